@@ -1,0 +1,1 @@
+"""Bayesian linear models for people who read regression tables."""
