@@ -1,0 +1,55 @@
+# `make` lists the targets. The environments are made on first use; PYTHON=/path/to/python chooses their interpreter.
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+
+PY := .venv/bin/python
+OLDEST := .venv-oldest/bin/python
+SETUP := pyproject.toml tools/make-venv
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | awk -F'|' '{ printf "  make %-17s %s\n", $$1, $$2 }'
+
+demo: .venv/.core ## Longley's data: OLS beside BayesRidge
+	@$(PY) -m pybayesridge demo
+
+test: lint typecheck test-python test-oldest ## lint, typecheck, test-python and test-oldest
+
+lint: .venv/.dev ## ruff: rules and format
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+
+typecheck: .venv/.dev ## mypy
+	$(PY) -m mypy
+
+test-python: .venv/.dev ## pytest with the newest dependencies
+	$(PY) -m pytest -q
+
+test-oldest: .venv-oldest/.installed ## pytest with the oldest supported dependencies
+	$(OLDEST) -m pytest -q -o cache_dir=.venv-oldest/.pytest_cache
+
+benchmark-ridge: .venv/.benchmarks ## BayesRidge beside its peers and the unavoidable linear algebra
+	$(PY) benchmarks/ridge_floor.py
+
+venv: .venv/.dev ## only make .venv, with the development tools
+
+clean: ## remove environments, caches and built files
+	rm -rf .venv .venv-oldest build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv/.core: $(SETUP)
+	@tools/make-venv .venv -e .
+	@touch $@
+
+.venv/.dev: $(SETUP)
+	@tools/make-venv .venv -e '.[dev]'
+	@touch .venv/.core $@
+
+.venv/.benchmarks: .venv/.dev
+	@tools/make-venv .venv -e '.[benchmarks]'
+	@touch $@
+
+.venv-oldest/.installed: $(SETUP) tools/oldest-requirements.txt
+	@PYTHON_FIRST='python3.11 python3.12' tools/make-venv .venv-oldest -r tools/oldest-requirements.txt -e .
+	@touch $@
+
+.PHONY: help demo test lint typecheck test-python test-oldest benchmark-ridge venv clean

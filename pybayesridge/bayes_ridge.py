@@ -1,0 +1,264 @@
+"""The Bayesian ridge: takes data in, calls the numerics, hands results out."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pybayesridge._types import BoolArray, FloatArray
+from pybayesridge.data import listed
+from pybayesridge.exceptions import ConvergenceWarning, DegenerateFitWarning
+from pybayesridge.model import LinearModel
+from pybayesridge.results.ridge import BayesRidgeResults, BayesRidgeResultsWrapper
+from pybayesridge.ridge.fit import RidgeFit, fit_fixed, fit_mode
+from pybayesridge.ridge.spectrum import Spectrum, rotate
+
+METHODS = ("em", "fixed")
+
+
+class BayesRidge(LinearModel):
+    r"""Bayesian ridge regression with the penalty found from its posterior.
+
+    The model, with Z the unpenalised columns (the intercept at least) under a flat prior and X the others:
+
+    .. math::
+
+        y \mid g, b, \sigma^2 \sim N(Z g + X b, \sigma^2 W^{-1}), \quad
+        b \mid \tau^2, \sigma^2 \sim N(0, \tau^2 \sigma^2 I), \quad
+        p(\sigma^2) \propto 1/\sigma^2, \quad \tau \sim C^+(0, 1),
+
+    the prior of b being on the standardised scale of X. The ridge penalty is :math:`\lambda = 1/\tau^2`.
+
+    Parameters
+    ----------
+    endog : (n,) or (n, q) array-like
+        The response, or several.
+    exog : (n, p) array-like
+        The columns; NumPy, pandas, polars or anything like an array, of any real dtype.
+    intercept : bool, default True
+        Whether there is an unpenalised intercept. A constant column of `exog` serves as it, so that there is
+        never a second one.
+    weights : (n,) array-like, optional
+        Precision weights, as in statsmodels' WLS. Only their ratios matter.
+    unpenalized : names or positions, optional
+        Columns (with a formula also terms) with a flat prior: never shrunk.
+    standardize : bool, default True
+        The prior is on the scale of each column's (weighted, 1/n) standard deviation; the user's own scale
+        otherwise. Results are always on the user's scale.
+    prior : (a, b), default (0.5, 0.5)
+        Beta-prime prior of tau2, density proportional to ``t^(a-1) (1+t)^(-a-b)``. The default is the half-Cauchy
+        prior of tau.
+    sigma2 : float, optional
+        The noise variance where it is known.
+    missing : {"raise", "drop"}
+        What to do with rows in which something is missing.
+
+    Raises
+    ------
+    ValueError
+        For data that cannot be a regression; the message names the column, row or argument.
+
+    References
+    ----------
+    Tew, Boley & Schmidt (2023). Bayes beats Cross Validation: Fast and Accurate Ridge Regression via Expectation
+    Maximization. NeurIPS.
+
+    Examples
+    --------
+    >>> import statsmodels.api as sm
+    >>> from pybayesridge import BayesRidge
+    >>> longley = sm.datasets.longley.load_pandas().data
+    >>> res = BayesRidge.from_formula("TOTEMP ~ GNP + UNEMP + ARMED", longley).fit()
+    >>> res.params.round(2).to_dict()
+    {'Intercept': 52863.2, 'GNP': 0.04, 'UNEMP': -0.72, 'ARMED': -0.38}
+    """
+
+    _max_targets: ClassVar[int | None] = None
+
+    def __init__(
+        self,
+        endog: Any,
+        exog: Any,
+        *,
+        intercept: bool = True,
+        weights: Any = None,
+        unpenalized: Any = None,
+        standardize: bool = True,
+        prior: tuple[float, float] = (0.5, 0.5),
+        sigma2: float | None = None,
+        missing: str = "raise",
+        formula_data: Any = None,
+    ) -> None:
+        self.prior = _check_prior(prior)
+        self.known_sigma2 = None if sigma2 is None else _positive("sigma2", sigma2)
+        super().__init__(
+            endog,
+            exog,
+            intercept=intercept,
+            weights=weights,
+            unpenalized=unpenalized,
+            standardize=standardize,
+            missing=missing,
+            formula_data=formula_data,
+        )
+        self._spectrum: Spectrum | None = None
+
+    def fit(  # type: ignore[override]
+        self,
+        method: str = "em",
+        *,
+        tol: float = 1e-8,
+        maxiter: int = 10_000,
+        lam: Any = None,
+        dof: str = "nu",
+        parameterization: str = "tau2",
+        accelerate: bool = True,
+        disp: bool = False,
+    ) -> BayesRidgeResultsWrapper:
+        """Fit the model.
+
+        Parameters
+        ----------
+        method : {"em", "fixed"}
+            ``"em"``: the penalty at the posterior mode, uncertainty conditional on it. ``"fixed"``: the penalty
+            `lam`; the noise variance is integrated out.
+        tol : float
+            Accuracy of log lambda at which iterations stop; it depends on no scale.
+        maxiter : int
+            Most iterations.
+        lam : float or (q,) array, for ``"fixed"``
+            The penalty of ``||y - Xb||^2 + lam ||b||^2`` on the standardised scale; 0 is least squares.
+        dof : {"nu", "paper"}
+            Count the data as ``n - rank(Z)``, which is right, or as n, as the paper does.
+        parameterization : {"tau2", "tau"}
+            The mode is that of a density in tau2 (the paper's equation 11) or in tau.
+        accelerate : bool
+            Find EM's fixed point by one-dimensional root finding; False runs the paper's iteration itself. The
+            answers are the same.
+        disp : bool
+            Print what happened.
+
+        Returns
+        -------
+        BayesRidgeResultsWrapper
+
+        Warns
+        -----
+        ConvergenceWarning
+            If `maxiter` was reached.
+        DegenerateFitWarning
+            If there is no signal (no interior mode: every coefficient is shrunk to zero) or no noise.
+        """
+        if method not in METHODS:
+            raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, not {method!r}")
+        if dof not in ("nu", "paper"):
+            raise ValueError(f"dof must be 'nu' or 'paper', not {dof!r}")
+        if parameterization not in ("tau2", "tau"):
+            raise ValueError(f"parameterization must be 'tau2' or 'tau', not {parameterization!r}")
+        _positive("tol", tol)
+        if isinstance(maxiter, bool) or not isinstance(maxiter, int | np.integer) or maxiter < 1:
+            raise ValueError(f"maxiter must be a positive integer, not {maxiter!r}")
+        if (lam is None) != (method != "fixed"):
+            raise ValueError("lam goes with method='fixed', and only with it")
+        q = 1 if self.one_target else self.endog.shape[1] if self.endog is not None else 0
+        penalties = None if lam is None else _penalties(lam, q)
+        design, spectrum = self._rotation()
+        if penalties is not None:
+            fit = fit_fixed(design, spectrum, penalties, sigma2=self.known_sigma2, dof=dof)  # type: ignore[arg-type]
+        else:
+            fit = fit_mode(
+                design,
+                spectrum,
+                prior=self.prior,
+                sigma2=self.known_sigma2,
+                dof=dof,  # type: ignore[arg-type]
+                parameterization=parameterization,  # type: ignore[arg-type]
+                tol=float(tol),
+                maxiter=int(maxiter),
+                accelerate=bool(accelerate),
+            )
+        self._spectrum = fit.spectrum
+        results = BayesRidgeResults(self, design, fit, method=method, dof=dof, parameterization=parameterization)
+        self._warn(fit, design.y_vanishes, maxiter)
+        if disp:
+            print(f"{method}: {fit.n_iter} iterations, converged: {bool(fit.converged.all())}")
+        return BayesRidgeResultsWrapper(results)
+
+    def _rotation(self) -> tuple[Any, Spectrum]:
+        """The design and its rotation, made once for all fits of the model."""
+        if self._built is None or self._spectrum is None:
+            design, products = self._build()
+            self._spectrum = rotate(design, products)
+        return self._built, self._spectrum
+
+    def forget_rows(self) -> None:
+        """Drop every array over rows."""
+        super().forget_rows()
+        self._spectrum = None
+
+    def _warn(self, fit: RidgeFit, vanishes: BoolArray, maxiter: int) -> None:
+        def name(mask: Any) -> str:
+            return "" if self.one_target else f" (target {listed(np.array(self.data.targets)[mask].tolist())})"
+
+        quiet = vanishes if self.known_sigma2 is None else np.zeros_like(vanishes)
+        cases = [
+            (
+                quiet,
+                DegenerateFitWarning,
+                "the unpenalised columns fit the response exactly: no coefficient, no noise",
+            ),
+            (
+                fit.null & ~quiet,
+                DegenerateFitWarning,
+                "no signal: the posterior has no interior mode and all coefficients are shrunk to zero",
+            ),
+            (
+                fit.exact,
+                DegenerateFitWarning,
+                "the columns fit the response exactly: least squares without noise",
+            ),
+            (
+                fit.unbounded,
+                DegenerateFitWarning,
+                "the posterior has no interior mode: it does not fall as the penalty goes to zero, "
+                "and the penalty reported is a bound",
+            ),
+            (
+                ~fit.converged & ~fit.unbounded,
+                ConvergenceWarning,
+                f"no convergence within maxiter={maxiter} iterations: raise maxiter",
+            ),
+        ]
+        for mask, category, message in cases:
+            if mask.any():
+                warnings.warn(message + name(mask), category, stacklevel=3)
+
+
+def _positive(name: str, value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be a positive number, not {value!r}") from None
+    if not (np.isfinite(number) and number > 0):
+        raise ValueError(f"{name} must be positive and finite, not {value!r}")
+    return number
+
+
+def _check_prior(prior: Any) -> tuple[float, float]:
+    try:
+        a, b = prior
+    except (TypeError, ValueError):
+        raise ValueError(f"prior must be a pair (a, b) of positive numbers, not {prior!r}") from None
+    return _positive("prior[0]", a), _positive("prior[1]", b)
+
+
+def _penalties(lam: Any, q: int) -> FloatArray:
+    try:
+        out = np.broadcast_to(np.asarray(lam, dtype=np.float64), (q,)).copy()
+    except (TypeError, ValueError):
+        raise ValueError(f"lam must be a number, or one for each of {q} targets, not {lam!r}") from None
+    if not (np.isfinite(out) & (out >= 0)).all():
+        raise ValueError(f"lam must be finite and not negative, not {lam!r}")
+    return out

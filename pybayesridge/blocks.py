@@ -1,0 +1,51 @@
+"""Walk over a tall or wide matrix in cache-sized float64 blocks, so that nothing of its size is allocated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from pybayesridge._types import AnyArray, FloatArray, IntArray
+
+BLOCK_BYTES = 4 << 20
+"""Target size of a float64 block: it stays in a second- or third-level cache."""
+
+MIN_BLOCK = 256
+"""Fewest rows (or columns) in a block: a rank-k update with a smaller k is bound by memory, not arithmetic."""
+
+
+def block_size(other: int) -> int:
+    """Rows (or columns) in a block of a matrix whose other dimension is `other`."""
+    return max(MIN_BLOCK, BLOCK_BYTES // (8 * max(other, 1)))
+
+
+def column_selector(columns: IntArray) -> slice | IntArray:
+    """Turn column positions into a slice where they are consecutive, so that selecting them makes a view."""
+    if columns.size and columns[-1] - columns[0] + 1 == columns.size and (np.diff(columns) == 1).all():
+        return slice(int(columns[0]), int(columns[-1]) + 1)
+    return columns
+
+
+def row_blocks(x: AnyArray, columns: IntArray, size: int | None = None) -> Iterator[tuple[slice, AnyArray]]:
+    """Yield ``(rows, x[rows][:, columns])`` over all rows; views where `columns` are consecutive."""
+    n = x.shape[0]
+    selector = column_selector(columns)
+    step = size or block_size(columns.size)
+    for start in range(0, n, step):
+        rows = slice(start, min(start + step, n))
+        yield rows, x[rows, selector]
+
+
+def column_blocks(x: AnyArray, columns: IntArray, size: int | None = None) -> Iterator[tuple[slice, AnyArray]]:
+    """Yield ``(part, x[:, columns[part]])`` over all of `columns`; views where they are consecutive."""
+    step = size or block_size(x.shape[0])
+    for start in range(0, columns.size, step):
+        part = slice(start, min(start + step, columns.size))
+        yield part, x[:, column_selector(columns[part])]
+
+
+def work_buffer(x: AnyArray, rows: int, columns: int) -> FloatArray:
+    """Allocate a float64 block in the memory order of `x`, so that filling it walks `x` along its lines."""
+    fortran = x.flags.f_contiguous and not x.flags.c_contiguous
+    return np.empty((rows, columns), order="F" if fortran else "C")

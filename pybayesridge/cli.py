@@ -1,0 +1,60 @@
+"""The command line: ``python -m pybayesridge``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+FORMULA = "TOTEMP ~ GNPDEFL + GNP + UNEMP + ARMED + POP + YEAR"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit status: 0, or 2 after one line on stderr for bad input."""
+    parser = argparse.ArgumentParser(prog="python -m pybayesridge", description="Bayesian linear models.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("demo", help="fit real data and print the summaries")
+    parser.parse_args(argv)
+    try:
+        print(demo())
+    except (ValueError, OSError) as error:
+        print(f"pybayesridge: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def demo() -> str:
+    """Longley's data, by least squares and by the Bayesian ridge, with what to notice."""
+    import numpy as np
+    import statsmodels.api as sm
+    from statsmodels.formula.api import ols
+
+    from pybayesridge import BayesRidge
+
+    data = sm.datasets.longley.load_pandas().data
+    least_squares = ols(FORMULA, data).fit()
+    ridge = BayesRidge.from_formula(FORMULA, data).fit()
+    interval = ridge.conf_int()
+    ols_interval = least_squares.conf_int()
+    header = f"{'':<12}{'OLS':>12}{'95 % interval':>28}{'BayesRidge':>14}{'95 % interval':>26}"
+    rows = []
+    for name in ridge.params.index:
+        low, high = ols_interval.loc[name]
+        lower, upper = interval.loc[name]
+        rows.append(
+            f"{name:<12}{least_squares.params[name]:>12.4g}{f'[{low:.4g}, {high:.4g}]':>28}"
+            f"{ridge.params[name]:>14.4g}{f'[{lower:.4g}, {upper:.4g}]':>26}"
+        )
+    width = (ols_interval[1] - ols_interval[0]) / (interval[1] - interval[0])
+    condition = least_squares.condition_number
+    notice = (
+        f"Longley's economic series move together (condition number {condition:.2g}), so least squares\n"
+        f"cannot tell them apart. The ridge penalty lambda = {ridge.lambda_:.3g} was found from the posterior,\n"
+        f"without cross-validation, in {ridge.n_iter} steps: {ridge.df_model:.1f} effective degrees of freedom "
+        f"of {least_squares.df_model:.0f},\n"
+        f"R-squared {ridge.rsquared:.3f} against {least_squares.rsquared:.3f}. Notice GNP and POP, which least squares "
+        f"gives the\nsigns {np.sign(least_squares.params['GNP']):+.0f} and {np.sign(least_squares.params['POP']):+.0f} "
+        f"with intervals {width['GNP']:.1f} and {width['POP']:.1f} times as wide as the ridge's."
+    )
+    title = "Longley's data: employment in the USA, 1947-1962"
+    return "\n".join([title, "=" * len(title), "", header, *rows, "", str(ridge.summary()), "", notice])

@@ -1,0 +1,453 @@
+"""The user's arrays and frames → checked arrays with names: the border where everything is validated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from pybayesridge._types import AnyArray, BoolArray, FloatArray, IntArray
+
+SHOWN = 5
+"""How many names, rows or columns a message lists before it says how many more there are."""
+
+
+@dataclass
+class ModelData:
+    """What statsmodels calls a model's ``data``: arrays, names and the way from results to labelled objects.
+
+    Not frozen, since statsmodels' ``remove_data`` sets attributes to None.
+
+    Attributes
+    ----------
+    endog : (n,) or (n, q) float64 array
+    exog : (n, m) array or sparse matrix
+        The user's columns in their own dtype and memory order; an added intercept is not among them.
+    weights : (n,) array or None
+        As given.
+    row_labels : pandas.Index
+    ynames : str or list of str
+        A list when there are several targets.
+    exog_columns : list of str
+        Names of the columns of `exog`.
+    intercept_name : str or None
+        Name of the intercept that was added; None when there is none or a column of `exog` serves.
+    const_idx : int or None
+        Column of `exog` that serves as the intercept.
+    unpenalized : int array
+        Columns of `exog` with a flat prior, the serving constant among them.
+    n_dropped : int
+        Rows left out because something in them was missing.
+    """
+
+    endog: Any
+    exog: Any
+    weights: FloatArray | None
+    row_labels: pd.Index
+    ynames: str | list[str]
+    exog_columns: list[str]
+    intercept_name: str | None
+    const_idx: int | None
+    unpenalized: IntArray
+    n_dropped: int = 0
+    orig_endog: Any = None
+    orig_exog: Any = None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def xnames(self) -> list[str]:
+        """Names of the coefficients, the intercept first if it was added."""
+        return self.exog_columns if self.intercept_name is None else [self.intercept_name, *self.exog_columns]
+
+    param_names = xnames
+
+    @property
+    def k_constant(self) -> int:
+        """1 when the model has an intercept, added or the user's own."""
+        return int(self.intercept_name is not None or self.const_idx is not None)
+
+    @property
+    def targets(self) -> list[str]:
+        """Names of the targets, as a list however many there are."""
+        return [self.ynames] if isinstance(self.ynames, str) else self.ynames
+
+    def wrap_output(self, obj: Any, how: str | None = None, names: Any = None) -> Any:
+        """Label an array of results: `how` is "columns" (coefficients), "rows", "targets", "cov" or "interval"."""
+        if obj is None or how is None:
+            return obj
+        if how == "cov":
+            return pd.DataFrame(obj, index=self.xnames, columns=self.xnames)
+        if how == "targets":
+            return obj if isinstance(self.ynames, str) else pd.Series(obj, index=self.targets)
+        if how == "rows" and len(obj) != len(self.row_labels):
+            return obj
+        index = self.row_labels if how == "rows" else pd.Index(self.xnames)
+        if how == "interval":
+            if obj.ndim == 2:
+                return pd.DataFrame(obj, index=index)
+            columns = pd.MultiIndex.from_product([self.targets, range(2)], names=["target", None])
+            return pd.DataFrame(obj.reshape(len(obj), -1), index=index, columns=columns)
+        if obj.ndim == 1:
+            return pd.Series(obj, index=index)
+        return pd.DataFrame(obj, index=index, columns=self.targets)
+
+
+def listed(items: Iterable[Any]) -> str:
+    """Name a few things in a message, and how many more there are."""
+    everything = list(items)
+    head = ", ".join(repr(item) for item in everything[:SHOWN])
+    more = len(everything) - SHOWN
+    return head if more <= 0 else f"{head} and {more} more"
+
+
+def as_column_names(names: Iterable[Any]) -> list[str]:
+    """Column labels as strings; duplicates are refused."""
+    out = [str(name) for name in names]
+    if len(set(out)) < len(out):
+        twice = [name for name, count in pd.Series(out).value_counts().items() if count > 1]
+        raise ValueError(f"duplicate column name(s) {listed(twice)} in exog: give every column a name of its own")
+    return out
+
+
+def _is_pandas(obj: Any) -> bool:
+    return isinstance(obj, pd.DataFrame | pd.Series)
+
+
+def _from_polars(obj: Any) -> Any:
+    """A polars frame or series as pandas, without needing pyarrow; anything else as it is."""
+    if type(obj).__module__.split(".")[0] != "polars":
+        return obj
+    if hasattr(obj, "columns"):
+        return pd.DataFrame({name: polars_column(obj[name]) for name in obj.columns})
+    return pd.Series(polars_column(obj), name=obj.name or None)
+
+
+def polars_column(column: Any) -> Any:
+    """A polars column as a NumPy array where it is numeric, as a list otherwise."""
+    return column.to_numpy() if column.dtype.is_numeric() else column.to_list()
+
+
+def numeric_frame(frame: pd.DataFrame, what: str) -> AnyArray:
+    """The values of a frame whose columns are all numeric, without a copy where pandas allows that."""
+    bad = [
+        str(name)
+        for name, dtype in zip(frame.columns, frame.dtypes, strict=True)
+        if not (pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_bool_dtype(dtype))
+        or pd.api.types.is_complex_dtype(dtype)
+    ]
+    if bad:
+        raise ValueError(
+            f"{what} column(s) {listed(bad)} are not numeric: encode them, "
+            "or use from_formula, which codes factors by itself"
+        )
+    kinds = set(frame.dtypes)
+    if len(kinds) == 1 and isinstance(next(iter(kinds)), np.dtype):
+        return frame.to_numpy()
+    return frame.to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def as_matrix(obj: Any, what: str) -> AnyArray:
+    """An array-like as a real numeric matrix in its own dtype; a vector is one column."""
+    if _is_pandas(obj):
+        frame = obj.to_frame() if isinstance(obj, pd.Series) else obj
+        return numeric_frame(frame, what)
+    try:
+        array = np.asarray(obj)
+    except ValueError as error:
+        raise ValueError(f"{what} cannot be made an array: {error}") from error
+    if array.dtype == object:
+        array = _numbers_in_objects(array, what)
+    if array.dtype.kind not in "fiub":
+        raise ValueError(
+            f"{what} has dtype {array.dtype}, which is not real and numeric: encode it, "
+            "or use from_formula, which codes factors by itself"
+        )
+    if array.dtype.kind == "f" and array.dtype.itemsize not in (4, 8):
+        array = array.astype(np.float64)
+    if array.ndim not in (1, 2):
+        raise ValueError(f"{what} has {array.ndim} dimensions: one or two are wanted")
+    return array[:, None] if array.ndim == 1 else array
+
+
+def _numbers_in_objects(array: AnyArray, what: str) -> AnyArray:
+    columns: AnyArray = array.reshape(len(array), -1)
+    out: FloatArray = np.empty(columns.shape)
+    for j in range(out.shape[1]):
+        values = columns[:, j]
+        if any(isinstance(value, str | bytes) for value in values):
+            raise ValueError(f"{what} column {j} holds strings: use from_formula, which codes factors by itself")
+        try:
+            out[:, j] = [np.nan if value is None else value for value in values]
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{what} column {j} has values that are not numbers ({error})") from error
+    return out if array.ndim == 2 else out[:, 0]
+
+
+def as_exog(obj: Any) -> Any:
+    """Columns of the design: a real matrix, or a scipy.sparse one as CSC."""
+    if sparse.issparse(obj):
+        out = obj.tocsc()
+        if out.dtype.kind not in "fiub":
+            raise ValueError(f"exog has dtype {out.dtype}, which is not real and numeric")
+        return out
+    return as_matrix(obj, "exog")
+
+
+def as_weights(weights: Any, n: int, what: str = "weights") -> FloatArray:
+    """Positive finite weights, or a ValueError that says which row is not."""
+    w = as_matrix(weights, what)
+    if w.shape[1] != 1:
+        raise ValueError(f"{what} has {w.shape[1]} columns: one weight a row is wanted")
+    out = w[:, 0].astype(np.float64)
+    if out.size != n:
+        raise ValueError(f"{what} has {out.size} entries for {n} rows")
+    return out
+
+
+def check_weights(weights: FloatArray, labels: pd.Index) -> None:
+    """Refuse weights that are not positive and finite."""
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights > 0)))
+    if bad.size:
+        raise ValueError(
+            f"weights must be positive and finite, but those of row(s) {listed(labels[bad].tolist())} are not: "
+            "leave out rows that should not count"
+        )
+
+
+def _finite(a: Any) -> bool:
+    values = a.data if sparse.issparse(a) else a
+    if values.dtype.kind != "f":
+        return True
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(values.sum())) or bool(np.isfinite(values).all())
+
+
+def check_finite(a: Any, names: Sequence[str], what: str) -> None:
+    """Refuse NaN and infinities, naming the columns and how many there are in each."""
+    if _finite(a):
+        return
+    found = []
+    for j, name in enumerate(names):
+        column = a[:, [j]].data if sparse.issparse(a) else a[:, j]
+        nan = int(np.isnan(column).sum())
+        inf = int(np.isinf(column).sum())
+        counts = [f"{count} {kind}" for count, kind in ((nan, "NaN"), (inf, "infinite")) if count]
+        if counts:
+            found.append(f"{name!r} ({' and '.join(counts)})")
+    shown = ", ".join(found[:SHOWN]) + (f" and {len(found) - SHOWN} more" if len(found) > SHOWN else "")
+    raise ValueError(
+        f"{what} has values that are missing or not finite in column(s) {shown}: "
+        "remove or impute them (missing='drop' leaves out rows with NaN)"
+    )
+
+
+def missing_rows(*arrays: Any) -> BoolArray:
+    """Rows in which any of the arrays has a NaN."""
+    out: BoolArray = np.zeros(arrays[0].shape[0], dtype=bool)
+    for a in arrays:
+        if a is None or a.dtype.kind != "f":
+            continue
+        if sparse.issparse(a):
+            rows = a.tocoo()
+            out[rows.coords[0][np.isnan(rows.data)]] = True
+        elif not _finite(a):
+            for j in range(a.shape[1] if a.ndim == 2 else 0):
+                out |= np.isnan(a[:, j])
+            if a.ndim == 1:
+                out |= np.isnan(a)
+    return out
+
+
+def constant_values(exog: Any) -> dict[int, float]:
+    """Columns of `exog` whose values are all equal, and the value."""
+    n, m = exog.shape
+    if n == 0 or m == 0:
+        return {}
+    if sparse.issparse(exog):
+        count = np.diff(exog.indptr)
+        full = np.flatnonzero(count == n)
+        out = {int(j): 0.0 for j in np.flatnonzero(count == 0)}
+        for j in full:
+            values = exog.data[exog.indptr[j] : exog.indptr[j + 1]]
+            if (values == values[0]).all():
+                out[int(j)] = float(values[0])
+        return out
+    # Three rows rule out nearly every column before any is read whole.
+    candidates = np.flatnonzero((exog[0] == exog[-1]) & (exog[0] == exog[n // 2]))
+    return {int(j): float(exog[0, j]) for j in candidates if (exog[:, j] == exog[0, j]).all()}
+
+
+def serving_constant(exog: Any, constants: dict[int, float]) -> int | None:
+    """The column that serves as the intercept: one of ones, or else the first other constant that is not 0."""
+    for j, constant in constants.items():
+        if constant == 1.0:
+            return j
+    if exog.shape[0] > 1:
+        for j, constant in constants.items():
+            if constant != 0.0:
+                return j
+    return None
+
+
+def array_names(m: int, const_idx: int | None) -> list[str]:
+    """The names statsmodels gives to the columns of an array: x1, x2, …, and const for the constant."""
+    if const_idx is None:
+        return [f"x{i}" for i in range(1, m + 1)]
+    names = [f"x{i}" for i in range(1, m)]
+    names.insert(const_idx, "const")
+    return names
+
+
+def resolve_columns(wanted: Any, names: Sequence[str], terms: dict[str, list[int]] | None = None) -> IntArray:
+    """Positions of the columns that `unpenalized` names: by name, position or (with a formula) term.
+
+    Raises
+    ------
+    ValueError
+        For a name that is neither a column nor a term, or a position out of range.
+    """
+    if wanted is None:
+        return np.empty(0, dtype=np.intp)
+    items = [wanted] if isinstance(wanted, str | int | np.integer) else list(wanted)
+    where = {name: i for i, name in enumerate(names)}
+    out: set[int] = set()
+    for item in items:
+        if isinstance(item, bool | np.bool_):
+            raise ValueError("unpenalized takes names or positions of columns, not a mask")
+        if isinstance(item, int | np.integer):
+            if not -len(names) <= item < len(names):
+                raise ValueError(f"unpenalized position {item} is out of range: exog has {len(names)} columns")
+            out.add(int(item) % len(names))
+        elif terms is not None and str(item) in terms:
+            out.update(terms[str(item)])
+        elif str(item) in where:
+            out.add(where[str(item)])
+        else:
+            known = list(names) if terms is None else sorted({*names, *terms})
+            raise ValueError(f"unpenalized names {item!r}, which is not a column of exog; there are {listed(known)}")
+    return np.array(sorted(out), dtype=np.intp)
+
+
+def prepare(
+    endog: Any,
+    exog: Any,
+    *,
+    intercept: bool,
+    weights: Any,
+    unpenalized: Any,
+    missing: str,
+    max_targets: int | None,
+    terms: dict[str, list[int]] | None = None,
+    find_constant: bool = True,
+) -> ModelData:
+    """Check everything the user handed over and label it.
+
+    Parameters
+    ----------
+    endog, exog, weights : array-like
+    intercept : bool
+        Whether the model has an intercept; a constant column of `exog` serves as it where there is one.
+    unpenalized : names or positions, or None
+    missing : {"raise", "drop"}
+    max_targets : int or None
+        Most columns of endog that the model can take.
+    terms : dict, optional
+        Columns of each term of a formula.
+    find_constant : bool
+        Whether a constant column of `exog` may serve as the intercept; not with a formula, which says by itself
+        what the intercept is.
+
+    Raises
+    ------
+    ValueError
+        For anything that cannot be a regression; the message says which column or row, and what to do.
+    """
+    if missing not in ("raise", "drop"):
+        raise ValueError(f"missing must be 'raise' or 'drop', not {missing!r}")
+    endog, exog = _from_polars(endog), _from_polars(exog)
+    labels = _row_labels(endog, exog)
+    y = as_matrix(endog, "endog").astype(np.float64)
+    one_target = y.shape[1] == 1
+    x = as_exog(exog)
+    _check_shapes(y, x, max_targets)
+    w = None if weights is None else as_weights(_from_polars(weights), y.shape[0])
+    dropped = 0
+    if missing == "drop":
+        gone = missing_rows(y, x, w)
+        dropped = int(gone.sum())
+        if dropped:
+            if gone.all():
+                raise ValueError("every row has a missing value: nothing is left to fit")
+            y, x, labels = y[~gone], x[np.flatnonzero(~gone)], labels[~gone]
+            w = None if w is None else w[~gone]
+    ynames = _target_names(endog, one_target)
+    targets = [ynames] if isinstance(ynames, str) else ynames
+    given = as_column_names(exog.columns) if isinstance(exog, pd.DataFrame) else None
+    if isinstance(exog, pd.Series):
+        given = [str(exog.name) if exog.name is not None else "x1"]
+    check_finite(y, targets, "endog")
+    check_finite(x, given or array_names(x.shape[1], None), "exog")
+    if w is not None:
+        check_weights(w, labels)
+    const_idx = serving_constant(x, constant_values(x)) if intercept and find_constant else None
+    names = given or array_names(x.shape[1], const_idx)
+    added = None
+    if intercept and const_idx is None:
+        preferred = ("const", "Intercept") if find_constant else ("Intercept", "const")
+        added = next((name for name in preferred if name not in names), None)
+        if added is None:
+            raise ValueError("columns named both 'const' and 'Intercept' vary: rename one, the intercept needs it")
+    fixed = resolve_columns(unpenalized, names, terms)
+    if const_idx is not None:
+        fixed = np.union1d(fixed, [const_idx]).astype(np.intp)
+    return ModelData(
+        endog=y[:, 0] if one_target else y,
+        exog=x,
+        weights=w,
+        row_labels=labels,
+        ynames=ynames,
+        exog_columns=names,
+        intercept_name=added,
+        const_idx=const_idx,
+        unpenalized=fixed,
+        n_dropped=dropped,
+        orig_endog=endog,
+        orig_exog=exog,
+    )
+
+
+def _row_labels(endog: Any, exog: Any) -> pd.Index:
+    if _is_pandas(endog) and _is_pandas(exog) and len(endog) == len(exog) and not endog.index.equals(exog.index):
+        raise ValueError("the row labels of endog and exog differ: align them, or pass arrays")
+    for obj in (exog, endog):
+        if _is_pandas(obj):
+            return obj.index
+    return pd.RangeIndex(np.shape(endog)[0] if np.ndim(endog) else 0)
+
+
+def _check_shapes(y: FloatArray, x: Any, max_targets: int | None) -> None:
+    if y.shape[0] != x.shape[0]:
+        raise ValueError(f"endog has {y.shape[0]} rows and exog has {x.shape[0]}: they must be equal")
+    if y.shape[0] == 0:
+        raise ValueError("there are no rows: nothing can be fitted")
+    if y.shape[1] == 0:
+        raise ValueError("endog has no columns: at least one target is wanted")
+    if max_targets is not None and y.shape[1] > max_targets:
+        raise ValueError(f"endog has {y.shape[1]} columns: this model takes {max_targets}")
+
+
+def _target_names(endog: Any, one_target: bool) -> str | list[str]:
+    if isinstance(endog, pd.Series):
+        return "y" if endog.name is None else str(endog.name)
+    if isinstance(endog, pd.DataFrame):
+        names = [str(name) for name in endog.columns]
+        if len(set(names)) < len(names):
+            raise ValueError(f"duplicate column name(s) in endog: {listed(names)}")
+        return names[0] if one_target else names
+    if one_target:
+        return "y"
+    return [f"y{i}" for i in range(1, np.shape(endog)[1] + 1)]

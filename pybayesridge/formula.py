@@ -1,0 +1,334 @@
+"""Formulas: the only file that knows formulaic.
+
+statsmodels' global engine is never consulted, neither when a model is built nor when it predicts or is unpickled.
+"""
+
+from __future__ import annotations
+
+import ast
+import pickle
+import re
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from formulaic import Formula, ModelSpec
+from formulaic.errors import DataMismatchWarning, FormulaicError
+from formulaic.utils.context import capture_context
+
+from pybayesridge.data import listed, polars_column
+
+Context = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class FormulaSpec:
+    """How a formula was coded, so that new data are coded the same way.
+
+    Attributes
+    ----------
+    formula : str
+        As the user wrote it.
+    spec : formulaic.ModelSpec
+        Of the right-hand side, with the states of its transforms.
+    columns : list of str
+        Columns of the design that were kept.
+    variables : list of str
+        Columns of the data that the right-hand side reads.
+    context : dict
+        The user's own names (functions, constants) that the right-hand side uses.
+    has_intercept : bool
+    """
+
+    formula: str
+    spec: ModelSpec
+    columns: list[str]
+    variables: list[str]
+    context: dict[str, Any]
+    has_intercept: bool
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        """Leave out names that cannot be pickled: they are looked up again where the model predicts."""
+        context = {name: value for name, value in self.context.items() if _picklable(value)}
+        return (self.formula, self.spec, self.columns, self.variables, context, self.has_intercept)
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        """Restore the fields in order."""
+        for name, value in zip(self.__slots__, state, strict=True):
+            object.__setattr__(self, name, value)
+
+
+@dataclass(frozen=True, slots=True)
+class FormulaData:
+    """The matrices a formula yields.
+
+    Attributes
+    ----------
+    endog : pandas.DataFrame
+    exog : pandas.DataFrame
+        Without the intercept's column.
+    weights : pandas.Series or None
+    terms : dict
+        Positions in `exog` of each term's columns.
+    spec : FormulaSpec
+    n_dropped : int
+        Rows left out because a variable was missing.
+    """
+
+    endog: pd.DataFrame
+    exog: pd.DataFrame
+    weights: Any
+    terms: dict[str, list[int]]
+    spec: FormulaSpec
+    n_dropped: int
+
+
+def capture(depth: int) -> Context | None:
+    """Names visible `depth` frames above the caller."""
+    return capture_context(depth + 1)
+
+
+def to_frame(data: Any) -> pd.DataFrame:
+    """Data as a pandas frame: from pandas, polars, a dict of arrays or a structured array."""
+    if isinstance(data, pd.DataFrame):
+        return data
+    if type(data).__module__.split(".")[0] == "polars":
+        return pd.DataFrame({name: polars_column(data[name]) for name in data.columns})
+    try:
+        return pd.DataFrame(data)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"data cannot be made a data frame: {error}") from error
+
+
+def build(
+    formula: str,
+    data: Any,
+    *,
+    subset: Any,
+    drop_cols: Iterable[str] | None,
+    missing: str,
+    weights: Any,
+    context: Context | None,
+) -> FormulaData:
+    """Evaluate a two-sided formula on data.
+
+    Parameters
+    ----------
+    formula : str
+        ``"y ~ x1 + C(g)"``, ``"y1 + y2 ~ x"``; ``.`` stands for the columns not named otherwise.
+    data : pandas or polars frame, dict of arrays
+    subset : array-like or None
+        Boolean mask or row labels of the rows to use.
+    drop_cols : iterable of str or None
+        Columns of the design to leave out.
+    missing : {"drop", "raise"}
+        What to do with rows in which a variable of the formula is missing.
+    weights : str, array-like or None
+        The name of a column, or one weight for each row of `data`.
+    context : mapping or None
+        Where names that are not columns of the data are looked up.
+
+    Raises
+    ------
+    ValueError
+        For a formula without a left-hand side, rows that are all missing, or missing values with
+        ``missing="raise"``.
+    formulaic.errors.FormulaicError
+        For a formula that cannot be parsed, or names a variable that is not there.
+    """
+    if missing not in ("drop", "raise"):
+        raise ValueError(f"missing must be 'drop' or 'raise', not {missing!r}")
+    if not isinstance(formula, str):
+        raise ValueError(f"formula must be a string such as 'y ~ x', not {type(formula).__name__}")
+    frame = to_frame(data)
+    parsed = _parse(formula, frame)
+    weight = _weights(weights, frame)
+    if subset is not None:
+        frame, weight = _take(frame, weight, subset)
+    labels = frame.index
+    frame = frame.reset_index(drop=True)
+    names = _names(parsed)
+    used = [str(c) for c in frame.columns if str(c) in names]
+    absent = frame[used].isna().any(axis=1).to_numpy() if used else np.zeros(len(frame), dtype=bool)
+    if weight is not None:
+        absent = absent | np.isnan(weight)
+    if absent.any():
+        frame, weight, labels = _without(absent, frame, weight, labels, used, missing)
+    if len(frame) == 0:
+        raise ValueError("there are no rows: nothing can be fitted")
+    local = {name: context[name] for name in names if context is not None and name in context}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DataMismatchWarning)
+        matrices = parsed.get_model_matrix(frame, context=context or {}, na_action="ignore")
+    lhs, rhs = matrices.lhs, pd.DataFrame(matrices.rhs)
+    spec = matrices.rhs.model_spec
+    has_intercept = "Intercept" in rhs.columns
+    leave = {"Intercept", *_checked_drop(drop_cols, rhs.columns)}
+    keep = [name for name in rhs.columns if name not in leave]
+    position = {name: i for i, name in enumerate(keep)}
+    terms = {
+        str(term): [position[name] for name in rhs.columns[where] if name in position]
+        for term, where in spec.term_slices.items()
+    }
+    if drop_cols is not None and "Intercept" in set(drop_cols):
+        has_intercept = False
+    endog = _numeric_endog(pd.DataFrame(lhs), formula)
+    endog.index = exog_index = labels
+    exog = rhs[keep].set_axis(exog_index, axis=0)
+    series = None if weight is None else pd.Series(weight, index=labels)
+    variables = sorted({str(v) for v in spec.required_variables} & set(map(str, frame.columns)))
+    fspec = FormulaSpec(formula, spec, keep, variables, local, has_intercept)
+    return FormulaData(endog, exog, series, terms, fspec, int(absent.sum()))
+
+
+def transform(spec: FormulaSpec, data: Any, context: Context | None) -> tuple[pd.DataFrame, pd.Index]:
+    """Code new data as the data of the fit were coded.
+
+    Returns
+    -------
+    frame : pandas.DataFrame
+        The design, with rows of NaN where a variable is missing.
+    labels : pandas.Index
+        The row labels of `data`.
+
+    Raises
+    ------
+    ValueError
+        If a variable is absent, or a factor has a level that the fit has not seen.
+    """
+    frame = to_frame(data.to_frame().T if isinstance(data, pd.Series) else data)
+    labels = frame.index
+    absent = [name for name in spec.variables if name not in frame.columns]
+    if absent:
+        raise ValueError(f"the new data lack the variable(s) {listed(absent)} of the formula {spec.formula!r}")
+    frame = frame.reset_index(drop=True)
+    gone = frame[spec.variables].isna().any(axis=1).to_numpy() if spec.variables else np.zeros(len(frame), bool)
+    out = pd.DataFrame(np.nan, index=range(len(frame)), columns=spec.columns)
+    if not gone.all():
+        names = {**(dict(context) if context is not None else {}), **spec.context}
+        rows = frame.loc[~gone].reset_index(drop=True)
+        if isinstance(data, pd.Series):
+            rows = rows.infer_objects()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", DataMismatchWarning)
+                made = pd.DataFrame(spec.spec.get_model_matrix(rows, context=names, na_action="ignore"))
+        except DataMismatchWarning as error:
+            raise ValueError(
+                f"new data have a level that the fit has not seen ({error}): leave those rows out"
+            ) from error
+        out.loc[~gone, :] = made[spec.columns].to_numpy(dtype=np.float64)
+    return out, labels
+
+
+def _picklable(value: Any) -> bool:
+    try:
+        pickle.dumps(value)
+    except Exception:
+        return False
+    return True
+
+
+def _parse(formula: str, frame: pd.DataFrame) -> Any:
+    available = {"__formulaic_variables_available__": [str(c) for c in frame.columns]}
+    parsed = Formula.from_spec(formula, context=available)
+    if not hasattr(parsed, "lhs") or not len(parsed.lhs):
+        raise ValueError(f"the formula {formula!r} has no left-hand side: write 'y ~ …'")
+    return parsed
+
+
+def _names(parsed: Any) -> set[str]:
+    """Every name that a formula reads, whether a column or not."""
+    out: set[str] = set()
+    for side in (parsed.lhs, parsed.rhs):
+        for term in side:
+            for factor in term.factors:
+                out |= _factor_names(str(factor.expr))
+    return out
+
+
+def _factor_names(expr: str) -> set[str]:
+    quoted = re.findall(r"`([^`]+)`", expr)
+    plain = re.sub(r"`[^`]+`", "_", expr)
+    names = {expr, *quoted}
+    try:
+        tree = ast.parse(plain.strip(), mode="eval")
+    except SyntaxError:
+        return names
+    return names | {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+
+
+def _weights(weights: Any, frame: pd.DataFrame) -> np.ndarray[Any, Any] | None:
+    if weights is None:
+        return None
+    if isinstance(weights, str):
+        if weights not in frame.columns:
+            raise ValueError(f"weights names {weights!r}, which is not a column of the data")
+        weights = frame[weights]
+    values = pd.to_numeric(pd.Series(np.asarray(weights).ravel()), errors="coerce").to_numpy(dtype=np.float64)
+    if values.size != len(frame):
+        raise ValueError(f"weights has {values.size} entries for {len(frame)} rows of data")
+    return np.asarray(values)
+
+
+def _take(frame: pd.DataFrame, weight: Any, subset: Any) -> tuple[pd.DataFrame, Any]:
+    mask = np.asarray(subset)
+    if mask.dtype == bool:
+        if mask.size != len(frame):
+            raise ValueError(f"subset has {mask.size} entries for {len(frame)} rows of data")
+        return frame.loc[mask], None if weight is None else weight[mask]
+    rows = pd.Series(np.arange(len(frame)), index=frame.index)
+    try:
+        positions = rows.loc[subset].to_numpy()
+    except KeyError as error:
+        raise ValueError(f"subset has row labels that the data lack: {error}") from error
+    return frame.iloc[positions], None if weight is None else weight[positions]
+
+
+def _without(
+    absent: Any, frame: pd.DataFrame, weight: Any, labels: pd.Index, used: list[str], missing: str
+) -> tuple[pd.DataFrame, Any, pd.Index]:
+    counts = {name: int(frame[name].isna().sum()) for name in used if frame[name].isna().any()}
+    if weight is not None and np.isnan(weight).any():
+        counts["weights"] = int(np.isnan(weight).sum())
+    told = ", ".join(f"{name!r} ({count})" for name, count in list(counts.items())[:5])
+    if missing == "raise":
+        raise ValueError(f"missing values in {told}: impute them, or use missing='drop'")
+    if absent.all():
+        raise ValueError(f"every row has a missing value (in {told}): nothing is left to fit")
+    frame = frame.loc[~absent].reset_index(drop=True)
+    return frame, None if weight is None else weight[~absent], labels[~absent]
+
+
+def _checked_drop(drop_cols: Iterable[str] | None, columns: pd.Index) -> set[str]:
+    if drop_cols is None:
+        return set()
+    wanted = {drop_cols} if isinstance(drop_cols, str) else set(drop_cols)
+    unknown = sorted(wanted - set(columns))
+    if unknown:
+        raise ValueError(f"drop_cols names {listed(unknown)}, which the design lacks; it has {listed(columns)}")
+    return wanted
+
+
+def _numeric_endog(lhs: pd.DataFrame, formula: str) -> pd.DataFrame:
+    levels = [name for name in lhs.columns if str(name).endswith("]") and "[" in str(name)]
+    if levels:
+        raise ValueError(
+            f"the left-hand side of {formula!r} is a factor (columns {listed(levels)}): a numeric response is wanted"
+        )
+    return lhs
+
+
+__all__ = [
+    "Context",
+    "FormulaData",
+    "FormulaSpec",
+    "FormulaicError",
+    "build",
+    "capture",
+    "to_frame",
+    "transform",
+]

@@ -1,0 +1,297 @@
+"""What the models of both families have in common: data in, designs built, new rows coded."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+from statsmodels.base.model import Model
+
+from pybayesridge import formula as formulas
+from pybayesridge._types import AnyArray, FloatArray, IntArray
+from pybayesridge.blocks import block_size
+from pybayesridge.crossproducts import CrossProducts
+from pybayesridge.data import (
+    ModelData,
+    as_exog,
+    as_weights,
+    check_weights,
+    constant_values,
+    listed,
+    prepare,
+)
+from pybayesridge.design import Design, build_design
+
+
+class LinearModel(Model):
+    """A linear model with penalised and unpenalised columns, on statsmodels' ``Model``.
+
+    Subclasses set ``_max_targets`` and add their own arguments.
+    """
+
+    _max_targets: ClassVar[int | None] = 1
+    _formula_data: formulas.FormulaData | None = None
+
+    def __init__(
+        self,
+        endog: Any,
+        exog: Any,
+        *,
+        intercept: bool,
+        weights: Any,
+        unpenalized: Any,
+        standardize: bool,
+        missing: str,
+        formula_data: formulas.FormulaData | None = None,
+    ) -> None:
+        for name, flag in (("intercept", intercept), ("standardize", standardize)):
+            if not isinstance(flag, bool | np.bool_):
+                raise ValueError(f"{name} must be True or False, not {flag!r}")
+        terms = None if formula_data is None else formula_data.terms
+        data = prepare(
+            endog,
+            exog,
+            intercept=bool(intercept),
+            weights=weights,
+            unpenalized=unpenalized,
+            missing=missing,
+            max_targets=self._max_targets,
+            terms=terms,
+            find_constant=formula_data is None,
+        )
+        self.formula_spec = None if formula_data is None else formula_data.spec
+        if formula_data is not None:
+            data.n_dropped += formula_data.n_dropped
+            self.formula = formula_data.spec.formula
+        self.standardize = bool(standardize)
+        self.nobs = int(data.endog.shape[0])
+        self.one_target = isinstance(data.ynames, str)
+        self.weight_mean = 1.0
+        self.weights: FloatArray | None = None
+        if data.weights is not None:
+            top = float(data.weights.max())
+            self.weight_mean = top * float((data.weights / top).mean())
+            self.weights = data.weights / self.weight_mean
+        self._built: Design | None = None
+        super().__init__(data.endog, data.exog, missing="none", hasconst=bool(data.k_constant), prepared=data)
+        self._init_keys: list[str] = []
+
+    def _handle_data(self, endog: Any, exog: Any, missing: Any, hasconst: Any, **kwargs: Any) -> ModelData:
+        # statsmodels' own handling would copy, look for a constant by SVD, and tie pickles to its formula engine.
+        prepared: ModelData = kwargs["prepared"]
+        return prepared
+
+    @classmethod
+    def from_formula(  # type: ignore[override]
+        cls,
+        formula: str,
+        data: Any,
+        *,
+        subset: Any = None,
+        drop_cols: Any = None,
+        missing: str = "drop",
+        weights: Any = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Build the model from a formula and a data frame.
+
+        Formulas are formulaic's, whatever engine statsmodels is set to. An intercept is part of a formula unless
+        it says ``0 +`` or ``- 1``.
+
+        Parameters
+        ----------
+        formula : str
+            ``"y ~ x1 + bs(x2, df=4) + C(g)"``; names are columns of `data`, or the caller's own functions.
+        data : pandas or polars frame, or dict of arrays
+        subset : array-like, optional
+            Boolean mask or row labels of the rows to use.
+        drop_cols : list of str, optional
+            Columns of the design to leave out.
+        missing : {"drop", "raise"}
+            What to do with rows in which a variable of the formula (or a weight) is missing.
+        weights : str or array-like, optional
+            Name of a column, or one weight for each row of `data`.
+        **kwargs
+            The class's other arguments. `unpenalized` also takes the names of terms.
+
+        Raises
+        ------
+        ValueError
+            For bad data, naming the column or row.
+        formulaic.errors.FormulaicError
+            For a formula that cannot be parsed or names a variable that is not there.
+        """
+        for name in ("intercept", "formula_data"):
+            if name in kwargs:
+                raise ValueError(f"{name} is not an argument of from_formula: the formula says it ('0 +' for none)")
+        built = formulas.build(
+            formula,
+            data,
+            subset=subset,
+            drop_cols=drop_cols,
+            missing=missing,
+            weights=weights,
+            context=formulas.capture(1),
+        )
+        return cls(
+            built.endog,
+            built.exog,
+            intercept=built.spec.has_intercept,
+            weights=built.weights,
+            missing="raise",
+            formula_data=built,
+            **kwargs,
+        )
+
+    def _layout(self) -> tuple[IntArray, IntArray, bool]:
+        """Unpenalised and penalised columns of exog, and whether an intercept precedes them."""
+        data: ModelData = self.data
+        constants = constant_values(data.exog) if data.k_constant else {}
+        unpenalized = np.array(
+            [j for j in data.unpenalized if j == data.const_idx or j not in constants], dtype=np.intp
+        )
+        penalized = np.setdiff1d(np.arange(data.exog.shape[1]), data.unpenalized).astype(np.intp)
+        return unpenalized, penalized, data.intercept_name is not None
+
+    def _build(self) -> tuple[Design, CrossProducts]:
+        """Make the design and take the pass over X."""
+        if self.exog is None:
+            raise ValueError("the data of this model were removed: build it again to fit")
+        data: ModelData = self.data
+        unpenalized, penalized, added = self._layout()
+        names = [data.exog_columns[j] for j in unpenalized]
+        z = np.column_stack([np.ones((self.nobs, int(added))), *(_column(self.exog, j) for j in unpenalized)])
+        names = ([str(data.intercept_name)] if added else []) + names
+        constant = 0 if added else None
+        if data.const_idx is not None:
+            constant = int(np.flatnonzero(unpenalized == data.const_idx)[0])
+        y = self.endog[:, None] if self.endog.ndim == 1 else self.endog
+        design, products = build_design(
+            y,
+            self.exog,
+            penalized=penalized,
+            z=z,
+            z_names=names,
+            z_constant=constant,
+            weights=self.weights,
+            standardize=self.standardize,
+        )
+        if products.constant.any() and self.standardize and design.block.ones is None:
+            flat = [data.exog_columns[j] for j in design.constant]
+            raise ValueError(
+                f"column(s) {listed(flat)} are constant and the model has no intercept, so that there is no "
+                "standard deviation to scale their prior by: name them in `unpenalized`, or use standardize=False"
+            )
+        self._columns_of_z = unpenalized
+        self._intercept_added = added
+        self.k_constant = int(design.block.ones is not None)
+        self._built = design
+        return design, products
+
+    def scatter(self, of_z: FloatArray, of_penalized: FloatArray, design: Design) -> FloatArray:
+        """Put coefficients' values (unpenalised, penalised) in the order of ``exog_names``; constants get 0."""
+        k = len(self.exog_names)
+        out = np.zeros((k, *of_penalized.shape[1:]))
+        z_at, at = self.positions(design)
+        out[z_at], out[at] = of_z, of_penalized
+        return out
+
+    def positions(self, design: Design) -> tuple[IntArray, IntArray]:
+        """Positions in ``exog_names`` of the unpenalised and of the penalised coefficients that vary."""
+        shift = int(self._intercept_added)
+        of_z = self._columns_of_z + shift
+        return (np.concatenate([[0], of_z]).astype(np.intp) if shift else of_z), design.columns + shift
+
+    def split_rows(self, rows: AnyArray, design: Design) -> tuple[AnyArray, FloatArray]:
+        """Rows of exog as (penalised columns that vary, unpenalised columns with the intercept)."""
+        rows = _dense(rows)
+        z = rows[:, self._columns_of_z].astype(np.float64)
+        if self._intercept_added:
+            z = np.column_stack([np.ones(rows.shape[0]), z])
+        return rows[:, design.columns], z
+
+    def new_rows(self, exog: Any, transform: bool) -> tuple[AnyArray, pd.Index]:
+        """New data as columns of exog, and their row labels; the fit's own rows for None."""
+        data: ModelData = self.data
+        if exog is None:
+            if self.exog is None:
+                raise ValueError("the data of this fit were removed: pass exog")
+            return self.exog, data.row_labels
+        if self.formula_spec is not None and transform:
+            frame, labels = formulas.transform(self.formula_spec, exog, formulas.capture(2))
+            return frame.to_numpy(dtype=np.float64), labels
+        names = data.exog_columns
+        if isinstance(exog, pd.DataFrame):
+            return self._frame_rows(exog, names)
+        width = len(names)
+        own: Any = exog.index if isinstance(exog, pd.Series) and len(exog) != width else None
+        rows = as_exog(exog)
+        if np.ndim(exog) == 1 and rows.shape[0] == width and width != 1:
+            rows = rows.T
+        if rows.shape[1] != width:
+            raise ValueError(
+                f"exog has {rows.shape[1]} columns for {width} of the fit (without the intercept that was added)"
+                if self._intercept_added
+                else f"exog has {rows.shape[1]} columns for {width} of the fit"
+            )
+        return rows, pd.RangeIndex(rows.shape[0]) if own is None else own
+
+    def _frame_rows(self, exog: pd.DataFrame, names: list[str]) -> tuple[AnyArray, pd.Index]:
+        given = [str(c) for c in exog.columns]
+        if set(names) <= set(given):
+            order = [given.index(name) for name in names]
+            return as_exog(exog.iloc[:, order]), exog.index
+        generic = not isinstance(self.data.orig_exog, pd.DataFrame)
+        if generic and len(given) == len(names):
+            return as_exog(exog), exog.index
+        absent = [name for name in names if name not in given]
+        raise ValueError(f"exog lacks the column(s) {listed(absent)} of the fit")
+
+    def noise_factors(self, m: int, weights: Any, *, own: bool) -> FloatArray:
+        """Variance of new observations beside sigma2: 1/w, in units where the fit's weights have mean 1."""
+        if weights is not None:
+            w = as_weights(weights, m)
+            check_weights(w, pd.RangeIndex(m))
+            return self.weight_mean / w
+        if own and self.weights is not None:
+            return 1.0 / self.weights
+        return np.ones(m)
+
+    def predict(self, params: Any, exog: Any = None) -> FloatArray:  # type: ignore[override]
+        """Linear predictor at rows of exog (columns as in the fit) for given coefficients, (m,) or (m, q)."""
+        rows = self.exog if exog is None else exog
+        b = np.asarray(params, dtype=np.float64)
+        shift = int(self.data.intercept_name is not None)
+        base = b[0] if shift else 0.0
+        slopes = b[shift:]
+        if sparse.issparse(rows):
+            return np.asarray(rows @ slopes) + base
+        if rows.dtype == np.float64:
+            return rows @ slopes + base
+        step = block_size(rows.shape[1])
+        pieces = [rows[i : i + step].astype(np.float64) @ slopes + base for i in range(0, max(len(rows), 1), step)]
+        return np.concatenate(pieces)
+
+    def forget_rows(self) -> None:
+        """Drop every array over rows."""
+        for holder in (self, self.data):
+            holder.endog = holder.exog = None
+        self.weights = self.data.weights = None
+        if not isinstance(self.data.orig_exog, pd.DataFrame):
+            self.data.orig_exog = None
+        else:
+            self.data.orig_exog = self.data.orig_exog.iloc[:0]
+        self.data.orig_endog = None
+        self.data.row_labels = self.data.row_labels[:0]
+        self._built = None
+
+
+def _dense(rows: Any) -> AnyArray:
+    return rows.toarray() if sparse.issparse(rows) else rows
+
+
+def _column(exog: Any, j: int) -> FloatArray:
+    column = exog[:, [j]].toarray()[:, 0] if sparse.issparse(exog) else exog[:, j]
+    return np.asarray(column, dtype=np.float64)

@@ -1,0 +1,1 @@
+"""Results, their labelled wrappers, predictions and summaries."""

@@ -1,0 +1,270 @@
+"""What the results of both families have in common."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+import statsmodels.base.wrapper as wrap
+from statsmodels.base.model import Results
+from statsmodels.iolib.smpickle import load_pickle, save_pickle
+from statsmodels.iolib.summary import Summary
+
+from pybayesridge._types import AnyArray, FloatArray
+from pybayesridge.results.prediction import BayesPrediction
+
+ROWS_REMOVED = "the data of this fit were removed: fit again, or keep the data, for what runs over its rows"
+
+
+def check_alpha(alpha: float) -> float:
+    """One minus the probability of an interval."""
+    if not 0 < alpha < 1:
+        raise ValueError(f"alpha must lie between 0 and 1, not {alpha!r}: 0.05 gives 95 % intervals")
+    return float(alpha)
+
+
+class LinearResults(Results):
+    """Posterior of a linear model: what does not depend on the family.
+
+    Subclasses supply ``_standard_deviations``, ``_intervals``, ``_covariance``, ``_row_moments`` and
+    ``_row_intervals``, each in the order of ``model.exog_names``.
+
+    Attributes
+    ----------
+    params : (k,) or (k, q) array
+        Posterior means of the coefficients, on the user's scale.
+    method : str
+    converged : bool
+        Whether every iteration met its stopping rule (for every target).
+    n_iter : int
+    """
+
+    method: str
+    converged: bool
+    n_iter: int
+    sigma2: Any
+
+    def __init__(self, model: Any, params: FloatArray, **kwds: Any) -> None:
+        super().__init__(model, params, **kwds)
+
+    def _standard_deviations(self) -> FloatArray:
+        raise NotImplementedError
+
+    def _intervals(self, alpha: float) -> FloatArray:
+        raise NotImplementedError
+
+    def _covariance(self, target: int) -> FloatArray:
+        raise NotImplementedError
+
+    def _row_moments(self, rows: AnyArray) -> tuple[FloatArray, FloatArray]:
+        raise NotImplementedError
+
+    def _row_intervals(self, rows: AnyArray, alpha: float, noise: FloatArray | None) -> FloatArray:
+        raise NotImplementedError
+
+    def _release_rows(self) -> None:
+        raise NotImplementedError
+
+    def _squeeze(self, a: FloatArray) -> Any:
+        """Drop the axis over targets (axis 1) of a model with one."""
+        return a[:, 0] if self.model.one_target else a
+
+    def _per_target(self, a: FloatArray) -> Any:
+        """A number for a model with one target, the array otherwise."""
+        return float(a[0]) if self.model.one_target else a
+
+    @cached_property
+    def bse(self) -> FloatArray:
+        """Posterior standard deviations of the coefficients, user's scale; (k,) or (k, q)."""
+        return self._squeeze(self._standard_deviations())
+
+    @property
+    def posterior_var(self) -> FloatArray:
+        """Posterior variances of the coefficients; the diagonal of ``cov_params()``."""
+        with np.errstate(over="ignore", under="ignore"):
+            return self.bse**2
+
+    def cov_params(self, target: str | int | None = None) -> FloatArray:
+        """Posterior covariance of the coefficients, (k, k): the only thing of that size that is ever formed.
+
+        Parameters
+        ----------
+        target : str or int, optional
+            Which target, by name or position; needed where there are several.
+        """
+        names = self.model.data.targets
+        if target is None:
+            if len(names) > 1:
+                raise ValueError(f"cov_params needs target= for a model with {len(names)} targets, one of {names}")
+            return self._covariance(0)
+        if target in names:
+            return self._covariance(names.index(str(target)))
+        if not isinstance(target, int | np.integer) or not 0 <= target < len(names):
+            raise ValueError(f"target {target!r} is not one of {names}, nor a position among them")
+        return self._covariance(int(target))
+
+    def conf_int(self, alpha: float = 0.05) -> FloatArray:
+        """Equal-tailed credible intervals of the coefficients, (k, 2) or (k, q, 2).
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the probability of the interval.
+        """
+        return self._squeeze(self._intervals(check_alpha(alpha)))
+
+    @cached_property
+    def fittedvalues(self) -> FloatArray:
+        """Posterior mean of the linear predictor at the rows of the data, (n,) or (n, q)."""
+        if self.model.exog is None:
+            raise ValueError(ROWS_REMOVED)
+        return self.model.predict(self.params)
+
+    @cached_property
+    def resid(self) -> FloatArray:
+        """Observed less fitted values, unweighted, (n,) or (n, q)."""
+        if self.model.endog is None:
+            raise ValueError(ROWS_REMOVED)
+        return self.model.endog - self.fittedvalues
+
+    @cached_property
+    def rsquared(self) -> Any:
+        """Share of the (weighted) variation explained; about the mean when the model has a constant."""
+        y, w = self.model.endog, self.model.weights
+        if y is None:
+            raise ValueError(ROWS_REMOVED)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            size = np.abs(y).max(axis=0)
+            unit = np.where(size > 0, size, 1.0)
+            center = np.average(y / unit, axis=0, weights=w) if self.model.k_constant else 0.0
+            weight = 1.0 if w is None else (w if y.ndim == 1 else w[:, None])
+            residual = (weight * (self.resid / unit) ** 2).sum(axis=0)
+            total = (weight * (y / unit - center) ** 2).sum(axis=0)
+            floor = (32 * np.finfo(float).eps) ** 2 * len(y)
+            out = np.where(total > floor, 1.0 - residual / total, np.nan)
+        return float(out) if np.ndim(out) == 0 else out
+
+    @property
+    def nobs(self) -> float:
+        """Number of rows used."""
+        return float(self.model.nobs)
+
+    def predict(self, exog: Any = None, transform: bool = True) -> Any:  # type: ignore[override]
+        """Posterior mean of the linear predictor.
+
+        Parameters
+        ----------
+        exog : array-like or frame, optional
+            New data: with a formula, a frame or dict with its variables; otherwise columns as in the fit (a
+            frame's columns are matched by name). The rows of the fit by default.
+        transform : bool
+            Whether to pass new data through the formula.
+
+        Returns
+        -------
+        Series, or DataFrame with a column for each target
+            NaN in rows where a variable of the formula is missing.
+        """
+        if exog is None:
+            return self.model.data.wrap_output(self.fittedvalues, "rows")
+        rows, labels = self.model.new_rows(exog, transform)
+        mean = self.model.predict(self.params, rows)
+        if mean.ndim == 1:
+            return pd.Series(mean, index=labels)
+        return pd.DataFrame(mean, index=labels, columns=self.model.data.targets)
+
+    def get_prediction(
+        self, exog: Any = None, transform: bool = True, weights: Any = None, row_labels: Any = None
+    ) -> BayesPrediction:
+        """Prediction with its uncertainty: ``.summary_frame(alpha)`` has both intervals.
+
+        Parameters
+        ----------
+        exog : array-like or frame, optional
+            As for :meth:`predict`.
+        transform : bool
+            Whether to pass new data through the formula.
+        weights : array-like, optional
+            Precision weights of new observations, in the units of the fit's weights; those of the fit for its
+            own rows, and their mean for new ones.
+        row_labels : sequence, optional
+            Labels of the rows, instead of those of `exog`.
+        """
+        rows, labels = self.model.new_rows(exog, transform)
+        if row_labels is not None:
+            labels = pd.Index(row_labels)
+        noise = self.model.noise_factors(rows.shape[0], weights, own=exog is None)
+        mean, sd = self._row_moments(rows)
+        return BayesPrediction(
+            mean,
+            sd,
+            np.atleast_1d(self.sigma2),
+            noise,
+            lambda alpha, obs: self._row_intervals(rows, check_alpha(alpha), noise if obs else None),
+            labels,
+            None if self.model.one_target else self.model.data.targets,
+        )
+
+    def summary(self, alpha: float = 0.05) -> Summary:
+        """Regression table in statsmodels' format; see the family's own."""
+        raise NotImplementedError
+
+    def save(self, fname: Any, remove_data: bool = False) -> None:
+        """Pickle the results.
+
+        Parameters
+        ----------
+        fname : str or file handle
+        remove_data : bool
+            Leave out every array over rows; coefficients, intervals and predictions for new data stay.
+        """
+        if remove_data:
+            self.remove_data()
+        save_pickle(self, fname)
+
+    @classmethod
+    def load(cls, fname: Any) -> Any:
+        """Load results saved by :meth:`save`. Pickles run code: load only what you trust."""
+        return load_pickle(fname)
+
+    def remove_data(self) -> None:
+        """Drop every array over rows of the data, so that a saved fit is small.
+
+        Coefficients, intervals, the summary and predictions for new rows still work; what runs over the rows of
+        the fit (fitted values, residuals) raises a ValueError.
+        """
+        _ = self.rsquared
+        self._release_rows()
+        self.model.forget_rows()
+        for name in ("fittedvalues", "resid"):
+            self.__dict__.pop(name, None)
+
+
+def wrapper_attributes(extra: dict[str, str] | None = None) -> dict[str, Any]:
+    """How statsmodels' wrapper labels each array-valued attribute."""
+    shared: dict[str, Any] = {
+        "params": "columns",
+        "bse": "columns",
+        "posterior_var": "columns",
+        "fittedvalues": "rows",
+        "resid": "rows",
+        "rsquared": "targets",
+        "df_model": "targets",
+        "df_resid": "targets",
+        "sigma2": "targets",
+    }
+    return shared | (extra or {})
+
+
+class LinearResultsWrapper(wrap.ResultsWrapper):
+    """Results with labels: what users see."""
+
+    _attrs: ClassVar[dict[str, Any]] = wrapper_attributes()
+    _wrap_attrs = _attrs
+    _methods: ClassVar[dict[str, Any]] = {"cov_params": "cov", "conf_int": "interval"}
+    _wrap_methods = _methods
+
+
+wrap.populate_wrapper(LinearResultsWrapper, LinearResults)

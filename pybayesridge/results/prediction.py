@@ -1,0 +1,81 @@
+"""Predictions with credible and predictive intervals, in statsmodels' shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from statsmodels.regression._prediction import PredictionResults
+
+from pybayesridge._types import FloatArray
+
+COLUMNS = ["mean", "mean_se", "mean_ci_lower", "mean_ci_upper", "obs_ci_lower", "obs_ci_upper"]
+
+
+class BayesPrediction(PredictionResults):
+    """Posterior of the linear predictor, and of new observations, at some rows.
+
+    Parameters
+    ----------
+    mean, sd : (m, q) arrays
+        Posterior mean and standard deviation of the linear predictor.
+    sigma2 : (q,) array
+        Posterior mean (or fitted value) of the noise variance.
+    noise : (m,) array
+        Variance of a new observation beside sigma2.
+    interval : callable
+        ``interval(alpha, obs)`` gives equal-tailed intervals, (m, q, 2).
+    row_labels : pandas.Index
+    targets : list of str or None
+        None for a model with one target, whose arrays lose the axis q.
+    """
+
+    def __init__(
+        self,
+        mean: FloatArray,
+        sd: FloatArray,
+        sigma2: FloatArray,
+        noise: FloatArray,
+        interval: Callable[[float, bool], FloatArray],
+        row_labels: pd.Index,
+        targets: list[str] | None,
+    ) -> None:
+        self._targets = targets
+        self._interval = interval
+        self._sd = self._squeeze(sd)
+        with np.errstate(invalid="ignore", over="ignore"):
+            residual = self._squeeze(np.where(np.isnan(mean), np.nan, noise[:, None] * sigma2))
+            super().__init__(self._squeeze(mean), self._sd**2, residual, row_labels=row_labels)
+
+    def _squeeze(self, a: FloatArray) -> FloatArray:
+        return a[:, 0] if self._targets is None else a
+
+    @property
+    def se(self) -> FloatArray:
+        """Posterior standard deviation of the linear predictor."""
+        return self._sd
+
+    def conf_int(self, obs: bool = False, alpha: float = 0.05) -> FloatArray:
+        """Equal-tailed interval of the linear predictor, or with `obs` of a new observation: (m, 2) or (m, q, 2)."""
+        return self._squeeze(self._interval(alpha, obs))
+
+    def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
+        """A row for each prediction, with statsmodels' columns; under each target's name where there are several."""
+        mean_ci = self.conf_int(alpha=alpha)
+        obs_ci = self.conf_int(obs=True, alpha=alpha)
+        parts: list[Any] = [
+            self.predicted_mean,
+            self._sd,
+            mean_ci[..., 0],
+            mean_ci[..., 1],
+            obs_ci[..., 0],
+            obs_ci[..., 1],
+        ]
+        if self._targets is None:
+            return pd.DataFrame(dict(zip(COLUMNS, parts, strict=True)), index=self.row_labels)
+        columns = pd.MultiIndex.from_product([self._targets, COLUMNS])
+        return pd.DataFrame(
+            np.stack(parts, axis=-1).reshape(len(mean_ci), -1), index=self.row_labels, columns=columns
+        )

@@ -1,0 +1,67 @@
+"""Summary tables, made of statsmodels' parts."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+import numpy as np
+from statsmodels.iolib.summary import Summary
+from statsmodels.iolib.table import SimpleTable
+from statsmodels.iolib.tableformatting import fmt_2cols, fmt_params
+
+from pybayesridge._types import FloatArray
+
+LONGEST = 60
+"""Tables of more coefficients are cut."""
+
+WIDTH = 78
+"""Notes are wrapped at this many characters."""
+
+SHOWN = 30
+"""How many coefficients a cut table shows."""
+
+
+def number(value: float) -> str:
+    """Four significant digits, in the shorter of the usual notations."""
+    return f"{value:.4g}"
+
+
+def facts_table(title: str | None, left: Sequence[tuple[str, str]], right: Sequence[tuple[str, str]]) -> SimpleTable:
+    """The top of a summary: two columns of names and values."""
+    first = _two_columns(title, left)
+    first.extend_right(_two_columns(title, [(f"  {name:<21}", value) for name, value in right]))
+    return first
+
+
+def _two_columns(title: str | None, facts: Sequence[tuple[str, str]]) -> SimpleTable:
+    return SimpleTable([[value] for _, value in facts], None, [name for name, _ in facts], title, txt_fmt=fmt_2cols)
+
+
+def coefficient_table(
+    names: Sequence[str],
+    mean: FloatArray,
+    sd: FloatArray,
+    interval: FloatArray,
+    alpha: float,
+    size: FloatArray,
+) -> tuple[SimpleTable, int]:
+    """The coefficients, the largest of `size` first where there are too many to show, and how many are left out."""
+    order = list(range(len(names)))
+    if len(names) > LONGEST:
+        order = np.argsort(-size, kind="stable")[:SHOWN].tolist()
+    rows = [[number(v) for v in (mean[i], sd[i], interval[i, 0], interval[i, 1])] for i in order]
+    heads = ["mean", "sd", f"[{alpha / 2:.3g}", f"{1 - alpha / 2:.4g}]"]
+    stubs = [names[i] for i in order]
+    return SimpleTable(rows, heads, stubs, txt_fmt=fmt_params), len(names) - len(order)
+
+
+def make_summary(tables: Sequence[SimpleTable], notes: Sequence[str]) -> Summary:
+    """Put tables and numbered notes together."""
+    out = Summary()
+    out.tables.extend(tables)
+    lines = ["Notes:"]
+    for i, note in enumerate(notes, 1):
+        lines += textwrap.wrap(f"[{i}] {note}", WIDTH, subsequent_indent="    ")
+    out.add_extra_txt(lines)
+    return out

@@ -1,0 +1,1 @@
+"""The numerics of Bayesian ridge regression: arrays in, frozen dataclasses out."""

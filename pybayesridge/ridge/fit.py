@@ -1,0 +1,248 @@
+"""The penalty and what follows from it: one `RidgeFit` for every method."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from pybayesridge._types import BoolArray, FloatArray, IntArray
+from pybayesridge.design import Design
+from pybayesridge.ridge.em import run_em
+from pybayesridge.ridge.posterior import Mixture
+from pybayesridge.ridge.profile import Modes, Prior, find_modes, penalized_rss, value
+from pybayesridge.ridge.spectrum import EPS, Spectrum, rotate_accurately
+
+Dof = Literal["nu", "paper"]
+Parameterization = Literal["tau2", "tau"]
+
+EXACT = 64 * EPS
+"""Residuals this small beside the target are rounding errors: the data are fitted exactly."""
+
+
+@dataclass(frozen=True, slots=True)
+class RidgeFit:
+    """The outcome of one method for q targets.
+
+    Attributes
+    ----------
+    spectrum : Spectrum
+        The rotation used; another one than went in where its accuracy did not suffice.
+    mixture : Mixture
+        Posterior of log t2, in rotated units.
+    log_t2 : (q,) array
+        The t2 reported, in rotated units.
+    log_unit : float
+        Log of rotated t2 beside the user's.
+    sigma2 : (q,) array
+        Noise variance reported, in units of each target's squared norm.
+    n_modes : (q,) int array or None
+        Interior modes of the posterior of t2, where they were counted.
+    null : (q,) bool array
+        No interior mode: every coefficient is shrunk to zero.
+    exact : (q,) bool array
+        The target is fitted without error; the penalty is zero.
+    unbounded : (q,) bool array
+        The density of t2 has no interior mode and does not fall as the penalty vanishes.
+    converged : (q,) bool array
+    n_iter : int
+    """
+
+    spectrum: Spectrum
+    mixture: Mixture
+    log_t2: FloatArray
+    log_unit: float
+    sigma2: FloatArray
+    n_modes: IntArray | None
+    null: BoolArray
+    exact: BoolArray
+    unbounded: BoolArray
+    converged: BoolArray
+    n_iter: int
+
+
+def log_unit(design: Design, spectrum: Spectrum) -> float:
+    """Log of what t2 on the user's (standardised) scale is multiplied by in the rotated problem."""
+    return 2 * float(np.log(spectrum.top) + np.log(design.common_scale))
+
+
+def make_prior(
+    design: Design,
+    spectrum: Spectrum,
+    prior: tuple[float, float],
+    sigma2: float | None,
+    dof: Dof,
+    parameterization: Parameterization,
+) -> Prior:
+    """Everything about the profile that is not in the rotation."""
+    a, b = prior
+    return Prior(
+        a=a,
+        b=b,
+        k=(2.0 if parameterization == "tau2" else 1.0) - 2 * a,
+        count=float(design.nu if dof == "nu" else design.n),
+        log_unit=log_unit(design, spectrum),
+        noise=None if sigma2 is None else (np.sqrt(sigma2) / design.y_norm) ** 2,
+    )
+
+
+def fits_exactly(design: Design, spectrum: Spectrum) -> BoolArray:
+    """Targets without residual though X does not span everything that Z leaves."""
+    tolerance = EXACT * design.y_size
+    out: BoolArray = ~design.y_vanishes & (spectrum.rank < design.nu) & (spectrum.rss0 <= tolerance**2)
+    return out
+
+
+def fit_mode(
+    design: Design,
+    spectrum: Spectrum,
+    *,
+    prior: tuple[float, float],
+    sigma2: float | None,
+    dof: Dof,
+    parameterization: Parameterization,
+    tol: float,
+    maxiter: int,
+    accelerate: bool,
+) -> RidgeFit:
+    """Penalty at the posterior mode; uncertainty conditional on the mode (paper, equation 6).
+
+    Parameters
+    ----------
+    design : Design
+    spectrum : Spectrum
+    prior : (a, b)
+        Of the beta-prime prior of t2.
+    sigma2 : float or None
+        The noise variance where it is known.
+    dof, parameterization : str
+        See :class:`Prior`.
+    tol, maxiter : float, int
+        Of the iteration, in log t2.
+    accelerate : bool
+        One-dimensional root finding instead of plain EM.
+    """
+    pr = make_prior(design, spectrum, prior, sigma2, dof, parameterization)
+    modes = find_modes(spectrum, pr, tol=tol, maxiter=maxiter if accelerate else 100)
+    if not accelerate:
+        modes = _em_modes(spectrum, pr, modes, tol, maxiter)
+    interior = np.isfinite(modes.log_t2) & ~design.y_vanishes
+    smallest_penalty = float(np.exp(-modes.log_t2[interior].max())) if interior.any() else np.inf
+    if not spectrum.trusts(smallest_penalty):
+        return fit_mode(
+            design,
+            rotate_accurately(design),
+            prior=prior,
+            sigma2=sigma2,
+            dof=dof,
+            parameterization=parameterization,
+            tol=tol,
+            maxiter=maxiter,
+            accelerate=accelerate,
+        )
+    exact = fits_exactly(design, spectrum) & (sigma2 is None)
+    log_t2 = np.where(exact, np.inf, modes.log_t2)
+    null = np.isneginf(log_t2)
+    if pr.noise is None:
+        scale2 = penalized_rss(spectrum, log_t2[None])[0] / (pr.count + 2)
+        scale2 = np.where(exact | design.y_vanishes, 0.0, scale2)
+    else:
+        scale2 = pr.noise
+    unbounded = modes.unbounded & (modes.n_modes == 0) & ~exact
+    return RidgeFit(
+        spectrum=spectrum,
+        mixture=Mixture(log_t2[None], np.ones((1, design.q)), scale2[None], np.inf),
+        log_t2=log_t2,
+        log_unit=pr.log_unit,
+        sigma2=scale2,
+        n_modes=modes.n_modes,
+        null=null,
+        exact=exact,
+        unbounded=unbounded,
+        converged=modes.converged | exact,
+        n_iter=modes.n_iter,
+    )
+
+
+def _em_modes(spectrum: Spectrum, prior: Prior, certificate: Modes, tol: float, maxiter: int) -> Modes:
+    """Plain EM; where it has found a lower one of several modes it starts again from the highest."""
+    found = run_em(spectrum, prior, tol=tol, maxiter=maxiter)
+    several = certificate.n_modes > 1
+    if several.any():
+        start = np.where(several, certificate.log_t2, found.log_t2)
+        again = run_em(spectrum, prior, tol=tol, maxiter=maxiter, start=np.where(np.isfinite(start), start, 0.0))
+        higher = several & (
+            value(spectrum, prior, again.log_t2[None])[0] < value(spectrum, prior, found.log_t2[None])[0]
+        )
+        found = Modes(
+            np.where(higher, again.log_t2, found.log_t2),
+            certificate.n_modes,
+            np.where(higher, again.converged, found.converged),
+            certificate.unbounded,
+            found.n_iter + again.n_iter,
+        )
+    return Modes(found.log_t2, certificate.n_modes, found.converged, certificate.unbounded, found.n_iter)
+
+
+def fit_fixed(
+    design: Design,
+    spectrum: Spectrum,
+    lam: FloatArray,
+    *,
+    sigma2: float | None,
+    dof: Dof,
+) -> RidgeFit:
+    """A given penalty; uncertainty conditional on it, the noise variance integrated out.
+
+    Parameters
+    ----------
+    design : Design
+    spectrum : Spectrum
+    lam : (q,) array
+        Penalties on the user's (standardised) scale.
+    sigma2 : float or None
+    dof : {"nu", "paper"}
+
+    Raises
+    ------
+    ValueError
+        If a penalty is zero and X has not full column rank.
+    """
+    unit = log_unit(design, spectrum)
+    with np.errstate(divide="ignore"):
+        log_t2 = unit - np.log(lam)
+    penalty = float(np.exp(-log_t2.max())) if log_t2.size else np.inf
+    if not spectrum.trusts(penalty):
+        return fit_fixed(design, rotate_accurately(design), lam, sigma2=sigma2, dof=dof)
+    if (lam == 0).any() and spectrum.rank < design.p:
+        raise ValueError(
+            f"lam=0 needs columns that are linearly independent: the rank is {spectrum.rank} for {design.p} "
+            "penalised columns; give a positive penalty"
+        )
+    count = design.nu if dof == "nu" else design.n
+    exact = fits_exactly(design, spectrum) & (lam == 0)
+    df = np.inf
+    if sigma2 is not None:
+        scale2 = (np.sqrt(sigma2) / design.y_norm) ** 2
+    else:
+        df = float(count) if design.nu > 0 else np.inf
+        scale2 = penalized_rss(spectrum, log_t2[None])[0] / max(count, 1)
+        scale2 = np.where(design.y_vanishes | exact, 0.0, scale2)
+    mixture = Mixture(log_t2[None], np.ones((1, design.q)), scale2[None], df)
+    nothing = np.zeros(design.q, dtype=bool)
+    with np.errstate(invalid="ignore"):
+        reported = np.where(scale2 == 0, 0.0, scale2 * mixture.variance_factor)
+    return RidgeFit(
+        spectrum=spectrum,
+        mixture=mixture,
+        log_t2=log_t2,
+        log_unit=unit,
+        sigma2=reported,
+        n_modes=None,
+        null=nothing,
+        exact=exact,
+        unbounded=nothing,
+        converged=~nothing,
+        n_iter=0,
+    )

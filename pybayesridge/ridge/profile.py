@@ -1,0 +1,258 @@
+"""The posterior of t2 as a function of one variable, each value O(r): its slope, its modes.
+
+With b integrated out and s2 eliminated (or known), minus the log density of l = log t2 is
+
+    f(l) = 1/2 sum log(1 + t2 s_j^2) + (N+2)/2 log R(l) + k/2 l + (a+b) log(1 + t2),
+    R(l) = rss0 + sum z_j^2 / (1 + t2 s_j^2),
+
+N being nu (or n, as the paper has it), k = 2 - 2a for the mode as a density in t2 and 1 - 2a as a density in t.
+EM's fixed points are the zeros of f' (Tew, Boley & Schmidt 2023, equations 9 to 11, with the general beta-prime
+prior); here they are bracketed on a grid and refined by a safeguarded Newton iteration, all targets at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit
+
+from pybayesridge._types import BoolArray, FloatArray, IntArray
+from pybayesridge.ridge.spectrum import Spectrum
+
+SPACING = 0.25
+"""Spacing in log t2 of the grid on which modes are counted; f varies on a scale of 1."""
+
+MARGIN = 8.0
+"""How far beyond the last feature of f the grid reaches, in log t2."""
+
+CHUNK = 1 << 22
+"""Most elements in a temporary array over (grid points or targets) x singular values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """Everything about f that is not data.
+
+    Attributes
+    ----------
+    a, b : float
+        Beta-prime prior of t2: density proportional to ``t2^(a-1) (1+t2)^(-a-b)``.
+    k : float
+        ``2 - 2a`` (mode as a density in t2) or ``1 - 2a`` (in t).
+    count : float
+        N: nu, or n as the paper has it.
+    log_unit : float
+        Log of what t2 is multiplied by to give the t2 of the rotated problem.
+    noise : (q,) array or None
+        The noise variance where it is known, in units of each target's squared norm.
+    """
+
+    a: float
+    b: float
+    k: float
+    count: float
+    log_unit: float
+    noise: FloatArray | None
+
+
+@dataclass(frozen=True, slots=True)
+class Modes:
+    """The mode of each target.
+
+    Attributes
+    ----------
+    log_t2 : (q,) array
+        In the units of the rotated problem; -inf where there is no interior mode (a null model).
+    n_modes : (q,) int array
+        Interior modes found.
+    converged : (q,) bool array
+    unbounded : (q,) bool array
+        The density still rises where t2 is so large that the penalty no longer matters.
+    n_iter : int
+        Newton steps of the slowest target.
+    """
+
+    log_t2: FloatArray
+    n_modes: IntArray
+    converged: BoolArray
+    unbounded: BoolArray
+    n_iter: int
+
+
+def shrinkage(s: FloatArray, log_t2: FloatArray) -> FloatArray:
+    """``s_j^2 / (s_j^2 + 1/t2)``: shape of `log_t2` with an axis over j appended."""
+    with np.errstate(over="ignore"):
+        out: FloatArray = s**2 / (s**2 + np.exp(-log_t2)[..., None])
+    return out
+
+
+def complement(s: FloatArray, log_t2: FloatArray) -> FloatArray:
+    """``(1/t2) / (s_j^2 + 1/t2)``, without subtracting from 1."""
+    with np.errstate(over="ignore"):
+        out: FloatArray = 1.0 / (1.0 + s**2 * np.exp(log_t2)[..., None])
+    return out
+
+
+def penalized_rss(spectrum: Spectrum, log_t2: FloatArray) -> FloatArray:
+    """``R = min_b ||y - Xb||^2 + ||b||^2 / t2`` at each target's own nodes: (K, q) for `log_t2` (K, q)."""
+    out = np.empty_like(log_t2)
+    z2 = spectrum.z**2
+    step = max(1, CHUNK // max(z2.size, 1))
+    for start in range(0, log_t2.shape[0], step):
+        rows = slice(start, start + step)
+        out[rows] = np.einsum("ktj,jt->kt", complement(spectrum.s, log_t2[rows]), z2)
+    return out + spectrum.rss0
+
+
+def log_determinant(spectrum: Spectrum, log_t2: FloatArray) -> FloatArray:
+    """``sum_j log(1 + t2 s_j^2)``; shape of `log_t2`."""
+    flat = log_t2.ravel()
+    out = np.empty_like(flat)
+    step = max(1, CHUNK // max(spectrum.rank, 1))
+    for start in range(0, flat.size, step):
+        rows = slice(start, start + step)
+        out[rows] = np.logaddexp(0.0, flat[rows, None] + 2 * np.log(spectrum.s)).sum(axis=1)
+    return out.reshape(log_t2.shape)
+
+
+def value(spectrum: Spectrum, prior: Prior, log_t2: FloatArray) -> FloatArray:
+    """``f`` at each target's own points, (K, q)."""
+    rss = penalized_rss(spectrum, log_t2)
+    fit = (prior.count + 2) / 2 * np.log(rss) if prior.noise is None else rss / (2 * prior.noise)
+    true_l = log_t2 - prior.log_unit
+    out: FloatArray = (
+        0.5 * log_determinant(spectrum, log_t2)
+        + fit
+        + prior.k / 2 * true_l
+        + (prior.a + prior.b) * np.logaddexp(0.0, true_l)
+    )
+    return out
+
+
+def _slope(spectrum: Spectrum, prior: Prior, log_t2: FloatArray, target: IntArray) -> tuple[FloatArray, FloatArray]:
+    """First and second derivative of f for pairs of a point and a target, each (m,)."""
+    e = shrinkage(spectrum.s, log_t2)
+    v = e * complement(spectrum.s, log_t2)
+    z2 = spectrum.z[:, target].T ** 2
+    drop = (v * z2).sum(axis=1)
+    bend = (v * (1 - 2 * e) * z2).sum(axis=1)
+    if prior.noise is None:
+        rss = spectrum.rss0[target] + (complement(spectrum.s, log_t2) * z2).sum(axis=1)
+        ratio = drop / rss
+        data1 = -(prior.count + 2) / 2 * ratio
+        data2 = -(prior.count + 2) / 2 * (bend / rss + ratio**2)
+    else:
+        data1 = -drop / (2 * prior.noise[target])
+        data2 = -bend / (2 * prior.noise[target])
+    share = expit(log_t2 - prior.log_unit)
+    first = 0.5 * e.sum(axis=1) + data1 + prior.k / 2 + (prior.a + prior.b) * share
+    second = 0.5 * v.sum(axis=1) + data2 + (prior.a + prior.b) * share * (1 - share)
+    return first, second
+
+
+def slopes_on_grid(spectrum: Spectrum, prior: Prior, grid: FloatArray) -> FloatArray:
+    """F' of every target on one grid, (L, q): two matrix products."""
+    out = np.empty((grid.size, spectrum.z.shape[1]))
+    z2 = spectrum.z**2
+    share = expit(grid - prior.log_unit)
+    step = max(1, CHUNK // max(spectrum.rank, 1))
+    for start in range(0, grid.size, step):
+        rows = slice(start, start + step)
+        e = shrinkage(spectrum.s, grid[rows])
+        f = complement(spectrum.s, grid[rows])
+        drop = (e * f) @ z2
+        if prior.noise is None:
+            data = -(prior.count + 2) / 2 * drop / (spectrum.rss0 + f @ z2)
+        else:
+            data = -drop / (2 * prior.noise)
+        rest = 0.5 * e.sum(axis=1) + prior.k / 2 + (prior.a + prior.b) * share[rows]
+        out[rows] = data + rest[:, None]
+    return out
+
+
+def search_grid(spectrum: Spectrum, prior: Prior) -> FloatArray:
+    """Points of log t2 between which every zero of f' lies.
+
+    Below the grid t2 s_1^2 (N+2) is small, so that f' has the sign of its limit; above it each term has reached
+    its own limit, the last being the residual, where rss0 > 0 stops the decrease of R.
+    """
+    log_s2 = 2 * np.log(spectrum.s)
+    signal = prior.count + 2
+    if prior.noise is not None:
+        signal = max(signal, float((1.0 / prior.noise).max(initial=1.0)))
+    tail = np.log(abs(prior.k)) if prior.k != 0 else 0.0
+    low = min(-np.log(signal), prior.log_unit) + min(tail, 0.0) - MARGIN
+    high = max(np.log(signal) - log_s2[-1], prior.log_unit) + MARGIN
+    inside = spectrum.rss0 > 0
+    if inside.any():
+        gain = ((spectrum.z / spectrum.s[:, None]) ** 2).sum(axis=0)[inside] / spectrum.rss0[inside]
+        high = max(high, float(np.log(signal * gain.max(initial=1.0))) + MARGIN)
+    return np.arange(low, high + SPACING, SPACING)
+
+
+def find_modes(spectrum: Spectrum, prior: Prior, *, tol: float, maxiter: int) -> Modes:
+    """Find every interior minimum of f on the search grid, refine it, and keep the lowest of each target.
+
+    Parameters
+    ----------
+    spectrum : Spectrum
+    prior : Prior
+    tol : float
+        The iteration stops when a Newton step in log t2 is at most `tol`; its error is then of order tol^2.
+    maxiter : int
+        Most Newton (or bisection) steps.
+    """
+    q = spectrum.z.shape[1]
+    none = np.zeros(q, dtype=bool)
+    if spectrum.rank == 0:
+        return Modes(np.full(q, -np.inf), np.zeros(q, dtype=np.intp), ~none, none, 0)
+    grid = search_grid(spectrum, prior)
+    slope = slopes_on_grid(spectrum, prior, grid)
+    at, target = np.nonzero((slope[:-1] < 0) & (slope[1:] >= 0))
+    roots, done, n_iter = _refine(spectrum, prior, grid[at], grid[at + 1], target, tol, maxiter)
+    n_modes = np.bincount(target, minlength=q).astype(np.intp)
+    unbounded = slope[-1] < 0
+    log_t2 = np.where(unbounded & (n_modes == 0), grid[-1], -np.inf)
+    converged = ~(unbounded & (n_modes == 0))
+    best = np.full(q, np.inf)
+    for i in np.lexsort((roots, target)):
+        t = target[i]
+        height = 0.0
+        if n_modes[t] > 1:
+            height = float(value(spectrum, prior, np.full((1, q), roots[i]))[0, t])
+        if height < best[t]:
+            best[t], log_t2[t], converged[t] = height, roots[i], done[i]
+    return Modes(log_t2, n_modes, converged, unbounded, n_iter)
+
+
+def _refine(
+    spectrum: Spectrum,
+    prior: Prior,
+    low: FloatArray,
+    high: FloatArray,
+    target: IntArray,
+    tol: float,
+    maxiter: int,
+) -> tuple[FloatArray, BoolArray, int]:
+    """Newton's iteration for f' = 0 in brackets, bisecting where it would leave them; all brackets at once."""
+    low, high = low.copy(), high.copy()
+    point = 0.5 * (low + high)
+    done = np.zeros(point.size, dtype=bool)
+    step_size = max(1, CHUNK // max(spectrum.rank, 1))
+    for iteration in range(1, maxiter + 1):
+        todo = np.flatnonzero(~done)
+        if todo.size == 0:
+            return point, done, iteration - 1
+        for start in range(0, todo.size, step_size):
+            i = todo[start : start + step_size]
+            first, second = _slope(spectrum, prior, point[i], target[i])
+            high[i] = np.where(first >= 0, point[i], high[i])
+            low[i] = np.where(first < 0, point[i], low[i])
+            with np.errstate(divide="ignore", invalid="ignore"):
+                newton = point[i] - first / second
+            inside = (second > 0) & (newton >= low[i]) & (newton <= high[i])
+            proposal = np.where(inside, newton, 0.5 * (low[i] + high[i]))
+            done[i] = np.abs(proposal - point[i]) <= tol
+            point[i] = proposal
+    return point, done, maxiter
