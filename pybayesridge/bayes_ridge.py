@@ -9,13 +9,16 @@ import numpy as np
 
 from pybayesridge._types import BoolArray, FloatArray
 from pybayesridge.data import listed
-from pybayesridge.exceptions import ConvergenceWarning, DegenerateFitWarning
+from pybayesridge.exceptions import ConvergenceWarning, DegenerateFitWarning, GridEdgeWarning
 from pybayesridge.model import LinearModel
 from pybayesridge.results.ridge import BayesRidgeResults, BayesRidgeResultsWrapper
-from pybayesridge.ridge.fit import RidgeFit, fit_fixed, fit_mode
+from pybayesridge.ridge.fit import RidgeFit, fit_exact, fit_fixed, fit_grid, fit_mode
 from pybayesridge.ridge.spectrum import Spectrum, rotate
 
-METHODS = ("em", "fixed")
+METHODS = ("em", "exact", "loocv", "gcv", "fixed")
+
+DOUBLINGS = 14
+"""Most doublings of the nodes of the quadrature."""
 
 
 class BayesRidge(LinearModel):
@@ -111,6 +114,7 @@ class BayesRidge(LinearModel):
         *,
         tol: float = 1e-8,
         maxiter: int = 10_000,
+        grid: Any = None,
         lam: Any = None,
         dof: str = "nu",
         parameterization: str = "tau2",
@@ -121,13 +125,19 @@ class BayesRidge(LinearModel):
 
         Parameters
         ----------
-        method : {"em", "fixed"}
-            ``"em"``: the penalty at the posterior mode, uncertainty conditional on it. ``"fixed"``: the penalty
-            `lam`; the noise variance is integrated out.
+        method : {"em", "exact", "loocv", "gcv", "fixed"}
+            ``"em"``: the penalty at the posterior mode, uncertainty conditional on it. ``"exact"``: the penalty
+            integrated out, the exact marginal posterior. ``"loocv"``, ``"gcv"``: the penalty of `grid` that
+            minimises leave-one-out or generalised cross-validation; ``"fixed"``: the penalty `lam`. With these
+            three uncertainty is conditional on the penalty, the noise variance integrated out.
         tol : float
-            Accuracy of log lambda at which iterations stop; it depends on no scale.
+            Accuracy of log lambda (for ``"exact"`` of the quadrature) at which iterations stop; it depends on no
+            scale.
         maxiter : int
             Most iterations.
+        grid : {"fixed", "glmnet"} or array, for ``"loocv"`` and ``"gcv"``
+            Penalties to try: ``"fixed"`` (the default) is 1e10 … 1e-10, ``"glmnet"`` the ones glmnet would, 100
+            each; an array's are on the scale of `lam`.
         lam : float or (q,) array, for ``"fixed"``
             The penalty of ``||y - Xb||^2 + lam ||b||^2`` on the standardised scale; 0 is least squares.
         dof : {"nu", "paper"}
@@ -148,6 +158,8 @@ class BayesRidge(LinearModel):
         -----
         ConvergenceWarning
             If `maxiter` was reached.
+        GridEdgeWarning
+            If the best penalty lies on the edge of the grid.
         DegenerateFitWarning
             If there is no signal (no interior mode: every coefficient is shrunk to zero) or no noise.
         """
@@ -162,11 +174,32 @@ class BayesRidge(LinearModel):
             raise ValueError(f"maxiter must be a positive integer, not {maxiter!r}")
         if (lam is None) != (method != "fixed"):
             raise ValueError("lam goes with method='fixed', and only with it")
+        if grid is not None and method not in ("loocv", "gcv"):
+            raise ValueError(f"grid goes with method='loocv' or 'gcv', not with {method!r}")
         q = 1 if self.one_target else self.endog.shape[1] if self.endog is not None else 0
         penalties = None if lam is None else _penalties(lam, q)
         design, spectrum = self._rotation()
         if penalties is not None:
             fit = fit_fixed(design, spectrum, penalties, sigma2=self.known_sigma2, dof=dof)  # type: ignore[arg-type]
+        elif method in ("loocv", "gcv"):
+            fit = fit_grid(
+                design,
+                spectrum,
+                "fixed" if grid is None else grid,
+                criterion=method,  # type: ignore[arg-type]
+                sigma2=self.known_sigma2,
+                dof=dof,  # type: ignore[arg-type]
+            )
+        elif method == "exact":
+            fit = fit_exact(
+                design,
+                spectrum,
+                prior=self.prior,
+                sigma2=self.known_sigma2,
+                dof=dof,  # type: ignore[arg-type]
+                tol=float(tol),
+                maxiter=min(int(maxiter), DOUBLINGS),
+            )
         else:
             fit = fit_mode(
                 design,
@@ -234,6 +267,13 @@ class BayesRidge(LinearModel):
         for mask, category, message in cases:
             if mask.any():
                 warnings.warn(message + name(mask), category, stacklevel=3)
+        if fit.search is not None and fit.search.edge.any():
+            warnings.warn(
+                "the smallest cross-validation score lies on the edge of the grid: widen it, or use method='em'"
+                + name(fit.search.edge),
+                GridEdgeWarning,
+                stacklevel=3,
+            )
 
 
 def _positive(name: str, value: Any) -> float:

@@ -8,8 +8,8 @@ import numpy as np
 
 from pybayesridge._types import AnyArray, FloatArray, IntArray
 
-BLOCK_BYTES = 4 << 20
-"""Target size of a float64 block: it stays in a second- or third-level cache."""
+BLOCK_BYTES = 1 << 20
+"""Target size of a float64 block: it stays in a second-level cache."""
 
 MIN_BLOCK = 256
 """Fewest rows (or columns) in a block: a rank-k update with a smaller k is bound by memory, not arithmetic."""

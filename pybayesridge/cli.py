@@ -25,7 +25,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def demo() -> str:
     """Longley's data, by least squares and by the Bayesian ridge, with what to notice."""
-    import numpy as np
     import statsmodels.api as sm
     from statsmodels.formula.api import ols
 
@@ -52,9 +51,9 @@ def demo() -> str:
         f"cannot tell them apart. The ridge penalty lambda = {ridge.lambda_:.3g} was found from the posterior,\n"
         f"without cross-validation, in {ridge.n_iter} steps: {ridge.df_model:.1f} effective degrees of freedom "
         f"of {least_squares.df_model:.0f},\n"
-        f"R-squared {ridge.rsquared:.3f} against {least_squares.rsquared:.3f}. Notice GNP and POP, which least squares "
-        f"gives the\nsigns {np.sign(least_squares.params['GNP']):+.0f} and {np.sign(least_squares.params['POP']):+.0f} "
-        f"with intervals {width['GNP']:.1f} and {width['POP']:.1f} times as wide as the ridge's."
+        f"R-squared {ridge.rsquared:.3f} against {least_squares.rsquared:.3f}. Notice GNP and POP:\n"
+        f"least squares gives them {least_squares.params['GNP']:.2g} and {least_squares.params['POP']:.2g}, "
+        f"with intervals {width['GNP']:.1f} and {width['POP']:.1f} times as wide."
     )
     title = "Longley's data: employment in the USA, 1947-1962"
     return "\n".join([title, "=" * len(title), "", header, *rows, "", str(ridge.summary()), "", notice])

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from scipy.linalg.blas import dsyrk
 
+from pybayesridge import blas
 from pybayesridge._types import AnyArray, BoolArray, FloatArray, IntArray
 from pybayesridge.blocks import block_size, column_blocks, row_blocks, work_buffer
 from pybayesridge.unpenalized import Unpenalized
@@ -85,8 +85,10 @@ def accumulate(
     standardize : bool
         Divide by each column's own (weighted, 1/n) standard deviation, or all columns by one power of two.
     """
-    step = _tall if x.shape[0] >= columns.size else _wide
-    shift = _shift(x, columns)
+    tall = x.shape[0] >= columns.size
+    step = _tall if tall else _wide
+    # Whole columns lie in a wide matrix's blocks, where their mean is taken exactly: any shift of their size will do.
+    shift = _shift(x, columns, block_size(columns.size) if tall else 1)
     unit = np.ones(columns.size)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         parts = step(x, columns, block, y, shift, unit, standardize)
@@ -98,10 +100,9 @@ def accumulate(
     return CrossProducts(**parts)
 
 
-def _shift(x: AnyArray, columns: IntArray) -> FloatArray:
+def _shift(x: AnyArray, columns: IntArray, rows: int) -> FloatArray:
     # The mean of a first block of b rows lies within sqrt(n/b) standard deviations of the column's mean, so
     # the correction that follows loses a factor n/b in relative accuracy at worst.
-    rows = min(x.shape[0], block_size(columns.size))
     shift = np.empty(columns.size)
     for part, piece in column_blocks(x[:rows], columns):
         first = piece[0].astype(np.float64)
@@ -131,17 +132,6 @@ def _fill(buffer: FloatArray, piece: AnyArray, shift: FloatArray, unit: FloatArr
     return out
 
 
-def _rank_k(product: FloatArray | None, a: FloatArray, *, transposed: bool) -> FloatArray:
-    """Add a'a (or aa') to the lower triangle of `product`; `a` in either memory order, without a copy."""
-    fortran = bool(a.flags.f_contiguous)
-    trans = transposed if fortran else not transposed
-    options: dict[str, Any] = {"trans": int(trans), "lower": 1}
-    if product is not None:
-        options |= {"beta": 1.0, "c": product, "overwrite_c": 1}
-    out: FloatArray = dsyrk(1.0, a if fortran else a.T, **options)
-    return out
-
-
 def _contiguous(buffer: FloatArray, rows: int) -> FloatArray:
     """The first `rows` rows of a buffer, in a layout that BLAS takes as it is."""
     if rows == buffer.shape[0]:
@@ -168,8 +158,9 @@ def _tall(
     if explicit:
         for rows, piece in row_blocks(x, columns, buffer.shape[0]):
             a = _fill(buffer, piece, base, scaled)
-            on_q += (block.q[rows] if block.sqrt_w is None else block.q[rows] * block.sqrt_w[rows, None]).T @ a
-    product = None
+            q_rows = block.q[rows] if block.sqrt_w is None else block.q[rows] * block.sqrt_w[rows, None]
+            on_q += blas.product(q_rows, a, transpose_a=True)
+    gram = np.zeros((p, p), order="F")
     xty = np.zeros((p, y.shape[1]))
     total = np.zeros(p)
     sumsq = np.zeros(p)
@@ -180,15 +171,13 @@ def _tall(
             if block.sqrt_w is not None:
                 a *= root[:, None]
             if offset is shift:
-                total += root @ a
+                total += blas.product(a, root[:, None], transpose_a=True)[:, 0]
                 sumsq += np.einsum("ij,ij->j", a, a)
         if explicit:
-            a -= block.q[rows] @ on_q
+            a -= blas.product(block.q[rows], on_q)
         a = _contiguous(buffer, piece.shape[0])
-        product = _rank_k(product, a, transposed=True)
-        xty += a.T @ y[rows]
-    if product is None:
-        product = np.zeros((p, p), order="F")
+        gram = blas.add_square(gram, a, transposed=True)
+        xty += blas.product(a, y[rows], transpose_a=True)
     mean = total / n
     variance = sumsq / n - mean**2
     center, projection = base, None
@@ -196,16 +185,16 @@ def _tall(
         projection = block.regress(on_q) / unit
     elif centred:
         center = shift + mean / unit
-        product -= np.outer(mean, mean) * n
+        gram -= np.outer(mean, mean * n).T
     sd = np.sqrt(np.maximum(variance, 0.0))
     constant = constant_columns(sd, np.abs(shift * unit))
     inner = np.where(constant, 1.0, sd) if standardize else common_scale(sd / unit) * unit
     weight = np.where(constant & centred, 0.0, 1.0 / inner)
-    product *= weight[:, None]
-    product *= weight
+    gram *= weight[:, None]
+    gram *= weight
     return {
         "side": "gram",
-        "product": product,
+        "product": gram,
         "xty": xty * weight[:, None],
         "center": center,
         "projection": projection,
@@ -233,7 +222,7 @@ def _wide(
     scale = np.empty(p)
     constant = np.empty(p, dtype=bool)
     sumsq = np.empty(p)
-    product = None
+    gram = np.zeros((n, n), order="F")
     root = np.ones(n) if block.sqrt_w is None else block.sqrt_w
     buffer = work_buffer(x, n, min(p, block_size(n)))
     # Unstandardised columns share one unit; that of the first columns serves, since it only conditions numbers.
@@ -244,13 +233,13 @@ def _wide(
         # A narrower last block gets a buffer of its own: a slice of the wide one would have to be copied.
         a = buffer if m == buffer.shape[1] else work_buffer(x, n, m)
         _fill(a, piece, shift[part], None if scaled is None else u)
-        mean = (root**2) @ a / n
+        mean = blas.product(a, root[:, None] ** 2, transpose_a=True)[:, 0] / n
         a -= mean
         if block.sqrt_w is not None:
             a *= root[:, None]
         sumsq[part] = np.einsum("ij,ij->j", a, a)
         sd = np.sqrt(sumsq[part] / n)
-        constant[part] = constant_columns(sd, np.abs(shift[part] * u))
+        constant[part] = constant_columns(sd, np.abs(shift[part] * u + mean))
         if centred:
             center[part] = shift[part] + mean / u
         else:
@@ -259,8 +248,8 @@ def _wide(
         if projection is not None:
             on_q = np.zeros((block.k, m))
             for _ in range(2):
-                on_q_step = block.q.T @ a
-                a -= block.q @ on_q_step
+                on_q_step = blas.product(block.q, a, transpose_a=True)
+                a -= blas.product(block.q, on_q_step)
                 on_q += on_q_step
             projection[:, part] = block.regress(on_q) / u
         if part.start == 0:
@@ -268,10 +257,10 @@ def _wide(
         inner = np.where(constant[part], 1.0, sd) if standardize else shared * u
         a *= np.where(constant[part] & centred, 0.0, 1.0 / inner)
         scale[part] = inner / u
-        product = _rank_k(product, a, transposed=False)
+        gram = blas.add_square(gram, a, transposed=False)
     return {
         "side": "dual",
-        "product": np.zeros((n, n), order="F") if product is None else product,
+        "product": gram,
         "xty": None,
         "center": center,
         "projection": projection,

@@ -117,7 +117,7 @@ def _is_pandas(obj: Any) -> bool:
     return isinstance(obj, pd.DataFrame | pd.Series)
 
 
-def _from_polars(obj: Any) -> Any:
+def from_polars(obj: Any) -> Any:
     """A polars frame or series as pandas, without needing pyarrow; anything else as it is."""
     if type(obj).__module__.split(".")[0] != "polars":
         return obj
@@ -368,13 +368,13 @@ def prepare(
     """
     if missing not in ("raise", "drop"):
         raise ValueError(f"missing must be 'raise' or 'drop', not {missing!r}")
-    endog, exog = _from_polars(endog), _from_polars(exog)
+    endog, exog = from_polars(endog), from_polars(exog)
     labels = _row_labels(endog, exog)
     y = as_matrix(endog, "endog").astype(np.float64)
     one_target = y.shape[1] == 1
     x = as_exog(exog)
     _check_shapes(y, x, max_targets)
-    w = None if weights is None else as_weights(_from_polars(weights), y.shape[0])
+    w = None if weights is None else as_weights(from_polars(weights), y.shape[0])
     dropped = 0
     if missing == "drop":
         gone = missing_rows(y, x, w)
@@ -390,7 +390,8 @@ def prepare(
     if isinstance(exog, pd.Series):
         given = [str(exog.name) if exog.name is not None else "x1"]
     check_finite(y, targets, "endog")
-    check_finite(x, given or array_names(x.shape[1], None), "exog")
+    if not _finite(x):
+        check_finite(x, given or array_names(x.shape[1], None), "exog")
     if w is not None:
         check_weights(w, labels)
     const_idx = serving_constant(x, constant_values(x)) if intercept and find_constant else None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pybayesridge import blas
 from pybayesridge._types import AnyArray, BoolArray, FloatArray, IntArray
 from pybayesridge.blocks import column_blocks, column_selector, row_blocks
 from pybayesridge.crossproducts import CrossProducts, accumulate
@@ -52,6 +53,8 @@ class Design:
         Norm of the whole weighted target beside `y_norm`: what rounding errors are relative to.
     standardized_columns : bool
         Whether each column was divided by its own standard deviation.
+    constant_serves : bool
+        Whether a column of `x` is the intercept.
     """
 
     x: AnyArray
@@ -67,6 +70,7 @@ class Design:
     y_vanishes: BoolArray
     y_size: FloatArray
     standardized_columns: bool
+    constant_serves: bool
 
     @property
     def n(self) -> int:
@@ -128,13 +132,14 @@ class Design:
 
     def transposed_times(self, v: FloatArray) -> FloatArray:
         """``X' v``, (p, m), for `v` (n, m) in the space that Z leaves (``Q'v = 0``)."""
-        if self.x.dtype == np.float64 and not self._large_mean and self.block.ones is not None:
+        contiguous = self.x.flags.c_contiguous or self.x.flags.f_contiguous
+        if self.x.dtype == np.float64 and contiguous and not self._large_mean and self.block.ones is not None:
             # Since Z'W^{1/2} v = 0 neither the centre nor the projection contributes.
-            full = self.x.T @ self.block.weigh(v)
+            full = blas.product(self.x, self.block.weigh(v), transpose_a=True)
             return full[column_selector(self.columns)] / self.scale[:, None]
         out = np.empty((self.p, v.shape[1]))
         for part, piece in self.column_pieces():
-            out[part] = piece.T @ v
+            out[part] = blas.product(piece, v, transpose_a=True)
         return out
 
     def times(self, b: FloatArray) -> FloatArray:
@@ -142,10 +147,10 @@ class Design:
         out = np.zeros((self.n, b.shape[1]))
         if self.n >= self.p:
             for rows, piece in self.row_pieces():
-                out[rows] = piece @ b
+                out[rows] = blas.product(piece, b)
         else:
             for part, piece in self.column_pieces():
-                out += piece @ b[part]
+                out += blas.product(piece, b[part])
         return out
 
     def rows_outside_z(self, x_rows: AnyArray, z_rows: FloatArray) -> FloatArray:
@@ -176,11 +181,15 @@ class Design:
         -------
         (k, q) array
         """
-        out = self.y_on_z.copy()
+        return self.y_on_z + self.taken_from_z(b_user)
+
+    def taken_from_z(self, b_user: FloatArray) -> FloatArray:
+        """What penalised coefficients (p, m) change in the unpenalised ones, (k, m), user's scale."""
+        out = np.zeros((self.block.k, b_user.shape[1]))
         if self.block.ones is not None:
-            out -= np.outer(self.block.ones, self.center @ b_user)
+            out -= np.outer(self.block.ones, np.einsum("j,jt->t", self.center, b_user))
         if self.projection is not None:
-            out -= self.projection @ b_user
+            out -= blas.product(self.projection, b_user)
         return out
 
     def without_rows(self) -> Design:
@@ -200,6 +209,7 @@ def build_design(
     z_constant: int | None,
     weights: FloatArray | None,
     standardize: bool,
+    constant_serves: bool = False,
 ) -> tuple[Design, CrossProducts]:
     """Prepare the data and take the one pass over X that the rotation needs.
 
@@ -221,6 +231,8 @@ def build_design(
         Positive, of mean 1.
     standardize : bool
         Whether the prior is on the scale of standard deviations.
+    constant_serves : bool
+        Whether a column of `x` is the intercept.
 
     Raises
     ------
@@ -256,6 +268,7 @@ def build_design(
         y_vanishes=vanishes,
         y_size=y_size,
         standardized_columns=standardize,
+        constant_serves=constant_serves,
     )
     return design, products
 
@@ -269,7 +282,7 @@ def _project_targets(
     # A shift by the first row makes a constant target vanish exactly, and costs no digits otherwise.
     first = small[0] if block.ones is not None else np.zeros(y.shape[1])
     weighted = block.weigh(small - first)
-    on_z = block.regress(block.q.T @ weighted)
+    on_z = block.regress(blas.product(block.q, weighted, transpose_a=True))
     if block.ones is not None:
         on_z = on_z + np.outer(block.ones, first)
     residual = block.residual(weighted)

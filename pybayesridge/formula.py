@@ -149,9 +149,9 @@ def build(
     if subset is not None:
         frame, weight = _take(frame, weight, subset)
     labels = frame.index
-    frame = frame.reset_index(drop=True)
     names = _names(parsed)
     used = [str(c) for c in frame.columns if str(c) in names]
+    frame = _plain_strings(frame.reset_index(drop=True), used)
     absent = frame[used].isna().any(axis=1).to_numpy() if used else np.zeros(len(frame), dtype=bool)
     if weight is not None:
         absent = absent | np.isnan(weight)
@@ -165,16 +165,15 @@ def build(
         matrices = parsed.get_model_matrix(frame, context=context or {}, na_action="ignore")
     lhs, rhs = matrices.lhs, pd.DataFrame(matrices.rhs)
     spec = matrices.rhs.model_spec
-    has_intercept = "Intercept" in rhs.columns
-    leave = {"Intercept", *_checked_drop(drop_cols, rhs.columns)}
+    dropped = _checked_drop(drop_cols, rhs.columns)
+    has_intercept = "Intercept" in rhs.columns and "Intercept" not in dropped
+    leave = {"Intercept", *dropped}
     keep = [name for name in rhs.columns if name not in leave]
     position = {name: i for i, name in enumerate(keep)}
     terms = {
         str(term): [position[name] for name in rhs.columns[where] if name in position]
         for term, where in spec.term_slices.items()
     }
-    if drop_cols is not None and "Intercept" in set(drop_cols):
-        has_intercept = False
     endog = _numeric_endog(pd.DataFrame(lhs), formula)
     endog.index = exog_index = labels
     exog = rhs[keep].set_axis(exog_index, axis=0)
@@ -204,7 +203,7 @@ def transform(spec: FormulaSpec, data: Any, context: Context | None) -> tuple[pd
     absent = [name for name in spec.variables if name not in frame.columns]
     if absent:
         raise ValueError(f"the new data lack the variable(s) {listed(absent)} of the formula {spec.formula!r}")
-    frame = frame.reset_index(drop=True)
+    frame = _plain_strings(frame.reset_index(drop=True), spec.variables)
     gone = frame[spec.variables].isna().any(axis=1).to_numpy() if spec.variables else np.zeros(len(frame), bool)
     out = pd.DataFrame(np.nan, index=range(len(frame)), columns=spec.columns)
     if not gone.all():
@@ -222,6 +221,12 @@ def transform(spec: FormulaSpec, data: Any, context: Context | None) -> tuple[pd
             ) from error
         out.loc[~gone, :] = made[spec.columns].to_numpy(dtype=np.float64)
     return out, labels
+
+
+def _plain_strings(frame: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
+    """Columns of pandas' "string" dtype as objects: formulaic does not know that dtype as a factor's."""
+    strings = [name for name in names if isinstance(frame.dtypes[name], pd.StringDtype)]
+    return frame.astype(dict.fromkeys(strings, object)) if strings else frame
 
 
 def _picklable(value: Any) -> bool:

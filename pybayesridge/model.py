@@ -19,6 +19,7 @@ from pybayesridge.data import (
     as_weights,
     check_weights,
     constant_values,
+    from_polars,
     listed,
     prepare,
 )
@@ -152,7 +153,9 @@ class LinearModel(Model):
         unpenalized = np.array(
             [j for j in data.unpenalized if j == data.const_idx or j not in constants], dtype=np.intp
         )
-        penalized = np.setdiff1d(np.arange(data.exog.shape[1]), data.unpenalized).astype(np.intp)
+        rest = np.ones(data.exog.shape[1], dtype=bool)
+        rest[data.unpenalized] = False
+        penalized = np.flatnonzero(rest)
         return unpenalized, penalized, data.intercept_name is not None
 
     def _build(self) -> tuple[Design, CrossProducts]:
@@ -177,6 +180,7 @@ class LinearModel(Model):
             z_constant=constant,
             weights=self.weights,
             standardize=self.standardize,
+            constant_serves=data.const_idx is not None,
         )
         if products.constant.any() and self.standardize and design.block.ones is None:
             flat = [data.exog_columns[j] for j in design.constant]
@@ -223,6 +227,9 @@ class LinearModel(Model):
             frame, labels = formulas.transform(self.formula_spec, exog, formulas.capture(2))
             return frame.to_numpy(dtype=np.float64), labels
         names = data.exog_columns
+        exog = from_polars(exog)
+        if isinstance(exog, pd.Series) and sorted(map(str, exog.index)) == sorted(names):
+            exog = exog.to_frame().T.infer_objects()  # one row, whose labels are those of the columns
         if isinstance(exog, pd.DataFrame):
             return self._frame_rows(exog, names)
         width = len(names)

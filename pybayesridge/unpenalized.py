@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import qr, solve_triangular
 
+from pybayesridge import blas
 from pybayesridge._types import FloatArray
 
 COLLINEAR = 1e-11
@@ -61,7 +62,7 @@ class Unpenalized:
     def residual(self, a_w: FloatArray) -> FloatArray:
         """Project Q out of weighted columns; twice, since once loses digits under cancellation."""
         for _ in range(2 if self.k else 0):
-            a_w = a_w - self.q @ (self.q.T @ a_w)
+            a_w = a_w - blas.product(self.q, blas.product(self.q, a_w, transpose_a=True))
         return a_w
 
     def leverage(self, z_rows: FloatArray) -> FloatArray:

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import statsmodels.base.wrapper as wrap
+from scipy.special import betaln
 from statsmodels.iolib.summary import Summary
 
 from pybayesridge._types import AnyArray, FloatArray
 from pybayesridge.data import listed
 from pybayesridge.design import Design
-from pybayesridge.results.base import LinearResults, LinearResultsWrapper, check_alpha, wrapper_attributes
+from pybayesridge.results.base import (
+    ROWS_REMOVED,
+    LinearResults,
+    LinearResultsWrapper,
+    check_alpha,
+    wrapper_attributes,
+)
 from pybayesridge.results.summary import coefficient_table, facts_table, make_summary, number
-from pybayesridge.ridge.fit import RidgeFit
+from pybayesridge.ridge import hyper
+from pybayesridge.ridge.exact import integrate, log_likelihood, log_marginal
+from pybayesridge.ridge.fit import RidgeFit, make_prior
+from pybayesridge.ridge.loocv import loo_residuals
 from pybayesridge.ridge.posterior import effective_df
+from pybayesridge.ridge.profile import Prior, find_modes
 from pybayesridge.ridge.user_scale import RidgePosterior
 
 
@@ -38,14 +51,14 @@ class BayesRidgeResults(LinearResults):
     params : (k,) or (k, q) array
         Posterior means of the coefficients, user's scale.
     lambda_ : float or (q,) array
-        The ridge penalty on the standardised scale; inf for a null model, 0 for an exact fit.
+        The ridge penalty on the standardised scale; inf for a null model, 0 for an exact fit. For ``"exact"`` it
+        is the posterior mean on the log scale, ``exp(E log lambda)``: with the half-Cauchy prior the mean of
+        lambda itself is infinite. See :meth:`hyperparameters`.
     tau2 : float or (q,) array
         ``1 / lambda_``: prior variance of the coefficients beside the noise variance.
     sigma2 : float or (q,) array
         Noise variance on the user's scale, for an observation of average weight: at the mode for ``"em"``, the
-        posterior mean for ``"fixed"``.
-    n_modes : int or (q,) array or None
-        Interior modes of the posterior of tau2, where they were counted.
+        posterior mean for the other methods.
     solver : {"gram", "dual", "svd"}
         Route of the one-off rotation.
     converged : bool
@@ -72,9 +85,6 @@ class BayesRidgeResults(LinearResults):
             self.lambda_ = self._per_target(np.exp(fit.log_unit - fit.log_t2))
             self.tau2 = self._per_target(np.exp(fit.log_t2 - fit.log_unit))
             self.sigma2 = self._per_target((np.sqrt(fit.sigma2) * design.y_norm) ** 2)
-        self.n_modes: Any = fit.n_modes
-        if fit.n_modes is not None and model.one_target:
-            self.n_modes = int(fit.n_modes[0])
         self._sigma = np.sqrt(fit.sigma2) * design.y_norm
 
     @cached_property
@@ -82,6 +92,203 @@ class BayesRidgeResults(LinearResults):
         """Effective degrees of freedom: the trace of the hat matrix, less one for a constant (as statsmodels)."""
         shrunk = (self._fit.mixture.weight * effective_df(self._fit.spectrum, self._fit.mixture.log_t2)).sum(axis=0)
         return self._per_target(shrunk + (self._posterior.design.block.k - self.model.k_constant))
+
+    @cached_property
+    def n_modes(self) -> Any:
+        """Interior modes of the posterior of tau2 (as ``parameterization`` has it), whatever the method."""
+        counted = self._fit.n_modes
+        if counted is None:
+            counted = find_modes(self._fit.spectrum, self._prior(), tol=1e-8, maxiter=100).n_modes
+        return int(counted[0]) if self.model.one_target else counted
+
+    @cached_property
+    def loo_residuals(self) -> FloatArray:
+        """Residuals of rows left out, at the penalty ``lambda_``, unweighted, (n,) or (n, q).
+
+        Equal to refitting without the row at the same penalty and standardisation. NaN where the unpenalised
+        columns alone pass through a row's response.
+        """
+        if self.model.endog is None:
+            raise ValueError(ROWS_REMOVED)
+        return self._squeeze(loo_residuals(self._posterior.design, self._fit.spectrum, self._fit.log_t2))
+
+    @cached_property
+    def loo_mse(self) -> Any:
+        """Leave-one-out mean squared error at the penalty ``lambda_`` (weighted where the rows are)."""
+        residuals = self.loo_residuals
+        size = np.abs(residuals).max(axis=0, initial=0.0)
+        unit = np.where(size > 0, size, 1.0)
+        out = np.average((residuals / unit) ** 2, axis=0, weights=self.model.weights) * unit**2
+        return float(out) if np.ndim(out) == 0 else out
+
+    @property
+    def grid(self) -> FloatArray | None:
+        """Penalties that were tried, (L,), or (L, q) where they depend on the target; None for other methods."""
+        grid = self._fit.grid
+        if grid is None:
+            return None
+        return grid[:, 0] if (grid == grid[:, :1]).all() else grid
+
+    @property
+    def grid_scores(self) -> FloatArray | None:
+        """Cross-validation score of each penalty of `grid`, in squared units of the response, (L,) or (L, q)."""
+        if self._fit.search is None:
+            return None
+        return self._squeeze(self._fit.search.scores * self._posterior.design.y_norm**2)
+
+    @property
+    def quadrature_error(self) -> Any:
+        """Estimated error of the quadrature of ``"exact"``; None for other methods."""
+        found = self._fit.quadrature
+        return None if found is None else self._per_target(found.error)
+
+    def _prior(self) -> Prior:
+        model = self.model
+        return make_prior(
+            self._posterior.design,
+            self._fit.spectrum,
+            model.prior,
+            model.known_sigma2,
+            self.dof,  # type: ignore[arg-type]
+            self.parameterization,  # type: ignore[arg-type]
+        )
+
+    @cached_property
+    def log_marginal(self) -> Any:
+        """Log marginal likelihood log p(y).
+
+        For ``"fixed"`` given the penalty; for every other method with the penalty integrated out, so that it
+        belongs to the model and not to the method. The priors of the unpenalised coefficients (flat, 1) and of the
+        noise variance (1/s2) are improper: only differences between models with the same unpenalised columns and
+        the same response mean something. NaN where the response is fitted exactly.
+        """
+        design, spectrum, prior = self._posterior.design, self._fit.spectrum, self._prior()
+        if self.method == "fixed":
+            integral = log_likelihood(spectrum, prior, self._fit.log_t2)
+            prior_constant = 0.0
+        else:
+            found = self._fit.quadrature or integrate(spectrum, prior, tol=1e-8, maxiter=14)
+            integral = found.log_integral
+            prior_constant = -float(betaln(prior.a, prior.b))
+        log_weights = 0.0 if self.model.weights is None else float(np.log(self.model.weights).sum())
+        log_z = 2 * float(np.log(np.abs(np.diag(design.block.r))).sum())
+        out = log_marginal(integral, prior, design.nu, design.y_norm, log_weights, log_z) + prior_constant
+        undefined = self._fit.exact | (design.y_vanishes & (self.model.known_sigma2 is None))
+        return self._per_target(np.where(undefined, np.nan, out))
+
+    def hyperparameters(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Posterior mean, median and interval of lambda, tau2, sigma2 and the effective degrees of freedom.
+
+        A method that fixes the penalty has a single point for it. A mean is inf where the posterior has none: with
+        the half-Cauchy prior that is always so for lambda, since its tail is the prior's.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the probability of the interval.
+
+        Returns
+        -------
+        DataFrame
+            Rows lambda, tau2, sigma2, df_model (under each target, where there are several); columns mean, median,
+            lower, upper.
+        """
+        check_alpha(alpha)
+        at = np.array([0.5, alpha / 2, 1 - alpha / 2])
+        tables = {}
+        for i, name in enumerate(self.model.data.targets):
+            tables[name] = pd.DataFrame(
+                self._hyperparameters_of(i, at),
+                index=["lambda", "tau2", "sigma2", "df_model"],
+                columns=["mean", "median", "lower", "upper"],
+            )
+        return next(iter(tables.values())) if self.model.one_target else pd.concat(tables, names=["target", None])
+
+    def _hyperparameters_of(self, i: int, at: FloatArray) -> FloatArray:
+        fit, design = self._fit, self._posterior.design
+        mixture, spectrum, prior = fit.mixture, fit.spectrum, self._prior()
+        points = hyper.quantiles_of_log_t2(mixture, i, at)
+        others = design.block.k - self.model.k_constant
+        df = effective_df(spectrum, points) + others
+        sigma2 = hyper.quantiles_of_sigma2(mixture, i, at)
+        unit = design.y_norm[i] ** 2
+        with np.errstate(over="ignore"):
+            penalty = np.exp(fit.log_unit - points)[[0, 2, 1]]
+            t2 = np.exp(points - fit.log_unit)
+            means = (
+                hyper.mean_of_penalty(spectrum, prior, mixture, i) * np.exp(fit.log_unit),
+                hyper.mean_of_t2(spectrum, prior, mixture, i) * np.exp(-fit.log_unit),
+                fit.sigma2[i] * unit,
+                float(np.atleast_1d(self.df_model)[i]),
+            )
+        return np.column_stack([means, np.stack([penalty, t2, sigma2 * unit, df])])
+
+    def sample(self, n: int, rng: Any = None, hyper_columns: bool = False) -> pd.DataFrame:
+        """Draw from the joint posterior of the coefficients.
+
+        Parameters
+        ----------
+        n : int
+            How many draws.
+        rng : numpy.random.Generator, int or None
+            Source of randomness, or a seed.
+        hyper_columns : bool
+            Add the draws of ``tau2`` and ``sigma2`` that go with them.
+
+        Returns
+        -------
+        DataFrame
+            A row for each draw and a column for each coefficient (under each target, where there are several).
+        """
+        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+            raise ValueError(f"n must be a positive integer, not {n!r}")
+        generator = np.random.default_rng(rng)
+        fit, design = self._fit, self._posterior.design
+        frames = {}
+        for i, name in enumerate(self.model.data.targets):
+            of_z, b, log_t2, s2 = hyper.draw(design, fit.spectrum, fit.mixture, i, int(n), generator)
+            values = self.model.scatter(of_z.T, b.T, design).T
+            frames[name] = pd.DataFrame(values, columns=self.model.exog_names)
+            if hyper_columns:
+                frames[name]["tau2"] = np.exp(log_t2 - fit.log_unit)
+                frames[name]["sigma2"] = s2 * design.y_norm[i] ** 2
+        return frames[self.model.data.targets[0]] if self.model.one_target else pd.concat(frames, axis=1)
+
+    def diagnostics(self) -> pd.Series | pd.DataFrame:
+        """What can be said about the posterior's shape and the arithmetic.
+
+        Returns
+        -------
+        Series, or DataFrame with a column for each target
+            ``gamma_n``: smallest eigenvalue of X'X/n, X standardised. ``tau2_bound``: 4 / (n gamma_n); for tau2 above
+            it the posterior has one mode (Theorem 3.1 of Tew, Boley & Schmidt, 2023). ``unique_mode_certified``:
+            whether the mode reported lies there. ``n_modes``, ``solver``, ``condition_number`` (of X),
+            ``rank``, ``null_model``, ``exact_fit``, ``converged``.
+        """
+        fit, spectrum, design = self._fit, self._fit.spectrum, self._posterior.design
+        full = spectrum.rank == design.p > 0
+        smallest = float(spectrum.s[-1] ** 2) * np.exp(fit.log_unit) if full else 0.0
+        gamma = smallest / self.model.nobs
+        bound = 4.0 / smallest if smallest > 0 else np.inf
+        t2 = np.atleast_1d(self.tau2)
+        columns = {
+            name: {
+                "gamma_n": gamma,
+                "tau2_bound": bound,
+                "unique_mode_certified": bool(np.isfinite(t2[i]) and t2[i] > bound),
+                "n_modes": int(np.atleast_1d(self.n_modes)[i]),
+                "solver": self.solver,
+                "condition_number": float(1.0 / spectrum.s[-1]) if full else np.inf,
+                "rank": spectrum.rank,
+                "null_model": bool(fit.null[i]),
+                "exact_fit": bool(fit.exact[i]),
+                "converged": bool(fit.converged[i]),
+            }
+            for i, name in enumerate(self.model.data.targets)
+        }
+        if self.model.one_target:
+            return pd.Series(columns[self.model.data.targets[0]], name="diagnostics", dtype=object)
+        return pd.DataFrame(columns, dtype=object)
 
     @property
     def df_resid(self) -> Any:
@@ -108,7 +315,11 @@ class BayesRidgeResults(LinearResults):
         return self._posterior.row_intervals(split[0], split[1], alpha, noise)
 
     def _release_rows(self) -> None:
+        _ = self.log_marginal
         self._posterior = self._posterior.without_rows()
+        self._fit = replace(self._fit, spectrum=self._posterior.spectrum)
+        for name in ("loo_residuals", "loo_mse"):
+            self.__dict__.pop(name, None)
 
     @property
     def notes(self) -> list[str]:
@@ -139,6 +350,8 @@ class BayesRidgeResults(LinearResults):
             )
         if fit.n_modes is not None and (fit.n_modes > 1).any():
             out.append(f"The posterior of tau2 has several modes; this is the highest{which(fit.n_modes > 1)}.")
+        if fit.search is not None and fit.search.edge.any():
+            out.append(f"The best penalty lies on the edge of the grid: widen it{which(fit.search.edge)}.")
         if design.constant.size:
             names = [data.exog_columns[j] for j in design.constant]
             out.append(f"Constant column(s), coefficient 0: {listed(names)}.")
@@ -151,10 +364,12 @@ class BayesRidgeResults(LinearResults):
     def _note_on_intervals(self) -> str:
         what = {
             "em": "Intervals are conditional on lambda and sigma at the posterior mode.",
-            "fixed": "Intervals are conditional on lambda; sigma is integrated out.",
-        }[self.method]
+            "exact": "Intervals are of the exact marginal posterior: lambda and sigma are integrated out.",
+        }.get(self.method, "Intervals are conditional on lambda; sigma is integrated out.")
         if self.model.known_sigma2 is not None:
-            what = "Intervals are conditional on lambda; sigma is known."
+            what = {
+                "exact": "Intervals are of the exact marginal posterior: lambda is integrated out, sigma is known."
+            }.get(self.method, "Intervals are conditional on lambda; sigma is known.")
         scale = "standard deviations of the columns" if self.model.standardize else "the columns as they are"
         return f"{what} The prior is on the scale of {scale}."
 
@@ -229,7 +444,7 @@ class BayesRidgeResults(LinearResults):
             ("Df Model (effective):", number(pick(self.df_model))),
             ("Df Residuals:", number(pick(self.df_resid))),
             ("R-squared:", f"{pick(self.rsquared):.3f}"),
-            ("Modes:", "-" if self.n_modes is None else f"{int(np.atleast_1d(self.n_modes)[i])}"),
+            ("Modes:", f"{int(np.atleast_1d(self.n_modes)[i])}"),
         ]
         return left, right
 
@@ -237,7 +452,17 @@ class BayesRidgeResults(LinearResults):
 class BayesRidgeResultsWrapper(LinearResultsWrapper):
     """Labelled results of a Bayesian ridge regression; see :class:`BayesRidgeResults`."""
 
-    _attrs = wrapper_attributes({"lambda_": "targets", "tau2": "targets", "n_modes": "targets"})
+    _attrs = wrapper_attributes(
+        {
+            "lambda_": "targets",
+            "tau2": "targets",
+            "n_modes": "targets",
+            "log_marginal": "targets",
+            "loo_mse": "targets",
+            "loo_residuals": "rows",
+            "quadrature_error": "targets",
+        }
+    )
     _wrap_attrs = _attrs
 
 

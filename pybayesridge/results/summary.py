@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import html
 import textwrap
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from statsmodels.iolib.summary import Summary
@@ -22,6 +25,27 @@ SHOWN = 30
 """How many coefficients a cut table shows."""
 
 
+class _Table(SimpleTable):
+    """A table whose HTML shows names such as ``C(g)[T.<1]`` as they are."""
+
+    def as_html(self, **fmt_dict: Any) -> str:
+        safe = copy.deepcopy(self)
+        for row in safe:
+            for cell in row:
+                if isinstance(cell.data, str):
+                    cell.data = html.escape(cell.data, quote=False)
+        return str(SimpleTable.as_html(safe, **fmt_dict))
+
+
+class _Summary(Summary):
+    """A summary whose notes are escaped in HTML."""
+
+    def as_html(self) -> str:
+        safe = copy.copy(self)
+        safe.extra_txt = html.escape(self.extra_txt or "", quote=False)
+        return str(Summary.as_html(safe))
+
+
 def number(value: float) -> str:
     """Four significant digits, in the shorter of the usual notations."""
     return f"{value:.4g}"
@@ -35,7 +59,7 @@ def facts_table(title: str | None, left: Sequence[tuple[str, str]], right: Seque
 
 
 def _two_columns(title: str | None, facts: Sequence[tuple[str, str]]) -> SimpleTable:
-    return SimpleTable([[value] for _, value in facts], None, [name for name, _ in facts], title, txt_fmt=fmt_2cols)
+    return _Table([[value] for _, value in facts], None, [name for name, _ in facts], title, txt_fmt=fmt_2cols)
 
 
 def coefficient_table(
@@ -53,12 +77,12 @@ def coefficient_table(
     rows = [[number(v) for v in (mean[i], sd[i], interval[i, 0], interval[i, 1])] for i in order]
     heads = ["mean", "sd", f"[{alpha / 2:.3g}", f"{1 - alpha / 2:.4g}]"]
     stubs = [names[i] for i in order]
-    return SimpleTable(rows, heads, stubs, txt_fmt=fmt_params), len(names) - len(order)
+    return _Table(rows, heads, stubs, txt_fmt=fmt_params), len(names) - len(order)
 
 
 def make_summary(tables: Sequence[SimpleTable], notes: Sequence[str]) -> Summary:
     """Put tables and numbered notes together."""
-    out = Summary()
+    out = _Summary()
     out.tables.extend(tables)
     lines = ["Notes:"]
     for i, note in enumerate(notes, 1):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 
 from pybayesridge._types import BoolArray, FloatArray, IntArray
 from pybayesridge.design import Design
+from pybayesridge.ridge import exact, loocv
 from pybayesridge.ridge.em import run_em
+from pybayesridge.ridge.exact import Quadrature
+from pybayesridge.ridge.grids import make_grid
+from pybayesridge.ridge.loocv import GridSearch
 from pybayesridge.ridge.posterior import Mixture
 from pybayesridge.ridge.profile import Modes, Prior, find_modes, penalized_rss, value
 from pybayesridge.ridge.spectrum import EPS, Spectrum, rotate_accurately
@@ -47,6 +51,12 @@ class RidgeFit:
         The density of t2 has no interior mode and does not fall as the penalty vanishes.
     converged : (q,) bool array
     n_iter : int
+    quadrature : Quadrature or None
+        Where the penalty was integrated out.
+    search : GridSearch or None
+        Where it was chosen from a grid.
+    grid : (L, q) array or None
+        That grid, on the user's (standardised) scale.
     """
 
     spectrum: Spectrum
@@ -60,6 +70,9 @@ class RidgeFit:
     unbounded: BoolArray
     converged: BoolArray
     n_iter: int
+    quadrature: Quadrature | None = None
+    search: GridSearch | None = None
+    grid: FloatArray | None = None
 
 
 def log_unit(design: Design, spectrum: Spectrum) -> float:
@@ -246,3 +259,87 @@ def fit_fixed(
         converged=~nothing,
         n_iter=0,
     )
+
+
+def fit_exact(
+    design: Design,
+    spectrum: Spectrum,
+    *,
+    prior: tuple[float, float],
+    sigma2: float | None,
+    dof: Dof,
+    tol: float,
+    maxiter: int,
+) -> RidgeFit:
+    """The penalty integrated out; see :mod:`pybayesridge.ridge.exact`.
+
+    Targets that Z or X fit exactly have no proper posterior: they get the limits that :func:`fit_mode` gives them.
+    """
+    pr = make_prior(design, spectrum, prior, sigma2, dof, "tau2")
+    quadrature = exact.integrate(spectrum, pr, tol=tol, maxiter=maxiter)
+    # The smallest penalty that matters: all but 1e-6 of the mass lies above it.
+    mass = np.where(quadrature.weight > 1e-6, quadrature.log_t2, -np.inf).max(axis=0)
+    if not spectrum.trusts(float(np.exp(-mass.max(initial=-np.inf)))):
+        return fit_exact(
+            design, rotate_accurately(design), prior=prior, sigma2=sigma2, dof=dof, tol=tol, maxiter=maxiter
+        )
+    mixture = exact.mixture(spectrum, pr, quadrature)
+    exactly = fits_exactly(design, spectrum) & (sigma2 is None)
+    vanishes = design.y_vanishes & (sigma2 is None)
+    degenerate = exactly | vanishes
+    if degenerate.any():
+        limit = np.where(exactly, np.inf, -np.inf)
+        mixture = Mixture(
+            np.where(degenerate, limit, mixture.log_t2),
+            np.where(degenerate, 1.0 / mixture.weight.shape[0], mixture.weight),
+            np.where(degenerate, 0.0, mixture.scale2),
+            mixture.df,
+            mixture.open_variance,
+        )
+    with np.errstate(invalid="ignore"):
+        mean_scale2 = (mixture.weight * mixture.scale2).sum(axis=0)
+        reported = np.where(mean_scale2 == 0, 0.0, mean_scale2 * mixture.variance_factor)
+        log_t2 = (mixture.weight * np.where(mixture.weight > 0, mixture.log_t2, 0.0)).sum(axis=0)
+    nothing = np.zeros(design.q, dtype=bool)
+    return RidgeFit(
+        spectrum=spectrum,
+        mixture=mixture,
+        log_t2=log_t2,
+        log_unit=pr.log_unit,
+        sigma2=reported,
+        n_modes=None,
+        null=vanishes,
+        exact=exactly,
+        unbounded=nothing,
+        converged=quadrature.converged | degenerate,
+        n_iter=int(quadrature.log_t2.shape[0]),
+        quadrature=quadrature,
+    )
+
+
+def fit_grid(
+    design: Design,
+    spectrum: Spectrum,
+    grid: Any,
+    *,
+    criterion: Literal["loocv", "gcv"],
+    sigma2: float | None,
+    dof: Dof,
+) -> RidgeFit:
+    """The penalty of a grid with the smallest cross-validation score; uncertainty conditional on it.
+
+    Raises
+    ------
+    ValueError
+        For a grid that is none, or rows that leave-one-out cannot predict.
+    """
+    penalties = make_grid(grid, design, spectrum)
+    with np.errstate(divide="ignore"):
+        log_t2 = log_unit(design, spectrum) - np.log(penalties)
+    if not spectrum.trusts(float(np.exp(-log_t2.max()))):
+        accurate = rotate_accurately(design)
+        return fit_grid(design, accurate, grid, criterion=criterion, sigma2=sigma2, dof=dof)
+    score = loocv.loo_scores if criterion == "loocv" else loocv.gcv_scores
+    found = loocv.search(score(design, spectrum, log_t2), penalties)
+    chosen = np.take_along_axis(penalties, found.best[None], axis=0)[0]
+    return replace(fit_fixed(design, spectrum, chosen, sigma2=sigma2, dof=dof), search=found, grid=penalties)

@@ -38,12 +38,15 @@ class Mixture:
         Squared scale of the noise at each node: its variance for a normal, R/nu for a t.
     df : float
         Degrees of freedom; inf for a normal.
+    open_variance : bool
+        Whether directions in which X does not vary have infinite variance: the tail of t2 is too heavy.
     """
 
     log_t2: FloatArray
     weight: FloatArray
     scale2: FloatArray
     df: float
+    open_variance: bool = False
 
     @property
     def variance_factor(self) -> float:
@@ -136,6 +139,8 @@ def moments(f: Functionals, spectrum: Spectrum, mixture: Mixture) -> tuple[Float
         return where[0].T, variance.T
     mean = np.einsum("kt,ktm->tm", mixture.weight, where)
     variance = np.einsum("kt,ktm->tm", mixture.weight, factor * spread + (where - mean) ** 2)
+    if mixture.open_variance:
+        variance[:, f.outside > 0] = np.inf
     return mean.T, variance.T
 
 
@@ -168,7 +173,7 @@ def covariance(
     middle = weight @ inside[:, target]
     out = (f.coords * middle) @ f.coords.T + (weight @ mixture.scale2[:, target]) * outer_leverage
     if outer_outside is not None:
-        out += (weight @ outside[:, target]) * outer_outside
+        out += (np.inf if mixture.open_variance else weight @ outside[:, target]) * outer_outside
     out *= factor
     if weight.size > 1:
         a = rotated_coefficients(spectrum, mixture.log_t2)[:, target]

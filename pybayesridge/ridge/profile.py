@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
+from pybayesridge import blas
 from pybayesridge._types import BoolArray, FloatArray, IntArray
 from pybayesridge.ridge.spectrum import Spectrum
 
@@ -161,9 +162,9 @@ def slopes_on_grid(spectrum: Spectrum, prior: Prior, grid: FloatArray) -> FloatA
         rows = slice(start, start + step)
         e = shrinkage(spectrum.s, grid[rows])
         f = complement(spectrum.s, grid[rows])
-        drop = (e * f) @ z2
+        drop = blas.product(e * f, z2)
         if prior.noise is None:
-            data = -(prior.count + 2) / 2 * drop / (spectrum.rss0 + f @ z2)
+            data = -(prior.count + 2) / 2 * drop / (spectrum.rss0 + blas.product(f, z2))
         else:
             data = -drop / (2 * prior.noise)
         rest = 0.5 * e.sum(axis=1) + prior.k / 2 + (prior.a + prior.b) * share[rows]

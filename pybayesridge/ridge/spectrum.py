@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 from scipy.linalg import LinAlgError, eigh, qr, svd
 
+from pybayesridge import blas
 from pybayesridge._types import FloatArray
 from pybayesridge.crossproducts import CrossProducts
 from pybayesridge.design import Design
@@ -83,10 +84,10 @@ class Spectrum:
     def standardized_coefficients(self, design: Design, a: FloatArray) -> FloatArray:
         """``V a``, (p, m), for `a` (r, m)."""
         if self.right is not None:
-            return self.right @ a
+            return blas.product(self.right, a)
         if self.left is None:
             return np.zeros((self.p, a.shape[1]))
-        return design.transposed_times(self.left @ (a / self.s[:, None])) / self.top
+        return design.transposed_times(blas.product(self.left, a / self.s[:, None])) / self.top
 
     def right_pieces(self, design: Design) -> Iterator[tuple[slice, FloatArray]]:
         """Yield ``(part, V[part])`` for consecutive parts of the columns."""
@@ -137,9 +138,9 @@ def rotate(design: Design, products: CrossProducts) -> Spectrum:
     s = np.sqrt(values[:rank] / values[0])
     vectors = vectors[:, ::-1][:, :rank]
     if products.xty is None:
-        z = vectors.T @ design.y
+        z = blas.product(vectors, design.y, transpose_a=True)
         return _spectrum(design, s, top, z, _outside(design, vectors, z), "dual", None, vectors, smallest)
-    z = (vectors.T @ products.xty) / (s[:, None] * top)
+    z = blas.product(vectors, products.xty, transpose_a=True) / (s[:, None] * top)
     rss0 = 1.0 - (z**2).sum(axis=0)
     small = (rss0 < CANCELLED) & ~design.y_vanishes
     if small.any():
@@ -196,7 +197,7 @@ def _outside(design: Design, left: FloatArray, z: FloatArray) -> FloatArray:
     """``||(I - UU')y||^2`` from residuals; exactly zero where X spans all that Z leaves."""
     if left.shape[1] == design.nu:
         return np.zeros(design.q)
-    rest: FloatArray = (design.block.residual(design.y - left @ z) ** 2).sum(axis=0)
+    rest: FloatArray = (design.block.residual(design.y - blas.product(left, z)) ** 2).sum(axis=0)
     return rest
 
 
@@ -205,9 +206,9 @@ def _refined(
 ) -> tuple[FloatArray, FloatArray]:
     """Correct U'y by the residual it leaves, and take the residual sum of squares from residuals."""
     for step in range(2):
-        residual = design.block.residual(y - design.times(right @ (z / s[:, None])))
+        residual = design.block.residual(y - design.times(blas.product(right, z / s[:, None])))
         if step == 0:
-            z = z + (right.T @ design.transposed_times(residual)) / s[:, None]
+            z = z + blas.product(right, design.transposed_times(residual), transpose_a=True) / s[:, None]
     return z, (residual**2).sum(axis=0)
 
 

@@ -1,0 +1,45 @@
+"""Matrix products by the BLAS that SciPy's LAPACK uses.
+
+NumPy's and SciPy's wheels each bring an OpenBLAS with a pool of threads of its own. Calls that alternate between
+the two make the pools compete for the same cores: measured, a rank-k update between NumPy products takes two to
+four times as long. So the passes over X call one library only.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.linalg.blas import dgemm, dsyrk
+
+from pybayesridge._types import FloatArray
+
+
+def _operand(a: FloatArray, transposed: bool) -> tuple[FloatArray, int]:
+    """`a` or its transpose, whichever lies in Fortran order, and whether BLAS has to transpose it back."""
+    if a.flags.f_contiguous:
+        return a, int(transposed)
+    if not a.flags.c_contiguous:
+        a = np.ascontiguousarray(a)
+    return a.T, int(not transposed)
+
+
+def product(a: FloatArray, b: FloatArray, *, transpose_a: bool = False) -> FloatArray:
+    """``a @ b`` or ``a.T @ b`` of two matrices; no copy of contiguous operands."""
+    rows, inner = a.shape[::-1] if transpose_a else a.shape
+    if min(rows, inner, b.shape[1]) == 0:
+        return np.zeros((rows, b.shape[1]))
+    left, trans_a = _operand(a, transpose_a)
+    right, trans_b = _operand(b, False)
+    out: FloatArray = dgemm(1.0, left, right, trans_a=trans_a, trans_b=trans_b)
+    return out
+
+
+def add_square(total: FloatArray | None, a: FloatArray, *, transposed: bool) -> FloatArray:
+    """Add ``a.T @ a`` (`transposed`) or ``a @ a.T`` to the lower triangle of `total`, in place; None stands for 0."""
+    fortran, trans = _operand(a, transposed)
+    options: dict[str, Any] = {"trans": trans, "lower": 1}
+    if total is not None:
+        options |= {"beta": 1.0, "c": total, "overwrite_c": 1}
+    out: FloatArray = dsyrk(1.0, fortran, **options)
+    return out

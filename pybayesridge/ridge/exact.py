@@ -1,0 +1,271 @@
+"""The exact marginal posterior: s2 integrates out in closed form, l = log t2 by one-dimensional quadrature.
+
+    log p(l | y) = -1/2 sum log(1 + t2 s_j^2) - nu/2 log R(l) + a l - (a+b) log(1 + t2) + const
+
+The density is smooth, with exponential tails: the trapezoidal rule on it converges geometrically, so that each
+doubling of the nodes squares the error. With d the change that the last doubling made, the error left is therefore
+about d^2; min(d, 100 d^2) is reported as its estimate, and the nodes are doubled until that is small enough.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import gammaln
+
+from pybayesridge import blas
+from pybayesridge._types import BoolArray, FloatArray, IntArray
+from pybayesridge.ridge.posterior import Mixture
+from pybayesridge.ridge.profile import (
+    CHUNK,
+    Prior,
+    complement,
+    find_modes,
+    log_determinant,
+    penalized_rss,
+    search_grid,
+    shrinkage,
+)
+from pybayesridge.ridge.spectrum import Spectrum
+
+DROP = 37.0
+"""Nodes end where the density has fallen by this in logarithm from its maximum: e^-37 is below rounding errors."""
+
+COARSE = 0.5
+"""Spacing in log t2 of the grid on which the ends are found."""
+
+FIRST_NODES = 33
+"""Nodes of the first rule."""
+
+NEGLIGIBLE = 1e-15
+"""Nodes of smaller weight are left out of the mixture."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quadrature:
+    """Nodes and weights of the posterior of log t2 for each target.
+
+    Attributes
+    ----------
+    log_t2 : (K, q) array
+        In rotated units.
+    weight : (K, q) array
+        Sums to 1 over the nodes; 0 for nodes a target does not need.
+    log_integral : (q,) array
+        Log of the integral of the unnormalised density over l.
+    error : (q,) array
+        Estimated error of the log integral and of the means of log t2 and of the effective degrees of freedom
+        (beside the rank).
+    converged : (q,) bool array
+    """
+
+    log_t2: FloatArray
+    weight: FloatArray
+    log_integral: FloatArray
+    error: FloatArray
+    converged: BoolArray
+
+
+def log_density(spectrum: Spectrum, prior: Prior, log_t2: FloatArray) -> FloatArray:
+    """Unnormalised log density of l = log t2 at each target's own points, (K, q); ``prior.count`` is nu."""
+    rss = penalized_rss(spectrum, log_t2)
+    return _log_density(prior, log_t2, log_determinant(spectrum, log_t2), rss)
+
+
+def log_likelihood(spectrum: Spectrum, prior: Prior, log_t2: FloatArray) -> FloatArray:
+    """Log p(y | t2) up to what :func:`log_marginal` adds, (q,) for `log_t2` (q,)."""
+    flat = replace(prior, a=0.0, b=0.0)
+    return log_density(spectrum, flat, log_t2[None])[0]
+
+
+def _log_density(prior: Prior, log_t2: FloatArray, determinant: FloatArray, rss: FloatArray) -> FloatArray:
+    true_l = log_t2 - prior.log_unit
+    fit = prior.count / 2 * np.log(rss) if prior.noise is None else rss / (2 * prior.noise)
+    out: FloatArray = -0.5 * determinant - fit + prior.a * true_l - (prior.a + prior.b) * np.logaddexp(0.0, true_l)
+    return out
+
+
+def _on_common_grid(spectrum: Spectrum, prior: Prior, grid: FloatArray) -> FloatArray:
+    """Log density of every target on one grid, (L, q): a matrix product."""
+    rss = np.empty((grid.size, spectrum.z.shape[1]))
+    step = max(1, CHUNK // max(spectrum.rank, 1))
+    for start in range(0, grid.size, step):
+        rows = slice(start, start + step)
+        rss[rows] = spectrum.rss0 + blas.product(complement(spectrum.s, grid[rows]), spectrum.z**2)
+    column = grid[:, None]
+    return _log_density(prior, column, log_determinant(spectrum, column), rss)
+
+
+def integrate(spectrum: Spectrum, prior: Prior, *, tol: float, maxiter: int) -> Quadrature:
+    """Integrate the posterior of log t2 for every target.
+
+    Parameters
+    ----------
+    spectrum : Spectrum
+    prior : Prior
+        With ``count`` = nu; its ``k`` is not used.
+    tol : float
+        Largest estimated error accepted; see :class:`Quadrature`.
+    maxiter : int
+        Most doublings of the nodes.
+    """
+    low, high, top = _ends(spectrum, prior)
+    q = low.size
+    count = FIRST_NODES
+    nodes = low + (high - low) * np.linspace(0.0, 1.0, count)[:, None]
+    density = log_density(spectrum, prior, nodes)
+    error = np.full(q, np.inf)
+    summary = _summary(spectrum, nodes, density, top, (high - low) / (count - 1))
+    pieces: dict[int, tuple[FloatArray, FloatArray]] = {}
+    active = np.arange(q)
+    for _ in range(maxiter):
+        count = 2 * count - 1
+        width = (high - low)[active]
+        between = low[active] + width * (np.arange(1, count, 2) / (count - 1))[:, None]
+        finer = _only(spectrum, prior, active)
+        nodes = _interleave(nodes, between)
+        density = _interleave(density, log_density(*finer, between))
+        new = _summary(finer[0], nodes, density, top[active], width / (count - 1))
+        change = np.abs(new - summary).max(axis=0)
+        error[active] = np.minimum(change, 100 * change**2) + np.finfo(float).eps
+        summary = new
+        done = error[active] <= tol
+        for i in np.flatnonzero(done):
+            pieces[int(active[i])] = (nodes[:, i], density[:, i])
+        active, nodes, density, summary = active[~done], nodes[:, ~done], density[:, ~done], summary[:, ~done]
+        if active.size == 0:
+            break
+    for i, target in enumerate(active.tolist()):
+        pieces[target] = (nodes[:, i], density[:, i])
+    converged = np.ones(q, dtype=bool)
+    converged[active] = False
+    return _collect(pieces, top, low, high, error, converged)
+
+
+def _only(spectrum: Spectrum, prior: Prior, active: IntArray) -> tuple[Spectrum, Prior]:
+    if active.size == spectrum.z.shape[1]:
+        return spectrum, prior
+    noise = None if prior.noise is None else prior.noise[active]
+    return replace(spectrum, z=spectrum.z[:, active], rss0=spectrum.rss0[active]), replace(prior, noise=noise)
+
+
+def _interleave(old: FloatArray, between: FloatArray) -> FloatArray:
+    out = np.empty((old.shape[0] + between.shape[0], old.shape[1]))
+    out[::2], out[1::2] = old, between
+    return out
+
+
+def _ends(spectrum: Spectrum, prior: Prior) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Where the density, and its product with t2 where the data leave directions open, has become negligible."""
+    # The mode of the density of l is that of f with N + 2 = nu and k = -2a: interior always, since k < 0.
+    as_profile = replace(prior, k=-2 * prior.a, count=prior.count - 2)
+    grid = search_grid(spectrum, as_profile)
+    reach_down, reach_up = DROP / prior.a, DROP / prior.b
+    if spectrum.rank < spectrum.p:
+        # The product with t2 falls more slowly.
+        reach_up = max(reach_up, DROP / max(prior.b + spectrum.rank / 2 - 1, 0.25))
+    grid = np.arange(grid[0] - reach_down, grid[-1] + reach_up + COARSE, COARSE)
+    modes = find_modes(spectrum, as_profile, tol=1e-6, maxiter=100)
+    density = _on_common_grid(spectrum, prior, grid)
+    top = density.max(axis=0)
+    inner = np.isfinite(modes.log_t2)
+    at_mode = np.where(inner, modes.log_t2, grid[density.argmax(axis=0)])
+    top = np.maximum(top, log_density(spectrum, prior, at_mode[None])[0])
+    inside = density > top - DROP
+    if spectrum.rank < spectrum.p:
+        weighted = density + grid[:, None] - at_mode
+        inside |= weighted > np.maximum(weighted.max(axis=0), top) - DROP
+    any_inside = inside.any(axis=0)
+    first = np.where(any_inside, inside.argmax(axis=0), 0)
+    last = np.where(any_inside, grid.size - 1 - inside[::-1].argmax(axis=0), 0)
+    low = np.where(any_inside, np.minimum(grid[first], at_mode), at_mode) - COARSE
+    high = np.where(any_inside, np.maximum(grid[last], at_mode), at_mode) + COARSE
+    return low, high, top
+
+
+def _summary(
+    spectrum: Spectrum, nodes: FloatArray, density: FloatArray, top: FloatArray, spacing: FloatArray
+) -> FloatArray:
+    """What has to stand still: the log integral, and the means of log t2 and of the effective df; (3, q)."""
+    weight = np.exp(density - top)
+    total = weight.sum(axis=0)
+    weight = weight / total
+    df = np.zeros_like(nodes)
+    step = max(1, CHUNK // max(spectrum.rank * nodes.shape[1], 1))
+    for start in range(0, nodes.shape[0], step):
+        rows = slice(start, start + step)
+        df[rows] = shrinkage(spectrum.s, nodes[rows]).sum(axis=-1)
+    return np.stack(
+        [np.log(total * spacing), (weight * nodes).sum(axis=0), (weight * df).sum(axis=0) / max(spectrum.rank, 1)]
+    )
+
+
+def _collect(
+    pieces: dict[int, tuple[FloatArray, FloatArray]],
+    top: FloatArray,
+    low: FloatArray,
+    high: FloatArray,
+    error: FloatArray,
+    converged: BoolArray,
+) -> Quadrature:
+    """Put the targets' nodes into common arrays, without those of negligible weight."""
+    q = top.size
+    kept: list[tuple[FloatArray, FloatArray]] = []
+    log_integral = np.empty(q)
+    for target in range(q):
+        nodes, density = pieces[target]
+        weight: FloatArray = np.exp(density - top[target])
+        spacing = (high[target] - low[target]) / (nodes.size - 1)
+        log_integral[target] = top[target] + np.log(weight.sum() * spacing)
+        weight /= weight.sum()
+        keep = weight > NEGLIGIBLE
+        kept.append((nodes[keep], weight[keep]))
+    size = max(nodes.size for nodes, _ in kept)
+    log_t2 = np.zeros((size, q))
+    weights = np.zeros((size, q))
+    for target, (nodes, weight) in enumerate(kept):
+        log_t2[: nodes.size, target] = nodes
+        log_t2[nodes.size :, target] = nodes[-1]
+        weights[: nodes.size, target] = weight
+    return Quadrature(log_t2, weights, log_integral, error, converged)
+
+
+def mixture(spectrum: Spectrum, prior: Prior, quadrature: Quadrature) -> Mixture:
+    """The posterior of everything linear: a mixture of t distributions (normal, where the noise is known)."""
+    # For large t2 the density of log t2 falls as t2^-(b + r/2), and the variance outside the row space rises as t2.
+    heavy = spectrum.rank < spectrum.p and prior.b + spectrum.rank / 2 <= 1
+    if prior.noise is not None:
+        scale2 = np.broadcast_to(prior.noise, quadrature.log_t2.shape).copy()
+        return Mixture(quadrature.log_t2, quadrature.weight, scale2, np.inf, heavy)
+    scale2 = penalized_rss(spectrum, quadrature.log_t2) / prior.count
+    return Mixture(quadrature.log_t2, quadrature.weight, scale2, prior.count, heavy and spectrum.rank < spectrum.nu)
+
+
+def log_marginal(
+    log_integral: FloatArray, prior: Prior, nu: int, y_norm: FloatArray, log_weights: float, log_z: float
+) -> FloatArray:
+    """Log p(y), with flat prior 1 on the unpenalised coefficients and 1/s2 on the noise variance.
+
+    The constant of the prior of t2 is not in it.
+
+    Parameters
+    ----------
+    log_integral : (q,) array
+        From :class:`Quadrature` or :func:`log_likelihood`.
+    prior : Prior
+    nu : int
+    y_norm : (q,) array
+        Units of the rotated targets.
+    log_weights : float
+        Sum of the logs of the weights.
+    log_z : float
+        Log determinant of Z'WZ.
+    """
+    constant = -0.5 * log_z + 0.5 * log_weights
+    if prior.noise is None:
+        data = gammaln(nu / 2) - nu / 2 * np.log(np.pi) - nu * np.log(y_norm)
+    else:
+        data = -nu / 2 * np.log(2 * np.pi * prior.noise) - nu * np.log(y_norm)
+    out: FloatArray = log_integral + data + constant
+    return out

@@ -1,0 +1,132 @@
+"""Marginal posteriors of the hyperparameters, and draws from the joint posterior."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from scipy.interpolate import CubicSpline
+from scipy.optimize import brentq
+from scipy.special import gammaincc
+
+from pybayesridge._types import FloatArray
+from pybayesridge.design import Design
+from pybayesridge.ridge.posterior import Mixture
+from pybayesridge.ridge.profile import Prior, penalized_rss, shrinkage
+from pybayesridge.ridge.spectrum import Spectrum
+
+FINE = 20
+"""Points of the distribution function of log t2 for each node."""
+
+
+def distribution(mixture: Mixture, target: int) -> tuple[FloatArray, FloatArray]:
+    """Points of log t2 and the posterior distribution function there; one point for a fitted penalty."""
+    weight = mixture.weight[:, target]
+    keep = weight > 0
+    nodes = mixture.log_t2[keep, target]
+    if nodes.size < 4 or not np.isfinite(nodes).all():
+        return nodes[-1:], np.ones(1)
+    # The nodes are equally spaced, so that the weights are proportional to the density.
+    spline = CubicSpline(nodes, np.log(weight[keep]))
+    points = np.linspace(nodes[0], nodes[-1], FINE * (nodes.size - 1) + 1)
+    density = np.exp(spline(points))
+    total = np.concatenate([[0.0], np.cumsum(0.5 * (density[1:] + density[:-1]))])
+    return points, total / total[-1]
+
+
+def quantiles_of_log_t2(mixture: Mixture, target: int, probabilities: FloatArray) -> FloatArray:
+    """Posterior quantiles of log t2, in rotated units."""
+    points, cdf = distribution(mixture, target)
+    if points.size == 1:
+        return np.full(probabilities.size, points[0])
+    return np.interp(probabilities, cdf, points)
+
+
+def quantiles_of_sigma2(mixture: Mixture, target: int, probabilities: FloatArray) -> FloatArray:
+    """Posterior quantiles of the noise variance, in units of the target's squared norm.
+
+    A mixture of inverse-gamma(nu/2, R/2), or a known number.
+    """
+    scale2, weight = mixture.scale2[:, target], mixture.weight[:, target]
+    if np.isinf(mixture.df) or (scale2 == 0).all():
+        return np.full(probabilities.size, scale2[0])
+    shape, rate = mixture.df / 2, scale2 * mixture.df / 2
+
+    def excess(log_s2: float, probability: float) -> float:
+        return float(weight @ gammaincc(shape, rate * np.exp(-log_s2)) - probability)
+
+    middle = float(np.log(weight @ scale2))
+    out = []
+    for probability in probabilities:
+        low = high = middle
+        while excess(low, probability) > 0 and low > middle - 700:
+            low -= 1.0 + 100.0 / mixture.df
+        while excess(high, probability) < 0 and high < middle + 700:
+            high += 1.0 + 100.0 / mixture.df
+        out.append(float(np.exp(brentq(excess, low, high, args=(probability,), xtol=1e-12))))
+    return np.array(out)
+
+
+def mean_of_penalty(spectrum: Spectrum, prior: Prior, mixture: Mixture, target: int) -> float:
+    """Posterior mean of ``1 / t2`` in rotated units: infinite where a <= 1, since then the prior's tail rules."""
+    weight, nodes = mixture.weight[:, target], mixture.log_t2[:, target]
+    if weight.size > 1 and prior.a <= 1:
+        return float("inf")
+    with np.errstate(over="ignore"):
+        return float(weight @ np.exp(-nodes))
+
+
+def mean_of_t2(spectrum: Spectrum, prior: Prior, mixture: Mixture, target: int) -> float:
+    """Posterior mean of t2 in rotated units: infinite where the likelihood does not fall fast enough."""
+    weight, nodes = mixture.weight[:, target], mixture.log_t2[:, target]
+    fall = prior.b if spectrum.rank == spectrum.nu and prior.noise is None else prior.b + spectrum.rank / 2
+    if weight.size > 1 and fall <= 1:
+        return float("inf")
+    with np.errstate(over="ignore"):
+        return float(weight @ np.exp(nodes))
+
+
+def draw(
+    design: Design, spectrum: Spectrum, mixture: Mixture, target: int, size: int, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Draw from the joint posterior of one target: penalty, then noise, then coefficients.
+
+    Returns
+    -------
+    of_z : (size, k) array
+        Unpenalised coefficients, user's scale.
+    b : (size, p) array
+        Penalised coefficients, user's scale.
+    log_t2 : (size,) array
+        Rotated units.
+    sigma2 : (size,) array
+        In units of the target's squared norm.
+    """
+    points, cdf = distribution(mixture, target)
+    log_t2 = np.full(size, points[0]) if points.size == 1 else np.interp(rng.random(size), cdf, points)
+    if np.isinf(mixture.df) or (mixture.scale2[:, target] == 0).all():
+        sigma2 = np.full(size, mixture.scale2[0, target])
+    else:
+        one = _one_target(spectrum, target)
+        rate = 0.5 * penalized_rss(one, log_t2[:, None])[:, 0]
+        sigma2 = rate / rng.standard_gamma(mixture.df / 2, size)
+    e = shrinkage(spectrum.s, log_t2)
+    a = e * (spectrum.z[:, target] / spectrum.s)
+    a += np.sqrt(sigma2[:, None] * e) / spectrum.s * rng.standard_normal((size, spectrum.rank))
+    b = spectrum.standardized_coefficients(design, np.ascontiguousarray(a.T))
+    if spectrum.rank < design.p:
+        with np.errstate(over="ignore", invalid="ignore"):
+            spread = np.where(sigma2 == 0, 0.0, np.sqrt(sigma2) * np.exp(log_t2 / 2))
+        noise = rng.standard_normal((design.p, size)) * spread
+        inside = spectrum.project_rows(design, np.ascontiguousarray(noise.T))
+        b += noise - spectrum.standardized_coefficients(design, np.ascontiguousarray(inside.T))
+    b *= design.y_norm[target] / (design.scale[:, None] * spectrum.top)
+    k = design.block.k
+    shift = design.y_on_z[:, [target]] + design.taken_from_z(b)
+    if k:
+        shift = shift + design.block.regress(rng.standard_normal((k, size)) * np.sqrt(sigma2) * design.y_norm[target])
+    return shift.T, b.T, log_t2, sigma2
+
+
+def _one_target(spectrum: Spectrum, target: int) -> Spectrum:
+    return replace(spectrum, z=spectrum.z[:, [target]], rss0=spectrum.rss0[[target]])
