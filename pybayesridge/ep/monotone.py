@@ -1,0 +1,227 @@
+"""EP that always settles: ordinary sweeps first, then descent on the EP energy from where they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from pybayesridge.ep._types import Array
+from pybayesridge.ep.damped import FLOOR, Run, sweeps
+from pybayesridge.ep.energy import Point, energy_point, slopes, state_of_point
+from pybayesridge.ep.newton import Direction, newton_direction
+from pybayesridge.ep.state import Model, State
+
+#: Sweeps of ordinary EP before descent takes over, the number at full damping, and the annealing after it.
+_SWEEPS = 40
+_SWEEPS_FULL = 20
+_DAMPING = 0.5
+_ANNEALING = 0.97
+#: After a rejected sweep so many Newton steps follow before sweeps are proposed again.
+_SWEEP_REST = 4
+_CORE = 120
+#: When the residual has not halved in so many steps, conjugate gradients refine the direction.
+_SLOW = 8
+_REFINE = 4
+_REFINE_MAX = 40
+_BACKTRACKS = 12
+_SHIFT_MIN, _SHIFT_MAX = 1e-7, 1e8
+_ARMIJO = 1e-4
+#: Differences of the energy below this fraction of it are rounding.
+ROUNDING = 1e-10
+
+
+@dataclass(frozen=True, slots=True)
+class AutoRun:
+    """A run of ordinary sweeps followed by descent.
+
+    Attributes
+    ----------
+    run : Run
+        Both phases together.
+    n_sweeps : int
+        How many of its iterations were ordinary sweeps: ``run.energies[n_sweeps:]`` never rises.
+    """
+
+    run: Run
+    n_sweeps: int
+
+
+def run_auto(model: Model, t1: Array, t2: Array, *, tol: float = 1e-4, maxiter: int = 1000) -> AutoRun:
+    """Up to 40 ordinary EP sweeps, then the monotone method until EP's fixed-point equations hold.
+
+    The first phase keeps all precisions above a floor, the second does not. What has converged is
+    unconstrained EP in either case.
+
+    Parameters
+    ----------
+    model : Model
+        Likelihood and prior.
+    t1, t2 : ndarray (d,)
+        Sites to start from.
+    tol : float
+        Tolerance of the scale-free residual.
+    maxiter : int
+        Iterations at most, sweeps and descent steps together.
+
+    Returns
+    -------
+    AutoRun
+        Where it ended.
+    """
+    first = _opening(model, t1, t2, tol, min(_SWEEPS, maxiter))
+    if first.converged or first.state is None or first.n_iter >= maxiter:
+        return AutoRun(first, first.n_iter)
+    second = run_monotone(model, first.state, tol=tol, maxiter=maxiter - first.n_iter)
+    n_iter, n_fac = first.n_iter + second.n_iter, first.n_fac + second.n_fac
+    energies = first.energies + second.energies
+    run = Run(second.state, second.residual, second.converged, n_iter, n_fac, energies)
+    return AutoRun(run, first.n_iter)
+
+
+def _opening(model: Model, t1: Array, t2: Array, tol: float, maxiter: int) -> Run:
+    """Ordinary sweeps, until converged, stuck at a constraint, or out of patience."""
+    state, residual, n_iter, energies = None, np.inf, 0, []
+    states = sweeps(model, t1, t2, _annealed())
+    for n_iter, current in enumerate(states, start=1):
+        state = current
+        residual = _residual(model, state)
+        energies.append(-model.log_evidence(state))
+        if residual <= tol or n_iter >= maxiter or model.residual(state, FLOOR) <= max(tol, 1e-3) < residual:
+            break
+    return Run(state, residual, residual <= tol, n_iter, n_iter, tuple(energies))
+
+
+def _annealed() -> Iterator[float]:
+    step, count = _DAMPING, 0
+    while True:
+        yield step
+        count += 1
+        if count >= _SWEEPS_FULL:
+            step *= _ANNEALING
+
+
+def _residual(model: Model, state: State) -> float:
+    """Residual of unconstrained EP; infinite where the state relies on a raised cavity precision."""
+    raised = state.tilt.h2 > state.factor.cavity2 * (1.0 + 1e-12) + 1e-12 / model.prior.slab_var
+    return np.inf if np.any(raised) else model.residual(state)
+
+
+@dataclass(slots=True)
+class _Patience:
+    """What the descent adapts as it goes: regularisation, effort per Newton step, when to propose sweeps."""
+
+    refine: int = 0
+    shift: float = 1e-2
+    rest: int = 0
+    steps: int = 0
+    best: float = np.inf
+
+    def accepted(self, full: bool) -> None:
+        """A Newton step was accepted: less regularisation after one of full length, else more."""
+        self.shift = max(0.2 * self.shift, _SHIFT_MIN) if full else 2.0 * self.shift
+
+    def rejected(self) -> None:
+        """A Newton step was rejected at every length."""
+        self.shift = max(10.0 * self.shift, 1e-3)
+
+    def watch(self, residual: float) -> None:
+        """Refine the Newton direction further when the residual has not halved in several steps."""
+        self.steps += 1
+        if residual < 0.5 * self.best:
+            self.best, self.steps = residual, 0
+        elif self.steps >= _SLOW:
+            self.refine, self.steps = min(2 * self.refine + _REFINE, _REFINE_MAX), 0
+
+
+def run_monotone(model: Model, start: State, *, tol: float, maxiter: int) -> Run:
+    """Descent on the EP energy: a plain sweep whenever it lowers the energy, else a Newton step.
+
+    Parameters
+    ----------
+    model : Model
+        Likelihood and prior.
+    start : State
+        Where to start.
+    tol : float
+        Tolerance of the scale-free residual.
+    maxiter : int
+        Steps at most.
+
+    Returns
+    -------
+    Run
+        ``energies`` never rises.
+    """
+    point = energy_point(model, start.mean, start.t2, start.factor)
+    if point is None:
+        return Run(start, np.inf, False, 0, 0, ())
+    patience = _Patience()
+    n_fac, n_iter, residual, energies = 0, 0, np.inf, []
+    state: State | None = None
+    for n_iter in range(1, maxiter + 1):
+        state = state_of_point(model, point)
+        residual = np.inf if state is None else model.residual(state)
+        energies.append(point.energy)
+        if residual <= tol:
+            break
+        new, used = _step(model, point, state, residual, patience)
+        n_fac += used
+        if new is None:
+            break
+        point = new
+    if state is None:
+        state = model.state(start.t1, start.t2, cavity_floor=FLOOR)
+        residual = np.inf
+    return Run(state, residual, residual <= tol, n_iter, n_fac, tuple(energies))
+
+
+def _step(
+    model: Model, point: Point, state: State | None, residual: float, patience: _Patience
+) -> tuple[Point | None, int]:
+    """One accepted step, and the factorisations it took; None when no step lowers the energy."""
+    used = 0
+    if state is not None and patience.rest <= 0:
+        t1, t2 = model.target_sites(state)
+        factor = model.gaussian.factor(t2)
+        used = 1
+        trial = None if factor is None else energy_point(model, factor.mean(t1), t2, factor)
+        if trial is not None and trial.energy < point.energy - ROUNDING * (1.0 + abs(point.energy)):
+            return trial, used
+        patience.rest = _SWEEP_REST
+    patience.rest -= 1
+    patience.watch(residual)
+    while patience.shift <= _SHIFT_MAX:
+        direction = newton_direction(model, point, _CORE, patience.shift, patience.refine)
+        trial, tries = _search(model, point, direction)
+        used += tries
+        if trial is not None:
+            patience.accepted(full=tries == 1)
+            return trial, used
+        patience.rejected()
+    return None, used
+
+
+def _search(model: Model, point: Point, direction: Direction) -> tuple[Point | None, int]:
+    """Backtrack until the energy falls enough; at the level of rounding, until the gradient does."""
+    length = 1.0
+    if not direction.slope < 0:
+        return None, 0
+    noise, gap = ROUNDING * (1.0 + abs(point.energy)), _gap(model, point)
+    for tries in range(1, _BACKTRACKS + 1):
+        trial = energy_point(model, point.mean + length * direction.mean, point.t2 + length * direction.t2)
+        if trial is not None:
+            fall = point.energy - trial.energy
+            if fall >= -_ARMIJO * length * direction.slope:
+                return trial, tries
+            if abs(fall) < noise and abs(direction.slope) < noise and _gap(model, trial) < gap:
+                return trial, tries
+        length *= 0.4
+    return None, _BACKTRACKS
+
+
+def _gap(model: Model, point: Point) -> float:
+    """Scaled size of the gradient."""
+    grad_m, gap = slopes(model, point)
+    return float(max(np.max(np.abs(grad_m) * np.sqrt(point.var)), np.max(np.abs(gap) * point.var)))
