@@ -8,7 +8,6 @@ Sites may be negative as long as A is positive definite; where it is not, factor
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 from scipy.linalg import blas, lapack
@@ -20,36 +19,6 @@ from pybayesridge.ep.problem import Data
 _SMALL = 64
 #: A site below this fraction of the column's data precision is kept out of Woodbury's formula, which cancels.
 _TINY_SITE = 1e-7
-
-
-class Factor(Protocol):
-    """A factorised precision matrix A; d coefficients."""
-
-    t2: Array
-    var: Array
-    cavity2: Array
-    log_det: float
-
-    def mean(self, t1: Array) -> Array:
-        """``A^-1 (t1 + X'y / s2)``, shape (d,)."""
-
-    def solve(self, b: Array) -> Array:
-        """``A^-1 b``, shape (d,)."""
-
-    def square_times(self, v: Array) -> Array:
-        """``(A^-1 o A^-1) v``, o the elementwise product; shape (d,)."""
-
-    def cov_block(self, index: Ints) -> Array:
-        """``A^-1`` restricted to the columns ``index`` (c,); shape (c, c)."""
-
-    def row_var(self, rows: Array) -> Array:
-        """Variances of ``rows @ w``; rows (k, d), result (k,)."""
-
-    def draw(self, n_draws: int, rng: np.random.Generator) -> Array:
-        """Draws from N(0, A^-1), shape (n_draws, d)."""
-
-    def cov(self) -> Array:
-        """``A^-1``, shape (d, d)."""
 
 
 def _cholesky(a: Array) -> Array | None:
@@ -84,11 +53,11 @@ class PrimalFactor:
     _square: list[Array] = field(default_factory=list)
 
     def mean(self, t1: Array) -> Array:
-        """See Factor."""
+        """Return ``A^-1 (t1 + X'y / s2)``, shape (d,)."""
         return self.solve(t1 + self.cross)
 
     def solve(self, b: Array) -> Array:
-        """See Factor."""
+        """Return ``A^-1 b``, shape (d,)."""
         return lapack.dpotrs(self.chol, b, lower=1)[0]
 
     def square(self) -> Array:
@@ -98,24 +67,24 @@ class PrimalFactor:
         return self._square[0]
 
     def square_times(self, v: Array) -> Array:
-        """See Factor."""
+        """Return ``(A^-1 o A^-1) v``, o the elementwise product; shape (d,)."""
         return self.square() @ v
 
     def cov_block(self, index: Ints) -> Array:
-        """See Factor."""
+        """Return ``A^-1`` restricted to the columns ``index`` (c,); shape (c, c)."""
         part = self.inv_chol[:, index]
         return part.T @ part
 
     def row_var(self, rows: Array) -> Array:
-        """See Factor."""
+        """Return the variances of ``rows @ w``; rows (k, d), result (k,)."""
         return np.sum((self.inv_chol @ rows.T) ** 2, axis=0)
 
     def draw(self, n_draws: int, rng: np.random.Generator) -> Array:
-        """See Factor."""
+        """Draw from N(0, A^-1), shape (n_draws, d)."""
         return rng.standard_normal((n_draws, self.t2.size)) @ self.inv_chol
 
     def cov(self) -> Array:
-        """See Factor."""
+        """Return ``A^-1``, shape (d, d)."""
         return self.inv_chol.T @ self.inv_chol
 
 
@@ -177,7 +146,10 @@ class DualFactor:
         return out
 
     def mean(self, t1: Array) -> Array:
-        """See Factor; uses the residual ``y - X E t1``, which stays small when the noise does."""
+        """Return ``A^-1 (t1 + X'y / s2)``, shape (d,).
+
+        Uses the residual ``y - X E t1``, which stays small when the noise does.
+        """
         inner = self.scale * t1
         resid = self.data.target - self.data.root @ (self.scale * inner)
         u = blas.dtrsv(self.chol, resid, lower=1)
@@ -188,7 +160,7 @@ class DualFactor:
         return out
 
     def solve(self, b: Array) -> Array:
-        """See Factor."""
+        """Return ``A^-1 b``, shape (d,)."""
         out = self._apply(b)
         return out + self.bridge.T @ (self.bridge @ b) if self.rest.size else out
 
@@ -203,7 +175,10 @@ class DualFactor:
         return self._signed[0]
 
     def square_times(self, v: Array) -> Array:
-        """See Factor; ``(B_i' S B_j)^2`` summed over j is a quadratic form in ``B diag(v) B'``."""
+        """Return ``(A^-1 o A^-1) v``, o the elementwise product; shape (d,).
+
+        ``(B_i' S B_j)^2`` summed over j is a quadratic form in ``B diag(v) B'``.
+        """
         rows, signs = self.signed_root()
         e = self.scale**2
         middle = (rows * v) @ rows.T * np.outer(signs, signs)
@@ -211,13 +186,13 @@ class DualFactor:
         return e * (2.0 * self.var - e) * v + quad
 
     def cov_block(self, index: Ints) -> Array:
-        """See Factor."""
+        """Return ``A^-1`` restricted to the columns ``index`` (c,); shape (c, c)."""
         rows, signs = self.signed_root()
         part = rows[:, index]
         return np.diag(self.scale[index] ** 2) - part.T @ (signs[:, None] * part)
 
     def row_var(self, rows: Array) -> Array:
-        """See Factor."""
+        """Return the variances of ``rows @ w``; rows (k, d), result (k,)."""
         scaled = (rows * self.scale).T
         half = self.half.copy()
         half[:, self.rest] = 0.0
@@ -227,7 +202,10 @@ class DualFactor:
         return np.maximum(out, 0.0)
 
     def draw(self, n_draws: int, rng: np.random.Generator) -> Array:
-        """See Factor; the sampler of Bhattacharya, Chakraborty and Mallick (2016) on P, plus N."""
+        """Draw from N(0, A^-1), shape (n_draws, d).
+
+        As Bhattacharya, Chakraborty and Mallick (2016) on P, plus N.
+        """
         g = rng.standard_normal((n_draws, self.t2.size))
         g[:, self.rest] = 0.0
         noise = rng.standard_normal((n_draws, self.chol.shape[0])) * np.sqrt(self.noise_var)
@@ -241,9 +219,16 @@ class DualFactor:
         return out
 
     def cov(self) -> Array:
-        """See Factor; the one method here that builds a d x d array."""
+        """Return ``A^-1``, shape (d, d).
+
+        The one method here that builds a d x d array.
+        """
         rows, signs = self.signed_root()
         return np.diag(self.scale**2) - rows.T @ (signs[:, None] * rows)
+
+
+#: Either has mean, solve, square_times, cov_block, row_var, draw and cov, with the meanings given above.
+Factor = PrimalFactor | DualFactor
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,13 +17,13 @@ from scipy.linalg import blas, eigh, lapack
 
 from pybayesridge.ep._types import Array, Ints
 from pybayesridge.ep.energy import Curvature, Point, separable_curvature, slopes
+from pybayesridge.ep.krylov import conjugate_gradients
 from pybayesridge.ep.state import Model
 
 #: Least curvature allowed, in units of the posterior variances.
 _LEAST = 0.05
 _LEAST_CORE = 1e-4
-#: Conjugate gradients stop at curvatures below this fraction of the block approximation's, or at this accuracy.
-_NEGATIVE = 1e-3
+#: Accuracy of conjugate gradients.
 _CG_TOL = 0.1
 
 
@@ -185,7 +185,8 @@ def newton_direction(model: Model, point: Point, core_size: int, shift: float, r
     d, sd = z.size, np.sqrt(z)
     solve = _Block.build(model, point, curv, core_size, shift).solver()
     rhs = -np.concatenate([grad_m * sd, grad_t2 / z])
-    step = _conjugate_gradients(_hessian(model, point, curv, shift), solve, rhs, refine) if refine else solve(rhs)
+    times = _hessian(model, point, curv, shift)
+    step = conjugate_gradients(times, solve, rhs, refine, _CG_TOL) if refine else solve(rhs)
     d_mean, d_t2 = step[:d] * sd, step[d:] / z
     d_t2[model.prior.always_in] = 0.0
     d_mean, d_t2 = model.symmetric(d_mean, d_t2)
@@ -205,27 +206,3 @@ def _hessian(model: Model, point: Point, curv: Curvature, shift: float) -> Calla
         return np.concatenate([top, low / z]) + shift * x
 
     return times
-
-
-def _conjugate_gradients(
-    times: Callable[[Array], Array], solve: Callable[[Array], Array], rhs: Array, maxiter: int
-) -> Array:
-    """Truncated preconditioned conjugate gradients; stops at negative curvature with what it has."""
-    x = np.zeros_like(rhs)
-    r = rhs.copy()
-    y = solve(r)
-    p, ry = y, float(r @ y)
-    first = ry
-    for k in range(maxiter):
-        hp = times(p)
-        curvature = float(p @ hp)
-        if curvature <= _NEGATIVE * ry:
-            return p if k == 0 else x
-        x = x + (ry / curvature) * p
-        r = r - (ry / curvature) * hp
-        y = solve(r)
-        new = float(r @ y)
-        if new <= _CG_TOL**2 * first:
-            break
-        p, ry = y + (new / ry) * p, new
-    return x

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, log_expit
 
-from pybayesridge.ep._types import Array
+from pybayesridge.ep._types import Array, Bools
 
 #: No root of the inverse map lies outside: beyond, expit under- or overflows.
 _XI_MAX = 700.0
@@ -48,7 +48,7 @@ class Prior:
         return self.log_p - self.log_not_p
 
     @property
-    def always_in(self) -> Array:
+    def always_in(self) -> Bools:
         """Columns with p = 1, whose prior is Gaussian; bool, shape (d,)."""
         return np.isneginf(self.log_not_p)
 

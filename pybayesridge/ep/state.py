@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pybayesridge.ep._types import Array, Bools
-from pybayesridge.ep.gaussian import Factor, Gaussian
+from pybayesridge.ep._types import Array, Bools, Ints
+from pybayesridge.ep.gaussian import Factor, Gaussian, PrimalFactor
 from pybayesridge.ep.prior import Prior, Tilted, matching_sites, tilted
 
 #: Posterior variances below this fraction of the variance given inclusion count as that fraction in residuals.
@@ -67,7 +67,7 @@ class Model:
     gaussian: Gaussian
     prior: Prior
     site_cap: Array
-    groups: Array | None
+    groups: Ints | None
     signs: Array
 
     @classmethod
@@ -102,6 +102,13 @@ class Model:
         if not (np.all(np.isfinite(h1)) and np.all(np.isfinite(h2))):
             return None
         return State(t1, t2, factor, mean, tilted(h1, h2, self.prior))
+
+    def fallback(self) -> State:
+        """The prior alone, in the guise of a state: what remains when rounding defeats every factorisation."""
+        t1, t2 = self.start()
+        zero = np.zeros_like(t1)
+        factor = PrimalFactor(t2, 1.0 / t2, zero, float(np.sum(np.log(t2))), *(np.zeros((0, 0)),) * 2, zero)
+        return State(t1, t2, factor, zero, tilted(zero, zero, self.prior))
 
     def target_sites(self, state: State, floor: float | None = None) -> tuple[Array, Array]:
         """Sites that match the tilted moments; with a floor (in units of 1 / slab_var) on their precision.
@@ -150,7 +157,7 @@ class Model:
         return log_z + float(np.sum(state.tilt.log_norm - log_marginal))
 
 
-def find_copies(root: Array, log_p: Array, tol: float = 1e-9) -> tuple[Array | None, Array]:
+def find_copies(root: Array, log_p: Array, tol: float = 1e-9) -> tuple[Ints | None, Array]:
     """Group columns that are equal up to sign and have the same prior.
 
     Parameters
@@ -171,22 +178,21 @@ def find_copies(root: Array, log_p: Array, tol: float = 1e-9) -> tuple[Array | N
     """
     d = root.shape[1]
     norm = np.sqrt(np.einsum("ij,ij->j", root, root))
-    probe = np.abs(np.cos(np.arange(root.shape[0]) * 1.7 + 0.3) @ root)
-    order = np.lexsort((probe, norm))
+    probe = np.abs(np.cos(1.7 * np.arange(root.shape[0]) + 0.3) @ root)
+    order = np.argsort(probe, kind="stable")
     labels, signs = np.arange(d), np.ones(d)
-    first = -1
-    for i in order:
-        if first >= 0 and norm[i] > 0 and log_p[i] == log_p[first]:
-            gap = tol * norm[i]
-            if abs(norm[i] - norm[first]) <= gap and abs(probe[i] - probe[first]) <= 10.0 * gap * root.shape[0]:
-                sign = 1.0 if root[:, i] @ root[:, first] >= 0 else -1.0
-                if np.linalg.norm(root[:, i] - sign * root[:, first]) <= gap:
-                    labels[i], signs[i] = labels[first], sign
-                    continue
-        first = int(i)
+    close = np.diff(probe[order]) <= 10.0 * tol * norm[order[1:]]
+    first = order[0] if d else 0
+    for i, near in zip(order[1:], close, strict=True):
+        if near and norm[i] > 0 and log_p[i] == log_p[first]:
+            sign = 1.0 if root[:, i] @ root[:, first] >= 0 else -1.0
+            if np.linalg.norm(root[:, i] - sign * root[:, first]) <= tol * norm[i]:
+                labels[i], signs[i] = labels[first], sign
+                continue
+        first = i
     if np.unique(labels).size == d:
         return None, signs
-    return np.unique(labels, return_inverse=True)[1], signs
+    return np.unique(labels, return_inverse=True)[1].astype(np.intp), signs
 
 
 def active_sites(state: State, floor: float, slab_var: float) -> Bools:
