@@ -40,16 +40,18 @@ class Run:
     energies: tuple[float, ...]
 
 
-def sweeps(model: Model, t1: Array, t2: Array, damping: Iterator[float]) -> Iterator[State]:
-    """States of damped EP, the first being that of the given sites; ends when one does not exist."""
-    state = model.state(t1, t2, cavity_floor=FLOOR)
+def sweeps(
+    model: Model, t1: Array, t2: Array, damping: Iterator[float], floor: float | None = FLOOR
+) -> Iterator[State]:
+    """Iterate damped EP from the given sites, whose state comes first; ends when a state does not exist."""
+    state = model.state(t1, t2, cavity_floor=floor)
     while state is not None:
         yield state
         step = next(damping)
-        new1, new2 = model.target_sites(state, FLOOR)
+        new1, new2 = model.target_sites(state, floor)
         t1 = state.t1 + step * (new1 - state.t1)
         t2 = state.t2 + step * (new2 - state.t2)
-        state = model.state(t1, t2, cavity_floor=FLOOR)
+        state = model.state(t1, t2, cavity_floor=floor)
 
 
 def constant(value: float) -> Iterator[float]:

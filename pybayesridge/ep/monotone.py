@@ -18,7 +18,9 @@ _SWEEPS = 40
 _SWEEPS_FULL = 20
 _DAMPING = 0.5
 _ANNEALING = 0.97
-#: After a rejected sweep so many Newton steps follow before sweeps are proposed again.
+#: From a solution nearby sweeps end when the residual has not fallen for so many.
+_WARM_PATIENCE = 6
+#: After rejected sweeps 1, 3, at most so many Newton steps follow before a sweep is proposed again.
 _SWEEP_REST = 4
 _CORE = 120
 #: When the residual has not halved in so many steps, conjugate gradients refine the direction.
@@ -70,19 +72,14 @@ def run_auto(
     maxiter : int
         Iterations at most, sweeps and descent steps together.
     warm : bool
-        Whether the sites come from a solution nearby: descent then starts at once, if the state exists.
+        Whether the sites come from a solution nearby: the sweeps then do without a floor.
 
     Returns
     -------
     AutoRun
         Where it ended.
     """
-    if warm:
-        state = model.state(t1, t2)
-        if state is not None:
-            run = run_monotone(model, state, tol=tol, maxiter=maxiter)
-            return AutoRun(replace(run, n_fac=run.n_fac + 1), 0)
-    first = _opening(model, t1, t2, tol, min(_SWEEPS, maxiter))
+    first = _opening(model, t1, t2, tol, min(_SWEEPS, maxiter), None if warm else FLOOR)
     if first.converged or first.state is None or first.n_iter >= maxiter:
         return AutoRun(first, first.n_iter)
     second = run_monotone(model, first.state, tol=tol, maxiter=maxiter - first.n_iter)
@@ -114,17 +111,23 @@ def _polish(model: Model, run: Run, tol: float) -> Run:
     return replace(best, n_fac=n_fac)
 
 
-def _opening(model: Model, t1: Array, t2: Array, tol: float, maxiter: int) -> Run:
-    """Ordinary sweeps, until converged, stuck at a constraint, or out of patience."""
-    state, residual, n_iter, energies = None, np.inf, 0, []
-    states = sweeps(model, t1, t2, _annealed())
-    for n_iter, current in enumerate(states, start=1):
-        state = current
+def _opening(model: Model, t1: Array, t2: Array, tol: float, maxiter: int, floor: float | None) -> Run:
+    """Ordinary sweeps, until converged, stuck at a constraint, or out of patience; without a floor, the best."""
+    best, lowest, since, n_iter, energies = None, np.inf, 0, 0, []
+    converged = False
+    for n_iter, state in enumerate(sweeps(model, t1, t2, _annealed(), floor), start=1):
         residual = _residual(model, state)
         energies.append(-model.log_evidence(state))
-        if residual <= tol or n_iter >= maxiter or model.residual(state, FLOOR) <= max(tol, 1e-3) < residual:
+        if floor is not None or residual < lowest:
+            best, lowest, since = state, residual, 0
+        else:
+            since += 1
+        converged = residual <= tol
+        if converged or n_iter >= maxiter or since >= _WARM_PATIENCE:
             break
-    return Run(state, residual, residual <= tol, n_iter, n_iter, tuple(energies))
+        if floor is not None and model.residual(state, floor) <= max(tol, 1e-3) < residual:
+            break
+    return Run(best, lowest, converged, n_iter, n_iter, tuple(energies))
 
 
 def _annealed() -> Iterator[float]:
@@ -148,6 +151,7 @@ class _Patience:
 
     refine: int = 0
     shift: float = 1e-2
+    wait: int = 0
     rest: int = 0
     steps: int = 0
     best: float = np.inf
@@ -223,11 +227,12 @@ def _step(
         trial = None if factor is None else energy_point(model, factor.mean(t1), t2, factor)
         if trial is not None:
             noise = ROUNDING * (1.0 + abs(point.energy))
-            if trial.energy < point.energy - noise:
+            level = trial.energy < point.energy + noise and _point_residual(model, trial) < _LESS * residual
+            if level or trial.energy < point.energy - noise:
+                patience.wait = 0
                 return trial, used
-            if trial.energy < point.energy + noise and _point_residual(model, trial) < _LESS * residual:
-                return trial, used
-        patience.rest = _SWEEP_REST
+        patience.wait = min(2 * patience.wait + 1, _SWEEP_REST)
+        patience.rest = patience.wait
     patience.rest -= 1
     patience.watch(residual)
     while patience.shift <= _SHIFT_MAX:
