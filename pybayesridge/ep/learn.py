@@ -17,15 +17,20 @@ from pybayesridge.ep.solve import fit_sites
 NAMES = ("prior_inclusion", "slab_var", "noise_var")
 #: Standard deviation of the normal priors on the log variances.
 _PRIOR_SD = 3.0
-_EP_MAXITER = 500
+_EP_MAXITER = 100
 _EP_TOL = 1e-6
 _TRIAL_TOL = 1e-2
 _TRIAL_MAXITER = 60
 _STARTS = 2
-_STEP_MAX = 2.0
-_GRAD_TOL = 1e-3
-_PATTERN_STEP = 0.5
-_PATTERN_LEAST = 0.02
+_STEP_MAX = 1.5
+#: Expected rises of the objective (nats) at which a maximum is reached, and at which being stuck is no loss.
+_RISE_LEFT = 1e-5
+_RISE_STUCK = 0.05
+_PATTERN_STEP = 0.4
+_PATTERN_LEAST = 0.1
+_PATTERN_MAXITER = 10
+#: Unexplained change of the objective that still counts as continuous.
+_SLACK = 0.02
 #: A rise of the objective below this is not progress.
 _RISE = 1e-7
 #: Grid of the average: positions in posterior standard deviations, and limits of those in log units.
@@ -245,7 +250,7 @@ def learn(
     slab_var: float | None = None,
     noise_var: float | None = None,
     *,
-    maxiter: int = 50,
+    maxiter: int = 30,
     start: tuple[Hyper, EPResult] | None = None,
 ) -> HyperFit:
     """Maximise EP's evidence over the hyperparameters left at None.
@@ -268,7 +273,7 @@ def learn(
     slab_var, noise_var : float, optional
         Fixed variances.
     maxiter : int
-        Quasi-Newton steps at most, from each of two starts, and as many evaluations of the pattern search.
+        Quasi-Newton steps at most, from each of two starts.
     start : (Hyper, EPResult), optional
         Where to start instead.
 
@@ -291,7 +296,7 @@ def learn(
         if k == 0 or found.beats(best):
             best, certain = found, sure
     if not certain:
-        best, certain = _pattern_search(objective, best, maxiter)
+        best, certain = _pattern_search(objective, best)
     return HyperFit(
         hyper=objective.hyper(best.x),
         result=best.result,
@@ -324,35 +329,62 @@ def _projected(objective: _Objective, trial: _Trial) -> Array:
     return np.where(out, 0.0, trial.grad)
 
 
+def _information(objective: _Objective, trial: _Trial) -> Array:
+    """Curvature to expect if the inclusions were known, shape (k,): scales the first step."""
+    r = trial.result.inclusion_prob
+    p = objective.hyper(trial.x).prior_inclusion
+    full = np.array([float(np.sum(p * (1.0 - p))), 0.5 * float(np.sum(r)), 0.5 * objective.data.nu])
+    return full[objective.free] + 0.5
+
+
 def _climb(objective: _Objective, trial: _Trial, maxiter: int) -> tuple[_Trial, bool]:
-    """BFGS with bounds and a limit on the step; also whether the gradient vanished at a converged fit."""
-    k = trial.x.size
-    inverse = np.eye(k)
+    """BFGS with bounds and a limit on the step; also whether it ended at a maximum of a converged fit."""
+    first = np.diag(2.0 / _information(objective, trial))
+    inverse = first
     for _ in range(maxiter):
         grad = _projected(objective, trial)
-        if np.max(np.abs(grad)) <= _GRAD_TOL:
-            return trial, trial.result.converged
         move = np.where(grad != 0, inverse @ grad, 0.0)
-        if move @ grad <= 0:
-            inverse, move = np.eye(k), grad
+        if move @ grad < 0:
+            inverse, move = first, first @ grad
+        rise = 0.5 * float(move @ grad)
+        if rise <= _RISE_LEFT:
+            return trial, trial.result.converged
         move *= min(1.0, _STEP_MAX / np.max(np.abs(move)))
-        new = None
-        for length in (1.0, 0.3, 0.1, 0.03):
-            candidate = objective.evaluate(objective.clip(trial.x + length * move), trial.result)
-            if candidate.beats(trial):
-                new = candidate
-                break
+        new = _line_search(objective, trial, move)
         if new is None:
-            return trial, False
+            return trial, bool(rise <= _RISE_STUCK and trial.result.converged)
         s, y = new.x - trial.x, trial.grad - new.grad
         if s @ y > 1e-10 * np.sqrt((s @ s) * (y @ y)):
-            left = np.eye(k) - np.outer(s, y) / (s @ y)
+            left = np.eye(s.size) - np.outer(s, y) / (s @ y)
             inverse = left @ inverse @ left.T + np.outer(s, s) / (s @ y)
         trial = new
     return trial, False
 
 
-def _pattern_search(objective: _Objective, best: _Trial, maxiter: int) -> tuple[_Trial, bool]:
+def _line_search(objective: _Objective, trial: _Trial, move: Array) -> _Trial | None:
+    """Shorten the step until the objective rises along one branch of fixed points."""
+    for length in (1.0, 0.3, 0.1):
+        candidate = objective.evaluate(objective.clip(trial.x + length * move), trial.result)
+        if candidate.beats(trial) and _continues(trial, candidate):
+            return candidate
+    return None
+
+
+def _continues(old: _Trial, new: _Trial) -> bool:
+    """Whether the gradients at both ends account for the change: if not, EP went to another fixed point.
+
+    Among several fixed points the one of highest evidence is not the most accurate, so a rise of that kind is not
+    taken for an improvement.
+    """
+    if not old.result.converged:
+        return True
+    move, change = new.x - old.x, new.value - old.value
+    ends = 0.5 * float((old.grad + new.grad) @ move)
+    slack = 0.25 * float((np.abs(old.grad) + np.abs(new.grad)) @ np.abs(move))
+    return abs(change - ends) <= slack + _SLACK
+
+
+def _pattern_search(objective: _Objective, best: _Trial) -> tuple[_Trial, bool]:
     """Steps along the coordinates, halved until none helps; also whether that is how it ended."""
     step, used = _PATTERN_STEP, 0
     while step >= _PATTERN_LEAST:
@@ -363,11 +395,11 @@ def _pattern_search(objective: _Objective, best: _Trial, maxiter: int) -> tuple[
             x = objective.clip(x)
             if np.array_equal(x, best.x):
                 continue
-            if used >= maxiter:
+            if used >= _PATTERN_MAXITER:
                 return best, False
             used += 1
             trial = objective.evaluate(x, best.result)
-            if trial.beats(best):
+            if trial.beats(best) and _continues(best, trial):
                 best, improved = trial, True
         if not improved:
             step *= 0.5
@@ -380,7 +412,7 @@ def average(
     slab_var: float | None = None,
     noise_var: float | None = None,
     *,
-    maxiter: int = 50,
+    maxiter: int = 30,
 ) -> HyperAverage:
     """Average over a grid of the hyperparameters left at None, weighted by evidence and prior.
 

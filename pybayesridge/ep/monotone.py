@@ -23,10 +23,11 @@ _WARM_PATIENCE = 6
 #: After rejected sweeps 1, 3, at most so many Newton steps follow before a sweep is proposed again.
 _SWEEP_REST = 4
 _CORE = 120
-#: When the residual has not halved in so many steps, conjugate gradients refine the direction.
+#: When the residual has not halved in so many steps, conjugate gradients refine the direction near a solution.
 _SLOW = 8
 _REFINE = 4
 _REFINE_MAX = 40
+_NEAR = 0.1
 _BACKTRACKS = 12
 _POLISH = 30
 _SHIFT_MIN, _SHIFT_MAX = 1e-7, 1e8
@@ -190,18 +191,20 @@ def run_monotone(model: Model, start: State, *, tol: float, maxiter: int) -> Run
     Returns
     -------
     Run
-        ``energies`` never rises.
+        The state with the smallest residual; ``energies`` never rises.
     """
     point = energy_point(model, start.mean, start.t2, start.factor)
     if point is None:
         return Run(start, np.inf, False, 0, 0, ())
     patience = _Patience()
-    n_fac, n_iter, residual, energies = 0, 0, np.inf, []
-    state: State | None = None
+    n_fac, n_iter, energies = 0, 0, []
+    kept, lowest = start, _residual(model, start)
     for n_iter in range(1, maxiter + 1):
         state = state_of_point(model, point)
         residual = np.inf if state is None else model.residual(state)
         energies.append(point.energy)
+        if state is not None and residual < lowest:
+            kept, lowest = state, residual
         if residual <= tol:
             break
         new, used = _step(model, point, state, residual, patience)
@@ -209,10 +212,7 @@ def run_monotone(model: Model, start: State, *, tol: float, maxiter: int) -> Run
         if new is None:
             break
         point = new
-    if state is None:
-        state = model.state(start.t1, start.t2, cavity_floor=FLOOR)
-        residual = np.inf
-    return Run(state, residual, residual <= tol, n_iter, n_fac, tuple(energies))
+    return Run(kept, lowest, lowest <= tol, n_iter, n_fac, tuple(energies))
 
 
 def _step(
@@ -235,8 +235,10 @@ def _step(
         patience.rest = patience.wait
     patience.rest -= 1
     patience.watch(residual)
+    # Far from a solution the landscape changes faster than a better direction could repay.
+    refine = patience.refine if _gap(model, point) < _NEAR else 0
     while patience.shift <= _SHIFT_MAX:
-        direction = newton_direction(model, point, _CORE, patience.shift, patience.refine)
+        direction = newton_direction(model, point, _CORE, patience.shift, refine)
         trial, tries = _search(model, point, direction)
         used += tries
         if trial is not None:
