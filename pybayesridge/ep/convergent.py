@@ -103,23 +103,28 @@ def _evaluate(model: Model, v1: Array, v2: Array, t1: Array, t2: Array, effort: 
     tilt = tilted(v1 - t1, v2 - t2, model.prior)
     value = model.gaussian.log_z(factor, t1, mean) + float(np.sum(tilt.log_norm))
     grad2 = 0.5 * (tilt.var + tilt.mean**2 - factor.var - mean**2)
-    return Inner(t1, t2, factor, mean, tilt, value, mean - tilt.mean, grad2)
+    moving = ~model.prior.always_in
+    return Inner(t1, t2, factor, mean, tilt, value, moving * (mean - tilt.mean), moving * grad2)
 
 
-def _held(point: Inner, low: float, high: Array) -> Bools:
-    """Sites at a bound that the gradient pushes against."""
+def _held(point: Inner, low: Array, high: Array) -> Bools:
+    """Sites at a bound that the gradient pushes against, or that do not move at all."""
     margin = 1e-10 * high
-    return ((point.t2 <= low + margin) & (point.grad2 > 0)) | ((point.t2 >= high - margin) & (point.grad2 < 0))
+    still = low == high
+    below = (point.t2 <= low + margin) & (point.grad2 > 0)
+    return still | below | ((point.t2 >= high - margin) & (point.grad2 < 0))
 
 
-def _newton_step(point: Inner, free: Bools, low: Array, high: Array) -> tuple[Array, Array]:
-    """Step in (t1, t2) to the minimum of the quadratic model within ``low <= dt2 <= high``.
+def _newton_step(
+    point: Inner, moving: Bools, free: Bools, bounds: tuple[Array, Array]
+) -> tuple[Array, Array]:
+    """Step in (t1, t2) to the minimum of the quadratic model within the bounds on t2.
 
     The Hessian is the covariance of (w, -w^2 / 2) under Q plus that under P; positive definite. Where no d x d
-    array may be built, the bounds are only respected by keeping the sites outside ``free`` where they are.
+    array may be built, the bounds are only respected by keeping t2 outside ``free`` where it is.
     """
     if not isinstance(point.factor, PrimalFactor):
-        return _newton_step_cg(point, free)
+        return _newton_step_cg(point, moving, free)
     c11, c12, c22 = curvature(point.tilt)
     d, m, cov = point.mean.size, point.mean, point.factor.cov()
     hess = np.empty((2 * d, 2 * d))
@@ -130,8 +135,8 @@ def _newton_step(point: Inner, free: Bools, low: Array, high: Array) -> tuple[Ar
     step = _bounded_quadratic(
         hess,
         np.concatenate([point.grad1, point.grad2]),
-        np.concatenate([np.full(d, -np.inf), low]),
-        np.concatenate([np.full(d, np.inf), high]),
+        np.concatenate([np.where(moving, -np.inf, 0.0), bounds[0] - point.t2]),
+        np.concatenate([np.where(moving, np.inf, 0.0), bounds[1] - point.t2]),
     )
     return step[:d], step[d:]
 
@@ -158,40 +163,43 @@ def _bounded_quadratic(hess: Array, grad: Array, low: Array, high: Array) -> Arr
     return x * scale
 
 
-def _newton_step_cg(point: Inner, free: Bools) -> tuple[Array, Array]:
-    """Newton step on the free sites by conjugate gradients with a diagonal preconditioner."""
+def _newton_step_cg(point: Inner, moving: Bools, free: Bools) -> tuple[Array, Array]:
+    """Newton step on what is free by conjugate gradients with a diagonal preconditioner."""
     rhs = -np.concatenate([point.grad1, np.where(free, point.grad2, 0.0)])
     c11, c12, c22 = curvature(point.tilt)
     d, m, z = point.mean.size, point.mean, point.factor.var
-    own = np.concatenate([z + c11, np.where(free, 0.5 * z**2 + m**2 * z + 0.25 * c22, 1.0)])
+    own = np.concatenate([z + c11, 0.5 * z**2 + m**2 * z + 0.25 * c22])
+    either = np.concatenate([moving, free])
 
     def times(x: Array) -> Array:
-        x1, x2 = x[:d], np.where(free, x[d:], 0.0)
+        x1, x2 = np.where(moving, x[:d], 0.0), np.where(free, x[d:], 0.0)
         linear = point.factor.solve(x1 - m * x2)
         top = linear + c11 * x1 - 0.5 * c12 * x2
         low = 0.5 * point.factor.square_times(x2) - m * linear - 0.5 * c12 * x1 + 0.25 * c22 * x2
-        return np.concatenate([top, np.where(free, low, x[d:])])
+        return np.where(either, np.concatenate([top, low]), own * x)
 
-    step = conjugate_gradients(times, lambda r: r / own, rhs, _INNER_CG, 1e-4)
-    return step[:d], np.where(free, step[d:], 0.0)
+    step = np.where(either, conjugate_gradients(times, lambda r: r / own, rhs, _INNER_CG, 1e-4), 0.0)
+    return step[:d], step[d:]
 
 
 def solve_inner(
     model: Model, v1: Array, v2: Array, t1: Array, t2: Array, floor: float, effort: _Effort
 ) -> Inner | None:
     """Projected Newton for the sites: ``min log Z(t) + sum log Zhat(v - t)``, ``floor <= t2 <= v2 - floor``."""
-    high = v2 - floor
-    point = _evaluate(model, v1, v2, t1, np.clip(t2, floor, high), effort)
+    moving = ~model.prior.always_in
+    own = 1.0 / model.prior.slab_var
+    bounds = np.where(moving, floor, own), np.where(moving, v2 - floor, own)
+    point = _evaluate(model, v1, v2, t1, np.clip(t2, *bounds), effort)
     for _ in range(_INNER_MAXITER):
         if point is None:
             return None
-        held = _held(point, floor, high)
+        free = ~_held(point, *bounds)
         var = np.minimum(point.factor.var, point.tilt.var)
-        gap = np.abs(point.grad1) / np.sqrt(var) + np.where(held, 0.0, 2.0 * np.abs(point.grad2) / var)
+        gap = np.abs(point.grad1) / np.sqrt(var) + np.where(free, 2.0 * np.abs(point.grad2) / var, 0.0)
         if np.max(gap) <= _INNER_TOL:
             break
-        d1, d2 = _newton_step(point, ~held, floor - point.t2, high - point.t2)
-        new = _line_search(model, v1, v2, point, d1, d2, (floor, high), effort)
+        d1, d2 = _newton_step(point, moving, free, bounds)
+        new = _line_search(model, v1, v2, point, d1, d2, bounds, effort)
         if new is None:
             break
         point = new
@@ -205,7 +213,7 @@ def _line_search(
     point: Inner,
     d1: Array,
     d2: Array,
-    bounds: tuple[float, Array],
+    bounds: tuple[Array, Array],
     effort: _Effort,
 ) -> Inner | None:
     """Backtrack along the projected direction; None when nothing lowers the objective any more."""
@@ -245,12 +253,15 @@ def _outer_point(
     return Outer(v1, v2, inner, float(np.sum(log_marginal)) - inner.value)
 
 
-def _next_marginals(outer: Outer, floor: float) -> tuple[Array, Array]:
-    """The paper's outer update: matched moments, from P where the site is at its floor and from Q elsewhere."""
+def _next_marginals(outer: Outer, moving: Bools, floor: float) -> tuple[Array, Array]:
+    """Apply the paper's outer update: match the moments of P where the site is at its floor, else of Q.
+
+    The energy does not depend on the v of columns that are always in; theirs stays.
+    """
     inner = outer.inner
     at_floor = inner.t2 <= floor * (1.0 + 1e-9)
     v2 = np.maximum(3.0 * floor, 1.0 / np.where(at_floor, inner.tilt.var, inner.factor.var))
-    return inner.mean * v2, v2
+    return np.where(moving, inner.mean * v2, outer.v1), np.where(moving, v2, outer.v2)
 
 
 def _coordinates(v1: Array, v2: Array) -> Array:
@@ -287,7 +298,7 @@ def _outer_newton(outer: Outer, plain: tuple[Array, Array], floor: float) -> Arr
     those the plain update matches; the metric of the plain update scales it.
     """
     d = outer.v1.size
-    held = _held(outer.inner, floor, outer.v2 - floor)
+    held = _held(outer.inner, np.full(d, floor), outer.v2 - floor)
     mean, z = outer.v1 / outer.v2, 1.0 / outer.v2
     new_mean = plain[0] / plain[1]
     g1, g2 = mean - new_mean, z + mean**2 - 1.0 / plain[1] - new_mean**2
@@ -355,7 +366,7 @@ def run_convergent(model: Model, t1: Array, t2: Array, *, tol: float = 1e-4, max
         if outer is None:
             break
         energies.append(outer.energy)
-        plain = _next_marginals(outer, floor)
+        plain = _next_marginals(outer, ~model.prior.always_in, floor)
         residual = _change(outer, plain)
         if residual <= tol:
             break
@@ -384,6 +395,7 @@ def _advance(
     dense = isinstance(outer.inner.factor, PrimalFactor)
     step = _outer_newton(outer, plain, floor) if dense else _extrapolate(history)
     if step is not None and np.all(np.isfinite(step)):
+        step = np.where(np.tile(model.prior.always_in, 2), 0.0, step)
         length = min(1.0, effort.reach / max(float(np.max(np.abs(step))), 1e-300))
         trial = _outer_point(model, *_marginals(x + length * step, floor), sites, floor, effort)
         if trial is not None and trial.energy < outer.energy:

@@ -8,18 +8,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pybayesridge.ep._types import Array
-from pybayesridge.ep.damped import FLOOR, Run, sweeps
+from pybayesridge.ep.damped import FLOOR, Run, constant, sweeps
 from pybayesridge.ep.energy import Point, energy_point, slopes, state_of_point
 from pybayesridge.ep.newton import Direction, newton_direction
 from pybayesridge.ep.state import Model, State
 
 #: Sweeps of ordinary EP before descent takes over, the number at full damping, and the annealing after it.
-_SWEEPS = 40
+_SWEEPS = 32
 _SWEEPS_FULL = 20
 _DAMPING = 0.5
 _ANNEALING = 0.97
 #: From a solution nearby sweeps end when the residual has not fallen for so many.
 _WARM_PATIENCE = 6
+_WARM_DAMPING = 0.8
 #: After rejected sweeps 1, 3, at most so many Newton steps follow before a sweep is proposed again.
 _SWEEP_REST = 4
 _CORE = 120
@@ -57,7 +58,7 @@ class AutoRun:
 def run_auto(
     model: Model, t1: Array, t2: Array, *, tol: float = 1e-4, maxiter: int = 1000, warm: bool = False
 ) -> AutoRun:
-    """Up to 40 ordinary EP sweeps, then the monotone method until EP's fixed-point equations hold.
+    """Up to 32 ordinary EP sweeps, then the monotone method until EP's fixed-point equations hold.
 
     The first phase keeps all precisions above a floor, the second does not. What has converged is
     unconstrained EP in either case.
@@ -116,7 +117,8 @@ def _opening(model: Model, t1: Array, t2: Array, tol: float, maxiter: int, floor
     """Ordinary sweeps, until converged, stuck at a constraint, or out of patience; without a floor, the best."""
     best, lowest, since, n_iter, energies = None, np.inf, 0, 0, []
     converged = False
-    for n_iter, state in enumerate(sweeps(model, t1, t2, _annealed(), floor), start=1):
+    damping = constant(_WARM_DAMPING) if floor is None else _annealed()
+    for n_iter, state in enumerate(sweeps(model, t1, t2, damping, floor), start=1):
         residual = _residual(model, state)
         energies.append(-model.log_evidence(state))
         if floor is not None or residual < lowest:

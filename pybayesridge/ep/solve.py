@@ -176,8 +176,8 @@ def _result(model: Model, run: Run, used: Bools, method: str, first: int) -> EPR
         return out
 
     active = np.zeros(d, dtype=bool)
-    if method != "auto" or not run.converged:
-        active[used] = active_sites(state, FLOOR, model.prior.slab_var) & ~model.prior.always_in
+    if run.state is not None and (method != "auto" or not run.converged):
+        active[used] = active_sites(state, model.prior, FLOOR)
     evidence = np.nan if run.state is None else model.log_evidence(state)
     return EPResult(
         site1=spread(state.t1),

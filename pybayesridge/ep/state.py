@@ -95,7 +95,7 @@ class Model:
         vs = self.prior.slab_var
         h2 = factor.cavity2
         if cavity_floor is not None:
-            h2 = np.maximum(h2, cavity_floor / vs)
+            h2 = np.where(self.prior.always_in, h2, np.maximum(h2, cavity_floor / vs))
         elif np.any(h2 * vs <= CAVITY_FLOOR):
             return None
         h1 = mean / factor.var - t1
@@ -195,7 +195,11 @@ def find_copies(root: Array, log_p: Array, tol: float = 1e-9) -> tuple[Ints | No
     return np.unique(labels, return_inverse=True)[1].astype(np.intp), signs
 
 
-def active_sites(state: State, floor: float, slab_var: float) -> Bools:
-    """Sites held by a floor (in units of 1 / slab_var) on their own or the cavity's precision; shape (d,)."""
-    limit = floor / slab_var * (1.0 + 1e-9)
-    return (state.t2 <= limit) | (state.tilt.h2 <= limit)
+def active_sites(state: State, prior: Prior, floor: float) -> Bools:
+    """Sites held by a floor (in units of 1 / slab_var) on their own or the cavity's precision; shape (d,).
+
+    A damped site only approaches its floor, so what counts is whether the next one would lie below.
+    """
+    limit = floor / prior.slab_var
+    wanted = np.minimum(state.t2, matching_sites(state.tilt, prior)[1])
+    return ((wanted <= limit * (1.0 + 1e-6)) | (state.factor.cavity2 < limit)) & ~prior.always_in
