@@ -1,10 +1,11 @@
-"""How far is one EP sweep from the BLAS and LAPACK calls it cannot avoid?
+"""How far one EP sweep is from the BLAS and LAPACK calls it cannot avoid.
 
     python benchmarks/ep_floor.py
 
-Dual side (d > n): one rank-k update (n x n from n x d), one Cholesky factorisation (n x n), one triangular solve with
-n x d on the right. Primal side: one Cholesky factorisation (d x d) and one triangular inverse. Both are timed in
-alternation in one process; the lower quartiles' ratio is printed, with the share of it the factorisation alone takes.
+Dual side (d > n): one rank-k update (n x n from n x d), one Cholesky factorisation (n x n), one triangular
+solve with n x d on the right. Primal side: one Cholesky factorisation (d x d) and one triangular inverse.
+Both are timed in alternation in one process; the lower quartiles' ratio is printed, with the share of it
+the factorisation alone takes.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ SECONDS = 4.0
 
 
 def floor_calls(root: np.ndarray, dual: bool) -> Callable[[], object]:
-    """The unavoidable calls on arrays of the right shape."""
+    """Return the unavoidable calls on arrays of the right shape."""
     k, d = root.shape
     if not dual:
         gram = np.asfortranarray(root.T @ root + np.eye(d))
@@ -75,11 +76,13 @@ def quartiles(calls: dict[str, Callable[[], object]]) -> dict[str, float]:
 
 def main() -> None:
     rng = np.random.default_rng(0)
-    print(f"{'n x d':>12} {'side':>7} {'floor ms':>9} {'factor ms':>10} {'sweep ms':>9} {'factor/floor':>13} {'sweep/floor':>12}")
+    print("n x d         side   floor ms  factor ms  sweep ms  factor/floor  sweep/floor")
     for n, d in SHAPES:
         X = rng.standard_normal((n, d))
         y = X[:, :5].sum(axis=1) + rng.standard_normal(n)
-        model = Model.build(Gaussian.build(Data.from_rows(X, y), 1.0), Prior.from_probability(np.full(d, 5.0 / d), 1.0))
+        model = Model.build(
+            Gaussian.build(Data.from_rows(X, y), 1.0), Prior.from_probability(np.full(d, 5.0 / d), 1.0)
+        )
         dual = model.gaussian.gram is None
         t2 = model.start()[1]
         t = quartiles(
@@ -89,10 +92,10 @@ def main() -> None:
                 "sweep": sweep(model),
             }
         )
-        print(
-            f"{n:>6}x{d:<6}{'dual' if dual else 'primal':>7} {1e3 * t['floor']:9.2f} {1e3 * t['factor']:10.2f}"
-            f" {1e3 * t['sweep']:9.2f} {t['factor'] / t['floor']:13.2f} {t['sweep'] / t['floor']:12.2f}"
-        )
+        side = "dual" if dual else "primal"
+        times = f"{1e3 * t['floor']:9.2f} {1e3 * t['factor']:9.2f} {1e3 * t['sweep']:9.2f}"
+        ratios = f"{t['factor'] / t['floor']:12.2f} {t['sweep'] / t['floor']:12.2f}"
+        print(f"{n:>5}x{d:<6} {side:>6} {times} {ratios}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """PC-EP, the provably convergent double loop of Hernández-Lobato and Hernández-Lobato (2011).
 
-The inner loop maximises a concave function of the sites with the marginals v held; the outer loop then moves v so
-that the energy E falls. The paper's eq. 37 lacks a term: the second moment under Q is ``z + m^2``.
+The inner loop maximises a concave function of the sites with the marginals v held; the outer loop then
+moves v so that the energy E falls. The paper's eq. 37 lacks a term: the second moment under Q is ``z +
+m^2``.
 """
 
 from __future__ import annotations
@@ -120,8 +121,8 @@ def _newton_step(
 ) -> tuple[Array, Array]:
     """Step in (t1, t2) to the minimum of the quadratic model within the bounds on t2.
 
-    The Hessian is the covariance of (w, -w^2 / 2) under Q plus that under P; positive definite. Where no d x d
-    array may be built, the bounds are only respected by keeping t2 outside ``free`` where it is.
+    The Hessian is the covariance of (w, -w^2 / 2) under Q plus that under P; positive definite. Where no d
+    x d array may be built, the bounds are only respected by keeping t2 outside ``free`` where it is.
     """
     if not isinstance(point.factor, PrimalFactor):
         return _newton_step_cg(point, moving, free)
@@ -185,7 +186,7 @@ def _newton_step_cg(point: Inner, moving: Bools, free: Bools) -> tuple[Array, Ar
 def solve_inner(
     model: Model, v1: Array, v2: Array, t1: Array, t2: Array, floor: float, effort: _Effort
 ) -> Inner | None:
-    """Projected Newton for the sites: ``min log Z(t) + sum log Zhat(v - t)``, ``floor <= t2 <= v2 - floor``."""
+    """Minimise ``log Z(t) + sum log Zhat(v - t)`` over ``floor <= t2 <= v2 - floor`` by projected Newton."""
     moving = ~model.prior.always_in
     own = 1.0 / model.prior.slab_var
     bounds = np.where(moving, floor, own), np.where(moving, v2 - floor, own)
@@ -277,7 +278,7 @@ def _marginals(x: Array, floor: float) -> tuple[Array, Array]:
 
 
 def _inner_curvature(inner: Inner, free: Bools) -> Array:
-    """Second derivatives of the inner optimum in (v1, -v2 / 2), 2d x 2d: ``P - P (Q + P)^-1 P`` on what is free."""
+    """Second derivatives of the inner optimum in (v1, -v2 / 2), 2d x 2d: ``P - P (Q + P)^-1 P``."""
     d, m = inner.mean.size, inner.mean
     c11, c12, c22 = curvature(inner.tilt)
     p = np.block([[np.diag(c11), np.diag(c12)], [np.diag(c12), np.diag(c22)]])
@@ -294,8 +295,8 @@ def _inner_curvature(inner: Inner, free: Bools) -> Array:
 def _outer_newton(outer: Outer, plain: tuple[Array, Array], floor: float) -> Array | None:
     """Newton step for E in the coordinates of :func:`_coordinates`, made a descent direction.
 
-    By the envelope theorem the gradient in (v1, -v2 / 2) is the difference of the moments of the marginals and
-    those the plain update matches; the metric of the plain update scales it.
+    By the envelope theorem the gradient in (v1, -v2 / 2) is the difference of the moments of the marginals
+    and those the plain update matches; the metric of the plain update scales it.
     """
     d = outer.v1.size
     held = _held(outer.inner, np.full(d, floor), outer.v2 - floor)
@@ -318,8 +319,7 @@ def _outer_newton(outer: Outer, plain: tuple[Array, Array], floor: float) -> Arr
     step = -vec @ ((vec.T @ grad) / np.maximum(np.abs(lam), _LEAST_OUTER))
     d_half = step[d:] / flat
     d1, d2 = step[:d] / sd - 2.0 * mean * d_half, -2.0 * d_half
-    move = np.concatenate([d1 * sd - 0.5 * outer.v1 * d2 * z * sd, d2 * z])
-    return move
+    return np.concatenate([d1 * sd - 0.5 * outer.v1 * d2 * z * sd, d2 * z])
 
 
 def _extrapolate(history: deque[tuple[Array, Array]]) -> Array | None:
@@ -334,12 +334,12 @@ def _extrapolate(history: deque[tuple[Array, Array]]) -> Array | None:
 
 
 def run_convergent(model: Model, t1: Array, t2: Array, *, tol: float = 1e-4, maxiter: int = 1000) -> Run:
-    """The double loop, with a projected Newton method inside and safeguarded acceleration outside.
+    """Run the double loop, with a projected Newton method inside and safeguarded acceleration outside.
 
     An accelerated v (by Newton's method where the d x d covariance is at hand, else by Anderson's
     extrapolation) is kept only if the energy falls there; else the paper's own update follows, which cannot
-    raise it. Stops when that update would move no marginal mean by more than ``tol`` standard deviations and no
-    marginal variance by more than the fraction ``tol``.
+    raise it. Stops when that update would move no marginal mean by more than ``tol`` standard deviations
+    and no marginal variance by more than the fraction ``tol``.
 
     Parameters
     ----------
@@ -361,8 +361,8 @@ def run_convergent(model: Model, t1: Array, t2: Array, *, tol: float = 1e-4, max
     effort = _Effort()
     outer = _first_point(model, t1, np.maximum(t2, floor), floor, effort)
     history: deque[tuple[Array, Array]] = deque(maxlen=_MEMORY)
-    residual, energies, n_iter = np.inf, [], 0
-    for n_iter in range(1, maxiter + 1):
+    residual, energies = np.inf, []
+    for _ in range(maxiter):
         if outer is None:
             break
         energies.append(outer.energy)
@@ -377,9 +377,9 @@ def run_convergent(model: Model, t1: Array, t2: Array, *, tol: float = 1e-4, max
             break
         outer = new
     if outer is None:
-        return Run(None, np.inf, False, n_iter, effort.n_fac, tuple(energies))
+        return Run(None, np.inf, False, len(energies), effort.n_fac, tuple(energies))
     state = model.state(outer.inner.t1, outer.inner.t2, cavity_floor=FLOOR)
-    return Run(state, residual, residual <= tol, n_iter, effort.n_fac + 1, tuple(energies))
+    return Run(state, residual, residual <= tol, len(energies), effort.n_fac + 1, tuple(energies))
 
 
 def _advance(
@@ -390,7 +390,7 @@ def _advance(
     floor: float,
     effort: _Effort,
 ) -> Outer | None:
-    """The next outer point: accelerated if that lowers the energy, else the plain update."""
+    """Find the next outer point: accelerated if that lowers the energy, else the plain update."""
     x, sites = history[-1][0], (outer.inner.t1, outer.inner.t2)
     dense = isinstance(outer.inner.factor, PrimalFactor)
     step = _outer_newton(outer, plain, floor) if dense else _extrapolate(history)

@@ -55,7 +55,7 @@ def sweeps(
 
 
 def constant(value: float) -> Iterator[float]:
-    """The same damping for ever."""
+    """Yield the same damping for ever."""
     while True:
         yield value
 

@@ -97,7 +97,7 @@ def separable_curvature(point: Point) -> Curvature:
 
 
 def state_of_point(model: Model, point: Point) -> State | None:
-    """The EP state with this mean and these site precisions; None when a cavity does not exist."""
+    """Build the EP state with this mean and these site precisions; None when a cavity does not exist."""
     t1 = point.t2 * point.mean - model.gaussian.gradient(point.mean)
     h2 = point.factor.cavity2
     if np.any(h2 * model.prior.slab_var <= CAVITY_FLOOR):

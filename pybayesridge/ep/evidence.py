@@ -34,7 +34,8 @@ def evidence_gradient(
     """Gradient of the log evidence at a fixed point of EP.
 
     The evidence is stationary in the sites there, so that the partial derivatives with the sites held are the
-    total ones. Where constraints are active (``result.evidence_biased``) or EP has not converged they are wrong.
+    total ones. Where constraints are active (``result.evidence_biased``) or EP has not converged they are
+    wrong.
 
     Parameters
     ----------

@@ -134,7 +134,7 @@ class DualFactor:
     _signed: list[tuple[Array, Array]] = field(default_factory=list)
 
     def _apply(self, b: Array) -> Array:
-        """The part of ``A^-1 b`` that goes through P: ``(E - E X'K^-1 X E) b``, E = diag(scale^2)."""
+        """Return the part of ``A^-1 b`` that goes through P: ``(E - E X'K^-1 X E) b``, E = diag(scale^2)."""
         inner = self.scale * b
         inner -= self._half_on_p(self.half @ inner)
         return self.scale * inner
@@ -254,7 +254,7 @@ class Gaussian:
 
     @classmethod
     def build(cls, data: Data, noise_var: float, dual: bool | None = None) -> Gaussian:
-        """The likelihood at a noise variance; ``dual`` defaults to d > k and d > 64, k the rows."""
+        """Set up the likelihood at a noise variance; ``dual`` defaults to d > k and d > 64, k the rows."""
         k, d = data.root.shape
         if dual is None:
             dual = d > max(k, _SMALL)
@@ -298,7 +298,9 @@ class Gaussian:
         inv_chol, _ = lapack.dtrtri(chol, lower=1)
         var = np.einsum("ij,ij->j", inv_chol, inv_chol)
         log_det = 2.0 * float(np.sum(np.log(chol.diagonal())))
-        return PrimalFactor(t2, var, 1.0 / var - t2, log_det, chol, inv_chol, self.data.cross / self.noise_var)
+        return PrimalFactor(
+            t2, var, 1.0 / var - t2, log_det, chol, inv_chol, self.data.cross / self.noise_var
+        )
 
     def _dual(self, t2: Array) -> DualFactor | None:
         root, k = self.data.root, self.data.root.shape[0]

@@ -13,7 +13,11 @@ _NEGATIVE = 1e-3
 
 
 def conjugate_gradients(
-    times: Callable[[Array], Array], precondition: Callable[[Array], Array], rhs: Array, maxiter: int, tol: float
+    times: Callable[[Array], Array],
+    precondition: Callable[[Array], Array],
+    rhs: Array,
+    maxiter: int,
+    tol: float,
 ) -> Array:
     """Solve ``H x = rhs`` roughly, so that x is an ascent direction of ``rhs' x``.
 

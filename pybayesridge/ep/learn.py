@@ -1,4 +1,4 @@
-"""Hyperparameters from the data: maximising EP's evidence, or averaging over a small grid around the maximum."""
+"""Hyperparameters from the data: maximising EP's evidence, or averaging over a grid around the maximum."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ class HyperFit:
     objective : float
         Log evidence plus log prior of the learned ones.
     converged : bool
-        Whether EP converged and the objective is at a maximum: by its gradient, or, where the gradient is not to be
-        trusted, by trial steps.
+        Whether EP converged and the objective is at a maximum: by its gradient, or, where the gradient is
+        not to be trusted, by trial steps.
     n_steps : int
         Values of the hyperparameters tried.
     n_fac : int
@@ -154,8 +154,8 @@ class _Objective:
     def log_prior(self, x: Array) -> tuple[float, Array]:
         """Log prior of the learned coordinates and its gradient.
 
-        ``p (1 - p)`` on the log odds: as if one more column had been seen in and one out. Normal with standard
-        deviation 3 on the log variances.
+        ``p (1 - p)`` on the log odds: as if one more column had been seen in and one out. Normal with
+        standard deviation 3 on the log variances.
         """
         full = np.zeros(3)
         full[self.free] = x
@@ -212,8 +212,8 @@ class _Trial:
 def _objective(data: Data, p: Array | None, slab_var: float | None, noise_var: float | None) -> _Objective:
     """Set up units, bounds and what is fixed.
 
-    Units: for the noise the mean square of y; for the slab the variance of a coefficient whose column alone would
-    explain y.
+    Units: for the noise the mean square of y; for the slab the variance of a coefficient whose column alone
+    would explain y.
     """
     noise_unit = data.yy / data.nu if data.yy > 0 else 1.0
     seen = data.gram_diag[data.gram_diag > 0]
@@ -255,11 +255,11 @@ def learn(
 ) -> HyperFit:
     """Maximise EP's evidence over the hyperparameters left at None.
 
-    A weak prior keeps the answer away from p = 0 and from noise-free fits: ``p (1 - p)`` on the log odds of a shared
-    p, as if one more column had been seen in and one more out; on each log variance a normal with standard
-    deviation 3 around the mean square of y (noise), and around the variance of a coefficient whose column alone would
-    explain y (slab). Bounds: p from 0.01 / d to 0.999, the noise from 1e-8 to 4 and the slab from 1e-8 to 1e4 of
-    those units. Nothing depends on the units of y.
+    A weak prior keeps the answer away from p = 0 and from noise-free fits. On the log odds of a shared p it is
+    ``p (1 - p)``: as if one more column had been seen in and one more out. On each log variance it is normal
+    with standard deviation 3, around the mean square of y (noise) and around the variance of a coefficient
+    whose column alone would explain y (slab). Bounds: p from 0.01 / d to 0.999, the noise from 1e-8 to 4 and
+    the slab from 1e-8 to 1e4 of those units. Nothing depends on the units of y.
 
     Quasi-Newton steps are kept only if the objective itself rises, since gradients are wrong where EP has not
     converged; when they no longer help, a pattern search makes sure or goes on.
@@ -373,8 +373,8 @@ def _line_search(objective: _Objective, trial: _Trial, move: Array) -> _Trial | 
 def _continues(old: _Trial, new: _Trial) -> bool:
     """Whether the gradients at both ends account for the change: if not, EP went to another fixed point.
 
-    Among several fixed points the one of highest evidence is not the most accurate, so a rise of that kind is not
-    taken for an improvement.
+    Among several fixed points the one of highest evidence is not the most accurate, so a rise of that kind
+    is not taken for an improvement.
     """
     if not old.result.converged:
         return True
@@ -385,7 +385,7 @@ def _continues(old: _Trial, new: _Trial) -> bool:
 
 
 def _pattern_search(objective: _Objective, best: _Trial) -> tuple[_Trial, bool]:
-    """Steps along the coordinates, halved until none helps; also whether that is how it ended."""
+    """Step along the coordinates, halved until none helps; also whether that is how it ended."""
     step, used = _PATTERN_STEP, 0
     while step >= _PATTERN_LEAST:
         improved = False

@@ -24,7 +24,8 @@ _WARM_DAMPING = 0.8
 #: After rejected sweeps 1, 3, at most so many Newton steps follow before a sweep is proposed again.
 _SWEEP_REST = 4
 _CORE = 120
-#: When the residual has not halved in so many steps, conjugate gradients refine the direction near a solution.
+#: When the residual has not halved in so many steps, conjugate gradients refine the direction near a
+#: solution.
 _SLOW = 8
 _REFINE = 4
 _REFINE_MAX = 40
@@ -94,8 +95,8 @@ def run_auto(
 def _polish(model: Model, run: Run, tol: float) -> Run:
     """Finish with plain sweeps, keeping the best state, where rounding stopped the descent.
 
-    The mean computed from the sites is more accurate than a mean that is itself a coordinate: at signal-to-noise
-    ratios of 1e8 and more that decides.
+    The mean computed from the sites is more accurate than a mean that is itself a coordinate: at signal-to-
+    noise ratios of 1e8 and more that decides.
     """
     best, n_fac, state = run, run.n_fac, run.state
     for _ in range(_POLISH):
@@ -114,7 +115,7 @@ def _polish(model: Model, run: Run, tol: float) -> Run:
 
 
 def _opening(model: Model, t1: Array, t2: Array, tol: float, maxiter: int, floor: float | None) -> Run:
-    """Ordinary sweeps, until converged, stuck at a constraint, or out of patience; without a floor, the best."""
+    """Ordinary sweeps, until converged, stuck at a constraint, or out of patience."""
     best, lowest, since, n_iter, energies = None, np.inf, 0, 0, []
     converged = False
     damping = constant(_WARM_DAMPING) if floor is None else _annealed()
@@ -160,11 +161,11 @@ class _Patience:
     best: float = np.inf
 
     def accepted(self, full: bool) -> None:
-        """A Newton step was accepted: less regularisation after one of full length, else more."""
+        """Note an accepted Newton step: less regularisation after one of full length, else more."""
         self.shift = max(0.2 * self.shift, _SHIFT_MIN) if full else 2.0 * self.shift
 
     def rejected(self) -> None:
-        """A Newton step was rejected at every length."""
+        """Note a Newton step that was rejected at every length."""
         self.shift = max(10.0 * self.shift, 1e-3)
 
     def watch(self, residual: float) -> None:
@@ -199,9 +200,9 @@ def run_monotone(model: Model, start: State, *, tol: float, maxiter: int) -> Run
     if point is None:
         return Run(start, np.inf, False, 0, 0, ())
     patience = _Patience()
-    n_fac, n_iter, energies = 0, 0, []
+    n_fac, energies = 0, []
     kept, lowest = start, _residual(model, start)
-    for n_iter in range(1, maxiter + 1):
+    for _ in range(maxiter):
         state = state_of_point(model, point)
         residual = np.inf if state is None else model.residual(state)
         energies.append(point.energy)
@@ -214,7 +215,7 @@ def run_monotone(model: Model, start: State, *, tol: float, maxiter: int) -> Run
         if new is None:
             break
         point = new
-    return Run(kept, lowest, lowest <= tol, n_iter, n_fac, tuple(energies))
+    return Run(kept, lowest, lowest <= tol, len(energies), n_fac, tuple(energies))
 
 
 def _step(

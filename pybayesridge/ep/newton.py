@@ -3,8 +3,8 @@
 The Hessian of G couples (m, t2) of all columns, but only few columns are undecided; the others sit at the
 spike, where their block is nearly diagonal in t2. So: the columns with the largest posterior variances (the
 *core*, c of them) get the exact 2c x 2c block; the means of the others are coupled through the likelihood by
-Woodbury's formula; their t2 are treated as separate. What is indefinite is made definite, hence every direction
-falls.
+Woodbury's formula; their t2 are treated as separate. What is indefinite is made definite, hence every
+direction falls.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Direction:
 
 
 def choose_core(point: Point, curv: Curvature, size: int) -> Ints:
-    """The ``size`` columns with the largest variances, those with too little curvature in m first."""
+    """Pick the ``size`` columns with the largest variances, those with too little curvature in m first."""
     d = point.mean.size
     if size >= d:
         return np.arange(d)
@@ -135,7 +135,7 @@ class _Block:
         return cls(core, other, z, hess, half_core, half, weight, own, shift)
 
     def solver(self) -> Callable[[Array], Array]:
-        """The inverse, on stacked vectors (2d,) in units of sd (m) and 1 / z (t2)."""
+        """Return the inverse, on stacked vectors (2d,) in units of sd (m) and 1 / z (t2)."""
         core_solve = _definite_solver(self.hess, self.shift)
         c, d = self.core.size, self.z.size
         sd = np.sqrt(self.z)
@@ -144,7 +144,9 @@ class _Block:
             r_m, r_t2 = r[:d] / sd, r[d:]
             r_other = self.weight * r_m[self.other]
             seen = self.half @ r_other
-            rhs = np.concatenate([(r_m[self.core] - self.half_core.T @ seen) * sd[self.core], r_t2[self.core]])
+            rhs = np.concatenate(
+                [(r_m[self.core] - self.half_core.T @ seen) * sd[self.core], r_t2[self.core]]
+            )
             x = core_solve(rhs)
             out = np.empty(2 * d)
             out[self.core], out[d + self.core] = x[:c], x[c:]

@@ -1,4 +1,4 @@
-"""The spike-and-slab prior: tilted moments, their inverse and the convex conjugate, one coefficient at a time.
+"""The spike-and-slab prior, one coefficient at a time: tilted moments, their inverse, the conjugate.
 
 A coefficient has prior ``p N(0, slab_var) + (1 - p) delta_0``. Multiplied by a Gaussian cavity
 ``exp(h1 w - h2 w^2 / 2)`` it gives the *tilted* distribution: with probability ``r`` the coefficient is
@@ -152,7 +152,9 @@ def _root_function(xi: Array, ratio: Array, const: Array) -> tuple[Array, Array]
     sig, anti = expit(xi), expit(-xi)
     inside = ratio + sig
     inverse = np.exp(-xi)
-    value = 2.0 * np.log(inside) - log_expit(-xi) - 0.5 * log_expit(xi) - 0.5 * ratio * (1.0 + inverse) - const
+    value = (
+        2.0 * np.log(inside) - log_expit(-xi) - 0.5 * log_expit(xi) - 0.5 * ratio * (1.0 + inverse) - const
+    )
     slope = 2.0 * sig * anti / inside + sig - 0.5 * anti + 0.5 * ratio * inverse
     return value, slope
 
@@ -165,7 +167,9 @@ def _solve_monotone(ratio: Array, const: Array) -> Array:
     # xi is about log(ratio / 2) when that term carries the balance alone.
     with np.errstate(divide="ignore"):
         guess = np.where(const > 0, const, const / 1.5)
-        xi = np.clip(np.maximum(guess, np.log(0.5 * ratio) - np.log1p(np.abs(const))), -_XI_MAX + 1, _XI_MAX - 1)
+        xi = np.clip(
+            np.maximum(guess, np.log(0.5 * ratio) - np.log1p(np.abs(const))), -_XI_MAX + 1, _XI_MAX - 1
+        )
     active = np.arange(ratio.size)
     for _ in range(_ROOT_MAXITER):
         x = xi[active]
@@ -183,7 +187,7 @@ def _solve_monotone(ratio: Array, const: Array) -> Array:
 
 
 def cavity_of_moments(mean: Array, var: Array, prior: Prior) -> Tilted:
-    """The inverse of :func:`tilted`: the cavity whose tilted distribution has this mean and variance.
+    """Invert :func:`tilted`: find the cavity whose tilted distribution has this mean and variance.
 
     With ``s = var + mean^2`` the inclusion probability r solves, on (mean^2 / s, 1),
     ``logit r = logit p + log(tau / slab_var) / 2 + mean^2 / (2 (r s - mean^2))``,
@@ -222,9 +226,9 @@ def cavity_of_moments(mean: Array, var: Array, prior: Prior) -> Tilted:
 
 
 def conjugate(t: Tilted, mean: Array, var: Array) -> Array:
-    """Convex conjugate ``h*(mean, s) = sup_h h1 mean - h2 s / 2 - log_norm``, ``s = var + mean^2``; shape (d,).
+    """Convex conjugate ``h*(mean, s) = sup_h h1 mean - h2 s / 2 - log_norm``, ``s = var + mean^2``.
 
-    ``t`` is what :func:`cavity_of_moments` returned for this mean and variance.
+    ``t`` is what :func:`cavity_of_moments` returned for this mean and variance; shape (d,).
     """
     return t.h1 * mean - 0.5 * t.h2 * (var + mean**2) - t.log_norm
 

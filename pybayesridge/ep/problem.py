@@ -42,7 +42,7 @@ class Data:
 
     @classmethod
     def from_rows(cls, X: Array, y: Array, nu: float | None = None) -> Data:
-        """Data from X (n, d) and y (n,); ``nu`` defaults to n."""
+        """Take X (n, d) and y (n,); ``nu`` defaults to n."""
         n, d = X.shape
         gram_diag = np.einsum("ij,ij->j", X, X)
         cross = X.T @ y
@@ -56,7 +56,7 @@ class Data:
 
     @classmethod
     def from_moments(cls, gram: Array, cross: Array, yy: float, nu: float) -> Data:
-        """Data from X'X (d, d), X'y (d,) and y'y."""
+        """Take X'X (d, d), X'y (d,) and y'y."""
         gram = 0.5 * (gram + gram.T)
         lam, vec = eigh(gram)
         keep = lam > _RANK_TOL * max(lam[-1], 0.0) if lam.size else np.zeros(0, dtype=bool)
@@ -80,6 +80,6 @@ class Data:
         return self.rss0 + float(np.sum((self.target - self.root @ w) ** 2))
 
     def columns(self, keep: Bools) -> Data:
-        """The same data with only some of the columns."""
+        """Keep only some of the columns."""
         root = np.ascontiguousarray(self.root[:, keep])
         return Data(root, self.target, self.rss0, self.gram_diag[keep], self.cross[keep], self.nu)

@@ -13,7 +13,8 @@ from pybayesridge.ep._types import Array, Bools
 class EPResult:
     """An EP approximation for d coefficients, on the scale of the data that went in.
 
-    Columns with prior probability zero have inclusion probability, moments and cavity zero, ``site2`` infinite.
+    Columns with prior probability zero have inclusion probability, moments and cavity zero, ``site2``
+    infinite.
 
     Attributes
     ----------
@@ -30,8 +31,8 @@ class EPResult:
     log_evidence : float
         EP's log marginal likelihood; nan when there is no approximation at all.
     residual : float
-        Largest change of a moment that the next iteration asks for, in posterior standard deviations (means) or
-        as a fraction (variances).
+        Largest change of a moment that the next iteration asks for, in posterior standard deviations
+        (means) or as a fraction (variances).
     converged : bool
         Whether the residual is within the tolerance.
     n_iter : int
@@ -47,8 +48,8 @@ class EPResult:
     method : str
         "auto", "ep" or "pcep".
     evidence_biased : bool
-        Whether any constraint is active: the evidence is then that of another fixed point, off by several units
-        for "pcep".
+        Whether any constraint is active: the evidence is then that of another fixed point, off by several
+        units for "pcep".
     """
 
     site1: Array

@@ -42,8 +42,8 @@ def fit_sites(
     slab_var, noise_var : float
         Variances, > 0.
     method : {"auto", "ep", "pcep"}
-        "auto": ordinary EP, and where it does not settle a descent on its energy that does. "ep": damped parallel
-        EP under the constraints of the paper. "pcep": the paper's provably convergent double loop.
+        "auto": ordinary EP, and where it does not settle a descent on its energy. "ep": damped parallel EP under
+        the constraints of the paper. "pcep": the paper's provably convergent double loop.
     tol : float
         Tolerance of the scale-free residual.
     maxiter : int
@@ -81,7 +81,7 @@ def fit_sites(
 
 
 def posterior_factor(data: Data, noise_var: float, result: EPResult) -> tuple[Factor | None, Bools]:
-    """The factorised precision of the Gaussian approximation, and which columns it covers.
+    """Factorise the precision of the Gaussian approximation, and say which columns it covers.
 
     Its methods give predictive variances, draws, and products with the covariance, without a d x d array when
     d > n.
@@ -137,7 +137,9 @@ def covariance(data: Data, noise_var: float, result: EPResult) -> Array:
 def _model(data: Data, prior_inclusion: Array, slab_var: float, noise_var: float, used: Bools) -> Model:
     """Likelihood and prior of the columns that can be in."""
     kept = data if np.all(used) else data.columns(used)
-    return Model.build(Gaussian.build(kept, noise_var), Prior.from_probability(prior_inclusion[used], slab_var))
+    return Model.build(
+        Gaussian.build(kept, noise_var), Prior.from_probability(prior_inclusion[used], slab_var)
+    )
 
 
 def _first_sites(model: Model, used: Bools, start: EPResult | None) -> tuple[Array, Array, bool]:
@@ -155,7 +157,7 @@ def _first_sites(model: Model, used: Bools, start: EPResult | None) -> tuple[Arr
 
 
 def _nothing_in(data: Data, noise_var: float, method: str) -> EPResult:
-    """The exact posterior when every coefficient is zero."""
+    """Return the exact posterior when every coefficient is zero."""
     d = data.n_columns
     energy = 0.5 * (data.nu * float(np.log(2.0 * np.pi * noise_var)) + data.yy / noise_var)
     zero = np.zeros(d)

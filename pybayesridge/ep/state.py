@@ -10,7 +10,8 @@ from pybayesridge.ep._types import Array, Bools, Ints
 from pybayesridge.ep.gaussian import Factor, Gaussian, PrimalFactor
 from pybayesridge.ep.prior import Prior, Tilted, matching_sites, tilted
 
-#: Posterior variances below this fraction of the variance given inclusion count as that fraction in residuals.
+#: Posterior variances below this fraction of the variance given inclusion count as that fraction in
+#: residuals.
 _VAR_FLOOR = 1e-8
 #: Cavities stay above this multiple of -1 / slab_var, where the tilted distribution ceases to exist.
 CAVITY_FLOOR = -0.95
@@ -78,7 +79,7 @@ class Model:
         return cls(gaussian, prior, cap, groups, signs)
 
     def start(self) -> tuple[Array, Array]:
-        """The sites of the prior's mean and variance: ``t1 = 0``, ``t2 = 1 / (p vs)``."""
+        """Return the sites of the prior's mean and variance: ``t1 = 0``, ``t2 = 1 / (p vs)``."""
         with np.errstate(over="ignore"):
             t2 = np.exp(-self.prior.log_p) / self.prior.slab_var
         return np.zeros_like(t2), np.minimum(t2, self.site_cap)
@@ -104,7 +105,7 @@ class Model:
         return State(t1, t2, factor, mean, tilted(h1, h2, self.prior))
 
     def fallback(self) -> State:
-        """The prior alone, in the guise of a state: what remains when rounding defeats every factorisation."""
+        """Dress the prior alone as a state: what remains when rounding defeats all factorisations."""
         t1, t2 = self.start()
         zero = np.zeros_like(t1)
         factor = PrimalFactor(t2, 1.0 / t2, zero, float(np.sum(np.log(t2))), *(np.zeros((0, 0)),) * 2, zero)

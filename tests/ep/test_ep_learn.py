@@ -27,11 +27,17 @@ def test_gradient_matches_finite_differences():
         e = h * (np.arange(8) == i)
         numeric = (evidence(e, 0, 0) - evidence(-e, 0, 0)) / (2 * h)
         assert g.logit_inclusion[i] == pytest.approx(numeric, abs=GRADIENT_TOL)
-    assert g.log_slab_var == pytest.approx((evidence(zero, h, 0) - evidence(zero, -h, 0)) / (2 * h), abs=GRADIENT_TOL)
-    assert g.log_noise_var == pytest.approx((evidence(zero, 0, h) - evidence(zero, 0, -h)) / (2 * h), abs=GRADIENT_TOL)
+    assert g.log_slab_var == pytest.approx(
+        (evidence(zero, h, 0) - evidence(zero, -h, 0)) / (2 * h), abs=GRADIENT_TOL
+    )
+    assert g.log_noise_var == pytest.approx(
+        (evidence(zero, 0, h) - evidence(zero, 0, -h)) / (2 * h), abs=GRADIENT_TOL
+    )
 
 
-@pytest.mark.parametrize(("n", "d", "sigma"), [(80, 15, 1.0), (20, 40, 0.3), (4, 3, 1.0), (1, 1, 1.0), (2, 5, 0.1)])
+@pytest.mark.parametrize(
+    ("n", "d", "sigma"), [(80, 15, 1.0), (20, 40, 0.3), (4, 3, 1.0), (1, 1, 1.0), (2, 5, 0.1)]
+)
 def test_learning_ends_at_a_maximum_and_does_not_see_units(n, d, sigma):
     X, y = problem(2, n, d, sigma=sigma, size=4)
     fit = learn(Data.from_rows(X, y))
@@ -99,7 +105,10 @@ def test_average_is_a_mixture_around_the_maximum():
     assert len(a.results) == len(a.hypers) == 27
     assert a.weights.sum() == pytest.approx(1.0)
     assert a.log_evidence < a.best.result.log_evidence
-    spread = [np.min([r.inclusion_prob for r in a.results], axis=0), np.max([r.inclusion_prob for r in a.results], axis=0)]
+    spread = [
+        np.min([r.inclusion_prob for r in a.results], axis=0),
+        np.max([r.inclusion_prob for r in a.results], axis=0),
+    ]
     assert np.all((a.inclusion_prob >= spread[0]) & (a.inclusion_prob <= spread[1]))
     assert np.all(a.var > 0)
     best = int(np.argmax(a.weights))

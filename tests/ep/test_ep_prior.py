@@ -102,7 +102,7 @@ def test_inverse_curvature_inverts_curvature_and_is_the_derivative_of_the_invers
     h1, h2, p, vs = np.array([0.5, 2.0, -1.0]), np.array([0.2, 3.0, 8.0]), np.array([0.2, 0.5, 0.05]), 1.5
     prior = Prior.from_probability(p, vs)
     t = tilted(h1, h2, prior)
-    c11, c12, c22 = curvature(t)
+    c11, c12, _ = curvature(t)
     p11, p12, p22 = inverse_curvature(t)
     assert np.allclose(c11 * p11 + c12 * p12, 1.0, atol=1e-10)
     assert np.allclose(c11 * p12 + c12 * p22, 0.0, atol=1e-10)
