@@ -5,9 +5,11 @@ evidence) or :func:`average` (a mixture over a grid of them). Design: problem (d
 the two methods of the literature are in damped and convergent, the one that always settles in monotone.
 """
 
+from pybayesridge.ep.averaging import HyperAverage, average
 from pybayesridge.ep.evidence import EvidenceGradient, evidence_gradient
 from pybayesridge.ep.gaussian import Gaussian
-from pybayesridge.ep.learn import Hyper, HyperAverage, HyperFit, average, learn
+from pybayesridge.ep.learning import HyperFit, learn
+from pybayesridge.ep.objective import Hyper
 from pybayesridge.ep.prior import Prior
 from pybayesridge.ep.problem import Data
 from pybayesridge.ep.result import EPResult

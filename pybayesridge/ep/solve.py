@@ -42,8 +42,8 @@ def fit_sites(
     slab_var, noise_var : float
         Variances, > 0.
     method : {"auto", "ep", "pcep"}
-        "auto": ordinary EP, and where it does not settle a descent on its energy. "ep": damped parallel EP under
-        the constraints of the paper. "pcep": the paper's provably convergent double loop.
+        "auto": ordinary EP, and where it does not settle a descent on its energy. "ep": damped parallel
+        EP under the constraints of the paper. "pcep": the paper's provably convergent double loop.
     tol : float
         Tolerance of the scale-free residual.
     maxiter : int
