@@ -15,6 +15,10 @@ from pybayesridge.ep.result import EPResult
 
 NAMES = ("prior_inclusion", "slab_var", "noise_var")
 _STARTS = 2
+#: How roughly EP is run to choose the starts, and how long at the end if it has not settled.
+_ROUGH_TOL = 1e-2
+_ROUGH_MAXITER = 60
+_LAST_MAXITER = 1000
 _STEP_MAX = 1.5
 #: Expected rises of the objective (nats) at which a maximum is reached, and at which being stuck is no loss.
 _RISE_LEFT = 1e-5
@@ -119,7 +123,9 @@ def learn(
     if start is not None:
         firsts = [objective.evaluate(position(objective, start[0]), start[1])]
     else:
-        rough = [objective.evaluate(x, None, rough=True) for x in _starts(objective)]
+        rough = [
+            objective.evaluate(x, None, tol=_ROUGH_TOL, maxiter=_ROUGH_MAXITER) for x in _starts(objective)
+        ]
         rough.sort(key=lambda t: -t.value)
         firsts = [objective.evaluate(t.x, t.result) for t in rough[:_STARTS]]
     best, certain = firsts[0], False
@@ -129,6 +135,8 @@ def learn(
             best, certain = found, sure
     if not certain:
         best, certain = _pattern_search(objective, best)
+    if not best.result.converged:
+        best = objective.evaluate(best.x, best.result, maxiter=_LAST_MAXITER)
     return HyperFit(
         hyper=objective.hyper(best.x),
         result=best.result,

@@ -17,8 +17,6 @@ from pybayesridge.ep.solve import fit_sites
 _PRIOR_SD = 3.0
 _EP_MAXITER = 100
 _EP_TOL = 1e-6
-_ROUGH_MAXITER = 60
-_ROUGH_TOL = 1e-2
 #: A rise of the objective below this is not progress.
 _RISE = 1e-7
 
@@ -82,7 +80,9 @@ class Objective:
             grad[0] = 1.0 - 2.0 * expit(full[0])
         return value, grad[self.free]
 
-    def evaluate(self, x: Array, start: EPResult | None, rough: bool = False) -> Trial:
+    def evaluate(
+        self, x: Array, start: EPResult | None, *, tol: float = _EP_TOL, maxiter: int = _EP_MAXITER
+    ) -> Trial:
         """Fit at x and evaluate."""
         h = self.hyper(x)
         result = fit_sites(
@@ -90,8 +90,8 @@ class Objective:
             h.prior_inclusion,
             h.slab_var,
             h.noise_var,
-            tol=_ROUGH_TOL if rough else _EP_TOL,
-            maxiter=_ROUGH_MAXITER if rough else _EP_MAXITER,
+            tol=tol,
+            maxiter=maxiter,
             start=start,
         )
         self.n_steps += 1
