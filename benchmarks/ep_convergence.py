@@ -22,7 +22,7 @@ from pybayesridge.ep import Data, Gaussian, Prior, fit_sites
 from pybayesridge.ep.damped import constant, sweeps
 from pybayesridge.ep.state import Model
 
-RHOS, SIGMAS, SEEDS = (0.0, 0.5, 0.9, 0.99), (0.05, 0.5), range(5)
+RHOS, SIGMAS, SEEDS, CHAIN_SEEDS = (0.0, 0.5, 0.9, 0.99), (0.05, 0.5), range(5), range(3)
 N, D, SIZE = 100, 1000, 10
 TOL = 1e-3
 N_STEPS = 10_000
@@ -119,7 +119,7 @@ def accuracy() -> None:
     for rho in RHOS:
         for sigma in SIGMAS:
             errors = []
-            for seed in SEEDS:
+            for seed in CHAIN_SEEDS:
                 X, y = ar_set(rho, sigma, seed)
                 data, p = Data.from_rows(X, y), np.full(D, SIZE / D)
                 model = Model.build(Gaussian.build(data, sigma**2), Prior.from_probability(p, 1.0))

@@ -25,6 +25,8 @@ _INNER_TOL = 1e-7
 _INNER_MAXITER = 100
 _INNER_CG = 200
 _BACKTRACKS = 30
+#: The loop also ends after so many covariance evaluations per allowed outer iteration.
+_FAC_PER_STEP = 50
 _ACTIVE_SETS = 25
 _MEMORY = 10
 #: Least outer curvature relative to that of the plain update.
@@ -350,7 +352,7 @@ def run_convergent(model: Model, t1: Array, t2: Array, *, tol: float = 1e-4, max
     tol : float
         Tolerance of the residual.
     maxiter : int
-        Outer iterations at most.
+        Outer iterations at most; also at most 50 covariance evaluations for each, on average.
 
     Returns
     -------
@@ -368,7 +370,7 @@ def run_convergent(model: Model, t1: Array, t2: Array, *, tol: float = 1e-4, max
         energies.append(outer.energy)
         plain = _next_marginals(outer, ~model.prior.always_in, floor)
         residual = _change(outer, plain)
-        if residual <= tol:
+        if residual <= tol or effort.n_fac > _FAC_PER_STEP * maxiter:
             break
         x = _coordinates(outer.v1, outer.v2)
         history.append((x, _coordinates(*plain) - x))

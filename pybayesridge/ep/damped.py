@@ -41,17 +41,22 @@ class Run:
 
 
 def sweeps(
-    model: Model, t1: Array, t2: Array, damping: Iterator[float], floor: float | None = FLOOR
+    model: Model,
+    t1: Array,
+    t2: Array,
+    damping: Iterator[float],
+    floor: float | None = FLOOR,
+    cavity_floor: float | None = FLOOR,
 ) -> Iterator[State]:
     """Iterate damped EP from the given sites, whose state comes first; ends when a state does not exist."""
-    state = model.state(t1, t2, cavity_floor=floor)
+    state = model.state(t1, t2, cavity_floor=cavity_floor)
     while state is not None:
         yield state
         step = next(damping)
         new1, new2 = model.target_sites(state, floor)
         t1 = state.t1 + step * (new1 - state.t1)
         t2 = state.t2 + step * (new2 - state.t2)
-        state = model.state(t1, t2, cavity_floor=floor)
+        state = model.state(t1, t2, cavity_floor=cavity_floor)
 
 
 def constant(value: float) -> Iterator[float]:

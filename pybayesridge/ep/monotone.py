@@ -119,8 +119,10 @@ def _opening(model: Model, t1: Array, t2: Array, tol: float, maxiter: int, floor
     best, lowest, since, n_iter, energies = None, np.inf, 0, 0, []
     converged = False
     damping = constant(_WARM_DAMPING) if floor is None else _annealed()
-    for n_iter, state in enumerate(sweeps(model, t1, t2, damping, floor), start=1):
-        residual = _residual(model, state)
+    # With positive sites no cavity is negative, except by rounding.
+    states = sweeps(model, t1, t2, damping, floor, None if floor is None else 0.0)
+    for n_iter, state in enumerate(states, start=1):
+        residual = model.residual(state)
         energies.append(-model.log_evidence(state))
         if floor is not None or residual < lowest:
             best, lowest, since = state, residual, 0
@@ -141,12 +143,6 @@ def _annealed() -> Iterator[float]:
         count += 1
         if count >= _SWEEPS_FULL:
             step *= _ANNEALING
-
-
-def _residual(model: Model, state: State) -> float:
-    """Residual of unconstrained EP; infinite where the state relies on a raised cavity precision."""
-    raised = state.tilt.h2 > state.factor.cavity2 * (1.0 + 1e-12) + 1e-12 / model.prior.slab_var
-    return np.inf if np.any(raised) else model.residual(state)
 
 
 @dataclass(slots=True)
@@ -201,7 +197,7 @@ def run_monotone(model: Model, start: State, *, tol: float, maxiter: int) -> Run
         return Run(start, np.inf, False, 0, 0, ())
     patience = _Patience()
     n_fac, energies = 0, []
-    kept, lowest = start, _residual(model, start)
+    kept, lowest = start, model.residual(start)
     for _ in range(maxiter):
         state = state_of_point(model, point)
         residual = np.inf if state is None else model.residual(state)

@@ -178,15 +178,18 @@ def newton_direction(model: Model, point: Point, core_size: int, shift: float, r
     Returns
     -------
     Direction
-        A descent direction.
+        A descent direction; zero where numbers have left the range of floats.
     """
     grad_m, gap = slopes(model, point)
     grad_t2 = -0.5 * point.factor.square_times(gap)
     curv = separable_curvature(point)
     z = point.var
     d, sd = z.size, np.sqrt(z)
-    solve = _Block.build(model, point, curv, core_size, shift).solver()
+    block = _Block.build(model, point, curv, core_size, shift)
     rhs = -np.concatenate([grad_m * sd, grad_t2 / z])
+    if not (np.all(np.isfinite(block.hess)) and np.all(np.isfinite(rhs))):
+        return Direction(np.zeros(d), np.zeros(d), 0.0)
+    solve = block.solver()
     times = _hessian(model, point, curv, shift)
     step = conjugate_gradients(times, solve, rhs, refine, _CG_TOL) if refine else solve(rhs)
     d_mean, d_t2 = step[:d] * sd, step[d:] / z

@@ -47,6 +47,8 @@ class Data:
         gram_diag = np.einsum("ij,ij->j", X, X)
         cross = X.T @ y
         nu = float(n if nu is None else nu)
+        if n == 0:
+            return cls(np.zeros((1, d)), np.zeros(1), 0.0, gram_diag, cross, nu)
         if n <= d:
             return cls(np.ascontiguousarray(X), np.ascontiguousarray(y), 0.0, gram_diag, cross, nu)
         q, r = qr(X, mode="economic")
@@ -60,6 +62,10 @@ class Data:
         gram = 0.5 * (gram + gram.T)
         lam, vec = eigh(gram)
         keep = lam > _RANK_TOL * max(lam[-1], 0.0) if lam.size else np.zeros(0, dtype=bool)
+        if not np.any(keep):
+            return cls(
+                np.zeros((1, lam.size)), np.zeros(1), yy, np.zeros(lam.size), np.zeros(lam.size), float(nu)
+            )
         root = np.sqrt(lam[keep])[:, None] * vec[:, keep].T
         target = (vec[:, keep].T @ cross) / np.sqrt(lam[keep])
         rss0 = max(float(yy - target @ target), 0.0)

@@ -66,7 +66,22 @@ def fit_sites(
     used = prior_inclusion > 0
     if not np.any(used):
         return _nothing_in(data, noise_var, method)
-    model = _model(data, prior_inclusion, slab_var, noise_var, used)
+    # Where numbers leave the range of floats a factorisation or a residual fails, and that is reported.
+    with np.errstate(all="ignore"):
+        model = _model(data, prior_inclusion, slab_var, noise_var, used)
+        return _dispatch(model, used, method, tol, maxiter, damping, start)
+
+
+def _dispatch(
+    model: Model,
+    used: Bools,
+    method: Method,
+    tol: float,
+    maxiter: int,
+    damping: float,
+    start: EPResult | None,
+) -> EPResult:
+    """Run the method and collect its result."""
     t1, t2, warm = _first_sites(model, used, start)
     first = 0
     if method == "ep":
@@ -98,7 +113,8 @@ def posterior_factor(data: Data, noise_var: float, result: EPResult) -> tuple[Fa
     Returns
     -------
     factor : Factor or None
-        For the columns with prior probability > 0, of which there may be none.
+        For the columns with prior probability > 0. None when there are none, and in the one case in which
+        rounding defeated every factorisation: the coefficients are independent then.
     used : ndarray (d,) of bool
         Those columns.
     """
@@ -111,7 +127,7 @@ def posterior_factor(data: Data, noise_var: float, result: EPResult) -> tuple[Fa
 def row_variances(data: Data, noise_var: float, result: EPResult, rows: Array) -> Array:
     """Posterior variances of the linear predictors ``rows @ w``; rows (k, d), result (k,)."""
     factor, used = posterior_factor(data, noise_var, result)
-    return np.zeros(rows.shape[0]) if factor is None else factor.row_var(rows[:, used])
+    return rows**2 @ result.var if factor is None else factor.row_var(rows[:, used])
 
 
 def draw_coefficients(
@@ -119,16 +135,17 @@ def draw_coefficients(
 ) -> Array:
     """Draws from the Gaussian approximation, shape (n_draws, d)."""
     factor, used = posterior_factor(data, noise_var, result)
+    if factor is None:
+        return result.mean + np.sqrt(result.var) * rng.standard_normal((n_draws, used.size))
     out = np.tile(result.mean, (n_draws, 1))
-    if factor is not None:
-        out[:, used] += factor.draw(n_draws, rng)
+    out[:, used] += factor.draw(n_draws, rng)
     return out
 
 
 def covariance(data: Data, noise_var: float, result: EPResult) -> Array:
     """Covariance matrix of the Gaussian approximation, shape (d, d)."""
     factor, used = posterior_factor(data, noise_var, result)
-    out = np.zeros((used.size, used.size))
+    out = np.diag(result.var)
     if factor is not None:
         out[np.ix_(used, used)] = factor.cov()
     return out

@@ -140,9 +140,10 @@ class Model:
         """
         want_mean, want_var = state.tilt.mean, state.tilt.var
         if floor is not None:
+            # The cavities may have been raised; what the sites would do to Q goes by Q's own.
             t1, t2 = self.target_sites(state, floor)
-            want_var = 1.0 / (t2 + state.tilt.h2)
-            want_mean = (t1 + state.tilt.h1) * want_var
+            want_var = 1.0 / np.maximum(t2 + state.factor.cavity2, np.finfo(float).tiny)
+            want_mean = (t1 + state.mean / state.var - state.t1) * want_var
         scale = np.maximum(state.var, _VAR_FLOOR * state.tilt.slab_var)
         if scale.size == 0:
             return 0.0

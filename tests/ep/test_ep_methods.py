@@ -241,3 +241,27 @@ def test_equivariance(seed, log_k, log_c):
     assert np.allclose(x_scaled.inclusion_prob, base.inclusion_prob, atol=EQUIVARIANCE_TOL)
     assert np.allclose(moved.inclusion_prob, base.inclusion_prob[order], atol=EQUIVARIANCE_TOL)
     assert np.allclose(moved.mean, (signs * base.mean)[order], atol=EQUIVARIANCE_TOL)
+
+
+@pytest.mark.parametrize("shape", [(4, 1), (2, 80), (0, 3)])
+def test_columns_without_information_keep_their_prior(shape):
+    X, y = np.zeros(shape), np.arange(1.0, shape[0] + 1)
+    p = np.full(shape[1], 0.3)
+    for data in (Data.from_rows(X, y, 5), Data.from_moments(X.T @ X, X.T @ y, y @ y, 5)):
+        auto = fit_sites(data, p, 2.0, 1.0)
+        assert auto.converged
+        assert np.allclose(auto.inclusion_prob, p, atol=EXACT_TOL)
+        assert np.allclose(auto.var, 0.6, atol=EXACT_TOL)
+        assert auto.log_evidence == pytest.approx(-2.5 * np.log(2 * np.pi) - 0.5 * y @ y, abs=1e-8)
+        assert fit_sites(data, p, 2.0, 1.0, method="ep").converged
+
+
+@pytest.mark.parametrize("noise_var", [1e-300, 1e-16, 1e16, 1e300])
+@pytest.mark.parametrize("slab_var", [1e-300, 1.0, 1e300])
+def test_variances_at_the_ends_of_the_range_of_floats(slab_var, noise_var):
+    X, y = problem(0, 6, 80)
+    r = fit_sites(Data.from_rows(X, y), np.full(80, 0.1), slab_var, noise_var, maxiter=60)
+    assert np.all((r.inclusion_prob >= 0) & (r.inclusion_prob <= 1))
+    assert np.all(np.isfinite(r.mean))
+    assert np.all(r.var >= 0)
+    assert r.converged == (r.residual <= 1e-4)
