@@ -29,7 +29,8 @@ class EPResult:
     cond_mean, cond_var : ndarray (d,)
         Moments of each coefficient given that it is included.
     log_evidence : float
-        EP's log marginal likelihood; nan when there is no approximation at all.
+        EP's log marginal likelihood, from the cavities; nan when there is no approximation at all. With active
+        constraints minus the energy of "pcep" is another number, further from the truth.
     residual : float
         Largest change of a moment that the next iteration asks for, in posterior standard deviations
         (means) or as a fraction (variances).
@@ -48,8 +49,8 @@ class EPResult:
     method : str
         "auto", "ep" or "pcep".
     evidence_biased : bool
-        Whether any constraint is active: the evidence is then that of another fixed point, off by several
-        units for "pcep".
+        Whether any constraint is active: the evidence is then not that of a fixed point of EP, and its
+        derivatives do not hold.
     """
 
     site1: Array

@@ -265,3 +265,16 @@ def test_variances_at_the_ends_of_the_range_of_floats(slab_var, noise_var):
     assert np.all(np.isfinite(r.mean))
     assert np.all(r.var >= 0)
     assert r.converged == (r.residual <= 1e-4)
+
+
+def test_pcep_evidence_is_read_from_the_cavities_not_from_the_energy():
+    from_cavities, from_energy = [], []
+    for seed in range(7):
+        X, y = problem(seed, 8, 9, sigma=0.1)
+        p = np.full(9, 0.25)
+        exact = enumerate_models(X, y, p, 1.0, 0.01).log_evidence
+        r = fit_sites(Data.from_rows(X, y), p, 1.0, 0.01, method="pcep")
+        assert r.evidence_biased
+        from_cavities.append(abs(r.log_evidence - exact))
+        from_energy.append(abs(-r.energy_trace[-1] - exact))
+    assert np.median(from_cavities) < 0.2 < np.median(from_energy)
