@@ -29,8 +29,8 @@ class EPResult:
     cond_mean, cond_var : ndarray (d,)
         Moments of each coefficient given that it is included.
     log_evidence : float
-        EP's log marginal likelihood, from the cavities; nan when there is no approximation at all. With active
-        constraints minus the energy of "pcep" is another number, further from the truth.
+        EP's log marginal likelihood, from the cavities; nan when there is no approximation at all. With
+        active constraints minus the energy of "pcep" is another number, further from the truth.
     residual : float
         Largest change of a moment that the next iteration asks for, in posterior standard deviations
         (means) or as a fraction (variances).
