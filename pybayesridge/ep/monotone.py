@@ -31,6 +31,8 @@ _REFINE = 4
 _REFINE_MAX = 40
 _NEAR = 0.1
 _BACKTRACKS = 12
+#: Descent gives up after so many steps in a row without proper cavities.
+_LOST = 200
 _POLISH = 30
 _SHIFT_MIN, _SHIFT_MAX = 1e-7, 1e8
 _ARMIJO = 1e-4
@@ -196,15 +198,16 @@ def run_monotone(model: Model, start: State, *, tol: float, maxiter: int) -> Run
     if point is None:
         return Run(start, np.inf, False, 0, 0, ())
     patience = _Patience()
-    n_fac, energies = 0, []
+    n_fac, lost, energies = 0, 0, []
     kept, lowest = start, model.residual(start)
     for _ in range(maxiter):
         state = state_of_point(model, point)
         residual = np.inf if state is None else model.residual(state)
         energies.append(point.energy)
-        if state is not None and residual < lowest:
+        lost = lost + 1 if state is None else 0
+        if residual < lowest and state is not None:
             kept, lowest = state, residual
-        if residual <= tol:
+        if residual <= tol or lost > _LOST:
             break
         new, used = _step(model, point, state, residual, patience)
         n_fac += used
