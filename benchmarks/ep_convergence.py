@@ -2,6 +2,7 @@
 
     python benchmarks/ep_convergence.py paper        the 100 sets of Hernández-Lobato and Hernández-Lobato
     (2011) python benchmarks/ep_convergence.py large        40 sets with AR(1) columns, n = 100, d = 1000
+    python benchmarks/ep_convergence.py directions   16 of these sets with other Newton steps
     python benchmarks/ep_convergence.py accuracy     the same 40 sets against long chains over inclusion
     patterns
 
@@ -18,11 +19,12 @@ import numpy as np
 from ep_reference import chain
 from scipy.special import logit
 
-from pybayesridge.ep import Data, Gaussian, Prior, fit_sites
+from pybayesridge.ep import Data, Gaussian, Prior, fit_sites, monotone
 from pybayesridge.ep.damped import constant, sweeps
 from pybayesridge.ep.state import Model
 
 RHOS, SIGMAS, SEEDS, CHAIN_SEEDS = (0.0, 0.5, 0.9, 0.99), (0.05, 0.5), range(5), range(3)
+DIRECTION_SEEDS = range(2)
 N, D, SIZE = 100, 1000, 10
 TOL = 1e-3
 N_STEPS = 10_000
@@ -136,5 +138,26 @@ def accuracy() -> None:
             print(f"{rho:5.2f} {sigma:6.2f}" + "".join(f"{s:10.3f} ({m:.2f})" for s, m in mean), flush=True)
 
 
+def directions() -> None:
+    """Sizes of the Newton step's core, with and without conjugate gradients near the solution."""
+    print("core  refined  converged  fac: median, largest  seconds: mean, largest")
+    for core, refine in ((30, 0), (60, 0), (120, 0), (240, 0), (30, 40), (120, 40)):
+        monotone._CORE, monotone._REFINE_MAX = core, refine
+        fac, seconds, settled = [], [], 0
+        for rho in RHOS:
+            for sigma in SIGMAS:
+                for seed in DIRECTION_SEEDS:
+                    X, y = ar_set(rho, sigma, seed)
+                    begin = time.perf_counter()
+                    r = fit_sites(Data.from_rows(X, y), np.full(D, SIZE / D), 1.0, sigma**2, tol=TOL)
+                    seconds.append(time.perf_counter() - begin)
+                    fac.append(r.n_fac)
+                    settled += r.converged
+        times = f"{np.mean(seconds):10.2f} {max(seconds):8.2f}"
+        print(
+            f"{core:4d} {refine:8d} {settled:7d}/16 {np.median(fac):9.1f} {max(fac):8d} {times}", flush=True
+        )
+
+
 if __name__ == "__main__":
-    {"paper": paper, "large": large, "accuracy": accuracy}[sys.argv[1]]()
+    {"paper": paper, "large": large, "accuracy": accuracy, "directions": directions}[sys.argv[1]]()
