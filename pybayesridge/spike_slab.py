@@ -12,6 +12,7 @@ from scipy.sparse import issparse
 
 from pybayesridge._types import FloatArray
 from pybayesridge.bayes_ridge import positive
+from pybayesridge.blas import one_pool
 from pybayesridge.data import listed
 from pybayesridge.design import Design
 from pybayesridge.ep.problem import Data
@@ -176,18 +177,19 @@ class SpikeSlab(LinearModel):
             )
         known = self._known(design)
         previous = None if start is None else self._start(start, design)
-        if hyper == "average" and known.unknown:
-            selection = average_over(data, known)
-        else:
-            selection = select(
-                data,
-                known,
-                method=method,  # type: ignore[arg-type]
-                tol=float(tol),
-                maxiter=int(maxiter),
-                damping=float(damping),
-                start=previous,
-            )
+        with one_pool(float(data.root.size) * min(data.root.shape)):
+            if hyper == "average" and known.unknown:
+                selection = average_over(data, known)
+            else:
+                selection = select(
+                    data,
+                    known,
+                    method=method,  # type: ignore[arg-type]
+                    tol=float(tol),
+                    maxiter=int(maxiter),
+                    damping=float(damping),
+                    start=previous,
+                )
         results = SpikeSlabResults(self, design, data, selection, method=method)
         if not selection.converged:
             warnings.warn(
