@@ -1,0 +1,246 @@
+"""What the R package `pybayesridge` calls: numbers, strings and float arrays in, the same out.
+
+R fits a model through one function here and gets everything it needs to work on without Python. Errors and warnings
+are handed over as text, since R shows a Python traceback otherwise.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.interpolate import CubicSpline
+
+from pybayesridge._types import FloatArray
+from pybayesridge.bayes_ridge import BayesRidge
+from pybayesridge.ridge import hyper
+from pybayesridge.ridge.posterior import Mixture
+
+PROTOCOL = 1
+"""Raised whenever what goes over the bridge changes; the R package compares it with its own."""
+
+
+def guarded(function: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Run a fit; its value or its error, and its warnings, as values that R can read.
+
+    Returns
+    -------
+    dict
+        ``value`` (None after an error), ``error`` and ``error_class`` (None without one), and the lists ``warnings``
+        and ``warning_classes``.
+    """
+    out: dict[str, Any] = {"value": None, "error": None, "error_class": None}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            out["value"] = function()
+        except Exception as error:
+            known = isinstance(error, ValueError)
+            out["error"] = str(error) if known else f"{type(error).__name__}: {error}"
+            out["error_class"] = type(error).__name__
+    shown = [w for w in caught if not issubclass(w.category, DeprecationWarning | FutureWarning)]
+    out["warnings"] = [str(w.message) for w in shown]
+    out["warning_classes"] = [w.category.__name__ for w in shown]
+    return out
+
+
+def bayes_ridge(
+    y: FloatArray,
+    x: FloatArray,
+    *,
+    x_names: Sequence[str] | None,
+    y_names: Sequence[str],
+    from_formula: bool,
+    model: dict[str, Any],
+    fit: dict[str, Any],
+) -> dict[str, Any]:
+    """Fit a :class:`BayesRidge` for R.
+
+    Parameters
+    ----------
+    y : (n, q) array
+    x : (n, p) array
+        With a formula R's model matrix, its column of ones among the others.
+    x_names, y_names : lists of str
+        None for columns without names.
+    from_formula : bool
+        Whether the column of ones is the intercept of R's formula, which needs no mention in the notes.
+    model, fit : dict
+        Arguments of :class:`BayesRidge` and of its ``fit``.
+
+    Returns
+    -------
+    dict
+        See :func:`guarded`; the value has all that :func:`ridge_values` lists.
+    """
+
+    def run() -> dict[str, Any]:
+        endog, exog = labelled(y, x, y_names, x_names)
+        results = BayesRidge(endog, exog, **arguments(model)).fit(**arguments(fit))
+        return ridge_values(results._results, from_formula)
+
+    return guarded(run)
+
+
+def labelled(
+    y: FloatArray, x: FloatArray, y_names: Sequence[str], x_names: Sequence[str] | None
+) -> tuple[pd.DataFrame, Any]:
+    """R's matrices with their names; the columns of `x` are not copied."""
+    endog = pd.DataFrame(np.asarray(y, dtype=np.float64), columns=list(y_names), copy=False)
+    values = np.asarray(x, dtype=np.float64)
+    if x_names is None:
+        return endog, values
+    return endog, pd.DataFrame(values, columns=list(x_names), copy=False)
+
+
+def arguments(given: dict[str, Any]) -> dict[str, Any]:
+    """Arguments as Python wants them: R's NULL means that the default holds, whole numbers are integers."""
+    out = {name: value for name, value in given.items() if value is not None}
+    maxiter = out.get("maxiter")
+    if isinstance(maxiter, float) and maxiter.is_integer():
+        out["maxiter"] = int(maxiter)
+    if isinstance(out.get("unpenalized"), list):
+        out["unpenalized"] = [int(u) if isinstance(u, float) else u for u in out["unpenalized"]]
+    return out
+
+
+def two_dimensional(a: Any) -> FloatArray:
+    """A vector or matrix over coefficients or rows, always (k, q)."""
+    out = np.asarray(a, dtype=np.float64)
+    return out[:, None] if out.ndim == 1 else out
+
+
+def per_target(a: Any) -> FloatArray:
+    """A number of each target, always (q,)."""
+    return np.atleast_1d(np.asarray(a, dtype=np.float64))
+
+
+def ridge_values(results: Any, from_formula: bool) -> dict[str, Any]:
+    """Everything R keeps of a ridge: estimates, facts, and the posterior in its rotated form.
+
+    Parameters
+    ----------
+    results : BayesRidgeResults
+    from_formula : bool
+    """
+    grids = results.method in ("loocv", "gcv")
+    scores = results.grid_scores
+    return {
+        **shared_values(results, from_formula),
+        "dof": results.dof,
+        "parameterization": results.parameterization,
+        "lambda_": per_target(results.lambda_),
+        "tau2": per_target(results.tau2),
+        "sigma2": per_target(results.sigma2),
+        "log_marginal": per_target(results.log_marginal),
+        "n_modes": per_target(results.n_modes),
+        "solver": str(results.solver),
+        "loo_mse": per_target(results.loo_mse) if grids else None,
+        "grid": two_dimensional(results.grid) if grids else None,
+        "grid_scores": None if scores is None else two_dimensional(scores),
+        "quadrature_error": None if results.quadrature_error is None else per_target(results.quadrature_error),
+        "diagnostics": ridge_diagnostics(results),
+        "hyper_means": hyper_means(results),
+        "posterior": ridge_posterior(results),
+    }
+
+
+def shared_values(results: Any, from_formula: bool) -> dict[str, Any]:
+    """What both families report: estimates, fit, facts."""
+    model = results.model
+    notes = results.notes
+    if from_formula:
+        notes = [note for note in notes if not note.endswith("serves as the intercept.")]
+    return {
+        "names": list(model.exog_names),
+        "targets": list(model.data.targets),
+        "intercept_added": model.data.intercept_name is not None,
+        "method": str(results.method),
+        "params": two_dimensional(results.params),
+        "bse": two_dimensional(results.bse),
+        "fittedvalues": two_dimensional(results.fittedvalues),
+        "resid": two_dimensional(results.resid),
+        "rsquared": per_target(results.rsquared),
+        "nobs": float(results.nobs),
+        "df_model": per_target(results.df_model),
+        "df_resid": per_target(results.df_resid),
+        "converged": bool(results.converged),
+        "n_iter": float(results.n_iter),
+        "standardize": bool(model.standardize),
+        "weight_mean": float(model.weight_mean),
+        "notes": [str(note) for note in notes],
+    }
+
+
+def hyper_means(results: Any) -> FloatArray:
+    """Posterior means of lambda, tau2, sigma2 and the effective degrees of freedom, (4, q)."""
+    table = results.hyperparameters()["mean"].to_numpy(dtype=np.float64)
+    return np.ascontiguousarray(table.reshape(-1, 4).T)
+
+
+def ridge_diagnostics(results: Any) -> dict[str, Any]:
+    """The numbers and flags of ``diagnostics()``, (q,) each."""
+    table = results.diagnostics()
+    frame = table.to_frame() if isinstance(table, pd.Series) else table
+    return {name: np.asarray(frame.loc[name], dtype=np.float64) for name in frame.index if name != "solver"}
+
+
+def design_values(results: Any, design: Any) -> dict[str, Any]:
+    """The way between rows on the user's scale and the standardised problem; positions count from 1."""
+    z_at, at = results.model.positions(design)
+    block = design.block
+    return {
+        "z_at": (z_at + 1).astype(np.float64),
+        "at": (at + 1).astype(np.float64),
+        "center": design.center,
+        "scale": design.scale,
+        "projection": design.projection,
+        "ones": block.ones,
+        "r": block.r,
+        "y_on_z": design.y_on_z,
+        "y_norm": design.y_norm,
+        "constant": np.asarray(design.constant + 1 + int(results.model._intercept_added), dtype=np.float64),
+    }
+
+
+def ridge_posterior(results: Any) -> dict[str, Any]:
+    """The joint posterior: a mixture over log t2 of normals or t's in the rotated basis.
+
+    ``a``, ``s``, ``z``, ``rss0`` and ``right`` (V) are those of a `Spectrum`; ``log_t2``, ``weight``, ``scale2`` and
+    ``df`` those of a `Mixture`; ``slope`` is that of the log density at its nodes, so that R can interpolate it as
+    Python does. R reads them as :mod:`pybayesridge.ridge.posterior` does.
+    """
+    posterior, fit = results._posterior, results._fit
+    spectrum, mixture = posterior.spectrum, posterior.mixture
+    return {
+        **design_values(results, posterior.design),
+        "s": spectrum.s,
+        "z": spectrum.z,
+        "rss0": spectrum.rss0,
+        "top": float(spectrum.top),
+        "right": spectrum.with_right(posterior.design).right,
+        "log_t2": mixture.log_t2,
+        "weight": mixture.weight,
+        "scale2": mixture.scale2,
+        "df": float(mixture.df),
+        "open_variance": bool(mixture.open_variance),
+        "log_unit": float(fit.log_unit),
+        "slope": log_density_slopes(mixture),
+        "fine": float(hyper.FINE),
+    }
+
+
+def log_density_slopes(mixture: Mixture) -> FloatArray | None:
+    """Slopes at the nodes of the spline through the log density of log t2, (K, q); None for a fitted penalty."""
+    if mixture.log_t2.shape[0] == 1:
+        return None
+    out = np.full(mixture.log_t2.shape, np.nan)
+    for target in range(out.shape[1]):
+        keep = mixture.weight[:, target] > 0
+        nodes = mixture.log_t2[keep, target]
+        if nodes.size >= 4 and np.isfinite(nodes).all():
+            out[keep, target] = CubicSpline(nodes, np.log(mixture.weight[keep, target]))(nodes, 1)
+    return out
