@@ -41,7 +41,8 @@ def guarded(function: Callable[[], dict[str, Any]]) -> dict[str, Any]:
             known = isinstance(error, ValueError)
             out["error"] = str(error) if known else f"{type(error).__name__}: {error}"
             out["error_class"] = type(error).__name__
-    shown = [w for w in caught if not issubclass(w.category, DeprecationWarning | FutureWarning)]
+    # Warnings that are not for users (of NumPy's arithmetic, of things deprecated) are not for R's either.
+    shown = [w for w in caught if issubclass(w.category, UserWarning)]
     out["warnings"] = [str(w.message) for w in shown]
     out["warning_classes"] = [w.category.__name__ for w in shown]
     return out

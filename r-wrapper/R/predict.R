@@ -87,19 +87,31 @@ own_rows <- function(object, env) {
   if (!is.null(object$terms)) {
     frame <- own_frame(object, env)
     x <- stats::model.matrix(terms_in(object, env), frame, contrasts.arg = object$contrasts)
-    if (nrow(x) != object$nobs) {
-      stop("the data have changed since the fit: give 'newdata', or fit with model = TRUE", call. = FALSE)
-    }
-    return(list(x = x, na.action = object$na.action))
+    return(list(x = same_rows(object, x), na.action = object$na.action))
   }
   x <- object$x
   if (is.null(x)) {
     x <- tryCatch(as_columns(eval(object$call$x, env), "x"), error = function(e) NULL)
   }
-  if (is.null(x) || nrow(x) != object$nobs || ncol(x) != length(object$columns)) {
+  if (is.null(x)) {
     stop("this fit holds no data: give 'newdata', or fit with model = TRUE", call. = FALSE)
   }
-  list(x = x, na.action = NULL)
+  list(x = same_rows(object, x), na.action = NULL)
+}
+
+# The rows found again, if they give the fitted values that were kept.
+same_rows <- function(object, x) {
+  fitted <- as.matrix(object$fitted.values)
+  b <- as.matrix(object$coefficients)
+  same <- nrow(x) == nrow(fitted) && ncol(x) + object$intercept_added == nrow(b)
+  if (same) {
+    again <- (if (object$intercept_added) cbind(1, x) else x) %*% b
+    same <- isTRUE(all.equal(unname(again), unname(fitted), tolerance = 1e-6))
+  }
+  if (!same) {
+    stop("the data have changed since the fit: give 'newdata', or fit with model = TRUE", call. = FALSE)
+  }
+  x
 }
 
 # The model frame of the fit, kept or made again from the data that the call names.
