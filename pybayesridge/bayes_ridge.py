@@ -139,7 +139,9 @@ class BayesRidge(LinearModel):
             Penalties to try: ``"fixed"`` (the default) is 1e10 … 1e-10, ``"glmnet"`` the ones glmnet would, 100
             each; an array's are on the scale of `lam`.
         lam : float or (q,) array, for ``"fixed"``
-            The penalty of ``||y - Xb||^2 + lam ||b||^2`` on the standardised scale; 0 is least squares.
+            The penalty of ``||y - Xb||^2 + lam ||b||^2`` on the standardised scale. The coefficients for 0 are
+            those of least squares; the intervals are the limit of those for small penalties, with n - rank(Z)
+            degrees of freedom and not n - rank(Z) - p.
         dof : {"nu", "paper"}
             Count the data as ``n - rank(Z)``, which is right, or as n, as the paper does.
         parameterization : {"tau2", "tau"}
@@ -243,7 +245,12 @@ class BayesRidge(LinearModel):
                 "the unpenalised columns fit the response exactly: no coefficient, no noise",
             ),
             (
-                fit.null & ~quiet,
+                fit.null & (fit.spectrum.p == 0) & ~quiet,
+                DegenerateFitWarning,
+                "no penalised column varies: there is nothing to shrink",
+            ),
+            (
+                fit.null & (fit.spectrum.p > 0) & ~quiet,
                 DegenerateFitWarning,
                 "no signal: the posterior has no interior mode and all coefficients are shrunk to zero",
             ),

@@ -37,6 +37,9 @@ def product(a: FloatArray, b: FloatArray, *, transpose_a: bool = False) -> Float
 
 def add_square(total: FloatArray | None, a: FloatArray, *, transposed: bool) -> FloatArray:
     """Add ``a.T @ a`` (`transposed`) or ``a @ a.T`` to the lower triangle of `total`, in place; None stands for 0."""
+    if a.size == 0:
+        size = a.shape[1] if transposed else a.shape[0]
+        return np.zeros((size, size), order="F") if total is None else total
     fortran, trans = _operand(a, transposed)
     options: dict[str, Any] = {"trans": trans, "lower": 1}
     if total is not None:

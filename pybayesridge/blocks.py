@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from pybayesridge._types import AnyArray, FloatArray, IntArray
 
@@ -27,25 +29,36 @@ def column_selector(columns: IntArray) -> slice | IntArray:
     return columns
 
 
-def row_blocks(x: AnyArray, columns: IntArray, size: int | None = None) -> Iterator[tuple[slice, AnyArray]]:
-    """Yield ``(rows, x[rows][:, columns])`` over all rows; views where `columns` are consecutive."""
+def dense(piece: Any) -> AnyArray:
+    """A block as an array, whether it comes from an array or a sparse matrix."""
+    return piece.toarray() if issparse(piece) else piece
+
+
+def row_blocks(x: Any, columns: IntArray, size: int | None = None) -> Iterator[tuple[slice, AnyArray]]:
+    """Yield ``(rows, x[rows][:, columns])`` over all rows; views where `columns` are consecutive.
+
+    Blocks of a sparse matrix are made dense one at a time.
+    """
     n = x.shape[0]
     selector = column_selector(columns)
     step = size or block_size(columns.size)
+    if issparse(x):
+        x = x.tocsr()[:, selector]
+        selector = slice(None)
     for start in range(0, n, step):
         rows = slice(start, min(start + step, n))
-        yield rows, x[rows, selector]
+        yield rows, dense(x[rows, selector])
 
 
-def column_blocks(x: AnyArray, columns: IntArray, size: int | None = None) -> Iterator[tuple[slice, AnyArray]]:
+def column_blocks(x: Any, columns: IntArray, size: int | None = None) -> Iterator[tuple[slice, AnyArray]]:
     """Yield ``(part, x[:, columns[part]])`` over all of `columns`; views where they are consecutive."""
     step = size or block_size(x.shape[0])
     for start in range(0, columns.size, step):
         part = slice(start, min(start + step, columns.size))
-        yield part, x[:, column_selector(columns[part])]
+        yield part, dense(x[:, column_selector(columns[part])])
 
 
-def work_buffer(x: AnyArray, rows: int, columns: int) -> FloatArray:
+def work_buffer(x: Any, rows: int, columns: int) -> FloatArray:
     """Allocate a float64 block in the memory order of `x`, so that filling it walks `x` along its lines."""
-    fortran = x.flags.f_contiguous and not x.flags.c_contiguous
+    fortran = not issparse(x) and x.flags.f_contiguous and not x.flags.c_contiguous
     return np.empty((rows, columns), order="F" if fortran else "C")

@@ -11,17 +11,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from scipy.sparse import issparse
 
 from pybayesridge import blas
 from pybayesridge._types import AnyArray, BoolArray, FloatArray, IntArray
 from pybayesridge.blocks import block_size, column_blocks, row_blocks, work_buffer
+from pybayesridge.sparse_products import sparse_products
+from pybayesridge.standardize import SAFE, common_scale, constant_columns
 from pybayesridge.unpenalized import Unpenalized
-
-CONSTANT = 1e-13
-"""A column whose standard deviation is this small beside its magnitude counts as constant."""
-
-SAFE = (1e-120, 1e120)
-"""Sums of squares within these bounds have met neither overflow nor underflow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +39,8 @@ class CrossProducts:
         Coefficients of the centred columns on Z; None where centring has done it all.
     scale : (p,) array
         What a column was divided by.
+    sd : (p,) array
+        Its (weighted, 1/n) standard deviation.
     constant : (p,) bool array
         Columns without variation.
     """
@@ -52,29 +51,16 @@ class CrossProducts:
     center: FloatArray
     projection: FloatArray | None
     scale: FloatArray
+    sd: FloatArray
     constant: BoolArray
 
 
-def constant_columns(sd: FloatArray, magnitude: FloatArray) -> BoolArray:
-    """Mark the columns whose standard deviation vanishes beside their magnitude."""
-    flat: BoolArray = sd <= CONSTANT * magnitude
-    return flat
-
-
-def common_scale(sd: FloatArray) -> float:
-    """Power of two near the largest standard deviation: the unit of an X that is not standardised."""
-    top = float(sd.max(initial=0.0))
-    return 2.0 ** float(np.round(np.log2(top))) if 0 < top < np.inf else 1.0
-
-
-def accumulate(
-    x: AnyArray, columns: IntArray, block: Unpenalized, y: FloatArray, *, standardize: bool
-) -> CrossProducts:
+def accumulate(x: Any, columns: IntArray, block: Unpenalized, y: FloatArray, *, standardize: bool) -> CrossProducts:
     """Form X'X and X'y where n >= p, XX' otherwise.
 
     Parameters
     ----------
-    x : (n, m) array, any real dtype and memory order
+    x : (n, m) array of any real dtype and memory order, or CSC matrix
         Finite.
     columns : (p,) int array
         Positions in `x` of the penalised columns.
@@ -86,6 +72,10 @@ def accumulate(
         Divide by each column's own (weighted, 1/n) standard deviation, or all columns by one power of two.
     """
     tall = x.shape[0] >= columns.size
+    if issparse(x):
+        parts = sparse_products(x, columns, block, y, standardize=standardize)
+        if parts is not None:
+            return CrossProducts(**parts)
     step = _tall if tall else _wide
     # Whole columns lie in a wide matrix's blocks, where their mean is taken exactly: any shift of their size will do.
     shift = _shift(x, columns, block_size(columns.size) if tall else 1)
@@ -111,8 +101,8 @@ def _shift(x: AnyArray, columns: IntArray, rows: int) -> FloatArray:
 
 
 def _unsafe(x: AnyArray, columns: IntArray, sumsq: FloatArray) -> bool:
-    odd = np.flatnonzero(~((sumsq > SAFE[0]) & (sumsq < SAFE[1])))
-    return any(np.ptp(x[:, columns[j]].astype(np.float64)) > 0 for j in odd)
+    odd = columns[~((sumsq > SAFE[0]) & (sumsq < SAFE[1]))]
+    return any((np.ptp(piece.astype(np.float64), axis=0) > 0).any() for _, piece in column_blocks(x, odd))
 
 
 def _units(x: AnyArray, columns: IntArray, shift: FloatArray) -> FloatArray:
@@ -199,6 +189,7 @@ def _tall(
         "center": center,
         "projection": projection,
         "scale": inner / unit,
+        "sd": sd / unit,
         "constant": constant,
         "sumsq": sumsq,
     }
@@ -220,6 +211,7 @@ def _wide(
     projection = np.empty((block.k, p)) if explicit else None
     center = np.zeros(p)
     scale = np.empty(p)
+    deviation = np.empty(p)
     constant = np.empty(p, dtype=bool)
     sumsq = np.empty(p)
     gram = np.zeros((n, n), order="F")
@@ -257,6 +249,7 @@ def _wide(
         inner = np.where(constant[part], 1.0, sd) if standardize else shared * u
         a *= np.where(constant[part] & centred, 0.0, 1.0 / inner)
         scale[part] = inner / u
+        deviation[part] = sd / u
         gram = blas.add_square(gram, a, transposed=False)
     return {
         "side": "dual",
@@ -265,6 +258,7 @@ def _wide(
         "center": center,
         "projection": projection,
         "scale": scale,
+        "sd": deviation,
         "constant": constant,
         "sumsq": sumsq,
     }

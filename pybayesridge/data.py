@@ -159,6 +159,8 @@ def as_matrix(obj: Any, what: str) -> AnyArray:
         array = np.asarray(obj)
     except ValueError as error:
         raise ValueError(f"{what} cannot be made an array: {error}") from error
+    if array.ndim not in (1, 2):
+        raise ValueError(f"{what} has {array.ndim} dimensions: one or two are wanted")
     if array.dtype == object:
         array = _numbers_in_objects(array, what)
     if array.dtype.kind not in "fiub":
@@ -168,8 +170,6 @@ def as_matrix(obj: Any, what: str) -> AnyArray:
         )
     if array.dtype.kind == "f" and array.dtype.itemsize not in (4, 8):
         array = array.astype(np.float64)
-    if array.ndim not in (1, 2):
-        raise ValueError(f"{what} has {array.ndim} dimensions: one or two are wanted")
     return array[:, None] if array.ndim == 1 else array
 
 
@@ -312,7 +312,7 @@ def resolve_columns(wanted: Any, names: Sequence[str], terms: dict[str, list[int
     """
     if wanted is None:
         return np.empty(0, dtype=np.intp)
-    items = [wanted] if isinstance(wanted, str | int | np.integer) else list(wanted)
+    items = [wanted] if isinstance(wanted, str) or np.ndim(wanted) == 0 else list(wanted)
     where = {name: i for i, name in enumerate(names)}
     out: set[int] = set()
     for item in items:
@@ -375,6 +375,8 @@ def prepare(
     x = as_exog(exog)
     _check_shapes(y, x, max_targets)
     w = None if weights is None else as_weights(from_polars(weights), y.shape[0])
+    if _is_pandas(weights) and (_is_pandas(exog) or _is_pandas(endog)):
+        check_labels(weights, labels, "the data")
     dropped = 0
     if missing == "drop":
         gone = missing_rows(y, x, w)
@@ -419,6 +421,12 @@ def prepare(
         orig_endog=endog,
         orig_exog=exog,
     )
+
+
+def check_labels(weights: Any, labels: pd.Index, of: str) -> None:
+    """Refuse weights whose row labels are not those of the data: they would be taken by position."""
+    if not weights.index.equals(labels):
+        raise ValueError(f"the row labels of weights and of {of} differ: align them, or pass an array")
 
 
 def _row_labels(endog: Any, exog: Any) -> pd.Index:

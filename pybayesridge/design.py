@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from pybayesridge import blas
 from pybayesridge._types import AnyArray, BoolArray, FloatArray, IntArray
@@ -25,11 +27,11 @@ class Design:
     """The data as the numerics see them, and all that is needed to report on the user's scale.
 
     In what follows ``X`` stands for ``sqrt(W) (x - center - z @ projection) / scale``: the weighted, standardised,
-    penalised columns with Z projected out. It is never formed whole, except by :meth:`standardized`.
+    penalised columns with Z projected out. It is never formed whole.
 
     Attributes
     ----------
-    x : (n, m) array
+    x : (n, m) array or CSC matrix
         The user's columns, in the user's dtype and memory order; not a copy.
     columns : (p,) int array
         Positions in `x` of the penalised columns that vary.
@@ -39,6 +41,8 @@ class Design:
         The unpenalised columns Z.
     center, scale : (p,) arrays
         On the user's scale.
+    sd : (p,) array
+        Weighted, 1/n standard deviations of the columns, user's scale; `scale` where they are standardised.
     projection : (k, p) array or None
         Coefficients of the centred columns on Z; None where centring alone projects Z out.
     y : (n, q) array
@@ -57,12 +61,13 @@ class Design:
         Whether a column of `x` is the intercept.
     """
 
-    x: AnyArray
+    x: Any
     columns: IntArray
     constant: IntArray
     block: Unpenalized
     center: FloatArray
     scale: FloatArray
+    sd: FloatArray
     projection: FloatArray | None
     y: FloatArray
     y_norm: FloatArray
@@ -123,15 +128,10 @@ class Design:
                 out *= self.block.sqrt_w[rows, None]
             yield rows, out
 
-    def standardized(self) -> FloatArray:
-        """X itself, (n, p): the one array of that size, for the SVD route alone."""
-        out = np.empty((self.n, self.p), order="F")
-        for part, piece in self.column_pieces():
-            out[:, part] = piece
-        return out
-
     def transposed_times(self, v: FloatArray) -> FloatArray:
         """``X' v``, (p, m), for `v` (n, m) in the space that Z leaves (``Q'v = 0``)."""
+        if issparse(self.x):
+            return np.asarray(self.x.T @ self.block.weigh(v))[self.columns] / self.scale[:, None]
         contiguous = self.x.flags.c_contiguous or self.x.flags.f_contiguous
         if self.x.dtype == np.float64 and contiguous and not self._large_mean and self.block.ones is not None:
             # Since Z'W^{1/2} v = 0 neither the centre nor the projection contributes.
@@ -145,6 +145,11 @@ class Design:
     def times(self, b: FloatArray) -> FloatArray:
         """``X b``, (n, m), for `b` (p, m)."""
         out = np.zeros((self.n, b.shape[1]))
+        if issparse(self.x) and not self._large_mean:
+            user = b / self.scale[:, None]
+            out += self.block.weigh(np.asarray(self.x[:, self.columns] @ user))
+            out += self.block.weigh(blas.product(self.block.z, self.taken_from_z(user)))
+            return out
         if self.n >= self.p:
             for rows, piece in self.row_pieces():
                 out[rows] = blas.product(piece, b)
@@ -201,7 +206,7 @@ class Design:
 
 def build_design(
     y: FloatArray,
-    x: AnyArray,
+    x: Any,
     *,
     penalized: IntArray,
     z: FloatArray,
@@ -261,6 +266,7 @@ def build_design(
         block=block,
         center=products.center[keep],
         scale=products.scale[keep],
+        sd=products.sd[keep],
         projection=projection if projection is None else projection[:, keep],
         y=y_unit,
         y_norm=y_norm,

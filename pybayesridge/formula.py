@@ -19,7 +19,7 @@ from formulaic import Formula, ModelSpec
 from formulaic.errors import DataMismatchWarning, FormulaicError
 from formulaic.utils.context import capture_context
 
-from pybayesridge.data import listed, polars_column
+from pybayesridge.data import as_weights, check_labels, from_polars, listed, polars_column
 
 Context = Mapping[str, Any]
 
@@ -151,7 +151,8 @@ def build(
     labels = frame.index
     names = _names(parsed)
     used = [str(c) for c in frame.columns if str(c) in names]
-    frame = _plain_strings(frame.reset_index(drop=True), used)
+    _refuse_duplicates(used)
+    frame = frame.reset_index(drop=True)
     absent = frame[used].isna().any(axis=1).to_numpy() if used else np.zeros(len(frame), dtype=bool)
     if weight is not None:
         absent = absent | np.isnan(weight)
@@ -159,6 +160,7 @@ def build(
         frame, weight, labels = _without(absent, frame, weight, labels, used, missing)
     if len(frame) == 0:
         raise ValueError("there are no rows: nothing can be fitted")
+    frame = _plain_dtypes(frame, used)
     local = {name: context[name] for name in names if context is not None and name in context}
     with warnings.catch_warnings():
         warnings.simplefilter("error", DataMismatchWarning)
@@ -203,7 +205,8 @@ def transform(spec: FormulaSpec, data: Any, context: Context | None) -> tuple[pd
     absent = [name for name in spec.variables if name not in frame.columns]
     if absent:
         raise ValueError(f"the new data lack the variable(s) {listed(absent)} of the formula {spec.formula!r}")
-    frame = _plain_strings(frame.reset_index(drop=True), spec.variables)
+    _refuse_duplicates([str(c) for c in frame.columns if str(c) in spec.variables])
+    frame = frame.reset_index(drop=True)
     gone = frame[spec.variables].isna().any(axis=1).to_numpy() if spec.variables else np.zeros(len(frame), bool)
     out = pd.DataFrame(np.nan, index=range(len(frame)), columns=spec.columns)
     if not gone.all():
@@ -211,6 +214,7 @@ def transform(spec: FormulaSpec, data: Any, context: Context | None) -> tuple[pd
         rows = frame.loc[~gone].reset_index(drop=True)
         if isinstance(data, pd.Series):
             rows = rows.infer_objects()
+        rows = _plain_dtypes(rows, spec.variables)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", DataMismatchWarning)
@@ -223,10 +227,22 @@ def transform(spec: FormulaSpec, data: Any, context: Context | None) -> tuple[pd
     return out, labels
 
 
-def _plain_strings(frame: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
-    """Columns of pandas' "string" dtype as objects: formulaic does not know that dtype as a factor's."""
-    strings = [name for name in names if isinstance(frame.dtypes[name], pd.StringDtype)]
-    return frame.astype(dict.fromkeys(strings, object)) if strings else frame
+def _refuse_duplicates(names: list[str]) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"duplicate column name(s) {listed(twice)} in the data: which one is meant?")
+
+
+def _plain_dtypes(frame: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
+    """Complete columns of pandas' nullable dtypes in NumPy's: not every formulaic knows the nullable ones."""
+    plain: dict[str, Any] = {}
+    for name in names:
+        dtype = frame.dtypes[name]
+        if isinstance(dtype, pd.StringDtype):
+            plain[name] = object
+        elif isinstance(dtype, pd.api.extensions.ExtensionDtype) and pd.api.types.is_numeric_dtype(dtype):
+            plain[name] = bool if pd.api.types.is_bool_dtype(dtype) else dtype.type
+    return frame.astype(plain) if plain else frame
 
 
 def _picklable(value: Any) -> bool:
@@ -273,10 +289,10 @@ def _weights(weights: Any, frame: pd.DataFrame) -> np.ndarray[Any, Any] | None:
         if weights not in frame.columns:
             raise ValueError(f"weights names {weights!r}, which is not a column of the data")
         weights = frame[weights]
-    values = pd.to_numeric(pd.Series(np.asarray(weights).ravel()), errors="coerce").to_numpy(dtype=np.float64)
-    if values.size != len(frame):
-        raise ValueError(f"weights has {values.size} entries for {len(frame)} rows of data")
-    return np.asarray(values)
+    values = as_weights(from_polars(weights), len(frame))
+    if isinstance(weights, pd.Series):
+        check_labels(weights, frame.index, "the data")
+    return values
 
 
 def _take(frame: pd.DataFrame, weight: Any, subset: Any) -> tuple[pd.DataFrame, Any]:

@@ -202,6 +202,12 @@ class LinearModel(Model):
         out[z_at], out[at] = of_z, of_penalized
         return out
 
+    def flat_columns(self, design: Design) -> list[str]:
+        """Names of the columns without variation, which the intercept makes superfluous; their coefficient is 0."""
+        data: ModelData = self.data
+        unused = np.setdiff1d(data.unpenalized, self._columns_of_z)
+        return [data.exog_columns[j] for j in np.union1d(design.constant, unused).astype(int)]
+
     def positions(self, design: Design) -> tuple[IntArray, IntArray]:
         """Positions in ``exog_names`` of the unpenalised and of the penalised coefficients that vary."""
         shift = int(self._intercept_added)
@@ -248,6 +254,9 @@ class LinearModel(Model):
     def _frame_rows(self, exog: pd.DataFrame, names: list[str]) -> tuple[AnyArray, pd.Index]:
         given = [str(c) for c in exog.columns]
         if set(names) <= set(given):
+            twice = [name for name in names if given.count(name) > 1]
+            if twice:
+                raise ValueError(f"duplicate column name(s) {listed(twice)} in exog: which one is meant?")
             order = [given.index(name) for name in names]
             return as_exog(exog.iloc[:, order]), exog.index
         generic = not isinstance(self.data.orig_exog, pd.DataFrame)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+from scipy.optimize import brentq
 
 
 @dataclass
@@ -51,18 +51,26 @@ class Oracle:
         fit = self.rss(l) / (2 * self.sigma2) if self.sigma2 else (self.count + 2) / 2 * np.log(self.rss(l))
         return 0.5 * det + fit + k / 2 * l + (a + b) * np.logaddexp(0, l)
 
-    def mode(self, low=-14.0, high=14.0):
-        """The lowest interior minimum of f: a grid, then Brent's method on the best bracket."""
-        grid = np.linspace(low, high, 561)
-        values = np.array([self.f(l) for l in grid])
-        inner = np.flatnonzero((values[1:-1] < values[:-2]) & (values[1:-1] < values[2:])) + 1
-        if inner.size == 0:
-            return None
-        i = inner[np.argmin(values[inner])]
-        found = minimize_scalar(
-            self.f, bracket=(grid[i - 1], grid[i], grid[i + 1]), method="brent", options={"xtol": 1e-11}
-        )
-        return found.x
+    def slope(self, l):
+        """df/dl, by a dense inverse on rows; a root is found to more digits than a minimum."""
+        a, b = self.prior
+        k = 2 - 2 * a if self.parameterization == "tau2" else 1 - 2 * a
+        gram = np.exp(l) * self.xr @ self.xr.T
+        inverse = np.linalg.inv(np.eye(len(self.yr)) + gram)
+        v = inverse @ self.yr
+        factor = 1 / (2 * self.sigma2) if self.sigma2 else (self.count + 2) / 2 / (self.yr @ v)
+        return 0.5 * np.sum(gram * inverse) - factor * v @ gram @ v + k / 2 + (a + b) / (1 + np.exp(-l))
+
+    def modes(self, low=-14.0, high=10.0):
+        """Every interior minimum of f: upward changes of sign of its slope on a fine grid, solved for."""
+        grid = np.linspace(low, high, 481)
+        up = np.array([self.slope(l) > 0 for l in grid])
+        starts = np.flatnonzero(~up[:-1] & up[1:])
+        return [brentq(self.slope, grid[i], grid[i + 1], xtol=1e-13) for i in starts]
+
+    def mode(self):
+        """The lowest interior minimum of f."""
+        return min(self.modes(), key=self.f)
 
     def log_posterior(self, l):
         """Log density of l = log t2, b and s2 integrated out, up to a constant."""

@@ -20,7 +20,7 @@ ROWS_REMOVED = "the data of this fit were removed: fit again, or keep the data, 
 
 def check_alpha(alpha: float) -> float:
     """One minus the probability of an interval."""
-    if not 0 < alpha < 1:
+    if not isinstance(alpha, float | int | np.floating | np.integer) or not 0 < alpha < 1:
         raise ValueError(f"alpha must lie between 0 and 1, not {alpha!r}: 0.05 gives 95 % intervals")
     return float(alpha)
 

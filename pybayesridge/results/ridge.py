@@ -27,8 +27,8 @@ from pybayesridge.ridge import hyper
 from pybayesridge.ridge.exact import integrate, log_likelihood, log_marginal
 from pybayesridge.ridge.fit import RidgeFit, make_prior
 from pybayesridge.ridge.loocv import loo_residuals
-from pybayesridge.ridge.posterior import effective_df
-from pybayesridge.ridge.profile import Prior, find_modes
+from pybayesridge.ridge.posterior import mean_shrinkage
+from pybayesridge.ridge.profile import Prior, find_modes, shrinkage
 from pybayesridge.ridge.user_scale import RidgePosterior
 
 
@@ -90,7 +90,7 @@ class BayesRidgeResults(LinearResults):
     @cached_property
     def df_model(self) -> Any:
         """Effective degrees of freedom: the trace of the hat matrix, less one for a constant (as statsmodels)."""
-        shrunk = (self._fit.mixture.weight * effective_df(self._fit.spectrum, self._fit.mixture.log_t2)).sum(axis=0)
+        shrunk = mean_shrinkage(self._fit.spectrum, self._fit.mixture).sum(axis=0)
         return self._per_target(shrunk + (self._posterior.design.block.k - self.model.k_constant))
 
     @cached_property
@@ -160,11 +160,13 @@ class BayesRidgeResults(LinearResults):
         For ``"fixed"`` given the penalty; for every other method with the penalty integrated out, so that it
         belongs to the model and not to the method. The priors of the unpenalised coefficients (flat, 1) and of the
         noise variance (1/s2) are improper: only differences between models with the same unpenalised columns and
-        the same response mean something. NaN where the response is fitted exactly.
+        the same response mean something. NaN where the response is fitted exactly, or the penalty is 0.
         """
         design, spectrum, prior = self._posterior.design, self._fit.spectrum, self._prior()
+        undefined = self._fit.exact | (design.y_vanishes & (self.model.known_sigma2 is None))
         if self.method == "fixed":
-            integral = log_likelihood(spectrum, prior, self._fit.log_t2)
+            undefined = undefined | np.isinf(self._fit.log_t2)
+            integral = log_likelihood(spectrum, prior, np.where(undefined, 0.0, self._fit.log_t2))
             prior_constant = 0.0
         else:
             found = self._fit.quadrature or integrate(spectrum, prior, tol=1e-8, maxiter=14)
@@ -173,7 +175,6 @@ class BayesRidgeResults(LinearResults):
         log_weights = 0.0 if self.model.weights is None else float(np.log(self.model.weights).sum())
         log_z = 2 * float(np.log(np.abs(np.diag(design.block.r))).sum())
         out = log_marginal(integral, prior, design.nu, design.y_norm, log_weights, log_z) + prior_constant
-        undefined = self._fit.exact | (design.y_vanishes & (self.model.known_sigma2 is None))
         return self._per_target(np.where(undefined, np.nan, out))
 
     def hyperparameters(self, alpha: float = 0.05) -> pd.DataFrame:
@@ -209,7 +210,7 @@ class BayesRidgeResults(LinearResults):
         mixture, spectrum, prior = fit.mixture, fit.spectrum, self._prior()
         points = hyper.quantiles_of_log_t2(mixture, i, at)
         others = design.block.k - self.model.k_constant
-        df = effective_df(spectrum, points) + others
+        df = shrinkage(spectrum.s, points).sum(axis=-1) + others
         sigma2 = hyper.quantiles_of_sigma2(mixture, i, at)
         unit = design.y_norm[i] ** 2
         with np.errstate(over="ignore"):
@@ -336,8 +337,11 @@ class BayesRidgeResults(LinearResults):
             out.append(
                 f"The unpenalised columns fit the response exactly: there is nothing to explain{which(vanishes)}."
             )
-        if (fit.null & ~vanishes).any():
-            out.append(f"No signal: all coefficients are shrunk to zero, there is no interior mode{which(fit.null)}.")
+        if design.p == 0:
+            out.append("No penalised column varies: there is nothing to shrink.")
+        elif (fit.null & ~vanishes).any():
+            told = which(fit.null & ~vanishes)
+            out.append(f"No signal: all coefficients are shrunk to zero, there is no interior mode{told}.")
         if fit.exact.any():
             out.append(f"The columns fit the response exactly: least squares, without noise{which(fit.exact)}.")
         if fit.unbounded.any():
@@ -345,16 +349,15 @@ class BayesRidgeResults(LinearResults):
                 f"No interior mode: lambda is a bound, the posterior does not fall towards 0{which(fit.unbounded)}."
             )
         if (~fit.converged & ~fit.unbounded).any():
-            out.append(
-                f"NOT CONVERGED within maxiter iterations: do not report these numbers{which(~fit.converged)}."
-            )
+            told = which(~fit.converged & ~fit.unbounded)
+            out.append(f"NOT CONVERGED within maxiter iterations: do not report these numbers{told}.")
         if fit.n_modes is not None and (fit.n_modes > 1).any():
             out.append(f"The posterior of tau2 has several modes; this is the highest{which(fit.n_modes > 1)}.")
         if fit.search is not None and fit.search.edge.any():
             out.append(f"The best penalty lies on the edge of the grid: widen it{which(fit.search.edge)}.")
-        if design.constant.size:
-            names = [data.exog_columns[j] for j in design.constant]
-            out.append(f"Constant column(s), coefficient 0: {listed(names)}.")
+        flat = self.model.flat_columns(design)
+        if flat:
+            out.append(f"Constant column(s), coefficient 0: {listed(flat)}.")
         if data.const_idx is not None:
             out.append(f"The column {data.exog_columns[data.const_idx]!r} serves as the intercept.")
         if data.n_dropped:
@@ -419,7 +422,7 @@ class BayesRidgeResults(LinearResults):
         b = self.params if self.model.one_target else self.params[:, target]
         size = np.zeros(len(self.model.exog_names))
         z_at, at = self.model.positions(design)
-        size[at] = np.abs(b[at]) * self._posterior.design.scale
+        size[at] = np.abs(b[at]) * self._posterior.design.sd
         size[z_at] = np.inf
         return size
 

@@ -51,8 +51,10 @@ def run_em(spectrum: Spectrum, prior: Prior, *, tol: float, maxiter: int, start:
         if i.size == 0:
             iteration -= 1
             break
-        new_l, new_v = _iterate(spectrum, prior, log_t2[i], variance[i], i)
-        step = np.maximum(np.abs(new_l - log_t2[i]), np.abs(np.log(new_v / variance[i])))
+        # A target fitted exactly has no fixed point: its t2 runs away, which the caller has seen from its residual.
+        with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
+            new_l, new_v = _iterate(spectrum, prior, log_t2[i], variance[i], i)
+            step = np.maximum(np.abs(new_l - log_t2[i]), np.abs(np.log(new_v / variance[i])))
         rate = np.clip(step / previous[i], 0.0, 1.0 - 1e-12)
         left = np.maximum(step, step * rate / (1.0 - rate))
         log_t2[i], variance[i], previous[i] = new_l, new_v, step

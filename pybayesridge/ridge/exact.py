@@ -131,7 +131,7 @@ def integrate(spectrum: Spectrum, prior: Prior, *, tol: float, maxiter: int) -> 
         error[active] = np.minimum(change, 100 * change**2) + np.finfo(float).eps
         summary = new
         done = error[active] <= tol
-        for i in np.flatnonzero(done):
+        for i in np.flatnonzero(done).tolist():
             pieces[int(active[i])] = (nodes[:, i], density[:, i])
         active, nodes, density, summary = active[~done], nodes[:, ~done], density[:, ~done], summary[:, ~done]
         if active.size == 0:

@@ -7,18 +7,22 @@ is integrated out. A `Functionals` holds linear functions in the rotated basis, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.stats import norm
-from scipy.stats import t as student
+from scipy.linalg import svd
+from scipy.special import gammaln, ndtr, ndtri, stdtr, stdtrit
 
+from pybayesridge import blas
 from pybayesridge._types import FloatArray
-from pybayesridge.ridge.profile import shrinkage
+from pybayesridge.ridge.profile import CHUNK, shrinkage
 from pybayesridge.ridge.spectrum import Spectrum
 
-QUANTILE_TOL = 1e-10
-"""Quantiles of a mixture are solved to this share of its standard deviation."""
+QUANTILE_TOL = 1e-6
+"""A Newton step of this share of a mixture's standard deviation is the last: its error is the square of that."""
+
+NEGLIGIBLE = 1e-12
+"""Nodes of smaller weight do not move a quantile by more than it is solved to."""
 
 QUANTILE_MAXITER = 100
 """Bisection alone would halve a bracket this often; Newton's steps take about six."""
@@ -86,12 +90,20 @@ def mean_coefficients(spectrum: Spectrum, mixture: Mixture) -> FloatArray:
     """Posterior mean of ``a = V'b``, (r, q)."""
     if mixture.log_t2.shape[0] == 1:
         return rotated_coefficients(spectrum, mixture.log_t2)[0].T
-    return np.einsum("kt,ktj->jt", mixture.weight, rotated_coefficients(spectrum, mixture.log_t2))
+    return mean_shrinkage(spectrum, mixture) * (spectrum.z / spectrum.s[:, None])
 
 
-def effective_df(spectrum: Spectrum, log_t2: FloatArray) -> FloatArray:
-    """``tr X (X'X + lambda)^-1 X'`` at each node, shape of `log_t2`."""
-    return shrinkage(spectrum.s, log_t2).sum(axis=-1)
+def mean_shrinkage(spectrum: Spectrum, mixture: Mixture) -> FloatArray:
+    """Posterior mean of ``s_j^2 / (s_j^2 + 1/t2)``, (r, q)."""
+    nodes, q = mixture.log_t2.shape
+    out = np.zeros((spectrum.rank, q))
+    step = max(1, CHUNK // max(spectrum.rank * q, 1))
+    for start in range(0, nodes, step):
+        rows = slice(start, start + step)
+        live = mixture.weight[rows].any(axis=0)
+        e = shrinkage(spectrum.s, mixture.log_t2[rows, live])
+        out[:, live] += np.einsum("kt,ktj->jt", mixture.weight[rows, live], e)
+    return out
 
 
 def _covariance_factors(spectrum: Spectrum, mixture: Mixture) -> tuple[FloatArray, FloatArray]:
@@ -108,8 +120,8 @@ def _covariance_factors(spectrum: Spectrum, mixture: Mixture) -> tuple[FloatArra
 def locations(f: Functionals, spectrum: Spectrum, mixture: Mixture) -> FloatArray:
     """Centre of every functional at every node, (K, q, m)."""
     a = rotated_coefficients(spectrum, mixture.log_t2)
-    out: FloatArray = a @ f.coords.T
-    return out
+    nodes, q, r = a.shape
+    return blas.product(a.reshape(nodes * q, r), f.coords.T).reshape(nodes, q, f.coords.shape[0])
 
 
 def squared_scales(
@@ -121,7 +133,9 @@ def squared_scales(
     """
     inside, outside = _covariance_factors(spectrum, mixture)
     extra = f.leverage if noise is None else f.leverage + noise
-    out: FloatArray = inside @ (f.coords**2).T + mixture.scale2[..., None] * extra
+    nodes, q, r = inside.shape
+    out = blas.product(inside.reshape(nodes * q, r), (f.coords**2).T).reshape(nodes, q, f.coords.shape[0])
+    out += mixture.scale2[..., None] * extra
     beyond = f.outside > 0
     if beyond.any():
         out[..., beyond] += outside[..., None] * f.outside[beyond]
@@ -130,18 +144,50 @@ def squared_scales(
 
 def moments(f: Functionals, spectrum: Spectrum, mixture: Mixture) -> tuple[FloatArray, FloatArray]:
     """Posterior mean and variance of every functional, each (m, q)."""
-    where = locations(f, spectrum, mixture)
-    spread = squared_scales(f, spectrum, mixture)
     factor = mixture.variance_factor
-    if where.shape[0] == 1:
-        with np.errstate(invalid="ignore"):
-            variance = np.where(spread[0] == 0, 0.0, factor * spread[0])
-        return where[0].T, variance.T
-    mean = np.einsum("kt,ktm->tm", mixture.weight, where)
-    variance = np.einsum("kt,ktm->tm", mixture.weight, factor * spread + (where - mean) ** 2)
-    if mixture.open_variance:
-        variance[:, f.outside > 0] = np.inf
-    return mean.T, variance.T
+    inside, outside = _mean_factors(spectrum, mixture)
+    noise = (mixture.weight * mixture.scale2).sum(axis=0)
+    mean = blas.product(f.coords, mean_coefficients(spectrum, mixture))
+    variance = blas.product(f.coords**2, inside) + np.outer(f.leverage, noise)
+    beyond = f.outside > 0
+    if beyond.any():
+        variance[beyond] += np.inf if mixture.open_variance else np.outer(f.outside[beyond], outside)
+    with np.errstate(invalid="ignore"):
+        variance = np.where(variance == 0, 0.0, variance * factor)
+    if mixture.log_t2.shape[0] > 1:
+        for target in range(mean.shape[1]):
+            spread = blas.product(f.coords, _location_factor(spectrum, mixture, target))
+            variance[:, target] += np.einsum("ij,ij->i", spread, spread)
+    return mean, variance
+
+
+def _mean_factors(spectrum: Spectrum, mixture: Mixture) -> tuple[FloatArray, FloatArray]:
+    """Posterior means of ``scale2 / (s_j^2 + 1/t2)`` (r, q) and of ``scale2 t2`` (q,)."""
+    nodes, q = mixture.log_t2.shape
+    inside = np.zeros((spectrum.rank, q))
+    outside = np.zeros(q)
+    step = max(1, CHUNK // max(spectrum.rank * q, 1))
+    for start in range(0, nodes, step):
+        rows = slice(start, start + step)
+        weight = mixture.weight[rows]
+        part = replace(mixture, log_t2=mixture.log_t2[rows], weight=weight, scale2=mixture.scale2[rows])
+        within, beyond = _covariance_factors(spectrum, part)
+        inside += np.einsum("kt,ktj->jt", weight, within)
+        outside += np.einsum("kt,kt->t", weight, np.where(weight > 0, beyond, 0.0))
+    return inside, outside
+
+
+def _location_factor(spectrum: Spectrum, mixture: Mixture, target: int) -> FloatArray:
+    """L (r, few) with LL' the covariance of ``a`` over the nodes: smooth in log t2, it has a low numerical rank."""
+    keep = mixture.weight[:, target] > 0
+    weight = mixture.weight[keep, target]
+    a = shrinkage(spectrum.s, mixture.log_t2[keep, target]) * (spectrum.z[:, target] / spectrum.s)
+    centred = (a - weight @ a) * np.sqrt(weight)[:, None]
+    if min(centred.shape) == 0:
+        return np.zeros((spectrum.rank, 1))
+    _, size, right = svd(centred, full_matrices=False, check_finite=False)
+    few = max(1, int(np.count_nonzero(size > 1e-9 * size[0])))
+    return np.ascontiguousarray(right[:few].T * size[:few])
 
 
 def covariance(
@@ -171,14 +217,14 @@ def covariance(
     if not np.isfinite(factor):
         return np.full((f.coords.shape[0], f.coords.shape[0]), np.inf)
     middle = weight @ inside[:, target]
-    out = (f.coords * middle) @ f.coords.T + (weight @ mixture.scale2[:, target]) * outer_leverage
+    out = blas.product(f.coords * middle, f.coords.T) + (weight @ mixture.scale2[:, target]) * outer_leverage
     if outer_outside is not None:
         out += (np.inf if mixture.open_variance else weight @ outside[:, target]) * outer_outside
     out *= factor
     if weight.size > 1:
         a = rotated_coefficients(spectrum, mixture.log_t2)[:, target]
-        centred = (a - weight @ a) @ f.coords.T
-        out += (centred * weight[:, None]).T @ centred
+        centred = blas.product(a - weight @ a, f.coords.T)
+        out += blas.product(centred * weight[:, None], centred, transpose_a=True)
     return out
 
 
@@ -197,41 +243,49 @@ def quantiles(
     where = locations(f, spectrum, mixture)
     scale = np.sqrt(squared_scales(f, spectrum, mixture, noise))
     if where.shape[0] == 1:
-        base = norm.ppf(probabilities) if np.isinf(mixture.df) else student.ppf(probabilities, mixture.df)
+        base = ndtri(probabilities) if np.isinf(mixture.df) else stdtrit(mixture.df, probabilities)
         out: FloatArray = where[0].T[..., None] + scale[0].T[..., None] * base
         return out
     out = np.empty((f.coords.shape[0], where.shape[1], probabilities.size))
     for target in range(where.shape[1]):
+        keep = mixture.weight[:, target] > NEGLIGIBLE
+        parts = where[keep, target], scale[keep, target], mixture.weight[keep, target]
         for i, probability in enumerate(probabilities):
-            out[:, target, i] = _mixture_quantile(
-                where[:, target], scale[:, target], mixture.weight[:, target], mixture.df, float(probability)
-            )
+            out[:, target, i] = _mixture_quantile(*parts, mixture.df, float(probability))
     return out
+
+
+def _cdf_and_density(x: FloatArray, df: float) -> tuple[FloatArray, FloatArray]:
+    if np.isinf(df):
+        return ndtr(x), np.exp(-0.5 * x**2) / np.sqrt(2 * np.pi)
+    constant = np.exp(gammaln((df + 1) / 2) - gammaln(df / 2)) / np.sqrt(np.pi * df)
+    return stdtr(df, x), constant * np.exp(-(df + 1) / 2 * np.log1p(x**2 / df))
 
 
 def _mixture_quantile(
     where: FloatArray, scale: FloatArray, weight: FloatArray, df: float, probability: float
 ) -> FloatArray:
     """Quantile of m mixtures of K components with common weights: `where` and `scale` are (K, m)."""
-    law = norm() if np.isinf(df) else student(df)
-    each = where + scale * law.ppf(probability)
+    base = float(ndtri(probability) if np.isinf(df) else stdtrit(df, probability))
+    each = where + scale * base
     low, high = each.min(axis=0), each.max(axis=0)
-    point = weight @ each
-    width = weight @ scale
+    center = weight @ where
+    width = np.sqrt(weight @ (scale**2 + (where - center) ** 2))
+    point = np.clip(center + base * width, low, high)
+    todo = np.flatnonzero(width > 0)
     for _ in range(QUANTILE_MAXITER):
-        with np.errstate(divide="ignore", invalid="ignore"):
-            standard = np.where(scale > 0, (point - where) / scale, np.sign(point - where) * np.inf)
-        standard = np.where(np.isnan(standard), 0.0, standard)
-        excess = weight @ law.cdf(standard) - probability
-        with np.errstate(divide="ignore", invalid="ignore"):
-            density = weight @ np.where(scale > 0, law.pdf(standard) / scale, 0.0)
-            newton = point - excess / density
-        high = np.where(excess >= 0, point, high)
-        low = np.where(excess < 0, point, low)
-        inside = (density > 0) & (newton >= low) & (newton <= high)
-        proposal = np.where(inside, newton, 0.5 * (low + high))
-        moved = np.abs(proposal - point)
-        point = proposal
-        if (moved <= QUANTILE_TOL * width).all():
+        if todo.size == 0:
             break
+        at, spread = where[:, todo], scale[:, todo]
+        cdf, density = _cdf_and_density((point[todo] - at) / spread, df)
+        excess = weight @ cdf - probability
+        with np.errstate(divide="ignore", invalid="ignore"):
+            newton = point[todo] - excess / (weight @ (density / spread))
+        high[todo] = np.where(excess >= 0, point[todo], high[todo])
+        low[todo] = np.where(excess < 0, point[todo], low[todo])
+        inside = (newton >= low[todo]) & (newton <= high[todo])
+        proposal = np.where(inside, newton, 0.5 * (low[todo] + high[todo]))
+        moved = np.abs(proposal - point[todo])
+        point[todo] = proposal
+        todo = todo[moved > QUANTILE_TOL * width[todo]]
     return point

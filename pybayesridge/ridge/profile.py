@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
 from pybayesridge import blas
@@ -27,8 +28,8 @@ SPACING = 0.25
 MARGIN = 8.0
 """How far beyond the last feature of f the grid reaches, in log t2."""
 
-CHUNK = 1 << 22
-"""Most elements in a temporary array over (grid points or targets) x singular values."""
+CHUNK = 1 << 18
+"""Most elements in a temporary array over (grid points or targets) x singular values: it stays in a cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,8 @@ def log_determinant(spectrum: Spectrum, log_t2: FloatArray) -> FloatArray:
     step = max(1, CHUNK // max(spectrum.rank, 1))
     for start in range(0, flat.size, step):
         rows = slice(start, start + step)
-        out[rows] = np.logaddexp(0.0, flat[rows, None] + 2 * np.log(spectrum.s)).sum(axis=1)
+        with np.errstate(over="ignore"):
+            out[rows] = np.log1p(np.exp(flat[rows, None]) * spectrum.s**2).sum(axis=1)
     return out.reshape(log_t2.shape)
 
 
@@ -211,7 +213,8 @@ def find_modes(spectrum: Spectrum, prior: Prior, *, tol: float, maxiter: int) ->
     grid = search_grid(spectrum, prior)
     slope = slopes_on_grid(spectrum, prior, grid)
     at, target = np.nonzero((slope[:-1] < 0) & (slope[1:] >= 0))
-    roots, done, n_iter = _refine(spectrum, prior, grid[at], grid[at + 1], target, tol, maxiter)
+    low, high, target = _with_shallow(spectrum, prior, grid, slope, grid[at], grid[at + 1], target)
+    roots, done, n_iter = _refine(spectrum, prior, low, high, target, tol, maxiter)
     n_modes = np.bincount(target, minlength=q).astype(np.intp)
     unbounded = slope[-1] < 0
     log_t2 = np.where(unbounded & (n_modes == 0), grid[-1], -np.inf)
@@ -225,6 +228,43 @@ def find_modes(spectrum: Spectrum, prior: Prior, *, tol: float, maxiter: int) ->
         if height < best[t]:
             best[t], log_t2[t], converged[t] = height, roots[i], done[i]
     return Modes(log_t2, n_modes, converged, unbounded, n_iter)
+
+
+def _with_shallow(
+    spectrum: Spectrum,
+    prior: Prior,
+    grid: FloatArray,
+    slope: FloatArray,
+    low: FloatArray,
+    high: FloatArray,
+    target: IntArray,
+) -> tuple[FloatArray, FloatArray, IntArray]:
+    """Add brackets of minima that lie, with the maximum beside them, between two points of the grid.
+
+    There f' has an extremum beyond zero that the grid steps over; a parabola through three points tells where.
+    """
+    before, middle, after = slope[:-2], slope[1:-1], slope[2:]
+    bend = before - 2 * middle + after
+    with np.errstate(divide="ignore", invalid="ignore"):
+        vertex = middle - (after - before) ** 2 / (8 * bend)
+    overshoot = np.abs(vertex - middle) + 0.1 * np.abs(bend)
+    dip = (middle > 0) & (before >= middle) & (after >= middle) & (vertex < overshoot)
+    bump = (middle < 0) & (before <= middle) & (after <= middle) & (vertex > -overshoot)
+    lows, highs, targets = [low], [high], [target]
+    for i, t in zip(*np.nonzero(dip | bump), strict=True):
+        sign = 1.0 if dip[i, t] else -1.0
+        column = np.array([t])
+        found = minimize_scalar(
+            lambda l, sign=sign, column=column: sign * _slope(spectrum, prior, np.array([l]), column)[0][0],
+            bounds=(grid[i], grid[i + 2]),
+            method="bounded",
+            options={"xatol": 1e-9},
+        )
+        if found.fun < 0:
+            lows.append(np.array([found.x if sign > 0 else grid[i]]))
+            highs.append(np.array([grid[i + 2] if sign > 0 else found.x]))
+            targets.append(column)
+    return np.concatenate(lows), np.concatenate(highs), np.concatenate(targets)
 
 
 def _refine(

@@ -7,7 +7,7 @@ the fallback where the penalty is too small beside the rounding errors of the ot
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -100,18 +100,18 @@ class Spectrum:
             return
         half = self.left / (self.s * self.top)
         for part, piece in design.column_pieces():
-            yield part, piece.T @ half
+            yield part, blas.product(piece, half, transpose_a=True)
 
     def project_rows(self, design: Design, rows: FloatArray) -> FloatArray:
         """``rows @ V``, (m, r), for standardised rows (m, p)."""
         if self.right is not None:
-            return rows @ self.right
+            return blas.product(rows, self.right)
         if self.left is None:
             return np.zeros((rows.shape[0], 0))
         inner = np.zeros((rows.shape[0], design.n))
         for part, piece in design.column_pieces():
-            inner += rows[:, part] @ piece.T
-        return inner @ (self.left / (self.s * self.top))
+            inner += blas.product(rows[:, part], piece.T)
+        return blas.product(inner, self.left / (self.s * self.top))
 
     def with_right(self, design: Design) -> Spectrum:
         """The same rotation with V formed, so that the rows of X are needed no more."""
@@ -127,7 +127,9 @@ def rotate(design: Design, products: CrossProducts) -> Spectrum:
     """Diagonalise X'X or XX'; overwrites ``products.product``."""
     if min(design.p, design.nu) == 0:
         return _empty(design, products.side)
-    values, vectors = eigh(products.product, lower=True, driver="evd", overwrite_a=True, check_finite=False)
+    # SciPy before 1.12 asks evd for too little workspace at size 1.
+    driver = "evd" if len(products.product) > 1 else "evr"
+    values, vectors = eigh(products.product, lower=True, driver=driver, overwrite_a=True, check_finite=False)
     # Of XX' the directions of Z are known to be null: they are not singular values.
     known_null = design.block.k if products.side == "dual" else 0
     values = values[::-1][: values.size - known_null]
@@ -149,12 +151,12 @@ def rotate(design: Design, products: CrossProducts) -> Spectrum:
 
 
 def rotate_accurately(design: Design) -> Spectrum:
-    """QR and SVD of X itself: one array of the size of X, and no squared condition number."""
+    """QR of X by blocks and the SVD of its triangle: no squared condition number, and nothing of the size of X."""
     n, p = design.n, design.p
     if min(p, design.nu) == 0:
         return _empty(design, "svd")
     if n < p:
-        r = qr(design.standardized().T, mode="r", overwrite_a=True, check_finite=False)[0][:n]
+        r = _triangle(piece.T for _, piece in design.column_pieces())
         left, values, _ = _svd(r.T)
         rank, smallest = _rank((values / values[0]) ** 2, design)
         left = left[:, :rank]
@@ -162,11 +164,7 @@ def rotate_accurately(design: Design) -> Spectrum:
         s = values[:rank] / values[0]
         return _spectrum(design, s, values[0], z, _outside(design, left, z), "svd", None, left, smallest)
     # The triangle of [X y] holds Q'y and the norm of the rest, without forming Q.
-    both = np.empty((n, p + design.q), order="F")
-    for part, piece in design.column_pieces():
-        both[:, part] = piece
-    both[:, p:] = design.y
-    r = qr(both, mode="r", overwrite_a=True, check_finite=False)[0]
+    r = _triangle(np.hstack([piece, design.y[rows]]) for rows, piece in design.row_pieces())
     left, values, right_t = _svd(r[:p, :p])
     if values[0] == 0:
         return _empty(design, "svd")
@@ -175,6 +173,25 @@ def rotate_accurately(design: Design) -> Spectrum:
     rss0 = (r[p : min(n, p + design.q), p:] ** 2).sum(axis=0) + (z[rank:] ** 2).sum(axis=0)
     s = values[:rank] / values[0]
     return _spectrum(design, s, values[0], z[:rank], rss0, "svd", right_t[:rank].T, None, smallest)
+
+
+def _triangle(pieces: Iterable[FloatArray]) -> FloatArray:
+    """The triangle R of a QR factorisation of stacked blocks of rows, from blocks at least as tall as R is."""
+    triangle: FloatArray | None = None
+    waiting: list[FloatArray] = []
+    height = 0
+    for piece in pieces:
+        waiting.append(piece)
+        height += piece.shape[0]
+        if height >= 2 * piece.shape[1]:
+            triangle, waiting, height = _shrunk(triangle, waiting), [], 0
+    return _shrunk(triangle, waiting) if waiting or triangle is None else triangle
+
+
+def _shrunk(triangle: FloatArray | None, waiting: list[FloatArray]) -> FloatArray:
+    stack = np.vstack(waiting if triangle is None else [triangle, *waiting])
+    r: FloatArray = qr(stack, mode="r", overwrite_a=True, check_finite=False)[0]
+    return r[: min(stack.shape)]
 
 
 def _rank(relative: FloatArray, design: Design, *, squared: bool = True) -> tuple[int, float]:

@@ -13,7 +13,7 @@ from pybayesridge.ridge import posterior
 from pybayesridge.ridge.posterior import Functionals, Mixture
 from pybayesridge.ridge.spectrum import Spectrum
 
-ELEMENTS = 1 << 22
+ELEMENTS = 1 << 18
 """Most elements in a temporary array over nodes x targets x functionals."""
 
 

@@ -1,0 +1,106 @@
+"""Random regressions for the tests, and the oracle beside the model for each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pybayesridge import BayesRidge
+from tests.oracle import Oracle
+
+
+def regression(n, p, *, seed=0, noise=1.0, correlation=0.5):
+    """A response and correlated columns, each with a mean and a scale of its own."""
+    rng = np.random.default_rng(seed)
+    x = np.sqrt(1 - correlation) * rng.standard_normal((n, p)) + np.sqrt(correlation) * rng.standard_normal((n, 1))
+    y = 3.0 + x @ rng.normal(1.0, 0.5, p) + noise * np.sqrt(p) * rng.standard_normal(n)
+    return y, x * 10.0 ** rng.uniform(-1, 1, p) + rng.standard_normal(p)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A regression, how it is modelled and fitted, and its oracle."""
+
+    n: int
+    p: int
+    seed: int = 0
+    noise: float = 1.0
+    weighted: bool = False
+    unpenalized: tuple[int, ...] = ()
+    model: dict[str, Any] = field(default_factory=dict)
+    fit: dict[str, Any] = field(default_factory=dict)
+
+    def arrays(self):
+        return regression(self.n, self.p, seed=self.seed, noise=self.noise)
+
+    def weights(self):
+        return np.random.default_rng(self.seed + 1).uniform(0.2, 5.0, self.n) if self.weighted else None
+
+    @property
+    def intercept(self):
+        return self.model.get("intercept", True)
+
+    def results(self, **fit):
+        y, x = self.arrays()
+        model = BayesRidge(y, x, weights=self.weights(), unpenalized=list(self.unpenalized) or None, **self.model)
+        return model.fit(**(self.fit | fit))
+
+    def split(self, rows):
+        """Rows as (unpenalised columns, penalised columns)."""
+        free = list(self.unpenalized)
+        z = np.column_stack([np.ones((len(rows), int(self.intercept))), rows[:, free]])
+        return z, np.delete(rows, free, axis=1)
+
+    def oracle(self):
+        y, x = self.arrays()
+        z, rest = self.split(x)
+        keys = ("standardize", "prior", "sigma2")
+        options = {key: self.model[key] for key in keys if key in self.model}
+        options |= {key: self.fit[key] for key in ("dof", "parameterization") if key in self.fit}
+        return Oracle(y, z, rest, weights=self.weights(), **options)
+
+    @property
+    def order(self):
+        """Positions in the oracle's [Z, X] of the coefficients in the order of the model."""
+        shift = int(self.intercept)
+        free = list(self.unpenalized)
+        rest = [j for j in range(self.p) if j not in free]
+        position = {j: shift + i for i, j in enumerate([*free, *rest])}
+        return [*range(shift), *(position[j] for j in range(self.p))]
+
+
+CASES = {
+    "tall": Case(80, 6),
+    "tall-noisy": Case(60, 8, noise=2.0),
+    "wide": Case(20, 50),
+    "square": Case(25, 25),
+    "square-nu": Case(26, 25),
+    "one-column": Case(12, 1),
+    "weights": Case(60, 7, weighted=True),
+    "weights-wide": Case(25, 40, weighted=True),
+    "unpenalized": Case(50, 8, unpenalized=(2, 5)),
+    "unpenalized-wide": Case(25, 40, unpenalized=(0, 39)),
+    "unpenalized-weights": Case(50, 8, seed=1, weighted=True, unpenalized=(1, 7)),
+    "unpenalized-weights-wide": Case(24, 30, weighted=True, unpenalized=(3,)),
+    "no-intercept": Case(40, 6, model={"intercept": False}),
+    "no-intercept-wide": Case(20, 30, model={"intercept": False}),
+    "no-intercept-unpenalized": Case(40, 6, unpenalized=(1,), weighted=True, model={"intercept": False}),
+    "own-scale": Case(50, 6, model={"standardize": False}),
+    "own-scale-wide": Case(20, 35, model={"standardize": False}),
+    "own-scale-weights": Case(50, 6, weighted=True, unpenalized=(4,), model={"standardize": False}),
+    "own-scale-no-intercept": Case(50, 6, model={"standardize": False, "intercept": False}),
+    "paper": Case(50, 6, fit={"dof": "paper"}),
+    "tau": Case(50, 6, fit={"parameterization": "tau"}),
+    "tau-wide": Case(20, 50, seed=19, fit={"parameterization": "tau"}),
+    "prior-1-1": Case(50, 6, model={"prior": (1.0, 1.0)}),
+    "prior-2-3": Case(50, 6, model={"prior": (2.0, 3.0)}),
+    "prior-small": Case(50, 6, model={"prior": (0.2, 0.1)}, fit={"parameterization": "tau"}),
+    "prior-own-scale": Case(50, 6, model={"prior": (1.5, 0.5), "standardize": False}),
+    "sigma2": Case(50, 6, model={"sigma2": 4.0}),
+    "sigma2-wide": Case(20, 40, model={"sigma2": 30.0}),
+    "sigma2-weights-tau": Case(
+        50, 6, weighted=True, model={"sigma2": 5.0}, fit={"parameterization": "tau"}, unpenalized=(0,)
+    ),
+}

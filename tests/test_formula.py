@@ -1,0 +1,498 @@
+"""Formulas: what formulaic makes of them, and the traps around it."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.formula as smf
+from formulaic import Formula
+from formulaic.errors import FormulaicError
+
+from pybayesridge import BayesRidge
+from tests.oracle import Oracle
+
+SAME = 1e-9
+"""Two designs with the same columns, fitted twice."""
+
+
+def twice(x):
+    """A function of the user's, at module level so that it can be pickled."""
+    return 2 * x
+
+
+@pytest.fixture
+def data():
+    rng = np.random.default_rng(0)
+    n = 90
+    frame = pd.DataFrame(
+        {
+            "x1": rng.normal(2, 1, n),
+            "x2": rng.uniform(0, 10, n),
+            "x3": rng.lognormal(0, 0.5, n),
+            "g": rng.choice(["low", "mid", "high"], n),
+            "k": rng.integers(0, 4, n),
+            "w": rng.uniform(0.5, 3, n),
+        },
+        index=[f"row{i}" for i in range(n)],
+    )
+    effect = frame["g"].map({"low": -1.0, "mid": 0.0, "high": 2.0})
+    signal = frame["x1"] + np.sin(frame["x2"]) + 0.3 * frame["x2"] + frame["x3"] + effect
+    frame["y"] = np.exp(0.1 * (signal + rng.normal(0, 0.5, n)))
+    return frame
+
+
+FORMULAS = [
+    "y ~ x1 + x2",
+    "y ~ x1 + C(g)",
+    "y ~ g + x1",
+    "y ~ g * x1",
+    "y ~ C(k) + x1:x2",
+    "y ~ bs(x2, df=4) + x1",
+    "y ~ bs(x2, df=5, degree=2) + C(g):x1",
+    "y ~ poly(x1, 3)",
+    "np.log(y) ~ x1 + np.sin(x2)",
+    "y ~ I(x1**2) + x1",
+    "y ~ 0 + x1 + g",
+    "y ~ x1 + x2 - 1",
+    "y ~ center(x1) + scale(x2)",
+    "y ~ twice(x1) + x2",
+    "np.log(y) ~ x1 + bs(x2, df=4) + C(g, contr.sum)",
+    "y ~ {x1 + x2} + x3",
+    "y ~ `x1` + `x2`",
+]
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_design_and_fit(formula, data):
+    res = BayesRidge.from_formula(formula, data).fit()
+    both = Formula(formula).get_model_matrix(data, context=globals())
+    lhs, rhs = both.lhs, both.rhs
+    assert list(res.params.index) == list(rhs.columns)
+    x = rhs.to_numpy(dtype=float)
+    intercept = "Intercept" in rhs.columns
+    split = int(intercept)
+    oracle = Oracle(lhs.to_numpy(dtype=float)[:, 0], x[:, :split], x[:, split:])
+    assert abs(np.log(res.tau2) - oracle.mode()) < SAME
+    np.testing.assert_allclose(res.params, oracle.coefficients(res.lambda_), rtol=1e-6)
+    assert list(res.fittedvalues.index) == list(data.index)
+    assert res.model.endog_names == lhs.columns[0]
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_prediction_of_new_rows_uses_the_coding_of_the_fit(formula, data):
+    res = BayesRidge.from_formula(formula, data).fit()
+    some = data.iloc[[5, 2, 77]]
+    np.testing.assert_allclose(res.predict(some), res.fittedvalues.iloc[[5, 2, 77]], rtol=1e-10)
+    assert list(res.predict(some).index) == list(some.index)
+    frame = res.get_prediction(some).summary_frame()
+    own = res.get_prediction().summary_frame().iloc[[5, 2, 77]]
+    pd.testing.assert_frame_equal(frame, own, rtol=1e-8)
+    single = res.predict(some.iloc[0])
+    np.testing.assert_allclose(single, res.fittedvalues.iloc[[5]], rtol=1e-10)
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_pickling_does_not_evaluate_the_formula(formula, data):
+    res = BayesRidge.from_formula(formula, data).fit()
+    back = pickle.loads(pickle.dumps(res))
+    some = data.iloc[:3]
+    pd.testing.assert_series_equal(back.predict(some), res.predict(some))
+    pd.testing.assert_frame_equal(back.get_prediction(some).summary_frame(), res.get_prediction(some).summary_frame())
+    assert str(back.summary()).splitlines()[2:] == str(res.summary()).splitlines()[2:]
+
+
+def test_names_of_the_callers_scope(data):
+    factor = 3.0
+
+    def thrice(x):
+        return factor * x
+
+    res = BayesRidge.from_formula("y ~ thrice(x1) + I(factor * x2)", data).fit()
+    plain = BayesRidge.from_formula("y ~ x1 + x2", data).fit()
+    np.testing.assert_allclose(res.params.iloc[1:], plain.params.iloc[1:] / 3, rtol=SAME)
+    np.testing.assert_allclose(res.predict(data.iloc[:4]), plain.predict(data.iloc[:4]), rtol=SAME)
+
+    def elsewhere(results):
+        # The names of the fit hold, whatever is called so where predict is called.
+        factor = 100.0
+        return results.predict(data.iloc[:4]) * (factor / 100.0)
+
+    np.testing.assert_allclose(elsewhere(res), plain.predict(data.iloc[:4]), rtol=SAME)
+
+
+def test_function_that_cannot_be_pickled_is_looked_up_where_predict_is_called(data):
+    thrice = lambda x: 3 * x  # noqa: E731, F841
+    res = BayesRidge.from_formula("y ~ thrice(x1)", data).fit()
+    back = pickle.loads(pickle.dumps(res))
+    pd.testing.assert_series_equal(back.predict(data.iloc[:4]), res.predict(data.iloc[:4]))
+
+
+def test_from_formula_through_a_helper_sees_the_helpers_names(data):
+    def helper():
+        power = 2  # noqa: F841
+        return BayesRidge.from_formula("y ~ I(x1 ** power)", data).fit()
+
+    assert list(helper().params.index) == ["Intercept", "I(x1 ** power)"]
+
+
+@pytest.mark.parametrize("index", ["duplicate", "range", "dates", "multi"])
+def test_index_and_missing_rows(index, data):
+    n = len(data)
+    data.index = {
+        "duplicate": pd.Index(["a", "b", "c"] * (n // 3)),
+        "range": pd.RangeIndex(n),
+        "dates": pd.date_range("2020-01-01", periods=n),
+        "multi": pd.MultiIndex.from_product([range(n // 2), ["u", "v"]]),
+    }[index]
+    holes = data.copy()
+    at = {name: holes.columns.get_loc(name) for name in holes.columns}
+    holes.iloc[3, at["x1"]] = np.nan
+    holes.iloc[10, at["y"]] = np.nan
+    holes.iloc[20, at["g"]] = None
+    holes.iloc[30, at["w"]] = np.nan
+    holes.iloc[40, at["x3"]] = np.nan  # not in the formula
+    keep = np.delete(np.arange(n), [3, 10, 20, 30])
+    res = BayesRidge.from_formula("y ~ center(x1) + g", holes, weights="w").fit()
+    complete = BayesRidge.from_formula("y ~ center(x1) + g", data.iloc[keep], weights="w").fit()
+    np.testing.assert_allclose(res.params, complete.params, rtol=SAME)
+    pd.testing.assert_index_equal(res.fittedvalues.index, data.index[keep])
+    pd.testing.assert_index_equal(res.resid.index, data.index[keep])
+    assert res.nobs == n - 4
+    assert "4 row(s) with missing values were left out" in str(res.summary())
+
+
+def test_missing_values_may_be_refused(data):
+    data.iloc[[3, 4], 0] = np.nan
+    with pytest.raises(ValueError, match=r"missing values in 'x1' \(2\)"):
+        BayesRidge.from_formula("y ~ x1 + x2", data, missing="raise")
+    assert BayesRidge.from_formula("y ~ x2", data, missing="raise").fit().nobs == len(data)
+
+
+def test_every_row_missing(data):
+    data["x1"] = np.nan
+    with pytest.raises(ValueError, match=r"every row has a missing value.*'x1' \(90\)"):
+        BayesRidge.from_formula("y ~ x1", data)
+
+
+def test_transform_that_makes_nan_is_told(data):
+    data["x1"] = data["x1"].abs() + 0.1
+    data.iloc[[0, 7], data.columns.get_loc("x1")] = -5.0
+    data.iloc[9, data.columns.get_loc("x1")] = 0.0
+    with (
+        pytest.raises(ValueError, match=r"'np\.log\(x1\)' \(2 NaN and 1 infinite\)"),
+        np.errstate(invalid="ignore", divide="ignore"),
+    ):
+        BayesRidge.from_formula("y ~ np.log(x1) + x2", data)
+
+
+def test_dot_stands_for_the_other_columns(data):
+    numeric = data[["y", "x1", "x2", "x3"]]
+    res = BayesRidge.from_formula("y ~ .", numeric).fit()
+    assert list(res.params.index) == ["Intercept", "x1", "x2", "x3"]
+    log = BayesRidge.from_formula("np.log(y) ~ . - x3", numeric).fit()
+    assert "x3" not in log.params.index
+    assert {"x1", "x2"} <= set(log.params.index)
+
+
+def test_dot_leaves_the_weights_in_only_if_they_are_a_column_of_their_own(data):
+    numeric = data[["y", "x1", "x2", "w"]]
+    res = BayesRidge.from_formula("y ~ . - w", numeric, weights="w").fit()
+    assert list(res.params.index) == ["Intercept", "x1", "x2"]
+
+
+@pytest.mark.parametrize("how", ["name", "series", "array", "list"])
+def test_weights(how, data):
+    weights = {"name": "w", "series": data["w"], "array": data["w"].to_numpy(), "list": data["w"].tolist()}[how]
+    res = BayesRidge.from_formula("y ~ x1 + g", data, weights=weights).fit()
+    x = Formula("1 + x1 + g").get_model_matrix(data)
+    plain = BayesRidge(data["y"], x.iloc[:, 1:].astype(float), weights=data["w"]).fit()
+    np.testing.assert_allclose(res.params, plain.params, rtol=SAME)
+    np.testing.assert_allclose(res.bse, plain.bse, rtol=SAME)
+
+
+@pytest.mark.parametrize("how", ["mask", "series", "labels", "index"])
+def test_subset(how, data):
+    mask = (data["x1"] > 1.5).to_numpy()
+    subset = {
+        "mask": mask,
+        "series": data["x1"] > 1.5,
+        "labels": data.index[mask].tolist(),
+        "index": data.index[mask],
+    }[how]
+    res = BayesRidge.from_formula("y ~ x1 + g", data, subset=subset, weights="w").fit()
+    wanted = BayesRidge.from_formula("y ~ x1 + g", data[mask], weights="w").fit()
+    pd.testing.assert_series_equal(res.params, wanted.params)
+    pd.testing.assert_series_equal(res.fittedvalues, wanted.fittedvalues)
+
+
+def test_subset_with_weights_of_all_rows(data):
+    mask = (data["x1"] > 1.5).to_numpy()
+    res = BayesRidge.from_formula("y ~ x1 + x2", data, subset=mask, weights=data["w"]).fit()
+    wanted = BayesRidge.from_formula("y ~ x1 + x2", data[mask], weights="w").fit()
+    pd.testing.assert_series_equal(res.params, wanted.params)
+
+
+def test_columns_may_be_left_out(data):
+    res = BayesRidge.from_formula("y ~ x1 + C(k)", data, drop_cols=["C(k)[T.2]"]).fit()
+    assert list(res.params.index) == ["Intercept", "x1", "C(k)[T.1]", "C(k)[T.3]"]
+    np.testing.assert_allclose(res.predict(data.iloc[:6]), res.fittedvalues.iloc[:6], rtol=1e-10)
+    without = BayesRidge.from_formula("y ~ x1", data, drop_cols="Intercept").fit()
+    pd.testing.assert_series_equal(without.params, BayesRidge.from_formula("y ~ 0 + x1", data).fit().params)
+
+
+@pytest.mark.parametrize(
+    ("unpenalized", "columns"),
+    [
+        ("C(g)", ["C(g)[T.low]", "C(g)[T.mid]"]),
+        (["x1", "C(g)"], ["x1", "C(g)[T.low]", "C(g)[T.mid]"]),
+        ("C(g)[T.mid]", ["C(g)[T.mid]"]),
+        (["bs(x2, df=4)"], [f"bs(x2, df=4)[{i}]" for i in range(1, 5)]),
+        ([0], ["x1"]),
+        ([-1], ["bs(x2, df=4)[4]"]),
+    ],
+)
+def test_unpenalised_terms(unpenalized, columns, data):
+    formula = "y ~ x1 + C(g) + bs(x2, df=4)"
+    res = BayesRidge.from_formula(formula, data, unpenalized=unpenalized).fit()
+    x = Formula(formula).get_model_matrix(data).rhs
+    x = x.iloc[:, 1:].astype(float)
+    by_columns = BayesRidge(data["y"], x, unpenalized=columns).fit()
+    assert list(res.params.index) == ["Intercept", *x.columns]
+    np.testing.assert_allclose(res.params, by_columns.params, rtol=SAME)
+    np.testing.assert_allclose(res.bse, by_columns.bse, rtol=SAME)
+
+
+def test_unpenalised_interaction(data):
+    model = BayesRidge.from_formula("y ~ x1 * x2", data, unpenalized="x1:x2")
+    assert [model.data.exog_columns[j] for j in model.data.unpenalized] == ["x1:x2"]
+
+
+def test_no_intercept(data):
+    res = BayesRidge.from_formula("y ~ 0 + x1 + x2", data).fit()
+    oracle = Oracle(data["y"].to_numpy(), np.empty((90, 0)), data[["x1", "x2"]].to_numpy())
+    assert abs(np.log(res.tau2) - oracle.mode()) < SAME
+    np.testing.assert_allclose(res.params, oracle.coefficients(res.lambda_), rtol=1e-8)
+
+
+def test_constant_column_of_the_data_is_no_second_intercept(data):
+    data["one"] = 1.0
+    res = BayesRidge.from_formula("y ~ x1 + one", data).fit()
+    assert list(res.params.index) == ["Intercept", "x1", "one"]
+    assert res.params["one"] == 0
+    assert "coefficient 0: 'one'" in str(res.summary())
+    np.testing.assert_allclose(res.params[:2], BayesRidge.from_formula("y ~ x1", data).fit().params, rtol=SAME)
+
+
+def test_constant_column_without_intercept_needs_a_scale(data):
+    data["one"] = 1.0
+    with pytest.raises(ValueError, match=r"column\(s\) 'one' are constant and the model has no intercept"):
+        BayesRidge.from_formula("y ~ 0 + x1 + one", data).fit()
+    free = BayesRidge.from_formula("y ~ 0 + x1 + one", data, unpenalized="one").fit()
+    plain = BayesRidge.from_formula("y ~ x1", data).fit()
+    np.testing.assert_allclose(free.params[["one", "x1"]], plain.params, rtol=SAME)
+
+
+def test_level_that_the_fit_has_not_seen(data):
+    res = BayesRidge.from_formula("y ~ x1 + g", data).fit()
+    new = data.iloc[:3].copy()
+    new.iloc[1, new.columns.get_loc("g")] = "huge"
+    with pytest.raises(ValueError, match=r"level.*huge"):
+        res.predict(new)
+    with pytest.raises(ValueError, match=r"level.*huge"):
+        res.get_prediction(new)
+
+
+def test_fewer_levels_at_prediction(data):
+    res = BayesRidge.from_formula("y ~ x1 + C(k) + g", data).fit()
+    some = data[(data["g"] == "mid") & (data["k"] == 2)]
+    np.testing.assert_allclose(res.predict(some), res.fittedvalues.loc[some.index], rtol=1e-10)
+
+
+def test_categorical_columns(data):
+    data["g"] = pd.Categorical(data["g"], categories=["low", "mid", "high", "never"])
+    res = BayesRidge.from_formula("y ~ x1 + g", data).fit()
+    assert "g[T.mid]" in res.params.index
+    np.testing.assert_allclose(res.predict(data.iloc[:5]), res.fittedvalues.iloc[:5], rtol=1e-10)
+
+
+def test_boolean_columns(data):
+    data["b"] = data["x1"] > 2
+    res = BayesRidge.from_formula("y ~ b + x2", data).fit()
+    plain = BayesRidge.from_formula("y ~ b + x2", data.assign(b=data["b"].astype(float))).fit()
+    np.testing.assert_allclose(res.fittedvalues, plain.fittedvalues, rtol=SAME)
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "Float64", "boolean", "string"])
+def test_nullable_dtypes(dtype, data):
+    plain = data.copy()
+    plain["v"] = data["g"] if dtype == "string" else data["k"] % 2
+    given = plain.astype({"v": dtype})
+    res = BayesRidge.from_formula("y ~ v + x1", given).fit()
+    wanted = BayesRidge.from_formula("y ~ v + x1", plain).fit()
+    np.testing.assert_allclose(res.fittedvalues, wanted.fittedvalues, rtol=SAME)
+    np.testing.assert_allclose(res.predict(given.iloc[:4]), wanted.predict(plain.iloc[:4]), rtol=SAME)
+    given.iloc[2, given.columns.get_loc("v")] = pd.NA
+    assert BayesRidge.from_formula("y ~ v + x1", given).fit().nobs == len(data) - 1
+    assert res.predict(given.iloc[:4]).isna().tolist() == [False, False, True, False]
+
+
+@pytest.mark.parametrize(
+    "formula", ["y ~ x1 + missing", "nowhere ~ x1", "y ~ twice(missing)", "y ~ bs(missing, df=4)"]
+)
+def test_variable_that_the_data_lack(formula, data):
+    with pytest.raises((FormulaicError, ValueError), match=r"missing|nowhere"):
+        BayesRidge.from_formula(formula, data).fit()
+
+
+def test_variable_that_new_data_lack(data):
+    res = BayesRidge.from_formula("y ~ x1 + bs(x2, df=4)", data).fit()
+    with pytest.raises(ValueError, match=r"new data lack the variable\(s\) 'x2'"):
+        res.predict(data[["x1"]])
+    assert res.predict(data[["x1", "x2"]]).notna().all()
+
+
+@pytest.mark.parametrize("formula", ["y ~ x1 +", "y ~ (x1", "y ~ x1 ~ x2"])
+def test_formula_that_cannot_be_parsed(formula, data):
+    with pytest.raises((FormulaicError, ValueError, SyntaxError)):
+        BayesRidge.from_formula(formula, data)
+
+
+def test_formula_without_left_hand_side(data):
+    with pytest.raises(ValueError, match="no left-hand side: write 'y ~ …'"):
+        BayesRidge.from_formula("~ x1", data)
+    with pytest.raises(ValueError, match="no left-hand side"):
+        BayesRidge.from_formula("x1 + x2", data)
+
+
+def test_factor_on_the_left(data):
+    with pytest.raises(ValueError, match=r"left-hand side.*is a factor"):
+        BayesRidge.from_formula("g ~ x1", data)
+
+
+def test_new_rows_with_missing_values_keep_their_place(data):
+    res = BayesRidge.from_formula("y ~ center(x1) + g", data).fit()
+    new = data.iloc[:5].copy()
+    new.index = ["a", "b", "a", "c", "d"]
+    new.iloc[1, new.columns.get_loc("x1")] = np.nan
+    new.iloc[3, new.columns.get_loc("g")] = None
+    mean = res.predict(new)
+    assert list(mean.index) == ["a", "b", "a", "c", "d"]
+    assert mean.isna().tolist() == [False, True, False, True, False]
+    np.testing.assert_allclose(mean.iloc[[0, 2, 4]], res.fittedvalues.iloc[[0, 2, 4]], rtol=1e-10)
+    frame = res.get_prediction(new).summary_frame()
+    assert frame.isna().all(axis=1).tolist() == [False, True, False, True, False]
+    assert list(frame.index) == ["a", "b", "a", "c", "d"]
+    assert res.predict(new.iloc[[1, 3]]).isna().all()
+
+
+def test_response_is_not_needed_at_prediction(data):
+    res = BayesRidge.from_formula("np.log(y) ~ x1 + g", data).fit()
+    new = data.drop(columns="y").iloc[:4]
+    np.testing.assert_allclose(res.predict(new), res.fittedvalues.iloc[:4], rtol=1e-10)
+
+
+def test_rows_may_be_given_as_columns_of_the_design(data):
+    res = BayesRidge.from_formula("y ~ x1 + g", data).fit()
+    design = Formula("x1 + g").get_model_matrix(data).iloc[:4, 1:].astype(float)
+    np.testing.assert_allclose(res.predict(design, transform=False), res.fittedvalues.iloc[:4], rtol=1e-10)
+
+
+@pytest.mark.parametrize("kind", ["dict", "dict of lists", "polars", "polars lazy dtypes"])
+def test_other_kinds_of_data(kind, data):
+    columns = ["y", "x1", "x2", "g", "w"]
+    if kind.startswith("polars"):
+        polars = pytest.importorskip("polars")
+        given = polars.DataFrame({name: data[name].tolist() for name in columns})
+        if kind.endswith("dtypes"):
+            given = given.with_columns(
+                polars.col("g").cast(polars.Categorical), polars.col("x1").cast(polars.Float32)
+            )
+            data = data.astype({"x1": "float32"})
+    elif kind == "dict":
+        given = {name: data[name].to_numpy() for name in columns}
+    else:
+        given = {name: data[name].tolist() for name in columns}
+    formula = "np.log(y) ~ x1 + bs(x2, df=4) + C(g)"
+    res = BayesRidge.from_formula(formula, given, weights="w").fit()
+    wanted = BayesRidge.from_formula(formula, data, weights="w").fit()
+    np.testing.assert_allclose(res.params, wanted.params, rtol=1e-7)
+    assert list(res.params.index) == list(wanted.params.index)
+    new = given.head(5) if kind.startswith("polars") else {name: given[name][:5] for name in columns}
+    np.testing.assert_allclose(res.predict(new), wanted.fittedvalues.iloc[:5], rtol=1e-7)
+    assert res.get_prediction(new).summary_frame().shape == (5, 6)
+
+
+def test_polars_arrays():
+    polars = pytest.importorskip("polars")
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(30, 3))
+    y = x.sum(axis=1) + rng.normal(size=30)
+    res = BayesRidge(polars.Series("target", y), polars.DataFrame(x, schema=["a", "b", "c"])).fit()
+    plain = BayesRidge(y, x).fit()
+    np.testing.assert_allclose(res.params, plain.params, rtol=SAME)
+    assert list(res.params.index) == ["const", "a", "b", "c"]
+    assert res.model.endog_names == "target"
+    np.testing.assert_allclose(
+        res.predict(polars.DataFrame(x[:4], schema=["a", "b", "c"])), plain.fittedvalues.iloc[:4], rtol=SAME
+    )
+    np.testing.assert_allclose(
+        res.predict(polars.DataFrame(x[:4, ::-1], schema=["c", "b", "a"])), plain.fittedvalues.iloc[:4], rtol=SAME
+    )
+
+
+def test_several_targets(data):
+    res = BayesRidge.from_formula("y + np.log(y) ~ x1 + g", data).fit()
+    assert list(res.params.columns) == ["y", "np.log(y)"]
+    alone = BayesRidge.from_formula("np.log(y) ~ x1 + g", data).fit()
+    np.testing.assert_allclose(res.params["np.log(y)"], alone.params, rtol=SAME)
+    assert list(res.predict(data.iloc[:2]).columns) == ["y", "np.log(y)"]
+
+
+@pytest.fixture(params=["patsy", "formulaic"])
+def engine(request):
+    if not hasattr(smf, "options"):
+        pytest.skip("this statsmodels has one formula engine only")
+    before = smf.options.formula_engine
+    smf.options.formula_engine = request.param
+    yield request.param
+    smf.options.formula_engine = before
+
+
+def test_statsmodels_engine_does_not_matter(engine, data):
+    formula = "np.log(y) ~ x1 + bs(x2, df=4) + C(g)"
+    res = BayesRidge.from_formula(formula, data).fit()
+    assert list(res.params.index)[-2:] == ["C(g)[T.low]", "C(g)[T.mid]"]
+    back = pickle.loads(pickle.dumps(res))
+    smf.options.formula_engine = "patsy" if engine == "formulaic" else "formulaic"
+    for results in (res, back):
+        np.testing.assert_allclose(results.predict(data.iloc[:4]), res.fittedvalues.iloc[:4], rtol=1e-10)
+    np.testing.assert_allclose(pickle.loads(pickle.dumps(back)).predict(data.iloc[:4]), res.fittedvalues.iloc[:4])
+
+
+def test_the_data_are_not_changed(data):
+    before = data.copy()
+    BayesRidge.from_formula("np.log(y) ~ x1 + bs(x2, df=4) + C(g)", data, weights="w").fit().predict(data)
+    pd.testing.assert_frame_equal(data, before)
+
+
+def test_column_names_that_are_no_identifiers(data):
+    named = data.rename(columns={"x1": "body mass (kg)", "x2": "x.2"})
+    res = BayesRidge.from_formula("y ~ `body mass (kg)` + `x.2`", named).fit()
+    plain = BayesRidge.from_formula("y ~ x1 + x2", data).fit()
+    np.testing.assert_allclose(res.params, plain.params, rtol=SAME)
+    named.iloc[0, named.columns.get_loc("body mass (kg)")] = np.nan
+    assert BayesRidge.from_formula("y ~ `body mass (kg)`", named).fit().nobs == len(data) - 1
+
+
+def test_column_that_shares_its_name_with_a_function(data):
+    named = data.rename(columns={"x1": "scale", "x2": "C"})
+    res = BayesRidge.from_formula("y ~ scale + C", named).fit()
+    plain = BayesRidge.from_formula("y ~ x1 + x2", data).fit()
+    np.testing.assert_allclose(res.params, plain.params, rtol=SAME)
+
+
+def test_data_of_the_fit_are_remembered_for_the_summary(data):
+    res = BayesRidge.from_formula("np.log(y) ~ x1 + g", data).fit()
+    assert "np.log(y)" in str(res.summary())
+    assert res.model.formula == "np.log(y) ~ x1 + g"
