@@ -190,7 +190,7 @@ def ridge_diagnostics(results: Any) -> dict[str, Any]:
 
 
 def design_values(results: Any, design: Any) -> dict[str, Any]:
-    """The way between rows on the user's scale and the standardised problem; positions count from 1."""
+    """Between rows on the user's scale and the standardised problem; positions count from 1."""
     z_at, at = results.model.positions(design)
     block = design.block
     return {
@@ -198,6 +198,7 @@ def design_values(results: Any, design: Any) -> dict[str, Any]:
         "at": (at + 1).astype(np.float64),
         "center": design.center,
         "scale": design.scale,
+        "sd": design.sd,
         "projection": design.projection,
         "ones": block.ones,
         "r": block.r,

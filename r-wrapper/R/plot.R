@@ -31,7 +31,7 @@ plot_coefficients <- function(x, level, target, max_shown, intercept, standardiz
   limits <- coefficient_intervals(x, target, tails(level))
   unit <- rep(1, length(names))
   if (standardized) {
-    unit[x$posterior$at] <- x$posterior$scale
+    unit[x$posterior$at] <- x$posterior$sd
   }
   keep <- which(intercept | names != "(Intercept)")
   size <- standardized_size(x)[, target]

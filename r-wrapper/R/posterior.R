@@ -4,7 +4,8 @@
 # which there is one for a fitted penalty. A "functionals" list holds m linear functions in the rotated basis: coords
 # (m x r), outside (m; squared norm outside the row space) and leverage (m; of the unpenalised columns).
 
-quantile_tol <- 1e-10
+quantile_tol <- 1e-6
+negligible <- 1e-12
 quantile_maxiter <- 100L
 elements <- 4e6
 
@@ -20,10 +21,12 @@ complement <- function(s, log_t2) {
   matrix(1 / (1 + s2 * exp(log_t2)), length(log_t2), length(s))
 }
 
-# The nodes of one target: centres a = V'b (K x r), variances inside (K x r) and outside (K) the row space.
-target_nodes <- function(post, target) {
-  log_t2 <- post$log_t2[, target]
-  scale2 <- post$scale2[, target]
+# The nodes of one target: centres a = V'b (K x r), variances inside (K x r) and outside (K) the row space. Of several,
+# those whose weight is above `floor`.
+target_nodes <- function(post, target, floor = -1) {
+  keep <- if (nrow(post$weight) == 1L) 1L else post$weight[, target] > floor
+  log_t2 <- post$log_t2[keep, target]
+  scale2 <- post$scale2[keep, target]
   shrunk <- shrinkage(post$s, log_t2)
   inside <- scale2 * sweep(shrunk, 2L, post$s^2, "/")
   inside[log_t2 == -Inf, ] <- 0
@@ -31,7 +34,7 @@ target_nodes <- function(post, target) {
     a = sweep(shrunk, 2L, post$z[, target] / post$s, "*"),
     inside = inside,
     outside = ifelse(scale2 == 0, 0, scale2 * exp(log_t2)),
-    weight = post$weight[, target],
+    weight = post$weight[keep, target],
     scale2 = scale2
   )
 }
@@ -72,14 +75,14 @@ functional_quantiles <- function(f, post, target, probabilities, noise = 0) {
   m <- nrow(f$coords)
   step <- max(1L, as.integer(elements / nrow(post$log_t2)))
   out <- matrix(0, m, length(probabilities))
-  nodes <- target_nodes(post, target)
+  nodes <- target_nodes(post, target, floor = negligible)
   for (start in seq.int(1L, by = step, length.out = ceiling(m / step))) {
     at <- seq.int(start, min(start + step - 1L, m))
     part <- list(coords = f$coords[at, , drop = FALSE], outside = f$outside[at], leverage = f$leverage[at])
     where <- nodes$a %*% t(part$coords)
     scale <- sqrt(spread2(part, nodes, if (length(noise) == m) noise[at] else noise))
     for (i in seq_along(probabilities)) {
-      out[at, i] <- if (nrow(where) == 1L) {
+      out[at, i] <- if (nrow(post$log_t2) == 1L) {
         where[1L, ] + scale[1L, ] * stats::qt(probabilities[i], post$df)
       } else {
         mixture_quantile(where, scale, nodes$weight, post$df, probabilities[i])
@@ -89,32 +92,31 @@ functional_quantiles <- function(f, post, target, probabilities, noise = 0) {
   out
 }
 
-# Quantile of m mixtures of K components with common weights (`where` and `scale` are K x m), by bracketed Newton.
+# Quantile of m mixtures of K components with common weights (`where` and `scale` are K x m), by bracketed Newton: the
+# steps that Python takes.
 mixture_quantile <- function(where, scale, weight, df, probability) {
-  each <- where + scale * stats::qt(probability, df)
+  base <- stats::qt(probability, df)
+  each <- where + scale * base
   low <- apply(each, 2L, min)
   high <- apply(each, 2L, max)
-  point <- drop(weight %*% each)
-  width <- drop(weight %*% scale)
-  active <- seq_along(point)
+  center <- drop(weight %*% where)
+  width <- sqrt(drop(weight %*% (scale^2 + (where - rep(center, each = nrow(where)))^2)))
+  point <- pmin(pmax(center + base * width, low), high)
+  todo <- which(width > 0)
   for (iteration in seq_len(quantile_maxiter)) {
-    w <- where[, active, drop = FALSE]
-    s <- scale[, active, drop = FALSE]
-    difference <- rep(point[active], each = nrow(w)) - w
-    standard <- ifelse(s > 0, difference / s, sign(difference) * Inf)
-    standard[is.nan(standard)] <- 0
-    excess <- drop(weight %*% matrix(stats::pt(standard, df), nrow(w))) - probability
-    density <- drop(weight %*% matrix(ifelse(s > 0, stats::dt(standard, df) / s, 0), nrow(w)))
-    newton <- point[active] - excess / density
+    if (!length(todo)) break
+    s <- scale[, todo, drop = FALSE]
+    standard <- (rep(point[todo], each = nrow(s)) - where[, todo, drop = FALSE]) / s
+    excess <- drop(weight %*% matrix(stats::pt(standard, df), nrow(s))) - probability
+    newton <- point[todo] - excess / drop(weight %*% matrix(stats::dt(standard, df) / s, nrow(s)))
     above <- excess >= 0
-    high[active[above]] <- point[active[above]]
-    low[active[!above]] <- point[active[!above]]
-    inside <- density > 0 & !is.nan(newton) & newton >= low[active] & newton <= high[active]
-    proposal <- ifelse(inside, newton, 0.5 * (low[active] + high[active]))
-    moved <- abs(proposal - point[active])
-    point[active] <- proposal
-    active <- active[moved > quantile_tol * width[active]]
-    if (!length(active)) break
+    high[todo[above]] <- point[todo[above]]
+    low[todo[!above]] <- point[todo[!above]]
+    inside <- !is.nan(newton) & newton >= low[todo] & newton <= high[todo]
+    proposal <- ifelse(inside, newton, 0.5 * (low[todo] + high[todo]))
+    moved <- abs(proposal - point[todo])
+    point[todo] <- proposal
+    todo <- todo[moved > quantile_tol * width[todo]]
   }
   point
 }

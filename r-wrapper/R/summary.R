@@ -69,7 +69,7 @@ standardized_size <- function(object) {
   b <- abs(as.matrix(object$coefficients))
   post <- object$posterior
   size <- b * 0
-  size[post$at, ] <- b[post$at, ] * post$scale
+  size[post$at, ] <- b[post$at, ] * post$sd
   size[post$z_at, ] <- Inf
   size
 }
