@@ -10,6 +10,7 @@ from tests.against_r import page, r_session, tolerances
 HOW = "install R with glmnet, MASS and susieR, and rpy2: `make test-r` does so on Debian"
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     for item in items:
         if "against_r" in item.path.parts:
