@@ -16,8 +16,11 @@ from scipy.interpolate import CubicSpline
 
 from pybayesridge._types import FloatArray
 from pybayesridge.bayes_ridge import BayesRidge
+from pybayesridge.ep.gaussian import DualFactor
+from pybayesridge.ep.solve import posterior_factor
 from pybayesridge.ridge import hyper
 from pybayesridge.ridge.posterior import Mixture
+from pybayesridge.spike_slab import SpikeSlab
 
 PROTOCOL = 1
 """Raised whenever what goes over the bridge changes; the R package compares it with its own."""
@@ -82,6 +85,26 @@ def bayes_ridge(
         endog, exog = labelled(y, x, y_names, x_names)
         results = BayesRidge(endog, exog, **arguments(model)).fit(**arguments(fit))
         return ridge_values(results._results, from_formula)
+
+    return guarded(run)
+
+
+def spike_slab(
+    y: FloatArray,
+    x: FloatArray,
+    *,
+    x_names: Sequence[str] | None,
+    y_names: Sequence[str],
+    from_formula: bool,
+    model: dict[str, Any],
+    fit: dict[str, Any],
+) -> dict[str, Any]:
+    """Fit a :class:`SpikeSlab` for R; see :func:`bayes_ridge`. The value is that of :func:`spike_slab_values`."""
+
+    def run() -> dict[str, Any]:
+        endog, exog = labelled(y, x, y_names, x_names)
+        results = SpikeSlab(endog, exog, **arguments(model)).fit(**arguments(fit))
+        return spike_slab_values(results._results, from_formula)
 
     return guarded(run)
 
@@ -246,3 +269,72 @@ def log_density_slopes(mixture: Mixture) -> FloatArray | None:
         if nodes.size >= 4 and np.isfinite(nodes).all():
             out[keep, target] = CubicSpline(nodes, np.log(mixture.weight[keep, target]))(nodes, 1)
     return out
+
+
+def spike_slab_values(results: Any, from_formula: bool) -> dict[str, Any]:
+    """Everything R keeps of a spike-and-slab regression.
+
+    Parameters
+    ----------
+    results : SpikeSlabResults
+    from_formula : bool
+    """
+    return {
+        **shared_values(results, from_formula),
+        "inclusion_prob": np.asarray(results.inclusion_prob, dtype=np.float64),
+        "prior_inclusion": np.asarray(results.prior_inclusion, dtype=np.float64),
+        "cond_mean": np.asarray(results.cond_mean, dtype=np.float64),
+        "cond_var": np.asarray(results.cond_var, dtype=np.float64),
+        "log_evidence": float(results.log_evidence),
+        "slab_var": float(results.slab_var),
+        "noise_var": float(results.noise_var),
+        "learned": [str(name) for name in results.learned],
+        "expected_size": float(results.expected_size),
+        "residual": float(results.residual),
+        "n_fac": float(results.n_fac),
+        "evidence_biased": bool(results.evidence_biased),
+        "energy_trace": np.asarray(results.energy_trace, dtype=np.float64),
+        "posterior": spike_slab_posterior(results),
+    }
+
+
+def spike_slab_posterior(results: Any) -> dict[str, Any]:
+    """EP's Gaussian for each value of the hyperparameters, in the units of the design.
+
+    The covariance of ``components[g]`` is ``diag(own) + plus' plus - minus' minus``: with many columns ``minus`` has a
+    row for each row of the data and nothing is (p, p). Their order is that of ``weight``.
+    """
+    posterior = results._posterior
+    data, selection = posterior.data, posterior.selection
+    return {
+        **design_values(results, posterior.design),
+        "weight": np.asarray(selection.weights, dtype=np.float64),
+        "components": {
+            f"g{i + 1}": component(data, each, hypers.noise_var)
+            for i, (each, hypers) in enumerate(zip(selection.results, selection.hypers, strict=True))
+        },
+    }
+
+
+def component(data: Any, result: Any, noise_var: float) -> dict[str, Any]:
+    """One Gaussian of :func:`spike_slab_posterior`."""
+    factor, used = posterior_factor(data, noise_var, result)
+    own, plus, minus = np.zeros(used.size), np.zeros((0, used.size)), np.zeros((0, used.size))
+    if isinstance(factor, DualFactor):
+        rows, signs = factor.signed_root()
+        own[used] = factor.scale**2
+        minus, plus = np.zeros((int((signs > 0).sum()), used.size)), np.zeros((int((signs < 0).sum()), used.size))
+        minus[:, used], plus[:, used] = rows[signs > 0], rows[signs < 0]
+    elif factor is not None:
+        plus = np.zeros((factor.inv_chol.shape[0], used.size))
+        plus[:, used] = factor.inv_chol
+    return {
+        "mean": result.mean,
+        "own": own,
+        "plus": plus,
+        "minus": minus,
+        "noise_var": float(noise_var),
+        "inclusion_prob": result.inclusion_prob,
+        "cond_mean": result.cond_mean,
+        "cond_var": result.cond_var,
+    }

@@ -285,13 +285,7 @@ posterior_draws <- function(object, target, size) {
     b <- b + noise - (noise %*% post$right) %*% t(post$right)
   }
   b <- sweep(b, 2L, post$y_norm[target] / (post$scale * post$top), "*")
-  of_z <- matrix(rep(post$y_on_z[, target], each = size), size, k)
-  if (!is.null(post$ones)) {
-    of_z <- of_z - outer(drop(b %*% post$center), post$ones)
-  }
-  if (!is.null(post$projection)) {
-    of_z <- of_z - b %*% t(post$projection)
-  }
+  of_z <- unpenalized_given(post, b, target)
   if (k) {
     standard <- matrix(stats::rnorm(k * size), k, size) * rep(sqrt(sigma2) * post$y_norm[target], each = k)
     of_z <- of_z + t(backsolve(post$r, standard))
@@ -300,4 +294,16 @@ posterior_draws <- function(object, target, size) {
   draws[, post$z_at] <- of_z
   draws[, post$at] <- b
   list(coefficients = draws, sigma2 = sigma2 * post$y_norm[target]^2, tau2 = exp(log_t2 - post$log_unit))
+}
+
+# Means of the unpenalised coefficients given draws of the penalised ones (size x p).
+unpenalized_given <- function(post, b, target) {
+  of_z <- matrix(rep(post$y_on_z[, target], each = nrow(b)), nrow(b), length(post$z_at))
+  if (!is.null(post$ones)) {
+    of_z <- of_z - outer(drop(b %*% post$center), post$ones)
+  }
+  if (!is.null(post$projection)) {
+    of_z <- of_z - b %*% t(post$projection)
+  }
+  of_z
 }

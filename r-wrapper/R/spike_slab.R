@@ -18,10 +18,15 @@
 #' @inheritParams bayes_ridge
 #' @param method `"ep"` is damped expectation propagation, `"pcep"` the provably convergent double loop, `"auto"` the first
 #'   and then a convergent algorithm where the first does not settle.
-#' @param prior_inclusion Prior probability of inclusion, one number or one for each penalised column; `NULL` learns it.
+#' @param prior_inclusion Prior probability of inclusion: one number, or one for each column of the model matrix other than
+#'   the intercept, in their order or by name; 0 keeps a column out. `NULL` learns it.
 #' @param slab_var Variance of the slab; `NULL` learns it.
 #' @param noise_var Noise variance; `NULL` learns it. Learning maximises the evidence.
-#' @param tol,maxiter,damping Stopping rule, most iterations and damping; `NULL` leaves them to Python's defaults.
+#' @param tol Tolerance of the scale-free residual at which iterations stop.
+#' @param maxiter Most iterations.
+#' @param damping Share of the new sites in an update, for `"ep"`.
+#' @param hyper Learn hyperparameters by maximising the evidence, or average over a grid around the maximum, weighted by
+#'   evidence; the latter is better calibrated for few rows.
 #'
 #' @return A list of class `"spike_slab"` with, among others, the elements of [bayes_ridge()] that do not belong to a
 #'   penalty, and
@@ -30,7 +35,8 @@
 #'     \item{cond_mean, cond_var}{mean and variance of each coefficient given that it is included}
 #'     \item{log_evidence}{log marginal likelihood as expectation propagation has it, also by `logLik()`}
 #'     \item{prior_inclusion, slab_var, noise_var, learned}{the hyperparameters, and which of them were learned}
-#'     \item{energy_trace}{course of the algorithm}
+#'     \item{expected_size}{expected number of included columns, unpenalised ones not counted}
+#'     \item{residual, n_fac, evidence_biased, energy_trace}{what to know of the computation}
 #'   }
 #' @references Hernandez-Lobato and Hernandez-Lobato (2011). Convergent Expectation Propagation in Linear Models with
 #'   Spike-and-slab Priors. arXiv:1112.2289.
@@ -43,10 +49,12 @@
 #' @export
 spike_slab <- function(formula, data, subset, weights, na.action, method = c("auto", "ep", "pcep"),
                        x = NULL, y = NULL, intercept = TRUE, unpenalized = NULL, standardize = TRUE,
-                       prior_inclusion = NULL, slab_var = NULL, noise_var = NULL, tol = NULL, maxiter = NULL,
-                       damping = NULL, contrasts = NULL, model = FALSE, disp = FALSE) {
+                       prior_inclusion = NULL, slab_var = NULL, noise_var = NULL, tol = 1e-4, maxiter = 1000,
+                       damping = 0.5, hyper = c("maximize", "average"), contrasts = NULL, model = FALSE,
+                       disp = FALSE) {
   call <- match.call()
   method <- match.arg(method)
+  hyper <- match.arg(hyper)
   input <- if (missing(formula)) {
     matrix_input(x, y, if (missing(weights)) NULL else weights, check_flag(intercept, "intercept"))
   } else {
@@ -63,7 +71,7 @@ spike_slab <- function(formula, data, subset, weights, na.action, method = c("au
       weights = input$weights,
       unpenalized = resolve_unpenalized(unpenalized, input),
       standardize = check_flag(standardize, "standardize"),
-      prior_inclusion = if (is.null(prior_inclusion)) NULL else check_numbers(prior_inclusion, "prior_inclusion"),
+      prior_inclusion = resolve_inclusion(prior_inclusion, input),
       slab_var = check_number(slab_var, "slab_var"),
       noise_var = check_number(noise_var, "noise_var")
     ),
@@ -71,26 +79,27 @@ spike_slab <- function(formula, data, subset, weights, na.action, method = c("au
       method = method,
       tol = check_number(tol, "tol"),
       maxiter = check_number(maxiter, "maxiter"),
-      damping = check_number(damping, "damping")
+      damping = check_number(damping, "damping"),
+      hyper = hyper
     )
   )
   fit <- shared_fit(value, input, call, keep = check_flag(model, "model"))
   over <- function(numbers) stats::setNames(as.vector(numbers), names(fit$coefficients))
-  learned <- c(
-    if (is.null(prior_inclusion)) "prior_inclusion", if (is.null(slab_var)) "slab_var",
-    if (is.null(noise_var)) "noise_var"
-  )
   fit <- c(fit, list(
     inclusion_prob = over(value$inclusion_prob),
     cond_mean = over(value$cond_mean),
     cond_var = over(value$cond_var),
-    log_evidence = as.vector(value$log_evidence),
-    prior_inclusion = as.vector(value$prior_inclusion),
-    slab_var = as.vector(value$slab_var),
-    noise_var = as.vector(value$noise_var),
-    learned = learned,
+    prior_inclusion = over(value$prior_inclusion),
+    log_evidence = value$log_evidence,
+    slab_var = value$slab_var,
+    noise_var = value$noise_var,
+    learned = as.character(unlist(value$learned)),
+    expected_size = value$expected_size,
+    residual = value$residual,
+    n_fac = as.integer(value$n_fac),
+    evidence_biased = value$evidence_biased,
     energy_trace = as.vector(value$energy_trace),
-    posterior = lapply(value$posterior, plain)
+    posterior = plain_tree(value$posterior)
   ))
   if (isTRUE(disp)) {
     cat(sprintf("%s: %d iterations, converged: %s\n", method, as.integer(fit$n_iter), fit$converged))
@@ -98,12 +107,45 @@ spike_slab <- function(formula, data, subset, weights, na.action, method = c("au
   structure(fit[!vapply(fit, is.null, NA)], class = c("spike_slab", "pybayesridge_fit"))
 }
 
+plain_tree <- function(value) {
+  if (is.list(value)) lapply(value, plain_tree) else plain(value)
+}
+
+# Prior probabilities as Python wants them: one number, or one for each column by name.
+resolve_inclusion <- function(prior_inclusion, input) {
+  if (is.null(prior_inclusion)) {
+    return(NULL)
+  }
+  p <- check_numbers(prior_inclusion, "prior_inclusion")
+  if (length(p) == 1L && is.null(names(prior_inclusion))) {
+    return(p)
+  }
+  columns <- colnames(input$x)
+  own <- columns[!(!is.null(input$terms) & columns %in% "(Intercept)")]
+  names(p) <- names(prior_inclusion)
+  if (is.null(names(p))) {
+    width <- if (is.null(columns)) ncol(input$x) else length(own)
+    if (length(p) != width) {
+      stop(
+        sprintf("'prior_inclusion' has length %d, and there are %d columns other than the intercept", length(p), width),
+        call. = FALSE
+      )
+    }
+    if (is.null(columns)) {
+      return(as.list(p))
+    }
+    names(p) <- own
+  }
+  if (length(own) < length(columns)) p <- c("(Intercept)" = 1, p)
+  as.list(p)
+}
+
 #' Inclusion probabilities and the median model
 #'
 #' @param object A fit of [spike_slab()].
 #' @param ... Not used.
 #' @return `inclusion_prob()`: posterior inclusion probabilities of all coefficients, a named vector. `median_model()`: the
-#'   names of those above one half.
+#'   names of those above one half, the intercept and unpenalised columns not among them.
 #' @examplesIf pybayesridge::pybayesridge_available()
 #' fit <- spike_slab(mpg ~ ., data = mtcars)
 #' sort(inclusion_prob(fit), decreasing = TRUE)
@@ -118,22 +160,25 @@ inclusion_prob.spike_slab <- function(object, ...) object$inclusion_prob
 #' @rdname inclusion_prob
 #' @export
 median_model <- function(object) {
-  p <- inclusion_prob(object)
+  p <- inclusion_prob(object)[sort(object$posterior$at)]
   names(p)[p > 0.5]
 }
 
 #' @exportS3Method
 headline.spike_slab <- function(object, digits) {
+  chosen <- median_model(object)
   c(
     paste0(
-      "prior inclusion ", paste(signif(range(object$prior_inclusion), digits)[c(TRUE, length(object$prior_inclusion) > 1L)],
-        collapse = " to "
-      ),
-      ", slab variance ", signif(object$slab_var, digits), ", sigma ", signif(sqrt(object$noise_var), digits),
-      ", log evidence ", signif(object$log_evidence, digits)
+      "prior inclusion ", signif(mean(prior_of_penalized(object)), digits), ", slab variance ",
+      signif(object$slab_var, digits), ", sigma ", signif(sqrt(object$noise_var), digits), ", log evidence ",
+      signif(object$log_evidence, digits)
     ),
-    paste0("median model: ", paste(setdiff(median_model(object), "(Intercept)"), collapse = ", "))
+    strwrap(paste("median model:", if (length(chosen)) paste(chosen, collapse = ", ") else "no column"), exdent = 2L)
   )
+}
+
+prior_of_penalized <- function(object) {
+  if (length(object$posterior$at)) object$prior_inclusion[object$posterior$at] else NA_real_
 }
 
 #' @exportS3Method
@@ -141,27 +186,15 @@ facts.spike_slab <- function(object) {
   data.frame(
     row.names = object$targets,
     nobs = object$nobs,
-    prior_inclusion = mean(object$prior_inclusion),
+    prior_inclusion = mean(prior_of_penalized(object)),
     slab_var = object$slab_var,
     sigma = sqrt(object$noise_var),
+    expected_size = object$expected_size,
     df_model = unname(object$df_model),
     df_resid = unname(object$df_resid),
     r.squared = unname(object$rsquared),
     log_evidence = object$log_evidence
   )
-}
-
-# Quantiles of r N(mean, sd^2) + (1 - r) delta_0, each argument a vector: an m x length(probabilities) matrix.
-spike_quantiles <- function(r, mean, sd, probabilities) {
-  below <- ifelse(r > 0, r * stats::pnorm(0, mean, sd), 0)
-  vapply(probabilities, function(p) {
-    out <- numeric(length(r))
-    low <- p < below
-    high <- p > below + (1 - r)
-    out[low] <- stats::qnorm(p / r[low], mean[low], sd[low])
-    out[high] <- stats::qnorm((1 - p) / r[high], mean[high], sd[high], lower.tail = FALSE)
-    out
-  }, numeric(length(r)))
 }
 
 #' @rdname plot.pybayesridge_fit

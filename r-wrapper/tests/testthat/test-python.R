@@ -37,6 +37,7 @@ test_that("fits that were saved work in a session without Python", {
   fits <- list(
     em = bayes_ridge(mpg ~ poly(wt, 2) + factor(cyl), mtcars),
     exact = bayes_ridge(mpg ~ splines::ns(hp, 3), mtcars, method = "exact"),
+    spike = spike_slab(mpg ~ wt + hp + qsec, mtcars),
     many = bayes_ridge(cbind(mpg, hp) ~ wt, mtcars, method = "fixed", lam = 3)
   )
   saveRDS(fits, file)
@@ -47,7 +48,7 @@ test_that("fits that were saved work in a session without Python", {
     "  pdf(NULL); plot(f); invisible(capture.output(print(f), print(summary(f))))",
     "  u <- c(coef(f), vcov(f), confint(f), fitted(f), residuals(f), sigma(f), nobs(f), f$log_marginal,",
     "    predict(f, mtcars[3:5, ], 'prediction'), predict(f, mtcars[3:5, ], 'credible', 0.8), model.matrix(f),",
-    "    unlist(simulate(f, 2, seed = 4, newdata = mtcars[3:5, ])), unlist(hyperparameters(f)[, -(1:2)]))",
+    "    unlist(simulate(f, 2, seed = 4, newdata = mtcars[3:5, ])), if (inherits(f, 'bayes_ridge')) unlist(hyperparameters(f)[, -(1:2)]) else inclusion_prob(f))",
     "  if (requireNamespace('generics', quietly = TRUE)) u <- c(u, generics::tidy(f, conf.int = TRUE)$conf.low)",
     "  u",
     "})",
@@ -58,7 +59,7 @@ test_that("fits that were saved work in a session without Python", {
     u <- c(
       coef(f), vcov(f), confint(f), fitted(f), residuals(f), sigma(f), nobs(f), f$log_marginal,
       predict(f, mtcars[3:5, ], "prediction"), predict(f, mtcars[3:5, ], "credible", 0.8), model.matrix(f),
-      unlist(simulate(f, 2, seed = 4, newdata = mtcars[3:5, ])), unlist(hyperparameters(f)[, -(1:2)])
+      unlist(simulate(f, 2, seed = 4, newdata = mtcars[3:5, ])), if (inherits(f, "bayes_ridge")) unlist(hyperparameters(f)[, -(1:2)]) else inclusion_prob(f)
     )
     if (requireNamespace("generics", quietly = TRUE)) u <- c(u, generics::tidy(f, conf.int = TRUE)$conf.low)
     u
