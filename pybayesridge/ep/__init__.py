@@ -1,0 +1,35 @@
+"""Spike-and-slab regression by expectation propagation: pure functions on arrays.
+
+The way in is :func:`fit_sites` (hyperparameters given), :func:`learn` (hyperparameters by maximising the
+evidence) or :func:`average` (a mixture over a grid of them). Design: problem (data) and prior feed state,
+the two methods of the literature are in damped and convergent, the one that always settles in monotone.
+"""
+
+from pybayesridge.ep.averaging import HyperAverage, average
+from pybayesridge.ep.evidence import EvidenceGradient, evidence_gradient
+from pybayesridge.ep.gaussian import Gaussian
+from pybayesridge.ep.learning import HyperFit, learn
+from pybayesridge.ep.objective import Hyper
+from pybayesridge.ep.prior import Prior
+from pybayesridge.ep.problem import Data
+from pybayesridge.ep.result import EPResult
+from pybayesridge.ep.solve import covariance, draw_coefficients, fit_sites, posterior_factor, row_variances
+
+__all__ = [
+    "Data",
+    "EPResult",
+    "EvidenceGradient",
+    "Gaussian",
+    "Hyper",
+    "HyperAverage",
+    "HyperFit",
+    "Prior",
+    "average",
+    "covariance",
+    "draw_coefficients",
+    "evidence_gradient",
+    "fit_sites",
+    "learn",
+    "posterior_factor",
+    "row_variances",
+]
