@@ -12,14 +12,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.interpolate import CubicSpline
 
 from pybayesridge._types import FloatArray
 from pybayesridge.bayes_ridge import BayesRidge
 from pybayesridge.ep.gaussian import DualFactor
 from pybayesridge.ep.solve import posterior_factor
 from pybayesridge.ridge import hyper
-from pybayesridge.ridge.posterior import Mixture
 from pybayesridge.spike_slab import SpikeSlab
 
 PROTOCOL = 1
@@ -234,12 +232,12 @@ def design_values(results: Any, design: Any) -> dict[str, Any]:
 def ridge_posterior(results: Any) -> dict[str, Any]:
     """The joint posterior: a mixture over log t2 of normals or t's in the rotated basis.
 
-    ``a``, ``s``, ``z``, ``rss0`` and ``right`` (V) are those of a `Spectrum`; ``log_t2``, ``weight``, ``scale2`` and
-    ``df`` those of a `Mixture`; ``slope`` is that of the log density at its nodes, so that R can interpolate it as
-    Python does. R reads them as :mod:`pybayesridge.ridge.posterior` does.
+    ``s``, ``z``, ``rss0``, ``top`` and ``right`` (V) are those of a `Spectrum`; ``log_t2``, ``weight``, ``scale2`` and
+    ``df`` those of a `Mixture`; ``prior`` holds those of a `Prior` that the density of log t2 is made of. R reads them
+    as :mod:`pybayesridge.ridge.posterior` and :mod:`pybayesridge.ridge.hyper` do.
     """
     posterior, fit = results._posterior, results._fit
-    spectrum, mixture = posterior.spectrum, posterior.mixture
+    spectrum, mixture, prior = posterior.spectrum, posterior.mixture, results._prior()
     return {
         **design_values(results, posterior.design),
         "s": spectrum.s,
@@ -253,22 +251,16 @@ def ridge_posterior(results: Any) -> dict[str, Any]:
         "df": float(mixture.df),
         "open_variance": bool(mixture.open_variance),
         "log_unit": float(fit.log_unit),
-        "slope": log_density_slopes(mixture),
+        "prior": {
+            "a": float(prior.a),
+            "b": float(prior.b),
+            "count": float(prior.count),
+            "log_unit": float(prior.log_unit),
+            "noise": prior.noise,
+        },
         "fine": float(hyper.FINE),
+        "most_points": float(hyper.MOST_POINTS),
     }
-
-
-def log_density_slopes(mixture: Mixture) -> FloatArray | None:
-    """Slopes at the nodes of the spline through the log density of log t2, (K, q); None for a fitted penalty."""
-    if mixture.log_t2.shape[0] == 1:
-        return None
-    out = np.full(mixture.log_t2.shape, np.nan)
-    for target in range(out.shape[1]):
-        keep = mixture.weight[:, target] > 0
-        nodes = mixture.log_t2[keep, target]
-        if nodes.size >= 4 and np.isfinite(nodes).all():
-            out[keep, target] = CubicSpline(nodes, np.log(mixture.weight[keep, target]))(nodes, 1)
-    return out
 
 
 def spike_slab_values(results: Any, from_formula: bool) -> dict[str, Any]:

@@ -133,7 +133,7 @@ bayes_ridge <- function(formula, data, subset, weights, na.action,
     quadrature_error = one(value$quadrature_error),
     diagnostics = lapply(value$diagnostics, one),
     hyper_means = plain(value$hyper_means),
-    posterior = lapply(value$posterior, plain)
+    posterior = plain_tree(value$posterior)
   ))
   if (isTRUE(disp)) {
     cat(sprintf("%s: %d iterations, converged: %s\n", method, as.integer(fit$n_iter), fit$converged))
@@ -190,6 +190,10 @@ kept_frame <- function(input) {
 # R's own vectors and matrices: arrays of one dimension lose it.
 plain <- function(a) {
   if (is.array(a) && length(dim(a)) == 1L) as.vector(a) else a
+}
+
+plain_tree <- function(value) {
+  if (is.list(value)) lapply(value, plain_tree) else plain(value)
 }
 
 plain_columns <- function(m) {

@@ -8,6 +8,8 @@ quantile_tol <- 1e-6
 negligible <- 1e-12
 quantile_maxiter <- 100L
 elements <- 4e6
+rounding <- 1e-12
+newton_steps <- 3L
 
 # s_j^2 / (s_j^2 + 1/t2), a row for each node.
 shrinkage <- function(s, log_t2) {
@@ -102,7 +104,8 @@ mixture_quantile <- function(where, scale, weight, df, probability) {
   center <- drop(weight %*% where)
   width <- sqrt(drop(weight %*% (scale^2 + (where - rep(center, each = nrow(where)))^2)))
   point <- pmin(pmax(center + base * width, low), high)
-  todo <- which(width > 0)
+  # Without noise every component is the same point.
+  todo <- which(apply(scale, 2L, max) > 0)
   for (iteration in seq_len(quantile_maxiter)) {
     if (!length(todo)) break
     s <- scale[, todo, drop = FALSE]
@@ -137,11 +140,17 @@ row_functionals <- function(post, x, z) {
   rows <- rows_outside_z(post, x, z)
   coords <- rows %*% post$right / post$top
   outside <- if (length(post$s) < length(post$scale)) {
-    pmax(rowSums(rows^2) / post$top^2 - rowSums(coords^2), 0)
+    beyond(rowSums(rows^2) / post$top^2, rowSums(coords^2))
   } else {
     numeric(nrow(rows))
   }
   list(coords = coords, outside = outside, leverage = z_leverage(post, z))
+}
+
+# What a squared norm has outside the row space; rounding errors are nothing.
+beyond <- function(whole, inside) {
+  rest <- whole - inside
+  ifelse(rest > rounding * whole, rest, 0)
 }
 
 z_leverage <- function(post, z) {
@@ -156,7 +165,7 @@ coefficient_functionals <- function(post, target) {
   k <- length(post$z_at)
   p <- length(post$at)
   of_z <- row_functionals(post, matrix(0, k, p), diag(k))
-  outside <- if (length(post$s) < p) pmax(1 - rowSums(post$right^2), 0) else numeric(p)
+  outside <- if (length(post$s) < p) beyond(rep(1, p), rowSums(post$right^2)) else numeric(p)
   list(
     f = list(
       coords = rbind(of_z$coords, post$right),
@@ -213,26 +222,67 @@ split_rows <- function(object, x) {
   list(x = x[, object$posterior$at, drop = FALSE], z = x[, object$posterior$z_at, drop = FALSE])
 }
 
-# Points of log t2 and the distribution function there, of one target; one point for a fitted penalty.
+# Unnormalised log density of log t2 at points of it, and the penalised residual sum of squares there, of one target.
+log_t2_density <- function(post, target, points) {
+  prior <- post$prior
+  rss <- numeric(length(points))
+  determinant <- numeric(length(points))
+  step <- max(1L, as.integer(elements / max(length(post$s), 1L)))
+  for (start in seq.int(1L, by = step, length.out = ceiling(length(points) / step))) {
+    at <- seq.int(start, min(start + step - 1L, length(points)))
+    kept <- complement(post$s, points[at])
+    rss[at] <- drop(kept %*% post$z[, target]^2) + post$rss0[target]
+    determinant[at] <- -rowSums(log(kept))
+  }
+  own <- points - prior$log_unit
+  fit <- if (is.null(prior$noise)) prior$count / 2 * log(rss) else rss / (2 * prior$noise[target])
+  log_sum <- pmax(own, 0) + log1p(exp(-abs(own)))
+  list(log = -0.5 * determinant - fit + prior$a * own - (prior$a + prior$b) * log_sum, rss = rss)
+}
+
+# Points of log t2, its density there and the integral of the density's spline up to there; one point and nothing else
+# for a fitted penalty.
 log_t2_distribution <- function(post, target) {
   keep <- post$weight[, target] > 0
   nodes <- post$log_t2[keep, target]
-  if (is.null(post$slope) || length(nodes) < 4L || !all(is.finite(nodes))) {
-    return(list(points = nodes[length(nodes)], cdf = 1))
+  last <- nodes[length(nodes)]
+  if (length(nodes) < 2L || !all(is.finite(nodes))) {
+    return(list(points = last))
   }
-  spline <- stats::splinefunH(nodes, log(post$weight[keep, target]), post$slope[keep, target])
-  points <- seq(nodes[1L], nodes[length(nodes)], length.out = post$fine * (length(nodes) - 1L) + 1L)
-  density <- exp(spline(points))
-  total <- cumsum(c(0, 0.5 * (density[-1L] + density[-length(density)])))
-  list(points = points, cdf = total / total[length(total)])
+  steps <- post$fine * (length(nodes) - 1L)
+  if (is.finite(post$df)) {
+    steps <- max(steps, floor((last - nodes[1L]) / (0.25 * sqrt(2 / post$df))))
+  }
+  points <- seq(nodes[1L], last, length.out = min(steps, post$most_points) + 1L)
+  found <- log_t2_density(post, target, points)
+  density <- exp(found$log - max(found$log))
+  spline <- stats::splinefun(points, density, method = "fmm")
+  parts <- list(density, spline(points, 1L), spline(points, 2L) / 2, spline(points, 3L) / 6)
+  whole <- quartic(parts, seq_along(points[-1L]), diff(points))
+  list(points = points, density = density, cdf = c(0, cumsum(whole)), parts = parts, rss = found$rss)
+}
+
+# Integral of a spline from its knots `at` over the lengths h.
+quartic <- function(parts, at, h) {
+  h * (parts[[1L]][at] + h * (parts[[2L]][at] / 2 + h * (parts[[3L]][at] / 3 + h * parts[[4L]][at] / 4)))
 }
 
 log_t2_quantiles <- function(post, target, probabilities) {
   d <- log_t2_distribution(post, target)
-  if (length(d$points) == 1L) {
+  n <- length(d$points)
+  if (n == 1L) {
     return(rep(d$points, length(probabilities)))
   }
-  stats::approx(d$cdf, d$points, probabilities, rule = 2, ties = "ordered")$y
+  wanted <- probabilities * d$cdf[n]
+  out <- stats::approx(d$cdf, d$points, wanted, rule = 2, ties = "ordered")$y
+  for (step in seq_len(newton_steps)) {
+    at <- pmin(pmax(findInterval(out, d$points), 1L), n - 1L)
+    h <- out - d$points[at]
+    slope <- d$parts[[1L]][at] + h * (d$parts[[2L]][at] + h * (d$parts[[3L]][at] + h * d$parts[[4L]][at]))
+    out <- out - (d$cdf[at] + quartic(d$parts, at, h) - wanted) / slope
+    out <- pmin(pmax(out, d$points[1L]), d$points[n])
+  }
+  out
 }
 
 # Quantiles of the noise variance in units of the target's squared norm: a mixture of inverse gammas, or a number.
@@ -241,6 +291,11 @@ sigma2_quantiles <- function(post, target, probabilities) {
   weight <- post$weight[, target]
   if (is.infinite(post$df) || all(scale2 == 0)) {
     return(rep(scale2[1L], length(probabilities)))
+  }
+  d <- log_t2_distribution(post, target)
+  if (length(d$points) > 1L) {
+    weight <- d$density / sum(d$density)
+    scale2 <- d$rss / post$df
   }
   shape <- post$df / 2
   rate <- scale2 * shape
@@ -267,7 +322,7 @@ posterior_draws <- function(object, target, size) {
   log_t2 <- if (length(d$points) == 1L) {
     rep(d$points, size)
   } else {
-    stats::approx(d$cdf, d$points, stats::runif(size), rule = 2, ties = "ordered")$y
+    stats::approx(d$cdf, d$points, stats::runif(size) * d$cdf[length(d$cdf)], rule = 2, ties = "ordered")$y
   }
   scale2 <- post$scale2[, target]
   sigma2 <- if (is.infinite(post$df) || all(scale2 == 0)) {

@@ -107,10 +107,6 @@ spike_slab <- function(formula, data, subset, weights, na.action, method = c("au
   structure(fit[!vapply(fit, is.null, NA)], class = c("spike_slab", "pybayesridge_fit"))
 }
 
-plain_tree <- function(value) {
-  if (is.list(value)) lapply(value, plain_tree) else plain(value)
-}
-
 # Prior probabilities as Python wants them: one number, or one for each column by name.
 resolve_inclusion <- function(prior_inclusion, input) {
   if (is.null(prior_inclusion)) {
