@@ -54,18 +54,14 @@ def ar_set(rho, sigma, seed):
 
 def paper() -> None:
     """Convergence, price and test error on the paper's sets."""
-    print(
-        f"{'method':>12} {'tol':>6} {'settled':>9} {'fac median':>10} {'fac max':>8} {'MSE':>7} {'rises':>6}"
-    )
+    print(f"{'method':>12} {'tol':>6} {'settled':>9} {'fac median':>10} {'fac max':>8} {'MSE':>7} {'rises':>6}")
     runs = [("auto", 1e-3, {}), ("auto", 1e-6, {}), ("pcep", 1e-3, {})]
     runs += [("ep", 1e-3, {"damping": tau}) for tau in (0.1, 0.3, 0.5, 0.7, 0.9)]
     for method, tol, options in runs:
         fac, converged, mse, rises = [], 0, [], 0
         for seed in range(100):
             X, y, X_test, y_test = paper_set(seed)
-            r = fit_sites(
-                Data.from_rows(X, y), np.full(25, 0.2), 1.0, 0.005**2, method=method, tol=tol, **options
-            )
+            r = fit_sites(Data.from_rows(X, y), np.full(25, 0.2), 1.0, 0.005**2, method=method, tol=tol, **options)
             fac.append(r.n_fac)
             converged += r.converged
             mse.append(np.mean((X_test @ r.mean - y_test) ** 2))
@@ -105,18 +101,14 @@ def large() -> None:
             settled += list(ok)
             price = f"{np.median(ratio):6.1f} {ratio.max():6.1f}"
             counts = f"{np.median(fac):6.0f} {fac.max():6d}"
-            print(
-                f"{rho:4.2f} {sigma:4.2f} {ok.sum():8d}/5 {counts} {price} {plain_ok.sum():8d}/5", flush=True
-            )
+            print(f"{rho:4.2f} {sigma:4.2f} {ok.sum():8d}/5 {counts} {price} {plain_ok.sum():8d}/5", flush=True)
     settled, ratios = np.array(settled), np.array(ratios)
     print(f"converged within 30 times 30 sweeps: {np.sum(settled & (ratios <= 30))} of {ratios.size}")
 
 
 def accuracy() -> None:
     """Inclusion probabilities beside two long chains started apart."""
-    print(
-        "mean over sets of the sum (and of the largest) of the absolute errors of the inclusion probabilities"
-    )
+    print("mean over sets of the sum (and of the largest) of the absolute errors of the inclusion probabilities")
     print(f"{'rho':>5} {'sigma':>6}" + "".join(f"{name:>17}" for name in NAMES))
     for rho in RHOS:
         for sigma in SIGMAS:
@@ -154,9 +146,7 @@ def directions() -> None:
                     fac.append(r.n_fac)
                     settled += r.converged
         times = f"{np.mean(seconds):10.2f} {max(seconds):8.2f}"
-        print(
-            f"{core:4d} {refine:8d} {settled:7d}/16 {np.median(fac):9.1f} {max(fac):8d} {times}", flush=True
-        )
+        print(f"{core:4d} {refine:8d} {settled:7d}/16 {np.median(fac):9.1f} {max(fac):8d} {times}", flush=True)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,9 @@ from pybayesridge.exceptions import (
     GridEdgeWarning,
     PybayesridgeWarning,
 )
+from pybayesridge.polynomial import polynomial_features
+from pybayesridge.results.spike_slab import compare_evidence
+from pybayesridge.spike_slab import SpikeSlab
 
 __version__ = "0.1.0.dev0"
 
@@ -16,4 +19,7 @@ __all__ = [
     "DegenerateFitWarning",
     "GridEdgeWarning",
     "PybayesridgeWarning",
+    "SpikeSlab",
+    "compare_evidence",
+    "polynomial_features",
 ]

@@ -95,7 +95,7 @@ class BayesRidge(LinearModel):
         formula_data: Any = None,
     ) -> None:
         self.prior = _check_prior(prior)
-        self.known_sigma2 = None if sigma2 is None else _positive("sigma2", sigma2)
+        self.known_sigma2 = None if sigma2 is None else positive("sigma2", sigma2)
         super().__init__(
             endog,
             exog,
@@ -171,7 +171,7 @@ class BayesRidge(LinearModel):
             raise ValueError(f"dof must be 'nu' or 'paper', not {dof!r}")
         if parameterization not in ("tau2", "tau"):
             raise ValueError(f"parameterization must be 'tau2' or 'tau', not {parameterization!r}")
-        _positive("tol", tol)
+        positive("tol", tol)
         if isinstance(maxiter, bool) or not isinstance(maxiter, int | np.integer) or maxiter < 1:
             raise ValueError(f"maxiter must be a positive integer, not {maxiter!r}")
         if (lam is None) != (method != "fixed"):
@@ -283,7 +283,8 @@ class BayesRidge(LinearModel):
             )
 
 
-def _positive(name: str, value: Any) -> float:
+def positive(name: str, value: Any) -> float:
+    """A positive finite number, or a ValueError that names the argument."""
     try:
         number = float(value)
     except (TypeError, ValueError):
@@ -298,7 +299,7 @@ def _check_prior(prior: Any) -> tuple[float, float]:
         a, b = prior
     except (TypeError, ValueError):
         raise ValueError(f"prior must be a pair (a, b) of positive numbers, not {prior!r}") from None
-    return _positive("prior[0]", a), _positive("prior[1]", b)
+    return positive("prior[0]", a), positive("prior[1]", b)
 
 
 def _penalties(lam: Any, q: int) -> FloatArray:

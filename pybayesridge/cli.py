@@ -24,17 +24,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def demo() -> str:
-    """Longley's data, by least squares and by the Bayesian ridge, with what to notice."""
+    """Longley's data: least squares, the Bayesian ridge and spike and slab, with what to notice."""
     import statsmodels.api as sm
     from statsmodels.formula.api import ols
 
-    from pybayesridge import BayesRidge
+    from pybayesridge import BayesRidge, SpikeSlab
 
     data = sm.datasets.longley.load_pandas().data
     least_squares = ols(FORMULA, data).fit()
-    ridge = BayesRidge.from_formula(FORMULA, data).fit()
-    interval = ridge.conf_int()
-    ols_interval = least_squares.conf_int()
+    ridge = BayesRidge.from_formula(FORMULA, data).fit("exact")
+    selection = SpikeSlab.from_formula(FORMULA, data).fit()
+    interval, ols_interval = ridge.conf_int(), least_squares.conf_int()
     header = f"{'':<12}{'OLS':>12}{'95 % interval':>28}{'BayesRidge':>14}{'95 % interval':>26}"
     rows = []
     for name in ridge.params.index:
@@ -45,15 +45,36 @@ def demo() -> str:
             f"{ridge.params[name]:>14.4g}{f'[{lower:.4g}, {upper:.4g}]':>26}"
         )
     width = (ols_interval[1] - ols_interval[0]) / (interval[1] - interval[0])
-    condition = least_squares.condition_number
-    notice = (
-        f"Longley's economic series move together (condition number {condition:.2g}), so least squares\n"
-        f"cannot tell them apart. The ridge penalty lambda = {ridge.lambda_:.3g} was found from the posterior,\n"
-        f"without cross-validation, in {ridge.n_iter} steps: {ridge.df_model:.1f} effective degrees of freedom "
-        f"of {least_squares.df_model:.0f},\n"
-        f"R-squared {ridge.rsquared:.3f} against {least_squares.rsquared:.3f}. Notice GNP and POP:\n"
-        f"least squares gives them {least_squares.params['GNP']:.2g} and {least_squares.params['POP']:.2g}, "
-        f"with intervals {width['GNP']:.1f} and {width['POP']:.1f} times as wide."
+    of_ridge = (
+        f"Longley's economic series move together (condition number {least_squares.condition_number:.2g}), so least\n"
+        "squares cannot tell them apart. The ridge penalty was found from the posterior, without\n"
+        f"cross-validation, and its uncertainty is part of the intervals: {ridge.df_model:.1f} effective degrees of\n"
+        f"freedom of {least_squares.df_model:.0f}, R-squared {ridge.rsquared:.3f} against "
+        f"{least_squares.rsquared:.3f}. Notice GNP and POP: least squares gives them\n"
+        f"{least_squares.params['GNP']:.2g} and {least_squares.params['POP']:.2g}, with intervals "
+        f"{width['GNP']:.1f} and {width['POP']:.1f} times as wide."
+    )
+    pip = selection.inclusion_prob.drop("Intercept").sort_values(ascending=False)
+    of_selection = (
+        "PIP is the probability that a coefficient is not zero: "
+        + ", ".join(f"{name} {value:.2f}" for name, value in pip.items())
+        + ".\nWith 16 rows of collinear series the data leave some of that open; the table says so."
     )
     title = "Longley's data: employment in the USA, 1947-1962"
-    return "\n".join([title, "=" * len(title), "", header, *rows, "", str(ridge.summary()), "", notice])
+    return "\n".join(
+        [
+            title,
+            "=" * len(title),
+            "",
+            header,
+            *rows,
+            "",
+            str(ridge.summary()),
+            "",
+            of_ridge,
+            "",
+            str(selection.summary()),
+            "",
+            of_selection,
+        ]
+    )

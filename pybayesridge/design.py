@@ -130,10 +130,10 @@ class Design:
 
     def transposed_times(self, v: FloatArray) -> FloatArray:
         """``X' v``, (p, m), for `v` (n, m) in the space that Z leaves (``Q'v = 0``)."""
-        if issparse(self.x):
+        if issparse(self.x) and not self._large_mean:
             return np.asarray(self.x.T @ self.block.weigh(v))[self.columns] / self.scale[:, None]
-        contiguous = self.x.flags.c_contiguous or self.x.flags.f_contiguous
-        if self.x.dtype == np.float64 and contiguous and not self._large_mean and self.block.ones is not None:
+        direct = not issparse(self.x) and self.x.dtype == np.float64 and not self._large_mean
+        if direct and (self.x.flags.c_contiguous or self.x.flags.f_contiguous):
             # Since Z'W^{1/2} v = 0 neither the centre nor the projection contributes.
             full = blas.product(self.x, self.block.weigh(v), transpose_a=True)
             return full[column_selector(self.columns)] / self.scale[:, None]

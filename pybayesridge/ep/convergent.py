@@ -118,9 +118,7 @@ def _held(point: Inner, low: Array, high: Array) -> Bools:
     return still | below | ((point.t2 >= high - margin) & (point.grad2 < 0))
 
 
-def _newton_step(
-    point: Inner, moving: Bools, free: Bools, bounds: tuple[Array, Array]
-) -> tuple[Array, Array]:
+def _newton_step(point: Inner, moving: Bools, free: Bools, bounds: tuple[Array, Array]) -> tuple[Array, Array]:
     """Step in (t1, t2) to the minimum of the quadratic model within the bounds on t2.
 
     The Hessian is the covariance of (w, -w^2 / 2) under Q plus that under P; positive definite. Where no d

@@ -298,9 +298,7 @@ class Gaussian:
         inv_chol, _ = lapack.dtrtri(chol, lower=1)
         var = np.einsum("ij,ij->j", inv_chol, inv_chol)
         log_det = 2.0 * float(np.sum(np.log(chol.diagonal())))
-        return PrimalFactor(
-            t2, var, 1.0 / var - t2, log_det, chol, inv_chol, self.data.cross / self.noise_var
-        )
+        return PrimalFactor(t2, var, 1.0 / var - t2, log_det, chol, inv_chol, self.data.cross / self.noise_var)
 
     def _dual(self, t2: Array) -> DualFactor | None:
         root, k = self.data.root, self.data.root.shape[0]

@@ -123,9 +123,7 @@ def learn(
     if start is not None:
         firsts = [objective.evaluate(position(objective, start[0]), start[1])]
     else:
-        rough = [
-            objective.evaluate(x, None, tol=_ROUGH_TOL, maxiter=_ROUGH_MAXITER) for x in _starts(objective)
-        ]
+        rough = [objective.evaluate(x, None, tol=_ROUGH_TOL, maxiter=_ROUGH_MAXITER) for x in _starts(objective)]
         rough.sort(key=lambda t: -t.value)
         firsts = [objective.evaluate(t.x, t.result) for t in rough[:_STARTS]]
     best, certain = firsts[0], False

@@ -144,9 +144,7 @@ class _Block:
             r_m, r_t2 = r[:d] / sd, r[d:]
             r_other = self.weight * r_m[self.other]
             seen = self.half @ r_other
-            rhs = np.concatenate(
-                [(r_m[self.core] - self.half_core.T @ seen) * sd[self.core], r_t2[self.core]]
-            )
+            rhs = np.concatenate([(r_m[self.core] - self.half_core.T @ seen) * sd[self.core], r_t2[self.core]])
             x = core_solve(rhs)
             out = np.empty(2 * d)
             out[self.core], out[d + self.core] = x[:c], x[c:]

@@ -125,9 +125,7 @@ class Trial:
         return self.value > other.value + _RISE
 
 
-def build_objective(
-    data: Data, p: Array | None, slab_var: float | None, noise_var: float | None
-) -> Objective:
+def build_objective(data: Data, p: Array | None, slab_var: float | None, noise_var: float | None) -> Objective:
     """Set up units, bounds and what is fixed.
 
     Units: for the noise the mean square of y; for the slab the variance of a coefficient whose column alone

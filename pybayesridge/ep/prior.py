@@ -152,9 +152,7 @@ def _root_function(xi: Array, ratio: Array, const: Array) -> tuple[Array, Array]
     sig, anti = expit(xi), expit(-xi)
     inside = ratio + sig
     inverse = np.exp(-xi)
-    value = (
-        2.0 * np.log(inside) - log_expit(-xi) - 0.5 * log_expit(xi) - 0.5 * ratio * (1.0 + inverse) - const
-    )
+    value = 2.0 * np.log(inside) - log_expit(-xi) - 0.5 * log_expit(xi) - 0.5 * ratio * (1.0 + inverse) - const
     slope = 2.0 * sig * anti / inside + sig - 0.5 * anti + 0.5 * ratio * inverse
     return value, slope
 
@@ -167,9 +165,7 @@ def _solve_monotone(ratio: Array, const: Array) -> Array:
     # xi is about log(ratio / 2) when that term carries the balance alone.
     with np.errstate(divide="ignore"):
         guess = np.where(const > 0, const, const / 1.5)
-        xi = np.clip(
-            np.maximum(guess, np.log(0.5 * ratio) - np.log1p(np.abs(const))), -_XI_MAX + 1, _XI_MAX - 1
-        )
+        xi = np.clip(np.maximum(guess, np.log(0.5 * ratio) - np.log1p(np.abs(const))), -_XI_MAX + 1, _XI_MAX - 1)
     active = np.arange(ratio.size)
     for _ in range(_ROOT_MAXITER):
         x = xi[active]

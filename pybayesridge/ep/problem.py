@@ -63,9 +63,7 @@ class Data:
         lam, vec = eigh(gram)
         keep = lam > _RANK_TOL * max(lam[-1], 0.0) if lam.size else np.zeros(0, dtype=bool)
         if not np.any(keep):
-            return cls(
-                np.zeros((1, lam.size)), np.zeros(1), yy, np.zeros(lam.size), np.zeros(lam.size), float(nu)
-            )
+            return cls(np.zeros((1, lam.size)), np.zeros(1), yy, np.zeros(lam.size), np.zeros(lam.size), float(nu))
         root = np.sqrt(lam[keep])[:, None] * vec[:, keep].T
         target = (vec[:, keep].T @ cross) / np.sqrt(lam[keep])
         rss0 = max(float(yy - target @ target), 0.0)

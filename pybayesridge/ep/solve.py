@@ -154,9 +154,7 @@ def covariance(data: Data, noise_var: float, result: EPResult) -> Array:
 def _model(data: Data, prior_inclusion: Array, slab_var: float, noise_var: float, used: Bools) -> Model:
     """Likelihood and prior of the columns that can be in."""
     kept = data if np.all(used) else data.columns(used)
-    return Model.build(
-        Gaussian.build(kept, noise_var), Prior.from_probability(prior_inclusion[used], slab_var)
-    )
+    return Model.build(Gaussian.build(kept, noise_var), Prior.from_probability(prior_inclusion[used], slab_var))
 
 
 def _first_sites(model: Model, used: Bools, start: EPResult | None) -> tuple[Array, Array, bool]:

@@ -22,7 +22,15 @@ from pybayesridge.results.base import (
     check_alpha,
     wrapper_attributes,
 )
-from pybayesridge.results.summary import coefficient_table, facts_table, make_summary, number
+from pybayesridge.results.summary import (
+    TARGETS,
+    coefficient_table,
+    facts_table,
+    make_summary,
+    number,
+    rows_to_show,
+    table,
+)
 from pybayesridge.ridge import hyper
 from pybayesridge.ridge.exact import integrate, log_likelihood, log_marginal
 from pybayesridge.ridge.fit import RidgeFit, make_prior
@@ -30,6 +38,8 @@ from pybayesridge.ridge.loocv import loo_residuals
 from pybayesridge.ridge.posterior import mean_shrinkage
 from pybayesridge.ridge.profile import Prior, find_modes, shrinkage
 from pybayesridge.ridge.user_scale import RidgePosterior
+
+HYPERPARAMETERS = ["lambda", "tau2", "sigma2", "df_model"]
 
 
 class BayesRidgeResults(LinearResults):
@@ -200,7 +210,7 @@ class BayesRidgeResults(LinearResults):
         for i, name in enumerate(self.model.data.targets):
             tables[name] = pd.DataFrame(
                 self._hyperparameters_of(i, at),
-                index=["lambda", "tau2", "sigma2", "df_model"],
+                index=HYPERPARAMETERS,
                 columns=["mean", "median", "lower", "upper"],
             )
         return next(iter(tables.values())) if self.model.one_target else pd.concat(tables, names=["target", None])
@@ -208,10 +218,10 @@ class BayesRidgeResults(LinearResults):
     def _hyperparameters_of(self, i: int, at: FloatArray) -> FloatArray:
         fit, design = self._fit, self._posterior.design
         mixture, spectrum, prior = fit.mixture, fit.spectrum, self._prior()
-        points = hyper.quantiles_of_log_t2(mixture, i, at)
+        points = hyper.quantiles_of_log_t2(spectrum, prior, mixture, i, at)
         others = design.block.k - self.model.k_constant
         df = shrinkage(spectrum.s, points).sum(axis=-1) + others
-        sigma2 = hyper.quantiles_of_sigma2(mixture, i, at)
+        sigma2 = hyper.quantiles_of_sigma2(spectrum, prior, mixture, i, at)
         unit = design.y_norm[i] ** 2
         with np.errstate(over="ignore"):
             penalty = np.exp(fit.log_unit - points)[[0, 2, 1]]
@@ -247,7 +257,7 @@ class BayesRidgeResults(LinearResults):
         fit, design = self._fit, self._posterior.design
         frames = {}
         for i, name in enumerate(self.model.data.targets):
-            of_z, b, log_t2, s2 = hyper.draw(design, fit.spectrum, fit.mixture, i, int(n), generator)
+            of_z, b, log_t2, s2 = hyper.draw(design, fit.spectrum, self._prior(), fit.mixture, i, int(n), generator)
             values = self.model.scatter(of_z.T, b.T, design).T
             frames[name] = pd.DataFrame(values, columns=self.model.exog_names)
             if hyper_columns:
@@ -393,28 +403,46 @@ class BayesRidgeResults(LinearResults):
         """
         check_alpha(alpha)
         tables = []
-        columns = [slice(None)] if self.model.one_target else list(range(self.params.shape[1]))
-        bse, intervals = self.bse, self.conf_int(alpha)
-        left_out = 0
-        for i, column in enumerate(columns):
-            title = "Bayesian Ridge Regression" if i == 0 else None
-            tables.append(facts_table(title, *self._facts(i)))
-            at: Any = (slice(None),) if self.model.one_target else (slice(None), column)
-            table, left_out = coefficient_table(
-                self.model.exog_names,
-                self.params[at],
-                bse[at],
-                intervals[at],
-                alpha,
-                self._standardized_size(i),
-            )
-            tables.append(table)
+        names = self.model.exog_names
+        targets = self.model.data.targets
         notes = self.notes
+        left_out = 0
+        for i in range(min(len(targets), TARGETS)):
+            tables.append(facts_table("Bayesian Ridge Regression" if i == 0 else None, *self._facts(i)))
+            shown = rows_to_show(self._standardized_size(i))
+            left_out = len(names) - len(shown)
+            mean, sd, interval = self._some_coefficients(shown, i, alpha)
+            tables.append(coefficient_table([names[j] for j in shown], mean, sd, interval, alpha))
+            if self.method == "exact":
+                heads = ["mean", "median", f"[{alpha / 2:.3g}", f"{1 - alpha / 2:.4g}]"]
+                values = self._hyperparameters_of(i, np.array([0.5, alpha / 2, 1 - alpha / 2]))
+                tables.append(table(HYPERPARAMETERS, heads, [[number(v) for v in row] for row in values]))
         if left_out:
-            notes.append(
-                f"The {left_out} smallest standardised coefficients are left out; see params and conf_int()."
-            )
+            notes.append(f"The {left_out} smallest standardised coefficients are left out; see params, conf_int().")
+        if len(targets) > TARGETS:
+            notes.append(f"{len(targets) - TARGETS} more targets are left out.")
         return make_summary(tables, notes)
+
+    def _some_coefficients(
+        self, positions: list[int], target: int, alpha: float
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Means, standard deviations and intervals of a few coefficients, without those of the others."""
+        params = self.params if self.model.one_target else self.params[:, target]
+        if len(positions) == len(params):
+            at: Any = (slice(None),) if self.model.one_target else (slice(None), target)
+            return params, self.bse[at], self.conf_int(alpha)[at]
+        design = self._posterior.design
+        z_at, at_penalized = self.model.positions(design)
+        x_rows = np.zeros((len(positions), design.p))
+        z_rows = np.zeros((len(positions), design.block.k))
+        for rows, where in ((z_rows, z_at), (x_rows, at_penalized)):
+            column = {int(position): j for j, position in enumerate(where)}
+            for row, position in enumerate(positions):
+                if position in column:
+                    rows[row, column[position]] = 1.0
+        sd = self._posterior.row_moments(x_rows, z_rows)[1][:, target]
+        interval = self._posterior.row_intervals(x_rows, z_rows, alpha, None)[:, target]
+        return params[positions], sd, interval
 
     def _standardized_size(self, target: int) -> FloatArray:
         """Size of the coefficients per standard deviation; unpenalised ones always come first."""

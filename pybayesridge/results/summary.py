@@ -21,6 +21,9 @@ LONGEST = 60
 WIDTH = 78
 """Notes are wrapped at this many characters."""
 
+TARGETS = 10
+"""A summary shows at most this many targets."""
+
 SHOWN = 30
 """How many coefficients a cut table shows."""
 
@@ -62,22 +65,24 @@ def _two_columns(title: str | None, facts: Sequence[tuple[str, str]]) -> SimpleT
     return _Table([[value] for _, value in facts], None, [name for name, _ in facts], title, txt_fmt=fmt_2cols)
 
 
+def rows_to_show(size: FloatArray) -> list[int]:
+    """Positions of the coefficients a table shows: all, or where there are too many the largest of `size` first."""
+    if size.size <= LONGEST:
+        return list(range(size.size))
+    return np.argsort(-size, kind="stable")[:SHOWN].tolist()  # type: ignore[no-any-return]
+
+
 def coefficient_table(
-    names: Sequence[str],
-    mean: FloatArray,
-    sd: FloatArray,
-    interval: FloatArray,
-    alpha: float,
-    size: FloatArray,
-) -> tuple[SimpleTable, int]:
-    """The coefficients, the largest of `size` first where there are too many to show, and how many are left out."""
-    order = list(range(len(names)))
-    if len(names) > LONGEST:
-        order = np.argsort(-size, kind="stable")[:SHOWN].tolist()
-    rows = [[number(v) for v in (mean[i], sd[i], interval[i, 0], interval[i, 1])] for i in order]
-    heads = ["mean", "sd", f"[{alpha / 2:.3g}", f"{1 - alpha / 2:.4g}]"]
-    stubs = [names[i] for i in order]
-    return _Table(rows, heads, stubs, txt_fmt=fmt_params), len(names) - len(order)
+    names: Sequence[str], mean: FloatArray, sd: FloatArray, interval: FloatArray, alpha: float
+) -> SimpleTable:
+    """A row for each coefficient: mean, sd, interval."""
+    rows = [[number(v) for v in (mean[i], sd[i], interval[i, 0], interval[i, 1])] for i in range(len(names))]
+    return table(names, ["mean", "sd", f"[{alpha / 2:.3g}", f"{1 - alpha / 2:.4g}]"], rows)
+
+
+def table(stubs: Sequence[str], heads: Sequence[str], rows: Sequence[Sequence[str]]) -> SimpleTable:
+    """A table of parameters: a name in front of each row of formatted numbers."""
+    return _Table(rows, heads, stubs, txt_fmt=fmt_params)
 
 
 def make_summary(tables: Sequence[SimpleTable], notes: Sequence[str]) -> Summary:

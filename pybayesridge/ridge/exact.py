@@ -238,8 +238,9 @@ def mixture(spectrum: Spectrum, prior: Prior, quadrature: Quadrature) -> Mixture
     if prior.noise is not None:
         scale2 = np.broadcast_to(prior.noise, quadrature.log_t2.shape).copy()
         return Mixture(quadrature.log_t2, quadrature.weight, scale2, np.inf, heavy)
-    scale2 = penalized_rss(spectrum, quadrature.log_t2) / prior.count
-    return Mixture(quadrature.log_t2, quadrature.weight, scale2, prior.count, heavy and spectrum.rank < spectrum.nu)
+    scale2 = penalized_rss(spectrum, quadrature.log_t2) / max(prior.count, 1.0)
+    df = prior.count if prior.count > 0 else np.inf
+    return Mixture(quadrature.log_t2, quadrature.weight, scale2, df, heavy and spectrum.rank < spectrum.nu)
 
 
 def log_marginal(

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from scipy.interpolate import CubicSpline
+from scipy.interpolate import CubicSpline, PPoly
 from scipy.optimize import brentq
 from scipy.special import gammaincc
 
 from pybayesridge._types import FloatArray
 from pybayesridge.design import Design
+from pybayesridge.ridge.exact import log_density
 from pybayesridge.ridge.posterior import Mixture
 from pybayesridge.ridge.profile import Prior, penalized_rss, shrinkage
 from pybayesridge.ridge.spectrum import Spectrum
@@ -18,31 +19,51 @@ from pybayesridge.ridge.spectrum import Spectrum
 FINE = 20
 """Points of the distribution function of log t2 for each node."""
 
+MOST_POINTS = 50_000
+"""Most points of the distribution function."""
 
-def distribution(mixture: Mixture, target: int) -> tuple[FloatArray, FloatArray]:
-    """Points of log t2 and the posterior distribution function there; one point for a fitted penalty."""
-    weight = mixture.weight[:, target]
-    keep = weight > 0
+NEWTON_STEPS = 3
+"""From an interpolated quantile, which is good to four digits."""
+
+
+def distribution(spectrum: Spectrum, prior: Prior, mixture: Mixture, target: int) -> tuple[FloatArray, PPoly | None]:
+    """Points of log t2 and the (unnormalised) posterior distribution function as a spline through them.
+
+    One point and no function for a fitted penalty.
+    """
+    keep = mixture.weight[:, target] > 0
     nodes = mixture.log_t2[keep, target]
-    if nodes.size < 4 or not np.isfinite(nodes).all():
-        return nodes[-1:], np.ones(1)
-    # The nodes are equally spaced, so that the weights are proportional to the density.
-    spline = CubicSpline(nodes, np.log(weight[keep]))
-    points = np.linspace(nodes[0], nodes[-1], FINE * (nodes.size - 1) + 1)
-    density = np.exp(spline(points))
-    total = np.concatenate([[0.0], np.cumsum(0.5 * (density[1:] + density[:-1]))])
-    return points, total / total[-1]
+    if nodes.size < 2 or not np.isfinite(nodes).all():
+        return nodes[-1:], None
+    steps = FINE * (nodes.size - 1)
+    if np.isfinite(mixture.df):
+        # Given t2 the log of the noise variance has standard deviation sqrt(2/nu), and its centre can move as log t2.
+        steps = max(steps, int((nodes[-1] - nodes[0]) / (0.25 * np.sqrt(2 / mixture.df))))
+    points = np.linspace(nodes[0], nodes[-1], min(steps, MOST_POINTS) + 1)
+    noise = None if prior.noise is None else prior.noise[[target]]
+    log_p = log_density(_one_target(spectrum, target), replace(prior, noise=noise), points[:, None])[:, 0]
+    return points, CubicSpline(points, np.exp(log_p - log_p.max())).antiderivative()
 
 
-def quantiles_of_log_t2(mixture: Mixture, target: int, probabilities: FloatArray) -> FloatArray:
-    """Posterior quantiles of log t2, in rotated units."""
-    points, cdf = distribution(mixture, target)
-    if points.size == 1:
+def quantiles_of_log_t2(
+    spectrum: Spectrum, prior: Prior, mixture: Mixture, target: int, probabilities: FloatArray
+) -> FloatArray:
+    """Posterior quantiles of log t2, in rotated units: interpolated, then refined by Newton's iteration."""
+    points, cdf = distribution(spectrum, prior, mixture, target)
+    if cdf is None:
         return np.full(probabilities.size, points[0])
-    return np.interp(probabilities, cdf, points)
+    values = cdf(points)
+    wanted = probabilities * values[-1]
+    out = np.interp(wanted, values, points)
+    density = cdf.derivative()
+    for _ in range(NEWTON_STEPS):
+        out = np.clip(out - (cdf(out) - wanted) / density(out), points[0], points[-1])
+    return out
 
 
-def quantiles_of_sigma2(mixture: Mixture, target: int, probabilities: FloatArray) -> FloatArray:
+def quantiles_of_sigma2(
+    spectrum: Spectrum, prior: Prior, mixture: Mixture, target: int, probabilities: FloatArray
+) -> FloatArray:
     """Posterior quantiles of the noise variance, in units of the target's squared norm.
 
     A mixture of inverse-gamma(nu/2, R/2), or a known number.
@@ -50,6 +71,11 @@ def quantiles_of_sigma2(mixture: Mixture, target: int, probabilities: FloatArray
     scale2, weight = mixture.scale2[:, target], mixture.weight[:, target]
     if np.isinf(mixture.df) or (scale2 == 0).all():
         return np.full(probabilities.size, scale2[0])
+    points, cdf = distribution(spectrum, prior, mixture, target)
+    if cdf is not None:
+        weight = np.asarray(cdf.derivative()(points))
+        weight = weight / weight.sum()
+        scale2 = penalized_rss(_one_target(spectrum, target), points[:, None])[:, 0] / mixture.df
     shape, rate = mixture.df / 2, scale2 * mixture.df / 2
 
     def excess(log_s2: float, probability: float) -> float:
@@ -87,7 +113,13 @@ def mean_of_t2(spectrum: Spectrum, prior: Prior, mixture: Mixture, target: int) 
 
 
 def draw(
-    design: Design, spectrum: Spectrum, mixture: Mixture, target: int, size: int, rng: np.random.Generator
+    design: Design,
+    spectrum: Spectrum,
+    prior: Prior,
+    mixture: Mixture,
+    target: int,
+    size: int,
+    rng: np.random.Generator,
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Draw from the joint posterior of one target: penalty, then noise, then coefficients.
 
@@ -102,8 +134,12 @@ def draw(
     sigma2 : (size,) array
         In units of the target's squared norm.
     """
-    points, cdf = distribution(mixture, target)
-    log_t2 = np.full(size, points[0]) if points.size == 1 else np.interp(rng.random(size), cdf, points)
+    points, cdf = distribution(spectrum, prior, mixture, target)
+    if cdf is None:
+        log_t2 = np.full(size, points[0])
+    else:
+        values = cdf(points)
+        log_t2 = np.interp(rng.random(size) * values[-1], values, points)
     if np.isinf(mixture.df) or (mixture.scale2[:, target] == 0).all():
         sigma2 = np.full(size, mixture.scale2[0, target])
     else:

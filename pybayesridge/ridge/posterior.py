@@ -272,7 +272,8 @@ def _mixture_quantile(
     center = weight @ where
     width = np.sqrt(weight @ (scale**2 + (where - center) ** 2))
     point = np.clip(center + base * width, low, high)
-    todo = np.flatnonzero(width > 0)
+    # Without noise every component is the same point.
+    todo = np.flatnonzero(scale.max(axis=0) > 0)
     for _ in range(QUANTILE_MAXITER):
         if todo.size == 0:
             break

@@ -180,15 +180,15 @@ def search_grid(spectrum: Spectrum, prior: Prior) -> FloatArray:
     Below the grid t2 s_1^2 (N+2) is small, so that f' has the sign of its limit; above it each term has reached
     its own limit, the last being the residual, where rss0 > 0 stops the decrease of R.
     """
-    log_s2 = 2 * np.log(spectrum.s)
-    signal = prior.count + 2
+    log_s2 = 2 * np.log(spectrum.s) if spectrum.rank else np.zeros(1)
+    signal = max(prior.count + 2, 1.0)
     if prior.noise is not None:
         signal = max(signal, float((1.0 / prior.noise).max(initial=1.0)))
     tail = np.log(abs(prior.k)) if prior.k != 0 else 0.0
     low = min(-np.log(signal), prior.log_unit) + min(tail, 0.0) - MARGIN
     high = max(np.log(signal) - log_s2[-1], prior.log_unit) + MARGIN
     inside = spectrum.rss0 > 0
-    if inside.any():
+    if inside.any() and spectrum.rank:
         gain = ((spectrum.z / spectrum.s[:, None]) ** 2).sum(axis=0)[inside] / spectrum.rss0[inside]
         high = max(high, float(np.log(signal * gain.max(initial=1.0))) + MARGIN)
     return np.arange(low, high + SPACING, SPACING)

@@ -7,17 +7,18 @@ the fallback where the penalty is too small beside the rounding errors of the ot
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.linalg import LinAlgError, eigh, qr, svd
+from scipy.linalg import LinAlgError, eigh, svd
 
 from pybayesridge import blas
 from pybayesridge._types import FloatArray
 from pybayesridge.crossproducts import CrossProducts
 from pybayesridge.design import Design
+from pybayesridge.triangle import triangle
 
 Solver = Literal["gram", "dual", "svd"]
 
@@ -156,7 +157,7 @@ def rotate_accurately(design: Design) -> Spectrum:
     if min(p, design.nu) == 0:
         return _empty(design, "svd")
     if n < p:
-        r = _triangle(piece.T for _, piece in design.column_pieces())
+        r = triangle(piece.T for _, piece in design.column_pieces())
         left, values, _ = _svd(r.T)
         rank, smallest = _rank((values / values[0]) ** 2, design)
         left = left[:, :rank]
@@ -164,7 +165,7 @@ def rotate_accurately(design: Design) -> Spectrum:
         s = values[:rank] / values[0]
         return _spectrum(design, s, values[0], z, _outside(design, left, z), "svd", None, left, smallest)
     # The triangle of [X y] holds Q'y and the norm of the rest, without forming Q.
-    r = _triangle(np.hstack([piece, design.y[rows]]) for rows, piece in design.row_pieces())
+    r = triangle(np.hstack([piece, design.y[rows]]) for rows, piece in design.row_pieces())
     left, values, right_t = _svd(r[:p, :p])
     if values[0] == 0:
         return _empty(design, "svd")
@@ -173,25 +174,6 @@ def rotate_accurately(design: Design) -> Spectrum:
     rss0 = (r[p : min(n, p + design.q), p:] ** 2).sum(axis=0) + (z[rank:] ** 2).sum(axis=0)
     s = values[:rank] / values[0]
     return _spectrum(design, s, values[0], z[:rank], rss0, "svd", right_t[:rank].T, None, smallest)
-
-
-def _triangle(pieces: Iterable[FloatArray]) -> FloatArray:
-    """The triangle R of a QR factorisation of stacked blocks of rows, from blocks at least as tall as R is."""
-    triangle: FloatArray | None = None
-    waiting: list[FloatArray] = []
-    height = 0
-    for piece in pieces:
-        waiting.append(piece)
-        height += piece.shape[0]
-        if height >= 2 * piece.shape[1]:
-            triangle, waiting, height = _shrunk(triangle, waiting), [], 0
-    return _shrunk(triangle, waiting) if waiting or triangle is None else triangle
-
-
-def _shrunk(triangle: FloatArray | None, waiting: list[FloatArray]) -> FloatArray:
-    stack = np.vstack(waiting if triangle is None else [triangle, *waiting])
-    r: FloatArray = qr(stack, mode="r", overwrite_a=True, check_finite=False)[0]
-    return r[: min(stack.shape)]
 
 
 def _rank(relative: FloatArray, design: Design, *, squared: bool = True) -> tuple[int, float]:

@@ -13,6 +13,9 @@ from pybayesridge.ridge import posterior
 from pybayesridge.ridge.posterior import Functionals, Mixture
 from pybayesridge.ridge.spectrum import Spectrum
 
+ROUNDING = 1e-12
+"""A share of a squared norm outside the row space that is smaller is a rounding error."""
+
 ELEMENTS = 1 << 18
 """Most elements in a temporary array over nodes x targets x functionals."""
 
@@ -106,7 +109,7 @@ class RidgePosterior:
         outside = np.zeros(rows.shape[0])
         if self.spectrum.rank < self.design.p:
             whole = np.einsum("ij,ij->i", rows, rows) / self.spectrum.top**2
-            outside = np.maximum(whole - np.einsum("ij,ij->i", coords, coords), 0.0)
+            outside = _beyond(whole, np.einsum("ij,ij->i", coords, coords))
         return Functionals(coords=coords, outside=outside, leverage=self.design.block.leverage(z_rows))
 
     def _functionals_of_z(self) -> Functionals:
@@ -132,10 +135,16 @@ class RidgePosterior:
             m = right.shape[0]
             outside = np.zeros(m)
             if self.spectrum.rank < self.design.p:
-                outside = np.maximum(1.0 - np.einsum("ij,ij->i", right, right), 0.0)
+                outside = _beyond(np.ones(m), np.einsum("ij,ij->i", right, right))
             values = self._chunked(Functionals(right, outside, np.zeros(m)), function)
             unit = self.design.y_norm / (self.design.scale[part, None] * self.spectrum.top)
             pieces.append(values * (unit[..., None] if values.ndim == 3 else unit))
         if not pieces:
             return function(Functionals(np.empty((0, self.spectrum.rank)), np.empty(0), np.empty(0)))
         return np.concatenate(pieces)
+
+
+def _beyond(whole: FloatArray, inside: FloatArray) -> FloatArray:
+    """What a squared norm has outside the row space; rounding errors are nothing."""
+    rest = whole - inside
+    return np.where(rest > ROUNDING * whole, rest, 0.0)

@@ -27,17 +27,13 @@ def test_gradient_matches_finite_differences():
         e = h * (np.arange(8) == i)
         numeric = (evidence(e, 0, 0) - evidence(-e, 0, 0)) / (2 * h)
         assert g.logit_inclusion[i] == pytest.approx(numeric, abs=GRADIENT_TOL)
-    assert g.log_slab_var == pytest.approx(
-        (evidence(zero, h, 0) - evidence(zero, -h, 0)) / (2 * h), abs=GRADIENT_TOL
-    )
+    assert g.log_slab_var == pytest.approx((evidence(zero, h, 0) - evidence(zero, -h, 0)) / (2 * h), abs=GRADIENT_TOL)
     assert g.log_noise_var == pytest.approx(
         (evidence(zero, 0, h) - evidence(zero, 0, -h)) / (2 * h), abs=GRADIENT_TOL
     )
 
 
-@pytest.mark.parametrize(
-    ("n", "d", "sigma"), [(80, 15, 1.0), (20, 40, 0.3), (4, 3, 1.0), (1, 1, 1.0), (2, 5, 0.1)]
-)
+@pytest.mark.parametrize(("n", "d", "sigma"), [(80, 15, 1.0), (20, 40, 0.3), (4, 3, 1.0), (1, 1, 1.0), (2, 5, 0.1)])
 def test_learning_ends_at_a_maximum_and_does_not_see_units(n, d, sigma):
     X, y = problem(2, n, d, sigma=sigma, size=4)
     fit = learn(Data.from_rows(X, y))

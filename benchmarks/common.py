@@ -1,0 +1,116 @@
+"""What the benchmarks share: the machine, repeated timings, tables, files."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results"
+PAUSE = 0.2
+"""Seconds between timed calls: threads of another BLAS stop spinning."""
+
+
+def one_thread() -> bool:
+    """Whether the BLAS libraries were told to use one thread."""
+    return os.environ.get("OPENBLAS_NUM_THREADS") == "1"
+
+
+def use_one_thread() -> None:
+    """Start this script again with one thread, unless it has one already."""
+    if not one_thread():
+        os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        os.execv(sys.executable, [sys.executable, *sys.argv])
+
+
+def clock() -> float:
+    """Seconds: of the wall, or with one thread of the processor, which the load of others hardly touches."""
+    return time.process_time() if one_thread() else time.perf_counter()
+
+
+def environment(packages: Sequence[str]) -> dict[str, Any]:
+    """Date, processor, load and versions."""
+    model = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        names = [line.split(":", 1)[1].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line]
+        model = names[0] if names else model
+    return {
+        "date": datetime.date.today().isoformat(),
+        "processor": model,
+        "cores": os.cpu_count(),
+        "threads": 1 if one_thread() else os.cpu_count(),
+        "load_at_start": [round(v, 2) for v in os.getloadavg()],
+        "python": platform.python_version(),
+        "packages": {name: version(name) for name in packages},
+    }
+
+
+def version(package: str) -> str:
+    """Installed version, or that there is none."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def describe(env: dict[str, Any]) -> str:
+    """The environment as a line of text."""
+    packages = ", ".join(f"{k} {v}" for k, v in env["packages"].items())
+    load = "/".join(str(v) for v in env["load_at_start"])
+    ended = "" if "load_at_end" not in env else ", at the end " + "/".join(str(v) for v in env["load_at_end"])
+    how = "one thread, seconds of processor time" if env["threads"] == 1 else "all threads, seconds of wall time"
+    return (
+        f"{env['date']}; {env['processor']}, {env['cores']} cores; {how}; load average at the start {load}{ended}; "
+        f"Python {env['python']}, {packages}."
+    )
+
+
+def interleaved(functions: dict[str, Callable[[], Any]], repetitions: int, pause: float = PAUSE) -> dict[str, dict]:
+    """Run every function in turn, `repetitions` times after one call to warm up: median and least seconds."""
+    seconds: dict[str, list[float]] = {name: [] for name in functions}
+    for repetition in range(repetitions + 1):
+        for name, function in functions.items():
+            time.sleep(pause)
+            start = clock()
+            function()
+            if repetition:
+                seconds[name].append(clock() - start)
+    return {
+        name: {"median": statistics.median(s), "least": min(s), "repetitions": len(s)} for name, s in seconds.items()
+    }
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """A Markdown table; numbers are right-aligned."""
+    lines = [
+        "| " + " | ".join(head) + " |",
+        "|" + "|".join(" --- " if i == 0 else " ---: " for i in range(len(head))) + "|",
+    ]
+    lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def show_seconds(value: float | None) -> str:
+    """Seconds or milliseconds, three digits."""
+    if value is None:
+        return "-"
+    return f"{value:.3g} s" if value >= 1 else f"{1e3 * value:.3g} ms"
+
+
+def save(name: str, env: dict[str, Any], data: Any, text: str) -> None:
+    """Print the tables, and write them and the numbers into ``results/``."""
+    env["load_at_end"] = [round(v, 2) for v in os.getloadavg()]
+    RESULTS.mkdir(exist_ok=True)
+    whole = f"# {name}\n\n{describe(env)}\n\n{text}\n"
+    print(whole)
+    (RESULTS / f"{name}.md").write_text(whole)
+    (RESULTS / f"{name}.json").write_text(json.dumps({"environment": env, "results": data}, indent=1) + "\n")

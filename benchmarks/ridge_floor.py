@@ -1,0 +1,177 @@
+"""BayesRidge beside the linear algebra that no ridge can avoid, and beside its peers.
+
+    python benchmarks/ridge_floor.py [--quick] [--one-thread] [--repetitions 5] [--limit 60]
+
+The floor is a symmetric rank-k update and a symmetric eigendecomposition of the same array, by SciPy. Floor, "em" and
+"exact" take turns in one process; every peer runs in a process of its own, so that no two BLAS libraries compete, and
+is given up after `--limit` seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+from common import clock, environment, interleaved, save, show_seconds, table, use_one_thread
+
+SIZES = [(50_000, 300), (20_000, 1000), (1000, 1000), (200, 20_000), (442, 10)]
+QUICK_SIZES = [(5000, 100), (300, 300), (100, 2000), (442, 10)]
+EXACT_SIZES = [(20_000, 500), (200, 20_000)]
+QUICK_EXACT_SIZES = [(4000, 100), (100, 2000)]
+PEERS = ["RidgeCV", "BayesianRidge", "RidgeEM"]
+
+
+def data(n: int, p: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((n, p))
+    y = x @ (rng.standard_normal(p) / np.sqrt(p)) + rng.standard_normal(n)
+    return y, x
+
+
+def floor(x: np.ndarray) -> None:
+    from scipy.linalg import eigh
+    from scipy.linalg.blas import dsyrk
+
+    n, p = x.shape
+    gram = dsyrk(1.0, x.T, lower=1) if n >= p else dsyrk(1.0, x.T, trans=1, lower=1)
+    eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
+
+
+def ours(method: str, y: np.ndarray, x: np.ndarray) -> None:
+    from pybayesridge import BayesRidge
+
+    BayesRidge(y, x).fit(method)
+
+
+def peer(name: str, y: np.ndarray, x: np.ndarray) -> None:
+    if name == "RidgeEM":
+        from fastridge import RidgeEM
+
+        RidgeEM().fit(x, y)
+        return
+    from sklearn import linear_model
+
+    if name == "RidgeCV":
+        linear_model.RidgeCV(alphas=np.logspace(-10, 10, 100)).fit(x, y)
+    else:
+        linear_model.BayesianRidge().fit(x, y)
+
+
+def resident(reset: bool = False) -> int:
+    """Most KiB resident since the last reset; Linux. What getrusage says may be the parent's."""
+    if reset:
+        Path("/proc/self/clear_refs").write_text("5")
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+
+
+def child(task: str, n: int, p: int, repetitions: int) -> None:
+    """Time (or weigh) one function in this process and print what was found as JSON."""
+    warnings.simplefilter("ignore")
+    small = data(60, 5)
+    run = (lambda y, x: ours(task.removeprefix("memory-"), y, x)) if task.startswith("memory") else None
+    run = run or (lambda y, x: peer(task, y, x))
+    run(*small)
+    y, x = data(n, p)
+    before = resident(reset=True)
+    seconds: list[float] = []
+    started = time.perf_counter()
+    while len(seconds) < repetitions and (not seconds or time.perf_counter() - started < 10):
+        start = clock()
+        run(y, x)
+        seconds.append(clock() - start)
+    peak = resident()
+    out = {"median": statistics.median(seconds), "repetitions": len(seconds)}
+    print(json.dumps(out | {"extra_memory": (peak - before) * 1024 / x.nbytes}))
+
+
+def in_child(task: str, n: int, p: int, repetitions: int, limit: float) -> dict | str:
+    command = [sys.executable, __file__, "--child", task, str(n), str(p), str(repetitions)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False)
+    except subprocess.TimeoutExpired:
+        return f"> {limit:.0f} s, given up"
+    if done.returncode:
+        return "failed: " + done.stderr.strip().splitlines()[-1]
+    return json.loads(done.stdout)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="small sizes, for a look")
+    parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--limit", type=float, default=60.0, help="seconds after which a peer is given up")
+    parser.add_argument("--one-thread", action="store_true", help="one thread and processor time, on a busy machine")
+    parser.add_argument("--child", nargs=4, metavar=("TASK", "N", "P", "REPETITIONS"), help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.child:
+        child(args.child[0], *map(int, args.child[1:]))
+        return
+    if args.one_thread:
+        use_one_thread()
+    warnings.simplefilter("ignore")
+    env = environment(["pybayesridge", "numpy", "scipy", "scikit-learn", "fastridge"])
+    found: dict[str, dict] = {"floor": {}, "exact": {}}
+    rows, weights = [], []
+    for n, p in QUICK_SIZES if args.quick else SIZES:
+        y, x = data(n, p)
+        repetitions = args.repetitions if n * p > 1e5 else 10 * args.repetitions
+        turns = {"floor": lambda x=x: floor(x), "em": lambda y=y, x=x: ours("em", y, x)}
+        times = interleaved(turns, repetitions)
+        peers = {name: in_child(name, n, p, repetitions, args.limit) for name in PEERS}
+        memory = {m: in_child(f"memory-{m}", n, p, 1, 300) for m in ("em", "exact")}
+        found["floor"][f"{n}x{p}"] = {"ours": times, "peers": peers, "memory": memory}
+        base, em = times["floor"], times["em"]
+        cells = [
+            f"{p_['median'] / em['median']:.1f} ({show_seconds(p_['median'])})" if isinstance(p_, dict) else p_
+            for p_ in peers.values()
+        ]
+        rows.append(
+            [
+                f"{n} × {p}",
+                show_seconds(base["median"]),
+                show_seconds(em["median"]),
+                f"{em['median'] / base['median']:.2f}",
+                f"{em['least'] / base['least']:.2f}",
+                f"{1e3 * (em['median'] - base['median']):.1f}",
+                *cells,
+            ]
+        )
+        weights.append(
+            [f"{n} × {p}", *(f"{m['extra_memory']:.2f}" if isinstance(m, dict) else m for m in memory.values())]
+        )
+        print(*rows[-1], sep=" | ", file=sys.stderr, flush=True)
+        del y, x, turns
+    ratios = []
+    for n, p in QUICK_EXACT_SIZES if args.quick else EXACT_SIZES:
+        y, x = data(n, p)
+        turns = {m: lambda m=m, y=y, x=x: ours(m, y, x) for m in ("em", "exact")}
+        times = interleaved(turns, args.repetitions)
+        found["exact"][f"{n}x{p}"] = times
+        em, exact = times["em"], times["exact"]
+        ratio = [f"{exact[k] / em[k]:.2f}" for k in ("median", "least")]
+        ratios.append([f"{n} × {p}", show_seconds(em["median"]), show_seconds(exact["median"]), *ratio])
+    head = ["n × p", "floor", "em", "em / floor", "of the least", "ms over it", *(f"{p} / em" for p in PEERS)]
+    text = "\n\n".join(
+        [
+            f"Medians of {args.repetitions} interleaved repetitions (ten times as many for the smallest). "
+            "RidgeCV has 100 alphas; what took longer than the limit was given up.",
+            table(head, rows),
+            "The exact posterior beside the mode, fit() alone:",
+            table(["n × p", "em", "exact", "exact / em", "of the least"], ratios),
+            "Memory beyond the data at its highest (resident set), in multiples of X:",
+            table(["n × p", "em", "exact"], weights),
+        ]
+    )
+    save("ridge_floor_quick" if args.quick else "ridge_floor", env, found, text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""Draws from the exact spike-and-slab posterior given the hyperparameters, by a Gibbs run started at EP's answer."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+from scipy.special import expit, logit
+
+from pybayesridge._types import BoolArray, FloatArray
+from pybayesridge.ep.problem import Data
+
+
+def gibbs(
+    data: Data,
+    prior_inclusion: FloatArray,
+    slab_var: float,
+    noise_var: float,
+    inclusion_prob: FloatArray,
+    n_draws: int,
+    n_burn: int,
+    rng: np.random.Generator,
+) -> FloatArray:
+    """Draw coefficients: a sweep updates each column's indicator and coefficient, then all included ones together.
+
+    Parameters
+    ----------
+    data : Data
+        d columns.
+    prior_inclusion : (d,) array
+    slab_var, noise_var : float
+    inclusion_prob : (d,) array
+        Where to start: each column is in with this probability.
+    n_draws, n_burn : int
+        Sweeps that are kept, and left out before.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    (n_draws, d) array
+        Successive, hence dependent, draws; exact zeros where a column is out.
+    """
+    columns = np.ascontiguousarray(data.root.T)
+    with np.errstate(divide="ignore"):
+        prior_odds = logit(prior_inclusion)
+    precision = data.gram_diag / noise_var + 1.0 / slab_var
+    gain = -0.5 * np.log(precision * slab_var)
+    live = np.flatnonzero(prior_inclusion > 0)
+    w, residual = _together(data, rng.random(inclusion_prob.size) < inclusion_prob, slab_var, noise_var, rng)
+    out = np.empty((n_draws, w.size))
+    for sweep in range(n_burn + n_draws):
+        uniform, normal = rng.random(live.size), rng.standard_normal(live.size)
+        for u, z, j in zip(uniform, normal, live, strict=True):
+            rho = columns[j] @ residual + data.gram_diag[j] * w[j]
+            mean = rho / noise_var / precision[j]
+            odds = prior_odds[j] + gain[j] + 0.5 * mean * mean * precision[j]
+            new = mean + z / np.sqrt(precision[j]) if u < expit(odds) else 0.0
+            if new != w[j]:
+                residual += columns[j] * (w[j] - new)
+                w[j] = new
+        w, residual = _together(data, w != 0, slab_var, noise_var, rng)
+        if sweep >= n_burn:
+            out[sweep - n_burn] = w
+    return out
+
+
+def _together(
+    data: Data, included: BoolArray, slab_var: float, noise_var: float, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """Draw all included coefficients from their joint normal, and the residual they leave."""
+    w = np.zeros(included.size)
+    inside = np.flatnonzero(included)
+    if inside.size == 0:
+        return w, data.target.copy()
+    part = data.root[:, inside]
+    a = part.T @ part / noise_var + np.eye(inside.size) / slab_var
+    lower = cholesky(a, lower=True, check_finite=False)
+    half = solve_triangular(lower, data.cross[inside] / noise_var, lower=True, check_finite=False)
+    half += rng.standard_normal(inside.size)
+    w[inside] = solve_triangular(lower, half, lower=True, trans="T", check_finite=False)
+    return w, data.target - part @ w[inside]

@@ -1,0 +1,200 @@
+"""From a design and partly known hyperparameters to an approximate posterior: one fit, or an average over several."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pybayesridge._types import FloatArray
+from pybayesridge.design import Design
+from pybayesridge.ep.averaging import average
+from pybayesridge.ep.learning import learn
+from pybayesridge.ep.objective import Hyper
+from pybayesridge.ep.problem import Data
+from pybayesridge.ep.result import EPResult
+from pybayesridge.ep.solve import Method, fit_sites
+from pybayesridge.triangle import triangle
+
+
+@dataclass(frozen=True, slots=True)
+class Hyperparameters:
+    """What is known of the hyperparameters, in the units of the design.
+
+    Attributes
+    ----------
+    prior_inclusion : (p,) array or None
+    slab_var, noise_var : float or None
+    """
+
+    prior_inclusion: FloatArray | None
+    slab_var: float | None
+    noise_var: float | None
+
+    @property
+    def unknown(self) -> bool:
+        """Whether anything has to be learned."""
+        return self.prior_inclusion is None or self.slab_var is None or self.noise_var is None
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Approximate posteriors at one or several values of the hyperparameters; all in the units of the design.
+
+    Attributes
+    ----------
+    results : tuple of EPResult
+    hypers : tuple of Hyper
+    weights : (g,) array
+        Sums to 1.
+    learned : tuple of str
+        Names of the hyperparameters that were not given.
+    log_evidence : float
+        Of the response with norm 1.
+    converged : bool
+    n_fac : int
+        Evaluations of the Gaussian's covariance in all, those of learning included.
+    """
+
+    results: tuple[EPResult, ...]
+    hypers: tuple[Hyper, ...]
+    weights: FloatArray
+    learned: tuple[str, ...]
+    log_evidence: float
+    converged: bool
+    n_fac: int
+
+    @property
+    def best(self) -> EPResult:
+        """The result of the largest weight."""
+        return self.results[int(self.weights.argmax())]
+
+    @property
+    def best_hyper(self) -> Hyper:
+        """The hyperparameters of the largest weight."""
+        return self.hypers[int(self.weights.argmax())]
+
+    @property
+    def residual(self) -> float:
+        """Largest residual of EP where the weight is not negligible."""
+        return max(r.residual for r, w in zip(self.results, self.weights, strict=True) if w > 1e-3)
+
+    @property
+    def n_iter(self) -> int:
+        """Iterations of the best result."""
+        return self.best.n_iter
+
+    def averaged(self, name: str) -> FloatArray:
+        """Average over the hyperparameters of an array of the results, (p,)."""
+        return np.einsum("g,gj->j", self.weights, np.stack([getattr(r, name) for r in self.results]))
+
+    @property
+    def inclusion_prob(self) -> FloatArray:
+        """Posterior inclusion probabilities, (p,)."""
+        return np.clip(self.averaged("inclusion_prob"), 0.0, 1.0)
+
+    @property
+    def mean(self) -> FloatArray:
+        """Posterior means, (p,)."""
+        return self.averaged("mean")
+
+    @property
+    def variance(self) -> FloatArray:
+        """Posterior variances, (p,)."""
+        mean = self.mean
+        each = np.stack([r.var + (r.mean - mean) ** 2 for r in self.results])
+        return np.einsum("g,gj->j", self.weights, each)
+
+    def given_inclusion(self) -> tuple[FloatArray, FloatArray]:
+        """Means and variances of the coefficients given that they are in, each (p,)."""
+        share = self.component_shares()
+        means = np.stack([r.cond_mean for r in self.results])
+        mean = np.einsum("gj,gj->j", share, means)
+        spread = np.stack([r.cond_var for r in self.results]) + (means - mean) ** 2
+        return mean, np.einsum("gj,gj->j", share, spread)
+
+    def component_shares(self) -> FloatArray:
+        """Weights of the results for a coefficient that is in, (g, p); the plain weights where none has it in."""
+        share = self.weights[:, None] * np.stack([r.inclusion_prob for r in self.results])
+        total = share.sum(axis=0)
+        return np.where(total > 0, share / np.where(total > 0, total, 1.0), self.weights[:, None])
+
+
+def data_of(design: Design) -> Data:
+    """EP's data: the standardised rows where there are few, a square root of X'X where there are many.
+
+    The rows are the one array of the size of X that EP needs; the square root comes from a QR factorisation by
+    blocks, which squares no condition number.
+    """
+    y = design.y[:, 0]
+    if design.n > design.p:
+        r = triangle(np.hstack([piece, design.y[rows]]) for rows, piece in design.row_pieces())
+        p = design.p
+        root = np.ascontiguousarray(r[:p, :p])
+        target = np.ascontiguousarray(r[:p, p])
+        rss0 = float((r[p:, p] ** 2).sum())
+        gram_diag = np.einsum("ij,ij->j", root, root)
+        return Data(root, target, rss0, gram_diag, root.T @ target, float(design.nu))
+    rows = np.empty((design.n, design.p))
+    for part, piece in design.column_pieces():
+        rows[:, part] = piece
+    return Data(rows, y, 0.0, np.einsum("ij,ij->j", rows, rows), rows.T @ y, float(design.nu))
+
+
+def select(
+    data: Data,
+    known: Hyperparameters,
+    *,
+    method: Method,
+    tol: float,
+    maxiter: int,
+    damping: float,
+    start: Selection | None,
+) -> Selection:
+    """Learn what is not known, then run EP with the method asked for."""
+    learned: tuple[str, ...] = ()
+    certain, n_fac = True, 0
+    first = None if start is None else start.best
+    if known.unknown:
+        begin = None if start is None else (start.best_hyper, start.best)
+        found = learn(data, known.prior_inclusion, known.slab_var, known.noise_var, start=begin)
+        hyper, first, learned, certain = found.hyper, found.result, found.learned, found.converged
+        n_fac = found.n_fac
+    else:
+        hyper = Hyper(
+            np.asarray(known.prior_inclusion, dtype=np.float64),
+            float(known.slab_var or 0),
+            float(known.noise_var or 0),
+        )
+    # The paper's algorithms start from their own sites, unless a start was asked for.
+    begin_at = first if method == "auto" or start is not None else None
+    result = fit_sites(
+        data,
+        hyper.prior_inclusion,
+        hyper.slab_var,
+        hyper.noise_var,
+        method=method,
+        tol=tol,
+        maxiter=maxiter,
+        damping=damping,
+        start=begin_at,
+    )
+    converged = bool(result.converged and certain)
+    n_fac += result.n_fac
+    return Selection((result,), (hyper,), np.ones(1), learned, result.log_evidence, converged, n_fac)
+
+
+def average_over(data: Data, known: Hyperparameters) -> Selection:
+    """Average over a grid of the hyperparameters that are not known."""
+    found = average(data, known.prior_inclusion, known.slab_var, known.noise_var)
+    keep = found.weights > 1e-6
+    weights = found.weights[keep] / found.weights[keep].sum()
+    return Selection(
+        tuple(r for r, k in zip(found.results, keep, strict=True) if k),
+        tuple(h for h, k in zip(found.hypers, keep, strict=True) if k),
+        weights,
+        found.best.learned,
+        found.log_evidence,
+        found.converged,
+        found.best.n_fac + sum(r.n_fac for r in found.results),
+    )

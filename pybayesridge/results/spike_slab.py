@@ -1,0 +1,358 @@
+"""Results of a spike-and-slab regression."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import statsmodels.base.wrapper as wrap
+from statsmodels.iolib.summary import Summary
+
+from pybayesridge._types import AnyArray, FloatArray
+from pybayesridge.data import listed
+from pybayesridge.design import Design
+from pybayesridge.ep.objective import Hyper
+from pybayesridge.ep.problem import Data
+from pybayesridge.ep.selection import Selection
+from pybayesridge.ep.user_scale import SelectionPosterior
+from pybayesridge.results.base import LinearResults, LinearResultsWrapper, check_alpha, wrapper_attributes
+from pybayesridge.results.summary import SHOWN, facts_table, make_summary, number, table
+
+MEDIAN = 0.5
+"""The median probability model holds the columns whose inclusion probability exceeds this."""
+
+
+class SpikeSlabResults(LinearResults):
+    """Approximate posterior of a spike-and-slab regression.
+
+    Made by :meth:`SpikeSlab.fit`. Vectors run over ``model.exog_names`` (the intercept first, if it was added) or
+    over rows; the wrapper that users see labels them. Of unpenalised columns the inclusion probability is 1; of
+    constant ones every number is 0.
+
+    Parameters
+    ----------
+    model : SpikeSlab
+    design : Design
+    data : Data
+    selection : Selection
+    method : str
+
+    Attributes
+    ----------
+    params : (k,) array
+        Posterior means of the coefficients, user's scale: over spike and slab together.
+    method : {"auto", "ep", "pcep"}
+    converged : bool
+        Whether EP, and where there was one the search for hyperparameters, has converged.
+    residual : float
+        Scale-free residual at which EP stopped.
+    n_iter : int
+    n_fac : int
+        Evaluations of the Gaussian's covariance, those of learning included.
+    slab_var, noise_var : float
+        Hyperparameters, given or learned, in the units of the model's arguments; averaged with ``hyper="average"``.
+    learned : tuple of str
+        Names of those that were learned.
+    log_evidence : float
+        EP's log marginal likelihood of the response, the unpenalised columns projected out.
+    evidence_biased : bool
+        Whether constraints are active, so that the evidence is off (by several units with ``"pcep"``).
+    energy_trace : (m,) array
+        Minus the log evidence after each sweep, then the energy of the descent, which does not rise.
+    """
+
+    def __init__(self, model: Any, design: Design, data: Data, selection: Selection, *, method: str) -> None:
+        self._posterior = SelectionPosterior(design, data, selection)
+        best = selection.best
+        unit = design.y_norm[0]
+        super().__init__(
+            model,
+            model.scatter(*self._posterior.coefficients(), design),
+            method=method,
+            converged=selection.converged,
+            n_iter=selection.n_iter,
+            n_fac=selection.n_fac,
+            residual=selection.residual,
+            learned=selection.learned,
+            evidence_biased=any(r.evidence_biased for r in selection.results),
+        )
+        weights = selection.weights
+        self.noise_var = float(weights @ [h.noise_var for h in selection.hypers]) * unit**2
+        self.slab_var = float(weights @ [h.slab_var for h in selection.hypers]) * (unit / design.common_scale) ** 2
+        self.sigma2 = self.noise_var
+        self.log_evidence = selection.log_evidence - design.nu * float(np.log(unit))
+        self.energy_trace = best.energy_trace + design.nu * float(np.log(unit))
+
+    @property
+    def penalized_names(self) -> list[str]:
+        """Names of the columns that can be in or out."""
+        return [self.model.data.exog_columns[j] for j in self._posterior.design.columns]
+
+    def rescaled_selection(self, design: Design) -> Selection:
+        """Express the fit in the units of another design of the same columns, to start from."""
+        mine = self._posterior.design
+        factor = (mine.y_norm[0] / mine.scale) * (design.scale / design.y_norm[0])
+        ratio = (mine.y_norm[0] * design.common_scale / (mine.common_scale * design.y_norm[0])) ** 2
+        noise = (mine.y_norm[0] / design.y_norm[0]) ** 2
+        selection = self._posterior.selection
+        results = tuple(replace(r, site1=r.site1 / factor, site2=r.site2 / factor**2) for r in selection.results)
+        hypers = tuple(Hyper(h.prior_inclusion, h.slab_var * ratio, h.noise_var * noise) for h in selection.hypers)
+        return replace(selection, results=results, hypers=hypers)
+
+    def _spread(self, values: FloatArray, unpenalized: float) -> FloatArray:
+        design = self._posterior.design
+        return self.model.scatter(  # type: ignore[no-any-return]
+            np.full(design.block.k, unpenalized), values, design
+        )
+
+    @cached_property
+    def inclusion_prob(self) -> FloatArray:
+        """Posterior probability that a coefficient is not zero; 1 for unpenalised columns."""
+        return self._spread(self._posterior.selection.inclusion_prob, 1.0)
+
+    @property
+    def prior_inclusion(self) -> FloatArray:
+        """Prior inclusion probabilities used; 1 for unpenalised columns."""
+        s = self._posterior.selection
+        p = np.einsum("g,gj->j", s.weights, np.stack([h.prior_inclusion for h in s.hypers]))
+        return self._spread(p, 1.0)
+
+    @cached_property
+    def cond_mean(self) -> FloatArray:
+        """Posterior means given that the coefficient is in, user's scale."""
+        return self._with_z(self._posterior.given_inclusion()[0], self._posterior.coefficients()[0])
+
+    @cached_property
+    def cond_var(self) -> FloatArray:
+        """Posterior variances given that the coefficient is in, user's scale."""
+        return self._with_z(self._posterior.given_inclusion()[1], self._posterior.standard_deviations()[0] ** 2)
+
+    def _with_z(self, penalized: FloatArray, of_z: FloatArray) -> FloatArray:
+        return self.model.scatter(of_z, penalized, self._posterior.design)  # type: ignore[no-any-return]
+
+    @property
+    def expected_size(self) -> float:
+        """Posterior expected number of included columns, unpenalised ones not counted."""
+        return float(self._posterior.selection.inclusion_prob.sum())
+
+    @property
+    def df_model(self) -> float:
+        """Effective degrees of freedom: expected included columns and unpenalised ones, less one for a constant."""
+        return self.expected_size + self._posterior.design.block.k - self.model.k_constant
+
+    @property
+    def df_resid(self) -> float:
+        """Rows less effective degrees of freedom, the constant among them."""
+        return self.nobs - self.df_model - self.model.k_constant
+
+    def median_model(self) -> list[str]:
+        """Names of the columns with an inclusion probability above one half, unpenalised ones not among them."""
+        chosen = self._posterior.selection.inclusion_prob > MEDIAN
+        return [name for name, keep in zip(self.penalized_names, chosen, strict=True) if keep]
+
+    def _standard_deviations(self) -> FloatArray:
+        of_z, b = self._posterior.standard_deviations()
+        return self.model.scatter(of_z, b, self._posterior.design)[:, None]  # type: ignore[no-any-return]
+
+    def _intervals(self, alpha: float) -> FloatArray:
+        of_z, b = self._posterior.intervals(alpha)
+        return self.model.scatter(of_z, b, self._posterior.design)[:, None]  # type: ignore[no-any-return]
+
+    def _covariance(self, target: int) -> FloatArray:
+        at = np.concatenate(self.model.positions(self._posterior.design))
+        out = np.zeros((len(self.model.exog_names),) * 2)
+        out[np.ix_(at, at)] = self._posterior.covariance()
+        return out
+
+    def _row_moments(self, rows: AnyArray) -> tuple[FloatArray, FloatArray]:
+        mean, sd = self._posterior.row_moments(*self.model.split_rows(rows, self._posterior.design))
+        return mean[:, None], sd[:, None]
+
+    def _row_intervals(self, rows: AnyArray, alpha: float, noise: FloatArray | None) -> FloatArray:
+        split = self.model.split_rows(rows, self._posterior.design)
+        return self._posterior.row_intervals(split[0], split[1], alpha, noise)[:, None]
+
+    def _release_rows(self) -> None:
+        self._posterior = self._posterior.without_rows()
+
+    def sample(self, n: int, rng: Any = None, kind: str = "gaussian") -> pd.DataFrame:
+        """Draw from the posterior of the coefficients.
+
+        Parameters
+        ----------
+        n : int
+            How many draws.
+        rng : numpy.random.Generator, int or None
+            Source of randomness, or a seed.
+        kind : {"gaussian", "gibbs"}
+            ``"gaussian"``: independent draws from EP's Gaussian. ``"gibbs"``: draws from the exact posterior given
+            the hyperparameters, with exact zeros, by a Gibbs run started at EP's answer; successive draws are
+            dependent, and a sweep costs a pass over the columns in Python (10 ms for 1,000).
+
+        Returns
+        -------
+        DataFrame
+            A row for each draw, a column for each coefficient.
+        """
+        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+            raise ValueError(f"n must be a positive integer, not {n!r}")
+        if kind not in ("gaussian", "gibbs"):
+            raise ValueError(f"kind must be 'gaussian' or 'gibbs', not {kind!r}")
+        of_z, b = self._posterior.draw(int(n), np.random.default_rng(rng), exact=kind == "gibbs")
+        values = self.model.scatter(of_z.T, b.T, self._posterior.design).T
+        return pd.DataFrame(values, columns=self.model.exog_names)
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of the summary must know, one sentence each."""
+        model, data = self.model, self.model.data
+        out = []
+        if not self.converged:
+            why = f"residual {self.residual:.2g}" if self.residual > 1e-3 else "hyperparameters not at a maximum"
+            out.append(f"NOT CONVERGED ({why}): do not report these numbers.")
+        if self.evidence_biased:
+            active = int(sum(r.active.sum() for r in self._posterior.selection.results))
+            out.append(f"Constraints are active on {active} site(s): the log evidence is biased.")
+        scale = "standard deviations of the columns" if model.standardize else "the columns as they are"
+        out.append(
+            "Given the hyperparameters; mean, sd and interval are over spike and slab together. "
+            f"The prior is on the scale of {scale}."
+        )
+        flat = model.flat_columns(self._posterior.design)
+        if flat:
+            out.append(f"Constant column(s), coefficient 0: {listed(flat)}.")
+        if data.const_idx is not None:
+            out.append(f"The column {data.exog_columns[data.const_idx]!r} serves as the intercept.")
+        if data.n_dropped:
+            out.append(f"{data.n_dropped} row(s) with missing values were left out.")
+        chosen = self.median_model()
+        names = ", ".join(chosen[:20]) + (f" and {len(chosen) - 20} more" if len(chosen) > 20 else "")
+        out.append(f"Median probability model: {names or 'no column'}.")
+        return out
+
+    def summary(self, alpha: float = 0.05) -> Summary:
+        """Table of the coefficients by inclusion probability; at most 30 of those that can be out.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the probability of the intervals.
+
+        Returns
+        -------
+        statsmodels.iolib.summary.Summary
+        """
+        check_alpha(alpha)
+        names = self.model.exog_names
+        z_at, at = self.model.positions(self._posterior.design)
+        flat = np.setdiff1d(np.arange(len(names)), np.concatenate([z_at, at]))
+        pip = self.inclusion_prob
+        by_pip = at[np.argsort(-pip[at], kind="stable")]
+        order = np.concatenate([z_at, by_pip[:SHOWN], flat[: max(SHOWN - by_pip.size, 0)]]).astype(int)
+        intervals = self.conf_int(alpha)
+        columns = np.column_stack([pip, self.params, self.bse, self.cond_mean, np.sqrt(self.cond_var), intervals])
+        heads = ["PIP", "mean", "sd", "mean|in", "sd|in", f"[{alpha / 2:.3g}", f"{1 - alpha / 2:.4g}]"]
+        rows = [[f"{columns[i, 0]:.3f}", *(number(v) for v in columns[i, 1:])] for i in order]
+        tables = [
+            facts_table("Spike-and-Slab Regression", *self._facts()),
+            table([names[i] for i in order], heads, rows),
+        ]
+        notes = self.notes
+        left_out = len(names) - len(order)
+        if left_out:
+            notes.append(f"{left_out} columns of smaller inclusion probability are left out; see inclusion_prob.")
+        return make_summary(tables, notes)
+
+    def _facts(self) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+        def how(name: str) -> str:
+            return "learned" if name in self.learned else "fixed"
+
+        p = self.prior_inclusion[self.model.positions(self._posterior.design)[1]]
+        shared = p.size > 0 and (p == p[0]).all()
+        prior = number(float(p[0])) if shared else "by column"
+        left = [
+            ("Dep. Variable:", self.model.data.targets[0]),
+            ("Model:", "SpikeSlab"),
+            ("Method:", self.method),
+            ("No. Observations:", f"{int(self.nobs)}"),
+            ("Iterations:", f"{self.n_iter}"),
+            ("Residual:", f"{self.residual:.1e}"),
+            ("Converged:", "yes" if self.converged else "NO"),
+        ]
+        right = [
+            (f"prior_inclusion ({how('prior_inclusion')}):", prior),
+            (f"slab_var ({how('slab_var')}):", number(self.slab_var)),
+            (f"noise_var ({how('noise_var')}):", number(self.noise_var)),
+            ("Expected size:", f"{self.expected_size:.2f}"),
+            ("R-squared:", f"{self.rsquared:.3f}"),
+            ("Log Evidence:", f"{self.log_evidence:.3f}"),
+            ("", ""),
+        ]
+        return left, right
+
+
+def compare_evidence(fits: Mapping[str, Any]) -> pd.DataFrame:
+    """Compare fits of the same response by their evidence.
+
+    Parameters
+    ----------
+    fits : dict of str to SpikeSlab results
+        Of the same response, rows, weights and unpenalised columns.
+
+    Returns
+    -------
+    DataFrame
+        A row for each fit, the highest evidence first: ``log_evidence``, ``difference`` to the highest,
+        ``probability`` (the fits being equally probable before), ``expected_size``, ``converged``,
+        ``evidence_biased``.
+
+    Raises
+    ------
+    ValueError
+        If the fits are not of the same response.
+    """
+    if not fits:
+        raise ValueError("there are no fits to compare")
+    inner = {name: getattr(fit, "_results", fit) for name, fit in fits.items()}
+    odd = [name for name, fit in inner.items() if not isinstance(fit, SpikeSlabResults)]
+    if odd:
+        raise ValueError(f"{listed(odd)} are not results of a SpikeSlab")
+    first = next(iter(inner.values()))
+    for name, fit in inner.items():
+        mine, other = fit._posterior.design, first._posterior.design
+        same = mine.nu == other.nu and np.allclose(mine.y_norm, other.y_norm, rtol=1e-10)
+        if not same or fit.model.data.ynames != first.model.data.ynames:
+            raise ValueError(f"the fit {name!r} is of another response, other rows or other unpenalised columns")
+    table_ = pd.DataFrame(
+        {
+            "log_evidence": {name: fit.log_evidence for name, fit in inner.items()},
+            "expected_size": {name: fit.expected_size for name, fit in inner.items()},
+            "converged": {name: fit.converged for name, fit in inner.items()},
+            "evidence_biased": {name: fit.evidence_biased for name, fit in inner.items()},
+        }
+    ).sort_values("log_evidence", ascending=False)
+    difference = table_["log_evidence"] - table_["log_evidence"].max()
+    table_.insert(1, "difference", difference)
+    table_.insert(2, "probability", np.exp(difference) / np.exp(difference).sum())
+    return table_
+
+
+class SpikeSlabResultsWrapper(LinearResultsWrapper):
+    """Labelled results of a spike-and-slab regression; see :class:`SpikeSlabResults`."""
+
+    _attrs = wrapper_attributes(
+        {
+            "inclusion_prob": "columns",
+            "prior_inclusion": "columns",
+            "cond_mean": "columns",
+            "cond_var": "columns",
+        }
+    )
+    _wrap_attrs = _attrs
+
+
+wrap.populate_wrapper(SpikeSlabResultsWrapper, SpikeSlabResults)

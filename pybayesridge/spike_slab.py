@@ -1,0 +1,271 @@
+"""Spike and slab by expectation propagation: takes data in, calls the numerics, hands results out."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from scipy.sparse import issparse
+
+from pybayesridge._types import FloatArray
+from pybayesridge.bayes_ridge import positive
+from pybayesridge.data import listed
+from pybayesridge.design import Design
+from pybayesridge.ep.problem import Data
+from pybayesridge.ep.selection import Hyperparameters, Selection, average_over, data_of, select
+from pybayesridge.exceptions import ConvergenceWarning
+from pybayesridge.model import LinearModel
+from pybayesridge.results.spike_slab import SpikeSlabResults, SpikeSlabResultsWrapper
+
+METHODS = ("auto", "ep", "pcep")
+
+
+class SpikeSlab(LinearModel):
+    r"""Bayesian variable selection with spike-and-slab priors, by expectation propagation.
+
+    The model, with Z the unpenalised columns (the intercept at least) under a flat prior and X the others:
+
+    .. math::
+
+        y \mid g, w \sim N(Z g + X w, \sigma^2 W^{-1}), \quad
+        w_i \sim p_i N(0, v) + (1 - p_i) \delta_0,
+
+    on the standardised scale of X. A hyperparameter left at None is learned by maximising EP's evidence.
+
+    Parameters
+    ----------
+    endog : (n,) array-like
+        The response.
+    exog : (n, p) array-like
+        The columns; NumPy, pandas, polars or anything like an array, of any real dtype.
+    intercept : bool, default True
+        Whether there is an unpenalised intercept. A constant column of `exog` serves as it.
+    weights : (n,) array-like, optional
+        Precision weights, as in statsmodels' WLS. Only their ratios matter.
+    unpenalized : names or positions, optional
+        Columns (with a formula also terms) with a flat prior: never shrunk, never selected away.
+    standardize : bool, default True
+        The prior is on the scale of each column's (weighted, 1/n) standard deviation; the user's own scale
+        otherwise. Results are always on the user's scale.
+    prior_inclusion : float, array, Series or dict, optional
+        Prior probability that a column is in: one for all, or one for each column of `exog` (a Series or dict by
+        name). 0 keeps a column out, 1 keeps it in under the slab alone. The intercept and unpenalised columns do
+        not count.
+    slab_var : float, optional
+        Prior variance v of an included coefficient, in squared units of the response per standard deviation of
+        the column (per its own unit with ``standardize=False``).
+    noise_var : float, optional
+        Noise variance in squared units of the response, for an observation of average weight.
+    missing : {"raise", "drop"}
+        What to do with rows in which something is missing.
+
+    Raises
+    ------
+    ValueError
+        For data that cannot be a regression; the message names the column, row or argument.
+
+    Notes
+    -----
+    Learning maximises the evidence and a weak prior that keeps it away from p = 0 and from zero noise: as if one
+    more column had been seen in and one out, and on each log variance a normal with standard deviation 3 around the
+    mean square of the response (noise) and around the variance of a coefficient whose column alone would explain
+    the response (slab).
+
+    References
+    ----------
+    Hernández-Lobato & Hernández-Lobato (2011). Convergent Expectation Propagation in Linear Models with
+    Spike-and-slab Priors.
+    """
+
+    _max_targets: ClassVar[int | None] = 1
+
+    def __init__(
+        self,
+        endog: Any,
+        exog: Any,
+        *,
+        intercept: bool = True,
+        weights: Any = None,
+        unpenalized: Any = None,
+        standardize: bool = True,
+        prior_inclusion: Any = None,
+        slab_var: float | None = None,
+        noise_var: float | None = None,
+        missing: str = "raise",
+        formula_data: Any = None,
+    ) -> None:
+        if issparse(exog):
+            raise ValueError("SpikeSlab takes dense columns: use exog.toarray(), or BayesRidge for sparse ones")
+        self.slab_var = None if slab_var is None else positive("slab_var", slab_var)
+        self.noise_var = None if noise_var is None else positive("noise_var", noise_var)
+        super().__init__(
+            endog,
+            exog,
+            intercept=intercept,
+            weights=weights,
+            unpenalized=unpenalized,
+            standardize=standardize,
+            missing=missing,
+            formula_data=formula_data,
+        )
+        self.prior_inclusion = _inclusion(prior_inclusion, self.data.exog_columns)
+        self._data: Data | None = None
+
+    def fit(  # type: ignore[override]
+        self,
+        method: str = "auto",
+        *,
+        tol: float = 1e-4,
+        maxiter: int = 1000,
+        damping: float = 0.5,
+        hyper: str = "maximize",
+        start: Any = None,
+        disp: bool = False,
+    ) -> SpikeSlabResultsWrapper:
+        """Fit the model.
+
+        Parameters
+        ----------
+        method : {"auto", "ep", "pcep"}
+            ``"auto"``: ordinary EP, and where it does not settle a descent on its energy from where it stands.
+            ``"ep"``: damped parallel EP. ``"pcep"``: the provably convergent double loop; where its constraints are
+            active its evidence is biased, which the results say.
+        tol : float
+            Tolerance of the residual: the largest change that the next iteration asks for, of means beside
+            posterior standard deviations, and of variances in proportion.
+        maxiter : int
+            Most iterations.
+        damping : float in (0, 1], for ``"ep"``
+            The share of the new sites in an update.
+        hyper : {"maximize", "average"}
+            Learn hyperparameters left at None by maximising the evidence, or average over a small grid around the
+            maximum, weighted by evidence: better calibrated for small n.
+        start : SpikeSlab results, optional
+            A fit of the same columns to start from.
+        disp : bool
+            Print what happened.
+
+        Returns
+        -------
+        SpikeSlabResultsWrapper
+
+        Warns
+        -----
+        ConvergenceWarning
+            If EP (or the learning of hyperparameters) has not converged; the residual is in the message.
+        """
+        if method not in METHODS:
+            raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, not {method!r}")
+        if hyper not in ("maximize", "average"):
+            raise ValueError(f"hyper must be 'maximize' or 'average', not {hyper!r}")
+        if hyper == "average" and method != "auto":
+            raise ValueError("hyper='average' goes with method='auto'")
+        positive("tol", tol)
+        if not 0 < positive("damping", damping) <= 1:
+            raise ValueError(f"damping must lie in (0, 1], not {damping!r}")
+        if isinstance(maxiter, bool) or not isinstance(maxiter, int | np.integer) or maxiter < 1:
+            raise ValueError(f"maxiter must be a positive integer, not {maxiter!r}")
+        design, data = self._prepared()
+        if design.y_vanishes[0] and self.noise_var is None:
+            raise ValueError(
+                "the unpenalised columns fit the response exactly (is it constant?): there is nothing to select "
+                "and no noise to learn; give noise_var"
+            )
+        known = self._known(design)
+        previous = None if start is None else self._start(start, design)
+        if hyper == "average" and known.unknown:
+            selection = average_over(data, known)
+        else:
+            selection = select(
+                data,
+                known,
+                method=method,  # type: ignore[arg-type]
+                tol=float(tol),
+                maxiter=int(maxiter),
+                damping=float(damping),
+                start=previous,
+            )
+        results = SpikeSlabResults(self, design, data, selection, method=method)
+        if not selection.converged:
+            warnings.warn(
+                f"EP has not converged (residual {selection.residual:.2g} for tol={tol:g}): raise maxiter, or use "
+                "method='auto'"
+                if selection.residual > tol
+                else "the hyperparameters have not converged to a maximum of the evidence",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        if disp:
+            print(f"{method}: {selection.n_iter} iterations, residual {selection.residual:.2g}")
+        return SpikeSlabResultsWrapper(results)
+
+    def _prepared(self) -> tuple[Design, Data]:
+        """The design and EP's data, made once for all fits of the model."""
+        if self._built is None or self._data is None:
+            design, _ = self._build()
+            self._data = data_of(design)
+        if self._built is None:
+            raise AssertionError("a design was built")
+        return self._built, self._data
+
+    def forget_rows(self) -> None:
+        """Drop every array over rows."""
+        super().forget_rows()
+        self._data = None
+
+    def _known(self, design: Design) -> Hyperparameters:
+        """What the user fixed, in the units of the design: a response of norm 1 and columns divided by `scale`."""
+        p = self.prior_inclusion
+        if p is not None:
+            p = np.full(design.p, p) if np.ndim(p) == 0 else np.asarray(p)[design.columns]
+        unit = design.y_norm[0]
+        return Hyperparameters(
+            prior_inclusion=p,
+            slab_var=None if self.slab_var is None else (np.sqrt(self.slab_var) * design.common_scale / unit) ** 2,
+            noise_var=None if self.noise_var is None else (np.sqrt(self.noise_var) / unit) ** 2,
+        )
+
+    def _start(self, start: Any, design: Design) -> Selection:
+        inner = getattr(start, "_results", start)
+        if not isinstance(inner, SpikeSlabResults):
+            raise ValueError(f"start must be results of a SpikeSlab, not {type(start).__name__}")
+        names = [self.data.exog_columns[j] for j in design.columns]
+        theirs = inner.penalized_names
+        if names != theirs:
+            odd = sorted(set(names) ^ set(theirs)) or names
+            raise ValueError(f"start is a fit of other columns: {listed(odd)} differ")
+        return inner.rescaled_selection(design)
+
+
+def _inclusion(prior_inclusion: Any, columns: list[str]) -> float | FloatArray | None:
+    if prior_inclusion is None:
+        return None
+    if isinstance(prior_inclusion, pd.Series | Mapping):
+        given = {str(name): value for name, value in dict(prior_inclusion).items()}
+        unknown = [name for name in given if name not in columns]
+        absent = [name for name in columns if name not in given]
+        if unknown:
+            raise ValueError(f"prior_inclusion names {listed(unknown)}, which are not columns of exog")
+        values = np.array([given.get(name, np.nan) for name in columns], dtype=np.float64)
+        if absent and not np.isfinite(values).any():
+            raise ValueError("prior_inclusion is empty: give a probability for each column, or one for all")
+        if absent:
+            raise ValueError(f"prior_inclusion lacks column(s) {listed(absent)}")
+    else:
+        try:
+            values = np.asarray(prior_inclusion, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"prior_inclusion must be a probability or one for each column, not {prior_inclusion!r}"
+            ) from None
+        if values.ndim > 1 or (values.ndim == 1 and values.size != len(columns)):
+            raise ValueError(f"prior_inclusion has shape {values.shape} for {len(columns)} columns of exog")
+    bad = np.flatnonzero(~((values >= 0) & (values <= 1)).ravel())
+    if bad.size:
+        where = "" if values.ndim == 0 else f" of column {columns[bad[0]]!r}"
+        value = float(values.ravel()[bad[0]])
+        raise ValueError(f"prior_inclusion{where} is {value!r}: a probability lies between 0 and 1")
+    return float(values) if values.ndim == 0 else values
