@@ -232,9 +232,9 @@ def design_values(results: Any, design: Any) -> dict[str, Any]:
 def ridge_posterior(results: Any) -> dict[str, Any]:
     """The joint posterior: a mixture over log t2 of normals or t's in the rotated basis.
 
-    ``s``, ``z``, ``rss0``, ``top`` and ``right`` (V) are those of a `Spectrum`; ``log_t2``, ``weight``, ``scale2`` and
-    ``df`` those of a `Mixture`; ``prior`` holds those of a `Prior` that the density of log t2 is made of. R reads them
-    as :mod:`pybayesridge.ridge.posterior` and :mod:`pybayesridge.ridge.hyper` do.
+    ``s``, ``z``, ``rss0``, ``top`` and ``right`` (V) are those of a `Spectrum`; ``log_t2``, ``weight``, ``scale2``
+    and ``df`` those of a `Mixture`; ``prior`` holds those of a `Prior` that the density of log t2 is made of. R reads
+    them as :mod:`pybayesridge.ridge.posterior` and :mod:`pybayesridge.ridge.hyper` do.
     """
     posterior, fit = results._posterior, results._fit
     spectrum, mixture, prior = posterior.spectrum, posterior.mixture, results._prior()
@@ -293,8 +293,8 @@ def spike_slab_values(results: Any, from_formula: bool) -> dict[str, Any]:
 def spike_slab_posterior(results: Any) -> dict[str, Any]:
     """EP's Gaussian for each value of the hyperparameters, in the units of the design.
 
-    The covariance of ``components[g]`` is ``diag(own) + plus' plus - minus' minus``: with many columns ``minus`` has a
-    row for each row of the data and nothing is (p, p). Their order is that of ``weight``.
+    The covariance of ``components[g]`` is ``diag(own) + plus' plus - minus' minus``: with many columns ``minus`` has
+    a row for each row of the data and nothing is (p, p). Their order is that of ``weight``.
     """
     posterior = results._posterior
     data, selection = posterior.data, posterior.selection

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pybayesridge import BayesRidge, r_bridge
+from pybayesridge import BayesRidge, SpikeSlab, r_bridge
 
 RNG = np.random.default_rng(3)
 X = RNG.standard_normal((30, 4)) + 2.0
@@ -23,6 +23,12 @@ def ridge(y=Y, x=X, names=NAMES, y_names=("y",), from_formula=False, model=None,
     )
 
 
+def spike(x=X, y=Y, model=None, **fit):
+    return r_bridge.spike_slab(
+        y[:, None], x, x_names=None, y_names=["y"], from_formula=False, model=model or {}, fit=fit
+    )
+
+
 def leaves(value, path=""):
     if isinstance(value, dict):
         for key, item in value.items():
@@ -30,6 +36,17 @@ def leaves(value, path=""):
             yield from leaves(item, f"{path}.{key}")
     else:
         yield path, value
+
+
+def assert_plain(answer):
+    for path, value in leaves(answer):
+        if isinstance(value, list):
+            assert all(isinstance(item, str) for item in value), path
+        elif isinstance(value, np.ndarray):
+            assert value.dtype == np.float64, path
+            assert value.ndim in (1, 2), path
+        else:
+            assert value is None or type(value) in (str, float, bool), path
 
 
 @pytest.mark.parametrize(
@@ -43,14 +60,7 @@ def test_values_are_plain_and_two_dimensional(fit, targets, shape):
     y = np.column_stack([Y, Y[::-1]])[:, :targets]
     answer = ridge(y, x, None, [f"y{i}" for i in range(targets)], **fit)
     assert answer["error"] is None
-    for path, value in leaves(answer["value"]):
-        if isinstance(value, list):
-            assert all(isinstance(item, str) for item in value), path
-        elif isinstance(value, np.ndarray):
-            assert value.dtype == np.float64, path
-            assert value.ndim in (1, 2), path
-        else:
-            assert value is None or type(value) in (str, float, bool), path
+    assert_plain(answer["value"])
     value = answer["value"]
     k = x.shape[1] + 1
     assert value["params"].shape == value["bse"].shape == (k, targets)
@@ -100,6 +110,34 @@ def test_rs_column_of_ones_is_the_intercept_and_not_noted():
     assert value["intercept_added"] is False
     assert not any("serves as the intercept" in note for note in value["notes"])
     assert any("serves as the intercept" in note for note in ridge(x=x, names=names)["value"]["notes"])
+
+
+@pytest.mark.parametrize("fit", [{}, {"method": "ep"}, {"method": "pcep"}, {"hyper": "average"}])
+@pytest.mark.filterwarnings("ignore::pybayesridge.PybayesridgeWarning")
+def test_spike_and_slab_values_are_plain_and_make_the_covariance(fit):
+    value = spike(**fit)["value"]
+    assert_plain(value)
+    res = SpikeSlab(Y, X).fit(**fit)
+    np.testing.assert_array_equal(value["inclusion_prob"], res.inclusion_prob)
+    post = value["posterior"]
+    parts = list(post["components"].values())
+    assert len(parts) == post["weight"].size
+    mean = sum(w * g["mean"] for w, g in zip(post["weight"], parts, strict=True))
+    cov = np.zeros((4, 4))
+    for w, g in zip(post["weight"], parts, strict=True):
+        own = np.diag(g["own"]) + g["plus"].T @ g["plus"] - g["minus"].T @ g["minus"]
+        cov += w * (own + np.outer(g["mean"] - mean, g["mean"] - mean))
+    unit = post["y_norm"][0] / post["scale"]
+    ours = np.asarray(res.cov_params())[1:, 1:]
+    np.testing.assert_allclose(cov * np.outer(unit, unit), ours, rtol=1e-9, atol=1e-12 * np.abs(ours).max())
+
+
+@pytest.mark.filterwarnings("ignore::pybayesridge.PybayesridgeWarning")
+def test_many_columns_of_spike_and_slab_need_no_square_matrix():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((30, 200))
+    value = spike(x, 3 * x[:, 0] + rng.standard_normal(30), {"prior_inclusion": 0.02, "slab_var": 4.0})["value"]
+    assert max(item.size for _, item in leaves(value) if isinstance(item, np.ndarray)) < 200 * 60
 
 
 def test_the_protocol_has_a_number():

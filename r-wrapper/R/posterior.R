@@ -257,7 +257,9 @@ log_t2_distribution <- function(post, target) {
   found <- log_t2_density(post, target, points)
   density <- exp(found$log - max(found$log))
   spline <- stats::splinefun(points, density, method = "fmm")
-  parts <- list(density, spline(points, 1L), spline(points, 2L) / 2, spline(points, 3L) / 6)
+  # The third derivative jumps at the knots.
+  between <- points[-1L] - diff(points) / 2
+  parts <- list(density, spline(points, 1L), spline(points, 2L) / 2, spline(between, 3L) / 6)
   whole <- quartic(parts, seq_along(points[-1L]), diff(points))
   list(points = points, density = density, cdf = c(0, cumsum(whole)), parts = parts, rss = found$rss)
 }

@@ -1,8 +1,8 @@
 #' Print and summarise fits
 #'
 #' `summary()` gives the posterior mean, standard deviation and interval of every coefficient, with what else a reader has
-#' to know; printing shows the largest 30 of more than 60 coefficients, measured per standard deviation. Neither needs
-#' Python.
+#' to know; printing shows 30 of more than 60 coefficients: the largest per standard deviation, or for [spike_slab()] the most
+#' probable. Neither needs Python.
 #'
 #' @param object,x A fit, or a summary.
 #' @param level Probability of the intervals.
@@ -27,9 +27,9 @@ print.pybayesridge_fit <- function(x, digits = max(3L, getOption("digits") - 3L)
   cat(paste(deparse(x$call), collapse = "\n"), "\n\nCoefficients (posterior means):\n", sep = "")
   b <- as.matrix(x$coefficients)
   if (nrow(b) > longest) {
-    keep <- order(-apply(standardized_size(x), 1L, max))[seq_len(shown)]
+    keep <- order(-apply(importance(x), 1L, max))[seq_len(shown)]
     show_coefficients(b[keep, , drop = FALSE], digits)
-    cat(sprintf("(the %d smallest standardised coefficients are left out)\n", nrow(b) - shown))
+    cat(left_out(nrow(b), inherits(x, "spike_slab")))
   } else {
     show_coefficients(b, digits)
   }
@@ -64,6 +64,21 @@ headline.bayes_ridge <- function(object, digits) {
   )
 }
 
+left_out <- function(count, by_probability) {
+  what <- if (by_probability) "coefficients of smaller inclusion probability" else "smallest standardised coefficients"
+  sprintf("(the %d %s are left out)\n", count - shown, what)
+}
+
+# What the coefficients of a long table are sorted by, k x q.
+importance <- function(object) {
+  if (!inherits(object, "spike_slab")) {
+    return(standardized_size(object))
+  }
+  out <- as.matrix(object$inclusion_prob)
+  out[object$posterior$z_at, ] <- Inf
+  out
+}
+
 # Size of every coefficient per standard deviation of its column, k x q; unpenalised ones come first.
 standardized_size <- function(object) {
   b <- abs(as.matrix(object$coefficients))
@@ -95,7 +110,7 @@ summary.pybayesridge_fit <- function(object, level = 0.95, ...) {
       coefficients = if (length(tables) == 1L) tables[[1L]] else tables,
       facts = facts(object),
       notes = c(object$notes, naprint_note(object)),
-      size = standardized_size(object),
+      size = importance(object),
       level = level,
       converged = object$converged
     ),
@@ -151,7 +166,7 @@ print.summary.pybayesridge_fit <- function(x, digits = max(3L, getOption("digits
     }
     print.default(apply_signif(table, digits), print.gap = 2L, quote = FALSE, right = TRUE)
     if (cut) {
-      cat(sprintf("(the %d smallest standardised coefficients are left out)\n", nrow(tables[[i]]) - shown))
+      cat(left_out(nrow(tables[[i]]), inherits(x, "summary.spike_slab")))
     }
     cat("\n")
     numbers <- unlist(x$facts[i, ])

@@ -10,6 +10,7 @@ skip_without_python <- function() {
   testthat::skip_if_not(found, "no Python side")
 }
 
+# Compares vectors of any shape, entry by entry.
 expect_close <- function(object, expected, tolerance = same_as_python) {
   object <- as.vector(object)
   expected <- as.vector(expected)

@@ -85,6 +85,7 @@ test_that("a 60 x 2000 matrix, unpenalised columns and weights", {
   expect_close(predict(fit, rows, "credible", level = 0.9)[, 2:3], py$new[, 3:4])
   expect_identical(median_model(fit), c("x1", "x2", "x3"))
   expect_lt(length(serialize(fit, NULL)), 2.5e6)
+  expect_output(print(summary(fit)), "1971 coefficients of smaller inclusion probability are left out")
   d <- mtcars
   w <- d$w <- seq(0.5, 2, length.out = 32)
   x <- without_ones(model.matrix(mpg ~ wt + factor(cyl) + hp, mtcars))
