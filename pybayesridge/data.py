@@ -253,7 +253,7 @@ def missing_rows(*arrays: Any) -> BoolArray:
             continue
         if sparse.issparse(a):
             rows = a.tocoo()
-            out[rows.coords[0][np.isnan(rows.data)]] = True
+            out[rows.row[np.isnan(rows.data)]] = True
         elif not _finite(a):
             for j in range(a.shape[1] if a.ndim == 2 else 0):
                 out |= np.isnan(a[:, j])

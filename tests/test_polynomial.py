@@ -190,4 +190,4 @@ def test_bad_columns():
     with pytest.raises(ValueError, match="duplicate column name 'a'"):
         polynomial_features(pd.DataFrame(np.ones((2, 2)), columns=["a", "a"]), 2)
     with pytest.raises(ValueError, match="sparse"):
-        polynomial_features(sparse.eye_array(3), 2)
+        polynomial_features(sparse.csr_array(np.eye(3)), 2)

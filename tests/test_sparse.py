@@ -18,10 +18,15 @@ LARGE_MEANS = 1e-7
 DENSITY = 0.15
 
 
+def random_csr(n, p, density, rng):
+    # SciPy's own random_array is younger than the oldest version supported.
+    return sparse.csr_array(sparse.random(n, p, density, "csr", random_state=rng, data_rvs=rng.standard_normal))
+
+
 def problem(n, p, seed=0):
     rng = np.random.default_rng(seed)
-    x = sparse.random_array((n, p), density=DENSITY, rng=rng, data_sampler=rng.standard_normal, format="csr")
-    x = x @ sparse.diags_array(rng.uniform(0.5, 5, p))
+    x = random_csr(n, p, DENSITY, rng)
+    x = sparse.csr_array(x @ sparse.diags(rng.uniform(0.5, 5, p)))
     y = 2 + x @ rng.standard_normal(p) + 0.5 * rng.standard_normal(n)
     return y, x
 
@@ -189,7 +194,7 @@ def test_memory():
     """Far below the dense size, at its highest: the Gram matrix and a few vectors over rows."""
     n, p = 50_000, 500
     rng = np.random.default_rng(0)
-    x = sparse.random_array((n, p), density=0.002, rng=rng, format="csr")
+    x = random_csr(n, p, 0.002, rng)
     y = x @ rng.standard_normal(p) + 0.1 * rng.standard_normal(n)
     dense = n * p * 8
     for method in ("em", "exact"):
@@ -204,7 +209,7 @@ def test_memory():
 def test_memory_of_leave_one_out():
     n, p = 50_000, 500
     rng = np.random.default_rng(0)
-    x = sparse.random_array((n, p), density=0.002, rng=rng, format="csr")
+    x = random_csr(n, p, 0.002, rng)
     y = x @ rng.standard_normal(p) + 0.1 * rng.standard_normal(n)
     tracemalloc.start()
     res = BayesRidge(y, x).fit("loocv", grid=np.logspace(4, -4, 9))

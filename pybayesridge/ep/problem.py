@@ -60,7 +60,8 @@ class Data:
     def from_moments(cls, gram: Array, cross: Array, yy: float, nu: float) -> Data:
         """Take X'X (d, d), X'y (d,) and y'y."""
         gram = 0.5 * (gram + gram.T)
-        lam, vec = eigh(gram)
+        # SciPy before 1.12 refuses a matrix without columns.
+        lam, vec = eigh(gram) if gram.size else (np.zeros(0), np.zeros((0, 0)))
         keep = lam > _RANK_TOL * max(lam[-1], 0.0) if lam.size else np.zeros(0, dtype=bool)
         if not np.any(keep):
             return cls(np.zeros((1, lam.size)), np.zeros(1), yy, np.zeros(lam.size), np.zeros(lam.size), float(nu))
