@@ -12,7 +12,7 @@ help: ## list the targets
 demo: .venv/.core ## Longley's data: OLS beside BayesRidge
 	@$(PY) -m pybayesridge demo
 
-test: lint typecheck test-python test-oldest ## lint, typecheck, test-python and test-oldest
+test: lint typecheck test-python test-oldest test-r ## lint, typecheck, test-python, test-oldest and test-r
 
 lint: .venv/.dev ## ruff: rules and format
 	$(PY) -m ruff check .
@@ -22,10 +22,16 @@ typecheck: .venv/.dev ## mypy
 	$(PY) -m mypy
 
 test-python: .venv/.dev ## pytest with the newest dependencies
-	$(PY) -m pytest -q
+	$(PY) -m pytest -q -m 'not against_r'
 
 test-oldest: .venv-oldest/.installed ## pytest with the oldest supported dependencies
-	$(OLDEST) -m pytest -q -o cache_dir=.venv-oldest/.pytest_cache
+	$(OLDEST) -m pytest -q -m 'not against_r' -o cache_dir=.venv-oldest/.pytest_cache
+
+test-r: ## the R package and the comparisons with R, with the R of this machine
+	tools/test-r
+
+test-r-stable: ## the same on Debian stable, in a chroot where this machine is another
+	tools/test-r-stable
 
 benchmark-ridge: .venv/.benchmarks ## BayesRidge beside its peers and the unavoidable linear algebra
 	$(PY) benchmarks/ridge_floor.py
@@ -33,7 +39,7 @@ benchmark-ridge: .venv/.benchmarks ## BayesRidge beside its peers and the unavoi
 venv: .venv/.dev ## only make .venv, with the development tools
 
 clean: ## remove environments, caches and built files
-	rm -rf .venv .venv-oldest build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-oldest .venv-r .root-trixie build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/.core: $(SETUP)
@@ -52,4 +58,4 @@ clean: ## remove environments, caches and built files
 	@PYTHON_FIRST='python3.11 python3.12' tools/make-venv .venv-oldest -r tools/oldest-requirements.txt -e .
 	@touch $@
 
-.PHONY: help demo test lint typecheck test-python test-oldest benchmark-ridge venv clean
+.PHONY: help demo test lint typecheck test-python test-oldest test-r test-r-stable benchmark-ridge venv clean

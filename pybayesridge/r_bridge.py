@@ -1,0 +1,332 @@
+"""What the R package `pybayesridge` calls: numbers, strings and float arrays in, the same out.
+
+R fits a model through one function here and gets everything it needs to work on without Python. Errors and warnings
+are handed over as text, since R shows a Python traceback otherwise.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pybayesridge._types import FloatArray
+from pybayesridge.bayes_ridge import BayesRidge
+from pybayesridge.ep.gaussian import DualFactor
+from pybayesridge.ep.solve import posterior_factor
+from pybayesridge.ridge import hyper
+from pybayesridge.spike_slab import SpikeSlab
+
+PROTOCOL = 1
+"""Raised whenever what goes over the bridge changes; the R package compares it with its own."""
+
+
+def guarded(function: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Run a fit; its value or its error, and its warnings, as values that R can read.
+
+    Returns
+    -------
+    dict
+        ``value`` (None after an error), ``error`` and ``error_class`` (None without one), and the lists ``warnings``
+        and ``warning_classes``.
+    """
+    out: dict[str, Any] = {"value": None, "error": None, "error_class": None}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            out["value"] = function()
+        except Exception as error:
+            known = isinstance(error, ValueError)
+            out["error"] = str(error) if known else f"{type(error).__name__}: {error}"
+            out["error_class"] = type(error).__name__
+    # Warnings that are not for users (of NumPy's arithmetic, of things deprecated) are not for R's either.
+    shown = [w for w in caught if issubclass(w.category, UserWarning)]
+    out["warnings"] = [str(w.message) for w in shown]
+    out["warning_classes"] = [w.category.__name__ for w in shown]
+    return out
+
+
+def bayes_ridge(
+    y: FloatArray,
+    x: FloatArray,
+    *,
+    x_names: Sequence[str] | None,
+    y_names: Sequence[str],
+    from_formula: bool,
+    model: dict[str, Any],
+    fit: dict[str, Any],
+) -> dict[str, Any]:
+    """Fit a :class:`BayesRidge` for R.
+
+    Parameters
+    ----------
+    y : (n, q) array
+    x : (n, p) array
+        With a formula R's model matrix, its column of ones among the others.
+    x_names, y_names : lists of str
+        None for columns without names.
+    from_formula : bool
+        Whether the column of ones is the intercept of R's formula, which needs no mention in the notes.
+    model, fit : dict
+        Arguments of :class:`BayesRidge` and of its ``fit``.
+
+    Returns
+    -------
+    dict
+        See :func:`guarded`; the value has all that :func:`ridge_values` lists.
+    """
+
+    def run() -> dict[str, Any]:
+        endog, exog = labelled(y, x, y_names, x_names)
+        results = BayesRidge(endog, exog, **arguments(model)).fit(**arguments(fit))
+        return ridge_values(results._results, from_formula)
+
+    return guarded(run)
+
+
+def spike_slab(
+    y: FloatArray,
+    x: FloatArray,
+    *,
+    x_names: Sequence[str] | None,
+    y_names: Sequence[str],
+    from_formula: bool,
+    model: dict[str, Any],
+    fit: dict[str, Any],
+) -> dict[str, Any]:
+    """Fit a :class:`SpikeSlab` for R; see :func:`bayes_ridge`. The value is that of :func:`spike_slab_values`."""
+
+    def run() -> dict[str, Any]:
+        endog, exog = labelled(y, x, y_names, x_names)
+        results = SpikeSlab(endog, exog, **arguments(model)).fit(**arguments(fit))
+        return spike_slab_values(results._results, from_formula)
+
+    return guarded(run)
+
+
+def labelled(
+    y: FloatArray, x: FloatArray, y_names: Sequence[str], x_names: Sequence[str] | None
+) -> tuple[pd.DataFrame, Any]:
+    """R's matrices with their names; the columns of `x` are not copied."""
+    endog = pd.DataFrame(np.asarray(y, dtype=np.float64), columns=list(y_names), copy=False)
+    values = np.asarray(x, dtype=np.float64)
+    if x_names is None:
+        return endog, values
+    return endog, pd.DataFrame(values, columns=list(x_names), copy=False)
+
+
+def arguments(given: dict[str, Any]) -> dict[str, Any]:
+    """Arguments as Python wants them: R's NULL means that the default holds, whole numbers are integers."""
+    out = {name: value for name, value in given.items() if value is not None}
+    maxiter = out.get("maxiter")
+    if isinstance(maxiter, float) and maxiter.is_integer():
+        out["maxiter"] = int(maxiter)
+    if isinstance(out.get("unpenalized"), list):
+        out["unpenalized"] = [int(u) if isinstance(u, float) else u for u in out["unpenalized"]]
+    return out
+
+
+def two_dimensional(a: Any) -> FloatArray:
+    """A vector or matrix over coefficients or rows, always (k, q)."""
+    out = np.asarray(a, dtype=np.float64)
+    return out[:, None] if out.ndim == 1 else out
+
+
+def per_target(a: Any) -> FloatArray:
+    """A number of each target, always (q,)."""
+    return np.atleast_1d(np.asarray(a, dtype=np.float64))
+
+
+def ridge_values(results: Any, from_formula: bool) -> dict[str, Any]:
+    """Everything R keeps of a ridge: estimates, facts, and the posterior in its rotated form.
+
+    Parameters
+    ----------
+    results : BayesRidgeResults
+    from_formula : bool
+    """
+    grids = results.method in ("loocv", "gcv")
+    scores = results.grid_scores
+    return {
+        **shared_values(results, from_formula),
+        "dof": results.dof,
+        "parameterization": results.parameterization,
+        "lambda_": per_target(results.lambda_),
+        "tau2": per_target(results.tau2),
+        "sigma2": per_target(results.sigma2),
+        "log_marginal": per_target(results.log_marginal),
+        "n_modes": per_target(results.n_modes),
+        "solver": str(results.solver),
+        "loo_mse": per_target(results.loo_mse) if grids else None,
+        "grid": two_dimensional(results.grid) if grids else None,
+        "grid_scores": None if scores is None else two_dimensional(scores),
+        "quadrature_error": None if results.quadrature_error is None else per_target(results.quadrature_error),
+        "diagnostics": ridge_diagnostics(results),
+        "hyper_means": hyper_means(results),
+        "posterior": ridge_posterior(results),
+    }
+
+
+def shared_values(results: Any, from_formula: bool) -> dict[str, Any]:
+    """What both families report: estimates, fit, facts."""
+    model = results.model
+    notes = results.notes
+    if from_formula:
+        notes = [note for note in notes if not note.endswith("serves as the intercept.")]
+    return {
+        "names": list(model.exog_names),
+        "targets": list(model.data.targets),
+        "intercept_added": model.data.intercept_name is not None,
+        "method": str(results.method),
+        "params": two_dimensional(results.params),
+        "bse": two_dimensional(results.bse),
+        "fittedvalues": two_dimensional(results.fittedvalues),
+        "resid": two_dimensional(results.resid),
+        "rsquared": per_target(results.rsquared),
+        "nobs": float(results.nobs),
+        "df_model": per_target(results.df_model),
+        "df_resid": per_target(results.df_resid),
+        "converged": bool(results.converged),
+        "n_iter": float(results.n_iter),
+        "standardize": bool(model.standardize),
+        "weight_mean": float(model.weight_mean),
+        "notes": [str(note) for note in notes],
+    }
+
+
+def hyper_means(results: Any) -> FloatArray:
+    """Posterior means of lambda, tau2, sigma2 and the effective degrees of freedom, (4, q)."""
+    table = results.hyperparameters()["mean"].to_numpy(dtype=np.float64)
+    return np.ascontiguousarray(table.reshape(-1, 4).T)
+
+
+def ridge_diagnostics(results: Any) -> dict[str, Any]:
+    """The numbers and flags of ``diagnostics()``, (q,) each."""
+    table = results.diagnostics()
+    frame = table.to_frame() if isinstance(table, pd.Series) else table
+    return {name: np.asarray(frame.loc[name], dtype=np.float64) for name in frame.index if name != "solver"}
+
+
+def design_values(results: Any, design: Any) -> dict[str, Any]:
+    """Between rows on the user's scale and the standardised problem; positions count from 1."""
+    z_at, at = results.model.positions(design)
+    block = design.block
+    return {
+        "z_at": (z_at + 1).astype(np.float64),
+        "at": (at + 1).astype(np.float64),
+        "center": design.center,
+        "scale": design.scale,
+        "sd": design.sd,
+        "projection": design.projection,
+        "ones": block.ones,
+        "r": block.r,
+        "y_on_z": design.y_on_z,
+        "y_norm": design.y_norm,
+        "constant": np.asarray(design.constant + 1 + int(results.model._intercept_added), dtype=np.float64),
+    }
+
+
+def ridge_posterior(results: Any) -> dict[str, Any]:
+    """The joint posterior: a mixture over log t2 of normals or t's in the rotated basis.
+
+    ``s``, ``z``, ``rss0``, ``top`` and ``right`` (V) are those of a `Spectrum`; ``log_t2``, ``weight``, ``scale2``
+    and ``df`` those of a `Mixture`; ``prior`` holds those of a `Prior` that the density of log t2 is made of. R reads
+    them as :mod:`pybayesridge.ridge.posterior` and :mod:`pybayesridge.ridge.hyper` do.
+    """
+    posterior, fit = results._posterior, results._fit
+    spectrum, mixture, prior = posterior.spectrum, posterior.mixture, results._prior()
+    return {
+        **design_values(results, posterior.design),
+        "s": spectrum.s,
+        "z": spectrum.z,
+        "rss0": spectrum.rss0,
+        "top": float(spectrum.top),
+        "right": spectrum.with_right(posterior.design).right,
+        "log_t2": mixture.log_t2,
+        "weight": mixture.weight,
+        "scale2": mixture.scale2,
+        "df": float(mixture.df),
+        "open_variance": bool(mixture.open_variance),
+        "log_unit": float(fit.log_unit),
+        "prior": {
+            "a": float(prior.a),
+            "b": float(prior.b),
+            "count": float(prior.count),
+            "log_unit": float(prior.log_unit),
+            "noise": prior.noise,
+        },
+        "fine": float(hyper.FINE),
+        "most_points": float(hyper.MOST_POINTS),
+    }
+
+
+def spike_slab_values(results: Any, from_formula: bool) -> dict[str, Any]:
+    """Everything R keeps of a spike-and-slab regression.
+
+    Parameters
+    ----------
+    results : SpikeSlabResults
+    from_formula : bool
+    """
+    return {
+        **shared_values(results, from_formula),
+        "inclusion_prob": np.asarray(results.inclusion_prob, dtype=np.float64),
+        "prior_inclusion": np.asarray(results.prior_inclusion, dtype=np.float64),
+        "cond_mean": np.asarray(results.cond_mean, dtype=np.float64),
+        "cond_var": np.asarray(results.cond_var, dtype=np.float64),
+        "log_evidence": float(results.log_evidence),
+        "slab_var": float(results.slab_var),
+        "noise_var": float(results.noise_var),
+        "learned": [str(name) for name in results.learned],
+        "expected_size": float(results.expected_size),
+        "residual": float(results.residual),
+        "n_fac": float(results.n_fac),
+        "evidence_biased": bool(results.evidence_biased),
+        "energy_trace": np.asarray(results.energy_trace, dtype=np.float64),
+        "posterior": spike_slab_posterior(results),
+    }
+
+
+def spike_slab_posterior(results: Any) -> dict[str, Any]:
+    """EP's Gaussian for each value of the hyperparameters, in the units of the design.
+
+    The covariance of ``components[g]`` is ``diag(own) + plus' plus - minus' minus``: with many columns ``minus`` has
+    a row for each row of the data and nothing is (p, p). Their order is that of ``weight``.
+    """
+    posterior = results._posterior
+    data, selection = posterior.data, posterior.selection
+    return {
+        **design_values(results, posterior.design),
+        "weight": np.asarray(selection.weights, dtype=np.float64),
+        "components": {
+            f"g{i + 1}": component(data, each, hypers.noise_var)
+            for i, (each, hypers) in enumerate(zip(selection.results, selection.hypers, strict=True))
+        },
+    }
+
+
+def component(data: Any, result: Any, noise_var: float) -> dict[str, Any]:
+    """One Gaussian of :func:`spike_slab_posterior`."""
+    factor, used = posterior_factor(data, noise_var, result)
+    own, plus, minus = np.zeros(used.size), np.zeros((0, used.size)), np.zeros((0, used.size))
+    if isinstance(factor, DualFactor):
+        rows, signs = factor.signed_root()
+        own[used] = factor.scale**2
+        minus, plus = np.zeros((int((signs > 0).sum()), used.size)), np.zeros((int((signs < 0).sum()), used.size))
+        minus[:, used], plus[:, used] = rows[signs > 0], rows[signs < 0]
+    elif factor is not None:
+        plus = np.zeros((factor.inv_chol.shape[0], used.size))
+        plus[:, used] = factor.inv_chol
+    return {
+        "mean": result.mean,
+        "own": own,
+        "plus": plus,
+        "minus": minus,
+        "noise_var": float(noise_var),
+        "inclusion_prob": result.inclusion_prob,
+        "cond_mean": result.cond_mean,
+        "cond_var": result.cond_var,
+    }

@@ -1,0 +1,159 @@
+# Methods of generics that broom re-exports; they are registered when 'generics' is loaded.
+
+#' Tidy fits
+#'
+#' `tidy()`, `glance()` and `augment()` of the packages 'generics' and 'broom'. They need no Python.
+#'
+#' @param x A fit.
+#' @param conf.int Whether to give credible intervals.
+#' @param conf.level Their probability.
+#' @param data The data of the fit, or by default those that it kept or that its call names.
+#' @param newdata New data.
+#' @param interval Interval of the predictions, as in [predict.pybayesridge_fit()].
+#' @param ... Not used.
+#' @return A tibble, where the package 'tibble' is installed, or a data frame. With several targets the column `response`
+#'   says which.
+#'   * `tidy()`: a row for each coefficient, with `term`, `estimate` (posterior mean), `std.error` (standard deviation),
+#'     for [spike_slab()] `inclusion_prob`, and with `conf.int = TRUE` `conf.low` and `conf.high`.
+#'   * `glance()`: a row for each target.
+#'   * `augment()`: the data with `.fitted`, `.resid` where the response is known, and `.lower` and `.upper` where an
+#'     interval was asked for.
+#' @examplesIf pybayesridge::pybayesridge_available() && requireNamespace("generics", quietly = TRUE)
+#' fit <- bayes_ridge(mpg ~ wt + hp, data = mtcars)
+#' generics::tidy(fit, conf.int = TRUE)
+#' generics::glance(fit)
+#' generics::augment(fit, newdata = mtcars[1:3, ], interval = "prediction")
+#' @name tidy.pybayesridge_fit
+NULL
+
+as_tibble <- function(table) {
+  if (requireNamespace("tibble", quietly = TRUE)) tibble::as_tibble(table) else table
+}
+
+#' @rdname tidy.pybayesridge_fit
+#' @exportS3Method generics::tidy
+tidy.pybayesridge_fit <- function(x, conf.int = FALSE, conf.level = 0.95, ...) {
+  b <- as.matrix(x$coefficients)
+  sd <- as.matrix(x$bse)
+  rows <- lapply(seq_along(x$targets), function(i) {
+    out <- data.frame(term = rownames(b), estimate = unname(b[, i]), std.error = unname(sd[, i]))
+    if (length(x$targets) > 1L) {
+      out <- cbind(response = x$targets[i], out)
+    }
+    if (inherits(x, "spike_slab")) {
+      out$inclusion_prob <- unname(x$inclusion_prob)
+    }
+    if (conf.int) {
+      check_level(conf.level)
+      limits <- coefficient_intervals(x, i, tails(conf.level))
+      out$conf.low <- limits[, 1L]
+      out$conf.high <- limits[, 2L]
+    }
+    out
+  })
+  as_tibble(do.call(rbind, rows))
+}
+
+#' @rdname tidy.pybayesridge_fit
+#' @exportS3Method generics::glance
+glance.pybayesridge_fit <- function(x, ...) {
+  numbers <- facts(x)
+  several <- length(x$targets) > 1L
+  out <- data.frame(
+    r.squared = numbers$r.squared,
+    sigma = numbers$sigma,
+    logLik = unname(log_evidence(x)),
+    df = numbers$df_model,
+    df.residual = numbers$df_resid,
+    nobs = x$nobs
+  )
+  own <- setdiff(names(numbers), c("r.squared", "sigma", "df_model", "df_resid", "nobs", "log_marginal", "log_evidence"))
+  out <- cbind(out, numbers[own], method = x$method, converged = x$converged, n_iter = x$n_iter)
+  if (several) {
+    out <- cbind(response = x$targets, out)
+  }
+  rownames(out) <- NULL
+  as_tibble(out)
+}
+
+#' @rdname tidy.pybayesridge_fit
+#' @exportS3Method generics::augment
+augment.pybayesridge_fit <- function(x, data = NULL, newdata = NULL, interval = c("none", "credible", "prediction"),
+                                     conf.level = 0.95, ...) {
+  interval <- match.arg(interval)
+  if (length(x$targets) > 1L) {
+    stop("augment() is for fits of one target", call. = FALSE)
+  }
+  env <- parent.frame()
+  own <- is.null(newdata)
+  if (!own) {
+    table <- as.data.frame(newdata)
+  } else if (!is.null(data)) {
+    table <- as.data.frame(data)
+  } else if (!is.null(x$terms)) {
+    table <- own_frame(x, env)
+    attr(table, "terms") <- NULL
+  } else {
+    table <- data.frame(row.names = case.names(x) %||% seq_len(x$nobs))
+  }
+  rows <- if (own && is.null(data)) {
+    own_prediction(x, interval, conf.level, env)
+  } else {
+    augmented_rows(x, table, interval, conf.level, env)
+  }
+  out <- data.frame(.rownames = rownames(table), table, check.names = FALSE, stringsAsFactors = FALSE)
+  if (is.numeric(attr(table, "row.names"))) {
+    out$.rownames <- NULL
+  }
+  out$.fitted <- unname(rows$fit)
+  if (interval != "none") {
+    out$.lower <- unname(rows$lwr)
+    out$.upper <- unname(rows$upr)
+  }
+  residual <- if (own && is.null(data)) x$residuals else response_in(x, table, env)
+  if (own && is.null(data)) {
+    out$.resid <- unname(residual)
+  } else if (!is.null(residual)) {
+    out$.resid <- unname(residual) - out$.fitted
+  }
+  rownames(out) <- NULL
+  as_tibble(out)
+}
+
+`%||%` <- function(a, b) if (is.null(a)) b else a
+
+own_prediction <- function(x, interval, level, env) {
+  if (interval == "none") {
+    return(list(fit = x$fitted.values))
+  }
+  rows <- own_rows(x, env)$x
+  noise <- if (interval == "prediction") noise_factors(x, nrow(rows), NULL, TRUE)
+  limits <- row_intervals(x, rows, 1L, tails(check_level(level)), noise)
+  list(fit = x$fitted.values, lwr = limits[, 1L], upr = limits[, 2L])
+}
+
+augmented_rows <- function(x, table, interval, level, env) {
+  predicted <- with_environment(x, table, interval, level, env)
+  if (interval == "none") list(fit = predicted) else as.list(as.data.frame(predicted))
+}
+
+# predict() looks functions of the formula up where it was called from: here, where augment() was.
+with_environment <- function(x, table, interval, level, env) {
+  eval(
+    quote(stats::predict(fit, table, interval = interval, level = level)),
+    list(fit = x, table = table, interval = interval, level = level),
+    env
+  )
+}
+
+# The response in new data, or NULL where it is not there.
+response_in <- function(x, table, env) {
+  if (is.null(x$terms)) {
+    return(NULL)
+  }
+  response <- attr(x$terms, "variables")[[2L]]
+  if (!all(all.vars(response) %in% names(table))) {
+    return(NULL)
+  }
+  as.double(eval(response, table, env))
+}

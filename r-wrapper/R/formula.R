@@ -1,0 +1,261 @@
+# R's formulas, frames and matrices -> what Python is given: double matrices, names, and what predict() needs later.
+
+# The parts of a model as a list: y (n x q), x (n x p) with names, weights, and what is kept with the fit.
+# `call` is the user's, `env` where it was made.
+formula_input <- function(call, env, contrasts) {
+  wanted <- match(c("formula", "data", "subset", "weights", "na.action"), names(call), 0L)
+  frame_call <- call[c(1L, wanted)]
+  frame_call$drop.unused.levels <- TRUE
+  frame_call[[1L]] <- quote(stats::model.frame)
+  frame <- eval(frame_call, env)
+  terms <- attr(frame, "terms")
+  if (!is.null(stats::model.offset(frame))) {
+    stop("an offset is not supported: subtract it from the response", call. = FALSE)
+  }
+  if (attr(terms, "response") == 0L) {
+    stop("the formula has no response", call. = FALSE)
+  }
+  if (nrow(frame) == 0L) {
+    stop("0 (non-NA) cases", call. = FALSE)
+  }
+  y <- as_response(stats::model.response(frame), deparse1(terms[[2L]]))
+  x <- stats::model.matrix(terms, frame, contrasts)
+  check_finite(x, "column")
+  list(
+    y = y,
+    x = x,
+    row_names = rownames(frame),
+    weights = as_weights(stats::model.weights(frame), nrow(y)),
+    intercept = attr(terms, "intercept") == 1L,
+    assign = attr(x, "assign"),
+    terms = strip_environment(terms),
+    variables = predictors(terms, call, env),
+    xlevels = stats::.getXlevels(terms, frame),
+    contrasts = attr(x, "contrasts"),
+    na.action = attr(frame, "na.action"),
+    frame = frame
+  )
+}
+
+matrix_input <- function(x, y, weights, intercept) {
+  if (is.null(x) || is.null(y)) {
+    stop("give a formula, or both x and y", call. = FALSE)
+  }
+  x <- as_columns(x, "x")
+  y <- as_response(y, "y")
+  if (nrow(x) != nrow(y)) {
+    stop(sprintf("x has %d rows and y has %d", nrow(x), nrow(y)), call. = FALSE)
+  }
+  if (nrow(x) == 0L) {
+    stop("0 (non-NA) cases", call. = FALSE)
+  }
+  check_finite(x, "column")
+  if (!is.null(weights) && length(weights) != nrow(x)) {
+    stop(sprintf("weights has length %d, x has %d rows", length(weights), nrow(x)), call. = FALSE)
+  }
+  row_names <- rownames(x)
+  if (is.null(row_names)) row_names <- rownames(y)
+  list(
+    y = y,
+    x = x,
+    row_names = row_names,
+    weights = as_weights(weights, nrow(x)),
+    intercept = intercept
+  )
+}
+
+# A numeric matrix, from a matrix, a data frame of numbers or a vector.
+as_columns <- function(x, what) {
+  if (is.data.frame(x)) {
+    good <- vapply(x, function(column) is.numeric(column) || is.logical(column), NA)
+    if (!all(good)) {
+      stop(
+        what, " has columns that are not numeric (", paste(names(x)[!good], collapse = ", "), "): use a formula",
+        call. = FALSE
+      )
+    }
+    x <- as.matrix(x)
+  }
+  if (inherits(x, "Matrix")) {
+    x <- as.matrix(x)
+  }
+  if (!(is.numeric(x) || is.logical(x)) || length(dim(x)) > 2L) {
+    stop(what, " must be a numeric matrix", call. = FALSE)
+  }
+  if (is.null(dim(x))) {
+    x <- matrix(x, ncol = 1L, dimnames = list(names(x), NULL))
+  }
+  storage.mode(x) <- "double"
+  x
+}
+
+# The response as a matrix of doubles with one named column for each target.
+as_response <- function(y, name) {
+  if (is.factor(y) || is.character(y) || !(is.numeric(y) || is.logical(y)) || inherits(y, c("Surv", "Date", "POSIXct"))) {
+    stop("the response must be numeric, not ", class(y)[1L], call. = FALSE)
+  }
+  if (is.null(dim(y))) {
+    y <- matrix(as.double(y), ncol = 1L, dimnames = list(names(y), name))
+  } else {
+    y <- unclass(y)
+    y <- matrix(as.double(y), nrow(y), ncol(y), dimnames = dimnames(y))
+  }
+  if (is.null(colnames(y))) {
+    colnames(y) <- if (ncol(y) == 1L) name else paste0("Y", seq_len(ncol(y)))
+  }
+  unnamed <- !nzchar(colnames(y))
+  colnames(y)[unnamed] <- paste0("Y", seq_len(ncol(y)))[unnamed]
+  check_finite(y, "response")
+  y
+}
+
+as_weights <- function(weights, n) {
+  if (is.null(weights)) {
+    return(NULL)
+  }
+  if (!is.numeric(weights) || length(weights) != n) {
+    stop("'weights' must be a numeric vector with one weight for each row", call. = FALSE)
+  }
+  if (any(!is.finite(weights)) || any(weights <= 0)) {
+    stop("weights must be positive and finite: use 'subset' to leave out rows that should not count", call. = FALSE)
+  }
+  as.double(weights)
+}
+
+check_finite <- function(m, what) {
+  if (is.finite(sum(m))) {
+    return(invisible())
+  }
+  bad <- which(!is.finite(colSums(m)))
+  bad <- bad[vapply(bad, function(j) any(!is.finite(m[, j])), NA)]
+  if (length(bad)) {
+    names <- if (is.null(colnames(m))) bad else colnames(m)[bad]
+    stop("NA/NaN/Inf in ", what, " ", paste0("'", utils::head(names, 5L), "'", collapse = ", "), call. = FALSE)
+  }
+}
+
+# Names (or, for matrices, positions) of the unpenalised columns, as Python wants them.
+resolve_unpenalized <- function(unpenalized, input) {
+  if (is.null(unpenalized)) {
+    return(NULL)
+  }
+  if (is.null(input$terms)) {
+    if (is.numeric(unpenalized)) {
+      return(as.list(check_positions(unpenalized, ncol(input$x)) - 1))
+    }
+    return(as.list(as.character(unpenalized)))
+  }
+  if (!is.character(unpenalized)) {
+    stop("'unpenalized' must be names of terms or of columns of the model matrix", call. = FALSE)
+  }
+  labels <- attr(input$terms, "term.labels")
+  columns <- colnames(input$x)
+  found <- lapply(unpenalized, function(name) {
+    if (name %in% labels) {
+      columns[input$assign == match(name, labels)]
+    } else if (name %in% columns) {
+      name
+    } else {
+      stop(
+        "'unpenalized' names '", name, "', which is neither a term nor a column; the terms are ",
+        paste0("'", labels, "'", collapse = ", "),
+        call. = FALSE
+      )
+    }
+  })
+  as.list(unique(unlist(found)))
+}
+
+check_positions <- function(positions, width) {
+  if (anyNA(positions) || any(positions != round(positions)) || any(positions < 1) || any(positions > width)) {
+    stop(sprintf("'unpenalized' positions must lie between 1 and %d", width), call. = FALSE)
+  }
+  as.double(positions)
+}
+
+# Variables that new data must have: those of the formula that came from `data`, and not from elsewhere, as a degree or
+# knots may.
+predictors <- function(terms, call, env) {
+  data <- eval(call$data, env)
+  if (is.list(data)) intersect(all.vars(stats::delete.response(terms)), names(data))
+}
+
+strip_environment <- function(terms) {
+  attr(terms, ".Environment") <- NULL
+  terms
+}
+
+# A call as it is kept: a formula that was passed by value loses its environment.
+strip_call <- function(call) {
+  if (inherits(call$formula, "formula")) {
+    attr(call$formula, ".Environment") <- NULL
+  }
+  call
+}
+
+# Terms with an environment again, in which functions of the formula are looked up.
+terms_in <- function(object, env, response = TRUE) {
+  if (is.null(object$terms)) {
+    stop("this fit was made from matrices: it has no terms", call. = FALSE)
+  }
+  terms <- object$terms
+  attr(terms, ".Environment") <- env
+  if (response) terms else stats::delete.response(terms)
+}
+
+# New data as rows of the model matrix: x (m x p, NA in rows that are not complete) and what na.action left out.
+new_rows <- function(object, newdata, na.action, env) {
+  if (is.null(object$terms)) {
+    return(list(x = new_columns(object, newdata), na.action = NULL))
+  }
+  if (is.matrix(newdata)) {
+    newdata <- as.data.frame(newdata)
+  }
+  if (!is.list(newdata)) {
+    stop("'newdata' must be a data frame with the variables of the formula", call. = FALSE)
+  }
+  terms <- terms_in(object, env, response = FALSE)
+  absent <- setdiff(object$variables, names(newdata))
+  if (length(absent)) {
+    stop("'newdata' lacks the variable(s) ", paste0("'", absent, "'", collapse = ", "), call. = FALSE)
+  }
+  frame <- stats::model.frame(terms, newdata, na.action = na.action, xlev = object$xlevels)
+  omitted <- attr(frame, "na.action")
+  if (is.data.frame(newdata) && length(frame) && nrow(frame) + length(omitted) != nrow(newdata)) {
+    stop(
+      sprintf("'newdata' has %d rows, but variables of the formula have %d", nrow(newdata), nrow(frame)),
+      call. = FALSE
+    )
+  }
+  classes <- attr(terms, "dataClasses")
+  if (!is.null(classes)) {
+    stats::.checkMFClasses(classes, frame)
+  }
+  x <- stats::model.matrix(terms, frame, contrasts.arg = object$contrasts)
+  list(x = x, na.action = omitted)
+}
+
+new_columns <- function(object, newdata) {
+  names <- object$columns
+  if (is.data.frame(newdata) && all(names %in% names(newdata))) {
+    newdata <- newdata[names]
+  }
+  if (is.numeric(newdata) && is.null(dim(newdata)) && length(names) > 1L) {
+    if (length(newdata) != length(names)) {
+      stop(sprintf("'newdata' has length %d, but x had %d columns", length(newdata), length(names)), call. = FALSE)
+    }
+    newdata <- matrix(newdata, nrow = 1L, dimnames = list(NULL, names(newdata)))
+  }
+  x <- as_columns(newdata, "newdata")
+  if (isTRUE(object$named) && !is.null(colnames(x))) {
+    absent <- setdiff(names, colnames(x))
+    if (length(absent)) {
+      stop("'newdata' lacks the column(s) ", paste0("'", utils::head(absent, 5L), "'", collapse = ", "), call. = FALSE)
+    }
+    x <- x[, names, drop = FALSE]
+  }
+  if (ncol(x) != length(names)) {
+    stop(sprintf("'newdata' has %d columns, but x had %d", ncol(x), length(names)), call. = FALSE)
+  }
+  x
+}

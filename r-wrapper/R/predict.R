@@ -1,0 +1,197 @@
+#' Predictions and their intervals
+#'
+#' The posterior mean of the linear predictor at new rows or at those of the fit, with intervals of the linear predictor
+#' (`"credible"`) or of a new observation (`"prediction"`). Needs no Python.
+#'
+#' @param object A fit of [bayes_ridge()] or [spike_slab()].
+#' @param newdata A data frame with the variables of the formula, or a matrix with the columns of `x`. By default the
+#'   rows of the fit.
+#' @param interval `"none"`, `"credible"` or `"prediction"`.
+#' @param level Probability of the interval, which is equal-tailed.
+#' @param se.fit Whether to give posterior standard deviations of the linear predictor as well.
+#' @param weights Precision weights of the new observations, for `"prediction"`, in the units of the weights of the fit.
+#'   By default those of the fit for its own rows, and their mean for new ones.
+#' @param na.action What to do with missing values in `newdata`; by default the prediction is `NA`.
+#' @param ... Not used.
+#' @details A fit holds no data unless it was made with `model = TRUE`. Intervals at the rows of the fit are then worked
+#'   out from the data that its call names; without these an error says so.
+#' @return A vector; with an interval a matrix with columns `fit`, `lwr` and `upr`. With several targets a matrix with a
+#'   column for each; with an interval an array, the targets along its third dimension. With `se.fit = TRUE` a list of
+#'   that (`fit`), `se.fit`, and `residual.scale`.
+#' @examplesIf pybayesridge::pybayesridge_available()
+#' fit <- bayes_ridge(dist ~ poly(speed, 2), data = cars)
+#' predict(fit, data.frame(speed = c(10, 20)), interval = "prediction", level = 0.9)
+#' @export
+predict.pybayesridge_fit <- function(object, newdata, interval = c("none", "credible", "prediction"), level = 0.95,
+                                     se.fit = FALSE, weights = NULL, na.action = stats::na.pass, ...) {
+  interval <- match.arg(interval)
+  check_level(level)
+  own <- missing(newdata) || is.null(newdata)
+  if (own && interval == "none" && !se.fit) {
+    return(stats::fitted(object))
+  }
+  env <- parent.frame()
+  rows <- if (own) own_rows(object, env) else new_rows(object, newdata, na.action, env)
+  noise <- noise_factors(object, nrow(rows$x), weights, own)
+  complete <- !is.na(rowSums(rows$x))
+  x <- rows$x[complete, , drop = FALSE]
+  pad <- function(v) {
+    out <- rep(NA_real_, length(complete))
+    out[complete] <- v
+    names(out) <- rownames(rows$x)
+    stats::napredict(rows$na.action, out)
+  }
+  parts <- lapply(seq_along(object$targets), function(target) {
+    fit <- list(fit = pad(linear_predictor(object, x, target)))
+    if (interval != "none") {
+      extra <- if (interval == "prediction") noise[complete]
+      limits <- row_intervals(object, x, target, tails(level), extra)
+      fit$lwr <- pad(limits[, 1L])
+      fit$upr <- pad(limits[, 2L])
+    }
+    if (se.fit) {
+      fit$se.fit <- pad(row_standard_deviations(object, x, target))
+    }
+    fit
+  })
+  out <- prediction_shape(parts, interval, object$targets)
+  if (!se.fit) {
+    return(out)
+  }
+  se <- sapply(parts, `[[`, "se.fit")
+  if (length(parts) == 1L) {
+    se <- parts[[1L]]$se.fit
+  } else {
+    se <- matrix(se, ncol = length(parts), dimnames = list(names(parts[[1L]]$fit), object$targets))
+  }
+  list(fit = out, se.fit = se, residual.scale = stats::sigma(object))
+}
+
+prediction_shape <- function(parts, interval, targets) {
+  one <- function(part) {
+    if (interval == "none") part$fit else cbind(fit = part$fit, lwr = part$lwr, upr = part$upr)
+  }
+  if (length(parts) == 1L) {
+    return(one(parts[[1L]]))
+  }
+  all <- lapply(parts, one)
+  rows <- names(parts[[1L]]$fit)
+  if (interval == "none") {
+    return(matrix(unlist(all), ncol = length(all), dimnames = list(rows, targets)))
+  }
+  array(unlist(all), c(nrow(all[[1L]]), 3L, length(all)), list(rows, c("fit", "lwr", "upr"), targets))
+}
+
+# The model matrix of the fit's own rows.
+own_rows <- function(object, env) {
+  if (!is.null(object$terms)) {
+    frame <- own_frame(object, env)
+    x <- stats::model.matrix(terms_in(object, env), frame, contrasts.arg = object$contrasts)
+    return(list(x = same_rows(object, x), na.action = object$na.action))
+  }
+  x <- object$x
+  if (is.null(x)) {
+    x <- tryCatch(as_columns(eval(object$call$x, env), "x"), error = function(e) NULL)
+  }
+  if (is.null(x)) {
+    stop("this fit holds no data: give 'newdata', or fit with model = TRUE", call. = FALSE)
+  }
+  list(x = same_rows(object, x), na.action = NULL)
+}
+
+# The rows found again, if they give the fitted values that were kept.
+same_rows <- function(object, x) {
+  fitted <- as.matrix(object$fitted.values)
+  b <- as.matrix(object$coefficients)
+  same <- nrow(x) == nrow(fitted) && ncol(x) + object$intercept_added == nrow(b)
+  if (same) {
+    again <- (if (object$intercept_added) cbind(1, x) else x) %*% b
+    same <- isTRUE(all.equal(unname(again), unname(fitted), tolerance = 1e-6))
+  }
+  if (!same) {
+    stop("the data have changed since the fit: give 'newdata', or fit with model = TRUE", call. = FALSE)
+  }
+  x
+}
+
+# The model frame of the fit, kept or made again from the data that the call names.
+own_frame <- function(object, env) {
+  if (!is.null(object$model)) {
+    return(object$model)
+  }
+  call <- object$call
+  wanted <- match(c("data", "subset", "weights"), names(call), 0L)
+  call <- call[c(1L, wanted)]
+  call[[1L]] <- quote(stats::model.frame)
+  call$formula <- terms_in(object, env)
+  call$xlev <- object$xlevels
+  call$na.action <- quote(stats::na.pass)
+  call$drop.unused.levels <- TRUE
+  frame <- tryCatch(eval(call, env), error = function(e) {
+    stop(
+      "this fit holds no data, and they could not be found again (", conditionMessage(e),
+      "): give 'newdata', or fit with model = TRUE",
+      call. = FALSE
+    )
+  })
+  if (length(object$na.action)) {
+    frame <- frame[-as.integer(object$na.action), , drop = FALSE]
+    attr(frame, "na.action") <- object$na.action
+  }
+  frame
+}
+
+# Variance of new observations beside sigma2.
+noise_factors <- function(object, m, weights, own) {
+  if (!is.null(weights)) {
+    return(object$weight_mean / as_weights(weights, m))
+  }
+  if (own && !is.null(object$weights)) {
+    return(object$weight_mean / object$weights)
+  }
+  rep(1, m)
+}
+
+linear_predictor <- function(object, x, target) {
+  b <- as.matrix(object$coefficients)[, target]
+  drop((if (object$intercept_added) cbind(1, x) else x) %*% b)
+}
+
+# What a family knows of the posterior at rows of the model matrix.
+row_intervals <- function(object, x, target, probabilities, noise) UseMethod("row_intervals")
+row_standard_deviations <- function(object, x, target) UseMethod("row_standard_deviations")
+coefficient_intervals <- function(object, target, probabilities) UseMethod("coefficient_intervals")
+
+#' @exportS3Method
+row_intervals.bayes_ridge <- function(object, x, target, probabilities, noise) {
+  post <- object$posterior
+  split <- split_rows(object, x)
+  f <- row_functionals(post, split$x, split$z)
+  out <- functional_quantiles(f, post, target, probabilities, if (is.null(noise)) 0 else noise)
+  out * post$y_norm[target] + drop(split$z %*% post$y_on_z[, target])
+}
+
+#' @exportS3Method
+row_standard_deviations.bayes_ridge <- function(object, x, target) {
+  post <- object$posterior
+  split <- split_rows(object, x)
+  sqrt(functional_moments(row_functionals(post, split$x, split$z), post, target)$variance) * post$y_norm[target]
+}
+
+#' @exportS3Method
+coefficient_intervals.bayes_ridge <- function(object, target, probabilities) {
+  each <- coefficient_functionals(object$posterior, target)
+  out <- matrix(0, length(coefficient_names(object)), length(probabilities))
+  limits <- functional_quantiles(each$f, object$posterior, target, probabilities)
+  out[each$at, ] <- limits * each$unit + each$shift
+  out
+}
+
+check_level <- function(level) {
+  if (!is.numeric(level) || length(level) != 1L || is.na(level) || level <= 0 || level >= 1) {
+    stop("'level' must be a number between 0 and 1, such as 0.95", call. = FALSE)
+  }
+  invisible(level)
+}
+
+tails <- function(level) c((1 - level) / 2, (1 + level) / 2)

@@ -1,0 +1,15 @@
+#' pybayesridge: Bayesian linear models for people who read regression tables
+#'
+#' * [bayes_ridge()]: ridge regression with the penalty found from its posterior.
+#' * [spike_slab()]: variable selection with spike-and-slab priors by expectation propagation.
+#' * [install_pybayesridge()]: the Python package that fits them.
+#' * [pybayesridge-methods], [predict.pybayesridge_fit()], [posterior_sample()]: what can be done with a fit, without
+#'   Python.
+#'
+#' @keywords internal
+"_PACKAGE"
+
+# The generics that have methods here.
+#' @importFrom stats case.names coef confint deviance df.residual fitted formula logLik model.frame model.matrix nobs
+#' @importFrom stats predict residuals sigma simulate terms variable.names vcov weights
+NULL

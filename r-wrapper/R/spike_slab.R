@@ -1,0 +1,219 @@
+#' Bayesian variable selection with a spike-and-slab prior
+#'
+#' Posterior inclusion probabilities and coefficients under a spike-and-slab prior, by expectation propagation: no
+#' sampling, the same answer every time.
+#'
+#' @details
+#' With \eqn{Z} the unpenalised columns (the intercept at least), which have a flat prior and are always in,
+#'
+#' \deqn{y \sim N(Z g + X w, \sigma^2 W^{-1}), \quad w_i \sim p_i N(0, v) + (1 - p_i) \delta_0.}
+#'
+#' The prior is on the scale of each column's standard deviation unless `standardize = FALSE`; everything that is reported
+#' is on the scale of the data.
+#'
+#' Fitting calls Python, see [install_pybayesridge()]. The fit is a list of R's own numbers and strings, and the methods
+#' (see [pybayesridge-methods]) work without Python. `confint()` gives quantiles of the mixture of a point mass at zero and
+#' a normal distribution.
+#'
+#' @inheritParams bayes_ridge
+#' @param method `"ep"` is damped expectation propagation, `"pcep"` the provably convergent double loop, `"auto"` the first
+#'   and then a convergent algorithm where the first does not settle.
+#' @param prior_inclusion Prior probability of inclusion: one number, or one for each column of the model matrix other than
+#'   the intercept, in their order or by name; 0 keeps a column out. `NULL` learns it.
+#' @param slab_var Variance of the slab; `NULL` learns it.
+#' @param noise_var Noise variance; `NULL` learns it. Learning maximises the evidence.
+#' @param tol Tolerance of the scale-free residual at which iterations stop.
+#' @param maxiter Most iterations.
+#' @param damping Share of the new sites in an update, for `"ep"`.
+#' @param hyper Learn hyperparameters by maximising the evidence, or average over a grid around the maximum, weighted by
+#'   evidence; the latter is better calibrated for few rows.
+#'
+#' @return A list of class `"spike_slab"` with, among others, the elements of [bayes_ridge()] that do not belong to a
+#'   penalty, and
+#'   \describe{
+#'     \item{inclusion_prob}{posterior inclusion probabilities (1 for unpenalised columns); see [inclusion_prob()]}
+#'     \item{cond_mean, cond_var}{mean and variance of each coefficient given that it is included}
+#'     \item{log_evidence}{log marginal likelihood as expectation propagation has it, also by `logLik()`}
+#'     \item{prior_inclusion, slab_var, noise_var, learned}{the hyperparameters, and which of them were learned}
+#'     \item{expected_size}{expected number of included columns, unpenalised ones not counted}
+#'     \item{residual, n_fac, evidence_biased, energy_trace}{what to know of the computation}
+#'   }
+#' @references Hernandez-Lobato and Hernandez-Lobato (2011). Convergent Expectation Propagation in Linear Models with
+#'   Spike-and-slab Priors. arXiv:1112.2289.
+#' @seealso [bayes_ridge()], [inclusion_prob()], [median_model()], [pybayesridge-methods]
+#' @examplesIf pybayesridge::pybayesridge_available()
+#' fit <- spike_slab(mpg ~ ., data = mtcars)
+#' summary(fit)
+#' inclusion_prob(fit)
+#' median_model(fit)
+#' @export
+spike_slab <- function(formula, data, subset, weights, na.action, method = c("auto", "ep", "pcep"),
+                       x = NULL, y = NULL, intercept = TRUE, unpenalized = NULL, standardize = TRUE,
+                       prior_inclusion = NULL, slab_var = NULL, noise_var = NULL, tol = 1e-4, maxiter = 1000,
+                       damping = 0.5, hyper = c("maximize", "average"), contrasts = NULL, model = FALSE,
+                       disp = FALSE) {
+  call <- match.call()
+  method <- match.arg(method)
+  hyper <- match.arg(hyper)
+  input <- if (missing(formula)) {
+    matrix_input(x, y, if (missing(weights)) NULL else weights, check_flag(intercept, "intercept"))
+  } else {
+    refuse_both(x, y)
+    formula_input(call, parent.frame(), contrasts)
+  }
+  value <- call_python(
+    "spike_slab", input$y, input$x,
+    x_names = if (is.null(colnames(input$x))) NULL else as.list(colnames(input$x)),
+    y_names = as.list(colnames(input$y)),
+    from_formula = !is.null(input$terms),
+    model = list(
+      intercept = input$intercept,
+      weights = input$weights,
+      unpenalized = resolve_unpenalized(unpenalized, input),
+      standardize = check_flag(standardize, "standardize"),
+      prior_inclusion = resolve_inclusion(prior_inclusion, input),
+      slab_var = check_number(slab_var, "slab_var"),
+      noise_var = check_number(noise_var, "noise_var")
+    ),
+    fit = list(
+      method = method,
+      tol = check_number(tol, "tol"),
+      maxiter = check_number(maxiter, "maxiter"),
+      damping = check_number(damping, "damping"),
+      hyper = hyper
+    )
+  )
+  fit <- shared_fit(value, input, call, keep = check_flag(model, "model"))
+  over <- function(numbers) stats::setNames(as.vector(numbers), names(fit$coefficients))
+  fit <- c(fit, list(
+    inclusion_prob = over(value$inclusion_prob),
+    cond_mean = over(value$cond_mean),
+    cond_var = over(value$cond_var),
+    prior_inclusion = over(value$prior_inclusion),
+    log_evidence = value$log_evidence,
+    slab_var = value$slab_var,
+    noise_var = value$noise_var,
+    learned = as.character(unlist(value$learned)),
+    expected_size = value$expected_size,
+    residual = value$residual,
+    n_fac = as.integer(value$n_fac),
+    evidence_biased = value$evidence_biased,
+    energy_trace = as.vector(value$energy_trace),
+    posterior = plain_tree(value$posterior)
+  ))
+  if (isTRUE(disp)) {
+    cat(sprintf("%s: %d iterations, converged: %s\n", method, as.integer(fit$n_iter), fit$converged))
+  }
+  structure(fit[!vapply(fit, is.null, NA)], class = c("spike_slab", "pybayesridge_fit"))
+}
+
+# Prior probabilities as Python wants them: one number, or one for each column by name.
+resolve_inclusion <- function(prior_inclusion, input) {
+  if (is.null(prior_inclusion)) {
+    return(NULL)
+  }
+  p <- check_numbers(prior_inclusion, "prior_inclusion")
+  if (length(p) == 1L && is.null(names(prior_inclusion))) {
+    return(p)
+  }
+  columns <- colnames(input$x)
+  own <- columns[!(!is.null(input$terms) & columns %in% "(Intercept)")]
+  names(p) <- names(prior_inclusion)
+  if (is.null(names(p))) {
+    width <- if (is.null(columns)) ncol(input$x) else length(own)
+    if (length(p) != width) {
+      stop(
+        sprintf("'prior_inclusion' has length %d, and there are %d columns other than the intercept", length(p), width),
+        call. = FALSE
+      )
+    }
+    if (is.null(columns)) {
+      return(as.list(p))
+    }
+    names(p) <- own
+  }
+  if (length(own) < length(columns)) p <- c("(Intercept)" = 1, p)
+  as.list(p)
+}
+
+#' Inclusion probabilities and the median model
+#'
+#' @param object A fit of [spike_slab()].
+#' @param ... Not used.
+#' @return `inclusion_prob()`: posterior inclusion probabilities of all coefficients, a named vector. `median_model()`: the
+#'   names of those above one half, the intercept and unpenalised columns not among them.
+#' @examplesIf pybayesridge::pybayesridge_available()
+#' fit <- spike_slab(mpg ~ ., data = mtcars)
+#' sort(inclusion_prob(fit), decreasing = TRUE)
+#' median_model(fit)
+#' @export
+inclusion_prob <- function(object, ...) UseMethod("inclusion_prob")
+
+#' @rdname inclusion_prob
+#' @export
+inclusion_prob.spike_slab <- function(object, ...) object$inclusion_prob
+
+#' @rdname inclusion_prob
+#' @export
+median_model <- function(object) {
+  p <- inclusion_prob(object)[sort(object$posterior$at)]
+  names(p)[p > 0.5]
+}
+
+#' @exportS3Method
+headline.spike_slab <- function(object, digits) {
+  chosen <- median_model(object)
+  c(
+    paste0(
+      "prior inclusion ", signif(mean(prior_of_penalized(object)), digits), ", slab variance ",
+      signif(object$slab_var, digits), ", sigma ", signif(sqrt(object$noise_var), digits), ", log evidence ",
+      signif(object$log_evidence, digits)
+    ),
+    strwrap(paste("median model:", if (length(chosen)) paste(chosen, collapse = ", ") else "no column"), exdent = 2L)
+  )
+}
+
+prior_of_penalized <- function(object) {
+  if (length(object$posterior$at)) object$prior_inclusion[object$posterior$at] else NA_real_
+}
+
+#' @exportS3Method
+facts.spike_slab <- function(object) {
+  data.frame(
+    row.names = object$targets,
+    nobs = object$nobs,
+    prior_inclusion = mean(prior_of_penalized(object)),
+    slab_var = object$slab_var,
+    sigma = sqrt(object$noise_var),
+    expected_size = object$expected_size,
+    df_model = unname(object$df_model),
+    df_resid = unname(object$df_resid),
+    r.squared = unname(object$rsquared),
+    log_evidence = object$log_evidence
+  )
+}
+
+#' @rdname plot.pybayesridge_fit
+#' @export
+plot.spike_slab <- function(x, which = c("inclusion", "coefficients"), level = 0.95, max_shown = 40, intercept = FALSE,
+                            standardized = TRUE, xlab = NULL, main = NULL, ...) {
+  which <- match.arg(which)
+  if (which == "coefficients") {
+    return(plot_coefficients(x, level, 1, max_shown, intercept, standardized, xlab, main, ...))
+  }
+  p <- x$inclusion_prob
+  keep <- which(intercept | names(p) != "(Intercept)")
+  keep <- keep[order(-p[keep])][seq_len(min(max_shown, length(keep)))]
+  keep <- rev(sort(keep))
+  at <- seq_along(keep)
+  old <- wide_margin(names(p)[keep])
+  on.exit(graphics::par(old))
+  dot_frame(
+    names(p)[keep], c(0, 1), if (is.null(xlab)) "posterior inclusion probability" else xlab,
+    if (is.null(main)) x$targets else main, ...
+  )
+  graphics::abline(v = 0.5, lty = 2L, col = "grey50")
+  graphics::segments(0, at, p[keep], at, lwd = 3, lend = 1L)
+  graphics::points(p[keep], at, pch = 19L)
+  invisible(x)
+}

@@ -1,0 +1,184 @@
+#' Print and summarise fits
+#'
+#' `summary()` gives the posterior mean, standard deviation and interval of every coefficient, with what else a reader has
+#' to know; printing shows 30 of more than 60 coefficients: the largest per standard deviation, or for [spike_slab()] the most
+#' probable. Neither needs Python.
+#'
+#' @param object,x A fit, or a summary.
+#' @param level Probability of the intervals.
+#' @param digits Significant digits.
+#' @param ... Not used.
+#' @return `summary()`: a list of class `"summary.bayes_ridge"` or `"summary.spike_slab"` with the elements `call`,
+#'   `coefficients` (a matrix; a list of them, where there are several targets), `facts`, `notes` and `level`.
+#'   Printing returns its argument invisibly.
+#' @examplesIf pybayesridge::pybayesridge_available()
+#' print(bayes_ridge(mpg ~ ., data = mtcars))
+#' summary(bayes_ridge(mpg ~ ., data = mtcars), level = 0.9)
+#' @name summary.pybayesridge_fit
+NULL
+
+longest <- 60L
+shown <- 30L
+
+#' @rdname summary.pybayesridge_fit
+#' @export
+print.pybayesridge_fit <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
+  cat("\n", title_of(x), " (method \"", x$method, "\")\n\nCall:\n", sep = "")
+  cat(paste(deparse(x$call), collapse = "\n"), "\n\nCoefficients (posterior means):\n", sep = "")
+  b <- as.matrix(x$coefficients)
+  if (nrow(b) > longest) {
+    keep <- order(-apply(importance(x), 1L, max))[seq_len(shown)]
+    show_coefficients(b[keep, , drop = FALSE], digits)
+    cat(left_out(nrow(b), inherits(x, "spike_slab")))
+  } else {
+    show_coefficients(b, digits)
+  }
+  cat("\n")
+  cat(headline(x, digits), sep = "\n")
+  if (!isTRUE(x$converged)) {
+    cat("NOT CONVERGED: do not report these numbers\n")
+  }
+  invisible(x)
+}
+
+show_coefficients <- function(b, digits) {
+  if (ncol(b) == 1L) {
+    print.default(format(b[, 1L], digits = digits), print.gap = 2L, quote = FALSE)
+  } else {
+    print.default(apply_signif(b, digits), print.gap = 2L, quote = FALSE, right = TRUE)
+  }
+}
+
+title_of <- function(object) {
+  if (inherits(object, "spike_slab")) "Spike-and-slab regression" else "Bayesian ridge regression"
+}
+
+headline <- function(object, digits) UseMethod("headline")
+
+#' @exportS3Method
+headline.bayes_ridge <- function(object, digits) {
+  paste0(
+    if (length(object$targets) > 1L) paste0(object$targets, ": "),
+    "lambda ", signif(object$lambda_, digits), ", sigma ", signif(sqrt(object$sigma2), digits),
+    ", effective df ", signif(object$df_model, digits)
+  )
+}
+
+left_out <- function(count, by_probability) {
+  what <- if (by_probability) "coefficients of smaller inclusion probability" else "smallest standardised coefficients"
+  sprintf("(the %d %s are left out)\n", count - shown, what)
+}
+
+# What the coefficients of a long table are sorted by, k x q.
+importance <- function(object) {
+  if (!inherits(object, "spike_slab")) {
+    return(standardized_size(object))
+  }
+  out <- as.matrix(object$inclusion_prob)
+  out[object$posterior$z_at, ] <- Inf
+  out
+}
+
+# Size of every coefficient per standard deviation of its column, k x q; unpenalised ones come first.
+standardized_size <- function(object) {
+  b <- abs(as.matrix(object$coefficients))
+  post <- object$posterior
+  size <- b * 0
+  size[post$at, ] <- b[post$at, ] * post$sd
+  size[post$z_at, ] <- Inf
+  size
+}
+
+#' @rdname summary.pybayesridge_fit
+#' @export
+summary.pybayesridge_fit <- function(object, level = 0.95, ...) {
+  check_level(level)
+  b <- as.matrix(object$coefficients)
+  sd <- as.matrix(object$bse)
+  tables <- lapply(seq_along(object$targets), function(i) {
+    out <- cbind(b[, i], sd[, i], coefficient_intervals(object, i, tails(level)), extra_columns(object))
+    dimnames(out) <- list(rownames(b), c("Mean", "SD", percent(tails(level)), colnames(extra_columns(object))))
+    out
+  })
+  names(tables) <- object$targets
+  structure(
+    list(
+      call = object$call,
+      title = title_of(object),
+      method = object$method,
+      targets = object$targets,
+      coefficients = if (length(tables) == 1L) tables[[1L]] else tables,
+      facts = facts(object),
+      notes = c(object$notes, naprint_note(object)),
+      size = importance(object),
+      level = level,
+      converged = object$converged
+    ),
+    class = c(paste0("summary.", class(object)[1L]), "summary.pybayesridge_fit")
+  )
+}
+
+naprint_note <- function(object) {
+  if (length(object$na.action)) {
+    note <- stats::naprint(object$na.action)
+    paste0(toupper(substr(note, 1L, 1L)), substring(note, 2L), ".")
+  }
+}
+
+extra_columns <- function(object) {
+  if (inherits(object, "spike_slab")) cbind("Pr(incl.)" = object$inclusion_prob)
+}
+
+# What stands above the table, a row for each target.
+facts <- function(object) UseMethod("facts")
+
+#' @exportS3Method
+facts.bayes_ridge <- function(object) {
+  data.frame(
+    row.names = object$targets,
+    nobs = object$nobs,
+    lambda = unname(object$lambda_),
+    tau = unname(sqrt(object$tau2)),
+    sigma = unname(sqrt(object$sigma2)),
+    df_model = unname(object$df_model),
+    df_resid = unname(object$df_resid),
+    r.squared = unname(object$rsquared),
+    log_marginal = unname(object$log_marginal),
+    n_modes = unname(object$n_modes)
+  )
+}
+
+#' @rdname summary.pybayesridge_fit
+#' @export
+print.summary.pybayesridge_fit <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
+  cat("\n", x$title, " (method \"", x$method, "\")\n\nCall:\n", sep = "")
+  cat(paste(deparse(x$call), collapse = "\n"), "\n", sep = "")
+  tables <- if (is.list(x$coefficients)) x$coefficients else list(x$coefficients)
+  for (i in seq_along(tables)) {
+    table <- tables[[i]]
+    if (length(tables) > 1L) {
+      cat("\nTarget: ", x$targets[i], "\n", sep = "")
+    }
+    cat("\nCoefficients:\n")
+    cut <- nrow(table) > longest
+    if (cut) {
+      table <- table[order(-x$size[, i])[seq_len(shown)], , drop = FALSE]
+    }
+    print.default(apply_signif(table, digits), print.gap = 2L, quote = FALSE, right = TRUE)
+    if (cut) {
+      cat(left_out(nrow(tables[[i]]), inherits(x, "summary.spike_slab")))
+    }
+    cat("\n")
+    numbers <- unlist(x$facts[i, ])
+    cat(strwrap(paste0(names(numbers), " ", signif(numbers, digits), collapse = ", ")), sep = "\n")
+  }
+  cat("\nNotes:\n")
+  cat(strwrap(paste("-", x$notes), exdent = 2L), sep = "\n")
+  invisible(x)
+}
+
+# Each number with its own digits, as in Python's tables.
+apply_signif <- function(table, digits) {
+  out <- formatC(table, digits = digits, format = "g", flag = "")
+  matrix(out, nrow(table), dimnames = dimnames(table))
+}

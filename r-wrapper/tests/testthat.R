@@ -1,0 +1,4 @@
+library(testthat)
+library(pybayesridge)
+
+test_check("pybayesridge")

@@ -1,0 +1,144 @@
+"""What R is given: plain numbers, strings and float arrays, with errors and warnings as text."""
+
+import numpy as np
+import pytest
+
+from pybayesridge import BayesRidge, SpikeSlab, r_bridge
+
+RNG = np.random.default_rng(3)
+X = RNG.standard_normal((30, 4)) + 2.0
+Y = X @ [1.0, -1.0, 0.0, 0.5] + RNG.standard_normal(30)
+NAMES = ["a", "b", "c", "d"]
+
+
+def ridge(y=Y, x=X, names=NAMES, y_names=("y",), from_formula=False, model=None, **fit):
+    return r_bridge.bayes_ridge(
+        np.asfortranarray(np.reshape(y, (len(y), -1))),
+        np.asfortranarray(x),
+        x_names=names,
+        y_names=list(y_names),
+        from_formula=from_formula,
+        model={"intercept": True, **(model or {})},
+        fit={"method": "em", **fit},
+    )
+
+
+def spike(x=X, y=Y, model=None, **fit):
+    return r_bridge.spike_slab(
+        y[:, None], x, x_names=None, y_names=["y"], from_formula=False, model=model or {}, fit=fit
+    )
+
+
+def leaves(value, path=""):
+    if isinstance(value, dict):
+        for key, item in value.items():
+            assert isinstance(key, str)
+            yield from leaves(item, f"{path}.{key}")
+    else:
+        yield path, value
+
+
+def assert_plain(answer):
+    for path, value in leaves(answer):
+        if isinstance(value, list):
+            assert all(isinstance(item, str) for item in value), path
+        elif isinstance(value, np.ndarray):
+            assert value.dtype == np.float64, path
+            assert value.ndim in (1, 2), path
+        else:
+            assert value is None or type(value) in (str, float, bool), path
+
+
+@pytest.mark.parametrize(
+    "fit", [{"method": m} for m in ("em", "exact", "loocv", "gcv")] + [{"method": "fixed", "lam": 2.0}]
+)
+@pytest.mark.parametrize("targets", [1, 2])
+@pytest.mark.parametrize("shape", ["tall", "wide"])
+@pytest.mark.filterwarnings("ignore::pybayesridge.PybayesridgeWarning")
+def test_values_are_plain_and_two_dimensional(fit, targets, shape):
+    x = X if shape == "tall" else RNG.standard_normal((30, 50))
+    y = np.column_stack([Y, Y[::-1]])[:, :targets]
+    answer = ridge(y, x, None, [f"y{i}" for i in range(targets)], **fit)
+    assert answer["error"] is None
+    assert_plain(answer["value"])
+    value = answer["value"]
+    k = x.shape[1] + 1
+    assert value["params"].shape == value["bse"].shape == (k, targets)
+    assert value["fittedvalues"].shape == value["resid"].shape == (30, targets)
+    assert value["lambda_"].shape == value["sigma2"].shape == value["log_marginal"].shape == (targets,)
+    assert value["posterior"]["right"].shape == (x.shape[1], value["posterior"]["s"].size)
+    assert max(item.size for _, item in leaves(value) if isinstance(item, np.ndarray)) < x.shape[1] ** 2 + 2000
+
+
+def test_values_are_those_of_the_results():
+    value = ridge(method="loocv", model={"unpenalized": ["b"]})["value"]
+    res = BayesRidge(Y, X, unpenalized=[1]).fit("loocv")
+    np.testing.assert_allclose(value["params"][:, 0], res.params, rtol=1e-9)
+    np.testing.assert_allclose(value["grid"][:, 0], res.grid, rtol=1e-9)
+    np.testing.assert_allclose(value["loo_mse"], res.loo_mse, rtol=1e-9)
+    assert value["names"] == ["const", *NAMES]
+    assert value["intercept_added"] is True
+    np.testing.assert_array_equal(value["posterior"]["z_at"], [1, 3])
+    np.testing.assert_array_equal(value["posterior"]["at"], [2, 4, 5])
+
+
+def test_errors_and_warnings_are_text():
+    answer = ridge(method="fixed")
+    assert answer["value"] is None
+    assert answer["error"] == "lam goes with method='fixed', and only with it"
+    assert answer["error_class"] == "ValueError"
+    answer = ridge(method="loocv", grid=[1.0, 2.0])
+    assert answer["warning_classes"] == ["GridEdgeWarning"]
+    assert answer["warnings"][0].startswith("the smallest cross-validation score")
+    broken = r_bridge.guarded(lambda: {}["missing"])
+    assert broken["error"] == "KeyError: 'missing'"
+
+
+def test_rs_types_are_understood():
+    value = ridge(maxiter=500.0, grid=None, model={"weights": None, "unpenalized": [1.0, 3.0]})["value"]
+    np.testing.assert_array_equal(value["posterior"]["z_at"], [1, 3, 5])
+    assert ridge(maxiter=1.5)["error"] == "maxiter must be a positive integer, not 1.5"
+    single = ridge(method="loocv", grid=10.0)
+    assert single["value"]["grid"].shape == (1, 1)
+
+
+def test_rs_column_of_ones_is_the_intercept_and_not_noted():
+    x = np.column_stack([np.ones(30), X])
+    names = ["(Intercept)", *NAMES]
+    value = ridge(x=x, names=names, from_formula=True)["value"]
+    assert value["names"] == names
+    assert value["intercept_added"] is False
+    assert not any("serves as the intercept" in note for note in value["notes"])
+    assert any("serves as the intercept" in note for note in ridge(x=x, names=names)["value"]["notes"])
+
+
+@pytest.mark.parametrize("fit", [{}, {"method": "ep"}, {"method": "pcep"}, {"hyper": "average"}])
+@pytest.mark.filterwarnings("ignore::pybayesridge.PybayesridgeWarning")
+def test_spike_and_slab_values_are_plain_and_make_the_covariance(fit):
+    value = spike(**fit)["value"]
+    assert_plain(value)
+    res = SpikeSlab(Y, X).fit(**fit)
+    np.testing.assert_allclose(value["inclusion_prob"], res.inclusion_prob, rtol=1e-9)
+    post = value["posterior"]
+    parts = list(post["components"].values())
+    assert len(parts) == post["weight"].size
+    mean = sum(w * g["mean"] for w, g in zip(post["weight"], parts, strict=True))
+    cov = np.zeros((4, 4))
+    for w, g in zip(post["weight"], parts, strict=True):
+        own = np.diag(g["own"]) + g["plus"].T @ g["plus"] - g["minus"].T @ g["minus"]
+        cov += w * (own + np.outer(g["mean"] - mean, g["mean"] - mean))
+    unit = post["y_norm"][0] / post["scale"]
+    ours = np.asarray(res.cov_params())[1:, 1:]
+    np.testing.assert_allclose(cov * np.outer(unit, unit), ours, rtol=1e-9, atol=1e-12 * np.abs(ours).max())
+
+
+@pytest.mark.filterwarnings("ignore::pybayesridge.PybayesridgeWarning")
+def test_many_columns_of_spike_and_slab_need_no_square_matrix():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((30, 200))
+    value = spike(x, 3 * x[:, 0] + rng.standard_normal(30), {"prior_inclusion": 0.02, "slab_var": 4.0})["value"]
+    assert max(item.size for _, item in leaves(value) if isinstance(item, np.ndarray)) < 200 * 60
+
+
+def test_the_protocol_has_a_number():
+    assert isinstance(r_bridge.PROTOCOL, int)
