@@ -142,22 +142,59 @@ def squared_scales(
     return out
 
 
-def moments(f: Functionals, spectrum: Spectrum, mixture: Mixture) -> tuple[FloatArray, FloatArray]:
-    """Posterior mean and variance of every functional, each (m, q)."""
-    factor = mixture.variance_factor
+@dataclass(frozen=True, slots=True)
+class MomentFactors:
+    """What the moments of any functional need, made once for all of them.
+
+    Attributes
+    ----------
+    mean : (r, q) array
+        Posterior mean of ``a = V'b``.
+    inside : (r, q) array
+        Posterior mean of ``scale2 / (s_j^2 + 1/t2)``.
+    outside, noise : (q,) arrays
+        Posterior means of ``scale2 t2`` (inf where it has none) and of ``scale2``.
+    spread : tuple of (r, few) arrays
+        For each target L with LL' the covariance of ``a``'s location over the nodes; empty for one node.
+    variance_factor : float
+        Variance beside squared scale.
+    """
+
+    mean: FloatArray
+    inside: FloatArray
+    outside: FloatArray
+    noise: FloatArray
+    spread: tuple[FloatArray, ...]
+    variance_factor: float
+
+
+def moment_factors(spectrum: Spectrum, mixture: Mixture) -> MomentFactors:
+    """Average what moments are made of over the nodes."""
     inside, outside = _mean_factors(spectrum, mixture)
-    noise = (mixture.weight * mixture.scale2).sum(axis=0)
-    mean = blas.product(f.coords, mean_coefficients(spectrum, mixture))
-    variance = blas.product(f.coords**2, inside) + np.outer(f.leverage, noise)
+    several = mixture.log_t2.shape[0] > 1
+    targets = range(mixture.log_t2.shape[1]) if several else ()
+    return MomentFactors(
+        mean=mean_coefficients(spectrum, mixture),
+        inside=inside,
+        outside=np.full_like(outside, np.inf) if mixture.open_variance else outside,
+        noise=(mixture.weight * mixture.scale2).sum(axis=0),
+        spread=tuple(_location_factor(spectrum, mixture, target) for target in targets),
+        variance_factor=mixture.variance_factor,
+    )
+
+
+def moments(f: Functionals, factors: MomentFactors) -> tuple[FloatArray, FloatArray]:
+    """Posterior mean and variance of every functional, each (m, q)."""
+    mean = blas.product(f.coords, factors.mean)
+    variance = blas.product(f.coords**2, factors.inside) + np.outer(f.leverage, factors.noise)
     beyond = f.outside > 0
     if beyond.any():
-        variance[beyond] += np.inf if mixture.open_variance else np.outer(f.outside[beyond], outside)
+        variance[beyond] += np.outer(f.outside[beyond], factors.outside)
     with np.errstate(invalid="ignore"):
-        variance = np.where(variance == 0, 0.0, variance * factor)
-    if mixture.log_t2.shape[0] > 1:
-        for target in range(mean.shape[1]):
-            spread = blas.product(f.coords, _location_factor(spectrum, mixture, target))
-            variance[:, target] += np.einsum("ij,ij->i", spread, spread)
+        variance = np.where(variance == 0, 0.0, variance * factors.variance_factor)
+    for target, spread in enumerate(factors.spread):
+        part = blas.product(f.coords, spread)
+        variance[:, target] += np.einsum("ij,ij->i", part, part)
     return mean, variance
 
 

@@ -44,9 +44,10 @@ class RidgePosterior:
 
     def standard_deviations(self) -> tuple[FloatArray, FloatArray]:
         """Posterior standard deviations, as :meth:`coefficients`."""
+        factors = posterior.moment_factors(self.spectrum, self.mixture)
 
         def sd(f: Functionals) -> FloatArray:
-            return np.sqrt(posterior.moments(f, self.spectrum, self.mixture)[1])
+            return np.sqrt(posterior.moments(f, factors)[1])
 
         of_z = self._chunked(self._functionals_of_z(), sd) * self.design.y_norm
         return of_z, self._over_penalized(sd)
@@ -81,9 +82,10 @@ class RidgePosterior:
 
     def row_moments(self, x_rows: AnyArray, z_rows: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Posterior mean and standard deviation of the linear predictor of new rows, each (m, q)."""
+        factors = posterior.moment_factors(self.spectrum, self.mixture)
 
         def both(f: Functionals) -> FloatArray:
-            return np.stack(posterior.moments(f, self.spectrum, self.mixture), axis=-1)
+            return np.stack(posterior.moments(f, factors), axis=-1)
 
         out = self._chunked(self._row_functionals(x_rows, z_rows), both)
         mean = z_rows @ self.design.y_on_z + out[..., 0] * self.design.y_norm
