@@ -77,7 +77,7 @@ class ModelData:
 
     def wrap_output(self, obj: Any, how: str | None = None, names: Any = None) -> Any:
         """Label an array of results: `how` is "columns" (coefficients), "rows", "targets", "cov" or "interval"."""
-        if obj is None or how is None:
+        if obj is None or how is None or (np.ndim(obj) == 0 and how != "targets"):
             return obj
         if how == "cov":
             return pd.DataFrame(obj, index=self.xnames, columns=self.xnames)

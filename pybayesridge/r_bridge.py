@@ -274,7 +274,7 @@ def spike_slab_values(results: Any, from_formula: bool) -> dict[str, Any]:
     return {
         **shared_values(results, from_formula),
         "inclusion_prob": np.asarray(results.inclusion_prob, dtype=np.float64),
-        "prior_inclusion": np.asarray(results.prior_inclusion, dtype=np.float64),
+        "prior_inclusion": results.prior_by_column(),
         "cond_mean": np.asarray(results.cond_mean, dtype=np.float64),
         "cond_var": np.asarray(results.cond_var, dtype=np.float64),
         "log_evidence": float(results.log_evidence),

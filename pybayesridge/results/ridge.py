@@ -92,7 +92,8 @@ class BayesRidgeResults(LinearResults):
             solver=fit.spectrum.solver,
         )
         with np.errstate(over="ignore"):
-            self.lambda_ = self._per_target(np.exp(fit.log_unit - fit.log_t2))
+            penalty = np.exp(fit.log_unit - fit.log_t2) if fit.lam is None else fit.lam
+            self.lambda_ = self._per_target(penalty)
             self.tau2 = self._per_target(np.exp(fit.log_t2 - fit.log_unit))
             self.sigma2 = self._per_target((np.sqrt(fit.sigma2) * design.y_norm) ** 2)
         self._sigma = np.sqrt(fit.sigma2) * design.y_norm

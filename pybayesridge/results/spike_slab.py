@@ -115,8 +115,18 @@ class SpikeSlabResults(LinearResults):
         return self._spread(self._posterior.selection.inclusion_prob, 1.0)
 
     @property
-    def prior_inclusion(self) -> FloatArray:
-        """Prior inclusion probabilities used; 1 for unpenalised columns."""
+    def prior_inclusion(self) -> float | FloatArray:
+        """Prior inclusion probability used: a number where the columns share one, else one for each coefficient."""
+        given = self.model.prior_inclusion
+        if given is None or np.ndim(given) == 0:
+            s = self._posterior.selection
+            if self._posterior.design.p == 0:
+                return float("nan") if given is None else float(given)
+            return float(s.weights @ [h.prior_inclusion[0] for h in s.hypers])
+        return self.prior_by_column()
+
+    def prior_by_column(self) -> FloatArray:
+        """Prior inclusion probability of each coefficient; 1 for unpenalised columns."""
         s = self._posterior.selection
         p = np.einsum("g,gj->j", s.weights, np.stack([h.prior_inclusion for h in s.hypers]))
         return self._spread(p, 1.0)
@@ -271,9 +281,7 @@ class SpikeSlabResults(LinearResults):
         def how(name: str) -> str:
             return "learned" if name in self.learned else "fixed"
 
-        p = self.prior_inclusion[self.model.positions(self._posterior.design)[1]]
-        shared = p.size > 0 and (p == p[0]).all()
-        prior = number(float(p[0])) if shared else "by column"
+        prior = number(float(self.prior_inclusion)) if np.ndim(self.prior_inclusion) == 0 else "by column"
         left = [
             ("Dep. Variable:", self.model.data.targets[0]),
             ("Model:", "SpikeSlab"),

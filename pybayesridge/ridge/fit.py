@@ -57,6 +57,8 @@ class RidgeFit:
         Where it was chosen from a grid.
     grid : (L, q) array or None
         That grid, on the user's (standardised) scale.
+    lam : (q,) array or None
+        The penalty that was given or chosen, to the last digit.
     """
 
     spectrum: Spectrum
@@ -73,6 +75,7 @@ class RidgeFit:
     quadrature: Quadrature | None = None
     search: GridSearch | None = None
     grid: FloatArray | None = None
+    lam: FloatArray | None = None
 
 
 def log_unit(design: Design, spectrum: Spectrum) -> float:
@@ -258,6 +261,7 @@ def fit_fixed(
         unbounded=nothing,
         converged=~nothing,
         n_iter=0,
+        lam=lam,
     )
 
 
