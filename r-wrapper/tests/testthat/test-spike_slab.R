@@ -17,7 +17,7 @@ def spike_reference(y, x, rows, model, fit, alpha):
         ci=np.asarray(res.conf_int(alpha)), fitted=np.asarray(res.fittedvalues),
         new=res.get_prediction(rows).summary_frame(alpha).to_numpy(),
         own=res.get_prediction().summary_frame(alpha).to_numpy(),
-        pip=np.asarray(res.inclusion_prob), prior=np.asarray(res.prior_inclusion),
+        pip=np.asarray(res.inclusion_prob), prior=np.asarray(res.prior_by_column()),
         cond_mean=np.asarray(res.cond_mean), cond_var=np.asarray(res.cond_var),
         scalars=np.array([res.log_evidence, res.slab_var, res.noise_var, res.df_model, res.rsquared]),
         median=list(res.median_model()),
