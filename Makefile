@@ -9,7 +9,7 @@ SETUP := pyproject.toml tools/make-venv
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | awk -F'|' '{ printf "  make %-17s %s\n", $$1, $$2 }'
 
-demo: .venv/.core ## Longley's data: OLS beside BayesRidge
+demo: .venv/.core ## Longley's data: OLS, BayesRidge and SpikeSlab
 	@$(PY) -m pybayesridge demo
 
 test: lint typecheck test-python test-oldest test-r ## lint, typecheck, test-python, test-oldest and test-r

@@ -1,8 +1,8 @@
 """Matrix products by the BLAS that SciPy's LAPACK uses, and the threads of both.
 
 NumPy's and SciPy's wheels each bring an OpenBLAS with a pool of threads of its own. Calls that alternate between
-the two make the pools compete for the same cores: measured, a rank-k update between NumPy products takes two to
-four times as long. So the passes over X call one library only.
+the two make the pools compete for the same cores, and can take several times as long. So the passes over X call one
+library only.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def _pools() -> tuple[ThreadpoolController, ThreadpoolController | None]:
 def one_pool(flops: float) -> Iterator[None]:
     """Let only one BLAS have threads, and none where a call has too little work for them.
 
-    For iterations that call both libraries in turn: with both pools at two threads a small problem was measured to
-    take thirty times as long.
+    For iterations that call both libraries in turn: with two pools competing, small problems can take many times
+    as long.
 
     Parameters
     ----------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -56,7 +56,6 @@ class ModelData:
     n_dropped: int = 0
     orig_endog: Any = None
     orig_exog: Any = None
-    notes: list[str] = field(default_factory=list)
 
     @property
     def xnames(self) -> list[str]:
