@@ -11,7 +11,7 @@ from scipy.special import logit
 from pybayesridge.ep._types import Array
 from pybayesridge.ep.objective import Hyper, Objective, Trial, build_objective, position
 from pybayesridge.ep.problem import Data
-from pybayesridge.ep.result import EPResult
+from pybayesridge.ep.result import EPResult, Sites
 
 NAMES = ("prior_inclusion", "slab_var", "noise_var")
 _STARTS = 2
@@ -87,7 +87,7 @@ def learn(
     noise_var: float | None = None,
     *,
     maxiter: int = 30,
-    start: tuple[Hyper, EPResult] | None = None,
+    start: tuple[Hyper, Sites] | None = None,
 ) -> HyperFit:
     """Maximise EP's evidence over the hyperparameters left at None.
 
@@ -110,7 +110,7 @@ def learn(
         Fixed variances.
     maxiter : int
         Quasi-Newton steps at most, from each of two starts.
-    start : (Hyper, EPResult), optional
+    start : (Hyper, Sites), optional
         Where to start instead.
 
     Returns

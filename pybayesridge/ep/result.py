@@ -10,7 +10,21 @@ from pybayesridge.ep._types import Array, Bools
 
 
 @dataclass(frozen=True, slots=True)
-class EPResult:
+class Sites:
+    """Sites ``exp(site1 w - site2 w^2 / 2)``, all that an iteration needs to start from.
+
+    Attributes
+    ----------
+    site1, site2 : ndarray (d,)
+        ``site2`` may be negative, and is infinite where nothing is known.
+    """
+
+    site1: Array
+    site2: Array
+
+
+@dataclass(frozen=True, slots=True)
+class EPResult(Sites):
     """An EP approximation for d coefficients, on the scale of the data that went in.
 
     Columns with prior probability zero have inclusion probability, moments and cavity zero, ``site2``
@@ -53,8 +67,6 @@ class EPResult:
         derivatives do not hold.
     """
 
-    site1: Array
-    site2: Array
     mean: Array
     var: Array
     cavity1: Array
