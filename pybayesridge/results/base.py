@@ -14,18 +14,11 @@ from statsmodels.iolib.summary import Summary
 
 from pybayesridge._types import AnyArray, FloatArray
 from pybayesridge.results.prediction import BayesPrediction
-
-ROWS_REMOVED = "the data of this fit were removed: fit again, or keep the data, for what runs over its rows"
-
-
-def check_alpha(alpha: float) -> float:
-    """One minus the probability of an interval."""
-    if not isinstance(alpha, float | int | np.floating | np.integer) or not 0 < alpha < 1:
-        raise ValueError(f"alpha must lie between 0 and 1, not {alpha!r}: 0.05 gives 95 % intervals")
-    return float(alpha)
+from pybayesridge.results.row_plots import RowPlots
+from pybayesridge.results.shown import ROWS_REMOVED, check_alpha, target_position
 
 
-class LinearResults(Results):
+class LinearResults(RowPlots, Results):
     """Posterior of a linear model: what does not depend on the family.
 
     Subclasses supply ``_standard_deviations``, ``_intervals``, ``_covariance``, ``_row_moments`` and
@@ -94,16 +87,7 @@ class LinearResults(Results):
         target : str or int, optional
             Which target, by name or position; needed where there are several.
         """
-        names = self.model.data.targets
-        if target is None:
-            if len(names) > 1:
-                raise ValueError(f"cov_params needs target= for a model with {len(names)} targets, one of {names}")
-            return self._covariance(0)
-        if target in names:
-            return self._covariance(names.index(str(target)))
-        if not isinstance(target, int | np.integer) or not 0 <= target < len(names):
-            raise ValueError(f"target {target!r} is not one of {names}, nor a position among them")
-        return self._covariance(int(target))
+        return self._covariance(target_position(self.model.data.targets, target, "cov_params"))
 
     def conf_int(self, alpha: float = 0.05) -> FloatArray:
         """Equal-tailed credible intervals of the coefficients, (k, 2) or (k, q, 2).

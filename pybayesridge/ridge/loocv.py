@@ -12,7 +12,7 @@ Centring and scaling are those of all n rows, as in glmnet.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -129,6 +129,19 @@ def loo_scores(design: Design, spectrum: Spectrum, log_t2: FloatArray) -> FloatA
             error /= left
             scores[:, target] += np.einsum("il,il->l", error, error)
     return scores / design.n
+
+
+def loo_curve(design: Design, spectrum: Spectrum, target: int, log_t2: FloatArray) -> FloatArray:
+    """Leave-one-out mean squared error of one target over penalties (L,), on the user's scale, (L,).
+
+    Raises
+    ------
+    ValueError
+        If a row has leverage 1 from the unpenalised columns alone.
+    """
+    one = replace(design, y=design.y[:, [target]])
+    rotated = replace(spectrum, z=spectrum.z[:, [target]], rss0=spectrum.rss0[[target]])
+    return loo_scores(one, rotated, log_t2[:, None])[:, 0] * design.y_norm[target] ** 2
 
 
 def _check_leverage(design: Design, left: FloatArray, rows: slice) -> None:
