@@ -79,11 +79,11 @@ def given_inclusion(
     xlabel, title : str
     ax : Axes, optional
     """
-    from matplotlib.colors import to_rgba
-
     ends = clipped(ends, middle)
     named = len(names) <= MOST_NAMES
     ax = new_axes(ax, height=height_for(len(names))) if named else new_axes(ax, width=9.0)
+    from matplotlib.colors import to_rgba
+
     shade = [to_rgba(BLUE, 0.25 + 0.75 * float(p)) for p in probability]
     size = 14 + 36 * probability
     if named:
