@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -194,6 +195,53 @@ class LinearResults(RowPlots, Results):
     def summary(self, alpha: float = 0.05) -> Summary:
         """Regression table in statsmodels' format; see the family's own."""
         raise NotImplementedError
+
+    def report(
+        self,
+        path: Any,
+        *,
+        title: str | None = None,
+        question: str | None = None,
+        target: str | int | None = None,
+        alpha: float = 0.05,
+    ) -> Path:
+        """Write a report: one HTML file with tables, pictures, checks and what is needed to make it again.
+
+        The file needs nothing beside it and no network, follows the reader's choice of light or dark, and prints.
+        Of results without the rows of their data it says what is missing.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            File to write; one that is there is overwritten.
+        title : str, optional
+            Heading; by default the model and the response.
+        question : str, optional
+            What the analysis is to answer; a paragraph under the heading.
+        target : str or int, optional
+            Report one of several targets, by name or position. By default all have a row in the table of targets,
+            the first ten tables of coefficients, and the first three pictures.
+        alpha : float
+            One minus the probability of the intervals.
+
+        Returns
+        -------
+        pathlib.Path
+            Of the file.
+
+        Raises
+        ------
+        ValueError
+            For an unknown target, or a path that is none.
+        OSError
+            If the file cannot be written; a missing folder is not made.
+        ImportError
+            If jinja2 or matplotlib is missing: ``pip install 'pybayesridge[report]'``.
+        """
+        from pybayesridge.report import write_report
+
+        i = None if target is None else target_position(self.model.data.targets, target, "report")
+        return write_report(self, path, title=title, question=question, target=i, alpha=check_alpha(alpha))
 
     def save(self, fname: Any, remove_data: bool = False) -> None:
         """Pickle the results.

@@ -23,6 +23,7 @@ from pybayesridge.results.base import (
 from pybayesridge.results.ridge_plots import RidgePlots
 from pybayesridge.results.ridge_summary import HYPERPARAMETERS
 from pybayesridge.results.shown import ROWS_REMOVED, check_alpha
+from pybayesridge.results.summary import LONGEST
 from pybayesridge.ridge import hyper
 from pybayesridge.ridge.exact import integrate, log_likelihood, log_marginal
 from pybayesridge.ridge.fit import RidgeFit, make_prior
@@ -350,9 +351,9 @@ class BayesRidgeResults(RidgePlots, LinearResults):
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Means, standard deviations and intervals of a few coefficients, without those of the others."""
         params = self.params if self.model.one_target else self.params[:, target]
-        if len(positions) == len(params):
-            at: Any = (slice(None),) if self.model.one_target else (slice(None), target)
-            return params, self.bse[at], self.conf_int(alpha)[at]
+        if len(positions) > LONGEST or len(positions) == len(params):
+            at: Any = (positions,) if self.model.one_target else (positions, target)
+            return params[positions], self.bse[at], self.conf_int(alpha)[at]
         design = self._posterior.design
         z_at, at_penalized = self.model.positions(design)
         x_rows = np.zeros((len(positions), design.p))

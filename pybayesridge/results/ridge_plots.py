@@ -133,9 +133,8 @@ class RidgePlots:
         """
         i = target_position(self.model.data.targets, target, "plot_lambda")
         shaded = percent(check_alpha(alpha))
-        fit, design = self._fit, self._posterior.design
-        vanishes = bool(design.y_vanishes[i]) and self.model.known_sigma2 is None
-        if fit.spectrum.rank == 0 or fit.exact[i] or vanishes:
+        fit = self._fit
+        if not self._has_penalty_posterior(i):
             raise ValueError(
                 "lambda has no posterior here: there is nothing to shrink, or the response is fitted exactly"
             )
@@ -151,6 +150,11 @@ class RidgePlots:
             title=f"{label(self.model.data.targets[i])}: posterior of lambda",
             ax=ax,
         )
+
+    def _has_penalty_posterior(self: Any, i: int) -> bool:
+        """Whether lambda has a proper posterior that the data say something about."""
+        fit, vanishes = self._fit, self._posterior.design.y_vanishes[i] and self.model.known_sigma2 is None
+        return not (fit.spectrum.rank == 0 or fit.exact[i] or vanishes)
 
     def _penalty_in_use(self: Any, i: int) -> str:
         """What the penalty reported is, and its value."""

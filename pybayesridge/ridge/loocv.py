@@ -100,6 +100,16 @@ def loo_residuals(design: Design, spectrum: Spectrum, log_t2: FloatArray) -> Flo
     return out * design.y_norm
 
 
+def leverages(design: Design, spectrum: Spectrum, log_t2: FloatArray) -> FloatArray:
+    """Leverage of each row in the penalised fit of each target, the unpenalised columns' included, (n, q)."""
+    out = np.empty((design.n, design.q))
+    f = np.ascontiguousarray(complement(spectrum.s, log_t2).T)
+    for rows, u in left_rows(design, spectrum):
+        share, _ = _outside(design, spectrum, rows, u)
+        out[rows] = 1.0 - share[:, None] - blas.product(u**2, f)
+    return out
+
+
 def loo_scores(design: Design, spectrum: Spectrum, log_t2: FloatArray) -> FloatArray:
     """Leave-one-out mean squared errors (weighted where the rows are), (L, q) for `log_t2` (L, q).
 
