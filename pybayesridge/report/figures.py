@@ -57,7 +57,7 @@ def svg(draw: Callable[..., Any], number: int, width: float, height: float) -> s
         file = io.StringIO()
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         figure.savefig(file, format="svg", metadata=nothing, dpi=150)
-    return _inline(file.getvalue(), f"f{number}-")
+    return _inline(file.getvalue(), f"f{number}-").replace("<svg ", f'<svg style="max-width: {96 * width:g}px" ', 1)
 
 
 def _inline(text: str, prefix: str) -> str:

@@ -116,6 +116,7 @@ def table_of(
     values: FloatArray,
     *,
     left_out: int = 0,
+    note: str = "",
     file: str = "table.csv",
 ) -> Table:
     """A table of numbers (m, c), its rows in order of importance; of many the first are shown and all are in a CSV.
@@ -128,15 +129,15 @@ def table_of(
     values : (m, c) array
     left_out : int
         How many rows are not even in `values`.
-    file : str
+    note, file : str
     """
     rows = tuple(
         Row(name, tuple(float(v) for v in line), tuple(number(float(v)) for v in line))
         for name, line in zip(names[:ROWS], values[:ROWS], strict=True)
     )
     if len(names) <= ROWS:
-        return Table(caption, first, tuple(heads), rows)
-    note = f"The first {ROWS} of {len(names) + left_out:,} rows are shown; "
+        return Table(caption, first, tuple(heads), rows, note)
+    note += f"The first {ROWS} of {len(names) + left_out:,} rows are shown; "
     note += "all are below as CSV." if not left_out else f"the first {len(names):,} are below as CSV."
     return Table(caption, first, tuple(heads), rows, note, as_csv(first, heads, names, values), file)
 

@@ -55,8 +55,8 @@ def words(res: Any) -> list[str]:
     how = {
         "em": "Lambda is at the mode of its posterior, found by expectation maximisation. Intervals take lambda and "
         "the noise as known at these values.",
-        "exact": "Lambda is integrated out: every number is averaged over all penalties that the data leave possible, "
-        "so that intervals include the uncertainty about the penalty.",
+        "exact": "Lambda is integrated out: every number is averaged over all penalties the data leave possible. "
+        "Intervals include the uncertainty about the penalty.",
         "loocv": "Lambda is the penalty of a grid that predicts left-out rows best. Intervals take it as known.",
         "gcv": "Lambda is the penalty of a grid with the smallest generalised cross-validation score. Intervals take "
         "it as known.",
@@ -143,7 +143,8 @@ def _hyperparameters(res: Any, i: int, alpha: float) -> Table:
     caption = "Penalty, noise and effective degrees of freedom"
     if res.method != "exact":
         caption += " (given the penalty: only the noise varies)" if res.method != "em" else " (at the mode)"
-    return table_of(caption, "", heads, HYPERPARAMETERS, values)
+    note = "" if np.isfinite(values).all() else "A mean is inf where the posterior has none: its tail is too heavy."
+    return table_of(caption, "", heads, HYPERPARAMETERS, values, note=note)
 
 
 def _findings(res: Any, i: int, values: FloatArray, at: Any, alpha: float) -> list[str]:
