@@ -25,6 +25,9 @@ CITE = (
 HIGH = 0.5
 """A row with more leverage than this decides more of its own fitted value than all others together."""
 
+FAR = 2.0
+"""Left-out errors this many times the noise are worth a sentence."""
+
 COLLINEAR = 30.0
 """Condition number from which single coefficients of least squares are poorly determined."""
 
@@ -190,17 +193,18 @@ def _check(res: Any, i: int) -> list[str]:
     if undefined:
         return [
             f"{undefined:,} row(s) cannot be predicted from the others: the columns without a prior alone pass "
-            "through "
-            "their response. Leave-one-out errors are not defined for these."
+            "through their response. Leave-one-out errors are not defined for these."
         ]
     root = float(np.sqrt(np.atleast_1d(res.loo_mse)[i]))
     share = left_out_share(res, i)
     out = [
         "Each row was predicted from all others, with penalty and scale of the columns as they are. The root mean "
-        "squared "
-        f"error is {number(root)}; the noise is estimated to have a standard deviation of "
-        f"{number(float(res._sigma[i]))}."
+        f"squared error is {number(root)}; the noise is put at {number(float(res._sigma[i]))}."
     ]
+    if root > FAR * res._sigma[i] > 0:
+        out.append(
+            "The error is far larger than that: the fit follows its rows more closely than it predicts new ones."
+        )
     if np.isfinite(share):
         than = "the mean of the other rows" if res.model.k_constant else "zero"
         verdict = "better than" if share > 0 else "NO better than"
@@ -220,24 +224,16 @@ def _remarks(res: Any, i: int) -> list[Remark]:
     if modes == 1:
         out.append(Remark("good", "The posterior of tau2 has one mode."))
     elif modes > 1:
-        out.append(
-            Remark(
-                "warning",
-                f"The posterior of tau2 has {modes} modes: several penalties describe the data about equally well. "
-                "method='exact' averages over them.",
-            )
-        )
-    condition = float(found["condition_number"])
+        text = "this fit averages" if res.method == "exact" else "method='exact' averages"
+        out.append(Remark("warning", f"The posterior of tau2 has {modes} modes; {text} over all of them."))
+    elif not found["exact_fit"]:
+        out.append(Remark("note", "The posterior of tau2 has no interior mode."))
+    condition, design = float(found["condition_number"]), res._posterior.design
     if condition > COLLINEAR:
-        size = "columns are linearly dependent" if np.isinf(condition) else f"condition number {condition:.2g}"
-        out.append(
-            Remark(
-                "note",
-                f"Columns move together ({size}). Single coefficients share what belongs to a group; predictions "
-                "do not "
-                "suffer from that.",
-            )
-        )
+        why = f"condition number {condition:.2g}" if np.isfinite(condition) else "linearly dependent"
+        why = f"{design.p:,} for {res.model.nobs:,} rows" if design.p > res.model.nobs else why
+        text = "Single coefficients share what belongs to a group; predictions do not suffer from that."
+        out.append(Remark("note", f"Columns move together ({why}). {text}"))
     if res.quadrature_error is not None:
         error = float(np.atleast_1d(res.quadrature_error)[i])
         out.append(Remark("good", f"The estimated error of the integration over the penalty is {error:.1g}."))
@@ -249,24 +245,26 @@ def _remarks(res: Any, i: int) -> list[Remark]:
 def _row_remarks(res: Any, i: int) -> list[Remark]:
     labels, weights = res.model.data.row_labels, res.model.weights
     leverage = leverages(res._posterior.design, res._fit.spectrum, res._fit.log_t2)[:, i]
-    high = np.flatnonzero(leverage > HIGH)
-    if high.size == 0:
-        out = [Remark("good", f"No row has a leverage above {HIGH:g} (largest: {leverage.max():.2f}).")]
-    else:
-        worst = high[np.argsort(-leverage[high], kind="stable")]
-        out = [
-            Remark(
-                "note",
-                f"{high.size:,} row(s) have a leverage above {HIGH:g}: {listed(labels[worst].tolist())}. Each of "
-                "them "
-                "decides more of its own fitted value than all other rows together.",
-            )
-        ]
+    out = [_leverage_remark(leverage, labels)]
     sigma = float(res._sigma[i])
     residual = _column(res.resid, i) * (1.0 if weights is None else np.sqrt(weights))
     with np.errstate(divide="ignore", invalid="ignore"):
         standard = residual / (sigma * np.sqrt(1.0 - leverage))
     return out + residual_remarks(np.where(leverage < 1.0, standard, np.nan), labels, sigma)
+
+
+def _leverage_remark(leverage: FloatArray, labels: Any) -> Remark:
+    high = np.flatnonzero(leverage > HIGH)
+    if high.size == 0:
+        return Remark("good", f"No row has a leverage above {HIGH:g} (largest: {leverage.max():.2f}).")
+    if high.size > leverage.size / 2:
+        text = (
+            "the fit has nearly as many free coefficients as rows. Judge it by rows left out, not by its residuals."
+        )
+        return Remark("note", f"{high.size:,} of {leverage.size:,} rows have a leverage above {HIGH:g}: {text}")
+    worst = listed(labels[high[np.argsort(-leverage[high], kind="stable")]].tolist())
+    text = "Each of them decides more of its own fitted value than all other rows together."
+    return Remark("note", f"{high.size:,} row(s) have a leverage above {HIGH:g}: {worst}. {text}")
 
 
 def _draw(res: Any, i: int, album: Album, alpha: float, out: Target) -> None:
@@ -277,8 +275,7 @@ def _draw(res: Any, i: int, album: Album, alpha: float, out: Target) -> None:
             album.rows(
                 lambda ax: res.plot_coefficients(alpha, target=i, ax=ax),
                 f"Posterior means and {percent(alpha)} intervals, per standard deviation of the column. Intervals "
-                "that "
-                "cross the dashed line include zero.",
+                "that cross the dashed line include zero.",
                 shown,
             )
         )

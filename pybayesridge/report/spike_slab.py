@@ -29,11 +29,9 @@ def model(res: Any) -> dict[str, Any]:
 def words(res: Any) -> list[str]:
     """The model and the method in plain language."""
     out = [
-        "The response is a sum of effects of the columns and noise. Each coefficient with a prior is either "
-        "exactly zero "
-        "(the spike) or drawn from a normal distribution (the slab); its inclusion probability is the probability, "
-        "given "
-        "the data, that it is not zero."
+        "The response is a sum of effects of the columns and noise. Each coefficient with a prior is either exactly "
+        "zero (the spike) or drawn from a normal distribution (the slab); its inclusion probability is the "
+        "probability, given the data, that it is not zero."
     ]
     if len(res._posterior.selection.results) > 1:
         out.append(
@@ -138,10 +136,8 @@ def _check(res: Any) -> list[str]:
         return []
     return [
         "Fitted values are compared with the rows that the fit has seen, which flatters it; for an honest check "
-        "predict "
-        "rows that were kept apart. The residuals have a standard deviation of "
-        f"{number(float(np.std(res.resid)))}; the noise is "
-        f"put at {number(float(np.sqrt(res.noise_var)))}."
+        "predict rows that were kept apart. The residuals have a standard deviation of "
+        f"{number(float(np.std(res.resid)))}; the noise is put at {number(float(np.sqrt(res.noise_var)))}."
     ]
 
 
