@@ -210,8 +210,6 @@ def test_data_are_told(tmp_path):
         "58 used; 2 more left out, with missing values",
         "Intercept, b",
         "3 levels: u, v<script>, w (treatment coding, the first is the reference)",
-            " )", ")"
-        ),
         "precision weights; beside their mean from",
         f"Formula {FORMULA} + flat",
         "Constant columns, coefficient 0 flat",
