@@ -21,6 +21,8 @@ from tests.problems import regression
 jinja2 = pytest.importorskip("jinja2")
 matplotlib = pytest.importorskip("matplotlib")
 
+from matplotlib.figure import Figure  # noqa: E402
+
 from pybayesridge.report import ridge as ridge_report  # noqa: E402
 from pybayesridge.report import spike_slab  # noqa: E402
 from pybayesridge.report.page import call  # noqa: E402
@@ -99,6 +101,17 @@ class Reader(HTMLParser):
         )
 
 
+@pytest.fixture
+def sketched(monkeypatch):
+    """Pictures are drawn but not laid out and written, which is what takes time."""
+
+    def svg(draw, number, width, height):
+        draw(ax=Figure().subplots())
+        return "<svg></svg>"
+
+    monkeypatch.setattr("pybayesridge.report.page.svg", svg)
+
+
 def report(res, folder, **options):
     path = res.report(folder / "out.html", **options)
     assert path == folder / "out.html"
@@ -155,6 +168,7 @@ SELECTIONS = {
 }
 
 
+@pytest.mark.usefixtures("sketched")
 @pytest.mark.parametrize("case", RIDGES)
 def test_ridge(case, tmp_path):
     res = RIDGES[case]()
@@ -171,6 +185,7 @@ def test_ridge(case, tmp_path):
     assert f"{res.loo_mse**0.5:.4g}" in page.said()
 
 
+@pytest.mark.usefixtures("sketched")
 @pytest.mark.parametrize("case", SELECTIONS)
 def test_selection(case, tmp_path):
     res = SELECTIONS[case]()
@@ -184,6 +199,19 @@ def test_selection(case, tmp_path):
     np.testing.assert_allclose(
         page.numbers(1)["value"].iloc[1:], [res.slab_var, res.noise_var], rtol=SAME, err_msg=case
     )
+
+
+@pytest.mark.parametrize(
+    ("make", "count"), [(RIDGES["dual"], 6), (RIDGES["weights"], 6), (SELECTIONS["wide"], 7), (SELECTIONS["pcep"], 7)]
+)
+def test_pictures_are_in_the_page(make, count, tmp_path):
+    res = make()
+    page = report(res, tmp_path)
+    text = (tmp_path / "out.html").read_text(encoding="utf-8")
+    assert text.count("<svg") == text.count("<figure>") == count
+    assert text.count("currentColor") > 20 * count
+    assert "#000000" not in text
+    assert "fitted values" in page.said()
 
 
 def test_names_do_not_break_the_page(tmp_path):
@@ -200,6 +228,7 @@ def test_names_do_not_break_the_page(tmp_path):
         assert said in page.said()
 
 
+@pytest.mark.usefixtures("sketched")
 def test_data_are_told(tmp_path):
     data = frame()
     data.loc[[3, 5], "a"] = np.nan
@@ -256,6 +285,7 @@ def many_targets(q=12):
     return BayesRidge(pd.DataFrame({f"t<{i}>": y + rng.normal(size=40) for i in range(q)}), x).fit()
 
 
+@pytest.mark.usefixtures("sketched")
 def test_many_targets(tmp_path):
     res = many_targets()
     page = report(res, tmp_path)
@@ -296,6 +326,7 @@ def test_many_coefficients(tmp_path):
     np.testing.assert_array_equal(got.index[:200], table.index)
 
 
+@pytest.mark.usefixtures("sketched")
 def test_path(tmp_path):
     res = ridge()
     path = tmp_path / "out.html"
@@ -323,6 +354,7 @@ def test_nothing_is_left_behind(tmp_path):
     assert pyplot.get_fignums() == []
 
 
+@pytest.mark.usefixtures("sketched")
 def test_warnings_are_told(tmp_path):
     with pytest.warns(match="EP has not converged"):
         res = selection(model={"prior_inclusion": 0.3, "slab_var": 1.0, "noise_var": 1.0}, method="ep", maxiter=1)
@@ -331,6 +363,7 @@ def test_warnings_are_told(tmp_path):
     assert "has converged" not in said
 
 
+@pytest.mark.usefixtures("sketched")
 def test_degenerate_fits(tmp_path):
     y, x = regression(20, 3)
     with pytest.warns(match="unpenalised columns fit the response exactly"):
@@ -351,6 +384,7 @@ def test_degenerate_fits(tmp_path):
     assert "1 row(s) cannot be predicted from the others" in report(res, tmp_path).said()
 
 
+@pytest.mark.usefixtures("sketched")
 def test_large_leverage_and_residual_are_named(tmp_path):
     y, x = regression(60, 3, noise=0.3)
     x[7] += 100 * x.std(axis=0)
@@ -387,6 +421,7 @@ def test_left_out_share():
     np.testing.assert_allclose(ridge_report.left_out_share(res._results, 0), wanted, rtol=REFIT)
 
 
+@pytest.mark.usefixtures("sketched")
 def test_citations_are_those_of_the_package(tmp_path):
     text = (Path(__file__).parents[1] / "CITATION.cff").read_text(encoding="utf-8")
     titles = re.findall(r'title: "(.*)"', text)
