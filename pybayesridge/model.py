@@ -69,6 +69,7 @@ class LinearModel(Model):
         self.standardize = bool(standardize)
         self.nobs = int(data.endog.shape[0])
         self.one_target = isinstance(data.ynames, str)
+        self.weighted = data.weights is not None
         self.weight_mean = 1.0
         self.weights: FloatArray | None = None
         if data.weights is not None:

@@ -17,14 +17,16 @@ from pybayesridge.design import Design
 from pybayesridge.ep.problem import Data
 from pybayesridge.ep.selection import Selection
 from pybayesridge.ep.user_scale import SelectionPosterior, StartingPoint
-from pybayesridge.results.base import LinearResults, LinearResultsWrapper, check_alpha, wrapper_attributes
+from pybayesridge.results.base import LinearResults, LinearResultsWrapper, wrapper_attributes
+from pybayesridge.results.shown import check_alpha
+from pybayesridge.results.spike_slab_plots import SpikeSlabPlots
 from pybayesridge.results.summary import SHOWN, facts_table, make_summary, number, table
 
 MEDIAN = 0.5
 """The median probability model holds the columns whose inclusion probability exceeds this."""
 
 
-class SpikeSlabResults(LinearResults):
+class SpikeSlabResults(SpikeSlabPlots, LinearResults):
     """Approximate posterior of a spike-and-slab regression.
 
     Made by :meth:`SpikeSlab.fit`. Vectors run over ``model.exog_names`` (the intercept first, if it was added) or
