@@ -45,7 +45,7 @@ HYPERPARAMETERS = ["lambda", "tau2", "sigma2", "df_model"]
 class BayesRidgeResults(LinearResults):
     """Posterior of a Bayesian ridge regression.
 
-    Made by :meth:`BayesRidge.fit`. Vectors run over ``model.exog_names`` (the intercept first, if it was added) or
+    Made by :meth:`pybayesridge.BayesRidge.fit`. Vectors run over ``model.exog_names`` (the intercept first, if it was added) or
     over rows; the wrapper that users see labels them.
 
     Parameters

@@ -29,7 +29,7 @@ MEDIAN = 0.5
 class SpikeSlabResults(LinearResults):
     """Approximate posterior of a spike-and-slab regression.
 
-    Made by :meth:`SpikeSlab.fit`. Vectors run over ``model.exog_names`` (the intercept first, if it was added) or
+    Made by :meth:`pybayesridge.SpikeSlab.fit`. Vectors run over ``model.exog_names`` (the intercept first, if it was added) or
     over rows; the wrapper that users see labels them. Of unpenalised columns the inclusion probability is 1; of
     constant ones every number is 0.
 
