@@ -1,2 +1,2 @@
 ols <- lm(mpg ~ ., data = cars)
-cbind(OLS = coef(ols), ridge = coef(ridge), "OLS se" = sqrt(diag(vcov(ols))), "ridge sd" = sqrt(diag(vcov(ridge))))
+cbind(OLS = coef(ols), "OLS se" = sqrt(diag(vcov(ols))), ridge = coef(ridge), "ridge sd" = sqrt(diag(vcov(ridge))))

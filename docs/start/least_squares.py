@@ -1,6 +1,5 @@
 import statsmodels.api as sm
 
 ols = sm.OLS(cars["mpg"], sm.add_constant(cars.drop(columns="mpg"))).fit()
-pd.DataFrame(
-    {"OLS": ols.params, "ridge": ridge.params.to_numpy(), "OLS se": ols.bse, "ridge sd": ridge.bse.to_numpy()}
-)
+of_ridge = pd.DataFrame({"ridge": ridge.params, "ridge sd": ridge.bse}).rename({"Intercept": "const"})
+pd.DataFrame({"OLS": ols.params, "OLS se": ols.bse}).join(of_ridge)
