@@ -82,6 +82,17 @@ class SpikeSlab(LinearModel):
     ----------
     Hernández-Lobato & Hernández-Lobato (2011). Convergent Expectation Propagation in Linear Models with
     Spike-and-slab Priors.
+
+    Examples
+    --------
+    >>> import statsmodels.api as sm
+    >>> from pybayesridge import SpikeSlab
+    >>> longley = sm.datasets.longley.load_pandas().data
+    >>> res = SpikeSlab.from_formula("TOTEMP ~ GNP + UNEMP + ARMED + POP", longley, unpenalized=["GNP"]).fit()
+    >>> res.inclusion_prob.round(2).to_dict()
+    {'Intercept': 1.0, 'GNP': 1.0, 'UNEMP': 0.97, 'ARMED': 0.64, 'POP': 0.67}
+    >>> res.median_model()
+    ['UNEMP', 'ARMED', 'POP']
     """
 
     _max_targets: ClassVar[int | None] = 1
@@ -160,6 +171,16 @@ class SpikeSlab(LinearModel):
         -----
         ConvergenceWarning
             If EP (or the learning of hyperparameters) has not converged; the residual is in the message.
+
+        Examples
+        --------
+        >>> import statsmodels.api as sm
+        >>> from pybayesridge import SpikeSlab
+        >>> longley = sm.datasets.longley.load_pandas().data
+        >>> model = SpikeSlab.from_formula("TOTEMP ~ GNP + UNEMP + ARMED", longley, prior_inclusion=0.5)
+        >>> res = model.fit()
+        >>> res.converged, res.learned
+        (True, ('slab_var', 'noise_var'))
         """
         if method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, not {method!r}")

@@ -176,6 +176,16 @@ class LinearResults(RowPlots, Results):
             own rows, and their mean for new ones.
         row_labels : sequence, optional
             Labels of the rows, instead of those of `exog`.
+
+        Examples
+        --------
+        >>> import statsmodels.api as sm
+        >>> from pybayesridge import BayesRidge
+        >>> longley = sm.datasets.longley.load_pandas().data
+        >>> res = BayesRidge.from_formula("TOTEMP ~ GNP + UNEMP", longley).fit("exact")
+        >>> frame = res.get_prediction({"GNP": [555000], "UNEMP": [4000]}).summary_frame(alpha=0.1)
+        >>> frame[["mean", "obs_ci_lower", "obs_ci_upper"]].round(0).to_numpy().tolist()
+        [[71176.0, 70088.0, 72256.0]]
         """
         rows, labels = self.model.new_rows(exog, transform)
         if row_labels is not None:

@@ -36,8 +36,8 @@ from pybayesridge.ridge.user_scale import RidgePosterior
 class BayesRidgeResults(RidgePlots, LinearResults):
     """Posterior of a Bayesian ridge regression.
 
-    Made by :meth:`BayesRidge.fit`. Vectors run over ``model.exog_names`` (the intercept first, if it was added) or
-    over rows; the wrapper that users see labels them.
+    Made by :meth:`pybayesridge.BayesRidge.fit`. Vectors run over ``model.exog_names`` (the intercept first, if it
+    was added) or over rows; the wrapper that users see labels them.
 
     Parameters
     ----------
@@ -195,6 +195,15 @@ class BayesRidgeResults(RidgePlots, LinearResults):
         DataFrame
             Rows lambda, tau2, sigma2, df_model (under each target, where there are several); columns mean, median,
             lower, upper.
+
+        Examples
+        --------
+        >>> import statsmodels.api as sm
+        >>> from pybayesridge import BayesRidge
+        >>> longley = sm.datasets.longley.load_pandas().data
+        >>> res = BayesRidge.from_formula("TOTEMP ~ GNP + UNEMP + ARMED", longley).fit("exact")
+        >>> res.hyperparameters().loc["df_model"].round(2).to_dict()
+        {'mean': 2.96, 'median': 2.97, 'lower': 2.88, 'upper': 3.0}
         """
         check_alpha(alpha)
         at = np.array([0.5, alpha / 2, 1 - alpha / 2])
@@ -242,6 +251,16 @@ class BayesRidgeResults(RidgePlots, LinearResults):
         -------
         DataFrame
             A row for each draw and a column for each coefficient (under each target, where there are several).
+
+        Examples
+        --------
+        >>> import statsmodels.api as sm
+        >>> from pybayesridge import BayesRidge
+        >>> longley = sm.datasets.longley.load_pandas().data
+        >>> res = BayesRidge.from_formula("TOTEMP ~ GNP + UNEMP + ARMED", longley).fit("exact")
+        >>> draws = res.sample(4000, rng=0)
+        >>> print(f"P(UNEMP < ARMED) = {(draws['UNEMP'] < draws['ARMED']).mean():.1f}")
+        P(UNEMP < ARMED) = 0.9
         """
         if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
             raise ValueError(f"n must be a positive integer, not {n!r}")

@@ -29,9 +29,9 @@ MEDIAN = 0.5
 class SpikeSlabResults(SpikeSlabPlots, LinearResults):
     """Approximate posterior of a spike-and-slab regression.
 
-    Made by :meth:`SpikeSlab.fit`. Vectors run over ``model.exog_names`` (the intercept first, if it was added) or
-    over rows; the wrapper that users see labels them. Of unpenalised columns the inclusion probability is 1; of
-    constant ones every number is 0.
+    Made by :meth:`pybayesridge.SpikeSlab.fit`. Vectors run over ``model.exog_names`` (the intercept first, if it
+    was added) or over rows; the wrapper that users see labels them. Of unpenalised columns the inclusion
+    probability is 1; of constant ones every number is 0.
 
     Parameters
     ----------
@@ -200,6 +200,17 @@ class SpikeSlabResults(SpikeSlabPlots, LinearResults):
         -------
         DataFrame
             A row for each draw, a column for each coefficient.
+
+        Examples
+        --------
+        >>> import statsmodels.api as sm
+        >>> from pybayesridge import SpikeSlab
+        >>> longley = sm.datasets.longley.load_pandas().data
+        >>> res = SpikeSlab.from_formula("TOTEMP ~ GNP + UNEMP + POP", longley).fit()
+        >>> draws = res.sample(500, rng=0, kind="gibbs")
+        >>> both = (draws["UNEMP"] != 0) & (draws["POP"] != 0)
+        >>> print(f"P(UNEMP and POP are in) = {both.mean():.1f}")
+        P(UNEMP and POP are in) = 0.2
         """
         if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
             raise ValueError(f"n must be a positive integer, not {n!r}")
@@ -315,6 +326,17 @@ def compare_evidence(fits: Mapping[str, Any]) -> pd.DataFrame:
     ------
     ValueError
         If the fits are not of the same response.
+
+    Examples
+    --------
+    >>> import statsmodels.api as sm
+    >>> from pybayesridge import SpikeSlab, compare_evidence
+    >>> longley = sm.datasets.longley.load_pandas().data
+    >>> fits = {
+    ...     name: SpikeSlab.from_formula(f"TOTEMP ~ GNP + {name}", longley).fit() for name in ("UNEMP", "YEAR")
+    ... }
+    >>> compare_evidence(fits)["probability"].round(1).to_dict()
+    {'UNEMP': 0.7, 'YEAR': 0.3}
     """
     if not fits:
         raise ValueError("there are no fits to compare")
