@@ -6,10 +6,11 @@ from typing import Literal
 
 import numpy as np
 
-from pybayesridge.ep._types import Array, Bools
+from pybayesridge.ep._types import Array, Bools, Ints
 from pybayesridge.ep.convergent import run_convergent
 from pybayesridge.ep.damped import FLOOR, Run, run_damped
 from pybayesridge.ep.gaussian import Factor, Gaussian
+from pybayesridge.ep.groups import compress
 from pybayesridge.ep.monotone import run_auto
 from pybayesridge.ep.prior import Prior
 from pybayesridge.ep.problem import Data
@@ -25,6 +26,7 @@ def fit_sites(
     slab_var: float,
     noise_var: float,
     *,
+    groups: Ints | None = None,
     method: Method = "auto",
     tol: float = 1e-4,
     maxiter: int = 1000,
@@ -41,6 +43,8 @@ def fit_sites(
         Prior probabilities in [0, 1]. Zero: the column is out. One: its prior is the slab.
     slab_var, noise_var : float
         Variances, > 0.
+    groups : ndarray (d,) of int, optional
+        Columns with equal numbers are in or out together; their prior probabilities are equal.
     method : {"auto", "ep", "pcep"}
         "auto": ordinary EP, and where it does not settle a descent on its energy. "ep": damped parallel
         EP under the constraints of the paper. "pcep": the paper's provably convergent double loop.
@@ -68,7 +72,7 @@ def fit_sites(
         return _nothing_in(data, noise_var, method)
     # Where numbers leave the range of floats a factorisation or a residual fails, and that is reported.
     with np.errstate(all="ignore"):
-        model = _model(data, prior_inclusion, slab_var, noise_var, used)
+        model = _model(data, prior_inclusion, slab_var, noise_var, used, groups)
         return _dispatch(model, used, method, tol, maxiter, damping, start)
 
 
@@ -151,10 +155,13 @@ def covariance(data: Data, noise_var: float, result: EPResult) -> Array:
     return out
 
 
-def _model(data: Data, prior_inclusion: Array, slab_var: float, noise_var: float, used: Bools) -> Model:
+def _model(
+    data: Data, prior_inclusion: Array, slab_var: float, noise_var: float, used: Bools, groups: Ints | None
+) -> Model:
     """Likelihood and prior of the columns that can be in."""
     kept = data if np.all(used) else data.columns(used)
-    return Model.build(Gaussian.build(kept, noise_var), Prior.from_probability(prior_inclusion[used], slab_var))
+    prior = Prior.from_probability(prior_inclusion[used], slab_var, compress(groups, used))
+    return Model.build(Gaussian.build(kept, noise_var), prior)
 
 
 def _first_sites(model: Model, used: Bools, start: EPResult | None) -> tuple[Array, Array, bool]:
