@@ -16,6 +16,8 @@ import pandas as pd
 from pybayesridge._types import FloatArray
 from pybayesridge.bayes_ridge import BayesRidge
 from pybayesridge.ep.gaussian import DualFactor
+from pybayesridge.ep.joint import JointFactor
+from pybayesridge.ep.rotation import Rotation
 from pybayesridge.ep.solve import posterior_factor
 from pybayesridge.ridge import hyper
 from pybayesridge.spike_slab import SpikeSlab
@@ -302,15 +304,20 @@ def spike_slab_posterior(results: Any) -> dict[str, Any]:
         **design_values(results, posterior.design),
         "weight": np.asarray(selection.weights, dtype=np.float64),
         "components": {
-            f"g{i + 1}": component(data, each, hypers.noise_var)
+            f"g{i + 1}": component(data, each, hypers.noise_var, selection.rotation)
             for i, (each, hypers) in enumerate(zip(selection.results, selection.hypers, strict=True))
         },
     }
 
 
-def component(data: Any, result: Any, noise_var: float) -> dict[str, Any]:
-    """One Gaussian of :func:`spike_slab_posterior`."""
+def component(data: Any, result: Any, noise_var: float, rotation: Rotation) -> dict[str, Any]:
+    """One Gaussian of :func:`spike_slab_posterior`; of rotated columns ``own`` moves to ``plus``."""
     factor, used = posterior_factor(data, noise_var, result)
+    extra = np.zeros((0, used.size))
+    if isinstance(factor, JointFactor):
+        extra = np.zeros((factor.extra.shape[0], used.size))
+        extra[:, used] = factor.extra
+        factor = factor.inner
     own, plus, minus = np.zeros(used.size), np.zeros((0, used.size)), np.zeros((0, used.size))
     if isinstance(factor, DualFactor):
         rows, signs = factor.signed_root()
@@ -320,13 +327,19 @@ def component(data: Any, result: Any, noise_var: float) -> dict[str, Any]:
     elif factor is not None:
         plus = np.zeros((factor.inv_chol.shape[0], used.size))
         plus[:, used] = factor.inv_chol
+    else:
+        own = result.var.copy()
+    turned = np.concatenate([np.zeros(0, dtype=np.intp), *(index for index, _ in rotation.blocks)])
+    moved = np.zeros((turned.size, used.size))
+    moved[np.arange(turned.size), turned] = np.sqrt(own[turned])
+    own[turned] = 0.0
     return {
-        "mean": result.mean,
+        "mean": rotation.back(result.mean),
         "own": own,
-        "plus": plus,
-        "minus": minus,
+        "plus": rotation.back(np.concatenate([plus, extra, moved])),
+        "minus": rotation.back(minus),
         "noise_var": float(noise_var),
         "inclusion_prob": result.inclusion_prob,
-        "cond_mean": result.cond_mean,
-        "cond_var": result.cond_var,
+        "cond_mean": rotation.back(result.cond_mean),
+        "cond_var": rotation.variances(result.cond_var),
     }

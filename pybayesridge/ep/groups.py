@@ -19,7 +19,12 @@ def compress(labels: Ints | None, used: Bools) -> Ints | None:
 
 def group_sum(x: Array, groups: Ints | None) -> Array:
     """Sum over each column's group, at each of its columns, (d,); x itself where columns are on their own."""
-    return x if groups is None else np.bincount(groups, x)[groups]
+    return x if groups is None else totals(x, groups)[groups]
+
+
+def totals(x: Array, groups: Ints) -> Array:
+    """Sum over each group, (G,)."""
+    return np.bincount(groups, x).astype(np.float64, copy=False)
 
 
 def group_sizes(groups: Ints) -> Array:

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import expit, log_expit
 
 from pybayesridge.ep._types import Array, Ints
+from pybayesridge.ep.groups import totals
 
 #: No root of the inverse map lies outside: beyond, expit under- or overflows.
 _XI_MAX = 700.0
@@ -98,10 +99,19 @@ class _GroupEquation:
         rho_star, q_star = rho[star], q[star]
         # Of the two equal differences the one of the smaller numbers.
         above = np.where(rho_star[groups] < 0.5, rho_star[groups] - rho, q - q_star[groups])
-        log_scale = np.bincount(groups, np.log(s / slab_var))
-        log_share = np.bincount(groups, np.log(q))
-        above, size = np.maximum(above, 0.0), size.astype(float)
-        return cls(groups, size, rho, above, rho_star, q_star, log_scale, log_share, logit[star])
+        log_scale = totals(np.log(s / slab_var), groups)
+        log_share = totals(np.log(q), groups)
+        return cls(
+            groups,
+            size.astype(float),
+            rho,
+            np.maximum(above, 0.0),
+            rho_star,
+            q_star,
+            log_scale,
+            log_share,
+            logit[star],
+        )
 
     def excess(self, xi: Array) -> Array:
         """``r - rho`` of each column, (d,)."""
@@ -114,9 +124,9 @@ class _GroupEquation:
         excess = self.excess(xi)
         pull = self.rho / excess
         log_in, log_out = (1.0 + self.size) * np.log(r), np.log(self.q_star) + log_expit(-xi)
-        logs, pulls = np.bincount(self.groups, np.log(excess)) + self.log_scale, np.bincount(self.groups, pull)
+        logs, pulls = totals(np.log(excess), self.groups) + self.log_scale, totals(pull, self.groups)
         value = log_in - log_out - 0.5 * (logs + pulls) - self.logit
-        slope = (sig + 0.5 * self.q_star * sig * anti * np.bincount(self.groups, pull**2 + 1.0)) / r
+        slope = (sig + 0.5 * self.q_star * sig * anti * totals(pull**2 + 1.0, self.groups)) / r
         terms = np.abs(log_in) + np.abs(log_out) + 0.5 * (np.abs(logs) + pulls) + np.abs(self.logit)
         return value, slope, terms
 

@@ -17,6 +17,7 @@ from pybayesridge.ep._types import Array, Bools, Ints
 from pybayesridge.ep.groups import Coupling, group_sizes, group_sum
 from pybayesridge.ep.inverse import solve_groups, solve_monotone
 
+
 @dataclass(frozen=True, slots=True)
 class Prior:
     """The spike-and-slab prior of d coefficients.
