@@ -3,8 +3,9 @@
     G(m, t2) = nu/2 log 2 pi s2 + ||y - X m||^2 / (2 s2) + 1/2 log|A(t2)|
                + sum_i [1/2 - t2_i z_i / 2 + log(z_i) / 2 + h*_i(m_i, z_i + m_i^2)],   z = diag A(t2)^-1,
 
-h* the convex conjugate of the log tilted normaliser (of a group of columns one function of all its moments). Its stationary points are exactly EP's fixed points, and
-there G is minus the log evidence. Site precisions may be negative: only A has to be positive definite.
+h* the convex conjugate of the log tilted normaliser; of a group of columns one function of all its moments. The
+stationary points of G are exactly EP's fixed points, and there G is minus the log evidence. Site precisions may be
+negative: only A has to be positive definite.
 """
 
 from __future__ import annotations

@@ -96,8 +96,8 @@ def learn(
     """Maximise EP's evidence over the hyperparameters left at None.
 
     A weak prior keeps the answer away from p = 0 and from noise-free fits. On the log odds of a shared p
-    it is ``p (1 - p)``: as if one more column had been seen in and one more out (of groups: one more group). On each log variance it
-    is normal with standard deviation 3, around the mean square of y (noise) and around the variance of a
+    it is ``p (1 - p)``: as if one more column (of groups: one more group) had been seen in and one more out.
+    On each log variance it is normal with standard deviation 3, around the mean square of y (noise) and around the variance of a
     coefficient whose column alone would explain y (slab). Bounds: p from 0.01 / d to 0.999, the noise
     from 1e-8 to 4 and the slab from 1e-8 to 1e4 of those units. Nothing depends on the units of y.
 

@@ -3,8 +3,8 @@
 The Hessian of G couples (m, t2) of all columns, but only few columns are undecided; the others sit at the
 spike, where their block is nearly diagonal in t2. So: the columns with the largest posterior variances (the
 *core*, c of them) get the exact 2c x 2c block; the means of the others are coupled through the likelihood by
-Woodbury's formula; their t2 are treated as separate, as is what couples the columns of a group outside the core. What is indefinite is made definite, hence every
-direction falls.
+Woodbury's formula; their t2 are treated as separate, and what couples the columns of a group outside the core is
+left to conjugate gradients. What is indefinite is made definite, hence every direction falls.
 """
 
 from __future__ import annotations

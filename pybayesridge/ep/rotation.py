@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pybayesridge.ep._types import Array, Ints
+from pybayesridge.ep._types import Array, Bools, Ints
 from pybayesridge.ep.problem import Data
 
 #: Singular values within this fraction of the largest are the same.
@@ -61,6 +61,18 @@ class Rotation:
     def covariance(self, cov: Array) -> Array:
         """Covariance (d, d) of the new coefficients as that of the old ones."""
         return self.back(np.ascontiguousarray(self.back(cov).T))
+
+    def differs(self, other: Rotation, d: int) -> Bools:
+        """Columns, of d, that are not rotated in the same way by both; (d,)."""
+        out = np.zeros(d, dtype=bool)
+        theirs = {int(index[0]): (index, u) for index, u in other.blocks}
+        for index, u in self.blocks:
+            same_index, same_u = theirs.pop(int(index[0]), (index[:0], u))
+            same = np.array_equal(index, same_index) and np.allclose(u, same_u, atol=1e-6)
+            out[index] = not same
+        for index, _ in theirs.values():
+            out[index] = True
+        return out
 
 
 def orthogonal_groups(data: Data, groups: Ints | None) -> tuple[Data, Rotation]:
