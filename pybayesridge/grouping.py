@@ -131,6 +131,6 @@ def shared(values: np.ndarray[Any, Any], groups: Groups, among: Iterable[int], w
         mine = values[counted & (groups.of_column == g)]
         if mine.size and (mine != mine[0]).any():
             raise ValueError(
-                f"{what} differs within the group {label!r} ({mine.min():g} to {mine.max():g}): its columns are in or "
-                "out together, with one probability"
+                f"{what} differs within the group {label!r} ({mine.min():g} to {mine.max():g}): "
+                "its columns are in or out together, with one probability"
             )

@@ -98,12 +98,17 @@ def spike_slab(
     from_formula: bool,
     model: dict[str, Any],
     fit: dict[str, Any],
+    group: Sequence[float | str] | None = None,
 ) -> dict[str, Any]:
-    """Fit a :class:`SpikeSlab` for R; see :func:`bayes_ridge`. The value is that of :func:`spike_slab_values`."""
+    """Fit a :class:`SpikeSlab` for R; see :func:`bayes_ridge`. The value is that of :func:`spike_slab_values`.
+
+    `group` has a label for each column of `x`, R's ``attr(x, "assign")`` or names of terms: columns with equal ones
+    are in or out together.
+    """
 
     def run() -> dict[str, Any]:
         endog, exog = labelled(y, x, y_names, x_names)
-        results = SpikeSlab(endog, exog, **arguments(model)).fit(**arguments(fit))
+        results = SpikeSlab(endog, exog, group=group_labels(group), **arguments(model)).fit(**arguments(fit))
         return spike_slab_values(results._results, from_formula)
 
     return guarded(run)
@@ -129,6 +134,14 @@ def arguments(given: dict[str, Any]) -> dict[str, Any]:
     if isinstance(out.get("unpenalized"), list):
         out["unpenalized"] = [int(u) if isinstance(u, float) else u for u in out["unpenalized"]]
     return out
+
+
+def group_labels(group: Any) -> list[Any] | None:
+    """R's labels of groups as Python wants them: whole numbers are integers, one label is a vector of length 1."""
+    if group is None:
+        return None
+    given = [group] if isinstance(group, str) or np.ndim(group) == 0 else list(group)
+    return [int(g) if isinstance(g, float | np.floating) and float(g).is_integer() else g for g in given]
 
 
 def two_dimensional(a: Any) -> FloatArray:
@@ -273,9 +286,12 @@ def spike_slab_values(results: Any, from_formula: bool) -> dict[str, Any]:
     results : SpikeSlabResults
     from_formula : bool
     """
+    of_group = results.group_inclusion_prob
     return {
         **shared_values(results, from_formula),
         "inclusion_prob": np.asarray(results.inclusion_prob, dtype=np.float64),
+        "group_inclusion_prob": of_group.to_numpy(dtype=np.float64),
+        "group_labels": [str(label) for label in of_group.index],
         "prior_inclusion": results.prior_by_column(),
         "cond_mean": np.asarray(results.cond_mean, dtype=np.float64),
         "cond_var": np.asarray(results.cond_var, dtype=np.float64),

@@ -97,9 +97,10 @@ def learn(
 
     A weak prior keeps the answer away from p = 0 and from noise-free fits. On the log odds of a shared p
     it is ``p (1 - p)``: as if one more column (of groups: one more group) had been seen in and one more out.
-    On each log variance it is normal with standard deviation 3, around the mean square of y (noise) and around the variance of a
-    coefficient whose column alone would explain y (slab). Bounds: p from 0.01 / d to 0.999, the noise
-    from 1e-8 to 4 and the slab from 1e-8 to 1e4 of those units. Nothing depends on the units of y.
+    On each log variance it is normal with standard deviation 3, around the mean square of y (noise) and
+    around the variance of a coefficient whose column alone would explain y (slab). Bounds: p from 0.01 / d to
+    0.999, the noise from 1e-8 to 4 and the slab from 1e-8 to 1e4 of those units. Nothing depends on the units
+    of y.
 
     Quasi-Newton steps are kept only if the objective itself rises, since gradients are wrong where EP has not
     converged; when they no longer help, a pattern search makes sure or goes on.

@@ -236,7 +236,8 @@ class SpikeSlabResults(LinearResults):
         kind : {"gaussian", "gibbs"}
             ``"gaussian"``: independent draws from EP's Gaussian, without zeros. ``"gibbs"``: draws from the exact
             posterior given the hyperparameters, with exact zeros (of a group all or none), by a Gibbs run started at
-            EP's answer; successive draws are dependent, and a sweep costs a pass over the columns in Python (10 ms for 1,000).
+            EP's answer; successive draws are dependent, and a sweep costs a pass over the columns in Python (10 ms
+            for 1,000).
 
         Returns
         -------
