@@ -110,6 +110,8 @@ def _named(members: Mapping[str, Sequence[str]], columns: Sequence[str]) -> Grou
         unknown = [name for name in names if name not in columns]
         if unknown:
             raise ValueError(f"group {label!r} names {listed(unknown)}, which are not columns of exog")
+        if len(set(names)) < len(names):
+            raise ValueError(f"group {label!r} names a column twice: {listed(names)}")
         twice = [name for name in names if name in label_of]
         if twice:
             raise ValueError(
