@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -73,7 +73,10 @@ def resolve_groups(group: Any, columns: Sequence[str], terms: Mapping[str, Seque
             raise ValueError("the index of group must be the names of the columns of exog, each once")
         by_name = {str(name): label for name, label in group.items()}
         return _labelled([by_name[name] for name in columns], columns)
-    items = list(from_polars(group))
+    try:
+        items = list(from_polars(group))
+    except TypeError:
+        raise ValueError(f"group must be None, 'term', labels, a dict or a list of lists, not {group!r}") from None
     if any(isinstance(item, list | tuple | set | np.ndarray | pd.Index) for item in items):
         lists = [_names(item) for item in items]
         return _named({_own_label(names): names for names in lists if names}, columns)
@@ -106,8 +109,9 @@ def _labelled(labels: list[Any], columns: Sequence[str]) -> Groups:
 def _named(members: Mapping[str, Sequence[str]], columns: Sequence[str]) -> Groups:
     """Lists of columns by label; a column in none of them is on its own."""
     label_of: dict[str, str] = {}
+    known = set(columns)
     for label, names in members.items():
-        unknown = [name for name in names if name not in columns]
+        unknown = [name for name in names if name not in known]
         if unknown:
             raise ValueError(f"group {label!r} names {listed(unknown)}, which are not columns of exog")
         if len(set(names)) < len(names):
@@ -125,14 +129,14 @@ def _named(members: Mapping[str, Sequence[str]], columns: Sequence[str]) -> Grou
     return Groups([label_of.get(name, name) for name in columns])
 
 
-def shared(values: np.ndarray[Any, Any], groups: Groups, among: Iterable[int], what: str) -> None:
+def shared(values: np.ndarray[Any, Any], groups: Groups, among: IntArray, what: str) -> None:
     """Refuse values of columns (m,) that differ within a group, of the columns `among` only."""
-    counted = np.zeros(values.size, dtype=bool)
-    counted[list(among)] = True
-    for g, label in enumerate(groups.labels):
-        mine = values[counted & (groups.of_column == g)]
-        if mine.size and (mine != mine[0]).any():
-            raise ValueError(
-                f"{what} differs within the group {label!r} ({mine.min():g} to {mine.max():g}): "
-                "its columns are in or out together, with one probability"
-            )
+    counted = np.asarray(among, dtype=np.intp)
+    low, high = np.full(len(groups.labels), np.inf), np.full(len(groups.labels), -np.inf)
+    np.minimum.at(low, groups.of_column[counted], values[counted])
+    np.maximum.at(high, groups.of_column[counted], values[counted])
+    for g in np.flatnonzero(low < high)[:1]:
+        raise ValueError(
+            f"{what} differs within the group {groups.labels[g]!r} ({low[g]:g} to {high[g]:g}): "
+            "its columns are in or out together, with one probability"
+        )

@@ -311,8 +311,9 @@ def _inclusion(prior_inclusion: Any, columns: list[str], groups: Groups) -> floa
 def _by_column(given: dict[str, Any], columns: list[str], groups: Groups) -> dict[str, Any]:
     """Values by name of column or group as values by name of column."""
     out: dict[str, Any] = {}
+    own, labels = set(columns), set(groups.labels)
     for name, value in given.items():
-        whole = name not in columns and name in groups.labels
+        whole = name in labels and name not in own
         names = [columns[j] for j in groups.members(name)] if whole else [name]
         twice = [column for column in names if column in out]
         if twice:
