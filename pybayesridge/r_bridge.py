@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import sparse
 
 from pybayesridge._types import FloatArray
 from pybayesridge.bayes_ridge import BayesRidge
+from pybayesridge.data import NamedColumns
 from pybayesridge.ep.gaussian import DualFactor
 from pybayesridge.ep.joint import JointFactor
 from pybayesridge.ep.rotation import Rotation
 from pybayesridge.ep.solve import posterior_factor
+from pybayesridge.ep.user_scale import StartingPoint
 from pybayesridge.ridge import hyper
 from pybayesridge.spike_slab import SpikeSlab
 
@@ -53,7 +57,7 @@ def guarded(function: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 def bayes_ridge(
     y: FloatArray,
-    x: FloatArray,
+    x: FloatArray | dict[str, Any],
     *,
     x_names: Sequence[str] | None,
     y_names: Sequence[str],
@@ -66,8 +70,9 @@ def bayes_ridge(
     Parameters
     ----------
     y : (n, q) array
-    x : (n, p) array
-        With a formula R's model matrix, its column of ones among the others.
+    x : (n, p) array, or dict
+        With a formula R's model matrix, its column of ones among the others. A sparse matrix is a dict of ``nrow``,
+        ``ncol`` and the slots ``i``, ``p`` and ``x`` of R's ``dgCMatrix``.
     x_names, y_names : lists of str
         None for columns without names.
     from_formula : bool
@@ -98,27 +103,43 @@ def spike_slab(
     from_formula: bool,
     model: dict[str, Any],
     fit: dict[str, Any],
+    start: dict[str, Any] | None = None,
     group: Sequence[float | str] | None = None,
 ) -> dict[str, Any]:
     """Fit a :class:`SpikeSlab` for R; see :func:`bayes_ridge`. The value is that of :func:`spike_slab_values`.
 
-    `group` has a label for each column of `x`, R's ``attr(x, "assign")`` or names of terms: columns with equal ones
-    are in or out together.
+    `start` is the ``start`` of an earlier value. `group` has a label for each column of `x`, R's
+    ``attr(x, "assign")`` or names of terms: columns with equal ones are in or out together.
     """
 
     def run() -> dict[str, Any]:
         endog, exog = labelled(y, x, y_names, x_names)
-        results = SpikeSlab(endog, exog, group=group_labels(group), **arguments(model)).fit(**arguments(fit))
+        built = SpikeSlab(endog, exog, group=group_labels(group), **arguments(model))
+        results = built.fit(**arguments(fit), start=starting_point(start))
         return spike_slab_values(results._results, from_formula)
 
     return guarded(run)
 
 
+def starting_point(start: dict[str, Any] | None) -> StartingPoint | None:
+    """What :func:`spike_slab_values` gave as ``start``, to start from."""
+    if start is None:
+        return None
+    vectors = {name: np.atleast_1d(start[name]).astype(np.float64) for name in ("site1", "site2", "prior_inclusion")}
+    columns = tuple(str(name) for name in start["columns"])
+    return StartingPoint(columns, **vectors, slab_var=start["slab_var"], noise_var=start["noise_var"])
+
+
 def labelled(
-    y: FloatArray, x: FloatArray, y_names: Sequence[str], x_names: Sequence[str] | None
+    y: FloatArray, x: FloatArray | dict[str, Any], y_names: Sequence[str], x_names: Sequence[str] | None
 ) -> tuple[pd.DataFrame, Any]:
-    """R's matrices with their names; the columns of `x` are not copied."""
+    """R's matrices with their names; the columns of a dense `x` are not copied."""
     endog = pd.DataFrame(np.asarray(y, dtype=np.float64), columns=list(y_names), copy=False)
+    if isinstance(x, dict):
+        rows, ends = (np.atleast_1d(x[name]).astype(np.intp) for name in ("i", "p"))
+        shape = (int(x["nrow"]), int(x["ncol"]))
+        columns = sparse.csc_matrix((np.atleast_1d(x["x"]).astype(np.float64), rows, ends), shape=shape)
+        return endog, columns if x_names is None else NamedColumns(columns, list(x_names))
     values = np.asarray(x, dtype=np.float64)
     if x_names is None:
         return endog, values
@@ -305,7 +326,14 @@ def spike_slab_values(results: Any, from_formula: bool) -> dict[str, Any]:
         "evidence_biased": bool(results.evidence_biased),
         "energy_trace": np.asarray(results.energy_trace, dtype=np.float64),
         "posterior": spike_slab_posterior(results),
+        "start": start_values(results),
     }
+
+
+def start_values(results: Any) -> dict[str, Any]:
+    """Where another fit of the same columns can start, on the user's scale."""
+    point = results.starting_point()
+    return {field.name: getattr(point, field.name) for field in fields(point)} | {"columns": list(point.columns)}
 
 
 def spike_slab_posterior(results: Any) -> dict[str, Any]:
@@ -345,7 +373,7 @@ def component(data: Any, result: Any, noise_var: float, rotation: Rotation) -> d
         plus[:, used] = factor.inv_chol
     else:
         own = result.var.copy()
-    turned = np.concatenate([np.zeros(0, dtype=np.intp), *(index for index, _ in rotation.blocks)])
+    turned = rotation.turned
     moved = np.zeros((turned.size, used.size))
     moved[np.arange(turned.size), turned] = np.sqrt(own[turned])
     own[turned] = 0.0

@@ -13,12 +13,15 @@ from scipy.sparse import issparse
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.bayes_ridge import positive
 from pybayesridge.blas import one_pool
-from pybayesridge.data import listed
+from pybayesridge.data import is_sparse_frame, listed
 from pybayesridge.design import Design
 from pybayesridge.ep.groups import compress
+from pybayesridge.ep.objective import Hyper
 from pybayesridge.ep.problem import Data
+from pybayesridge.ep.result import Sites
 from pybayesridge.ep.rotation import Rotation, orthogonal_groups
-from pybayesridge.ep.selection import Hyperparameters, Selection, average_over, data_of, select
+from pybayesridge.ep.selection import Hyperparameters, average_over, data_of, select
+from pybayesridge.ep.user_scale import StartingPoint
 from pybayesridge.exceptions import ConvergenceWarning
 from pybayesridge.grouping import TERM, Groups, resolve_groups, shared
 from pybayesridge.model import LinearModel
@@ -121,8 +124,8 @@ class SpikeSlab(LinearModel):
         missing: str = "raise",
         formula_data: Any = None,
     ) -> None:
-        if issparse(exog):
-            raise ValueError("SpikeSlab takes dense columns: use exog.toarray(), or BayesRidge for sparse ones")
+        if issparse(exog) or is_sparse_frame(exog):
+            raise ValueError("SpikeSlab takes dense columns: make exog dense, or use BayesRidge for sparse ones")
         self.slab_var = None if slab_var is None else positive("slab_var", slab_var)
         self.noise_var = None if noise_var is None else positive("noise_var", noise_var)
         super().__init__(
@@ -173,7 +176,7 @@ class SpikeSlab(LinearModel):
             Learn hyperparameters left at None by maximising the evidence, or average over a small grid around the
             maximum, weighted by evidence: better calibrated for small n.
         start : SpikeSlab results, optional
-            A fit of the same columns to start from.
+            A fit of the same columns to start from; of columns in groups of several only its hyperparameters are used.
         disp : bool
             Print what happened.
 
@@ -265,16 +268,17 @@ class SpikeSlab(LinearModel):
             noise_var=None if self.noise_var is None else (np.sqrt(self.noise_var) / unit) ** 2,
         )
 
-    def _start(self, start: Any, design: Design, rotation: Rotation) -> Selection:
+    def _start(self, start: Any, design: Design, rotation: Rotation) -> tuple[Hyper, Sites]:
         inner = getattr(start, "_results", start)
-        if not isinstance(inner, SpikeSlabResults):
+        point = inner.starting_point() if isinstance(inner, SpikeSlabResults) else inner
+        if not isinstance(point, StartingPoint):
             raise ValueError(f"start must be results of a SpikeSlab, not {type(start).__name__}")
-        names = [self.data.exog_columns[j] for j in design.columns]
-        theirs = inner.penalized_names
-        if names != theirs:
-            odd = sorted(set(names) ^ set(theirs)) or names
+        names = tuple(self.data.exog_columns[j] for j in design.columns)
+        if names != point.columns:
+            odd = sorted(set(names) ^ set(point.columns)) or list(names)
             raise ValueError(f"start is a fit of other columns: {listed(odd)} differ")
-        return inner.rescaled_selection(design, rotation)
+        hyper, sites = point.in_design(design)
+        return hyper, rotation.unknown(sites)
 
 
 def _inclusion(prior_inclusion: Any, columns: list[str], groups: Groups) -> float | FloatArray | None:

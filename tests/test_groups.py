@@ -262,9 +262,7 @@ def test_averaging_and_starting_from_another_fit():
     base = SpikeSlab.from_formula(FORMULA, data, **FIXED).fit(tol=1e-8)
     columns = SpikeSlab.from_formula(FORMULA, data, group=None, **FIXED).fit(tol=1e-8)
     other = SpikeSlab.from_formula(FORMULA, data.iloc[:50], **FIXED).fit(tol=1e-8)
-    again = SpikeSlab.from_formula(FORMULA, data, **FIXED).fit(start=base, tol=1e-8)
-    assert again.n_iter <= 2
-    for start in (columns, other):
+    for start in (base, columns, other):
         fit = SpikeSlab.from_formula(FORMULA, data, **FIXED).fit(start=start, tol=1e-8)
         assert np.allclose(fit.params, base.params, atol=SAME_FIT)
 

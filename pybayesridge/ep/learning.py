@@ -12,7 +12,7 @@ from pybayesridge.ep._types import Array, Ints
 from pybayesridge.ep.groups import one_of_each
 from pybayesridge.ep.objective import Hyper, Objective, Trial, build_objective, position
 from pybayesridge.ep.problem import Data
-from pybayesridge.ep.result import EPResult
+from pybayesridge.ep.result import EPResult, Sites
 
 NAMES = ("prior_inclusion", "slab_var", "noise_var")
 _STARTS = 2
@@ -91,7 +91,7 @@ def learn(
     *,
     groups: Ints | None = None,
     maxiter: int = 30,
-    start: tuple[Hyper, EPResult] | None = None,
+    start: tuple[Hyper, Sites] | None = None,
 ) -> HyperFit:
     """Maximise EP's evidence over the hyperparameters left at None.
 
@@ -117,7 +117,7 @@ def learn(
         Columns with equal numbers are in or out together; the bound on p is then 0.01 over their number.
     maxiter : int
         Quasi-Newton steps at most, from each of two starts.
-    start : (Hyper, EPResult), optional
+    start : (Hyper, Sites), optional
         Where to start instead.
 
     Returns

@@ -10,7 +10,7 @@ from scipy.special import expit, logit
 from pybayesridge.ep._types import Array, Bools, Ints
 from pybayesridge.ep.evidence import evidence_gradient
 from pybayesridge.ep.problem import Data
-from pybayesridge.ep.result import EPResult
+from pybayesridge.ep.result import EPResult, Sites
 from pybayesridge.ep.solve import fit_sites
 
 #: Standard deviation of the normal priors on the log variances.
@@ -86,9 +86,7 @@ class Objective:
             grad[0] = 1.0 - 2.0 * expit(full[0])
         return value, grad[self.free]
 
-    def evaluate(
-        self, x: Array, start: EPResult | None, *, tol: float = _EP_TOL, maxiter: int = _EP_MAXITER
-    ) -> Trial:
+    def evaluate(self, x: Array, start: Sites | None, *, tol: float = _EP_TOL, maxiter: int = _EP_MAXITER) -> Trial:
         """Fit at x and evaluate."""
         h = self.hyper(x)
         result = fit_sites(

@@ -10,7 +10,21 @@ from pybayesridge.ep._types import Array, Bools, Ints
 
 
 @dataclass(frozen=True, slots=True)
-class EPResult:
+class Sites:
+    """Sites ``exp(site1 w - site2 w^2 / 2)``, all that an iteration needs to start from.
+
+    Attributes
+    ----------
+    site1, site2 : ndarray (d,)
+        ``site2`` may be negative, and is infinite where nothing is known.
+    """
+
+    site1: Array
+    site2: Array
+
+
+@dataclass(frozen=True, slots=True)
+class EPResult(Sites):
     """An EP approximation for d coefficients, on the scale of the data that went in.
 
     Columns with prior probability zero have inclusion probability, moments and cavity zero, ``site2``
@@ -55,8 +69,6 @@ class EPResult:
         Columns with equal numbers are in or out together; None where each is on its own.
     """
 
-    site1: Array
-    site2: Array
     mean: Array
     var: Array
     cavity1: Array

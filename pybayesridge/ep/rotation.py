@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pybayesridge.ep._types import Array, Bools, Ints
+from pybayesridge.ep._types import Array, Ints
 from pybayesridge.ep.problem import Data
+from pybayesridge.ep.result import Sites
 
 #: Singular values within this fraction of the largest are the same.
 _EQUAL = 1e-8
@@ -62,17 +63,16 @@ class Rotation:
         """Covariance (d, d) of the new coefficients as that of the old ones."""
         return self.back(np.ascontiguousarray(self.back(cov).T))
 
-    def differs(self, other: Rotation, d: int) -> Bools:
-        """Columns, of d, that are not rotated in the same way by both; (d,)."""
-        out = np.zeros(d, dtype=bool)
-        theirs = {int(index[0]): (index, u) for index, u in other.blocks}
-        for index, u in self.blocks:
-            same_index, same_u = theirs.pop(int(index[0]), (index[:0], u))
-            same = np.array_equal(index, same_index) and np.allclose(u, same_u, atol=1e-6)
-            out[index] = not same
-        for index, _ in theirs.values():
-            out[index] = True
-        return out
+    @property
+    def turned(self) -> Ints:
+        """Columns that are rotated."""
+        return np.concatenate([np.zeros(0, dtype=np.intp), *(index for index, _ in self.blocks)])
+
+    def unknown(self, sites: Sites) -> Sites:
+        """Leave out the sites of rotated columns, which mean nothing in other coordinates."""
+        site1, site2 = sites.site1.copy(), sites.site2.copy()
+        site1[self.turned], site2[self.turned] = 0.0, np.inf
+        return Sites(site1, site2)
 
 
 def orthogonal_groups(data: Data, groups: Ints | None) -> tuple[Data, Rotation]:

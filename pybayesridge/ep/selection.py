@@ -12,7 +12,7 @@ from pybayesridge.ep.averaging import average
 from pybayesridge.ep.learning import learn
 from pybayesridge.ep.objective import Hyper
 from pybayesridge.ep.problem import Data
-from pybayesridge.ep.result import EPResult
+from pybayesridge.ep.result import EPResult, Sites
 from pybayesridge.ep.rotation import Rotation
 from pybayesridge.ep.solve import Method, fit_sites
 from pybayesridge.triangle import triangle
@@ -153,7 +153,7 @@ def select(
     tol: float,
     maxiter: int,
     damping: float,
-    start: Selection | None,
+    start: tuple[Hyper, Sites] | None,
     groups: IntArray | None = None,
     rotation: Rotation | None = None,
 ) -> Selection:
@@ -163,10 +163,9 @@ def select(
     """
     learned: tuple[str, ...] = ()
     certain, n_fac = True, 0
-    first = None if start is None else start.best
+    first: Sites | None = None if start is None else start[1]
     if known.unknown:
-        begin = None if start is None else (start.best_hyper, start.best)
-        found = learn(data, known.prior_inclusion, known.slab_var, known.noise_var, groups=groups, start=begin)
+        found = learn(data, known.prior_inclusion, known.slab_var, known.noise_var, groups=groups, start=start)
         hyper, first, learned, certain = found.hyper, found.result, found.learned, found.converged
         n_fac = found.n_fac
     else:

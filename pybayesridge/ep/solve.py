@@ -16,7 +16,7 @@ from pybayesridge.ep.joint import JointFactor, joint_factor
 from pybayesridge.ep.monotone import run_auto
 from pybayesridge.ep.prior import Prior
 from pybayesridge.ep.problem import Data
-from pybayesridge.ep.result import EPResult
+from pybayesridge.ep.result import EPResult, Sites
 from pybayesridge.ep.rotation import Rotation
 from pybayesridge.ep.state import Model, active_sites
 
@@ -34,7 +34,7 @@ def fit_sites(
     tol: float = 1e-4,
     maxiter: int = 1000,
     damping: float = 0.5,
-    start: EPResult | None = None,
+    start: Sites | None = None,
 ) -> EPResult:
     """Approximate the posterior of d coefficients under a spike-and-slab prior by expectation propagation.
 
@@ -57,8 +57,8 @@ def fit_sites(
         Iterations at most.
     damping : float
         For "ep": the share of the new site.
-    start : EPResult, optional
-        A result for the same columns to start from.
+    start : Sites, optional
+        Those of the same columns, or a result, to start from.
 
     Returns
     -------
@@ -87,7 +87,7 @@ def _dispatch(
     tol: float,
     maxiter: int,
     damping: float,
-    start: EPResult | None,
+    start: Sites | None,
 ) -> EPResult:
     """Run the method and collect its result."""
     t1, t2, warm = _first_sites(model, used, start)
@@ -189,7 +189,7 @@ def _model(
     return Model.build(Gaussian.build(kept, noise_var), prior)
 
 
-def _first_sites(model: Model, used: Bools, start: EPResult | None) -> tuple[Array, Array, bool]:
+def _first_sites(model: Model, used: Bools, start: Sites | None) -> tuple[Array, Array, bool]:
     """Sites to start from, and whether they are those of an earlier result."""
     t1, t2 = model.start()
     if start is None:

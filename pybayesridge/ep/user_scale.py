@@ -13,12 +13,41 @@ from pybayesridge.design import Design
 from pybayesridge.ep.gibbs import gibbs
 from pybayesridge.ep.objective import Hyper
 from pybayesridge.ep.problem import Data
-from pybayesridge.ep.result import EPResult
+from pybayesridge.ep.result import EPResult, Sites
 from pybayesridge.ep.selection import Selection
 from pybayesridge.ep.solve import covariance, draw_coefficients, marginal_variances, row_variances
 
 BISECTIONS = 100
 """Halvings of a bracket of a mixture's quantile: to the last digit."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartingPoint:
+    """Sites and hyperparameters of a fit on the user's scale, for another fit of the same columns to start from.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        Names of the p columns that can be in or out.
+    site1, site2 : (p,) array
+        See :class:`~pybayesridge.ep.result.Sites`.
+    prior_inclusion : (p,) array
+    slab_var, noise_var : float
+    """
+
+    columns: tuple[str, ...]
+    site1: FloatArray
+    site2: FloatArray
+    prior_inclusion: FloatArray
+    slab_var: float
+    noise_var: float
+
+    def in_design(self, design: Design) -> tuple[Hyper, Sites]:
+        """The same in the units of a design."""
+        y = design.y_norm[0]
+        unit = y / design.scale
+        hyper = Hyper(self.prior_inclusion, self.slab_var * (design.common_scale / y) ** 2, self.noise_var / y**2)
+        return hyper, Sites(self.site1 * unit, self.site2 * unit**2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +69,22 @@ class SelectionPosterior:
     def unit(self) -> FloatArray:
         """What a coefficient of the design is multiplied by to give the user's, (p,)."""
         return self.design.y_norm[0] / self.design.scale
+
+    def starting_point(self, columns: list[str]) -> StartingPoint:
+        """Where another fit can start: at the hyperparameters of the largest weight.
+
+        Of columns in groups of several nothing but the hyperparameters is handed on.
+        """
+        hyper, y = self.selection.best_hyper, self.design.y_norm[0]
+        best = self.selection.rotation.unknown(self.selection.best)
+        return StartingPoint(
+            tuple(columns),
+            best.site1 / self.unit,
+            best.site2 / self.unit**2,
+            hyper.prior_inclusion,
+            float(hyper.slab_var * (y / self.design.common_scale) ** 2),
+            float(hyper.noise_var * y**2),
+        )
 
     def coefficients(self) -> tuple[FloatArray, FloatArray]:
         """Posterior means of the unpenalised (k,) and the penalised (p,) coefficients."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -16,11 +15,9 @@ from statsmodels.iolib.table import SimpleTable
 from pybayesridge._types import AnyArray, FloatArray
 from pybayesridge.data import listed
 from pybayesridge.design import Design
-from pybayesridge.ep.objective import Hyper
 from pybayesridge.ep.problem import Data
-from pybayesridge.ep.rotation import Rotation
 from pybayesridge.ep.selection import Selection
-from pybayesridge.ep.user_scale import SelectionPosterior
+from pybayesridge.ep.user_scale import SelectionPosterior, StartingPoint
 from pybayesridge.results.base import LinearResults, LinearResultsWrapper, check_alpha, wrapper_attributes
 from pybayesridge.results.summary import SHOWN, facts_table, make_summary, number, table
 
@@ -94,23 +91,9 @@ class SpikeSlabResults(LinearResults):
         """Names of the columns that can be in or out."""
         return [self.model.data.exog_columns[j] for j in self._posterior.design.columns]
 
-    def rescaled_selection(self, design: Design, rotation: Rotation) -> Selection:
-        """Express the fit in the units of another design of the same columns, to start from.
-
-        Sites of columns that are rotated differently there are left out.
-        """
-        mine = self._posterior.design
-        factor = (mine.y_norm[0] / mine.scale) * (design.scale / design.y_norm[0])
-        ratio = (mine.y_norm[0] * design.common_scale / (mine.common_scale * design.y_norm[0])) ** 2
-        noise = (mine.y_norm[0] / design.y_norm[0]) ** 2
-        selection = self._posterior.selection
-        other = selection.rotation.differs(rotation, design.p)
-        results = tuple(
-            replace(r, site1=r.site1 / factor, site2=np.where(other, np.inf, r.site2 / factor**2))
-            for r in selection.results
-        )
-        hypers = tuple(Hyper(h.prior_inclusion, h.slab_var * ratio, h.noise_var * noise) for h in selection.hypers)
-        return replace(selection, results=results, hypers=hypers, rotation=rotation)
+    def starting_point(self) -> StartingPoint:
+        """Where another fit of the same columns can start: what ``fit(start=)`` takes of these results."""
+        return self._posterior.starting_point(self.penalized_names)
 
     def _spread(self, values: FloatArray, unpenalized: float) -> FloatArray:
         design = self._posterior.design

@@ -30,7 +30,8 @@
 #'   ratios matter.
 #' @param method `"em"`, `"exact"`, `"loocv"`, `"gcv"` or `"fixed"`; see the details.
 #' @param x,y Instead of a formula: a numeric matrix (or data frame of numbers) of columns, and a vector or matrix of
-#'   targets. A constant column of `x` serves as the intercept.
+#'   targets. A constant column of `x` serves as the intercept. Sparse matrices of the package 'Matrix' stay sparse in
+#'   `bayes_ridge()` while it fits; `spike_slab()` makes them dense.
 #' @param intercept With `x` and `y`: whether there is an intercept. With a formula the formula says so.
 #' @param unpenalized Columns with a flat prior, never shrunk: names of terms or of columns of the model matrix; with
 #'   `x` names or positions.
@@ -85,13 +86,13 @@ bayes_ridge <- function(formula, data, subset, weights, na.action,
   dof <- match.arg(dof)
   parameterization <- match.arg(parameterization)
   input <- if (missing(formula)) {
-    matrix_input(x, y, if (missing(weights)) NULL else weights, check_flag(intercept, "intercept"))
+    matrix_input(x, y, if (missing(weights)) NULL else weights, check_flag(intercept, "intercept"), sparse = TRUE)
   } else {
     refuse_both(x, y)
     formula_input(call, parent.frame(), contrasts)
   }
   value <- call_python(
-    "bayes_ridge", input$y, input$x,
+    "bayes_ridge", input$y, columns_for_python(input$x),
     x_names = if (is.null(colnames(input$x))) NULL else as.list(colnames(input$x)),
     y_names = as.list(colnames(input$y)),
     from_formula = !is.null(input$terms),

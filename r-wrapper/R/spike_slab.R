@@ -27,6 +27,7 @@
 #' @param damping Share of the new sites in an update, for `"ep"`.
 #' @param hyper Learn hyperparameters by maximising the evidence, or average over a grid around the maximum, weighted by
 #'   evidence; the latter is better calibrated for few rows.
+#' @param start A fit of the same columns to start from.
 #'
 #' @return A list of class `"spike_slab"` with, among others, the elements of [bayes_ridge()] that do not belong to a
 #'   penalty, and
@@ -50,8 +51,8 @@
 spike_slab <- function(formula, data, subset, weights, na.action, method = c("auto", "ep", "pcep"),
                        x = NULL, y = NULL, intercept = TRUE, unpenalized = NULL, standardize = TRUE,
                        prior_inclusion = NULL, slab_var = NULL, noise_var = NULL, tol = 1e-4, maxiter = 1000,
-                       damping = 0.5, hyper = c("maximize", "average"), contrasts = NULL, model = FALSE,
-                       disp = FALSE) {
+                       damping = 0.5, hyper = c("maximize", "average"), start = NULL, contrasts = NULL,
+                       model = FALSE, disp = FALSE) {
   call <- match.call()
   method <- match.arg(method)
   hyper <- match.arg(hyper)
@@ -81,7 +82,8 @@ spike_slab <- function(formula, data, subset, weights, na.action, method = c("au
       maxiter = check_number(maxiter, "maxiter"),
       damping = check_number(damping, "damping"),
       hyper = hyper
-    )
+    ),
+    start = starting_point(start)
   )
   fit <- shared_fit(value, input, call, keep = check_flag(model, "model"))
   over <- function(numbers) stats::setNames(as.vector(numbers), names(fit$coefficients))
@@ -99,12 +101,25 @@ spike_slab <- function(formula, data, subset, weights, na.action, method = c("au
     n_fac = as.integer(value$n_fac),
     evidence_biased = value$evidence_biased,
     energy_trace = as.vector(value$energy_trace),
-    posterior = plain_tree(value$posterior)
+    posterior = plain_tree(value$posterior),
+    start = plain_tree(value$start)
   ))
   if (isTRUE(disp)) {
     cat(sprintf("%s: %d iterations, converged: %s\n", method, as.integer(fit$n_iter), fit$converged))
   }
   structure(fit[!vapply(fit, is.null, NA)], class = c("spike_slab", "pybayesridge_fit"))
+}
+
+starting_point <- function(start) {
+  if (is.null(start)) {
+    return(NULL)
+  }
+  if (!inherits(start, "spike_slab")) {
+    stop("'start' must be a fit of spike_slab()", call. = FALSE)
+  }
+  point <- start$start
+  point$columns <- as.list(point$columns)
+  point
 }
 
 # Prior probabilities as Python wants them: one number, or one for each column by name.
@@ -158,6 +173,54 @@ inclusion_prob.spike_slab <- function(object, ...) object$inclusion_prob
 median_model <- function(object) {
   p <- inclusion_prob(object)[sort(object$posterior$at)]
   names(p)[p > 0.5]
+}
+
+#' Compare fits by their evidence
+#'
+#' @param ... Fits of [spike_slab()], named or not, or one list of them: of the same response, rows, weights and
+#'   unpenalised columns.
+#' @return A data frame with a row for each fit, the highest evidence first: `log_evidence`, `difference` to the highest,
+#'   `probability` (the fits being equally probable before), `expected_size`, `converged` and `evidence_biased`.
+#' @examplesIf pybayesridge::pybayesridge_available()
+#' compare_evidence(
+#'   linear = spike_slab(mpg ~ wt + hp, mtcars),
+#'   quadratic = spike_slab(mpg ~ poly(wt, 2) + poly(hp, 2), mtcars)
+#' )
+#' @export
+compare_evidence <- function(...) {
+  fits <- list(...)
+  written <- vapply(as.list(substitute(list(...)))[-1L], deparse1, "")
+  if (length(fits) == 1L && is.list(fits[[1L]]) && !inherits(fits[[1L]], "pybayesridge_fit")) {
+    fits <- fits[[1L]]
+    written <- as.character(seq_along(fits))
+  }
+  if (!length(fits)) {
+    stop("there are no fits to compare", call. = FALSE)
+  }
+  given <- if (is.null(names(fits))) character(length(fits)) else names(fits)
+  names(fits) <- make.unique(ifelse(nzchar(given), given, written))
+  odd <- !vapply(fits, inherits, NA, "spike_slab")
+  if (any(odd)) {
+    stop(paste0("'", names(fits)[odd], "'", collapse = ", "), " not made by spike_slab()", call. = FALSE)
+  }
+  about <- function(fit) c(fit$nobs, length(fit$posterior$z_at), fit$posterior$y_norm)
+  first <- about(fits[[1L]])
+  for (name in names(fits)) {
+    same <- isTRUE(all.equal(about(fits[[name]]), first, tolerance = 1e-10))
+    if (!same || !identical(fits[[name]]$targets, fits[[1L]]$targets)) {
+      stop("the fit '", name, "' is of another response, other rows or other unpenalised columns", call. = FALSE)
+    }
+  }
+  of <- function(what, type) unname(vapply(fits, `[[`, type, what))
+  log_evidence <- of("log_evidence", 0)
+  difference <- log_evidence - max(log_evidence)
+  out <- data.frame(
+    row.names = names(fits), log_evidence, difference,
+    probability = exp(difference) / sum(exp(difference)),
+    expected_size = of("expected_size", 0), converged = of("converged", NA),
+    evidence_biased = of("evidence_biased", NA)
+  )
+  out[order(-log_evidence), ]
 }
 
 #' @exportS3Method

@@ -157,3 +157,32 @@ test_that("bad input to spike_slab is refused", {
   expect_error(spike_slab(mpg ~ wt, mtcars, method = "em"), "should be one of")
   expect_error(hyperparameters(spike_slab(mpg ~ wt, mtcars)), "bayes_ridge")
 })
+
+test_that("a fit starts where another ended, and says when it cannot", {
+  skip_without_python()
+  given <- function(...) {
+    spike_slab(mpg ~ ., mtcars, prior_inclusion = 0.3, slab_var = 2, noise_var = 5, ...)
+  }
+  first <- given(tol = 1e-9)
+  expect_lte(given(tol = 1e-6, start = first)$n_iter, 1L)
+  file <- tempfile()
+  saveRDS(first, file)
+  expect_close(coef(given(start = readRDS(file))), coef(first), 1e-6)
+  expect_error(spike_slab(mpg ~ wt, mtcars, start = first), "other columns")
+  expect_error(spike_slab(mpg ~ wt, mtcars, start = 1), "must be a fit of spike_slab")
+})
+
+test_that("fits are compared by evidence", {
+  skip_without_python()
+  small <- spike_slab(mpg ~ wt, mtcars)
+  large <- spike_slab(mpg ~ wt + hp + qsec, mtcars)
+  table <- compare_evidence(small, large)
+  expect_setequal(rownames(table), c("small", "large"))
+  expect_identical(table$difference[1], 0)
+  expect_equal(sum(table$probability), 1)
+  expect_identical(table["small", "log_evidence"], small$log_evidence)
+  expect_identical(rownames(compare_evidence(list(a = small))), "a")
+  expect_error(compare_evidence(small, spike_slab(mpg ~ wt, mtcars[1:20, ])), "other rows")
+  expect_error(compare_evidence(small, 1), "not made by spike_slab")
+  expect_error(compare_evidence(), "no fits")
+})
