@@ -29,10 +29,12 @@ from pybayesridge.design import Design, build_design
 class LinearModel(Model):
     """A linear model with penalised and unpenalised columns, on statsmodels' ``Model``.
 
-    Subclasses set ``_max_targets`` and add their own arguments.
+    Subclasses set ``_max_targets``, the ``_formula_defaults`` of their arguments where a formula has others, and add
+    their own arguments.
     """
 
     _max_targets: ClassVar[int | None] = 1
+    _formula_defaults: ClassVar[dict[str, Any]] = {}
     _formula_data: formulas.FormulaData | None = None
 
     def __init__(
@@ -156,7 +158,7 @@ class LinearModel(Model):
             weights=built.weights,
             missing="raise",
             formula_data=built,
-            **kwargs,
+            **(cls._formula_defaults | kwargs),
         )
 
     def _layout(self) -> tuple[IntArray, IntArray, bool]:

@@ -15,7 +15,7 @@ from pybayesridge.ep.objective import Hyper
 from pybayesridge.ep.problem import Data
 from pybayesridge.ep.result import EPResult, Sites
 from pybayesridge.ep.selection import Selection
-from pybayesridge.ep.solve import covariance, draw_coefficients, row_variances
+from pybayesridge.ep.solve import covariance, draw_coefficients, marginal_variances, row_variances
 
 BISECTIONS = 100
 """Halvings of a bracket of a mixture's quantile: to the last digit."""
@@ -71,8 +71,12 @@ class SelectionPosterior:
         return self.design.y_norm[0] / self.design.scale
 
     def starting_point(self, columns: list[str]) -> StartingPoint:
-        """Where another fit can start: at the hyperparameters of the largest weight."""
-        best, hyper, y = self.selection.best, self.selection.best_hyper, self.design.y_norm[0]
+        """Where another fit can start: at the hyperparameters of the largest weight.
+
+        Of columns in groups of several nothing but the hyperparameters is handed on.
+        """
+        hyper, y = self.selection.best_hyper, self.design.y_norm[0]
+        best = self.selection.rotation.unknown(self.selection.best)
         return StartingPoint(
             tuple(columns),
             best.site1 / self.unit,
@@ -91,7 +95,14 @@ class SelectionPosterior:
         """Posterior standard deviations, as :meth:`coefficients`."""
         k = self.design.block.k
         of_z = self.row_moments(np.zeros((k, self.design.p)), np.eye(k))[1]
-        return of_z, np.sqrt(self.selection.variance) * self.unit
+        return of_z, np.sqrt(self._variances()) * self.unit
+
+    def _variances(self) -> FloatArray:
+        """Posterior variances of the design's coefficients, (p,)."""
+        s = self.selection
+        means = s.rotation.back(np.stack([r.mean for r in s.results]))
+        each = np.stack([marginal_variances(self.data, h.noise_var, r, s.rotation) for _, r, h in self._components()])
+        return np.einsum("g,gj->j", s.weights, each + (means - s.mean) ** 2)
 
     def given_inclusion(self) -> tuple[FloatArray, FloatArray]:
         """Means and variances of the penalised coefficients given that they are in, each (p,)."""
@@ -102,10 +113,11 @@ class SelectionPosterior:
         """Equal-tailed intervals, (k, 2) and (p, 2); of a penalised one those of spike and slab together."""
         k = self.design.block.k
         of_z = self.row_intervals(np.zeros((k, self.design.p)), np.eye(k), alpha, None)
+        slab_mean, slab_var = self.selection.slabs()
         tails = [
             mixture_quantile(
-                np.stack([r.cond_mean for r in self.selection.results]),
-                np.sqrt(np.stack([r.cond_var for r in self.selection.results])),
+                slab_mean,
+                np.sqrt(slab_var),
                 self.selection.weights[:, None] * np.stack([r.inclusion_prob for r in self.selection.results]),
                 probability,
             )
@@ -132,9 +144,10 @@ class SelectionPosterior:
         half = design.block.regress(np.eye(k))
         out = np.zeros((k + p, k + p))
         mean = self.selection.mean
+        rotation = self.selection.rotation
         for weight, result, hyper in self._components():
-            cov = covariance(self.data, hyper.noise_var, result)
-            shift = result.mean - mean
+            cov = rotation.covariance(covariance(self.data, hyper.noise_var, result))
+            shift = rotation.back(result.mean) - mean
             cov += np.outer(shift, shift)
             cross = blas.product(of_z, cov)
             out[k:, k:] += weight * cov
@@ -170,7 +183,7 @@ class SelectionPosterior:
         rows = self.design.rows_outside_z(x_rows, z_rows)
         leverage = self.design.block.leverage(z_rows)
         missing: BoolArray = np.asarray(np.isnan(rows).any(axis=1))
-        rows = np.where(missing[:, None], 0.0, rows)
+        rows = self.selection.rotation.rows(np.where(missing[:, None], 0.0, rows))
         means, variances = [], []
         for _, result, hyper in self._components():
             part = row_variances(self.data, hyper.noise_var, result, rows)
@@ -198,12 +211,13 @@ class SelectionPosterior:
                     int(count),
                     max(50, int(count) // 10),
                     rng,
+                    result.groups,
                 )
             else:
                 each = draw_coefficients(self.data, hyper.noise_var, result, int(count), rng)
             draws.append(each)
             noises.append(np.full(count, hyper.noise_var))
-        b = np.concatenate(draws) * self.unit
+        b = self.selection.rotation.back(np.concatenate(draws)) * self.unit
         spread = np.sqrt(np.concatenate(noises)) * self.design.y_norm[0]
         shift = self.design.coefficients_of_z(np.ascontiguousarray(b.T))
         k = self.design.block.k
