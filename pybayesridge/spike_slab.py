@@ -151,6 +151,7 @@ class SpikeSlab(LinearModel):
         )
         terms = None if formula_data is None else formula_data.terms
         self.groups: Groups = resolve_groups(group, self.data.exog_columns, terms)
+        self.grouped_by = "column" if group is None else "term" if isinstance(group, str) else "labels"
         self.prior_inclusion = _inclusion(prior_inclusion, self.data.exog_columns, self.groups)
         if isinstance(self.prior_inclusion, np.ndarray):
             rest = np.setdiff1d(np.arange(len(self.data.exog_columns)), self.data.unpenalized)
@@ -187,7 +188,8 @@ class SpikeSlab(LinearModel):
             Learn hyperparameters left at None by maximising the evidence, or average over a small grid around the
             maximum, weighted by evidence: better calibrated for small n.
         start : SpikeSlab results, optional
-            A fit of the same columns to start from; of columns in groups of several only its hyperparameters are used.
+            A fit of the same columns to start from; of columns in groups of several only its hyperparameters are
+            used.
         disp : bool
             Print what happened.
 

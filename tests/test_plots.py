@@ -489,3 +489,31 @@ def test_missing_matplotlib_is_named():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "pip install 'pybayesridge[plot]'" in out.stdout
+
+
+def test_sizes_of_groups_are_those_of_all_models():
+    probability, sizes = np.array([0.2, 0.7, 0.5]), np.array([1, 3, 4])
+    want = np.zeros(9)
+    for inside in itertools.product([0, 1], repeat=3):
+        chance = np.prod(np.where(inside, probability, 1 - probability))
+        want[int(sizes @ inside)] += chance
+    np.testing.assert_allclose(poisson_binomial(probability, sizes), want, atol=ROUNDING)
+
+
+def test_pictures_of_groups_are_those_of_the_approximation():
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((40, 5))
+    x[:, 1] += x[:, 0]
+    y = x[:, 0] + x[:, 1] + rng.standard_normal(40)
+    res = SpikeSlab(y, x, group=[0, 0, 1, 1, 2], prior_inclusion=0.5, slab_var=1.0, noise_var=1.0).fit()
+    ax = res.plot_n_included()
+    shown = {round(bar.get_x() + bar.get_width() / 2): bar.get_height() for bar in ax.patches}
+    assert res.inclusion_prob["x1"] == res.inclusion_prob["x2"] > 0.99
+    assert sum(k * height for k, height in shown.items()) == pytest.approx(res.expected_size, abs=0.01)
+    assert shown.get(1, 0.0) < 0.01
+    # Given inclusion each coefficient is normal: the interval is that of cond_mean and cond_var.
+    ends = res._results._posterior.intervals_given_inclusion(0.05)
+    sd = np.sqrt(res.cond_var.iloc[1:])
+    want = np.column_stack([res.cond_mean.iloc[1:] - 1.959964 * sd, res.cond_mean.iloc[1:] + 1.959964 * sd])
+    np.testing.assert_allclose(ends, want, rtol=1e-5, atol=1e-7)
+    matplotlib.pyplot.close("all")

@@ -127,9 +127,8 @@ class SelectionPosterior:
 
     def intervals_given_inclusion(self, alpha: float) -> FloatArray:
         """Equal-tailed intervals of the penalised coefficients given that they are in, (p, 2)."""
-        means = np.stack([r.cond_mean for r in self.selection.results])
-        sds = np.sqrt(np.stack([r.cond_var for r in self.selection.results]))
-        share = self.selection.component_shares()
+        means, variances = self.selection.slabs()
+        sds, share = np.sqrt(variances), self.selection.component_shares()
         tails = [mixture_quantile(means, sds, share, probability) for probability in (alpha / 2, 1 - alpha / 2)]
         return np.stack(tails, axis=-1) * self.unit[:, None]
 

@@ -7,15 +7,23 @@ from pathlib import Path
 from typing import Any
 
 from pybayesridge.report.page import Page, contents
+from pybayesridge.report.parts import Origin
 
 
 def write_report(
-    res: Any, path: Any, *, title: str | None, question: str | None, target: int | None, alpha: float
+    res: Any,
+    path: Any,
+    *,
+    title: str | None,
+    question: str | None,
+    target: int | None,
+    alpha: float,
+    origin: Origin | None = None,
 ) -> Path:
-    """Write the report of results; see ``LinearResults.report``."""
+    """Write the report of results; see ``LinearResults.report``. `origin`: where they were made, if not here."""
     file = _checked_path(path)
     environment = _environment()
-    page = contents(res, title=title, question=question, target=target, alpha=alpha)
+    page = contents(res, title=title, question=question, target=target, alpha=alpha, origin=origin)
     file.write_text(_rendered(environment, page), encoding="utf-8")
     return file
 

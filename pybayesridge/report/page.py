@@ -15,7 +15,7 @@ from pybayesridge._types import FloatArray
 from pybayesridge.data import listed
 from pybayesridge.plots.frame import height_for
 from pybayesridge.report.figures import svg
-from pybayesridge.report.parts import Page, Picture, Remark
+from pybayesridge.report.parts import Origin, Page, Picture, Remark
 from pybayesridge.results.shown import TOP
 from pybayesridge.results.summary import TARGETS, number
 
@@ -48,7 +48,9 @@ class Album:
         return self.picture(draw, caption, height=height_for(min(count, TOP)))
 
 
-def contents(res: Any, *, title: str | None, question: str | None, target: int | None, alpha: float) -> Page:
+def contents(
+    res: Any, *, title: str | None, question: str | None, target: int | None, alpha: float, origin: Origin | None
+) -> Page:
     """Everything the report says about results (without their wrapper)."""
     from pybayesridge.report import ridge, spike_slab
     from pybayesridge.results.ridge import BayesRidgeResults
@@ -73,13 +75,13 @@ def contents(res: Any, *, title: str | None, question: str | None, target: int |
         factors=[] if res.model.formula_spec is None else formula.factor_levels(res.model.formula_spec),
         model=family.model(res),
         words=family.words(res),
-        remarks=[Remark(_kind(note), note) for note in res.notes],
+        remarks=[Remark(_kind(note), note) for note in (res.notes if origin is None else origin.notes)],
         overview=family.overview(res, wanted) if len(wanted) > 1 else None,
         targets=targets,
         left_out=[names[i] for i in wanted[TARGETS:]],
-        call=call(res, family.arguments(res), family.fit_arguments(res)),
-        explained=family.explained(res),
-        versions=versions(),
+        call=call(res, family.arguments(res), family.fit_arguments(res)) if origin is None else origin.call,
+        explained=family.explained(res) if origin is None else "",
+        versions=[*([] if origin is None else origin.versions), *versions()],
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         citations=[f"{CITE_PACKAGE} Version {version('pybayesridge')}.", *family.CITE],
         missing=missing(res),

@@ -108,6 +108,25 @@ class Page:
     missing: list[str]
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a fit was asked for, if not in Python.
+
+    Attributes
+    ----------
+    call : str
+        Code that makes it again.
+    versions : list of (name, version)
+        To stand above Python's.
+    notes : list of str
+        Instead of those of the results.
+    """
+
+    call: str
+    versions: list[tuple[str, str]]
+    notes: list[str]
+
+
 def table_of(
     caption: str,
     first: str,

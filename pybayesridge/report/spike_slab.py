@@ -23,7 +23,11 @@ HYPERPARAMETERS = ("prior_inclusion", "slab_var", "noise_var")
 
 def model(res: Any) -> dict[str, Any]:
     """What the formulas of the model depend on."""
-    return {"weights": res.model.weighted, "by_column": np.ndim(res.prior_inclusion) == 1}
+    return {
+        "weights": res.model.weighted,
+        "by_column": np.ndim(res.prior_inclusion) == 1,
+        "groups": bool(res.group_members()),
+    }
 
 
 def words(res: Any) -> list[str]:
@@ -44,10 +48,16 @@ def words(res: Any) -> list[str]:
             "evidence; "
             "all else is given these values."
         )
+    of = "single columns"
+    if res.group_members():
+        out.append(
+            "The columns of a group (a term of the formula, or as the call says) are in or out together, with one "
+            "inclusion probability."
+        )
+        of = "single columns or groups"
     out.append(
-        "The posterior was approximated by expectation propagation. Inclusion probabilities are those of single "
-        "columns: "
-        "where columns stand in for each other, each can have a small one though one of them is needed."
+        f"The posterior was approximated by expectation propagation. Inclusion probabilities are those of {of}: "
+        "where they stand in for each other, each can have a small one though one of them is needed."
     )
     return out
 
@@ -62,6 +72,10 @@ def arguments(res: Any) -> list[str]:
     for name in ("slab_var", "noise_var"):
         if getattr(m, name) is not None:
             out.append(f"{name}={getattr(m, name)!r}")
+    if m.grouped_by == "labels":
+        out.append("group=group")
+    elif m.grouped_by == "column" and m.formula_spec is not None:
+        out.append("group=None")
     return out
 
 
@@ -73,13 +87,18 @@ def fit_arguments(res: Any) -> list[str]:
 
 def explained(res: Any) -> str:
     """What the names in the call stand for."""
-    return "" if np.ndim(res.model.prior_inclusion) == 0 else "prior_inclusion: a probability for each column."
+    out = [] if np.ndim(res.model.prior_inclusion) == 0 else ["prior_inclusion: a probability for each column."]
+    if res.model.grouped_by == "labels":
+        out.append("group: a label for each column.")
+    return " ".join(out)
 
 
 def target(res: Any, i: int, album: Album | None, alpha: float) -> Target:
     """Everything about the response."""
     out = Target(res.model.data.targets[i])
     out.tables = [_coefficients(res, alpha), _hyperparameters(res)]
+    if res.group_members():
+        out.tables.insert(1, _groups(res))
     out.findings = _findings(res)
     out.check = _check(res)
     out.remarks = _remarks(res)
@@ -103,6 +122,21 @@ def _coefficients(res: Any, alpha: float) -> Table:
         values,
         left_out=len(names) - at.size,
         file="coefficients.csv",
+    )
+
+
+def _groups(res: Any) -> Table:
+    prob, members = res.group_inclusion_prob, res.group_members()
+    at = np.argsort(-prob.to_numpy(), kind="stable")[:EMBEDDED]
+    sizes = [len(members.get(prob.index[i], [""])) for i in at]
+    return table_of(
+        "Terms or groups",
+        "group",
+        ["inclusion probability", "columns"],
+        [str(prob.index[i]) for i in at],
+        np.column_stack([prob.to_numpy()[at], sizes]),
+        left_out=prob.size - at.size,
+        file="groups.csv",
     )
 
 
@@ -184,8 +218,8 @@ def _draw(res: Any, album: Album, alpha: float, out: Target) -> None:
         out.pictures.append(
             album.picture(
                 lambda ax: res.plot_n_included(ax=ax),
-                "How many columns are in, if each is in or out independently of the others (as the approximation "
-                "has it).",
+                "How many columns are in, if each (or each group) is in or out independently of the others, as the "
+                "approximation has it.",
             )
         )
     if res.energy_trace.size > 1:

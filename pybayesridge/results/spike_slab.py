@@ -123,7 +123,7 @@ class SpikeSlabResults(SpikeSlabPlots, LinearResults):
         labels = [groups.labels[g] for g in of_group.index]
         return pd.Series(of_group.to_numpy(), index=labels, name="inclusion_prob")
 
-    def _large_groups(self) -> dict[str, list[str]]:
+    def group_members(self) -> dict[str, list[str]]:
         """Names of the columns that are in or out together, for groups of several that vary."""
         design, groups, names = self._posterior.design, self.model.groups, self.model.data.exog_columns
         out: dict[str, list[str]] = {}
@@ -271,7 +271,7 @@ class SpikeSlabResults(SpikeSlabPlots, LinearResults):
             out.append(f"The column {data.exog_columns[data.const_idx]!r} serves as the intercept.")
         if data.n_dropped:
             out.append(f"{data.n_dropped} row(s) with missing values were left out.")
-        large = self._large_groups()
+        large = self.group_members()
         if large:
             out.append(
                 f"The columns of a group ({listed(large)}) are in or out together; their PIP is the group's, and "
@@ -309,7 +309,7 @@ class SpikeSlabResults(SpikeSlabPlots, LinearResults):
             facts_table("Spike-and-Slab Regression", *self._facts()),
             table([names[i] for i in order], heads, rows),
         ]
-        if self._large_groups():
+        if self.group_members():
             tables.append(self._group_table())
         notes = self.notes
         left_out = len(names) - len(order)
@@ -319,7 +319,7 @@ class SpikeSlabResults(SpikeSlabPlots, LinearResults):
 
     def _group_table(self) -> SimpleTable:
         """A row for each group, the most probable first; at most 30."""
-        prob, large = self.group_inclusion_prob, self._large_groups()
+        prob, large = self.group_inclusion_prob, self.group_members()
         order = np.argsort(-prob.to_numpy(), kind="stable")[:SHOWN]
         rows = [[f"{prob.iloc[i]:.3f}", str(len(large.get(prob.index[i], [""])))] for i in order]
         return table([str(prob.index[i]) for i in order], ["PIP", "columns"], rows)

@@ -154,8 +154,9 @@ class SpikeSlabPlots:
         """Draw the posterior distribution of the number of included columns.
 
         The distribution is computed exactly (a Poisson-binomial one, no sampling) for EP's approximation, in which
-        columns are in or out independently of each other given the hyperparameters; with ``hyper="average"`` it is
-        the mixture over them. Where columns stand in for each other, the true distribution is narrower.
+        columns (or groups of them, whole) are in or out independently of each other given the hyperparameters; with
+        ``hyper="average"`` it is the mixture over them. Where columns stand in for each other, the
+        true distribution is narrower.
 
         Parameters
         ----------
@@ -173,7 +174,11 @@ class SpikeSlabPlots:
         """
         chosen = self._posterior.selection
         inclusion = np.clip(np.stack([r.inclusion_prob for r in chosen.results]), 0.0, 1.0)
-        distribution = size_distribution(inclusion, chosen.weights)
+        groups, sizes, units = self.model.groups_of(self._posterior.design), None, "columns"
+        if groups is not None:
+            _, first, sizes = np.unique(groups, return_index=True, return_counts=True)
+            inclusion, units = inclusion[:, first], "groups of columns"
+        distribution = size_distribution(inclusion, chosen.weights, sizes)
         seen = np.flatnonzero(distribution >= VISIBLE * distribution.max())
         return selection.sizes(
             distribution[seen[0] : seen[-1] + 1],
@@ -181,7 +186,7 @@ class SpikeSlabPlots:
             self.expected_size,
             title=titled(
                 f"{label(self.model.data.targets[0])}: number of included columns",
-                "Poisson-binomial: in EP's approximation columns are in independently",
+                f"Exact for EP's approximation, in which {units} are in independently",
             ),
             ax=ax,
         )
