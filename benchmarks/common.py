@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
-QUICK_RESULTS = Path(__file__).parents[1] / "build" / "benchmarks"
+QUICK_RESULTS = Path(__file__).parent.parent / "build" / "benchmarks"
+"""Where quick runs put theirs: they are for a look, not for the record."""
 PAUSE = 0.2
 """Seconds between timed calls: threads of another BLAS stop spinning."""
 
@@ -31,7 +32,7 @@ def use_one_thread() -> None:
     """Start this script again with one thread, unless it has one already."""
     if not one_thread():
         os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-        os.execv(sys.executable, [sys.executable, *sys.argv])
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
 def clock() -> float:
@@ -145,11 +146,11 @@ def peak_bytes(function: Callable[[], Any]) -> int:
         tracemalloc.stop()
 
 
-def save(name: str, env: dict[str, Any], data: Any, text: str, out: Path = RESULTS) -> None:
-    """Print the tables, and write them and the numbers into `out`."""
+def save(name: str, env: dict[str, Any], data: Any, text: str, folder: Path = RESULTS) -> None:
+    """Print the tables, and write them and the numbers into `folder`."""
     env.setdefault("load_at_end", [round(v, 2) for v in os.getloadavg()])
-    out.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     whole = f"# {name}\n\n{describe(env)}\n\n{text}\n"
     print(whole)
-    (out / f"{name}.md").write_text(whole)
-    (out / f"{name}.json").write_text(json.dumps({"environment": env, "results": data}, indent=1) + "\n")
+    (folder / f"{name}.md").write_text(whole)
+    (folder / f"{name}.json").write_text(json.dumps({"environment": env, "results": data}, indent=1) + "\n")

@@ -1,6 +1,6 @@
 """Figure 1 of the ridge paper: sparse columns, growing noise and growing n.
 
-    python benchmarks/paper_ridge/figure1.py [--quick] [--render] [--out FOLDER]
+    python -m benchmarks.paper_ridge.figure1 [--quick] [--render] [--out FOLDER]
 
 p = 100 columns, each Bernoulli(1/100), b ~ N(0, I), y = x'b + N(0, sigma^2). All are
 drawn anew for every data set, with the same b for every n. EM as printed in the paper beside the package's exact
@@ -13,8 +13,19 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from figures_common import PACKAGES, arguments, claims, measured, save, save_figure, table, use_one_thread, verdict
-from simulation import STYLES, panels, run, sparse
+
+from benchmarks.paper_ridge.figures_common import (
+    PACKAGES,
+    arguments,
+    claims,
+    measured,
+    save,
+    save_figure,
+    table,
+    use_one_thread,
+    verdict,
+)
+from benchmarks.paper_ridge.simulation import STYLES, panels, run, sparse
 
 SIGMAS = (1.0, 2.0, 4.0, 6.0)
 SIZES = (100, 200, 400, 800, 1600, 3200, 6400, 12_800)

@@ -1,6 +1,6 @@
 """Figure 2 of the ridge paper: correlated normal columns, growing n and p.
 
-    python benchmarks/paper_ridge/figure2.py [--quick] [--render] [--out FOLDER]
+    python -m benchmarks.paper_ridge.figure2 [--quick] [--render] [--out FOLDER]
 
 x ~ N_p(0, S), S ~ Wishart_p(I, p), y ~ N(x'b, 0.25), b ~ N(0, I). All are drawn anew for every data set, with the
 same S and b for every n. EM as printed in the paper beside the package's exact posterior and leave-one-out over the
@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from figures_common import (
+
+from benchmarks.paper_ridge.figures_common import (
     PACKAGES,
     arguments,
     claims,
@@ -25,14 +26,14 @@ from figures_common import (
     use_one_thread,
     verdict,
 )
-from simulation import STYLES, panels, run, wishart
+from benchmarks.paper_ridge.simulation import STYLES, panels, run, wishart
 
-COLUMNS = (25, 100, 400)
+COLUMNS = (20, 80, 240)
 SIZES = (100, 200, 400, 800, 1600, 3200, 6400)
 QUICK_COLUMNS = (10, 40)
 QUICK_SIZES = (50, 100, 200, 400)
 METHODS = ("em", "exact", "loocv", "glmnet", "glmnet_no_n")
-REPETITIONS, QUICK_REPETITIONS = 25, 6
+REPETITIONS, QUICK_REPETITIONS = 16, 6
 
 Cells = dict[str, dict[str, dict[str, Any]]]
 

@@ -1,4 +1,4 @@
-"""What the figures and tables of the ridge paper share: colours, panels, slopes, the way to benchmarks/common.py."""
+"""What the figures and tables of the ridge paper share: colours, panels, slopes, tables of expectations."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from common import arguments, clock, measured, peak_bytes, save, show_seconds, table, use_one_thread
+from benchmarks.common import arguments, clock, measured, peak_bytes, save, show_seconds, table, use_one_thread
 
 __all__ = [
     "Style",
@@ -69,7 +67,7 @@ def progress(items: Iterable[Any], label: str) -> Iterable[Any]:
     return tqdm(items, desc=label, file=sys.stderr, mininterval=1.0)
 
 
-def new_figure(rows: int, columns: int, width: float = 2.9, height: float = 2.3) -> tuple[Any, Any]:
+def new_figure(rows: int, columns: int, width: float, height: float, sharex: str | bool = False) -> tuple[Any, Any]:
     """A figure and its panels, (rows, columns), that needs no display."""
     import matplotlib as mpl
 
@@ -89,7 +87,7 @@ def new_figure(rows: int, columns: int, width: float = 2.9, height: float = 2.3)
         }
     )
     return plt.subplots(
-        rows, columns, figsize=(width * columns, height * rows), squeeze=False, layout="constrained", sharex="col"
+        rows, columns, figsize=(width * columns, height * rows), squeeze=False, layout="constrained", sharex=sharex
     )
 
 

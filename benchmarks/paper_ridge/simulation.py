@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from algorithms import FIXED_GRID, fit_em, fit_loocv, glmnet_grid
-from figures_common import BLUE, GREEN, GREY, ORANGE, PINK, Style, clock, progress, summary
 
+from benchmarks.paper_ridge.algorithms import FIXED_GRID, fit_em, fit_loocv, glmnet_grid
+from benchmarks.paper_ridge.figures_common import BLUE, GREEN, GREY, ORANGE, PINK, Style, clock, progress, summary
 from pybayesridge import BayesRidge
 from pybayesridge.exceptions import GridEdgeWarning
 
@@ -151,8 +151,9 @@ def panels(
 
     `errors` says what is drawn of the mean squared errors, their mean or their median over data sets.
     """
-    from figures_common import new_figure
     from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
+
+    from benchmarks.paper_ridge.figures_common import new_figure
 
     rows = (
         ("mse", errors, "mean squared error of b"),
@@ -160,7 +161,7 @@ def panels(
         ("seconds", "median", "seconds"),
         ("iterations", "median", "iterations"),
     )
-    figure, axes = new_figure(len(rows), len(levels), 2.75, 2.15)
+    figure, axes = new_figure(len(rows), len(levels), 2.75, 2.15, sharex="col")
     ticks = sizes[::2]
     for row, (measure, statistic, label) in enumerate(rows):
         for column, level in enumerate(levels):
