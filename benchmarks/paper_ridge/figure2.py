@@ -151,7 +151,7 @@ def measure(quick: bool) -> dict[str, Any]:
         return wishart(n, int(p), rng)
 
     cells = [(p, n) for p in columns for n in sizes]
-    results = run(cells, draw, METHODS, repetitions, "figure 2")
+    results = run(cells, draw, METHODS, lambda n: repetitions, "figure 2")
     return {"columns": columns, "sizes": sizes, "repetitions": repetitions, "standardized": results}
 
 

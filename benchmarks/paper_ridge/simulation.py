@@ -119,13 +119,14 @@ def run(
     cells: Sequence[tuple[float, int]],
     draw: Callable[[float, int, np.random.Generator], tuple[np.ndarray, np.ndarray, np.ndarray]],
     methods: Sequence[str],
-    repetitions: int,
+    repetitions: Callable[[int], int],
     label: str,
     scale: bool = True,
 ) -> dict[str, dict[str, dict[str, Any]]]:
     """Summaries of every cell (level, n), keyed ``"level,n"``.
 
-    The seeds depend on the level and the repetition alone: coefficients (and covariances) are the same for every n.
+    `repetitions` is a function of n. The seeds depend on the level and the repetition alone: coefficients (and
+    covariances) are the same for every n.
     """
     warm = np.random.default_rng(0)
     x = warm.standard_normal((30, 4))
@@ -134,7 +135,7 @@ def run(
     out = {}
     for level, n in progress(cells, label):
         seed = [round(1000 * level)]
-        found = simulate(lambda rng, level=level, n=n: draw(level, n, rng), methods, repetitions, seed, scale)
+        found = simulate(lambda rng, level=level, n=n: draw(level, n, rng), methods, repetitions(n), seed, scale)
         out[f"{level:g},{n}"] = summarize(found)
     return out
 

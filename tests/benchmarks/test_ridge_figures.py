@@ -250,7 +250,11 @@ def test_panels_are_drawn(tmp_path):
     pytest.importorskip("tqdm")
     methods = ("em", "loocv")
     results = simulation.run(
-        [(1.0, n) for n in (15, 20, 30)], lambda _, n, rng: simulation.wishart(n, 3, rng), methods, 2, "test"
+        [(1.0, n) for n in (15, 20, 30)],
+        lambda _, n, rng: simulation.wishart(n, 3, rng),
+        methods,
+        lambda n: 2,
+        "test",
     )
     figure = simulation.panels(results, [1.0], [15, 20, 30], methods, lambda v: f"{v}")
     assert figures_common.save_figure(figure, tmp_path, "small") == "![small](small.png)"
