@@ -96,8 +96,8 @@ def sweeps(quick: bool) -> list[Sweep]:
         Sweep("ridge, p < n", "p", tall, (f * 1000, None, 1), ridge(2), ridge(2), "n p² + l n p"),
         Sweep("ridge, p > n", "p", wide, (100, None, 1), ridge(1), ridge(1), "n² p + l n²"),
         Sweep("ridge, q", "q", (1, 4, 16, 64, 256), (f * 500, 50, None), ridge(1), ridge(1), "n p² + (n + k) p q"),
-        Sweep("SpikeSlab, n", "n", n_sizes, (None, 20, 1), slab(1), slab(1), "n p² + k p³"),
-        Sweep("SpikeSlab, p < n", "p", (10, 20, 40, 80, 160), (f * 250, None, 1), slab(3), slab(2), "n p² + k p³"),
+        Sweep("SpikeSlab, n", "n", n_sizes, (None, 50, 1), slab(1), slab(1), "n p² + k p³"),
+        Sweep("SpikeSlab, p < n", "p", tall, (f * 250, None, 1), slab(3), slab(2), "n p² + k p³"),
         Sweep("SpikeSlab, p > n", "p", tuple(v // 5 for v in wide), (100, None, 1), slab(1), slab(1), "k n² p"),
     ]
 
