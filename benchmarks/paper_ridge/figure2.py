@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.paper_ridge.algorithms import MAXITER
 from benchmarks.paper_ridge.figures_common import (
     PACKAGES,
     arguments,
@@ -88,6 +89,7 @@ def expectations(results: Cells, columns: Sequence[int], sizes: Sequence[int]) -
     peaks = [max(results[f"{p},{n}"]["em"]["iterations"].get("median", np.nan) for n in sizes) for p in columns]
     ends = [results[f"{p},{last}"]["em"]["iterations"]["median"] for p in columns]
     times = {p: [results[f"{p},{n}"]["em"]["seconds"]["median"] for n in sizes] for p in columns}
+    stuck = sum(c["em"]["mse"]["count"] - c["em"]["iterations"]["count"] for c in results.values())
     falls = [p for p in columns if min(np.diff(times[p])) < 0]
     show = {m: ", ".join("-" if np.isnan(v) else f"{v:.2f}" for v in rates[m]) for m in METHODS}
     return [
@@ -112,7 +114,7 @@ def expectations(results: Cells, columns: Sequence[int], sizes: Sequence[int]) -
         ],
         [
             "iterations have a peak for small n, growing with p",
-            f"highest median for each p: {', '.join(f'{v:.0f}' for v in peaks)}",
+            f"highest median for each p: {', '.join(f'{v:.0f}' for v in peaks)}; {stuck} fits did not stop",
             verdict(all(a > 2 * b for a, b in zip(peaks, ends, strict=True)) and bool(np.all(np.diff(peaks) > 0))),
         ],
         [
@@ -128,7 +130,7 @@ def expectations(results: Cells, columns: Sequence[int], sizes: Sequence[int]) -
     ]
 
 
-NOTES = """\
+NOTES = f"""\
 Columns are standardised, as the paper says. The error is the mean of (estimate - b)² over the coefficients on the
 scale of x. Over data sets it has heavy tails, since the smallest eigenvalue of S has: hence medians, and geometric
 means of paired ratios.
@@ -136,6 +138,9 @@ means of paired ratios.
 * Why glmnet's grid fails: its smallest penalty is 1e-4 of `max_j |x_j'y| / 0.001`, that is 0.1 n times the largest
   correlation of a column with y (times 100 for n < p). It grows in proportion to n, so that it stays above the small
   eigenvalues of X'X, which also grow as n: the estimate converges to a shrunken limit.
+* For n < p EM as printed creeps: it counts n where the intercept takes one degree of freedom, and with that count the
+  posterior is flat as tau2 → ∞. Where it had not stopped after {MAXITER} iterations (its rule needs the residual to
+  stand still) it has no place in the row of iterations.
 * The grey line takes glmnet's λ as the ridge penalty without its factor n (glmnet's objective divides the sum of
   squares by n, so that this is *not* what glmnet does). That penalty does not grow with n, and the estimates catch up
   with the others'.
