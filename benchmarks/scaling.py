@@ -218,11 +218,12 @@ def picture(found: list[dict[str, Any]]) -> Any:
 
 
 NOTES = f"""\
-Slopes are fitted to the {UPPER} largest sizes; since orders are bounds, a slope agrees where it is at most {SLACK}
-above the stated one. Slopes below it are fixed costs (checking, results: some milliseconds) and larger blocks that
-use the processor better. Memory: MiB at the largest size, in multiples of X and y in brackets, and its slope; blocks
-of fixed size count in full, so that it may not grow at all. Iterations: Newton steps to EM's fixed point, in brackets
-those of plain EM; sweeps of EP for SpikeSlab, whose hyperparameters are given here.
+Terms with l, the number of penalties, are those of "loocv" alone. Slopes are fitted to the {UPPER} largest sizes;
+since orders are bounds, a slope agrees where it is at most {SLACK} above the stated one. Slopes below it are fixed
+costs (checking, results: some milliseconds) and larger blocks that use the processor better. Memory: MiB at the
+largest size, in multiples of X and y in brackets, and its slope; blocks of fixed size count in full, so that it may
+not grow at all. Iterations: Newton steps to EM's fixed point, in brackets those of plain EM; sweeps of EP for
+SpikeSlab, whose hyperparameters are given here.
 """
 
 
@@ -232,7 +233,7 @@ def main() -> None:
     name = "scaling"
     env, found = measured(name, args, PACKAGES, measure)
     head = ["sweep", "method", "time is", "longest", "stated", "slope", "agrees"]
-    head += ["memory", "stated", "slope", "agrees", "iterations", "converged"]
+    head += ["MiB (times X and y)", "stated", "slope", "agrees", "iterations", "converged"]
     text = "\n\n".join([table(head, rows(found)), save_figure(picture(found), args.out, name), NOTES])
     save(name, env, found, text, args.out)
 
