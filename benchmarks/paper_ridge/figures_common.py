@@ -97,7 +97,7 @@ def save_figure(figure: Any, out: Path, name: str) -> str:
 
     out.mkdir(parents=True, exist_ok=True)
     # No software version in the file: it changes only where the picture does.
-    figure.savefig(out / f"{name}.png", dpi=110, metadata={"Software": None})
+    figure.savefig(out / f"{name}.png", dpi=100, metadata={"Software": None})
     plt.close(figure)
     return f"![{name}]({name}.png)"
 

@@ -109,6 +109,16 @@ def _naive_loop(p: int, iterations: int = 2, targets: int = 1) -> Callable[[], A
     return run
 
 
+def _divisions(r: int) -> Callable[[], Any]:
+    s2, c, _ = rotated_problem(r)
+    return lambda: [c / s2 for _ in range(ITERATIONS)]
+
+
+def _product(p: int) -> Callable[[], Any]:
+    x, _ = rows(p, p)
+    return lambda: x @ x
+
+
 def terms(quick: bool) -> list[Term]:
     """What is measured, over which sizes."""
     f = 1 if quick else 4
@@ -117,14 +127,16 @@ def terms(quick: bool) -> list[Term]:
         return tuple(f * v for v in sizes)
 
     tall, thin = by(10_000, 20_000, 40_000, 80_000), by(20_000, 40_000, 80_000, 160_000)
+    long = by(50_000, 100_000, 200_000, 400_000)
+    square = (100, 200, 400) if quick else (400, 600, 900, 1300)
     return [
         ("rotation, n > p", "m", 1, tall, lambda n: _rotation(n, 60, False)),
         ("rotation, n > p", "r", 2, by(32, 64, 128, 192), lambda p: _rotation(f * 2000, p, False)),
         ("rotation, n < p", "m", 1, thin, lambda p: _rotation(20, p, False)),
-        ("rotation, n < p", "r", 2, by(12, 24, 48, 72), lambda n: _rotation(n, f * 5000, False)),
+        ("rotation, n < p", "r", 2, by(12, 24, 48, 72), lambda n: _rotation(n, f * 2000, False)),
         ("rotation with U", "m", 1, tall, lambda n: _rotation(n, 60, True)),
         ("rotation with U", "r", 2, by(32, 64, 128, 192), lambda p: _rotation(f * 2000, p, True)),
-        ("EM loop", "r", 1, by(100_000, 200_000, 400_000, 800_000), lambda r: _em_loop(r)),
+        ("EM loop", "r", 1, long, lambda r: _em_loop(r)),
         ("EM loop", "k", 1, (5, 10, 20, 40, 80), lambda k: _em_loop(f * 5000, k)),
         ("EM loop", "q", 1, (1, 2, 4, 8, 16), lambda q: _em_loop(f * 5000, 5, q)),
         ("LOOCV loop, small", "n", 1, by(500, 1000, 2000, 4000, 8000), lambda n: _loocv_loop(n, 20)),
@@ -132,9 +144,12 @@ def terms(quick: bool) -> list[Term]:
         ("LOOCV loop", "r", 1, by(20, 40, 80, 160), lambda r: _loocv_loop(f * 5000, r)),
         ("LOOCV loop", "l", 1, (5, 10, 20, 40, 80), lambda l: _loocv_loop(f * 2000, 40, l)),
         ("LOOCV loop", "q", 1, (1, 2, 4, 8, 16), lambda q: _loocv_loop(f * 2000, 40, 5, q)),
-        ("naive EM loop", "p", 3, (100, 200, 400) if quick else (400, 800, 1200, 1600), lambda p: _naive_loop(p)),
+        ("naive EM loop", "p", 3, square, lambda p: _naive_loop(p)),
         ("naive EM loop", "k", 1, (2, 4, 8, 16), lambda k: _naive_loop(f * 50, k)),
         ("naive EM loop", "q", 1, (1, 2, 4, 8), lambda q: _naive_loop(f * 50, 2, q)),
+        ("control: a copy of X, n < p", "m", 1, thin, lambda p: rows(20, p)[0].copy),
+        ("control: a division, EM loop", "r", 1, long, _divisions),
+        ("control: a product, naive EM loop", "p", 3, square, _product),
     ]
 
 
@@ -180,7 +195,7 @@ def measure(quick: bool) -> dict[str, Any]:
     for name, variable, stated, sizes, make in progress(terms(quick), "table 1, terms"):
         seconds = [timed(make(size), repetitions) for size in sizes]
         found.append({"name": name, "variable": variable, "stated": stated, "sizes": sizes, "seconds": seconds})
-    sizes = (100, 200, 400) if quick else (800, 1600, 3200, 6400, 12_800)
+    sizes = (100, 200, 400) if quick else (800, 1600, 3200, 6400)
     whole: dict[str, list[float]] = {"EM": [], "LOOCV": [], "naive EM": []}
     for function in whole_fits(sizes[0]).values():
         function()
@@ -208,7 +223,7 @@ def term_rows(found: list[dict[str, Any]]) -> list[list[str]]:
                 f"{e:.2f} ± {error:.2f}",
                 f"{local_slopes(term['sizes'], term['seconds'])[-1]:.2f}",
                 f"{term['seconds'][-1] / term['seconds'][0] / grown:.2f}",
-                verdict(abs(e - term["stated"]) <= TOLERANCE),
+                "-" if term["name"].startswith("control") else verdict(abs(e - term["stated"]) <= TOLERANCE),
             ]
         )
     return out
@@ -264,6 +279,8 @@ def picture(data: dict[str, Any]) -> Any:
     figure, axes = new_figure(2, 4, 3.0, 2.7)
     groups: dict[str, list[dict[str, Any]]] = {}
     for term in found:
+        if term["name"].startswith("control"):
+            continue
         groups.setdefault(term["name"], []).append(term)
     colours = (BLUE, ORANGE, GREEN, "#CC79A7")
     for axis, (name, members) in zip(axes.flat, groups.items(), strict=False):
@@ -304,8 +321,10 @@ at the largest size over what the stated growth makes of that at the smallest.
   speed only at some hundred columns, which takes tenths off the slopes in r and p, and fixed costs of a call take
   more off at the small end.
 * A unit costs more where the arrays outgrow the processor's caches: LOOCV's loop reads two n × r arrays for every
-  penalty. "LOOCV loop, small" crosses that border on purpose; the other sizes lie beyond most of it. Whole fits cross
-  it too, which shows in the time for each of l q n r.
+  penalty. "LOOCV loop, small" crosses that border on purpose; whole fits cross it too, which shows in the time for
+  each of l q n r.
+* Controls are the plainest operations on arrays of the same sizes: where their slope is off by as much, it is the
+  machine's and not the algorithm's.
 * EM costs next to nothing beside LOOCV for p = q = √n: its n² is the rotation's, made once for all targets, and of
   LOOCV's l n² nothing is shared. Hence ratios above l.
 * The loops over targets (q) are loops in Python, one target after the other, as the tables have them; their slope
