@@ -77,7 +77,7 @@ def gauss(nodes: int) -> tuple[np.ndarray, np.ndarray]:
     return np.polynomial.legendre.leggauss(nodes)
 
 
-def positive_risk(p: int, delta: float, nodes: int = 300) -> float:
+def positive_risk(p: int, delta: float, nodes: int = 150) -> float:
     """Exact risk of ``max(0, 1 - (p+2)/||y||^2) y`` by quadrature over ``s = ||y||^2 >= p + 2``.
 
     ``E[f(s)^2 s] - 2 delta E[f(s')] + delta`` with f the shrinkage factor, s ~ chi2_p(delta), s' ~ chi2_{p+2}(delta).
@@ -231,7 +231,7 @@ def picture(data: dict[str, Any]) -> Any:
     """Two panels: the formula, and the estimate as fitted; lines are exact, points Monte Carlo."""
     figure, axes = new_figure(1, 2, 4.6, 3.8)
     shown = np.array(data["norms"])
-    fine = np.concatenate([[0.0], np.geomspace(0.02, shown.max(), 60)])
+    fine = np.concatenate([[0.0], np.geomspace(0.02, shown.max(), 40)])
     kinds = (("plain", risk, "(1 − κ) y as it stands"), ("positive", positive_risk, "as fitted: b = 0 where κ ≥ 1"))
     markers = "ovs^D<>P"
     for axis, (kind, exact, title) in zip(axes[0], kinds, strict=True):
