@@ -327,7 +327,7 @@ at the largest size over what the stated growth makes of that at the smallest.
   each of l q n r.
 * Controls are the plainest operations on arrays of the same sizes. EM's loop has the slope of a bare division of its
   arrays: what is above 1 is the machine's memory and not the algorithm's. A copy of X explains only part of what is
-  above 1 for n < p; the rest is LAPACK's SVD, which passes over X several times.
+  above 1 for n < p; the rest (LAPACK's SVD of a long, thin matrix) was not traced further.
 * For naive EM the product of matrices has its slope of 3 at these sizes already, the inverse only towards the end:
   its blocks are small, and at p = 400 they do not keep the processor busy. The stated slope is that of operations.
 * EM costs next to nothing beside LOOCV for p = q = √n: its n² is the rotation's, made once for all targets, and of
