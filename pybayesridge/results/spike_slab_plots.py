@@ -56,6 +56,7 @@ class SpikeSlabPlots:
         Returns
         -------
         matplotlib.axes.Axes
+            The one drawn on.
 
         Raises
         ------
@@ -120,6 +121,7 @@ class SpikeSlabPlots:
         Returns
         -------
         matplotlib.axes.Axes
+            The one drawn on.
 
         Raises
         ------
@@ -165,6 +167,7 @@ class SpikeSlabPlots:
         Returns
         -------
         matplotlib.axes.Axes
+            The one drawn on.
 
         Raises
         ------
@@ -201,6 +204,7 @@ class SpikeSlabPlots:
         Returns
         -------
         matplotlib.axes.Axes
+            The one drawn on.
 
         Raises
         ------
