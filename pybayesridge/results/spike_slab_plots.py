@@ -157,7 +157,7 @@ class SpikeSlabPlots:
 
         The distribution is computed exactly (a Poisson-binomial one, no sampling) for EP's approximation, in which
         columns are in or out independently of each other given the hyperparameters; with ``hyper="average"`` it is
-        the mixture over them. Where columns stand in for each other, the true distribution is narrower.
+        the mixture over them. Where columns stand in for each other, the true distribution is as a rule narrower.
 
         Parameters
         ----------
