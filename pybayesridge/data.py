@@ -96,6 +96,14 @@ class ModelData:
         return pd.DataFrame(obj, index=index, columns=self.targets)
 
 
+@dataclass(frozen=True, slots=True)
+class NamedColumns:
+    """A sparse matrix with names of its columns, which SciPy has not and which are slow to make a frame with."""
+
+    matrix: Any
+    names: list[str]
+
+
 def listed(items: Iterable[Any]) -> str:
     """Name a few things in a message, and how many more there are."""
     everything = list(items)
@@ -195,8 +203,19 @@ def _numbers_in_objects(array: AnyArray, what: str) -> AnyArray:
     return out if array.ndim == 2 else out[:, 0]
 
 
+def is_sparse_frame(obj: Any) -> bool:
+    """Whether all columns of a frame are sparse, with zero as the value that is not stored."""
+    return (
+        isinstance(obj, pd.DataFrame)
+        and obj.shape[1] > 0
+        and all(isinstance(dtype, pd.SparseDtype) and dtype.fill_value == 0 for dtype in obj.dtypes)
+    )
+
+
 def as_exog(obj: Any) -> Any:
-    """Columns of the design: a real matrix, or a scipy.sparse one as CSC."""
+    """Columns of the design: a real matrix, or a scipy.sparse one (or a frame of sparse columns) as CSC."""
+    if is_sparse_frame(obj):
+        obj = obj.sparse.to_coo()
     if sparse.issparse(obj):
         out = obj.tocsc()
         if out.dtype.kind not in "fiub":
@@ -379,6 +398,9 @@ def prepare(
     if missing not in ("raise", "drop"):
         raise ValueError(f"missing must be 'raise' or 'drop', not {missing!r}")
     endog, exog = from_polars(endog), from_polars(exog)
+    given = None
+    if isinstance(exog, NamedColumns):
+        exog, given = exog.matrix, as_column_names(exog.names)
     labels = _row_labels(endog, exog)
     y = as_matrix(endog, "endog").astype(np.float64)
     one_target = y.shape[1] == 1
@@ -398,8 +420,9 @@ def prepare(
             w = None if w is None else w[~gone]
     ynames = _target_names(endog, one_target)
     targets = [ynames] if isinstance(ynames, str) else ynames
-    given = as_column_names(exog.columns) if isinstance(exog, pd.DataFrame) else None
-    if isinstance(exog, pd.Series):
+    if isinstance(exog, pd.DataFrame):
+        given = as_column_names(exog.columns)
+    elif isinstance(exog, pd.Series):
         given = [str(exog.name) if exog.name is not None else "x1"]
     check_finite(y, targets, "endog")
     if not _finite(x):

@@ -394,3 +394,14 @@ __all__ = [
     "to_frame",
     "transform",
 ]
+
+
+def factor_levels(spec: FormulaSpec) -> list[tuple[str, list[str], str]]:
+    """The factors of the right-hand side: name, levels in their order, and how they are coded."""
+    out = []
+    for name, (_, state) in spec.spec.encoder_state.items():
+        if "categories" in state:
+            coding = getattr(state.get("contrasts"), "contrasts", None)
+            how = "" if coding is None else type(coding).__name__.removesuffix("Contrasts").lower()
+            out.append((str(name), [str(level) for level in state["categories"]], how))
+    return out

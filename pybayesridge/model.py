@@ -29,10 +29,12 @@ from pybayesridge.design import Design, build_design
 class LinearModel(Model):
     """A linear model with penalised and unpenalised columns, on statsmodels' ``Model``.
 
-    Subclasses set ``_max_targets`` and add their own arguments.
+    Subclasses set ``_max_targets``, the ``_formula_defaults`` of their arguments where a formula has others, and add
+    their own arguments.
     """
 
     _max_targets: ClassVar[int | None] = 1
+    _formula_defaults: ClassVar[dict[str, Any]] = {}
     _formula_data: formulas.FormulaData | None = None
 
     def __init__(
@@ -69,6 +71,7 @@ class LinearModel(Model):
         self.standardize = bool(standardize)
         self.nobs = int(data.endog.shape[0])
         self.one_target = isinstance(data.ynames, str)
+        self.weighted = data.weights is not None
         self.weight_mean = 1.0
         self.weights: FloatArray | None = None
         if data.weights is not None:
@@ -155,7 +158,7 @@ class LinearModel(Model):
             weights=built.weights,
             missing="raise",
             formula_data=built,
-            **kwargs,
+            **(cls._formula_defaults | kwargs),
         )
 
     def _layout(self) -> tuple[IntArray, IntArray, bool]:

@@ -8,15 +8,23 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import sparse
 
 from pybayesridge._types import FloatArray
 from pybayesridge.bayes_ridge import BayesRidge
+from pybayesridge.data import NamedColumns
 from pybayesridge.ep.gaussian import DualFactor
+from pybayesridge.ep.joint import JointFactor
+from pybayesridge.ep.rotation import Rotation
 from pybayesridge.ep.solve import posterior_factor
+from pybayesridge.ep.user_scale import StartingPoint
+from pybayesridge.report import write_report
+from pybayesridge.report.parts import Origin
 from pybayesridge.ridge import hyper
 from pybayesridge.spike_slab import SpikeSlab
 
@@ -51,7 +59,7 @@ def guarded(function: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 def bayes_ridge(
     y: FloatArray,
-    x: FloatArray,
+    x: FloatArray | dict[str, Any],
     *,
     x_names: Sequence[str] | None,
     y_names: Sequence[str],
@@ -64,8 +72,9 @@ def bayes_ridge(
     Parameters
     ----------
     y : (n, q) array
-    x : (n, p) array
-        With a formula R's model matrix, its column of ones among the others.
+    x : (n, p) array, or dict
+        With a formula R's model matrix, its column of ones among the others. A sparse matrix is a dict of ``nrow``,
+        ``ncol`` and the slots ``i``, ``p`` and ``x`` of R's ``dgCMatrix``.
     x_names, y_names : lists of str
         None for columns without names.
     from_formula : bool
@@ -96,22 +105,99 @@ def spike_slab(
     from_formula: bool,
     model: dict[str, Any],
     fit: dict[str, Any],
+    start: dict[str, Any] | None = None,
+    group: Sequence[float | str] | None = None,
 ) -> dict[str, Any]:
-    """Fit a :class:`SpikeSlab` for R; see :func:`bayes_ridge`. The value is that of :func:`spike_slab_values`."""
+    """Fit a :class:`SpikeSlab` for R; see :func:`bayes_ridge`. The value is that of :func:`spike_slab_values`.
+
+    `start` is the ``start`` of an earlier value. `group` has a label for each column of `x`, R's
+    ``attr(x, "assign")`` or names of terms: columns with equal ones are in or out together.
+    """
 
     def run() -> dict[str, Any]:
         endog, exog = labelled(y, x, y_names, x_names)
-        results = SpikeSlab(endog, exog, **arguments(model)).fit(**arguments(fit))
+        built = SpikeSlab(endog, exog, group=group_labels(group), **arguments(model))
+        results = built.fit(**arguments(fit), start=starting_point(start))
         return spike_slab_values(results._results, from_formula)
 
     return guarded(run)
 
 
+def report(
+    y: FloatArray,
+    x: FloatArray | dict[str, Any],
+    *,
+    x_names: Sequence[str] | None,
+    y_names: Sequence[str],
+    from_formula: bool,
+    model: dict[str, Any],
+    fit: dict[str, Any],
+    family: str,
+    row_names: Sequence[str] | None,
+    page: dict[str, Any],
+    group: Sequence[float | str] | None = None,
+) -> dict[str, Any]:
+    """Fit again what R has fitted, and write the report of it.
+
+    Parameters
+    ----------
+    y, x, x_names, y_names, from_formula, model, fit, group
+        See :func:`bayes_ridge` and :func:`spike_slab`.
+    family : {"bayes_ridge", "spike_slab"}
+    row_names : list of str
+    page : dict
+        ``path``, ``title``, ``question``, ``target`` (a name) and ``alpha`` of the report, ``call`` (R's code), the
+        dict ``versions`` and the list ``notes``.
+
+    Returns
+    -------
+    dict
+        See :func:`guarded`; the value has ``path`` and ``params``.
+    """
+
+    def run() -> dict[str, Any]:
+        endog, exog = labelled(y, x, y_names, x_names)
+        if row_names is not None:
+            endog.index = pd.Index([row_names] if isinstance(row_names, str) else list(row_names))
+            exog = exog.set_axis(endog.index) if isinstance(exog, pd.DataFrame) else exog
+        ridge = family == "bayes_ridge"
+        given = {} if ridge else {"group": group_labels(group)}
+        maker: Any = BayesRidge if ridge else SpikeSlab
+        results = maker(endog, exog, **given, **arguments(model)).fit(**arguments(fit))._results
+        wanted = page.get("target")
+        path = write_report(
+            results,
+            page["path"],
+            title=page.get("title"),
+            question=page.get("question"),
+            target=None if wanted is None else results.model.data.targets.index(wanted),
+            alpha=page["alpha"],
+            origin=Origin(page["call"], list(page["versions"].items()), list(page["notes"])),
+        )
+        return {"path": str(path), "params": two_dimensional(results.params)}
+
+    return guarded(run)
+
+
+def starting_point(start: dict[str, Any] | None) -> StartingPoint | None:
+    """What :func:`spike_slab_values` gave as ``start``, to start from."""
+    if start is None:
+        return None
+    vectors = {name: np.atleast_1d(start[name]).astype(np.float64) for name in ("site1", "site2", "prior_inclusion")}
+    columns = tuple(str(name) for name in start["columns"])
+    return StartingPoint(columns, **vectors, slab_var=start["slab_var"], noise_var=start["noise_var"])
+
+
 def labelled(
-    y: FloatArray, x: FloatArray, y_names: Sequence[str], x_names: Sequence[str] | None
+    y: FloatArray, x: FloatArray | dict[str, Any], y_names: Sequence[str], x_names: Sequence[str] | None
 ) -> tuple[pd.DataFrame, Any]:
-    """R's matrices with their names; the columns of `x` are not copied."""
+    """R's matrices with their names; the columns of a dense `x` are not copied."""
     endog = pd.DataFrame(np.asarray(y, dtype=np.float64), columns=list(y_names), copy=False)
+    if isinstance(x, dict):
+        rows, ends = (np.atleast_1d(x[name]).astype(np.intp) for name in ("i", "p"))
+        shape = (int(x["nrow"]), int(x["ncol"]))
+        columns = sparse.csc_matrix((np.atleast_1d(x["x"]).astype(np.float64), rows, ends), shape=shape)
+        return endog, columns if x_names is None else NamedColumns(columns, list(x_names))
     values = np.asarray(x, dtype=np.float64)
     if x_names is None:
         return endog, values
@@ -127,6 +213,14 @@ def arguments(given: dict[str, Any]) -> dict[str, Any]:
     if isinstance(out.get("unpenalized"), list):
         out["unpenalized"] = [int(u) if isinstance(u, float) else u for u in out["unpenalized"]]
     return out
+
+
+def group_labels(group: Any) -> list[Any] | None:
+    """R's labels of groups as Python wants them: whole numbers are integers, one label is a vector of length 1."""
+    if group is None:
+        return None
+    given = [group] if isinstance(group, str) or np.ndim(group) == 0 else list(group)
+    return [int(g) if isinstance(g, float | np.floating) and float(g).is_integer() else g for g in given]
 
 
 def two_dimensional(a: Any) -> FloatArray:
@@ -271,9 +365,13 @@ def spike_slab_values(results: Any, from_formula: bool) -> dict[str, Any]:
     results : SpikeSlabResults
     from_formula : bool
     """
+    of_group = results.group_inclusion_prob
     return {
         **shared_values(results, from_formula),
         "inclusion_prob": np.asarray(results.inclusion_prob, dtype=np.float64),
+        "group_inclusion_prob": of_group.to_numpy(dtype=np.float64),
+        "group_labels": [str(label) for label in of_group.index],
+        "several": bool(results.group_members()),
         "prior_inclusion": results.prior_by_column(),
         "cond_mean": np.asarray(results.cond_mean, dtype=np.float64),
         "cond_var": np.asarray(results.cond_var, dtype=np.float64),
@@ -287,7 +385,14 @@ def spike_slab_values(results: Any, from_formula: bool) -> dict[str, Any]:
         "evidence_biased": bool(results.evidence_biased),
         "energy_trace": np.asarray(results.energy_trace, dtype=np.float64),
         "posterior": spike_slab_posterior(results),
+        "start": start_values(results),
     }
+
+
+def start_values(results: Any) -> dict[str, Any]:
+    """Where another fit of the same columns can start, on the user's scale."""
+    point = results.starting_point()
+    return {field.name: getattr(point, field.name) for field in fields(point)} | {"columns": list(point.columns)}
 
 
 def spike_slab_posterior(results: Any) -> dict[str, Any]:
@@ -302,15 +407,20 @@ def spike_slab_posterior(results: Any) -> dict[str, Any]:
         **design_values(results, posterior.design),
         "weight": np.asarray(selection.weights, dtype=np.float64),
         "components": {
-            f"g{i + 1}": component(data, each, hypers.noise_var)
+            f"g{i + 1}": component(data, each, hypers.noise_var, selection.rotation)
             for i, (each, hypers) in enumerate(zip(selection.results, selection.hypers, strict=True))
         },
     }
 
 
-def component(data: Any, result: Any, noise_var: float) -> dict[str, Any]:
-    """One Gaussian of :func:`spike_slab_posterior`."""
+def component(data: Any, result: Any, noise_var: float, rotation: Rotation) -> dict[str, Any]:
+    """One Gaussian of :func:`spike_slab_posterior`; of rotated columns ``own`` moves to ``plus``."""
     factor, used = posterior_factor(data, noise_var, result)
+    extra = np.zeros((0, used.size))
+    if isinstance(factor, JointFactor):
+        extra = np.zeros((factor.extra.shape[0], used.size))
+        extra[:, used] = factor.extra
+        factor = factor.inner
     own, plus, minus = np.zeros(used.size), np.zeros((0, used.size)), np.zeros((0, used.size))
     if isinstance(factor, DualFactor):
         rows, signs = factor.signed_root()
@@ -320,13 +430,19 @@ def component(data: Any, result: Any, noise_var: float) -> dict[str, Any]:
     elif factor is not None:
         plus = np.zeros((factor.inv_chol.shape[0], used.size))
         plus[:, used] = factor.inv_chol
+    else:
+        own = result.var.copy()
+    turned = rotation.turned
+    moved = np.zeros((turned.size, used.size))
+    moved[np.arange(turned.size), turned] = np.sqrt(own[turned])
+    own[turned] = 0.0
     return {
-        "mean": result.mean,
+        "mean": rotation.back(result.mean),
         "own": own,
-        "plus": plus,
-        "minus": minus,
+        "plus": rotation.back(np.concatenate([plus, extra, moved])),
+        "minus": rotation.back(minus),
         "noise_var": float(noise_var),
         "inclusion_prob": result.inclusion_prob,
-        "cond_mean": result.cond_mean,
-        "cond_var": result.cond_var,
+        "cond_mean": rotation.back(result.cond_mean),
+        "cond_var": rotation.variances(result.cond_var),
     }

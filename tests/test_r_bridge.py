@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from pybayesridge import BayesRidge, SpikeSlab, r_bridge
 
@@ -142,3 +143,26 @@ def test_many_columns_of_spike_and_slab_need_no_square_matrix():
 
 def test_the_protocol_has_a_number():
     assert isinstance(r_bridge.PROTOCOL, int)
+
+
+def test_sparse_columns_are_the_dense_ones():
+    x = sparse.random(40, 15, density=0.2, random_state=1, format="csc")
+    y = x[:, :2].sum(axis=1).A1 + RNG.standard_normal(40)
+    slots = {"nrow": 40.0, "ncol": 15.0, "i": x.indices.astype(float), "p": x.indptr.astype(float), "x": x.data}
+    names = [f"v{j}" for j in range(15)]
+    for x_names in (None, names):
+        given = {"x_names": x_names, "y_names": ["y"], "from_formula": False, "fit": {"method": "em"}}
+        model = {"unpenalized": [2.0]}
+        ours = r_bridge.bayes_ridge(y[:, None], slots, model=model, **given)["value"]
+        dense = r_bridge.bayes_ridge(y[:, None], x.toarray(), model=model, **given)["value"]
+        np.testing.assert_allclose(ours["params"], dense["params"], rtol=1e-8, atol=1e-12)
+        assert ours["names"] == dense["names"]
+
+
+def test_a_fit_starts_where_another_ended():
+    first = spike()["value"]
+    again = r_bridge.spike_slab(
+        Y[:, None], X, x_names=None, y_names=["y"], from_formula=False, model={}, fit={}, start=first["start"]
+    )["value"]
+    assert again["n_fac"] < first["n_fac"]
+    np.testing.assert_allclose(again["params"], first["params"], rtol=1e-3, atol=1e-4)

@@ -4,10 +4,11 @@ import tracemalloc
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 
-from pybayesridge import BayesRidge, GridEdgeWarning
+from pybayesridge import BayesRidge, GridEdgeWarning, SpikeSlab
 
 SAME = 1e-9
 """Against dense columns: implicit centring sums in another order, lambda is a root."""
@@ -217,3 +218,18 @@ def test_memory_of_leave_one_out():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < n * p * 8 / 2
+
+
+def test_a_frame_of_sparse_columns_stays_sparse():
+    frame = pd.DataFrame(np.array([[0.0, 1.0], [2.0, 0.0], [0.0, 3.0], [5.0, 5.0], [7.0, 0.0]]), columns=["a", "b"])
+    columns = frame.astype(pd.SparseDtype(float, 0.0))
+    y = np.array([1.0, 2.0, 0.1, 5.0, 7.2])
+    model = BayesRidge(y, columns, unpenalized=["b"])
+    assert sparse.issparse(model.exog)
+    np.testing.assert_array_equal(model.exog.toarray(), frame)
+    assert model.exog_names == ["const", "a", "b"]
+    ours, dense = BayesRidge(y, columns).fit(), BayesRidge(y, frame).fit()
+    np.testing.assert_allclose(ours.params, dense.params, rtol=1e-9)
+    np.testing.assert_allclose(ours.predict(columns.iloc[:2]), dense.predict(frame.iloc[:2]), rtol=1e-9)
+    with pytest.raises(ValueError, match="dense columns"):
+        SpikeSlab(y, columns)

@@ -283,6 +283,13 @@ def test_warm_start_and_its_refusal():
     again = SpikeSlab(y * 2, x * 3).fit(start=first)
     assert again.n_fac < first.n_fac + 200
     np.testing.assert_allclose(again.inclusion_prob, first.inclusion_prob, atol=1e-3)
+    point = first.starting_point()
+    np.testing.assert_allclose([point.slab_var, point.noise_var], [first.slab_var, first.noise_var], rtol=1e-12)
+    at_once = SpikeSlab(y, x).fit(start=point)
+    np.testing.assert_allclose(at_once.params, first.params, rtol=1e-4, atol=1e-6)
+    given = {"prior_inclusion": 0.2, "slab_var": 1.0, "noise_var": 1.0}
+    settled = SpikeSlab(y, x, **given).fit(tol=1e-9)
+    assert SpikeSlab(y, x, **given).fit(tol=1e-6, start=settled).n_iter <= 1
     with pytest.raises(ValueError, match="other columns"):
         SpikeSlab(y, x.drop(columns="v2")).fit(start=first)
     with pytest.raises(ValueError, match="start must be results"):

@@ -18,7 +18,7 @@ from pybayesridge.ep._types import Array, Bools
 from pybayesridge.ep.damped import FLOOR, Run
 from pybayesridge.ep.gaussian import Factor, PrimalFactor
 from pybayesridge.ep.krylov import conjugate_gradients
-from pybayesridge.ep.prior import Tilted, curvature, tilted
+from pybayesridge.ep.prior import Tilted, coupling, curvature, tilted
 from pybayesridge.ep.state import Model
 
 _INNER_TOL = 1e-7
@@ -131,8 +131,14 @@ def _newton_step(point: Inner, moving: Bools, free: Bools, bounds: tuple[Array, 
     hess = np.empty((2 * d, 2 * d))
     hess[:d, :d] = cov + np.diag(c11)
     hess[:d, d:] = -cov * m - np.diag(0.5 * c12)
-    hess[d:, :d] = hess[:d, d:].T
     hess[d:, d:] = 0.5 * point.factor.square() + cov * np.outer(m, m) + np.diag(0.25 * c22)
+    between = coupling(point.tilt)
+    if between is not None:
+        b11, b12, b22 = between.blocks(np.arange(d))
+        hess[:d, :d] += b11
+        hess[:d, d:] -= 0.5 * b12
+        hess[d:, d:] += 0.25 * b22
+    hess[d:, :d] = hess[:d, d:].T
     step = _bounded_quadratic(
         hess,
         np.concatenate([point.grad1, point.grad2]),
@@ -171,12 +177,16 @@ def _newton_step_cg(point: Inner, moving: Bools, free: Bools) -> tuple[Array, Ar
     d, m, z = point.mean.size, point.mean, point.factor.var
     own = np.concatenate([z + c11, 0.5 * z**2 + m**2 * z + 0.25 * c22])
     either = np.concatenate([moving, free])
+    between = coupling(point.tilt)
 
     def times(x: Array) -> Array:
         x1, x2 = np.where(moving, x[:d], 0.0), np.where(free, x[d:], 0.0)
         linear = point.factor.solve(x1 - m * x2)
         top = linear + c11 * x1 - 0.5 * c12 * x2
         low = 0.5 * point.factor.square_times(x2) - m * linear - 0.5 * c12 * x1 + 0.25 * c22 * x2
+        if between is not None:
+            of_w, of_square = between.times(x1, -0.5 * x2)
+            top, low = top + of_w, low - 0.5 * of_square
         return np.where(either, np.concatenate([top, low]), own * x)
 
     step = np.where(either, conjugate_gradients(times, lambda r: r / own, rhs, _INNER_CG, 1e-4), 0.0)
@@ -282,6 +292,10 @@ def _inner_curvature(inner: Inner, free: Bools) -> Array:
     d, m = inner.mean.size, inner.mean
     c11, c12, c22 = curvature(inner.tilt)
     p = np.block([[np.diag(c11), np.diag(c12)], [np.diag(c12), np.diag(c22)]])
+    between = coupling(inner.tilt)
+    if between is not None:
+        b11, b12, b22 = between.blocks(np.arange(d))
+        p += np.block([[b11, b12], [b12.T, b22]])
     cov = inner.factor.cov()
     cross = 2.0 * cov * m
     q = np.block([[cov, cross], [cross.T, 2.0 * cov**2 + 4.0 * cov * np.outer(m, m)]])

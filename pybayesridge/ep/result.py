@@ -6,11 +6,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pybayesridge.ep._types import Array, Bools
+from pybayesridge.ep._types import Array, Bools, Ints
 
 
 @dataclass(frozen=True, slots=True)
-class EPResult:
+class Sites:
+    """Sites ``exp(site1 w - site2 w^2 / 2)``, all that an iteration needs to start from.
+
+    Attributes
+    ----------
+    site1, site2 : ndarray (d,)
+        ``site2`` may be negative, and is infinite where nothing is known.
+    """
+
+    site1: Array
+    site2: Array
+
+
+@dataclass(frozen=True, slots=True)
+class EPResult(Sites):
     """An EP approximation for d coefficients, on the scale of the data that went in.
 
     Columns with prior probability zero have inclusion probability, moments and cavity zero, ``site2``
@@ -51,10 +65,10 @@ class EPResult:
     evidence_biased : bool
         Whether any constraint is active: the evidence is then not that of a fixed point of EP, and its
         derivatives do not hold.
+    groups : ndarray (d,) of int or None
+        Columns with equal numbers are in or out together; None where each is on its own.
     """
 
-    site1: Array
-    site2: Array
     mean: Array
     var: Array
     cavity1: Array
@@ -72,6 +86,7 @@ class EPResult:
     active: Bools
     method: str
     evidence_biased: bool
+    groups: Ints | None = None
 
     @property
     def expected_size(self) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -11,22 +10,24 @@ import numpy as np
 import pandas as pd
 import statsmodels.base.wrapper as wrap
 from statsmodels.iolib.summary import Summary
+from statsmodels.iolib.table import SimpleTable
 
 from pybayesridge._types import AnyArray, FloatArray
 from pybayesridge.data import listed
 from pybayesridge.design import Design
-from pybayesridge.ep.objective import Hyper
 from pybayesridge.ep.problem import Data
 from pybayesridge.ep.selection import Selection
-from pybayesridge.ep.user_scale import SelectionPosterior
-from pybayesridge.results.base import LinearResults, LinearResultsWrapper, check_alpha, wrapper_attributes
+from pybayesridge.ep.user_scale import SelectionPosterior, StartingPoint
+from pybayesridge.results.base import LinearResults, LinearResultsWrapper, wrapper_attributes
+from pybayesridge.results.shown import check_alpha
+from pybayesridge.results.spike_slab_plots import SpikeSlabPlots
 from pybayesridge.results.summary import SHOWN, facts_table, make_summary, number, table
 
 MEDIAN = 0.5
 """The median probability model holds the columns whose inclusion probability exceeds this."""
 
 
-class SpikeSlabResults(LinearResults):
+class SpikeSlabResults(SpikeSlabPlots, LinearResults):
     """Approximate posterior of a spike-and-slab regression.
 
     Made by :meth:`pybayesridge.SpikeSlab.fit`. Vectors run over ``model.exog_names`` (the intercept first, if it
@@ -92,16 +93,9 @@ class SpikeSlabResults(LinearResults):
         """Names of the columns that can be in or out."""
         return [self.model.data.exog_columns[j] for j in self._posterior.design.columns]
 
-    def rescaled_selection(self, design: Design) -> Selection:
-        """Express the fit in the units of another design of the same columns, to start from."""
-        mine = self._posterior.design
-        factor = (mine.y_norm[0] / mine.scale) * (design.scale / design.y_norm[0])
-        ratio = (mine.y_norm[0] * design.common_scale / (mine.common_scale * design.y_norm[0])) ** 2
-        noise = (mine.y_norm[0] / design.y_norm[0]) ** 2
-        selection = self._posterior.selection
-        results = tuple(replace(r, site1=r.site1 / factor, site2=r.site2 / factor**2) for r in selection.results)
-        hypers = tuple(Hyper(h.prior_inclusion, h.slab_var * ratio, h.noise_var * noise) for h in selection.hypers)
-        return replace(selection, results=results, hypers=hypers)
+    def starting_point(self) -> StartingPoint:
+        """Where another fit of the same columns can start: what ``fit(start=)`` takes of these results."""
+        return self._posterior.starting_point(self.penalized_names)
 
     def _spread(self, values: FloatArray, unpenalized: float) -> FloatArray:
         design = self._posterior.design
@@ -111,8 +105,31 @@ class SpikeSlabResults(LinearResults):
 
     @cached_property
     def inclusion_prob(self) -> FloatArray:
-        """Posterior probability that a coefficient is not zero; 1 for unpenalised columns."""
+        """Posterior probability that a coefficient is not zero; 1 for unpenalised columns, equal within a group."""
         return self._spread(self._posterior.selection.inclusion_prob, 1.0)
+
+    @property
+    def group_inclusion_prob(self) -> pd.Series:
+        """Posterior probability that a group is in, by its label, in the order of the columns.
+
+        With a formula the groups are its terms, else a column on its own is a group with its name. Unpenalised
+        columns are in no group, and a group without another column is left out; a group of constant columns has 0.
+        """
+        data, design, groups = self.model.data, self._posterior.design, self.model.groups
+        penalized = np.setdiff1d(np.arange(len(data.exog_columns)), data.unpenalized)
+        prob = np.zeros(len(data.exog_columns))
+        prob[design.columns] = self._posterior.selection.inclusion_prob
+        of_group = pd.Series(prob[penalized]).groupby(groups.of_column[penalized]).max()
+        labels = [groups.labels[g] for g in of_group.index]
+        return pd.Series(of_group.to_numpy(), index=labels, name="inclusion_prob")
+
+    def group_members(self) -> dict[str, list[str]]:
+        """Names of the columns that are in or out together, for groups of several that vary."""
+        design, groups, names = self._posterior.design, self.model.groups, self.model.data.exog_columns
+        out: dict[str, list[str]] = {}
+        for j in design.columns:
+            out.setdefault(groups.labels[groups.of_column[j]], []).append(names[j])
+        return {label: columns for label, columns in out.items() if len(columns) > 1}
 
     @property
     def prior_inclusion(self) -> float | FloatArray:
@@ -146,7 +163,7 @@ class SpikeSlabResults(LinearResults):
 
     @property
     def expected_size(self) -> float:
-        """Posterior expected number of included columns, unpenalised ones not counted."""
+        """Posterior expected number of included columns (not groups), unpenalised ones not counted."""
         return float(self._posterior.selection.inclusion_prob.sum())
 
     @property
@@ -160,7 +177,10 @@ class SpikeSlabResults(LinearResults):
         return self.nobs - self.df_model - self.model.k_constant
 
     def median_model(self) -> list[str]:
-        """Names of the columns with an inclusion probability above one half, unpenalised ones not among them."""
+        """Names of the columns with an inclusion probability above one half, unpenalised ones not among them.
+
+        Of a group all varying columns or none.
+        """
         chosen = self._posterior.selection.inclusion_prob > MEDIAN
         return [name for name, keep in zip(self.penalized_names, chosen, strict=True) if keep]
 
@@ -199,9 +219,10 @@ class SpikeSlabResults(LinearResults):
         rng : numpy.random.Generator, int or None
             Source of randomness, or a seed.
         kind : {"gaussian", "gibbs"}
-            ``"gaussian"``: independent draws from EP's Gaussian. ``"gibbs"``: draws from the exact posterior given
-            the hyperparameters, with exact zeros, by a Gibbs run started at EP's answer; successive draws are
-            dependent, and a sweep costs a pass over the columns in Python (10 ms for 1,000).
+            ``"gaussian"``: independent draws from EP's Gaussian, without zeros. ``"gibbs"``: draws from the exact
+            posterior given the hyperparameters, with exact zeros (of a group all or none), by a Gibbs run started at
+            EP's answer; successive draws are dependent, and a sweep costs a pass over the columns in Python (10 ms
+            for 1,000).
 
         Returns
         -------
@@ -250,6 +271,12 @@ class SpikeSlabResults(LinearResults):
             out.append(f"The column {data.exog_columns[data.const_idx]!r} serves as the intercept.")
         if data.n_dropped:
             out.append(f"{data.n_dropped} row(s) with missing values were left out.")
+        large = self.group_members()
+        if large:
+            out.append(
+                f"The columns of a group ({listed(large)}) are in or out together; their PIP is the group's, and "
+                "prior_inclusion is that of a group."
+            )
         chosen = self.median_model()
         names = ", ".join(chosen[:20]) + (f" and {len(chosen) - 20} more" if len(chosen) > 20 else "")
         out.append(f"Median probability model: {names or 'no column'}.")
@@ -282,11 +309,20 @@ class SpikeSlabResults(LinearResults):
             facts_table("Spike-and-Slab Regression", *self._facts()),
             table([names[i] for i in order], heads, rows),
         ]
+        if self.group_members():
+            tables.append(self._group_table())
         notes = self.notes
         left_out = len(names) - len(order)
         if left_out:
             notes.append(f"{left_out} columns of smaller inclusion probability are left out; see inclusion_prob.")
         return make_summary(tables, notes)
+
+    def _group_table(self) -> SimpleTable:
+        """A row for each group, the most probable first; at most 30."""
+        prob, large = self.group_inclusion_prob, self.group_members()
+        order = np.argsort(-prob.to_numpy(), kind="stable")[:SHOWN]
+        rows = [[f"{prob.iloc[i]:.3f}", str(len(large.get(prob.index[i], [""])))] for i in order]
+        return table([str(prob.index[i]) for i in order], ["PIP", "columns"], rows)
 
     def _facts(self) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
         def how(name: str) -> str:

@@ -30,7 +30,8 @@
 #'   ratios matter.
 #' @param method `"em"`, `"exact"`, `"loocv"`, `"gcv"` or `"fixed"`; see the details.
 #' @param x,y Instead of a formula: a numeric matrix (or data frame of numbers) of columns, and a vector or matrix of
-#'   targets. A constant column of `x` serves as the intercept.
+#'   targets. A constant column of `x` serves as the intercept. Sparse matrices of the package 'Matrix' stay sparse in
+#'   `bayes_ridge()` while it fits; `spike_slab()` makes them dense.
 #' @param intercept With `x` and `y`: whether there is an intercept. With a formula the formula says so.
 #' @param unpenalized Columns with a flat prior, never shrunk: names of terms or of columns of the model matrix; with
 #'   `x` names or positions.
@@ -85,19 +86,15 @@ bayes_ridge <- function(formula, data, subset, weights, na.action,
   dof <- match.arg(dof)
   parameterization <- match.arg(parameterization)
   input <- if (missing(formula)) {
-    matrix_input(x, y, if (missing(weights)) NULL else weights, check_flag(intercept, "intercept"))
+    matrix_input(x, y, if (missing(weights)) NULL else weights, check_flag(intercept, "intercept"), sparse = TRUE)
   } else {
     refuse_both(x, y)
     formula_input(call, parent.frame(), contrasts)
   }
-  value <- call_python(
-    "bayes_ridge", input$y, input$x,
-    x_names = if (is.null(colnames(input$x))) NULL else as.list(colnames(input$x)),
-    y_names = as.list(colnames(input$y)),
-    from_formula = !is.null(input$terms),
+  settings <- list(
+    family = "bayes_ridge",
     model = list(
       intercept = input$intercept,
-      weights = input$weights,
       unpenalized = resolve_unpenalized(unpenalized, input),
       standardize = check_flag(standardize, "standardize"),
       prior = as.list(as.double(prior)),
@@ -114,7 +111,8 @@ bayes_ridge <- function(formula, data, subset, weights, na.action,
       accelerate = check_flag(accelerate, "accelerate")
     )
   )
-  fit <- shared_fit(value, input, call, keep = check_flag(model, "model"))
+  value <- call_fit(settings, input)
+  fit <- shared_fit(value, input, call, settings, keep = check_flag(model, "model"))
   one <- function(numbers) by_target(numbers, fit$targets)
   fit <- c(fit, list(
     dof = dof,
@@ -141,8 +139,24 @@ bayes_ridge <- function(formula, data, subset, weights, na.action,
   structure(fit[!vapply(fit, is.null, NA)], class = c("bayes_ridge", "pybayesridge_fit"))
 }
 
+# Fits in Python what formula_input() or matrix_input() made, or does something else with the fit: `what`.
+call_fit <- function(settings, input, ..., what = settings$family) {
+  settings$model$weights <- input$weights
+  labels <- colnames(input$x)
+  do.call(call_python, c(
+    list(
+      what, input$y, columns_for_python(input$x),
+      x_names = if (is.null(labels)) NULL else as.list(labels),
+      y_names = as.list(colnames(input$y)),
+      from_formula = !is.null(input$terms)
+    ),
+    settings[setdiff(names(settings), "family")],
+    list(...)
+  ))
+}
+
 # What both families keep.
-shared_fit <- function(value, input, call, keep) {
+shared_fit <- function(value, input, call, settings, keep) {
   names <- value$names
   if (isTRUE(value$intercept_added)) {
     names[1L] <- "(Intercept)"
@@ -171,6 +185,7 @@ shared_fit <- function(value, input, call, keep) {
     intercept_added = value$intercept_added,
     named = if (is.null(input$terms)) !is.null(colnames(input$x)),
     columns = if (is.null(input$terms)) setdiff(names, if (value$intercept_added) "(Intercept)"),
+    settings = settings,
     terms = input$terms,
     variables = input$variables,
     xlevels = input$xlevels,

@@ -37,11 +37,11 @@ formula_input <- function(call, env, contrasts) {
   )
 }
 
-matrix_input <- function(x, y, weights, intercept) {
+matrix_input <- function(x, y, weights, intercept, sparse = FALSE) {
   if (is.null(x) || is.null(y)) {
     stop("give a formula, or both x and y", call. = FALSE)
   }
-  x <- as_columns(x, "x")
+  x <- as_columns(x, "x", sparse)
   y <- as_response(y, "y")
   if (nrow(x) != nrow(y)) {
     stop(sprintf("x has %d rows and y has %d", nrow(x), nrow(y)), call. = FALSE)
@@ -64,8 +64,8 @@ matrix_input <- function(x, y, weights, intercept) {
   )
 }
 
-# A numeric matrix, from a matrix, a data frame of numbers or a vector.
-as_columns <- function(x, what) {
+# A numeric matrix, from a matrix, a data frame of numbers or a vector; where `sparse`, those of the package Matrix stay so.
+as_columns <- function(x, what, sparse = FALSE) {
   if (is.data.frame(x)) {
     good <- vapply(x, function(column) is.numeric(column) || is.logical(column), NA)
     if (!all(good)) {
@@ -76,7 +76,10 @@ as_columns <- function(x, what) {
     }
     x <- as.matrix(x)
   }
-  if (inherits(x, "Matrix")) {
+  if (inherits(x, "Matrix") && requireNamespace("Matrix", quietly = TRUE)) {
+    if (sparse && inherits(x, "sparseMatrix")) {
+      return(methods::as(methods::as(methods::as(x, "dMatrix"), "generalMatrix"), "CsparseMatrix"))
+    }
     x <- as.matrix(x)
   }
   if (!(is.numeric(x) || is.logical(x)) || length(dim(x)) > 2L) {
@@ -122,12 +125,20 @@ as_weights <- function(weights, n) {
   as.double(weights)
 }
 
+# What crosses the bridge: a matrix of doubles, or the slots of a sparse one.
+columns_for_python <- function(x) {
+  if (!inherits(x, "sparseMatrix")) {
+    return(x)
+  }
+  list(nrow = nrow(x), ncol = ncol(x), i = as.double(x@i), p = as.double(x@p), x = x@x)
+}
+
 check_finite <- function(m, what) {
-  if (is.finite(sum(m))) {
+  values <- if (inherits(m, "sparseMatrix")) m@x else m
+  if (is.finite(sum(values))) {
     return(invisible())
   }
-  bad <- which(!is.finite(colSums(m)))
-  bad <- bad[vapply(bad, function(j) any(!is.finite(m[, j])), NA)]
+  bad <- which(vapply(seq_len(ncol(m)), function(j) any(!is.finite(m[, j])), NA))
   if (length(bad)) {
     names <- if (is.null(colnames(m))) bad else colnames(m)[bad]
     stop("NA/NaN/Inf in ", what, " ", paste0("'", utils::head(names, 5L), "'", collapse = ", "), call. = FALSE)

@@ -90,9 +90,7 @@ own_rows <- function(object, env) {
     return(list(x = same_rows(object, x), na.action = object$na.action))
   }
   x <- object$x
-  if (is.null(x)) {
-    x <- tryCatch(as_columns(eval(object$call$x, env), "x"), error = function(e) NULL)
-  }
+  x <- tryCatch(as_columns(if (is.null(x)) eval(object$call$x, env) else x, "x"), error = function(e) NULL)
   if (is.null(x)) {
     stop("this fit holds no data: give 'newdata', or fit with model = TRUE", call. = FALSE)
   }

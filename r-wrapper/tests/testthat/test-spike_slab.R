@@ -157,3 +157,63 @@ test_that("bad input to spike_slab is refused", {
   expect_error(spike_slab(mpg ~ wt, mtcars, method = "em"), "should be one of")
   expect_error(hyperparameters(spike_slab(mpg ~ wt, mtcars)), "bayes_ridge")
 })
+
+test_that("a fit starts where another ended, and says when it cannot", {
+  skip_without_python()
+  given <- function(...) {
+    spike_slab(mpg ~ ., mtcars, prior_inclusion = 0.3, slab_var = 2, noise_var = 5, ...)
+  }
+  first <- given(tol = 1e-9)
+  expect_lte(given(tol = 1e-6, start = first)$n_iter, 1L)
+  file <- tempfile()
+  saveRDS(first, file)
+  expect_close(coef(given(start = readRDS(file))), coef(first), 1e-6)
+  expect_error(spike_slab(mpg ~ wt, mtcars, start = first), "other columns")
+  expect_error(spike_slab(mpg ~ wt, mtcars, start = 1), "must be a fit of spike_slab")
+})
+
+test_that("fits are compared by evidence", {
+  skip_without_python()
+  small <- spike_slab(mpg ~ wt, mtcars)
+  large <- spike_slab(mpg ~ wt + hp + qsec, mtcars)
+  table <- compare_evidence(small, large)
+  expect_setequal(rownames(table), c("small", "large"))
+  expect_identical(table$difference[1], 0)
+  expect_equal(sum(table$probability), 1)
+  expect_identical(table["small", "log_evidence"], small$log_evidence)
+  expect_identical(rownames(compare_evidence(list(a = small))), "a")
+  expect_error(compare_evidence(small, spike_slab(mpg ~ wt, mtcars[1:20, ])), "other rows")
+  expect_error(compare_evidence(small, 1), "not made by spike_slab")
+  expect_error(compare_evidence(), "no fits")
+})
+
+test_that("terms are in or out together, unless columns are wanted", {
+  skip_without_python()
+  given <- list(prior_inclusion = 0.4, slab_var = 1, noise_var = 6)
+  x <- without_ones(model.matrix(mpg ~ factor(cyl) + wt + poly(hp, 2), mtcars))
+  fit_with <- function(...) {
+    do.call(spike_slab, c(list(mpg ~ factor(cyl) + wt + poly(hp, 2), mtcars, model = TRUE), given, list(...)))
+  }
+  by_term <- fit_with()
+  expect_spike_as_python(
+    by_term, mtcars$mpg, x, mtcars[3:4, ], x[3:4, ],
+    model = c(given, list(group = c(1, 1, 2, 3, 3)))
+  )
+  p <- inclusion_prob(by_term, by = "group")
+  expect_identical(names(p), c("factor(cyl)", "wt", "poly(hp, 2)"))
+  expect_identical(unname(inclusion_prob(by_term)[2:3]), rep(p[["factor(cyl)"]], 2))
+  expect_output(print(summary(by_term)), "Inclusion probabilities of terms")
+  by_column <- fit_with(group = NULL)
+  expect_spike_as_python(by_column, mtcars$mpg, x, mtcars[3:4, ], x[3:4, ], model = given)
+  expect_false(grepl("of terms", paste(capture.output(print(summary(by_column))), collapse = " ")))
+  listed <- fit_with(group = list(both = c("factor(cyl)6", "wt")))
+  labelled <- spike_slab(
+    x = x, y = mtcars$mpg, group = c("a", "b", "a", "c", "d"),
+    prior_inclusion = 0.4, slab_var = 1, noise_var = 6
+  )
+  expect_close(coef(listed), coef(labelled))
+  expect_identical(names(inclusion_prob(listed, "group"))[1], "both")
+  for (wrong in list("column", 1:3, list("nothing"), list(wt = "factor(cyl)6"), list("wt", "wt"))) {
+    expect_error(fit_with(group = wrong), "group")
+  }
+})
