@@ -93,7 +93,7 @@ def _target(results: Any, command: str, i: int, alpha: float) -> dict[str, Any]:
         out["median_model"] = results.median_model()
         members = results.group_members()
         out["groups"] = [
-            {"name": str(group), "inclusion_prob": finite(value), "columns": list(members[group])}
+            {"name": str(group), "inclusion_prob": finite(value), "columns": members.get(group, [group])}
             for group, value in results.group_inclusion_prob.items()
         ]
     out["coefficients"] = _coefficients(results, command, name, alpha)
