@@ -179,14 +179,28 @@ def test_predictions_with_weights_targets_and_gaps(data, frame, tmp_path, capsys
     np.testing.assert_allclose(found, expected, rtol=EQUAL)
 
 
-def test_report_is_written(data, tmp_path, capsys, monkeypatch):
-    seen = []
-    monkeypatch.setattr(BayesRidgeResults, "report", lambda self, path: seen.append((self, path)), raising=False)
-    path = str(tmp_path / "report.html")
-    status, _, _ = run(capsys, "ridge", "y ~ x1", data, "--report", path)
-    assert status == 0
-    assert [where for _, where in seen] == [path]
-    assert seen[0][0].model.formula == "y ~ x1"
+@pytest.mark.parametrize("command", ["ridge", "spikeslab"])
+def test_report_is_written(command, data, frame, tmp_path, capsys):
+    pytest.importorskip("jinja2")
+    pytest.importorskip("matplotlib")
+    path, saved = tmp_path / "report.html", tmp_path / "fit.pickle"
+    status, _, err = run(capsys, command, "y ~ x1 + g", data, "--report", path, "--save", saved, "--alpha", 0.1)
+    assert (status, err) == (0, "")
+    assert "y ~ x1 + g" in path.read_text(encoding="utf-8")
+    assert "90 %" in path.read_text(encoding="utf-8")
+    assert saved.exists()
+
+
+def test_report_without_what_it_needs(data, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    assert "pybayesridge[report]" in refused(
+        capsys, "ridge", "y ~ x1", data, "--quiet", "--report", tmp_path / "a.html"
+    )
+
+
+def test_columns_of_terms_one_by_one(data, frame, capsys):
+    _, out, _ = run(capsys, "spikeslab", "y ~ x1 + g", data, "--by-column")
+    assert out == f"{SpikeSlab.from_formula('y ~ x1 + g', frame, group=None).fit().summary()}\n"
 
 
 def schema():
@@ -235,6 +249,8 @@ def test_json_has_the_numbers_of_the_results(command, data, frame, capsys):
         np.testing.assert_allclose(table["inclusion_prob"], results.inclusion_prob, rtol=EQUAL)
         np.testing.assert_allclose(table["cond_sd"], np.sqrt(results.cond_var), rtol=EQUAL)
         assert target["median_model"] == results.median_model()
+        groups = {group["name"]: group["inclusion_prob"] for group in target["groups"]}
+        assert groups == pytest.approx(results.group_inclusion_prob.to_dict(), rel=EQUAL)
 
 
 def test_json_of_two_targets(data, frame, capsys):

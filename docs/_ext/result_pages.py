@@ -10,14 +10,24 @@ MEASURED = DOCS.parent / "benchmarks" / "results"
 PAGES = DOCS / "results" / "pages"
 
 
+def script_of(stem: str) -> str | None:
+    """The benchmark that a page is named after: ``name.py``, or ``folder/name.py`` for ``folder_name``."""
+    for script in sorted(MEASURED.parent.rglob("*.py")):
+        name = script.relative_to(MEASURED.parent).with_suffix("")
+        if "_".join(name.parts) == stem:
+            return f"{name.as_posix()}.py"
+    return None
+
+
 def write_pages(app: Any) -> None:
     """Write what includes each file, and take away pages whose file is gone."""
     PAGES.mkdir(exist_ok=True)
     wanted = {}
     for path in sorted(MEASURED.glob("*.md")):
-        script = f"benchmarks/{path.stem}.py"
-        told = f"Made by `{script}`." if (DOCS.parent / script).exists() else ""
-        wanted[path.name] = f"```{{include}} ../../../benchmarks/results/{path.name}\n```\n\n{told}\n"
+        told = f"Made by `benchmarks/{script}`." if (script := script_of(path.stem)) else ""
+        wanted[path.name] = (
+            f"```{{include}} ../../../benchmarks/results/{path.name}\n:relative-images:\n```\n\n{told}\n"
+        )
     for path in PAGES.glob("*.md"):
         if path.name not in wanted:
             path.unlink()

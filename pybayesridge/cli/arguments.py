@@ -65,6 +65,11 @@ def _spike_slab(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="auto: EP, and a descent on its energy where it does not settle (default); ep; pcep",
     )
+    parser.add_argument(
+        "--by-column",
+        action="store_true",
+        help="columns of factors and splines are in or out one by one, not whole terms",
+    )
     parser.add_argument("--prior-inclusion", type=_number, metavar="P", help="prior inclusion probability")
     parser.add_argument(
         "--slab-var", type=_number, metavar="VARIANCE", help="prior variance of included coefficients"

@@ -91,6 +91,11 @@ def _target(results: Any, command: str, i: int, alpha: float) -> dict[str, Any]:
         out["learned"] = list(results.learned)
         out["evidence_biased"] = bool(results.evidence_biased)
         out["median_model"] = results.median_model()
+        members = results.group_members()
+        out["groups"] = [
+            {"name": str(group), "inclusion_prob": finite(value), "columns": members.get(group, [group])}
+            for group, value in results.group_inclusion_prob.items()
+        ]
     out["coefficients"] = _coefficients(results, command, name, alpha)
     return out
 

@@ -56,7 +56,8 @@ def fit(arguments: argparse.Namespace) -> None:
     elif not arguments.quiet:
         print(results.summary(alpha=arguments.alpha))
     if arguments.report is not None:
-        results.report(arguments.report)
+        with progress("writing the report", quiet=arguments.quiet):
+            results.report(arguments.report, alpha=arguments.alpha)
     if arguments.save is not None:
         results.save(arguments.save, remove_data=True)
 
@@ -120,6 +121,7 @@ def _results(arguments: argparse.Namespace, frame: pd.DataFrame) -> Any:
         weights=arguments.weights,
         unpenalized=arguments.unpenalized or None,
         standardize=not arguments.own_scale,
+        **({"group": None} if getattr(arguments, "by_column", False) else {}),
         **given(MODEL_OPTIONS[arguments.command]),
     )
     if arguments.weights is not None and arguments.weights in model.data.exog_columns:
