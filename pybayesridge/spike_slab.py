@@ -176,7 +176,8 @@ class SpikeSlab(LinearModel):
             Learn hyperparameters left at None by maximising the evidence, or average over a small grid around the
             maximum, weighted by evidence: better calibrated for small n.
         start : SpikeSlab results, optional
-            A fit of the same columns to start from; of columns in groups of several only its hyperparameters are used.
+            A fit of the same columns to start from; of columns in groups of several only the hyperparameters are
+            used.
         disp : bool
             Print what happened.
 

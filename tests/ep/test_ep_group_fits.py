@@ -271,23 +271,28 @@ def test_inner_newton_step_of_pcep_is_the_same_dense_and_by_conjugate_gradients(
     assert np.allclose(along, -gradient(at), atol=1e-6)
 
 
-def test_inner_curvature_of_pcep_is_the_derivative_of_the_moments():
+@pytest.mark.parametrize(("low", "high", "at_upper"), [(6.0, 9.0, False), (0.3, 3.0, True)])
+def test_inner_curvature_of_pcep_is_the_derivative_of_the_moments(low, high, at_upper):
     m, floor = pcep_model(False), FLOOR / 1.5
     rng = np.random.default_rng(2)
-    v2, v1 = rng.uniform(6, 9, 6), rng.standard_normal(6)
+    v2, v1 = rng.uniform(low, high, 6), rng.standard_normal(6)
 
     def solved(v1, v2):
         return solve_inner(m, v1, v2, np.zeros(6), np.full(6, 1.0), floor, _Effort())
 
     inner = solved(v1, v2)
-    free = inner.t2 > floor * (1 + 1e-6)
+    upper = inner.t2 >= v2 - floor * (1 + 1e-6)
+    free = (inner.t2 > floor * (1 + 1e-6)) & ~upper
+    assert upper.any() == at_upper
 
     def moments(x):
-        tilt = solved(x[:6], -2.0 * x[6:]).tilt
-        return np.concatenate([tilt.mean, tilt.var + tilt.mean**2])
+        # The envelope theorem: those of Q for a site at its upper bound.
+        at = solved(x[:6], -2.0 * x[6:])
+        second = np.where(upper, at.factor.var + at.mean**2, at.tilt.var + at.tilt.mean**2)
+        return np.concatenate([at.tilt.mean, second])
 
     numeric = approx_fprime(np.concatenate([v1, -0.5 * v2]), moments, 1e-5)
-    assert np.allclose(numeric, _inner_curvature(inner, free), atol=2e-4)
+    assert np.allclose(numeric, _inner_curvature(inner, free, upper), atol=2e-4)
 
 
 def test_pcep_energy_falls_at_every_outer_step():
