@@ -33,13 +33,20 @@ test-r: ## the R package and the comparisons with R, with the R of this machine
 test-r-stable: ## the same on Debian stable, in a chroot where this machine is another
 	tools/test-r-stable
 
+docs: .venv/.docs ## the documentation, offline, warnings as errors, into docs/_build/html
+	$(PY) -m sphinx -q -W --keep-going -b html docs docs/_build/html
+	@echo docs/_build/html/index.html
+
+docs-r: ## the R package's pages, into docs/_build/html/r
+	tools/docs-r
+
 benchmark-ridge: .venv/.benchmarks ## BayesRidge beside its peers and the unavoidable linear algebra
 	$(PY) benchmarks/ridge_floor.py
 
 venv: .venv/.dev ## only make .venv, with the development tools
 
 clean: ## remove environments, caches and built files
-	rm -rf .venv .venv-oldest .venv-r .root-trixie build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-oldest .venv-r .root-trixie build dist docs/_build docs/results/pages .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/.core: $(SETUP)
@@ -50,6 +57,10 @@ clean: ## remove environments, caches and built files
 	@tools/make-venv .venv -e '.[dev]'
 	@touch .venv/.core $@
 
+.venv/.docs: .venv/.dev
+	@tools/make-venv .venv -e '.[docs]'
+	@touch $@
+
 .venv/.benchmarks: .venv/.dev
 	@tools/make-venv .venv -e '.[benchmarks]'
 	@touch $@
@@ -58,4 +69,4 @@ clean: ## remove environments, caches and built files
 	@PYTHON_FIRST='python3.11 python3.12' tools/make-venv .venv-oldest -r tools/oldest-requirements.txt -e .
 	@touch $@
 
-.PHONY: help demo test lint typecheck test-python test-oldest test-r test-r-stable benchmark-ridge venv clean
+.PHONY: help demo test lint typecheck test-python test-oldest test-r test-r-stable docs docs-r benchmark-ridge venv clean

@@ -75,7 +75,7 @@ class BayesRidge(LinearModel):
     >>> longley = sm.datasets.longley.load_pandas().data
     >>> res = BayesRidge.from_formula("TOTEMP ~ GNP + UNEMP + ARMED", longley).fit()
     >>> res.params.round(2).to_dict()
-    {'Intercept': 52863.2, 'GNP': 0.04, 'UNEMP': -0.72, 'ARMED': -0.38}
+    {'Intercept': 53226.43, 'GNP': 0.04, 'UNEMP': -0.73, 'ARMED': -0.41}
     """
 
     _max_targets: ClassVar[int | None] = None
@@ -164,6 +164,18 @@ class BayesRidge(LinearModel):
             If the best penalty lies on the edge of the grid.
         DegenerateFitWarning
             If there is no signal (no interior mode: every coefficient is shrunk to zero) or no noise.
+
+        Examples
+        --------
+        >>> import statsmodels.api as sm
+        >>> from pybayesridge import BayesRidge
+        >>> longley = sm.datasets.longley.load_pandas().data
+        >>> model = BayesRidge.from_formula("TOTEMP ~ GNP + UNEMP + ARMED", longley)
+        >>> for method in ("em", "exact", "loocv"):
+        ...     print(f"{method}: {model.fit(method).lambda_:.4f}")
+        em: 0.0942
+        exact: 0.0523
+        loocv: 0.0774
         """
         if method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, not {method!r}")

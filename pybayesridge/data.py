@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -109,6 +110,14 @@ def listed(items: Iterable[Any]) -> str:
     head = ", ".join(repr(item) for item in everything[:SHOWN])
     more = len(everything) - SHOWN
     return head if more <= 0 else f"{head} and {more} more"
+
+
+def did_you_mean(name: str, known: Iterable[Any]) -> str:
+    """The end of a message about an unknown name: the nearest known one, or those that there are."""
+    names = [str(item) for item in known]
+    same = [item for item in names if item.lower().strip() == name.lower().strip()]
+    near = same or difflib.get_close_matches(name, names, n=1)
+    return f": did you mean {near[0]!r}?" if near else f"; there are {listed(names)}"
 
 
 def as_column_names(names: Iterable[Any]) -> list[str]:
@@ -345,8 +354,10 @@ def resolve_columns(wanted: Any, names: Sequence[str], terms: dict[str, list[int
         elif str(item) in where:
             out.add(where[str(item)])
         else:
-            known = list(names) if terms is None else sorted({*names, *terms})
-            raise ValueError(f"unpenalized names {item!r}, which is not a column of exog; there are {listed(known)}")
+            known = list(names) if terms is None else sorted({*names, *terms} - {"1"})
+            raise ValueError(
+                f"unpenalized names {item!r}, which is not a column of exog{did_you_mean(str(item), known)}"
+            )
     return np.array(sorted(out), dtype=np.intp)
 
 

@@ -6,6 +6,7 @@ statsmodels' global engine is never consulted, neither when a model is built nor
 from __future__ import annotations
 
 import ast
+import builtins
 import pickle
 import re
 import warnings
@@ -17,9 +18,10 @@ import numpy as np
 import pandas as pd
 from formulaic import Formula, ModelSpec
 from formulaic.errors import DataMismatchWarning, FormulaicError
+from formulaic.transforms import TRANSFORMS
 from formulaic.utils.context import capture_context
 
-from pybayesridge.data import as_weights, check_labels, from_polars, listed, polars_column
+from pybayesridge.data import as_weights, check_labels, did_you_mean, from_polars, listed, polars_column
 
 Context = Mapping[str, Any]
 
@@ -185,6 +187,31 @@ def build(
     return FormulaData(endog, exog, series, terms, fspec, int(absent.sum()))
 
 
+def names_read(formula: str, data: Any) -> tuple[list[str], list[str]]:
+    """Columns of the data that a formula reads, and names in it that are neither columns nor formulaic's own.
+
+    Raises
+    ------
+    ValueError
+        For a formula without a left-hand side.
+    formulaic.errors.FormulaicError
+        For a formula that cannot be parsed.
+    """
+    frame = to_frame(data)
+    columns = [str(c) for c in frame.columns]
+    own = {*columns, *TRANSFORMS, *dir(builtins)}
+    parsed = _parse(formula, frame)
+    read, unknown = set(), set()
+    for side in (parsed.lhs, parsed.rhs):
+        for term in side:
+            for factor in term.factors:
+                expr = str(factor.expr)
+                names = {expr} if expr in columns else _names_in(expr)
+                read |= names & set(columns)
+                unknown |= names - own
+    return [c for c in columns if c in read], sorted(unknown)
+
+
 def transform(spec: FormulaSpec, data: Any, context: Context | None) -> tuple[pd.DataFrame, pd.Index]:
     """Code new data as the data of the fit were coded.
 
@@ -204,7 +231,8 @@ def transform(spec: FormulaSpec, data: Any, context: Context | None) -> tuple[pd
     labels = frame.index
     absent = [name for name in spec.variables if name not in frame.columns]
     if absent:
-        raise ValueError(f"the new data lack the variable(s) {listed(absent)} of the formula {spec.formula!r}")
+        near = did_you_mean(absent[0], frame.columns) if len(absent) == 1 else ""
+        raise ValueError(f"the new data lack the variable(s) {listed(absent)} of the formula {spec.formula!r}{near}")
     _refuse_duplicates([str(c) for c in frame.columns if str(c) in spec.variables])
     frame = frame.reset_index(drop=True)
     gone = frame[spec.variables].isna().any(axis=1).to_numpy() if spec.variables else np.zeros(len(frame), bool)
@@ -272,14 +300,20 @@ def _names(parsed: Any) -> set[str]:
 
 
 def _factor_names(expr: str) -> set[str]:
-    quoted = re.findall(r"`([^`]+)`", expr)
-    plain = re.sub(r"`[^`]+`", "_", expr)
-    names = {expr, *quoted}
+    return {expr} | _names_in(expr)
+
+
+def _names_in(expr: str) -> set[str]:
+    """Names that an expression looks up; the expression itself where it is not Python (a name with a space)."""
+    quoted = set(re.findall(r"`([^`]+)`", expr))
     try:
-        tree = ast.parse(plain.strip(), mode="eval")
+        tree = ast.parse(re.sub(r"`[^`]+`", "0", expr).strip(), mode="eval")
     except SyntaxError:
-        return names
-    return names | {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        return quoted or {expr}
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    bound = {node.id for node in nodes if not isinstance(node.ctx, ast.Load)}
+    bound |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    return quoted | ({node.id for node in nodes} - bound)
 
 
 def _weights(weights: Any, frame: pd.DataFrame) -> np.ndarray[Any, Any] | None:
@@ -350,6 +384,18 @@ __all__ = [
     "FormulaicError",
     "build",
     "capture",
+    "names_read",
     "to_frame",
     "transform",
 ]
+
+
+def factor_levels(spec: FormulaSpec) -> list[tuple[str, list[str], str]]:
+    """The factors of the right-hand side: name, levels in their order, and how they are coded."""
+    out = []
+    for name, (_, state) in spec.spec.encoder_state.items():
+        if "categories" in state:
+            coding = getattr(state.get("contrasts"), "contrasts", None)
+            how = "" if coding is None else type(coding).__name__.removesuffix("Contrasts").lower()
+            out.append((str(name), [str(level) for level in state["categories"]], how))
+    return out

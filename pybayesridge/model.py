@@ -71,6 +71,7 @@ class LinearModel(Model):
         self.standardize = bool(standardize)
         self.nobs = int(data.endog.shape[0])
         self.one_target = isinstance(data.ynames, str)
+        self.weighted = data.weights is not None
         self.weight_mean = 1.0
         self.weights: FloatArray | None = None
         if data.weights is not None:
@@ -125,6 +126,18 @@ class LinearModel(Model):
             For bad data, naming the column or row.
         formulaic.errors.FormulaicError
             For a formula that cannot be parsed or names a variable that is not there.
+
+        Examples
+        --------
+        >>> import statsmodels.api as sm
+        >>> from pybayesridge import BayesRidge
+        >>> longley = sm.datasets.longley.load_pandas().data
+        >>> late = longley["YEAR"] > 1950
+        >>> model = BayesRidge.from_formula(
+        ...     "TOTEMP ~ GNP + bs(YEAR, df=3)", longley, unpenalized=["GNP"], subset=late
+        ... )
+        >>> model.nobs, model.exog_names
+        (12, ['Intercept', 'GNP', 'bs(YEAR, df=3)[1]', 'bs(YEAR, df=3)[2]', 'bs(YEAR, df=3)[3]'])
         """
         for name in ("intercept", "formula_data"):
             if name in kwargs:

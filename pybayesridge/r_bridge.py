@@ -23,6 +23,8 @@ from pybayesridge.ep.joint import JointFactor
 from pybayesridge.ep.rotation import Rotation
 from pybayesridge.ep.solve import posterior_factor
 from pybayesridge.ep.user_scale import StartingPoint
+from pybayesridge.report import write_report
+from pybayesridge.report.parts import Origin
 from pybayesridge.ridge import hyper
 from pybayesridge.spike_slab import SpikeSlab
 
@@ -117,6 +119,62 @@ def spike_slab(
         built = SpikeSlab(endog, exog, group=group_labels(group), **arguments(model))
         results = built.fit(**arguments(fit), start=starting_point(start))
         return spike_slab_values(results._results, from_formula)
+
+    return guarded(run)
+
+
+def report(
+    y: FloatArray,
+    x: FloatArray | dict[str, Any],
+    *,
+    x_names: Sequence[str] | None,
+    y_names: Sequence[str],
+    from_formula: bool,
+    model: dict[str, Any],
+    fit: dict[str, Any],
+    family: str,
+    row_names: Sequence[str] | None,
+    page: dict[str, Any],
+    group: Sequence[float | str] | None = None,
+) -> dict[str, Any]:
+    """Fit again what R has fitted, and write the report of it.
+
+    Parameters
+    ----------
+    y, x, x_names, y_names, from_formula, model, fit, group
+        See :func:`bayes_ridge` and :func:`spike_slab`.
+    family : {"bayes_ridge", "spike_slab"}
+    row_names : list of str
+    page : dict
+        ``path``, ``title``, ``question``, ``target`` (a name) and ``alpha`` of the report, ``call`` (R's code), the
+        dict ``versions`` and the list ``notes``.
+
+    Returns
+    -------
+    dict
+        See :func:`guarded`; the value has ``path`` and ``params``.
+    """
+
+    def run() -> dict[str, Any]:
+        endog, exog = labelled(y, x, y_names, x_names)
+        if row_names is not None:
+            endog.index = pd.Index([row_names] if isinstance(row_names, str) else list(row_names))
+            exog = exog.set_axis(endog.index) if isinstance(exog, pd.DataFrame) else exog
+        ridge = family == "bayes_ridge"
+        given = {} if ridge else {"group": group_labels(group)}
+        maker: Any = BayesRidge if ridge else SpikeSlab
+        results = maker(endog, exog, **given, **arguments(model)).fit(**arguments(fit))._results
+        wanted = page.get("target")
+        path = write_report(
+            results,
+            page["path"],
+            title=page.get("title"),
+            question=page.get("question"),
+            target=None if wanted is None else results.model.data.targets.index(wanted),
+            alpha=page["alpha"],
+            origin=Origin(page["call"], list(page["versions"].items()), list(page["notes"])),
+        )
+        return {"path": str(path), "params": two_dimensional(results.params)}
 
     return guarded(run)
 
@@ -313,6 +371,7 @@ def spike_slab_values(results: Any, from_formula: bool) -> dict[str, Any]:
         "inclusion_prob": np.asarray(results.inclusion_prob, dtype=np.float64),
         "group_inclusion_prob": of_group.to_numpy(dtype=np.float64),
         "group_labels": [str(label) for label in of_group.index],
+        "several": bool(results.group_members()),
         "prior_inclusion": results.prior_by_column(),
         "cond_mean": np.asarray(results.cond_mean, dtype=np.float64),
         "cond_var": np.asarray(results.cond_var, dtype=np.float64),

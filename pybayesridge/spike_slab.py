@@ -103,6 +103,17 @@ class SpikeSlab(LinearModel):
     ----------
     Hernández-Lobato & Hernández-Lobato (2011). Convergent Expectation Propagation in Linear Models with
     Spike-and-slab Priors.
+
+    Examples
+    --------
+    >>> import statsmodels.api as sm
+    >>> from pybayesridge import SpikeSlab
+    >>> longley = sm.datasets.longley.load_pandas().data
+    >>> res = SpikeSlab.from_formula("TOTEMP ~ GNP + UNEMP + ARMED + POP", longley, unpenalized=["GNP"]).fit()
+    >>> res.inclusion_prob.round(2).to_dict()
+    {'Intercept': 1.0, 'GNP': 1.0, 'UNEMP': 0.97, 'ARMED': 0.64, 'POP': 0.67}
+    >>> res.median_model()
+    ['UNEMP', 'ARMED', 'POP']
     """
 
     _max_targets: ClassVar[int | None] = 1
@@ -140,6 +151,7 @@ class SpikeSlab(LinearModel):
         )
         terms = None if formula_data is None else formula_data.terms
         self.groups: Groups = resolve_groups(group, self.data.exog_columns, terms)
+        self.grouped_by = "column" if group is None else "term" if isinstance(group, str) else "labels"
         self.prior_inclusion = _inclusion(prior_inclusion, self.data.exog_columns, self.groups)
         if isinstance(self.prior_inclusion, np.ndarray):
             rest = np.setdiff1d(np.arange(len(self.data.exog_columns)), self.data.unpenalized)
@@ -176,7 +188,7 @@ class SpikeSlab(LinearModel):
             Learn hyperparameters left at None by maximising the evidence, or average over a small grid around the
             maximum, weighted by evidence: better calibrated for small n.
         start : SpikeSlab results, optional
-            A fit of the same columns to start from; of columns in groups of several only the hyperparameters are
+            A fit of the same columns to start from; of columns in groups of several only its hyperparameters are
             used.
         disp : bool
             Print what happened.
@@ -189,6 +201,16 @@ class SpikeSlab(LinearModel):
         -----
         ConvergenceWarning
             If EP (or the learning of hyperparameters) has not converged; the residual is in the message.
+
+        Examples
+        --------
+        >>> import statsmodels.api as sm
+        >>> from pybayesridge import SpikeSlab
+        >>> longley = sm.datasets.longley.load_pandas().data
+        >>> model = SpikeSlab.from_formula("TOTEMP ~ GNP + UNEMP + ARMED", longley, prior_inclusion=0.5)
+        >>> res = model.fit()
+        >>> res.converged, res.learned
+        (True, ('slab_var', 'noise_var'))
         """
         if method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, not {method!r}")

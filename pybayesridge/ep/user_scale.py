@@ -125,6 +125,13 @@ class SelectionPosterior:
         ]
         return of_z, np.stack(tails, axis=-1) * self.unit[:, None]
 
+    def intervals_given_inclusion(self, alpha: float) -> FloatArray:
+        """Equal-tailed intervals of the penalised coefficients given that they are in, (p, 2)."""
+        means, variances = self.selection.slabs()
+        sds, share = np.sqrt(variances), self.selection.component_shares()
+        tails = [mixture_quantile(means, sds, share, probability) for probability in (alpha / 2, 1 - alpha / 2)]
+        return np.stack(tails, axis=-1) * self.unit[:, None]
+
     def _components(self) -> list[tuple[float, EPResult, Hyper]]:
         s = self.selection
         return list(zip(s.weights.tolist(), s.results, s.hypers, strict=True))
@@ -250,8 +257,9 @@ def mixture_quantile(mean: FloatArray, sd: FloatArray, weight: FloatArray, proba
     if mean.shape[0] == 1:
         # In closed form: on either side of the spike, or on it.
         w = np.where(weight[0] > 0, weight[0], 1.0)
-        left = mean[0] + sd[0] * ndtri(np.clip(probability / w, 0.0, 1.0))
-        right = mean[0] + sd[0] * ndtri(np.clip((probability - spike) / w, 0.0, 1.0))
+        with np.errstate(invalid="ignore"):  # a column that is never in has sd 0 and quantiles at infinity
+            left = mean[0] + sd[0] * ndtri(np.clip(probability / w, 0.0, 1.0))
+            right = mean[0] + sd[0] * ndtri(np.clip((probability - spike) / w, 0.0, 1.0))
         on_spike = (below < probability) & (probability <= below + spike)
         out = np.where(probability <= below, left, right)
         return np.where(on_spike | (weight[0] == 0), 0.0, out)

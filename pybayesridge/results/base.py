@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,18 +15,11 @@ from statsmodels.iolib.summary import Summary
 
 from pybayesridge._types import AnyArray, FloatArray
 from pybayesridge.results.prediction import BayesPrediction
-
-ROWS_REMOVED = "the data of this fit were removed: fit again, or keep the data, for what runs over its rows"
-
-
-def check_alpha(alpha: float) -> float:
-    """One minus the probability of an interval."""
-    if not isinstance(alpha, float | int | np.floating | np.integer) or not 0 < alpha < 1:
-        raise ValueError(f"alpha must lie between 0 and 1, not {alpha!r}: 0.05 gives 95 % intervals")
-    return float(alpha)
+from pybayesridge.results.row_plots import RowPlots
+from pybayesridge.results.shown import ROWS_REMOVED, check_alpha, target_position
 
 
-class LinearResults(Results):
+class LinearResults(RowPlots, Results):
     """Posterior of a linear model: what does not depend on the family.
 
     Subclasses supply ``_standard_deviations``, ``_intervals``, ``_covariance``, ``_row_moments`` and
@@ -94,16 +88,7 @@ class LinearResults(Results):
         target : str or int, optional
             Which target, by name or position; needed where there are several.
         """
-        names = self.model.data.targets
-        if target is None:
-            if len(names) > 1:
-                raise ValueError(f"cov_params needs target= for a model with {len(names)} targets, one of {names}")
-            return self._covariance(0)
-        if target in names:
-            return self._covariance(names.index(str(target)))
-        if not isinstance(target, int | np.integer) or not 0 <= target < len(names):
-            raise ValueError(f"target {target!r} is not one of {names}, nor a position among them")
-        return self._covariance(int(target))
+        return self._covariance(target_position(self.model.data.targets, target, "cov_params"))
 
     def conf_int(self, alpha: float = 0.05) -> FloatArray:
         """Equal-tailed credible intervals of the coefficients, (k, 2) or (k, q, 2).
@@ -191,6 +176,16 @@ class LinearResults(Results):
             own rows, and their mean for new ones.
         row_labels : sequence, optional
             Labels of the rows, instead of those of `exog`.
+
+        Examples
+        --------
+        >>> import statsmodels.api as sm
+        >>> from pybayesridge import BayesRidge
+        >>> longley = sm.datasets.longley.load_pandas().data
+        >>> res = BayesRidge.from_formula("TOTEMP ~ GNP + UNEMP", longley).fit("exact")
+        >>> frame = res.get_prediction({"GNP": [555000], "UNEMP": [4000]}).summary_frame(alpha=0.1)
+        >>> frame[["mean", "obs_ci_lower", "obs_ci_upper"]].round(0).to_numpy().tolist()
+        [[71176.0, 70088.0, 72256.0]]
         """
         rows, labels = self.model.new_rows(exog, transform)
         if row_labels is not None:
@@ -210,6 +205,53 @@ class LinearResults(Results):
     def summary(self, alpha: float = 0.05) -> Summary:
         """Regression table in statsmodels' format; see the family's own."""
         raise NotImplementedError
+
+    def report(
+        self,
+        path: Any,
+        *,
+        title: str | None = None,
+        question: str | None = None,
+        target: str | int | None = None,
+        alpha: float = 0.05,
+    ) -> Path:
+        """Write a report: one HTML file with tables, pictures, checks and what is needed to make it again.
+
+        The file needs nothing beside it and no network, follows the reader's choice of light or dark, and prints.
+        Of results without the rows of their data it says what is missing.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            File to write; one that is there is overwritten.
+        title : str, optional
+            Heading; by default the model and the response.
+        question : str, optional
+            What the analysis is to answer; a paragraph under the heading.
+        target : str or int, optional
+            Report one of several targets, by name or position. By default all have a row in the table of targets,
+            the first ten tables of coefficients, and the first three pictures.
+        alpha : float
+            One minus the probability of the intervals.
+
+        Returns
+        -------
+        pathlib.Path
+            Of the file.
+
+        Raises
+        ------
+        ValueError
+            For an unknown target, or a path that is none.
+        OSError
+            If the file cannot be written; a missing folder is not made.
+        ImportError
+            If jinja2 or matplotlib is missing: ``pip install 'pybayesridge[report]'``.
+        """
+        from pybayesridge.report import write_report
+
+        i = None if target is None else target_position(self.model.data.targets, target, "report")
+        return write_report(self, path, title=title, question=question, target=i, alpha=check_alpha(alpha))
 
     def save(self, fname: Any, remove_data: bool = False) -> None:
         """Pickle the results.

@@ -18,19 +18,21 @@ from pybayesridge.design import Design
 from pybayesridge.ep.problem import Data
 from pybayesridge.ep.selection import Selection
 from pybayesridge.ep.user_scale import SelectionPosterior, StartingPoint
-from pybayesridge.results.base import LinearResults, LinearResultsWrapper, check_alpha, wrapper_attributes
+from pybayesridge.results.base import LinearResults, LinearResultsWrapper, wrapper_attributes
+from pybayesridge.results.shown import check_alpha
+from pybayesridge.results.spike_slab_plots import SpikeSlabPlots
 from pybayesridge.results.summary import SHOWN, facts_table, make_summary, number, table
 
 MEDIAN = 0.5
 """The median probability model holds the columns whose inclusion probability exceeds this."""
 
 
-class SpikeSlabResults(LinearResults):
+class SpikeSlabResults(SpikeSlabPlots, LinearResults):
     """Approximate posterior of a spike-and-slab regression.
 
-    Made by :meth:`SpikeSlab.fit`. Vectors run over ``model.exog_names`` (the intercept first, if it was added) or
-    over rows; the wrapper that users see labels them. Of unpenalised columns the inclusion probability is 1; of
-    constant ones every number is 0.
+    Made by :meth:`pybayesridge.SpikeSlab.fit`. Vectors run over ``model.exog_names`` (the intercept first, if it
+    was added) or over rows; the wrapper that users see labels them. Of unpenalised columns the inclusion
+    probability is 1; of constant ones every number is 0.
 
     Parameters
     ----------
@@ -121,7 +123,7 @@ class SpikeSlabResults(LinearResults):
         labels = [groups.labels[g] for g in of_group.index]
         return pd.Series(of_group.to_numpy(), index=labels, name="inclusion_prob")
 
-    def _large_groups(self) -> dict[str, list[str]]:
+    def group_members(self) -> dict[str, list[str]]:
         """Names of the columns that are in or out together, for groups of several that vary."""
         design, groups, names = self._posterior.design, self.model.groups, self.model.data.exog_columns
         out: dict[str, list[str]] = {}
@@ -226,6 +228,17 @@ class SpikeSlabResults(LinearResults):
         -------
         DataFrame
             A row for each draw, a column for each coefficient.
+
+        Examples
+        --------
+        >>> import statsmodels.api as sm
+        >>> from pybayesridge import SpikeSlab
+        >>> longley = sm.datasets.longley.load_pandas().data
+        >>> res = SpikeSlab.from_formula("TOTEMP ~ GNP + UNEMP + POP", longley).fit()
+        >>> draws = res.sample(500, rng=0, kind="gibbs")
+        >>> both = (draws["UNEMP"] != 0) & (draws["POP"] != 0)
+        >>> print(f"P(UNEMP and POP are in) = {both.mean():.1f}")
+        P(UNEMP and POP are in) = 0.2
         """
         if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
             raise ValueError(f"n must be a positive integer, not {n!r}")
@@ -258,7 +271,7 @@ class SpikeSlabResults(LinearResults):
             out.append(f"The column {data.exog_columns[data.const_idx]!r} serves as the intercept.")
         if data.n_dropped:
             out.append(f"{data.n_dropped} row(s) with missing values were left out.")
-        large = self._large_groups()
+        large = self.group_members()
         if large:
             out.append(
                 f"The columns of a group ({listed(large)}) are in or out together; their PIP is the group's, and "
@@ -296,7 +309,7 @@ class SpikeSlabResults(LinearResults):
             facts_table("Spike-and-Slab Regression", *self._facts()),
             table([names[i] for i in order], heads, rows),
         ]
-        if self._large_groups():
+        if self.group_members():
             tables.append(self._group_table())
         notes = self.notes
         left_out = len(names) - len(order)
@@ -306,7 +319,7 @@ class SpikeSlabResults(LinearResults):
 
     def _group_table(self) -> SimpleTable:
         """A row for each group, the most probable first; at most 30."""
-        prob, large = self.group_inclusion_prob, self._large_groups()
+        prob, large = self.group_inclusion_prob, self.group_members()
         order = np.argsort(-prob.to_numpy(), kind="stable")[:SHOWN]
         rows = [[f"{prob.iloc[i]:.3f}", str(len(large.get(prob.index[i], [""])))] for i in order]
         return table([str(prob.index[i]) for i in order], ["PIP", "columns"], rows)
@@ -356,6 +369,17 @@ def compare_evidence(fits: Mapping[str, Any]) -> pd.DataFrame:
     ------
     ValueError
         If the fits are not of the same response.
+
+    Examples
+    --------
+    >>> import statsmodels.api as sm
+    >>> from pybayesridge import SpikeSlab, compare_evidence
+    >>> longley = sm.datasets.longley.load_pandas().data
+    >>> fits = {
+    ...     name: SpikeSlab.from_formula(f"TOTEMP ~ GNP + {name}", longley).fit() for name in ("UNEMP", "YEAR")
+    ... }
+    >>> compare_evidence(fits)["probability"].round(1).to_dict()
+    {'UNEMP': 0.7, 'YEAR': 0.3}
     """
     if not fits:
         raise ValueError("there are no fits to compare")

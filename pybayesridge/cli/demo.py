@@ -1,26 +1,8 @@
-"""The command line: ``python -m pybayesridge``."""
+"""``pybayesridge demo``."""
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections.abc import Sequence
-
 FORMULA = "TOTEMP ~ GNPDEFL + GNP + UNEMP + ARMED + POP + YEAR"
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit status: 0, or 2 after one line on stderr for bad input."""
-    parser = argparse.ArgumentParser(prog="python -m pybayesridge", description="Bayesian linear models.")
-    commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("demo", help="fit real data and print the summaries")
-    parser.parse_args(argv)
-    try:
-        print(demo())
-    except (ValueError, OSError) as error:
-        print(f"pybayesridge: {error}", file=sys.stderr)
-        return 2
-    return 0
 
 
 def demo() -> str:
