@@ -26,7 +26,7 @@ from pybayesridge.ep.rotation import orthogonal_groups
 from pybayesridge.ep.solve import marginal_variances
 from pybayesridge.ep.state import Model
 
-from .ep_checks import enumerate_groups
+from .ep_checks import enumerate_groups, nasty
 
 EXACT_TOL = 1e-9
 INVARIANCE_TOL = 1e-7
@@ -367,3 +367,24 @@ def test_learned_prior_inclusion_counts_groups():
     mixture = average(data, None, 1.0, 0.25, groups=groups)
     assert mixture.converged
     assert np.allclose(mixture.inclusion_prob[first(groups)][groups], mixture.inclusion_prob, atol=1e-12)
+
+
+@pytest.mark.parametrize("method", ["auto", "ep", "pcep"])
+def test_nasty_problems_give_sane_answers_or_say_so(method):
+    count, unsettled = (150, 0) if method == "auto" else (25, 0)
+    for seed in range(count):
+        X, y, p, slab_var, noise_var = nasty(seed)
+        groups = np.random.default_rng(seed).integers(0, max(p.size // 2, 1), p.size)
+        p = p[first(groups)][np.unique(groups, return_inverse=True)[1]]
+        data, rotation = orthogonal_groups(Data.from_rows(X, y), groups)
+        r = fit_sites(data, p, slab_var, noise_var, groups=groups, method=method, maxiter=100)
+        assert np.all((r.inclusion_prob >= 0) & (r.inclusion_prob <= 1))
+        assert np.all(np.isfinite(rotation.back(r.mean)))
+        assert np.all(r.inclusion_prob[p == 0] == 0)
+        assert np.all(r.inclusion_prob[p == 1] == 1)
+        assert r.converged == (r.residual <= 1e-4)
+        variances = marginal_variances(data, noise_var, r, rotation)
+        assert np.all(variances >= 0)
+        assert np.all(np.isfinite(variances))
+        unsettled += not r.converged
+    assert method != "auto" or unsettled <= 0.05 * count
