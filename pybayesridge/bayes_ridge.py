@@ -29,7 +29,8 @@ class BayesRidge(LinearModel):
     .. math::
 
         y \mid g, b, \sigma^2 \sim N(Z g + X b, \sigma^2 W^{-1}), \quad
-        b \mid \tau^2, \sigma^2 \sim N(0, \tau^2 \sigma^2 I), \quad
+        b \mid \tau^2, \sigma^2 \sim N(0, \tau^2 \sigma^2 I),
+
         p(\sigma^2) \propto 1/\sigma^2, \quad \tau \sim C^+(0, 1),
 
     the prior of b being on the standardised scale of X. The ridge penalty is :math:`\lambda = 1/\tau^2`.

@@ -25,6 +25,9 @@ from pybayesridge.data import as_weights, check_labels, did_you_mean, from_polar
 
 Context = Mapping[str, Any]
 
+DOT = re.compile(r"(?<![\w.)\]`])\.(?![\w(.])")
+"""The dot that stands for all other columns; not that of a number or of an attribute."""
+
 
 @dataclass(frozen=True, slots=True)
 class FormulaSpec:
@@ -283,6 +286,9 @@ def _picklable(value: Any) -> bool:
 
 def _parse(formula: str, frame: pd.DataFrame) -> Any:
     available = {"__formulaic_variables_available__": [str(c) for c in frame.columns]}
+    names_one = "1" in available["__formulaic_variables_available__"]
+    if names_one and (DOT.search(formula) or "`1`" in formula):
+        raise ValueError("the data have a column named '1', which a formula takes for the intercept: rename it")
     parsed = Formula.from_spec(formula, context=available)
     if not hasattr(parsed, "lhs") or not len(parsed.lhs):
         raise ValueError(f"the formula {formula!r} has no left-hand side: write 'y ~ …'")

@@ -460,8 +460,16 @@ def test_long_names_stay_apart():
     assert len(set(short)) == 13
     assert max(map(len, short)) <= 32
     assert all(str(i) in text for i, text in enumerate(short[:12]))
-    unlike = ["c" * 20 + letter * 30 + "c" * 20 for letter in "xy"]
-    assert len(set(labels(unlike))) == 2
+    twice = ["c" * 20 + letter * 30 + "c" * 20 for letter in "xy"]
+    assert labels(twice) == ["c" * 6 + "…" + letter * 24 + "…" for letter in "xy"]
+    far = ["a" + "b" * 40 + str(i) + "b" * 40 + "z" for i in range(3)] + ["a" + "c" * 82 + "z"]
+    assert len(set(labels(far))) == 4
+    assert max(map(len, labels(far, 24))) <= 24
+    genes = labels(
+        [f"expression of gene {i} in the {'left' if i % 2 else 'right'} part of it" for i in range(99)], 24
+    )
+    assert len(set(genes)) == 99
+    assert all(f"…{i} in" in text for i, text in enumerate(genes))
     assert label("b") == "b"
 
 

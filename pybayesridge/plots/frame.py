@@ -26,6 +26,9 @@ STYLES = ("-", "--", ":")
 LONGEST_NAME = 32
 """Longer names are shortened in the middle."""
 
+HEAD = 6
+"""Characters that names keep of what they have in common."""
+
 MOST_NAMES = 60
 """A picture of more coefficients has no room for their names."""
 
@@ -83,15 +86,18 @@ def _alike(names: list[str]) -> int:
 
 
 def _told_apart(names: list[str], longest: int) -> list[str]:
-    """Long names as a common beginning and what differs; numbered where even that is too long."""
+    """Long names as a common beginning and what differs; numbered where what differs is too long to show."""
     start = _alike(names)
     end = _alike([name[start:][::-1] for name in names])
+    room = longest - HEAD - 2
     parts = [name[start : len(name) - end] for name in names]
-    room = longest - 10
-    if len(set(parts)) == len(parts) and max(map(len, parts)) <= room:
-        head = max(longest - 2 - max(map(len, parts)), 6)
-        return [f"{name[:head]}…{part}{'…' if end else ''}" for name, part in zip(names, parts, strict=True)]
-    return [f"{_shortened(name, longest - 5)} ({i})" for i, name in enumerate(names, 1)]
+    shown = [part[:room] for part in parts]
+    if len(set(shown)) < len(shown):
+        return [f"{_shortened(name, longest - 5)} ({i})" for i, name in enumerate(names, 1)]
+    head = min(start, max(longest - 2 - max(map(len, shown)), HEAD))
+    cut = [end > 0 or len(part) > room for part in parts]
+    begin = [name[:head] + ("…" if start > head else "") for name in names]
+    return [f"{first}{part}{'…' if more else ''}" for first, part, more in zip(begin, shown, cut, strict=True)]
 
 
 def percent(alpha: float) -> str:

@@ -76,7 +76,7 @@ def inclusion_columns(
         top.set_xticks(places, labels([names[i] for i in likely], 24), rotation=60, ha="left", fontsize=8)
         top.tick_params(length=0, pad=1)
         for place, i in zip(places, likely, strict=True):
-            ax.plot([place, at[i]], [1.05, probability[i]], color=BLUE, linewidth=0.5, alpha=0.5, zorder=1)
+            ax.plot([place, at[i]], [1.05, probability[i]], color=GREY, linewidth=0.4, alpha=0.6, zorder=1)
     return ax
 
 

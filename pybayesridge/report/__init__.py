@@ -55,4 +55,4 @@ def _environment() -> Any:
 
 
 def _rendered(environment: Any, page: Page) -> str:
-    return str(environment.get_template("report.html.j2").render(page=page))
+    return str(environment.get_template("report.html.j2").render(page=page)) + "\n"

@@ -16,7 +16,6 @@ from pybayesridge.data import listed
 from pybayesridge.plots.frame import height_for
 from pybayesridge.report.figures import svg
 from pybayesridge.report.parts import Origin, Page, Picture, Remark
-from pybayesridge.results.shown import TOP
 from pybayesridge.results.summary import TARGETS, number
 
 PACKAGES = ("numpy", "scipy", "pandas", "statsmodels", "formulaic")
@@ -44,8 +43,8 @@ class Album:
         return Picture(svg(draw, self.count, width, height), caption)
 
     def rows(self, draw: Callable[..., Any], caption: str, count: int) -> Picture:
-        """Likewise of a picture with a row for each of at most 40 names."""
-        return self.picture(draw, caption, height=height_for(min(count, TOP)))
+        """Likewise of a picture with a row for each of `count` names."""
+        return self.picture(draw, caption, height=height_for(count))
 
 
 def contents(

@@ -12,6 +12,7 @@ from pybayesridge.plots.frame import percent
 from pybayesridge.report.page import Album, order_by, residual_remarks, row_pictures, rows_there
 from pybayesridge.report.parts import EMBEDDED, Remark, Table, Target, table_of
 from pybayesridge.results.ridge_summary import HYPERPARAMETERS
+from pybayesridge.results.shown import TOP
 from pybayesridge.results.summary import number
 from pybayesridge.ridge.loocv import leverages
 
@@ -276,7 +277,7 @@ def _draw(res: Any, i: int, album: Album, alpha: float, out: Target) -> None:
                 lambda ax: res.plot_coefficients(alpha, target=i, ax=ax),
                 f"Posterior means and {percent(alpha)} intervals, per standard deviation of the column. Intervals "
                 "that cross the dashed line include zero.",
-                shown,
+                min(shown, TOP),
             )
         )
     if p and res._has_penalty_posterior(i):

@@ -9,6 +9,7 @@ import numpy as np
 from pybayesridge.plots.frame import MOST_NAMES, percent
 from pybayesridge.report.page import Album, order_by, residual_remarks, row_pictures, rows_there
 from pybayesridge.report.parts import EMBEDDED, Remark, Table, Target, table_of
+from pybayesridge.results.shown import TOP
 from pybayesridge.results.summary import number
 
 NAME = "Spike-and-slab regression"
@@ -211,7 +212,7 @@ def _draw(res: Any, album: Album, alpha: float, out: Target) -> None:
                 lambda ax: res.plot_coefficients(alpha, ax=ax),
                 f"Coefficients and {percent(alpha)} intervals given that they are in, per standard deviation of the "
                 "column. The darker and larger, the likelier the coefficient is in.",
-                shown,
+                min(shown, TOP),
             )
         )
     if p:

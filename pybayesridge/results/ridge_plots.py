@@ -71,6 +71,7 @@ class RidgePlots:
         Returns
         -------
         matplotlib.axes.Axes
+            The one drawn on.
 
         Raises
         ------

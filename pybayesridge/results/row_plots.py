@@ -36,6 +36,7 @@ class RowPlots:
         Returns
         -------
         matplotlib.axes.Axes
+            The one drawn on.
 
         Raises
         ------

@@ -56,6 +56,7 @@ class SpikeSlabPlots:
         Returns
         -------
         matplotlib.axes.Axes
+            The one drawn on.
 
         Raises
         ------
@@ -120,6 +121,7 @@ class SpikeSlabPlots:
         Returns
         -------
         matplotlib.axes.Axes
+            The one drawn on.
 
         Raises
         ------
@@ -156,7 +158,7 @@ class SpikeSlabPlots:
         The distribution is computed exactly (a Poisson-binomial one, no sampling) for EP's approximation, in which
         columns (or groups of them, whole) are in or out independently of each other given the hyperparameters; with
         ``hyper="average"`` it is the mixture over them. Where columns stand in for each other, the
-        true distribution is narrower.
+        true distribution is as a rule narrower.
 
         Parameters
         ----------
@@ -166,6 +168,7 @@ class SpikeSlabPlots:
         Returns
         -------
         matplotlib.axes.Axes
+            The one drawn on.
 
         Raises
         ------
@@ -206,6 +209,7 @@ class SpikeSlabPlots:
         Returns
         -------
         matplotlib.axes.Axes
+            The one drawn on.
 
         Raises
         ------

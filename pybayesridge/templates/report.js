@@ -2,7 +2,7 @@
 for (const table of document.querySelectorAll("table.sortable")) {
   const heads = Array.from(table.tHead.rows[0].cells);
   const body = table.tBodies[0];
-  heads.forEach((head, column) => head.firstElementChild.addEventListener("click", () => {
+  const sort = (head, column) => {
     const up = head.getAttribute("aria-sort") === "descending" || (column === 0 && head.getAttribute("aria-sort") === "none");
     heads.forEach((other) => other.setAttribute("aria-sort", "none"));
     head.setAttribute("aria-sort", up ? "ascending" : "descending");
@@ -13,7 +13,16 @@ for (const table of document.querySelectorAll("table.sortable")) {
     const rows = Array.from(body.rows, (row) => ({ row, key: key(row) }));
     rows.sort((a, b) => (up ? 1 : -1) * compare(a.key, b.key));
     body.append(...rows.map((item) => item.row));
-  }));
+  };
+  heads.forEach((head, column) => {
+    head.addEventListener("click", () => sort(head, column));
+    head.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" || event.key === " ") {
+        event.preventDefault();
+        sort(head, column);
+      }
+    });
+  });
 }
 for (const button of document.querySelectorAll("button.save")) {
   button.addEventListener("click", () => {
