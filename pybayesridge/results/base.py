@@ -13,6 +13,7 @@ from statsmodels.iolib.smpickle import load_pickle, save_pickle
 from statsmodels.iolib.summary import Summary
 
 from pybayesridge._types import AnyArray, FloatArray
+from pybayesridge.frames import make_frame
 from pybayesridge.results.prediction import BayesPrediction
 
 ROWS_REMOVED = "the data of this fit were removed: fit again, or keep the data, for what runs over its rows"
@@ -114,6 +115,39 @@ class LinearResults(Results):
             One minus the probability of the interval.
         """
         return self._squeeze(self._intervals(check_alpha(alpha)))
+
+    def tidy(self, alpha: float = 0.05) -> Any:
+        """A table with a row for each coefficient, as broom makes it, and no index.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the probability of the intervals.
+
+        Returns
+        -------
+        frame
+            Of the library whose frame the data were (polars, pyarrow, …), a pandas one for arrays. Columns ``term``,
+            ``estimate`` (posterior mean), ``std_error`` (posterior standard deviation), ``conf_low``,
+            ``conf_high``; for a SpikeSlab ``inclusion_prob``; with several targets ``target``, the rows of the first
+            before those of the second.
+        """
+        targets, names = self.model.data.targets, self.model.exog_names
+        interval = self._intervals(check_alpha(alpha))
+        columns = {
+            "term": list(names) * len(targets),
+            "estimate": self.params.ravel(order="F"),
+            "std_error": self._standard_deviations().ravel(order="F"),
+            "conf_low": interval[..., 0].ravel(order="F"),
+            "conf_high": interval[..., 1].ravel(order="F"),
+            **self._tidy_columns(),
+        }
+        if not self.model.one_target:
+            columns["target"] = [name for name in targets for _ in names]
+        return make_frame(columns, self.model.data.library)
+
+    def _tidy_columns(self) -> dict[str, FloatArray]:
+        return {}
 
     @cached_property
     def fittedvalues(self) -> FloatArray:

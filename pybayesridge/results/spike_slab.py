@@ -155,6 +155,9 @@ class SpikeSlabResults(LinearResults):
         chosen = self._posterior.selection.inclusion_prob > MEDIAN
         return [name for name, keep in zip(self.penalized_names, chosen, strict=True) if keep]
 
+    def _tidy_columns(self) -> dict[str, FloatArray]:
+        return {"inclusion_prob": self.inclusion_prob}
+
     def _standard_deviations(self) -> FloatArray:
         of_z, b = self._posterior.standard_deviations()
         return self.model.scatter(of_z, b, self._posterior.design)[:, None]  # type: ignore[no-any-return]
