@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -14,6 +15,7 @@ from statsmodels.iolib.summary import Summary
 
 from pybayesridge._types import AnyArray, FloatArray
 from pybayesridge.frames import make_frame
+from pybayesridge.results.draws import GROUPS, Draws, to_arviz
 from pybayesridge.results.prediction import BayesPrediction
 
 ROWS_REMOVED = "the data of this fit were removed: fit again, or keep the data, for what runs over its rows"
@@ -66,6 +68,9 @@ class LinearResults(Results):
         raise NotImplementedError
 
     def _release_rows(self) -> None:
+        raise NotImplementedError
+
+    def _draw_chain(self, n: int, generator: np.random.Generator) -> Draws:
         raise NotImplementedError
 
     def _squeeze(self, a: FloatArray) -> Any:
@@ -240,6 +245,39 @@ class LinearResults(Results):
             labels,
             None if self.model.one_target else self.model.data.targets,
         )
+
+    def to_arviz(self, draws: int = 1000, chains: int = 4, rng: Any = None, groups: Sequence[str] = GROUPS) -> Any:
+        """Draws from the posterior in ArviZ's container, for ``az.loo``, ``az.plot_forest`` and the like.
+
+        The draws are independent, so that the chains differ by chance alone.
+
+        Parameters
+        ----------
+        draws : int
+            Draws of each chain.
+        chains : int
+        rng : numpy.random.Generator, int or None
+            Source of randomness, or a seed.
+        groups : sequence of str
+            Some of ``"posterior"``, ``"posterior_predictive"``, ``"log_likelihood"``, ``"observed_data"``; all by
+            default. The second and third hold ``chains * draws * n`` numbers for each target.
+
+        Returns
+        -------
+        xarray.DataTree (ArviZ 1) or arviz.InferenceData (ArviZ 0.x)
+            ``posterior`` has ``beta`` over ``term`` (and ``target``, where there are several), ``sigma2`` and for a
+            BayesRidge ``tau2``; those of the last two that the method fixes (both for ``"em"``) are in
+            ``constant_data`` instead. The other groups have a variable for each target, named as it is, over
+            ``__obs__``, whose coordinates are the row labels.
+
+        Raises
+        ------
+        ImportError
+            Without ArviZ: ``pip install 'pybayesridge[arviz]'``.
+        ValueError
+            For an unknown group, data that were removed, or a density that does not exist since there is no noise.
+        """
+        return to_arviz(self.model, self._draw_chain, draws=draws, chains=chains, rng=rng, groups=groups)
 
     def summary(self, alpha: float = 0.05) -> Summary:
         """Regression table in statsmodels' format; see the family's own."""
