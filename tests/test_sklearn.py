@@ -1,7 +1,7 @@
 """The scikit-learn estimators: scikit-learn's own checks, and numbers equal to the models'."""
 
+import importlib
 import pickle
-import subprocess
 import sys
 
 import numpy as np
@@ -70,7 +70,11 @@ def diabetes():
     [
         ({}, {}, {}),
         ({"method": "exact"}, {}, {"method": "exact"}),
-        ({"method": "gcv", "grid": [0.1, 1.0, 10.0]}, {}, {"method": "gcv", "grid": [0.1, 1.0, 10.0]}),
+        (
+            {"method": "gcv", "grid": [1e-3, 0.1, 1.0, 10.0, 1e3]},
+            {},
+            {"method": "gcv", "grid": [1e-3, 0.1, 1.0, 10.0, 1e3]},
+        ),
         ({"method": "fixed", "lam": 3.0, "sigma2": 2900.0}, {"sigma2": 2900.0}, {"method": "fixed", "lam": 3.0}),
         ({"prior": (1.0, 1.0), "standardize": False}, {"prior": (1.0, 1.0), "standardize": False}, {}),
         ({"unpenalized": ["bmi"], "dof": "paper"}, {"unpenalized": ["bmi"]}, {"dof": "paper"}),
@@ -193,7 +197,7 @@ def test_weights_are_precisions_and_zero_leaves_a_row_out(diabetes):
         BayesRidgeRegressor().fit(x, y, sample_weight=some).coef_,
         rtol=SOLVER,
     )
-    with pytest.raises(ValueError, match="sample_weight"):
+    with pytest.raises(ValueError, match="zero"):
         BayesRidgeRegressor().fit(x, y, sample_weight=np.zeros(len(y)))
     with pytest.raises(ValueError, match="Negative values"):
         BayesRidgeRegressor().fit(x, y, sample_weight=-weight)
@@ -315,7 +319,7 @@ def test_polars_rows(diabetes):
     frame = pl.DataFrame({name: x[name].to_numpy() for name in x.columns})
     found = BayesRidgeRegressor().fit(frame, pl.Series("progression", y.to_numpy()))
     assert list(found.feature_names_in_) == list(x.columns)
-    np.testing.assert_array_equal(found.predict(frame), BayesRidgeRegressor().fit(x, y).predict(x))
+    np.testing.assert_allclose(found.predict(frame), BayesRidgeRegressor().fit(x, y).predict(x), rtol=SAME)
     selector = SpikeSlabRegressor().set_output(transform="polars").fit(frame, y)
     assert selector.transform(frame).columns == selector.result_.median_model()
 
@@ -349,8 +353,8 @@ def test_arguments_are_checked(diabetes):
         SpikeSlabRegressor(hyper="fixed").fit(x, y)
 
 
-def test_without_scikit_learn_the_error_names_the_extra():
-    code = "import sys; sys.modules['sklearn'] = None; import pybayesridge.sklearn"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert "pip install 'pybayesridge[sklearn]'" in done.stderr
+def test_without_scikit_learn_the_error_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    monkeypatch.delitem(sys.modules, "pybayesridge.sklearn")
+    with pytest.raises(ImportError, match=r"pip install 'pybayesridge\[sklearn\]'"):
+        importlib.import_module("pybayesridge.sklearn")

@@ -200,7 +200,9 @@ class BayesRidgeRegressor(Regressor, _RidgeEstimator):
             For data or arguments that cannot be a regression; the message names the column or argument.
         """
         names = target_names(y)
-        X, y = validate_data(self, X, y, accept_sparse=SPARSE, dtype=DTYPES, multi_output=True, y_numeric=True)
+        X, y = validate_data(
+            self, X, y, accept_sparse=SPARSE, dtype=DTYPES, multi_output=True, y_numeric=True, ensure_min_samples=2
+        )
         X, y, weight = used_rows(X, y, sample_weight)
         self._fit_model(X, y, weight, names)
         return self
@@ -318,7 +320,7 @@ class BayesRidgeClassifier(ClassifierMixin, _RidgeEstimator):
         ValueError
             For a single class, or data or arguments that cannot be a regression.
         """
-        X, y = validate_data(self, X, y, accept_sparse=SPARSE, dtype=DTYPES, multi_output=True)
+        X, y = validate_data(self, X, y, accept_sparse=SPARSE, dtype=DTYPES, multi_output=True, ensure_min_samples=2)
         check_classification_targets(y)
         X, y, weight = used_rows(X, y, sample_weight)
         binarizer = LabelBinarizer(pos_label=1, neg_label=-1)
@@ -328,7 +330,7 @@ class BayesRidgeClassifier(ClassifierMixin, _RidgeEstimator):
         if not self._multilabel:
             y = column_or_1d(y, warn=True)
             if len(self.classes_) < 2:
-                raise ValueError(f"y has one class only, {self.classes_[0]!r}: two are needed")
+                raise ValueError(f"y has one class only, {self.classes_.tolist()[0]!r}: two are needed")
         if self.class_weight is not None:
             weight = (1.0 if weight is None else weight) * compute_sample_weight(self.class_weight, y)
         labels = self.classes_[1:] if targets.shape[1] == 1 else self.classes_
