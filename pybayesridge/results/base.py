@@ -256,6 +256,7 @@ class LinearResults(Results):
         draws : int
             Draws of each chain.
         chains : int
+            How many chains.
         rng : numpy.random.Generator, int or None
             Source of randomness, or a seed.
         groups : sequence of str

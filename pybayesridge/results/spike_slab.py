@@ -230,6 +230,7 @@ class SpikeSlabResults(LinearResults):
         draws : int
             Draws of each chain.
         chains : int
+            How many chains.
         rng : numpy.random.Generator, int or None
             Source of randomness, or a seed.
         groups : sequence of str

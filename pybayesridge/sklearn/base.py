@@ -12,6 +12,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from pybayesridge._types import AnyArray, FloatArray
 from pybayesridge.data import NamedColumns
+from pybayesridge.frames import to_pandas
 
 SPARSE = ("csr", "csc", "coo")
 DTYPES = (np.float64, np.float32)
@@ -70,6 +71,7 @@ class Regressor(RegressorMixin, LinearEstimator):
         Parameters
         ----------
         X : (m, p) array-like or sparse matrix
+            New rows, with the columns of the fit.
         return_std : bool, default False
             Also return the standard deviation of the predictive distribution of a new observation of average
             weight: that of the linear predictor and the noise together, as scikit-learn's ``BayesianRidge`` does.
@@ -109,7 +111,8 @@ def used_rows(X: Any, y: AnyArray, sample_weight: Any) -> tuple[Any, AnyArray, F
 
 
 def target_names(y: Any) -> list[str] | None:
-    """Names that a pandas response carries, for the tables of `result_`."""
+    """Names that the response carries, for the tables of `result_`."""
+    y = to_pandas(y, "y")
     if isinstance(y, pd.Series) and y.name is not None:
         return [str(y.name)]
     return [str(name) for name in y.columns] if isinstance(y, pd.DataFrame) else None

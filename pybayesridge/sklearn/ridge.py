@@ -186,19 +186,24 @@ class BayesRidgeRegressor(Regressor, _RidgeEstimator):
         Parameters
         ----------
         X : (n, p) array-like or sparse matrix
+            The columns.
         y : (n,) or (n, q) array-like
+            The response, or several.
         sample_weight : (n,) array-like, optional
             Precision weights; see the notes of the class.
 
         Returns
         -------
         self
+            Fitted.
 
         Raises
         ------
         ValueError
             For data or arguments that cannot be a regression; the message names the column or argument.
         """
+        if issparse(y):
+            raise ValueError("y is sparse: the response must be dense")
         names = target_names(y)
         X, y = validate_data(
             self, X, y, accept_sparse=SPARSE, dtype=DTYPES, multi_output=True, y_numeric=True, ensure_min_samples=2
@@ -307,13 +312,16 @@ class BayesRidgeClassifier(ClassifierMixin, _RidgeEstimator):
         Parameters
         ----------
         X : (n, p) array-like or sparse matrix
+            The columns.
         y : (n,) array-like of labels, or (n, q) indicators of several labels a row
+            The classes.
         sample_weight : (n,) array-like, optional
             Precision weights: only their ratios matter; rows of weight 0 are left out.
 
         Returns
         -------
         self
+            Fitted.
 
         Raises
         ------
@@ -343,6 +351,7 @@ class BayesRidgeClassifier(ClassifierMixin, _RidgeEstimator):
         Parameters
         ----------
         X : (m, p) array-like or sparse matrix
+            New rows, with the columns of the fit.
 
         Returns
         -------
@@ -357,6 +366,7 @@ class BayesRidgeClassifier(ClassifierMixin, _RidgeEstimator):
         Parameters
         ----------
         X : (m, p) array-like or sparse matrix
+            New rows, with the columns of the fit.
 
         Returns
         -------

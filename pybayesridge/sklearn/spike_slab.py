@@ -121,13 +121,16 @@ class SpikeSlabRegressor(SelectorMixin, Regressor):
         Parameters
         ----------
         X : (n, p) array-like
+            The columns.
         y : (n,) array-like
+            The response.
         sample_weight : (n,) array-like, optional
             Precision weights; see the notes of the class.
 
         Returns
         -------
         self
+            Fitted.
 
         Raises
         ------
