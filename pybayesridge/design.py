@@ -59,6 +59,8 @@ class Design:
         Whether each column was divided by its own standard deviation.
     constant_serves : bool
         Whether a column of `x` is the intercept.
+    n : int
+        Number of rows of the data, whether or not they are here.
     """
 
     x: Any
@@ -76,11 +78,12 @@ class Design:
     y_size: FloatArray
     standardized_columns: bool
     constant_serves: bool
+    n: int
 
     @property
-    def n(self) -> int:
-        """Number of rows."""
-        return int(self.x.shape[0])
+    def has_rows(self) -> bool:
+        """Whether the rows themselves are here, not only what was computed from them."""
+        return int(self.x.shape[0]) == self.n
 
     @property
     def p(self) -> int:
@@ -275,6 +278,7 @@ def build_design(
         y_size=y_size,
         standardized_columns=standardize,
         constant_serves=constant_serves,
+        n=int(x.shape[0]),
     )
     return design, products
 
