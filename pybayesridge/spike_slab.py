@@ -18,7 +18,7 @@ from pybayesridge.design import Design
 from pybayesridge.ep.objective import Hyper
 from pybayesridge.ep.problem import Data
 from pybayesridge.ep.result import Sites
-from pybayesridge.ep.selection import Hyperparameters, average_over, data_of, select
+from pybayesridge.ep.selection import Hyperparameters, average_over, data_of, data_of_products, select
 from pybayesridge.ep.user_scale import StartingPoint
 from pybayesridge.exceptions import ConvergenceWarning
 from pybayesridge.model import LinearModel
@@ -203,6 +203,7 @@ class SpikeSlab(LinearModel):
                 ConvergenceWarning,
                 stacklevel=2,
             )
+        results.warn_of_lost_digits(stacklevel=3)
         if disp:
             print(f"{method}: {selection.n_iter} iterations, residual {selection.residual:.2g}")
         return SpikeSlabResultsWrapper(results)
@@ -210,8 +211,8 @@ class SpikeSlab(LinearModel):
     def _prepared(self) -> tuple[Design, Data]:
         """The design and EP's data, made once for all fits of the model."""
         if self._built is None or self._data is None:
-            design, _ = self._build()
-            self._data = data_of(design)
+            design, products = self._build()
+            self._data = data_of(design) if design.has_rows else data_of_products(design, products)
         if self._built is None:
             raise AssertionError("a design was built")
         return self._built, self._data
@@ -219,7 +220,8 @@ class SpikeSlab(LinearModel):
     def forget_rows(self) -> None:
         """Drop every array over rows."""
         super().forget_rows()
-        self._data = None
+        if self.moments is None:
+            self._data = None
 
     def _known(self, design: Design) -> Hyperparameters:
         """What the user fixed, in the units of the design: a response of norm 1 and columns divided by `scale`."""
