@@ -24,11 +24,12 @@ from pybayesridge.data import (
     prepare,
 )
 from pybayesridge.design import Design, build_design
-from pybayesridge.moments import Moments, as_moments
+from pybayesridge.moments import Moments
 from pybayesridge.moments_design import constants_of, design_of_moments, prepare_moments
+from pybayesridge.streamed_model import StreamedModel
 
 
-class LinearModel(Model):
+class LinearModel(StreamedModel, Model):
     """A linear model with penalised and unpenalised columns, on statsmodels' ``Model``.
 
     Subclasses set ``_max_targets`` and add their own arguments.
@@ -153,33 +154,6 @@ class LinearModel(Model):
             formula_data=built,
             **kwargs,
         )
-
-    @classmethod
-    def from_moments(cls, moments: Moments, **kwargs: Any) -> Self:
-        """Build the model from sufficient statistics instead of rows.
-
-        The fit is that from the rows. What runs over rows (fitted values, residuals, leave-one-out) raises a
-        ValueError.
-
-        Parameters
-        ----------
-        moments : Moments
-            Of all columns, the unpenalised ones among them, and the response(s).
-        **kwargs
-            The class's other arguments. Weights are part of the moments.
-
-        Raises
-        ------
-        ValueError
-            If the unpenalised columns are, to the accuracy of moments, linearly dependent (when it is fitted), or
-            for an argument that needs rows.
-        """
-        for name in ("endog", "exog", "weights", "missing", "formula_data"):
-            if name in kwargs:
-                raise ValueError(
-                    f"{name} is not an argument of from_moments: the moments hold all there is of the rows"
-                )
-        return cls(None, as_moments(moments), **kwargs)
 
     @property
     def why_no_rows(self) -> str:

@@ -305,6 +305,10 @@ class Moments:
             targets=tuple(self.targets[j] for j in y),
         )
 
+    def with_dropped(self, n_dropped: int) -> Self:
+        """These moments with another count of rows that were left out."""
+        return replace(self, n_dropped=int(n_dropped))
+
     def save(self, file: Any) -> None:
         """Write them to a file of NumPy's format ``.npz`` (a path, or a binary file that is open)."""
         np.savez(
