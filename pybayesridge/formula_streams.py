@@ -20,7 +20,8 @@ from formulaic.errors import DataMismatchWarning
 from formulaic.parser.types import Factor
 from formulaic.transforms import TRANSFORMS
 
-from pybayesridge.data import listed
+from pybayesridge._types import FloatArray
+from pybayesridge.data import NamedColumns, listed
 from pybayesridge.formula import Context, FormulaSpec, layout, names_of, numeric_endog, parse, plain_dtypes
 from pybayesridge.moments import Moments
 
@@ -119,6 +120,8 @@ class Coding:
         Positions of each term's columns.
     plain : bool
         Whether the formula takes columns as they are, so that no batch has to be checked.
+    responses : list of str or None
+        Where it takes nothing but columns of numbers, one a term, the responses: then there is nothing to code.
     sample : pandas.DataFrame
         A few complete rows, beside which a batch of one row is checked.
     """
@@ -128,12 +131,18 @@ class Coding:
     spec: FormulaSpec
     terms: dict[str, list[int]]
     plain: bool
+    responses: list[str] | None
     sample: pd.DataFrame
 
     def moments(self, frame: pd.DataFrame) -> Moments | None:
         """Moments of the complete rows of a batch; None where there are none."""
         if len(frame) == 0:
             return None
+        weights = None if self.plan.weights is None else frame[self.plan.weights].to_numpy(dtype=np.float64)
+        if self.responses is not None:
+            y = pd.DataFrame(_stacked(frame, self.responses), columns=self.responses)
+            x = NamedColumns(_stacked(frame, self.spec.columns), self.spec.columns)
+            return Moments.from_arrays(y, x, weights=weights)
         endog, exog = self._matrices(frame)
         if not self.plain:
             if len(frame) > 1:
@@ -141,7 +150,6 @@ class Coding:
             else:
                 several = pd.concat([frame, self.sample.astype(frame.dtypes)], ignore_index=True)
                 self._check_rows(several, *self._matrices(several))
-        weights = None if self.plan.weights is None else frame[self.plan.weights].to_numpy(dtype=np.float64)
         return Moments.from_arrays(endog, exog, weights=weights)
 
     def _matrices(self, frame: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -287,13 +295,21 @@ def make_coding(
     keep, terms, has_intercept = layout(spec, pd.DataFrame(made.rhs).columns, drop_cols)
     variables = sorted({str(v) for v in spec.required_variables} & set(plan.variables))
     right = FormulaSpec(plan.formula, spec, keep, variables, plan.context, has_intercept)
+    every = [term for side in (plan.parsed.lhs, plan.parsed.rhs) for term in side]
     plain = all(
-        str(factor.expr).strip("`") in (*plan.variables, "1", "0")
-        for side in (plan.parsed.lhs, plan.parsed.rhs)
-        for term in side
-        for factor in term.factors
+        str(factor.expr).strip("`") in (*plan.variables, "1", "0") for term in every for factor in term.factors
     )
-    return Coding(plan, specs, right, terms, plain, sample)
+    direct = plain and not plan.factors and all(len(term.factors) == 1 for term in every)
+    responses = [str(name) for name in pd.DataFrame(made.lhs).columns] if direct else None
+    return Coding(plan, specs, right, terms, plain, responses, sample)
+
+
+def _stacked(frame: pd.DataFrame, names: Sequence[str]) -> FloatArray:
+    """Columns of numbers as one matrix, each contiguous as it came."""
+    out = np.empty((len(frame), len(names)), order="F")
+    for j, name in enumerate(names):
+        out[:, j] = frame[name].to_numpy()
+    return out
 
 
 def _model_matrix(specs: Any, frame: pd.DataFrame, plan: StreamPlan) -> Any:

@@ -92,17 +92,20 @@ class _Reader:
         """Yield what `function` makes of each batch, leaving out None."""
         self.last = Pass(0, {})
         with _bar(self.dataset, self.progress, label) as bar:
-            for batch in self.dataset.to_batches(
-                columns=self.plan.columns,
-                batch_size=self.batch_size,
-                batch_readahead=READAHEAD,
-                fragment_readahead=1,
-            ):
+            for batch in self._batches(READAHEAD):
                 frame = self._complete(batch)
                 result = function(frame) if len(frame) else None
                 bar.update(batch.num_rows)
                 if result is not None:
                     yield result
+
+    def _batches(self, readahead: int) -> Iterator[Any]:
+        return self.dataset.to_batches(  # type: ignore[no-any-return]
+            columns=self.plan.columns,
+            batch_size=self.batch_size,
+            batch_readahead=readahead,
+            fragment_readahead=1,
+        )
 
     def sample(self, missing: str) -> pd.DataFrame:
         """The first complete rows."""
@@ -115,7 +118,7 @@ class _Reader:
 
     def _heads(self) -> Iterator[pd.DataFrame]:
         self.last = Pass(0, {})
-        for batch in self.dataset.to_batches(columns=self.plan.columns, batch_size=self.batch_size):
+        for batch in self._batches(0):
             frame = self._complete(batch).head(SAMPLE)
             if len(frame):
                 yield frame
@@ -143,7 +146,7 @@ class _Reader:
             elif _is_text(column.type):
                 column = column.dictionary_encode()
             columns[name] = column.to_pandas()
-        return pd.DataFrame(columns)
+        return pd.DataFrame(columns, copy=False)
 
 
 def _dataset(source: Any) -> Any:

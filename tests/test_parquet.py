@@ -63,6 +63,7 @@ def path(frame, tmp_path_factory):
 FORMULAS = [
     "y ~ x + z + g + C(k) + k + c + b",
     "y ~ .",
+    "y ~ x + z + `my col` + b + k - 1",
     "np.log(z) ~ scale(x) + center(np.log(x**2)):g + scale(`my col`, ddof=0)",
     "y ~ 0 + g + bs(x, knots=[4, 6], lower_bound=-10, upper_bound=20) + poly(z, 2, raw=True)",
     "y ~ C(g, contr.sum) * x + doubled(z) + C(x > 5, levels=[False, True])",
