@@ -177,8 +177,8 @@ class Coding:
             if odd.any():
                 names = [name for name, bad in zip(whole.columns, odd, strict=True) if bad]
                 raise ValueError(
-                    f"{listed(names)} depend on more than their own row, so that they cannot be computed batch by "
-                    "batch: make columns of them before"
+                    f"column(s) {listed(names)} depend on more than their own row, so that they cannot be computed batch "
+                    "by batch: make columns of them before"
                 )
 
 

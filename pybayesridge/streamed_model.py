@@ -103,6 +103,79 @@ class StreamedModel:
         )
         return _build(cls, moments, intercept=built.spec.has_intercept, formula_data=built, **kwargs)
 
+    @classmethod
+    def from_dask(
+        cls,
+        data: Any,
+        formula: str | None = None,
+        *,
+        endog: Any = None,
+        weights: Any = None,
+        levels: Mapping[str, Iterable[Any]] | None = None,
+        drop_cols: Iterable[str] | None = None,
+        missing: str | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Build the model from a Dask DataFrame and a formula, or from Dask arrays.
+
+        Moments of partitions are merged in a tree on the scheduler that is active (that of a
+        ``distributed.Client``, if there is one); only their sum comes back, and the model is fitted here. Lost
+        workers are Dask's concern: their tasks run again elsewhere. The fit is that of the same rows in memory;
+        what runs over rows (fitted values, residuals, leave-one-out) raises a ValueError.
+
+        Parameters
+        ----------
+        data : Dask DataFrame or (n, p) Dask array
+            With a formula a frame, else the columns of the design.
+        formula : str, optional
+            With the limits and the first pass of :meth:`from_parquet`.
+        endog : (n,) or (n, q) Dask array, with arrays only
+            The response(s).
+        weights : str, or (n,) Dask array
+            Precision weights: with a formula the name of a column.
+        levels, drop_cols : optional, with a formula only
+            As for :meth:`from_parquet`.
+        missing : {"drop", "raise"}, optional
+            What to do with rows in which something is missing: "drop" by default with a formula, "raise" with
+            arrays.
+        **kwargs
+            The class's other arguments.
+
+        Raises
+        ------
+        ValueError
+            For bad data, naming the partition, or a transform that cannot be computed partition by partition.
+        ImportError
+            Without Dask, which the extra ``dask`` brings.
+        """
+        from pybayesridge.dask_moments import moments_of_arrays, moments_of_frame
+
+        if missing not in (None, "drop", "raise"):
+            raise ValueError(f"missing must be 'drop' or 'raise', not {missing!r}")
+        if formula is None:
+            if endog is None or hasattr(data, "columns"):
+                raise ValueError("from_dask wants a DataFrame and a formula, or an array of columns and endog")
+            _refuse(
+                {k: v for k, v in (("levels", levels), ("drop_cols", drop_cols)) if v is not None},
+                ("levels", "drop_cols"),
+                "from_dask with arrays",
+            )
+            moments = moments_of_arrays(endog, data, weights, missing=missing or "raise")
+            return _build(cls, moments, **kwargs)
+        _refuse(kwargs, ("intercept", "formula_data", "subset"), "from_dask with a formula")
+        if endog is not None or not hasattr(data, "columns"):
+            raise ValueError("with a formula data is a Dask DataFrame, and the response one of its columns")
+        moments, built = moments_of_frame(
+            data,
+            formula,
+            weights=weights,
+            levels=levels,
+            drop_cols=drop_cols,
+            missing=missing or "drop",
+            context=formulas.capture(1),
+        )
+        return _build(cls, moments, intercept=built.spec.has_intercept, formula_data=built, **kwargs)
+
 
 def _build(cls: Any, moments: Moments, **kwargs: Any) -> Any:
     return cls(None, moments, **kwargs)
