@@ -177,8 +177,8 @@ class Coding:
             if odd.any():
                 names = [name for name, bad in zip(whole.columns, odd, strict=True) if bad]
                 raise ValueError(
-                    f"column(s) {listed(names)} depend on more than their own row, so that they cannot be computed batch "
-                    "by batch: make columns of them before"
+                    f"column(s) {listed(names)} depend on more than their own row, so that they cannot be computed "
+                    "batch by batch: make columns of them before"
                 )
 
 
@@ -300,8 +300,9 @@ def make_coding(
         str(factor.expr).strip("`") in (*plan.variables, "1", "0") for term in every for factor in term.factors
     )
     direct = plain and not plan.factors and all(len(term.factors) == 1 for term in every)
-    responses = [str(name) for name in pd.DataFrame(made.lhs).columns] if direct else None
-    return Coding(plan, specs, right, terms, plain, responses, sample)
+    responses = [str(name) for name in pd.DataFrame(made.lhs).columns]
+    numbers = direct and {*responses, *keep} <= set(plan.variables)
+    return Coding(plan, specs, right, terms, plain, responses if numbers else None, sample)
 
 
 def _stacked(frame: pd.DataFrame, names: Sequence[str]) -> FloatArray:
