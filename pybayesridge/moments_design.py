@@ -23,7 +23,8 @@ NOISE = 1e-13
 SPAN = 1e-12
 """The constant lies in the span of Z where Z leaves no larger share of it."""
 
-EPS = float(np.finfo(float).eps)
+ROUNDING = 16 * float(np.finfo(float).eps)
+"""Error of a sum of products, relative to the product of the norms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +228,7 @@ def _partial_out(
     left[:, spanned] = 0.0
     xy = np.where(spanned[:, None], 0.0, xy - half_x.T @ half_y)
     rest = yy - (half_y**2).sum(axis=0)
-    loss = max(_loss(before, [np.diag(left), rest]), EPS / pivot)
+    loss = max(_loss(before, [np.diag(left), rest]), ROUNDING / pivot)
     on_u = solve_triangular(root, half, check_finite=False)
     return Reduced(root, on_u, left, xy, np.maximum(rest, 0.0), loss)
 
@@ -237,7 +238,7 @@ def _loss(before: Sequence[FloatArray], after: Sequence[FloatArray]) -> float:
     worst = 0.0
     for whole, rest in zip(before, after, strict=True):
         real = rest > NOISE * whole
-        worst = max(worst, float((EPS * whole[real] / rest[real]).max(initial=0.0)))
+        worst = max(worst, float((ROUNDING * whole[real] / rest[real]).max(initial=0.0)))
     return worst
 
 

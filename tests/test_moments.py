@@ -332,6 +332,18 @@ def test_lost_digits_are_told():
         BayesRidge.from_moments(far, intercept=False).fit()
 
 
+def test_exactly_collinear_columns_are_penalised_but_have_no_least_squares():
+    y, x = regression(200, 4)
+    x = np.column_stack([x, x[:, 0] - x[:, 1], x[:, 2]])
+    moments = Moments.from_batches(batches(y, x))
+    rows, res = BayesRidge(y, x).fit("exact"), BayesRidge.from_moments(moments).fit("exact")
+    for name in ("params", "bse", "lambda_", "sigma2", "log_marginal"):
+        close(getattr(res, name), getattr(rows, name))
+    close(res.cov_params(), rows.cov_params())
+    with pytest.raises(ValueError, match=r"lam=0 needs columns that are linearly independent"):
+        BayesRidge.from_moments(moments).fit("fixed", lam=0)
+
+
 def test_degenerate_responses_are_those_of_rows():
     _, x = regression(60, 3)
     with pytest.warns(DegenerateFitWarning, match="fit the response exactly"):

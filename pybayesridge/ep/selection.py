@@ -164,7 +164,7 @@ def loss_of_moments(data: Data, penalty: float) -> float:
     if top == 0.0:
         return 0.0
     least = float(eigenvalues.min()) / top if data.root.shape[0] == min(data.n_columns, data.nu) else 0.0
-    residual = EPS * data.yy / data.rss0 if data.rss0 > 0 else 0.0
+    residual = 16 * EPS * data.yy / data.rss0 if data.rss0 > 0 else 0.0
     return max(EIGENVALUE_NOISE / max(least + penalty / top, EIGENVALUE_NOISE), residual)
 
 

@@ -164,7 +164,7 @@ class BayesRidgeResults(LinearResults):
             return self.model.precision_loss  # type: ignore[no-any-return]
         penalty = float(np.exp(-fit.log_t2[interior].max()))
         residual = spectrum.rss0[spectrum.rss0 > 0]
-        return max(self.model.precision_loss, spectrum.loss(penalty), float((EPS / residual).max(initial=0.0)))
+        return max(self.model.precision_loss, spectrum.loss(penalty), float((16 * EPS / residual).max(initial=0.0)))
 
     def _prior(self) -> Prior:
         model = self.model

@@ -189,7 +189,8 @@ def rotate_accurately(design: Design) -> Spectrum:
 
 def _rank(relative: FloatArray, design: Design, *, squared: bool = True) -> tuple[int, float]:
     """Numerical rank from squared singular values beside the largest, and the smallest that should be there."""
-    noise = max(design.n, design.p, 16) * EPS
+    # Moments have nothing to fall back on where a direction matters that was dropped: they keep all but noise.
+    noise = max(design.n, design.p, 16) * EPS if design.has_rows else EIGENVALUE_NOISE
     rank = int(np.count_nonzero(relative > (noise if squared else noise**2)))
     expected = min(design.p, design.nu)
     return min(rank, design.nu), float(max(relative[expected - 1], 0.0))
