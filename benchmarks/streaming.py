@@ -70,7 +70,7 @@ def run(task: str, folder: Path, columns: int, reread: int) -> dict[str, float]:
         first = "x1" if task == "plain" else "scale(x1)"
         last = "" if task == "plain" else " + g"
         formula = f"y ~ {' + '.join([first, *names[1:]])}{last}"
-        model = BayesRidge.from_parquet(dataset, formula, batch_size=BATCH, progress=False)
+        model = BayesRidge.from_parquet(files, formula, batch_size=BATCH, progress=False)
         rows = model.nobs
     seconds = common.clock() - start
     fit = 0.0

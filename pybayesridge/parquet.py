@@ -62,7 +62,7 @@ def moments_of_parquet(
     numeric = {name: _is_numeric(dataset.schema, name) for name in names}
     plan = make_plan(formula, names, numeric, weights=weights, levels=levels, context=context)
     _check_types(dataset.schema, plan.columns)
-    reader = _Reader(dataset, plan, int(batch_size), progress)
+    reader = _Reader(dataset, plan, int(batch_size), progress, own=dataset is not source)
     found = Survey()
     if plan.needs_survey:
         for part in reader.frames("levels and means", lambda frame: survey(plan, frame)):
@@ -83,8 +83,8 @@ def moments_of_parquet(
 class _Reader:
     """Passes over the complete rows of a dataset."""
 
-    def __init__(self, dataset: Any, plan: StreamPlan, batch_size: int, progress: bool | None) -> None:
-        self.dataset, self.plan = dataset, plan
+    def __init__(self, dataset: Any, plan: StreamPlan, batch_size: int, progress: bool | None, own: bool) -> None:
+        self.dataset, self.plan, self.own = dataset, plan, own
         self.batch_size, self.progress = batch_size, progress
         self.last = Pass(0, {})
 
@@ -100,12 +100,23 @@ class _Reader:
                     yield result
 
     def _batches(self, readahead: int) -> Iterator[Any]:
-        return self.dataset.to_batches(  # type: ignore[no-any-return]
-            columns=self.plan.columns,
-            batch_size=self.batch_size,
-            batch_readahead=readahead,
-            fragment_readahead=1,
-        )
+        import pyarrow.dataset as ds
+
+        options: dict[str, Any] = {
+            "columns": self.plan.columns,
+            "batch_size": self.batch_size,
+            "batch_readahead": readahead,
+            "fragment_readahead": 1,
+        }
+        if not self.own:
+            yield from self.dataset.to_batches(**options)
+            return
+        # A row group at a time, since a scan of the whole dataset runs ahead of slow work by up to a gigabyte; and
+        # without a buffer that holds a file until its last row group has been read.
+        options["fragment_scan_options"] = ds.ParquetFragmentScanOptions(pre_buffer=False)
+        for fragment in self.dataset.get_fragments():
+            for group in fragment.split_by_row_group():
+                yield from group.to_batches(schema=self.dataset.schema, **options)
 
     def sample(self, missing: str) -> pd.DataFrame:
         """The first complete rows."""
