@@ -168,8 +168,8 @@ def _dataset(source: Any) -> Any:
     if isinstance(source, ds.Dataset):
         return source
     if isinstance(source, list | tuple):
-        return ds.dataset([str(path) for path in source], format="parquet")
-    return ds.dataset(str(source), format="parquet")
+        return ds.dataset([str(path) for path in source], format="parquet", partitioning="hive")
+    return ds.dataset(str(source), format="parquet", partitioning="hive")
 
 
 def _index_columns(schema: Any) -> set[str]:

@@ -57,8 +57,9 @@ class StreamedModel:
         Parameters
         ----------
         source : path, list of paths or pyarrow.dataset.Dataset
-            A file, a folder of files, or a dataset (``dataset.filter(...)`` chooses rows). Files are read a row group
-            at a time; of a dataset, pyarrow may read up to a gigabyte ahead.
+            A file, a folder of files (folders named ``key=value`` give a column), or a dataset
+            (``dataset.filter(...)`` chooses rows). Files are read a row group at a time; of a dataset, pyarrow may
+            read up to a gigabyte ahead.
         formula : str
             As for :meth:`from_formula`. Levels of factors, and the means and standard deviations of ``scale`` and
             ``center``, are those of all complete rows, found by a first pass. Splines need their knots and bounds

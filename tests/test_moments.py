@@ -344,6 +344,19 @@ def test_exactly_collinear_columns_are_penalised_but_have_no_least_squares():
         BayesRidge.from_moments(moments).fit("fixed", lam=0)
 
 
+def test_copies_do_not_make_columns_span_everything():
+    y, x = regression(13, 11, noise=0.5)
+    x = np.column_stack([x, x[:, 0]])  # 12 columns in as many dimensions, of rank 11
+    rows, res = BayesRidge(y, x).fit("exact"), BayesRidge.from_moments(Moments.from_arrays(y, x)).fit("exact")
+    for name in ("params", "bse", "sigma2", "log_marginal"):
+        close(getattr(res, name), getattr(rows, name))
+    y, x = regression(13, 20, noise=0.5)
+    y, x = np.r_[y, y[0] + 1.0], x[np.r_[np.arange(13), 0]]  # fewer rows than columns, one of them twice
+    rows, res = BayesRidge(y, x).fit("exact"), BayesRidge.from_moments(Moments.from_arrays(y, x)).fit("exact")
+    for name in ("params", "bse", "sigma2", "log_marginal"):
+        close(getattr(res, name), getattr(rows, name))
+
+
 def test_degenerate_responses_are_those_of_rows():
     _, x = regression(60, 3)
     with pytest.warns(DegenerateFitWarning, match="fit the response exactly"):

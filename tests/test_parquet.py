@@ -104,6 +104,13 @@ def test_several_responses_a_dataset_a_list_and_columns_left_out(frame, path):
     assert list(res.params.columns) == ["y", "x"]
 
 
+def test_folders_give_columns(frame, tmp_path):
+    complete = frame.dropna()
+    complete.drop(columns="c").to_parquet(tmp_path / "parts", partition_cols=["g"])
+    res = BayesRidge.from_parquet(tmp_path / "parts", "y ~ x + g").fit()
+    close(res.params, BayesRidge.from_formula("y ~ x + g", complete).fit().params)
+
+
 def test_batches_of_any_size_give_the_same(path):
     formula = "y ~ scale(x) + I(z**2) + g"
     results = [BayesRidge.from_parquet(path, formula, batch_size=size).fit() for size in (41, 1000)]

@@ -187,10 +187,15 @@ def rotate_accurately(design: Design) -> Spectrum:
     return _spectrum(design, s, values[0], z[:rank], rss0, "svd", right_t[:rank].T, None, smallest)
 
 
+def _gram_noise(design: Design) -> float:
+    """Bound of the rounding errors of squared singular values, relative to the largest."""
+    return max(design.n, design.p, 16) * EPS
+
+
 def _rank(relative: FloatArray, design: Design, *, squared: bool = True) -> tuple[int, float]:
     """Numerical rank from squared singular values beside the largest, and the smallest that should be there."""
     # Moments have nothing to fall back on where a direction matters that was dropped: they keep all but noise.
-    noise = max(design.n, design.p, 16) * EPS if design.has_rows else EIGENVALUE_NOISE
+    noise = _gram_noise(design) if design.has_rows else EIGENVALUE_NOISE
     rank = int(np.count_nonzero(relative > (noise if squared else noise**2)))
     expected = min(design.p, design.nu)
     return min(rank, design.nu), float(max(relative[expected - 1], 0.0))
@@ -234,7 +239,9 @@ def _spectrum(
     left: FloatArray | None,
     smallest: float,
 ) -> Spectrum:
-    spans_all = 0 < s.size == design.nu
+    # Moments keep directions that may be noise: these do not show that X spans everything.
+    sure = design.has_rows or (s.size > 0 and s[-1] ** 2 > _gram_noise(design))
+    spans_all = 0 < s.size == design.nu and sure
     return Spectrum(
         s=s,
         top=float(top),
