@@ -5,8 +5,11 @@ from pybayesridge.exceptions import (
     ConvergenceWarning,
     DegenerateFitWarning,
     GridEdgeWarning,
+    InconsistentSummaryWarning,
+    PrecisionWarning,
     PybayesridgeWarning,
 )
+from pybayesridge.moments import Moments
 from pybayesridge.polynomial import polynomial_features
 from pybayesridge.results.spike_slab import compare_evidence
 from pybayesridge.spike_slab import SpikeSlab
@@ -18,6 +21,9 @@ __all__ = [
     "ConvergenceWarning",
     "DegenerateFitWarning",
     "GridEdgeWarning",
+    "InconsistentSummaryWarning",
+    "Moments",
+    "PrecisionWarning",
     "PybayesridgeWarning",
     "SpikeSlab",
     "compare_evidence",

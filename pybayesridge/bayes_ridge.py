@@ -17,6 +17,8 @@ from pybayesridge.ridge.spectrum import Spectrum, rotate
 
 METHODS = ("em", "exact", "loocv", "gcv", "fixed")
 
+UNSEEN_BY_MOMENTS = " (as far as moments tell: they cannot see residuals below 3e-7 of the response)"
+
 DOUBLINGS = 14
 """Most doublings of the nodes of the quadrature."""
 
@@ -191,8 +193,9 @@ class BayesRidge(LinearModel):
             raise ValueError("lam goes with method='fixed', and only with it")
         if grid is not None and method not in ("loocv", "gcv"):
             raise ValueError(f"grid goes with method='loocv' or 'gcv', not with {method!r}")
-        q = 1 if self.one_target else self.endog.shape[1] if self.endog is not None else 0
-        penalties = None if lam is None else _penalties(lam, q)
+        if method == "loocv" and self.moments is not None:
+            raise ValueError("method='loocv' leaves out one row at a time and moments hold none: use 'gcv', or 'em'")
+        penalties = None if lam is None else _penalties(lam, len(self.data.targets))
         design, spectrum = self._rotation()
         if penalties is not None:
             fit = fit_fixed(design, spectrum, penalties, sigma2=self.known_sigma2, dof=dof)  # type: ignore[arg-type]
@@ -230,6 +233,7 @@ class BayesRidge(LinearModel):
         self._spectrum = fit.spectrum
         results = BayesRidgeResults(self, design, fit, method=method, dof=dof, parameterization=parameterization)
         self._warn(fit, design.y_vanishes, maxiter)
+        results.warn_of_lost_digits(stacklevel=3)
         if disp:
             print(f"{method}: {fit.n_iter} iterations, converged: {bool(fit.converged.all())}")
         return BayesRidgeResultsWrapper(results)
@@ -244,7 +248,8 @@ class BayesRidge(LinearModel):
     def forget_rows(self) -> None:
         """Drop every array over rows."""
         super().forget_rows()
-        self._spectrum = None
+        if self.moments is None:
+            self._spectrum = None
 
     def _warn(self, fit: RidgeFit, vanishes: BoolArray, maxiter: int) -> None:
         def name(mask: Any) -> str:
@@ -270,7 +275,8 @@ class BayesRidge(LinearModel):
             (
                 fit.exact,
                 DegenerateFitWarning,
-                "the columns fit the response exactly: least squares without noise",
+                "the columns fit the response exactly: least squares without noise"
+                + ("" if self.moments is None else UNSEEN_BY_MOMENTS),
             ),
             (
                 fit.unbounded,

@@ -298,16 +298,25 @@ def constant_values(exog: Any) -> dict[int, float]:
     return {int(j): float(exog[0, j]) for j in candidates if (exog[:, j] == exog[0, j]).all()}
 
 
-def serving_constant(exog: Any, constants: dict[int, float]) -> int | None:
-    """The column that serves as the intercept: one of ones, or else the first other constant that is not 0."""
+def serving_constant(n: int, constants: dict[int, float]) -> int | None:
+    """The column of n rows that serves as the intercept: one of ones, or else the first other constant but 0."""
     for j, constant in constants.items():
         if constant == 1.0:
             return j
-    if exog.shape[0] > 1:
+    if n > 1:
         for j, constant in constants.items():
             if constant != 0.0:
                 return j
     return None
+
+
+def added_intercept(names: Sequence[str], find_constant: bool) -> str:
+    """Name of an intercept that is added: statsmodels' for arrays, formulas' own for formulas."""
+    preferred = ("const", "Intercept") if find_constant else ("Intercept", "const")
+    for name in preferred:
+        if name not in names:
+            return name
+    raise ValueError("columns named both 'const' and 'Intercept' vary: rename one, the intercept needs it")
 
 
 def array_names(m: int, const_idx: int | None) -> list[str]:
@@ -319,8 +328,14 @@ def array_names(m: int, const_idx: int | None) -> list[str]:
     return names
 
 
-def resolve_columns(wanted: Any, names: Sequence[str], terms: dict[str, list[int]] | None = None) -> IntArray:
-    """Positions of the columns that `unpenalized` names: by name, position or (with a formula) term.
+def resolve_columns(
+    wanted: Any,
+    names: Sequence[str],
+    terms: dict[str, list[int]] | None = None,
+    what: str = "unpenalized",
+    of: str = "exog",
+) -> IntArray:
+    """Positions of the columns (of `of`) that an argument (`what`) names: by name, position or (with a formula) term.
 
     Raises
     ------
@@ -334,10 +349,10 @@ def resolve_columns(wanted: Any, names: Sequence[str], terms: dict[str, list[int
     out: set[int] = set()
     for item in items:
         if isinstance(item, bool | np.bool_):
-            raise ValueError("unpenalized takes names or positions of columns, not a mask")
+            raise ValueError(f"{what} takes names or positions of columns, not a mask")
         if isinstance(item, int | np.integer):
             if not -len(names) <= item < len(names):
-                raise ValueError(f"unpenalized position {item} is out of range: exog has {len(names)} columns")
+                raise ValueError(f"{what} position {item} is out of range: {of} has {len(names)} columns")
             out.add(int(item) % len(names))
         elif terms is not None and str(item) in terms:
             out.update(terms[str(item)])
@@ -345,9 +360,7 @@ def resolve_columns(wanted: Any, names: Sequence[str], terms: dict[str, list[int
             out.add(where[str(item)])
         else:
             known = list(names) if terms is None else sorted({*names, *terms} - {"1"})
-            raise ValueError(
-                f"unpenalized names {item!r}, which is not a column of exog{did_you_mean(str(item), known)}"
-            )
+            raise ValueError(f"{what} names {item!r}, which is not a column of {of}{did_you_mean(str(item), known)}")
     return np.array(sorted(out), dtype=np.intp)
 
 
@@ -422,16 +435,9 @@ def prepare(
     if w is not None:
         check_weights(w, labels)
     may_serve = bool(intercept) and intercept != "add" and find_constant
-    const_idx = serving_constant(x, constant_values(x)) if may_serve else None
+    const_idx = serving_constant(x.shape[0], constant_values(x)) if may_serve else None
     names = given or array_names(x.shape[1], const_idx)
-    added = None
-    if intercept and const_idx is None:
-        preferred = ("const", "Intercept") if find_constant else ("Intercept", "const")
-        added = next((name for name in preferred if name not in names), None)
-        if added is None:
-            raise ValueError(
-                "there are columns named 'const' and 'Intercept': rename one, the intercept needs the name"
-            )
+    added = added_intercept(names, find_constant) if intercept and const_idx is None else None
     fixed = resolve_columns(unpenalized, names, terms)
     if const_idx is not None:
         fixed = np.union1d(fixed, [const_idx]).astype(np.intp)

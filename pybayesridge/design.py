@@ -61,9 +61,10 @@ class Design:
         Whether each column was divided by its own standard deviation.
     constant_serves : bool
         Whether a column of `x` is the intercept.
+    n : int
+        Number of rows of the data, whether or not they are here.
     """
 
-    n: int
     x: Any
     columns: IntArray
     constant: IntArray
@@ -79,6 +80,12 @@ class Design:
     y_size: FloatArray
     standardized_columns: bool
     constant_serves: bool
+    n: int
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether the rows themselves are here, not only what was computed from them."""
+        return int(self.x.shape[0]) == self.n
 
     @property
     def p(self) -> int:
@@ -258,7 +265,6 @@ def build_design(
             )
     projection = products.projection
     design = Design(
-        n=int(x.shape[0]),
         x=x,
         columns=penalized[keep],
         constant=penalized[~keep],
@@ -274,6 +280,7 @@ def build_design(
         y_size=y_size,
         standardized_columns=standardize,
         constant_serves=constant_serves,
+        n=int(x.shape[0]),
     )
     return design, products
 

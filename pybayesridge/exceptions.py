@@ -19,3 +19,11 @@ class DegenerateFitWarning(PybayesridgeWarning):
 
 class GridEdgeWarning(PybayesridgeWarning):
     """The best penalty of a grid lies on the edge of the grid."""
+
+
+class PrecisionWarning(PybayesridgeWarning):
+    """Moments, which square the condition number, do not determine the answer to eight digits; rows might."""
+
+
+class InconsistentSummaryWarning(PybayesridgeWarning):
+    """A summary statistic contradicts the others."""

@@ -92,7 +92,7 @@ class FormulaData:
     terms: dict[str, list[int]]
     spec: FormulaSpec
     n_dropped: int
-    library: str
+    library: str = "pandas"
 
 
 def capture(depth: int) -> Context | None:
@@ -152,12 +152,12 @@ def build(
     if not isinstance(formula, str):
         raise ValueError(f"formula must be a string such as 'y ~ x', not {type(formula).__name__}")
     frame = to_frame(data)
-    parsed = _parse(formula, frame)
+    parsed = parse(formula, frame)
     weight = _weights(weights, frame)
     if subset is not None:
         frame, weight = _take(frame, weight, subset)
     labels = frame.index
-    names = _names(parsed)
+    names = names_of(parsed)
     used = [str(c) for c in frame.columns if str(c) in names]
     _refuse_duplicates(used)
     frame = frame.reset_index(drop=True)
@@ -168,23 +168,15 @@ def build(
         frame, weight, labels = _without(absent, frame, weight, labels, used, missing)
     if len(frame) == 0:
         raise ValueError("there are no rows: nothing can be fitted")
-    frame = _plain_dtypes(frame, used)
+    frame = plain_dtypes(frame, used)
     local = {name: context[name] for name in names if context is not None and name in context}
     with warnings.catch_warnings():
         warnings.simplefilter("error", DataMismatchWarning)
         matrices = parsed.get_model_matrix(frame, context=context or {}, na_action="ignore")
     lhs, rhs = matrices.lhs, pd.DataFrame(matrices.rhs)
     spec = matrices.rhs.model_spec
-    dropped = _checked_drop(drop_cols, rhs.columns)
-    has_intercept = "Intercept" in rhs.columns and "Intercept" not in dropped
-    leave = {"Intercept", *dropped}
-    keep = [name for name in rhs.columns if name not in leave]
-    position = {name: i for i, name in enumerate(keep)}
-    terms = {
-        str(term): [position[name] for name in rhs.columns[where] if name in position]
-        for term, where in spec.term_slices.items()
-    }
-    endog = _numeric_endog(pd.DataFrame(lhs), formula)
+    keep, terms, has_intercept = layout(spec, rhs.columns, drop_cols)
+    endog = numeric_endog(pd.DataFrame(lhs), formula)
     endog.index = exog_index = labels
     exog = rhs[keep].set_axis(exog_index, axis=0)
     series = None if weight is None else pd.Series(weight, index=labels)
@@ -206,7 +198,7 @@ def names_read(formula: str, data: Any) -> tuple[list[str], list[str]]:
     frame = to_frame(data)
     columns = [str(c) for c in frame.columns]
     own = {*columns, *TRANSFORMS, *dir(builtins)}
-    parsed = _parse(formula, frame)
+    parsed = parse(formula, frame)
     read, unknown = set(), set()
     for side in (parsed.lhs, parsed.rhs):
         for term in side:
@@ -216,6 +208,22 @@ def names_read(formula: str, data: Any) -> tuple[list[str], list[str]]:
                 read |= names & set(columns)
                 unknown |= names - own
     return [c for c in columns if c in read], sorted(unknown)
+
+
+def layout(
+    spec: ModelSpec, columns: pd.Index, drop_cols: Iterable[str] | None
+) -> tuple[list[str], dict[str, list[int]], bool]:
+    """Columns of the design to keep, positions among them of each term's, and whether there is an intercept."""
+    dropped = _checked_drop(drop_cols, columns)
+    has_intercept = "Intercept" in columns and "Intercept" not in dropped
+    leave = {"Intercept", *dropped}
+    keep = [name for name in columns if name not in leave]
+    position = {name: i for i, name in enumerate(keep)}
+    terms = {
+        str(term): [position[name] for name in columns[where] if name in position]
+        for term, where in spec.term_slices.items()
+    }
+    return keep, terms, has_intercept
 
 
 def transform(spec: FormulaSpec, data: Any, context: Context | None) -> tuple[pd.DataFrame, pd.Index]:
@@ -248,7 +256,7 @@ def transform(spec: FormulaSpec, data: Any, context: Context | None) -> tuple[pd
         rows = frame.loc[~gone].reset_index(drop=True)
         if isinstance(data, pd.Series):
             rows = rows.infer_objects()
-        rows = _plain_dtypes(rows, spec.variables)
+        rows = plain_dtypes(rows, spec.variables)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", DataMismatchWarning)
@@ -267,7 +275,7 @@ def _refuse_duplicates(names: list[str]) -> None:
         raise ValueError(f"duplicate column name(s) {listed(twice)} in the data: which one is meant?")
 
 
-def _plain_dtypes(frame: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
+def plain_dtypes(frame: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
     """Complete columns of pandas' nullable dtypes in NumPy's: not every formulaic knows the nullable ones."""
     plain: dict[str, Any] = {}
     for name in names:
@@ -287,7 +295,8 @@ def _picklable(value: Any) -> bool:
     return True
 
 
-def _parse(formula: str, frame: pd.DataFrame) -> Any:
+def parse(formula: str, frame: pd.DataFrame) -> Any:
+    """Parse a two-sided formula; ``.`` stands for the columns of `frame` not named otherwise."""
     available = {"__formulaic_variables_available__": [str(c) for c in frame.columns]}
     names_one = "1" in available["__formulaic_variables_available__"]
     if names_one and (DOT.search(formula) or "`1`" in formula):
@@ -298,7 +307,7 @@ def _parse(formula: str, frame: pd.DataFrame) -> Any:
     return parsed
 
 
-def _names(parsed: Any) -> set[str]:
+def names_of(parsed: Any) -> set[str]:
     """Every name that a formula reads, whether a column or not."""
     out: set[str] = set()
     for side in (parsed.lhs, parsed.rhs):
@@ -377,7 +386,8 @@ def _checked_drop(drop_cols: Iterable[str] | None, columns: pd.Index) -> set[str
     return wanted
 
 
-def _numeric_endog(lhs: pd.DataFrame, formula: str) -> pd.DataFrame:
+def numeric_endog(lhs: pd.DataFrame, formula: str) -> pd.DataFrame:
+    """The left-hand side, which must not be a factor."""
     levels = [name for name in lhs.columns if str(name).endswith("]") and "[" in str(name)]
     if levels:
         raise ValueError(

@@ -24,9 +24,12 @@ from pybayesridge.data import (
 )
 from pybayesridge.design import Design, build_design
 from pybayesridge.frames import to_pandas
+from pybayesridge.moments import Moments
+from pybayesridge.moments_design import constants_of, design_of_moments, prepare_moments
+from pybayesridge.streamed_model import StreamedModel
 
 
-class LinearModel(Model):
+class LinearModel(StreamedModel, Model):
     """A linear model with penalised and unpenalised columns, on statsmodels' ``Model``.
 
     Subclasses set ``_max_targets``, the ``_formula_defaults`` of their arguments where a formula has others, and add
@@ -53,33 +56,39 @@ class LinearModel(Model):
             raise ValueError(f"standardize must be True or False, not {standardize!r}")
         if not isinstance(intercept, bool | np.bool_) and not (isinstance(intercept, str) and intercept == "add"):
             raise ValueError(f"intercept must be True, False or 'add', not {intercept!r}")
-        terms = None if formula_data is None else formula_data.terms
-        data = prepare(
-            endog,
-            exog,
-            intercept=intercept,
-            weights=weights,
-            unpenalized=unpenalized,
-            missing=missing,
-            max_targets=self._max_targets,
-            terms=terms,
-            find_constant=formula_data is None,
-        )
+        options: dict[str, Any] = {
+            "intercept": intercept,
+            "unpenalized": unpenalized,
+            "max_targets": self._max_targets,
+            "terms": None if formula_data is None else formula_data.terms,
+            "find_constant": formula_data is None,
+        }
+        self.moments = exog if isinstance(exog, Moments) else None
+        if self.moments is not None:
+            data = prepare_moments(self.moments, **options)
+        else:
+            data = prepare(endog, exog, weights=weights, missing=missing, **options)
         self.formula_spec = None if formula_data is None else formula_data.spec
         if formula_data is not None:
             data.n_dropped += formula_data.n_dropped
             data.library = formula_data.library
             self.formula = formula_data.spec.formula
         self.standardize = bool(standardize)
-        self.nobs = int(data.endog.shape[0])
+        self.nobs = int(data.endog.shape[0]) if self.moments is None else self.moments.n
         self.one_target = isinstance(data.ynames, str)
         self.weighted = data.weights is not None
         self.weight_mean = 1.0
         self.weights: FloatArray | None = None
+        self.log_weights = 0.0
+        if self.moments is not None:
+            self.weight_mean = self.moments.weight_sum / self.nobs
+            self.log_weights = self.moments.log_weight_sum - self.nobs * float(np.log(self.weight_mean))
         if data.weights is not None:
             top = float(data.weights.max())
             self.weight_mean = top * float((data.weights / top).mean())
             self.weights = data.weights / self.weight_mean
+            self.log_weights = float(np.log(self.weights).sum())
+        self.precision_loss = 0.0
         self._built: Design | None = None
         super().__init__(data.endog, data.exog, missing="none", hasconst=bool(data.k_constant), prepared=data)
         self._init_keys: list[str] = []
@@ -163,42 +172,51 @@ class LinearModel(Model):
             **(cls._formula_defaults | kwargs),
         )
 
+    @property
+    def why_no_rows(self) -> str:
+        """The message of what needs rows that are not there."""
+        if self.moments is not None:
+            return "this fit was made from moments, which hold no rows: fit from rows for what runs over them"
+        return "the data of this fit were removed: fit again, or keep the data, for what runs over its rows"
+
     def _layout(self) -> tuple[IntArray, IntArray, bool]:
         """Unpenalised and penalised columns of exog, and whether an intercept precedes them."""
         data: ModelData = self.data
-        constants = constant_values(data.exog) if data.k_constant else {}
+        constants: dict[int, float] = {}
+        if data.k_constant:
+            constants = constant_values(data.exog) if self.moments is None else constants_of(self.moments)
         unpenalized = np.array(
             [j for j in data.unpenalized if j == data.const_idx or j not in constants], dtype=np.intp
         )
-        rest = np.ones(data.exog.shape[1], dtype=bool)
+        rest = np.ones(len(data.exog_columns), dtype=bool)
         rest[data.unpenalized] = False
         penalized = np.flatnonzero(rest)
         return unpenalized, penalized, data.intercept_name is not None
 
     def _build(self) -> tuple[Design, CrossProducts]:
         """Make the design and take the pass over X."""
-        if self.exog is None:
+        if self.exog is None and self.moments is None:
             raise ValueError("the data of this model were removed: build it again to fit")
         data: ModelData = self.data
         unpenalized, penalized, added = self._layout()
         names = [data.exog_columns[j] for j in unpenalized]
-        z = np.column_stack([np.ones((self.nobs, int(added))), *(_column(self.exog, j) for j in unpenalized)])
         names = ([str(data.intercept_name)] if added else []) + names
         constant = 0 if added else None
         if data.const_idx is not None:
             constant = int(np.flatnonzero(unpenalized == data.const_idx)[0])
-        y = self.endog[:, None] if self.endog.ndim == 1 else self.endog
-        design, products = build_design(
-            y,
-            self.exog,
-            penalized=penalized,
-            z=z,
-            z_names=names,
-            z_constant=constant,
-            weights=self.weights,
-            standardize=self.standardize,
-            constant_serves=data.const_idx is not None,
-        )
+        shared: dict[str, Any] = {
+            "penalized": penalized,
+            "z_names": names,
+            "z_constant": constant,
+            "standardize": self.standardize,
+            "constant_serves": data.const_idx is not None,
+        }
+        if self.moments is not None:
+            design, products, self.precision_loss = design_of_moments(self.moments, unpenalized=unpenalized, **shared)
+        else:
+            z = np.column_stack([np.ones((self.nobs, int(added))), *(_column(self.exog, j) for j in unpenalized)])
+            y = self.endog[:, None] if self.endog.ndim == 1 else self.endog
+            design, products = build_design(y, self.exog, z=z, weights=self.weights, **shared)
         if products.constant.any() and self.standardize and design.block.ones is None:
             flat = [data.exog_columns[j] for j in design.constant]
             raise ValueError(
@@ -244,7 +262,7 @@ class LinearModel(Model):
         data: ModelData = self.data
         if exog is None:
             if self.exog is None:
-                raise ValueError("the data of this fit were removed: pass exog")
+                raise ValueError(f"{self.why_no_rows}; or pass exog")
             return self.exog, data.row_labels
         if self.formula_spec is not None and transform:
             frame, labels = formulas.transform(self.formula_spec, exog, formulas.capture(2))
@@ -295,6 +313,8 @@ class LinearModel(Model):
     def predict(self, params: Any, exog: Any = None) -> FloatArray:  # type: ignore[override]
         """Linear predictor at rows of exog (columns as in the fit) for given coefficients, (m,) or (m, q)."""
         rows = self.exog if exog is None else exog
+        if rows is None:
+            raise ValueError(self.why_no_rows)
         b = np.asarray(params, dtype=np.float64)
         shift = int(self.data.intercept_name is not None)
         base = b[0] if shift else 0.0
@@ -309,6 +329,8 @@ class LinearModel(Model):
 
     def forget_rows(self) -> None:
         """Drop every array over rows."""
+        if self.moments is not None:
+            return
         for holder in (self, self.data):
             holder.endog = holder.exog = None
         self.weights = self.data.weights = None

@@ -20,7 +20,7 @@ from pybayesridge.ep.objective import Hyper
 from pybayesridge.ep.problem import Data
 from pybayesridge.ep.result import Sites
 from pybayesridge.ep.rotation import Rotation, orthogonal_groups
-from pybayesridge.ep.selection import Hyperparameters, average_over, data_of, select
+from pybayesridge.ep.selection import Hyperparameters, average_over, data_of, data_of_products, select
 from pybayesridge.ep.user_scale import StartingPoint
 from pybayesridge.exceptions import ConvergenceWarning
 from pybayesridge.grouping import TERM, Groups, resolve_groups, shared
@@ -258,6 +258,7 @@ class SpikeSlab(LinearModel):
                 ConvergenceWarning,
                 stacklevel=2,
             )
+        results.warn_of_lost_digits(stacklevel=3)
         if disp:
             print(f"{method}: {selection.n_iter} iterations, residual {selection.residual:.2g}")
         return SpikeSlabResultsWrapper(results)
@@ -265,8 +266,9 @@ class SpikeSlab(LinearModel):
     def _prepared(self) -> tuple[Design, Data, Rotation]:
         """The design, EP's data and how they were rotated within groups, made once for all fits of the model."""
         if self._built is None or self._data is None:
-            design, _ = self._build()
-            self._data = orthogonal_groups(data_of(design), self.groups_of(design))
+            design, products = self._build()
+            data = data_of(design) if design.has_rows else data_of_products(design, products)
+            self._data = orthogonal_groups(data, self.groups_of(design))
         if self._built is None:
             raise AssertionError("a design was built")
         return self._built, *self._data
@@ -278,7 +280,8 @@ class SpikeSlab(LinearModel):
     def forget_rows(self) -> None:
         """Drop every array over rows."""
         super().forget_rows()
-        self._data = None
+        if self.moments is None:
+            self._data = None
 
     def _known(self, design: Design) -> Hyperparameters:
         """What the user fixed, in the units of the design: a response of norm 1 and columns divided by `scale`."""

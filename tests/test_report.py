@@ -272,7 +272,7 @@ def test_without_rows(make, tmp_path):
     res.save(tmp_path / "fit.pickle", remove_data=True)
     back = type(res).load(tmp_path / "fit.pickle")
     page = report(back, tmp_path)
-    assert "no longer with these results" in page.said()
+    assert "not with these results" in page.said()
     assert "precision weights (no longer with the results)" in page.said()
     assert "no longer" not in full.said()
     assert "normal QQ plot" in full.said()

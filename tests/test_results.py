@@ -163,6 +163,16 @@ def _saved(res, folder):
     return folder / "small.pickle"
 
 
+@pytest.mark.parametrize("method", ["em", "exact"])
+def test_hyperparameters_and_draws_are_the_same_without_data(method):
+    y, x = regression(40, 4, noise=0.5)
+    res = BayesRidge(y, x).fit(method)
+    table, draws = res.hyperparameters(), res.sample(5, rng=1, hyper_columns=True)
+    res.remove_data()
+    pd.testing.assert_frame_equal(res.hyperparameters(), table, rtol=SAME)
+    pd.testing.assert_frame_equal(res.sample(5, rng=1, hyper_columns=True), draws, rtol=SAME)
+
+
 @pytest.mark.parametrize("shape", [(5000, 4), (20, 500)])
 def test_a_fit_without_data_is_small(shape):
     y, x = regression(*shape, noise=0.3)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.crossproducts import CrossProducts
 from pybayesridge.design import Design
 from pybayesridge.ep.averaging import average
 from pybayesridge.ep.learning import learn
@@ -16,6 +17,11 @@ from pybayesridge.ep.result import EPResult, Sites
 from pybayesridge.ep.rotation import Rotation
 from pybayesridge.ep.solve import Method, fit_sites
 from pybayesridge.triangle import triangle
+
+EPS = float(np.finfo(float).eps)
+
+EIGENVALUE_NOISE = 4 * EPS
+"""Errors of the eigenvalues of X'X, relative to the largest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +149,27 @@ def data_of(design: Design) -> Data:
     for part, piece in design.column_pieces():
         rows[:, part] = piece
     return Data(rows, y, 0.0, np.einsum("ij,ij->j", rows, rows), rows.T @ y, float(design.nu))
+
+
+def data_of_products(design: Design, products: CrossProducts) -> Data:
+    """EP's data where there are no rows: a square root of X'X by its eigenvalues."""
+    if products.xty is None:
+        raise AssertionError("moments yield X'y")
+    gram = np.tril(products.product) + np.tril(products.product, -1).T
+    data = Data.from_moments(gram, products.xty[:, 0], 0.0 if design.y_vanishes[0] else 1.0, float(design.nu))
+    # Where the columns span all that Z leaves, what is left is rounding.
+    return replace(data, rss0=0.0) if data.root.shape[0] >= design.nu else data
+
+
+def loss_of_moments(data: Data, penalty: float) -> float:
+    """Relative error of X'X + penalty in its least direction, and of the residual sum of squares, from moments."""
+    eigenvalues = np.einsum("ij,ij->i", data.root, data.root)
+    top = float(eigenvalues.max(initial=0.0))
+    if top == 0.0:
+        return 0.0
+    least = float(eigenvalues.min()) / top if data.root.shape[0] == min(data.n_columns, data.nu) else 0.0
+    residual = 16 * EPS * data.yy / data.rss0 if data.rss0 > 0 else 0.0
+    return max(EIGENVALUE_NOISE / max(least + penalty / top, EIGENVALUE_NOISE), residual)
 
 
 def select(

@@ -102,8 +102,8 @@ def missing(res: Any) -> list[str]:
     if rows_there(res):
         return []
     return [
-        "The rows of the data are no longer with these results (they were saved without them, or removed). What runs "
-        "over rows is therefore missing here: residuals, fitted and left-out values, leverages and the "
+        "The rows of the data are not with these results (fitted from moments, or saved without rows, or removed). "
+        "What runs over rows is therefore missing here: residuals, fitted and left-out values, leverages and the "
         "summary of the response. Everything else is that of the fit."
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -15,11 +16,16 @@ from statsmodels.iolib.smpickle import load_pickle, save_pickle
 from statsmodels.iolib.summary import Summary
 
 from pybayesridge._types import AnyArray, FloatArray
+from pybayesridge.exceptions import PrecisionWarning
 from pybayesridge.frames import make_frame
+from pybayesridge.moments_design import rsquared_of_moments
 from pybayesridge.results.draws import GROUPS, Draws, to_arviz
 from pybayesridge.results.prediction import BayesPrediction
 from pybayesridge.results.row_plots import RowPlots
-from pybayesridge.results.shown import ROWS_REMOVED, check_alpha, target_position
+from pybayesridge.results.shown import check_alpha, target_position
+
+FEW_DIGITS = 1e-8
+"""A relative error of what moments yield that a reader must be told of."""
 
 
 class LinearResults(RowPlots, Results):
@@ -143,22 +149,24 @@ class LinearResults(RowPlots, Results):
     def fittedvalues(self) -> FloatArray:
         """Posterior mean of the linear predictor at the rows of the data, (n,) or (n, q)."""
         if self.model.exog is None:
-            raise ValueError(ROWS_REMOVED)
+            raise ValueError(self.model.why_no_rows)
         return self.model.predict(self.params)
 
     @cached_property
     def resid(self) -> FloatArray:
         """Observed less fitted values, unweighted, (n,) or (n, q)."""
         if self.model.endog is None:
-            raise ValueError(ROWS_REMOVED)
+            raise ValueError(self.model.why_no_rows)
         return self.model.endog - self.fittedvalues
 
     @cached_property
     def rsquared(self) -> Any:
         """Share of the (weighted) variation explained; about the mean when the model has a constant."""
         y, w = self.model.endog, self.model.weights
+        if self.model.moments is not None:
+            return self._per_target(self._rsquared_of_moments())
         if y is None:
-            raise ValueError(ROWS_REMOVED)
+            raise ValueError(self.model.why_no_rows)
         with np.errstate(invalid="ignore", divide="ignore"):
             size = np.abs(y).max(axis=0)
             unit = np.where(size > 0, size, 1.0)
@@ -169,6 +177,35 @@ class LinearResults(RowPlots, Results):
             floor = (32 * np.finfo(float).eps) ** 2 * len(y)
             out = np.where(total > floor, 1.0 - residual / total, np.nan)
         return float(out) if np.ndim(out) == 0 else out
+
+    @property
+    def precision_loss(self) -> float:
+        """Relative error, about, that forming moments has left in the fit; 0 for a fit from rows."""
+        raise NotImplementedError
+
+    def lost_digits(self) -> str | None:
+        """A sentence about the digits that moments have lost, where they are too many."""
+        loss = self.precision_loss
+        if loss <= FEW_DIGITS:
+            return None
+        return (
+            f"Moments determine this fit to about {max(0, int(-np.log10(loss)))} digits: columns are nearly "
+            "collinear, or nearly all of the response or of a column is explained. Fit from rows, or leave "
+            "columns out."
+        )
+
+    def warn_of_lost_digits(self, *, stacklevel: int) -> None:
+        """Warn if moments have lost too many digits."""
+        told = self.lost_digits()
+        if told is not None:
+            warnings.warn(told, PrecisionWarning, stacklevel=stacklevel)
+
+    def _rsquared_of_moments(self) -> FloatArray:
+        model = self.model
+        b = self.params[:, None] if self.params.ndim == 1 else self.params
+        added = int(model.data.intercept_name is not None)
+        level = b[0] if added else np.zeros(b.shape[1])
+        return rsquared_of_moments(model.moments, level, b[added:], constant=bool(model.k_constant))
 
     @property
     def nobs(self) -> float:

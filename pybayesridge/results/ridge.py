@@ -23,7 +23,7 @@ from pybayesridge.results.base import (
 from pybayesridge.results.draws import Draws, positive_int
 from pybayesridge.results.ridge_plots import RidgePlots
 from pybayesridge.results.ridge_summary import HYPERPARAMETERS
-from pybayesridge.results.shown import ROWS_REMOVED, check_alpha
+from pybayesridge.results.shown import check_alpha
 from pybayesridge.results.summary import LONGEST
 from pybayesridge.ridge import hyper
 from pybayesridge.ridge.exact import integrate, log_likelihood, log_marginal
@@ -31,6 +31,7 @@ from pybayesridge.ridge.fit import RidgeFit, make_prior
 from pybayesridge.ridge.loocv import loo_residuals
 from pybayesridge.ridge.posterior import mean_shrinkage
 from pybayesridge.ridge.profile import Prior, find_modes, shrinkage
+from pybayesridge.ridge.spectrum import EPS
 from pybayesridge.ridge.user_scale import RidgePosterior
 
 
@@ -61,7 +62,7 @@ class BayesRidgeResults(RidgePlots, LinearResults):
     sigma2 : float or (q,) array
         Noise variance on the user's scale, for an observation of average weight: at the mode for ``"em"``, the
         posterior mean for the other methods.
-    solver : {"gram", "dual", "svd"}
+    solver : {"gram", "dual", "svd", "moments"}
         Route of the one-off rotation.
     converged : bool
     n_iter : int
@@ -112,7 +113,7 @@ class BayesRidgeResults(RidgePlots, LinearResults):
         columns alone pass through a row's response.
         """
         if self.model.endog is None:
-            raise ValueError(ROWS_REMOVED)
+            raise ValueError(self.model.why_no_rows)
         return self._squeeze(loo_residuals(self._posterior.design, self._fit.spectrum, self._fit.log_t2))
 
     @cached_property
@@ -145,6 +146,19 @@ class BayesRidgeResults(RidgePlots, LinearResults):
         found = self._fit.quadrature
         return None if found is None else self._per_target(found.error)
 
+    @cached_property
+    def precision_loss(self) -> float:
+        """Relative error, about, that forming moments has left in the fit; 0 for a fit from rows."""
+        if self.model.moments is None:
+            return 0.0
+        fit, spectrum = self._fit, self._fit.spectrum
+        interior = np.isfinite(fit.log_t2) | (fit.lam == 0 if fit.lam is not None else False)
+        if not interior.any():
+            return self.model.precision_loss  # type: ignore[no-any-return]
+        penalty = float(np.exp(-fit.log_t2[interior].max()))
+        residual = spectrum.rss0[spectrum.rss0 > 0]
+        return max(self.model.precision_loss, spectrum.loss(penalty), float((16 * EPS / residual).max(initial=0.0)))
+
     def _prior(self) -> Prior:
         model = self.model
         return make_prior(
@@ -175,9 +189,8 @@ class BayesRidgeResults(RidgePlots, LinearResults):
             found = self._fit.quadrature or integrate(spectrum, prior, tol=1e-8, maxiter=14)
             integral = found.log_integral
             prior_constant = -float(betaln(prior.a, prior.b))
-        log_weights = 0.0 if self.model.weights is None else float(np.log(self.model.weights).sum())
         log_z = 2 * float(np.log(np.abs(np.diag(design.block.r))).sum())
-        out = log_marginal(integral, prior, design.nu, design.y_norm, log_weights, log_z) + prior_constant
+        out = log_marginal(integral, prior, design.nu, design.y_norm, self.model.log_weights, log_z) + prior_constant
         return self._per_target(np.where(undefined, np.nan, out))
 
     def hyperparameters(self, alpha: float = 0.05) -> pd.DataFrame:

@@ -48,6 +48,9 @@ def notes(res: BayesRidgeResults) -> list[str]:
         out.append(
             f"No interior mode: lambda is a bound, the posterior does not fall towards 0{which(fit.unbounded)}."
         )
+    lost = res.lost_digits()
+    if lost is not None:
+        out.append(lost)
     if (~fit.converged & ~fit.unbounded).any():
         told = which(~fit.converged & ~fit.unbounded)
         out.append(f"NOT CONVERGED within maxiter iterations: do not report these numbers{told}.")

@@ -9,7 +9,7 @@ import numpy as np
 from pybayesridge._types import FloatArray
 from pybayesridge.plots import rows
 from pybayesridge.plots.frame import label, titled
-from pybayesridge.results.shown import ROWS_REMOVED, target_position
+from pybayesridge.results.shown import target_position
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,7 +48,7 @@ class RowPlots:
         names = self.model.data.targets
         i = target_position(names, target, "plot_fit")
         if self.model.endog is None:
-            raise ValueError(ROWS_REMOVED)
+            raise ValueError(self.model.why_no_rows)
         observed = _column(self.model.endog, i)
         if left_out:
             if not hasattr(self, "loo_residuals"):

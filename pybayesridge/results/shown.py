@@ -10,8 +10,6 @@ from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.data import listed
 from pybayesridge.design import Design
 
-ROWS_REMOVED = "the data of this fit were removed: fit again, or keep the data, for what runs over its rows"
-
 TOP = 40
 """How many coefficients a picture shows unless it is asked for more."""
 

@@ -16,7 +16,7 @@ from pybayesridge._types import AnyArray, FloatArray
 from pybayesridge.data import listed
 from pybayesridge.design import Design
 from pybayesridge.ep.problem import Data
-from pybayesridge.ep.selection import Selection
+from pybayesridge.ep.selection import Selection, loss_of_moments
 from pybayesridge.ep.user_scale import SelectionPosterior, StartingPoint
 from pybayesridge.results.base import LinearResults, LinearResultsWrapper, wrapper_attributes
 from pybayesridge.results.draws import GROUPS, Draws, positive_int, to_arviz
@@ -97,6 +97,15 @@ class SpikeSlabResults(SpikeSlabPlots, LinearResults):
     def starting_point(self) -> StartingPoint:
         """Where another fit of the same columns can start: what ``fit(start=)`` takes of these results."""
         return self._posterior.starting_point(self.penalized_names)
+
+    @cached_property
+    def precision_loss(self) -> float:
+        """Relative error, about, that forming moments has left in the fit; 0 for a fit from rows."""
+        if self.model.moments is None:
+            return 0.0
+        best = self._posterior.selection.best_hyper
+        loss = loss_of_moments(self._posterior.data, best.noise_var / best.slab_var)
+        return max(self.model.precision_loss, loss)
 
     def _spread(self, values: FloatArray, unpenalized: float) -> FloatArray:
         design = self._posterior.design
@@ -311,6 +320,9 @@ class SpikeSlabResults(SpikeSlabPlots, LinearResults):
         if self.evidence_biased:
             active = int(sum(r.active.sum() for r in self._posterior.selection.results))
             out.append(f"Constraints are active on {active} site(s): the log evidence is biased.")
+        lost = self.lost_digits()
+        if lost is not None:
+            out.append(lost)
         scale = "standard deviations of the columns" if model.standardize else "the columns as they are"
         out.append(
             "Given the hyperparameters; mean, sd and interval are over spike and slab together. "

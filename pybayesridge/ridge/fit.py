@@ -24,6 +24,9 @@ Parameterization = Literal["tau2", "tau"]
 EXACT = 64 * EPS
 """Residuals this small beside the target are rounding errors: the data are fitted exactly."""
 
+NO_DIGITS = 1e-2
+"""Moments with this relative error in the least direction cannot tell it from none."""
+
 
 @dataclass(frozen=True, slots=True)
 class RidgeFit:
@@ -231,9 +234,11 @@ def fit_fixed(
     penalty = float(np.exp(-log_t2.max())) if log_t2.size else np.inf
     if not spectrum.trusts(penalty):
         return fit_fixed(design, rotate_accurately(design), lam, sigma2=sigma2, dof=dof)
-    if (lam == 0).any() and spectrum.rank < design.p:
+    unknown = spectrum.solver == "moments" and spectrum.loss(0.0) > NO_DIGITS
+    if (lam == 0).any() and (spectrum.rank < design.p or unknown):
         raise ValueError(
-            f"lam=0 needs columns that are linearly independent: the rank is {spectrum.rank} for {design.p} "
+            "lam=0 needs columns that are linearly independent: the rank is "
+            f"{'lower, as far as moments tell,' if unknown else spectrum.rank} for {design.p} "
             "penalised columns; give a positive penalty"
         )
     count = design.nu if dof == "nu" else design.n

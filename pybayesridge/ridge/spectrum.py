@@ -2,7 +2,8 @@
 
 Three routes. ``gram``: X'X = V diag(s^2) V' where n >= p. ``dual``: XX' = U diag(s^2) U' where n < p; V is never
 formed. ``svd``: QR of X (or X') and the SVD of its triangle, which does not square the condition number; it is
-the fallback where the penalty is too small beside the rounding errors of the other two.
+the fallback where the penalty is too small beside the rounding errors of the other two. ``moments``: the Gram route
+where there are no rows to fall back on.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pybayesridge.crossproducts import CrossProducts
 from pybayesridge.design import Design
 from pybayesridge.triangle import triangle
 
-Solver = Literal["gram", "dual", "svd"]
+Solver = Literal["gram", "dual", "svd", "moments"]
 
 EPS = float(np.finfo(float).eps)
 
@@ -32,6 +33,9 @@ ACCURACY = 1e-8
 
 CANCELLED = 1e-6
 """A residual sum of squares below this share of y'y is computed from residuals, not by subtraction."""
+
+UNSEEN = 1e-13
+"""From moments, a residual sum of squares below this share of y'y cannot be told from none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,7 @@ class Spectrum:
         Number of penalised columns.
     nu : int
         n - rank(Z).
-    solver : {"gram", "dual", "svd"}
+    solver : {"gram", "dual", "svd", "moments"}
     right : (p, r) array or None
         V, where the route yields it.
     left : (n, r) array or None
@@ -80,7 +84,11 @@ class Spectrum:
 
     def trusts(self, penalty: float) -> bool:
         """Whether ``s_j^2 + penalty`` has the accuracy wanted; `penalty` relative to the squared top value."""
-        return self.solver == "svd" or ACCURACY * (self.smallest + penalty) >= EIGENVALUE_NOISE
+        return self.solver in ("svd", "moments") or self.loss(penalty) <= ACCURACY
+
+    def loss(self, penalty: float) -> float:
+        """Relative error of ``s_j^2 + penalty`` by the Gram routes."""
+        return EIGENVALUE_NOISE / max(self.smallest + penalty, EIGENVALUE_NOISE)
 
     def standardized_coefficients(self, design: Design, a: FloatArray) -> FloatArray:
         """``V a``, (p, m), for `a` (r, m)."""
@@ -127,7 +135,7 @@ class Spectrum:
 def rotate(design: Design, products: CrossProducts) -> Spectrum:
     """Diagonalise X'X or XX'; overwrites ``products.product``."""
     if min(design.p, design.nu) == 0:
-        return _empty(design, products.side)
+        return _empty(design, products.side if design.has_rows else "moments")
     # SciPy before 1.12 asks evd for too little workspace at size 1.
     driver = "evd" if len(products.product) > 1 else "evr"
     values, vectors = eigh(products.product, lower=True, driver=driver, overwrite_a=True, check_finite=False)
@@ -135,7 +143,7 @@ def rotate(design: Design, products: CrossProducts) -> Spectrum:
     known_null = design.block.k if products.side == "dual" else 0
     values = values[::-1][: values.size - known_null]
     if values[0] <= 0:
-        return _empty(design, products.side)
+        return _empty(design, products.side if design.has_rows else "moments")
     top = float(np.sqrt(values[0]))
     rank, smallest = _rank(values / values[0], design)
     s = np.sqrt(values[:rank] / values[0])
@@ -145,6 +153,9 @@ def rotate(design: Design, products: CrossProducts) -> Spectrum:
         return _spectrum(design, s, top, z, _outside(design, vectors, z), "dual", None, vectors, smallest)
     z = blas.product(vectors, products.xty, transpose_a=True) / (s[:, None] * top)
     rss0 = 1.0 - (z**2).sum(axis=0)
+    if not design.has_rows:
+        rss0[rss0 <= UNSEEN] = 0.0
+        return _spectrum(design, s, top, z, rss0, "moments", vectors, None, smallest)
     small = (rss0 < CANCELLED) & ~design.y_vanishes
     if small.any():
         z[:, small], rss0[small] = _refined(design, vectors, s * top, z[:, small], design.y[:, small])
@@ -176,9 +187,15 @@ def rotate_accurately(design: Design) -> Spectrum:
     return _spectrum(design, s, values[0], z[:rank], rss0, "svd", right_t[:rank].T, None, smallest)
 
 
+def _gram_noise(design: Design) -> float:
+    """Bound of the rounding errors of squared singular values, relative to the largest."""
+    return max(design.n, design.p, 16) * EPS
+
+
 def _rank(relative: FloatArray, design: Design, *, squared: bool = True) -> tuple[int, float]:
     """Numerical rank from squared singular values beside the largest, and the smallest that should be there."""
-    noise = max(design.n, design.p, 16) * EPS
+    # Moments have nothing to fall back on where a direction matters that was dropped: they keep all but noise.
+    noise = _gram_noise(design) if design.has_rows else EIGENVALUE_NOISE
     rank = int(np.count_nonzero(relative > (noise if squared else noise**2)))
     expected = min(design.p, design.nu)
     return min(rank, design.nu), float(max(relative[expected - 1], 0.0))
@@ -222,7 +239,9 @@ def _spectrum(
     left: FloatArray | None,
     smallest: float,
 ) -> Spectrum:
-    spans_all = 0 < s.size == design.nu
+    # Moments keep directions that may be noise: these do not show that X spans everything.
+    sure = design.has_rows or (s.size > 0 and s[-1] ** 2 > _gram_noise(design))
+    spans_all = 0 < s.size == design.nu and sure
     return Spectrum(
         s=s,
         top=float(top),

@@ -1,0 +1,217 @@
+"""Formulas on Parquet files, batch by batch, beside the same formulas on frames in memory."""
+
+import io
+import sys
+from contextlib import redirect_stderr
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pybayesridge import BayesRidge, SpikeSlab
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+ds = pytest.importorskip("pyarrow.dataset")
+
+SAME = 1e-10
+"""A fit from a stream beside the fit from a frame; relative to the largest entry."""
+
+ROWS = 700
+
+
+def close(actual, wanted):
+    actual, wanted = np.asarray(actual, dtype=float), np.asarray(wanted, dtype=float)
+    np.testing.assert_allclose(actual, wanted, rtol=0, atol=SAME * np.abs(wanted).max())
+
+
+def doubled(v):
+    return 2 * v
+
+
+@pytest.fixture(scope="module")
+def frame():
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame(
+        {
+            "x": rng.normal(5.0, 3.0, ROWS),
+            # The last batch has a level that no other has; so has a row that is incomplete.
+            "g": np.r_[rng.choice(list("abc"), ROWS - 3), ["d", "d", "e"]],
+            "k": rng.integers(1, 5, ROWS),
+            "c": pd.Categorical(rng.choice(["low", "high", "mid"], ROWS), ["low", "mid", "high"]),
+            "b": rng.random(ROWS) > 0.5,
+            "my col": rng.normal(size=ROWS),
+            "w": rng.uniform(0.5, 2.0, ROWS),
+        }
+    )
+    data["z"] = np.exp(0.2 * data["my col"] + 0.05 * data.x + 0.2 * rng.normal(size=ROWS))
+    data["y"] = 0.3 * data.x + 2.0 * (data.g == "b") + 0.2 * data.k + rng.normal(size=ROWS)
+    for row, name in ((5, "x"), (20, "y"), (ROWS - 1, "z")):
+        data.loc[row, name] = np.nan
+    data.loc[17, "g"] = None
+    return data
+
+
+@pytest.fixture(scope="module")
+def path(frame, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    frame.iloc[:400].to_parquet(folder / "a.parquet", row_group_size=150)
+    frame.iloc[400:].to_parquet(folder / "b.parquet", row_group_size=150)
+    return folder
+
+
+FORMULAS = [
+    "y ~ x + z + g + C(k) + k + c + b",
+    "y ~ .",
+    "y ~ x + z + `my col` + b + k - 1",
+    "np.log(z) ~ scale(x) + center(np.log(x**2)):g + scale(`my col`, ddof=0)",
+    "y ~ 0 + g + bs(x, knots=[4, 6], lower_bound=-10, upper_bound=20) + poly(z, 2, raw=True)",
+    "y ~ C(g, contr.sum) * x + doubled(z) + C(x > 5, levels=[False, True])",
+]
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_a_stream_is_coded_as_a_frame_is(formula, frame, path):
+    wanted = BayesRidge.from_formula(formula, frame, weights="w").fit()
+    res = BayesRidge.from_parquet(path, formula, weights="w", batch_size=128).fit()
+    assert list(res.params.index) == list(wanted.params.index)
+    close(res.params, wanted.params)
+    close(res.bse, wanted.bse)
+    close(res.conf_int(), wanted.conf_int())
+    close(res.rsquared, wanted.rsquared)
+    assert res.nobs == wanted.nobs
+    new = frame.iloc[30:40]
+    close(res.get_prediction(new).summary_frame(), wanted.get_prediction(new).summary_frame())
+    assert [note for note in res.notes if "row(s)" in note] == [note for note in wanted.notes if "row(s)" in note]
+
+
+def test_selection_and_terms(frame, path):
+    formula = "y ~ x + z + g + C(k)"
+    wanted = SpikeSlab.from_formula(formula, frame, unpenalized=["g"]).fit()
+    res = SpikeSlab.from_parquet(path, formula, unpenalized=["g"], batch_size=100).fit()
+    close(res.params, wanted.params)
+    close(res.inclusion_prob, wanted.inclusion_prob)
+
+
+def test_several_responses_a_dataset_a_list_and_columns_left_out(frame, path):
+    formula = "y + x ~ z + g"
+    complete = frame[["y", "x", "z", "g"]].notna().all(axis=1)
+    wanted = BayesRidge.from_formula(formula, frame[frame.k > 1], drop_cols=["g[T.c]"]).fit()
+    chosen = ds.dataset(path).filter(ds.field("k") > 1)
+    close(BayesRidge.from_parquet(chosen, formula, drop_cols=["g[T.c]"]).fit().params, wanted.params)
+    res = BayesRidge.from_parquet([path / "a.parquet", path / "b.parquet"], formula).fit()
+    assert res.nobs == complete.sum()
+    assert list(res.params.columns) == ["y", "x"]
+
+
+def test_folders_give_columns(frame, tmp_path):
+    complete = frame.dropna()
+    complete.drop(columns="c").to_parquet(tmp_path / "parts", partition_cols=["g"])
+    res = BayesRidge.from_parquet(tmp_path / "parts", "y ~ x + g").fit()
+    close(res.params, BayesRidge.from_formula("y ~ x + g", complete).fit().params)
+
+
+def test_batches_of_any_size_give_the_same(path):
+    formula = "y ~ scale(x) + I(z**2) + g"
+    results = [BayesRidge.from_parquet(path, formula, batch_size=size).fit() for size in (41, 1000)]
+    close(results[0].params, results[1].params)
+    close(results[0].log_marginal, results[1].log_marginal)
+
+
+def test_declared_levels_need_one_pass_and_set_the_order(frame, path):
+    levels = {"g": ["c", "b", "a", "d", "e"], "k": [1, 2, 3, 4]}
+    with redirect_stderr(io.StringIO()) as told:
+        res = BayesRidge.from_parquet(path, "y ~ x + g + C(k)", levels=levels, progress=True).fit()
+    assert "moments" in told.getvalue()
+    assert "levels" not in told.getvalue()
+    ordered = frame.assign(g=pd.Categorical(frame.g, levels["g"]))
+    wanted = BayesRidge.from_formula("y ~ x + g + C(k)", ordered).fit()
+    assert list(res.params.index) == list(wanted.params.index)
+    close(res.params, wanted.params)
+    with pytest.raises(ValueError, match=r"a level was met that is not among those declared .*'d'"):
+        BayesRidge.from_parquet(path, "y ~ g", levels={"g": ["a", "b", "c"]})
+    with pytest.raises(ValueError, match=r"levels names 'x', which the formula .* does not use as factors"):
+        BayesRidge.from_parquet(path, "y ~ x + g", levels={"x": [1, 2]})
+
+
+@pytest.mark.parametrize(
+    ("formula", "told"),
+    [
+        ("y ~ bs(x, df=4)", r"knots of bs\(x, df=4\) depend on all rows: declare them, bs\(x, knots="),
+        ("y ~ bs(x, knots=[4])", r"knots of bs\(x, knots=\[4\]\) depend on all rows"),
+        ("y ~ cr(x, knots=[4], lower_bound=0, upper_bound=9, constraints='center')", "and constraints"),
+        ("y ~ poly(x, 2)", r"poly\(x, 2\) are orthogonal over all rows: use poly\(..., raw=True\)"),
+        ("y ~ standardize(x)", r"use scale\(x, ddof=0\)"),
+        ("y ~ scale(x, center=False)", r"scale takes one argument and ddof="),
+        ("y ~ scale(center(x))", "make a column of the inner one"),
+        ("y ~ C(x > 5)", r"levels of C\(x > 5\) cannot be found in a stream"),
+        ("y ~ lag(x)", r"'lag\(x\)' depend on more than their own row"),
+        ("y ~ I(x - x.mean())", r"'I\(x - x.mean\(\)\)' depend on more than their own row"),
+        ("y ~ x.rank()", "depend on more than their own row"),
+        ("g ~ x", "a numeric response is wanted"),
+        ("y ~ np.log(z - 4)", "missing or not finite"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:(divide by zero|invalid value):RuntimeWarning")
+def test_what_a_stream_cannot_compute_is_refused(formula, told, path):
+    with pytest.raises(ValueError, match=told):
+        BayesRidge.from_parquet(path, formula, batch_size=64)
+
+
+def test_an_expression_over_rows_is_found_in_batches_of_one_row(path):
+    with pytest.raises(ValueError, match="depend on more than their own row"):
+        BayesRidge.from_parquet(path / "b.parquet", "y ~ I(x - x.mean())", batch_size=1)
+
+
+def test_bad_files_and_arguments(frame, path, tmp_path):
+    with pytest.raises(ValueError, match=r"missing values in .*'x' \(1\).*use missing='drop'"):
+        BayesRidge.from_parquet(path, "y ~ x", missing="raise")
+    frame.assign(x=np.nan).to_parquet(tmp_path / "nan.parquet")
+    with pytest.raises(ValueError, match=r"every row has a missing value \(in .*'x' \(700\)"):
+        BayesRidge.from_parquet(tmp_path / "nan.parquet", "y ~ x")
+    frame.iloc[:0].to_parquet(tmp_path / "none.parquet")
+    with pytest.raises(ValueError, match="there are no rows"):
+        BayesRidge.from_parquet(tmp_path / "none.parquet", "y ~ x")
+    frame.assign(x=np.inf).to_parquet(tmp_path / "inf.parquet")
+    with pytest.raises(ValueError, match=r"not finite in column\(s\) 'x'"):
+        BayesRidge.from_parquet(tmp_path / "inf.parquet", "y ~ x")
+    frame.assign(t=pd.Timestamp("2020-01-01")).to_parquet(tmp_path / "time.parquet")
+    with pytest.raises(ValueError, match=r"'t' \(timestamp.*\) are neither numbers nor text"):
+        BayesRidge.from_parquet(tmp_path / "time.parquet", "y ~ t")
+    for name in ("intercept", "subset"):
+        with pytest.raises(ValueError, match=f"{name} is not an argument of from_parquet"):
+            BayesRidge.from_parquet(path, "y ~ x", **{name: True})
+    with pytest.raises(ValueError, match="weights names 'v'"):
+        BayesRidge.from_parquet(path, "y ~ x", weights="v")
+    with pytest.raises(ValueError, match="batch_size must be a positive integer"):
+        BayesRidge.from_parquet(path, "y ~ x", batch_size=0)
+    frame.assign(w=-1.0).to_parquet(tmp_path / "w.parquet")
+    with pytest.raises(ValueError, match=r"row\(s\) 0.* are not: leave out rows that should not count"):
+        BayesRidge.from_parquet(tmp_path / "w.parquet", "y ~ x", weights="w")
+
+
+def test_decimals_and_incomplete_integers(tmp_path):
+    rng = np.random.default_rng(1)
+    x = rng.integers(0, 9, 50)
+    table = pa.table(
+        {
+            "y": pa.array(x + 0.1 * np.arange(50) + rng.normal(size=50)),
+            "x": pa.array([None if i == 3 else int(v) for i, v in enumerate(x)]),
+            "d": pa.array(np.arange(50.0)).cast(pa.decimal128(20, 4)),
+            "t": pa.array([None if i == 4 else bool(v % 2) for i, v in enumerate(x)]),
+        }
+    )
+    pq.write_table(table, tmp_path / "t.parquet")
+    data = pd.DataFrame({"y": table["y"].to_numpy(), "x": x, "d": np.arange(50.0), "t": x % 2 == 1}).drop(
+        index=[3, 4]
+    )
+    wanted = BayesRidge.from_formula("y ~ C(x) + d + t", data).fit()
+    res = BayesRidge.from_parquet(tmp_path / "t.parquet", "y ~ C(x) + d + t", batch_size=9).fit()
+    assert list(res.params.index) == list(wanted.params.index)
+    close(res.params, wanted.params)
+
+
+def test_without_pyarrow_the_message_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow.dataset", None)
+    with pytest.raises(ImportError, match=r"pip install 'pybayesridge\[stream\]'"):
+        BayesRidge.from_parquet("nowhere", "y ~ x")
