@@ -21,7 +21,7 @@ from pybayesridge.ep.rotation import Rotation, orthogonal_groups
 SIZES = (3, 1, 2, 4, 1, 3, 2)
 #: Rows, correlation within and between groups, noise.
 CASES = ((40, 0.0, 0.0, 1.0), (40, 0.5, 0.0, 1.0), (40, 0.9, 0.5, 1.0), (15, 0.9, 0.3, 0.5))
-SETS, PROBLEMS, PCEP_PROBLEMS = 50, 200, 20
+SETS, PROBLEMS, PCEP_PROBLEMS = 50, 200, 40
 PRIOR = 0.3
 
 
@@ -127,9 +127,8 @@ def settles() -> None:
         for seed in range(count):
             X, y, groups, p, noise_var = hard_set(seed)
             data, _ = coordinates(X, y, groups, rotated)
-            maxiter = 100 if method == "pcep" else 1000
             prior = np.full(groups.size, p)
-            r = fit_sites(data, prior, 1.0, noise_var, groups=groups, method=method, maxiter=maxiter)
+            r = fit_sites(data, prior, 1.0, noise_var, groups=groups, method=method)
             settled += r.converged
             fac.append(r.n_fac)
             energy = r.energy_trace[r.monotone_from :]

@@ -40,10 +40,10 @@ class BayesRidge(LinearModel):
     endog : (n,) or (n, q) array-like
         The response, or several.
     exog : (n, p) array-like
-        The columns; NumPy, pandas, polars or anything like an array, of any real dtype.
-    intercept : bool, default True
+        The columns; NumPy, pandas, polars, pyarrow or anything like an array, of any real dtype.
+    intercept : bool or "add", default True
         Whether there is an unpenalised intercept. A constant column of `exog` serves as it, so that there is
-        never a second one.
+        never a second one; with ``"add"`` one is added whatever there is, and constant columns get coefficient 0.
     weights : (n,) array-like, optional
         Precision weights, as in statsmodels' WLS. Only their ratios matter.
     unpenalized : names or positions, optional
@@ -86,7 +86,7 @@ class BayesRidge(LinearModel):
         endog: Any,
         exog: Any,
         *,
-        intercept: bool = True,
+        intercept: bool | str = True,
         weights: Any = None,
         unpenalized: Any = None,
         standardize: bool = True,

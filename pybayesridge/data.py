@@ -12,6 +12,7 @@ import pandas as pd
 from scipy import sparse
 
 from pybayesridge._types import AnyArray, BoolArray, FloatArray, IntArray
+from pybayesridge.frames import library_of, to_pandas
 
 SHOWN = 5
 """How many names, rows or columns a message lists before it says how many more there are."""
@@ -43,6 +44,8 @@ class ModelData:
         Columns of `exog` with a flat prior, the serving constant among them.
     n_dropped : int
         Rows left out because something in them was missing.
+    library : str
+        Of the frames that were given, which :meth:`LinearResults.tidy` makes its table with.
     """
 
     endog: Any
@@ -55,6 +58,7 @@ class ModelData:
     const_idx: int | None
     unpenalized: IntArray
     n_dropped: int = 0
+    library: str = "pandas"
     orig_endog: Any = None
     orig_exog: Any = None
 
@@ -131,20 +135,6 @@ def as_column_names(names: Iterable[Any]) -> list[str]:
 
 def _is_pandas(obj: Any) -> bool:
     return isinstance(obj, pd.DataFrame | pd.Series)
-
-
-def from_polars(obj: Any) -> Any:
-    """A polars frame or series as pandas, without needing pyarrow; anything else as it is."""
-    if type(obj).__module__.split(".")[0] != "polars":
-        return obj
-    if hasattr(obj, "columns"):
-        return pd.DataFrame({name: polars_column(obj[name]) for name in obj.columns})
-    return pd.Series(polars_column(obj), name=obj.name or None)
-
-
-def polars_column(column: Any) -> Any:
-    """A polars column as a NumPy array where it is numeric, as a list otherwise."""
-    return column.to_numpy() if column.dtype.is_numeric() else column.to_list()
 
 
 def numeric_frame(frame: pd.DataFrame, what: str) -> AnyArray:
@@ -226,7 +216,7 @@ def as_exog(obj: Any) -> Any:
 
 def as_weights(weights: Any, n: int, what: str = "weights") -> FloatArray:
     """Positive finite weights, or a ValueError that says which row is not."""
-    w = as_matrix(weights, what)
+    w = as_matrix(to_pandas(weights, what), what)
     if w.shape[1] != 1:
         raise ValueError(f"{what} has {w.shape[1]} columns: one weight a row is wanted")
     out = w[:, 0].astype(np.float64)
@@ -365,7 +355,7 @@ def prepare(
     endog: Any,
     exog: Any,
     *,
-    intercept: bool,
+    intercept: bool | str,
     weights: Any,
     unpenalized: Any,
     missing: str,
@@ -378,8 +368,9 @@ def prepare(
     Parameters
     ----------
     endog, exog, weights : array-like
-    intercept : bool
-        Whether the model has an intercept; a constant column of `exog` serves as it where there is one.
+    intercept : bool or "add"
+        Whether the model has an intercept; a constant column of `exog` serves as it where there is one, unless one
+        is to be added in any case.
     unpenalized : names or positions, or None
     missing : {"raise", "drop"}
     max_targets : int or None
@@ -397,7 +388,8 @@ def prepare(
     """
     if missing not in ("raise", "drop"):
         raise ValueError(f"missing must be 'raise' or 'drop', not {missing!r}")
-    endog, exog = from_polars(endog), from_polars(exog)
+    library = library_of(exog, endog)
+    endog, exog = to_pandas(endog, "endog"), to_pandas(exog, "exog")
     given = None
     if isinstance(exog, NamedColumns):
         exog, given = exog.matrix, as_column_names(exog.names)
@@ -406,7 +398,7 @@ def prepare(
     one_target = y.shape[1] == 1
     x = as_exog(exog)
     _check_shapes(y, x, max_targets)
-    w = None if weights is None else as_weights(from_polars(weights), y.shape[0])
+    w = None if weights is None else as_weights(weights, y.shape[0])
     if _is_pandas(weights) and (_is_pandas(exog) or _is_pandas(endog)):
         check_labels(weights, labels, "the data")
     dropped = 0
@@ -429,14 +421,17 @@ def prepare(
         check_finite(x, given or array_names(x.shape[1], None), "exog")
     if w is not None:
         check_weights(w, labels)
-    const_idx = serving_constant(x, constant_values(x)) if intercept and find_constant else None
+    may_serve = bool(intercept) and intercept != "add" and find_constant
+    const_idx = serving_constant(x, constant_values(x)) if may_serve else None
     names = given or array_names(x.shape[1], const_idx)
     added = None
     if intercept and const_idx is None:
         preferred = ("const", "Intercept") if find_constant else ("Intercept", "const")
         added = next((name for name in preferred if name not in names), None)
         if added is None:
-            raise ValueError("columns named both 'const' and 'Intercept' vary: rename one, the intercept needs it")
+            raise ValueError(
+                "there are columns named 'const' and 'Intercept': rename one, the intercept needs the name"
+            )
     fixed = resolve_columns(unpenalized, names, terms)
     if const_idx is not None:
         fixed = np.union1d(fixed, [const_idx]).astype(np.intp)
@@ -451,6 +446,7 @@ def prepare(
         const_idx=const_idx,
         unpenalized=fixed,
         n_dropped=dropped,
+        library=library,
         orig_endog=endog,
         orig_exog=exog,
     )

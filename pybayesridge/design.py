@@ -31,6 +31,8 @@ class Design:
 
     Attributes
     ----------
+    n : int
+        Number of rows of the data; it stays when the rows are dropped.
     x : (n, m) array or CSC matrix
         The user's columns, in the user's dtype and memory order; not a copy.
     columns : (p,) int array
@@ -61,6 +63,7 @@ class Design:
         Whether a column of `x` is the intercept.
     """
 
+    n: int
     x: Any
     columns: IntArray
     constant: IntArray
@@ -76,11 +79,6 @@ class Design:
     y_size: FloatArray
     standardized_columns: bool
     constant_serves: bool
-
-    @property
-    def n(self) -> int:
-        """Number of rows."""
-        return int(self.x.shape[0])
 
     @property
     def p(self) -> int:
@@ -260,6 +258,7 @@ def build_design(
             )
     projection = products.projection
     design = Design(
+        n=int(x.shape[0]),
         x=x,
         columns=penalized[keep],
         constant=penalized[~keep],

@@ -21,7 +21,8 @@ from formulaic.errors import DataMismatchWarning, FormulaicError
 from formulaic.transforms import TRANSFORMS
 from formulaic.utils.context import capture_context
 
-from pybayesridge.data import as_weights, check_labels, did_you_mean, from_polars, listed, polars_column
+from pybayesridge.data import as_weights, check_labels, did_you_mean, listed
+from pybayesridge.frames import library_of, to_pandas
 
 Context = Mapping[str, Any]
 
@@ -81,6 +82,8 @@ class FormulaData:
     spec : FormulaSpec
     n_dropped : int
         Rows left out because a variable was missing.
+    library : str
+        Whose frame the data are.
     """
 
     endog: pd.DataFrame
@@ -89,6 +92,7 @@ class FormulaData:
     terms: dict[str, list[int]]
     spec: FormulaSpec
     n_dropped: int
+    library: str
 
 
 def capture(depth: int) -> Context | None:
@@ -97,11 +101,10 @@ def capture(depth: int) -> Context | None:
 
 
 def to_frame(data: Any) -> pd.DataFrame:
-    """Data as a pandas frame: from pandas, polars, a dict of arrays or a structured array."""
+    """Data as a pandas frame: from pandas, polars, pyarrow, a dict of arrays or a structured array."""
+    data = to_pandas(data)
     if isinstance(data, pd.DataFrame):
         return data
-    if type(data).__module__.split(".")[0] == "polars":
-        return pd.DataFrame({name: polars_column(data[name]) for name in data.columns})
     try:
         return pd.DataFrame(data)
     except (ValueError, TypeError) as error:
@@ -124,7 +127,7 @@ def build(
     ----------
     formula : str
         ``"y ~ x1 + C(g)"``, ``"y1 + y2 ~ x"``; ``.`` stands for the columns not named otherwise.
-    data : pandas or polars frame, dict of arrays
+    data : pandas, polars or pyarrow frame, dict of arrays
     subset : array-like or None
         Boolean mask or row labels of the rows to use.
     drop_cols : iterable of str or None
@@ -187,7 +190,7 @@ def build(
     series = None if weight is None else pd.Series(weight, index=labels)
     variables = sorted({str(v) for v in spec.required_variables} & set(map(str, frame.columns)))
     fspec = FormulaSpec(formula, spec, keep, variables, local, has_intercept)
-    return FormulaData(endog, exog, series, terms, fspec, int(absent.sum()))
+    return FormulaData(endog, exog, series, terms, fspec, int(absent.sum()), library_of(data))
 
 
 def names_read(formula: str, data: Any) -> tuple[list[str], list[str]]:
@@ -329,7 +332,7 @@ def _weights(weights: Any, frame: pd.DataFrame) -> np.ndarray[Any, Any] | None:
         if weights not in frame.columns:
             raise ValueError(f"weights names {weights!r}, which is not a column of the data")
         weights = frame[weights]
-    values = as_weights(from_polars(weights), len(frame))
+    values = as_weights(weights, len(frame))
     if isinstance(weights, pd.Series):
         check_labels(weights, frame.index, "the data")
     return values

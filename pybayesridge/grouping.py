@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from pybayesridge._types import IntArray
-from pybayesridge.data import from_polars, listed
+from pybayesridge.data import listed
+from pybayesridge.frames import to_pandas
 
 TERM = "term"
 """The argument that makes each term of a formula a group."""
@@ -74,7 +75,7 @@ def resolve_groups(group: Any, columns: Sequence[str], terms: Mapping[str, Seque
         by_name = {str(name): label for name, label in group.items()}
         return _labelled([by_name[name] for name in columns], columns)
     try:
-        items = list(from_polars(group))
+        items = list(to_pandas(group, "group"))
     except TypeError:
         raise ValueError(f"group must be None, 'term', labels, a dict or a list of lists, not {group!r}") from None
     if any(isinstance(item, list | tuple | set | np.ndarray | pd.Index) for item in items):

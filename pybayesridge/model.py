@@ -19,11 +19,11 @@ from pybayesridge.data import (
     as_weights,
     check_weights,
     constant_values,
-    from_polars,
     listed,
     prepare,
 )
 from pybayesridge.design import Design, build_design
+from pybayesridge.frames import to_pandas
 
 
 class LinearModel(Model):
@@ -42,21 +42,22 @@ class LinearModel(Model):
         endog: Any,
         exog: Any,
         *,
-        intercept: bool,
+        intercept: bool | str,
         weights: Any,
         unpenalized: Any,
         standardize: bool,
         missing: str,
         formula_data: formulas.FormulaData | None = None,
     ) -> None:
-        for name, flag in (("intercept", intercept), ("standardize", standardize)):
-            if not isinstance(flag, bool | np.bool_):
-                raise ValueError(f"{name} must be True or False, not {flag!r}")
+        if not isinstance(standardize, bool | np.bool_):
+            raise ValueError(f"standardize must be True or False, not {standardize!r}")
+        if not isinstance(intercept, bool | np.bool_) and not (isinstance(intercept, str) and intercept == "add"):
+            raise ValueError(f"intercept must be True, False or 'add', not {intercept!r}")
         terms = None if formula_data is None else formula_data.terms
         data = prepare(
             endog,
             exog,
-            intercept=bool(intercept),
+            intercept=intercept,
             weights=weights,
             unpenalized=unpenalized,
             missing=missing,
@@ -67,6 +68,7 @@ class LinearModel(Model):
         self.formula_spec = None if formula_data is None else formula_data.spec
         if formula_data is not None:
             data.n_dropped += formula_data.n_dropped
+            data.library = formula_data.library
             self.formula = formula_data.spec.formula
         self.standardize = bool(standardize)
         self.nobs = int(data.endog.shape[0])
@@ -108,7 +110,7 @@ class LinearModel(Model):
         ----------
         formula : str
             ``"y ~ x1 + bs(x2, df=4) + C(g)"``; names are columns of `data`, or the caller's own functions.
-        data : pandas or polars frame, or dict of arrays
+        data : pandas, polars or pyarrow frame, or dict of arrays
         subset : array-like, optional
             Boolean mask or row labels of the rows to use.
         drop_cols : list of str, optional
@@ -248,7 +250,7 @@ class LinearModel(Model):
             frame, labels = formulas.transform(self.formula_spec, exog, formulas.capture(2))
             return frame.to_numpy(dtype=np.float64), labels
         names = data.exog_columns
-        exog = from_polars(exog)
+        exog = to_pandas(exog, "exog")
         if isinstance(exog, pd.Series) and sorted(map(str, exog.index)) == sorted(names):
             exog = exog.to_frame().T.infer_objects()  # one row, whose labels are those of the columns
         if isinstance(exog, pd.DataFrame):

@@ -49,9 +49,10 @@ class SpikeSlab(LinearModel):
     endog : (n,) array-like
         The response.
     exog : (n, p) array-like
-        The columns; NumPy, pandas, polars or anything like an array, of any real dtype.
-    intercept : bool, default True
-        Whether there is an unpenalised intercept. A constant column of `exog` serves as it.
+        The columns; NumPy, pandas, polars, pyarrow or anything like an array, of any real dtype.
+    intercept : bool or "add", default True
+        Whether there is an unpenalised intercept. A constant column of `exog` serves as it; with ``"add"`` one is
+        added whatever there is, and constant columns get coefficient 0.
     weights : (n,) array-like, optional
         Precision weights, as in statsmodels' WLS. Only their ratios matter.
     unpenalized : names or positions, optional
@@ -124,7 +125,7 @@ class SpikeSlab(LinearModel):
         endog: Any,
         exog: Any,
         *,
-        intercept: bool = True,
+        intercept: bool | str = True,
         weights: Any = None,
         unpenalized: Any = None,
         standardize: bool = True,

@@ -72,7 +72,7 @@ def packages_asked_for_on_import() -> set[str]:
 
 
 # patsy is not in the list: statsmodels itself imports it.
-@pytest.mark.parametrize("package", ["jinja2", "matplotlib", "sklearn", "rpy2"])
+@pytest.mark.parametrize("package", ["jinja2", "matplotlib", "sklearn", "rpy2", "arviz", "xarray"])
 def test_import_is_light(package, packages_asked_for_on_import):
     assert "pybayesridge" in packages_asked_for_on_import
     assert package not in packages_asked_for_on_import

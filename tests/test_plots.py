@@ -414,7 +414,7 @@ def test_number_of_included_columns():
     for bar in ax.patches:
         k = round(bar.get_x() + bar.get_width() / 2)
         np.testing.assert_allclose(bar.get_height(), wanted[k], rtol=0, atol=ROUNDING)
-    assert "Poisson-binomial" in ax.get_title()
+    assert "columns are in independently" in ax.get_title()
     close(ax.lines[0].get_xdata(), [res.expected_size] * 2)
 
 

@@ -196,9 +196,12 @@ def test_selection(case, tmp_path):
     np.testing.assert_allclose(table.loc[res.params.index], np.column_stack(wanted), rtol=SAME, atol=SAME)
     for name in res.median_model():
         assert name in page.said()
-    np.testing.assert_allclose(
-        page.numbers(1)["value"].iloc[1:], [res.slab_var, res.noise_var], rtol=SAME, err_msg=case
-    )
+    groups = bool(res.group_members())
+    if groups:
+        of_group = page.numbers(1)["inclusion probability"]
+        np.testing.assert_allclose(of_group, res.group_inclusion_prob[of_group.index], rtol=SAME, atol=SAME)
+    hyperparameters = page.numbers(1 + groups)["value"]
+    np.testing.assert_allclose(hyperparameters.iloc[1:], [res.slab_var, res.noise_var], rtol=SAME, err_msg=case)
 
 
 @pytest.mark.parametrize(

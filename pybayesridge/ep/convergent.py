@@ -287,8 +287,11 @@ def _marginals(x: Array, floor: float) -> tuple[Array, Array]:
     return x[:d] * np.sqrt(v2), v2
 
 
-def _inner_curvature(inner: Inner, free: Bools) -> Array:
-    """Second derivatives of the inner optimum in (v1, -v2 / 2), 2d x 2d: ``P - P (Q + P)^-1 P``."""
+def _inner_curvature(inner: Inner, free: Bools, upper: Bools) -> Array:
+    """Second derivatives of the inner optimum in (v1, -v2 / 2), 2d x 2d: ``P - P (Q + P)^-1 P``.
+
+    A site at its upper bound follows v2, so that Q changes with it and P does not.
+    """
     d, m = inner.mean.size, inner.mean
     c11, c12, c22 = curvature(inner.tilt)
     p = np.block([[np.diag(c11), np.diag(c12)], [np.diag(c12), np.diag(c22)]])
@@ -302,8 +305,11 @@ def _inner_curvature(inner: Inner, free: Bools) -> Array:
     keep = np.concatenate([np.arange(d), d + np.flatnonzero(free)])
     total = (q + p)[np.ix_(keep, keep)]
     scale = 1.0 / np.sqrt(total.diagonal())
-    solved = scale[:, None] * solve(total * np.outer(scale, scale), scale[:, None] * p[keep], assume_a="sym")
-    return p - p[:, keep] @ solved
+    follows = np.concatenate([np.zeros(d, dtype=bool), upper])
+    cross = np.where(follows, -q[keep], p[keep])
+    solved = scale[:, None] * solve(total * np.outer(scale, scale), scale[:, None] * cross, assume_a="sym")
+    own = np.where(np.outer(follows, follows), q, np.where(np.outer(~follows, ~follows), p, 0.0))
+    return own - cross.T @ solved
 
 
 def _outer_newton(outer: Outer, plain: tuple[Array, Array], floor: float) -> Array | None:
@@ -314,12 +320,13 @@ def _outer_newton(outer: Outer, plain: tuple[Array, Array], floor: float) -> Arr
     """
     d = outer.v1.size
     held = _held(outer.inner, np.full(d, floor), outer.v2 - floor)
+    upper = held & (outer.inner.grad2 < 0)
     mean, z = outer.v1 / outer.v2, 1.0 / outer.v2
     new_mean = plain[0] / plain[1]
     g1, g2 = mean - new_mean, z + mean**2 - 1.0 / plain[1] - new_mean**2
     # The marginals' own covariance of (w, w^2) is L L' with L = [[sd, 0], [2 m sd, sqrt(2) z]].
     sd, flat = np.sqrt(z), np.sqrt(2.0) * z
-    h = _inner_curvature(outer.inner, ~held)
+    h = _inner_curvature(outer.inner, ~held, upper)
     top = h[:d] / sd[:, None]
     low = (h[d:] - (2.0 * mean)[:, None] * h[:d]) / flat[:, None]
     rows = np.concatenate([top, low])

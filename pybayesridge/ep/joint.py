@@ -21,6 +21,9 @@ from pybayesridge.ep.gaussian import Factor, Gaussian
 from pybayesridge.ep.groups import group_sizes, group_sum
 from pybayesridge.ep.result import EPResult
 
+#: A smaller probability of being out is rounding, and means nothing beside that of being in.
+_OUT = 1e-13
+
 
 @dataclass(frozen=True, slots=True)
 class JointFactor:
@@ -85,7 +88,7 @@ def joint_factor(gaussian: Gaussian, result: EPResult, used: Bools, groups: Ints
     r, mu, tau = result.inclusion_prob[used], result.cond_mean[used], result.cond_var[used]
     site2, cavity2 = result.site2[used], result.cavity2[used]
     kappa = mu**2 / tau
-    several = (group_sizes(groups) > 1) & (r > np.finfo(float).tiny)
+    several = (group_sizes(groups) > 1) & (r > np.finfo(float).tiny) & (1.0 - r > _OUT)
     out = np.where(several, 1.0 - r, 0.0)
     # 1 / (r tau) is the tilted precision, which is site2 + cavity2, times 1 + (1 - r) kappa.
     inner = gaussian.factor(site2 + out * kappa * (site2 + cavity2))

@@ -217,13 +217,12 @@ def _hessian(model: Model, point: Point, curv: Curvature, shift: float) -> Calla
     def times(x: Array) -> Array:
         d_mean = x[:d] * sd
         change = point.factor.square_times(x[d:] / z)
-        slope_m = curv.mm * d_mean - curv.mz * change
+        top = root.T @ (root @ d_mean) / noise_var + curv.mm * d_mean - curv.mz * change
         slope_z = 0.5 * curv.zz * change - curv.mz * d_mean
         if curv.coupling is not None:
             between_m, between_z = curv.coupling.times(d_mean, -change)
-            slope_m, slope_z = slope_m + between_m, slope_z - between_z
-        top = sd * (root.T @ (root @ d_mean) / noise_var + slope_m)
+            top, slope_z = top + between_m, slope_z - between_z
         low = 0.5 * change + point.factor.square_times(slope_z)
-        return np.concatenate([top, low / z]) + shift * x
+        return np.concatenate([sd * top, low / z]) + shift * x
 
     return times

@@ -198,7 +198,7 @@ def find_copies(
                 labels[i], signs[i] = labels[first], sign
                 continue
         first = i
-    if groups is not None:
+    if groups is not None and np.unique(labels).size < d:
         labels = _exchangeable(labels, groups)
     if np.unique(labels).size == d:
         return None, signs

@@ -190,8 +190,8 @@ class SelectionPosterior:
             variances.append(np.where(missing, np.nan, np.maximum(part, 0.0) + hyper.noise_var * leverage))
         return np.stack(means), np.stack(variances)
 
-    def draw(self, size: int, rng: np.random.Generator, *, exact: bool) -> tuple[FloatArray, FloatArray]:
-        """Draws of the unpenalised (size, k) and penalised (size, p) coefficients.
+    def draw(self, size: int, rng: np.random.Generator, *, exact: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Draws of the unpenalised (size, k) and penalised (size, p) coefficients, and their noise variance (size,).
 
         From EP's Gaussian, or (`exact`) from a Gibbs run given the hyperparameters.
         """
@@ -222,7 +222,12 @@ class SelectionPosterior:
         k = self.design.block.k
         if k:
             shift = shift + self.design.block.regress(rng.standard_normal((k, size)) * spread)
-        return shift.T, b
+        of_z = shift.T
+        if not exact and len(draws) > 1:
+            # Independent draws in any order, and not one member of an average after another.
+            order = rng.permutation(size)
+            of_z, b, spread = of_z[order], b[order], spread[order]
+        return of_z, b, spread**2
 
     def without_rows(self) -> SelectionPosterior:
         """The same posterior without the user's rows; the standardised ones stay where n <= p, for predictions."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,6 +15,8 @@ from statsmodels.iolib.smpickle import load_pickle, save_pickle
 from statsmodels.iolib.summary import Summary
 
 from pybayesridge._types import AnyArray, FloatArray
+from pybayesridge.frames import make_frame
+from pybayesridge.results.draws import GROUPS, Draws, to_arviz
 from pybayesridge.results.prediction import BayesPrediction
 from pybayesridge.results.row_plots import RowPlots
 from pybayesridge.results.shown import ROWS_REMOVED, check_alpha, target_position
@@ -61,6 +64,9 @@ class LinearResults(RowPlots, Results):
     def _release_rows(self) -> None:
         raise NotImplementedError
 
+    def _draw_chain(self, n: int, generator: np.random.Generator) -> Draws:
+        raise NotImplementedError
+
     def _squeeze(self, a: FloatArray) -> Any:
         """Drop the axis over targets (axis 1) of a model with one."""
         return a[:, 0] if self.model.one_target else a
@@ -99,6 +105,39 @@ class LinearResults(RowPlots, Results):
             One minus the probability of the interval.
         """
         return self._squeeze(self._intervals(check_alpha(alpha)))
+
+    def tidy(self, alpha: float = 0.05) -> Any:
+        """A table with a row for each coefficient, as broom makes it, and no index.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the probability of the intervals.
+
+        Returns
+        -------
+        frame
+            Of the library whose frame the data were (polars, pyarrow, …), a pandas one for arrays. Columns ``term``,
+            ``estimate`` (posterior mean), ``std_error`` (posterior standard deviation), ``conf_low``,
+            ``conf_high``; for a SpikeSlab ``inclusion_prob``; with several targets ``target``, the rows of the first
+            before those of the second.
+        """
+        targets, names = self.model.data.targets, self.model.exog_names
+        interval = self._intervals(check_alpha(alpha))
+        columns = {
+            "term": list(names) * len(targets),
+            "estimate": self.params.ravel(order="F"),
+            "std_error": self._standard_deviations().ravel(order="F"),
+            "conf_low": interval[..., 0].ravel(order="F"),
+            "conf_high": interval[..., 1].ravel(order="F"),
+            **self._tidy_columns(),
+        }
+        if not self.model.one_target:
+            columns["target"] = [name for name in targets for _ in names]
+        return make_frame(columns, self.model.data.library)
+
+    def _tidy_columns(self) -> dict[str, FloatArray]:
+        return {}
 
     @cached_property
     def fittedvalues(self) -> FloatArray:
@@ -201,6 +240,40 @@ class LinearResults(RowPlots, Results):
             labels,
             None if self.model.one_target else self.model.data.targets,
         )
+
+    def to_arviz(self, draws: int = 1000, chains: int = 4, rng: Any = None, groups: Sequence[str] = GROUPS) -> Any:
+        """Draws from the posterior in ArviZ's container, for ``az.loo``, ``az.plot_forest`` and the like.
+
+        The draws are independent, so that the chains differ by chance alone.
+
+        Parameters
+        ----------
+        draws : int
+            Draws of each chain.
+        chains : int
+            How many chains.
+        rng : numpy.random.Generator, int or None
+            Source of randomness, or a seed.
+        groups : sequence of str
+            Some of ``"posterior"``, ``"posterior_predictive"``, ``"log_likelihood"``, ``"observed_data"``; all by
+            default. The second and third hold ``chains * draws * n`` numbers for each target.
+
+        Returns
+        -------
+        xarray.DataTree (ArviZ 1) or arviz.InferenceData (ArviZ 0.x)
+            ``posterior`` has ``beta`` over ``term`` (and ``target``, where there are several), ``sigma2`` and for a
+            BayesRidge ``tau2``; those of the last two that the method fixes (both for ``"em"``) are in
+            ``constant_data`` instead. The other groups have a variable for each target, named as it is, over
+            ``__obs__``, whose coordinates are the row labels.
+
+        Raises
+        ------
+        ImportError
+            Without ArviZ: ``pip install 'pybayesridge[arviz]'``.
+        ValueError
+            For an unknown group, data that were removed, or a density that does not exist since there is no noise.
+        """
+        return to_arviz(self.model, self._draw_chain, draws=draws, chains=chains, rng=rng, groups=groups)
 
     def summary(self, alpha: float = 0.05) -> Summary:
         """Regression table in statsmodels' format; see the family's own."""

@@ -20,6 +20,7 @@ from pybayesridge.results.base import (
     LinearResultsWrapper,
     wrapper_attributes,
 )
+from pybayesridge.results.draws import Draws, positive_int
 from pybayesridge.results.ridge_plots import RidgePlots
 from pybayesridge.results.ridge_summary import HYPERPARAMETERS
 from pybayesridge.results.shown import ROWS_REMOVED, check_alpha
@@ -262,19 +263,24 @@ class BayesRidgeResults(RidgePlots, LinearResults):
         >>> print(f"P(UNEMP < ARMED) = {(draws['UNEMP'] < draws['ARMED']).mean():.1f}")
         P(UNEMP < ARMED) = 0.9
         """
-        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-            raise ValueError(f"n must be a positive integer, not {n!r}")
-        generator = np.random.default_rng(rng)
-        fit, design = self._fit, self._posterior.design
+        drawn = self._draw_chain(positive_int("n", n), np.random.default_rng(rng))
         frames = {}
         for i, name in enumerate(self.model.data.targets):
-            of_z, b, log_t2, s2 = hyper.draw(design, fit.spectrum, self._prior(), fit.mixture, i, int(n), generator)
-            values = self.model.scatter(of_z.T, b.T, design).T
-            frames[name] = pd.DataFrame(values, columns=self.model.exog_names)
+            frames[name] = pd.DataFrame(drawn.beta[..., i], columns=self.model.exog_names)
             if hyper_columns:
-                frames[name]["tau2"] = np.exp(log_t2 - fit.log_unit)
-                frames[name]["sigma2"] = s2 * design.y_norm[i] ** 2
+                frames[name]["tau2"] = drawn.others["tau2"][:, i]
+                frames[name]["sigma2"] = drawn.sigma2[:, i]
         return frames[self.model.data.targets[0]] if self.model.one_target else pd.concat(frames, axis=1)
+
+    def _draw_chain(self, n: int, generator: np.random.Generator) -> Draws:
+        fit, design = self._fit, self._posterior.design
+        beta, tau2, sigma2 = [], [], []
+        for i in range(design.q):
+            of_z, b, log_t2, s2 = hyper.draw(design, fit.spectrum, self._prior(), fit.mixture, i, n, generator)
+            beta.append(self.model.scatter(of_z.T, b.T, design).T)
+            tau2.append(np.exp(log_t2 - fit.log_unit))
+            sigma2.append(s2 * design.y_norm[i] ** 2)
+        return Draws(np.stack(beta, axis=-1), np.stack(sigma2, axis=-1), {"tau2": np.stack(tau2, axis=-1)})
 
     def diagnostics(self) -> pd.Series | pd.DataFrame:
         """What can be said about the posterior's shape and the arithmetic.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +19,7 @@ from pybayesridge.ep.problem import Data
 from pybayesridge.ep.selection import Selection
 from pybayesridge.ep.user_scale import SelectionPosterior, StartingPoint
 from pybayesridge.results.base import LinearResults, LinearResultsWrapper, wrapper_attributes
+from pybayesridge.results.draws import GROUPS, Draws, positive_int, to_arviz
 from pybayesridge.results.shown import check_alpha
 from pybayesridge.results.spike_slab_plots import SpikeSlabPlots
 from pybayesridge.results.summary import SHOWN, facts_table, make_summary, number, table
@@ -184,6 +185,9 @@ class SpikeSlabResults(SpikeSlabPlots, LinearResults):
         chosen = self._posterior.selection.inclusion_prob > MEDIAN
         return [name for name, keep in zip(self.penalized_names, chosen, strict=True) if keep]
 
+    def _tidy_columns(self) -> dict[str, FloatArray]:
+        return {"inclusion_prob": self.inclusion_prob}
+
     def _standard_deviations(self) -> FloatArray:
         of_z, b = self._posterior.standard_deviations()
         return self.model.scatter(of_z, b, self._posterior.design)[:, None]  # type: ignore[no-any-return]
@@ -240,13 +244,61 @@ class SpikeSlabResults(SpikeSlabPlots, LinearResults):
         >>> print(f"P(UNEMP and POP are in) = {both.mean():.1f}")
         P(UNEMP and POP are in) = 0.2
         """
-        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-            raise ValueError(f"n must be a positive integer, not {n!r}")
+        drawn = self._draw_chain(positive_int("n", n), np.random.default_rng(rng), kind)
+        return pd.DataFrame(drawn.beta[..., 0], columns=self.model.exog_names)
+
+    def _draw_chain(self, n: int, generator: np.random.Generator, kind: str = "gaussian") -> Draws:
         if kind not in ("gaussian", "gibbs"):
             raise ValueError(f"kind must be 'gaussian' or 'gibbs', not {kind!r}")
-        of_z, b = self._posterior.draw(int(n), np.random.default_rng(rng), exact=kind == "gibbs")
-        values = self.model.scatter(of_z.T, b.T, self._posterior.design).T
-        return pd.DataFrame(values, columns=self.model.exog_names)
+        design = self._posterior.design
+        of_z, b, noise = self._posterior.draw(n, generator, exact=kind == "gibbs")
+        return Draws(self.model.scatter(of_z.T, b.T, design).T[..., None], noise[:, None], {})
+
+    def to_arviz(
+        self,
+        draws: int = 1000,
+        chains: int = 4,
+        rng: Any = None,
+        groups: Sequence[str] = GROUPS,
+        kind: str = "gaussian",
+    ) -> Any:
+        """Draws from the posterior in ArviZ's container, for ``az.loo``, ``az.plot_forest`` and the like.
+
+        Given the hyperparameters (with ``hyper="average"`` those of the grid, by their weights).
+
+        Parameters
+        ----------
+        draws : int
+            Draws of each chain.
+        chains : int
+            How many chains.
+        rng : numpy.random.Generator, int or None
+            Source of randomness, or a seed.
+        groups : sequence of str
+            Some of ``"posterior"``, ``"posterior_predictive"``, ``"log_likelihood"``, ``"observed_data"``; all by
+            default. The second and third hold ``chains * draws * n`` numbers.
+        kind : {"gaussian", "gibbs"}
+            As for :meth:`sample`. With ``"gibbs"`` each chain is a run of its own.
+
+        Returns
+        -------
+        xarray.DataTree (ArviZ 1) or arviz.InferenceData (ArviZ 0.x)
+            ``posterior`` has ``beta`` over ``term``; ``sigma2`` is in ``constant_data``, or with
+            ``hyper="average"`` in ``posterior``. The other groups have a variable named as the
+            response over ``__obs__``, whose coordinates are the row labels.
+
+        Raises
+        ------
+        ImportError
+            Without ArviZ: ``pip install 'pybayesridge[arviz]'``.
+        ValueError
+            For an unknown group or kind, or data that were removed.
+        """
+
+        def draw(n: int, generator: np.random.Generator) -> Draws:
+            return self._draw_chain(n, generator, kind)
+
+        return to_arviz(self.model, draw, draws=draws, chains=chains, rng=rng, groups=groups)
 
     @property
     def notes(self) -> list[str]:

@@ -26,7 +26,7 @@ from pybayesridge.ep.rotation import orthogonal_groups
 from pybayesridge.ep.solve import marginal_variances
 from pybayesridge.ep.state import Model
 
-from .ep_checks import enumerate_groups
+from .ep_checks import enumerate_groups, nasty
 
 EXACT_TOL = 1e-9
 INVARIANCE_TOL = 1e-7
@@ -271,23 +271,28 @@ def test_inner_newton_step_of_pcep_is_the_same_dense_and_by_conjugate_gradients(
     assert np.allclose(along, -gradient(at), atol=1e-6)
 
 
-def test_inner_curvature_of_pcep_is_the_derivative_of_the_moments():
+@pytest.mark.parametrize(("low", "high", "at_upper"), [(6.0, 9.0, False), (0.3, 3.0, True)])
+def test_inner_curvature_of_pcep_is_the_derivative_of_the_moments(low, high, at_upper):
     m, floor = pcep_model(False), FLOOR / 1.5
     rng = np.random.default_rng(2)
-    v2, v1 = rng.uniform(6, 9, 6), rng.standard_normal(6)
+    v2, v1 = rng.uniform(low, high, 6), rng.standard_normal(6)
 
     def solved(v1, v2):
         return solve_inner(m, v1, v2, np.zeros(6), np.full(6, 1.0), floor, _Effort())
 
     inner = solved(v1, v2)
-    free = inner.t2 > floor * (1 + 1e-6)
+    upper = inner.t2 >= v2 - floor * (1 + 1e-6)
+    free = (inner.t2 > floor * (1 + 1e-6)) & ~upper
+    assert upper.any() == at_upper
 
     def moments(x):
-        tilt = solved(x[:6], -2.0 * x[6:]).tilt
-        return np.concatenate([tilt.mean, tilt.var + tilt.mean**2])
+        # The envelope theorem: those of Q for a site at its upper bound.
+        at = solved(x[:6], -2.0 * x[6:])
+        second = np.where(upper, at.factor.var + at.mean**2, at.tilt.var + at.tilt.mean**2)
+        return np.concatenate([at.tilt.mean, second])
 
     numeric = approx_fprime(np.concatenate([v1, -0.5 * v2]), moments, 1e-5)
-    assert np.allclose(numeric, _inner_curvature(inner, free), atol=2e-4)
+    assert np.allclose(numeric, _inner_curvature(inner, free, upper), atol=2e-4)
 
 
 def test_pcep_energy_falls_at_every_outer_step():
@@ -362,3 +367,24 @@ def test_learned_prior_inclusion_counts_groups():
     mixture = average(data, None, 1.0, 0.25, groups=groups)
     assert mixture.converged
     assert np.allclose(mixture.inclusion_prob[first(groups)][groups], mixture.inclusion_prob, atol=1e-12)
+
+
+@pytest.mark.parametrize("method", ["auto", "ep", "pcep"])
+def test_nasty_problems_give_sane_answers_or_say_so(method):
+    count, unsettled = (150, 0) if method == "auto" else (25, 0)
+    for seed in range(count):
+        X, y, p, slab_var, noise_var = nasty(seed)
+        groups = np.random.default_rng(seed).integers(0, max(p.size // 2, 1), p.size)
+        p = p[first(groups)][np.unique(groups, return_inverse=True)[1]]
+        data, rotation = orthogonal_groups(Data.from_rows(X, y), groups)
+        r = fit_sites(data, p, slab_var, noise_var, groups=groups, method=method, maxiter=100)
+        assert np.all((r.inclusion_prob >= 0) & (r.inclusion_prob <= 1))
+        assert np.all(np.isfinite(rotation.back(r.mean)))
+        assert np.all(r.inclusion_prob[p == 0] == 0)
+        assert np.all(r.inclusion_prob[p == 1] == 1)
+        assert r.converged == (r.residual <= 1e-4)
+        variances = marginal_variances(data, noise_var, r, rotation)
+        assert np.all(variances >= 0)
+        assert np.all(np.isfinite(variances))
+        unsettled += not r.converged
+    assert method != "auto" or unsettled <= 0.05 * count

@@ -18,6 +18,8 @@ from pybayesridge.ep.prior import (
     tilted,
 )
 from pybayesridge.ep.problem import Data
+from pybayesridge.ep.result import Sites
+from pybayesridge.ep.rotation import orthogonal_groups
 from pybayesridge.ep.state import Model, find_copies
 
 from .ep_checks import problem
@@ -184,3 +186,35 @@ def test_copies_across_groups_need_groups_that_are_copies():
     within = find_copies(X, np.zeros(6), np.array([0, 1, 1, 0, 2, 2]))[0]
     assert np.unique(within).size == 5
     assert within[0] == within[3]
+
+
+def test_rotation_makes_columns_of_a_group_orthogonal_and_leads_back():
+    X, y = problem(8, 9, 6)
+    X[:, 4] = X[:, 0] - X[:, 2]  # a group of rank two
+    data = Data.from_rows(X, y)
+    rotated, rotation = orthogonal_groups(data, GROUPS)
+    u = rotation.rows(np.eye(6))
+    assert np.allclose(u.T @ u, np.eye(6), atol=SAME)
+    assert np.allclose(rotated.root, data.root @ u, atol=1e-12)
+    gram = rotated.root.T @ rotated.root
+    within = (GROUPS[:, None] == GROUPS) & ~np.eye(6, dtype=bool)
+    assert np.allclose(gram[within], 0.0, atol=1e-12)
+    assert np.sum(rotated.gram_diag[GROUPS == 1] == 0) == 1
+    assert np.allclose(rotated.gram_diag, gram.diagonal(), atol=1e-12)
+    assert np.allclose(rotated.cross, X.T @ y @ u, atol=1e-12)
+    w = np.random.default_rng(0).standard_normal((2, 6))
+    assert np.allclose(rotation.back(w), w @ u.T, atol=SAME)
+    cov = gram + np.eye(6)
+    assert np.allclose(rotation.covariance(cov), u @ cov @ u.T, atol=1e-12)
+    assert np.allclose(rotation.variances(w**2), w**2 @ (u**2).T, atol=SAME)
+    assert rotation.turned.tolist() == [1, 5, 0, 2, 4]
+    sites = rotation.unknown(Sites(np.ones(6), np.ones(6)))
+    assert np.isinf(sites.site2).tolist() == [True, True, True, False, True, True]
+
+
+def test_columns_on_their_own_are_not_rotated():
+    X, y = problem(8, 9, 6)
+    data = Data.from_rows(X, y)
+    same, rotation = orthogonal_groups(data, None)
+    assert same is data
+    assert rotation.blocks == ()
