@@ -253,6 +253,18 @@ def test_json_has_the_numbers_of_the_results(command, data, frame, capsys):
         assert groups == pytest.approx(results.group_inclusion_prob.to_dict(), rel=EQUAL)
 
 
+def test_json_of_groups(data, capsys):
+    _, out, _ = run(
+        capsys, "spikeslab", "y ~ x1 + C(x2 > 0) + g + bs(x2, df=3)", data, "--unpenalized", "g", "--json"
+    )
+    target = json.loads(out)["targets"][0]
+    columns = {group["name"]: group["columns"] for group in target["groups"]}
+    spline = [f"bs(x2, df=3)[{i}]" for i in (1, 2, 3)]
+    assert columns == {"x1": ["x1"], "C(x2 > 0)": ["C(x2 > 0)[T.True]"], "bs(x2, df=3)": spline}
+    probability = {c["name"]: c["inclusion_prob"] for c in target["coefficients"]}
+    assert all(probability[c] == group["inclusion_prob"] for group in target["groups"] for c in group["columns"])
+
+
 def test_json_of_two_targets(data, frame, capsys):
     _, out, _ = run(capsys, "ridge", "y + x2 ~ x1 + g", data, "--json")
     results = BayesRidge.from_formula("y + x2 ~ x1 + g", frame).fit()

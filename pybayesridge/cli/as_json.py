@@ -91,13 +91,21 @@ def _target(results: Any, command: str, i: int, alpha: float) -> dict[str, Any]:
         out["learned"] = list(results.learned)
         out["evidence_biased"] = bool(results.evidence_biased)
         out["median_model"] = results.median_model()
-        members = results.group_members()
-        out["groups"] = [
-            {"name": str(group), "inclusion_prob": finite(value), "columns": members.get(group, [group])}
-            for group, value in results.group_inclusion_prob.items()
-        ]
+        out["groups"] = _groups(results)
     out["coefficients"] = _coefficients(results, command, name, alpha)
     return out
+
+
+def _groups(results: Any) -> list[dict[str, Any]]:
+    model = results.model
+    columns: dict[Any, list[str]] = {}
+    for j in np.setdiff1d(np.arange(len(model.data.exog_columns)), model.data.unpenalized):
+        label = model.groups.labels[model.groups.of_column[j]]
+        columns.setdefault(label, []).append(model.data.exog_columns[j])
+    return [
+        {"name": str(label), "inclusion_prob": finite(value), "columns": columns[label]}
+        for label, value in results.group_inclusion_prob.items()
+    ]
 
 
 def _hyperparameters(results: Any, target: str, alpha: float) -> dict[str, dict[str, Any]]:
