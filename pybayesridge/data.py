@@ -102,7 +102,7 @@ class ModelData:
 
 @dataclass(frozen=True, slots=True)
 class NamedColumns:
-    """A sparse matrix with names of its columns, which SciPy has not and which are slow to make a frame with."""
+    """A dense or sparse matrix with names of its columns: no frame is made, which would be slow for sparse ones."""
 
     matrix: Any
     names: list[str]
