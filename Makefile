@@ -9,8 +9,8 @@ SETUP := pyproject.toml tools/make-venv
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | awk -F'|' '{ printf "  make %-17s %s\n", $$1, $$2 }'
 
-demo: .venv/.core ## Longley's data: OLS, BayesRidge and SpikeSlab
-	@$(PY) -m pybayesridge demo
+demo: .venv/.core ## Longley's data: OLS, BayesRidge and SpikeSlab; writes report.html
+	@$(PY) -m pybayesridge demo --report report.html
 
 test: lint typecheck test-python test-oldest test-r ## lint, typecheck, test-python, test-oldest and test-r
 
@@ -22,10 +22,10 @@ typecheck: .venv/.dev ## mypy
 	$(PY) -m mypy
 
 test-python: .venv/.dev ## pytest with the newest dependencies
-	$(PY) -m pytest -q -m 'not against_r'
+	OPENBLAS_NUM_THREADS=1 $(PY) -m pytest -q -n auto --dist loadfile -m 'not against_r'
 
 test-oldest: .venv-oldest/.installed ## pytest with the oldest supported dependencies
-	$(OLDEST) -m pytest -q -m 'not against_r' -o cache_dir=.venv-oldest/.pytest_cache
+	OPENBLAS_NUM_THREADS=1 $(OLDEST) -m pytest -q -n auto --dist loadfile -m 'not against_r' -o cache_dir=.venv-oldest/.pytest_cache
 
 test-r: ## the R package and the comparisons with R, with the R of this machine
 	tools/test-r
@@ -50,7 +50,7 @@ clean: ## remove environments, caches and built files
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/.core: $(SETUP)
-	@tools/make-venv .venv -e .
+	@tools/make-venv .venv -e '.[report]'
 	@touch $@
 
 .venv/.dev: $(SETUP)

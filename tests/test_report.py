@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pybayesridge import BayesRidge, SpikeSlab
+from pybayesridge import BayesRidge, SpikeSlab, cli
 from tests.problems import regression
 
 jinja2 = pytest.importorskip("jinja2")
@@ -481,3 +481,10 @@ def test_sorting_in_a_browser(tmp_path):
     np.testing.assert_allclose(down, np.sort(res.params)[::-1], rtol=SAME)
     np.testing.assert_allclose(up, np.sort(res.params), rtol=SAME)
     assert (first, second) == ("descending", "ascending")
+
+
+def test_the_demo_writes_a_report(tmp_path, capsys):
+    file = tmp_path / "demo.html"
+    assert cli.main(["demo", "--report", str(file)]) == 0
+    assert str(file) in capsys.readouterr().out
+    assert "TOTEMP" in file.read_text(encoding="utf-8")

@@ -5,8 +5,14 @@ from __future__ import annotations
 FORMULA = "TOTEMP ~ GNPDEFL + GNP + UNEMP + ARMED + POP + YEAR"
 
 
-def demo() -> str:
-    """Longley's data: least squares, the Bayesian ridge and spike and slab, with what to notice."""
+def demo(report: str | None = None) -> str:
+    """Longley's data: least squares, the Bayesian ridge and spike and slab, with what to notice.
+
+    Parameters
+    ----------
+    report : str, optional
+        File for the ridge's report.
+    """
     import statsmodels.api as sm
     from statsmodels.formula.api import ols
 
@@ -43,6 +49,10 @@ def demo() -> str:
         + ".\nWith 16 rows of collinear series the data leave some of that open; the table says so."
     )
     title = "Longley's data: employment in the USA, 1947-1962"
+    written = []
+    if report is not None:
+        question = "Which series moved with total employment, and how sure is that with 16 years?"
+        written = ["", f"The ridge's report: {ridge.report(report, title=title, question=question)}"]
     return "\n".join(
         [
             title,
@@ -58,5 +68,6 @@ def demo() -> str:
             str(selection.summary()),
             "",
             of_selection,
+            *written,
         ]
     )
