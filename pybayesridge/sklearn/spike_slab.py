@@ -31,6 +31,8 @@ class SpikeSlabRegressor(SelectorMixin, Regressor):
         The prior is on the scale of each column's (weighted, 1/n) standard deviation; `coef_` is on that of X.
     prior_inclusion : float, array, Series or dict, optional
         Prior probability that a column is in: one for all or one for each column; learned by default.
+    group : labels, dict or list of lists, optional
+        Columns that are in or out together, as for :class:`pybayesridge.SpikeSlab`; each on its own by default.
     slab_var, noise_var : float, optional
         Prior variance of an included coefficient, and noise variance; learned by default.
     unpenalized : names or positions, optional
@@ -93,6 +95,7 @@ class SpikeSlabRegressor(SelectorMixin, Regressor):
         fit_intercept: bool = True,
         standardize: bool = True,
         prior_inclusion: Any = None,
+        group: Any = None,
         slab_var: float | None = None,
         noise_var: float | None = None,
         unpenalized: Any = None,
@@ -106,6 +109,7 @@ class SpikeSlabRegressor(SelectorMixin, Regressor):
         self.fit_intercept = fit_intercept
         self.standardize = standardize
         self.prior_inclusion = prior_inclusion
+        self.group = group
         self.slab_var = slab_var
         self.noise_var = noise_var
         self.unpenalized = unpenalized
@@ -150,6 +154,7 @@ class SpikeSlabRegressor(SelectorMixin, Regressor):
             unpenalized=self.unpenalized,
             standardize=self.standardize,
             prior_inclusion=self.prior_inclusion,
+            group=self.group,
             slab_var=self.slab_var,
             noise_var=self.noise_var,
         )
