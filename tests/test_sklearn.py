@@ -103,6 +103,7 @@ def test_ridge_has_the_models_numbers(arguments, model, fit, diabetes):
         ({}, {}, {}),
         ({"prior_inclusion": 0.2, "slab_var": 500.0, "noise_var": 3000.0}, None, {}),
         ({"unpenalized": ["sex"], "hyper": "average"}, {"unpenalized": ["sex"]}, {"hyper": "average"}),
+        ({"group": {"serum": ["s1", "s2", "s3", "s4", "s5", "s6"]}}, None, {}),
     ],
 )
 def test_spike_slab_has_the_models_numbers(arguments, model, fit, diabetes):
