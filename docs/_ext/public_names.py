@@ -7,6 +7,7 @@ from typing import Any
 from sphinx.util import logging
 
 import pybayesridge
+import pybayesridge.sklearn
 from pybayesridge.results.ridge import BayesRidgeResults
 from pybayesridge.results.spike_slab import SpikeSlabResults
 
@@ -24,6 +25,7 @@ INTERNAL = ("rescaled_selection",)
 def public_names() -> list[str]:
     """Every public name of the package, and every public method and property of its results and models."""
     names = [f"pybayesridge.{name}" for name in pybayesridge.__all__]
+    names += [f"pybayesridge.sklearn.{name}" for name in pybayesridge.sklearn.__all__]
     names += [f"pybayesridge.{model}.{name}" for model in ("BayesRidge", "SpikeSlab") for name in OF_MODELS]
     names += [f"{cls.__module__}.{cls.__name__}.{name}" for cls in RESULTS for name in own_members(cls)]
     return names
