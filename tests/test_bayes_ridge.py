@@ -8,6 +8,7 @@ from scipy import sparse, stats
 from scipy.linalg import block_diag
 
 from pybayesridge import BayesRidge, DegenerateFitWarning, SpikeSlab
+from pybayesridge.ridge.spectrum import rotate_accurately
 from tests.oracle import Oracle
 from tests.problems import CASES, Case, regression
 
@@ -25,6 +26,9 @@ LARGE_MEAN = 1e-8
 
 SVD_ROUTE = 1e-6
 """Nearly singular problems, where the oracle's normal equations have few digits left."""
+
+DIRECTION = 1e-9
+"""X'X beside the SVD, with one direction of X a millionth of the others."""
 
 ALPHA = 0.1
 
@@ -710,3 +714,18 @@ def test_sparse_columns(kind, shape, options):
     rows = ((res, sparse.csr_matrix(x[:4])), (plain, x[:4]))
     frames = [r.get_prediction(a).summary_frame().to_numpy() for r, a in rows]
     assert relative(*frames) < GIVEN_LAMBDA
+
+
+def test_a_direction_lost_in_rounding_still_counts():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(20_000, 3))
+    x[:, 2] = x[:, 0] + 2e-6 * x[:, 2]
+    y = x[:, 1] + x[:, 2] + rng.normal(size=len(x))
+    res = BayesRidge(y, x).fit()
+    assert res.solver == "gram"
+    model = BayesRidge(y, x)
+    design, _ = model._rotation()
+    model._spectrum = rotate_accurately(design)
+    wanted = model.fit()
+    np.testing.assert_allclose(res.params, wanted.params, rtol=0, atol=DIRECTION)
+    np.testing.assert_allclose(res.bse, wanted.bse, rtol=DIRECTION)

@@ -31,7 +31,7 @@ from pybayesridge.ridge.fit import RidgeFit, make_prior
 from pybayesridge.ridge.loocv import loo_residuals
 from pybayesridge.ridge.posterior import mean_shrinkage
 from pybayesridge.ridge.profile import Prior, find_modes, shrinkage
-from pybayesridge.ridge.spectrum import EPS
+from pybayesridge.ridge.spectrum import EPS, certain_rank
 from pybayesridge.ridge.user_scale import RidgePosterior
 
 
@@ -307,7 +307,8 @@ class BayesRidgeResults(RidgePlots, LinearResults):
             ``rank``, ``null_model``, ``exact_fit``, ``converged``.
         """
         fit, spectrum, design = self._fit, self._fit.spectrum, self._posterior.design
-        full = spectrum.rank == design.p > 0
+        rank = certain_rank(design, spectrum)
+        full = rank == design.p > 0
         smallest = float(spectrum.s[-1] ** 2) * np.exp(fit.log_unit) if full else 0.0
         gamma = smallest / self.model.nobs
         bound = 4.0 / smallest if smallest > 0 else np.inf
@@ -320,7 +321,7 @@ class BayesRidgeResults(RidgePlots, LinearResults):
                 "n_modes": int(np.atleast_1d(self.n_modes)[i]),
                 "solver": self.solver,
                 "condition_number": float(1.0 / spectrum.s[-1]) if full else np.inf,
-                "rank": spectrum.rank,
+                "rank": rank,
                 "null_model": bool(fit.null[i]),
                 "exact_fit": bool(fit.exact[i]),
                 "converged": bool(fit.converged[i]),

@@ -145,7 +145,9 @@ def rotate(design: Design, products: CrossProducts) -> Spectrum:
     if values[0] <= 0:
         return _empty(design, products.side if design.has_rows else "moments")
     top = float(np.sqrt(values[0]))
-    rank, smallest = _rank(values / values[0], design)
+    # A direction whose s^2 is lost in rounding still matters through s u'y: X'X keeps all but what is surely noise.
+    least = EIGENVALUE_NOISE if products.side == "gram" else None
+    rank, smallest = _rank(values / values[0], design, least=least)
     s = np.sqrt(values[:rank] / values[0])
     vectors = vectors[:, ::-1][:, :rank]
     if products.xty is None:
@@ -187,15 +189,26 @@ def rotate_accurately(design: Design) -> Spectrum:
     return _spectrum(design, s, values[0], z[:rank], rss0, "svd", right_t[:rank].T, None, smallest)
 
 
+def certain_rank(design: Design, spectrum: Spectrum) -> int:
+    """Number of singular values that are certainly not rounding errors."""
+    if spectrum.solver in ("svd", "dual"):
+        return spectrum.rank
+    return int(np.count_nonzero(spectrum.s**2 > _gram_noise(design)))
+
+
 def _gram_noise(design: Design) -> float:
     """Bound of the rounding errors of squared singular values, relative to the largest."""
     return max(design.n, design.p, 16) * EPS
 
 
-def _rank(relative: FloatArray, design: Design, *, squared: bool = True) -> tuple[int, float]:
-    """Numerical rank from squared singular values beside the largest, and the smallest that should be there."""
-    # Moments have nothing to fall back on where a direction matters that was dropped: they keep all but noise.
-    noise = _gram_noise(design) if design.has_rows else EIGENVALUE_NOISE
+def _rank(
+    relative: FloatArray, design: Design, *, squared: bool = True, least: float | None = None
+) -> tuple[int, float]:
+    """Numerical rank from squared singular values beside the largest, and the smallest that should be there.
+
+    Values that may be rounding errors do not count, unless `least` says which do.
+    """
+    noise = _gram_noise(design) if least is None else least
     rank = int(np.count_nonzero(relative > (noise if squared else noise**2)))
     expected = min(design.p, design.nu)
     return min(rank, design.nu), float(max(relative[expected - 1], 0.0))
@@ -239,8 +252,8 @@ def _spectrum(
     left: FloatArray | None,
     smallest: float,
 ) -> Spectrum:
-    # Moments keep directions that may be noise: these do not show that X spans everything.
-    sure = design.has_rows or (s.size > 0 and s[-1] ** 2 > _gram_noise(design))
+    # The Gram route keeps directions that may be noise: these do not show that X spans everything.
+    sure = solver in ("svd", "dual") or (s.size > 0 and s[-1] ** 2 > _gram_noise(design))
     spans_all = 0 < s.size == design.nu and sure
     return Spectrum(
         s=s,
