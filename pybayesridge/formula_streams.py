@@ -1,4 +1,4 @@
-"""Formulas on rows that come in batches: with formula.py the only file that knows formulaic.
+"""Formulas on rows that come in batches: with formula.py (and formula_calls.py) the only file that knows formulaic.
 
 What a transform learns from all rows (levels of factors, means and standard deviations) is found in a first pass, or
 declared; it is never that of the first batch. Then every batch is coded in the same way.
@@ -7,9 +7,8 @@ declared; it is never that of the first batch. Then every batch is coded in the 
 from __future__ import annotations
 
 import ast
-import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,9 +22,18 @@ from formulaic.transforms import TRANSFORMS
 from pybayesridge._types import FloatArray
 from pybayesridge.data import NamedColumns, listed
 from pybayesridge.formula import Context, FormulaSpec, layout, names_of, numeric_endog, parse, plain_dtypes
+from pybayesridge.formula_calls import (
+    SPLINES,
+    argument,
+    calls,
+    column_of_factor,
+    refuse_undeclared,
+    text,
+    tree_of,
+    unquoted,
+)
 from pybayesridge.moments import Moments
 
-SPLINES = ("bs", "cc", "cr", "cs")
 EXACT = ("center", "scale")
 
 CHECKED_ROWS = 8
@@ -223,17 +231,17 @@ def make_plan(
         raise ValueError(f"duplicate column name(s) {listed(twice)} in the data: which one is meant?")
     own = {name: context[name] for name in used if context is not None and name in context and name not in names}
     factors, arguments = [name for name in variables if not numeric[name]], []
-    for call, placeholders in _calls(parsed):
+    for call, placeholders in calls(parsed):
         function = call.func.id if isinstance(call.func, ast.Name) else ""
         if function in own or function not in TRANSFORMS:
             continue
         if function == "C":
-            coded = _column_of_factor(call, placeholders, names)
+            coded = column_of_factor(call, placeholders, names)
             factors += [coded] if coded is not None and coded not in factors else []
         elif function in EXACT:
-            arguments.append(_argument(call, placeholders, own))
+            arguments.append(argument(call, placeholders, own))
         else:
-            _refuse_undeclared(function, call, placeholders)
+            refuse_undeclared(function, call, placeholders)
     declared = {str(name): list(dict.fromkeys(values)) for name, values in (levels or {}).items()}
     stray = [name for name in declared if name not in factors]
     if stray:
@@ -320,105 +328,12 @@ def _model_matrix(specs: Any, frame: pd.DataFrame, plan: StreamPlan) -> Any:
         return specs.get_model_matrix(frame, context=plan.context, na_action="ignore")
 
 
-def _calls(parsed: Any) -> Iterator[tuple[ast.Call, dict[str, str]]]:
-    """Every call in a formula, and the quoted names that placeholders stand for in it."""
-    for side in (parsed.lhs, parsed.rhs):
-        for term in side:
-            for factor in term.factors:
-                tree, placeholders = _tree(str(factor.expr))
-                for node in ast.walk(tree) if tree is not None else ():
-                    if isinstance(node, ast.Call):
-                        yield node, placeholders
-
-
-def _tree(expression: str) -> tuple[ast.AST | None, dict[str, str]]:
-    placeholders: dict[str, str] = {}
-
-    def replaced(match: re.Match[str]) -> str:
-        name = f"_quoted_{len(placeholders)}"
-        placeholders[name] = match.group(1)
-        return name
-
-    plain = re.sub(r"`([^`]+)`", replaced, expression)
-    try:
-        return ast.parse(plain.strip(), mode="eval"), placeholders
-    except SyntaxError:
-        return None, placeholders
-
-
-def _text(node: ast.AST, placeholders: Mapping[str, str]) -> str:
-    """A node as the user would write it."""
-    out = ast.unparse(node)
-    for name, quoted in placeholders.items():
-        out = out.replace(name, f"`{quoted}`")
-    return out
-
-
-def _column_of_factor(call: ast.Call, placeholders: Mapping[str, str], names: Sequence[str]) -> str | None:
-    """The column that ``C(column)`` codes; None where it declares its levels itself."""
-    if any(keyword.arg == "levels" for keyword in call.keywords):
-        return None
-    first = call.args[0] if call.args else None
-    if isinstance(first, ast.Name):
-        name = placeholders.get(first.id, first.id)
-        if name in names:
-            return name
-    raise ValueError(
-        f"the levels of {_text(call, placeholders)} cannot be found in a stream: make a column of the expression, or "
-        "declare them in the formula, C(..., levels=[...])"
-    )
-
-
-def _argument(call: ast.Call, placeholders: Mapping[str, str], own: Mapping[str, Any]) -> str:
-    """What ``scale`` or ``center`` is applied to."""
-    told = _text(call, placeholders)
-    literal = all(k.arg == "ddof" and isinstance(k.value, ast.Constant) for k in call.keywords)
-    if len(call.args) != 1 or not literal:
-        raise ValueError(
-            f"in a stream scale takes one argument and ddof=, so that {told} cannot be used: write it out"
-        )
-    for node in ast.walk(call.args[0]):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id not in own:
-            function = TRANSFORMS.get(node.func.id)
-            if getattr(function, "__is_stateful_transform__", False):
-                raise ValueError(
-                    f"{told} needs a pass over the data for each transform: make a column of the inner one"
-                )
-    return _text(call.args[0], placeholders)
-
-
-def _refuse_undeclared(function: str, call: ast.Call, placeholders: Mapping[str, str]) -> None:
-    """Refuse transforms whose state depends on all rows, unless the formula declares it."""
-    told = _text(call, placeholders)
-    given = {keyword.arg for keyword in call.keywords}
-    if function in SPLINES:
-        # What is not given by name is not looked for among the positions.
-        declared = {"lower_bound", "upper_bound"} <= given and "df" not in given and len(call.args) == 1
-        centred = "constraints" in given
-        if not declared or centred or (function != "bs" and "knots" not in given):
-            raise ValueError(
-                f"the knots of {told} depend on all rows: declare them, {function}(x, knots=[...], lower_bound=..., "
-                "upper_bound=...), without df" + (" and constraints" if centred else "")
-            )
-    elif function == "poly":
-        raw = any(
-            k.arg == "raw" and isinstance(k.value, ast.Constant) and k.value.value is True for k in call.keywords
-        )
-        if not raw:
-            raise ValueError(
-                f"the polynomials of {told} are orthogonal over all rows: use poly(..., raw=True), of a column that "
-                "was scaled"
-            )
-    elif function == "standardize":
-        raise ValueError(f"{told}: use scale(x, ddof=0), which a stream can compute exactly")
-
-
 def _set_states(spec: Any, plan: StreamPlan, found: Survey) -> None:
     """Put the exact means and standard deviations in the place of the sample's."""
     for key, state in spec.transform_state.items():
         if not state:
             continue
-        tree, placeholders = _tree(key)
+        tree, placeholders = tree_of(key)
         call = tree.body if isinstance(tree, ast.Expression) else None
         function = call.func.id if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) else ""
         if function in plan.context or function not in (*EXACT, *SPLINES):
@@ -427,9 +342,9 @@ def _set_states(spec: Any, plan: StreamPlan, found: Survey) -> None:
             )
         if function in SPLINES:
             continue
-        expression = _text(call.args[0], placeholders) if isinstance(call, ast.Call) else ""
+        expression = text(call.args[0], placeholders) if isinstance(call, ast.Call) else ""
         known = [] if found.moments is None else found.moments.columns
-        same = [name for name in known if _unquoted(name) == _unquoted(expression)]
+        same = [name for name in known if unquoted(name) == unquoted(expression)]
         if found.moments is None or len(same) != 1:
             raise ValueError(f"the mean of {expression!r} in {key} was not found: make a column of it before")
         m = found.moments.subset(same)
@@ -438,11 +353,6 @@ def _set_states(spec: Any, plan: StreamPlan, found: Survey) -> None:
             if m.n - state["ddof"] <= 0 or m.xx[0, 0] == 0:
                 raise ValueError(f"{key}: {expression!r} does not vary, so that it has no standard deviation")
             state["scale"] = np.sqrt(m.xx[0, 0] / (m.n - state["ddof"]))
-
-
-def _unquoted(expression: str) -> str:
-    """An expression as formulaic's states name it: quoted names become identifiers."""
-    return re.sub(r"`([^`]+)`", lambda match: re.sub(r"\W", "_", match.group(1)), expression)
 
 
 def _check_factors(spec: Any, plan: StreamPlan) -> None:

@@ -246,11 +246,30 @@ class Moments:
         )
 
     def update(self, endog: Any, exog: Any, *, weights: Any = None, missing: str = "raise") -> Self:
-        """These moments with more rows; arguments as for :meth:`from_arrays`."""
+        """These moments with more rows.
+
+        Parameters
+        ----------
+        endog, exog, weights, missing
+            As for :meth:`from_arrays`.
+
+        Returns
+        -------
+        Moments
+        """
         return self.merge(type(self).from_arrays(endog, exog, weights=weights, missing=missing))
 
     def merge(self, other: Moments) -> Self:
         """Moments of the rows of both.
+
+        Parameters
+        ----------
+        other : Moments
+            Of other rows of the same columns and targets.
+
+        Returns
+        -------
+        Moments
 
         Raises
         ------
@@ -284,7 +303,16 @@ class Moments:
         )
 
     def subset(self, columns: Any = None, targets: Any = None) -> Self:
-        """Moments of some of the columns or targets, by name or position, in the order of these moments.
+        """Moments of some of the columns or targets, in the order of these moments.
+
+        Parameters
+        ----------
+        columns, targets : names or positions, optional
+            Those to keep; all by default.
+
+        Returns
+        -------
+        Moments
 
         Raises
         ------
@@ -306,11 +334,25 @@ class Moments:
         )
 
     def with_dropped(self, n_dropped: int) -> Self:
-        """These moments with another count of rows that were left out."""
+        """These moments with another count of rows that were left out.
+
+        Parameters
+        ----------
+        n_dropped : int
+
+        Returns
+        -------
+        Moments
+        """
         return replace(self, n_dropped=int(n_dropped))
 
     def save(self, file: Any) -> None:
-        """Write them to a file of NumPy's format ``.npz`` (a path, or a binary file that is open)."""
+        """Write them to a file of NumPy's format ``.npz``.
+
+        Parameters
+        ----------
+        file : path or binary file
+        """
         np.savez(
             file,
             format=np.array(FORMAT),
@@ -324,6 +366,14 @@ class Moments:
     @classmethod
     def load(cls, file: Any) -> Self:
         """Read what :meth:`save` wrote; no code of the file is run.
+
+        Parameters
+        ----------
+        file : path or binary file
+
+        Returns
+        -------
+        Moments
 
         Raises
         ------

@@ -103,7 +103,7 @@ class StreamedModel:
             progress=progress,
             context=formulas.capture(1),
         )
-        return _build(cls, moments, intercept=built.spec.has_intercept, formula_data=built, **cls._formula_defaults | kwargs)
+        return _build(cls, moments, intercept=built.spec.has_intercept, formula_data=built, **_with_defaults(cls, kwargs))
 
     @classmethod
     def from_dask(
@@ -176,7 +176,12 @@ class StreamedModel:
             missing=missing or "drop",
             context=formulas.capture(1),
         )
-        return _build(cls, moments, intercept=built.spec.has_intercept, formula_data=built, **cls._formula_defaults | kwargs)
+        return _build(cls, moments, intercept=built.spec.has_intercept, formula_data=built, **_with_defaults(cls, kwargs))
+
+
+def _with_defaults(cls: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of a model from a formula."""
+    return {**cls._formula_defaults, **kwargs}
 
 
 def _build(cls: Any, moments: Moments, **kwargs: Any) -> Any:

@@ -1,0 +1,111 @@
+"""What the calls in a formula ask of a stream: which columns are factors, what is scaled, what must be declared."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from formulaic.transforms import TRANSFORMS
+
+SPLINES = ("bs", "cc", "cr", "cs")
+
+
+def calls(parsed: Any) -> Iterator[tuple[ast.Call, dict[str, str]]]:
+    """Every call in a formula, and the quoted names that placeholders stand for in it."""
+    for side in (parsed.lhs, parsed.rhs):
+        for term in side:
+            for factor in term.factors:
+                tree, placeholders = tree_of(str(factor.expr))
+                for node in ast.walk(tree) if tree is not None else ():
+                    if isinstance(node, ast.Call):
+                        yield node, placeholders
+
+
+def tree_of(expression: str) -> tuple[ast.AST | None, dict[str, str]]:
+    """An expression parsed, None where it is not Python, and the quoted names that placeholders stand for."""
+    placeholders: dict[str, str] = {}
+
+    def replaced(match: re.Match[str]) -> str:
+        name = f"_quoted_{len(placeholders)}"
+        placeholders[name] = match.group(1)
+        return name
+
+    plain = re.sub(r"`([^`]+)`", replaced, expression)
+    try:
+        return ast.parse(plain.strip(), mode="eval"), placeholders
+    except SyntaxError:
+        return None, placeholders
+
+
+def text(node: ast.AST, placeholders: Mapping[str, str]) -> str:
+    """A node as the user would write it."""
+    out = ast.unparse(node)
+    for name, quoted in placeholders.items():
+        out = out.replace(name, f"`{quoted}`")
+    return out
+
+
+def column_of_factor(call: ast.Call, placeholders: Mapping[str, str], names: Sequence[str]) -> str | None:
+    """The column that ``C(column)`` codes; None where it declares its levels itself."""
+    if any(keyword.arg == "levels" for keyword in call.keywords):
+        return None
+    first = call.args[0] if call.args else None
+    if isinstance(first, ast.Name):
+        name = placeholders.get(first.id, first.id)
+        if name in names:
+            return name
+    raise ValueError(
+        f"the levels of {text(call, placeholders)} cannot be found in a stream: make a column of the expression, or "
+        "declare them in the formula, C(..., levels=[...])"
+    )
+
+
+def argument(call: ast.Call, placeholders: Mapping[str, str], own: Mapping[str, Any]) -> str:
+    """What ``scale`` or ``center`` is applied to."""
+    told = text(call, placeholders)
+    literal = all(k.arg == "ddof" and isinstance(k.value, ast.Constant) for k in call.keywords)
+    if len(call.args) != 1 or not literal:
+        raise ValueError(
+            f"in a stream scale takes one argument and ddof=, so that {told} cannot be used: write it out"
+        )
+    for node in ast.walk(call.args[0]):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id not in own:
+            function = TRANSFORMS.get(node.func.id)
+            if getattr(function, "__is_stateful_transform__", False):
+                raise ValueError(
+                    f"{told} needs a pass over the data for each transform: make a column of the inner one"
+                )
+    return text(call.args[0], placeholders)
+
+
+def refuse_undeclared(function: str, call: ast.Call, placeholders: Mapping[str, str]) -> None:
+    """Refuse transforms whose state depends on all rows, unless the formula declares it."""
+    told = text(call, placeholders)
+    given = {keyword.arg for keyword in call.keywords}
+    if function in SPLINES:
+        # What is not given by name is not looked for among the positions.
+        declared = {"lower_bound", "upper_bound"} <= given and "df" not in given and len(call.args) == 1
+        centred = "constraints" in given
+        if not declared or centred or (function != "bs" and "knots" not in given):
+            raise ValueError(
+                f"the knots of {told} depend on all rows: declare them, {function}(x, knots=[...], lower_bound=..., "
+                "upper_bound=...), without df" + (" and constraints" if centred else "")
+            )
+    elif function == "poly":
+        raw = any(
+            k.arg == "raw" and isinstance(k.value, ast.Constant) and k.value.value is True for k in call.keywords
+        )
+        if not raw:
+            raise ValueError(
+                f"the polynomials of {told} are orthogonal over all rows: use poly(..., raw=True), of a column that "
+                "was scaled"
+            )
+    elif function == "standardize":
+        raise ValueError(f"{told}: use scale(x, ddof=0), which a stream can compute exactly")
+
+
+def unquoted(expression: str) -> str:
+    """An expression as formulaic's states name it: quoted names become identifiers."""
+    return re.sub(r"`([^`]+)`", lambda match: re.sub(r"\W", "_", match.group(1)), expression)
