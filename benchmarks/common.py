@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
+QUICK_RESULTS = Path(__file__).parent.parent / "build" / "benchmarks"
+"""Where quick runs put theirs: they are for a look, not for the record."""
 PAUSE = 0.2
 """Seconds between timed calls: threads of another BLAS stop spinning."""
 
@@ -106,11 +108,11 @@ def show_seconds(value: float | None) -> str:
     return f"{value:.3g} s" if value >= 1 else f"{1e3 * value:.3g} ms"
 
 
-def save(name: str, env: dict[str, Any], data: Any, text: str) -> None:
-    """Print the tables, and write them and the numbers into ``results/``."""
+def save(name: str, env: dict[str, Any], data: Any, text: str, folder: Path = RESULTS) -> None:
+    """Print the tables, and write them and the numbers into `folder`."""
     env["load_at_end"] = [round(v, 2) for v in os.getloadavg()]
-    RESULTS.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     whole = f"# {name}\n\n{describe(env)}\n\n{text}\n"
     print(whole)
-    (RESULTS / f"{name}.md").write_text(whole)
-    (RESULTS / f"{name}.json").write_text(json.dumps({"environment": env, "results": data}, indent=1) + "\n")
+    (folder / f"{name}.md").write_text(whole)
+    (folder / f"{name}.json").write_text(json.dumps({"environment": env, "results": data}, indent=1) + "\n")
