@@ -7,7 +7,7 @@ from typing import Any
 import measures
 import numpy as np
 from common import clock
-from enumeration import Exact, enumerate_patterns
+from paper_ep.enumeration import Exact, enumerate_patterns
 
 from pybayesridge.ep import Data, EPResult, Gaussian, Prior, fit_sites
 from pybayesridge.ep.damped import FLOOR, constant, sweeps

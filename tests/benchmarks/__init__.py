@@ -1,4 +1,4 @@
-"""Tests of what the benchmarks compute. These are scripts: their folders go on the path."""
+"""Tests of what the benchmarks compute. These are scripts: their folder goes on the path."""
 
 import sys
 from pathlib import Path
@@ -8,6 +8,5 @@ import pytest
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 if not FOLDER.is_dir():
     pytest.skip("the benchmarks are not part of this copy", allow_module_level=True)
-for folder in (FOLDER, FOLDER / "paper_ep"):
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
+if str(FOLDER) not in sys.path:
+    sys.path.insert(0, str(FOLDER))
