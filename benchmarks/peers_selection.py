@@ -171,7 +171,7 @@ def main() -> None:
         "Means ± standard errors over data sets, every method on the same ones; 500 test rows each; active "
         "coefficients normal per standard deviation of the column, half of the variance explained. Time is the "
         "median over sets of the ratio to ours, for the fit alone. SpikeSlab learns its hyperparameters; Gibbs "
-        f"({DRAWS} draws, the first tenth and more left out) and the sum over all patterns take them from it, and "
+        f"({DRAWS} draws after a tenth as many) and the sum over all patterns take them from it, and "
         "their times include its fit. Scores "
         "for AUPRC are inclusion probabilities where there are any, else sizes of standardised coefficients. Log "
         "density: mean over test rows, of the normal with the method's predictive mean and standard deviation. "
