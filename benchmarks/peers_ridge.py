@@ -1,6 +1,6 @@
 """BayesRidge beside its peers on the same simulated data: accuracy, densities, coverage, time.
 
-    python benchmarks/peers_ridge.py [--quick] [--out FOLDER] [--limit 30]
+    python benchmarks/peers_ridge.py [--quick] [--out FOLDER] [--limit 60]
 
 scikit-learn's RidgeCV, BayesianRidge and ARDRegression, fastridge, himalaya, and R's glmnet and MASS where R has
 them. All coefficients are non-zero and explain half of the variance. A fit is given up after `--limit` seconds of
@@ -157,7 +157,7 @@ def main() -> None:
     parser.add_argument("--limit", type=float, help="seconds of processor time a fit may take")
     args = parser.parse_args()
     common.use_one_thread()
-    limit = args.limit or (5.0 if args.quick else 30.0)
+    limit = args.limit or (5.0 if args.quick else 60.0)
     env = common.environment(PACKAGES)
     found = [run_case(case, methods(limit), limit) for case in (QUICK if args.quick else FULL)]
     parts = [

@@ -173,6 +173,12 @@ def values(found: dict[str, Any], name: str, key: str) -> np.ndarray:
     return np.array([run.get(key, np.nan) for run in found["runs"][name]])
 
 
+def paired(found: dict[str, Any], name: str, ours: str, key: str) -> tuple[np.ndarray, np.ndarray]:
+    """A measure of a method and of ours on the sets that both did."""
+    both = min(len(found["runs"][name]), len(found["runs"][ours]))
+    return values(found, name, key)[:both], values(found, ours, key)[:both]
+
+
 def case_table(found: dict[str, Any], columns: Sequence[tuple[str, str, int]], ours: str) -> str:
     """Means ± standard errors; time as a ratio to ours, set by set, its median; R² also less ours, paired."""
     rows = []
@@ -180,13 +186,19 @@ def case_table(found: dict[str, Any], columns: Sequence[tuple[str, str, int]], o
         if not runs:
             rows.append([name, found["dropped"].get(name, "-"), *(["-"] * (len(columns) + 1))])
             continue
-        seconds, base = values(found, name, "seconds"), values(found, ours, "seconds")[: len(runs)]
-        gap = values(found, name, "r2") - values(found, ours, "r2")[: len(runs)]
         cells = [measures.show(values(found, name, key), digits) for key, _, digits in columns]
-        ratio = f"{np.median(seconds / base):.2f} ({common.show_seconds(float(np.median(seconds)))})"
+        seconds = common.show_seconds(float(np.median(values(found, name, "seconds"))))
         label = name + (f" ({found['dropped'][name]})" if name in found["dropped"] else "")
-        rows.append([label, ratio, *cells, "0" if name == ours else measures.show(gap, 3, sign=True)])
+        theirs, mine = paired(found, name, ours, "r2")
+        gap = "0" if name == ours else measures.show(theirs - mine, 3, sign=True)
+        rows.append([label, f"{time_ratio(found, name, ours):.2f} ({seconds})", *cells, gap])
     return common.table(["method", f"time / {ours}", *(head for _, head, _ in columns), "R² less ours"], rows)
+
+
+def time_ratio(found: dict[str, Any], name: str, ours: str) -> float:
+    """Median over sets of a method's time over ours; nan where there is none."""
+    theirs, mine = paired(found, name, ours, "seconds")
+    return float(np.median(theirs / mine)) if theirs.size else float("nan")
 
 
 def where_we_lose(found: list[dict[str, Any]], ours: str, signs: dict[str, tuple[str, int]]) -> str:
@@ -195,18 +207,13 @@ def where_we_lose(found: list[dict[str, Any]], ours: str, signs: dict[str, tuple
     for case in found:
         for name in case["runs"]:
             for key, (label, sign) in signs.items():
-                mine, theirs = values(case, ours, key), values(case, name, key)
-                gap = sign * (theirs - mine[: len(theirs)])
+                theirs, mine = paired(case, name, ours, key)
+                gap = sign * (theirs - mine)
                 mean, error = measures.mean_error(gap)
                 if name != ours and mean > 2 * error:
                     lines.append(f"* {case['case']}: {name} is better in {label}, by {measures.show(gap)}.")
-    for case in found:
-        ratios = {
-            name: np.median(values(case, name, "seconds") / values(case, ours, "seconds")[: len(runs)])
-            for name, runs in case["runs"].items()
-            if runs
-        }
-        faster = ", ".join(f"{name} ({ratio:.2f})" for name, ratio in ratios.items() if name != ours and ratio < 1)
+        ratios = {name: time_ratio(case, name, ours) for name in case["runs"] if name != ours}
+        faster = ", ".join(f"{name} ({ratio:.2f})" for name, ratio in ratios.items() if ratio < 1)
         if faster:
             lines.append(f"* {case['case']}: faster, as a share of our time: {faster}.")
     return "\n".join(lines) or "* Nowhere."

@@ -1,6 +1,6 @@
 """SpikeSlab beside its peers on the same simulated data: selection, calibration, prediction, coverage, time.
 
-    python benchmarks/peers_selection.py [--quick] [--out FOLDER] [--limit 30]
+    python benchmarks/peers_selection.py [--quick] [--out FOLDER] [--limit 60]
 
 scikit-learn's ARDRegression and LassoCV, R's susieR where R has it, our own Gibbs sampler and, where columns are few,
 the sum over all inclusion patterns: both at the hyperparameters that SpikeSlab learned. Eight columns matter (five of
@@ -161,7 +161,7 @@ def main() -> None:
     parser.add_argument("--limit", type=float, help="seconds of processor time a fit may take")
     args = parser.parse_args()
     common.use_one_thread()
-    limit = args.limit or (5.0 if args.quick else 30.0)
+    limit = args.limit or (5.0 if args.quick else 60.0)
     env = common.environment(PACKAGES)
     if HAS_NUMBA:
         exact(peers_data.make("independent", 10, 2, 0, active=1, share=0.5))  # compiles
