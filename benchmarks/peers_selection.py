@@ -34,12 +34,12 @@ DRAWS = 500
 MOST_PATTERNS, MOST_AVERAGED = 20, 1000
 """Columns up to which all patterns are summed over, and hyperparameters averaged over."""
 FULL = (
-    Case("independent", 60, 20, 20, 5, 0.5),
-    Case("independent", 100, 300, 8, 8, 0.5),
-    Case("AR(0.9)", 100, 300, 8, 8, 0.5),
-    Case("genotypes", 200, 300, 8, 8, 0.5),
-    Case("expression", 71, 4000, 3, 8, 0.5),
-    Case("Bernoulli", 150, 300, 8, 8, 0.5),
+    Case("independent", 60, 20, 12, 5, 0.5),
+    Case("independent", 100, 300, 6, 8, 0.5),
+    Case("AR(0.9)", 100, 300, 6, 8, 0.5),
+    Case("genotypes", 200, 300, 6, 8, 0.5),
+    Case("Bernoulli", 150, 300, 6, 8, 0.5),
+    Case("expression", 71, 4000, 2, 8, 0.5),
 )
 QUICK = (
     Case("AR(0.9)", 40, 12, 3, 5, 0.5),
@@ -154,18 +154,8 @@ def beside_patterns(found: list[dict[str, Any]]) -> str:
     return common.table(["data and method", "mean error", "largest error"], rows) if rows else "Not run."
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="small data, a few sets of each")
-    parser.add_argument("--out", type=Path, help="folder for the page and the numbers")
-    parser.add_argument("--limit", type=float, help="seconds of processor time a fit may take")
-    args = parser.parse_args()
-    common.use_one_thread()
-    limit = args.limit or (5.0 if args.quick else 60.0)
-    env = common.environment(PACKAGES)
-    if HAS_NUMBA:
-        exact(peers_data.make("independent", 10, 2, 0, active=1, share=0.5))  # compiles
-    found = [run_case(case, methods(case, limit), limit) for case in (QUICK if args.quick else FULL)]
+def page(found: list[dict[str, Any]]) -> str:
+    """The whole page."""
     parts = [
         f"{peers_r.versions(('susieR',))}." + ("" if HAS_NUMBA else " The sum over patterns is left out: no numba."),
         "Means ± standard errors over data sets, every method on the same ones; 500 test rows each; active "
@@ -191,10 +181,26 @@ def main() -> None:
         f'"Ours" is {OURS}; all by more than two standard errors.',
         where_we_lose(found, OURS, SIGNS),
     ]
-    for case in found:
-        del case["probs"]
+    return "\n\n".join(parts)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="small data, a few sets of each")
+    parser.add_argument("--out", type=Path, help="folder for the page and the numbers")
+    parser.add_argument("--limit", type=float, help="seconds of processor time a fit may take")
+    args = parser.parse_args()
+    common.use_one_thread()
+    limit = args.limit or (5.0 if args.quick else 60.0)
+    env = common.environment(PACKAGES)
+    if HAS_NUMBA:
+        exact(peers_data.make("independent", 10, 2, 0, active=1, share=0.5))  # compiles
     folder = args.out or (common.QUICK_RESULTS if args.quick else common.RESULTS)
-    common.save("peers_selection", env, found, "\n\n".join(parts), folder)
+    found: list[dict[str, Any]] = []
+    for case in QUICK if args.quick else FULL:
+        found.append(run_case(case, methods(case, limit), limit))
+        stored = [{key: value for key, value in one.items() if key != "probs"} for one in found]
+        common.save("peers_selection", env, stored, page(found), folder)
 
 
 if __name__ == "__main__":
