@@ -1,8 +1,8 @@
 """Whether EP settles on large correlated designs, at what price, and whether the answer is any good.
 
-    python benchmarks/ep_convergence.py large        40 sets with AR(1) columns, n = 100, d = 1000
-    python benchmarks/ep_convergence.py directions   16 of these sets with other Newton steps
-    python benchmarks/ep_convergence.py accuracy     24 of these sets against long chains over inclusion patterns
+    python -m benchmarks.ep_convergence large        40 sets with AR(1) columns, n = 100, d = 1000
+    python -m benchmarks.ep_convergence directions   16 of these sets with other Newton steps
+    python -m benchmarks.ep_convergence accuracy     24 of these sets against long chains over inclusion patterns
 
 `--quick` takes n = 50, d = 200 and one set of each kind, and `--out` names the folder of the page and the numbers.
 Hyperparameters are the true ones throughout. "fac" counts covariance evaluations. The paper's own small sets are in
@@ -18,11 +18,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import common
 import numpy as np
-from ep_reference import chain
 from scipy.special import logit
 
+from benchmarks import common
+from benchmarks.ep_reference import chain
 from pybayesridge.ep import Data, EPResult, Gaussian, Prior, fit_sites, monotone
 from pybayesridge.ep.damped import constant, sweeps
 from pybayesridge.ep.state import Model, State

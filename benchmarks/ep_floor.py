@@ -1,6 +1,6 @@
 """How far one EP sweep is from the BLAS and LAPACK calls it cannot avoid.
 
-    python benchmarks/ep_floor.py [--quick] [--out FOLDER]
+    python -m benchmarks.ep_floor [--quick] [--out FOLDER]
 
 Dual side (d > n): one rank-k update (n x n from n x d), one Cholesky factorisation (n x n), one triangular
 solve with n x d on the right. Primal side: one Cholesky factorisation (d x d) and one triangular inverse.
@@ -14,10 +14,10 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-import common
 import numpy as np
 from scipy.linalg import blas, lapack
 
+from benchmarks import common
 from pybayesridge.ep import Data, Gaussian, Prior
 from pybayesridge.ep.damped import FLOOR
 from pybayesridge.ep.state import Model

@@ -1,6 +1,6 @@
 """BayesRidge beside its peers on the same simulated data: accuracy, densities, coverage, time.
 
-    python benchmarks/peers_ridge.py [--quick] [--out FOLDER] [--limit 60]
+    python -m benchmarks.peers_ridge [--quick] [--out FOLDER] [--limit 60]
 
 scikit-learn's RidgeCV, BayesianRidge and ARDRegression, fastridge, himalaya, and R's glmnet and MASS where R has
 them. All coefficients are non-zero and explain half of the variance. A fit is given up after `--limit` seconds of
@@ -16,13 +16,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import common
-import measures
 import numpy as np
-import peers_r
-from peers_data import Problem
-from peers_run import Case, Fit, Method, OverBudgetError, case_table, run_case, timed, where_we_lose
 
+from benchmarks import common, measures, peers_r
+from benchmarks.peers_data import Problem
+from benchmarks.peers_run import Case, Fit, Method, OverBudgetError, case_table, run_case, timed, where_we_lose
 from pybayesridge import BayesRidge
 
 PACKAGES = ["pybayesridge", "numpy", "scipy", "scikit-learn", "fastridge", "himalaya"]

@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import common
-import measures
 import numpy as np
-import peers_data
-from peers_data import Problem
+
+from benchmarks import common, measures, peers_data
+from benchmarks.peers_data import Problem
 
 LOOK = 0.5
 """Seconds between looks at the clock of a fit."""

@@ -1,6 +1,6 @@
 """SpikeSlab beside its peers on the same simulated data: selection, calibration, prediction, coverage, time.
 
-    python benchmarks/peers_selection.py [--quick] [--out FOLDER] [--limit 60]
+    python -m benchmarks.peers_selection [--quick] [--out FOLDER] [--limit 60]
 
 scikit-learn's ARDRegression and LassoCV, R's susieR where R has it, our own Gibbs sampler and, where columns are few,
 the sum over all inclusion patterns: both at the hyperparameters that SpikeSlab learned. Eight columns matter (five of
@@ -15,15 +15,22 @@ import importlib.util
 from pathlib import Path
 from typing import Any
 
-import common
-import measures
 import numpy as np
-import peers_data
-import peers_r
-from peers_data import Problem
-from peers_ridge import scaled, scikit, with_r
-from peers_run import Case, Fit, Method, case_table, reliability_table, run_case, timed, values, where_we_lose
 
+from benchmarks import common, measures, peers_data, peers_r
+from benchmarks.peers_data import Problem
+from benchmarks.peers_ridge import scaled, scikit, with_r
+from benchmarks.peers_run import (
+    Case,
+    Fit,
+    Method,
+    case_table,
+    reliability_table,
+    run_case,
+    timed,
+    values,
+    where_we_lose,
+)
 from pybayesridge import SpikeSlab
 
 PACKAGES = ["pybayesridge", "numpy", "scipy", "scikit-learn", "numba"]
@@ -107,7 +114,7 @@ def gibbs(problem: Problem) -> Fit:
 
 def exact(problem: Problem) -> Fit:
     """The sum over all patterns at the learned hyperparameters; the time is that of both."""
-    from paper_ep.enumeration import enumerate_patterns
+    from benchmarks.paper_ep.enumeration import enumerate_patterns
 
     res, seconds = learned(problem)
     x, x_test, _ = scaled(problem)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import measures
 import numpy as np
-from common import clock
-from paper_ep.enumeration import Exact, enumerate_patterns
 
+from benchmarks import measures
+from benchmarks.common import clock
+from benchmarks.paper_ep.enumeration import Exact, enumerate_patterns
 from pybayesridge.ep import Data, EPResult, Gaussian, Prior, fit_sites
 from pybayesridge.ep.damped import FLOOR, constant, sweeps
 from pybayesridge.ep.state import Model

@@ -1,6 +1,6 @@
 """R-EP as the paper runs it, one site after the other, to see whether parallel updates explain what differs.
 
-    python benchmarks/paper_ep/sequential.py [--quick] [--sets 100] [--out FOLDER]
+    python -m benchmarks.paper_ep.sequential [--quick] [--sets 100] [--out FOLDER]
 
 The package updates all sites at once. Here each site sees those before it, by a rank-one change of the covariance.
 """
@@ -13,15 +13,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-import common
 import numpy as np
-from measures import show
 from numba import njit
-from paper_ep.experiment import ABSOLUTE, DAMPINGS, MAXITER, METHODS, SIGMA, SLAB, TOL, D, P, paper_set
-from paper_ep.tables import PAPER
 
+from benchmarks import common
+from benchmarks.measures import show
+from benchmarks.paper_ep.experiment import ABSOLUTE, DAMPINGS, MAXITER, METHODS, SIGMA, SLAB, TOL, D, P, paper_set
+from benchmarks.paper_ep.tables import PAPER
 from pybayesridge.ep import Data, Gaussian, Prior, fit_sites
 from pybayesridge.ep.damped import FLOOR
 from pybayesridge.ep.state import Model

@@ -1,6 +1,6 @@
 """Figure 1 of Hernández-Lobato and Hernández-Lobato (2011), two tables, beside ours; and what it lacks.
 
-    python benchmarks/paper_ep/tables.py [--quick] [--sets 100] [--exact 10] [--out FOLDER]
+    python -m benchmarks.paper_ep.tables [--quick] [--sets 100] [--exact 10] [--out FOLDER]
 
 d = 25, n = 10, inclusion probability 0.2, slab variance 1, sigma = 0.005, rows uniform on the unit sphere; 1000 test
 rows; hyperparameters are the true ones. The paper's tau is our `damping`: the share of the new site in the next one.
@@ -14,12 +14,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-import common
 import numpy as np
-from measures import mean_error, show
-from paper_ep.experiment import DAMPINGS, METHODS, TOL, run_set
+
+from benchmarks import common
+from benchmarks.measures import mean_error, show
+from benchmarks.paper_ep.experiment import DAMPINGS, METHODS, TOL, run_set
 
 PACKAGES = ["pybayesridge", "numpy", "scipy", "numba"]
 STORE = 10

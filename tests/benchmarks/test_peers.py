@@ -6,8 +6,8 @@ import time
 import numpy as np
 import pytest
 
-data = pytest.importorskip("peers_data")
-run = pytest.importorskip("peers_run")
+data = pytest.importorskip("benchmarks.peers_data")
+run = pytest.importorskip("benchmarks.peers_run")
 
 TOL_SHARE = 0.1  # of a sample variance
 
@@ -94,7 +94,10 @@ def test_a_fit_over_its_budget_is_given_up(monkeypatch):
 
 def test_methods_of_python_on_one_set():
     pytest.importorskip("sklearn")
-    ridge, selection = pytest.importorskip("peers_ridge"), pytest.importorskip("peers_selection")
+    ridge, selection = (
+        pytest.importorskip("benchmarks.peers_ridge"),
+        pytest.importorskip("benchmarks.peers_selection"),
+    )
     problem = data.make("independent", 50, 8, 0, active=2, share=0.8)
     from sklearn import linear_model
 
@@ -115,7 +118,7 @@ def test_methods_of_python_on_one_set():
 
 def test_all_patterns_are_near_the_sampler():
     pytest.importorskip("numba")
-    selection = pytest.importorskip("peers_selection")
+    selection = pytest.importorskip("benchmarks.peers_selection")
     problem = data.make("independent", 40, 8, 3, active=3, share=0.6)
     exact, sampled = selection.exact(problem), selection.gibbs(problem)
     # Standard deviation of a share of 500 dependent draws: 0.02 times the root of the dependence.
@@ -125,8 +128,8 @@ def test_all_patterns_are_near_the_sampler():
 
 @pytest.mark.parametrize("package", ["glmnet", "MASS", "susieR"])
 def test_packages_of_r(package):
-    peers_r = pytest.importorskip("peers_r")
-    ridge = pytest.importorskip("peers_ridge")
+    peers_r = pytest.importorskip("benchmarks.peers_r")
+    ridge = pytest.importorskip("benchmarks.peers_ridge")
     if not peers_r.has(package):
         pytest.skip(f"R or its package {package} is not there")
     code = {"glmnet": peers_r.GLMNET, "MASS": peers_r.MASS, "susieR": peers_r.SUSIE}[package]

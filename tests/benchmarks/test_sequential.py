@@ -6,8 +6,8 @@ import pytest
 from pybayesridge.ep import Data, fit_sites
 
 pytest.importorskip("numba")
-sequential = pytest.importorskip("paper_ep.sequential")
-experiment = pytest.importorskip("paper_ep.experiment")
+sequential = pytest.importorskip("benchmarks.paper_ep.sequential")
+experiment = pytest.importorskip("benchmarks.paper_ep.experiment")
 
 TOL = 2e-3
 """Both stop at a residual of 1e-3 posterior standard deviations, which are below one."""
