@@ -57,16 +57,21 @@ def enumerate_patterns(
     p = np.asarray(prior_inclusion, dtype=float)
     if not np.all((p > 0) & (p < 1)):
         raise ValueError("prior_inclusion must lie strictly between 0 and 1: leave out columns that are always out")
+    x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    rows, square = y.size, float(y @ y)
+    if x.shape[0] > x.shape[1]:
+        # d rows say the same of the coefficients.
+        q, x = np.linalg.qr(x)
+        y = q.T @ y
     n, d = x.shape
-    columns = np.ascontiguousarray(x.T, dtype=float)
-    y = np.asarray(y, dtype=float)
+    columns = np.ascontiguousarray(x.T)
     inverse, a = np.empty((d + 1, n, n)), np.empty((d + 1, n))
     inverse[0], a[0] = np.eye(n) / noise_var, y / noise_var
     sums = np.zeros((d + 1, 1 + n + n * n))
     odds = np.log(p) - np.log1p(-p)
     unit, total, of_column = _walk(columns, odds, float(slab_var), sums, inverse, a)
     inside, first, second = of_column / total
-    empty = np.log1p(-p).sum() - 0.5 * (n * np.log(2 * np.pi * noise_var) + y @ y / noise_var)
+    empty = np.log1p(-p).sum() - 0.5 * (rows * np.log(2 * np.pi * noise_var) + square / noise_var)
     mean = slab_var * first
     return Exact(
         log_evidence=float(empty + unit + np.log(total)),
