@@ -103,7 +103,7 @@ class StreamedModel:
             progress=progress,
             context=formulas.capture(1),
         )
-        return _build(cls, moments, intercept=built.spec.has_intercept, formula_data=built, **_with_defaults(cls, kwargs))
+        return _from_formula(cls, moments, built, kwargs)
 
     @classmethod
     def from_dask(
@@ -176,12 +176,12 @@ class StreamedModel:
             missing=missing or "drop",
             context=formulas.capture(1),
         )
-        return _build(cls, moments, intercept=built.spec.has_intercept, formula_data=built, **_with_defaults(cls, kwargs))
+        return _from_formula(cls, moments, built, kwargs)
 
 
-def _with_defaults(cls: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of a model from a formula."""
-    return {**cls._formula_defaults, **kwargs}
+def _from_formula(cls: Any, moments: Moments, built: formulas.FormulaData, kwargs: Mapping[str, Any]) -> Any:
+    given = {**cls._formula_defaults, **kwargs}
+    return _build(cls, moments, intercept=built.spec.has_intercept, formula_data=built, **given)
 
 
 def _build(cls: Any, moments: Moments, **kwargs: Any) -> Any:
