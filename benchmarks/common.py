@@ -28,7 +28,7 @@ def use_one_thread() -> None:
     """Start this script again with one thread, unless it has one already."""
     if not one_thread():
         os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-        os.execv(sys.executable, [sys.executable, *sys.argv])
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
 def clock() -> float:
