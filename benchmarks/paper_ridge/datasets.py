@@ -22,7 +22,7 @@ from benchmarks.paper_ridge.paper import TABLE2, training_rows
 MISSING = ["?", "", "NA", "NaN", "nan"]
 
 
-class MissingData(FileNotFoundError):
+class MissingDataError(FileNotFoundError):
     """A data set is not in the data directory."""
 
 
@@ -72,12 +72,12 @@ def dataset(name: str, x: pd.DataFrame, y: Any, notes: Iterable[str] = ()) -> Da
 
 
 def find(directory: Path, folder: str, *candidates: str) -> Path:
-    """The first of the files that is there, or MissingData."""
+    """The first of the files that is there, or MissingDataError."""
     for candidate in candidates:
         path = directory / folder / candidate
         if path.is_file():
             return path
-    raise MissingData(f"none of {', '.join(candidates)} in {directory / folder}")
+    raise MissingDataError(f"none of {', '.join(candidates)} in {directory / folder}")
 
 
 def read(path: Path, names: list[str] | None, *, sep: str, mark: str | None = None) -> pd.DataFrame:
@@ -124,11 +124,14 @@ def airfoil(directory: Path) -> Dataset:
     return dataset("airfoil", frame.drop(columns="pressure"), frame["pressure"])
 
 
-AUTOMOBILE = (
-    "symboling,normalized-losses,make,fuel-type,aspiration,num-of-doors,body-style,drive-wheels,engine-location,"
-    "wheel-base,length,width,height,curb-weight,engine-type,num-of-cylinders,engine-size,fuel-system,bore,stroke,"
-    "compression-ratio,horsepower,peak-rpm,city-mpg,highway-mpg,price"
-).split(",")
+# fmt: off
+AUTOMOBILE = [
+    "symboling", "normalized-losses", "make", "fuel-type", "aspiration", "num-of-doors", "body-style",
+    "drive-wheels", "engine-location", "wheel-base", "length", "width", "height", "curb-weight",
+    "engine-type", "num-of-cylinders", "engine-size", "fuel-system", "bore", "stroke", "compression-ratio",
+    "horsepower", "peak-rpm", "city-mpg", "highway-mpg", "price",
+]
+# fmt: on
 
 
 def automobile(directory: Path) -> Dataset:
@@ -147,7 +150,7 @@ def automobile(directory: Path) -> Dataset:
 
 def autompg(directory: Path) -> Dataset:
     """Auto mpg: the car's name is dropped, origin is a number, six cars without horsepower are dropped."""
-    names = "mpg cylinders displacement horsepower weight acceleration year origin name".split()
+    names = ["mpg", "cylinders", "displacement", "horsepower", "weight", "acceleration", "year", "origin", "name"]
     frame = read(find(directory, "autompg", "auto-mpg.data"), names, sep=r"\s+", mark="cylinders")
     note = (
         "the paper's 278 is 0.7 of all 398 cars, though six lack horsepower and it says that such rows were removed; "
@@ -157,8 +160,9 @@ def autompg(directory: Path) -> Dataset:
 
 
 def blog(directory: Path) -> Dataset:
-    """Blog feedback: comments in the next 24 hours; training and test files together, repeated rows and columns
-    without variation dropped.
+    """Blog feedback: comments in the next 24 hours.
+
+    Training and test files together; repeated rows and columns without variation are dropped.
     """
     archive = find(directory, "blog", "BlogFeedback.zip")
     with zipfile.ZipFile(archive) as files:
@@ -173,7 +177,7 @@ def blog(directory: Path) -> Dataset:
     return dataset("blog", x, frame.iloc[:, -1], [note])
 
 
-BOSTON = "crim zn indus chas nox rm age dis rad tax ptratio b lstat medv".split()
+BOSTON = ["crim", "zn", "indus", "chas", "nox", "rm", "age", "dis", "rad", "tax", "ptratio", "b", "lstat", "medv"]
 
 
 def boston(directory: Path) -> Dataset:
@@ -213,7 +217,7 @@ def eye(directory: Path) -> Dataset:
     return dataset("eye", r_matrix(objects["x"]), objects["y"])
 
 
-FACEBOOK = numbered(("x", 15)) + ["comment", "like", "share", "total"]
+FACEBOOK = [*numbered(("x", 15)), "comment", "like", "share", "total"]
 
 
 def facebook(directory: Path) -> Dataset:
@@ -227,13 +231,15 @@ def facebook(directory: Path) -> Dataset:
     return dataset("facebook", frame.drop(columns=FACEBOOK[15:]), frame["total"], [note])
 
 
-FOREST = "X Y month day FFMC DMC DC ISI temp RH wind rain area".split()
+FOREST = ["X", "Y", "month", "day", "FFMC", "DMC", "DC", "ISI", "temp", "RH", "wind", "rain", "area"]
 
 
 def forest(directory: Path) -> Dataset:
     """Forest fires: log(1 + area); month and day coded."""
     frame = read(find(directory, "forest", "forest.csv", "forestfires.csv"), FOREST, sep=",", mark="month")
-    note = "the paper's 12 are the columns before month and day are coded; its 295 products are not those of 12 columns"
+    note = (
+        "the paper's 12 are the columns before month and day are coded; its 295 products are not those of 12 columns"
+    )
     return dataset("forest", frame.drop(columns="area"), np.log1p(frame["area"]), [note])
 
 
@@ -285,7 +291,7 @@ def riboflavin(directory: Path) -> Dataset:
     return dataset("riboflavin", frame["x"], frame["y"])
 
 
-STUDENT = numbered(("x", 30)) + ["G1", "G2", "G3"]
+STUDENT = [*numbered(("x", 30)), "G1", "G2", "G3"]
 
 
 def student(directory: Path) -> Dataset:
@@ -312,7 +318,9 @@ def r_objects(path: Path) -> dict[str, Any]:
         import rdata
     except ImportError:
         raise ImportError(f"{path.name} needs rdata: pip install 'pybayesridge[benchmarks]'") from None
-    return rdata.conversion.convert(rdata.parser.parse_file(path), constructor_dict=R_CLASSES, default_encoding="ascii")
+    return rdata.conversion.convert(
+        rdata.parser.parse_file(path), constructor_dict=R_CLASSES, default_encoding="ascii"
+    )
 
 
 def _data_frame(columns: dict[str, Any], attributes: dict[str, Any]) -> dict[str, Any]:

@@ -52,7 +52,9 @@ SOURCES: dict[str, Source] = {
     "blog": Source("304/blogfeedback.zip", {"*": "BlogFeedback.zip"}, {"blog": 56187}),
     "concrete": Source("165/data.csv", {"data.csv": "concrete.csv"}, {"concrete": 1030}),
     "crime": Source("183/communities+and+crime.zip", {"communities.data": "communities.data"}, {"crime": 1994}),
-    "facebook": Source("368/facebook+metrics.zip", {"dataset_Facebook.csv": "dataset_Facebook.csv"}, {"facebook": 495}),
+    "facebook": Source(
+        "368/facebook+metrics.zip", {"dataset_Facebook.csv": "dataset_Facebook.csv"}, {"facebook": 495}
+    ),
     "forest": Source("162/forest+fires.zip", {"forestfires.csv": "forestfires.csv"}, {"forest": 517}),
     "naval": Source(
         "316/condition+based+maintenance+of+naval+propulsion+plants.zip",
@@ -70,7 +72,9 @@ SOURCES: dict[str, Source] = {
         {"student-mat.csv": "student-mat.csv", "student-por.csv": "student-por.csv"},
         {"student": 1044},
     ),
-    "yacht": Source("243/yacht+hydrodynamics.zip", {"yacht_hydrodynamics.data": "yacht_hydrodynamics.data"}, {"yacht": 308}),
+    "yacht": Source(
+        "243/yacht+hydrodynamics.zip", {"yacht_hydrodynamics.data": "yacht_hydrodynamics.data"}, {"yacht": 308}
+    ),
 }
 """By folder of the data directory."""
 
@@ -132,7 +136,9 @@ def check(directory: Path, source: Source) -> None:
             )
 
 
-def download(directory: Path, names: Iterable[str], base_url: str = BASE_URL, sources: dict[str, Source] | None = None) -> int:
+def download(
+    directory: Path, names: Iterable[str], base_url: str = BASE_URL, sources: dict[str, Source] | None = None
+) -> int:
     """Fetch the folders of these data sets; 1 if one failed, and that one is left out."""
     sources = SOURCES if sources is None else sources
     wanted = set(names)

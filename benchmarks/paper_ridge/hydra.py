@@ -19,7 +19,7 @@ import numpy as np
 from benchmarks.common import use_one_thread
 from benchmarks.paper_ridge.paper import training_rows
 from benchmarks.paper_ridge.splits import Effort, append, path_of, pending, row_of, seed_of
-from benchmarks.paper_ridge.table2 import BUILD, progress
+from benchmarks.paper_ridge.table2 import BUILD, progress_bar
 
 NAMES = ("crop", "electric_devices")
 
@@ -51,8 +51,8 @@ def rooted(train: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 def run(data: Features, directory: Path, effort: Effort, deadline: float) -> None:
     """Run the splits that are not in the file yet."""
     todo = pending(directory, data.name, 1, effort)
-
-    def each():
+    with progress_bar(len(todo)) as bar:
+        bar.set_description(data.name)
         for split in todo:
             if time.monotonic() > deadline:
                 return
@@ -61,10 +61,7 @@ def run(data: Features, directory: Path, effort: Effort, deadline: float) -> Non
             x_train, x_test = rooted(data.x[train], data.x[test])
             row = row_of(split, data.y[train], x_train, data.y[test], x_test, effort)
             append(path_of(directory, data.name, 1), row)
-            yield split
-
-    for _ in progress(each(), data.name, len(todo)):
-        pass
+            bar.update()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -66,8 +66,10 @@ def main() -> None:
         made = features(x, args.seed)
         np.save(args.out / f"{name}-x.npy", made)
         np.save(args.out / f"{name}-y.npy", labels)
-        print(f"{name}: {made.shape[0]} series of length {x.shape[2]}, {made.shape[1]} features, "
-              f"{np.unique(labels).size} classes")
+        print(
+            f"{name}: {made.shape[0]} series of length {x.shape[2]}, {made.shape[1]} features, "
+            f"{np.unique(labels).size} classes"
+        )
 
 
 if __name__ == "__main__":

@@ -37,9 +37,10 @@ FITS: dict[str, dict[str, Any]] = {
 }
 """Arguments of ``fit``; "default" is what a user gets who names none."""
 
-PAPERS = ("table_3", "fixed_published", "glmnet_published")
-"""The paper's own algorithms: its EM with its stopping rule; leave-one-out without the leverage of the intercept over
-the fixed grid, and over glmnet's without the factor n that makes its penalties those of a sum of squares."""
+PAPERS = ("em_published", "fixed_published", "glmnet_published")
+"""What the authors' code computes: EM with the paper's stopping rule; leave-one-out without the leverage of the
+intercept over the fixed grid, and over glmnet's without the factor n that makes its penalties those of a sum of
+squares."""
 
 METHODS = (*FITS, *PAPERS)
 TIMED = ("em", "fixed", "glmnet", "exact")
@@ -92,7 +93,7 @@ def run_split(
             result = model.fit(**arguments)
             out[name] = _outcome(result, x_test, y_test, score, seconds.get(name, np.nan))
         design, spectrum = model._rotation()
-        penalties = {"table_3": em_as_printed(design, spectrum)}
+        penalties = {"em_published": published_em(design, spectrum)}
         for name, grid in published_grids(design, spectrum).items():
             best = scores_without_intercept(design, spectrum, grid).argmin(axis=0)
             penalties[name] = np.take_along_axis(grid, best[None], axis=0)[0]
@@ -108,30 +109,30 @@ def _outcome(result: Any, x_test: np.ndarray, y_test: np.ndarray, score: Any, se
     return Outcome(score(y_test, predicted), penalty, seconds)
 
 
-def em_as_printed(design: Design, spectrum: Spectrum, maxiter: int = 10_000) -> np.ndarray:
-    """Penalties of the paper's Table 3 with its stopping rule |change of RSS| / (1 + |RSS|) < 1e-8, (q,).
+def published_em(design: Design, spectrum: Spectrum, maxiter: int = 10_000) -> np.ndarray:
+    """Penalties of EM for the density in (tau, sigma), stopped when |change of RSS| / (1 + |RSS|) < 1e-8, (q,).
 
-    The rule depends on the scale of y, and where RSS vanishes, as with more columns than rows, it may fire long
-    before anything has converged: that is the paper's algorithm.
+    That rule, the paper's, is applied to targets of variance 1. Where RSS vanishes, as with more columns than rows,
+    it may fire long before anything has converged.
     """
     n, p, nothing = design.n, spectrum.p, spectrum.p - spectrum.rank
     s2 = (spectrum.s * spectrum.top) ** 2
     out = np.empty(design.q)
     for target in range(design.q):
-        z = spectrum.z[:, target] * design.y_norm[target]
-        outside = spectrum.rss0[target] * design.y_norm[target] ** 2
+        z = spectrum.z[:, target] * np.sqrt(n)
+        outside = spectrum.rss0[target] * n
         c = z * np.sqrt(s2)
-        tau2, sigma2, rss_before = 1.0, design.y_norm[target] ** 2 / n, np.inf
+        tau2, sigma2, rss_before = 1.0, 1.0, np.inf
         for _ in range(maxiter):
             d = s2 + 1 / tau2
             esn = ((c / d) ** 2).sum() + sigma2 * ((1 / d).sum() + tau2 * nothing)
             rss = outside + ((z / tau2 / d) ** 2).sum()
             ess = rss + sigma2 * (s2 / d).sum()
-            # The positive root of (p + 3) ESS t^2 + ((p + 1) ESS - (n - 1) ESN) t - (n + 1) ESN = 0.
-            b = (p + 1) * ess - (n - 1) * esn
-            root = np.sqrt(b * b + 4 * (p + 3) * ess * (n + 1) * esn)
-            tau2 = 2 * (n + 1) * esn / (b + root) if b > 0 else (root - b) / (2 * (p + 3) * ess)
-            sigma2 = (tau2 * ess + esn) / ((n + p + 2) * tau2)
+            # The positive root of (p + 2) ESS t^2 + (p ESS - (n - 1) ESN) t - (n + 1) ESN = 0.
+            b = p * ess - (n - 1) * esn
+            root = np.sqrt(b * b + 4 * (p + 2) * ess * (n + 1) * esn)
+            tau2 = 2 * (n + 1) * esn / (b + root) if b > 0 else (root - b) / (2 * (p + 2) * ess)
+            sigma2 = (tau2 * ess + esn) / ((n + p + 1) * tau2)
             if abs(rss_before - rss) / (1 + abs(rss)) < EPS:
                 break
             rss_before = rss

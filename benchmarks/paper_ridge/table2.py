@@ -2,8 +2,8 @@
 
     python -m benchmarks.paper_ridge.table2 --data-dir DIR [--splits 100] [--data NAME ...] [--orders 1 2 3]
 
-A run that was stopped goes on where it stood: every split is a line in `--out`. All configurations get a few splits
-before any gets many, so that a page can be made at any time (`--page-only`). One thread; times are of the processor.
+A run that was stopped goes on where it stood: every split is a line in `--out`. Configurations take turns by the time
+spent on them, so that a page can be made at any time (`--page-only`). One thread; times are of the processor.
 """
 
 from __future__ import annotations
@@ -12,16 +12,18 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from benchmarks.common import RESULTS, use_one_thread
-from benchmarks.paper_ridge.datasets import LOADERS, Dataset, MissingData
+from benchmarks.paper_ridge.datasets import LOADERS, Dataset, MissingDataError
+from benchmarks.paper_ridge.page import keep_notes, write_page
 from benchmarks.paper_ridge.paper import TABLE2
 from benchmarks.paper_ridge.splits import Effort, pending, run
 
-ROUNDS = (3, 10, 30)
-"""All configurations reach these numbers of splits before any goes on."""
+SLICE = 60.0
+"""Seconds for which a configuration runs before the one with the least time spent on it takes its turn."""
 
 BUILD = Path("build/benchmarks/table2")
 
@@ -51,37 +53,63 @@ def load(directory: Path, names: Sequence[str]) -> dict[str, Dataset]:
     for name in names:
         try:
             found[name] = LOADERS[name](directory)
-        except MissingData as error:
+        except MissingDataError as error:
             print(f"{name} is not there: {error}")
     return found
 
 
 def configurations(data: dict[str, Dataset], orders: Sequence[int]) -> list[tuple[str, int]]:
-    """Data sets and orders that the paper has, the largest first."""
+    """Data sets and orders that the paper has, the smallest first."""
     pairs = [(name, order) for name in data for order in orders if order in TABLE2[name].orders]
-    return sorted(pairs, key=lambda pair: -TABLE2[pair[0]].n * TABLE2[pair[0]].orders[pair[1]].p)
+    return sorted(pairs, key=lambda pair: TABLE2[pair[0]].n * TABLE2[pair[0]].orders[pair[1]].p)
 
 
 def run_all(data: dict[str, Dataset], args: argparse.Namespace) -> None:
-    """Run every configuration in rounds, until all is done or the time is over."""
+    """Run every configuration, that with the least time spent on it next, until all is done or the time is over."""
+    effort = Effort(args.splits, args.timed, args.reference)
     deadline = time.monotonic() + 60 * args.minutes
-    for splits in [*(r for r in ROUNDS if r < args.splits), args.splits]:
-        effort = Effort(splits, args.timed, args.reference)
-        for name, order in configurations(data, args.orders):
-            total = len(pending(args.out, name, order, effort))
-            for _ in progress(run(data[name], order, args.out, effort), f"{name}, order {order}", total):
-                if time.monotonic() > deadline:
-                    print("time is over")
-                    return
+    todo = {pair: len(pending(args.out, *pair, effort)) for pair in configurations(data, args.orders)}
+    spent = {pair: 0.0 for pair, splits in todo.items() if splits}
+    with progress_bar(sum(todo.values())) as bar:
+        while spent and time.monotonic() < deadline:
+            name, order = pair = min(spent, key=lambda pair: spent[pair])
+            bar.set_description(f"{name}, order {order}")
+            start = time.monotonic()
+            for _ in run(data[name], order, args.out, effort):
+                bar.update()
+                if time.monotonic() > min(start + SLICE, deadline):
+                    break
+            spent[pair] += time.monotonic() - start
+            if not pending(args.out, name, order, effort):
+                del spent[pair]
+    if spent:
+        print(f"time is over; unfinished: {', '.join(f'{name} {order}' for name, order in spent)}")
 
 
-def progress(splits: Iterator[int], title: str, total: int) -> Iterator[int]:
-    """A progress bar where tqdm is installed and there is something to do."""
+class NoBar:
+    """Stands for a progress bar where tqdm is not installed."""
+
+    def __enter__(self) -> NoBar:
+        """Nothing to open."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Nothing to close."""
+
+    def update(self) -> None:
+        """One more."""
+
+    def set_description(self, text: str) -> None:
+        """What it is about."""
+
+
+def progress_bar(total: int) -> Any:
+    """A progress bar on stderr, of tqdm's where that is installed and there is something to do."""
     try:
         from tqdm import tqdm
     except ImportError:
-        tqdm = None
-    yield from splits if tqdm is None or not total else tqdm(splits, desc=title, total=total, mininterval=2)
+        return NoBar()
+    return tqdm(total=total, unit="split", mininterval=2) if total else NoBar()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -99,10 +127,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not data:
             print(f"no data set in {args.data_dir}", file=sys.stderr)
             return 2
+        keep_notes(args.out, {name: one.notes for name, one in data.items()})
         run_all(data, args)
     if not args.no_page:
-        from benchmarks.paper_ridge.page import write_page
-
         write_page(args.out, args.results)
     return 0
 

@@ -1,0 +1,107 @@
+"""From the lines of all splits to one number for each data set, order and method, beside the paper's."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.paper_ridge.methods import METHODS
+from benchmarks.paper_ridge.paper import TABLE2
+from benchmarks.paper_ridge.splits import REFERENCE, path_of
+
+PAPER_SPLITS = 100
+ROUNDING = 0.005
+"""The paper prints two digits."""
+
+NOISE = 3.0
+"""Standard errors of the difference of two means beyond which it is no noise of the splits."""
+
+BESIDE = {"em": 0, "fixed": 1, "glmnet": 2}
+"""Our methods, and their places among the paper's scores."""
+
+
+def lines(directory: Path, name: str, order: int) -> pd.DataFrame | None:
+    """The finished splits of a data set and order."""
+    path = path_of(directory, name, order)
+    if not path.is_file():
+        return None
+    text = path.read_text(encoding="utf-8")
+    whole = text[: text.rfind("\n") + 1]
+    if whole.count("\n") < 2:
+        return None
+    return pd.read_csv(io.StringIO(whole)).drop_duplicates("split")
+
+
+def summarize(directory: Path) -> pd.DataFrame:
+    """Mean, standard deviation and median of the score over splits, and other numbers, for each method.
+
+    One row for each data set, order and method, in the paper's order; `penalty` is the median over splits.
+    """
+    rows = []
+    for name, published in TABLE2.items():
+        for order in published.orders:
+            table = lines(directory, name, order)
+            if table is None:
+                continue
+            for method in (*METHODS, *REFERENCE):
+                score = table[f"{method}.score"].dropna()
+                if score.empty:
+                    continue
+                rows.append(
+                    {
+                        "data": name,
+                        "order": order,
+                        "method": method,
+                        "n": int(table["n"].iloc[0]),
+                        "p": table["p"].mean(),
+                        "splits": score.size,
+                        "mean": score.mean(),
+                        "sd": score.std(ddof=1) if score.size > 1 else np.nan,
+                        "median": score.median(),
+                        "penalty": table[f"{method}.penalty"].median(),
+                        "seconds": table[f"{method}.seconds"].mean(),
+                        "timed": int(table[f"{method}.seconds"].count()),
+                    }
+                )
+    return pd.DataFrame(rows)
+
+
+def ratio(summary: pd.DataFrame, name: str, order: int, method: str, base: str = "em") -> float:
+    """Seconds of a method over those of another, of the same splits; NaN where not timed."""
+    seconds = summary.set_index(["data", "order", "method"])["seconds"]
+    try:
+        return float(seconds[name, order, method] / seconds[name, order, base])
+    except KeyError:
+        return float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A mean that differs from the paper's by more than the splits explain."""
+
+    name: str
+    order: int
+    method: str
+    ours: float
+    paper: float
+    allowed: float
+
+
+def differences(summary: pd.DataFrame) -> list[Difference]:
+    """Where our mean is further from the paper's than rounding and three standard errors of both.
+
+    The paper's standard deviation is not printed; ours stands for it, with its 100 splits.
+    """
+    out = []
+    for row in summary[summary["method"].isin(list(BESIDE))].itertuples():
+        paper = TABLE2[row.data].orders[row.order].scores[BESIDE[row.method]]
+        spread = 0.0 if np.isnan(row.sd) else row.sd
+        rounding = ROUNDING if abs(paper) < 100 else 0.5 * 10 ** np.floor(np.log10(abs(paper)))
+        allowed = rounding + NOISE * spread * np.sqrt(1 / row.splits + 1 / PAPER_SPLITS)
+        if abs(row.mean - paper) > allowed:
+            out.append(Difference(row.data, row.order, row.method, row.mean, paper, allowed))
+    return out
