@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +39,20 @@ class Dataset:
         On the scale on which the paper predicts it.
     notes : list of str
         Why counts differ from the paper's.
+    variant : str
+        What is done differently, where it is tried out to explain the paper's numbers.
     """
 
     name: str
     x: pd.DataFrame
     y: np.ndarray
     notes: list[str] = field(default_factory=list)
+    variant: str = ""
+
+    @property
+    def key(self) -> str:
+        """Name and variant."""
+        return f"{self.name}_{self.variant}" if self.variant else self.name
 
 
 def dummies(frame: pd.DataFrame) -> pd.DataFrame:
@@ -205,6 +213,19 @@ def diabetes(directory: Path) -> Dataset:
     """Diabetes (Efron et al., 2004): progression from ten columns; from R's package lars."""
     frame = r_frame(find(directory, "diabetes", "diabetes.RData"))
     return dataset("diabetes", frame["x"], frame["y"])
+
+
+def diabetes_raw(directory: Path) -> Dataset:
+    """Diabetes in the units it was measured in, from scikit-learn: the products are others than those of R's columns.
+
+    R's columns are centred and scaled, which changes no linear model, but what a square or product of them is.
+    """
+    try:
+        from sklearn.datasets import load_diabetes
+    except ImportError:
+        raise MissingDataError("the diabetes data in their units come with scikit-learn") from None
+    bunch = load_diabetes(as_frame=True, scaled=False)
+    return replace(dataset("diabetes", bunch.data, bunch.target), variant="raw")
 
 
 def eye(directory: Path) -> Dataset:
@@ -376,3 +397,6 @@ LOADERS: dict[str, Callable[[Path], Dataset]] = {
     )
 }
 """Loaders by the name of the data set."""
+
+VARIANTS: dict[str, Callable[[Path], Dataset]] = {loader.__name__: loader for loader in (diabetes_raw,)}
+"""Other ways to read a data set, run on the same splits to see what the paper's numbers come from."""

@@ -17,7 +17,7 @@ EQUAL = 0.005
 
 def points(summary: pd.DataFrame, order: int, method: str) -> pd.DataFrame:
     """EM's and the other's mean for each regression data set, negative ones at 0, and the paper's."""
-    some = summary[(summary["order"] == order)]
+    some = summary[(summary["order"] == order) & summary["data"].isin(list(TABLE2))]
     wide = some.set_index(["data", "method"])["mean"].unstack()  # noqa: PD010
     wide = wide[[TABLE2[name].q == 1 for name in wide.index]]
     paper = [TABLE2[name].orders[order].scores for name in wide.index]

@@ -144,7 +144,7 @@ def render(summary: pd.DataFrame, notes: dict[str, list[str]]) -> str:
     """The page in Markdown."""
     found = differences(summary)
     marked = {(d.name, d.order, d.method) for d in found}
-    cells = int(summary["method"].isin(list(BESIDE)).sum())
+    cells = int((summary["method"].isin(list(BESIDE)) & summary["data"].isin(list(TABLE2))).sum())
     parts = ["# table2", describe(environment(PACKAGES)), INTRODUCTION]
     for order, title in ORDERS.items():
         parts += [f"## {title}", order_table(summary, order, marked)]

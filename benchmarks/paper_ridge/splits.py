@@ -140,10 +140,10 @@ def pending(directory: Path, name: str, order: int, effort: Effort) -> list[int]
 
 def run(data: Dataset, order: int, directory: Path, effort: Effort) -> Iterator[int]:
     """Run the splits that are not in the file yet; yields each when it is written."""
-    todo = pending(directory, data.name, order, effort)
+    todo = pending(directory, data.key, order, effort)
     if not todo:
         return
     x = expand(data, order)
     for split in todo:
-        append(path_of(directory, data.name, order), one_split(data, x, split, effort))
+        append(path_of(directory, data.key, order), one_split(data, x, split, effort))
         yield split

@@ -9,10 +9,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from benchmarks.paper_ridge.datasets import VARIANTS
 from benchmarks.paper_ridge.methods import METHODS
 from benchmarks.paper_ridge.paper import TABLE2
 from benchmarks.paper_ridge.splits import REFERENCE, path_of
 
+ORDERS = (1, 2, 3)
 PAPER_SPLITS = 100
 ROUNDING = 0.005
 """The paper prints two digits."""
@@ -39,11 +41,11 @@ def lines(directory: Path, name: str, order: int) -> pd.DataFrame | None:
 def summarize(directory: Path) -> pd.DataFrame:
     """Mean, standard deviation and median of the score over splits, and other numbers, for each method.
 
-    One row for each data set, order and method, in the paper's order; `penalty` is the median over splits.
+    One row for each data set, order and method, in the paper's order, variants last; `penalty` is the median over splits.
     """
     rows = []
-    for name, published in TABLE2.items():
-        for order in published.orders:
+    for name in (*TABLE2, *VARIANTS):
+        for order in ORDERS:
             table = lines(directory, name, order)
             if table is None:
                 continue
@@ -97,7 +99,8 @@ def differences(summary: pd.DataFrame) -> list[Difference]:
     The paper's standard deviation is not printed; ours stands for it, with its 100 splits.
     """
     out = []
-    for row in summary[summary["method"].isin(list(BESIDE))].itertuples():
+    beside = summary["method"].isin(list(BESIDE)) & summary["data"].isin(list(TABLE2))
+    for row in summary[beside].itertuples():
         paper = TABLE2[row.data].orders[row.order].scores[BESIDE[row.method]]
         spread = 0.0 if np.isnan(row.sd) else row.sd
         rounding = ROUNDING if abs(paper) < 100 else 0.5 * 10 ** np.floor(np.log10(abs(paper)))

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import RESULTS, use_one_thread
-from benchmarks.paper_ridge.datasets import LOADERS, Dataset, MissingDataError
+from benchmarks.paper_ridge.datasets import LOADERS, VARIANTS, Dataset, MissingDataError
 from benchmarks.paper_ridge.page import keep_notes, write_page
 from benchmarks.paper_ridge.paper import TABLE2
 from benchmarks.paper_ridge.splits import Effort, pending, run
@@ -37,7 +37,9 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--splits", type=int, default=100)
     parser.add_argument("--timed", type=int, default=10, help="splits in which every method is timed on its own")
     parser.add_argument("--reference", type=int, default=0, help="splits on which fastridge runs as well")
-    parser.add_argument("--data", nargs="+", choices=sorted(LOADERS), default=list(LOADERS), metavar="NAME")
+    parser.add_argument(
+        "--data", nargs="+", choices=[*LOADERS, *VARIANTS], default=[*LOADERS, *VARIANTS], metavar="NAME"
+    )
     parser.add_argument("--orders", nargs="+", type=int, choices=(1, 2, 3), default=[1, 2, 3])
     parser.add_argument("--minutes", type=float, default=float("inf"), help="start no split after that time")
     parser.add_argument("--out", type=Path, default=BUILD, help="directory of the lines")
@@ -52,7 +54,7 @@ def load(directory: Path, names: Sequence[str]) -> dict[str, Dataset]:
     found = {}
     for name in names:
         try:
-            found[name] = LOADERS[name](directory)
+            found[name] = (LOADERS | VARIANTS)[name](directory)
         except MissingDataError as error:
             print(f"{name} is not there: {error}")
     return found
@@ -60,8 +62,13 @@ def load(directory: Path, names: Sequence[str]) -> dict[str, Dataset]:
 
 def configurations(data: dict[str, Dataset], orders: Sequence[int]) -> list[tuple[str, int]]:
     """Data sets and orders that the paper has, the smallest first."""
-    pairs = [(name, order) for name in data for order in orders if order in TABLE2[name].orders]
-    return sorted(pairs, key=lambda pair: TABLE2[pair[0]].n * TABLE2[pair[0]].orders[pair[1]].p)
+    size = {
+        (name, order): TABLE2[one.name].n * TABLE2[one.name].orders[order].p
+        for name, one in data.items()
+        for order in orders
+        if order in TABLE2[one.name].orders
+    }
+    return sorted(size, key=lambda pair: size[pair])
 
 
 def run_all(data: dict[str, Dataset], args: argparse.Namespace) -> None:
@@ -127,7 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not data:
             print(f"no data set in {args.data_dir}", file=sys.stderr)
             return 2
-        keep_notes(args.out, {name: one.notes for name, one in data.items()})
+        keep_notes(args.out, {name: one.notes for name, one in data.items() if not one.variant})
         run_all(data, args)
     if not args.no_page:
         write_page(args.out, args.results)

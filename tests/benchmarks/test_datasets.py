@@ -197,5 +197,14 @@ def test_r_data_frame_with_a_matrix(tmp_path, name, monkeypatch):
     np.testing.assert_array_equal(data.y, x[:, 0])
 
 
+def test_diabetes_in_its_units():
+    pytest.importorskip("sklearn")
+    data = datasets.VARIANTS["diabetes_raw"](None)
+    assert data.key == "diabetes_raw"
+    assert data.x.shape == (442, 10)
+    assert set(data.x["sex"]) == {1, 2}
+    assert data.notes == []
+
+
 def test_every_loader_belongs_to_a_row_of_the_table():
     assert set(datasets.LOADERS) < set(datasets.TABLE2)
