@@ -49,7 +49,7 @@ SOURCES: dict[str, Source] = {
     ),
     "automobile": Source("10/automobile.zip", {"imports-85.data": "imports-85.data"}, {"automobile": 159}),
     "autompg": Source("9/auto+mpg.zip", {"auto-mpg.data": "auto-mpg.data"}, {"autompg": 392}),
-    "blog": Source("304/blogfeedback.zip", {"*": "BlogFeedback.zip"}, {"blog": 56187}),
+    "blog": Source("304/blogfeedback.zip", {"*": "BlogFeedback.zip"}, {"blog": 56222}),
     "concrete": Source("165/data.csv", {"data.csv": "concrete.csv"}, {"concrete": 1030}),
     "crime": Source("183/communities+and+crime.zip", {"communities.data": "communities.data"}, {"crime": 1994}),
     "facebook": Source(

@@ -14,8 +14,17 @@ from benchmarks.paper_ridge.figure3 import draw
 from benchmarks.paper_ridge.methods import PAPERS
 from benchmarks.paper_ridge.paper import METHODS as PAPER_METHODS
 from benchmarks.paper_ridge.paper import TABLE2
-from benchmarks.paper_ridge.reasons import SCORES, TIMES, reason
-from benchmarks.paper_ridge.summary import BESIDE, Difference, differences, ratio, summarize
+from benchmarks.paper_ridge.reasons import SCORES, TIMES, collapses, reason
+from benchmarks.paper_ridge.summary import (
+    BESIDE,
+    Difference,
+    differences,
+    number,
+    ratio,
+    row_of,
+    summarize,
+    value_of,
+)
 
 PACKAGES = ["pybayesridge", "numpy", "scipy", "pandas", "fastridge"]
 ORDERS = {1: "Linear", 2: "Second order", 3: "Third order"}
@@ -38,36 +47,14 @@ where they are too many, as in the paper.
 """
 
 
-def number(value: float) -> str:
-    """Two digits, or powers of ten for what is far from 1."""
-    if np.isnan(value):
-        return "-"
-    if abs(value) >= 99.5:
-        mantissa, exponent = f"{value:.0e}".split("e")
-        return f"{mantissa}e{int(exponent)}"
-    return f"{value:.1f}" if abs(value) >= 9.95 else f"{value:.2f}".replace("-0.00", "0.00")
-
-
 def times(value: float) -> str:
     """A ratio of times, two digits."""
     return "-" if np.isnan(value) else f"{value:.2g}"
 
 
-def find(summary: pd.DataFrame, name: str, order: int, method: str) -> pd.Series | None:
-    """A row of the summary."""
-    rows = summary[(summary["data"] == name) & (summary["order"] == order) & (summary["method"] == method)]
-    return None if rows.empty else rows.iloc[0]
-
-
-def score(summary: pd.DataFrame, name: str, order: int, method: str) -> float:
-    """A mean, or NaN."""
-    row = find(summary, name, order, method)
-    return float("nan") if row is None else float(row["mean"])
-
-
 def cell(summary: pd.DataFrame, name: str, order: int, method: str, marked: bool) -> str:
     """Ours ± its standard deviation over splits, and the paper's."""
-    row = find(summary, name, order, method)
+    row = row_of(summary, name, order, method)
     paper = TABLE2[name].orders[order].scores[BESIDE[method]]
     if row is None:
         return f"- ({number(paper)})"
@@ -85,7 +72,7 @@ def order_table(summary: pd.DataFrame, order: int, marked: set[tuple[str, int, s
             continue
         paper = published.orders[order]
         title = published.title + (f" ({published.q})" if published.q > 1 else "")
-        first = find(summary, name, order, "em")
+        first = row_of(summary, name, order, "em")
         if first is None:
             count = [f"({published.n})", f"({paper.p})", "no data" if name not in LOADERS else "not run"]
             marks = [f"- ({number(v)})" for v in paper.scores]
@@ -96,7 +83,7 @@ def order_table(summary: pd.DataFrame, order: int, marked: set[tuple[str, int, s
         ratios = [ratio(summary, name, order, m) for m in ("fixed", "glmnet")]
         ratios.append(ratio(summary, name, order, "fastridge_fixed", "fastridge_em"))
         cells = {m: cell(summary, name, order, m, (name, order, m) in marked) for m in BESIDE}
-        other = {m: number(score(summary, name, order, m)) for m in (*PAPERS, "equation_11", "exact", "default")}
+        other = {m: number(value_of(summary, name, order, m)) for m in (*PAPERS, "equation_11", "exact", "default")}
         rows.append(
             [
                 title,
@@ -117,13 +104,32 @@ def explanation(summary: pd.DataFrame, difference: Difference) -> str:
     """What differs, what was measured beside it, and why."""
     d = difference
     label = PAPER_METHODS[BESIDE[d.method]]
-    measured = [f"as published {number(score(summary, d.name, d.order, f'{d.method}_published'))}"]
-    row = find(summary, d.name, d.order, d.method)
+    measured = [f"as published {number(value_of(summary, d.name, d.order, f'{d.method}_published'))}"]
+    row = row_of(summary, d.name, d.order, d.method)
     if row is not None:
         measured.append(f"median over splits {number(row['median'])}")
     title = f"{TABLE2[d.name].title}, {ORDERS[d.order].lower()}, {label}"
     why = reason(summary, d)
     return f"* {title}: {number(d.ours)}, paper {number(d.paper)} ({', '.join(measured)}). {why}"
+
+
+def collapsed(summary: pd.DataFrame) -> str:
+    """Collapses of the published score, which are the score's fault where the leverage mends them."""
+    head = [
+        "data",
+        "order",
+        "paper",
+        "published score",
+        "with the leverage",
+        "penalty, published",
+        "penalty, with it",
+    ]
+    rows = collapses(summary)
+    text = (
+        "Mean R² over the same splits and the same grid; the two scores differ only in the intercept's leverage, 1/n "
+        "for every row. Median penalties."
+    )
+    return text + "\n\n" + table(head, rows) if rows else "None here."
 
 
 def notes_text(notes: dict[str, list[str]]) -> str:
@@ -151,6 +157,7 @@ def render(summary: pd.DataFrame, notes: dict[str, list[str]]) -> str:
     parts += ["![Figure 3](table2.png)"]
     parts += [f"## Where the means differ\n\n{cells - len(found)} of {cells} means agree with the paper's. {SCORES}"]
     parts.append("\n".join(explanation(summary, d) for d in found) or "Nowhere.")
+    parts += ["## Where leave-one-out over the fixed grid collapses in the paper", collapsed(summary)]
     parts += ["## Times", TIMES, "## What the loaders say", notes_text(notes)]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 

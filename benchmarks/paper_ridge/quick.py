@@ -18,8 +18,8 @@ from benchmarks.common import table, use_one_thread
 from benchmarks.paper_ridge import table2
 from benchmarks.paper_ridge.datasets import Dataset
 from benchmarks.paper_ridge.methods import METHODS
-from benchmarks.paper_ridge.page import number
 from benchmarks.paper_ridge.splits import Effort, path_of, run
+from benchmarks.paper_ridge.summary import number
 
 SMALL = ("airfoil", "concrete", "boston", "diabetes", "real_estate", "autompg", "yacht", "eye")
 

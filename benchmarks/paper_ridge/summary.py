@@ -41,7 +41,8 @@ def lines(directory: Path, name: str, order: int) -> pd.DataFrame | None:
 def summarize(directory: Path) -> pd.DataFrame:
     """Mean, standard deviation and median of the score over splits, and other numbers, for each method.
 
-    One row for each data set, order and method, in the paper's order, variants last; `penalty` is the median over splits.
+    One row for each data set, order and method, in the paper's order, variants last; `penalty` is the median over
+    splits.
     """
     rows = []
     for name in (*TABLE2, *VARIANTS):
@@ -72,6 +73,28 @@ def summarize(directory: Path) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def number(value: float) -> str:
+    """Two digits, or powers of ten for what is far from 1."""
+    if np.isnan(value):
+        return "-"
+    if abs(value) >= 99.5:
+        mantissa, exponent = f"{value:.0e}".split("e")
+        return f"{mantissa}e{int(exponent)}"
+    return f"{value:.1f}" if abs(value) >= 9.95 else f"{value:.2f}".replace("-0.00", "0.00")
+
+
+def row_of(summary: pd.DataFrame, name: str, order: int, method: str) -> pd.Series | None:
+    """A row of the summary."""
+    rows = summary[(summary["data"] == name) & (summary["order"] == order) & (summary["method"] == method)]
+    return None if rows.empty else rows.iloc[0]
+
+
+def value_of(summary: pd.DataFrame, name: str, order: int, method: str, what: str = "mean") -> float:
+    """A number of the summary, or NaN."""
+    row = row_of(summary, name, order, method)
+    return float("nan") if row is None else float(row[what])
+
+
 def ratio(summary: pd.DataFrame, name: str, order: int, method: str, base: str = "em") -> float:
     """Seconds of a method over those of another, of the same splits; NaN where not timed."""
     seconds = summary.set_index(["data", "order", "method"])["seconds"]
@@ -79,6 +102,13 @@ def ratio(summary: pd.DataFrame, name: str, order: int, method: str, base: str =
         return float(seconds[name, order, method] / seconds[name, order, base])
     except KeyError:
         return float("nan")
+
+
+def allowance(paper: float, sd: float, splits: float) -> float:
+    """How far a mean over splits may be from the paper's: its rounding and the noise of both."""
+    spread = 0.0 if np.isnan(sd) else sd
+    rounding = ROUNDING if abs(paper) < 100 else 0.5 * 10 ** np.floor(np.log10(abs(paper)))
+    return float(rounding + NOISE * spread * np.sqrt(1 / splits + 1 / PAPER_SPLITS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +132,7 @@ def differences(summary: pd.DataFrame) -> list[Difference]:
     beside = summary["method"].isin(list(BESIDE)) & summary["data"].isin(list(TABLE2))
     for row in summary[beside].itertuples():
         paper = TABLE2[row.data].orders[row.order].scores[BESIDE[row.method]]
-        spread = 0.0 if np.isnan(row.sd) else row.sd
-        rounding = ROUNDING if abs(paper) < 100 else 0.5 * 10 ** np.floor(np.log10(abs(paper)))
-        allowed = rounding + NOISE * spread * np.sqrt(1 / row.splits + 1 / PAPER_SPLITS)
+        allowed = allowance(paper, row.sd, row.splits)
         if abs(row.mean - paper) > allowed:
             out.append(Difference(row.data, row.order, row.method, row.mean, paper, allowed))
     return out

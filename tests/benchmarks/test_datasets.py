@@ -85,15 +85,16 @@ def test_auto_mpg_drops_cars_without_horsepower(tmp_path):
     np.testing.assert_array_equal(data.y, [20, 21, 23, 24])
 
 
-def test_blog_joins_its_files_and_drops_repeated_rows(tmp_path):
+def test_blog_drops_rows_repeated_in_its_training_or_in_its_test_files(tmp_path):
     table = np.hstack([numbers(6, 3), np.full((6, 1), 7.0), numbers(6, 1, 1)])
-    repeated = np.vstack([table[3:], table[3:4]])
-    packed = archive(blogData_test__csv=lines(repeated), blogData_train__csv=lines(table[:3]), readme__txt="no data")
+    train, first, second = table[[0, 1, 1, 2]], table[[2, 3]], table[[3, 4, 5]]
+    files = {"blogData_train__csv": train, "blogData_test-1__csv": first, "blogData_test-2__csv": second}
+    packed = archive(**{name: lines(rows) for name, rows in files.items()}, readme__txt="no data")
     write(tmp_path, "blog", "BlogFeedback.zip", packed)
     data = datasets.LOADERS["blog"](tmp_path)
-    assert data.x.shape == (6, 3)
-    assert sorted(data.y) == sorted(table[:, -1])
-    assert "7 rows in 2 files, 6 of them different" in data.notes[-1]
+    assert data.x.shape == (7, 3)
+    np.testing.assert_array_equal(np.sort(data.y), np.sort(table[[0, 1, 2, 2, 3, 4, 5], -1]))
+    assert "9 rows, 7 without repetitions" in data.notes[-1]
 
 
 def test_crime_drops_identifiers_and_incomplete_columns(tmp_path):

@@ -231,7 +231,7 @@ def test_a_mean_of_few_splits_has_more_noise():
     [(0.534, "0.53"), (-0.001, "0.00"), (-50.61, "-50.6"), (-4123.0, "-4e3"), (float("nan"), "-"), (-1.09, "-1.09")],
 )
 def test_numbers_are_printed_as_in_the_paper(value, text):
-    assert page.number(value) == text
+    assert summary.number(value) == text
 
 
 def test_the_papers_training_rows():
