@@ -122,7 +122,7 @@ def collapsed(summary: pd.DataFrame) -> str:
         "published score",
         "with the leverage",
         "penalty, published",
-        "penalty, with it",
+        "with it",
     ]
     rows = collapses(summary)
     text = (
@@ -155,9 +155,11 @@ def render(summary: pd.DataFrame, notes: dict[str, list[str]]) -> str:
     for order, title in ORDERS.items():
         parts += [f"## {title}", order_table(summary, order, marked)]
     parts += ["![Figure 3](table2.png)"]
-    parts += [f"## Where the means differ\n\n{cells - len(found)} of {cells} means agree with the paper's. {SCORES}"]
+    parts += [
+        f"## Where the means differ\n\n{cells - len(found)} of {cells} means agree with the paper's.\n\n{SCORES}"
+    ]
     parts.append("\n".join(explanation(summary, d) for d in found) or "Nowhere.")
-    parts += ["## Where leave-one-out over the fixed grid collapses in the paper", collapsed(summary)]
+    parts += ["## Where leave-one-out over the fixed grid collapses", collapsed(summary)]
     parts += ["## Times", TIMES, "## What the loaders say", notes_text(notes)]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 

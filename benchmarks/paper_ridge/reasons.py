@@ -15,11 +15,11 @@ data and splits), the difference is one of algorithms, and what differs is said.
 
 TIMES = """\
 The paper's T is that of its code: leave-one-out goes over the rows once for each penalty in NumPy, and both methods
-start with an SVD. Here all penalties are done in blocks by matrix products, EM's fixed point is found by root finding,
-and both start with the eigenvectors of X'X or XX'. What is left of T is the score itself, and for the fixed grid the
-more accurate rotation that its penalties down to 1e-10 need and EM does not. In the smallest data sets all take some
-milliseconds of Python. The third number is the authors' package on our rows: T as the paper measured it, on this
-machine with one thread; the paper does not say how many it had.\
+start with an SVD. Here all penalties are done in blocks by matrix products, EM's fixed point is found by root
+finding, and both start with the eigenvectors of X'X or XX'. What is left of T is the score itself, and for the fixed
+grid the more accurate rotation that its penalties down to 1e-10 need and EM does not. In the smallest data sets all
+take some milliseconds of Python. The third number is the authors' package on our rows: T as the paper measured it, on
+this machine with one thread; the paper does not say how many it had.\
 """
 
 ALGORITHMS = {

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("benchmarks.paper_ridge")
 
-from benchmarks.paper_ridge import hydra, methods, page, paper, splits, summary, table2
+from benchmarks.paper_ridge import hydra, methods, page, paper, reasons, splits, summary, table2
 from benchmarks.paper_ridge.datasets import Dataset
 from pybayesridge import BayesRidge
 from tests.benchmarks.made_up import write, yacht
@@ -169,7 +169,7 @@ def small_run(tmp_path_factory):
 
 def test_page(small_run, capsys):
     text = (small_run / "results" / "table2.md").read_text()
-    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    rows = [line for line in text.split("## Where")[0].splitlines() if line.startswith("| ")]
     titles = [row.split(" | ")[0].removeprefix("| ") for row in rows]
     for published in paper.TABLE2.values():
         assert sum(t.startswith(published.title) for t in titles) == len(published.orders)
@@ -250,3 +250,34 @@ def test_classification_runs_from_features(tmp_path):
     assert (table["n"] == 25).all()
     assert (table["exact.score"] == 1).all()
     assert hydra.main([*arguments[:-1], "electric_devices"]) == 0
+
+
+def rows_of(name, order, **means):
+    """A summary in which methods have these means, and penalties of 2."""
+    numbers = {"n": 111, "p": 53.0, "splits": 100, "sd": 0.01, "penalty": 2.0, "seconds": np.nan, "timed": 0}
+    return pd.DataFrame(
+        [{"data": name, "order": order, "method": m, "mean": v, "median": v} | numbers for m, v in means.items()]
+    )
+
+
+def test_a_difference_that_the_published_score_explains():
+    found = rows_of("eye", 1, fixed=0.49, fixed_published=0.26, em=0.5)
+    (difference,) = summary.differences(found)
+    assert difference.method == "fixed"
+    assert "leaves out the intercept's leverage" in reasons.reason(found, difference)
+    assert reasons.collapses(found) == [["Eye", "1", "0.26", "0.26", "0.49", "2", "2"]]
+
+
+def test_a_difference_that_other_units_explain():
+    found = pd.concat(
+        [rows_of("diabetes", 3, em=0.40, em_published=0.40), rows_of("diabetes_raw", 3, em_published=0.48)]
+    )
+    (difference,) = summary.differences(found)
+    assert reasons.reason(found, difference).endswith("on the same splits, 0.48.")
+
+
+def test_a_difference_that_nothing_explains():
+    found = rows_of("yacht", 1, em=0.5, em_published=0.5)
+    (difference,) = summary.differences(found)
+    assert reasons.reason(found, difference) == "Not explained."
+    assert reasons.collapses(found) == []
