@@ -17,6 +17,9 @@ SCORE_TOL = 1e-9
 PENALTY_TOL = 1e-6
 """Relative error of penalties beside another implementation's; both stop where a rule fires."""
 
+SHARED_TOL = 1e-7
+"""Relative error where a mode is found to 1e-8 from eigenvectors or from singular vectors."""
+
 LINE_TOL = 1e-5
 """The lines keep six digits."""
 
@@ -74,9 +77,10 @@ def test_a_shared_rotation_changes_no_score(q):
     if q:
         y = (y.argmax(axis=1)[:, None] == np.arange(q)).astype(float)
     runs = [methods.run_split(y[:30], x[:30], y[30:], x[30:], timed=timed) for timed in (True, False)]
-    for name in methods.METHODS:
-        assert runs[0][name].score == runs[1][name].score
-        assert runs[0][name].penalty == runs[1][name].penalty
+    assert set(runs[0]) == set(runs[1]) == set(methods.FITS if q else methods.METHODS)
+    for name in runs[0]:
+        np.testing.assert_allclose(runs[0][name].score, runs[1][name].score, rtol=SHARED_TOL)
+        np.testing.assert_allclose(runs[0][name].penalty, runs[1][name].penalty, rtol=SHARED_TOL)
         assert np.isfinite(runs[0][name].seconds) == (name in methods.TIMED)
         assert np.isnan(runs[1][name].seconds)
 
