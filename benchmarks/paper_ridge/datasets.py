@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.paper_ridge.paper import TABLE2, training_rows
+from benchmarks.paper_ridge.r_files import r_frame, r_matrix, r_objects
 
 MISSING = ["?", "", "NA", "NaN", "nan"]
 
@@ -337,44 +338,6 @@ def yacht(directory: Path) -> Dataset:
     frame = read(path, numbered(("x", 6), ("y", 1)), sep="," if path.suffix == ".csv" else r"\s+", mark="Prismatic")
     note = "the paper's 7 must count the target: its 27 and 83 products are those of six columns"
     return dataset("yacht", frame.drop(columns="y1"), np.log(frame["y1"]), [note])
-
-
-def r_objects(path: Path) -> dict[str, Any]:
-    """The objects of an R file, by package rdata (an extra of the benchmarks)."""
-    try:
-        import rdata
-    except ImportError:
-        raise ImportError(f"{path.name} needs rdata: pip install 'pybayesridge[benchmarks]'") from None
-    return rdata.conversion.convert(
-        rdata.parser.parse_file(path), constructor_dict=R_CLASSES, default_encoding="ascii"
-    )
-
-
-def _data_frame(columns: dict[str, Any], attributes: dict[str, Any]) -> dict[str, Any]:
-    # A data frame with a matrix among its columns is no frame of pandas'.
-    return {name: columns[name] for name in columns}
-
-
-def _as_is(value: Any, attributes: dict[str, Any]) -> Any:
-    return value
-
-
-R_CLASSES: dict[str, Callable[..., Any]] = {"data.frame": _data_frame, "AsIs": _as_is}
-
-
-def r_matrix(value: Any) -> pd.DataFrame:
-    """An R matrix as a frame, with its column names where it has some."""
-    if hasattr(value, "to_pandas"):
-        value = value.to_pandas()
-    frame = pd.DataFrame(value).reset_index(drop=True)
-    frame.columns = [str(c) if isinstance(c, str) else f"x{i + 1}" for i, c in enumerate(frame.columns)]
-    return frame
-
-
-def r_frame(path: Path) -> dict[str, Any]:
-    """R's data frame with a matrix ``x`` and a vector ``y``, the only object of its file."""
-    (columns,) = r_objects(path).values()
-    return {"x": r_matrix(columns["x"]), "y": np.asarray(columns["y"], dtype=np.float64).ravel()}
 
 
 LOADERS: dict[str, Callable[[Path], Dataset]] = {

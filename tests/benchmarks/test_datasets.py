@@ -192,7 +192,7 @@ def test_eye_from_text(tmp_path):
 def test_r_data_frame_with_a_matrix(tmp_path, name, monkeypatch):
     x = numbers(4, 3)
     write(tmp_path, name, f"{name}.RData", "")
-    monkeypatch.setattr(datasets, "r_objects", lambda path: {"it": {"x": x, "y": x[:, 0]}})
+    monkeypatch.setattr("benchmarks.paper_ridge.r_files.r_objects", lambda path: {"it": {"x": x, "y": x[:, 0]}})
     data = datasets.LOADERS[name](tmp_path)
     np.testing.assert_array_equal(data.x.to_numpy(), x)
     np.testing.assert_array_equal(data.y, x[:, 0])
