@@ -41,7 +41,8 @@ where they are too many, as in the paper.
   code, with a score that leaves out the intercept's leverage, and for glmnet's grid without the factor n.
 * **exact**: the penalty integrated out. **default**: `fit()`.
 * **T**: time of leave-one-out over time of EM, both from the arrays to the result: with the fixed grid / glmnet's
-  grid / the authors' package fastridge on the same rows (fixed grid), then the paper's. One thread.
+  grid / the authors' package fastridge on the same rows (fixed grid), then the paper's. One thread; medians over the
+  first splits (as many as `timed` in table2.csv; fastridge: one).
 
 `†` marks a mean further from the paper's than rounding and three standard errors of both; see below for each.
 """
