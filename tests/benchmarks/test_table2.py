@@ -284,4 +284,6 @@ def test_a_difference_that_nothing_explains():
     found = rows_of("yacht", 1, em=0.5, em_published=0.5)
     (difference,) = summary.differences(found)
     assert reasons.reason(found, difference) == "Not explained."
+    found["splits"] = 5
+    assert reasons.reason(found, difference).startswith("Not explained; the mean of 5 splits")
     assert reasons.collapses(found) == []
