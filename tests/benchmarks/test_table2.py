@@ -277,7 +277,7 @@ def test_a_difference_that_other_units_explain():
         [rows_of("diabetes", 3, em=0.40, em_published=0.40), rows_of("diabetes_raw", 3, em_published=0.48)]
     )
     (difference,) = summary.differences(found)
-    assert reasons.reason(found, difference).endswith("on the same splits, 0.48.")
+    assert reasons.reason(found, difference).endswith("not of R's centred ones 0.48.")
 
 
 def test_a_difference_that_nothing_explains():
