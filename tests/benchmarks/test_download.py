@@ -86,3 +86,11 @@ def test_every_source_has_loaders():
     for folder, source in SOURCES.items():
         assert set(source.rows) <= set(LOADERS), folder
         assert source.members, folder
+
+
+def test_from_the_command_line_with_another_home(tmp_path, server, capsys):
+    from benchmarks.paper_ridge import table2
+
+    arguments = ["--download", "--data-dir", str(tmp_path / "data"), "--data", "concrete", "--base-url", server[0]]
+    assert table2.main(arguments) == 1
+    assert "concrete has 7 rows after cleaning (4 to train on), not 1030" in capsys.readouterr().err
