@@ -8,16 +8,18 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.common import use_one_thread
-from benchmarks.paper_ridge.paper import training_rows
+from benchmarks.paper_ridge.page import keep_notes
+from benchmarks.paper_ridge.paper import TABLE2, training_rows
 from benchmarks.paper_ridge.splits import Effort, append, path_of, pending, row_of, seed_of
 from benchmarks.paper_ridge.table2 import BUILD, progress_bar
 
@@ -31,7 +33,6 @@ class Features:
     name: str
     x: np.ndarray
     y: np.ndarray
-    notes: list[str] = field(default_factory=list)
 
 
 def load(directory: Path, name: str) -> Features | None:
@@ -41,6 +42,19 @@ def load(directory: Path, name: str) -> Features | None:
         return None
     labels = np.load(y_path, allow_pickle=False)
     return Features(name, np.load(x_path, allow_pickle=False), (labels[:, None] == np.unique(labels)).astype(float))
+
+
+def notes(data: Features, directory: Path) -> list[str]:
+    """What the features are, and what differs from the paper's counts."""
+    path = directory / "versions.json"
+    found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    by = ", ".join(f"{package} {version}" for package, version in found.items()) or "versions unknown"
+    out = [f"square roots of HYDRA's counts ({by})"]
+    n, published = training_rows(len(data.x)), TABLE2[data.name]
+    if n != published.n:
+        rows = f"{len(data.x)} series to be had"
+        out.insert(0, f"{n} training rows where the paper has {published.n} ({rows})")
+    return out
 
 
 def rooted(train: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -80,6 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if data is None:
             print(f"no features of {name} in {args.features}: see hydra_features.py")
             continue
+        keep_notes(args.out, {name: notes(data, args.features)})
         run(data, args.out, Effort(args.splits, args.timed, 0), deadline)
     return 0
 

@@ -10,6 +10,8 @@ writes features (float32) and labels as .npy files for `hydra.py`.
 from __future__ import annotations
 
 import argparse
+import json
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -50,6 +52,11 @@ def features(x: np.ndarray, seed: int) -> np.ndarray:
     return np.vstack(parts)
 
 
+def versions() -> dict[str, str]:
+    """Of what makes the features."""
+    return {name: metadata.version(name) for name in ("aeon", "torch", "numpy")}
+
+
 def main() -> None:
     """Write the features of what is there."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -58,6 +65,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
+    (args.out / "versions.json").write_text(json.dumps(versions()) + "\n", encoding="utf-8")
     for name, (folder, files) in PARTS.items():
         if not all((args.data_dir / folder / file).is_file() for file in files):
             print(f"{name} is not in {args.data_dir}")

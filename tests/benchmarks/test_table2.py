@@ -1,5 +1,7 @@
 """Table 2's methods, splits that a stopped run goes on with, and the page."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -253,6 +255,9 @@ def test_classification_runs_from_features(tmp_path):
     table = pd.read_csv(splits.path_of(tmp_path, "crop", 1))
     assert (table["n"] == 25).all()
     assert (table["exact.score"] == 1).all()
+    (first, second) = json.loads((tmp_path / page.NOTES).read_text())["crop"]
+    assert first == "25 training rows where the paper has 11760 (36 series to be had)"
+    assert "versions unknown" in second
     assert hydra.main([*arguments[:-1], "electric_devices"]) == 0
 
 
