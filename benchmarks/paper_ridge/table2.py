@@ -130,11 +130,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         return download(args.data_dir, args.data, args.base_url or os.environ.get("UCI_BASE_URL", BASE_URL))
     data = load(args.data_dir, args.data) if args.data_dir else {}
+    if data:
+        keep_notes(args.out, {name: one.notes for name, one in data.items() if not one.variant})
     if not args.page_only:
         if not data:
             print(f"no data set in {args.data_dir}", file=sys.stderr)
             return 2
-        keep_notes(args.out, {name: one.notes for name, one in data.items() if not one.variant})
         run_all(data, args)
     if not args.no_page:
         write_page(args.out, args.results)
