@@ -38,6 +38,11 @@ VARIANTS_OF: dict[str, dict[str, str]] = {
 }
 """Where the data have been read in another way on the same splits: variants of a data set, and what they do."""
 
+COUNTS: dict[tuple[str, int], str] = {
+    ("crime", 3): "The columns are others: see what the loader says",
+}
+"""Where the number of products differs, which was not tried out."""
+
 COLLAPSE = -0.5
 """Mean R² below which a few extreme splits make the mean, so that its size means little."""
 
@@ -68,9 +73,11 @@ def reason(summary: pd.DataFrame, difference: Difference) -> str:
     }
     if tried:
         return "On the same splits, as published, " + ", ".join(f"{k} {number(v)}" for k, v in tried.items()) + "."
+    if (d.name, d.order) in COUNTS:
+        return f"{COUNTS[d.name, d.order]}."
     splits = value_of(summary, d.name, d.order, d.method, "splits")
     if splits < FEW:
-        return f"Not explained; the mean of {splits:.0f} splits may lack the rare ones that make the paper's."
+        return f"Not explained; a mean of so few splits ({splits:.0f}) may lack the rare ones that make the paper's."
     return "Not explained."
 
 

@@ -290,5 +290,5 @@ def test_a_difference_that_nothing_explains():
     (difference,) = summary.differences(found)
     assert reasons.reason(found, difference) == "Not explained."
     found["splits"] = 5
-    assert reasons.reason(found, difference).startswith("Not explained; the mean of 5 splits")
+    assert reasons.reason(found, difference).startswith("Not explained; a mean of so few splits (5)")
     assert reasons.collapses(found) == []
