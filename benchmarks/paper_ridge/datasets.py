@@ -224,8 +224,8 @@ def crime(directory: Path) -> Dataset:
     frame = read(path, numbered(("id", 5), ("x", 122), ("y", 1)), sep=",", mark="state")
     x = frame.iloc[:, 5:127]
     note = (
-        "of the products of the third order 35,000,000 / (0.7 n) columns are drawn, 25,089 in all, as the paper says; its "
-        "17,652 are 99 + 35,000,000 / n"
+        "in the third order 25,089 columns are drawn, 35,000,000 / (0.7 n), as the paper says; its 17,652 are "
+        "99 + 35,000,000 / n"
     )
     return dataset("crime", x.loc[:, x.notna().all()], frame["y1"], [note])
 
