@@ -43,6 +43,9 @@ docs-r: ## the R package's pages, into docs/_build/html/r
 benchmark-ridge: .venv/.benchmarks ## BayesRidge beside its peers and the unavoidable linear algebra
 	$(PY) benchmarks/ridge_floor.py
 
+benchmark-quick: .venv/.benchmarks ## every benchmark's quick form, into build/benchmarks/quick (DATA_DIR=...: the data)
+	$(PY) benchmarks/quick.py
+
 venv: .venv/.dev ## only make .venv, with the development tools
 
 clean: ## remove environments, caches and built files
@@ -62,11 +65,11 @@ clean: ## remove environments, caches and built files
 	@touch $@
 
 .venv/.benchmarks: .venv/.dev
-	@tools/make-venv .venv -e '.[benchmarks]'
+	@tools/make-venv .venv -e '.[benchmarks,plot]'
 	@touch $@
 
 .venv-oldest/.installed: $(SETUP) tools/oldest-requirements.txt
 	@PYTHON_FIRST='python3.11 python3.12' tools/make-venv .venv-oldest -r tools/oldest-requirements.txt -e .
 	@touch $@
 
-.PHONY: help demo test lint typecheck test-python test-oldest test-r test-r-stable docs docs-r benchmark-ridge venv clean
+.PHONY: help demo test lint typecheck test-python test-oldest test-r test-r-stable docs docs-r benchmark-ridge benchmark-quick venv clean
