@@ -20,6 +20,14 @@ ROOT = Path(__file__).resolve().parents[1]
 
 SCRIPTS: dict[str, list[str]] = {
     "table2": ["-m", "benchmarks.paper_ridge.quick", "--out", "{out}", "--data-dir", "{data}"],
+    "figure1": ["-m", "benchmarks.paper_ridge.figure1", "--quick", "--out", "{out}"],
+    "figure2": ["-m", "benchmarks.paper_ridge.figure2", "--quick", "--out", "{out}"],
+    "table1": ["-m", "benchmarks.paper_ridge.table1", "--quick", "--out", "{out}"],
+    "appendix_a": ["-m", "benchmarks.paper_ridge.appendix_a", "--quick", "--out", "{out}"],
+    "paper_ep": ["-m", "benchmarks.paper_ep.tables", "--quick", "--out", "{out}"],
+    "peers_ridge": ["-m", "benchmarks.peers_ridge", "--quick", "--out", "{out}"],
+    "peers_selection": ["-m", "benchmarks.peers_selection", "--quick", "--out", "{out}"],
+    "scaling": ["-m", "benchmarks.scaling", "--quick", "--out", "{out}"],
 }
 """Each is to take no more than its share of ten minutes on two cores."""
 

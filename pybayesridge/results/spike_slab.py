@@ -62,7 +62,7 @@ class SpikeSlabResults(SpikeSlabPlots, LinearResults):
     log_evidence : float
         EP's log marginal likelihood of the response, the unpenalised columns projected out.
     evidence_biased : bool
-        Whether constraints are active, so that the evidence is off (by several units with ``"pcep"``).
+        Whether constraints are active, so that the evidence is not that of a fixed point of EP.
     energy_trace : (m,) array
         Minus the log evidence after each sweep, then the energy of the descent, which does not rise.
     """
