@@ -9,8 +9,8 @@ SETUP := pyproject.toml tools/make-venv
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | awk -F'|' '{ printf "  make %-17s %s\n", $$1, $$2 }'
 
-demo: .venv/.core ## Longley's data: OLS, BayesRidge and SpikeSlab
-	@$(PY) -m pybayesridge demo
+demo: .venv/.core ## Longley's data: OLS, BayesRidge and SpikeSlab; writes report.html
+	@$(PY) -m pybayesridge demo --report report.html
 
 test: lint typecheck test-python test-oldest test-r ## lint, typecheck, test-python, test-oldest and test-r
 
@@ -22,10 +22,10 @@ typecheck: .venv/.dev ## mypy
 	$(PY) -m mypy
 
 test-python: .venv/.dev ## pytest with the newest dependencies
-	$(PY) -m pytest -q -m 'not against_r'
+	OPENBLAS_NUM_THREADS=1 $(PY) -m pytest -q -n auto --dist loadfile -m 'not against_r'
 
 test-oldest: .venv-oldest/.installed ## pytest with the oldest supported dependencies
-	$(OLDEST) -m pytest -q -m 'not against_r' -o cache_dir=.venv-oldest/.pytest_cache
+	OPENBLAS_NUM_THREADS=1 $(OLDEST) -m pytest -q -n auto --dist loadfile -m 'not against_r' -o cache_dir=.venv-oldest/.pytest_cache
 
 test-r: ## the R package and the comparisons with R, with the R of this machine
 	tools/test-r
@@ -33,22 +33,33 @@ test-r: ## the R package and the comparisons with R, with the R of this machine
 test-r-stable: ## the same on Debian stable, in a chroot where this machine is another
 	tools/test-r-stable
 
+docs: .venv/.docs ## the documentation, offline, warnings as errors, into docs/_build/html
+	$(PY) -m sphinx -q -W --keep-going -b html docs docs/_build/html
+	@echo docs/_build/html/index.html
+
+docs-r: ## the R package's pages, into docs/_build/html/r
+	tools/docs-r
+
 benchmark-ridge: .venv/.benchmarks ## BayesRidge beside its peers and the unavoidable linear algebra
 	$(PY) benchmarks/ridge_floor.py
 
 venv: .venv/.dev ## only make .venv, with the development tools
 
 clean: ## remove environments, caches and built files
-	rm -rf .venv .venv-oldest .venv-r .root-trixie build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-oldest .venv-r .root-trixie build dist docs/_build docs/results/pages .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/.core: $(SETUP)
-	@tools/make-venv .venv -e .
+	@tools/make-venv .venv -e '.[report]'
 	@touch $@
 
 .venv/.dev: $(SETUP)
 	@tools/make-venv .venv -e '.[dev]'
 	@touch .venv/.core $@
+
+.venv/.docs: .venv/.dev
+	@tools/make-venv .venv -e '.[docs]'
+	@touch $@
 
 .venv/.benchmarks: .venv/.dev
 	@tools/make-venv .venv -e '.[benchmarks]'
@@ -58,4 +69,4 @@ clean: ## remove environments, caches and built files
 	@PYTHON_FIRST='python3.11 python3.12' tools/make-venv .venv-oldest -r tools/oldest-requirements.txt -e .
 	@touch $@
 
-.PHONY: help demo test lint typecheck test-python test-oldest test-r test-r-stable benchmark-ridge venv clean
+.PHONY: help demo test lint typecheck test-python test-oldest test-r test-r-stable docs docs-r benchmark-ridge venv clean

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import datetime
 import json
 import os
@@ -9,12 +10,15 @@ import platform
 import statistics
 import sys
 import time
+import tracemalloc
 from collections.abc import Callable, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
+QUICK_RESULTS = Path(__file__).parent.parent / "build" / "benchmarks"
+"""Where quick runs put theirs: they are for a look, not for the record."""
 PAUSE = 0.2
 """Seconds between timed calls: threads of another BLAS stop spinning."""
 
@@ -28,7 +32,7 @@ def use_one_thread() -> None:
     """Start this script again with one thread, unless it has one already."""
     if not one_thread():
         os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-        os.execv(sys.executable, [sys.executable, *sys.argv])
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
 def clock() -> float:
@@ -106,11 +110,47 @@ def show_seconds(value: float | None) -> str:
     return f"{value:.3g} s" if value >= 1 else f"{1e3 * value:.3g} ms"
 
 
-def save(name: str, env: dict[str, Any], data: Any, text: str) -> None:
-    """Print the tables, and write them and the numbers into ``results/``."""
+def arguments(doc: str | None) -> argparse.Namespace:
+    """Read the command line of a script with a quick form: ``quick``, ``render``, and ``out``, where results go."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="small sizes, for a look; not kept in the repository")
+    parser.add_argument("--out", type=Path, help="folder of results (benchmarks/results; quick: build/benchmarks)")
+    parser.add_argument("--render", action="store_true", help="write page and pictures again from stored numbers")
+    args = parser.parse_args()
+    if args.out is None:
+        args.out = QUICK_RESULTS if args.quick else RESULTS
+    return args
+
+
+def measured(
+    name: str, args: argparse.Namespace, packages: Sequence[str], measure: Callable[[bool], Any]
+) -> tuple[dict[str, Any], Any]:
+    """Environment and numbers: measured now, by a function that is told whether to be quick, or read from a file."""
+    if args.render:
+        stored = json.loads((args.out / f"{name}.json").read_text())
+        return stored["environment"], stored["results"]
+    env = environment(packages)
+    data = measure(args.quick)
     env["load_at_end"] = [round(v, 2) for v in os.getloadavg()]
-    RESULTS.mkdir(exist_ok=True)
+    return env, data
+
+
+def peak_bytes(function: Callable[[], Any]) -> int:
+    """Most bytes that Python and NumPy had allocated during a call, beyond what there was before it."""
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        function()
+        return tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
+
+
+def save(name: str, env: dict[str, Any], data: Any, text: str, folder: Path = RESULTS) -> None:
+    """Print the tables, and write them and the numbers into `folder`."""
+    env.setdefault("load_at_end", [round(v, 2) for v in os.getloadavg()])
+    folder.mkdir(parents=True, exist_ok=True)
     whole = f"# {name}\n\n{describe(env)}\n\n{text}\n"
     print(whole)
-    (RESULTS / f"{name}.md").write_text(whole)
-    (RESULTS / f"{name}.json").write_text(json.dumps({"environment": env, "results": data}, indent=1) + "\n")
+    (folder / f"{name}.md").write_text(whole)
+    (folder / f"{name}.json").write_text(json.dumps({"environment": env, "results": data}, indent=1) + "\n")

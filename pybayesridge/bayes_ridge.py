@@ -31,7 +31,8 @@ class BayesRidge(LinearModel):
     .. math::
 
         y \mid g, b, \sigma^2 \sim N(Z g + X b, \sigma^2 W^{-1}), \quad
-        b \mid \tau^2, \sigma^2 \sim N(0, \tau^2 \sigma^2 I), \quad
+        b \mid \tau^2, \sigma^2 \sim N(0, \tau^2 \sigma^2 I),
+
         p(\sigma^2) \propto 1/\sigma^2, \quad \tau \sim C^+(0, 1),
 
     the prior of b being on the standardised scale of X. The ridge penalty is :math:`\lambda = 1/\tau^2`.
@@ -41,10 +42,10 @@ class BayesRidge(LinearModel):
     endog : (n,) or (n, q) array-like
         The response, or several.
     exog : (n, p) array-like
-        The columns; NumPy, pandas, polars or anything like an array, of any real dtype.
-    intercept : bool, default True
+        The columns; NumPy, pandas, polars, pyarrow or anything like an array, of any real dtype.
+    intercept : bool or "add", default True
         Whether there is an unpenalised intercept. A constant column of `exog` serves as it, so that there is
-        never a second one.
+        never a second one; with ``"add"`` one is added whatever there is, and constant columns get coefficient 0.
     weights : (n,) array-like, optional
         Precision weights, as in statsmodels' WLS. Only their ratios matter.
     unpenalized : names or positions, optional
@@ -77,7 +78,7 @@ class BayesRidge(LinearModel):
     >>> longley = sm.datasets.longley.load_pandas().data
     >>> res = BayesRidge.from_formula("TOTEMP ~ GNP + UNEMP + ARMED", longley).fit()
     >>> res.params.round(2).to_dict()
-    {'Intercept': 52863.2, 'GNP': 0.04, 'UNEMP': -0.72, 'ARMED': -0.38}
+    {'Intercept': 53226.43, 'GNP': 0.04, 'UNEMP': -0.73, 'ARMED': -0.41}
     """
 
     _max_targets: ClassVar[int | None] = None
@@ -87,7 +88,7 @@ class BayesRidge(LinearModel):
         endog: Any,
         exog: Any,
         *,
-        intercept: bool = True,
+        intercept: bool | str = True,
         weights: Any = None,
         unpenalized: Any = None,
         standardize: bool = True,
@@ -166,6 +167,18 @@ class BayesRidge(LinearModel):
             If the best penalty lies on the edge of the grid.
         DegenerateFitWarning
             If there is no signal (no interior mode: every coefficient is shrunk to zero) or no noise.
+
+        Examples
+        --------
+        >>> import statsmodels.api as sm
+        >>> from pybayesridge import BayesRidge
+        >>> longley = sm.datasets.longley.load_pandas().data
+        >>> model = BayesRidge.from_formula("TOTEMP ~ GNP + UNEMP + ARMED", longley)
+        >>> for method in ("em", "exact", "loocv"):
+        ...     print(f"{method}: {model.fit(method).lambda_:.4f}")
+        em: 0.0942
+        exact: 0.0523
+        loocv: 0.0774
         """
         if method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, not {method!r}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ import pandas as pd
 from scipy import sparse
 
 from pybayesridge._types import AnyArray, BoolArray, FloatArray, IntArray
+from pybayesridge.frames import library_of, to_pandas
 
 SHOWN = 5
 """How many names, rows or columns a message lists before it says how many more there are."""
@@ -42,6 +44,8 @@ class ModelData:
         Columns of `exog` with a flat prior, the serving constant among them.
     n_dropped : int
         Rows left out because something in them was missing.
+    library : str
+        Of the frames that were given, which :meth:`LinearResults.tidy` makes its table with.
     """
 
     endog: Any
@@ -54,6 +58,7 @@ class ModelData:
     const_idx: int | None
     unpenalized: IntArray
     n_dropped: int = 0
+    library: str = "pandas"
     orig_endog: Any = None
     orig_exog: Any = None
 
@@ -97,7 +102,7 @@ class ModelData:
 
 @dataclass(frozen=True, slots=True)
 class NamedColumns:
-    """A sparse matrix with names of its columns, which SciPy has not and which are slow to make a frame with."""
+    """A dense or sparse matrix with names of its columns: no frame is made, which would be slow for sparse ones."""
 
     matrix: Any
     names: list[str]
@@ -111,6 +116,14 @@ def listed(items: Iterable[Any]) -> str:
     return head if more <= 0 else f"{head} and {more} more"
 
 
+def did_you_mean(name: str, known: Iterable[Any]) -> str:
+    """The end of a message about an unknown name: the nearest known one, or those that there are."""
+    names = [str(item) for item in known]
+    same = [item for item in names if item.lower().strip() == name.lower().strip()]
+    near = same or difflib.get_close_matches(name, names, n=1)
+    return f": did you mean {near[0]!r}?" if near else f"; there are {listed(names)}"
+
+
 def as_column_names(names: Iterable[Any]) -> list[str]:
     """Column labels as strings; duplicates are refused."""
     out = [str(name) for name in names]
@@ -122,20 +135,6 @@ def as_column_names(names: Iterable[Any]) -> list[str]:
 
 def _is_pandas(obj: Any) -> bool:
     return isinstance(obj, pd.DataFrame | pd.Series)
-
-
-def from_polars(obj: Any) -> Any:
-    """A polars frame or series as pandas, without needing pyarrow; anything else as it is."""
-    if type(obj).__module__.split(".")[0] != "polars":
-        return obj
-    if hasattr(obj, "columns"):
-        return pd.DataFrame({name: polars_column(obj[name]) for name in obj.columns})
-    return pd.Series(polars_column(obj), name=obj.name or None)
-
-
-def polars_column(column: Any) -> Any:
-    """A polars column as a NumPy array where it is numeric, as a list otherwise."""
-    return column.to_numpy() if column.dtype.is_numeric() else column.to_list()
 
 
 def numeric_frame(frame: pd.DataFrame, what: str) -> AnyArray:
@@ -217,7 +216,7 @@ def as_exog(obj: Any) -> Any:
 
 def as_weights(weights: Any, n: int, what: str = "weights") -> FloatArray:
     """Positive finite weights, or a ValueError that says which row is not."""
-    w = as_matrix(weights, what)
+    w = as_matrix(to_pandas(weights, what), what)
     if w.shape[1] != 1:
         raise ValueError(f"{what} has {w.shape[1]} columns: one weight a row is wanted")
     out = w[:, 0].astype(np.float64)
@@ -360,8 +359,8 @@ def resolve_columns(
         elif str(item) in where:
             out.add(where[str(item)])
         else:
-            known = list(names) if terms is None else sorted({*names, *terms})
-            raise ValueError(f"{what} names {item!r}, which is not a column of {of}; there are {listed(known)}")
+            known = list(names) if terms is None else sorted({*names, *terms} - {"1"})
+            raise ValueError(f"{what} names {item!r}, which is not a column of {of}{did_you_mean(str(item), known)}")
     return np.array(sorted(out), dtype=np.intp)
 
 
@@ -369,7 +368,7 @@ def prepare(
     endog: Any,
     exog: Any,
     *,
-    intercept: bool,
+    intercept: bool | str,
     weights: Any,
     unpenalized: Any,
     missing: str,
@@ -382,8 +381,9 @@ def prepare(
     Parameters
     ----------
     endog, exog, weights : array-like
-    intercept : bool
-        Whether the model has an intercept; a constant column of `exog` serves as it where there is one.
+    intercept : bool or "add"
+        Whether the model has an intercept; a constant column of `exog` serves as it where there is one, unless one
+        is to be added in any case.
     unpenalized : names or positions, or None
     missing : {"raise", "drop"}
     max_targets : int or None
@@ -401,7 +401,8 @@ def prepare(
     """
     if missing not in ("raise", "drop"):
         raise ValueError(f"missing must be 'raise' or 'drop', not {missing!r}")
-    endog, exog = from_polars(endog), from_polars(exog)
+    library = library_of(exog, endog)
+    endog, exog = to_pandas(endog, "endog"), to_pandas(exog, "exog")
     given = None
     if isinstance(exog, NamedColumns):
         exog, given = exog.matrix, as_column_names(exog.names)
@@ -410,7 +411,7 @@ def prepare(
     one_target = y.shape[1] == 1
     x = as_exog(exog)
     _check_shapes(y, x, max_targets)
-    w = None if weights is None else as_weights(from_polars(weights), y.shape[0])
+    w = None if weights is None else as_weights(weights, y.shape[0])
     if _is_pandas(weights) and (_is_pandas(exog) or _is_pandas(endog)):
         check_labels(weights, labels, "the data")
     dropped = 0
@@ -433,7 +434,8 @@ def prepare(
         check_finite(x, given or array_names(x.shape[1], None), "exog")
     if w is not None:
         check_weights(w, labels)
-    const_idx = serving_constant(x.shape[0], constant_values(x)) if intercept and find_constant else None
+    may_serve = bool(intercept) and intercept != "add" and find_constant
+    const_idx = serving_constant(x.shape[0], constant_values(x)) if may_serve else None
     names = given or array_names(x.shape[1], const_idx)
     added = added_intercept(names, find_constant) if intercept and const_idx is None else None
     fixed = resolve_columns(unpenalized, names, terms)
@@ -450,6 +452,7 @@ def prepare(
         const_idx=const_idx,
         unpenalized=fixed,
         n_dropped=dropped,
+        library=library,
         orig_endog=endog,
         orig_exog=exog,
     )

@@ -31,6 +31,8 @@ class Design:
 
     Attributes
     ----------
+    n : int
+        Number of rows of the data; it stays when the rows are dropped.
     x : (n, m) array or CSC matrix
         The user's columns, in the user's dtype and memory order; not a copy.
     columns : (p,) int array

@@ -6,6 +6,7 @@ statsmodels' global engine is never consulted, neither when a model is built nor
 from __future__ import annotations
 
 import ast
+import builtins
 import pickle
 import re
 import warnings
@@ -17,11 +18,16 @@ import numpy as np
 import pandas as pd
 from formulaic import Formula, ModelSpec
 from formulaic.errors import DataMismatchWarning, FormulaicError
+from formulaic.transforms import TRANSFORMS
 from formulaic.utils.context import capture_context
 
-from pybayesridge.data import as_weights, check_labels, from_polars, listed, polars_column
+from pybayesridge.data import as_weights, check_labels, did_you_mean, listed
+from pybayesridge.frames import library_of, to_pandas
 
 Context = Mapping[str, Any]
+
+DOT = re.compile(r"(?<![\w.)\]`])\.(?![\w(.])")
+"""The dot that stands for all other columns; not that of a number or of an attribute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +82,8 @@ class FormulaData:
     spec : FormulaSpec
     n_dropped : int
         Rows left out because a variable was missing.
+    library : str
+        Whose frame the data are.
     """
 
     endog: pd.DataFrame
@@ -84,6 +92,7 @@ class FormulaData:
     terms: dict[str, list[int]]
     spec: FormulaSpec
     n_dropped: int
+    library: str = "pandas"
 
 
 def capture(depth: int) -> Context | None:
@@ -92,11 +101,10 @@ def capture(depth: int) -> Context | None:
 
 
 def to_frame(data: Any) -> pd.DataFrame:
-    """Data as a pandas frame: from pandas, polars, a dict of arrays or a structured array."""
+    """Data as a pandas frame: from pandas, polars, pyarrow, a dict of arrays or a structured array."""
+    data = to_pandas(data)
     if isinstance(data, pd.DataFrame):
         return data
-    if type(data).__module__.split(".")[0] == "polars":
-        return pd.DataFrame({name: polars_column(data[name]) for name in data.columns})
     try:
         return pd.DataFrame(data)
     except (ValueError, TypeError) as error:
@@ -119,7 +127,7 @@ def build(
     ----------
     formula : str
         ``"y ~ x1 + C(g)"``, ``"y1 + y2 ~ x"``; ``.`` stands for the columns not named otherwise.
-    data : pandas or polars frame, dict of arrays
+    data : pandas, polars or pyarrow frame, dict of arrays
     subset : array-like or None
         Boolean mask or row labels of the rows to use.
     drop_cols : iterable of str or None
@@ -174,7 +182,32 @@ def build(
     series = None if weight is None else pd.Series(weight, index=labels)
     variables = sorted({str(v) for v in spec.required_variables} & set(map(str, frame.columns)))
     fspec = FormulaSpec(formula, spec, keep, variables, local, has_intercept)
-    return FormulaData(endog, exog, series, terms, fspec, int(absent.sum()))
+    return FormulaData(endog, exog, series, terms, fspec, int(absent.sum()), library_of(data))
+
+
+def names_read(formula: str, data: Any) -> tuple[list[str], list[str]]:
+    """Columns of the data that a formula reads, and names in it that are neither columns nor formulaic's own.
+
+    Raises
+    ------
+    ValueError
+        For a formula without a left-hand side.
+    formulaic.errors.FormulaicError
+        For a formula that cannot be parsed.
+    """
+    frame = to_frame(data)
+    columns = [str(c) for c in frame.columns]
+    own = {*columns, *TRANSFORMS, *dir(builtins)}
+    parsed = parse(formula, frame)
+    read, unknown = set(), set()
+    for side in (parsed.lhs, parsed.rhs):
+        for term in side:
+            for factor in term.factors:
+                expr = str(factor.expr)
+                names = {expr} if expr in columns else _names_in(expr)
+                read |= names & set(columns)
+                unknown |= names - own
+    return [c for c in columns if c in read], sorted(unknown)
 
 
 def layout(
@@ -212,7 +245,8 @@ def transform(spec: FormulaSpec, data: Any, context: Context | None) -> tuple[pd
     labels = frame.index
     absent = [name for name in spec.variables if name not in frame.columns]
     if absent:
-        raise ValueError(f"the new data lack the variable(s) {listed(absent)} of the formula {spec.formula!r}")
+        near = did_you_mean(absent[0], frame.columns) if len(absent) == 1 else ""
+        raise ValueError(f"the new data lack the variable(s) {listed(absent)} of the formula {spec.formula!r}{near}")
     _refuse_duplicates([str(c) for c in frame.columns if str(c) in spec.variables])
     frame = frame.reset_index(drop=True)
     gone = frame[spec.variables].isna().any(axis=1).to_numpy() if spec.variables else np.zeros(len(frame), bool)
@@ -264,6 +298,9 @@ def _picklable(value: Any) -> bool:
 def parse(formula: str, frame: pd.DataFrame) -> Any:
     """Parse a two-sided formula; ``.`` stands for the columns of `frame` not named otherwise."""
     available = {"__formulaic_variables_available__": [str(c) for c in frame.columns]}
+    names_one = "1" in available["__formulaic_variables_available__"]
+    if names_one and (DOT.search(formula) or "`1`" in formula):
+        raise ValueError("the data have a column named '1', which a formula takes for the intercept: rename it")
     parsed = Formula.from_spec(formula, context=available)
     if not hasattr(parsed, "lhs") or not len(parsed.lhs):
         raise ValueError(f"the formula {formula!r} has no left-hand side: write 'y ~ …'")
@@ -281,14 +318,20 @@ def names_of(parsed: Any) -> set[str]:
 
 
 def _factor_names(expr: str) -> set[str]:
-    quoted = re.findall(r"`([^`]+)`", expr)
-    plain = re.sub(r"`[^`]+`", "_", expr)
-    names = {expr, *quoted}
+    return {expr} | _names_in(expr)
+
+
+def _names_in(expr: str) -> set[str]:
+    """Names that an expression looks up; the expression itself where it is not Python (a name with a space)."""
+    quoted = set(re.findall(r"`([^`]+)`", expr))
     try:
-        tree = ast.parse(plain.strip(), mode="eval")
+        tree = ast.parse(re.sub(r"`[^`]+`", "0", expr).strip(), mode="eval")
     except SyntaxError:
-        return names
-    return names | {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        return quoted or {expr}
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    bound = {node.id for node in nodes if not isinstance(node.ctx, ast.Load)}
+    bound |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    return quoted | ({node.id for node in nodes} - bound)
 
 
 def _weights(weights: Any, frame: pd.DataFrame) -> np.ndarray[Any, Any] | None:
@@ -298,7 +341,7 @@ def _weights(weights: Any, frame: pd.DataFrame) -> np.ndarray[Any, Any] | None:
         if weights not in frame.columns:
             raise ValueError(f"weights names {weights!r}, which is not a column of the data")
         weights = frame[weights]
-    values = as_weights(from_polars(weights), len(frame))
+    values = as_weights(weights, len(frame))
     if isinstance(weights, pd.Series):
         check_labels(weights, frame.index, "the data")
     return values
@@ -360,6 +403,18 @@ __all__ = [
     "FormulaicError",
     "build",
     "capture",
+    "names_read",
     "to_frame",
     "transform",
 ]
+
+
+def factor_levels(spec: FormulaSpec) -> list[tuple[str, list[str], str]]:
+    """The factors of the right-hand side: name, levels in their order, and how they are coded."""
+    out = []
+    for name, (_, state) in spec.spec.encoder_state.items():
+        if "categories" in state:
+            coding = getattr(state.get("contrasts"), "contrasts", None)
+            how = "" if coding is None else type(coding).__name__.removesuffix("Contrasts").lower()
+            out.append((str(name), [str(level) for level in state["categories"]], how))
+    return out

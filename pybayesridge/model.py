@@ -19,11 +19,11 @@ from pybayesridge.data import (
     as_weights,
     check_weights,
     constant_values,
-    from_polars,
     listed,
     prepare,
 )
 from pybayesridge.design import Design, build_design
+from pybayesridge.frames import to_pandas
 from pybayesridge.moments import Moments
 from pybayesridge.moments_design import constants_of, design_of_moments, prepare_moments
 from pybayesridge.streamed_model import StreamedModel
@@ -32,7 +32,8 @@ from pybayesridge.streamed_model import StreamedModel
 class LinearModel(StreamedModel, Model):
     """A linear model with penalised and unpenalised columns, on statsmodels' ``Model``.
 
-    Subclasses set ``_max_targets`` and add their own arguments.
+    Subclasses set ``_max_targets``, the ``_formula_defaults`` of their arguments where a formula has others, and add
+    their own arguments.
     """
 
     _max_targets: ClassVar[int | None] = 1
@@ -43,18 +44,19 @@ class LinearModel(StreamedModel, Model):
         endog: Any,
         exog: Any,
         *,
-        intercept: bool,
+        intercept: bool | str,
         weights: Any,
         unpenalized: Any,
         standardize: bool,
         missing: str,
         formula_data: formulas.FormulaData | None = None,
     ) -> None:
-        for name, flag in (("intercept", intercept), ("standardize", standardize)):
-            if not isinstance(flag, bool | np.bool_):
-                raise ValueError(f"{name} must be True or False, not {flag!r}")
+        if not isinstance(standardize, bool | np.bool_):
+            raise ValueError(f"standardize must be True or False, not {standardize!r}")
+        if not isinstance(intercept, bool | np.bool_) and not (isinstance(intercept, str) and intercept == "add"):
+            raise ValueError(f"intercept must be True, False or 'add', not {intercept!r}")
         options: dict[str, Any] = {
-            "intercept": bool(intercept),
+            "intercept": intercept,
             "unpenalized": unpenalized,
             "max_targets": self._max_targets,
             "terms": None if formula_data is None else formula_data.terms,
@@ -68,10 +70,12 @@ class LinearModel(StreamedModel, Model):
         self.formula_spec = None if formula_data is None else formula_data.spec
         if formula_data is not None:
             data.n_dropped += formula_data.n_dropped
+            data.library = formula_data.library
             self.formula = formula_data.spec.formula
         self.standardize = bool(standardize)
         self.nobs = int(data.endog.shape[0]) if self.moments is None else self.moments.n
         self.one_target = isinstance(data.ynames, str)
+        self.weighted = data.weights is not None
         self.weight_mean = 1.0
         self.weights: FloatArray | None = None
         self.log_weights = 0.0
@@ -114,7 +118,7 @@ class LinearModel(StreamedModel, Model):
         ----------
         formula : str
             ``"y ~ x1 + bs(x2, df=4) + C(g)"``; names are columns of `data`, or the caller's own functions.
-        data : pandas or polars frame, or dict of arrays
+        data : pandas, polars or pyarrow frame, or dict of arrays
         subset : array-like, optional
             Boolean mask or row labels of the rows to use.
         drop_cols : list of str, optional
@@ -132,6 +136,18 @@ class LinearModel(StreamedModel, Model):
             For bad data, naming the column or row.
         formulaic.errors.FormulaicError
             For a formula that cannot be parsed or names a variable that is not there.
+
+        Examples
+        --------
+        >>> import statsmodels.api as sm
+        >>> from pybayesridge import BayesRidge
+        >>> longley = sm.datasets.longley.load_pandas().data
+        >>> late = longley["YEAR"] > 1950
+        >>> model = BayesRidge.from_formula(
+        ...     "TOTEMP ~ GNP + bs(YEAR, df=3)", longley, unpenalized=["GNP"], subset=late
+        ... )
+        >>> model.nobs, model.exog_names
+        (12, ['Intercept', 'GNP', 'bs(YEAR, df=3)[1]', 'bs(YEAR, df=3)[2]', 'bs(YEAR, df=3)[3]'])
         """
         for name in ("intercept", "formula_data"):
             if name in kwargs:
@@ -152,7 +168,7 @@ class LinearModel(StreamedModel, Model):
             weights=built.weights,
             missing="raise",
             formula_data=built,
-            **kwargs,
+            **(cls._formula_defaults | kwargs),
         )
 
     @property
@@ -251,7 +267,7 @@ class LinearModel(StreamedModel, Model):
             frame, labels = formulas.transform(self.formula_spec, exog, formulas.capture(2))
             return frame.to_numpy(dtype=np.float64), labels
         names = data.exog_columns
-        exog = from_polars(exog)
+        exog = to_pandas(exog, "exog")
         if isinstance(exog, pd.Series) and sorted(map(str, exog.index)) == sorted(names):
             exog = exog.to_frame().T.infer_objects()  # one row, whose labels are those of the columns
         if isinstance(exog, pd.DataFrame):

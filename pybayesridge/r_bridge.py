@@ -19,8 +19,12 @@ from pybayesridge._types import FloatArray
 from pybayesridge.bayes_ridge import BayesRidge
 from pybayesridge.data import NamedColumns
 from pybayesridge.ep.gaussian import DualFactor
+from pybayesridge.ep.joint import JointFactor
+from pybayesridge.ep.rotation import Rotation
 from pybayesridge.ep.solve import posterior_factor
 from pybayesridge.ep.user_scale import StartingPoint
+from pybayesridge.report import write_report
+from pybayesridge.report.parts import Origin
 from pybayesridge.ridge import hyper
 from pybayesridge.spike_slab import SpikeSlab
 
@@ -102,16 +106,75 @@ def spike_slab(
     model: dict[str, Any],
     fit: dict[str, Any],
     start: dict[str, Any] | None = None,
+    group: Sequence[float | str] | None = None,
 ) -> dict[str, Any]:
     """Fit a :class:`SpikeSlab` for R; see :func:`bayes_ridge`. The value is that of :func:`spike_slab_values`.
 
-    `start` is the ``start`` of an earlier value.
+    `start` is the ``start`` of an earlier value. `group` has a label for each column of `x`, R's
+    ``attr(x, "assign")`` or names of terms: columns with equal ones are in or out together.
     """
 
     def run() -> dict[str, Any]:
         endog, exog = labelled(y, x, y_names, x_names)
-        results = SpikeSlab(endog, exog, **arguments(model)).fit(**arguments(fit), start=starting_point(start))
+        built = SpikeSlab(endog, exog, group=group_labels(group), **arguments(model))
+        results = built.fit(**arguments(fit), start=starting_point(start))
         return spike_slab_values(results._results, from_formula)
+
+    return guarded(run)
+
+
+def report(
+    y: FloatArray,
+    x: FloatArray | dict[str, Any],
+    *,
+    x_names: Sequence[str] | None,
+    y_names: Sequence[str],
+    from_formula: bool,
+    model: dict[str, Any],
+    fit: dict[str, Any],
+    family: str,
+    row_names: Sequence[str] | None,
+    page: dict[str, Any],
+    group: Sequence[float | str] | None = None,
+) -> dict[str, Any]:
+    """Fit again what R has fitted, and write the report of it.
+
+    Parameters
+    ----------
+    y, x, x_names, y_names, from_formula, model, fit, group
+        See :func:`bayes_ridge` and :func:`spike_slab`.
+    family : {"bayes_ridge", "spike_slab"}
+    row_names : list of str
+    page : dict
+        ``path``, ``title``, ``question``, ``target`` (a name) and ``alpha`` of the report, ``call`` (R's code), the
+        dict ``versions`` and the list ``notes``.
+
+    Returns
+    -------
+    dict
+        See :func:`guarded`; the value has ``path`` and ``params``.
+    """
+
+    def run() -> dict[str, Any]:
+        endog, exog = labelled(y, x, y_names, x_names)
+        if row_names is not None:
+            endog.index = pd.Index([row_names] if isinstance(row_names, str) else list(row_names))
+            exog = exog.set_axis(endog.index) if isinstance(exog, pd.DataFrame) else exog
+        ridge = family == "bayes_ridge"
+        given = {} if ridge else {"group": group_labels(group)}
+        maker: Any = BayesRidge if ridge else SpikeSlab
+        results = maker(endog, exog, **given, **arguments(model)).fit(**arguments(fit))._results
+        wanted = page.get("target")
+        path = write_report(
+            results,
+            page["path"],
+            title=page.get("title"),
+            question=page.get("question"),
+            target=None if wanted is None else results.model.data.targets.index(wanted),
+            alpha=page["alpha"],
+            origin=Origin(page["call"], list(page["versions"].items()), list(page["notes"])),
+        )
+        return {"path": str(path), "params": two_dimensional(results.params)}
 
     return guarded(run)
 
@@ -150,6 +213,14 @@ def arguments(given: dict[str, Any]) -> dict[str, Any]:
     if isinstance(out.get("unpenalized"), list):
         out["unpenalized"] = [int(u) if isinstance(u, float) else u for u in out["unpenalized"]]
     return out
+
+
+def group_labels(group: Any) -> list[Any] | None:
+    """R's labels of groups as Python wants them: whole numbers are integers, one label is a vector of length 1."""
+    if group is None:
+        return None
+    given = [group] if isinstance(group, str) or np.ndim(group) == 0 else list(group)
+    return [int(g) if isinstance(g, float | np.floating) and float(g).is_integer() else g for g in given]
 
 
 def two_dimensional(a: Any) -> FloatArray:
@@ -294,9 +365,13 @@ def spike_slab_values(results: Any, from_formula: bool) -> dict[str, Any]:
     results : SpikeSlabResults
     from_formula : bool
     """
+    of_group = results.group_inclusion_prob
     return {
         **shared_values(results, from_formula),
         "inclusion_prob": np.asarray(results.inclusion_prob, dtype=np.float64),
+        "group_inclusion_prob": of_group.to_numpy(dtype=np.float64),
+        "group_labels": [str(label) for label in of_group.index],
+        "several": bool(results.group_members()),
         "prior_inclusion": results.prior_by_column(),
         "cond_mean": np.asarray(results.cond_mean, dtype=np.float64),
         "cond_var": np.asarray(results.cond_var, dtype=np.float64),
@@ -332,15 +407,20 @@ def spike_slab_posterior(results: Any) -> dict[str, Any]:
         **design_values(results, posterior.design),
         "weight": np.asarray(selection.weights, dtype=np.float64),
         "components": {
-            f"g{i + 1}": component(data, each, hypers.noise_var)
+            f"g{i + 1}": component(data, each, hypers.noise_var, selection.rotation)
             for i, (each, hypers) in enumerate(zip(selection.results, selection.hypers, strict=True))
         },
     }
 
 
-def component(data: Any, result: Any, noise_var: float) -> dict[str, Any]:
-    """One Gaussian of :func:`spike_slab_posterior`."""
+def component(data: Any, result: Any, noise_var: float, rotation: Rotation) -> dict[str, Any]:
+    """One Gaussian of :func:`spike_slab_posterior`; of rotated columns ``own`` moves to ``plus``."""
     factor, used = posterior_factor(data, noise_var, result)
+    extra = np.zeros((0, used.size))
+    if isinstance(factor, JointFactor):
+        extra = np.zeros((factor.extra.shape[0], used.size))
+        extra[:, used] = factor.extra
+        factor = factor.inner
     own, plus, minus = np.zeros(used.size), np.zeros((0, used.size)), np.zeros((0, used.size))
     if isinstance(factor, DualFactor):
         rows, signs = factor.signed_root()
@@ -350,13 +430,19 @@ def component(data: Any, result: Any, noise_var: float) -> dict[str, Any]:
     elif factor is not None:
         plus = np.zeros((factor.inv_chol.shape[0], used.size))
         plus[:, used] = factor.inv_chol
+    else:
+        own = result.var.copy()
+    turned = rotation.turned
+    moved = np.zeros((turned.size, used.size))
+    moved[np.arange(turned.size), turned] = np.sqrt(own[turned])
+    own[turned] = 0.0
     return {
-        "mean": result.mean,
+        "mean": rotation.back(result.mean),
         "own": own,
-        "plus": plus,
-        "minus": minus,
+        "plus": rotation.back(np.concatenate([plus, extra, moved])),
+        "minus": rotation.back(minus),
         "noise_var": float(noise_var),
         "inclusion_prob": result.inclusion_prob,
-        "cond_mean": result.cond_mean,
-        "cond_var": result.cond_var,
+        "cond_mean": rotation.back(result.cond_mean),
+        "cond_var": rotation.variances(result.cond_var),
     }

@@ -10,17 +10,20 @@ import numpy as np
 import pandas as pd
 from scipy.sparse import issparse
 
-from pybayesridge._types import FloatArray
+from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.bayes_ridge import positive
 from pybayesridge.blas import one_pool
 from pybayesridge.data import is_sparse_frame, listed
 from pybayesridge.design import Design
+from pybayesridge.ep.groups import compress
 from pybayesridge.ep.objective import Hyper
 from pybayesridge.ep.problem import Data
 from pybayesridge.ep.result import Sites
+from pybayesridge.ep.rotation import Rotation, orthogonal_groups
 from pybayesridge.ep.selection import Hyperparameters, average_over, data_of, data_of_products, select
 from pybayesridge.ep.user_scale import StartingPoint
 from pybayesridge.exceptions import ConvergenceWarning
+from pybayesridge.grouping import TERM, Groups, resolve_groups, shared
 from pybayesridge.model import LinearModel
 from pybayesridge.results.spike_slab import SpikeSlabResults, SpikeSlabResultsWrapper
 
@@ -37,16 +40,19 @@ class SpikeSlab(LinearModel):
         y \mid g, w \sim N(Z g + X w, \sigma^2 W^{-1}), \quad
         w_i \sim p_i N(0, v) + (1 - p_i) \delta_0,
 
-    on the standardised scale of X. A hyperparameter left at None is learned by maximising EP's evidence.
+    on the standardised scale of X. The columns of a group share one indicator: with probability p all of them are in,
+    each with its own coefficient from N(0, v), else all are zero. A hyperparameter left at None is learned by
+    maximising EP's evidence.
 
     Parameters
     ----------
     endog : (n,) array-like
         The response.
     exog : (n, p) array-like
-        The columns; NumPy, pandas, polars or anything like an array, of any real dtype.
-    intercept : bool, default True
-        Whether there is an unpenalised intercept. A constant column of `exog` serves as it.
+        The columns; NumPy, pandas, polars, pyarrow or anything like an array, of any real dtype.
+    intercept : bool or "add", default True
+        Whether there is an unpenalised intercept. A constant column of `exog` serves as it; with ``"add"`` one is
+        added whatever there is, and constant columns get coefficient 0.
     weights : (n,) array-like, optional
         Precision weights, as in statsmodels' WLS. Only their ratios matter.
     unpenalized : names or positions, optional
@@ -55,49 +61,78 @@ class SpikeSlab(LinearModel):
         The prior is on the scale of each column's (weighted, 1/n) standard deviation; the user's own scale
         otherwise. Results are always on the user's scale.
     prior_inclusion : float, array, Series or dict, optional
-        Prior probability that a column is in: one for all, or one for each column of `exog` (a Series or dict by
-        name). 0 keeps a column out, 1 keeps it in under the slab alone. The intercept and unpenalised columns do
-        not count.
+        Prior probability that a column (or group) is in: one for all, or one for each column of `exog` (a Series or
+        dict by name of column or group), the same for all columns of a group. 0 keeps a column out, 1 keeps it in
+        under the slab alone. The intercept and unpenalised columns do not count.
     slab_var : float, optional
         Prior variance v of an included coefficient, in squared units of the response per standard deviation of
         the column (per its own unit with ``standardize=False``).
     noise_var : float, optional
         Noise variance in squared units of the response, for an observation of average weight.
+    group : None, "term", sequence, Series, dict or list of lists, optional
+        Columns that are in or out together: a label for each column of `exog` (a Series by name), a dict from label
+        to names of columns, or a list of lists of names; columns not named are on their own. ``"term"``, the default
+        of :meth:`from_formula` and only for formulas: the columns of each term, so that a factor or a spline is in or
+        out whole. None, the default for arrays: each column on its own. Of a group with unpenalised or constant
+        columns the others are the group.
     missing : {"raise", "drop"}
         What to do with rows in which something is missing.
 
     Raises
     ------
     ValueError
-        For data that cannot be a regression; the message names the column, row or argument.
+        For data that cannot be a regression; the message names the column, row or argument. For a `prior_inclusion`
+        that differs within a group.
 
     Notes
     -----
     Learning maximises the evidence and a weak prior that keeps it away from p = 0 and from zero noise: as if one
     more column had been seen in and one out, and on each log variance a normal with standard deviation 3 around the
     mean square of the response (noise) and around the variance of a coefficient whose column alone would explain
-    the response (slab).
+    the response (slab). With groups the evidence counts groups, and so does that prior on p.
+
+    With ``standardize=True`` each column of a group is divided by its own standard deviation, so that v is the prior
+    variance of its coefficient per standard deviation. The prior of a factor or spline as a function therefore
+    depends on its coding (reference level, knots, basis): a change of basis within a term that is not a rotation of
+    the standardised columns is another prior. The prior probability of a group does not grow with its columns, but
+    the variance it is expected to explain does.
+
+    EP works in the rotation of each group's coefficients in which its columns are orthogonal, which leaves the prior
+    as it is: it is exact for a group that is orthogonal to all other columns, however correlated its own are.
 
     References
     ----------
     Hernández-Lobato & Hernández-Lobato (2011). Convergent Expectation Propagation in Linear Models with
     Spike-and-slab Priors.
+
+    Examples
+    --------
+    >>> import statsmodels.api as sm
+    >>> from pybayesridge import SpikeSlab
+    >>> longley = sm.datasets.longley.load_pandas().data
+    >>> res = SpikeSlab.from_formula("TOTEMP ~ GNP + UNEMP + ARMED + POP", longley, unpenalized=["GNP"]).fit()
+    >>> res.inclusion_prob.round(2).to_dict()
+    {'Intercept': 1.0, 'GNP': 1.0, 'UNEMP': 0.97, 'ARMED': 0.64, 'POP': 0.67}
+    >>> res.median_model()
+    ['UNEMP', 'ARMED', 'POP']
     """
 
     _max_targets: ClassVar[int | None] = 1
+    _formula_defaults: ClassVar[dict[str, Any]] = {"group": TERM}
 
     def __init__(
         self,
         endog: Any,
         exog: Any,
         *,
-        intercept: bool = True,
+        intercept: bool | str = True,
         weights: Any = None,
         unpenalized: Any = None,
         standardize: bool = True,
         prior_inclusion: Any = None,
         slab_var: float | None = None,
         noise_var: float | None = None,
+        group: Any = None,
         missing: str = "raise",
         formula_data: Any = None,
     ) -> None:
@@ -115,8 +150,14 @@ class SpikeSlab(LinearModel):
             missing=missing,
             formula_data=formula_data,
         )
-        self.prior_inclusion = _inclusion(prior_inclusion, self.data.exog_columns)
-        self._data: Data | None = None
+        terms = None if formula_data is None else formula_data.terms
+        self.groups: Groups = resolve_groups(group, self.data.exog_columns, terms)
+        self.grouped_by = "column" if group is None else "term" if isinstance(group, str) else "labels"
+        self.prior_inclusion = _inclusion(prior_inclusion, self.data.exog_columns, self.groups)
+        if isinstance(self.prior_inclusion, np.ndarray):
+            rest = np.setdiff1d(np.arange(len(self.data.exog_columns)), self.data.unpenalized)
+            shared(self.prior_inclusion, self.groups, rest, "prior_inclusion")
+        self._data: tuple[Data, Rotation] | None = None
 
     def fit(  # type: ignore[override]
         self,
@@ -148,7 +189,8 @@ class SpikeSlab(LinearModel):
             Learn hyperparameters left at None by maximising the evidence, or average over a small grid around the
             maximum, weighted by evidence: better calibrated for small n.
         start : SpikeSlab results, optional
-            A fit of the same columns to start from.
+            A fit of the same columns to start from; of columns in groups of several only its hyperparameters are
+            used.
         disp : bool
             Print what happened.
 
@@ -160,6 +202,16 @@ class SpikeSlab(LinearModel):
         -----
         ConvergenceWarning
             If EP (or the learning of hyperparameters) has not converged; the residual is in the message.
+
+        Examples
+        --------
+        >>> import statsmodels.api as sm
+        >>> from pybayesridge import SpikeSlab
+        >>> longley = sm.datasets.longley.load_pandas().data
+        >>> model = SpikeSlab.from_formula("TOTEMP ~ GNP + UNEMP + ARMED", longley, prior_inclusion=0.5)
+        >>> res = model.fit()
+        >>> res.converged, res.learned
+        (True, ('slab_var', 'noise_var'))
         """
         if method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, not {method!r}")
@@ -172,17 +224,18 @@ class SpikeSlab(LinearModel):
             raise ValueError(f"damping must lie in (0, 1], not {damping!r}")
         if isinstance(maxiter, bool) or not isinstance(maxiter, int | np.integer) or maxiter < 1:
             raise ValueError(f"maxiter must be a positive integer, not {maxiter!r}")
-        design, data = self._prepared()
+        design, data, rotation = self._prepared()
         if design.y_vanishes[0] and self.noise_var is None:
             raise ValueError(
                 "the unpenalised columns fit the response exactly (is it constant?): there is nothing to select "
                 "and no noise to learn; give noise_var"
             )
         known = self._known(design)
-        previous = None if start is None else self._start(start, design)
+        previous = None if start is None else self._start(start, design, rotation)
+        groups = self.groups_of(design)
         with one_pool(float(data.root.size) * min(data.root.shape)):
             if hyper == "average" and known.unknown:
-                selection = average_over(data, known)
+                selection = average_over(data, known, groups, rotation)
             else:
                 selection = select(
                     data,
@@ -192,6 +245,8 @@ class SpikeSlab(LinearModel):
                     maxiter=int(maxiter),
                     damping=float(damping),
                     start=previous,
+                    groups=groups,
+                    rotation=rotation,
                 )
         results = SpikeSlabResults(self, design, data, selection, method=method)
         if not selection.converged:
@@ -208,14 +263,19 @@ class SpikeSlab(LinearModel):
             print(f"{method}: {selection.n_iter} iterations, residual {selection.residual:.2g}")
         return SpikeSlabResultsWrapper(results)
 
-    def _prepared(self) -> tuple[Design, Data]:
-        """The design and EP's data, made once for all fits of the model."""
+    def _prepared(self) -> tuple[Design, Data, Rotation]:
+        """The design, EP's data and how they were rotated within groups, made once for all fits of the model."""
         if self._built is None or self._data is None:
             design, products = self._build()
-            self._data = data_of(design) if design.has_rows else data_of_products(design, products)
+            data = data_of(design) if design.has_rows else data_of_products(design, products)
+            self._data = orthogonal_groups(data, self.groups_of(design))
         if self._built is None:
             raise AssertionError("a design was built")
-        return self._built, self._data
+        return self._built, *self._data
+
+    def groups_of(self, design: Design) -> IntArray | None:
+        """The group of each penalised column that varies, (p,); None where each is on its own."""
+        return compress(self.groups.of_column[design.columns], np.ones(design.p, dtype=bool))
 
     def forget_rows(self) -> None:
         """Drop every array over rows."""
@@ -235,7 +295,7 @@ class SpikeSlab(LinearModel):
             noise_var=None if self.noise_var is None else (np.sqrt(self.noise_var) / unit) ** 2,
         )
 
-    def _start(self, start: Any, design: Design) -> tuple[Hyper, Sites]:
+    def _start(self, start: Any, design: Design, rotation: Rotation) -> tuple[Hyper, Sites]:
         inner = getattr(start, "_results", start)
         point = inner.starting_point() if isinstance(inner, SpikeSlabResults) else inner
         if not isinstance(point, StartingPoint):
@@ -244,18 +304,19 @@ class SpikeSlab(LinearModel):
         if names != point.columns:
             odd = sorted(set(names) ^ set(point.columns)) or list(names)
             raise ValueError(f"start is a fit of other columns: {listed(odd)} differ")
-        return point.in_design(design)
+        hyper, sites = point.in_design(design)
+        return hyper, rotation.unknown(sites)
 
 
-def _inclusion(prior_inclusion: Any, columns: list[str]) -> float | FloatArray | None:
+def _inclusion(prior_inclusion: Any, columns: list[str], groups: Groups) -> float | FloatArray | None:
     if prior_inclusion is None:
         return None
     if isinstance(prior_inclusion, pd.Series | Mapping):
-        given = {str(name): value for name, value in dict(prior_inclusion).items()}
+        given = _by_column({str(name): value for name, value in dict(prior_inclusion).items()}, columns, groups)
         unknown = [name for name in given if name not in columns]
         absent = [name for name in columns if name not in given]
         if unknown:
-            raise ValueError(f"prior_inclusion names {listed(unknown)}, which are not columns of exog")
+            raise ValueError(f"prior_inclusion names {listed(unknown)}, which are not columns (or groups) of exog")
         values = np.array([given.get(name, np.nan) for name in columns], dtype=np.float64)
         if absent and not np.isfinite(values).any():
             raise ValueError("prior_inclusion is empty: give a probability for each column, or one for all")
@@ -276,3 +337,17 @@ def _inclusion(prior_inclusion: Any, columns: list[str]) -> float | FloatArray |
         value = float(values.ravel()[bad[0]])
         raise ValueError(f"prior_inclusion{where} is {value!r}: a probability lies between 0 and 1")
     return float(values) if values.ndim == 0 else values
+
+
+def _by_column(given: dict[str, Any], columns: list[str], groups: Groups) -> dict[str, Any]:
+    """Values by name of column or group as values by name of column."""
+    out: dict[str, Any] = {}
+    own, labels = set(columns), set(groups.labels)
+    for name, value in given.items():
+        whole = name in labels and name not in own
+        names = [columns[j] for j in groups.members(name)] if whole else [name]
+        twice = [column for column in names if column in out]
+        if twice:
+            raise ValueError(f"prior_inclusion gives {listed(twice)} a probability twice, as column and in a group")
+        out |= dict.fromkeys(names, value)
+    return out

@@ -236,8 +236,8 @@ def test_weights_of_a_formula(x, y):
 @pytest.mark.parametrize(
     ("unpenalized", "message"),
     [
-        ("ages", r"unpenalized names 'ages', which is not a column of exog; there are 'age', 'bmi', 'bp'"),
-        (["age", "x"], "unpenalized names 'x'"),
+        ("ages", r"unpenalized names 'ages', which is not a column of exog: did you mean 'age'\?"),
+        (["age", "x"], "unpenalized names 'x', which is not a column of exog; there are 'age', 'bmi', 'bp'"),
         (3, "unpenalized position 3 is out of range: exog has 3 columns"),
         ([-4], "unpenalized position -4 is out of range"),
         ([True, False, False], "not a mask"),
@@ -431,7 +431,7 @@ def test_command_line_says_what_is_wrong(capsys, monkeypatch):
     def broken():
         raise ValueError("the data are bad")
 
-    monkeypatch.setattr(cli, "demo", broken)
+    monkeypatch.setattr("pybayesridge.cli.demo.demo", broken)
     assert cli.main(["demo"]) == 2
     captured = capsys.readouterr()
     assert captured.err == "pybayesridge: the data are bad\n"

@@ -7,7 +7,7 @@ import statsmodels.api as sm
 from scipy import sparse, stats
 from scipy.linalg import block_diag
 
-from pybayesridge import BayesRidge, DegenerateFitWarning
+from pybayesridge import BayesRidge, DegenerateFitWarning, SpikeSlab
 from pybayesridge.ridge.spectrum import rotate_accurately
 from tests.oracle import Oracle
 from tests.problems import CASES, Case, regression
@@ -472,6 +472,28 @@ def test_users_constant_need_not_be_one():
     plain = BayesRidge(y, x).fit()
     assert list(res.params.index) == ["x1", "x2", "const"]
     np.testing.assert_allclose(res.params["const"] * 2.5, plain.params["const"], rtol=1e-10)
+
+
+@pytest.mark.parametrize("model", [BayesRidge, SpikeSlab])
+@pytest.mark.parametrize("arguments", [{}, {"standardize": False}, {"unpenalized": ["const"]}])
+def test_an_intercept_that_is_added_whatever_there_is(model, arguments):
+    y, x = regression(40, 4, seed=2)
+    frame = pd.DataFrame(x, columns=list("abcd")).assign(const=1.0, flat=5.0)
+    res = model(y, frame, intercept="add", **arguments).fit()
+    plain = model(y, x, standardize=arguments.get("standardize", True)).fit()
+    assert list(res.params.index) == ["Intercept", *frame.columns]
+    for values in (res.params, res.bse, res.conf_int()[0], res.conf_int()[1]):
+        assert (values[["const", "flat"]] == 0).all()
+    np.testing.assert_allclose(res.params.iloc[:5], plain.params, rtol=1e-9)
+    np.testing.assert_allclose(res.bse.iloc[:5], plain.bse, rtol=1e-9)
+    assert "Constant column(s), coefficient 0: 'const', 'flat'" in str(res.summary())
+    other = frame.assign(const=3.0, flat=-2.0)
+    np.testing.assert_allclose(
+        res.get_prediction(other).summary_frame(), plain.get_prediction(x).summary_frame(), rtol=1e-8
+    )
+    for bad in ("always", None, 1):
+        with pytest.raises(ValueError, match="intercept must be True, False or 'add'"):
+            model(y, x, intercept=bad)
 
 
 def test_constant_column_without_intercept_is_a_column_like_others():

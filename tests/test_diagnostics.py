@@ -133,3 +133,12 @@ def test_a_column_for_each_target():
     found = BayesRidge(both, x).fit().diagnostics()
     assert list(found.columns) == ["signal", "scaled"]
     assert found.loc["n_modes"].tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("n", [3, 20, 100])
+def test_a_flat_density_has_no_mode(n):
+    # With X = I, n = p and unknown noise the density of tau is constant: what is left of its slope is rounding.
+    model = BayesRidge(np.random.default_rng(n).standard_normal(n), np.eye(n), intercept=False, standardize=False)
+    with pytest.warns(DegenerateFitWarning, match="no interior mode"):
+        res = model.fit(parameterization="tau")
+    assert res.n_modes == 0

@@ -496,3 +496,16 @@ def test_data_of_the_fit_are_remembered_for_the_summary(data):
     res = BayesRidge.from_formula("np.log(y) ~ x1 + g", data).fit()
     assert "np.log(y)" in str(res.summary())
     assert res.model.formula == "np.log(y) ~ x1 + g"
+
+
+@pytest.mark.parametrize("formula", ["y ~ .", "y ~ x + .", "y ~ (.)**2", "y ~ x + `1`"])
+def test_column_that_a_formula_takes_for_the_intercept(formula):
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(20, 3)), columns=["y", "x", "1"])
+    with pytest.raises(ValueError, match="a column named '1', which a formula takes for the intercept: rename it"):
+        BayesRidge.from_formula(formula, frame)
+
+
+@pytest.mark.parametrize("formula", ["y ~ x + 1", "y ~ np.log(x + 9.5)", "y ~ I(x * .5)", "y ~ x"])
+def test_column_named_1_that_is_not_meant(formula):
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(20, 3)), columns=["y", "x", "1"])
+    assert len(BayesRidge.from_formula(formula, frame).exog_names) == 2

@@ -72,7 +72,10 @@ def packages_asked_for_on_import() -> set[str]:
 
 
 # patsy is not in the list: statsmodels itself imports it.
-@pytest.mark.parametrize("package", ["matplotlib", "sklearn", "rpy2", "dask", "distributed", "tqdm"])
+LATE = ["arviz", "dask", "distributed", "jinja2", "matplotlib", "rpy2", "sklearn", "tqdm", "xarray"]
+
+
+@pytest.mark.parametrize("package", LATE)
 def test_import_is_light(package, packages_asked_for_on_import):
     assert "pybayesridge" in packages_asked_for_on_import
     assert package not in packages_asked_for_on_import

@@ -145,6 +145,19 @@ def test_without_data(results, tmp_path):
     assert_same(everything(with_attribute, rows), before)
 
 
+@pytest.mark.parametrize("shape", [(30, 4), (12, 30)])
+@pytest.mark.parametrize("fit", [{"method": "em"}, {"method": "exact"}, {"method": "fixed", "lam": 1.0}])
+def test_hyperparameters_and_draws_without_data(fit, shape):
+    y, x = regression(*shape, noise=0.3)
+    res = BayesRidge(y, x).fit(**fit)
+    before, draws = res.hyperparameters(), res.sample(5, rng=0, hyper_columns=True)
+    text = str(res.summary())
+    res.remove_data()
+    pd.testing.assert_frame_equal(res.hyperparameters(), before)
+    pd.testing.assert_frame_equal(res.sample(5, rng=0, hyper_columns=True), draws)
+    assert str(res.summary()) == text
+
+
 def _saved(res, folder):
     res.save(folder / "small.pickle", remove_data=True)
     return folder / "small.pickle"

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 from scipy.special import logsumexp
 
-from pybayesridge.ep._types import Array
+from pybayesridge.ep._types import Array, Ints
 from pybayesridge.ep.learning import HyperFit, learn
 from pybayesridge.ep.objective import Hyper, Objective, build_objective, position
 from pybayesridge.ep.problem import Data
@@ -59,6 +59,7 @@ def average(
     slab_var: float | None = None,
     noise_var: float | None = None,
     *,
+    groups: Ints | None = None,
     maxiter: int = 30,
 ) -> HyperAverage:
     """Average over a grid of the hyperparameters left at None, weighted by evidence and prior.
@@ -75,6 +76,8 @@ def average(
         Fixed probabilities.
     slab_var, noise_var : float, optional
         Fixed variances.
+    groups : ndarray (d,) of int, optional
+        Columns with equal numbers are in or out together.
     maxiter : int
         As in :func:`learn`.
 
@@ -83,8 +86,8 @@ def average(
     HyperAverage
         The mixture.
     """
-    best = learn(data, prior_inclusion, slab_var, noise_var, maxiter=maxiter)
-    objective = build_objective(data, prior_inclusion, slab_var, noise_var)
+    best = learn(data, prior_inclusion, slab_var, noise_var, groups=groups, maxiter=maxiter)
+    objective = build_objective(data, prior_inclusion, slab_var, noise_var, groups)
     centre = position(objective, best.hyper)
     axes = _principal_axes(objective, centre, best.result)
     trials = []

@@ -18,7 +18,7 @@ from pybayesridge.ep._types import Array, Bools
 from pybayesridge.ep.damped import FLOOR, Run
 from pybayesridge.ep.gaussian import Factor, PrimalFactor
 from pybayesridge.ep.krylov import conjugate_gradients
-from pybayesridge.ep.prior import Tilted, curvature, tilted
+from pybayesridge.ep.prior import Tilted, coupling, curvature, tilted
 from pybayesridge.ep.state import Model
 
 _INNER_TOL = 1e-7
@@ -131,8 +131,14 @@ def _newton_step(point: Inner, moving: Bools, free: Bools, bounds: tuple[Array, 
     hess = np.empty((2 * d, 2 * d))
     hess[:d, :d] = cov + np.diag(c11)
     hess[:d, d:] = -cov * m - np.diag(0.5 * c12)
-    hess[d:, :d] = hess[:d, d:].T
     hess[d:, d:] = 0.5 * point.factor.square() + cov * np.outer(m, m) + np.diag(0.25 * c22)
+    between = coupling(point.tilt)
+    if between is not None:
+        b11, b12, b22 = between.blocks(np.arange(d))
+        hess[:d, :d] += b11
+        hess[:d, d:] -= 0.5 * b12
+        hess[d:, d:] += 0.25 * b22
+    hess[d:, :d] = hess[:d, d:].T
     step = _bounded_quadratic(
         hess,
         np.concatenate([point.grad1, point.grad2]),
@@ -171,12 +177,16 @@ def _newton_step_cg(point: Inner, moving: Bools, free: Bools) -> tuple[Array, Ar
     d, m, z = point.mean.size, point.mean, point.factor.var
     own = np.concatenate([z + c11, 0.5 * z**2 + m**2 * z + 0.25 * c22])
     either = np.concatenate([moving, free])
+    between = coupling(point.tilt)
 
     def times(x: Array) -> Array:
         x1, x2 = np.where(moving, x[:d], 0.0), np.where(free, x[d:], 0.0)
         linear = point.factor.solve(x1 - m * x2)
         top = linear + c11 * x1 - 0.5 * c12 * x2
         low = 0.5 * point.factor.square_times(x2) - m * linear - 0.5 * c12 * x1 + 0.25 * c22 * x2
+        if between is not None:
+            of_w, of_square = between.times(x1, -0.5 * x2)
+            top, low = top + of_w, low - 0.5 * of_square
         return np.where(either, np.concatenate([top, low]), own * x)
 
     step = np.where(either, conjugate_gradients(times, lambda r: r / own, rhs, _INNER_CG, 1e-4), 0.0)
@@ -277,19 +287,29 @@ def _marginals(x: Array, floor: float) -> tuple[Array, Array]:
     return x[:d] * np.sqrt(v2), v2
 
 
-def _inner_curvature(inner: Inner, free: Bools) -> Array:
-    """Second derivatives of the inner optimum in (v1, -v2 / 2), 2d x 2d: ``P - P (Q + P)^-1 P``."""
+def _inner_curvature(inner: Inner, free: Bools, upper: Bools) -> Array:
+    """Second derivatives of the inner optimum in (v1, -v2 / 2), 2d x 2d: ``P - P (Q + P)^-1 P``.
+
+    A site at its upper bound follows v2, so that Q changes with it and P does not.
+    """
     d, m = inner.mean.size, inner.mean
     c11, c12, c22 = curvature(inner.tilt)
     p = np.block([[np.diag(c11), np.diag(c12)], [np.diag(c12), np.diag(c22)]])
+    between = coupling(inner.tilt)
+    if between is not None:
+        b11, b12, b22 = between.blocks(np.arange(d))
+        p += np.block([[b11, b12], [b12.T, b22]])
     cov = inner.factor.cov()
     cross = 2.0 * cov * m
     q = np.block([[cov, cross], [cross.T, 2.0 * cov**2 + 4.0 * cov * np.outer(m, m)]])
     keep = np.concatenate([np.arange(d), d + np.flatnonzero(free)])
     total = (q + p)[np.ix_(keep, keep)]
     scale = 1.0 / np.sqrt(total.diagonal())
-    solved = scale[:, None] * solve(total * np.outer(scale, scale), scale[:, None] * p[keep], assume_a="sym")
-    return p - p[:, keep] @ solved
+    follows = np.concatenate([np.zeros(d, dtype=bool), upper])
+    cross = np.where(follows, -q[keep], p[keep])
+    solved = scale[:, None] * solve(total * np.outer(scale, scale), scale[:, None] * cross, assume_a="sym")
+    own = np.where(np.outer(follows, follows), q, np.where(np.outer(~follows, ~follows), p, 0.0))
+    return own - cross.T @ solved
 
 
 def _outer_newton(outer: Outer, plain: tuple[Array, Array], floor: float) -> Array | None:
@@ -300,12 +320,13 @@ def _outer_newton(outer: Outer, plain: tuple[Array, Array], floor: float) -> Arr
     """
     d = outer.v1.size
     held = _held(outer.inner, np.full(d, floor), outer.v2 - floor)
+    upper = held & (outer.inner.grad2 < 0)
     mean, z = outer.v1 / outer.v2, 1.0 / outer.v2
     new_mean = plain[0] / plain[1]
     g1, g2 = mean - new_mean, z + mean**2 - 1.0 / plain[1] - new_mean**2
     # The marginals' own covariance of (w, w^2) is L L' with L = [[sd, 0], [2 m sd, sqrt(2) z]].
     sd, flat = np.sqrt(z), np.sqrt(2.0) * z
-    h = _inner_curvature(outer.inner, ~held)
+    h = _inner_curvature(outer.inner, ~held, upper)
     top = h[:d] / sd[:, None]
     low = (h[d:] - (2.0 * mean)[:, None] * h[:d]) / flat[:, None]
     rows = np.concatenate([top, low])

@@ -3,19 +3,21 @@
     G(m, t2) = nu/2 log 2 pi s2 + ||y - X m||^2 / (2 s2) + 1/2 log|A(t2)|
                + sum_i [1/2 - t2_i z_i / 2 + log(z_i) / 2 + h*_i(m_i, z_i + m_i^2)],   z = diag A(t2)^-1,
 
-h* the convex conjugate of the log tilted normaliser. Its stationary points are exactly EP's fixed points, and
-there G is minus the log evidence. Site precisions may be negative: only A has to be positive definite.
+h* the convex conjugate of the log tilted normaliser; of a group of columns one function of all its moments. The
+stationary points of G are exactly EP's fixed points, and there G is minus the log evidence. Site precisions may be
+negative: only A has to be positive definite.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from pybayesridge.ep._types import Array
 from pybayesridge.ep.gaussian import Factor
-from pybayesridge.ep.prior import Tilted, cavity_of_moments, conjugate, inverse_curvature, tilted
+from pybayesridge.ep.groups import Coupling
+from pybayesridge.ep.prior import Tilted, cavity_of_moments, conjugate, inverse_coupling, inverse_curvature, tilted
 from pybayesridge.ep.state import CAVITY_FLOOR, Model, State
 
 
@@ -55,11 +57,14 @@ class Curvature:
     ----------
     mm, mz, zz : ndarray (d,)
         ``[[mm, mz], [mz, zz / 2]]`` is the Hessian of ``h*(m, z + m^2) + log(z) / 2``.
+    coupling : Coupling or None
+        What there is between the columns of a group.
     """
 
     mm: Array
     mz: Array
     zz: Array
+    coupling: Coupling | None = None
 
 
 def energy_point(model: Model, mean: Array, t2: Array, factor: Factor | None = None) -> Point | None:
@@ -89,10 +94,14 @@ def separable_curvature(point: Point) -> Curvature:
     """Second derivatives of the separable part of G."""
     m = point.mean
     p11, p12, p22 = inverse_curvature(point.cavity)
+    between = inverse_coupling(point.cavity)
+    if between is not None:
+        between = replace(between, first=between.first + 2.0 * m * between.second)
     return Curvature(
         mm=p11 + 4.0 * m * (p12 + m * p22) - point.cavity.h2,
         mz=p12 + 2.0 * m * p22,
         zz=2.0 * p22 - 1.0 / point.var**2,
+        coupling=between,
     )
 
 

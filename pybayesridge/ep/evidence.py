@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pybayesridge.ep._types import Array
+from pybayesridge.ep.groups import one_of_each
 from pybayesridge.ep.problem import Data
 from pybayesridge.ep.result import EPResult
 
@@ -19,8 +20,9 @@ class EvidenceGradient:
     ----------
     log_noise_var, log_slab_var : float
         With respect to the logarithms of the variances.
-    logit_inclusion : ndarray (d,)
-        With respect to each column's prior log odds; their sum where one probability is shared.
+    logit_inclusion : ndarray (d,) or (G,)
+        With respect to the prior log odds of each column, or of each group (in the order of their numbers); their
+        sum where one probability is shared.
     """
 
     log_noise_var: float
@@ -59,4 +61,5 @@ def evidence_gradient(
     noise = 0.5 * (data.rss(result.mean) / noise_var + fitted - data.nu)
     second = result.cond_mean**2 + result.cond_var
     slab = 0.5 * np.sum(result.inclusion_prob[used] * (second[used] / slab_var - 1.0))
-    return EvidenceGradient(noise, float(slab), result.inclusion_prob - prior_inclusion)
+    odds = one_of_each(result.inclusion_prob - prior_inclusion, result.groups)
+    return EvidenceGradient(noise, float(slab), odds)

@@ -8,7 +8,8 @@ from itertools import product
 import numpy as np
 from scipy.special import logit
 
-from pybayesridge.ep._types import Array
+from pybayesridge.ep._types import Array, Ints
+from pybayesridge.ep.groups import one_of_each
 from pybayesridge.ep.objective import Hyper, Objective, Trial, build_objective, position
 from pybayesridge.ep.problem import Data
 from pybayesridge.ep.result import EPResult, Sites
@@ -66,16 +67,18 @@ class HyperFit:
 
 
 def _starts(objective: Objective) -> list[Array]:
-    """Few or many variables, much or little noise; the slab such that they explain the rest."""
-    d = max(objective.data.n_columns, 1)
+    """Few or many variables (or groups), much or little noise; the slab such that they explain the rest."""
+    d = max(objective.n_groups, 1)
+    columns = max(objective.data.n_columns / d, 1.0)
     if objective.fixed_p is None:
-        sizes = sorted({min(1.0, 0.5 * d), min(min(objective.data.nu, d) / 5.0, 0.5 * d)})
+        sizes = sorted({min(1.0, 0.5 * d), min(min(objective.data.nu / columns, d) / 5.0, 0.5 * d)})
     else:
         sizes = [max(float(np.sum(objective.fixed_p)), 0.1)]
+        columns = 1.0
     noises = [0.5, 0.05] if objective.free[2] else [float(np.exp(objective.fixed[2]))]
     out = []
     for size, noise in product(sizes, noises):
-        full = np.array([logit(size / d), np.log(max(1.0 - noise, 0.1) / size), np.log(noise)])
+        full = np.array([logit(size / d), np.log(max(1.0 - noise, 0.1) / (size * columns)), np.log(noise)])
         out.append(objective.clip(full[objective.free]))
     return out
 
@@ -86,16 +89,18 @@ def learn(
     slab_var: float | None = None,
     noise_var: float | None = None,
     *,
+    groups: Ints | None = None,
     maxiter: int = 30,
     start: tuple[Hyper, Sites] | None = None,
 ) -> HyperFit:
     """Maximise EP's evidence over the hyperparameters left at None.
 
     A weak prior keeps the answer away from p = 0 and from noise-free fits. On the log odds of a shared p
-    it is ``p (1 - p)``: as if one more column had been seen in and one more out. On each log variance it
-    is normal with standard deviation 3, around the mean square of y (noise) and around the variance of a
-    coefficient whose column alone would explain y (slab). Bounds: p from 0.01 / d to 0.999, the noise
-    from 1e-8 to 4 and the slab from 1e-8 to 1e4 of those units. Nothing depends on the units of y.
+    it is ``p (1 - p)``: as if one more column (of groups: one more group) had been seen in and one more out.
+    On each log variance it is normal with standard deviation 3, around the mean square of y (noise) and
+    around the variance of a coefficient whose column alone would explain y (slab). Bounds: p from 0.01 / d to
+    0.999, the noise from 1e-8 to 4 and the slab from 1e-8 to 1e4 of those units. Nothing depends on the units
+    of y.
 
     Quasi-Newton steps are kept only if the objective itself rises, since gradients are wrong where EP has not
     converged; when they no longer help, a pattern search makes sure or goes on.
@@ -108,6 +113,8 @@ def learn(
         Fixed probabilities; a shared one is learned if None.
     slab_var, noise_var : float, optional
         Fixed variances.
+    groups : ndarray (d,) of int, optional
+        Columns with equal numbers are in or out together; the bound on p is then 0.01 over their number.
     maxiter : int
         Quasi-Newton steps at most, from each of two starts.
     start : (Hyper, Sites), optional
@@ -118,7 +125,7 @@ def learn(
     HyperFit
         The best that was found.
     """
-    objective = build_objective(data, prior_inclusion, slab_var, noise_var)
+    objective = build_objective(data, prior_inclusion, slab_var, noise_var, groups)
     learned = tuple(n for n, f in zip(NAMES, objective.free, strict=True) if f)
     if start is not None:
         firsts = [objective.evaluate(position(objective, start[0]), start[1])]
@@ -157,7 +164,7 @@ def _projected(objective: Objective, trial: Trial) -> Array:
 def _information(objective: Objective, trial: Trial) -> Array:
     """Curvature to expect if the inclusions were known, shape (k,): scales the first step."""
     r = trial.result.inclusion_prob
-    p = objective.hyper(trial.x).prior_inclusion
+    p = one_of_each(objective.hyper(trial.x).prior_inclusion, objective.groups)
     full = np.array([float(np.sum(p * (1.0 - p))), 0.5 * float(np.sum(r)), 0.5 * objective.data.nu])
     return full[objective.free] + 0.5
 

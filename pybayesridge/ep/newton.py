@@ -3,8 +3,8 @@
 The Hessian of G couples (m, t2) of all columns, but only few columns are undecided; the others sit at the
 spike, where their block is nearly diagonal in t2. So: the columns with the largest posterior variances (the
 *core*, c of them) get the exact 2c x 2c block; the means of the others are coupled through the likelihood by
-Woodbury's formula; their t2 are treated as separate. What is indefinite is made definite, hence every
-direction falls.
+Woodbury's formula; their t2 are treated as separate, and what couples the columns of a group outside the core is
+left to conjugate gradients. What is indefinite is made definite, hence every direction falls.
 """
 
 from __future__ import annotations
@@ -45,11 +45,19 @@ class Direction:
 
 
 def choose_core(point: Point, curv: Curvature, size: int) -> Ints:
-    """Pick the ``size`` columns with the largest variances, those with too little curvature in m first."""
+    """Pick the ``size`` columns with the largest variances, those with too little curvature in m first.
+
+    Columns of a group go together, but for the last group that finds room.
+    """
     d = point.mean.size
     if size >= d:
         return np.arange(d)
     score = np.where(curv.mm * point.var <= _LEAST, np.inf, point.var)
+    if curv.coupling is not None:
+        groups = curv.coupling.groups
+        largest = np.zeros(int(groups.max()) + 1)
+        np.maximum.at(largest, groups, score)
+        return np.sort(np.lexsort((groups, -largest[groups]))[:size])
     return np.sort(np.argpartition(-score, size)[:size])
 
 
@@ -66,6 +74,11 @@ def _core_hessian(core: Ints, data_part: Array, point: Point, curv: Curvature) -
     h_mm.flat[:: core.size + 1] += curv.mm[core] * z
     h_mt = -(curv.mz[core] * z * sd)[:, None] * square
     h_tt = 0.5 * square + 0.5 * (square * (curv.zz[core] * z**2)) @ square
+    if curv.coupling is not None:
+        between_mm, between_mz, between_zz = curv.coupling.blocks(core)
+        h_mm += between_mm * np.outer(sd, sd)
+        h_mt -= (between_mz * np.outer(sd, z)) @ square
+        h_tt += square @ (between_zz * np.outer(z, z)) @ square
     hess = np.empty((2 * core.size, 2 * core.size), order="F")
     c = core.size
     hess[:c, :c], hess[:c, c:], hess[c:, :c], hess[c:, c:] = h_mm, h_mt, h_mt.T, 0.5 * (h_tt + h_tt.T)
@@ -204,8 +217,12 @@ def _hessian(model: Model, point: Point, curv: Curvature, shift: float) -> Calla
     def times(x: Array) -> Array:
         d_mean = x[:d] * sd
         change = point.factor.square_times(x[d:] / z)
-        top = sd * (root.T @ (root @ d_mean) / noise_var + curv.mm * d_mean - curv.mz * change)
-        low = 0.5 * change + point.factor.square_times(0.5 * curv.zz * change - curv.mz * d_mean)
-        return np.concatenate([top, low / z]) + shift * x
+        top = root.T @ (root @ d_mean) / noise_var + curv.mm * d_mean - curv.mz * change
+        slope_z = 0.5 * curv.zz * change - curv.mz * d_mean
+        if curv.coupling is not None:
+            between_m, between_z = curv.coupling.times(d_mean, -change)
+            top, slope_z = top + between_m, slope_z - between_z
+        low = 0.5 * change + point.factor.square_times(slope_z)
+        return np.concatenate([sd * top, low / z]) + shift * x
 
     return times

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.special import expit, logit
 
-from pybayesridge.ep._types import Array, Bools
+from pybayesridge.ep._types import Array, Bools, Ints
 from pybayesridge.ep.evidence import evidence_gradient
 from pybayesridge.ep.problem import Data
 from pybayesridge.ep.result import EPResult, Sites
@@ -43,7 +43,7 @@ class Objective:
     """Log evidence plus log prior in coordinates that do not change with the units of y or X.
 
     The coordinates are logit p, log(slab_var / slab_unit) and log(noise_var / noise_unit), of which only the
-    learned ones (``free``) appear in a vector x.
+    learned ones (``free``) appear in a vector x. Columns with equal numbers in ``groups`` are in or out together.
     """
 
     data: Data
@@ -52,10 +52,16 @@ class Objective:
     free: Bools
     noise_unit: float
     slab_unit: float
+    groups: Ints | None = None
     n_steps: int = 0
     n_fac: int = 0
     low: Array = field(default_factory=lambda: np.zeros(3))
     high: Array = field(default_factory=lambda: np.zeros(3))
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups, a column on its own being one."""
+        return self.data.n_columns if self.groups is None else int(np.unique(self.groups).size)
 
     def hyper(self, x: Array) -> Hyper:
         """Hyperparameters at x."""
@@ -68,7 +74,7 @@ class Objective:
     def log_prior(self, x: Array) -> tuple[float, Array]:
         """Log prior of the learned coordinates and its gradient.
 
-        ``p (1 - p)`` on the log odds: as if one more column had been seen in and one out. Normal with
+        ``p (1 - p)`` on the log odds: as if one more column (or group) had been seen in and one out. Normal with
         standard deviation 3 on the log variances.
         """
         full = np.zeros(3)
@@ -88,6 +94,7 @@ class Objective:
             h.prior_inclusion,
             h.slab_var,
             h.noise_var,
+            groups=self.groups,
             tol=tol,
             maxiter=maxiter,
             start=start,
@@ -123,7 +130,9 @@ class Trial:
         return self.value > other.value + _RISE
 
 
-def build_objective(data: Data, p: Array | None, slab_var: float | None, noise_var: float | None) -> Objective:
+def build_objective(
+    data: Data, p: Array | None, slab_var: float | None, noise_var: float | None, groups: Ints | None = None
+) -> Objective:
     """Set up units, bounds and what is fixed.
 
     Units: for the noise the mean square of y; for the slab the variance of a coefficient whose column alone
@@ -136,8 +145,8 @@ def build_objective(data: Data, p: Array | None, slab_var: float | None, noise_v
     fixed[1] = 0.0 if slab_var is None else np.log(slab_var / slab_unit)
     fixed[2] = 0.0 if noise_var is None else np.log(noise_var / noise_unit)
     free = np.array([p is None, slab_var is None, noise_var is None])
-    objective = Objective(data, p, fixed, free, noise_unit, slab_unit)
-    least_p = 0.01 / max(data.n_columns, 1)
+    objective = Objective(data, p, fixed, free, noise_unit, slab_unit, groups)
+    least_p = 0.01 / max(objective.n_groups, 1)
     objective.low = np.array([logit(least_p), np.log(1e-8), np.log(1e-8)])
     objective.high = np.array([logit(1.0 - 1e-3), np.log(1e4), np.log(4.0)])
     return objective

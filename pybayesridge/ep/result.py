@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pybayesridge.ep._types import Array, Bools
+from pybayesridge.ep._types import Array, Bools, Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,8 @@ class EPResult(Sites):
     evidence_biased : bool
         Whether any constraint is active: the evidence is then not that of a fixed point of EP, and its
         derivatives do not hold.
+    groups : ndarray (d,) of int or None
+        Columns with equal numbers are in or out together; None where each is on its own.
     """
 
     mean: Array
@@ -84,6 +86,7 @@ class EPResult(Sites):
     active: Bools
     method: str
     evidence_biased: bool
+    groups: Ints | None = None
 
     @property
     def expected_size(self) -> float:

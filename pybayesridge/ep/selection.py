@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pybayesridge._types import FloatArray
+from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.crossproducts import CrossProducts
 from pybayesridge.design import Design
 from pybayesridge.ep.averaging import average
@@ -14,6 +14,7 @@ from pybayesridge.ep.learning import learn
 from pybayesridge.ep.objective import Hyper
 from pybayesridge.ep.problem import Data
 from pybayesridge.ep.result import EPResult, Sites
+from pybayesridge.ep.rotation import Rotation
 from pybayesridge.ep.solve import Method, fit_sites
 from pybayesridge.triangle import triangle
 
@@ -50,6 +51,7 @@ class Selection:
     Attributes
     ----------
     results : tuple of EPResult
+        With groups, of the rotated columns.
     hypers : tuple of Hyper
     weights : (g,) array
         Sums to 1.
@@ -60,6 +62,8 @@ class Selection:
     converged : bool
     n_fac : int
         Evaluations of the Gaussian's covariance in all, those of learning included.
+    rotation : Rotation
+        From the columns of the results back to those of the design.
     """
 
     results: tuple[EPResult, ...]
@@ -69,6 +73,7 @@ class Selection:
     log_evidence: float
     converged: bool
     n_fac: int
+    rotation: Rotation
 
     @property
     def best(self) -> EPResult:
@@ -101,23 +106,22 @@ class Selection:
 
     @property
     def mean(self) -> FloatArray:
-        """Posterior means, (p,)."""
-        return self.averaged("mean")
-
-    @property
-    def variance(self) -> FloatArray:
-        """Posterior variances, (p,)."""
-        mean = self.mean
-        each = np.stack([r.var + (r.mean - mean) ** 2 for r in self.results])
-        return np.einsum("g,gj->j", self.weights, each)
+        """Posterior means of the design's columns, (p,)."""
+        return self.rotation.back(self.averaged("mean"))
 
     def given_inclusion(self) -> tuple[FloatArray, FloatArray]:
-        """Means and variances of the coefficients given that they are in, each (p,)."""
+        """Means and variances of the design's coefficients given that they are in, each (p,)."""
         share = self.component_shares()
-        means = np.stack([r.cond_mean for r in self.results])
+        means, variances = self.slabs()
         mean = np.einsum("gj,gj->j", share, means)
-        spread = np.stack([r.cond_var for r in self.results]) + (means - mean) ** 2
+        spread = variances + (means - mean) ** 2
         return mean, np.einsum("gj,gj->j", share, spread)
+
+    def slabs(self) -> tuple[FloatArray, FloatArray]:
+        """Means and variances given inclusion of the design's coefficients for each result, each (g, p)."""
+        means = np.stack([r.cond_mean for r in self.results])
+        variances = np.stack([r.cond_var for r in self.results])
+        return self.rotation.back(means), self.rotation.variances(variances)
 
     def component_shares(self) -> FloatArray:
         """Weights of the results for a coefficient that is in, (g, p); the plain weights where none has it in."""
@@ -177,13 +181,18 @@ def select(
     maxiter: int,
     damping: float,
     start: tuple[Hyper, Sites] | None,
+    groups: IntArray | None = None,
+    rotation: Rotation | None = None,
 ) -> Selection:
-    """Learn what is not known, then run EP with the method asked for."""
+    """Learn what is not known, then run EP with the method asked for.
+
+    `groups` (p,) says which columns are in or out together, `rotation` how `data` were rotated.
+    """
     learned: tuple[str, ...] = ()
     certain, n_fac = True, 0
     first: Sites | None = None if start is None else start[1]
     if known.unknown:
-        found = learn(data, known.prior_inclusion, known.slab_var, known.noise_var, start=start)
+        found = learn(data, known.prior_inclusion, known.slab_var, known.noise_var, groups=groups, start=start)
         hyper, first, learned, certain = found.hyper, found.result, found.learned, found.converged
         n_fac = found.n_fac
     else:
@@ -199,6 +208,7 @@ def select(
         hyper.prior_inclusion,
         hyper.slab_var,
         hyper.noise_var,
+        groups=groups,
         method=method,
         tol=tol,
         maxiter=maxiter,
@@ -207,12 +217,15 @@ def select(
     )
     converged = bool(result.converged and certain)
     n_fac += result.n_fac
-    return Selection((result,), (hyper,), np.ones(1), learned, result.log_evidence, converged, n_fac)
+    evidence = result.log_evidence
+    return Selection((result,), (hyper,), np.ones(1), learned, evidence, converged, n_fac, rotation or Rotation())
 
 
-def average_over(data: Data, known: Hyperparameters) -> Selection:
-    """Average over a grid of the hyperparameters that are not known."""
-    found = average(data, known.prior_inclusion, known.slab_var, known.noise_var)
+def average_over(
+    data: Data, known: Hyperparameters, groups: IntArray | None = None, rotation: Rotation | None = None
+) -> Selection:
+    """Average over a grid of the hyperparameters that are not known; groups and rotation as in :func:`select`."""
+    found = average(data, known.prior_inclusion, known.slab_var, known.noise_var, groups=groups)
     keep = found.weights > 1e-6
     weights = found.weights[keep] / found.weights[keep].sum()
     return Selection(
@@ -223,4 +236,5 @@ def average_over(data: Data, known: Hyperparameters) -> Selection:
         found.log_evidence,
         found.converged,
         found.best.n_fac + sum(r.n_fac for r in found.results),
+        rotation or Rotation(),
     )

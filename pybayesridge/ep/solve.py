@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 
-from pybayesridge.ep._types import Array, Bools
+from pybayesridge.ep._types import Array, Bools, Ints
 from pybayesridge.ep.convergent import run_convergent
 from pybayesridge.ep.damped import FLOOR, Run, run_damped
 from pybayesridge.ep.gaussian import Factor, Gaussian
+from pybayesridge.ep.groups import compress
+from pybayesridge.ep.joint import JointFactor, joint_factor
 from pybayesridge.ep.monotone import run_auto
 from pybayesridge.ep.prior import Prior
 from pybayesridge.ep.problem import Data
 from pybayesridge.ep.result import EPResult, Sites
+from pybayesridge.ep.rotation import Rotation
 from pybayesridge.ep.state import Model, active_sites
 
 Method = Literal["auto", "ep", "pcep"]
@@ -25,6 +29,7 @@ def fit_sites(
     slab_var: float,
     noise_var: float,
     *,
+    groups: Ints | None = None,
     method: Method = "auto",
     tol: float = 1e-4,
     maxiter: int = 1000,
@@ -41,6 +46,8 @@ def fit_sites(
         Prior probabilities in [0, 1]. Zero: the column is out. One: its prior is the slab.
     slab_var, noise_var : float
         Variances, > 0.
+    groups : ndarray (d,) of int, optional
+        Columns with equal numbers are in or out together; their prior probabilities are equal.
     method : {"auto", "ep", "pcep"}
         "auto": ordinary EP, and where it does not settle a descent on its energy. "ep": damped parallel
         EP under the constraints of the paper. "pcep": the paper's provably convergent double loop.
@@ -68,8 +75,9 @@ def fit_sites(
         return _nothing_in(data, noise_var, method)
     # Where numbers leave the range of floats a factorisation or a residual fails, and that is reported.
     with np.errstate(all="ignore"):
-        model = _model(data, prior_inclusion, slab_var, noise_var, used)
-        return _dispatch(model, used, method, tol, maxiter, damping, start)
+        model = _model(data, prior_inclusion, slab_var, noise_var, used, groups)
+        result = _dispatch(model, used, method, tol, maxiter, damping, start)
+    return result if model.prior.groups is None else replace(result, groups=groups)
 
 
 def _dispatch(
@@ -95,11 +103,11 @@ def _dispatch(
     return _result(model, run, used, method, first)
 
 
-def posterior_factor(data: Data, noise_var: float, result: EPResult) -> tuple[Factor | None, Bools]:
+def posterior_factor(data: Data, noise_var: float, result: EPResult) -> tuple[Factor | JointFactor | None, Bools]:
     """Factorise the precision of the Gaussian approximation, and say which columns it covers.
 
     Its methods give predictive variances, draws, and products with the covariance, without a d x d array when
-    d > n.
+    d > n. With groups it is the Gaussian of :func:`pybayesridge.ep.joint.joint_factor`.
 
     Parameters
     ----------
@@ -112,7 +120,7 @@ def posterior_factor(data: Data, noise_var: float, result: EPResult) -> tuple[Fa
 
     Returns
     -------
-    factor : Factor or None
+    factor : Factor, JointFactor or None
         For the columns with prior probability > 0. None when there are none, and in the one case in which
         rounding defeated every factorisation: the coefficients are independent then.
     used : ndarray (d,) of bool
@@ -121,13 +129,34 @@ def posterior_factor(data: Data, noise_var: float, result: EPResult) -> tuple[Fa
     used = np.isfinite(result.site2)
     if not np.any(used):
         return None, used
-    return Gaussian.build(data.columns(used), noise_var).factor(result.site2[used]), used
+    gaussian = Gaussian.build(data.columns(used), noise_var)
+    groups = compress(result.groups, used)
+    joint = None if groups is None else joint_factor(gaussian, result, used, groups)
+    return joint or gaussian.factor(result.site2[used]), used
 
 
 def row_variances(data: Data, noise_var: float, result: EPResult, rows: Array) -> Array:
     """Posterior variances of the linear predictors ``rows @ w``; rows (k, d), result (k,)."""
     factor, used = posterior_factor(data, noise_var, result)
     return rows**2 @ result.var if factor is None else factor.row_var(rows[:, used])
+
+
+def marginal_variances(data: Data, noise_var: float, result: EPResult, rotation: Rotation) -> Array:
+    """Posterior variances of the coefficients before rotation, (d,): the diagonal of their covariance."""
+    if result.groups is None:
+        return result.var
+    factor, used = posterior_factor(data, noise_var, result)
+    out = result.var.copy()
+    if isinstance(factor, JointFactor):
+        out[used] = factor.var
+    place = np.cumsum(used) - 1
+    for index, u in rotation.blocks:
+        known = used[index]
+        block = np.diag(out[index])
+        if factor is not None and np.any(known):
+            block[np.ix_(known, known)] = factor.cov_block(place[index[known]])
+        out[index] = np.einsum("ij,jk,ik->i", u, block, u)
+    return out
 
 
 def draw_coefficients(
@@ -151,10 +180,13 @@ def covariance(data: Data, noise_var: float, result: EPResult) -> Array:
     return out
 
 
-def _model(data: Data, prior_inclusion: Array, slab_var: float, noise_var: float, used: Bools) -> Model:
+def _model(
+    data: Data, prior_inclusion: Array, slab_var: float, noise_var: float, used: Bools, groups: Ints | None
+) -> Model:
     """Likelihood and prior of the columns that can be in."""
     kept = data if np.all(used) else data.columns(used)
-    return Model.build(Gaussian.build(kept, noise_var), Prior.from_probability(prior_inclusion[used], slab_var))
+    prior = Prior.from_probability(prior_inclusion[used], slab_var, compress(groups, used))
+    return Model.build(Gaussian.build(kept, noise_var), prior)
 
 
 def _first_sites(model: Model, used: Bools, start: Sites | None) -> tuple[Array, Array, bool]:

@@ -59,24 +59,24 @@ class Model:
         The prior, every p > 0.
     site_cap : ndarray (d,)
         Upper limits of the site precisions.
-    groups : ndarray (d,) of int or None
+    copies : ndarray (d,) of int or None
         Equal for columns that are copies of each other up to sign; None when there are none.
     signs : ndarray (d,)
-        Signs within the groups.
+        Signs among the copies.
     """
 
     gaussian: Gaussian
     prior: Prior
     site_cap: Array
-    groups: Ints | None
+    copies: Ints | None
     signs: Array
 
     @classmethod
     def build(cls, gaussian: Gaussian, prior: Prior) -> Model:
         """Model of a likelihood and a prior with as many columns."""
         cap = _SITE_CAP * (gaussian.data.gram_diag / gaussian.noise_var + 1.0 / prior.slab_var)
-        groups, signs = find_copies(gaussian.data.root, prior.log_p)
-        return cls(gaussian, prior, cap, groups, signs)
+        copies, signs = find_copies(gaussian.data.root, prior.log_p, prior.groups)
+        return cls(gaussian, prior, cap, copies, signs)
 
     def start(self) -> tuple[Array, Array]:
         """Return the sites of the prior's mean and variance: ``t1 = 0``, ``t2 = 1 / (p vs)``."""
@@ -126,11 +126,11 @@ class Model:
 
     def symmetric(self, t1: Array, t2: Array) -> tuple[Array, Array]:
         """Give copies of a column the same sites."""
-        if self.groups is None:
+        if self.copies is None:
             return t1, t2
-        count = np.bincount(self.groups)
-        t1 = self.signs * (np.bincount(self.groups, self.signs * t1) / count)[self.groups]
-        return t1, (np.bincount(self.groups, t2) / count)[self.groups]
+        count = np.bincount(self.copies)
+        t1 = self.signs * (np.bincount(self.copies, self.signs * t1) / count)[self.copies]
+        return t1, (np.bincount(self.copies, t2) / count)[self.copies]
 
     def residual(self, state: State, floor: float | None = None) -> float:
         """Largest change of a moment that the next full sweep wants, relative to the posterior deviation.
@@ -159,8 +159,12 @@ class Model:
         return log_z + float(np.sum(state.tilt.log_norm - log_marginal))
 
 
-def find_copies(root: Array, log_p: Array, tol: float = 1e-9) -> tuple[Ints | None, Array]:
-    """Group columns that are equal up to sign and have the same prior.
+def find_copies(
+    root: Array, log_p: Array, groups: Ints | None = None, tol: float = 1e-9
+) -> tuple[Ints | None, Array]:
+    """Find columns that are equal up to sign and have the same prior.
+
+    With groups the other columns of their groups must be copies of each other too.
 
     Parameters
     ----------
@@ -168,15 +172,17 @@ def find_copies(root: Array, log_p: Array, tol: float = 1e-9) -> tuple[Ints | No
         Columns.
     log_p : ndarray (d,)
         Their log prior probabilities.
+    groups : ndarray (d,) of int, optional
+        Which columns are in or out together.
     tol : float
         Largest relative difference of equal columns.
 
     Returns
     -------
-    groups : ndarray (d,) of int or None
-        Labels, or None when all columns differ.
+    labels : ndarray (d,) of int or None
+        Equal for copies; None when all columns differ.
     signs : ndarray (d,)
-        1, or -1 for a column that is minus the first of its group.
+        1, or -1 for a column that is minus the first of its copies.
     """
     d = root.shape[1]
     norm = np.sqrt(np.einsum("ij,ij->j", root, root))
@@ -192,9 +198,22 @@ def find_copies(root: Array, log_p: Array, tol: float = 1e-9) -> tuple[Ints | No
                 labels[i], signs[i] = labels[first], sign
                 continue
         first = i
+    if groups is not None and np.unique(labels).size < d:
+        labels = _exchangeable(labels, groups)
     if np.unique(labels).size == d:
         return None, signs
     return np.unique(labels, return_inverse=True)[1].astype(np.intp), signs
+
+
+def _exchangeable(labels: Ints, groups: Ints) -> Ints:
+    """Split labels of copies by the labels that the whole group of a column has."""
+    members: dict[int, list[int]] = {}
+    for group, label in zip(groups.tolist(), labels.tolist(), strict=True):
+        members.setdefault(group, []).append(label)
+    kinds = {group: tuple(sorted(them)) for group, them in members.items()}
+    number: dict[tuple[int, tuple[int, ...]], int] = {}
+    pairs = ((label, kinds[group]) for label, group in zip(labels.tolist(), groups.tolist(), strict=True))
+    return np.array([number.setdefault(pair, len(number)) for pair in pairs], dtype=np.intp)
 
 
 def active_sites(state: State, prior: Prior, floor: float) -> Bools:

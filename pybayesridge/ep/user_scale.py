@@ -15,7 +15,7 @@ from pybayesridge.ep.objective import Hyper
 from pybayesridge.ep.problem import Data
 from pybayesridge.ep.result import EPResult, Sites
 from pybayesridge.ep.selection import Selection
-from pybayesridge.ep.solve import covariance, draw_coefficients, row_variances
+from pybayesridge.ep.solve import covariance, draw_coefficients, marginal_variances, row_variances
 
 BISECTIONS = 100
 """Halvings of a bracket of a mixture's quantile: to the last digit."""
@@ -71,8 +71,12 @@ class SelectionPosterior:
         return self.design.y_norm[0] / self.design.scale
 
     def starting_point(self, columns: list[str]) -> StartingPoint:
-        """Where another fit can start: at the hyperparameters of the largest weight."""
-        best, hyper, y = self.selection.best, self.selection.best_hyper, self.design.y_norm[0]
+        """Where another fit can start: at the hyperparameters of the largest weight.
+
+        Of columns in groups of several nothing but the hyperparameters is handed on.
+        """
+        hyper, y = self.selection.best_hyper, self.design.y_norm[0]
+        best = self.selection.rotation.unknown(self.selection.best)
         return StartingPoint(
             tuple(columns),
             best.site1 / self.unit,
@@ -91,7 +95,14 @@ class SelectionPosterior:
         """Posterior standard deviations, as :meth:`coefficients`."""
         k = self.design.block.k
         of_z = self.row_moments(np.zeros((k, self.design.p)), np.eye(k))[1]
-        return of_z, np.sqrt(self.selection.variance) * self.unit
+        return of_z, np.sqrt(self._variances()) * self.unit
+
+    def _variances(self) -> FloatArray:
+        """Posterior variances of the design's coefficients, (p,)."""
+        s = self.selection
+        means = s.rotation.back(np.stack([r.mean for r in s.results]))
+        each = np.stack([marginal_variances(self.data, h.noise_var, r, s.rotation) for _, r, h in self._components()])
+        return np.einsum("g,gj->j", s.weights, each + (means - s.mean) ** 2)
 
     def given_inclusion(self) -> tuple[FloatArray, FloatArray]:
         """Means and variances of the penalised coefficients given that they are in, each (p,)."""
@@ -102,16 +113,24 @@ class SelectionPosterior:
         """Equal-tailed intervals, (k, 2) and (p, 2); of a penalised one those of spike and slab together."""
         k = self.design.block.k
         of_z = self.row_intervals(np.zeros((k, self.design.p)), np.eye(k), alpha, None)
+        slab_mean, slab_var = self.selection.slabs()
         tails = [
             mixture_quantile(
-                np.stack([r.cond_mean for r in self.selection.results]),
-                np.sqrt(np.stack([r.cond_var for r in self.selection.results])),
+                slab_mean,
+                np.sqrt(slab_var),
                 self.selection.weights[:, None] * np.stack([r.inclusion_prob for r in self.selection.results]),
                 probability,
             )
             for probability in (alpha / 2, 1 - alpha / 2)
         ]
         return of_z, np.stack(tails, axis=-1) * self.unit[:, None]
+
+    def intervals_given_inclusion(self, alpha: float) -> FloatArray:
+        """Equal-tailed intervals of the penalised coefficients given that they are in, (p, 2)."""
+        means, variances = self.selection.slabs()
+        sds, share = np.sqrt(variances), self.selection.component_shares()
+        tails = [mixture_quantile(means, sds, share, probability) for probability in (alpha / 2, 1 - alpha / 2)]
+        return np.stack(tails, axis=-1) * self.unit[:, None]
 
     def _components(self) -> list[tuple[float, EPResult, Hyper]]:
         s = self.selection
@@ -124,9 +143,10 @@ class SelectionPosterior:
         half = design.block.regress(np.eye(k))
         out = np.zeros((k + p, k + p))
         mean = self.selection.mean
+        rotation = self.selection.rotation
         for weight, result, hyper in self._components():
-            cov = covariance(self.data, hyper.noise_var, result)
-            shift = result.mean - mean
+            cov = rotation.covariance(covariance(self.data, hyper.noise_var, result))
+            shift = rotation.back(result.mean) - mean
             cov += np.outer(shift, shift)
             cross = blas.product(of_z, cov)
             out[k:, k:] += weight * cov
@@ -162,7 +182,7 @@ class SelectionPosterior:
         rows = self.design.rows_outside_z(x_rows, z_rows)
         leverage = self.design.block.leverage(z_rows)
         missing: BoolArray = np.asarray(np.isnan(rows).any(axis=1))
-        rows = np.where(missing[:, None], 0.0, rows)
+        rows = self.selection.rotation.rows(np.where(missing[:, None], 0.0, rows))
         means, variances = [], []
         for _, result, hyper in self._components():
             part = row_variances(self.data, hyper.noise_var, result, rows)
@@ -170,8 +190,8 @@ class SelectionPosterior:
             variances.append(np.where(missing, np.nan, np.maximum(part, 0.0) + hyper.noise_var * leverage))
         return np.stack(means), np.stack(variances)
 
-    def draw(self, size: int, rng: np.random.Generator, *, exact: bool) -> tuple[FloatArray, FloatArray]:
-        """Draws of the unpenalised (size, k) and penalised (size, p) coefficients.
+    def draw(self, size: int, rng: np.random.Generator, *, exact: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Draws of the unpenalised (size, k) and penalised (size, p) coefficients, and their noise variance (size,).
 
         From EP's Gaussian, or (`exact`) from a Gibbs run given the hyperparameters.
         """
@@ -190,18 +210,24 @@ class SelectionPosterior:
                     int(count),
                     max(50, int(count) // 10),
                     rng,
+                    result.groups,
                 )
             else:
                 each = draw_coefficients(self.data, hyper.noise_var, result, int(count), rng)
             draws.append(each)
             noises.append(np.full(count, hyper.noise_var))
-        b = np.concatenate(draws) * self.unit
+        b = self.selection.rotation.back(np.concatenate(draws)) * self.unit
         spread = np.sqrt(np.concatenate(noises)) * self.design.y_norm[0]
         shift = self.design.coefficients_of_z(np.ascontiguousarray(b.T))
         k = self.design.block.k
         if k:
             shift = shift + self.design.block.regress(rng.standard_normal((k, size)) * spread)
-        return shift.T, b
+        of_z = shift.T
+        if not exact and len(draws) > 1:
+            # Independent draws in any order, and not one member of an average after another.
+            order = rng.permutation(size)
+            of_z, b, spread = of_z[order], b[order], spread[order]
+        return of_z, b, spread**2
 
     def without_rows(self) -> SelectionPosterior:
         """The same posterior without the user's rows; the standardised ones stay where n <= p, for predictions."""
@@ -236,8 +262,9 @@ def mixture_quantile(mean: FloatArray, sd: FloatArray, weight: FloatArray, proba
     if mean.shape[0] == 1:
         # In closed form: on either side of the spike, or on it.
         w = np.where(weight[0] > 0, weight[0], 1.0)
-        left = mean[0] + sd[0] * ndtri(np.clip(probability / w, 0.0, 1.0))
-        right = mean[0] + sd[0] * ndtri(np.clip((probability - spike) / w, 0.0, 1.0))
+        with np.errstate(invalid="ignore"):  # a column that is never in has sd 0 and quantiles at infinity
+            left = mean[0] + sd[0] * ndtri(np.clip(probability / w, 0.0, 1.0))
+            right = mean[0] + sd[0] * ndtri(np.clip((probability - spike) / w, 0.0, 1.0))
         on_spike = (below < probability) & (probability <= below + spike)
         out = np.where(probability <= below, left, right)
         return np.where(on_spike | (weight[0] == 0), 0.0, out)

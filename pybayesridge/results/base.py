@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,21 +17,18 @@ from statsmodels.iolib.summary import Summary
 
 from pybayesridge._types import AnyArray, FloatArray
 from pybayesridge.exceptions import PrecisionWarning
+from pybayesridge.frames import make_frame
 from pybayesridge.moments_design import rsquared_of_moments
+from pybayesridge.results.draws import GROUPS, Draws, to_arviz
 from pybayesridge.results.prediction import BayesPrediction
+from pybayesridge.results.row_plots import RowPlots
+from pybayesridge.results.shown import check_alpha, target_position
 
 FEW_DIGITS = 1e-8
 """A relative error of what moments yield that a reader must be told of."""
 
 
-def check_alpha(alpha: float) -> float:
-    """One minus the probability of an interval."""
-    if not isinstance(alpha, float | int | np.floating | np.integer) or not 0 < alpha < 1:
-        raise ValueError(f"alpha must lie between 0 and 1, not {alpha!r}: 0.05 gives 95 % intervals")
-    return float(alpha)
-
-
-class LinearResults(Results):
+class LinearResults(RowPlots, Results):
     """Posterior of a linear model: what does not depend on the family.
 
     Subclasses supply ``_standard_deviations``, ``_intervals``, ``_covariance``, ``_row_moments`` and
@@ -71,6 +70,9 @@ class LinearResults(Results):
     def _release_rows(self) -> None:
         raise NotImplementedError
 
+    def _draw_chain(self, n: int, generator: np.random.Generator) -> Draws:
+        raise NotImplementedError
+
     def _squeeze(self, a: FloatArray) -> Any:
         """Drop the axis over targets (axis 1) of a model with one."""
         return a[:, 0] if self.model.one_target else a
@@ -98,16 +100,7 @@ class LinearResults(Results):
         target : str or int, optional
             Which target, by name or position; needed where there are several.
         """
-        names = self.model.data.targets
-        if target is None:
-            if len(names) > 1:
-                raise ValueError(f"cov_params needs target= for a model with {len(names)} targets, one of {names}")
-            return self._covariance(0)
-        if target in names:
-            return self._covariance(names.index(str(target)))
-        if not isinstance(target, int | np.integer) or not 0 <= target < len(names):
-            raise ValueError(f"target {target!r} is not one of {names}, nor a position among them")
-        return self._covariance(int(target))
+        return self._covariance(target_position(self.model.data.targets, target, "cov_params"))
 
     def conf_int(self, alpha: float = 0.05) -> FloatArray:
         """Equal-tailed credible intervals of the coefficients, (k, 2) or (k, q, 2).
@@ -118,6 +111,39 @@ class LinearResults(Results):
             One minus the probability of the interval.
         """
         return self._squeeze(self._intervals(check_alpha(alpha)))
+
+    def tidy(self, alpha: float = 0.05) -> Any:
+        """A table with a row for each coefficient, as broom makes it, and no index.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the probability of the intervals.
+
+        Returns
+        -------
+        frame
+            Of the library whose frame the data were (polars, pyarrow, …), a pandas one for arrays. Columns ``term``,
+            ``estimate`` (posterior mean), ``std_error`` (posterior standard deviation), ``conf_low``,
+            ``conf_high``; for a SpikeSlab ``inclusion_prob``; with several targets ``target``, the rows of the first
+            before those of the second.
+        """
+        targets, names = self.model.data.targets, self.model.exog_names
+        interval = self._intervals(check_alpha(alpha))
+        columns = {
+            "term": list(names) * len(targets),
+            "estimate": self.params.ravel(order="F"),
+            "std_error": self._standard_deviations().ravel(order="F"),
+            "conf_low": interval[..., 0].ravel(order="F"),
+            "conf_high": interval[..., 1].ravel(order="F"),
+            **self._tidy_columns(),
+        }
+        if not self.model.one_target:
+            columns["target"] = [name for name in targets for _ in names]
+        return make_frame(columns, self.model.data.library)
+
+    def _tidy_columns(self) -> dict[str, FloatArray]:
+        return {}
 
     @cached_property
     def fittedvalues(self) -> FloatArray:
@@ -226,6 +252,16 @@ class LinearResults(Results):
             own rows, and their mean for new ones.
         row_labels : sequence, optional
             Labels of the rows, instead of those of `exog`.
+
+        Examples
+        --------
+        >>> import statsmodels.api as sm
+        >>> from pybayesridge import BayesRidge
+        >>> longley = sm.datasets.longley.load_pandas().data
+        >>> res = BayesRidge.from_formula("TOTEMP ~ GNP + UNEMP", longley).fit("exact")
+        >>> frame = res.get_prediction({"GNP": [555000], "UNEMP": [4000]}).summary_frame(alpha=0.1)
+        >>> frame[["mean", "obs_ci_lower", "obs_ci_upper"]].round(0).to_numpy().tolist()
+        [[71176.0, 70088.0, 72256.0]]
         """
         rows, labels = self.model.new_rows(exog, transform)
         if row_labels is not None:
@@ -242,9 +278,90 @@ class LinearResults(Results):
             None if self.model.one_target else self.model.data.targets,
         )
 
+    def to_arviz(self, draws: int = 1000, chains: int = 4, rng: Any = None, groups: Sequence[str] = GROUPS) -> Any:
+        """Draws from the posterior in ArviZ's container, for ``az.loo``, ``az.plot_forest`` and the like.
+
+        The draws are independent, so that the chains differ by chance alone.
+
+        Parameters
+        ----------
+        draws : int
+            Draws of each chain.
+        chains : int
+            How many chains.
+        rng : numpy.random.Generator, int or None
+            Source of randomness, or a seed.
+        groups : sequence of str
+            Some of ``"posterior"``, ``"posterior_predictive"``, ``"log_likelihood"``, ``"observed_data"``; all by
+            default. The second and third hold ``chains * draws * n`` numbers for each target.
+
+        Returns
+        -------
+        xarray.DataTree (ArviZ 1) or arviz.InferenceData (ArviZ 0.x)
+            ``posterior`` has ``beta`` over ``term`` (and ``target``, where there are several), ``sigma2`` and for a
+            BayesRidge ``tau2``; those of the last two that the method fixes (both for ``"em"``) are in
+            ``constant_data`` instead. The other groups have a variable for each target, named as it is, over
+            ``__obs__``, whose coordinates are the row labels.
+
+        Raises
+        ------
+        ImportError
+            Without ArviZ: ``pip install 'pybayesridge[arviz]'``.
+        ValueError
+            For an unknown group, data that were removed, or a density that does not exist since there is no noise.
+        """
+        return to_arviz(self.model, self._draw_chain, draws=draws, chains=chains, rng=rng, groups=groups)
+
     def summary(self, alpha: float = 0.05) -> Summary:
         """Regression table in statsmodels' format; see the family's own."""
         raise NotImplementedError
+
+    def report(
+        self,
+        path: Any,
+        *,
+        title: str | None = None,
+        question: str | None = None,
+        target: str | int | None = None,
+        alpha: float = 0.05,
+    ) -> Path:
+        """Write a report: one HTML file with tables, pictures, checks and what is needed to make it again.
+
+        The file needs nothing beside it and no network, follows the reader's choice of light or dark, and prints.
+        Of results without the rows of their data it says what is missing.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            File to write; one that is there is overwritten.
+        title : str, optional
+            Heading; by default the model and the response.
+        question : str, optional
+            What the analysis is to answer; a paragraph under the heading.
+        target : str or int, optional
+            Report one of several targets, by name or position. By default all have a row in the table of targets,
+            the first ten tables of coefficients, and the first three pictures.
+        alpha : float
+            One minus the probability of the intervals.
+
+        Returns
+        -------
+        pathlib.Path
+            Of the file.
+
+        Raises
+        ------
+        ValueError
+            For an unknown target, or a path that is none.
+        OSError
+            If the file cannot be written; a missing folder is not made.
+        ImportError
+            If jinja2 or matplotlib is missing: ``pip install 'pybayesridge[report]'``.
+        """
+        from pybayesridge.report import write_report
+
+        i = None if target is None else target_position(self.model.data.targets, target, "report")
+        return write_report(self, path, title=title, question=question, target=i, alpha=check_alpha(alpha))
 
     def save(self, fname: Any, remove_data: bool = False) -> None:
         """Pickle the results.

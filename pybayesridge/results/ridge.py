@@ -13,23 +13,18 @@ from scipy.special import betaln
 from statsmodels.iolib.summary import Summary
 
 from pybayesridge._types import AnyArray, FloatArray
-from pybayesridge.data import listed
 from pybayesridge.design import Design
+from pybayesridge.results import ridge_summary
 from pybayesridge.results.base import (
     LinearResults,
     LinearResultsWrapper,
-    check_alpha,
     wrapper_attributes,
 )
-from pybayesridge.results.summary import (
-    TARGETS,
-    coefficient_table,
-    facts_table,
-    make_summary,
-    number,
-    rows_to_show,
-    table,
-)
+from pybayesridge.results.draws import Draws, positive_int
+from pybayesridge.results.ridge_plots import RidgePlots
+from pybayesridge.results.ridge_summary import HYPERPARAMETERS
+from pybayesridge.results.shown import check_alpha
+from pybayesridge.results.summary import LONGEST
 from pybayesridge.ridge import hyper
 from pybayesridge.ridge.exact import integrate, log_likelihood, log_marginal
 from pybayesridge.ridge.fit import RidgeFit, make_prior
@@ -39,14 +34,12 @@ from pybayesridge.ridge.profile import Prior, find_modes, shrinkage
 from pybayesridge.ridge.spectrum import EPS, certain_rank
 from pybayesridge.ridge.user_scale import RidgePosterior
 
-HYPERPARAMETERS = ["lambda", "tau2", "sigma2", "df_model"]
 
-
-class BayesRidgeResults(LinearResults):
+class BayesRidgeResults(RidgePlots, LinearResults):
     """Posterior of a Bayesian ridge regression.
 
-    Made by :meth:`BayesRidge.fit`. Vectors run over ``model.exog_names`` (the intercept first, if it was added) or
-    over rows; the wrapper that users see labels them.
+    Made by :meth:`pybayesridge.BayesRidge.fit`. Vectors run over ``model.exog_names`` (the intercept first, if it
+    was added) or over rows; the wrapper that users see labels them.
 
     Parameters
     ----------
@@ -216,6 +209,15 @@ class BayesRidgeResults(LinearResults):
         DataFrame
             Rows lambda, tau2, sigma2, df_model (under each target, where there are several); columns mean, median,
             lower, upper.
+
+        Examples
+        --------
+        >>> import statsmodels.api as sm
+        >>> from pybayesridge import BayesRidge
+        >>> longley = sm.datasets.longley.load_pandas().data
+        >>> res = BayesRidge.from_formula("TOTEMP ~ GNP + UNEMP + ARMED", longley).fit("exact")
+        >>> res.hyperparameters().loc["df_model"].round(2).to_dict()
+        {'mean': 2.96, 'median': 2.97, 'lower': 2.88, 'upper': 3.0}
         """
         check_alpha(alpha)
         at = np.array([0.5, alpha / 2, 1 - alpha / 2])
@@ -263,20 +265,35 @@ class BayesRidgeResults(LinearResults):
         -------
         DataFrame
             A row for each draw and a column for each coefficient (under each target, where there are several).
+
+        Examples
+        --------
+        >>> import statsmodels.api as sm
+        >>> from pybayesridge import BayesRidge
+        >>> longley = sm.datasets.longley.load_pandas().data
+        >>> res = BayesRidge.from_formula("TOTEMP ~ GNP + UNEMP + ARMED", longley).fit("exact")
+        >>> draws = res.sample(4000, rng=0)
+        >>> print(f"P(UNEMP < ARMED) = {(draws['UNEMP'] < draws['ARMED']).mean():.1f}")
+        P(UNEMP < ARMED) = 0.9
         """
-        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-            raise ValueError(f"n must be a positive integer, not {n!r}")
-        generator = np.random.default_rng(rng)
-        fit, design = self._fit, self._posterior.design
+        drawn = self._draw_chain(positive_int("n", n), np.random.default_rng(rng))
         frames = {}
         for i, name in enumerate(self.model.data.targets):
-            of_z, b, log_t2, s2 = hyper.draw(design, fit.spectrum, self._prior(), fit.mixture, i, int(n), generator)
-            values = self.model.scatter(of_z.T, b.T, design).T
-            frames[name] = pd.DataFrame(values, columns=self.model.exog_names)
+            frames[name] = pd.DataFrame(drawn.beta[..., i], columns=self.model.exog_names)
             if hyper_columns:
-                frames[name]["tau2"] = np.exp(log_t2 - fit.log_unit)
-                frames[name]["sigma2"] = s2 * design.y_norm[i] ** 2
+                frames[name]["tau2"] = drawn.others["tau2"][:, i]
+                frames[name]["sigma2"] = drawn.sigma2[:, i]
         return frames[self.model.data.targets[0]] if self.model.one_target else pd.concat(frames, axis=1)
+
+    def _draw_chain(self, n: int, generator: np.random.Generator) -> Draws:
+        fit, design = self._fit, self._posterior.design
+        beta, tau2, sigma2 = [], [], []
+        for i in range(design.q):
+            of_z, b, log_t2, s2 = hyper.draw(design, fit.spectrum, self._prior(), fit.mixture, i, n, generator)
+            beta.append(self.model.scatter(of_z.T, b.T, design).T)
+            tau2.append(np.exp(log_t2 - fit.log_unit))
+            sigma2.append(s2 * design.y_norm[i] ** 2)
+        return Draws(np.stack(beta, axis=-1), np.stack(sigma2, axis=-1), {"tau2": np.stack(tau2, axis=-1)})
 
     def diagnostics(self) -> pd.Series | pd.DataFrame:
         """What can be said about the posterior's shape and the arithmetic.
@@ -349,59 +366,7 @@ class BayesRidgeResults(LinearResults):
     @property
     def notes(self) -> list[str]:
         """What a reader of the summary must know, one sentence each."""
-        out = [self._note_on_intervals()]
-        fit, data, design = self._fit, self.model.data, self._posterior.design
-        several = not self.model.one_target
-
-        def which(mask: Any) -> str:
-            return f" (targets {listed(np.array(data.targets)[mask].tolist())})" if several else ""
-
-        vanishes = design.y_vanishes & (self.model.known_sigma2 is None)
-        if vanishes.any():
-            out.append(
-                f"The unpenalised columns fit the response exactly: there is nothing to explain{which(vanishes)}."
-            )
-        if design.p == 0:
-            out.append("No penalised column varies: there is nothing to shrink.")
-        elif (fit.null & ~vanishes).any():
-            told = which(fit.null & ~vanishes)
-            out.append(f"No signal: all coefficients are shrunk to zero, there is no interior mode{told}.")
-        if fit.exact.any():
-            out.append(f"The columns fit the response exactly: least squares, without noise{which(fit.exact)}.")
-        if fit.unbounded.any():
-            out.append(
-                f"No interior mode: lambda is a bound, the posterior does not fall towards 0{which(fit.unbounded)}."
-            )
-        lost = self.lost_digits()
-        if lost is not None:
-            out.append(lost)
-        if (~fit.converged & ~fit.unbounded).any():
-            told = which(~fit.converged & ~fit.unbounded)
-            out.append(f"NOT CONVERGED within maxiter iterations: do not report these numbers{told}.")
-        if fit.n_modes is not None and (fit.n_modes > 1).any():
-            out.append(f"The posterior of tau2 has several modes; this is the highest{which(fit.n_modes > 1)}.")
-        if fit.search is not None and fit.search.edge.any():
-            out.append(f"The best penalty lies on the edge of the grid: widen it{which(fit.search.edge)}.")
-        flat = self.model.flat_columns(design)
-        if flat:
-            out.append(f"Constant column(s), coefficient 0: {listed(flat)}.")
-        if data.const_idx is not None:
-            out.append(f"The column {data.exog_columns[data.const_idx]!r} serves as the intercept.")
-        if data.n_dropped:
-            out.append(f"{data.n_dropped} row(s) with missing values were left out.")
-        return out
-
-    def _note_on_intervals(self) -> str:
-        what = {
-            "em": "Intervals are conditional on lambda and sigma at the posterior mode.",
-            "exact": "Intervals are of the exact marginal posterior: lambda and sigma are integrated out.",
-        }.get(self.method, "Intervals are conditional on lambda; sigma is integrated out.")
-        if self.model.known_sigma2 is not None:
-            what = {
-                "exact": "Intervals are of the exact marginal posterior: lambda is integrated out, sigma is known."
-            }.get(self.method, "Intervals are conditional on lambda; sigma is known.")
-        scale = "standard deviations of the columns" if self.model.standardize else "the columns as they are"
-        return f"{what} The prior is on the scale of {scale}."
+        return ridge_summary.notes(self)
 
     def summary(self, alpha: float = 0.05) -> Summary:
         """Regression table: posterior mean, standard deviation and interval of every coefficient.
@@ -418,36 +383,16 @@ class BayesRidgeResults(LinearResults):
         statsmodels.iolib.summary.Summary
             Prints as text; ``as_html()``, ``as_latex()``, ``as_csv()``.
         """
-        check_alpha(alpha)
-        tables = []
-        names = self.model.exog_names
-        targets = self.model.data.targets
-        notes = self.notes
-        left_out = 0
-        for i in range(min(len(targets), TARGETS)):
-            tables.append(facts_table("Bayesian Ridge Regression" if i == 0 else None, *self._facts(i)))
-            shown = rows_to_show(self._standardized_size(i))
-            left_out = len(names) - len(shown)
-            mean, sd, interval = self._some_coefficients(shown, i, alpha)
-            tables.append(coefficient_table([names[j] for j in shown], mean, sd, interval, alpha))
-            if self.method == "exact":
-                heads = ["mean", "median", f"[{alpha / 2:.3g}", f"{1 - alpha / 2:.4g}]"]
-                values = self._hyperparameters_of(i, np.array([0.5, alpha / 2, 1 - alpha / 2]))
-                tables.append(table(HYPERPARAMETERS, heads, [[number(v) for v in row] for row in values]))
-        if left_out:
-            notes.append(f"The {left_out} smallest standardised coefficients are left out; see params, conf_int().")
-        if len(targets) > TARGETS:
-            notes.append(f"{len(targets) - TARGETS} more targets are left out.")
-        return make_summary(tables, notes)
+        return ridge_summary.summary(self, check_alpha(alpha))
 
     def _some_coefficients(
         self, positions: list[int], target: int, alpha: float
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Means, standard deviations and intervals of a few coefficients, without those of the others."""
         params = self.params if self.model.one_target else self.params[:, target]
-        if len(positions) == len(params):
-            at: Any = (slice(None),) if self.model.one_target else (slice(None), target)
-            return params, self.bse[at], self.conf_int(alpha)[at]
+        if len(positions) > LONGEST or len(positions) == len(params):
+            at: Any = (positions,) if self.model.one_target else (positions, target)
+            return params[positions], self.bse[at], self.conf_int(alpha)[at]
         design = self._posterior.design
         z_at, at_penalized = self.model.positions(design)
         x_rows = np.zeros((len(positions), design.p))
@@ -470,31 +415,6 @@ class BayesRidgeResults(LinearResults):
         size[at] = np.abs(b[at]) * self._posterior.design.sd
         size[z_at] = np.inf
         return size
-
-    def _facts(self, i: int) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-        def pick(value: Any) -> float:
-            return float(np.atleast_1d(value)[i])
-
-        iterations = f"{self.n_iter}" if self.method == "em" else "-"
-        left = [
-            ("Dep. Variable:", self.model.data.targets[i]),
-            ("Model:", "BayesRidge"),
-            ("Method:", self.method),
-            ("Solver:", self.solver),
-            ("No. Observations:", f"{int(self.nobs)}"),
-            ("Iterations:", iterations),
-            ("Converged:", "yes" if self._fit.converged[i] else "NO"),
-        ]
-        right = [
-            ("lambda:", number(pick(self.lambda_))),
-            ("tau:", number(np.sqrt(pick(self.tau2)))),
-            ("sigma:", number(float(self._sigma[i]))),
-            ("Df Model (effective):", number(pick(self.df_model))),
-            ("Df Residuals:", number(pick(self.df_resid))),
-            ("R-squared:", f"{pick(self.rsquared):.3f}"),
-            ("Modes:", f"{int(np.atleast_1d(self.n_modes)[i])}"),
-        ]
-        return left, right
 
 
 class BayesRidgeResultsWrapper(LinearResultsWrapper):

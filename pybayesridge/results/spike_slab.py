@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import statsmodels.base.wrapper as wrap
 from statsmodels.iolib.summary import Summary
+from statsmodels.iolib.table import SimpleTable
 
 from pybayesridge._types import AnyArray, FloatArray
 from pybayesridge.data import listed
@@ -17,19 +18,22 @@ from pybayesridge.design import Design
 from pybayesridge.ep.problem import Data
 from pybayesridge.ep.selection import Selection, loss_of_moments
 from pybayesridge.ep.user_scale import SelectionPosterior, StartingPoint
-from pybayesridge.results.base import LinearResults, LinearResultsWrapper, check_alpha, wrapper_attributes
+from pybayesridge.results.base import LinearResults, LinearResultsWrapper, wrapper_attributes
+from pybayesridge.results.draws import GROUPS, Draws, positive_int, to_arviz
+from pybayesridge.results.shown import check_alpha
+from pybayesridge.results.spike_slab_plots import SpikeSlabPlots
 from pybayesridge.results.summary import SHOWN, facts_table, make_summary, number, table
 
 MEDIAN = 0.5
 """The median probability model holds the columns whose inclusion probability exceeds this."""
 
 
-class SpikeSlabResults(LinearResults):
+class SpikeSlabResults(SpikeSlabPlots, LinearResults):
     """Approximate posterior of a spike-and-slab regression.
 
-    Made by :meth:`SpikeSlab.fit`. Vectors run over ``model.exog_names`` (the intercept first, if it was added) or
-    over rows; the wrapper that users see labels them. Of unpenalised columns the inclusion probability is 1; of
-    constant ones every number is 0.
+    Made by :meth:`pybayesridge.SpikeSlab.fit`. Vectors run over ``model.exog_names`` (the intercept first, if it
+    was added) or over rows; the wrapper that users see labels them. Of unpenalised columns the inclusion
+    probability is 1; of constant ones every number is 0.
 
     Parameters
     ----------
@@ -111,8 +115,31 @@ class SpikeSlabResults(LinearResults):
 
     @cached_property
     def inclusion_prob(self) -> FloatArray:
-        """Posterior probability that a coefficient is not zero; 1 for unpenalised columns."""
+        """Posterior probability that a coefficient is not zero; 1 for unpenalised columns, equal within a group."""
         return self._spread(self._posterior.selection.inclusion_prob, 1.0)
+
+    @property
+    def group_inclusion_prob(self) -> pd.Series:
+        """Posterior probability that a group is in, by its label, in the order of the columns.
+
+        With a formula the groups are its terms, else a column on its own is a group with its name. Unpenalised
+        columns are in no group, and a group without another column is left out; a group of constant columns has 0.
+        """
+        data, design, groups = self.model.data, self._posterior.design, self.model.groups
+        penalized = np.setdiff1d(np.arange(len(data.exog_columns)), data.unpenalized)
+        prob = np.zeros(len(data.exog_columns))
+        prob[design.columns] = self._posterior.selection.inclusion_prob
+        of_group = pd.Series(prob[penalized]).groupby(groups.of_column[penalized]).max()
+        labels = [groups.labels[g] for g in of_group.index]
+        return pd.Series(of_group.to_numpy(), index=labels, name="inclusion_prob")
+
+    def group_members(self) -> dict[str, list[str]]:
+        """Names of the columns that are in or out together, for groups of several that vary."""
+        design, groups, names = self._posterior.design, self.model.groups, self.model.data.exog_columns
+        out: dict[str, list[str]] = {}
+        for j in design.columns:
+            out.setdefault(groups.labels[groups.of_column[j]], []).append(names[j])
+        return {label: columns for label, columns in out.items() if len(columns) > 1}
 
     @property
     def prior_inclusion(self) -> float | FloatArray:
@@ -146,7 +173,7 @@ class SpikeSlabResults(LinearResults):
 
     @property
     def expected_size(self) -> float:
-        """Posterior expected number of included columns, unpenalised ones not counted."""
+        """Posterior expected number of included columns (not groups), unpenalised ones not counted."""
         return float(self._posterior.selection.inclusion_prob.sum())
 
     @property
@@ -160,9 +187,15 @@ class SpikeSlabResults(LinearResults):
         return self.nobs - self.df_model - self.model.k_constant
 
     def median_model(self) -> list[str]:
-        """Names of the columns with an inclusion probability above one half, unpenalised ones not among them."""
+        """Names of the columns with an inclusion probability above one half, unpenalised ones not among them.
+
+        Of a group all varying columns or none.
+        """
         chosen = self._posterior.selection.inclusion_prob > MEDIAN
         return [name for name, keep in zip(self.penalized_names, chosen, strict=True) if keep]
+
+    def _tidy_columns(self) -> dict[str, FloatArray]:
+        return {"inclusion_prob": self.inclusion_prob}
 
     def _standard_deviations(self) -> FloatArray:
         of_z, b = self._posterior.standard_deviations()
@@ -199,22 +232,82 @@ class SpikeSlabResults(LinearResults):
         rng : numpy.random.Generator, int or None
             Source of randomness, or a seed.
         kind : {"gaussian", "gibbs"}
-            ``"gaussian"``: independent draws from EP's Gaussian. ``"gibbs"``: draws from the exact posterior given
-            the hyperparameters, with exact zeros, by a Gibbs run started at EP's answer; successive draws are
-            dependent, and a sweep costs a pass over the columns in Python (10 ms for 1,000).
+            ``"gaussian"``: independent draws from EP's Gaussian, without zeros. ``"gibbs"``: draws from the exact
+            posterior given the hyperparameters, with exact zeros (of a group all or none), by a Gibbs run started at
+            EP's answer; successive draws are dependent, and a sweep costs a pass over the columns in Python (10 ms
+            for 1,000).
 
         Returns
         -------
         DataFrame
             A row for each draw, a column for each coefficient.
+
+        Examples
+        --------
+        >>> import statsmodels.api as sm
+        >>> from pybayesridge import SpikeSlab
+        >>> longley = sm.datasets.longley.load_pandas().data
+        >>> res = SpikeSlab.from_formula("TOTEMP ~ GNP + UNEMP + POP", longley).fit()
+        >>> draws = res.sample(500, rng=0, kind="gibbs")
+        >>> both = (draws["UNEMP"] != 0) & (draws["POP"] != 0)
+        >>> print(f"P(UNEMP and POP are in) = {both.mean():.1f}")
+        P(UNEMP and POP are in) = 0.2
         """
-        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-            raise ValueError(f"n must be a positive integer, not {n!r}")
+        drawn = self._draw_chain(positive_int("n", n), np.random.default_rng(rng), kind)
+        return pd.DataFrame(drawn.beta[..., 0], columns=self.model.exog_names)
+
+    def _draw_chain(self, n: int, generator: np.random.Generator, kind: str = "gaussian") -> Draws:
         if kind not in ("gaussian", "gibbs"):
             raise ValueError(f"kind must be 'gaussian' or 'gibbs', not {kind!r}")
-        of_z, b = self._posterior.draw(int(n), np.random.default_rng(rng), exact=kind == "gibbs")
-        values = self.model.scatter(of_z.T, b.T, self._posterior.design).T
-        return pd.DataFrame(values, columns=self.model.exog_names)
+        design = self._posterior.design
+        of_z, b, noise = self._posterior.draw(n, generator, exact=kind == "gibbs")
+        return Draws(self.model.scatter(of_z.T, b.T, design).T[..., None], noise[:, None], {})
+
+    def to_arviz(
+        self,
+        draws: int = 1000,
+        chains: int = 4,
+        rng: Any = None,
+        groups: Sequence[str] = GROUPS,
+        kind: str = "gaussian",
+    ) -> Any:
+        """Draws from the posterior in ArviZ's container, for ``az.loo``, ``az.plot_forest`` and the like.
+
+        Given the hyperparameters (with ``hyper="average"`` those of the grid, by their weights).
+
+        Parameters
+        ----------
+        draws : int
+            Draws of each chain.
+        chains : int
+            How many chains.
+        rng : numpy.random.Generator, int or None
+            Source of randomness, or a seed.
+        groups : sequence of str
+            Some of ``"posterior"``, ``"posterior_predictive"``, ``"log_likelihood"``, ``"observed_data"``; all by
+            default. The second and third hold ``chains * draws * n`` numbers.
+        kind : {"gaussian", "gibbs"}
+            As for :meth:`sample`. With ``"gibbs"`` each chain is a run of its own.
+
+        Returns
+        -------
+        xarray.DataTree (ArviZ 1) or arviz.InferenceData (ArviZ 0.x)
+            ``posterior`` has ``beta`` over ``term``; ``sigma2`` is in ``constant_data``, or with
+            ``hyper="average"`` in ``posterior``. The other groups have a variable named as the
+            response over ``__obs__``, whose coordinates are the row labels.
+
+        Raises
+        ------
+        ImportError
+            Without ArviZ: ``pip install 'pybayesridge[arviz]'``.
+        ValueError
+            For an unknown group or kind, or data that were removed.
+        """
+
+        def draw(n: int, generator: np.random.Generator) -> Draws:
+            return self._draw_chain(n, generator, kind)
+
+        return to_arviz(self.model, draw, draws=draws, chains=chains, rng=rng, groups=groups)
 
     @property
     def notes(self) -> list[str]:
@@ -242,6 +335,12 @@ class SpikeSlabResults(LinearResults):
             out.append(f"The column {data.exog_columns[data.const_idx]!r} serves as the intercept.")
         if data.n_dropped:
             out.append(f"{data.n_dropped} row(s) with missing values were left out.")
+        large = self.group_members()
+        if large:
+            out.append(
+                f"The columns of a group ({listed(large)}) are in or out together; their PIP is the group's, and "
+                "prior_inclusion is that of a group."
+            )
         chosen = self.median_model()
         names = ", ".join(chosen[:20]) + (f" and {len(chosen) - 20} more" if len(chosen) > 20 else "")
         out.append(f"Median probability model: {names or 'no column'}.")
@@ -274,11 +373,20 @@ class SpikeSlabResults(LinearResults):
             facts_table("Spike-and-Slab Regression", *self._facts()),
             table([names[i] for i in order], heads, rows),
         ]
+        if self.group_members():
+            tables.append(self._group_table())
         notes = self.notes
         left_out = len(names) - len(order)
         if left_out:
             notes.append(f"{left_out} columns of smaller inclusion probability are left out; see inclusion_prob.")
         return make_summary(tables, notes)
+
+    def _group_table(self) -> SimpleTable:
+        """A row for each group, the most probable first; at most 30."""
+        prob, large = self.group_inclusion_prob, self.group_members()
+        order = np.argsort(-prob.to_numpy(), kind="stable")[:SHOWN]
+        rows = [[f"{prob.iloc[i]:.3f}", str(len(large.get(prob.index[i], [""])))] for i in order]
+        return table([str(prob.index[i]) for i in order], ["PIP", "columns"], rows)
 
     def _facts(self) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
         def how(name: str) -> str:
@@ -325,6 +433,17 @@ def compare_evidence(fits: Mapping[str, Any]) -> pd.DataFrame:
     ------
     ValueError
         If the fits are not of the same response.
+
+    Examples
+    --------
+    >>> import statsmodels.api as sm
+    >>> from pybayesridge import SpikeSlab, compare_evidence
+    >>> longley = sm.datasets.longley.load_pandas().data
+    >>> fits = {
+    ...     name: SpikeSlab.from_formula(f"TOTEMP ~ GNP + {name}", longley).fit() for name in ("UNEMP", "YEAR")
+    ... }
+    >>> compare_evidence(fits)["probability"].round(1).to_dict()
+    {'UNEMP': 0.7, 'YEAR': 0.3}
     """
     if not fits:
         raise ValueError("there are no fits to compare")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.interpolate import CubicSpline, PPoly
@@ -11,7 +11,8 @@ from scipy.special import gammaincc
 
 from pybayesridge._types import FloatArray
 from pybayesridge.design import Design
-from pybayesridge.ridge.exact import log_density
+from pybayesridge.ridge.exact import integrate, log_density
+from pybayesridge.ridge.exact import mixture as mixture_of
 from pybayesridge.ridge.posterior import Mixture
 from pybayesridge.ridge.profile import Prior, penalized_rss, shrinkage
 from pybayesridge.ridge.spectrum import Spectrum
@@ -24,6 +25,12 @@ MOST_POINTS = 50_000
 
 NEWTON_STEPS = 3
 """From an interpolated quantile, which is good to four digits."""
+
+SEEN = 2e-3
+"""A picture of the density ends where it has fallen to this share of its maximum."""
+
+POINTS = 401
+"""Points of such a picture."""
 
 
 def distribution(spectrum: Spectrum, prior: Prior, mixture: Mixture, target: int) -> tuple[FloatArray, PPoly | None]:
@@ -91,6 +98,48 @@ def quantiles_of_sigma2(
             high += 1.0 + 100.0 / mixture.df
         out.append(float(np.exp(brentq(excess, low, high, args=(probability,), xtol=1e-12))))
     return np.array(out)
+
+
+@dataclass(frozen=True, slots=True)
+class PenaltyPosterior:
+    """The posterior of log t2 of one target, for drawing.
+
+    Attributes
+    ----------
+    log_t2 : (m,) array
+        Ascending, in rotated units; all that a picture shows of the density lies between.
+    density : (m,) array
+        Normalised, with respect to log t2.
+    interval : (2,) array
+        Equal-tailed, in log t2.
+    """
+
+    log_t2: FloatArray
+    density: FloatArray
+    interval: FloatArray
+
+
+def penalty_posterior(spectrum: Spectrum, prior: Prior, target: int, alpha: float) -> PenaltyPosterior:
+    """Posterior of log t2 of one target, integrated anew whatever method the fit used.
+
+    Parameters
+    ----------
+    spectrum : Spectrum
+    prior : Prior
+    target : int
+    alpha : float
+        One minus the probability of the interval.
+    """
+    one = _one_target(spectrum, target)
+    prior = replace(prior, noise=None if prior.noise is None else prior.noise[[target]])
+    found = integrate(one, prior, tol=1e-8, maxiter=14)
+    nodes = found.log_t2[:, 0]
+    height = log_density(one, prior, nodes[:, None])[:, 0] - found.log_integral[0]
+    seen = nodes[height > height.max() + np.log(SEEN)]
+    points = np.linspace(seen[0], seen[-1], POINTS)
+    density = np.exp(log_density(one, prior, points[:, None])[:, 0] - found.log_integral[0])
+    tails = np.array([alpha / 2, 1 - alpha / 2])
+    return PenaltyPosterior(points, density, quantiles_of_log_t2(one, prior, mixture_of(one, prior, found), 0, tails))
 
 
 def mean_of_penalty(spectrum: Spectrum, prior: Prior, mixture: Mixture, target: int) -> float:

@@ -12,7 +12,7 @@ Centring and scaling are those of all n rows, as in glmnet.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -100,6 +100,16 @@ def loo_residuals(design: Design, spectrum: Spectrum, log_t2: FloatArray) -> Flo
     return out * design.y_norm
 
 
+def leverages(design: Design, spectrum: Spectrum, log_t2: FloatArray) -> FloatArray:
+    """Leverage of each row in the penalised fit of each target, the unpenalised columns' included, (n, q)."""
+    out = np.empty((design.n, design.q))
+    f = np.ascontiguousarray(complement(spectrum.s, log_t2).T)
+    for rows, u in left_rows(design, spectrum):
+        share, _ = _outside(design, spectrum, rows, u)
+        out[rows] = 1.0 - share[:, None] - blas.product(u**2, f)
+    return out
+
+
 def loo_scores(design: Design, spectrum: Spectrum, log_t2: FloatArray) -> FloatArray:
     """Leave-one-out mean squared errors (weighted where the rows are), (L, q) for `log_t2` (L, q).
 
@@ -129,6 +139,19 @@ def loo_scores(design: Design, spectrum: Spectrum, log_t2: FloatArray) -> FloatA
             error /= left
             scores[:, target] += np.einsum("il,il->l", error, error)
     return scores / design.n
+
+
+def loo_curve(design: Design, spectrum: Spectrum, target: int, log_t2: FloatArray) -> FloatArray:
+    """Leave-one-out mean squared error of one target over penalties (L,), on the user's scale, (L,).
+
+    Raises
+    ------
+    ValueError
+        If a row has leverage 1 from the unpenalised columns alone.
+    """
+    one = replace(design, y=design.y[:, [target]])
+    rotated = replace(spectrum, z=spectrum.z[:, [target]], rss0=spectrum.rss0[[target]])
+    return loo_scores(one, rotated, log_t2[:, None])[:, 0] * design.y_norm[target] ** 2
 
 
 def _check_leverage(design: Design, left: FloatArray, rows: slice) -> None:

@@ -28,6 +28,9 @@ SPACING = 0.25
 MARGIN = 8.0
 """How far beyond the last feature of f the grid reaches, in log t2."""
 
+CANCELLED = 1e-13
+"""A slope smaller than this beside its terms is rounding: with X = I and the mode in tau the density is flat."""
+
 CHUNK = 1 << 18
 """Most elements in a temporary array over (grid points or targets) x singular values: it stays in a cache."""
 
@@ -155,7 +158,7 @@ def _slope(spectrum: Spectrum, prior: Prior, log_t2: FloatArray, target: IntArra
 
 
 def slopes_on_grid(spectrum: Spectrum, prior: Prior, grid: FloatArray) -> FloatArray:
-    """F' of every target on one grid, (L, q): two matrix products."""
+    """F' of every target on one grid, (L, q): two matrix products. What may be rounding of its terms is 0."""
     out = np.empty((grid.size, spectrum.z.shape[1]))
     z2 = spectrum.z**2
     share = expit(grid - prior.log_unit)
@@ -169,8 +172,10 @@ def slopes_on_grid(spectrum: Spectrum, prior: Prior, grid: FloatArray) -> FloatA
             data = -(prior.count + 2) / 2 * drop / (spectrum.rss0 + blas.product(f, z2))
         else:
             data = -drop / (2 * prior.noise)
-        rest = 0.5 * e.sum(axis=1) + prior.k / 2 + (prior.a + prior.b) * share[rows]
-        out[rows] = data + rest[:, None]
+        terms = 0.5 * e.sum(axis=1) + (prior.a + prior.b) * share[rows]
+        slope = data + (terms + prior.k / 2)[:, None]
+        size = np.abs(data) + (terms + abs(prior.k) / 2)[:, None]
+        out[rows] = np.where(np.abs(slope) <= CANCELLED * size, 0.0, slope)
     return out
 
 

@@ -91,14 +91,10 @@ bayes_ridge <- function(formula, data, subset, weights, na.action,
     refuse_both(x, y)
     formula_input(call, parent.frame(), contrasts)
   }
-  value <- call_python(
-    "bayes_ridge", input$y, columns_for_python(input$x),
-    x_names = if (is.null(colnames(input$x))) NULL else as.list(colnames(input$x)),
-    y_names = as.list(colnames(input$y)),
-    from_formula = !is.null(input$terms),
+  settings <- list(
+    family = "bayes_ridge",
     model = list(
       intercept = input$intercept,
-      weights = input$weights,
       unpenalized = resolve_unpenalized(unpenalized, input),
       standardize = check_flag(standardize, "standardize"),
       prior = as.list(as.double(prior)),
@@ -115,7 +111,8 @@ bayes_ridge <- function(formula, data, subset, weights, na.action,
       accelerate = check_flag(accelerate, "accelerate")
     )
   )
-  fit <- shared_fit(value, input, call, keep = check_flag(model, "model"))
+  value <- call_fit(settings, input)
+  fit <- shared_fit(value, input, call, settings, keep = check_flag(model, "model"))
   one <- function(numbers) by_target(numbers, fit$targets)
   fit <- c(fit, list(
     dof = dof,
@@ -142,8 +139,24 @@ bayes_ridge <- function(formula, data, subset, weights, na.action,
   structure(fit[!vapply(fit, is.null, NA)], class = c("bayes_ridge", "pybayesridge_fit"))
 }
 
+# Fits in Python what formula_input() or matrix_input() made, or does something else with the fit: `what`.
+call_fit <- function(settings, input, ..., what = settings$family) {
+  settings$model$weights <- input$weights
+  labels <- colnames(input$x)
+  do.call(call_python, c(
+    list(
+      what, input$y, columns_for_python(input$x),
+      x_names = if (is.null(labels)) NULL else as.list(labels),
+      y_names = as.list(colnames(input$y)),
+      from_formula = !is.null(input$terms)
+    ),
+    settings[setdiff(names(settings), "family")],
+    list(...)
+  ))
+}
+
 # What both families keep.
-shared_fit <- function(value, input, call, keep) {
+shared_fit <- function(value, input, call, settings, keep) {
   names <- value$names
   if (isTRUE(value$intercept_added)) {
     names[1L] <- "(Intercept)"
@@ -172,6 +185,7 @@ shared_fit <- function(value, input, call, keep) {
     intercept_added = value$intercept_added,
     named = if (is.null(input$terms)) !is.null(colnames(input$x)),
     columns = if (is.null(input$terms)) setdiff(names, if (value$intercept_added) "(Intercept)"),
+    settings = settings,
     terms = input$terms,
     variables = input$variables,
     xlevels = input$xlevels,

@@ -20,6 +20,9 @@
 #'   and then a convergent algorithm where the first does not settle.
 #' @param prior_inclusion Prior probability of inclusion: one number, or one for each column of the model matrix other than
 #'   the intercept, in their order or by name; 0 keeps a column out. `NULL` learns it.
+#' @param group Columns that are in or out together, with one inclusion probability. `"term"`: with a formula the columns
+#'   of a term (a factor, a spline, a polynomial), with `x` and `y` each column on its own. `NULL`: each column on its
+#'   own. Or a label for each column of the model matrix other than the intercept, or a list of names of columns.
 #' @param slab_var Variance of the slab; `NULL` learns it.
 #' @param noise_var Noise variance; `NULL` learns it. Learning maximises the evidence.
 #' @param tol Tolerance of the scale-free residual at which iterations stop.
@@ -33,6 +36,7 @@
 #'   penalty, and
 #'   \describe{
 #'     \item{inclusion_prob}{posterior inclusion probabilities (1 for unpenalised columns); see [inclusion_prob()]}
+#'     \item{group_inclusion_prob}{the same of each group; see `inclusion_prob(by = "group")`}
 #'     \item{cond_mean, cond_var}{mean and variance of each coefficient given that it is included}
 #'     \item{log_evidence}{log marginal likelihood as expectation propagation has it, also by `logLik()`}
 #'     \item{prior_inclusion, slab_var, noise_var, learned}{the hyperparameters, and which of them were learned}
@@ -50,7 +54,8 @@
 #' @export
 spike_slab <- function(formula, data, subset, weights, na.action, method = c("auto", "ep", "pcep"),
                        x = NULL, y = NULL, intercept = TRUE, unpenalized = NULL, standardize = TRUE,
-                       prior_inclusion = NULL, slab_var = NULL, noise_var = NULL, tol = 1e-4, maxiter = 1000,
+                       group = "term", prior_inclusion = NULL, slab_var = NULL, noise_var = NULL, tol = 1e-4,
+                       maxiter = 1000,
                        damping = 0.5, hyper = c("maximize", "average"), start = NULL, contrasts = NULL,
                        model = FALSE, disp = FALSE) {
   call <- match.call()
@@ -62,14 +67,10 @@ spike_slab <- function(formula, data, subset, weights, na.action, method = c("au
     refuse_both(x, y)
     formula_input(call, parent.frame(), contrasts)
   }
-  value <- call_python(
-    "spike_slab", input$y, input$x,
-    x_names = if (is.null(colnames(input$x))) NULL else as.list(colnames(input$x)),
-    y_names = as.list(colnames(input$y)),
-    from_formula = !is.null(input$terms),
+  settings <- list(
+    family = "spike_slab",
     model = list(
       intercept = input$intercept,
-      weights = input$weights,
       unpenalized = resolve_unpenalized(unpenalized, input),
       standardize = check_flag(standardize, "standardize"),
       prior_inclusion = resolve_inclusion(prior_inclusion, input),
@@ -83,12 +84,15 @@ spike_slab <- function(formula, data, subset, weights, na.action, method = c("au
       damping = check_number(damping, "damping"),
       hyper = hyper
     ),
-    start = starting_point(start)
+    group = resolve_group(group, input)
   )
-  fit <- shared_fit(value, input, call, keep = check_flag(model, "model"))
+  value <- call_fit(settings, input, start = starting_point(start))
+  fit <- shared_fit(value, input, call, settings, keep = check_flag(model, "model"))
   over <- function(numbers) stats::setNames(as.vector(numbers), names(fit$coefficients))
   fit <- c(fit, list(
     inclusion_prob = over(value$inclusion_prob),
+    group_inclusion_prob = stats::setNames(as.vector(value$group_inclusion_prob), unlist(value$group_labels)),
+    several = isTRUE(value$several),
     cond_mean = over(value$cond_mean),
     cond_var = over(value$cond_var),
     prior_inclusion = over(value$prior_inclusion),
@@ -108,6 +112,57 @@ spike_slab <- function(formula, data, subset, weights, na.action, method = c("au
     cat(sprintf("%s: %d iterations, converged: %s\n", method, as.integer(fit$n_iter), fit$converged))
   }
   structure(fit[!vapply(fit, is.null, NA)], class = c("spike_slab", "pybayesridge_fit"))
+}
+
+# A label for each column of x, as Python wants them; NULL for columns on their own.
+resolve_group <- function(group, input) {
+  columns <- colnames(input$x)
+  of_formula <- !is.null(input$terms)
+  if (is.null(group) || (identical(group, "term") && !of_formula)) {
+    return(NULL)
+  }
+  if (identical(group, "term")) {
+    return(as.list(c("(Intercept)", attr(input$terms, "term.labels"))[input$assign + 1L]))
+  }
+  if (is.list(group)) {
+    return(group_of_lists(group, columns))
+  }
+  intercept <- of_formula & columns %in% "(Intercept)"
+  width <- ncol(input$x) - sum(intercept)
+  if (!(is.character(group) || is.numeric(group) || is.factor(group)) || length(group) != width || anyNA(group)) {
+    stop(
+      sprintf("'group' must be \"term\", NULL, a list of names of columns, or %d labels", width),
+      call. = FALSE
+    )
+  }
+  labels <- rep("(Intercept)", ncol(input$x))
+  labels[if (length(intercept)) !intercept else TRUE] <- as.character(group)
+  as.list(labels)
+}
+
+group_of_lists <- function(group, columns) {
+  if (is.null(columns)) {
+    stop("'group' is a list of names, and the columns of x have none: give labels", call. = FALSE)
+  }
+  labels <- columns
+  given <- if (is.null(names(group))) character(length(group)) else names(group)
+  for (i in seq_along(group)) {
+    members <- group[[i]]
+    unknown <- setdiff(members, columns)
+    if (length(unknown)) {
+      stop("'group' names ", paste0("'", unknown, "'", collapse = ", "), ", which are not columns", call. = FALSE)
+    }
+    twice <- intersect(members, unlist(group[seq_len(i - 1L)]))
+    if (length(twice)) {
+      stop("'group' has ", paste0("'", twice, "'", collapse = ", "), " twice: one group each", call. = FALSE)
+    }
+    label <- if (nzchar(given[i])) given[i] else paste(members, collapse = " + ")
+    if (label %in% setdiff(columns, members)) {
+      stop("the group '", label, "' has the name of a column outside it: choose another", call. = FALSE)
+    }
+    labels[match(members, columns)] <- label
+  }
+  as.list(labels)
 }
 
 starting_point <- function(start) {
@@ -154,8 +209,10 @@ resolve_inclusion <- function(prior_inclusion, input) {
 #' Inclusion probabilities and the median model
 #'
 #' @param object A fit of [spike_slab()].
+#' @param by Whether to give those of all coefficients, or of groups (with a formula its terms), unpenalised ones not
+#'   among them.
 #' @param ... Not used.
-#' @return `inclusion_prob()`: posterior inclusion probabilities of all coefficients, a named vector. `median_model()`: the
+#' @return `inclusion_prob()`: posterior inclusion probabilities, a named vector. `median_model()`: the
 #'   names of those above one half, the intercept and unpenalised columns not among them.
 #' @examplesIf pybayesridge::pybayesridge_available()
 #' fit <- spike_slab(mpg ~ ., data = mtcars)
@@ -166,7 +223,9 @@ inclusion_prob <- function(object, ...) UseMethod("inclusion_prob")
 
 #' @rdname inclusion_prob
 #' @export
-inclusion_prob.spike_slab <- function(object, ...) object$inclusion_prob
+inclusion_prob.spike_slab <- function(object, by = c("column", "group"), ...) {
+  if (match.arg(by) == "column") object$inclusion_prob else object$group_inclusion_prob
+}
 
 #' @rdname inclusion_prob
 #' @export

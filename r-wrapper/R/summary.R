@@ -108,6 +108,7 @@ summary.pybayesridge_fit <- function(object, level = 0.95, ...) {
       method = object$method,
       targets = object$targets,
       coefficients = if (length(tables) == 1L) tables[[1L]] else tables,
+      groups = if (isTRUE(object$several)) object$group_inclusion_prob,
       facts = facts(object),
       notes = c(object$notes, naprint_note(object)),
       size = importance(object),
@@ -171,6 +172,11 @@ print.summary.pybayesridge_fit <- function(x, digits = max(3L, getOption("digits
     cat("\n")
     numbers <- unlist(x$facts[i, ])
     cat(strwrap(paste0(names(numbers), " ", signif(numbers, digits), collapse = ", ")), sep = "\n")
+  }
+  if (!is.null(x$groups)) {
+    top <- sort(x$groups, decreasing = TRUE)
+    cat("\nInclusion probabilities of terms or groups:\n")
+    print.default(format(top[seq_len(min(shown, length(top)))], digits = digits), print.gap = 2L, quote = FALSE)
   }
   cat("\nNotes:\n")
   cat(strwrap(paste("-", x$notes), exdent = 2L), sep = "\n")

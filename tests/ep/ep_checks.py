@@ -90,3 +90,44 @@ def nasty(seed):
     odd = np.array([0.0, 1e-12, 1e-3, 0.1, 0.5, 0.9, 1.0 - 1e-9, 1.0])
     p = np.full(d, 10.0 ** rng.uniform(-4, 0)) if rng.random() < 0.6 else rng.choice(odd, d)
     return X, y, p, 10.0 ** rng.uniform(-3, 3) * scale**2, (sigma * 10.0 ** rng.uniform(-1, 1) * scale) ** 2
+
+
+@dataclass(frozen=True)
+class ExactGroups:
+    """The exact posterior: log evidence, groups' inclusion probabilities (G,), means (d,), covariance (d, d)."""
+
+    log_evidence: float
+    inclusion_prob: np.ndarray
+    mean: np.ndarray
+    cov: np.ndarray
+
+
+def enumerate_groups(X, y, groups, p, slab_var, noise_var, nu=None):
+    """Sum over all 2^G patterns of groups 0..G-1, with prior probabilities p (G,)."""
+    n, d = X.shape
+    nu = n if nu is None else nu
+    logs, patterns, means, seconds = [], [], [], []
+    for pattern in product((False, True), repeat=len(p)):
+        chosen = np.array(pattern)
+        prior = np.where(chosen, p, 1.0 - p)
+        if np.any(prior == 0):
+            continue
+        inside = chosen[groups]
+        part = X[:, inside]
+        precision = part.T @ part / noise_var + np.eye(part.shape[1]) / slab_var
+        cross = part.T @ y / noise_var
+        coef = np.linalg.solve(precision, cross)
+        log_det = np.linalg.slogdet(precision * slab_var)[1]
+        quad = 0.5 * (y @ y / noise_var - cross @ coef)
+        logs.append(np.sum(np.log(prior)) - 0.5 * nu * np.log(2 * np.pi * noise_var) - 0.5 * log_det - quad)
+        mean, second = np.zeros(d), np.zeros((d, d))
+        mean[inside] = coef
+        second[np.ix_(inside, inside)] = np.linalg.inv(precision)
+        patterns.append(chosen)
+        means.append(mean)
+        seconds.append(second + np.outer(mean, mean))
+    total = logsumexp(logs)
+    weights = np.exp(np.array(logs) - total)
+    mean = weights @ np.array(means)
+    cov = np.einsum("m,mij->ij", weights, np.array(seconds)) - np.outer(mean, mean)
+    return ExactGroups(float(total), weights @ np.array(patterns, dtype=float), mean, cov)

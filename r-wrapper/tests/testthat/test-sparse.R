@@ -3,7 +3,7 @@
 sparse_problem <- function() {
   set.seed(4)
   x <- Matrix::rsparsematrix(60, 25, 0.2, dimnames = list(NULL, paste0("v", 1:25)))
-  list(x = x, y = as.vector(x[, 1] - x[, 2] + rnorm(60)))
+  list(x = x, y = as.vector(3 * (x[, 1] - x[, 2] + (x[, 3] != 0)) + rnorm(60)))
 }
 
 test_that("sparse columns give the numbers of dense ones", {
@@ -21,8 +21,8 @@ test_that("sparse columns give the numbers of dense ones", {
     expect_close(predict(ours, d$x[1:3, ]), fitted(ours)[1:3])
     expect_close(predict(ours, interval = "credible")[, "fit"], fitted(ours))
   }
-  logical <- d$x != 0
-  expect_close(coef(bayes_ridge(x = logical, y = d$y)), coef(bayes_ridge(x = dense != 0, y = d$y)), 1e-6)
+  logical <- d$x[, 3:8] != 0
+  expect_close(coef(bayes_ridge(x = logical, y = d$y)), coef(bayes_ridge(x = dense[, 3:8] != 0, y = d$y)), 1e-6)
   expect_close(coef(spike_slab(x = d$x, y = d$y)), coef(spike_slab(x = dense, y = d$y)))
 })
 

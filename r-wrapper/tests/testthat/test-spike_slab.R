@@ -186,3 +186,34 @@ test_that("fits are compared by evidence", {
   expect_error(compare_evidence(small, 1), "not made by spike_slab")
   expect_error(compare_evidence(), "no fits")
 })
+
+test_that("terms are in or out together, unless columns are wanted", {
+  skip_without_python()
+  given <- list(prior_inclusion = 0.4, slab_var = 1, noise_var = 6)
+  x <- without_ones(model.matrix(mpg ~ factor(cyl) + wt + poly(hp, 2), mtcars))
+  fit_with <- function(...) {
+    do.call(spike_slab, c(list(mpg ~ factor(cyl) + wt + poly(hp, 2), mtcars, model = TRUE), given, list(...)))
+  }
+  by_term <- fit_with()
+  expect_spike_as_python(
+    by_term, mtcars$mpg, x, mtcars[3:4, ], x[3:4, ],
+    model = c(given, list(group = c(1, 1, 2, 3, 3)))
+  )
+  p <- inclusion_prob(by_term, by = "group")
+  expect_identical(names(p), c("factor(cyl)", "wt", "poly(hp, 2)"))
+  expect_identical(unname(inclusion_prob(by_term)[2:3]), rep(p[["factor(cyl)"]], 2))
+  expect_output(print(summary(by_term)), "Inclusion probabilities of terms")
+  by_column <- fit_with(group = NULL)
+  expect_spike_as_python(by_column, mtcars$mpg, x, mtcars[3:4, ], x[3:4, ], model = given)
+  expect_false(grepl("of terms", paste(capture.output(print(summary(by_column))), collapse = " ")))
+  listed <- fit_with(group = list(both = c("factor(cyl)6", "wt")))
+  labelled <- spike_slab(
+    x = x, y = mtcars$mpg, group = c("a", "b", "a", "c", "d"),
+    prior_inclusion = 0.4, slab_var = 1, noise_var = 6
+  )
+  expect_close(coef(listed), coef(labelled))
+  expect_identical(names(inclusion_prob(listed, "group"))[1], "both")
+  for (wrong in list("column", 1:3, list("nothing"), list(wt = "factor(cyl)6"), list("wt", "wt"))) {
+    expect_error(fit_with(group = wrong), "group")
+  }
+})

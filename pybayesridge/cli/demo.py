@@ -1,30 +1,18 @@
-"""The command line: ``python -m pybayesridge``."""
+"""``pybayesridge demo``."""
 
 from __future__ import annotations
-
-import argparse
-import sys
-from collections.abc import Sequence
 
 FORMULA = "TOTEMP ~ GNPDEFL + GNP + UNEMP + ARMED + POP + YEAR"
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit status: 0, or 2 after one line on stderr for bad input."""
-    parser = argparse.ArgumentParser(prog="python -m pybayesridge", description="Bayesian linear models.")
-    commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("demo", help="fit real data and print the summaries")
-    parser.parse_args(argv)
-    try:
-        print(demo())
-    except (ValueError, OSError) as error:
-        print(f"pybayesridge: {error}", file=sys.stderr)
-        return 2
-    return 0
+def demo(report: str | None = None) -> str:
+    """Longley's data: least squares, the Bayesian ridge and spike and slab, with what to notice.
 
-
-def demo() -> str:
-    """Longley's data: least squares, the Bayesian ridge and spike and slab, with what to notice."""
+    Parameters
+    ----------
+    report : str, optional
+        File for the ridge's report.
+    """
     import statsmodels.api as sm
     from statsmodels.formula.api import ols
 
@@ -61,6 +49,10 @@ def demo() -> str:
         + ".\nWith 16 rows of collinear series the data leave some of that open; the table says so."
     )
     title = "Longley's data: employment in the USA, 1947-1962"
+    written = []
+    if report is not None:
+        question = "Which series moved with total employment, and how sure is that with 16 years?"
+        written = ["", f"The ridge's report: {ridge.report(report, title=title, question=question)}"]
     return "\n".join(
         [
             title,
@@ -76,5 +68,6 @@ def demo() -> str:
             str(selection.summary()),
             "",
             of_selection,
+            *written,
         ]
     )

@@ -1,0 +1,2 @@
+broom::tidy(sel, conf.int = TRUE)
+broom::glance(sel)

@@ -1,0 +1,5 @@
+set.seed(1)
+x <- matrix(rnorm(60 * 2000), 60)
+y <- drop(x[, 1:3] %*% c(3, -2, 2)) + rnorm(60)
+wide <- bayes_ridge(x = x, y = y)
+c(lambda = wide$lambda_, sigma = sigma(wide), df = wide$df_model)

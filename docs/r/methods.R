@@ -1,0 +1,3 @@
+confint(fit, level = 0.9)
+vcov(fit)[1:2, 1:2]
+logLik(fit)

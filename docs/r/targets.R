@@ -1,0 +1,1 @@
+bayes_ridge(cbind(mpg, qsec) ~ ., data = mtcars)

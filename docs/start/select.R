@@ -1,0 +1,2 @@
+selection <- spike_slab(mpg ~ ., data = cars)
+summary(selection)

@@ -1,0 +1,170 @@
+"""The arguments of the command line."""
+
+from __future__ import annotations
+
+import argparse
+from typing import NoReturn
+
+from pybayesridge.bayes_ridge import METHODS as RIDGE_METHODS
+from pybayesridge.spike_slab import METHODS as SPIKE_SLAB_METHODS
+
+DATA = "CSV (.csv, compressed too), TSV (.tsv, .tab) or Parquet (.parquet) by the file's name; - is CSV from stdin"
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Exit with status 2 after one line on stderr."""
+        self.exit(2, f"{self.prog}: {' '.join(message.split())} (see {self.prog} --help)\n")
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser; each command sets ``run``, which takes the parsed arguments."""
+    from pybayesridge import __version__
+
+    parser = Parser(prog="pybayesridge", description="Bayesian linear models for people who read regression tables.")
+    parser.add_argument("--version", action="version", version=f"pybayesridge {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="{demo,ridge,spikeslab,predict}")
+    demo = commands.add_parser("demo", help="fit Longley's data and print the summaries")
+    demo.add_argument("--report", metavar="FILE", help="write a self-contained HTML report of the ridge")
+    demo.set_defaults(run=_demo)
+    _ridge(commands.add_parser("ridge", help="Bayesian ridge regression", description=_RIDGE))
+    _spike_slab(commands.add_parser("spikeslab", help="variable selection, spike and slab", description=_SPIKE_SLAB))
+    _predict(commands.add_parser("predict", help="predictions of a saved fit for new data", description=_PREDICT))
+    return parser
+
+
+_RIDGE = "Ridge regression whose penalty is found from its posterior. Prints the summary."
+_SPIKE_SLAB = "Variable selection with spike-and-slab priors by expectation propagation. Prints the summary."
+_PREDICT = (
+    "Predictions for new data, a row for each row of the data: mean, its standard error, the credible interval of "
+    "the mean, the predictive interval of an observation. A row in which a variable is missing gets empty fields."
+)
+
+
+def _ridge(parser: argparse.ArgumentParser) -> None:
+    _fitting(parser)
+    parser.add_argument(
+        "--method",
+        choices=RIDGE_METHODS,
+        default="em",
+        help="em: penalty at its posterior mode (default); exact: integrated out; loocv, gcv: by cross-validation; "
+        "fixed: given by --lam",
+    )
+    parser.add_argument("--lam", type=_number, metavar="LAMBDA", help="the penalty, for --method fixed")
+    parser.add_argument("--grid", choices=("fixed", "glmnet"), help="penalties for loocv and gcv (default: fixed)")
+    parser.add_argument("--sigma2", type=_number, metavar="VARIANCE", help="the noise variance, where it is known")
+    parser.set_defaults(run=_fit)
+
+
+def _spike_slab(parser: argparse.ArgumentParser) -> None:
+    _fitting(parser)
+    parser.add_argument(
+        "--method",
+        choices=SPIKE_SLAB_METHODS,
+        default="auto",
+        help="auto: EP, and a descent on its energy where it does not settle (default); ep; pcep",
+    )
+    parser.add_argument(
+        "--by-column",
+        action="store_true",
+        help="columns of factors and splines are in or out one by one, not whole terms",
+    )
+    parser.add_argument("--prior-inclusion", type=_number, metavar="P", help="prior inclusion probability")
+    parser.add_argument(
+        "--slab-var", type=_number, metavar="VARIANCE", help="prior variance of included coefficients"
+    )
+    parser.add_argument("--noise-var", type=_number, metavar="VARIANCE", help="noise variance")
+    parser.add_argument(
+        "--hyper",
+        choices=("maximize", "average"),
+        default="maximize",
+        help="learn what the three options above leave open by maximising the evidence (default), or average over it",
+    )
+    parser.set_defaults(run=_fit)
+
+
+def _fitting(parser: argparse.ArgumentParser) -> None:
+    """What both models take."""
+    parser.add_argument(
+        "formula", metavar="FORMULA", help="'y ~ x1 + bs(x2, df=4) + C(g)'; 'y ~ .' takes all columns"
+    )
+    parser.add_argument("data", metavar="DATA", help=DATA)
+    parser.add_argument("--weights", metavar="COLUMN", help="column of precision weights")
+    parser.add_argument(
+        "--unpenalized",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="column or term with a flat prior; may be given several times",
+    )
+    parser.add_argument("--subset", metavar="CONDITION", help="rows to use, such as 'age > 30 and sex == \"f\"'")
+    parser.add_argument(
+        "--missing",
+        choices=("drop", "raise"),
+        default="drop",
+        help="rows in which a variable is missing: left out and counted in the notes (default), or refused",
+    )
+    parser.add_argument(
+        "--own-scale",
+        action="store_true",
+        help="the prior is on the columns as they are, not on their standard deviations",
+    )
+    parser.add_argument("--tol", type=_number, help="tolerance at which iterations stop")
+    parser.add_argument("--maxiter", type=int, metavar="N", help="most iterations")
+    parser.add_argument("--save", metavar="FILE", help="save the fit, without the rows of the data, for predict")
+    parser.add_argument("--report", metavar="FILE", help="write a self-contained HTML report")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of the summary")
+    _common(parser)
+
+
+def _predict(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "model", metavar="MODEL", help="file that --save wrote; it can run code: use only what you trust"
+    )
+    parser.add_argument("data", metavar="DATA", help=DATA)
+    parser.add_argument(
+        "--output", metavar="FILE", help="where to write, by the file's name (default: CSV to stdout)"
+    )
+    parser.add_argument("--weights", metavar="COLUMN", help="column of precision weights, in the units of the fit's")
+    _common(parser)
+    parser.set_defaults(run=_predictions)
+
+
+def _common(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--alpha", type=_alpha, default=0.05, help="1 - probability of intervals (default: 0.05)")
+    parser.add_argument("--na", action="append", default=[], metavar="TEXT", help="more text that means missing")
+    parser.add_argument("--quiet", action="store_true", help="no summary and no progress; warnings and errors remain")
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+
+
+def _alpha(text: str) -> float:
+    value = _number(text)
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"{text} does not lie between 0 and 1: 0.05 gives 95 % intervals")
+    return value
+
+
+def _demo(arguments: argparse.Namespace) -> None:
+    from pybayesridge.cli.demo import demo
+
+    print(demo(arguments.report))
+
+
+def _fit(arguments: argparse.Namespace) -> None:
+    from pybayesridge.cli.commands import fit
+
+    fit(arguments)
+
+
+def _predictions(arguments: argparse.Namespace) -> None:
+    from pybayesridge.cli.commands import predict
+
+    predict(arguments)

@@ -1,0 +1,72 @@
+"""Frames and columns of other libraries than pandas, in and out: the only file that knows narwhals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import pandas as pd
+
+
+def to_pandas(obj: Any, what: str = "data") -> Any:
+    """An eager frame or column that narwhals knows (polars, pyarrow, …) as pandas; anything else as it is.
+
+    Integers and booleans with nulls become pandas' nullable ones, so that formulas code them as they code columns
+    without nulls. An ``Enum`` becomes a categorical with its categories in their order; other categorical columns
+    become strings, decimals floats.
+
+    Parameters
+    ----------
+    obj : Any
+    what : str
+        What `obj` is called in a message.
+
+    Raises
+    ------
+    ValueError
+        For a lazy frame.
+    """
+    if isinstance(obj, pd.DataFrame | pd.Series):
+        return obj
+    native = nw.from_native(obj, pass_through=True, allow_series=True)
+    if isinstance(native, nw.LazyFrame):
+        raise ValueError(f"{what} is lazy ({type(obj).__name__}): collect it first, with .collect() or the like")
+    if isinstance(native, nw.Series):
+        return pd.Series(_column(native), name=native.name or None)
+    if not isinstance(native, nw.DataFrame):
+        return obj
+    dtypes = set(native.schema.values())
+    if len(dtypes) == 1 and dtypes <= {nw.Float64(), nw.Float32()}:
+        return pd.DataFrame(native.to_numpy(), columns=native.columns)
+    return pd.DataFrame({name: _column(native[name]) for name in native.columns})
+
+
+def _column(column: nw.Series[Any]) -> Any:
+    """A column as pandas takes it, without needing pyarrow."""
+    dtype = column.dtype
+    if dtype == nw.Enum:
+        return pd.Categorical(column.to_list(), categories=column.cat.get_categories().to_list())
+    if dtype == nw.Boolean or dtype.is_integer():
+        if not column.null_count():
+            return column.to_numpy()
+        nullable = pd.arrays.BooleanArray if dtype == nw.Boolean else pd.arrays.IntegerArray
+        return nullable(column.fill_null(False if dtype == nw.Boolean else 0).to_numpy(), column.is_null().to_numpy())
+    if dtype.is_numeric():
+        return column.cast(nw.Float64).to_numpy() if dtype == nw.Decimal else column.to_numpy()
+    return column.to_list()
+
+
+def library_of(*objects: Any) -> str:
+    """The library of the first of these that is an eager frame or column; pandas where none is."""
+    for obj in objects:
+        if isinstance(obj, pd.DataFrame | pd.Series):
+            return "pandas"
+        native = nw.from_native(obj, pass_through=True, allow_series=True)
+        if isinstance(native, nw.DataFrame | nw.Series):
+            return str(nw.get_native_namespace(native).__name__).partition(".")[0]
+    return "pandas"
+
+
+def make_frame(columns: dict[str, Any], library: Any) -> Any:
+    """A frame of the library that :func:`library_of` named."""
+    return nw.from_dict(columns, backend=library).to_native()

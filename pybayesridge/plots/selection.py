@@ -1,0 +1,116 @@
+"""Variable selection: inclusion probabilities, the number of included columns, the course of the iteration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pybayesridge._types import FloatArray
+from pybayesridge.plots.frame import (
+    BLUE,
+    GREY,
+    MOST_MARKS,
+    ORANGE,
+    height_for,
+    labels,
+    name_rows,
+    new_axes,
+    spread_out,
+    whole_numbers,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+NAMED = 20
+"""Most names above a picture of many columns."""
+
+MOST_BARS = 60
+"""More bars are drawn as one outline."""
+
+
+def inclusion_rows(
+    names: Sequence[str], probability: FloatArray, threshold: float, *, title: str, ax: Any = None
+) -> Axes:
+    """A row with a name and a line as long as its probability for each column."""
+    ax = new_axes(ax, height=height_for(len(names)))
+    at = name_rows(ax, names)
+    color = np.where(probability > threshold, BLUE, GREY)
+    ax.hlines(at, 0.0, probability, color=color, linewidth=2.0)
+    ax.scatter(probability, at, s=30, c=color, zorder=3)
+    ax.axvline(threshold, color=GREY, linewidth=0.9, linestyle="--", zorder=0)
+    ax.set_xlim(-0.02, 1.03)
+    ax.set_xlabel("inclusion probability")
+    ax.set_title(title)
+    return ax
+
+
+def inclusion_columns(
+    names: Sequence[str], probability: FloatArray, threshold: float, *, title: str, ax: Any = None
+) -> Axes:
+    """A dot for each column in the order of the columns; the most probable above the threshold are named on top."""
+    ax = new_axes(ax, width=9.0, height=5.0)
+    at = np.arange(1, probability.size + 1, dtype=np.float64)
+    chosen = probability > threshold
+    many = probability.size > MOST_MARKS
+    ax.scatter(at[~chosen], probability[~chosen], s=9, c=GREY, linewidths=0, rasterized=many)
+    ax.scatter(at[chosen], probability[chosen], s=26, c=BLUE, linewidths=0)
+    ax.axhline(threshold, color=GREY, linewidth=0.9, linestyle="--", zorder=0)
+    ax.set_xlim(0.0, probability.size + 1.0)
+    ax.set_ylim(-0.02, 1.05)
+    ax.set_xlabel("position of the column")
+    ax.set_ylabel("inclusion probability")
+    above = int(chosen.sum())
+    if above > NAMED:
+        title += f"\nnamed: {NAMED} of {above:,} above {threshold:g}"
+    ax.set_title(title)
+    likely = np.argsort(-probability, kind="stable")[: min(NAMED, above)]
+    likely.sort()
+    if likely.size:
+        # Names stand side by side above the frame; a thin line leads from each to its dot.
+        width = probability.size + 1.0
+        places = spread_out(at[likely], width / 28, 0.01 * width, 0.99 * width)
+        top = ax.secondary_xaxis("top")
+        top.set_xticks(places, labels([names[i] for i in likely], 24), rotation=60, ha="left", fontsize=8)
+        top.tick_params(length=0, pad=1)
+        for place, i in zip(places, likely, strict=True):
+            ax.plot([place, at[i]], [1.05, probability[i]], color=GREY, linewidth=0.4, alpha=0.6, zorder=1)
+    return ax
+
+
+def sizes(probability: FloatArray, first: int, mean: float, *, title: str, ax: Any = None) -> Axes:
+    """Probabilities of consecutive numbers of included columns from `first` on, and their mean."""
+    ax = new_axes(ax)
+    at = np.arange(first, first + probability.size)
+    if probability.size <= MOST_BARS:
+        ax.bar(at, probability, width=0.8, color=BLUE)
+    else:
+        ax.stairs(probability, np.append(at, at[-1] + 1) - 0.5, fill=True, color=BLUE)
+    ax.axvline(mean, color=ORANGE, linewidth=1.4, linestyle="--", label=f"mean {mean:.3g}")
+    whole_numbers(ax)
+    ax.set_xlim(at[0] - 1.0, max(at[-1], at[0] + 3) + 1.0)
+    ax.set_xlabel("number of included columns (unpenalised ones not counted)")
+    ax.set_ylabel("posterior probability")
+    ax.set_title(title)
+    ax.legend(frameon=False)
+    return ax
+
+
+def trace(energy: FloatArray, descent_from: int | None, *, title: str, ax: Any = None) -> Axes:
+    """The energy after each iteration, from `descent_from` on (counted from 0) that of the descent."""
+    ax = new_axes(ax)
+    at = np.arange(1, energy.size + 1)
+    dot = "o" if energy.size <= 60 else ""
+    ax.plot(at, energy, color=BLUE, linewidth=1.6, marker=dot, markersize=4)
+    if descent_from is not None:
+        ax.axvline(descent_from + 1, color=ORANGE, linewidth=1.4, linestyle="--", label="from here on it cannot rise")
+        ax.legend(frameon=False)
+    ax.ticklabel_format(axis="y", useOffset=False)
+    ax.set_xlim(0.5, energy.size + 0.5)
+    whole_numbers(ax)
+    ax.set_xlabel("iteration")
+    ax.set_ylabel("minus log evidence")
+    ax.set_title(title)
+    return ax

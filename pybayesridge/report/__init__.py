@@ -1,0 +1,58 @@
+"""A report of a fit: one HTML file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from pybayesridge.report.page import Page, contents
+from pybayesridge.report.parts import Origin
+
+
+def write_report(
+    res: Any,
+    path: Any,
+    *,
+    title: str | None,
+    question: str | None,
+    target: int | None,
+    alpha: float,
+    origin: Origin | None = None,
+) -> Path:
+    """Write the report of results; see ``LinearResults.report``. `origin`: where they were made, if not here."""
+    file = _checked_path(path)
+    environment = _environment()
+    page = contents(res, title=title, question=question, target=target, alpha=alpha, origin=origin)
+    file.write_text(_rendered(environment, page), encoding="utf-8")
+    return file
+
+
+def _checked_path(path: Any) -> Path:
+    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+        raise ValueError(f"path must be the name of a file, not {path!r}")
+    file = Path(path)
+    if file.is_dir():
+        raise IsADirectoryError(f"cannot write the report: {str(file)!r} is a folder; name a file in it")
+    if not file.parent.is_dir():
+        raise FileNotFoundError(f"cannot write the report: there is no folder {str(file.parent)!r}; make it first")
+    return file
+
+
+def _environment() -> Any:
+    try:
+        import jinja2
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise ImportError("reports need jinja2 and matplotlib: pip install 'pybayesridge[report]'") from error
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("pybayesridge"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _rendered(environment: Any, page: Page) -> str:
+    return str(environment.get_template("report.html.j2").render(page=page)) + "\n"

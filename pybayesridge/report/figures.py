@@ -1,0 +1,74 @@
+"""Pictures as SVG inside the page, in the page's colours."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+from typing import Any
+
+from pybayesridge.plots.frame import BLUE, GREEN, GREY, ORANGE, PURPLE
+
+INK = "#123457"
+"""Stands for the page's colour of text until the picture is in the page."""
+
+COLORS = {
+    INK: "currentColor",
+    BLUE: "var(--blue)",
+    ORANGE: "var(--orange)",
+    GREEN: "var(--green)",
+    PURPLE: "var(--purple)",
+    GREY: "var(--grey)",
+}
+
+STYLE: Any = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "pybayesridge",
+    "font.family": "sans-serif",
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.facecolor": "none",
+    "figure.facecolor": "none",
+    "savefig.facecolor": "none",
+    "axes.spines.top": False,
+}
+
+
+def svg(draw: Callable[..., Any], number: int, width: float, height: float) -> str:
+    """What ``draw(ax=...)`` draws, as an SVG element whose text is text and whose ids are its own.
+
+    Parameters
+    ----------
+    draw : callable
+    number : int
+        Of the picture on the page.
+    width, height : float
+        In inches.
+    """
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        draw(ax=figure.subplots())
+        file = io.StringIO()
+        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        figure.savefig(file, format="svg", metadata=nothing, dpi=150)
+    return _inline(file.getvalue(), f"f{number}-").replace("<svg ", f'<svg style="max-width: {96 * width:g}px" ', 1)
+
+
+def _inline(text: str, prefix: str) -> str:
+    out = text[text.index("<svg") :].strip()
+    out = re.sub(r"<metadata>.*?</metadata>|<style[^>]*>.*?</style>|<!--.*?-->", "", out, flags=re.DOTALL)
+    out = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", out)
+    out = out.replace("xlink:href=", "href=")
+    out = re.sub(r'\bid="', f'id="{prefix}', out)
+    out = re.sub(r'href="#', f'href="#{prefix}', out)
+    out = re.sub(r"url\(#", f"url(#{prefix}", out)
+    for color, name in COLORS.items():
+        out = out.replace(color, name)
+    # Text without a colour of its own is black.
+    return out.replace("<svg ", '<svg fill="currentColor" aria-hidden="true" focusable="false" ', 1)

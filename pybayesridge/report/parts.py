@@ -1,0 +1,171 @@
+"""What a report is made of."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pybayesridge._types import FloatArray
+from pybayesridge.results.summary import number
+
+ROWS = 200
+"""A table on the page shows at most this many rows."""
+
+EMBEDDED = 20_000
+"""At most this many rows of a table are in the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of a table: its name, its numbers and how they are written."""
+
+    name: str
+    values: tuple[float, ...]
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table that can be sorted, and all of it as CSV where only a part is shown.
+
+    Attributes
+    ----------
+    caption : str
+    first : str
+        Head of the column of names.
+    heads : tuple of str
+    rows : tuple of Row
+    note : str
+    csv : str
+        Empty where every row is shown.
+    file : str
+        Name under which the CSV is saved.
+    """
+
+    caption: str
+    first: str
+    heads: tuple[str, ...]
+    rows: tuple[Row, ...]
+    note: str = ""
+    csv: str = ""
+    file: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture with what it says."""
+
+    svg: str
+    caption: str
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """A sentence of the diagnostics: `kind` is "good", "note" or "warning"."""
+
+    kind: str
+    text: str
+
+
+@dataclass(slots=True)
+class Target:
+    """What the report says of one target."""
+
+    name: str
+    findings: list[str] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+    pictures: list[Picture] = field(default_factory=list)
+    check: list[str] = field(default_factory=list)
+    checks: list[Picture] = field(default_factory=list)
+    remarks: list[Remark] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Page:
+    """A whole report."""
+
+    title: str
+    question: str | None
+    family: str
+    method: str
+    facts: list[tuple[str, str]]
+    factors: list[tuple[str, list[str], str]]
+    model: dict[str, object]
+    words: list[str]
+    remarks: list[Remark]
+    overview: Table | None
+    targets: list[Target]
+    left_out: list[str]
+    call: str
+    explained: str
+    versions: list[tuple[str, str]]
+    made: str
+    citations: list[str]
+    missing: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a fit was asked for, if not in Python.
+
+    Attributes
+    ----------
+    call : str
+        Code that makes it again.
+    versions : list of (name, version)
+        To stand above Python's.
+    notes : list of str
+        Instead of those of the results.
+    """
+
+    call: str
+    versions: list[tuple[str, str]]
+    notes: list[str]
+
+
+def table_of(
+    caption: str,
+    first: str,
+    heads: Sequence[str],
+    names: Sequence[str],
+    values: FloatArray,
+    *,
+    left_out: int = 0,
+    note: str = "",
+    file: str = "table.csv",
+) -> Table:
+    """A table of numbers (m, c), its rows in order of importance; of many the first are shown and all are in a CSV.
+
+    Parameters
+    ----------
+    caption, first : str
+    heads : sequence of c str
+    names : sequence of m str
+    values : (m, c) array
+    left_out : int
+        How many rows are not even in `values`.
+    note, file : str
+    """
+    rows = tuple(
+        Row(name, tuple(float(v) for v in line), tuple(number(float(v)) for v in line))
+        for name, line in zip(names[:ROWS], values[:ROWS], strict=True)
+    )
+    if len(names) <= ROWS:
+        return Table(caption, first, tuple(heads), rows, note)
+    note += f"The first {ROWS} of {len(names) + left_out:,} rows are shown; "
+    note += "all are below as CSV." if not left_out else f"the first {len(names):,} are below as CSV."
+    return Table(caption, first, tuple(heads), rows, note, as_csv(first, heads, names, values), file)
+
+
+def as_csv(first: str, heads: Sequence[str], names: Sequence[str], values: FloatArray) -> str:
+    """Comma-separated values to the last digit."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([first, *heads])
+    for name, line in zip(names, np.asarray(values).tolist(), strict=True):
+        writer.writerow([name, *map(repr, line)])
+    return out.getvalue()

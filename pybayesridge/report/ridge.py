@@ -1,0 +1,309 @@
+"""What a report says of a Bayesian ridge regression."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pybayesridge._types import FloatArray
+from pybayesridge.data import listed
+from pybayesridge.plots.frame import percent
+from pybayesridge.report.page import Album, order_by, residual_remarks, row_pictures, rows_there
+from pybayesridge.report.parts import EMBEDDED, Remark, Table, Target, table_of
+from pybayesridge.results.ridge_summary import HYPERPARAMETERS
+from pybayesridge.results.shown import TOP
+from pybayesridge.results.summary import number
+from pybayesridge.ridge.loocv import leverages
+
+NAME = "Bayesian ridge regression"
+
+CITE = (
+    "Tew, S. Y., Boley, M., Schmidt, D. F. (2023). Bayes beats Cross Validation: Fast and Accurate Ridge Regression "
+    "via Expectation Maximization. Advances in Neural Information Processing Systems 36.",
+)
+
+HIGH = 0.5
+"""A row with more leverage than this decides more of its own fitted value than all others together."""
+
+FAR = 2.0
+"""Left-out errors this many times the noise are worth a sentence."""
+
+COLLINEAR = 30.0
+"""Condition number from which single coefficients of least squares are poorly determined."""
+
+
+def model(res: Any) -> dict[str, Any]:
+    """What the formulas of the model depend on."""
+    m = res.model
+    return {
+        "weights": m.weighted,
+        "half_cauchy": m.prior == (0.5, 0.5),
+        "a": number(m.prior[0]),
+        "b": number(m.prior[1]),
+        "sigma_known": m.known_sigma2 is not None,
+        "sigma2": "" if m.known_sigma2 is None else number(m.known_sigma2),
+        "prior_of_lambda": res.method in ("em", "exact"),
+    }
+
+
+def words(res: Any) -> list[str]:
+    """The model and the method in plain language."""
+    noise = "known" if res.model.known_sigma2 is not None else "not known"
+    out = [
+        "The response is a sum of effects of the columns and noise. Every coefficient with a prior is pulled towards "
+        "zero, all by the same penalty lambda on the scale of the prior; the others are not pulled. The larger "
+        "lambda, "
+        f"the stronger the pull. The variance of the noise is {noise}."
+    ]
+    how = {
+        "em": "Lambda is at the mode of its posterior, found by expectation maximisation. Intervals take lambda and "
+        "the noise as known at these values.",
+        "exact": "Lambda is integrated out: every number is averaged over all penalties the data leave possible. "
+        "Intervals include the uncertainty about the penalty.",
+        "loocv": "Lambda is the penalty of a grid that predicts left-out rows best. Intervals take it as known.",
+        "gcv": "Lambda is the penalty of a grid with the smallest generalised cross-validation score. Intervals take "
+        "it as known.",
+        "fixed": "Lambda was given. Intervals take it as known.",
+    }
+    return [*out, how[res.method]]
+
+
+def arguments(res: Any) -> list[str]:
+    """Arguments of the model that differ from the defaults."""
+    m = res.model
+    out = [] if m.prior == (0.5, 0.5) else [f"prior={m.prior!r}"]
+    return out if m.known_sigma2 is None else [*out, f"sigma2={m.known_sigma2!r}"]
+
+
+def fit_arguments(res: Any) -> list[str]:
+    """Arguments of ``fit`` that differ from the defaults."""
+    out = [repr(res.method)]
+    if res.method == "fixed":
+        out.append(f"lam={np.asarray(res.lambda_).tolist()!r}")
+    if res.method in ("loocv", "gcv"):
+        out.append("grid=grid")
+    if res.dof != "nu":
+        out.append(f"dof={res.dof!r}")
+    if res.parameterization != "tau2":
+        out.append(f"parameterization={res.parameterization!r}")
+    return out
+
+
+def explained(res: Any) -> str:
+    """What the names in the call stand for."""
+    if res.grid is None:
+        return ""
+    return f"grid: {res.grid.shape[0]} penalties from {number(res.grid.min())} to {number(res.grid.max())}."
+
+
+def overview(res: Any, wanted: list[int]) -> Table:
+    """A row for each target."""
+    heads = ["lambda", "sigma", "effective df", "R-squared", "modes"]
+    columns = [res.lambda_, res._sigma, res.df_model, res.rsquared, res.n_modes]
+    if rows_there(res):
+        heads.append("leave-one-out R-squared")
+        columns.append([left_out_share(res, i) for i in range(len(res.model.data.targets))])
+    values = np.column_stack([np.asarray(column, dtype=np.float64) for column in columns])[wanted]
+    names = [res.model.data.targets[i] for i in wanted]
+    return table_of("All targets", "target", heads, names, values, file="targets.csv")
+
+
+def target(res: Any, i: int, album: Album | None, alpha: float) -> Target:
+    """Everything about one target."""
+    out = Target(res.model.data.targets[i])
+    coefficients, values, at = _coefficients(res, i, alpha)
+    out.tables.append(coefficients)
+    out.tables.append(_hyperparameters(res, i, alpha))
+    out.findings = _findings(res, i, values, at, alpha)
+    out.check = _check(res, i)
+    out.remarks = _remarks(res, i)
+    if album is not None:
+        _draw(res, i, album, alpha, out)
+    return out
+
+
+def _coefficients(res: Any, i: int, alpha: float) -> tuple[Table, FloatArray, Any]:
+    names, design = res.model.exog_names, res._posterior.design
+    at = order_by(res._standardized_size(i), res.model.positions(design)[0])[:EMBEDDED]
+    mean, sd, interval = res._some_coefficients(at.tolist(), i, alpha)
+    values = np.column_stack([mean, sd, interval])
+    heads = ["mean", "sd", f"{100 * alpha / 2:g} %", f"{100 * (1 - alpha / 2):g} %"]
+    table = table_of(
+        f"Coefficients, on the scale of the data, with {percent(alpha)} intervals",
+        "coefficient",
+        heads,
+        [names[j] for j in at],
+        values,
+        left_out=len(names) - at.size,
+        file="coefficients.csv",
+    )
+    return table, values, at
+
+
+def _hyperparameters(res: Any, i: int, alpha: float) -> Table:
+    values = res._hyperparameters_of(i, np.array([0.5, alpha / 2, 1 - alpha / 2]))
+    heads = ["mean", "median", f"{100 * alpha / 2:g} %", f"{100 * (1 - alpha / 2):g} %"]
+    caption = "Penalty, noise and effective degrees of freedom"
+    if res.method != "exact":
+        caption += " (given the penalty: only the noise varies)" if res.method != "em" else " (at the mode)"
+    note = "" if np.isfinite(values).all() else "A mean is inf where the posterior has none: its tail is too heavy."
+    return table_of(caption, "", heads, HYPERPARAMETERS, values, note=note)
+
+
+def _findings(res: Any, i: int, values: FloatArray, at: Any, alpha: float) -> list[str]:
+    design = res._posterior.design
+    penalized = np.isin(at, res.model.positions(design)[1])
+    clear = penalized & ((values[:, 2] > 0) | (values[:, 3] < 0))
+    names = [res.model.exog_names[j] for j in at[clear][:5]]
+    lam, df = (float(np.atleast_1d(value)[i]) for value in (res.lambda_, res.df_model))
+    out = [
+        f"The penalty lambda is {number(lam)}; with it {design.p:,} penalised columns count as much as "
+        f"{number(df - design.block.k + res.model.k_constant)} free ones."
+    ]
+    of = f"{int(penalized.sum()):,} penalised coefficients" + (" looked at" if penalized.sum() < design.p else "")
+    if clear.any():
+        which = ", ".join(names) + (" and others" if clear.sum() > 5 else "")
+        out.append(f"{int(clear.sum()):,} of {of} have a {percent(alpha)} interval without zero: {which}.")
+    else:
+        out.append(f"None of {of} has a {percent(alpha)} interval without zero.")
+    share = float(np.atleast_1d(res.rsquared)[i])
+    if np.isfinite(share):
+        out.append(f"R-squared on the rows of the fit is {share:.3f}.")
+    return out
+
+
+def left_out_share(res: Any, i: int) -> float:
+    """Leave-one-out R-squared: against predicting each row by the (weighted) mean of the others, or by zero."""
+    residual = _column(res.loo_residuals, i)
+    y, w = _column(res.model.endog, i), res.model.weights
+    weight = np.ones(y.size) if w is None else w
+    total = weight.sum()
+    base = y
+    if res.model.k_constant and y.size > 1:
+        base = (y - weight @ y / total) * total / (total - weight)
+    scale = weight @ base**2
+    return float(1.0 - weight @ residual**2 / scale) if scale > 0 else float("nan")
+
+
+def _check(res: Any, i: int) -> list[str]:
+    if not rows_there(res):
+        return []
+    residual = _column(res.loo_residuals, i)
+    undefined = int((~np.isfinite(residual)).sum())
+    if undefined:
+        return [
+            f"{undefined:,} row(s) cannot be predicted from the others: the columns without a prior alone pass "
+            "through their response. Leave-one-out errors are not defined for these."
+        ]
+    root = float(np.sqrt(np.atleast_1d(res.loo_mse)[i]))
+    share = left_out_share(res, i)
+    out = [
+        "Each row was predicted from all others, with penalty and scale of the columns as they are. The root mean "
+        f"squared error is {number(root)}; the noise is put at {number(float(res._sigma[i]))}."
+    ]
+    if root > FAR * res._sigma[i] > 0:
+        out.append(
+            "The error is far larger than that: the fit follows its rows more closely than it predicts new ones."
+        )
+    if np.isfinite(share):
+        than = "the mean of the other rows" if res.model.k_constant else "zero"
+        verdict = "better than" if share > 0 else "NO better than"
+        out.append(f"Leave-one-out R-squared is {share:.3f}: the fit predicts {verdict} {than} would.")
+    return out
+
+
+def _column(values: FloatArray, i: int) -> FloatArray:
+    return values if values.ndim == 1 else values[:, i]
+
+
+def _remarks(res: Any, i: int) -> list[Remark]:
+    row = res.diagnostics()
+    found = row if res.model.one_target else row.iloc[:, i]
+    out = [Remark("good", "The computation has converged.")] if found["converged"] else []
+    modes = int(found["n_modes"])
+    if modes == 1:
+        out.append(Remark("good", "The posterior of tau2 has one mode."))
+    elif modes > 1:
+        text = "this fit averages" if res.method == "exact" else "method='exact' averages"
+        out.append(Remark("warning", f"The posterior of tau2 has {modes} modes; {text} over all of them."))
+    elif not found["exact_fit"]:
+        out.append(Remark("note", "The posterior of tau2 has no interior mode."))
+    condition, design = float(found["condition_number"]), res._posterior.design
+    if condition > COLLINEAR:
+        why = f"condition number {condition:.2g}" if np.isfinite(condition) else "linearly dependent"
+        why = f"{design.p:,} for {res.model.nobs:,} rows" if design.p > res.model.nobs else why
+        text = "Single coefficients share what belongs to a group; predictions do not suffer from that."
+        out.append(Remark("note", f"Columns move together ({why}). {text}"))
+    if res.quadrature_error is not None:
+        error = float(np.atleast_1d(res.quadrature_error)[i])
+        out.append(Remark("good", f"The estimated error of the integration over the penalty is {error:.1g}."))
+    if rows_there(res):
+        out += _row_remarks(res, i)
+    return out
+
+
+def _row_remarks(res: Any, i: int) -> list[Remark]:
+    labels, weights = res.model.data.row_labels, res.model.weights
+    leverage = leverages(res._posterior.design, res._fit.spectrum, res._fit.log_t2)[:, i]
+    out = [_leverage_remark(leverage, labels)]
+    sigma = float(res._sigma[i])
+    residual = _column(res.resid, i) * (1.0 if weights is None else np.sqrt(weights))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        standard = residual / (sigma * np.sqrt(1.0 - leverage))
+    return out + residual_remarks(np.where(leverage < 1.0, standard, np.nan), labels, sigma)
+
+
+def _leverage_remark(leverage: FloatArray, labels: Any) -> Remark:
+    high = np.flatnonzero(leverage > HIGH)
+    if high.size == 0:
+        return Remark("good", f"No row has a leverage above {HIGH:g} (largest: {leverage.max():.2f}).")
+    if high.size > leverage.size / 2:
+        text = (
+            "the fit has nearly as many free coefficients as rows. Judge it by rows left out, not by its residuals."
+        )
+        return Remark("note", f"{high.size:,} of {leverage.size:,} rows have a leverage above {HIGH:g}: {text}")
+    worst = listed(labels[high[np.argsort(-leverage[high], kind="stable")]].tolist())
+    text = "Each of them decides more of its own fitted value than all other rows together."
+    return Remark("note", f"{high.size:,} row(s) have a leverage above {HIGH:g}: {worst}. {text}")
+
+
+def _draw(res: Any, i: int, album: Album, alpha: float, out: Target) -> None:
+    p = res._posterior.design.p
+    shown = len(res.model.exog_names) - res.model.k_constant
+    if shown:
+        out.pictures.append(
+            album.rows(
+                lambda ax: res.plot_coefficients(alpha, target=i, ax=ax),
+                f"Posterior means and {percent(alpha)} intervals, per standard deviation of the column. Intervals "
+                "that cross the dashed line include zero.",
+                min(shown, TOP),
+            )
+        )
+    if p and res._has_penalty_posterior(i):
+        out.pictures.append(
+            album.picture(
+                lambda ax: res.plot_lambda(alpha, target=i, ax=ax),
+                "How plausible each penalty is, and (where there is a second axis) how well it predicts left-out "
+                "rows.",
+                height=4.8,
+            )
+        )
+    if p and res._fit.spectrum.rank:
+        out.pictures.append(
+            album.picture(
+                lambda ax: res.plot_path(target=i, ax=ax),
+                "From left to right the penalty rises and coefficients shrink.",
+                width=8.0,
+            )
+        )
+    if rows_there(res):
+        out.checks.append(
+            album.picture(
+                lambda ax: res.plot_fit(target=i, left_out=True, ax=ax),
+                "Each row predicted from all others: the closer to the line, the better.",
+                width=5.5,
+                height=4.6,
+            )
+        )
+        out.checks += row_pictures(res, i, album)

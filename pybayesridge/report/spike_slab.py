@@ -1,0 +1,236 @@
+"""What a report says of a spike-and-slab regression."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pybayesridge.plots.frame import MOST_NAMES, percent
+from pybayesridge.report.page import Album, order_by, residual_remarks, row_pictures, rows_there
+from pybayesridge.report.parts import EMBEDDED, Remark, Table, Target, table_of
+from pybayesridge.results.shown import TOP
+from pybayesridge.results.summary import number
+
+NAME = "Spike-and-slab regression"
+
+CITE = (
+    "Hernández-Lobato, J. M., Hernández-Lobato, D. (2011). Convergent Expectation Propagation in Linear Models with "
+    "Spike-and-slab Priors. arXiv:1112.2289.",
+)
+
+HYPERPARAMETERS = ("prior_inclusion", "slab_var", "noise_var")
+
+
+def model(res: Any) -> dict[str, Any]:
+    """What the formulas of the model depend on."""
+    return {
+        "weights": res.model.weighted,
+        "by_column": np.ndim(res.prior_inclusion) == 1,
+        "groups": bool(res.group_members()),
+    }
+
+
+def words(res: Any) -> list[str]:
+    """The model and the method in plain language."""
+    out = [
+        "The response is a sum of effects of the columns and noise. Each coefficient with a prior is either exactly "
+        "zero (the spike) or drawn from a normal distribution (the slab); its inclusion probability is the "
+        "probability, given the data, that it is not zero."
+    ]
+    if len(res._posterior.selection.results) > 1:
+        out.append(
+            f"Hyperparameters that were not given ({', '.join(res.learned)}) were averaged over, weighted by "
+            "evidence."
+        )
+    elif res.learned:
+        out.append(
+            f"Hyperparameters that were not given ({', '.join(res.learned)}) were learned by maximising the "
+            "evidence; "
+            "all else is given these values."
+        )
+    of = "single columns"
+    if res.group_members():
+        out.append(
+            "The columns of a group (a term of the formula, or as the call says) are in or out together, with one "
+            "inclusion probability."
+        )
+        of = "single columns or groups"
+    out.append(
+        f"The posterior was approximated by expectation propagation. Inclusion probabilities are those of {of}: "
+        "where they stand in for each other, each can have a small one though one of them is needed."
+    )
+    return out
+
+
+def arguments(res: Any) -> list[str]:
+    """Arguments of the model that were given."""
+    m = res.model
+    out = []
+    if m.prior_inclusion is not None:
+        one = np.ndim(m.prior_inclusion) == 0
+        out.append(f"prior_inclusion={m.prior_inclusion!r}" if one else "prior_inclusion=prior_inclusion")
+    for name in ("slab_var", "noise_var"):
+        if getattr(m, name) is not None:
+            out.append(f"{name}={getattr(m, name)!r}")
+    if m.grouped_by == "labels":
+        out.append("group=group")
+    elif m.grouped_by == "column" and m.formula_spec is not None:
+        out.append("group=None")
+    return out
+
+
+def fit_arguments(res: Any) -> list[str]:
+    """Arguments of ``fit`` that differ from the defaults."""
+    several = len(res._posterior.selection.results) > 1
+    return [repr(res.method), *(["hyper='average'"] if several else [])]
+
+
+def explained(res: Any) -> str:
+    """What the names in the call stand for."""
+    out = [] if np.ndim(res.model.prior_inclusion) == 0 else ["prior_inclusion: a probability for each column."]
+    if res.model.grouped_by == "labels":
+        out.append("group: a label for each column.")
+    return " ".join(out)
+
+
+def target(res: Any, i: int, album: Album | None, alpha: float) -> Target:
+    """Everything about the response."""
+    out = Target(res.model.data.targets[i])
+    out.tables = [_coefficients(res, alpha), _hyperparameters(res)]
+    if res.group_members():
+        out.tables.insert(1, _groups(res))
+    out.findings = _findings(res)
+    out.check = _check(res)
+    out.remarks = _remarks(res)
+    if album is not None:
+        _draw(res, album, alpha, out)
+    return out
+
+
+def _coefficients(res: Any, alpha: float) -> Table:
+    names = res.model.exog_names
+    at = order_by(res.inclusion_prob, res.model.positions(res._posterior.design)[0])[:EMBEDDED]
+    values = np.column_stack(
+        [res.inclusion_prob, res.params, res.bse, res.cond_mean, np.sqrt(res.cond_var), res._intervals(alpha)[:, 0]]
+    )[at]
+    ends = [f"{100 * alpha / 2:g} %", f"{100 * (1 - alpha / 2):g} %"]
+    return table_of(
+        f"Coefficients, on the scale of the data, with {percent(alpha)} intervals of spike and slab together",
+        "coefficient",
+        ["inclusion probability", "mean", "sd", "mean given in", "sd given in", *ends],
+        [names[j] for j in at],
+        values,
+        left_out=len(names) - at.size,
+        file="coefficients.csv",
+    )
+
+
+def _groups(res: Any) -> Table:
+    prob, members = res.group_inclusion_prob, res.group_members()
+    at = np.argsort(-prob.to_numpy(), kind="stable")[:EMBEDDED]
+    sizes = [len(members.get(prob.index[i], [""])) for i in at]
+    return table_of(
+        "Terms or groups",
+        "group",
+        ["inclusion probability", "columns"],
+        [str(prob.index[i]) for i in at],
+        np.column_stack([prob.to_numpy()[at], sizes]),
+        left_out=prob.size - at.size,
+        file="groups.csv",
+    )
+
+
+def _hyperparameters(res: Any) -> Table:
+    prior = res.prior_inclusion
+    values = [float(np.mean(prior[res.model.positions(res._posterior.design)[1]])) if np.ndim(prior) else prior]
+    values += [res.slab_var, res.noise_var]
+    names = [f"{name} ({'learned' if name in res.learned else 'given'})" for name in HYPERPARAMETERS]
+    if np.ndim(prior):
+        names[0] = "prior_inclusion (by column; mean)"
+    return table_of("Hyperparameters", "", ["value"], names, np.array(values, dtype=np.float64)[:, None])
+
+
+def _findings(res: Any) -> list[str]:
+    chosen = res.median_model()
+    p = res._posterior.design.p
+    if chosen:
+        which = ", ".join(chosen[:10]) + (f" and {len(chosen) - 10:,} more" if len(chosen) > 10 else "")
+        out = [f"{len(chosen):,} of {p:,} columns have an inclusion probability above one half: {which}."]
+    else:
+        out = [f"None of {p:,} columns has an inclusion probability above one half."]
+    out.append(f"The expected number of included columns is {res.expected_size:.2f}.")
+    if np.isfinite(res.rsquared):
+        out.append(f"R-squared on the rows of the fit is {res.rsquared:.3f}.")
+    out.append(f"The log evidence, to compare with other fits of the same response, is {res.log_evidence:.2f}.")
+    return out
+
+
+def _check(res: Any) -> list[str]:
+    if not rows_there(res):
+        return []
+    return [
+        "Fitted values are compared with the rows that the fit has seen, which flatters it; for an honest check "
+        "predict rows that were kept apart. The residuals have a standard deviation of "
+        f"{number(float(np.std(res.resid)))}; the noise is put at {number(float(np.sqrt(res.noise_var)))}."
+    ]
+
+
+def _remarks(res: Any) -> list[Remark]:
+    out = []
+    if res.converged:
+        out.append(Remark("good", f"Expectation propagation has converged (residual {res.residual:.1e})."))
+    if res.evidence_biased:
+        text = "The log evidence is biased: do not compare it with other fits'. That of method='auto' is not."
+        out.append(Remark("warning", text))
+    open_ = int(((res.inclusion_prob > 0.1) & (res.inclusion_prob < 0.9)).sum())
+    if open_:
+        text = f"Whether {open_:,} column(s) are in is open: their inclusion probability lies between 0.1 and 0.9."
+        out.append(Remark("note", text))
+    if rows_there(res):
+        weights = res.model.weights
+        sigma = float(np.sqrt(res.noise_var))
+        residual = res.resid * (1.0 if weights is None else np.sqrt(weights))
+        out += residual_remarks(residual / sigma, res.model.data.row_labels, sigma)
+    return out
+
+
+def _draw(res: Any, album: Album, alpha: float, out: Target) -> None:
+    p = res._posterior.design.p
+    shown = len(res.model.exog_names) - res.model.k_constant
+    if p:
+        draw = album.rows if p <= MOST_NAMES else album.picture
+        size: dict[str, Any] = {"count": p} if p <= MOST_NAMES else {"width": 8.0}
+        out.pictures.append(
+            draw(
+                lambda ax: res.plot_inclusion(ax=ax), "Inclusion probabilities; the dashed line is one half.", **size
+            )
+        )
+    if shown:
+        out.pictures.append(
+            album.rows(
+                lambda ax: res.plot_coefficients(alpha, ax=ax),
+                f"Coefficients and {percent(alpha)} intervals given that they are in, per standard deviation of the "
+                "column. The darker and larger, the likelier the coefficient is in.",
+                min(shown, TOP),
+            )
+        )
+    if p:
+        out.pictures.append(
+            album.picture(
+                lambda ax: res.plot_n_included(ax=ax),
+                "How many columns are in, if each (or each group) is in or out independently of the others, as the "
+                "approximation has it.",
+            )
+        )
+    if res.energy_trace.size > 1:
+        out.pictures.append(
+            album.picture(lambda ax: res.plot_trace(ax=ax), "The course of the iteration; it should end level.")
+        )
+    if rows_there(res):
+        out.checks.append(
+            album.picture(
+                lambda ax: res.plot_fit(ax=ax), "The closer to the line, the closer the fit.", width=5.5, height=4.6
+            )
+        )
+        out.checks += row_pictures(res, 0, album)

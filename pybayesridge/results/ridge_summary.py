@@ -1,0 +1,131 @@
+"""The summary of a Bayesian ridge regression: its tables and its notes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from statsmodels.iolib.summary import Summary
+
+from pybayesridge.data import listed
+from pybayesridge.results.summary import (
+    TARGETS,
+    coefficient_table,
+    facts_table,
+    make_summary,
+    number,
+    rows_to_show,
+    table,
+)
+
+if TYPE_CHECKING:
+    from pybayesridge.results.ridge import BayesRidgeResults
+
+HYPERPARAMETERS = ["lambda", "tau2", "sigma2", "df_model"]
+"""Rows of the table of hyperparameters."""
+
+
+def notes(res: BayesRidgeResults) -> list[str]:
+    """What a reader of the summary must know, one sentence each."""
+    out = [_note_on_intervals(res)]
+    fit, data, design = res._fit, res.model.data, res._posterior.design
+    several = not res.model.one_target
+
+    def which(mask: Any) -> str:
+        return f" (targets {listed(np.array(data.targets)[mask].tolist())})" if several else ""
+
+    vanishes = design.y_vanishes & (res.model.known_sigma2 is None)
+    if vanishes.any():
+        out.append(f"The unpenalised columns fit the response exactly: there is nothing to explain{which(vanishes)}.")
+    if design.p == 0:
+        out.append("No penalised column varies: there is nothing to shrink.")
+    elif (fit.null & ~vanishes).any():
+        told = which(fit.null & ~vanishes)
+        out.append(f"No signal: all coefficients are shrunk to zero, there is no interior mode{told}.")
+    if fit.exact.any():
+        out.append(f"The columns fit the response exactly: least squares, without noise{which(fit.exact)}.")
+    if fit.unbounded.any():
+        out.append(
+            f"No interior mode: lambda is a bound, the posterior does not fall towards 0{which(fit.unbounded)}."
+        )
+    lost = res.lost_digits()
+    if lost is not None:
+        out.append(lost)
+    if (~fit.converged & ~fit.unbounded).any():
+        told = which(~fit.converged & ~fit.unbounded)
+        out.append(f"NOT CONVERGED within maxiter iterations: do not report these numbers{told}.")
+    if fit.n_modes is not None and (fit.n_modes > 1).any():
+        out.append(f"The posterior of tau2 has several modes; this is the highest{which(fit.n_modes > 1)}.")
+    if fit.search is not None and fit.search.edge.any():
+        out.append(f"The best penalty lies on the edge of the grid: widen it{which(fit.search.edge)}.")
+    flat = res.model.flat_columns(design)
+    if flat:
+        out.append(f"Constant column(s), coefficient 0: {listed(flat)}.")
+    if data.const_idx is not None:
+        out.append(f"The column {data.exog_columns[data.const_idx]!r} serves as the intercept.")
+    if data.n_dropped:
+        out.append(f"{data.n_dropped} row(s) with missing values were left out.")
+    return out
+
+
+def _note_on_intervals(res: BayesRidgeResults) -> str:
+    what = {
+        "em": "Intervals are conditional on lambda and sigma at the posterior mode.",
+        "exact": "Intervals are of the exact marginal posterior: lambda and sigma are integrated out.",
+    }.get(res.method, "Intervals are conditional on lambda; sigma is integrated out.")
+    if res.model.known_sigma2 is not None:
+        what = {
+            "exact": "Intervals are of the exact marginal posterior: lambda is integrated out, sigma is known."
+        }.get(res.method, "Intervals are conditional on lambda; sigma is known.")
+    scale = "standard deviations of the columns" if res.model.standardize else "the columns as they are"
+    return f"{what} The prior is on the scale of {scale}."
+
+
+def summary(res: BayesRidgeResults, alpha: float) -> Summary:
+    """See :meth:`BayesRidgeResults.summary`."""
+    tables = []
+    names = res.model.exog_names
+    targets = res.model.data.targets
+    notes = res.notes
+    left_out = 0
+    for i in range(min(len(targets), TARGETS)):
+        tables.append(facts_table("Bayesian Ridge Regression" if i == 0 else None, *_facts(res, i)))
+        shown = rows_to_show(res._standardized_size(i))
+        left_out = len(names) - len(shown)
+        mean, sd, interval = res._some_coefficients(shown, i, alpha)
+        tables.append(coefficient_table([names[j] for j in shown], mean, sd, interval, alpha))
+        if res.method == "exact":
+            heads = ["mean", "median", f"[{alpha / 2:.3g}", f"{1 - alpha / 2:.4g}]"]
+            values = res._hyperparameters_of(i, np.array([0.5, alpha / 2, 1 - alpha / 2]))
+            tables.append(table(HYPERPARAMETERS, heads, [[number(v) for v in row] for row in values]))
+    if left_out:
+        notes.append(f"The {left_out} smallest standardised coefficients are left out; see params, conf_int().")
+    if len(targets) > TARGETS:
+        notes.append(f"{len(targets) - TARGETS} more targets are left out.")
+    return make_summary(tables, notes)
+
+
+def _facts(res: BayesRidgeResults, i: int) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    def pick(value: Any) -> float:
+        return float(np.atleast_1d(value)[i])
+
+    iterations = f"{res.n_iter}" if res.method == "em" else "-"
+    left = [
+        ("Dep. Variable:", res.model.data.targets[i]),
+        ("Model:", "BayesRidge"),
+        ("Method:", res.method),
+        ("Solver:", res.solver),
+        ("No. Observations:", f"{int(res.nobs)}"),
+        ("Iterations:", iterations),
+        ("Converged:", "yes" if res._fit.converged[i] else "NO"),
+    ]
+    right = [
+        ("lambda:", number(pick(res.lambda_))),
+        ("tau:", number(np.sqrt(pick(res.tau2)))),
+        ("sigma:", number(float(res._sigma[i]))),
+        ("Df Model (effective):", number(pick(res.df_model))),
+        ("Df Residuals:", number(pick(res.df_resid))),
+        ("R-squared:", f"{pick(res.rsquared):.3f}"),
+        ("Modes:", f"{int(np.atleast_1d(res.n_modes)[i])}"),
+    ]
+    return left, right

@@ -1,0 +1,13 @@
+"""The models as scikit-learn estimators: ``pip install 'pybayesridge[sklearn]'``."""
+
+try:
+    import sklearn  # noqa: F401
+except ImportError as error:
+    raise ImportError(
+        "pybayesridge.sklearn needs scikit-learn 1.6 or newer: pip install 'pybayesridge[sklearn]'"
+    ) from error
+
+from pybayesridge.sklearn.ridge import BayesRidgeClassifier, BayesRidgeRegressor
+from pybayesridge.sklearn.spike_slab import SpikeSlabRegressor
+
+__all__ = ["BayesRidgeClassifier", "BayesRidgeRegressor", "SpikeSlabRegressor"]

@@ -1,0 +1,173 @@
+"""SpikeSlab as a regressor that also selects columns."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.feature_selection import SelectorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from pybayesridge._types import BoolArray, FloatArray
+from pybayesridge.results.spike_slab import MEDIAN
+from pybayesridge.sklearn.base import Regressor, named, target_names, used_rows
+from pybayesridge.spike_slab import SpikeSlab
+
+
+class SpikeSlabRegressor(SelectorMixin, Regressor):
+    """Bayesian variable selection with spike-and-slab priors, as a scikit-learn regressor and transformer.
+
+    The numbers are those of :class:`pybayesridge.SpikeSlab`, whose results object is `result_`. As a transformer it
+    keeps the columns whose inclusion probability exceeds `threshold`.
+
+    Parameters
+    ----------
+    method : {"auto", "ep", "pcep"}
+        See :meth:`pybayesridge.SpikeSlab.fit`.
+    fit_intercept : bool, default True
+        Whether there is an unpenalised intercept. A constant column of X never serves as it: its coefficient and
+        its inclusion probability are 0.
+    standardize : bool, default True
+        The prior is on the scale of each column's (weighted, 1/n) standard deviation; `coef_` is on that of X.
+    prior_inclusion : float, array, Series or dict, optional
+        Prior probability that a column is in: one for all or one for each column; learned by default.
+    group : labels, dict or list of lists, optional
+        Columns that are in or out together, as for :class:`pybayesridge.SpikeSlab`; each on its own by default.
+    slab_var, noise_var : float, optional
+        Prior variance of an included coefficient, and noise variance; learned by default.
+    unpenalized : names or positions, optional
+        Columns with a flat prior: never shrunk, always selected.
+    threshold : float in [0, 1), default 0.5
+        What an inclusion probability must exceed for a column to be selected. One half selects the median
+        probability model, which predicts best under conditions (Barbieri & Berger, 2004).
+    hyper : {"maximize", "average"}
+        Learn hyperparameters by maximising the evidence, or average over them.
+    damping : float in (0, 1], for ``method="ep"``
+        The share of the new sites in an update.
+    tol, maxiter : float, int
+        Tolerance of EP's residual, and most iterations.
+
+    Attributes
+    ----------
+    coef_ : (p,) array
+        Posterior means over spike and slab together, on the scale of X.
+    intercept_ : float
+    inclusion_prob_ : (p,) array
+        Posterior probability that a coefficient is not zero.
+    prior_inclusion_ : float or (p,) array
+        Prior probability, given or learned.
+    slab_var_, sigma2_ : float
+        Slab variance and noise variance, given or learned.
+    result_ : SpikeSlabResults
+        Intervals, summaries, draws; it refers to the data, which ``result_.remove_data()`` drops before pickling.
+    n_iter_ : int
+    n_features_in_ : int
+    feature_names_in_ : (p,) array of str
+        Where X has names.
+
+    Notes
+    -----
+    `sample_weight` are precision weights: only their ratios matter; rows of weight 0 are left out.
+    With ``SelectFromModel`` pass ``importance_getter="inclusion_prob_"``.
+
+    A fit that has not converged warns with :class:`pybayesridge.ConvergenceWarning`.
+
+    References
+    ----------
+    Hernández-Lobato & Hernández-Lobato (2011). Convergent Expectation Propagation in Linear Models with
+    Spike-and-slab Priors.
+
+    Barbieri & Berger (2004). Optimal predictive model selection. Annals of Statistics 32.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from pybayesridge.sklearn import SpikeSlabRegressor
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> SpikeSlabRegressor().fit(X, y).get_feature_names_out().tolist()
+    ['sex', 'bmi', 'bp', 's1', 's2', 's3', 's4', 's5']
+    """
+
+    def __init__(
+        self,
+        method: str = "auto",
+        *,
+        fit_intercept: bool = True,
+        standardize: bool = True,
+        prior_inclusion: Any = None,
+        group: Any = None,
+        slab_var: float | None = None,
+        noise_var: float | None = None,
+        unpenalized: Any = None,
+        threshold: float = MEDIAN,
+        hyper: str = "maximize",
+        damping: float = 0.5,
+        tol: float = 1e-4,
+        maxiter: int = 1000,
+    ) -> None:
+        self.method = method
+        self.fit_intercept = fit_intercept
+        self.standardize = standardize
+        self.prior_inclusion = prior_inclusion
+        self.group = group
+        self.slab_var = slab_var
+        self.noise_var = noise_var
+        self.unpenalized = unpenalized
+        self.threshold = threshold
+        self.hyper = hyper
+        self.damping = damping
+        self.tol = tol
+        self.maxiter = maxiter
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : (n, p) array-like
+            The columns.
+        y : (n,) array-like
+            The response.
+        sample_weight : (n,) array-like, optional
+            Precision weights; see the notes of the class.
+
+        Returns
+        -------
+        self
+            Fitted.
+
+        Raises
+        ------
+        ValueError
+            For data or arguments that cannot be a regression; the message names the column or argument.
+        """
+        if not isinstance(self.threshold, float | int | np.floating) or not 0 <= self.threshold < 1:
+            raise ValueError(f"threshold must lie in [0, 1), not {self.threshold!r}: it is a probability")
+        names = target_names(y)
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
+        X, y, weight = used_rows(X, y, sample_weight)
+        model = SpikeSlab(
+            named(y, names),
+            self._columns(X),
+            intercept=self._model_intercept(),
+            weights=weight,
+            unpenalized=self.unpenalized,
+            standardize=self.standardize,
+            prior_inclusion=self.prior_inclusion,
+            group=self.group,
+            slab_var=self.slab_var,
+            noise_var=self.noise_var,
+        )
+        results = model.fit(self.method, tol=self.tol, maxiter=self.maxiter, damping=self.damping, hyper=self.hyper)
+        self._take_results(results, True)
+        shift = int(self.fit_intercept)
+        self.inclusion_prob_: FloatArray = results._results.inclusion_prob[shift:]
+        prior = results._results.prior_inclusion
+        self.prior_inclusion_ = prior if np.ndim(prior) == 0 else prior[shift:]
+        self.slab_var_ = float(results.slab_var)
+        self.sigma2_ = float(results.noise_var)
+        return self
+
+    def _get_support_mask(self) -> BoolArray:
+        check_is_fitted(self)
+        return self.inclusion_prob_ > self.threshold

@@ -1,0 +1,490 @@
+"""Reports: one well-formed file that needs no network and says what the results say."""
+
+import csv
+import io
+import pickle
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pybayesridge import BayesRidge, SpikeSlab, cli
+from tests.problems import regression
+
+jinja2 = pytest.importorskip("jinja2")
+matplotlib = pytest.importorskip("matplotlib")
+
+from matplotlib.figure import Figure  # noqa: E402
+
+from pybayesridge.report import ridge as ridge_report  # noqa: E402
+from pybayesridge.report import spike_slab  # noqa: E402
+from pybayesridge.report.page import call  # noqa: E402
+from pybayesridge.ridge.loocv import leverages  # noqa: E402
+
+SAME = 1e-12
+"""The same numbers by another way through the code, beside the largest."""
+
+REFIT = 1e-9
+"""Rows left out one by one, or the fit made again from the report."""
+
+LARGEST = 1_500_000
+"""Bytes of a report of two thousand coefficients."""
+
+VOID = {"meta", "link", "br", "img", "input", "hr"}
+
+
+class Reader(HTMLParser):
+    """Checks nesting and ids, and collects what a test asks for."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.ids, self.links, self.tables, self.text, self.hrefs = [], [], [], [], [], []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+        assert len(set(self.ids)) == len(self.ids)
+        for href in self.hrefs:
+            assert href.startswith("#")
+            assert href[1:] in self.ids
+        for link in self.links:
+            assert link.startswith("data:image/png;base64,")
+
+    def handle_starttag(self, tag, attrs):
+        named = dict(attrs)
+        assert len(named) == len(attrs), (tag, attrs)
+        if "id" in named:
+            self.ids.append(named["id"])
+        if "href" in named or "xlink:href" in named:
+            href = named.get("href", named.get("xlink:href"))
+            (self.links if tag == "image" else self.hrefs).append(href)
+        assert "src" not in named
+        self.hrefs += [f"#{name}" for value in named.values() for name in re.findall(r"url\(#([^)]*)\)", value or "")]
+        if tag == "table":
+            self.tables.append([])
+        if tag == "tr":
+            self.tables[-1].append([])
+        if tag in ("td", "th"):
+            self.tables[-1][-1].append(named.get("data-value", ""))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.handle_endtag(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open, tag
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] not in ("script", "style"):
+            self.text.append(data)
+            if "th" in self.open and "table" in self.open:
+                self.tables[-1][-1][-1] += data.strip()
+
+    def said(self):
+        return re.sub(r"\s+", " ", " ".join(self.text))
+
+    def numbers(self, table=0):
+        """A table as a frame."""
+        head, *rows = self.tables[table]
+        return pd.DataFrame(
+            [[float(value) for value in row[1:]] for row in rows], index=[row[0] for row in rows], columns=head[1:]
+        )
+
+
+@pytest.fixture
+def sketched(monkeypatch):
+    """Pictures are drawn but not laid out and written, which is what takes time."""
+
+    def svg(draw, number, width, height):
+        draw(ax=Figure().subplots())
+        return "<svg></svg>"
+
+    monkeypatch.setattr("pybayesridge.report.page.svg", svg)
+
+
+def report(res, folder, **options):
+    path = res.report(folder / "out.html", **options)
+    assert path == folder / "out.html"
+    text = path.read_text(encoding="utf-8")
+    assert "http" not in text.replace("http-equiv", "")
+    assert "@import" not in text
+    return Reader(text)
+
+
+def frame(n=60):
+    y, x = regression(n, 3, noise=0.3)
+    data = pd.DataFrame(x, columns=["a", "b", "<b>c</b>"])
+    data["g"] = (["u", "v<script>", "w"] * n)[:n]
+    data["w"] = np.linspace(1, 3, n)
+    data["y"] = y
+    return data
+
+
+FORMULA = "y ~ a + b + C(g) + `<b>c</b>`"
+
+
+def ridge(n=40, p=6, method="em", model=None, **fit):
+    y, x = regression(n, p, noise=0.5)
+    return BayesRidge(y, x, **(model or {})).fit(method, **fit)
+
+
+def selection(n=60, p=6, model=None, **fit):
+    y, x = regression(n, p, noise=0.5)
+    return SpikeSlab(y, x, **(model or {})).fit(**fit)
+
+
+RIDGES = {
+    "em": lambda: ridge(),
+    "exact": lambda: ridge(method="exact"),
+    "fixed": lambda: ridge(method="fixed", lam=2.0),
+    "loocv": lambda: ridge(method="loocv"),
+    "gcv": lambda: ridge(method="gcv"),
+    "dual": lambda: ridge(15, 30, method="exact"),
+    "weights": lambda: ridge(model={"weights": np.linspace(1, 3, 40), "unpenalized": ["x2"]}),
+    "prior": lambda: ridge(model={"prior": (1.0, 2.0), "standardize": False}, dof="paper", parameterization="tau"),
+    "noise": lambda: ridge(model={"sigma2": 0.5, "intercept": False}),
+    "formula": lambda: BayesRidge.from_formula(FORMULA, frame(), weights="w", unpenalized=["a"]).fit("exact"),
+}
+SELECTIONS = {
+    "auto": lambda: selection(),
+    "pcep": lambda: selection(method="pcep"),
+    "average": lambda: selection(hyper="average"),
+    "given": lambda: selection(model={"prior_inclusion": 0.3, "slab_var": 1.0, "noise_var": 1.0}),
+    "columns": lambda: selection(model={"prior_inclusion": np.linspace(0.1, 0.9, 6)}),
+    "weights": lambda: selection(model={"weights": np.linspace(1, 3, 60), "unpenalized": ["x2"]}),
+    "wide": lambda: selection(40, 90, model={"prior_inclusion": 0.1, "slab_var": 1.0, "noise_var": 1.0}),
+    "zero": lambda: selection(model={"prior_inclusion": 0.0}),
+    "formula": lambda: SpikeSlab.from_formula(FORMULA, frame()).fit(),
+}
+
+
+@pytest.mark.usefixtures("sketched")
+@pytest.mark.parametrize("case", RIDGES)
+def test_ridge(case, tmp_path):
+    res = RIDGES[case]()
+    page = report(res, tmp_path)
+    assert "res = model.fit(" in page.said()
+    table = page.numbers()
+    assert set(table.index) == set(res.params.index)
+    wanted = np.column_stack([res.params, res.bse, res.conf_int()])
+    np.testing.assert_allclose(table.loc[res.params.index], wanted, rtol=SAME, atol=SAME)
+    hyper = page.numbers(1)
+    np.testing.assert_allclose(hyper, res.hyperparameters(), rtol=SAME)
+    assert list(hyper.index) == list(res.hyperparameters().index)
+    assert "Bayesian ridge regression of y" in page.said()
+    assert f"{res.loo_mse**0.5:.4g}" in page.said()
+
+
+@pytest.mark.usefixtures("sketched")
+@pytest.mark.parametrize("case", SELECTIONS)
+def test_selection(case, tmp_path):
+    res = SELECTIONS[case]()
+    page = report(res, tmp_path, alpha=0.1)
+    table = page.numbers()
+    assert set(table.index) == set(res.params.index)
+    wanted = [res.inclusion_prob, res.params, res.bse, res.cond_mean, np.sqrt(res.cond_var), res.conf_int(0.1)]
+    np.testing.assert_allclose(table.loc[res.params.index], np.column_stack(wanted), rtol=SAME, atol=SAME)
+    for name in res.median_model():
+        assert name in page.said()
+    groups = bool(res.group_members())
+    if groups:
+        of_group = page.numbers(1)["inclusion probability"]
+        np.testing.assert_allclose(of_group, res.group_inclusion_prob[of_group.index], rtol=SAME, atol=SAME)
+    hyperparameters = page.numbers(1 + groups)["value"]
+    np.testing.assert_allclose(hyperparameters.iloc[1:], [res.slab_var, res.noise_var], rtol=SAME, err_msg=case)
+
+
+@pytest.mark.parametrize(
+    ("make", "count"), [(RIDGES["dual"], 6), (RIDGES["weights"], 6), (SELECTIONS["wide"], 7), (SELECTIONS["pcep"], 7)]
+)
+def test_pictures_are_in_the_page(make, count, tmp_path):
+    res = make()
+    page = report(res, tmp_path)
+    text = (tmp_path / "out.html").read_text(encoding="utf-8")
+    assert text.count("<svg") == text.count("<figure>") == count
+    assert text.count("currentColor") > 20 * count
+    assert "#000000" not in text
+    assert "fitted values" in page.said()
+
+
+def test_names_do_not_break_the_page(tmp_path):
+    data = frame()
+    data = data.rename(columns={"y": "y</title><script>alert(1)</script>"})
+    res = BayesRidge.from_formula("`y</title><script>alert(1)</script>` ~ a + b + C(g) + `<b>c</b>`", data).fit()
+    page = report(res, tmp_path, title="<i>title</i>", question="a < b & c?")
+    text = (tmp_path / "out.html").read_text(encoding="utf-8")
+    assert "<b>" not in text
+    assert "alert(1)</script>" not in text
+    assert "<i>title" not in text
+    assert text.count("<script") == 1
+    for said in ("<b>c</b>", "C(g)[T.v<script>]", "v<script>", "<i>title</i>", "a < b & c?"):
+        assert said in page.said()
+
+
+@pytest.mark.usefixtures("sketched")
+def test_data_are_told(tmp_path):
+    data = frame()
+    data.loc[[3, 5], "a"] = np.nan
+    data["flat"] = 2.0
+    res = BayesRidge.from_formula(FORMULA + " + flat", data, weights="w", unpenalized=["b"]).fit()
+    said = report(res, tmp_path).said()
+    for text in (
+        "58 used; 2 more left out, with missing values",
+        "Intercept, b",
+        "3 levels: u, v<script>, w (treatment coding, the first is the reference)",
+        "precision weights; beside their mean from",
+        f"Formula {FORMULA} + flat",
+        "Constant columns, coefficient 0 flat",
+    ):
+        assert text in said, text
+    assert "Weights none" in report(ridge(), tmp_path).said()
+
+
+@pytest.mark.parametrize("case", [*RIDGES, *(f"selection {name}" for name in SELECTIONS)])
+def test_the_call_makes_the_fit_again(case):
+    res = (SELECTIONS[case.partition(" ")[2]] if case.startswith("selection") else RIDGES[case])()
+    family = spike_slab if case.startswith("selection") else ridge_report
+    inner = res._results
+    code = call(inner, family.arguments(inner), family.fit_arguments(inner))
+    n, p = int(res.nobs), len(res.model.data.exog_columns)
+    y, x = (None, None) if res.model.formula_spec is not None else regression(n, p, noise=0.5)
+    space = {"endog": y, "exog": x, "data": frame(), "grid": getattr(res, "grid", None)}
+    space["weights"] = "w" if res.model.formula_spec is not None else np.linspace(1, 3, n)
+    space["prior_inclusion"] = np.linspace(0.1, 0.9, 6)
+    exec(code, space)
+    np.testing.assert_allclose(space["res"].params, res.params, rtol=REFIT, atol=REFIT)
+
+
+@pytest.mark.parametrize("make", [ridge, selection])
+def test_without_rows(make, tmp_path):
+    res = make(model={"weights": np.linspace(1, 3, 40)}, n=40)
+    full = report(res, tmp_path)
+    res.save(tmp_path / "fit.pickle", remove_data=True)
+    back = type(res).load(tmp_path / "fit.pickle")
+    page = report(back, tmp_path)
+    assert "not with these results" in page.said()
+    assert "precision weights (no longer with the results)" in page.said()
+    assert "no longer" not in full.said()
+    assert "normal QQ plot" in full.said()
+    assert "normal QQ plot" not in page.said()
+    pd.testing.assert_frame_equal(page.numbers(), full.numbers(), rtol=SAME)
+    again = report(pickle.loads(pickle.dumps(make(n=40))), tmp_path)
+    assert "no longer" not in again.said()
+
+
+def many_targets(q=12):
+    y, x = regression(40, 4, noise=0.3)
+    rng = np.random.default_rng(1)
+    return BayesRidge(pd.DataFrame({f"t<{i}>": y + rng.normal(size=40) for i in range(q)}), x).fit()
+
+
+@pytest.mark.usefixtures("sketched")
+def test_many_targets(tmp_path):
+    res = many_targets()
+    page = report(res, tmp_path)
+    overview = page.numbers()
+    assert list(overview.index) == list(res.params.columns)
+    np.testing.assert_allclose(overview["lambda"], res.lambda_, rtol=SAME)
+    np.testing.assert_allclose(overview["R-squared"], res.rsquared, rtol=SAME)
+    for i in range(10):
+        name = f"t<{i}>"
+        table = page.numbers(1 + 2 * i)
+        np.testing.assert_allclose(table.loc[res.params.index, "mean"], res.params[name], rtol=SAME, atol=SAME)
+        np.testing.assert_allclose(table.loc[res.params.index, "sd"], res.bse[name], rtol=SAME)
+    assert len(page.tables) == 21
+    assert "2 more targets are in the table of targets alone" in page.said()
+    for target in ("t<7>", 7):
+        one = report(res, tmp_path, target=target)
+        table = one.numbers()
+        np.testing.assert_allclose(table.loc[res.params.index, "mean"], res.params["t<7>"], rtol=SAME, atol=SAME)
+        assert "regression of t<7>" in one.said()
+        assert len(one.tables) == 2
+    with pytest.raises(ValueError, match="target 'none' is not one of"):
+        res.report(tmp_path / "out.html", target="none")
+
+
+def test_many_coefficients(tmp_path):
+    res = ridge(50, 2000)
+    page = report(res, tmp_path)
+    assert (tmp_path / "out.html").stat().st_size < LARGEST
+    table = page.numbers()
+    assert len(table) == 200
+    assert "The first 200 of 2,001 rows are shown; all are below as CSV." in page.said()
+    text = "".join(page.text)
+    text = text[text.index("coefficient,mean") :].split("\n\n")[0]
+    rows = list(csv.reader(io.StringIO(text)))[1:2002]
+    got = pd.DataFrame([[float(v) for v in row[1:]] for row in rows], index=[row[0] for row in rows])
+    wanted = np.column_stack([res.params, res.bse, res.conf_int()])
+    np.testing.assert_allclose(got.loc[res.params.index], wanted, rtol=SAME, atol=SAME)
+    np.testing.assert_array_equal(got.index[:200], table.index)
+
+
+@pytest.mark.usefixtures("sketched")
+def test_path(tmp_path):
+    res = ridge()
+    path = tmp_path / "out.html"
+    path.write_text("something else", encoding="utf-8")
+    assert res.report(str(path)) == path
+    assert isinstance(res.report(path), Path)
+    assert path.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    with pytest.raises(FileNotFoundError, match="there is no folder"):
+        res.report(tmp_path / "absent" / "out.html")
+    with pytest.raises(IsADirectoryError, match="is a folder"):
+        res.report(tmp_path)
+    for bad in (None, 3, "", io.StringIO()):
+        with pytest.raises(ValueError, match="path must be the name of a file"):
+            res.report(bad)
+    with pytest.raises(ValueError, match="alpha must lie between 0 and 1"):
+        res.report(path, alpha=2)
+
+
+def test_nothing_is_left_behind(tmp_path):
+    from matplotlib import pyplot
+
+    before = dict(matplotlib.rcParams)
+    ridge().report(tmp_path / "out.html")
+    assert dict(matplotlib.rcParams) == before
+    assert pyplot.get_fignums() == []
+
+
+@pytest.mark.usefixtures("sketched")
+def test_warnings_are_told(tmp_path):
+    with pytest.warns(match="EP has not converged"):
+        res = selection(model={"prior_inclusion": 0.3, "slab_var": 1.0, "noise_var": 1.0}, method="ep", maxiter=1)
+    said = report(res, tmp_path).said()
+    assert "Warning NOT CONVERGED" in said
+    assert "has converged" not in said
+
+
+@pytest.mark.usefixtures("sketched")
+def test_degenerate_fits(tmp_path):
+    y, x = regression(20, 3)
+    with pytest.warns(match="unpenalised columns fit the response exactly"):
+        res = BayesRidge(np.ones(20), x).fit()
+    assert "nothing to explain" in report(res, tmp_path).said()
+    with pytest.warns(match="least squares without noise"):
+        res = BayesRidge(x @ np.ones(3), x).fit()
+    assert "fit the response exactly" in report(res, tmp_path).said()
+    with pytest.warns(match="no penalised column varies"):
+        res = BayesRidge(y, x, unpenalized=[0, 1, 2]).fit()
+    assert "nothing to shrink" in report(res, tmp_path).said()
+    with pytest.warns(match="no signal"):
+        res = BayesRidge(np.tile([1.0, -1.0], 10), np.repeat([1.0, -1.0], 10)[:, None], prior=(1.0, 0.5)).fit()
+    assert "Warning No signal" in report(res, tmp_path).said()
+    alone = np.zeros((20, 1))
+    alone[4] = 1.0
+    res = BayesRidge(y, np.hstack([x, alone]), unpenalized=[3]).fit()
+    assert "1 row(s) cannot be predicted from the others" in report(res, tmp_path).said()
+
+
+@pytest.mark.usefixtures("sketched")
+def test_large_leverage_and_residual_are_named(tmp_path):
+    y, x = regression(60, 3, noise=0.3)
+    x[7] += 100 * x.std(axis=0)
+    y[7] += 100.0
+    y[12] += 300.0
+    rows = pd.Index([f"row {i}" for i in range(60)])
+    res = BayesRidge(pd.Series(y, index=rows, name="y"), pd.DataFrame(x, index=rows, columns=list("abc"))).fit()
+    said = report(res, tmp_path).said()
+    assert "1 row(s) have a leverage above 0.5: 'row 7'" in said
+    assert "'row 12'" in said
+
+
+@pytest.mark.parametrize("shape", [(40, 6), (15, 30)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_leverage(shape, weighted):
+    y, x = regression(*shape)
+    w = np.linspace(1, 3, shape[0]) if weighted else np.ones(shape[0])
+    w = w / w.mean()
+    res = BayesRidge(y, x, weights=w).fit("fixed", lam=2.0)
+    got = leverages(res._posterior.design, res._fit.spectrum, res._fit.log_t2)[:, 0]
+    center = w @ x / w.sum()
+    unit = np.sqrt(w @ (x - center) ** 2 / w.sum())
+    z = np.sqrt(w)[:, None] * np.column_stack([np.ones(shape[0]), (x - center) / unit])
+    hat = z @ np.linalg.solve(z.T @ z + np.diag([0.0] + [2.0] * shape[1]), z.T)
+    np.testing.assert_allclose(got, np.diag(hat), rtol=REFIT)
+
+
+def test_left_out_share():
+    y, x = regression(25, 4)
+    w = np.linspace(1, 3, 25)
+    res = BayesRidge(y, x, weights=w).fit()
+    others = np.array([np.average(np.delete(y, i), weights=np.delete(w, i)) for i in range(25)])
+    wanted = 1 - w @ np.asarray(res.loo_residuals) ** 2 / (w @ (y - others) ** 2)
+    np.testing.assert_allclose(ridge_report.left_out_share(res._results, 0), wanted, rtol=REFIT)
+
+
+@pytest.mark.usefixtures("sketched")
+def test_citations_are_those_of_the_package(tmp_path):
+    text = (Path(__file__).parents[1] / "CITATION.cff").read_text(encoding="utf-8")
+    titles = re.findall(r'title: "(.*)"', text)
+    assert len(titles) >= 3
+    said = report(ridge(), tmp_path).said() + report(selection(), tmp_path).said()
+    for title in titles:
+        if title != "Advances in Neural Information Processing Systems":
+            assert title in said
+
+
+def test_templates_are_in_the_package():
+    files = {file.name for file in (resources.files("pybayesridge") / "templates").iterdir()}
+    assert {"report.html.j2", "formulas.html.j2", "report.css", "report.js"} <= files
+
+
+def test_missing_jinja_is_named(tmp_path):
+    code = (
+        "import sys; sys.modules['jinja2'] = None\n"
+        "from pybayesridge import BayesRidge; import numpy as np\n"
+        "x = np.arange(12.0).reshape(6, 2) ** 1.5\n"
+        "res = BayesRidge(x[:, 0] + np.array([1.0, -1, 2, 0, 1, 0]), x[:, [1]]).fit()\n"
+        f"try:\n    res.report({str(tmp_path / 'out.html')!r})\nexcept ImportError as error:\n    print(error)\n"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "pip install 'pybayesridge[report]'" in out.stdout
+    assert not (tmp_path / "out.html").exists()
+
+
+CLICK = """<script>
+const head = document.querySelectorAll("table.sortable thead th")[1];
+const body = document.querySelector("table.sortable tbody");
+const order = () => Array.from(body.rows, (row) => Number(row.cells[1].dataset.value));
+head.click();
+const down = order(), first = head.getAttribute("aria-sort");
+head.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter" }));
+document.title = JSON.stringify([down, first, order(), head.getAttribute("aria-sort")]);
+</script>"""
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="no Chromium")
+def test_sorting_in_a_browser(tmp_path):
+    import html
+    import json
+
+    res = ridge()
+    path = res.report(tmp_path / "out.html")
+    path.write_text(path.read_text(encoding="utf-8").replace("</body>", CLICK + "</body>"), encoding="utf-8")
+    options = ["--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
+    out = subprocess.run(
+        ["chromium", *options, "--dump-dom", path.as_uri()], capture_output=True, text=True, check=True, timeout=120
+    )
+    title = html.unescape(re.search(r"<title>(.*?)</title>", out.stdout).group(1))
+    down, first, up, second = json.loads(title)
+    np.testing.assert_allclose(down, np.sort(res.params)[::-1], rtol=SAME)
+    np.testing.assert_allclose(up, np.sort(res.params), rtol=SAME)
+    assert (first, second) == ("descending", "ascending")
+
+
+def test_the_demo_writes_a_report(tmp_path, capsys):
+    file = tmp_path / "demo.html"
+    assert cli.main(["demo", "--report", str(file)]) == 0
+    assert str(file) in capsys.readouterr().out
+    assert "TOTEMP" in file.read_text(encoding="utf-8")

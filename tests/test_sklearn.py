@@ -1,0 +1,361 @@
+"""The scikit-learn estimators: scikit-learn's own checks, and numbers equal to the models'."""
+
+import importlib
+import pickle
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from pybayesridge import BayesRidge, ConvergenceWarning, DegenerateFitWarning, GridEdgeWarning, SpikeSlab
+
+pytest.importorskip("sklearn")
+
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.datasets import load_diabetes, load_digits, load_iris, make_multilabel_classification
+from sklearn.ensemble import BaggingRegressor
+from sklearn.feature_selection import SelectFromModel
+from sklearn.linear_model import LinearRegression, Ridge, RidgeClassifier
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from pybayesridge.sklearn import BayesRidgeClassifier, BayesRidgeRegressor, SpikeSlabRegressor
+
+SAME = 1e-11
+"""Equal arithmetic in another order: relative to the largest number of the array."""
+
+SOLVER = 1e-8
+"""Two solvers of the same ridge problem; condition numbers are below 1e4."""
+
+PRECISION = "sample_weight are precision weights: a weight of 2 is not a row twice"
+
+
+def expected_failures(estimator):
+    kinds = ["dense"] if isinstance(estimator, SpikeSlabRegressor) else ["dense", "sparse"]
+    return {f"check_sample_weight_equivalence_on_{kind}_data": PRECISION for kind in kinds}
+
+
+ESTIMATORS = [
+    BayesRidgeRegressor(),
+    BayesRidgeRegressor("exact"),
+    BayesRidgeRegressor("loocv", standardize=False),
+    BayesRidgeClassifier(),
+    SpikeSlabRegressor(),
+]
+
+
+# Some of scikit-learn's checks fit pure noise, or hold no noise, and pass over warnings of its own kinds only.
+@pytest.mark.filterwarnings("ignore::pybayesridge.PybayesridgeWarning")
+@pytest.mark.filterwarnings("ignore:No features were selected:UserWarning")
+@parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
+def test_scikit_learns_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def diabetes():
+    data = load_diabetes(as_frame=True)
+    return data.data, data.target
+
+
+@pytest.mark.parametrize(
+    ("arguments", "model", "fit"),
+    [
+        ({}, {}, {}),
+        ({"method": "exact"}, {}, {"method": "exact"}),
+        (
+            {"method": "gcv", "grid": [1e-3, 0.1, 1.0, 10.0, 1e3]},
+            {},
+            {"method": "gcv", "grid": [1e-3, 0.1, 1.0, 10.0, 1e3]},
+        ),
+        ({"method": "fixed", "lam": 3.0, "sigma2": 2900.0}, {"sigma2": 2900.0}, {"method": "fixed", "lam": 3.0}),
+        ({"prior": (1.0, 1.0), "standardize": False}, {"prior": (1.0, 1.0), "standardize": False}, {}),
+        ({"unpenalized": ["bmi"], "dof": "paper"}, {"unpenalized": ["bmi"]}, {"dof": "paper"}),
+        ({"parameterization": "tau", "tol": 1e-10}, {}, {"parameterization": "tau", "tol": 1e-10}),
+    ],
+)
+def test_ridge_has_the_models_numbers(arguments, model, fit, diabetes):
+    x, y = diabetes
+    found = BayesRidgeRegressor(**arguments).fit(x, y)
+    wanted = BayesRidge(y, x, **model).fit(**fit)
+    assert found.intercept_ == wanted.params.iloc[0]
+    np.testing.assert_array_equal(found.coef_, wanted.params.iloc[1:])
+    for name in ("lambda_", "tau2", "sigma2"):
+        assert getattr(found, name.rstrip("_") + "_") == getattr(wanted, name)
+    assert found.n_iter_ == wanted.n_iter
+    assert list(found.feature_names_in_) == list(x.columns) == list(found.result_.params.index[1:])
+    assert found.result_.model.endog_names == "target"
+    assert found.score(x, y) == pytest.approx(wanted.rsquared, rel=SAME)
+    mean, std = found.predict(x.iloc[:9], return_std=True)
+    table = wanted.get_prediction(x.iloc[:9]).summary_frame()
+    np.testing.assert_allclose(mean, table["mean"], rtol=SAME)
+    np.testing.assert_allclose(std, np.sqrt(table["mean_se"] ** 2 + wanted.sigma2), rtol=SAME)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "model", "fit"),
+    [
+        ({}, {}, {}),
+        ({"prior_inclusion": 0.2, "slab_var": 500.0, "noise_var": 3000.0}, None, {}),
+        ({"unpenalized": ["sex"], "hyper": "average"}, {"unpenalized": ["sex"]}, {"hyper": "average"}),
+        ({"group": {"serum": ["s1", "s2", "s3", "s4", "s5", "s6"]}}, None, {}),
+    ],
+)
+def test_spike_slab_has_the_models_numbers(arguments, model, fit, diabetes):
+    x, y = diabetes
+    found = SpikeSlabRegressor(**arguments).fit(x, y)
+    wanted = SpikeSlab(y, x, **(arguments if model is None else model)).fit(**fit)
+    assert found.intercept_ == wanted.params.iloc[0]
+    np.testing.assert_array_equal(found.coef_, wanted.params.iloc[1:])
+    np.testing.assert_array_equal(found.inclusion_prob_, wanted.inclusion_prob.iloc[1:])
+    assert found.prior_inclusion_ == wanted.prior_inclusion
+    assert found.slab_var_ == wanted.slab_var
+    assert found.sigma2_ == wanted.noise_var
+    mean, std = found.predict(x.iloc[:9], return_std=True)
+    table = wanted.get_prediction(x.iloc[:9]).summary_frame()
+    np.testing.assert_allclose(mean, table["mean"], rtol=SAME)
+    np.testing.assert_allclose(std, np.sqrt(table["mean_se"] ** 2 + wanted.noise_var), rtol=SAME)
+
+
+def test_selection(diabetes):
+    x, y = diabetes
+    selector = SpikeSlabRegressor().fit(x, y)
+    chosen = selector.result_.median_model()
+    assert 0 < len(chosen) < x.shape[1]
+    assert selector.get_feature_names_out().tolist() == chosen
+    np.testing.assert_array_equal(selector.transform(x), x[chosen])
+    strict = SpikeSlabRegressor(threshold=0.99).fit(x, y)
+    np.testing.assert_array_equal(strict.get_support(), strict.inclusion_prob_ > 0.99)
+    assert strict.get_support().sum() < len(chosen)
+    wrapped = SelectFromModel(SpikeSlabRegressor(), importance_getter="inclusion_prob_", threshold=0.5).fit(x, y)
+    np.testing.assert_array_equal(wrapped.get_support(), selector.get_support())
+    pipeline = make_pipeline(SpikeSlabRegressor(), LinearRegression()).fit(x, y)
+    least_squares = LinearRegression().fit(x[chosen], y)
+    np.testing.assert_allclose(pipeline.predict(x), least_squares.predict(x[chosen]), rtol=SAME)
+    frame = SpikeSlabRegressor().set_output(transform="pandas").fit(x, y).transform(x)
+    pd.testing.assert_frame_equal(frame, x[chosen])
+    for bad in (1.0, -0.1, "median"):
+        with pytest.raises(ValueError, match="threshold must lie in"):
+            SpikeSlabRegressor(threshold=bad).fit(x, y)
+
+
+@pytest.mark.parametrize("kind", ["array", "frame", "sparse"])
+def test_a_constant_column_has_coefficient_zero_whatever_new_rows_hold(kind, diabetes):
+    x, y = diabetes
+    wider = x.assign(one=1.0, five=5.0)
+    given = {"array": wider.to_numpy(), "frame": wider, "sparse": sparse.csr_array(wider.to_numpy())}[kind]
+    found = BayesRidgeRegressor("exact").fit(given, y)
+    wanted = BayesRidgeRegressor("exact").fit(x, y)
+    np.testing.assert_array_equal(found.coef_[-2:], 0)
+    np.testing.assert_allclose(found.coef_[:-2], wanted.coef_, rtol=1e-9)
+    assert found.intercept_ == pytest.approx(wanted.intercept_, rel=SAME)
+    other = wider.assign(one=7.0, five=-3.0)
+    rows = {"array": other.to_numpy(), "frame": other, "sparse": sparse.csr_array(other.to_numpy())}[kind]
+    for new, old in zip(found.predict(rows, return_std=True), wanted.predict(x, return_std=True), strict=True):
+        np.testing.assert_allclose(new, old, rtol=1e-9)
+
+
+def test_constant_columns_of_a_selection(diabetes):
+    x, y = diabetes
+    wanted = SpikeSlabRegressor().fit(x, y)
+    found = SpikeSlabRegressor().fit(x.assign(one=1.0), y)
+    assert found.coef_[-1] == found.inclusion_prob_[-1] == 0
+    np.testing.assert_allclose(found.inclusion_prob_[:-1], wanted.inclusion_prob_, rtol=1e-9)
+    np.testing.assert_allclose(found.predict(x.assign(one=9.0)), wanted.predict(x), rtol=1e-9)
+
+
+def test_without_intercept(diabetes):
+    x, y = diabetes
+    found = BayesRidgeRegressor("fixed", lam=2.0, fit_intercept=False, standardize=False).fit(x.assign(one=1.0), y)
+    ridge = Ridge(alpha=2.0, fit_intercept=False).fit(x.assign(one=1.0), y)
+    assert found.intercept_ == 0.0
+    np.testing.assert_allclose(found.coef_, ridge.coef_, rtol=SOLVER)
+    with pytest.raises(ValueError, match=r"column\(s\) 'one' are constant and the model has no intercept"):
+        BayesRidgeRegressor(fit_intercept=False).fit(x.assign(one=1.0), y)
+
+
+def test_weights_are_precisions_and_zero_leaves_a_row_out(diabetes):
+    x, y = diabetes
+    weight = np.random.default_rng(0).uniform(0.5, 2.0, len(y))
+    wanted = BayesRidge(y, x, weights=weight).fit()
+    for scale in (1.0, 1e3):
+        found = BayesRidgeRegressor().fit(x, y, sample_weight=scale * weight)
+        np.testing.assert_allclose(found.coef_, wanted.params.iloc[1:], rtol=1e-9)
+    some = np.where(np.arange(len(y)) % 3 == 0, 0.0, weight)
+    for estimator in (BayesRidgeRegressor(), SpikeSlabRegressor()):
+        left_out = clone(estimator).fit(x[some > 0], y[some > 0], sample_weight=weight[some > 0])
+        np.testing.assert_allclose(estimator.fit(x, y, sample_weight=some).coef_, left_out.coef_, rtol=SAME)
+    sparse_x = sparse.csr_array(x.to_numpy())
+    np.testing.assert_allclose(
+        BayesRidgeRegressor().fit(sparse_x, y, sample_weight=some).coef_,
+        BayesRidgeRegressor().fit(x, y, sample_weight=some).coef_,
+        rtol=SOLVER,
+    )
+    with pytest.raises(ValueError, match="zero"):
+        BayesRidgeRegressor().fit(x, y, sample_weight=np.zeros(len(y)))
+    with pytest.raises(ValueError, match="Negative values"):
+        BayesRidgeRegressor().fit(x, y, sample_weight=-weight)
+
+
+@pytest.mark.parametrize("container", [sparse.csr_array, sparse.csc_matrix, sparse.coo_array])
+def test_sparse_columns(container):
+    rng = np.random.default_rng(0)
+    dense = rng.normal(size=(60, 8)) * (rng.random((60, 8)) < 0.4)
+    y = dense @ np.arange(8.0) + rng.normal(size=60)
+    found = BayesRidgeRegressor("exact").fit(container(dense), y)
+    wanted = BayesRidgeRegressor("exact").fit(dense, y)
+    for new, old in zip(
+        found.predict(container(dense), return_std=True), wanted.predict(dense, return_std=True), strict=True
+    ):
+        np.testing.assert_allclose(new, old, rtol=SOLVER)
+
+
+def test_several_targets(diabetes):
+    x, y = diabetes
+    both = pd.DataFrame({"first": y, "second": -2 * y + x["bmi"]})
+    found = BayesRidgeRegressor().fit(x, both)
+    assert found.coef_.shape == (2, x.shape[1])
+    assert found.result_.params.columns.tolist() == ["first", "second"]
+    mean, std = found.predict(x, return_std=True)
+    for i, name in enumerate(both):
+        one = BayesRidgeRegressor().fit(x, both[name])
+        np.testing.assert_allclose(found.coef_[i], one.coef_, rtol=1e-8)
+        assert found.lambda_[i] == pytest.approx(one.lambda_, rel=1e-7)
+        for new, old in zip((mean, std), one.predict(x, return_std=True), strict=True):
+            np.testing.assert_allclose(new[:, i], old, rtol=1e-8)
+    column = BayesRidgeRegressor().fit(x, both[["first"]])
+    assert column.coef_.shape == (1, x.shape[1])
+    assert [part.shape for part in column.predict(x, return_std=True)] == [(len(y), 1)] * 2
+    penalties = BayesRidgeRegressor("fixed", lam=[1.0, 10.0], standardize=False).fit(x, both)
+    ridge = Ridge(alpha=np.array([1.0, 10.0])).fit(x, both)
+    np.testing.assert_allclose(penalties.coef_, ridge.coef_, rtol=SOLVER)
+
+
+@pytest.mark.parametrize("load", [load_iris, load_digits])
+@pytest.mark.parametrize("class_weight", [None, "balanced"])
+def test_classifier_is_ridge_classifier_at_equal_penalty(load, class_weight):
+    x, y = load(return_X_y=True)
+    found = BayesRidgeClassifier("fixed", lam=1.0, standardize=False, class_weight=class_weight).fit(x, y)
+    # Balanced weights have mean 1, as the model's have, so that the penalties are the same.
+    wanted = RidgeClassifier(alpha=1.0, class_weight=class_weight).fit(x, y)
+    scores = wanted.decision_function(x)
+    np.testing.assert_allclose(found.decision_function(x), scores, atol=SOLVER * np.abs(scores).max())
+    assert (found.predict(x) == wanted.predict(x)).mean() == 1.0
+    assert found.score(x, y) == wanted.score(x, y)
+    assert found.decision_function(x).shape == (len(y), len(found.classes_))
+
+
+def test_two_classes():
+    x, y = load_iris(return_X_y=True)
+    x, labels = x[y > 0], np.array(["a", "b"])[y[y > 0] - 1]
+    found = BayesRidgeClassifier("fixed", lam=1.0, standardize=False).fit(x, labels)
+    wanted = RidgeClassifier(alpha=1.0).fit(x, labels)
+    assert found.coef_.shape == (1, 4)
+    np.testing.assert_allclose(found.decision_function(x), wanted.decision_function(x), atol=SOLVER)
+    assert found.predict(x).tolist() == wanted.predict(x).tolist()
+    assert found.result_.model.endog_names == "b"
+    with pytest.raises(ValueError, match="y has one class only, 'a'"):
+        BayesRidgeClassifier().fit(x[labels == "a"], labels[labels == "a"])
+
+
+def test_classes_are_fitted_at_once_each_with_its_penalty():
+    x, y = load_iris(return_X_y=True)
+    found = BayesRidgeClassifier().fit(x, y)
+    assert found.lambda_.shape == (3,)
+    for i, label in enumerate(found.classes_):
+        one = BayesRidge(np.where(y == label, 1.0, -1.0), x).fit()
+        assert found.lambda_[i] == pytest.approx(one.lambda_, rel=1e-7)
+        np.testing.assert_allclose(found.coef_[i], one.params.iloc[1:], rtol=1e-8)
+    assert found.score(x, y) > 0.8
+
+
+def test_several_labels_a_row():
+    x, y = make_multilabel_classification(200, 10, n_classes=3, random_state=0)
+    found = BayesRidgeClassifier("fixed", lam=1.0, standardize=False).fit(x, y)
+    np.testing.assert_array_equal(found.predict(x), RidgeClassifier(alpha=1.0).fit(x, y).predict(x))
+
+
+def test_with_scikit_learns_tools(diabetes):
+    x, y = diabetes
+    folds = KFold(3, shuffle=True, random_state=0)
+    pipeline = make_pipeline(StandardScaler(), BayesRidgeRegressor()).fit(x, y)
+    alone = BayesRidgeRegressor().fit(x, y)
+    np.testing.assert_allclose(pipeline.predict(x), alone.predict(x), rtol=SOLVER)
+    assert cross_val_score(BayesRidgeRegressor(), x, y, cv=folds).min() > 0.3
+    search = GridSearchCV(BayesRidgeRegressor("fixed", lam=1.0), {"lam": [1e-2, 10.0, 1e5]}, cv=folds).fit(x, y)
+    assert search.best_params_["lam"] < 1e5
+    again = pickle.loads(pickle.dumps(clone(alone).fit(x, y)))
+    for new, old in zip(again.predict(x, return_std=True), alone.predict(x, return_std=True), strict=True):
+        np.testing.assert_array_equal(new, old)
+    small = pickle.loads(pickle.dumps(alone))
+    small.result_.remove_data()
+    np.testing.assert_allclose(small.predict(x, return_std=True)[1], again.predict(x, return_std=True)[1], rtol=SAME)
+    assert len(pickle.dumps(small)) < len(pickle.dumps(again)) / 4
+
+
+def test_metadata_routing(diabetes):
+    x, y = diabetes
+    weight = np.random.default_rng(0).uniform(0.0, 3.0, len(y))
+    with config_context(enable_metadata_routing=True):
+        estimator = BayesRidgeRegressor().set_fit_request(sample_weight=True)
+        pipeline = make_pipeline(estimator).fit(x, y, sample_weight=weight)
+        np.testing.assert_array_equal(pipeline[0].coef_, BayesRidgeRegressor().fit(x, y, weight).coef_)
+        std = make_pipeline(estimator.set_predict_request(return_std=True)).fit(x, y, sample_weight=weight)
+        assert len(std.predict(x, return_std=True)) == 2
+        bagged = BaggingRegressor(estimator, n_estimators=2, random_state=0).fit(x, y, sample_weight=weight)
+    assert len(bagged.estimators_) == 2
+
+
+def test_polars_rows(diabetes):
+    pl = pytest.importorskip("polars")
+    x, y = diabetes
+    frame = pl.DataFrame({name: x[name].to_numpy() for name in x.columns})
+    found = BayesRidgeRegressor().fit(frame, pl.Series("progression", y.to_numpy()))
+    assert list(found.feature_names_in_) == list(x.columns)
+    assert found.result_.model.endog_names == "progression"
+    np.testing.assert_allclose(found.predict(frame), BayesRidgeRegressor().fit(x, y).predict(x), rtol=SAME)
+    selector = SpikeSlabRegressor().set_output(transform="polars").fit(frame, y)
+    assert selector.transform(frame).columns == selector.result_.median_model()
+
+
+def test_degenerate_fits_warn():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(40, 4))
+    with pytest.warns(DegenerateFitWarning, match="no signal"):
+        BayesRidgeRegressor().fit(x, np.random.default_rng(3).normal(size=40))
+    with pytest.warns(DegenerateFitWarning, match="fit the response exactly"):
+        assert BayesRidgeRegressor().fit(x, np.ones(40)).predict(x) == pytest.approx(1.0)
+    with pytest.warns(DegenerateFitWarning, match="no penalised column varies"):
+        found = BayesRidgeRegressor().fit(np.ones((40, 2)), x[:, 0])
+    np.testing.assert_array_equal(found.coef_, 0)
+    assert found.intercept_ == pytest.approx(x[:, 0].mean())
+    with pytest.warns(GridEdgeWarning, match="edge of the grid"):
+        BayesRidgeRegressor("gcv", grid=[1e5, 1e6]).fit(x, x.sum(axis=1) + rng.normal(size=40))
+    with pytest.warns(ConvergenceWarning, match="has not converged"):
+        SpikeSlabRegressor("ep", maxiter=1).fit(x, x[:, 0] + rng.normal(size=40))
+    with pytest.raises(ValueError, match="give noise_var"):
+        SpikeSlabRegressor().fit(x, np.ones(40))
+
+
+def test_arguments_are_checked(diabetes):
+    x, y = diabetes
+    with pytest.raises(ValueError, match="method must be one of"):
+        BayesRidgeRegressor("ols").fit(x, y)
+    with pytest.raises(ValueError, match="lam goes with method='fixed'"):
+        BayesRidgeRegressor(lam=1.0).fit(x, y)
+    with pytest.raises(ValueError, match="y is sparse"):
+        BayesRidgeRegressor().fit(x, sparse.csr_array(np.asarray(y)[:, None]))
+    with pytest.raises(ValueError, match="hyper must be"):
+        SpikeSlabRegressor(hyper="fixed").fit(x, y)
+
+
+def test_without_scikit_learn_the_error_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    monkeypatch.delitem(sys.modules, "pybayesridge.sklearn")
+    with pytest.raises(ImportError, match=r"pip install 'pybayesridge\[sklearn\]'"):
+        importlib.import_module("pybayesridge.sklearn")
