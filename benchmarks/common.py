@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import math
 import os
 import platform
 import statistics
@@ -110,6 +111,15 @@ def show_seconds(value: float | None) -> str:
     return f"{value:.3g} s" if value >= 1 else f"{1e3 * value:.3g} ms"
 
 
+def plain(data: Any) -> Any:
+    """The same with None for numbers that are not finite, which JSON has no word for."""
+    if isinstance(data, dict):
+        return {key: plain(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [plain(value) for value in data]
+    return None if isinstance(data, float) and not math.isfinite(data) else data
+
+
 def arguments(doc: str | None) -> argparse.Namespace:
     """Read the command line of a script with a quick form: ``quick``, ``render``, and ``out``, where results go."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -153,4 +163,4 @@ def save(name: str, env: dict[str, Any], data: Any, text: str, folder: Path = RE
     whole = f"# {name}\n\n{describe(env)}\n\n{text}\n"
     print(whole)
     (folder / f"{name}.md").write_text(whole)
-    (folder / f"{name}.json").write_text(json.dumps({"environment": env, "results": data}, indent=1) + "\n")
+    (folder / f"{name}.json").write_text(json.dumps(plain({"environment": env, "results": data}), indent=1) + "\n")

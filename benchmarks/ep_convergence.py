@@ -1,153 +1,194 @@
-"""Whether EP settles, at what price, and whether the answer is any good.
+"""Whether EP settles on large correlated designs, at what price, and whether the answer is any good.
 
-    python benchmarks/ep_convergence.py paper        the 100 sets of Hernández-Lobato and Hernández-Lobato
-    (2011) python benchmarks/ep_convergence.py large        40 sets with AR(1) columns, n = 100, d = 1000
-    python benchmarks/ep_convergence.py directions   16 of these sets with other Newton steps
-    python benchmarks/ep_convergence.py accuracy     the same 40 sets against long chains over inclusion
-    patterns
+    python -m benchmarks.ep_convergence large        40 sets with AR(1) columns, n = 100, d = 1000
+    python -m benchmarks.ep_convergence directions   16 of these sets with other Newton steps
+    python -m benchmarks.ep_convergence accuracy     24 of these sets against long chains over inclusion patterns
 
-Hyperparameters are the true ones throughout. "fac" counts covariance evaluations.
+`--quick` takes n = 50, d = 200 and one set of each kind, and `--out` names the folder of the page and the numbers.
+Hyperparameters are the true ones throughout. "fac" counts covariance evaluations. The paper's own small sets are in
+`paper_ep/tables.py`.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
-import time
+from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
+from typing import Any
 
 import numpy as np
-from ep_reference import chain
 from scipy.special import logit
 
-from pybayesridge.ep import Data, Gaussian, Prior, fit_sites, monotone
+from benchmarks import common
+from benchmarks.ep_reference import chain
+from pybayesridge.ep import Data, EPResult, Gaussian, Prior, fit_sites, monotone
 from pybayesridge.ep.damped import constant, sweeps
-from pybayesridge.ep.state import Model
+from pybayesridge.ep.state import Model, State
 
-RHOS, SIGMAS, SEEDS, CHAIN_SEEDS = (0.0, 0.5, 0.9, 0.99), (0.05, 0.5), range(5), range(3)
-DIRECTION_SEEDS = range(2)
-N, D, SIZE = 100, 1000, 10
+PACKAGES = ["pybayesridge", "numpy", "scipy"]
+RHOS, SIGMAS = (0.0, 0.5, 0.9, 0.99), (0.05, 0.5)
+SIZE = 10
 TOL = 1e-3
-N_STEPS = 10_000
+ENOUGH = 30.0
+"""The price, in times of 30 EP sweeps, within which a fit should have converged."""
 NAMES = ("chain - chain", "auto", "30 EP sweeps", "1000 EP sweeps")
+CORES = ((30, 0), (60, 0), (120, 0), (240, 0), (30, 40), (120, 40))
+"""Sizes of the Newton step's core, and conjugate-gradient iterations near the solution."""
 
 
-def paper_set(seed):
-    """One set of the paper: d = 25, n = 10, p = 0.2, slab variance 1, sigma = 0.005, rows of length 1."""
-    rng = np.random.default_rng([2011, seed])
-    w = rng.standard_normal(25) * (rng.random(25) < 0.2)
-    X = rng.standard_normal((1010, 25))
-    X /= np.linalg.norm(X, axis=1, keepdims=True)
-    y = X @ w + 0.005 * rng.standard_normal(1010)
-    return X[:10], y[:10], X[10:], y[10:]
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How large the sets are and how many of them: seeds by kind of table, steps of the chains."""
+
+    n: int
+    d: int
+    seeds: int
+    chain_seeds: int
+    direction_seeds: int
+    steps: int
 
 
-def ar_set(rho, sigma, seed):
-    """AR(1) columns of unit variance; 10 of 1000 coefficients N(0, 1), the others zero."""
+FULL, QUICK = Scale(100, 1000, 5, 3, 2, 10_000), Scale(50, 200, 1, 1, 1, 1000)
+
+
+def ar_set(scale: Scale, rho: float, sigma: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """AR(1) columns of unit variance; 10 coefficients N(0, 1), the others zero."""
     rng = np.random.default_rng([77, seed, int(100 * rho), int(100 * sigma)])
-    X = rng.standard_normal((N, D))
-    for j in range(1, D):
+    X = rng.standard_normal((scale.n, scale.d))
+    for j in range(1, scale.d):
         X[:, j] = rho * X[:, j - 1] + np.sqrt(1.0 - rho**2) * X[:, j]
-    w = np.zeros(D)
-    w[rng.choice(D, SIZE, replace=False)] = rng.standard_normal(SIZE)
-    return X, X @ w + sigma * rng.standard_normal(N)
+    w = np.zeros(scale.d)
+    w[rng.choice(scale.d, SIZE, replace=False)] = rng.standard_normal(SIZE)
+    return X, X @ w + sigma * rng.standard_normal(scale.n)
 
 
-def paper() -> None:
-    """Convergence, price and test error on the paper's sets."""
-    print(f"{'method':>12} {'tol':>6} {'settled':>9} {'fac median':>10} {'fac max':>8} {'MSE':>7} {'rises':>6}")
-    runs = [("auto", 1e-3, {}), ("auto", 1e-6, {}), ("pcep", 1e-3, {})]
-    runs += [("ep", 1e-3, {"damping": tau}) for tau in (0.1, 0.3, 0.5, 0.7, 0.9)]
-    for method, tol, options in runs:
-        fac, converged, mse, rises = [], 0, [], 0
-        for seed in range(100):
-            X, y, X_test, y_test = paper_set(seed)
-            r = fit_sites(Data.from_rows(X, y), np.full(25, 0.2), 1.0, 0.005**2, method=method, tol=tol, **options)
-            fac.append(r.n_fac)
-            converged += r.converged
-            mse.append(np.mean((X_test @ r.mean - y_test) ** 2))
-            energy = r.energy_trace[r.monotone_from :]
-            rises += bool(np.any(np.diff(energy) > 1e-9 * (1.0 + np.abs(energy[1:]))))
-        name = f"{method} {options.get('damping', '')}"
-        counts = f"{converged:9d} {np.median(fac):10.1f} {max(fac):8d}"
-        print(f"{name:>12} {tol:6.0e} {counts} {np.mean(mse):7.4f} {rises:6d}", flush=True)
+def timed_fit(data: Data, sigma: float, method: Any = "auto") -> tuple[EPResult, float]:
+    """A fit at the true hyperparameters, and its seconds."""
+    start = common.clock()
+    p = np.full(data.n_columns, SIZE / data.n_columns)
+    result = fit_sites(data, p, 1.0, sigma**2, tol=TOL, method=method)
+    return result, common.clock() - start
 
 
-def thirty_sweeps(model):
-    """State after 30 sweeps of damped EP, and the seconds they took."""
-    begin = time.perf_counter()
-    *_, state = islice(sweeps(model, *model.start(), constant(0.5)), 30)
-    return state, time.perf_counter() - begin
+def thirty_sweeps(data: Data, sigma: float) -> tuple[State, float]:
+    """State after 30 sweeps of damped EP, and the seconds they took; least of three."""
+    p = np.full(data.n_columns, SIZE / data.n_columns)
+    model = Model.build(Gaussian.build(data, sigma**2), Prior.from_probability(p, 1.0))
+    seconds = []
+    for _ in range(3):
+        start = common.clock()
+        *_, state = islice(sweeps(model, *model.start(), constant(0.5)), 30)
+        seconds.append(common.clock() - start)
+    return state, min(seconds)
 
 
-def large() -> None:
+def large(scale: Scale) -> tuple[str, Any]:
     """Convergence and price of "auto" on large correlated designs, beside damped EP."""
-    print("rho  sigma  auto converged   fac median, max   price in 30 sweeps: median, max   EP, 1000 sweeps")
-    ratios, settled = [], []
+    rows, found = [], []
     for rho in RHOS:
         for sigma in SIGMAS:
-            rows = []
-            for seed in SEEDS:
-                X, y = ar_set(rho, sigma, seed)
-                data, p = Data.from_rows(X, y), np.full(D, SIZE / D)
-                model = Model.build(Gaussian.build(data, sigma**2), Prior.from_probability(p, 1.0))
-                thirty = min(thirty_sweeps(model)[1] for _ in range(3))
-                begin = time.perf_counter()
-                auto = fit_sites(data, p, 1.0, sigma**2, tol=TOL)
-                spent = time.perf_counter() - begin
-                plain = fit_sites(data, p, 1.0, sigma**2, tol=TOL, method="ep")
-                rows.append((auto.converged, auto.n_fac, spent / thirty, plain.converged))
-            ok, fac, ratio, plain_ok = map(np.array, zip(*rows, strict=True))
-            ratios += list(ratio)
-            settled += list(ok)
-            price = f"{np.median(ratio):6.1f} {ratio.max():6.1f}"
-            counts = f"{np.median(fac):6.0f} {fac.max():6d}"
-            print(f"{rho:4.2f} {sigma:4.2f} {ok.sum():8d}/5 {counts} {price} {plain_ok.sum():8d}/5", flush=True)
-    settled, ratios = np.array(settled), np.array(ratios)
-    print(f"converged within 30 times 30 sweeps: {np.sum(settled & (ratios <= 30))} of {ratios.size}")
+            runs = []
+            for seed in range(scale.seeds):
+                data = Data.from_rows(*ar_set(scale, rho, sigma, seed))
+                unit = thirty_sweeps(data, sigma)[1]
+                auto, seconds = timed_fit(data, sigma)
+                plain, _ = timed_fit(data, sigma, "ep")
+                runs.append((auto.converged, auto.n_fac, seconds / unit, plain.converged))
+            ok, fac, price, plain_ok = (np.array(part) for part in zip(*runs, strict=True))
+            counts = [f"{ok.sum()} of {ok.size}", f"{np.median(fac):g}", fac.max()]
+            rows.append([rho, sigma, *counts, f"{np.median(price):.1f}", f"{price.max():.1f}"])
+            rows[-1].append(f"{plain_ok.sum()} of {ok.size}")
+            print(*rows[-1], sep=" | ", file=sys.stderr, flush=True)
+            found += [
+                {"rho": rho, "sigma": sigma, "auto": bool(a), "fac": int(f), "price": float(c), "ep": bool(e)}
+                for a, f, c, e in runs
+            ]
+    head = ["rho", "sigma", "auto converged", "fac, median", "fac, largest", "price, median", "price, largest"]
+    within = sum(run["auto"] and run["price"] <= ENOUGH for run in found)
+    text = (
+        'The price is the time of the whole fit by "auto" divided by that of 30 EP sweeps on the same data. '
+        "Ordinary EP (1000 sweeps at most, damping 0.5) counts as converged also with active constraints; "
+        f'"auto" does not.\n\n{common.table([*head, "ep, 1000 sweeps"], rows)}\n\n'
+        f"Converged to {TOL:g} within a price of {ENOUGH:g}: {within} of {len(found)} sets."
+    )
+    return text, found
 
 
-def accuracy() -> None:
+def accuracy(scale: Scale) -> tuple[str, Any]:
     """Inclusion probabilities beside two long chains started apart."""
-    print("mean over sets of the sum (and of the largest) of the absolute errors of the inclusion probabilities")
-    print(f"{'rho':>5} {'sigma':>6}" + "".join(f"{name:>17}" for name in NAMES))
+    rows, found = [], []
     for rho in RHOS:
         for sigma in SIGMAS:
             errors = []
-            for seed in CHAIN_SEEDS:
-                X, y = ar_set(rho, sigma, seed)
-                data, p = Data.from_rows(X, y), np.full(D, SIZE / D)
-                model = Model.build(Gaussian.build(data, sigma**2), Prior.from_probability(p, 1.0))
-                auto = fit_sites(data, p, 1.0, sigma**2, tol=TOL)
-                plain = fit_sites(data, p, 1.0, sigma**2, tol=TOL, method="ep")
+            for seed in range(scale.chain_seeds):
+                X, y = ar_set(scale, rho, sigma, seed)
+                data = Data.from_rows(X, y)
+                auto, plain = timed_fit(data, sigma)[0], timed_fit(data, sigma, "ep")[0]
                 rng = np.random.default_rng(seed)
+                odds = logit(SIZE / scale.d)
                 starts = (None, auto.inclusion_prob > 0.5)
-                a, b = (chain(X, y, logit(SIZE / D), 1.0, sigma**2, N_STEPS, rng, inside=s) for s in starts)
+                a, b = (chain(X, y, odds, 1.0, sigma**2, scale.steps, rng, inside=s) for s in starts)
                 truth = 0.5 * (a + b)
-                thirty = thirty_sweeps(model)[0].tilt.prob
-                gaps = [a - b, auto.inclusion_prob - truth, thirty - truth, plain.inclusion_prob - truth]
-                errors.append([(np.sum(np.abs(g)), np.max(np.abs(g))) for g in gaps])
+                others = (auto.inclusion_prob, thirty_sweeps(data, sigma)[0].tilt.prob, plain.inclusion_prob)
+                gaps = [a - b, *(prob - truth for prob in others)]
+                errors.append([(float(np.sum(np.abs(g))), float(np.max(np.abs(g)))) for g in gaps])
             mean = np.mean(errors, axis=0)
-            print(f"{rho:5.2f} {sigma:6.2f}" + "".join(f"{s:10.3f} ({m:.2f})" for s, m in mean), flush=True)
+            rows.append([rho, sigma, *(f"{total:.3f} ({most:.2f})" for total, most in mean)])
+            print(*rows[-1], sep=" | ", file=sys.stderr, flush=True)
+            found.append({"rho": rho, "sigma": sigma, "names": NAMES, "sum_and_largest": errors})
+    text = (
+        f"Sets for each row: {scale.chain_seeds}; two chains of {scale.steps} steps of weighted tempered Gibbs "
+        'sampling, one started empty, one at the answer of "auto". Sum over columns of the absolute errors of the '
+        f"inclusion probabilities, mean over sets; in parentheses the mean of the largest error.\n\n"
+        + common.table(["rho", "sigma", *NAMES], rows)
+    )
+    return text, found
 
 
-def directions() -> None:
+def directions(scale: Scale) -> tuple[str, Any]:
     """Sizes of the Newton step's core, with and without conjugate gradients near the solution."""
-    print("core  refined  converged  fac: median, largest  seconds: mean, largest")
-    for core, refine in ((30, 0), (60, 0), (120, 0), (240, 0), (30, 40), (120, 40)):
+    rows, found = [], []
+    default = (monotone._CORE, monotone._REFINE_MAX)
+    for core, refine in CORES:
         monotone._CORE, monotone._REFINE_MAX = core, refine
-        fac, seconds, settled = [], [], 0
-        for rho in RHOS:
-            for sigma in SIGMAS:
-                for seed in DIRECTION_SEEDS:
-                    X, y = ar_set(rho, sigma, seed)
-                    begin = time.perf_counter()
-                    r = fit_sites(Data.from_rows(X, y), np.full(D, SIZE / D), 1.0, sigma**2, tol=TOL)
-                    seconds.append(time.perf_counter() - begin)
-                    fac.append(r.n_fac)
-                    settled += r.converged
-        times = f"{np.mean(seconds):10.2f} {max(seconds):8.2f}"
-        print(f"{core:4d} {refine:8d} {settled:7d}/16 {np.median(fac):9.1f} {max(fac):8d} {times}", flush=True)
+        runs = [
+            timed_fit(Data.from_rows(*ar_set(scale, rho, sigma, seed)), sigma)
+            for rho in RHOS
+            for sigma in SIGMAS
+            for seed in range(scale.direction_seeds)
+        ]
+        fac, seconds = np.array([r.n_fac for r, _ in runs]), np.array([s for _, s in runs])
+        name = "yes" if refine else "no"
+        name += " (the default)" if (core, refine) == default else ""
+        counts = [f"{sum(r.converged for r, _ in runs)} of {len(runs)}", f"{np.median(fac):g}", fac.max()]
+        rows.append([core, name, *counts, f"{seconds.mean():.2f}", f"{seconds.max():.2f}"])
+        print(*rows[-1], sep=" | ", file=sys.stderr, flush=True)
+        found.append({"core": core, "refine": refine, "fac": fac.tolist(), "seconds": seconds.tolist()})
+    monotone._CORE, monotone._REFINE_MAX = default
+    head = ["core", "refined", "converged", "fac, median", "fac, largest", "seconds, mean", "seconds, largest"]
+    text = "Seconds of processor time of whole fits, the sizes of the Newton step's core being varied."
+    return f"{text}\n\n{common.table(head, rows)}", found
+
+
+TABLES = {"large": large, "accuracy": accuracy, "directions": directions}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("table", choices=TABLES)
+    parser.add_argument("--quick", action="store_true", help="small sets, one of each kind")
+    parser.add_argument("--out", type=Path, help="folder for the page and the numbers")
+    args = parser.parse_args()
+    common.use_one_thread()
+    scale = QUICK if args.quick else FULL
+    env = common.environment(PACKAGES)
+    text, data = TABLES[args.table](scale)
+    about = f"AR(1) columns, n = {scale.n}, d = {scale.d}, {SIZE} non-zero coefficients, true hyperparameters. "
+    folder = args.out or (common.QUICK_RESULTS if args.quick else common.RESULTS)
+    common.save(f"ep_convergence_{args.table}", env, data, about + text, folder)
 
 
 if __name__ == "__main__":
-    {"paper": paper, "large": large, "accuracy": accuracy, "directions": directions}[sys.argv[1]]()
+    main()

@@ -1,27 +1,33 @@
 """How far one EP sweep is from the BLAS and LAPACK calls it cannot avoid.
 
-    python benchmarks/ep_floor.py
+    python -m benchmarks.ep_floor [--quick] [--out FOLDER]
 
 Dual side (d > n): one rank-k update (n x n from n x d), one Cholesky factorisation (n x n), one triangular
 solve with n x d on the right. Primal side: one Cholesky factorisation (d x d) and one triangular inverse.
-Both are timed in alternation in one process; the lower quartiles' ratio is printed, with the share of it
-the factorisation alone takes.
+Both are timed in alternation in one process; the ratio is of the lower quartiles, with what the factorisation
+alone takes.
 """
 
 from __future__ import annotations
 
-import time
+import argparse
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 from scipy.linalg import blas, lapack
 
+from benchmarks import common
 from pybayesridge.ep import Data, Gaussian, Prior
 from pybayesridge.ep.damped import FLOOR
 from pybayesridge.ep.state import Model
 
+PACKAGES = ["pybayesridge", "numpy", "scipy"]
 SHAPES = ((100, 2000), (500, 5000), (200, 20000), (2000, 500))
+QUICK_SHAPES = ((50, 500), (500, 100))
 SECONDS = 4.0
+LEAST = 5
+"""Repetitions at least."""
 
 
 def floor_calls(root: np.ndarray, dual: bool) -> Callable[[], object]:
@@ -65,37 +71,52 @@ def quartiles(calls: dict[str, Callable[[], object]]) -> dict[str, float]:
     times: dict[str, list[float]] = {name: [] for name in calls}
     for call in calls.values():
         call()
-    end = time.perf_counter() + SECONDS
-    while time.perf_counter() < end or len(times["floor"]) < 5:
+    end = common.clock() + SECONDS
+    while common.clock() < end or len(times["floor"]) < LEAST:
         for name, call in calls.items():
-            start = time.perf_counter()
+            start = common.clock()
             call()
-            times[name].append(time.perf_counter() - start)
+            times[name].append(common.clock() - start)
     return {name: float(np.quantile(t, 0.25)) for name, t in times.items()}
 
 
-def main() -> None:
+def measure(n: int, d: int) -> tuple[str, dict[str, float]]:
+    """The side that serves this shape, and the seconds of each call."""
     rng = np.random.default_rng(0)
-    print("n x d         side   floor ms  factor ms  sweep ms  factor/floor  sweep/floor")
-    for n, d in SHAPES:
-        X = rng.standard_normal((n, d))
-        y = X[:, :5].sum(axis=1) + rng.standard_normal(n)
-        model = Model.build(
-            Gaussian.build(Data.from_rows(X, y), 1.0), Prior.from_probability(np.full(d, 5.0 / d), 1.0)
-        )
-        dual = model.gaussian.gram is None
-        t2 = model.start()[1]
-        t = quartiles(
-            {
-                "floor": floor_calls(model.gaussian.data.root, dual),
-                "factor": lambda m=model, t2=t2: m.gaussian.factor(t2),
-                "sweep": sweep(model),
-            }
-        )
-        side = "dual" if dual else "primal"
-        times = f"{1e3 * t['floor']:9.2f} {1e3 * t['factor']:9.2f} {1e3 * t['sweep']:9.2f}"
-        ratios = f"{t['factor'] / t['floor']:12.2f} {t['sweep'] / t['floor']:12.2f}"
-        print(f"{n:>5}x{d:<6} {side:>6} {times} {ratios}", flush=True)
+    X = rng.standard_normal((n, d))
+    y = X[:, :5].sum(axis=1) + rng.standard_normal(n)
+    gaussian = Gaussian.build(Data.from_rows(X, y), 1.0)
+    model = Model.build(gaussian, Prior.from_probability(np.full(d, 5.0 / d), 1.0))
+    dual = gaussian.gram is None
+    t2 = model.start()[1]
+    calls = {
+        "floor": floor_calls(gaussian.data.root, dual),
+        "factor": lambda: gaussian.factor(t2),
+        "sweep": sweep(model),
+    }
+    return "dual" if dual else "primal", quartiles(calls)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="two small shapes")
+    parser.add_argument("--out", type=Path, help="folder for the page and the numbers")
+    args = parser.parse_args()
+    common.use_one_thread()
+    env = common.environment(PACKAGES)
+    rows, found = [], {}
+    for n, d in QUICK_SHAPES if args.quick else SHAPES:
+        side, t = measure(n, d)
+        found[f"{n}x{d}"] = t | {"side": side}
+        ratios = [f"{t[name] / t['floor']:.2f}" for name in ("factor", "sweep")]
+        rows.append([f"{n} × {d}", side, *(common.show_seconds(t[k]) for k in ("floor", "factor", "sweep")), *ratios])
+    head = ["n × d", "side", "floor", "factor", "sweep", "factor / floor", "sweep / floor"]
+    text = (
+        "Lower quartiles of calls made in turn. Floor: the BLAS and LAPACK calls that a sweep cannot avoid. Factor: "
+        f"the covariance evaluation. Sweep: all of one EP sweep.\n\n{common.table(head, rows)}"
+    )
+    folder = args.out or (common.QUICK_RESULTS if args.quick else common.RESULTS)
+    common.save("ep_floor", env, found, text, folder)
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ class LinearModel(StreamedModel, Model):
     """
 
     _max_targets: ClassVar[int | None] = 1
+    _formula_defaults: ClassVar[dict[str, Any]] = {}
     _formula_data: formulas.FormulaData | None = None
 
     def __init__(

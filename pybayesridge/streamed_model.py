@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from pybayesridge import formula as formulas
 from pybayesridge.moments import Moments, as_moments
@@ -11,8 +11,6 @@ from pybayesridge.moments import Moments, as_moments
 
 class StreamedModel:
     """What both families inherit: constructors that need sufficient statistics only."""
-
-    _formula_defaults: ClassVar[dict[str, Any]] = {}
 
     @classmethod
     def from_moments(cls, moments: Moments, **kwargs: Any) -> Self:
@@ -105,9 +103,7 @@ class StreamedModel:
             progress=progress,
             context=formulas.capture(1),
         )
-        return _build(
-            cls, moments, intercept=built.spec.has_intercept, formula_data=built, **(cls._formula_defaults | kwargs)
-        )
+        return _from_formula(cls, moments, built, kwargs)
 
     @classmethod
     def from_dask(
@@ -180,9 +176,12 @@ class StreamedModel:
             missing=missing or "drop",
             context=formulas.capture(1),
         )
-        return _build(
-            cls, moments, intercept=built.spec.has_intercept, formula_data=built, **(cls._formula_defaults | kwargs)
-        )
+        return _from_formula(cls, moments, built, kwargs)
+
+
+def _from_formula(cls: Any, moments: Moments, built: formulas.FormulaData, kwargs: Mapping[str, Any]) -> Any:
+    given = {**cls._formula_defaults, **kwargs}
+    return _build(cls, moments, intercept=built.spec.has_intercept, formula_data=built, **given)
 
 
 def _build(cls: Any, moments: Moments, **kwargs: Any) -> Any:

@@ -56,7 +56,7 @@ def oldest_pins() -> dict[str, tuple[int, ...]]:
 def test_oldest_environment_pins_the_declared_lower_bounds():
     core = lower_bounds(PYPROJECT["dependencies"])
     dev = lower_bounds(PYPROJECT["optional-dependencies"]["dev"])
-    assert oldest_pins() == core | {name: dev[name] for name in ("pytest", "hypothesis")}
+    assert oldest_pins() == core | {name: dev[name] for name in ("pytest", "pytest-xdist", "hypothesis")}
 
 
 def test_citation_has_the_version_of_the_package():

@@ -1,6 +1,6 @@
 """How often 95 % intervals cover the truth: exact and conditional ones, scikit-learn's BayesianRidge, least squares.
 
-    python benchmarks/coverage.py [--quick]
+    python benchmarks/interval_coverage.py [--quick]
 
 From the prior (simulation-based calibration: the penalty drawn from its prior, then coefficients, then data) the
 exact posterior must cover 95 % whatever the design; from fixed coefficients nothing must, and one sees who errs
@@ -182,7 +182,7 @@ def main() -> None:
             table(["columns", "n", "p", *METHODS], width_rows),
         ]
     )
-    save("coverage_quick" if args.quick else "coverage", env, data, text)
+    save("interval_coverage_quick" if args.quick else "interval_coverage", env, data, text)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,87 @@
+"""R's packages through Rscript, in a process of its own; times are R's processor time, with R's own BLAS."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+PREAMBLE = """
+arguments <- commandArgs(TRUE)
+read <- function(name, columns) {
+  path <- file.path(arguments[1], name)
+  matrix(readBin(path, "double", file.size(path) / 8), ncol = columns)
+}
+d <- as.integer(arguments[2])
+x <- read("x", d); y <- read("y", 1)[, 1]; x_test <- read("x_test", d)
+seconds <- function(expression) sum(system.time(expression, gcFirst = FALSE)[c("user.self", "sys.self")])
+write <- function(name, values) writeBin(as.double(values), file.path(arguments[1], name))
+set.seed(1)
+"""
+GLMNET = """
+suppressMessages(library(glmnet))
+write("seconds", seconds(fit <- cv.glmnet(x, y, alpha = 0)))
+write("mean", predict(fit, x_test, s = "lambda.min"))
+"""
+MASS = """
+frame <- data.frame(y = y, x)
+write("seconds", seconds({
+  fit <- MASS::lm.ridge(y ~ ., frame, lambda = 10^seq(-4, 6, length.out = 100))
+  b <- coef(fit)[which.min(fit$GCV), ]
+}))
+write("mean", b[1] + x_test %*% b[-1])
+"""
+SUSIE = """
+suppressMessages(library(susieR))
+write("seconds", seconds(fit <- susie(x, y, L = 10)))
+draws <- susie_get_posterior_samples(fit, 1000)$b
+lines <- sweep(x_test, 2, colMeans(x)) %*% draws
+write("mean", predict(fit, x_test))
+write("sd", sqrt(apply(lines, 1, var) + fit$sigma2 * (1 + 1 / nrow(x))))
+write("prob", fit$pip)
+write("coef", t(apply(draws, 1, quantile, c(0.025, 0.975))))
+write("converged", fit$converged)
+"""
+
+
+@functools.cache
+def has(package: str) -> bool:
+    """Whether R and one of its packages are there."""
+    if shutil.which("Rscript") is None:
+        return False
+    test = f"quit(status = !requireNamespace('{package}', quietly = TRUE))"
+    return subprocess.run(["Rscript", "--vanilla", "-e", test], capture_output=True, check=False).returncode == 0
+
+
+@functools.cache
+def versions(packages: tuple[str, ...]) -> str:
+    """R, its BLAS and the packages that are there, as text."""
+    if shutil.which("Rscript") is None:
+        return "R is not there: its packages are left out"
+    here = [package for package in packages if has(package)]
+    listed = ", ".join(f"'{package}'" for package in here)
+    code = f"""cat(paste0("R ", getRversion(), " with ", basename(extSoftVersion()[["BLAS"]])))
+               for (p in c({listed})) cat(paste0(", ", p, " ", packageVersion(p)))"""
+    text = subprocess.run(["Rscript", "--vanilla", "-e", code], capture_output=True, text=True, check=True).stdout
+    absent = [package for package in packages if package not in here]
+    return text + (f"; left out, not installed: {', '.join(absent)}" if absent else "")
+
+
+def run(code: str, x: np.ndarray, y: np.ndarray, x_test: np.ndarray, limit: float) -> dict[str, np.ndarray]:
+    """Run R code on the data; what it writes, as vectors. Raises subprocess.TimeoutExpired after `limit` seconds."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for file, array in (("x", x), ("y", y), ("x_test", x_test)):
+            (folder / file).write_bytes(np.asarray(array, dtype=float).tobytes("F"))
+        script = folder / "code.R"
+        script.write_text(PREAMBLE + code)
+        command = ["Rscript", "--vanilla", str(script), str(folder), str(x.shape[1])]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False)
+        if done.returncode:
+            raise RuntimeError(f"Rscript failed: {done.stderr.strip().splitlines()[-1]}")
+        inputs = {"x", "y", "x_test", "code.R"}
+        return {file.name: np.fromfile(file) for file in folder.iterdir() if file.name not in inputs}
