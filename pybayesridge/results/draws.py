@@ -74,7 +74,7 @@ def to_arviz(
     if unknown or not wanted:
         raise ValueError(f"groups must be some of {listed(GROUPS)}, not {listed(unknown) or 'none'}")
     if model.endog is None and wanted != ["posterior"]:
-        raise ValueError("the data of this fit were removed: only groups='posterior' can be made")
+        raise ValueError(f"only groups='posterior' can be made: {model.why_no_rows}")
     generator = np.random.default_rng(rng)
     sampled = [draw(draws, generator) for _ in range(chains)]
     if "log_likelihood" in wanted and any((chain.sigma2 == 0).any() for chain in sampled):
