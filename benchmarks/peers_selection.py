@@ -180,6 +180,9 @@ def page(found: list[dict[str, Any]]) -> str:
         "## Are inclusion probabilities frequencies?",
         "Mean inclusion probability → share of true variables (columns), in bins of the probability; all data.",
         reliability_table(found),
+        "The sum over all patterns uses SpikeSlab's learned hyperparameters. Where the two err alike the fault is "
+        "the hyperparameters' (or the model's), not EP's; where columns are too many for the sum this page "
+        "cannot tell.",
         "## Beside the sum over all patterns",
         "Absolute errors of the inclusion probabilities at the same hyperparameters (those of the others differ, and "
         "their errors with them); means over sets.",

@@ -428,7 +428,7 @@ def test_names_that_leave_none_for_the_intercept(x, y):
 
 
 def test_command_line_says_what_is_wrong(capsys, monkeypatch):
-    def broken():
+    def broken(report):
         raise ValueError("the data are bad")
 
     monkeypatch.setattr("pybayesridge.cli.demo.demo", broken)

@@ -134,8 +134,8 @@ def page(runs: list[dict[str, Any]]) -> tuple[str, dict[str, Any]]:
         f"{len(with_exact)} sets beside the sum over all 2^25 patterns. KL of inclusion: of the inclusion "
         "indicators, summed over columns (probabilities at least 1e-12 from 0 and 1). KL of marginals: of normals "
         "with the method's means and variances from normals with the exact ones, summed over columns. Both, and the "
-        "error of the log evidence: median over sets (largest). KL of marginals is large where EP's variances are "
-        "far too small: with several modes it sits in one.",
+        "error of the log evidence: median over sets (largest). KL of marginals is large where a method's "
+        "variances are far too small.",
         accuracy(with_exact) if with_exact else "Not run.",
     ]
     return "\n\n".join(parts), {"not converged": left_data, "converged": right_data, "sets": runs}
