@@ -25,6 +25,9 @@ FACTORS = 20
 MAX_ENTRIES = 36_000_000
 """Rows times columns beyond which columns are left out, so that it fits into 6 GB with all that fits take."""
 
+MAX_COLUMNS = 4096
+"""Columns beyond which they are left out, as a decomposition takes minutes with one thread."""
+
 
 def made_up(n: int, p: int, q: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Targets (n,) or (n, q), and columns (n, p)."""
@@ -41,7 +44,7 @@ def made_up(n: int, p: int, q: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 def measure(name: str, order: int, max_entries: int, repetitions: int) -> dict[str, float]:
     """Least seconds of each method at the shape of a row of the table."""
     row = TABLE2[name]
-    p = min(row.orders[order].p, max_entries // row.n)
+    p = min(row.orders[order].p, max_entries // row.n, MAX_COLUMNS)
     y, x = made_up(row.n, p, row.q, order)
     out: dict[str, float] = {"n": row.n, "p": p, "q": row.q}
     with warnings.catch_warnings():

@@ -292,3 +292,10 @@ def test_a_difference_that_nothing_explains():
     found["splits"] = 5
     assert reasons.reason(found, difference).startswith("Not explained; a mean of so few splits (5)")
     assert reasons.collapses(found) == []
+    assert reasons.collapses(rows_of("crop", 1, fixed=0.7)) == []
+
+
+def test_a_difference_that_was_not_measured():
+    found = rows_of("crop", 1, glmnet=0.7)
+    (difference,) = summary.differences(found)
+    assert reasons.reason(found, difference).startswith("Not measured: HYDRA")
