@@ -44,6 +44,9 @@ where they are too many, as in the paper.
   grid / the authors' package fastridge on the same rows (fixed grid), then the paper's. One thread; medians over the
   first splits (as many as `timed` in table2.csv; fastridge: one).
 
+Rows marked "no data" are of data sets that were not to be had; `table2_stand_ins.md` has T on made-up ones of
+their shapes.
+
 `†` marks a mean further from the paper's than rounding and three standard errors of both; see below for each.
 """
 
