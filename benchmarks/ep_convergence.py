@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, repeat
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from scipy.special import logit
 from benchmarks import common
 from benchmarks.ep_reference import chain
 from pybayesridge.ep import Data, EPResult, Gaussian, Prior, fit_sites, monotone
-from pybayesridge.ep.damped import constant, sweeps
+from pybayesridge.ep.damped import sweeps
 from pybayesridge.ep.state import Model, State
 
 PACKAGES = ["pybayesridge", "numpy", "scipy"]
@@ -79,7 +79,7 @@ def thirty_sweeps(data: Data, sigma: float) -> tuple[State, float]:
     seconds = []
     for _ in range(3):
         start = common.clock()
-        *_, state = islice(sweeps(model, *model.start(), constant(0.5)), 30)
+        *_, state = islice(sweeps(model, *model.start(), repeat(0.5)), 30)
         seconds.append(common.clock() - start)
     return state, min(seconds)
 

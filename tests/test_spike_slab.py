@@ -306,6 +306,18 @@ def test_comparison_by_evidence():
     assert out.loc["0.3", "log_evidence"] == fits["0.3"].log_evidence
     with pytest.raises(ValueError, match="another response"):
         compare_evidence(fits | {"other": SpikeSlab(y + x["v0"], x, prior_inclusion=0.1, **fixed).fit()})
+    tiny = {"slab_var": 1e-24, "noise_var": 1e-24, "prior_inclusion": 0.1}
+    small = {name: SpikeSlab(each * 1e-12, x, **tiny).fit() for name, each in (("a", y), ("b", y + x["v0"]))}
+    with pytest.raises(ValueError, match="another response"):
+        compare_evidence(small)
+
+
+def test_the_note_says_what_has_not_converged():
+    y, x = regression(20, 30)
+    with pytest.warns(ConvergenceWarning, match="residual"):
+        res = SpikeSlab(y, x, prior_inclusion=0.3, slab_var=1.0, noise_var=0.1).fit("ep", tol=1e-12, maxiter=30)
+    assert res.residual < 1e-3
+    assert any(note.startswith("NOT CONVERGED (residual") for note in res.notes)
 
 
 def test_pickle_and_removed_data():

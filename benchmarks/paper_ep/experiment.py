@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from benchmarks import measures
 from benchmarks.common import clock
 from benchmarks.paper_ep.enumeration import Exact, enumerate_patterns
 from pybayesridge.ep import Data, EPResult, Gaussian, Prior, fit_sites
-from pybayesridge.ep.damped import FLOOR, constant, sweeps
+from pybayesridge.ep.damped import FLOOR, sweeps
 from pybayesridge.ep.state import Model
 
 D, N, N_TEST, P, SLAB, SIGMA = 25, 10, 1000, 0.2, 1.0, 0.005
@@ -91,7 +92,7 @@ def sweeps_until(data: Data, p: np.ndarray, damping: float) -> dict[str, int]:
     found: dict[str, int] = {}
     before = None
     with np.errstate(all="ignore"):
-        for sweep, state in enumerate(sweeps(model, *model.start(), constant(damping)), start=1):
+        for sweep, state in enumerate(sweeps(model, *model.start(), repeat(damping)), start=1):
             moments = np.concatenate([state.mean, state.var])
             if before is not None:
                 change = float(np.max(np.abs(moments - before)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import repeat
 
 import numpy as np
 
@@ -59,12 +60,6 @@ def sweeps(
         state = model.state(t1, t2, cavity_floor=cavity_floor)
 
 
-def constant(value: float) -> Iterator[float]:
-    """Yield the same damping for ever."""
-    while True:
-        yield value
-
-
 def run_damped(
     model: Model, t1: Array, t2: Array, *, damping: float = 0.5, tol: float = 1e-4, maxiter: int = 1000
 ) -> Run:
@@ -95,7 +90,7 @@ def run_damped(
     state, residual, energies = None, np.inf, []
     t2 = np.maximum(t2, FLOOR / model.prior.slab_var)
     n_iter = 0
-    for n_iter, current in enumerate(sweeps(model, t1, t2, constant(damping)), start=1):
+    for n_iter, current in enumerate(sweeps(model, t1, t2, repeat(damping)), start=1):
         state = current
         residual = model.residual(state, FLOOR)
         energies.append(-model.log_evidence(state))

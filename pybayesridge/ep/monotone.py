@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import repeat
 
 import numpy as np
 
 from pybayesridge.ep._types import Array
-from pybayesridge.ep.damped import FLOOR, Run, constant, sweeps
+from pybayesridge.ep.damped import FLOOR, Run, sweeps
 from pybayesridge.ep.energy import Point, energy_point, slopes, state_of_point
 from pybayesridge.ep.newton import Direction, newton_direction
 from pybayesridge.ep.state import Model, State
@@ -120,7 +121,7 @@ def _opening(model: Model, t1: Array, t2: Array, tol: float, maxiter: int, floor
     """Ordinary sweeps, until converged, stuck at a constraint, or out of patience."""
     best, lowest, since, n_iter, energies = None, np.inf, 0, 0, []
     converged = False
-    damping = constant(_WARM_DAMPING) if floor is None else _annealed()
+    damping = repeat(_WARM_DAMPING) if floor is None else _annealed()
     # With positive sites no cavity is negative, except by rounding.
     states = sweeps(model, t1, t2, damping, floor, None if floor is None else 0.0)
     for n_iter, state in enumerate(states, start=1):

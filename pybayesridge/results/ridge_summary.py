@@ -13,6 +13,7 @@ from pybayesridge.results.summary import (
     coefficient_table,
     facts_table,
     make_summary,
+    notes_on_data,
     number,
     rows_to_show,
     table,
@@ -58,14 +59,7 @@ def notes(res: BayesRidgeResults) -> list[str]:
         out.append(f"The posterior of tau2 has several modes; this is the highest{which(fit.n_modes > 1)}.")
     if fit.search is not None and fit.search.edge.any():
         out.append(f"The best penalty lies on the edge of the grid: widen it{which(fit.search.edge)}.")
-    flat = res.model.flat_columns(design)
-    if flat:
-        out.append(f"Constant column(s), coefficient 0: {listed(flat)}.")
-    if data.const_idx is not None:
-        out.append(f"The column {data.exog_columns[data.const_idx]!r} serves as the intercept.")
-    if data.n_dropped:
-        out.append(f"{data.n_dropped} row(s) with missing values were left out.")
-    return out
+    return out + notes_on_data(res)
 
 
 def _note_on_intervals(res: BayesRidgeResults) -> str:

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import statsmodels.base.wrapper as wrap
 from statsmodels.iolib.summary import Summary
-from statsmodels.iolib.table import SimpleTable
 
 from pybayesridge._types import AnyArray, FloatArray
 from pybayesridge.data import listed
@@ -18,11 +17,11 @@ from pybayesridge.design import Design
 from pybayesridge.ep.problem import Data
 from pybayesridge.ep.selection import Selection, loss_of_moments
 from pybayesridge.ep.user_scale import SelectionPosterior, StartingPoint
+from pybayesridge.results import spike_slab_summary
 from pybayesridge.results.base import LinearResults, LinearResultsWrapper, wrapper_attributes
 from pybayesridge.results.draws import GROUPS, Draws, positive_int, to_arviz
 from pybayesridge.results.shown import check_alpha
 from pybayesridge.results.spike_slab_plots import SpikeSlabPlots
-from pybayesridge.results.summary import SHOWN, facts_table, make_summary, number, table
 
 MEDIAN = 0.5
 """The median probability model holds the columns whose inclusion probability exceeds this."""
@@ -312,39 +311,7 @@ class SpikeSlabResults(SpikeSlabPlots, LinearResults):
     @property
     def notes(self) -> list[str]:
         """What a reader of the summary must know, one sentence each."""
-        model, data = self.model, self.model.data
-        out = []
-        if not self.converged:
-            why = f"residual {self.residual:.2g}" if self.residual > 1e-3 else "hyperparameters not at a maximum"
-            out.append(f"NOT CONVERGED ({why}): do not report these numbers.")
-        if self.evidence_biased:
-            active = int(sum(r.active.sum() for r in self._posterior.selection.results))
-            out.append(f"Constraints are active on {active} site(s): the log evidence is biased.")
-        lost = self.lost_digits()
-        if lost is not None:
-            out.append(lost)
-        scale = "standard deviations of the columns" if model.standardize else "the columns as they are"
-        out.append(
-            "Given the hyperparameters; mean, sd and interval are over spike and slab together. "
-            f"The prior is on the scale of {scale}."
-        )
-        flat = model.flat_columns(self._posterior.design)
-        if flat:
-            out.append(f"Constant column(s), coefficient 0: {listed(flat)}.")
-        if data.const_idx is not None:
-            out.append(f"The column {data.exog_columns[data.const_idx]!r} serves as the intercept.")
-        if data.n_dropped:
-            out.append(f"{data.n_dropped} row(s) with missing values were left out.")
-        large = self.group_members()
-        if large:
-            out.append(
-                f"The columns of a group ({listed(large)}) are in or out together; their PIP is the group's, and "
-                "prior_inclusion is that of a group."
-            )
-        chosen = self.median_model()
-        names = ", ".join(chosen[:20]) + (f" and {len(chosen) - 20} more" if len(chosen) > 20 else "")
-        out.append(f"Median probability model: {names or 'no column'}.")
-        return out
+        return spike_slab_summary.notes(self)
 
     def summary(self, alpha: float = 0.05) -> Summary:
         """Table of the coefficients by inclusion probability; at most 30 of those that can be out.
@@ -358,60 +325,7 @@ class SpikeSlabResults(SpikeSlabPlots, LinearResults):
         -------
         statsmodels.iolib.summary.Summary
         """
-        check_alpha(alpha)
-        names = self.model.exog_names
-        z_at, at = self.model.positions(self._posterior.design)
-        flat = np.setdiff1d(np.arange(len(names)), np.concatenate([z_at, at]))
-        pip = self.inclusion_prob
-        by_pip = at[np.argsort(-pip[at], kind="stable")]
-        order = np.concatenate([z_at, by_pip[:SHOWN], flat[: max(SHOWN - by_pip.size, 0)]]).astype(int)
-        intervals = self.conf_int(alpha)
-        columns = np.column_stack([pip, self.params, self.bse, self.cond_mean, np.sqrt(self.cond_var), intervals])
-        heads = ["PIP", "mean", "sd", "mean|in", "sd|in", f"[{alpha / 2:.3g}", f"{1 - alpha / 2:.4g}]"]
-        rows = [[f"{columns[i, 0]:.3f}", *(number(v) for v in columns[i, 1:])] for i in order]
-        tables = [
-            facts_table("Spike-and-Slab Regression", *self._facts()),
-            table([names[i] for i in order], heads, rows),
-        ]
-        if self.group_members():
-            tables.append(self._group_table())
-        notes = self.notes
-        left_out = len(names) - len(order)
-        if left_out:
-            notes.append(f"{left_out} columns of smaller inclusion probability are left out; see inclusion_prob.")
-        return make_summary(tables, notes)
-
-    def _group_table(self) -> SimpleTable:
-        """A row for each group, the most probable first; at most 30."""
-        prob, large = self.group_inclusion_prob, self.group_members()
-        order = np.argsort(-prob.to_numpy(), kind="stable")[:SHOWN]
-        rows = [[f"{prob.iloc[i]:.3f}", str(len(large.get(prob.index[i], [""])))] for i in order]
-        return table([str(prob.index[i]) for i in order], ["PIP", "columns"], rows)
-
-    def _facts(self) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-        def how(name: str) -> str:
-            return "learned" if name in self.learned else "fixed"
-
-        prior = number(float(self.prior_inclusion)) if np.ndim(self.prior_inclusion) == 0 else "by column"
-        left = [
-            ("Dep. Variable:", self.model.data.targets[0]),
-            ("Model:", "SpikeSlab"),
-            ("Method:", self.method),
-            ("No. Observations:", f"{int(self.nobs)}"),
-            ("Iterations:", f"{self.n_iter}"),
-            ("Residual:", f"{self.residual:.1e}"),
-            ("Converged:", "yes" if self.converged else "NO"),
-        ]
-        right = [
-            (f"prior_inclusion ({how('prior_inclusion')}):", prior),
-            (f"slab_var ({how('slab_var')}):", number(self.slab_var)),
-            (f"noise_var ({how('noise_var')}):", number(self.noise_var)),
-            ("Expected size:", f"{self.expected_size:.2f}"),
-            ("R-squared:", f"{self.rsquared:.3f}"),
-            ("Log Evidence:", f"{self.log_evidence:.3f}"),
-            ("", ""),
-        ]
-        return left, right
+        return spike_slab_summary.summary(self, check_alpha(alpha))
 
 
 def compare_evidence(fits: Mapping[str, Any]) -> pd.DataFrame:
@@ -454,7 +368,7 @@ def compare_evidence(fits: Mapping[str, Any]) -> pd.DataFrame:
     first = next(iter(inner.values()))
     for name, fit in inner.items():
         mine, other = fit._posterior.design, first._posterior.design
-        same = mine.nu == other.nu and np.allclose(mine.y_norm, other.y_norm, rtol=1e-10)
+        same = mine.nu == other.nu and np.allclose(mine.y_norm, other.y_norm, rtol=1e-10, atol=0)
         if not same or fit.model.data.ynames != first.model.data.ynames:
             raise ValueError(f"the fit {name!r} is of another response, other rows or other unpenalised columns")
     table_ = pd.DataFrame(

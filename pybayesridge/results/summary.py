@@ -14,6 +14,7 @@ from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_2cols, fmt_params
 
 from pybayesridge._types import FloatArray
+from pybayesridge.data import listed
 
 LONGEST = 60
 """Tables of more coefficients are cut."""
@@ -93,4 +94,17 @@ def make_summary(tables: Sequence[SimpleTable], notes: Sequence[str]) -> Summary
     for i, note in enumerate(notes, 1):
         lines += textwrap.wrap(f"[{i}] {note}", WIDTH, subsequent_indent="    ")
     out.add_extra_txt(lines)
+    return out
+
+
+def notes_on_data(res: Any) -> list[str]:
+    """What became of columns and rows, one sentence each; the same for both families."""
+    data, out = res.model.data, []
+    flat = res.model.flat_columns(res._posterior.design)
+    if flat:
+        out.append(f"Constant column(s), coefficient 0: {listed(flat)}.")
+    if data.const_idx is not None:
+        out.append(f"The column {data.exog_columns[data.const_idx]!r} serves as the intercept.")
+    if data.n_dropped:
+        out.append(f"{data.n_dropped} row(s) with missing values were left out.")
     return out

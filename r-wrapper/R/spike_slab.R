@@ -265,7 +265,7 @@ compare_evidence <- function(...) {
   about <- function(fit) c(fit$nobs, length(fit$posterior$z_at), fit$posterior$y_norm)
   first <- about(fits[[1L]])
   for (name in names(fits)) {
-    same <- isTRUE(all.equal(about(fits[[name]]), first, tolerance = 1e-10))
+    same <- all(abs(about(fits[[name]]) - first) <= 1e-10 * first)
     if (!same || !identical(fits[[name]]$targets, fits[[1L]]$targets)) {
       stop("the fit '", name, "' is of another response, other rows or other unpenalised columns", call. = FALSE)
     }

@@ -81,6 +81,10 @@ test_that("rows of the fit are found again, or an error says that they were not"
   expect_close(predict(fit, interval = "credible")[, 1], fitted(fit))
   d$wt <- d$wt + 1
   expect_error(predict(fit, interval = "credible"), "have changed since the fit")
+  d <- transform(mtcars, mpg = mpg * 1e-9)
+  small <- bayes_ridge(mpg ~ wt, d)
+  d$wt <- d$wt + 1
+  expect_error(predict(small, interval = "credible"), "have changed since the fit")
   rm(d)
   expect_error(predict(fit, interval = "credible"), "could not be found again")
   expect_close(predict(fit), fitted(fit))

@@ -183,6 +183,10 @@ test_that("fits are compared by evidence", {
   expect_identical(table["small", "log_evidence"], small$log_evidence)
   expect_identical(rownames(compare_evidence(list(a = small))), "a")
   expect_error(compare_evidence(small, spike_slab(mpg ~ wt, mtcars[1:20, ])), "other rows")
+  tiny <- transform(mtcars, mpg = mpg * 1e-12, other = rev(mpg) * 1.1e-12)
+  names(tiny)[names(tiny) == "mpg"] <- "y"
+  elsewhere <- transform(tiny, y = other)
+  expect_error(compare_evidence(spike_slab(y ~ wt, tiny), spike_slab(y ~ wt, elsewhere)), "another response")
   expect_error(compare_evidence(small, 1), "not made by spike_slab")
   expect_error(compare_evidence(), "no fits")
 })
