@@ -7,12 +7,18 @@ OLDEST := .venv-oldest/bin/python
 SETUP := pyproject.toml tools/make-venv
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | awk -F'|' '{ printf "  make %-17s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | awk -F'|' '{ printf "  make %-19s %s\n", $$1, $$2 }'
 
 demo: .venv/.core ## Longley's data: OLS, BayesRidge and SpikeSlab; writes report.html
 	@$(PY) -m pybayesridge demo --report report.html
 
-test: lint typecheck test-python test-oldest test-r ## lint, typecheck, test-python, test-oldest and test-r
+CHECKS := lint typecheck test-python test-oldest test-r
+
+test: ## lint, typecheck, test-python, test-oldest and test-r; goes on to the end, then lists what failed
+	@tools/test-all $(CHECKS)
+
+test-ci: ## what continuous integration runs: test, test-r-stable and test-old-processor
+	@tools/test-all $(CHECKS) test-r-stable test-old-processor
 
 lint: .venv/.dev ## ruff: rules and format
 	$(PY) -m ruff check .
@@ -32,6 +38,12 @@ test-r: ## the R package and the comparisons with R, with the R of this machine
 
 test-r-stable: ## the same on Debian stable, in a chroot where this machine is another
 	tools/test-r-stable
+
+test-processors: .venv/.dev .venv-oldest/.installed ## pytest as on other processors (tools/test-processors --help: some of them)
+	tools/test-processors
+
+test-old-processor: .venv/.dev .venv-oldest/.installed ## pytest as on a processor without AVX, one thread
+	tools/test-processors Prescott --threads 1
 
 docs: .venv/.docs ## the documentation, offline, warnings as errors, into docs/_build/html
 	$(PY) -m sphinx -q -W --keep-going -b html docs docs/_build/html
@@ -72,4 +84,4 @@ clean: ## remove environments, caches and built files
 	@PYTHON_FIRST='python3.11 python3.12' tools/make-venv .venv-oldest -r tools/oldest-requirements.txt -e .
 	@touch $@
 
-.PHONY: help demo test lint typecheck test-python test-oldest test-r test-r-stable docs docs-r benchmark-ridge benchmark-quick venv clean
+.PHONY: help demo test test-ci lint typecheck test-python test-oldest test-r test-r-stable test-processors test-old-processor docs docs-r benchmark-ridge benchmark-quick venv clean
