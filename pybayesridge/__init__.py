@@ -11,6 +11,7 @@ from pybayesridge.exceptions import (
 )
 from pybayesridge.moments import Moments
 from pybayesridge.polynomial import polynomial_features
+from pybayesridge.results.base import load
 from pybayesridge.results.spike_slab import compare_evidence
 from pybayesridge.spike_slab import SpikeSlab
 
@@ -27,5 +28,6 @@ __all__ = [
     "PybayesridgeWarning",
     "SpikeSlab",
     "compare_evidence",
+    "load",
     "polynomial_features",
 ]

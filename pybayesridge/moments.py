@@ -10,13 +10,10 @@ import numpy as np
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.data import listed, prepare, resolve_columns
+from pybayesridge.files import written_whole
+from pybayesridge.moments_files import ARRAYS, FORMAT, read_moments
 from pybayesridge.row_sums import sums_of_rows
 from pybayesridge.summary_statistics import moments_of_summary
-
-FORMAT = 1
-"""Version of the files that :meth:`Moments.save` writes."""
-
-ARRAYS = ("x_origin", "x_offset", "y_origin", "y_offset", "xx", "xy", "yy")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -347,21 +344,29 @@ class Moments:
         return replace(self, n_dropped=int(n_dropped))
 
     def save(self, file: Any) -> None:
-        """Write them to a file of NumPy's format ``.npz``.
+        """Write them to a file of NumPy's format ``.npz``, under the very name that is given.
+
+        An old file is replaced only once the new one is complete.
 
         Parameters
         ----------
-        file : path or binary file
+        file : str, os.PathLike or binary file
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written; what was there before is still there.
         """
-        np.savez(
-            file,
-            format=np.array(FORMAT),
-            counts=np.array([self.n, self.n_dropped], dtype=np.int64),
-            weights=np.array([self.weight_sum, self.log_weight_sum]),
-            columns=np.array(self.columns, dtype=np.str_),
-            targets=np.array(self.targets, dtype=np.str_),
-            **{name: getattr(self, name) for name in ARRAYS},
-        )
+        with written_whole(file) as opened:
+            np.savez(
+                opened,
+                format=np.array(FORMAT),
+                counts=np.array([self.n, self.n_dropped], dtype=np.int64),
+                weights=np.array([self.weight_sum, self.log_weight_sum]),
+                columns=np.array(self.columns, dtype=np.str_),
+                targets=np.array(self.targets, dtype=np.str_),
+                **{name: getattr(self, name) for name in ARRAYS},
+            )
 
     @classmethod
     def load(cls, file: Any) -> Self:
@@ -369,7 +374,7 @@ class Moments:
 
         Parameters
         ----------
-        file : path or binary file
+        file : str, os.PathLike or binary file
 
         Returns
         -------
@@ -378,27 +383,15 @@ class Moments:
         Raises
         ------
         ValueError
-            If the file holds something else, or was written by a later version.
+            If the file holds something else, is damaged, or was written by a later version.
+        OSError
+            If it cannot be read.
         """
-        with np.load(file, allow_pickle=False) as stored:
-            names = set(getattr(stored, "files", ()))
-            wanted = {"format", "counts", "weights", "columns", "targets", *ARRAYS}
-            if not wanted <= names:
-                raise ValueError(f"{file!r} does not hold moments: {listed(sorted(wanted - names))} are not in it")
-            if int(stored["format"]) > FORMAT:
-                raise ValueError(
-                    f"{file!r} has format {int(stored['format'])}, this version reads up to {FORMAT}: "
-                    "upgrade pybayesridge"
-                )
-            return cls(
-                n=int(stored["counts"][0]),
-                n_dropped=int(stored["counts"][1]),
-                weight_sum=float(stored["weights"][0]),
-                log_weight_sum=float(stored["weights"][1]),
-                columns=tuple(str(name) for name in stored["columns"]),
-                targets=tuple(str(name) for name in stored["targets"]),
-                **{name: stored[name] for name in ARRAYS},
-            )
+        fields = read_moments(file)
+        try:
+            return cls(**fields)
+        except ValueError as error:
+            raise ValueError(f"{file!r} holds moments that cannot be: {error}") from error
 
 
 def merge_all(parts: Iterable[Moments | None]) -> Moments | None:

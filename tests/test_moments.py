@@ -410,3 +410,44 @@ def test_bad_moments_are_refused():
         Moments(**{name: getattr(moments, name) for name in moments.__dataclass_fields__} | {"columns": ("x1",)})
     with pytest.raises(ValueError, match="read-only"):
         moments.xx[0, 0] = 1.0
+
+
+def test_files_have_the_name_that_was_given(tmp_path):
+    moments = Moments.from_arrays(*regression(40, 3))
+    moments.save(tmp_path / "x")
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+    with (tmp_path / "x").open("rb") as file:
+        for given in (tmp_path / "x", str(tmp_path / "x"), file):
+            np.testing.assert_array_equal(Moments.load(given).xx, moments.xx)
+
+
+def loaded_or_told(path):
+    try:
+        return Moments.load(path), ""
+    except ValueError as error:
+        return None, str(error)
+
+
+def test_damaged_files_are_refused(tmp_path):
+    path = tmp_path / "m.npz"
+    moments = Moments.from_arrays(*regression(40, 3))
+    moments.save(path)
+    content = path.read_bytes()
+    rng = np.random.default_rng(0)
+    for trial in range(200):
+        broken = bytearray(content)
+        broken[rng.integers(len(broken))] ^= 1 << int(rng.integers(8))
+        path.write_bytes(broken[: rng.integers(1, len(broken))] if trial % 2 else broken)
+        back, told = loaded_or_told(path)
+        if back is None:
+            assert "m.npz" in told
+            assert "damaged" in told or "does not hold moments" in told
+        else:  # a bit that no reader looks at, such as a date
+            np.testing.assert_array_equal(back.xx, moments.xx)
+            np.testing.assert_array_equal(back.xy, moments.xy)
+    for content in (b"", b"a,b\n1,2\n", pickle.dumps({"a": 1})):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"m\.npz' does not hold moments: it is"):
+            Moments.load(path)
+    with pytest.raises(FileNotFoundError):
+        Moments.load(tmp_path / "none")

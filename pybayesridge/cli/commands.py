@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import pickle
 import sys
 import warnings
 from pathlib import Path
@@ -13,26 +12,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pybayesridge import BayesRidge, SpikeSlab
+from pybayesridge import BayesRidge, SpikeSlab, load
 from pybayesridge.cli.as_json import as_json
 from pybayesridge.cli.tables import numbers_among_text, read_table, write_table
 from pybayesridge.cli.terminal import progress, warnings_as_lines
 from pybayesridge.data import did_you_mean
 from pybayesridge.exceptions import PybayesridgeWarning
 from pybayesridge.formula import names_read
-from pybayesridge.results.base import LinearResults
-
-NOT_A_PICKLE = (
-    pickle.UnpicklingError,
-    EOFError,
-    AttributeError,
-    ImportError,
-    IndexError,
-    KeyError,
-    TypeError,
-    ValueError,
-)
-"""What unpickling raises for a file of something else."""
 
 MODEL_OPTIONS = {"ridge": ("sigma2",), "spikeslab": ("prior_inclusion", "slab_var", "noise_var")}
 MODELS: dict[str, Any] = {"ridge": BayesRidge, "spikeslab": SpikeSlab}
@@ -78,35 +64,6 @@ def predict(arguments: argparse.Namespace) -> None:
     if isinstance(out.columns, pd.MultiIndex):
         out.columns = pd.Index([f"{target}:{name}" for target, name in out.columns])
     write_table(out, arguments.output)
-
-
-def load(path: str) -> Any:
-    """Results that ``--save`` (or ``results.save``) wrote.
-
-    Raises
-    ------
-    ValueError
-        If the file holds something else.
-    """
-    foreign = f"{path} is not a fit saved by pybayesridge"
-    try:
-        found = LinearResults.load(path)
-    except OSError:
-        raise
-    except (
-        pickle.UnpicklingError,
-        EOFError,
-        AttributeError,
-        ImportError,
-        IndexError,
-        KeyError,
-        TypeError,
-        ValueError,
-    ):
-        raise ValueError(foreign) from None
-    if not isinstance(getattr(found, "_results", None), LinearResults):
-        raise ValueError(foreign)
-    return found
 
 
 def _results(arguments: argparse.Namespace, frame: pd.DataFrame) -> Any:

@@ -14,6 +14,7 @@ import pandas as pd
 from pandas.errors import EmptyDataError, ParserError, ParserWarning
 
 from pybayesridge.data import listed
+from pybayesridge.files import written_whole
 
 PARQUET = (".parquet", ".pq")
 TABS = (".tsv", ".tab")
@@ -113,12 +114,34 @@ def numbers_among_text(frame: pd.DataFrame, names: Sequence[str]) -> list[str]:
 def write_table(frame: pd.DataFrame, path: str | None) -> None:
     """Write a table by the end of the file's name, or as CSV to standard output."""
     labelled = not isinstance(frame.index, pd.RangeIndex)
-    if path is not None and kind_of(path) == "parquet":
+    if path is None:
+        _write_text(frame, sys.stdout, ",", labelled)
+        return
+    with written_whole(path) as file:
+        if kind_of(path) != "parquet":
+            _write_text(frame, file, "\t" if kind_of(path) == "tsv" else ",", labelled, _compression(path))
+            return
         try:
-            frame.to_parquet(path, engine="pyarrow", index=labelled)
+            frame.to_parquet(file, engine="pyarrow", index=labelled)
         except ImportError:
             raise ImportError("writing Parquet needs pyarrow: pip install 'pybayesridge[parquet]'") from None
-        return
-    separator = "\t" if path is not None and kind_of(path) == "tsv" else ","
-    target: Any = sys.stdout if path is None else path
-    frame.to_csv(target, sep=separator, index=labelled, lineterminator="\n", quoting=csv.QUOTE_MINIMAL)
+
+
+def _write_text(frame: pd.DataFrame, target: Any, separator: str, labelled: bool, compression: Any = None) -> None:
+    frame.to_csv(
+        target,
+        sep=separator,
+        index=labelled,
+        lineterminator="\n",
+        quoting=csv.QUOTE_MINIMAL,
+        mode="w" if target is sys.stdout else "wb",
+        compression=compression,
+    )
+
+
+def _compression(path: str) -> Any:
+    """How pandas is to compress a file of that name."""
+    name = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zst": "zstd", ".zip": "zip"}.get(Path(path).suffix.lower())
+    if name == "zip":
+        return {"method": name, "archive_name": Path(path).stem}
+    return name

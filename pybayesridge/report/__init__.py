@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from pybayesridge.files import write_text
 from pybayesridge.report.page import Page, contents
 from pybayesridge.report.parts import Origin
 
@@ -24,7 +25,7 @@ def write_report(
     file = _checked_path(path)
     environment = _environment()
     page = contents(res, title=title, question=question, target=target, alpha=alpha, origin=origin)
-    file.write_text(_rendered(environment, page), encoding="utf-8")
+    write_text(file, _rendered(environment, page))
     return file
 
 

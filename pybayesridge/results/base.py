@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
 import statsmodels.base.wrapper as wrap
 from statsmodels.base.model import Results
-from statsmodels.iolib.smpickle import load_pickle, save_pickle
 from statsmodels.iolib.summary import Summary
 
 from pybayesridge._types import AnyArray, FloatArray
 from pybayesridge.exceptions import PrecisionWarning
 from pybayesridge.frames import make_frame
 from pybayesridge.moments_design import rsquared_of_moments
+from pybayesridge.results import saved
 from pybayesridge.results.draws import GROUPS, Draws, to_arviz
 from pybayesridge.results.prediction import BayesPrediction
 from pybayesridge.results.row_plots import RowPlots
@@ -364,22 +365,36 @@ class LinearResults(RowPlots, Results):
         return write_report(self, path, title=title, question=question, target=i, alpha=check_alpha(alpha))
 
     def save(self, fname: Any, remove_data: bool = False) -> None:
-        """Pickle the results.
+        """Write the results to a file, which :func:`pybayesridge.load` reads.
+
+        The file is a pickle with a checksum. An old file is replaced only once the new one is complete.
 
         Parameters
         ----------
-        fname : str or file handle
+        fname : str, os.PathLike or binary file
         remove_data : bool
-            Leave out every array over rows; coefficients, intervals and predictions for new data stay.
+            Leave out what :meth:`remove_data` drops. These results keep it.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written; what was there before is still there.
         """
-        if remove_data:
-            self.remove_data()
-        save_pickle(self, fname)
+        saved.write(self._without_data() if remove_data else self, fname)
 
     @classmethod
     def load(cls, fname: Any) -> Any:
-        """Load results saved by :meth:`save`. Pickles run code: load only what you trust."""
-        return load_pickle(fname)
+        """Read results that :meth:`save` wrote, as :func:`pybayesridge.load` does."""
+        return load(fname)
+
+    def _without_data(self) -> Self:
+        """A copy without data, which shares the other arrays."""
+        _ = self.rsquared
+        out = copy.copy(self)
+        out.model = copy.copy(self.model)
+        out.model.data = copy.copy(self.model.data)
+        out.remove_data()
+        return out
 
     def remove_data(self) -> None:
         """Drop every array over rows of the data, so that a saved fit is small.
@@ -418,5 +433,52 @@ class LinearResultsWrapper(wrap.ResultsWrapper):
     _methods: ClassVar[dict[str, Any]] = {"cov_params": "cov", "conf_int": "interval"}
     _wrap_methods = _methods
 
+    def save(self, fname: Any, remove_data: bool = False) -> None:
+        """Write the results to a file; see :meth:`LinearResults.save`."""
+        inner = self._results
+        saved.write(type(self)(inner._without_data()) if remove_data else self, fname)
+
+    @classmethod
+    def load(cls, fname: Any) -> Any:
+        """Read results that :meth:`save` wrote, as :func:`pybayesridge.load` does."""
+        return load(fname)
+
 
 wrap.populate_wrapper(LinearResultsWrapper, LinearResults)
+
+
+def load(path: Any) -> Any:
+    """Read results of either model that ``results.save`` (or ``--save`` of the command line) wrote.
+
+    Reading a pickle runs whatever code is in it: load only files that you trust. A file that ``pickle.dump`` wrote of
+    results is read too, but only a file of ``save`` is checked for damage.
+
+    Parameters
+    ----------
+    path : str, os.PathLike or binary file
+
+    Returns
+    -------
+    BayesRidgeResultsWrapper or SpikeSlabResultsWrapper
+        What was saved.
+
+    Raises
+    ------
+    ValueError
+        If the file holds something else, is damaged, or was written by a later version; the message says which.
+    OSError
+        If it cannot be read.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> import statsmodels.api as sm
+    >>> import pybayesridge
+    >>> longley = sm.datasets.longley.load_pandas().data
+    >>> res = pybayesridge.BayesRidge.from_formula("TOTEMP ~ GNP + UNEMP", longley).fit("exact")
+    >>> file = pathlib.Path(tempfile.mkdtemp(), "longley.fit")
+    >>> res.save(file, remove_data=True)
+    >>> pybayesridge.load(file).predict({"GNP": [555000], "UNEMP": [4000]}).round().tolist()
+    [71176.0]
+    """
+    return saved.read(path, LinearResults)

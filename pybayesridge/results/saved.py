@@ -1,0 +1,186 @@
+"""Fits in files: a pickle that begins with who wrote it and with its checksum."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import pickle
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, BinaryIO
+
+from pybayesridge.files import is_file_object, written_whole
+
+FORMAT = 1
+"""Version of the files that :func:`write` makes."""
+
+OPENING, CLOSING = b"\x80\x05C", b"0"
+"""A pickle may begin with bytes that it drops again: these, so that ``pickle.load`` reads our files too."""
+
+MAGIC = b"pybayesridge fit"
+
+FIXED = struct.Struct(f"<{len(MAGIC)}sHQ32s")
+"""Magic, format, number of bytes of the pickle proper, their SHA-256; the writer's version follows."""
+
+PIECE = 1 << 20
+"""Bytes that are read at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The first bytes of a saved fit.
+
+    Attributes
+    ----------
+    format : int
+    length : int
+        Bytes of the pickle that follows.
+    digest : bytes
+        Their SHA-256.
+    writer : str
+        Version of the package that wrote them.
+    """
+
+    format: int
+    length: int
+    digest: bytes
+    writer: str
+
+    def packed(self) -> bytes:
+        """As bytes."""
+        whole = FIXED.pack(MAGIC, self.format, self.length, self.digest) + self.writer.encode()
+        return OPENING + bytes([len(whole)]) + whole + CLOSING
+
+
+class _Sum:
+    """Counts and digests what is written through it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file, self.sum, self.length = file, hashlib.sha256(), 0
+
+    def write(self, data: Any) -> int:
+        """Write bytes."""
+        self.sum.update(data)
+        self.length += memoryview(data).nbytes
+        return self.file.write(data)
+
+    def header(self) -> Header:
+        """The header of what was written."""
+        return Header(FORMAT, self.length, self.sum.digest(), installed())
+
+
+def installed() -> str:
+    """Version of the package that is running."""
+    try:
+        return version("pybayesridge")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def write(results: Any, target: Any) -> None:
+    """Write results to a file; the pickle is never held in memory where `target` is the name of an ordinary file."""
+    with written_whole(target) as file:
+        if is_file_object(target) or not file.seekable():
+            body = io.BytesIO()
+            through = _Sum(body)
+            pickle.dump(results, through, protocol=5)
+            file.write(through.header().packed())
+            file.write(body.getbuffer())
+            return
+        blank = Header(FORMAT, 0, bytes(32), installed()).packed()
+        file.write(blank)
+        through = _Sum(file)
+        pickle.dump(results, through, protocol=5)
+        file.seek(0)
+        file.write(through.header().packed())
+
+
+def read(source: Any, kind: type) -> Any:
+    """Results of `kind` (or that wrap some) from a file that :func:`write` or pickle made.
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged, holds something else, or was written by a version that cannot be read.
+    OSError
+        If it cannot be read.
+    """
+    name = _name(source)
+    if not is_file_object(source) and not hasattr(source, "read"):
+        with open(source, "rb") as file:
+            found = _read(file, name)
+    else:
+        found = _read(source, name)
+    if not isinstance(getattr(found, "_results", found), kind):
+        article = "an" if type(found).__name__[:1].lower() in "aeiou" else "a"
+        raise ValueError(f"{name} is not a fit saved by pybayesridge: it holds {article} {type(found).__name__}")
+    return found
+
+
+def _name(source: Any) -> str:
+    if isinstance(source, str | os.PathLike):
+        return str(os.fspath(source))
+    given = getattr(source, "name", None)
+    return given if isinstance(given, str) else "the file"
+
+
+def _read(file: BinaryIO, name: str) -> Any:
+    start = file.read(len(OPENING) + 1)
+    if start[: len(OPENING)] != OPENING or len(start) <= len(OPENING):
+        return _foreign(start + file.read(), name)
+    whole = file.read(start[-1] + 1)
+    if whole[: len(MAGIC)] != MAGIC:
+        return _foreign(start + whole + file.read(), name)
+    damaged = f"{name} is damaged: it is not what pybayesridge wrote; copy or save it again"
+    if len(whole) <= FIXED.size or whole[-1:] != CLOSING:
+        raise ValueError(damaged)
+    _, form, length, digest = FIXED.unpack(whole[: FIXED.size])
+    writer = whole[FIXED.size : -1].decode(errors="replace")
+    if form > FORMAT:
+        raise ValueError(
+            f"{name} was written by pybayesridge {writer}, in format {form}; version {installed()} reads up to "
+            f"format {FORMAT}: upgrade pybayesridge"
+        )
+    body = _checked(file, length, digest)
+    if body is None:
+        raise ValueError(damaged)
+    try:
+        return pickle.load(body)
+    except Exception as error:  # unpickling may raise anything
+        raise ValueError(
+            f"{name} was written by pybayesridge {writer} and cannot be read by version {installed()} with the "
+            f"libraries that are installed ({type(error).__name__}: {error}): install what it was written with"
+        ) from error
+
+
+def _checked(file: BinaryIO, length: int, digest: bytes) -> BinaryIO | None:
+    """The pickle that follows, where it is what was written; None else."""
+    total = hashlib.sha256()
+    if file.seekable():
+        at = file.tell()
+        for piece in _pieces(file, length):
+            total.update(piece)
+        file.seek(at)
+        return file if total.digest() == digest else None
+    body = io.BytesIO(b"".join(_pieces(file, length)))
+    return body if hashlib.sha256(body.getbuffer()).digest() == digest else None
+
+
+def _pieces(file: BinaryIO, length: int) -> Iterator[bytes]:
+    while length > 0 and (piece := file.read(min(PIECE, length))):
+        length -= len(piece)
+        yield piece
+
+
+def _foreign(content: bytes, name: str) -> Any:
+    """What another pickle holds."""
+    foreign = f"{name} is not a fit saved by pybayesridge"
+    if not content:
+        raise ValueError(f"{foreign}: it is empty")
+    try:
+        return pickle.loads(content)
+    except Exception as error:  # unpickling may raise anything
+        raise ValueError(f"{foreign}: it is no complete pickle") from error

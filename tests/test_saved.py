@@ -1,0 +1,195 @@
+"""Fits in files: read in a new session, refused where they are damaged or something else."""
+
+import io
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+
+import pybayesridge
+from pybayesridge import BayesRidge, Moments, SpikeSlab, load
+from pybayesridge.results import saved
+from pybayesridge.results.ridge import BayesRidgeResultsWrapper
+from pybayesridge.results.spike_slab import SpikeSlabResultsWrapper
+
+MODELS = {"ridge": BayesRidge, "spikeslab": SpikeSlab}
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame(rng.normal(size=(50, 3)), columns=["a", "b", "c"])
+    frame["g"] = np.tile(["u", "v"], 25)
+    frame["y"] = frame["a"] + (frame["g"] == "v") + rng.normal(size=50)
+    return frame
+
+
+@pytest.fixture(scope="module", params=["ridge", "spikeslab", "two targets", "moments"])
+def res(request, data):
+    if request.param == "two targets":
+        return BayesRidge(data[["y", "c"]], data[["a", "b"]]).fit("exact")
+    if request.param == "moments":
+        return BayesRidge.from_moments(Moments.from_arrays(data["y"], data[["a", "b"]])).fit()
+    return MODELS[request.param].from_formula("y ~ a + b + g", data).fit()
+
+
+@pytest.mark.parametrize("remove_data", [False, True])
+def test_every_kind_of_fit_is_read_in_a_new_session(res, data, tmp_path, remove_data):
+    path = tmp_path / "fit"
+    res.save(path, remove_data=remove_data)
+    data.head(3).to_csv(tmp_path / "new.csv", index=False)
+    code = (
+        "import sys, pandas as pd, pybayesridge\n"
+        "res = pybayesridge.load(sys.argv[1])\n"
+        "new = pd.read_csv(sys.argv[2])\n"
+        "frame = res.get_prediction(new if res.model.formula_spec else new[['a', 'b']]).summary_frame()\n"
+        "frame.to_csv(sys.argv[3], float_format='%.17g')\n"
+    )
+    subprocess.run(
+        [sys.executable, "-c", code, path, tmp_path / "new.csv", tmp_path / "out.csv"], check=True, timeout=300
+    )
+    new = data.head(3) if res.model.formula_spec else data.head(3)[["a", "b"]]
+    mine = res.get_prediction(new).summary_frame()
+    header = [0, 1] if isinstance(mine.columns, pd.MultiIndex) else 0
+    there = pd.read_csv(tmp_path / "out.csv", index_col=0, header=header)
+    np.testing.assert_allclose(there.to_numpy(), mine.to_numpy(), rtol=1e-9)
+
+
+def test_every_load_reads_the_same(res, tmp_path):
+    path = tmp_path / "fit"
+    res.save(path)
+    handle = io.BytesIO(path.read_bytes())
+    for back in (
+        load(path),
+        load(str(path)),
+        load(handle),
+        type(res).load(path),
+        type(res._results).load(path),
+        sm.load(path),
+        pickle.loads(path.read_bytes()),
+        pd.read_pickle(path),
+    ):
+        assert type(back) is type(res)
+        np.testing.assert_array_equal(back.params, res.params)
+
+
+def test_inner_results_are_saved_as_they_are(res, tmp_path):
+    res._results.save(tmp_path / "fit", remove_data=True)
+    back = load(tmp_path / "fit")
+    assert type(back) is type(res._results)
+    np.testing.assert_array_equal(back.params, np.asarray(res.params))
+
+
+def test_results_that_pickle_wrote(res, tmp_path):
+    pd.to_pickle(res, tmp_path / "fit.pickle")
+    np.testing.assert_array_equal(load(tmp_path / "fit.pickle").params, res.params)
+
+
+def test_saving_without_data_leaves_the_results_as_they_are(data, tmp_path):
+    for cls, wrapper in ((BayesRidge, BayesRidgeResultsWrapper), (SpikeSlab, SpikeSlabResultsWrapper)):
+        fit = cls.from_formula("y ~ a + b + g", data).fit()
+        fitted, text = fit.fittedvalues.copy(), str(fit.summary())
+        fit.save(tmp_path / "fit", remove_data=True)
+        pd.testing.assert_series_equal(fit.fittedvalues, fitted)
+        assert fit.predict().index.equals(data.index)
+        assert str(fit.summary()) == text
+        np.testing.assert_allclose(fit.model.fit().params, fit.params, rtol=1e-8)
+        back = load(tmp_path / "fit")
+        assert isinstance(back, wrapper)
+        with pytest.raises(ValueError, match="removed"):
+            _ = back.fittedvalues
+        assert str(back.summary()) == text
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (pickle.dumps({"a": 1}), "it holds a dict"),
+        (pickle.dumps(np.zeros(3)), "it holds a ndarray"),
+        (b"", "it is empty"),
+        (b"x,y\n1,2\n", "it is no complete pickle"),
+        (b"\x80\x05C", "it is no complete pickle"),
+        (b"\x80\x05C\x10pybayesridge fix0", "not a fit saved by pybayesridge"),
+        (b"PK\x03\x04", "it is no complete pickle"),
+    ],
+)
+def test_something_else_is_refused(tmp_path, content, message):
+    path = tmp_path / "other"
+    path.write_bytes(content)
+    for reader in (load, BayesRidgeResultsWrapper.load, pybayesridge.results.base.LinearResults.load):
+        with pytest.raises(ValueError, match=message) as caught:
+            reader(path)
+        assert str(path) in str(caught.value)
+
+
+def test_a_model_is_not_a_fit(data, tmp_path):
+    pd.to_pickle(BayesRidge.from_formula("y ~ a", data), tmp_path / "model")
+    with pytest.raises(ValueError, match=r"it holds a BayesRidge$"):
+        load(tmp_path / "model")
+
+
+def test_damage_is_seen_before_anything_is_unpickled(res, tmp_path, monkeypatch):
+    path = tmp_path / "fit"
+    res.save(path)
+    content = path.read_bytes()
+    monkeypatch.setattr(saved.pickle, "load", lambda file: pytest.fail("unpickled"))
+    monkeypatch.setattr(saved.pickle, "loads", lambda file: pytest.fail("unpickled"))
+    rng = np.random.default_rng(0)
+    start = len(saved.Header(1, 0, bytes(32), saved.installed()).packed())
+    for at in [start, len(content) - 1, *rng.integers(start, len(content), 40)]:
+        broken = bytearray(content)
+        broken[at] ^= 1 << int(rng.integers(8))
+        path.write_bytes(broken)
+        with pytest.raises(ValueError, match="is damaged") as caught:
+            load(path)
+        assert str(path) in str(caught.value)
+    for length in [start - 3, start, start + 1, len(content) // 2, len(content) - 1]:
+        path.write_bytes(content[:length])
+        with pytest.raises(ValueError, match="is damaged"):
+            load(path)
+        with pytest.raises(ValueError, match="the file is damaged"):
+            load(io.BytesIO(content[:length]))
+
+
+def test_later_formats_and_foreign_libraries(res, tmp_path):
+    path = tmp_path / "fit"
+    res.save(path)
+    content = path.read_bytes()
+    length = len(saved.Header(1, 0, bytes(32), saved.installed()).packed())
+    later = saved.Header(7, len(content) - length, bytes(32), "9.1").packed()
+    path.write_bytes(later + content[length:])
+    with pytest.raises(ValueError, match=r"written by pybayesridge 9\.1, in format 7.*upgrade pybayesridge"):
+        load(path)
+    body = b"cno.such.module\nThing\n."
+    total = saved._Sum(io.BytesIO())
+    total.write(body)
+    path.write_bytes(total.header().packed() + body)
+    with pytest.raises(ValueError, match=r"cannot be read by version .*ModuleNotFoundError"):
+        load(path)
+
+
+def test_files_that_are_not_there(tmp_path):
+    with pytest.raises(FileNotFoundError, match="none"):
+        load(tmp_path / "none")
+
+
+def test_streams_without_positions(res, tmp_path):
+    res.save(tmp_path / "fit")
+
+    class Stream(io.BytesIO):
+        def seekable(self):
+            return False
+
+        def seek(self, *_):
+            raise io.UnsupportedOperation("seek")
+
+        tell = seek
+
+    np.testing.assert_array_equal(load(Stream((tmp_path / "fit").read_bytes())).params, res.params)
+    out = Stream()
+    res.save(out)
+    np.testing.assert_array_equal(load(Stream(out.getvalue())).params, res.params)
