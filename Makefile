@@ -45,6 +45,9 @@ test-processors: .venv/.dev .venv-oldest/.installed ## pytest as on other proces
 test-old-processor: .venv/.dev .venv-oldest/.installed ## pytest as on a processor without AVX, one thread
 	tools/test-processors Prescott --threads 1
 
+fuzz: .venv/.dev ## 10,000 random problems beside an oracle in long double (FUZZ='--count 500 --seed 1': options)
+	OPENBLAS_NUM_THREADS=1 $(PY) -m tests.fuzz $(FUZZ)
+
 docs: .venv/.docs ## the documentation, offline, warnings as errors, into docs/_build/html
 	$(PY) -m sphinx -q -W --keep-going -b html docs docs/_build/html
 	@echo docs/_build/html/index.html
@@ -84,4 +87,4 @@ clean: ## remove environments, caches and built files
 	@PYTHON_FIRST='python3.11 python3.12' tools/make-venv .venv-oldest -r tools/oldest-requirements.txt -e .
 	@touch $@
 
-.PHONY: help demo test test-ci lint typecheck test-python test-oldest test-r test-r-stable test-processors test-old-processor docs docs-r benchmark-ridge benchmark-quick venv clean
+.PHONY: help demo test test-ci lint typecheck test-python test-oldest test-r test-r-stable test-processors test-old-processor fuzz docs docs-r benchmark-ridge benchmark-quick venv clean
