@@ -302,7 +302,8 @@ def test_dtype_of_columns(shape, dtype):
 def test_dtype_of_endog(dtype):
     _, x = regression(40, 3)
     y = (x[:, 0] + np.random.default_rng(0).normal(size=40) > x[:, 0].mean()).astype(dtype)
-    np.testing.assert_array_equal(BayesRidge(y, x).fit().params, BayesRidge(y.astype(float), x).fit().params)
+    narrow, wide = BayesRidge(y, x).fit(), BayesRidge(y.astype(float), x).fit()
+    np.testing.assert_allclose(narrow.params, wide.params, rtol=SAME_ARITHMETIC * 100)
 
 
 LAYOUTS = {
@@ -666,8 +667,8 @@ def test_a_model_can_be_fitted_again():
     first = model.fit()
     model.fit(method="fixed", lam=3.0)
     again = model.fit()
-    np.testing.assert_array_equal(first.params, again.params)
-    np.testing.assert_array_equal(first.bse, again.bse)
+    np.testing.assert_allclose(first.params, again.params, rtol=SAME_ARITHMETIC * 100)
+    np.testing.assert_allclose(first.bse, again.bse, rtol=SAME_ARITHMETIC * 100)
 
 
 def test_fit_says_what_it_did_when_asked(capsys):

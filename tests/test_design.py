@@ -14,7 +14,7 @@ ORTHOGONAL = 1e-13
 DENSE = 1e-10
 """The standardised matrix beside dense algebra."""
 
-FAR = 1e-9
+FAR = 2e-9
 """The same where the columns' means are 1e6 standard deviations."""
 
 

@@ -75,8 +75,8 @@ def test_terms_of_one_column_change_nothing():
     data = frame()
     by_term = SpikeSlab.from_formula("y ~ x + z + h", data).fit()
     by_column = SpikeSlab.from_formula("y ~ x + z + h", data, group=None).fit()
-    assert by_term.params.equals(by_column.params)
-    assert by_term.log_evidence == by_column.log_evidence
+    pd.testing.assert_series_equal(by_term.params, by_column.params, rtol=EXACT)
+    assert by_term.log_evidence == pytest.approx(by_column.log_evidence, rel=EXACT)
     assert "in or out together" not in str(by_term.summary())
 
 
@@ -199,7 +199,7 @@ def test_prior_inclusion_by_group():
     group = {"g": ["a", "b"], "h": ["d", "e", "f"]}
     by_column = SpikeSlab(y, x, group=group, prior_inclusion=[0.3, 0.3, 0.2, 0.6, 0.6, 0.6], **known).fit()
     by_group = SpikeSlab(y, x, group=group, prior_inclusion={"g": 0.3, "c": 0.2, "h": 0.6}, **known).fit()
-    assert by_group.params.equals(by_column.params)
+    pd.testing.assert_series_equal(by_group.params, by_column.params, rtol=EXACT)
     assert by_group.prior_inclusion.tolist() == [1, 0.3, 0.3, 0.2, 0.6, 0.6, 0.6]
     with pytest.raises(ValueError, match=r"differs within the group 'h' \(0.5 to 0.6\)"):
         SpikeSlab(y, x, group=group, prior_inclusion=[0.3, 0.3, 0.2, 0.6, 0.5, 0.6])

@@ -71,7 +71,7 @@ def pair(request):
     endog, exog = frames(n, p)
     together = quietly(BayesRidge(endog, exog, **settings).fit, **METHODS[method])
     apart = {name: quietly(BayesRidge(endog[name], exog, **settings).fit, **METHODS[method]) for name in endog}
-    return together, apart, exog, SAME_MODE if method.startswith("em") else SAME
+    return together, apart, exog, SAME_MODE if method.startswith(("em", "exact")) else SAME
 
 
 def check(actual, wanted, tolerance, unit=None):

@@ -88,7 +88,7 @@ def test_em_and_the_mode_finder_agree(shape, dof, parameterization):
 @pytest.mark.parametrize("name", CASES)
 def test_em_finds_the_oracles_mode(name):
     case = CASES[name]
-    res = case.results(accelerate=False, maxiter=100_000)
+    res = case.results(accelerate=False, tol=1e-10, maxiter=100_000)
     assert res.converged
     assert abs(np.log(res.tau2) - case.oracle().mode()) < SAME_MODE
 
