@@ -1,4 +1,4 @@
-"""Formulas: the only file that knows formulaic.
+"""Formulas: with formula_values.py, formula_streams.py and formula_calls.py the only file that knows formulaic.
 
 statsmodels' global engine is never consulted, neither when a model is built nor when it predicts or is unpickled.
 """
@@ -9,7 +9,6 @@ import ast
 import builtins
 import pickle
 import re
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +21,7 @@ from formulaic.transforms import TRANSFORMS
 from formulaic.utils.context import capture_context
 
 from pybayesridge.data import as_weights, check_labels, did_you_mean, listed
+from pybayesridge.formula_values import kinds_of, model_matrix, plain_dtypes, refuse_other_kinds, used_categories
 from pybayesridge.frames import library_of, to_pandas
 
 Context = Mapping[str, Any]
@@ -44,6 +44,8 @@ class FormulaSpec:
         Columns of the design that were kept.
     variables : list of str
         Columns of the data that the right-hand side reads.
+    kinds : dict
+        Of each of them "number", "boolean", "text", "category" or "other".
     context : dict
         The user's own names (functions, constants) that the right-hand side uses.
     has_intercept : bool
@@ -53,13 +55,19 @@ class FormulaSpec:
     spec: ModelSpec
     columns: list[str]
     variables: list[str]
+    kinds: dict[str, str]
     context: dict[str, Any]
     has_intercept: bool
+
+    @property
+    def text_variables(self) -> list[str]:
+        """Variables whose values were text, which stay text where a file is read whose values look like numbers."""
+        return [name for name, kind in self.kinds.items() if kind == "text"]
 
     def __getstate__(self) -> tuple[Any, ...]:
         """Leave out names that cannot be pickled: they are looked up again where the model predicts."""
         context = {name: value for name, value in self.context.items() if _picklable(value)}
-        return (self.formula, self.spec, self.columns, self.variables, context, self.has_intercept)
+        return (self.formula, self.spec, self.columns, self.variables, self.kinds, context, self.has_intercept)
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         """Restore the fields in order."""
@@ -169,10 +177,8 @@ def build(
     if len(frame) == 0:
         raise ValueError("there are no rows: nothing can be fitted")
     frame = plain_dtypes(frame, used)
-    local = {name: context[name] for name in names if context is not None and name in context}
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", DataMismatchWarning)
-        matrices = parsed.get_model_matrix(frame, context=context or {}, na_action="ignore")
+    local = {name: context[name] for name in names - set(used) if context is not None and name in context}
+    matrices = model_matrix(parsed, frame, context)
     lhs, rhs = matrices.lhs, pd.DataFrame(matrices.rhs)
     spec = matrices.rhs.model_spec
     keep, terms, has_intercept = layout(spec, rhs.columns, drop_cols)
@@ -181,7 +187,7 @@ def build(
     exog = rhs[keep].set_axis(exog_index, axis=0)
     series = None if weight is None else pd.Series(weight, index=labels)
     variables = sorted({str(v) for v in spec.required_variables} & set(map(str, frame.columns)))
-    fspec = FormulaSpec(formula, spec, keep, variables, local, has_intercept)
+    fspec = FormulaSpec(formula, spec, keep, variables, kinds_of(frame, variables), local, has_intercept)
     return FormulaData(endog, exog, series, terms, fspec, int(absent.sum()), library_of(data))
 
 
@@ -257,10 +263,10 @@ def transform(spec: FormulaSpec, data: Any, context: Context | None) -> tuple[pd
         if isinstance(data, pd.Series):
             rows = rows.infer_objects()
         rows = plain_dtypes(rows, spec.variables)
+        refuse_other_kinds(rows, spec.kinds)
+        rows = used_categories(rows, spec.variables)
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("error", DataMismatchWarning)
-                made = pd.DataFrame(spec.spec.get_model_matrix(rows, context=names, na_action="ignore"))
+            made = pd.DataFrame(model_matrix(spec.spec, rows, names))
         except DataMismatchWarning as error:
             raise ValueError(
                 f"new data have a level that the fit has not seen ({error}): leave those rows out"
@@ -273,18 +279,6 @@ def _refuse_duplicates(names: list[str]) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ValueError(f"duplicate column name(s) {listed(twice)} in the data: which one is meant?")
-
-
-def plain_dtypes(frame: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
-    """Complete columns of pandas' nullable dtypes in NumPy's: not every formulaic knows the nullable ones."""
-    plain: dict[str, Any] = {}
-    for name in names:
-        dtype = frame.dtypes[name]
-        if isinstance(dtype, pd.StringDtype):
-            plain[name] = object
-        elif isinstance(dtype, pd.api.extensions.ExtensionDtype) and pd.api.types.is_numeric_dtype(dtype):
-            plain[name] = bool if pd.api.types.is_bool_dtype(dtype) else dtype.type
-    return frame.astype(plain) if plain else frame
 
 
 def _picklable(value: Any) -> bool:

@@ -9,6 +9,11 @@ from typing import Any
 
 from formulaic.transforms import TRANSFORMS
 
+AS_NUMBERS = "_as_numbers"
+"""The function that operands of arithmetic are passed through."""
+
+ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)
+
 SPLINES = ("bs", "cc", "cr", "cs")
 
 
@@ -109,3 +114,53 @@ def refuse_undeclared(function: str, call: ast.Call, placeholders: Mapping[str, 
 def unquoted(expression: str) -> str:
     """An expression as formulaic's states name it: quoted names become identifiers."""
     return re.sub(r"`([^`]+)`", lambda match: re.sub(r"\W", "_", match.group(1)), expression)
+
+
+class _Arithmetic(ast.NodeTransformer):
+    """Pass the operands of arithmetic through :data:`AS_NUMBERS`."""
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.op, ARITHMETIC):
+            node.left, node.right = self._number(node.left), self._number(node.right)
+        return node
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.op, ast.USub):
+            node.operand = self._number(node.operand)
+        return node
+
+    @staticmethod
+    def _number(node: ast.expr) -> ast.expr:
+        if isinstance(node, ast.Constant) or (
+            isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Constant)
+        ):
+            return node
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ARITHMETIC):
+            return node
+        return ast.Call(ast.Name(AS_NUMBERS, ast.Load()), [node], [])
+
+
+class _AsWritten(ast.NodeTransformer):
+    """Undo :class:`_Arithmetic`."""
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        return node.args[0] if isinstance(node.func, ast.Name) and node.func.id == AS_NUMBERS else node
+
+
+def with_numbers(expression: str) -> str:
+    """An expression whose arithmetic is that of numbers: a sum of comparisons counts those that hold."""
+    tree, placeholders = tree_of(expression)
+    if not isinstance(tree, ast.Expression):
+        return expression
+    written = ast.dump(tree)
+    changed = _Arithmetic().visit(tree)
+    return expression if ast.dump(changed) == written else text(changed, placeholders)
+
+
+def as_written(node: ast.AST) -> ast.AST:
+    """The expression that :func:`with_numbers` changed."""
+    out: ast.AST = _AsWritten().visit(node)
+    return out

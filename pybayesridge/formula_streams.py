@@ -1,4 +1,4 @@
-"""Formulas on rows that come in batches: with formula.py (and formula_calls.py) the only file that knows formulaic.
+"""Formulas on rows that come in batches.
 
 What a transform learns from all rows (levels of factors, means and standard deviations) is found in a first pass, or
 declared; it is never that of the first batch. Then every batch is coded in the same way.
@@ -7,7 +7,6 @@ declared; it is never that of the first batch. Then every batch is coded in the 
 from __future__ import annotations
 
 import ast
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,10 +20,11 @@ from formulaic.transforms import TRANSFORMS
 
 from pybayesridge._types import FloatArray
 from pybayesridge.data import NamedColumns, listed
-from pybayesridge.formula import Context, FormulaSpec, layout, names_of, numeric_endog, parse, plain_dtypes
+from pybayesridge.formula import Context, FormulaSpec, layout, names_of, numeric_endog, parse
 from pybayesridge.formula_calls import (
     SPLINES,
     argument,
+    as_written,
     calls,
     column_of_factor,
     refuse_undeclared,
@@ -32,6 +32,7 @@ from pybayesridge.formula_calls import (
     tree_of,
     unquoted,
 )
+from pybayesridge.formula_values import kinds_of, model_matrix, plain_dtypes
 from pybayesridge.moments import Moments
 
 EXACT = ("center", "scale")
@@ -263,9 +264,8 @@ def survey(plan: StreamPlan, frame: pd.DataFrame) -> Survey | None:
         levels[name] = list(column.cat.categories) if known else list(pd.unique(column))
     moments = None
     if plan.moments_of:
-        made = Formula("0 + " + " + ".join(f"I({e})" for e in plan.moments_of)).get_model_matrix(
-            plain_dtypes(frame.reset_index(drop=True), plan.variables), context=plan.context, na_action="ignore"
-        )
+        arguments = Formula("0 + " + " + ".join(f"I({e})" for e in plan.moments_of))
+        made = model_matrix(arguments, plain_dtypes(frame.reset_index(drop=True), plan.variables), plan.context)
         values = pd.DataFrame(made).set_axis(plan.moments_of, axis=1)
         moments = Moments.from_arrays(np.zeros(len(frame)), values)
     return Survey(levels, moments)
@@ -292,9 +292,8 @@ def make_coding(
         values = plan.declared.get(name)
         levels[name] = _in_order(found.levels[name], name, name in ordered) if values is None else values
     template = _template(sample, levels)
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("error", DataMismatchWarning)
-        made = plan.parsed.get_model_matrix(template, context=plan.context, na_action="ignore")
+    with np.errstate(all="ignore"):
+        made = model_matrix(plan.parsed, template, plan.context)
     specs, spec = made.model_spec, made.rhs.model_spec
     for side in (specs.lhs, specs.rhs):
         _set_states(side, plan, found)
@@ -302,7 +301,8 @@ def make_coding(
     numeric_endog(pd.DataFrame(made.lhs), plan.formula)
     keep, terms, has_intercept = layout(spec, pd.DataFrame(made.rhs).columns, drop_cols)
     variables = sorted({str(v) for v in spec.required_variables} & set(plan.variables))
-    right = FormulaSpec(plan.formula, spec, keep, variables, plan.context, has_intercept)
+    kinds = kinds_of(template, variables)
+    right = FormulaSpec(plan.formula, spec, keep, variables, kinds, plan.context, has_intercept)
     every = [term for side in (plan.parsed.lhs, plan.parsed.rhs) for term in side]
     plain = all(
         str(factor.expr).strip("`") in (*plan.variables, "1", "0") for term in every for factor in term.factors
@@ -323,9 +323,7 @@ def _stacked(frame: pd.DataFrame, names: Sequence[str]) -> FloatArray:
 
 def _model_matrix(specs: Any, frame: pd.DataFrame, plan: StreamPlan) -> Any:
     frame = plain_dtypes(frame.reset_index(drop=True), plan.variables)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", DataMismatchWarning)
-        return specs.get_model_matrix(frame, context=plan.context, na_action="ignore")
+    return model_matrix(specs, frame, plan.context)
 
 
 def _set_states(spec: Any, plan: StreamPlan, found: Survey) -> None:
@@ -342,7 +340,7 @@ def _set_states(spec: Any, plan: StreamPlan, found: Survey) -> None:
             )
         if function in SPLINES:
             continue
-        expression = text(call.args[0], placeholders) if isinstance(call, ast.Call) else ""
+        expression = text(as_written(call.args[0]), placeholders) if isinstance(call, ast.Call) else ""
         known = [] if found.moments is None else found.moments.columns
         same = [name for name in known if unquoted(name) == unquoted(expression)]
         if found.moments is None or len(same) != 1:

@@ -432,3 +432,18 @@ def test_as_a_process(data, new, tmp_path):
         piped.stdout.close()
         assert piped.stderr.read() == b""
         assert piped.wait() == cli.BROKEN_PIPE
+
+
+def test_factors_of_the_fit_that_look_like_numbers(tmp_path, capsys):
+    rng = np.random.default_rng(5)
+    g = rng.choice(["1", "02", "A"], 60)
+    y = np.where(g == "1", 1.0, np.where(g == "A", 5.0, 2.0)) + 0.01 * rng.normal(size=60)
+    pd.DataFrame({"g": g, "y": y}).to_csv(tmp_path / "fit.csv", index=False)
+    model, new, out = (str(tmp_path / name) for name in ("fit.pickle", "new.csv", "out.csv"))
+    assert cli.main(["ridge", "y ~ g", str(tmp_path / "fit.csv"), "--save", model, "--quiet"]) == 0
+    pd.DataFrame({"g": ["1", "02", "1"]}).to_csv(new, index=False)
+    assert cli.main(["predict", model, new, "--output", out]) == 0
+    np.testing.assert_allclose(pd.read_csv(out)["mean"], [1.0, 2.0, 1.0], atol=0.05)
+    pd.DataFrame({"g": ["1", "9"]}).to_csv(new, index=False)
+    assert cli.main(["predict", model, new, "--output", out]) == 2
+    assert "level that the fit has not seen ('9' of 'g')" in capsys.readouterr().err

@@ -54,7 +54,8 @@ def predict(arguments: argparse.Namespace) -> None:
     with warnings_as_lines():
         results = load(arguments.model)
         with progress(f"reading {arguments.data}", quiet=arguments.quiet):
-            frame = read_table(arguments.data, arguments.na)
+            spec = results.model.formula_spec
+            frame = read_table(arguments.data, arguments.na, text=[] if spec is None else spec.text_variables)
         weights = None
         if arguments.weights is not None:
             _check_column("--weights", arguments.weights, frame)

@@ -33,10 +33,11 @@ def kind_of(path: str) -> str:
     return "parquet" if last in PARQUET else "tsv" if last in TABS else "csv"
 
 
-def read_table(path: str, na_values: Sequence[str] = ()) -> pd.DataFrame:
+def read_table(path: str, na_values: Sequence[str] = (), text: Sequence[str] = ()) -> pd.DataFrame:
     """A table from a file, or as CSV from standard input where `path` is ``-``.
 
-    A first column without a name holds row labels, as R and pandas write them.
+    A first column without a name holds row labels, as R and pandas write them. The columns `text` of a text file are
+    text even where all their values look like numbers.
 
     Raises
     ------
@@ -50,7 +51,7 @@ def read_table(path: str, na_values: Sequence[str] = ()) -> pd.DataFrame:
     if path != "-" and Path(path).is_dir():
         raise ValueError(f"{path} is a directory: a CSV, TSV or Parquet file is wanted")
     try:
-        frame = _read_parquet(path) if kind_of(path) == "parquet" else _read_text(path, na_values)
+        frame = _read_parquet(path) if kind_of(path) == "parquet" else _read_text(path, na_values, text)
     except EmptyDataError:
         raise ValueError(f"{path} is empty") from None
     except UnicodeDecodeError as error:
@@ -75,7 +76,7 @@ def _read_parquet(path: str) -> pd.DataFrame:
         raise ValueError(f"{path} cannot be read as Parquet: {error}") from None
 
 
-def _read_text(path: str, na_values: Sequence[str]) -> pd.DataFrame:
+def _read_text(path: str, na_values: Sequence[str], text: Sequence[str]) -> pd.DataFrame:
     separator = "\t" if kind_of(path) == "tsv" else ","
     source: Any = io.StringIO(sys.stdin.read()) if path == "-" else path
     header = pd.read_csv(source, sep=separator, header=None, nrows=1, dtype=str, keep_default_na=False)
@@ -90,7 +91,12 @@ def _read_text(path: str, na_values: Sequence[str]) -> pd.DataFrame:
         # Rows longer than the header would lose their last fields.
         warnings.simplefilter("error", ParserWarning)
         return pd.read_csv(
-            source, sep=separator, index_col=0 if labelled else False, na_values=list(na_values), low_memory=False
+            source,
+            sep=separator,
+            index_col=0 if labelled else False,
+            na_values=list(na_values),
+            low_memory=False,
+            dtype=dict.fromkeys(text, str),
         )
 
 
