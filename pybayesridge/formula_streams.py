@@ -157,7 +157,8 @@ class Coding:
             if len(frame) > 1:
                 self._check_rows(frame, endog, exog)
             else:
-                several = pd.concat([frame, self.sample.astype(frame.dtypes)], ignore_index=True)
+                # The categories of a batch may lack levels of the sample.
+                several = pd.concat([_uncategorized(frame), _uncategorized(self.sample)], ignore_index=True)
                 self._check_rows(several, *self._matrices(several))
         return Moments.from_arrays(endog, exog, weights=weights)
 
@@ -311,6 +312,10 @@ def make_coding(
     responses = [str(name) for name in pd.DataFrame(made.lhs).columns]
     numbers = direct and {*responses, *keep} <= set(plan.variables)
     return Coding(plan, specs, right, terms, plain, responses if numbers else None, sample)
+
+
+def _uncategorized(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.astype({name: object for name, dtype in frame.dtypes.items() if dtype == "category"})
 
 
 def _stacked(frame: pd.DataFrame, names: Sequence[str]) -> FloatArray:

@@ -12,6 +12,7 @@ import pandas as pd
 from pybayesridge.formula import Context, FormulaData
 from pybayesridge.formula_streams import StreamPlan, Survey, make_coding, make_plan, survey
 from pybayesridge.moments import Moments
+from pybayesridge.parquet_schemas import check_files, common_schema, is_text
 
 SAMPLE = 64
 """Rows that show the types of the columns."""
@@ -61,6 +62,7 @@ def moments_of_parquet(
     names = [name for name in dataset.schema.names if name not in _index_columns(dataset.schema)]
     numeric = {name: _is_numeric(dataset.schema, name) for name in names}
     plan = make_plan(formula, names, numeric, weights=weights, levels=levels, context=context)
+    check_files(dataset, plan.columns, own=dataset is not source)
     _check_types(dataset.schema, plan.columns)
     reader = _Reader(dataset, plan, int(batch_size), progress, own=dataset is not source)
     found = Survey()
@@ -154,7 +156,7 @@ class _Reader:
             column = batch.column(name)
             if pa.types.is_decimal(column.type):
                 column = column.cast(pa.float64())
-            elif _is_text(column.type):
+            elif is_text(column.type):
                 column = column.dictionary_encode()
             columns[name] = column.to_pandas()
         return pd.DataFrame(columns, copy=False)
@@ -167,9 +169,10 @@ def _dataset(source: Any) -> Any:
         raise ImportError("reading Parquet needs pyarrow: pip install 'pybayesridge[stream]'") from error
     if isinstance(source, ds.Dataset):
         return source
-    if isinstance(source, list | tuple):
-        return ds.dataset([str(path) for path in source], format="parquet", partitioning="hive")
-    return ds.dataset(str(source), format="parquet", partitioning="hive")
+    several = isinstance(source, list | tuple)
+    files = [str(path) for path in source] if several else str(source)
+    options = {"format": "parquet", "partitioning": "hive"}
+    return ds.dataset(files, schema=common_schema(ds.dataset(files, **options)), **options)
 
 
 def _index_columns(schema: Any) -> set[str]:
@@ -192,17 +195,11 @@ def _is_dictionary(schema: Any, name: str) -> bool:
     return bool(pa.types.is_dictionary(schema.field(name).type))
 
 
-def _is_text(kind: Any) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
 def _check_types(schema: Any, names: Iterable[str]) -> None:
     odd = [
         f"{name!r} ({schema.field(name).type})"
         for name in names
-        if not (_is_numeric(schema, name) or _is_dictionary(schema, name) or _is_text(schema.field(name).type))
+        if not (_is_numeric(schema, name) or _is_dictionary(schema, name) or is_text(schema.field(name).type))
     ]
     if odd:
         raise ValueError(f"column(s) {', '.join(odd)} are neither numbers nor text: convert them before")

@@ -157,3 +157,25 @@ def test_a_worker_that_dies_changes_nothing(client, frame, tmp_path):
     close(res.bse, wanted.bse)
     close(res.log_marginal, wanted.log_marginal)
     assert res.nobs == wanted.nobs
+
+
+@pytest.mark.parametrize("formula", ["y ~ x + C(g)", "y ~ scale(x) + g + C(k)"])
+def test_partitions_without_rows_or_with_one(formula, frame):
+    pieces = [
+        frame.iloc[:0],
+        frame.iloc[:1],
+        frame.iloc[1:1],
+        frame.iloc[1:300],
+        frame.iloc[300:301],
+        frame.iloc[301:],
+    ]
+    pieces.insert(3, frame.iloc[1:3].assign(x=np.nan))
+    parts = dd.from_delayed([dask.delayed(piece) for piece in pieces], meta=frame.iloc[:0], verify_meta=False)
+    wanted = BayesRidge.from_formula(formula, frame).fit()
+    res = BayesRidge.from_dask(parts, formula).fit()
+    assert list(res.params.index) == list(wanted.params.index)
+    close(res.params, wanted.params)
+    assert res.nobs == wanted.nobs
+    assert res.model.data.n_dropped == wanted.model.data.n_dropped + 2
+    with pytest.raises(ValueError, match="there are no rows"):
+        BayesRidge.from_dask(dd.from_pandas(frame.iloc[:0], npartitions=1), formula)

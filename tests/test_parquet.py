@@ -215,3 +215,154 @@ def test_without_pyarrow_the_message_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow.dataset", None)
     with pytest.raises(ImportError, match=r"pip install 'pybayesridge\[stream\]'"):
         BayesRidge.from_parquet("nowhere", "y ~ x")
+
+
+def small(n=41, seed=0):
+    rng = np.random.default_rng(seed)
+    data = pd.DataFrame({"x": rng.normal(size=n), "g": rng.choice(["a", "b", "c"], n)})
+    data["y"] = data.x + (data.g == "b") + rng.normal(size=n)
+    return data
+
+
+def folder_of(folder, *parts):
+    for i, part in enumerate(parts):
+        if isinstance(part, pd.DataFrame):
+            part.to_parquet(folder / f"{i}.parquet")
+        else:
+            pq.write_table(part, folder / f"{i}.parquet")
+    return folder
+
+
+def same_as_memory(folder, formula, whole, **options):
+    found = BayesRidge.from_parquet(folder, formula, **options).fit()
+    wanted = BayesRidge.from_formula(formula, whole).fit()
+    assert list(found.params.index) == list(wanted.params.index)
+    assert found.nobs == wanted.nobs
+    assert found.model.data.n_dropped == wanted.model.data.n_dropped
+    close(found.params, wanted.params)
+    close(found.bse, wanted.bse)
+
+
+@pytest.mark.parametrize("formula", ["y ~ x + C(g)", "y ~ log(x + 9) * C(g)", "y ~ scale(x) + C(g)", "y ~ x + g"])
+@pytest.mark.parametrize("batch_size", [1, 2, 8])
+def test_batches_with_one_complete_row(formula, batch_size, tmp_path):
+    data = small()
+    data.loc[[1, 2, 4, 5, 6], "x"] = np.nan
+    data.loc[8:15, "g"] = None
+    same_as_memory(folder_of(tmp_path, data), formula, data, batch_size=batch_size)
+
+
+def test_one_row_and_a_category_type(tmp_path):
+    data = small().astype({"g": pd.CategoricalDtype(["c", "b", "a", "never"])})
+    same_as_memory(folder_of(tmp_path, data), "y ~ x + C(g)", data, batch_size=1)
+
+
+def test_a_file_that_lacks_a_column_is_refused(tmp_path):
+    data = small()
+    for i, parts in enumerate([(data, data.drop(columns="x")), (data.drop(columns="x"), data)]):
+        (folder := tmp_path / str(i)).mkdir()
+        folder_of(folder, *parts)
+        for source in (folder, [str(folder / "0.parquet"), str(folder / "1.parquet")]):
+            for formula in ("y ~ x + g", "y ~ .", "y ~ g + log(x + 9)"):
+                with pytest.raises(ValueError, match=rf"{1 - i}\.parquet lacks the column 'x', which other files"):
+                    BayesRidge.from_parquet(source, formula)
+        assert BayesRidge.from_parquet(folder, "y ~ g").nobs == 2 * len(data)
+        with pytest.raises(ValueError, match=r"lacks the column 'x'"):
+            whole = ds.dataset(folder, schema=pa.Schema.from_pandas(data))
+            BayesRidge.from_parquet(whole.filter(ds.field("y") > 0), "y ~ x + g")
+    with pytest.raises(ValueError, match=r"1\.parquet lacks the column 'w'"):
+        (folder := tmp_path / "weights").mkdir()
+        BayesRidge.from_parquet(folder_of(folder, data.assign(w=1.0), data), "y ~ x", weights="w")
+
+
+def test_a_file_outside_the_folders_that_give_a_column_is_refused(tmp_path):
+    data = small()
+    folder_of(tmp_path, data)
+    (tmp_path / "k=1").mkdir()
+    folder_of(tmp_path / "k=1", data)
+    with pytest.raises(ValueError, match=r"0\.parquet lacks the column 'k'"):
+        BayesRidge.from_parquet(tmp_path, "y ~ x + k")
+
+
+def integers(data, dtype="int64"):
+    return data.assign(x=np.arange(len(data), dtype=dtype))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda d: (integers(d), d),
+        lambda d: (d, integers(d)),
+        lambda d: (integers(d, "int8"), integers(d)),
+        lambda d: (d.astype({"x": "float32"}), d),
+        lambda d: (d, d.assign(g=d.g.astype("category"))),
+        lambda d: (d.assign(g=d.g.astype("category")), d),
+        lambda d: (d[d.g != "c"], d[d.g == "c"]),
+        lambda d: (d.iloc[:0], d, d.iloc[:0]),
+        lambda d: (d.assign(g=None), d),
+        lambda d: (d, d.assign(g=None)),
+        lambda d: (d.assign(x=None), d),
+        lambda d: (d.assign(x=np.nan), d),
+    ],
+    ids=[
+        "int, float",
+        "float, int",
+        "int8, int64",
+        "float32, float64",
+        "text, dictionary",
+        "dictionary, text",
+        "a level in one file",
+        "empty files",
+        "text missing first",
+        "text missing last",
+        "numbers missing first",
+        "NaN first",
+    ],
+)
+def test_files_of_one_kind_of_values(change, tmp_path):
+    parts = change(small())
+    whole = pd.concat([part.astype(object) for part in parts], ignore_index=True).infer_objects()
+    whole["x"] = whole["x"].astype(float)
+    for formula in ("y ~ x + g", "y ~ x + C(g)"):
+        same_as_memory(folder_of(tmp_path, *parts), formula, whole)
+
+
+def test_dictionaries_of_different_widths(tmp_path):
+    data = small()
+    parts = [
+        data.assign(g=pd.Categorical(data.g, ["a", "b", "c"])),
+        data.assign(g=pd.Categorical(data.g, ["a", "b", "c", *map(str, range(300))])),
+    ]
+    res = BayesRidge.from_parquet(folder_of(tmp_path, *parts), "y ~ x + g").fit()
+    wanted = BayesRidge.from_formula("y ~ x + g", pd.concat([data, data], ignore_index=True)).fit()
+    close(res.params[wanted.params.index], wanted.params)
+
+
+@pytest.mark.parametrize(
+    ("change", "types"),
+    [
+        (lambda d: d.assign(g=1), "large_string|string"),
+        (lambda d: d.assign(x="3"), "double"),
+        (lambda d: d.assign(x=True), "double"),
+    ],
+)
+def test_files_whose_types_do_not_go_together_are_refused(change, types, tmp_path):
+    data = small()
+    for i, parts in enumerate([(data, change(data)), (change(data), data)]):
+        (folder := tmp_path / str(i)).mkdir()
+        with pytest.raises(ValueError, match=rf"column '[gx]' has the type .*({types})") as caught:
+            BayesRidge.from_parquet(folder_of(folder, *parts), "y ~ x + C(g)")
+        assert "0.parquet" in str(caught.value)
+        assert "1.parquet" in str(caught.value)
+
+
+def test_a_batch_without_a_complete_row(tmp_path):
+    data = small()
+    data.loc[:9, "x"] = np.nan
+    same_as_memory(folder_of(tmp_path, data), "y ~ x + C(g)", data, batch_size=5)
+    with pytest.raises(ValueError, match=r"every row has a missing value \(in 'x' \(41\)\)"):
+        (tmp_path / "none").mkdir()
+        BayesRidge.from_parquet(folder_of(tmp_path / "none", data.assign(x=np.nan)), "y ~ x + C(g)")
+    with pytest.raises(ValueError, match="there are no rows"):
+        (tmp_path / "empty").mkdir()
+        BayesRidge.from_parquet(folder_of(tmp_path / "empty", data.iloc[:0]), "y ~ x + C(g)")
