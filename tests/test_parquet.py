@@ -267,11 +267,11 @@ def test_a_file_that_lacks_a_column_is_refused(tmp_path):
                 with pytest.raises(ValueError, match=rf"{1 - i}\.parquet lacks the column 'x', which other files"):
                     BayesRidge.from_parquet(source, formula)
         assert BayesRidge.from_parquet(folder, "y ~ g").nobs == 2 * len(data)
+        whole = ds.dataset(folder, schema=pa.Schema.from_pandas(data))
         with pytest.raises(ValueError, match=r"lacks the column 'x'"):
-            whole = ds.dataset(folder, schema=pa.Schema.from_pandas(data))
             BayesRidge.from_parquet(whole.filter(ds.field("y") > 0), "y ~ x + g")
+    (folder := tmp_path / "weights").mkdir()
     with pytest.raises(ValueError, match=r"1\.parquet lacks the column 'w'"):
-        (folder := tmp_path / "weights").mkdir()
         BayesRidge.from_parquet(folder_of(folder, data.assign(w=1.0), data), "y ~ x", weights="w")
 
 
@@ -360,9 +360,11 @@ def test_a_batch_without_a_complete_row(tmp_path):
     data = small()
     data.loc[:9, "x"] = np.nan
     same_as_memory(folder_of(tmp_path, data), "y ~ x + C(g)", data, batch_size=5)
-    with pytest.raises(ValueError, match=r"every row has a missing value \(in 'x' \(41\)\)"):
-        (tmp_path / "none").mkdir()
-        BayesRidge.from_parquet(folder_of(tmp_path / "none", data.assign(x=np.nan)), "y ~ x + C(g)")
-    with pytest.raises(ValueError, match="there are no rows"):
-        (tmp_path / "empty").mkdir()
-        BayesRidge.from_parquet(folder_of(tmp_path / "empty", data.iloc[:0]), "y ~ x + C(g)")
+    for name, part, message in (
+        ("none", data.assign(x=np.nan), r"every row has a missing value \(in 'x' \(41\)\)"),
+        ("empty", data.iloc[:0], "there are no rows"),
+    ):
+        (tmp_path / name).mkdir()
+        folder_of(tmp_path / name, part)
+        with pytest.raises(ValueError, match=message):
+            BayesRidge.from_parquet(tmp_path / name, "y ~ x + C(g)")
