@@ -6,44 +6,75 @@ import argparse
 import os
 import sys
 from collections import Counter
+from dataclasses import dataclass
 from multiprocessing import Pool
 
-from tests.fuzz.compare import ALLOWED, LIMIT, compare
+from tests.fuzz.compare import ALLOWED, LIMIT, Verdict, compare
 from tests.fuzz.linear_algebra import ENOUGH
 from tests.fuzz.problems import make_problem
+from tests.fuzz.selection import compare_choice, make_choice
 
 SEED = 20240607
+
+KINDS = {"ridge": (make_problem, compare), "selection": (make_choice, compare_choice)}
+
+SHARE = {"ridge": 1, "selection": 10}
+"""There is one problem of a kind to so many that are asked for."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One problem to compare."""
+
+    kind: str
+    seed: int
+    number: int
+
+    @property
+    def command(self):
+        """What repeats it."""
+        return f"python -m tests.fuzz --only {self.kind} --seed {self.seed} --start {self.number} --count 1"
+
+
+def jobs_of(kinds, seed, start, count):
+    """The problems to compare."""
+    return [
+        Job(kind, seed, number)
+        for kind in kinds
+        for number in range(start, start + max(1, count // (SHARE[kind] if len(kinds) > 1 else 1)))
+    ]
 
 
 def run_one(job):
     """Verdict of one problem; what it raises is a verdict too."""
-    seed, number = job
-    from tests.fuzz.compare import Verdict
-
+    make, judge = KINDS[job.kind]
     try:
-        return number, compare(make_problem(seed, number))
+        return job, judge(make(job.seed, job.number))
     except Exception as error:  # any crash is a finding, to be reported with its number
-        return number, Verdict(f"{seed}/{number}", "-", (), (), f"{type(error).__name__}: {error}")
+        name = f"{job.seed}/{job.number} {job.kind}"
+        return job, Verdict(name, "-", (), (), f"{type(error).__name__}: {error}")
 
 
 def main(argv=None):
     """Run, print the worst of each kind and every silent discrepancy; the exit status is 1 if there is one."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
-    parser.add_argument("--count", type=int, default=10_000, help="how many problems")
+    parser.add_argument(
+        "--count", type=int, default=10_000, help="how many ridge problems, and a tenth as many of selection"
+    )
     parser.add_argument("--start", type=int, default=0, help="number of the first problem")
     parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--only", choices=list(KINDS), help="BayesRidge or SpikeSlab alone")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="how many processes")
     options = parser.parse_args(argv)
     if not ENOUGH:
         parser.error("this machine's long double is not longer than a double: there is no oracle here")
-    numbers = range(options.start, options.start + options.count)
-    jobs = [(options.seed, number) for number in numbers]
-    if options.jobs == 1 or options.count == 1:
+    jobs = jobs_of([options.only] if options.only else list(KINDS), options.seed, options.start, options.count)
+    if options.jobs == 1 or len(jobs) == 1:
         verdicts = [run_one(job) for job in jobs]
     else:
         with Pool(options.jobs) as pool:
             verdicts = list(pool.imap(run_one, jobs, chunksize=8))
-    return report(verdicts, options)
+    return report(verdicts)
 
 
 def show(verdict):
@@ -53,23 +84,23 @@ def show(verdict):
         print(f"  {d.quantity:14}[{d.target}] {d.error:8.1e}, the data allow {d.allowed:8.1e}")
 
 
-def report(verdicts, options):
+def report(verdicts):
     """Print what was found."""
     print(f"{len(verdicts)} problems, by route: {dict(Counter(v.solver for _, v in verdicts))}")
     worst, loud, excused, faults = {}, 0, 0, 0
-    for number, verdict in verdicts:
+    for _, verdict in verdicts:
         for d in verdict.differences:
             loud += d.counts and d.announced
             excused += not d.counts and d.error > LIMIT
             if not d.counts and d.error <= LIMIT and d.error >= worst.get(d.quantity, (-1.0,))[0]:
-                worst[d.quantity] = (d.error, number, verdict.name)
+                worst[d.quantity] = (d.error, verdict.name)
     print(f"Largest errors below {LIMIT:g}:")
-    for quantity, (error, _, name) in sorted(worst.items()):
-        print(f"  {quantity:14} {error:8.1e}  {name}")
+    for quantity, (error, name) in sorted(worst.items()):
+        print(f"  {quantity:20} {error:8.1e}  {name}")
     print(f"Above it, at most {ALLOWED:g} times what the data's last places do: {excused} values. Announced: {loud}.")
     if len(verdicts) == 1:
         show(verdicts[0][1])
-    for number, verdict in verdicts:
+    for job, verdict in verdicts:
         if verdict.failure is None and not verdict.faults:
             continue
         faults += 1
@@ -80,7 +111,7 @@ def report(verdicts, options):
             print(f"    {d.quantity}[{d.target}]: error {d.error:.1e}, the data allow {d.allowed:.1e}")
         for message in verdict.says:
             print(f"    it says: {message}")
-        print(f"    python -m tests.fuzz --seed {options.seed} --start {number} --count 1")
+        print(f"    {job.command}")
     print(f"{faults} problems with a discrepancy that nothing announces")
     return int(faults > 0)
 

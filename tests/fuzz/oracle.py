@@ -213,7 +213,7 @@ class Oracle:
     def refine(self, low, high, target, options):
         """Bisect brackets of upward changes of sign of the slope."""
         low, high = low.copy(), high.copy()
-        for _ in range(64 if low.size else 0):
+        for _ in range(48 if low.size else 0):
             middle = (low + high) / 2
             below = self.slope(middle, target, options) < 0
             low, high = np.where(below, middle, low), np.where(below, high, middle)
