@@ -203,15 +203,16 @@ def names_read(formula: str, data: Any) -> tuple[list[str], list[str]]:
     """
     frame = to_frame(data)
     columns = [str(c) for c in frame.columns]
-    own = {*columns, *TRANSFORMS, *dir(builtins)}
+    known = set(columns)
+    own = {*known, *TRANSFORMS, *dir(builtins)}
     parsed = parse(formula, frame)
     read, unknown = set(), set()
     for side in (parsed.lhs, parsed.rhs):
         for term in side:
             for factor in term.factors:
                 expr = str(factor.expr)
-                names = {expr} if expr in columns else _names_in(expr)
-                read |= names & set(columns)
+                names = {expr} if expr in known else _names_in(expr)
+                read |= names & known
                 unknown |= names - own
     return [c for c in columns if c in read], sorted(unknown)
 
@@ -298,6 +299,8 @@ def parse(formula: str, frame: pd.DataFrame) -> Any:
     parsed = Formula.from_spec(formula, context=available)
     if not hasattr(parsed, "lhs") or not len(parsed.lhs):
         raise ValueError(f"the formula {formula!r} has no left-hand side: write 'y ~ …'")
+    if isinstance(parsed.lhs, tuple) or isinstance(parsed.rhs, tuple):
+        raise ValueError(f"the formula {formula!r} has several parts (|), which these models do not have: write + for |")
     return parsed
 
 

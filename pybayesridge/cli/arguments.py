@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import codecs
 from typing import NoReturn
 
 from pybayesridge.bayes_ridge import METHODS as RIDGE_METHODS
 from pybayesridge.spike_slab import METHODS as SPIKE_SLAB_METHODS
 
 DATA = "CSV (.csv, compressed too), TSV (.tsv, .tab) or Parquet (.parquet) by the file's name; - is CSV from stdin"
+
+TAB = ("\\t", "tab")
+"""How a tab is written where shells make it hard."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -99,7 +103,19 @@ def _fitting(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="column or term with a flat prior; may be given several times",
     )
-    parser.add_argument("--subset", metavar="CONDITION", help="rows to use, such as 'age > 30 and sex == \"f\"'")
+    parser.add_argument(
+        "--subset",
+        metavar="CONDITION",
+        help="rows to use, such as 'age > 30 and sex == \"f\"': columns (in `backticks` where a name has spaces), "
+        "numbers, quoted text, arithmetic, comparisons, 'in' lists, and, or, not",
+    )
+    parser.add_argument(
+        "--allow-code",
+        action="store_true",
+        help="evaluate any Python code in FORMULA; without this only columns, arithmetic, comparisons, transforms of "
+        "the formula language and NumPy's functions are accepted. Such code can do anything you can: use this only "
+        "for formulas you trust",
+    )
     parser.add_argument(
         "--missing",
         choices=("drop", "raise"),
@@ -121,11 +137,16 @@ def _fitting(parser: argparse.ArgumentParser) -> None:
 
 def _predict(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "model", metavar="MODEL", help="file that --save wrote; it can run code: use only what you trust"
+        "model",
+        metavar="MODEL",
+        help="file that --save wrote. It is a pickle, and loading a pickle can run any code: use only files you "
+        "trust",
     )
     parser.add_argument("data", metavar="DATA", help=DATA)
     parser.add_argument(
-        "--output", metavar="FILE", help="where to write, by the file's name (default: CSV to stdout)"
+        "--output",
+        metavar="FILE",
+        help="file to write: .csv, .tsv, .parquet or .json by its name (default: CSV to stdout)",
     )
     parser.add_argument("--weights", metavar="COLUMN", help="column of precision weights, in the units of the fit's")
     _common(parser)
@@ -135,6 +156,16 @@ def _predict(parser: argparse.ArgumentParser) -> None:
 def _common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--alpha", type=_alpha, default=0.05, help="1 - probability of intervals (default: 0.05)")
     parser.add_argument("--na", action="append", default=[], metavar="TEXT", help="more text that means missing")
+    parser.add_argument(
+        "--sep",
+        type=_separator,
+        metavar="CHARACTER",
+        help="what separates fields, such as ';' or tab (default: by DATA's name)",
+    )
+    parser.add_argument("--decimal", choices=(".", ","), help="decimal sign of text files (default: a point)")
+    parser.add_argument(
+        "--encoding", type=_encoding, metavar="NAME", help="encoding of text files, such as latin-1 (default: UTF-8)"
+    )
     parser.add_argument("--quiet", action="store_true", help="no summary and no progress; warnings and errors remain")
 
 
@@ -143,6 +174,23 @@ def _number(text: str) -> float:
         return float(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+
+
+def _separator(text: str) -> str:
+    if text in TAB:
+        return "\t"
+    if len(text) != 1 or text in '"\n\r':
+        raise argparse.ArgumentTypeError(f"{text!r} is not a single character, such as ';' or tab")
+    return text
+
+
+def _encoding(text: str) -> str:
+    try:
+        return codecs.lookup(text).name
+    except (LookupError, ValueError):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not an encoding; try utf-8, latin-1, cp1252 or utf-16"
+        ) from None
 
 
 def _alpha(text: str) -> float:

@@ -127,7 +127,8 @@ def _coefficients(results: Any, command: str, target: str, alpha: float) -> list
             "cond_mean": results.cond_mean,
             "cond_sd": np.sqrt(results.cond_var),
         }
+    numbers = [[finite(value) for value in np.asarray(values).tolist()] for values in columns.values()]
     return [
-        {"name": str(name), **{field: finite(values.loc[name]) for field, values in columns.items()}}
-        for name in mean.index
+        {"name": str(name), **dict(zip(columns, row, strict=True))}
+        for name, *row in zip(mean.index, *numbers, strict=True)
     ]

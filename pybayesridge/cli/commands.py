@@ -9,16 +9,24 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from pybayesridge import BayesRidge, SpikeSlab, load
 from pybayesridge.cli.as_json import as_json
-from pybayesridge.cli.tables import numbers_among_text, read_table, write_table
+from pybayesridge.cli.conditions import rows_where
+from pybayesridge.cli.tables import (
+    TextFormat,
+    decimal_commas,
+    numbers_among_text,
+    output_kind,
+    read_table,
+    write_table,
+)
 from pybayesridge.cli.terminal import progress, warnings_as_lines
-from pybayesridge.data import did_you_mean
+from pybayesridge.data import did_you_mean, listed
 from pybayesridge.exceptions import PybayesridgeWarning
 from pybayesridge.formula import names_read
+from pybayesridge.formula_check import refuse_code
 
 MODEL_OPTIONS = {"ridge": ("sigma2",), "spikeslab": ("prior_inclusion", "slab_var", "noise_var")}
 MODELS: dict[str, Any] = {"ridge": BayesRidge, "spikeslab": SpikeSlab}
@@ -31,7 +39,7 @@ def fit(arguments: argparse.Namespace) -> None:
         _check_folder(path)
     with warnings_as_lines() as told:
         with progress(f"reading {arguments.data}", quiet=arguments.quiet):
-            frame = read_table(arguments.data, arguments.na)
+            frame = read_table(arguments.data, _text_format(arguments))
         _check_columns(arguments, frame)
         with progress(f"fitting {arguments.formula}", quiet=arguments.quiet):
             results = _results(arguments, frame)
@@ -51,15 +59,19 @@ def fit(arguments: argparse.Namespace) -> None:
 def predict(arguments: argparse.Namespace) -> None:
     """Write the predictions of a saved fit for new data."""
     _check_folder(arguments.output)
+    output_kind(arguments.output)
     with warnings_as_lines():
         results = load(arguments.model)
         with progress(f"reading {arguments.data}", quiet=arguments.quiet):
             spec = results.model.formula_spec
-            frame = read_table(arguments.data, arguments.na, text=[] if spec is None else spec.text_variables)
+            frame = read_table(arguments.data, _text_format(arguments), text=[] if spec is None else spec.text_variables)
         weights = None
         if arguments.weights is not None:
             _check_column("--weights", arguments.weights, frame)
             weights = frame[arguments.weights]
+        spec = results.model.formula_spec
+        read = [] if spec is None else [name for name in spec.variables if name in frame.columns]
+        _refuse_decimal_commas(arguments, frame, read)
         with progress("predicting", quiet=arguments.quiet):
             out = results.get_prediction(frame, weights=weights).summary_frame(alpha=arguments.alpha)
     if isinstance(out.columns, pd.MultiIndex):
@@ -74,7 +86,7 @@ def _results(arguments: argparse.Namespace, frame: pd.DataFrame) -> Any:
     model = MODELS[arguments.command].from_formula(
         arguments.formula,
         frame,
-        subset=None if arguments.subset is None else _rows(arguments.subset, frame),
+        subset=None if arguments.subset is None else rows_where(arguments.subset, frame),
         missing=arguments.missing,
         weights=arguments.weights,
         unpenalized=arguments.unpenalized or None,
@@ -92,6 +104,10 @@ def _results(arguments: argparse.Namespace, frame: pd.DataFrame) -> Any:
     return model.fit(arguments.method, **given(FIT_OPTIONS[arguments.command]))
 
 
+def _text_format(arguments: argparse.Namespace) -> TextFormat:
+    return TextFormat(arguments.sep, arguments.decimal, arguments.encoding, tuple(arguments.na))
+
+
 def _check_folder(path: str | None) -> None:
     """Refuse a file in a folder that is not there before anything long is done."""
     if path is not None and not Path(path).parent.is_dir():
@@ -102,27 +118,25 @@ def _check_columns(arguments: argparse.Namespace, frame: pd.DataFrame) -> None:
     read, unknown = names_read(arguments.formula, frame)
     for name in unknown:
         _check_column("the formula", name, frame)
+    if not arguments.allow_code:
+        refuse_code(arguments.formula, {str(name) for name in frame.columns})
     if arguments.weights is not None:
         _check_column("--weights", arguments.weights, frame)
+    _refuse_decimal_commas(arguments, frame, read)
     for sentence in numbers_among_text(frame, read):
         warnings.warn(sentence, PybayesridgeWarning, stacklevel=2)
+
+
+def _refuse_decimal_commas(arguments: argparse.Namespace, frame: pd.DataFrame, names: list[str]) -> None:
+    found = [] if arguments.decimal is not None else decimal_commas(frame, names)
+    if found:
+        raise ValueError(
+            f"column(s) {listed(found)} hold numbers with decimal commas: use --decimal , (or --decimal . if these "
+            "are levels of a factor)"
+        )
 
 
 def _check_column(where: str, name: str, frame: pd.DataFrame) -> None:
     columns = [str(c) for c in frame.columns]
     if name not in columns:
         raise ValueError(f"{where} names {name!r}, which is not a column of the data{did_you_mean(name, columns)}")
-
-
-def _rows(condition: str, frame: pd.DataFrame) -> Any:
-    """Which rows satisfy a condition in pandas' language of queries."""
-    try:
-        mask = frame.eval(condition, engine="python")
-    except Exception as error:  # whatever an expression may raise
-        raise ValueError(f"--subset {condition!r}: {error}") from None
-    values = np.asarray(mask)
-    if values.dtype != bool or values.shape != (len(frame),):
-        raise ValueError(f"--subset {condition!r} is not a condition on rows, such as 'age > 30'")
-    if not values.any():
-        raise ValueError(f"--subset {condition!r} leaves no row")
-    return values

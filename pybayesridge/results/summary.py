@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import html
-import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,39 +12,16 @@ from statsmodels.iolib.tableformatting import fmt_2cols, fmt_params
 
 from pybayesridge._types import FloatArray
 from pybayesridge.data import listed
+from pybayesridge.results.summary_formats import FormattedSummary, Table, one_line
 
 LONGEST = 60
 """Tables of more coefficients are cut."""
-
-WIDTH = 78
-"""Notes are wrapped at this many characters."""
 
 TARGETS = 10
 """A summary shows at most this many targets."""
 
 SHOWN = 30
 """How many coefficients a cut table shows."""
-
-
-class _Table(SimpleTable):
-    """A table whose HTML shows names such as ``C(g)[T.<1]`` as they are."""
-
-    def as_html(self, **fmt_dict: Any) -> str:
-        safe = copy.deepcopy(self)
-        for row in safe:
-            for cell in row:
-                if isinstance(cell.data, str):
-                    cell.data = html.escape(cell.data, quote=False)
-        return str(SimpleTable.as_html(safe, **fmt_dict))
-
-
-class _Summary(Summary):
-    """A summary whose notes are escaped in HTML."""
-
-    def as_html(self) -> str:
-        safe = copy.copy(self)
-        safe.extra_txt = html.escape(self.extra_txt or "", quote=False)
-        return str(Summary.as_html(safe))
 
 
 def number(value: float) -> str:
@@ -63,7 +37,9 @@ def facts_table(title: str | None, left: Sequence[tuple[str, str]], right: Seque
 
 
 def _two_columns(title: str | None, facts: Sequence[tuple[str, str]]) -> SimpleTable:
-    return _Table([[value] for _, value in facts], None, [name for name, _ in facts], title, txt_fmt=fmt_2cols)
+    return Table(
+        [[one_line(value)] for _, value in facts], None, [name for name, _ in facts], title, txt_fmt=fmt_2cols
+    )
 
 
 def rows_to_show(size: FloatArray) -> list[int]:
@@ -83,17 +59,14 @@ def coefficient_table(
 
 def table(stubs: Sequence[str], heads: Sequence[str], rows: Sequence[Sequence[str]]) -> SimpleTable:
     """A table of parameters: a name in front of each row of formatted numbers."""
-    return _Table(rows, heads, stubs, txt_fmt=fmt_params)
+    return Table(rows, heads, [one_line(stub) for stub in stubs], txt_fmt=fmt_params)
 
 
 def make_summary(tables: Sequence[SimpleTable], notes: Sequence[str]) -> Summary:
     """Put tables and numbered notes together."""
-    out = _Summary()
+    out = FormattedSummary()
     out.tables.extend(tables)
-    lines = ["Notes:"]
-    for i, note in enumerate(notes, 1):
-        lines += textwrap.wrap(f"[{i}] {note}", WIDTH, subsequent_indent="    ")
-    out.add_extra_txt(lines)
+    out.add_extra_txt(["Notes:", *(f"[{i}] {note}" for i, note in enumerate(notes, 1))])
     return out
 
 
