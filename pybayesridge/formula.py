@@ -300,7 +300,9 @@ def parse(formula: str, frame: pd.DataFrame) -> Any:
     if not hasattr(parsed, "lhs") or not len(parsed.lhs):
         raise ValueError(f"the formula {formula!r} has no left-hand side: write 'y ~ …'")
     if isinstance(parsed.lhs, tuple) or isinstance(parsed.rhs, tuple):
-        raise ValueError(f"the formula {formula!r} has several parts (|), which these models do not have: write + for |")
+        raise ValueError(
+            f"the formula {formula!r} has several parts (|), which these models do not have: write + for |"
+        )
     return parsed
 
 

@@ -15,11 +15,13 @@ from formulaic.parser.algos.tokenize import tokenize
 from formulaic.parser.types import Token
 from formulaic.transforms import TRANSFORMS
 
+from pybayesridge.data import did_you_mean
+
 NUMPY = {"where": 3, "clip": 3, "round": 2}
 """Functions of NumPy besides its ufuncs, and how many arguments they may have (a further one is overwritten)."""
 
 CONSTANTS = ("pi", "e")
-NAMED_CONSTANT = re.compile(r"np\.(pi|e)")
+CONTRASTS = tuple(name for name in vars(TRANSFORMS["contr"]) if not name.startswith("_"))
 
 QUOTED = re.compile(r"`([^`]*)`")
 STAND_IN = "_quoted_column_{}_"
@@ -30,7 +32,7 @@ LARGEST_POWER = 100
 
 OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.BitAnd, ast.BitOr, ast.BitXor)
 SIMPLE = (
-    ast.BinOp,
+    ast.Name,
     ast.UnaryOp,
     ast.Compare,
     ast.List,
@@ -43,6 +45,8 @@ SIMPLE = (
 
 def refuse_code(formula: str, columns: Collection[str]) -> None:
     """Raise unless a formula does nothing but compute with columns.
+
+    To be called before formulaic parses the formula: it evaluates parts of it even then.
 
     Parameters
     ----------
@@ -63,8 +67,8 @@ def refuse_code(formula: str, columns: Collection[str]) -> None:
         text = str(token.token)
         if token.kind is Token.Kind.PYTHON:
             _check(text, known)
-        elif token.kind is Token.Kind.NAME and "." in text.strip(".") and text not in known:
-            raise ValueError(f"the formula names {text!r}, which is not a column of the data")
+        elif token.kind is Token.Kind.NAME and text != "." and text not in known:
+            raise _unknown(text, known)
 
 
 def _check(code: str, columns: frozenset[str]) -> None:
@@ -82,7 +86,9 @@ def _check(code: str, columns: frozenset[str]) -> None:
         raise _refusal(code)
     hidden = columns & {"np", "contr", *TRANSFORMS}
     for node in _values(tree.body, hidden):
-        if not _allowed(node, columns | stand_ins):
+        if isinstance(node, ast.Name) and node.id not in columns | stand_ins:
+            raise _unknown(node.id, columns)
+        if not _allowed(node):
             raise _refusal(ast.unparse(node) if isinstance(node, ast.expr) else code)
 
 
@@ -97,12 +103,19 @@ def _values(tree: ast.expr, hidden: frozenset[str]) -> list[ast.AST]:
                 raise _refusal(ast.unparse(node))
             todo += [*node.args, *(keyword.value for keyword in node.keywords)]
         elif isinstance(node, ast.Attribute):
-            if not (NAMED_CONSTANT.fullmatch(ast.unparse(node)) and "np" not in hidden):
+            if not _known_value(node, hidden):
                 raise _refusal(ast.unparse(node))
         else:
             out.append(node)
             todo += ast.iter_child_nodes(node)
     return out
+
+
+def _known_value(node: ast.Attribute, hidden: frozenset[str]) -> bool:
+    """Whether an attribute that is not called is a number of NumPy or a contrast."""
+    if not isinstance(node.value, ast.Name) or node.value.id in hidden:
+        return False
+    return (node.value.id == "np" and node.attr in CONSTANTS) or (node.value.id == "contr" and node.attr in CONTRASTS)
 
 
 def _known_call(node: ast.Call, hidden: frozenset[str]) -> bool:
@@ -121,16 +134,14 @@ def _known_call(node: ast.Call, hidden: frozenset[str]) -> bool:
     if owner in hidden or name.startswith("_"):
         return False
     if owner == "contr":
-        return name in vars(TRANSFORMS["contr"])
+        return name in CONTRASTS
     found = getattr(np, name, None) if owner == "np" else None
     most = found.nin if isinstance(found, np.ufunc) else NUMPY.get(name, -1)
     return owner == "np" and plain and len(node.args) <= most
 
 
-def _allowed(node: ast.AST, names: frozenset[str] | set[str]) -> bool:
-    """Whether a node that is no call only computes."""
-    if isinstance(node, ast.Name):
-        return node.id in names
+def _allowed(node: ast.AST) -> bool:
+    """Whether a node that is neither call nor attribute only computes, once its names are known."""
     if isinstance(node, ast.Constant):
         value = node.value
         return _plain(value) if isinstance(value, str) else value is None or isinstance(value, bool | int | float)
@@ -167,6 +178,12 @@ def _plain(text: str) -> bool:
 
 def _short(code: str) -> str:
     return repr(code if len(code) <= 60 else f"{code[:57]}...")
+
+
+def _unknown(name: str, columns: frozenset[str]) -> ValueError:
+    return ValueError(
+        f"the formula names {name!r}, which is not a column of the data{did_you_mean(name, sorted(columns))}"
+    )
 
 
 def _refusal(code: str) -> ValueError:

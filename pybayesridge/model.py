@@ -119,6 +119,7 @@ class LinearModel(StreamedModel, Model):
         ----------
         formula : str
             ``"y ~ x1 + bs(x2, df=4) + C(g)"``; names are columns of `data`, or the caller's own functions.
+            A formula is evaluated as Python and can run any code: use only formulas you trust.
         data : pandas, polars or pyarrow frame, or dict of arrays
         subset : array-like, optional
             Boolean mask or row labels of the rows to use.

@@ -186,6 +186,7 @@ def _separator(text: str) -> str:
 
 def _encoding(text: str) -> str:
     try:
+        "".encode(text)
         return codecs.lookup(text).name
     except (LookupError, ValueError):
         raise argparse.ArgumentTypeError(

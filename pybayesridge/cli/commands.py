@@ -6,6 +6,8 @@ import argparse
 import json
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +42,8 @@ def fit(arguments: argparse.Namespace) -> None:
     with warnings_as_lines() as told:
         with progress(f"reading {arguments.data}", quiet=arguments.quiet):
             frame = read_table(arguments.data, _text_format(arguments))
-        _check_columns(arguments, frame)
+        with _formula_of(arguments):
+            _check_columns(arguments, frame)
         with progress(f"fitting {arguments.formula}", quiet=arguments.quiet):
             results = _results(arguments, frame)
     if arguments.json:
@@ -83,17 +86,18 @@ def _results(arguments: argparse.Namespace, frame: pd.DataFrame) -> Any:
     def given(names: tuple[str, ...]) -> dict[str, Any]:
         return {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
 
-    model = MODELS[arguments.command].from_formula(
-        arguments.formula,
-        frame,
-        subset=None if arguments.subset is None else rows_where(arguments.subset, frame),
-        missing=arguments.missing,
-        weights=arguments.weights,
-        unpenalized=arguments.unpenalized or None,
-        standardize=not arguments.own_scale,
-        **({"group": None} if getattr(arguments, "by_column", False) else {}),
-        **given(MODEL_OPTIONS[arguments.command]),
-    )
+    with _formula_of(arguments):
+        model = MODELS[arguments.command].from_formula(
+            arguments.formula,
+            frame,
+            subset=None if arguments.subset is None else rows_where(arguments.subset, frame),
+            missing=arguments.missing,
+            weights=arguments.weights,
+            unpenalized=arguments.unpenalized or None,
+            standardize=not arguments.own_scale,
+            **({"group": None} if getattr(arguments, "by_column", False) else {}),
+            **given(MODEL_OPTIONS[arguments.command]),
+        )
     if arguments.weights is not None and arguments.weights in model.data.exog_columns:
         warnings.warn(
             f"the weights {arguments.weights!r} are a column of the model too: write '. - {arguments.weights}' "
@@ -102,6 +106,16 @@ def _results(arguments: argparse.Namespace, frame: pd.DataFrame) -> Any:
             stacklevel=2,
         )
     return model.fit(arguments.method, **given(FIT_OPTIONS[arguments.command]))
+
+
+@contextmanager
+def _formula_of(arguments: argparse.Namespace) -> Iterator[None]:
+    """What evaluating a formula raises besides errors of input is about the formula too."""
+    try:
+        yield
+    except (TypeError, AttributeError, LookupError, ArithmeticError, SyntaxError, RecursionError, Warning) as error:
+        cause = error.__context__ if isinstance(error.__context__, Warning) else error
+        raise ValueError(f"the formula {arguments.formula!r} cannot be evaluated: {cause}") from None
 
 
 def _text_format(arguments: argparse.Namespace) -> TextFormat:
@@ -115,11 +129,11 @@ def _check_folder(path: str | None) -> None:
 
 
 def _check_columns(arguments: argparse.Namespace, frame: pd.DataFrame) -> None:
+    if not arguments.allow_code:
+        refuse_code(arguments.formula, [str(name) for name in frame.columns])
     read, unknown = names_read(arguments.formula, frame)
     for name in unknown:
         _check_column("the formula", name, frame)
-    if not arguments.allow_code:
-        refuse_code(arguments.formula, {str(name) for name in frame.columns})
     if arguments.weights is not None:
         _check_column("--weights", arguments.weights, frame)
     _refuse_decimal_commas(arguments, frame, read)

@@ -96,6 +96,10 @@ def read_table(path: str, form: TextFormat = TextFormat(), text: Sequence[str] =
         frame = _read_parquet(path) if kind_of(path) == "parquet" else _read_text(path, form, text)
     except EmptyDataError:
         raise ValueError(f"{path} is empty") from None
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise ValueError(f"{path} cannot be read as a table: {error}") from None
     except UnicodeError as error:
         where = f" ({error.reason} at byte {error.start})" if isinstance(error, UnicodeDecodeError) else ""
         raise ValueError(
@@ -131,6 +135,8 @@ def _read_text(path: str, form: TextFormat, text: Sequence[str]) -> pd.DataFrame
     options: dict[str, Any] = {"sep": separator, "encoding": form.encoding or "utf-8"}
     header = pd.read_csv(source, header=None, nrows=1, dtype=str, keep_default_na=False, **options)
     names = [str(name) for name in header.iloc[0]]
+    if "\0" in "".join(names):
+        raise ValueError(f"{path} is not a text file")
     _refuse_other_separator(path, names, separator)
     _refuse_duplicates(path, names)
     if path == "-":
