@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Set
 
 import numpy as np
 from formulaic.parser.algos.tokenize import tokenize
@@ -22,6 +22,8 @@ NUMPY = {"where": 3, "clip": 3, "round": 2}
 
 CONSTANTS = ("pi", "e")
 CONTRASTS = tuple(name for name in vars(TRANSFORMS["contr"]) if not name.startswith("_"))
+
+FUNCTIONS = ("np", *TRANSFORMS)
 
 QUOTED = re.compile(r"`([^`]*)`")
 STAND_IN = "_quoted_column_{}_"
@@ -62,7 +64,7 @@ def refuse_code(formula: str, columns: Collection[str]) -> None:
     formulaic.errors.FormulaicError
         For a formula that ends within quotes or brackets.
     """
-    known = frozenset(columns)
+    known = dict.fromkeys(columns).keys()
     for token in tokenize(formula):
         text = str(token.token)
         if token.kind is Token.Kind.PYTHON:
@@ -71,7 +73,7 @@ def refuse_code(formula: str, columns: Collection[str]) -> None:
             raise _unknown(text, known)
 
 
-def _check(code: str, columns: frozenset[str]) -> None:
+def _check(code: str, columns: Set[str]) -> None:
     quoted = QUOTED.findall(code)
     if RESERVED.search(code) or any(not _plain(name) for name in quoted):
         raise _refusal(code)
@@ -84,15 +86,15 @@ def _check(code: str, columns: frozenset[str]) -> None:
     found = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     if not stand_ins <= found:  # a backtick within a string
         raise _refusal(code)
-    hidden = columns & {"np", "contr", *TRANSFORMS}
+    hidden = {name for name in FUNCTIONS if name in columns}
     for node in _values(tree.body, hidden):
-        if isinstance(node, ast.Name) and node.id not in columns | stand_ins:
+        if isinstance(node, ast.Name) and node.id not in columns and node.id not in stand_ins:
             raise _unknown(node.id, columns)
         if not _allowed(node):
             raise _refusal(ast.unparse(node) if isinstance(node, ast.expr) else code)
 
 
-def _values(tree: ast.expr, hidden: frozenset[str]) -> list[ast.AST]:
+def _values(tree: ast.expr, hidden: Set[str]) -> list[ast.AST]:
     """Every node but the names of known functions, which are checked here."""
     out: list[ast.AST] = []
     todo: list[ast.AST] = [tree]
@@ -111,14 +113,14 @@ def _values(tree: ast.expr, hidden: frozenset[str]) -> list[ast.AST]:
     return out
 
 
-def _known_value(node: ast.Attribute, hidden: frozenset[str]) -> bool:
+def _known_value(node: ast.Attribute, hidden: Set[str]) -> bool:
     """Whether an attribute that is not called is a number of NumPy or a contrast."""
     if not isinstance(node.value, ast.Name) or node.value.id in hidden:
         return False
     return (node.value.id == "np" and node.attr in CONSTANTS) or (node.value.id == "contr" and node.attr in CONTRASTS)
 
 
-def _known_call(node: ast.Call, hidden: frozenset[str]) -> bool:
+def _known_call(node: ast.Call, hidden: Set[str]) -> bool:
     """Whether a call is of a transform or a function of NumPy, with arguments that it only reads."""
     function, plain = node.func, not node.keywords
     if any(keyword.arg is None or keyword.arg.startswith("_") for keyword in node.keywords):
@@ -180,9 +182,9 @@ def _short(code: str) -> str:
     return repr(code if len(code) <= 60 else f"{code[:57]}...")
 
 
-def _unknown(name: str, columns: frozenset[str]) -> ValueError:
+def _unknown(name: str, columns: Set[str]) -> ValueError:
     return ValueError(
-        f"the formula names {name!r}, which is not a column of the data{did_you_mean(name, sorted(columns))}"
+        f"the formula names {name!r}, which is not a column of the data{did_you_mean(name, list(columns))}"
     )
 
 

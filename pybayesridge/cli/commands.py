@@ -67,13 +67,14 @@ def predict(arguments: argparse.Namespace) -> None:
         results = load(arguments.model)
         with progress(f"reading {arguments.data}", quiet=arguments.quiet):
             spec = results.model.formula_spec
-            frame = read_table(arguments.data, _text_format(arguments), text=[] if spec is None else spec.text_variables)
+            text = [] if spec is None else spec.text_variables
+            frame = read_table(arguments.data, _text_format(arguments), text)
         weights = None
         if arguments.weights is not None:
             _check_column("--weights", arguments.weights, frame)
             weights = frame[arguments.weights]
-        spec = results.model.formula_spec
-        read = [] if spec is None else [name for name in spec.variables if name in frame.columns]
+        numbers = [] if spec is None else set(spec.variables) - set(text)
+        read = [name for name in numbers if name in frame.columns]
         _refuse_decimal_commas(arguments, frame, read)
         with progress("predicting", quiet=arguments.quiet):
             out = results.get_prediction(frame, weights=weights).summary_frame(alpha=arguments.alpha)
