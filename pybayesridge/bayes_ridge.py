@@ -10,9 +10,11 @@ import numpy as np
 from pybayesridge._types import BoolArray, FloatArray
 from pybayesridge.data import listed
 from pybayesridge.exceptions import ConvergenceWarning, DegenerateFitWarning, GridEdgeWarning
+from pybayesridge.frames import unmasked
 from pybayesridge.model import LinearModel
 from pybayesridge.results.ridge import BayesRidgeResults, BayesRidgeResultsWrapper
 from pybayesridge.ridge.fit import RidgeFit, fit_exact, fit_fixed, fit_grid, fit_mode
+from pybayesridge.ridge.loocv import FullLeverageError
 from pybayesridge.ridge.spectrum import Spectrum, rotate
 
 METHODS = ("em", "exact", "loocv", "gcv", "fixed")
@@ -200,14 +202,17 @@ class BayesRidge(LinearModel):
         if penalties is not None:
             fit = fit_fixed(design, spectrum, penalties, sigma2=self.known_sigma2, dof=dof)  # type: ignore[arg-type]
         elif method in ("loocv", "gcv"):
-            fit = fit_grid(
-                design,
-                spectrum,
-                "fixed" if grid is None else grid,
-                criterion=method,  # type: ignore[arg-type]
-                sigma2=self.known_sigma2,
-                dof=dof,  # type: ignore[arg-type]
-            )
+            try:
+                fit = fit_grid(
+                    design,
+                    spectrum,
+                    "fixed" if grid is None else grid,
+                    criterion=method,  # type: ignore[arg-type]
+                    sigma2=self.known_sigma2,
+                    dof=dof,  # type: ignore[arg-type]
+                )
+            except FullLeverageError as error:
+                raise FullLeverageError(self.data.row_labels.tolist()[error.row]) from None
         elif method == "exact":
             fit = fit_exact(
                 design,
@@ -232,7 +237,7 @@ class BayesRidge(LinearModel):
             )
         self._spectrum = fit.spectrum
         results = BayesRidgeResults(self, design, fit, method=method, dof=dof, parameterization=parameterization)
-        self._warn(fit, design.y_vanishes, maxiter)
+        self._warn(fit, design.y_vanishes, _too_few(method, int(maxiter), float(tol)))
         results.warn_of_lost_digits(stacklevel=3)
         if disp:
             print(f"{method}: {fit.n_iter} iterations, converged: {bool(fit.converged.all())}")
@@ -251,7 +256,7 @@ class BayesRidge(LinearModel):
         if self.moments is None:
             self._spectrum = None
 
-    def _warn(self, fit: RidgeFit, vanishes: BoolArray, maxiter: int) -> None:
+    def _warn(self, fit: RidgeFit, vanishes: BoolArray, too_few: str) -> None:
         def name(mask: Any) -> str:
             return "" if self.one_target else f" (target {listed(np.array(self.data.targets)[mask].tolist())})"
 
@@ -287,7 +292,7 @@ class BayesRidge(LinearModel):
             (
                 ~fit.converged & ~fit.unbounded,
                 ConvergenceWarning,
-                f"no convergence within maxiter={maxiter} iterations: raise maxiter",
+                too_few,
             ),
         ]
         for mask, category, message in cases:
@@ -302,9 +307,21 @@ class BayesRidge(LinearModel):
             )
 
 
+def _too_few(method: str, maxiter: int, tol: float) -> str:
+    """The warning of an iteration that has not converged."""
+    if method != "exact" or maxiter < DOUBLINGS:
+        return f"no convergence within maxiter={maxiter} iterations: raise maxiter"
+    return (
+        f"the quadrature has not reached tol={tol:g} with {DOUBLINGS} doublings of its nodes, the most that are "
+        "made: its error is larger; raise tol, or use method='em'"
+    )
+
+
 def positive(name: str, value: Any) -> float:
     """A positive finite number, or a ValueError that names the argument."""
     try:
+        if isinstance(value, bool | np.bool_ | str | bytes):
+            raise TypeError
         number = float(value)
     except (TypeError, ValueError):
         raise ValueError(f"{name} must be a positive number, not {value!r}") from None
@@ -323,7 +340,9 @@ def _check_prior(prior: Any) -> tuple[float, float]:
 
 def _penalties(lam: Any, q: int) -> FloatArray:
     try:
-        out = np.broadcast_to(np.asarray(lam, dtype=np.float64), (q,)).copy()
+        if np.asarray(lam).dtype.kind not in "fiuO":
+            raise TypeError
+        out = np.broadcast_to(np.asarray(unmasked(lam), dtype=np.float64), (q,)).copy()
     except (TypeError, ValueError):
         raise ValueError(f"lam must be a number, or one for each of {q} targets, not {lam!r}") from None
     if not (np.isfinite(out) & (out >= 0)).all():

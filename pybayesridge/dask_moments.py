@@ -12,6 +12,7 @@ import pandas as pd
 from pybayesridge.data import missing_rows
 from pybayesridge.formula import Context, FormulaData
 from pybayesridge.formula_streams import Coding, StreamPlan, Survey, make_coding, make_plan, survey
+from pybayesridge.frames import unmasked
 from pybayesridge.moments import Moments
 
 SAMPLE = 64
@@ -193,8 +194,8 @@ def _coded(coding: Coding, frame: pd.DataFrame, position: int) -> Part:
 
 
 def _block(endog: Any, exog: Any, weights: Any, position: int) -> Part:
-    y, x = np.asarray(endog), np.asarray(exog)
-    w = None if weights is None else np.asarray(weights)
+    y, x = np.asarray(unmasked(endog)), np.asarray(unmasked(exog))
+    w = None if weights is None else np.asarray(unmasked(weights))
     for what, a in (("endog", y), ("weights", w)):
         if a is not None and len(a) != len(x):
             raise ValueError(f"chunk {position}: {what} has {len(a)} rows and exog has {len(x)}: they must be equal")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ import pandas as pd
 from scipy import sparse
 
 from pybayesridge._types import AnyArray, BoolArray, FloatArray, IntArray
-from pybayesridge.frames import library_of, to_pandas
+from pybayesridge.frames import library_of, to_pandas, unmasked
 
 SHOWN = 5
 """How many names, rows or columns a message lists before it says how many more there are."""
@@ -116,6 +117,11 @@ def listed(items: Iterable[Any]) -> str:
     return head if more <= 0 else f"{head} and {more} more"
 
 
+def repeated(names: Iterable[Any]) -> list[Any]:
+    """Names that occur more than once, sorted."""
+    return sorted(name for name, count in Counter(names).items() if count > 1)
+
+
 def did_you_mean(name: str, known: Iterable[Any]) -> str:
     """The end of a message about an unknown name: the nearest known one, or those that there are."""
     names = [str(item) for item in known]
@@ -128,8 +134,9 @@ def as_column_names(names: Iterable[Any]) -> list[str]:
     """Column labels as strings; duplicates are refused."""
     out = [str(name) for name in names]
     if len(set(out)) < len(out):
-        twice = [name for name, count in pd.Series(out).value_counts().items() if count > 1]
-        raise ValueError(f"duplicate column name(s) {listed(twice)} in exog: give every column a name of its own")
+        raise ValueError(
+            f"duplicate column name(s) {listed(repeated(out))} in exog: give every column a name of its own"
+        )
     return out
 
 
@@ -157,7 +164,8 @@ def numeric_frame(frame: pd.DataFrame, what: str) -> AnyArray:
 
 
 def as_matrix(obj: Any, what: str) -> AnyArray:
-    """An array-like as a real numeric matrix in its own dtype; a vector is one column."""
+    """An array-like as a real numeric matrix in its own dtype, NaN where it is masked; a vector is one column."""
+    obj = unmasked(obj)
     if _is_pandas(obj):
         frame = obj.to_frame() if isinstance(obj, pd.Series) else obj
         return numeric_frame(frame, what)
@@ -187,7 +195,7 @@ def _numbers_in_objects(array: AnyArray, what: str) -> AnyArray:
         if any(isinstance(value, str | bytes) for value in values):
             raise ValueError(f"{what} column {j} holds strings: use from_formula, which codes factors by itself")
         try:
-            out[:, j] = [np.nan if value is None else value for value in values]
+            out[:, j] = [np.nan if value is None or value is pd.NA else value for value in values]
         except (TypeError, ValueError) as error:
             raise ValueError(f"{what} column {j} has values that are not numbers ({error})") from error
     return out if array.ndim == 2 else out[:, 0]
@@ -206,12 +214,29 @@ def as_exog(obj: Any) -> Any:
     """Columns of the design: a real matrix, or a scipy.sparse one (or a frame of sparse columns) as CSC."""
     if is_sparse_frame(obj):
         obj = obj.sparse.to_coo()
-    if sparse.issparse(obj):
-        out = obj.tocsc()
-        if out.dtype.kind not in "fiub":
-            raise ValueError(f"exog has dtype {out.dtype}, which is not real and numeric")
-        return out
-    return as_matrix(obj, "exog")
+    return canonical_csc(obj) if sparse.issparse(obj) else as_matrix(obj, "exog")
+
+
+def canonical_csc(obj: Any) -> Any:
+    """A sparse matrix as CSC with each entry stored once and no stored zeros; the user's own is never changed."""
+    out = obj.tocsc()
+    if out.dtype.kind not in "fiub":
+        raise ValueError(f"exog has dtype {out.dtype}, which is not real and numeric")
+    if out.dtype.kind != "f" and (obj.format == "coo" or not _own_view(out).has_canonical_format):
+        out = obj.astype(np.float64).tocsc()  # sums of entries stored twice would wrap around
+    if not _own_view(out).has_canonical_format:
+        out = out.copy() if np.may_share_memory(out.data, getattr(obj, "data", out.data)) else out
+        out = _own_view(out)
+        out.sum_duplicates()
+    if not out.data.all():
+        out = out.copy()
+        out.eliminate_zeros()
+    return out
+
+
+def _own_view(matrix: Any) -> Any:
+    """The same arrays in another object, since SciPy notes on an object what it finds out about it."""
+    return type(matrix)((matrix.data, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
 def as_weights(weights: Any, n: int, what: str = "weights") -> FloatArray:
@@ -260,6 +285,18 @@ def check_finite(a: Any, names: Sequence[str], what: str) -> None:
         f"{what} has values that are missing or not finite in column(s) {shown}: "
         "remove or impute them (missing='drop' leaves out rows with NaN)"
     )
+
+
+def refuse_infinite(rows: Any, names: Sequence[str], what: str = "exog") -> None:
+    """Refuse infinities, naming the columns; NaN may stay."""
+    values = rows.data if sparse.issparse(rows) else rows
+    if values.dtype.kind != "f" or not np.isinf(values).any():
+        return
+    at = rows.tocoo().col[np.isinf(rows.tocoo().data)] if sparse.issparse(rows) else np.nonzero(np.isinf(values))[1]
+    columns, counts = np.unique(at, return_counts=True)
+    found = [f"{names[j]!r} ({count} infinite)" for j, count in zip(columns, counts, strict=True)]
+    shown = ", ".join(found[:SHOWN]) + (f" and {len(found) - SHOWN} more" if len(found) > SHOWN else "")
+    raise ValueError(f"{what} has infinite values in column(s) {shown}: there is no prediction for them")
 
 
 def missing_rows(*arrays: Any) -> BoolArray:

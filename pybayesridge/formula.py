@@ -20,9 +20,9 @@ from formulaic.errors import DataMismatchWarning, FormulaicError
 from formulaic.transforms import TRANSFORMS
 from formulaic.utils.context import capture_context
 
-from pybayesridge.data import as_weights, check_labels, did_you_mean, listed
+from pybayesridge.data import as_weights, check_labels, did_you_mean, listed, repeated
 from pybayesridge.formula_values import kinds_of, model_matrix, plain_dtypes, refuse_other_kinds, used_categories
-from pybayesridge.frames import library_of, to_pandas
+from pybayesridge.frames import library_of, masked_column, to_pandas
 
 Context = Mapping[str, Any]
 
@@ -113,6 +113,10 @@ def to_frame(data: Any) -> pd.DataFrame:
     data = to_pandas(data)
     if isinstance(data, pd.DataFrame):
         return data
+    if isinstance(data, np.ma.MaskedArray) and data.dtype.names is not None:
+        data = {name: data[name] for name in data.dtype.names}
+    if isinstance(data, Mapping):
+        data = {name: masked_column(column) for name, column in data.items()}
     try:
         return pd.DataFrame(data)
     except (ValueError, TypeError) as error:
@@ -277,7 +281,7 @@ def transform(spec: FormulaSpec, data: Any, context: Context | None) -> tuple[pd
 
 
 def _refuse_duplicates(names: list[str]) -> None:
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = repeated(names)
     if twice:
         raise ValueError(f"duplicate column name(s) {listed(twice)} in the data: which one is meant?")
 

@@ -19,7 +19,7 @@ from formulaic.parser.types import Factor
 from formulaic.transforms import TRANSFORMS
 
 from pybayesridge._types import FloatArray
-from pybayesridge.data import NamedColumns, listed
+from pybayesridge.data import NamedColumns, listed, repeated
 from pybayesridge.formula import Context, FormulaSpec, layout, names_of, numeric_endog, parse
 from pybayesridge.formula_calls import (
     SPLINES,
@@ -228,7 +228,7 @@ def make_plan(
     parsed = parse(formula, pd.DataFrame(columns=list(names)))
     used = names_of(parsed)
     variables = [name for name in names if name in used]
-    twice = sorted({name for name in variables if list(names).count(name) > 1})
+    twice = repeated(name for name in names if name in used)
     if twice:
         raise ValueError(f"duplicate column name(s) {listed(twice)} in the data: which one is meant?")
     own = {name: context[name] for name in used if context is not None and name in context and name not in names}

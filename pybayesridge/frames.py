@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import narwhals.stable.v2 as nw
+import numpy as np
 import pandas as pd
 
 
@@ -54,6 +55,31 @@ def _column(column: nw.Series[Any]) -> Any:
     if dtype.is_numeric():
         return column.cast(nw.Float64).to_numpy() if dtype == nw.Decimal else column.to_numpy()
     return column.to_list()
+
+
+def masked_column(column: Any) -> Any:
+    """A NumPy masked array as a column with missing values, integers staying integers; anything else as it is."""
+    if not isinstance(column, np.ma.MaskedArray) or column.ndim != 1:
+        return column
+    mask = np.ma.getmaskarray(column)
+    if mask.any() and column.dtype.kind in "iub":
+        nullable = pd.arrays.BooleanArray if column.dtype.kind == "b" else pd.arrays.IntegerArray
+        return nullable(np.array(column.data), mask)
+    return unmasked(column)
+
+
+def unmasked(obj: Any) -> Any:
+    """A NumPy masked array as an array with NaN (None among objects) where it is masked; anything else as it is."""
+    if not isinstance(obj, np.ma.MaskedArray) or obj.dtype.names is not None:
+        return obj
+    mask = np.ma.getmaskarray(obj)
+    if not mask.any():
+        return obj.data
+    out: Any = obj.data.astype(
+        np.float64 if obj.dtype.kind in "iub" else obj.dtype if obj.dtype.kind in "fc" else object
+    )
+    out[mask] = None if out.dtype == object else np.nan
+    return out
 
 
 def library_of(*objects: Any) -> str:

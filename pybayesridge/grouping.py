@@ -36,10 +36,13 @@ class Groups:
             [position.setdefault(label, len(position)) for label in label_of_column], dtype=np.intp
         )
         self.labels = list(position)
+        order = np.argsort(self.of_column, kind="stable")
+        ends = np.cumsum(np.bincount(self.of_column, minlength=len(position)))[:-1]
+        self._members = dict(zip(position, np.split(order, ends), strict=True)) if position else {}
 
     def members(self, label: str) -> IntArray:
         """Positions of a group's columns."""
-        return np.flatnonzero(self.of_column == self.labels.index(label)).astype(np.intp)
+        return self._members[label].astype(np.intp)
 
 
 def resolve_groups(group: Any, columns: Sequence[str], terms: Mapping[str, Sequence[int]] | None) -> Groups:

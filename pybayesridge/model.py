@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -21,6 +22,7 @@ from pybayesridge.data import (
     constant_values,
     listed,
     prepare,
+    refuse_infinite,
 )
 from pybayesridge.design import Design, build_design
 from pybayesridge.frames import to_pandas
@@ -267,8 +269,13 @@ class LinearModel(StreamedModel, Model):
             return self.exog, data.row_labels
         if self.formula_spec is not None and transform:
             frame, labels = formulas.transform(self.formula_spec, exog, formulas.capture(2))
-            return frame.to_numpy(dtype=np.float64), labels
-        names = data.exog_columns
+            rows = frame.to_numpy(dtype=np.float64)
+        else:
+            rows, labels = self._rows_of_exog(exog, data.exog_columns)
+        refuse_infinite(rows, data.exog_columns)
+        return rows, labels
+
+    def _rows_of_exog(self, exog: Any, names: list[str]) -> tuple[AnyArray, pd.Index]:
         exog = to_pandas(exog, "exog")
         if isinstance(exog, pd.Series) and sorted(map(str, exog.index)) == sorted(names):
             exog = exog.to_frame().T.infer_objects()  # one row, whose labels are those of the columns
@@ -290,15 +297,18 @@ class LinearModel(StreamedModel, Model):
     def _frame_rows(self, exog: pd.DataFrame, names: list[str]) -> tuple[AnyArray, pd.Index]:
         given = [str(c) for c in exog.columns]
         if set(names) <= set(given):
-            twice = [name for name in names if given.count(name) > 1]
-            if twice:
-                raise ValueError(f"duplicate column name(s) {listed(twice)} in exog: which one is meant?")
-            order = [given.index(name) for name in names]
-            return as_exog(exog.iloc[:, order]), exog.index
+            position = {name: i for i, name in enumerate(given)}
+            if len(position) < len(given):
+                count = Counter(given)
+                twice = [name for name in names if count[name] > 1]
+                if twice:
+                    raise ValueError(f"duplicate column name(s) {listed(twice)} in exog: which one is meant?")
+            return as_exog(exog.iloc[:, [position[name] for name in names]]), exog.index
         generic = not isinstance(self.data.orig_exog, pd.DataFrame)
         if generic and len(given) == len(names):
             return as_exog(exog), exog.index
-        absent = [name for name in names if name not in given]
+        known = set(given)
+        absent = [name for name in names if name not in known]
         raise ValueError(f"exog lacks the column(s) {listed(absent)} of the fit")
 
     def noise_factors(self, m: int, weights: Any, *, own: bool) -> FloatArray:

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from pybayesridge._types import FloatArray, IntArray
-from pybayesridge.data import listed, prepare, resolve_columns
+from pybayesridge.data import listed, prepare, repeated, resolve_columns
 from pybayesridge.files import written_whole
 from pybayesridge.moments_files import ARRAYS, FORMAT, read_moments
 from pybayesridge.row_sums import sums_of_rows
@@ -91,7 +91,7 @@ class Moments:
         if not (self.n >= 1 and np.isfinite(self.weight_sum) and self.weight_sum > 0):
             raise ValueError(f"n and weight_sum must be positive, not {self.n!r} and {self.weight_sum!r}")
         for what, names in (("column", self.columns), ("target", self.targets)):
-            twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+            twice = repeated(names)
             if twice:
                 raise ValueError(f"duplicate {what} name(s) {listed(twice)}")
 

@@ -10,6 +10,8 @@ from scipy.sparse import issparse
 from scipy.special import comb
 
 from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.data import repeated
+from pybayesridge.frames import unmasked
 
 MAX_ENTRIES = 35_000_000
 """Most entries of an expanded matrix in the paper's experiments."""
@@ -97,13 +99,12 @@ def polynomial_features(
 def _columns(exog: Any) -> tuple[FloatArray, list[str], Any]:
     if issparse(exog):
         raise ValueError("exog is sparse, but its products are returned dense: pass exog.toarray()")
-    frame = exog if isinstance(exog, pd.DataFrame) else pd.DataFrame(np.asarray(exog))
+    frame = exog if isinstance(exog, pd.DataFrame) else pd.DataFrame(np.asarray(unmasked(exog)))
     if not isinstance(exog, pd.DataFrame):
         frame.columns = [f"x{j + 1}" for j in range(frame.shape[1])]
     names = [str(name) for name in frame.columns]
     if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"duplicate column name {twice!r} in exog")
+        raise ValueError(f"duplicate column name {repeated(names)[0]!r} in exog")
     for name, dtype in zip(names, frame.dtypes, strict=True):
         if not pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_complex_dtype(dtype):
             raise ValueError(f"column {name!r} of exog is not numeric (dtype {dtype}): code it as dummies first")

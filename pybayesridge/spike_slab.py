@@ -23,6 +23,7 @@ from pybayesridge.ep.rotation import Rotation, orthogonal_groups
 from pybayesridge.ep.selection import Hyperparameters, average_over, data_of, data_of_products, select
 from pybayesridge.ep.user_scale import StartingPoint
 from pybayesridge.exceptions import ConvergenceWarning
+from pybayesridge.frames import unmasked
 from pybayesridge.grouping import TERM, Groups, resolve_groups, shared
 from pybayesridge.model import LinearModel
 from pybayesridge.results.spike_slab import SpikeSlabResults, SpikeSlabResultsWrapper
@@ -313,7 +314,8 @@ def _inclusion(prior_inclusion: Any, columns: list[str], groups: Groups) -> floa
         return None
     if isinstance(prior_inclusion, pd.Series | Mapping):
         given = _by_column({str(name): value for name, value in dict(prior_inclusion).items()}, columns, groups)
-        unknown = [name for name in given if name not in columns]
+        known = set(columns)
+        unknown = [name for name in given if name not in known]
         absent = [name for name in columns if name not in given]
         if unknown:
             raise ValueError(f"prior_inclusion names {listed(unknown)}, which are not columns (or groups) of exog")
@@ -324,7 +326,9 @@ def _inclusion(prior_inclusion: Any, columns: list[str], groups: Groups) -> floa
             raise ValueError(f"prior_inclusion lacks column(s) {listed(absent)}")
     else:
         try:
-            values = np.asarray(prior_inclusion, dtype=np.float64)
+            if np.asarray(prior_inclusion).dtype.kind not in "fiuO":
+                raise TypeError
+            values = np.asarray(unmasked(prior_inclusion), dtype=np.float64)
         except (TypeError, ValueError):
             raise ValueError(
                 f"prior_inclusion must be a probability or one for each column, not {prior_inclusion!r}"

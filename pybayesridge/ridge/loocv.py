@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -49,6 +50,17 @@ class GridSearch:
     scores: FloatArray
     best: IntArray
     edge: BoolArray
+
+
+class FullLeverageError(ValueError):
+    """A row that no other row says anything about; its position, or its label where there is one."""
+
+    def __init__(self, row: Any) -> None:
+        self.row = row
+        super().__init__(
+            f"row {row!r} is fitted exactly whatever its response is (leverage 1), so that leave-one-out is not "
+            "defined: raise the smallest penalty, let its unpenalised columns be penalised, or use method='em'"
+        )
 
 
 def left_rows(design: Design, spectrum: Spectrum) -> Iterator[tuple[slice, FloatArray]]:
@@ -157,11 +169,7 @@ def loo_curve(design: Design, spectrum: Spectrum, target: int, log_t2: FloatArra
 def _check_leverage(design: Design, left: FloatArray, rows: slice) -> None:
     stuck = np.flatnonzero(_stuck(design, rows, left))
     if stuck.size:
-        raise ValueError(
-            f"row {rows.start + int(stuck[0])} is fitted exactly whatever its response is (leverage 1), so that "
-            "leave-one-out is not defined: raise the smallest penalty, let its unpenalised columns be penalised, "
-            "or use method='em'"
-        )
+        raise FullLeverageError(rows.start + int(stuck[0]))
 
 
 def gcv_scores(design: Design, spectrum: Spectrum, log_t2: FloatArray) -> FloatArray:
