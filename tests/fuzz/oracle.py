@@ -250,7 +250,7 @@ class Oracle:
         low, high = low - REACH / a, high + REACH / max(min(tail, of_variance) if not heavy else tail, 0.02)
         l = np.arange(low, high + SPACINGS[0], SPACINGS[0], dtype=LONG)
         log = self.density(l, target, prior, sigma2, count)
-        lifted = log + (np.where(l > 0, l, 0) if not zero and self.rank < self.p and not heavy else 0)
+        lifted = log + self._log_variance(l, target, sigma2, heavy)
         near = (log > log.max() - REACH) | (lifted > lifted.max() - REACH)
         first, last = np.flatnonzero(near)[[0, -1]]
         low, high = l[max(first - 2, 0)], l[min(last + 2, l.size - 1)]
@@ -271,6 +271,12 @@ class Oracle:
             previous = found
         log_marginal = float(found[0] - betaln(a, b)) + self.constant_of_likelihood(sigma2)
         return Mixture(l, weight, scale2, np.inf if sigma2 else float(count), heavy), log_marginal
+
+    def _log_variance(self, l, target, sigma2, heavy):
+        """Log of the largest variance of a direction given tau2; where it has no mean, that of the row space."""
+        least = LONG(0) if self.rank < self.p and not heavy else self.s.min(initial=np.inf) ** 2
+        noise = 0 if sigma2 else np.log(self.rss(l, target))
+        return noise + l - np.log1p(np.exp(l) * least) if np.isfinite(least) else np.zeros_like(l)
 
     # Linear functions.
 
