@@ -134,12 +134,14 @@ class Design:
             yield rows, out
 
     def transposed_times(self, v: FloatArray) -> FloatArray:
-        """``X' v``, (p, m), for `v` (n, m) in the space that Z leaves (``Q'v = 0``)."""
+        """``X' v``, (p, m), for `v` (n, m); its part in Z does not matter."""
+        # Then neither the centre nor the projection contributes, and X may be taken as it is. Of singular vectors
+        # with tiny singular values, where rounding mixes the null spaces of X and Z, much more has to go than noise.
+        v = self.block.residual(v)
         if issparse(self.x) and not self._large_mean:
             return np.asarray(self.x.T @ self.block.weigh(v))[self.columns] / self.scale[:, None]
         direct = not issparse(self.x) and self.x.dtype == np.float64 and not self._large_mean
         if direct and (self.x.flags.c_contiguous or self.x.flags.f_contiguous):
-            # Since Z'W^{1/2} v = 0 neither the centre nor the projection contributes.
             full = blas.product(self.x, self.block.weigh(v), transpose_a=True)
             return full[column_selector(self.columns)] / self.scale[:, None]
         out = np.empty((self.p, v.shape[1]))

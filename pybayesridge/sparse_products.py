@@ -3,7 +3,8 @@
     sqrt(W) (X - 1 m') = sqrt(W) X - Q P,    Q an orthonormal basis of sqrt(W) Z,  P = Q' sqrt(W) X
 
 so that the projected product is that of the sparse matrix less a correction of rank k. The correction cancels where
-means are large beside standard deviations; then the caller takes the products of dense blocks instead.
+means are large relative to standard deviations, or where Z explains nearly all of a column; then the caller takes the
+products of dense blocks instead.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pybayesridge.standardize import SAFE, common_scale, constant_columns
 from pybayesridge.unpenalized import Unpenalized
 
 CANCELS = 1e6
-"""Largest ratio of squared mean to variance that implicit centring is trusted with: ten digits are left."""
+"""Largest ratio of what is taken from a sum of squares to what is left: ten digits are left."""
 
 
 def sparse_products(
@@ -51,12 +52,16 @@ def sparse_products(
     # A column with a single value in every row is constant; elsewhere a small variance may have cancelled.
     if (mean**2 > CANCELS * np.maximum(variance, 0.0))[filled].any():
         return None
+    of_z = np.asarray((weighted.T @ block.q).T)
+    taken = np.einsum("ij,ij->j", of_z, of_z)
+    if (taken > CANCELS * np.maximum(square - taken, 0.0))[filled].any():
+        return None
     sd = np.sqrt(np.maximum(variance, 0.0))
     centred = block.ones is not None
     constant = constant_columns(sd, np.abs(mean))
     scale = np.where(constant, 1.0, sd) if standardize else np.full(sd.size, common_scale(sd))
     inverse = np.where(constant & centred, 0.0, 1.0 / scale)
-    on_q = np.asarray((weighted.T @ block.q).T) * inverse
+    on_q = of_z * inverse
     scaled = weighted @ sparse.diags(inverse)
     center = mean if centred else np.zeros(sd.size)
     projection = None

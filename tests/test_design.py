@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csc_array
 
 from pybayesridge import BayesRidge
 from pybayesridge.unpenalized import factorize
@@ -52,6 +53,20 @@ def test_standardized_matrix(name, far):
     )
     if products.xty is not None:
         np.testing.assert_allclose(products.xty, standard.T @ design.y, rtol=0, atol=FAR * np.sqrt(case.n))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_products_with_x_ignore_what_lies_in_z(sparse):
+    # Singular vectors of tiny singular values have a part in Z: the null space of both is nearly one.
+    case = CASES["unpenalized-weights-wide"]
+    y, x = case.arrays()
+    x += 100.0 * x.std(axis=0)
+    columns = csc_array(x) if sparse else x
+    model = BayesRidge(y, columns, weights=case.weights(), unpenalized=list(case.unpenalized))
+    design, _ = model._build()
+    v = design.y + 1e-7 * design.block.q.sum(axis=1, keepdims=True)
+    found = design.transposed_times(v)
+    np.testing.assert_allclose(found, standardized(design).T @ v, rtol=0, atol=DENSE * np.abs(found).max())
 
 
 @pytest.mark.parametrize("name", CASES)

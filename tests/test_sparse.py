@@ -155,6 +155,20 @@ def test_large_means(shape):
     np.testing.assert_allclose(res.fittedvalues, wanted.fittedvalues, atol=1e-4)
 
 
+@pytest.mark.parametrize("shape", [(60, 8), (20, 40)])
+def test_columns_that_the_unpenalized_ones_nearly_explain(shape):
+    # One row is an outlier in every column: the unpenalised column takes it, and with it most of the others' size.
+    n, p = shape
+    y, x = problem(n, p, seed=3)
+    dense = x.toarray()
+    dense[4] = 1e7 * (1 + np.arange(p) / p)
+    options = {"unpenalized": [0], "standardize": False}
+    wanted = BayesRidge(y, dense, **options).fit()
+    found = BayesRidge(y, sparse.csr_array(dense), **options).fit()
+    np.testing.assert_allclose(found.lambda_, wanted.lambda_, rtol=LARGE_MEANS)
+    np.testing.assert_allclose(found.params, wanted.params, rtol=0, atol=LARGE_MEANS * np.abs(wanted.params).max())
+
+
 def test_empty_and_constant_columns():
     y, x = problem(100, 6)
     wide = sparse.hstack([x, sparse.csr_array((100, 1)), sparse.csr_array(np.full((100, 1), 2.0))]).tocsr()
