@@ -175,10 +175,12 @@ def _check_leverage(design: Design, left: FloatArray, rows: slice) -> None:
 def gcv_scores(design: Design, spectrum: Spectrum, log_t2: FloatArray) -> FloatArray:
     """Generalised cross-validation, ``(RSS / n) / (1 - tr(H) / n)^2``, (L, q), O(r) a penalty and target."""
     f = complement(spectrum.s, log_t2)
-    rss = spectrum.rss0 + np.einsum("ktj,jt->kt", f**2, spectrum.z**2)
     left = (design.nu - spectrum.rank) + f.sum(axis=-1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        out: FloatArray = np.where(left > 0, rss * design.n / left**2, np.inf)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+        # Divided before they are squared: squares of small penalties would vanish.
+        inside = np.einsum("ktj,jt->kt", (f / left[..., None]) ** 2, spectrum.z**2)
+        outside = np.where(spectrum.rss0 > 0, spectrum.rss0 / left**2, 0.0)
+        out: FloatArray = np.where(left > 0, (inside + outside) * design.n, np.inf)
     return out
 
 

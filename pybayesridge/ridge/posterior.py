@@ -19,12 +19,13 @@ from pybayesridge.ridge.profile import CHUNK, shrinkage
 from pybayesridge.ridge.spectrum import Spectrum
 
 QUANTILE_TOL = 1e-6
-"""A Newton step of this share of a mixture's standard deviation is the last: its error is the square of that."""
+"""A probability this close to the right one, relative to that in the shorter tail, is followed by a last Newton step,
+which squares the error."""
 
 NEGLIGIBLE = 1e-12
 """Nodes of smaller weight do not move a quantile by more than it is solved to."""
 
-QUANTILE_MAXITER = 100
+QUANTILE_MAXITER = 200
 """Bisection alone would halve a bracket this often; Newton's steps take about six."""
 
 
@@ -306,24 +307,39 @@ def _mixture_quantile(
     base = float(ndtri(probability) if np.isinf(df) else stdtrit(df, probability))
     each = where + scale * base
     low, high = each.min(axis=0), each.max(axis=0)
-    center = weight @ where
-    width = np.sqrt(weight @ (scale**2 + (where - center) ** 2))
-    point = np.clip(center + base * width, low, high)
+    center, unit = weight @ where, _typical_scale(scale, weight)
+    point = np.clip(center + base * unit, low, high)
+    enough = QUANTILE_TOL * min(probability, 1 - probability)
+    previous = np.full(point.size, np.inf)
     # Without noise every component is the same point.
     todo = np.flatnonzero(scale.max(axis=0) > 0)
     for _ in range(QUANTILE_MAXITER):
         if todo.size == 0:
             break
-        at, spread = where[:, todo], scale[:, todo]
-        cdf, density = _cdf_and_density((point[todo] - at) / spread, df)
+        at, spread, x = where[:, todo], scale[:, todo], point[todo]
+        cdf, density = _cdf_and_density((x - at) / spread, df)
         excess = weight @ cdf - probability
         with np.errstate(divide="ignore", invalid="ignore"):
-            newton = point[todo] - excess / (weight @ (density / spread))
-        high[todo] = np.where(excess >= 0, point[todo], high[todo])
-        low[todo] = np.where(excess < 0, point[todo], low[todo])
-        inside = (newton >= low[todo]) & (newton <= high[todo])
-        proposal = np.where(inside, newton, 0.5 * (low[todo] + high[todo]))
-        moved = np.abs(proposal - point[todo])
-        point[todo] = proposal
-        todo = todo[moved > QUANTILE_TOL * width[todo]]
+            newton = x - excess / (weight @ (density / spread))
+        high[todo] = np.where(excess >= 0, x, high[todo])
+        low[todo] = np.where(excess < 0, x, low[todo])
+        close = np.abs(excess) <= enough
+        inside = (newton >= low[todo]) & (newton <= high[todo]) & (np.abs(excess) <= 0.5 * previous[todo])
+        middle = _middle(low[todo], high[todo], center[todo], unit[todo])
+        point[todo] = np.where(inside, newton, np.where(close, x, middle))
+        previous[todo] = np.abs(excess)
+        todo = todo[~close & (point[todo] != x)]
     return point
+
+
+def _typical_scale(scale: FloatArray, weight: FloatArray) -> FloatArray:
+    """Geometric mean over the components, (m,): the standard deviation is that of the tail where this is heavy."""
+    with np.errstate(divide="ignore"):
+        out: FloatArray = np.exp(weight @ np.log(scale))
+    return np.where(out > 0, out, np.maximum(scale.max(axis=0), np.finfo(float).tiny))
+
+
+def _middle(low: FloatArray, high: FloatArray, center: FloatArray, unit: FloatArray) -> FloatArray:
+    """Middle of a bracket whose ends may lie many powers of ten apart: halves it in digits, not in length."""
+    ends = np.arcsinh((low - center) / unit) + np.arcsinh((high - center) / unit)
+    return np.clip(center + unit * np.sinh(0.5 * ends), low, high)

@@ -1,5 +1,6 @@
 """Cross-validation against refitting without each row, and against dense hat matrices."""
 
+import warnings
 from contextlib import nullcontext
 
 import numpy as np
@@ -129,6 +130,15 @@ def test_gcv(case):
     tolerance = 1e-5 if case.n - 1 <= case.p <= case.n else GCV
     np.testing.assert_allclose(res.grid_scores, wanted, rtol=tolerance)
     assert res.lambda_ == pytest.approx(PENALTIES[wanted.argmin()], rel=1e-12)
+
+
+def test_gcv_has_its_limit_where_the_penalty_is_next_to_nothing():
+    # With as many singular values as rows the score tends to a limit, though all that it is made of vanishes.
+    y, x = regression(6, 9)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GridEdgeWarning)
+        scores = BayesRidge(y, x).fit("gcv", grid=[1e-12, 1e-150, 1e-250]).grid_scores
+    np.testing.assert_allclose(scores, scores[0], rtol=SAME)
 
 
 def test_gcv_is_loocv_where_all_leverages_are_equal():
