@@ -394,7 +394,6 @@ FILES = {
     "quote.csv": b'y,x\n1,"2\n3,4\n',
     "text.csv": b"y,x\na,b\nc,d\n",
     "inf.csv": b"y,x\n1,2\n2,inf\n3,1\n",
-    "huge.csv": b"y,x\n1,1e400\n2,2\n3,1\n",
     "missing.csv": b"y,x\n1,\n2,NA\n3,\n",
     "semicolon.csv": b"y;x\n1;2\n2;3\n4;4\n",
     "tabs.csv": b"y\tx\n1\t2\n2\t3\n",

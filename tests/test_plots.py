@@ -525,3 +525,32 @@ def test_pictures_of_groups_are_those_of_the_approximation():
     want = np.column_stack([res.cond_mean.iloc[1:] - 1.959964 * sd, res.cond_mean.iloc[1:] + 1.959964 * sd])
     np.testing.assert_allclose(ends, want, rtol=1e-5, atol=1e-7)
     matplotlib.pyplot.close("all")
+
+
+def test_a_trace_of_one_iteration_says_why():
+    ax = selection().plot_trace()
+    assert len(ax.lines[0].get_ydata()) == 1
+    assert "the search" in ax.texts[0].get_text()
+    given = selection(model={"prior_inclusion": 0.3, "slab_var": 1.0, "noise_var": 1.0})
+    assert not given.plot_trace().texts
+
+
+@pytest.mark.parametrize("p", [1, 7, 60, 300])
+def test_nothing_leaves_the_figure(p):
+    """Long names of the response and of columns: titles and labels lie within the picture."""
+    y, x = regression(40, p)
+    names = [f"a_long_name_of_a_column_that_is_number_{i}_of_many" for i in range(p)]
+    response = pd.Series(y, name="a response whose name is rather long, in millimetres per hour")
+    data = pd.DataFrame(x, columns=names)
+    ridge_ = BayesRidge(response, data).fit()
+    selection_ = SpikeSlab(response, data, prior_inclusion=0.1, slab_var=1.0, noise_var=1.0).fit()
+    for res, methods in ((ridge_, RIDGE), (selection_, SELECTION)):
+        for method in methods:
+            ax = getattr(res, method)()
+            ax.figure.canvas.draw()
+            for text in (ax.title, ax.xaxis.label, ax.yaxis.label, *ax.get_yticklabels()):
+                box = text.get_window_extent()
+                assert box.width == 0 or box.x0 >= -1, (method, text.get_text())
+                assert box.x1 <= ax.figure.bbox.width + 1, (method, text.get_text())
+            assert ax.title.get_window_extent().y1 <= ax.figure.bbox.height + 1, method
+            pyplot.close(ax.figure)

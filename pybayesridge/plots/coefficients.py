@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pybayesridge._types import FloatArray
-from pybayesridge.plots.frame import BLUE, GREY, MOST_MARKS, MOST_NAMES, clipped, height_for, name_rows, new_axes
+from pybayesridge.plots.frame import (
+    BLUE,
+    GREY,
+    MOST_MARKS,
+    MOST_NAMES,
+    clipped,
+    headline,
+    height_for,
+    name_rows,
+    new_axes,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,7 +46,7 @@ def intervals(
     ax.hlines(at, ends[:, 0], ends[:, 1], color=BLUE, linewidth=1.6)
     ax.plot(middle, at, "o", color=BLUE, markersize=5)
     ax.set_xlabel(xlabel)
-    ax.set_title(title)
+    headline(ax, title)
     return ax
 
 
@@ -51,7 +61,7 @@ def _columns(middle: FloatArray, ends: FloatArray, *, ylabel: str, title: str, a
     ax.set_xlim(0, middle.size + 1)
     ax.set_xlabel("position of the column")
     ax.set_ylabel(ylabel)
-    ax.set_title(title)
+    headline(ax, title)
     return ax
 
 
@@ -105,5 +115,5 @@ def given_inclusion(
         ax.set_xlim(0, middle.size + 1)
         ax.set_xlabel("position of the column")
         ax.set_ylabel(xlabel)
-    ax.set_title(title)
+    headline(ax, title)
     return ax

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,9 @@ LONGEST_NAME = 32
 HEAD = 6
 """Characters that names keep of what they have in common."""
 
+TITLE_SIZE, TITLE_PER_INCH, LEAST_TITLE = 11, 9.0, 24
+"""Size of a title in points, how many characters go into an inch of it, and the shortest line."""
+
 MOST_NAMES = 60
 """A picture of more coefficients has no room for their names."""
 
@@ -51,7 +55,7 @@ def new_axes(ax: Any, width: float = 7.0, height: float = 4.5) -> Axes:
 
 def height_for(rows: int) -> float:
     """Height in inches of a figure with a row for each name."""
-    return 1.5 + 0.24 * max(rows, 2)
+    return 1.5 + 0.24 * max(rows, 4)
 
 
 def label(name: str, longest: int = LONGEST_NAME) -> str:
@@ -143,6 +147,14 @@ def whole_numbers(ax: Axes) -> None:
     from matplotlib.ticker import MaxNLocator
 
     ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+
+
+def headline(ax: Axes, title: str) -> None:
+    """Set the title, its lines broken where they would leave the figure."""
+    inches = ax.get_position().width * ax.figure.get_figwidth()  # type: ignore[union-attr]
+    width = max(LEAST_TITLE, int(TITLE_PER_INCH * inches))
+    lines = [part for line in title.split("\n") for part in textwrap.wrap(line, width)]
+    ax.set_title("\n".join(lines), fontsize=TITLE_SIZE)
 
 
 def titled(title: str, note: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pybayesridge._types import FloatArray
-from pybayesridge.plots.frame import BLUE, CYCLE, GREY, MOST_MARKS, ORANGE, STYLES, labels, new_axes
+from pybayesridge.plots.frame import BLUE, CYCLE, GREY, MOST_MARKS, ORANGE, STYLES, headline, labels, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,7 +60,7 @@ def posterior(
     _plain_ticks(ax, low, high)
     ax.set_xlabel("lambda")
     ax.set_ylabel("density of log10 lambda")
-    ax.set_title(title)
+    headline(ax, title)
     handles, texts = ax.get_legend_handles_labels()
     if scores is not None:
         handles, texts = _second_axis(ax, *scores, low, high, handles, texts)
@@ -142,6 +142,6 @@ def path(
     ax.set_xlim(penalty[0], penalty[-1])
     ax.set_xlabel("lambda")
     ax.set_ylabel(ylabel)
-    ax.set_title(title)
+    headline(ax, title)
     ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=9)
     return ax

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from pybayesridge._types import FloatArray
-from pybayesridge.plots.frame import BLUE, GREY, MOST_MARKS, ORANGE, new_axes
+from pybayesridge.plots.frame import BLUE, GREY, MOST_MARKS, ORANGE, headline, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,7 +34,7 @@ def fit(predicted: FloatArray, observed: FloatArray, *, xlabel: str, title: str,
         ax.axline((float(np.median(known)),) * 2, slope=1.0, color=GREY, linewidth=1.2, linestyle="--", zorder=0)
     ax.set_xlabel(xlabel)
     ax.set_ylabel("observed")
-    ax.set_title(title)
+    headline(ax, title)
     return ax
 
 
@@ -49,7 +49,7 @@ def residuals(fitted: FloatArray, residual: FloatArray, *, ylabel: str, title: s
         ax.legend(frameon=False, fontsize=9)
     ax.set_xlabel("fitted values")
     ax.set_ylabel(ylabel)
-    ax.set_title(title)
+    headline(ax, title)
     return ax
 
 
@@ -81,5 +81,5 @@ def normal_qq(residual: FloatArray, *, ylabel: str, title: str, ax: Any = None) 
         ax.axline((0.0, float(low + high) / 2), slope=slope, color=GREY, linewidth=1.2, linestyle="--", zorder=0)
     ax.set_xlabel("normal quantiles")
     ax.set_ylabel(ylabel)
-    ax.set_title(title)
+    headline(ax, title)
     return ax

@@ -13,6 +13,7 @@ from pybayesridge.plots.frame import (
     GREY,
     MOST_MARKS,
     ORANGE,
+    headline,
     height_for,
     labels,
     name_rows,
@@ -43,7 +44,7 @@ def inclusion_rows(
     ax.axvline(threshold, color=GREY, linewidth=0.9, linestyle="--", zorder=0)
     ax.set_xlim(-0.02, 1.03)
     ax.set_xlabel("inclusion probability")
-    ax.set_title(title)
+    headline(ax, title)
     return ax
 
 
@@ -65,7 +66,7 @@ def inclusion_columns(
     above = int(chosen.sum())
     if above > NAMED:
         title += f"\nnamed: {NAMED} of {above:,} above {threshold:g}"
-    ax.set_title(title)
+    headline(ax, title)
     likely = np.argsort(-probability, kind="stable")[: min(NAMED, above)]
     likely.sort()
     if likely.size:
@@ -93,13 +94,16 @@ def sizes(probability: FloatArray, first: int, mean: float, *, title: str, ax: A
     ax.set_xlim(at[0] - 1.0, max(at[-1], at[0] + 3) + 1.0)
     ax.set_xlabel("number of included columns (unpenalised ones not counted)")
     ax.set_ylabel("posterior probability")
-    ax.set_title(title)
+    headline(ax, title)
     ax.legend(frameon=False)
     return ax
 
 
-def trace(energy: FloatArray, descent_from: int | None, *, title: str, ax: Any = None) -> Axes:
-    """The energy after each iteration, from `descent_from` on (counted from 0) that of the descent."""
+def trace(energy: FloatArray, descent_from: int | None, *, title: str, single: str = "", ax: Any = None) -> Axes:
+    """The energy after each iteration, from `descent_from` on (counted from 0) that of the descent.
+
+    `single` is written beside the point where there is one only.
+    """
     ax = new_axes(ax)
     at = np.arange(1, energy.size + 1)
     dot = "o" if energy.size <= 60 else ""
@@ -107,10 +111,20 @@ def trace(energy: FloatArray, descent_from: int | None, *, title: str, ax: Any =
     if descent_from is not None:
         ax.axvline(descent_from + 1, color=ORANGE, linewidth=1.4, linestyle="--", label="from here on it cannot rise")
         ax.legend(frameon=False)
+    if energy.size == 1:
+        ax.margins(y=0.5)
+        ax.annotate(
+            single,
+            (1.0, float(energy[0])),
+            xytext=(0, 24),
+            textcoords="offset points",
+            ha="center",
+            fontsize=9,
+        )
     ax.ticklabel_format(axis="y", useOffset=False)
     ax.set_xlim(0.5, energy.size + 0.5)
     whole_numbers(ax)
     ax.set_xlabel("iteration")
     ax.set_ylabel("minus log evidence")
-    ax.set_title(title)
+    headline(ax, title)
     return ax

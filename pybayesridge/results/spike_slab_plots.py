@@ -189,7 +189,7 @@ class SpikeSlabPlots:
             self.expected_size,
             title=titled(
                 f"{label(self.model.data.targets[0])}: number of included columns",
-                f"Exact for EP's approximation, in which {units} are in independently",
+                f"EP's approximation: {units} are in independently",
             ),
             ax=ax,
         )
@@ -198,8 +198,9 @@ class SpikeSlabPlots:
         """Draw minus the log evidence after each iteration: ``energy_trace``.
 
         From where ordinary EP gave way to an algorithm whose energy cannot rise, a line is drawn. With
-        ``hyper="average"`` the trace is that of the likeliest hyperparameters; the iterations that learned them are
-        not in it.
+        ``hyper="average"`` the trace is that of the likeliest hyperparameters. The iterations that learned the
+        hyperparameters are not in it: the last fit starts where they ended, so that it often has a single
+        iteration. Fit with the hyperparameters given to see a whole trace.
 
         Parameters
         ----------
@@ -222,5 +223,8 @@ class SpikeSlabPlots:
             self.energy_trace,
             start if 0 < start < self.energy_trace.size else None,
             title=f"{label(self.model.data.targets[0])}: {self.method}, {state} (residual {self.residual:.1e})",
+            single="A single iteration: it started where the search\nfor the hyperparameters ended."
+            if self.learned
+            else "Converged in a single iteration.",
             ax=ax,
         )
