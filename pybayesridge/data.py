@@ -146,18 +146,17 @@ def _is_pandas(obj: Any) -> bool:
 
 def numeric_frame(frame: pd.DataFrame, what: str) -> AnyArray:
     """The values of a frame whose columns are all numeric, without a copy where pandas allows that."""
-    bad = [
-        str(name)
-        for name, dtype in zip(frame.columns, frame.dtypes, strict=True)
-        if not (pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_bool_dtype(dtype))
-        or pd.api.types.is_complex_dtype(dtype)
-    ]
-    if bad:
+    dtypes = list(frame.dtypes)
+    kinds = set(dtypes)
+    odd = {
+        dtype for dtype in kinds if not pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_complex_dtype(dtype)
+    }
+    if odd:
+        bad = [str(name) for name, dtype in zip(frame.columns, dtypes, strict=True) if dtype in odd]
         raise ValueError(
             f"{what} column(s) {listed(bad)} are not numeric: encode them, "
             "or use from_formula, which codes factors by itself"
         )
-    kinds = set(frame.dtypes)
     if len(kinds) == 1 and isinstance(next(iter(kinds)), np.dtype):
         return frame.to_numpy()
     return frame.to_numpy(dtype=np.float64, na_value=np.nan)

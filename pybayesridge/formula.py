@@ -20,8 +20,16 @@ from formulaic.errors import DataMismatchWarning, FormulaicError
 from formulaic.transforms import TRANSFORMS
 from formulaic.utils.context import capture_context
 
-from pybayesridge.data import as_weights, check_labels, did_you_mean, listed, repeated
-from pybayesridge.formula_values import kinds_of, model_matrix, plain_dtypes, refuse_other_kinds, used_categories
+from pybayesridge.data import SHOWN, as_weights, check_labels, did_you_mean, listed, repeated
+from pybayesridge.formula_plain import PlainFormula, kinds_of_numbers, numbers, plain_formula
+from pybayesridge.formula_values import (
+    kinds_of,
+    model_matrix,
+    plain_dtypes,
+    refuse_all_but_numbers,
+    refuse_other_kinds,
+    used_categories,
+)
 from pybayesridge.frames import library_of, masked_column, to_pandas
 
 Context = Mapping[str, Any]
@@ -38,8 +46,8 @@ class FormulaSpec:
     ----------
     formula : str
         As the user wrote it.
-    spec : formulaic.ModelSpec
-        Of the right-hand side, with the states of its transforms.
+    spec : formulaic.ModelSpec or None
+        Of the right-hand side, with the states of its transforms; None where it is a sum of columns of numbers.
     columns : list of str
         Columns of the design that were kept.
     variables : list of str
@@ -52,7 +60,7 @@ class FormulaSpec:
     """
 
     formula: str
-    spec: ModelSpec
+    spec: ModelSpec | None
     columns: list[str]
     variables: list[str]
     kinds: dict[str, str]
@@ -63,6 +71,14 @@ class FormulaSpec:
     def text_variables(self) -> list[str]:
         """Variables whose values were text, which stay text where a file is read whose values look like numbers."""
         return [name for name, kind in self.kinds.items() if kind == "text"]
+
+    def columns_of_terms(self) -> dict[str, list[str]]:
+        """Columns of the design, before any was left out, of each term."""
+        if self.spec is None:
+            first = {"1": ["Intercept"]} if self.has_intercept else {}
+            return first | {name: [name] for name in self.variables}
+        names = list(self.spec.column_names)
+        return {str(term): names[where] for term, where in self.spec.term_slices.items()}
 
     def __getstate__(self) -> tuple[Any, ...]:
         """Leave out names that cannot be pickled: they are looked up again where the model predicts."""
@@ -164,10 +180,13 @@ def build(
     if not isinstance(formula, str):
         raise ValueError(f"formula must be a string such as 'y ~ x', not {type(formula).__name__}")
     frame = to_frame(data)
-    parsed = parse(formula, frame)
+    plain = plain_formula(formula, frame)
+    parsed = parse(formula, frame) if plain is None else None
     weight = _weights(weights, frame)
     if subset is not None:
         frame, weight = _take(frame, weight, subset)
+    if plain is not None:
+        return _build_plain(plain, formula, frame, weight, drop_cols, missing, library_of(data))
     labels = frame.index
     names = names_of(parsed)
     used = [str(c) for c in frame.columns if str(c) in names]
@@ -177,7 +196,9 @@ def build(
     if weight is not None:
         absent = absent | np.isnan(weight)
     if absent.any():
-        frame, weight, labels = _without(absent, frame, weight, labels, used, missing)
+        _check_missing(absent, dict(zip(used, frame[used].isna().sum().tolist(), strict=True)), weight, missing)
+        frame, labels = frame.loc[~absent].reset_index(drop=True), labels[~absent]
+        weight = None if weight is None else weight[~absent]
     if len(frame) == 0:
         raise ValueError("there are no rows: nothing can be fitted")
     frame = plain_dtypes(frame, used)
@@ -190,9 +211,52 @@ def build(
     endog.index = exog_index = labels
     exog = rhs[keep].set_axis(exog_index, axis=0)
     series = None if weight is None else pd.Series(weight, index=labels)
-    variables = sorted({str(v) for v in spec.required_variables} & set(map(str, frame.columns)))
+    variables = sorted(variables_of(spec) & set(map(str, frame.columns)))
     fspec = FormulaSpec(formula, spec, keep, variables, kinds_of(frame, variables), local, has_intercept)
     return FormulaData(endog, exog, series, terms, fspec, int(absent.sum()), library_of(data))
+
+
+def _build_plain(
+    plain: PlainFormula,
+    formula: str,
+    frame: pd.DataFrame,
+    weight: Any,
+    drop_cols: Iterable[str] | None,
+    missing: str,
+    library: str,
+) -> FormulaData:
+    """What :func:`build` makes, of columns of numbers."""
+    names, labels = [*plain.responses, *plain.columns], frame.index
+    values = numbers(frame, names)
+    absent: Any = np.isnan(values).any(axis=1)
+    if weight is not None:
+        absent = absent | np.isnan(weight)
+    if absent.any():
+        counts = dict(zip(names, np.isnan(values).sum(axis=0).tolist(), strict=True))
+        _check_missing(absent, {c: counts[c] for c in frame.columns if c in counts}, weight, missing)
+        values, labels, weight = values[~absent], labels[~absent], None if weight is None else weight[~absent]
+    if len(values) == 0:
+        raise ValueError("there are no rows: nothing can be fitted")
+    q, first = len(plain.responses), ["Intercept"] if plain.has_intercept else []
+    dropped = _checked_drop(drop_cols, pd.Index([*first, *plain.columns]))
+    at = [j for j, name in enumerate(plain.columns, start=q) if name not in dropped]
+    keep = [names[j] for j in at]
+    design = values[:, q:] if len(at) == len(plain.columns) else values[:, at]
+    position = {name: [i] for i, name in enumerate(keep)}
+    terms: dict[str, list[int]] = {"1": []} if first else {}
+    terms |= {name: position.get(name, []) for name in plain.columns}
+    variables = sorted(plain.columns)
+    kinds = kinds_of_numbers(frame, variables)
+    has_intercept = plain.has_intercept and "Intercept" not in dropped
+    return FormulaData(
+        numeric_endog(pd.DataFrame(values[:, :q], columns=plain.responses, index=labels), formula),
+        pd.DataFrame(design, columns=keep, index=labels, copy=False),
+        None if weight is None else pd.Series(weight, index=labels),
+        terms,
+        FormulaSpec(formula, None, keep, variables, kinds, {}, has_intercept),
+        int(absent.sum()),
+        library,
+    )
 
 
 def names_read(formula: str, data: Any) -> tuple[list[str], list[str]]:
@@ -221,6 +285,12 @@ def names_read(formula: str, data: Any) -> tuple[list[str], list[str]]:
     return [c for c in columns if c in read], sorted(unknown)
 
 
+def variables_of(spec: ModelSpec) -> set[str]:
+    """Names of data that a right-hand side reads; formulaic takes a column ``x.1`` for an attribute of ``x``."""
+    whole = {str(factor.expr) for term in spec.formula for factor in term.factors}
+    return {str(v) for v in spec.required_variables} | whole
+
+
 def layout(
     spec: ModelSpec, columns: pd.Index, drop_cols: Iterable[str] | None
 ) -> tuple[list[str], dict[str, list[int]], bool]:
@@ -228,10 +298,11 @@ def layout(
     dropped = _checked_drop(drop_cols, columns)
     has_intercept = "Intercept" in columns and "Intercept" not in dropped
     leave = {"Intercept", *dropped}
-    keep = [name for name in columns if name not in leave]
+    names = list(columns)
+    keep = [name for name in names if name not in leave]
     position = {name: i for i, name in enumerate(keep)}
     terms = {
-        str(term): [position[name] for name in columns[where] if name in position]
+        str(term): [position[name] for name in names[where] if name in position]
         for term, where in spec.term_slices.items()
     }
     return keep, terms, has_intercept
@@ -254,11 +325,14 @@ def transform(spec: FormulaSpec, data: Any, context: Context | None) -> tuple[pd
     """
     frame = to_frame(data.to_frame().T if isinstance(data, pd.Series) else data)
     labels = frame.index
-    absent = [name for name in spec.variables if name not in frame.columns]
+    known, used = set(frame.columns), set(spec.variables)
+    absent = [name for name in spec.variables if name not in known]
     if absent:
         near = did_you_mean(absent[0], frame.columns) if len(absent) == 1 else ""
         raise ValueError(f"the new data lack the variable(s) {listed(absent)} of the formula {spec.formula!r}{near}")
-    _refuse_duplicates([str(c) for c in frame.columns if str(c) in spec.variables])
+    _refuse_duplicates([str(c) for c in frame.columns if str(c) in used])
+    if spec.spec is None:
+        return _transform_plain(spec, frame, isinstance(data, pd.Series)), labels
     frame = frame.reset_index(drop=True)
     gone = frame[spec.variables].isna().any(axis=1).to_numpy() if spec.variables else np.zeros(len(frame), bool)
     out = pd.DataFrame(np.nan, index=range(len(frame)), columns=spec.columns)
@@ -278,6 +352,22 @@ def transform(spec: FormulaSpec, data: Any, context: Context | None) -> tuple[pd
             ) from error
         out.loc[~gone, :] = made[spec.columns].to_numpy(dtype=np.float64)
     return out, labels
+
+
+def _transform_plain(spec: FormulaSpec, frame: pd.DataFrame, one_row: bool) -> pd.DataFrame:
+    """What :func:`transform` makes, of columns of numbers."""
+    some = frame[spec.variables]
+    gone: Any = some.isna().to_numpy().any(axis=1)
+    rows = some.loc[~gone] if gone.any() else some
+    odd = [c for c, dtype in zip(rows.columns, rows.dtypes, strict=True) if getattr(dtype, "kind", "O") not in "iufb"]
+    if odd and len(rows):
+        rows = plain_dtypes(rows.infer_objects() if one_row else rows, odd)
+        refuse_all_but_numbers(rows, odd)
+    refuse_other_kinds(rows, {name: kind for name, kind in spec.kinds.items() if kind == "boolean"})
+    out = np.full((len(some), len(spec.columns)), np.nan)
+    if len(rows):
+        out[~gone] = numbers(rows, spec.columns)
+    return pd.DataFrame(out, columns=spec.columns, copy=False)
 
 
 def _refuse_duplicates(names: list[str]) -> None:
@@ -364,19 +454,17 @@ def _take(frame: pd.DataFrame, weight: Any, subset: Any) -> tuple[pd.DataFrame, 
     return frame.iloc[positions], None if weight is None else weight[positions]
 
 
-def _without(
-    absent: Any, frame: pd.DataFrame, weight: Any, labels: pd.Index, used: list[str], missing: str
-) -> tuple[pd.DataFrame, Any, pd.Index]:
-    counts = {name: int(frame[name].isna().sum()) for name in used if frame[name].isna().any()}
+def _check_missing(absent: Any, counts: Mapping[str, int], weight: Any, missing: str) -> None:
+    """Refuse missing values where they may not be left out, or where nothing else is there."""
+    found = {name: int(count) for name, count in counts.items() if count}
     if weight is not None and np.isnan(weight).any():
-        counts["weights"] = int(np.isnan(weight).sum())
-    told = ", ".join(f"{name!r} ({count})" for name, count in list(counts.items())[:5])
+        found["weights"] = int(np.isnan(weight).sum())
+    told = ", ".join(f"{name!r} ({count})" for name, count in list(found.items())[:SHOWN])
+    told += f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
     if missing == "raise":
         raise ValueError(f"missing values in {told}: impute them, or use missing='drop'")
     if absent.all():
         raise ValueError(f"every row has a missing value (in {told}): nothing is left to fit")
-    frame = frame.loc[~absent].reset_index(drop=True)
-    return frame, None if weight is None else weight[~absent], labels[~absent]
 
 
 def _checked_drop(drop_cols: Iterable[str] | None, columns: pd.Index) -> set[str]:
@@ -415,7 +503,7 @@ __all__ = [
 def factor_levels(spec: FormulaSpec) -> list[tuple[str, list[str], str]]:
     """The factors of the right-hand side: name, levels in their order, and how they are coded."""
     out = []
-    for name, (_, state) in spec.spec.encoder_state.items():
+    for name, (_, state) in {} if spec.spec is None else spec.spec.encoder_state.items():
         if "categories" in state:
             coding = getattr(state.get("contrasts"), "contrasts", None)
             how = "" if coding is None else type(coding).__name__.removesuffix("Contrasts").lower()

@@ -20,7 +20,7 @@ from formulaic.transforms import TRANSFORMS
 
 from pybayesridge._types import FloatArray
 from pybayesridge.data import NamedColumns, listed, repeated
-from pybayesridge.formula import Context, FormulaSpec, layout, names_of, numeric_endog, parse
+from pybayesridge.formula import Context, FormulaSpec, layout, names_of, numeric_endog, parse, variables_of
 from pybayesridge.formula_calls import (
     SPLINES,
     argument,
@@ -301,7 +301,7 @@ def make_coding(
         _check_factors(side, plan)
     numeric_endog(pd.DataFrame(made.lhs), plan.formula)
     keep, terms, has_intercept = layout(spec, pd.DataFrame(made.rhs).columns, drop_cols)
-    variables = sorted({str(v) for v in spec.required_variables} & set(plan.variables))
+    variables = sorted(variables_of(spec) & set(plan.variables))
     kinds = kinds_of(template, variables)
     right = FormulaSpec(plan.formula, spec, keep, variables, kinds, plan.context, has_intercept)
     every = [term for side in (plan.parsed.lhs, plan.parsed.rhs) for term in side]

@@ -179,6 +179,14 @@ def _refuse_other_kind(name: str, then: Any, now: Any, state: Any) -> None:
         raise ValueError(f"{name!r} was numeric in the fit, and is text or categorical in the new data: convert it")
 
 
+def refuse_all_but_numbers(frame: pd.DataFrame, names: Iterable[str]) -> None:
+    """Refuse plain columns of dates, text or categories where the fit had numbers."""
+    for name in names:
+        _refuse_times(frame[name], name)
+        if getattr(frame[name].dtype, "kind", "O") not in "iufb":
+            _refuse_other_kind(name, Factor.Kind.NUMERICAL, Factor.Kind.CATEGORICAL, {})
+
+
 def _refuse_new_levels(name: str, values: Any, levels: list[Any]) -> None:
     """Refuse values that are none of the levels, whatever their type: True is not 1, and 1 not "1"."""
     given = pd.Index(pd.unique(pd.Series(values).dropna()).tolist())

@@ -36,13 +36,14 @@ class Groups:
             [position.setdefault(label, len(position)) for label in label_of_column], dtype=np.intp
         )
         self.labels = list(position)
-        order = np.argsort(self.of_column, kind="stable")
-        ends = np.cumsum(np.bincount(self.of_column, minlength=len(position)))[:-1]
-        self._members = dict(zip(position, np.split(order, ends), strict=True)) if position else {}
+        self._position = position
+        self._by_group = np.argsort(self.of_column, kind="stable").astype(np.intp)
+        self._ends = np.cumsum(np.bincount(self.of_column, minlength=len(position)))
 
     def members(self, label: str) -> IntArray:
         """Positions of a group's columns."""
-        return self._members[label].astype(np.intp)
+        g = self._position[label]
+        return self._by_group[self._ends[g - 1] if g else 0 : self._ends[g]]
 
 
 def resolve_groups(group: Any, columns: Sequence[str], terms: Mapping[str, Sequence[int]] | None) -> Groups:

@@ -52,10 +52,8 @@ def term_positions(model: Any, terms: Any) -> IntArray:
     where = {name: [i] for i, name in enumerate(names)}
     spec = model.formula_spec
     if spec is not None:
-        columns = list(spec.spec.column_names)
-        for term, part in spec.spec.term_slices.items():
-            found = [where[name][0] for name in columns[part] if name in where]
-            where.setdefault(str(term), found)
+        for term, columns in spec.columns_of_terms().items():
+            where.setdefault(term, [where[name][0] for name in columns if name in where])
     wanted = [terms] if isinstance(terms, str) else list(terms)
     unknown = [term for term in wanted if str(term) not in where]
     if unknown:
