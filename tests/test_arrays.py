@@ -59,7 +59,7 @@ def test_masked_new_rows_give_nan(call, x, y):
     res = BayesRidge(y, x).fit()
     masked, nan = hidden(x[:4], (1, 2))
     if call == "predict":
-        np.testing.assert_array_equal(res.predict(masked), res.predict(nan))
+        np.testing.assert_allclose(res.predict(masked), res.predict(nan), rtol=EQUAL)
     else:
         frames = [res.get_prediction(rows).summary_frame() for rows in (masked, nan)]
         pd.testing.assert_frame_equal(*frames)
