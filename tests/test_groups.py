@@ -77,7 +77,7 @@ def test_terms_of_one_column_change_nothing():
     by_column = SpikeSlab.from_formula("y ~ x + z + h", data, group=None).fit()
     pd.testing.assert_series_equal(by_term.params, by_column.params, rtol=EXACT)
     assert by_term.log_evidence == pytest.approx(by_column.log_evidence, rel=EXACT)
-    assert "in or out together" not in str(by_term.summary())
+    assert "included or excluded together" not in str(by_term.summary())
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_summary_says_which_columns_go_together():
     text = str(SpikeSlab.from_formula(FORMULA, frame()).fit().summary())
     assert "poly(z, 3)  " in text
     assert "PIP    columns" in text
-    assert "in or out together" in text.replace("\n    ", " ")
+    assert "included or excluded together" in text.replace("\n    ", " ")
 
 
 def test_draws_of_a_group_are_zero_together():

@@ -239,10 +239,10 @@ def test_data_are_told(tmp_path):
     res = BayesRidge.from_formula(FORMULA + " + flat", data, weights="w", unpenalized=["b"]).fit()
     said = report(res, tmp_path).said()
     for text in (
-        "58 used; 2 more left out, with missing values",
+        "58 used; 2 omitted (missing values)",
         "Intercept, b",
         "3 levels: u, v<script>, w (treatment coding, the first is the reference)",
-        "precision weights; beside their mean from",
+        "precision weights, ",
         f"Formula {FORMULA} + flat",
         "Constant columns, coefficient 0 flat",
     ):
@@ -272,7 +272,7 @@ def test_without_rows(make, tmp_path):
     res.save(tmp_path / "fit.pickle", remove_data=True)
     back = type(res).load(tmp_path / "fit.pickle")
     page = report(back, tmp_path)
-    assert "not with these results" in page.said()
+    assert "do not contain the rows" in page.said()
     assert "precision weights (no longer with the results)" in page.said()
     assert "no longer" not in full.said()
     assert "normal QQ plot" in full.said()
@@ -302,7 +302,7 @@ def test_many_targets(tmp_path):
         np.testing.assert_allclose(table.loc[res.params.index, "mean"], res.params[name], rtol=SAME, atol=SAME)
         np.testing.assert_allclose(table.loc[res.params.index, "sd"], res.bse[name], rtol=SAME)
     assert len(page.tables) == 21
-    assert "2 more targets are in the table of targets alone" in page.said()
+    assert "2 more targets appear only in the table of targets" in page.said()
     for target in ("t<7>", 7):
         one = report(res, tmp_path, target=target)
         table = one.numbers()

@@ -351,7 +351,7 @@ def test_long_table_is_cut():
     y, x = regression(20, 80)
     res = SpikeSlab(y, x, prior_inclusion=0.1, slab_var=1.0, noise_var=1.0).fit()
     text = str(res.summary())
-    assert "50 columns of smaller inclusion probability are left out" in text
+    assert "50 columns with smaller inclusion probabilities are omitted" in text
     best = res.inclusion_prob.iloc[1:].idxmax()
     assert text.index(best) < text.index("Notes")
 

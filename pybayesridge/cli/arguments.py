@@ -53,12 +53,12 @@ def _ridge(parser: argparse.ArgumentParser) -> None:
         "--method",
         choices=RIDGE_METHODS,
         default="em",
-        help="em: penalty at its posterior mode (default); exact: integrated out; loocv, gcv: by cross-validation; "
-        "fixed: given by --lam",
+        help="em: penalty at its posterior mode (default); exact: penalty integrated out; loocv, gcv: by "
+        "cross-validation; fixed: given by --lam",
     )
     parser.add_argument("--lam", type=_number, metavar="LAMBDA", help="the penalty, for --method fixed")
     parser.add_argument("--grid", choices=("fixed", "glmnet"), help="penalties for loocv and gcv (default: fixed)")
-    parser.add_argument("--sigma2", type=_number, metavar="VARIANCE", help="the noise variance, where it is known")
+    parser.add_argument("--sigma2", type=_number, metavar="VARIANCE", help="the noise variance, if it is known")
     parser.set_defaults(run=_fit)
 
 
@@ -68,12 +68,12 @@ def _spike_slab(parser: argparse.ArgumentParser) -> None:
         "--method",
         choices=SPIKE_SLAB_METHODS,
         default="auto",
-        help="auto: EP, and a descent on its energy where it does not settle (default); ep; pcep",
+        help="auto: EP, followed by a descent on its energy if it does not converge (default); ep; pcep",
     )
     parser.add_argument(
         "--by-column",
         action="store_true",
-        help="columns of factors and splines are in or out one by one, not whole terms",
+        help="select the columns of factors and splines individually, not as whole terms",
     )
     parser.add_argument("--prior-inclusion", type=_number, metavar="P", help="prior inclusion probability")
     parser.add_argument(
@@ -84,13 +84,13 @@ def _spike_slab(parser: argparse.ArgumentParser) -> None:
         "--hyper",
         choices=("maximize", "average"),
         default="maximize",
-        help="learn what the three options above leave open by maximising the evidence (default), or average over it",
+        help="estimate hyperparameters that are not given by maximising the evidence (default), or average over them",
     )
     parser.set_defaults(run=_fit)
 
 
 def _fitting(parser: argparse.ArgumentParser) -> None:
-    """What both models take."""
+    """Arguments of both models."""
     parser.add_argument(
         "formula", metavar="FORMULA", help="'y ~ x1 + bs(x2, df=4) + C(g)'; 'y ~ .' takes all columns"
     )
@@ -120,15 +120,15 @@ def _fitting(parser: argparse.ArgumentParser) -> None:
         "--missing",
         choices=("drop", "raise"),
         default="drop",
-        help="rows in which a variable is missing: left out and counted in the notes (default), or refused",
+        help="rows with missing values: omitted and counted in the notes (default), or an error",
     )
     parser.add_argument(
         "--own-scale",
         action="store_true",
-        help="the prior is on the columns as they are, not on their standard deviations",
+        help="put the prior on the columns in their own units, not per standard deviation",
     )
     parser.add_argument("--tol", type=_number, help="tolerance at which iterations stop")
-    parser.add_argument("--maxiter", type=int, metavar="N", help="most iterations")
+    parser.add_argument("--maxiter", type=int, metavar="N", help="maximum number of iterations")
     parser.add_argument("--save", metavar="FILE", help="save the fit, without the rows of the data, for predict")
     parser.add_argument("--report", metavar="FILE", help="write a self-contained HTML report")
     parser.add_argument("--json", action="store_true", help="print JSON instead of the summary")
@@ -155,7 +155,9 @@ def _predict(parser: argparse.ArgumentParser) -> None:
 
 def _common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--alpha", type=_alpha, default=0.05, help="1 - probability of intervals (default: 0.05)")
-    parser.add_argument("--na", action="append", default=[], metavar="TEXT", help="more text that means missing")
+    parser.add_argument(
+        "--na", action="append", default=[], metavar="TEXT", help="text that means missing, in addition to the usual"
+    )
     parser.add_argument(
         "--sep",
         type=_separator,

@@ -39,7 +39,7 @@ def fit(arguments: argparse.Namespace) -> None:
     """Fit a model, print it, and write what was asked for."""
     for path in (arguments.save, arguments.report):
         _check_folder(path)
-    with warnings_as_lines() as told:
+    with warnings_as_lines() as texts:
         with progress(f"reading {arguments.data}", quiet=arguments.quiet):
             frame = read_table(arguments.data, _text_format(arguments))
         with _formula_of(arguments):
@@ -47,7 +47,7 @@ def fit(arguments: argparse.Namespace) -> None:
         with progress(f"fitting {arguments.formula}", quiet=arguments.quiet):
             results = _results(arguments, frame)
     if arguments.json:
-        content = as_json(results, arguments.command, alpha=arguments.alpha, warnings=told)
+        content = as_json(results, arguments.command, alpha=arguments.alpha, warnings=texts)
         json.dump(content, sys.stdout, indent=2, allow_nan=False, ensure_ascii=False)
         print()
     elif not arguments.quiet:
@@ -111,7 +111,7 @@ def _results(arguments: argparse.Namespace, frame: pd.DataFrame) -> Any:
 
 @contextmanager
 def _formula_of(arguments: argparse.Namespace) -> Iterator[None]:
-    """What evaluating a formula raises besides errors of input is about the formula too."""
+    """Whatever the evaluation of a formula raises is an error of the formula."""
     try:
         yield
     except (TypeError, AttributeError, LookupError, ArithmeticError, SyntaxError, RecursionError, Warning) as error:

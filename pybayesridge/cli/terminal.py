@@ -1,4 +1,4 @@
-"""What is told on stderr: errors and warnings as one line each, and progress where a person watches."""
+"""Messages on stderr: errors and warnings as one line each, and progress where a person watches."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ def one_line(error: BaseException) -> str:
 
 @contextmanager
 def warnings_as_lines() -> Iterator[list[str]]:
-    """Tell warnings as one line each on stderr at the end of the block; the list holds their texts."""
-    told: list[str] = []
+    """Print warnings as one line each on stderr at the end of the block; the list holds their texts."""
+    texts: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for kind in (DeprecationWarning, PendingDeprecationWarning, FutureWarning, ResourceWarning):
             warnings.simplefilter("ignore", kind)
         try:
-            yield told
+            yield texts
         finally:
-            told.extend(dict.fromkeys(" ".join(str(w.message).split()) for w in caught))
-            for text in told:
+            texts.extend(dict.fromkeys(" ".join(str(w.message).split()) for w in caught))
+            for text in texts:
                 print(f"pybayesridge: warning: {text}", file=sys.stderr)
 
 

@@ -1,4 +1,4 @@
-"""What every picture shares: axes, colours, labels, and which coefficients are shown."""
+"""Shared by every picture: axes, colours, labels, and which coefficients are shown."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ STYLE: Any = {
 
 
 def svg(draw: Callable[..., Any], number: int, width: float, height: float) -> str:
-    """What ``draw(ax=...)`` draws, as an SVG element whose text is text and whose ids are its own.
+    """The picture that ``draw(ax=...)`` makes, as an SVG element whose text is text and whose ids are its own.
 
     Parameters
     ----------

@@ -38,7 +38,7 @@ class Album:
         self.count = 0
 
     def picture(self, draw: Callable[..., Any], caption: str, width: float = 7.0, height: float = 4.2) -> Picture:
-        """What ``draw(ax=...)`` draws, with a caption."""
+        """The picture that ``draw(ax=...)`` makes, with a caption."""
         self.count += 1
         return Picture(svg(draw, self.count, width, height), caption)
 
@@ -98,28 +98,28 @@ def rows_there(res: Any) -> bool:
 
 
 def missing(res: Any) -> list[str]:
-    """What this report lacks because the rows were removed."""
+    """Sentences about what is not in the report because the rows were removed."""
     if rows_there(res):
         return []
     return [
-        "The rows of the data are not with these results (fitted from moments, or saved without rows, or removed). "
-        "What runs over rows is therefore missing here: residuals, fitted and left-out values, leverages and the "
-        "summary of the response. Everything else is that of the fit."
+        "These results do not contain the rows of the data (they were fitted from moments, saved without rows, or "
+        "the rows were removed). Residuals, fitted and leave-one-out values, leverages and the summary of the "
+        "response are therefore not shown; everything else is unaffected."
     ]
 
 
 def facts(res: Any) -> list[tuple[str, str]]:
-    """What the data are, as pairs of a name and a value."""
+    """Facts about the data, as pairs of a name and a value."""
     model, data, design = res.model, res.model.data, res._posterior.design
     names = data.targets
     out = [("Response" if len(names) == 1 else f"Responses ({len(names)})", _some(names))]
     if model.formula_spec is not None:
         out.append(("Formula", model.formula_spec.formula))
-    dropped = f"{data.n_dropped:,} more left out, with missing values" if data.n_dropped else "none left out"
+    dropped = f"{data.n_dropped:,} omitted (missing values)" if data.n_dropped else "none omitted"
     out.append(("Rows", f"{model.nobs:,} used; {dropped}"))
     out.append(("Columns with a prior", f"{design.p:,}"))
     free = [model.exog_names[i] for i in model.positions(design)[0]]
-    out.append(("Columns without (flat prior)", _some(free) if free else "none"))
+    out.append(("Columns with a flat prior", _some(free) if free else "none"))
     flat = model.flat_columns(design)
     if flat:
         out.append(("Constant columns, coefficient 0", _some(flat)))
@@ -129,7 +129,7 @@ def facts(res: Any) -> list[tuple[str, str]]:
     if rows_there(res) and len(names) == 1:
         y = model.endog
         spread = f"mean {number(y.mean())}, standard deviation {number(y.std())}"
-        out.append(("Response's values", f"{spread}, from {number(y.min())} to {number(y.max())}"))
+        out.append(("Values of the response", f"{spread}, from {number(y.min())} to {number(y.max())}"))
     return out
 
 
@@ -143,7 +143,7 @@ def _weights(model: Any) -> str:
     if model.weights is None:
         return "precision weights (no longer with the results)"
     low, high = number(model.weights.min()), number(model.weights.max())
-    return f"precision weights; beside their mean from {low} to {high}"
+    return f"precision weights, {low} to {high} times their mean"
 
 
 def call(res: Any, arguments: list[str], fit_arguments: list[str]) -> str:
@@ -183,7 +183,7 @@ def order_by(size: FloatArray, first: Any) -> Any:
 
 
 def residual_remarks(residual: FloatArray, labels: Any, sigma: float) -> list[Remark]:
-    """Rows whose residual (weighted, beside what it should vary by) is large.
+    """Rows whose standardised residual is large.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ def residual_remarks(residual: FloatArray, labels: Any, sigma: float) -> list[Re
         Remark(
             "note",
             f"{large.size:,} residual(s) are larger than {LARGE:g} standard deviations: row(s) "
-            f"{listed(labels[worst].tolist())}. Look whether these rows are right.",
+            f"{listed(labels[worst].tolist())}. Check these rows.",
         )
     ]
 
@@ -217,7 +217,7 @@ def row_pictures(res: Any, i: int, album: Album) -> list[Picture]:
     return [
         album.picture(
             draw("fitted"),
-            "Residuals should scatter about zero without a pattern; the smooth line should stay near it.",
+            "Residuals should scatter about zero without a pattern, and the smooth line should stay near zero.",
         ),
-        album.picture(draw("qq"), "Normal residuals lie along the line.", width=5.5, height=4.6),
+        album.picture(draw("qq"), "Normally distributed residuals lie along the line.", width=5.5, height=4.6),
     ]

@@ -1,4 +1,4 @@
-"""What a report is made of."""
+"""The parts of a report."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pybayesridge._types import FloatArray
-from pybayesridge.results.summary import number
+from pybayesridge.results.summary import number_or_dash
 
 ROWS = 200
 """A table on the page shows at most this many rows."""
@@ -73,7 +73,7 @@ class Remark:
 
 @dataclass(slots=True)
 class Target:
-    """What the report says of one target."""
+    """The part of a report about one target."""
 
     name: str
     findings: list[str] = field(default_factory=list)
@@ -151,7 +151,7 @@ def table_of(
     note, file : str
     """
     rows = tuple(
-        Row(name, tuple(float(v) for v in line), tuple(number(float(v)) for v in line))
+        Row(name, tuple(float(v) for v in line), tuple(number_or_dash(float(v)) for v in line))
         for name, line in zip(names[:ROWS], values[:ROWS], strict=True)
     )
     if len(names) <= ROWS:

@@ -1,4 +1,4 @@
-"""What a report says of a Bayesian ridge regression."""
+"""The report of a Bayesian ridge regression."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CITE = (
 )
 
 HIGH = 0.5
-"""A row with more leverage than this decides more of its own fitted value than all others together."""
+"""A row with more leverage than this determines most of its own fitted value."""
 
 FAR = 2.0
 """Left-out errors this many times the noise are worth a sentence."""
@@ -34,7 +34,7 @@ COLLINEAR = 30.0
 
 
 def model(res: Any) -> dict[str, Any]:
-    """What the formulas of the model depend on."""
+    """Values on which the formulas of the model depend."""
     m = res.model
     return {
         "weights": m.weighted,
@@ -49,22 +49,21 @@ def model(res: Any) -> dict[str, Any]:
 
 def words(res: Any) -> list[str]:
     """The model and the method in plain language."""
-    noise = "known" if res.model.known_sigma2 is not None else "not known"
+    noise = "known" if res.model.known_sigma2 is not None else "estimated"
     out = [
-        "The response is a sum of effects of the columns and noise. Every coefficient with a prior is pulled towards "
-        "zero, all by the same penalty lambda on the scale of the prior; the others are not pulled. The larger "
-        "lambda, "
-        f"the stronger the pull. The variance of the noise is {noise}."
+        "The response is modelled as a linear function of the columns plus normal noise. The penalised coefficients "
+        "share one ridge penalty, lambda, on the scale of the prior: the larger lambda, the more they are shrunk "
+        f"towards zero. Unpenalised coefficients are not shrunk. The noise variance is {noise}."
     ]
     how = {
-        "em": "Lambda is at the mode of its posterior, found by expectation maximisation. Intervals take lambda and "
-        "the noise as known at these values.",
-        "exact": "Lambda is integrated out: every number is averaged over all penalties the data leave possible. "
-        "Intervals include the uncertainty about the penalty.",
-        "loocv": "Lambda is the penalty of a grid that predicts left-out rows best. Intervals take it as known.",
-        "gcv": "Lambda is the penalty of a grid with the smallest generalised cross-validation score. Intervals take "
-        "it as known.",
-        "fixed": "Lambda was given. Intervals take it as known.",
+        "em": "Lambda is set to the mode of its posterior, found by expectation maximisation. Intervals are "
+        "conditional on this penalty and on the noise variance at the mode.",
+        "exact": "Lambda is integrated out: every number is averaged over the posterior of the penalty. Intervals "
+        "account for uncertainty in the penalty.",
+        "loocv": "Lambda minimises the leave-one-out error over a grid. Intervals are conditional on it.",
+        "gcv": "Lambda minimises the generalised cross-validation score over a grid. Intervals are conditional on "
+        "it.",
+        "fixed": "Lambda was given by the user. Intervals are conditional on it.",
     }
     return [*out, how[res.method]]
 
@@ -91,7 +90,7 @@ def fit_arguments(res: Any) -> list[str]:
 
 
 def explained(res: Any) -> str:
-    """What the names in the call stand for."""
+    """An explanation of the names in the call."""
     if res.grid is None:
         return ""
     return f"grid: {res.grid.shape[0]} penalties from {number(res.grid.min())} to {number(res.grid.max())}."
@@ -146,8 +145,12 @@ def _hyperparameters(res: Any, i: int, alpha: float) -> Table:
     heads = ["mean", "median", f"{100 * alpha / 2:g} %", f"{100 * (1 - alpha / 2):g} %"]
     caption = "Penalty, noise and effective degrees of freedom"
     if res.method != "exact":
-        caption += " (given the penalty: only the noise varies)" if res.method != "em" else " (at the mode)"
-    note = "" if np.isfinite(values).all() else "A mean is inf where the posterior has none: its tail is too heavy."
+        caption += " (conditional on the penalty)" if res.method != "em" else " (at the mode)"
+    note = (
+        ""
+        if np.isfinite(values).all()
+        else "A dash stands for a mean that does not exist: the tail of the posterior is too heavy."
+    )
     return table_of(caption, "", heads, HYPERPARAMETERS, values, note=note)
 
 
@@ -158,18 +161,18 @@ def _findings(res: Any, i: int, values: FloatArray, at: Any, alpha: float) -> li
     names = [res.model.exog_names[j] for j in at[clear][:5]]
     lam, df = (float(np.atleast_1d(value)[i]) for value in (res.lambda_, res.df_model))
     out = [
-        f"The penalty lambda is {number(lam)}; with it {design.p:,} penalised columns count as much as "
-        f"{number(df - design.block.k + res.model.k_constant)} free ones."
+        f"The penalty lambda is {number(lam)}; the {design.p:,} penalised coefficients have "
+        f"{number(df - design.block.k + res.model.k_constant)} effective degrees of freedom."
     ]
-    of = f"{int(penalized.sum()):,} penalised coefficients" + (" looked at" if penalized.sum() < design.p else "")
+    of = f"{int(penalized.sum()):,} penalised coefficients" + (" examined" if penalized.sum() < design.p else "")
     if clear.any():
         which = ", ".join(names) + (" and others" if clear.sum() > 5 else "")
-        out.append(f"{int(clear.sum()):,} of {of} have a {percent(alpha)} interval without zero: {which}.")
+        out.append(f"{int(clear.sum()):,} of {of} have a {percent(alpha)} interval that excludes zero: {which}.")
     else:
-        out.append(f"None of {of} has a {percent(alpha)} interval without zero.")
+        out.append(f"None of {of} has a {percent(alpha)} interval that excludes zero.")
     share = float(np.atleast_1d(res.rsquared)[i])
     if np.isfinite(share):
-        out.append(f"R-squared on the rows of the fit is {share:.3f}.")
+        out.append(f"In-sample R-squared is {share:.3f}.")
     return out
 
 
@@ -193,23 +196,25 @@ def _check(res: Any, i: int) -> list[str]:
     undefined = int((~np.isfinite(residual)).sum())
     if undefined:
         return [
-            f"{undefined:,} row(s) cannot be predicted from the others: the columns without a prior alone pass "
-            "through their response. Leave-one-out errors are not defined for these."
+            f"{undefined:,} row(s) cannot be predicted from the others, because the unpenalised columns alone fit "
+            "them exactly. Leave-one-out errors are not defined for these rows."
         ]
     root = float(np.sqrt(np.atleast_1d(res.loo_mse)[i]))
     share = left_out_share(res, i)
+    noise = "estimated" if res.model.known_sigma2 is None else "known"
     out = [
-        "Each row was predicted from all others, with penalty and scale of the columns as they are. The root mean "
-        f"squared error is {number(root)}; the noise is put at {number(float(res._sigma[i]))}."
+        "Each row was predicted from all other rows, with the same penalty and the same scaling of the columns. The "
+        f"root mean squared error is {number(root)}; the {noise} noise SD is {number(float(res._sigma[i]))}."
     ]
     if root > FAR * res._sigma[i] > 0:
         out.append(
-            "The error is far larger than that: the fit follows its rows more closely than it predicts new ones."
+            "The error is much larger than the noise: the model fits its own rows more closely than it predicts new "
+            "ones."
         )
     if np.isfinite(share):
         than = "the mean of the other rows" if res.model.k_constant else "zero"
         verdict = "better than" if share > 0 else "NO better than"
-        out.append(f"Leave-one-out R-squared is {share:.3f}: the fit predicts {verdict} {than} would.")
+        out.append(f"Leave-one-out R-squared is {share:.3f}: the model predicts {verdict} {than} does.")
     return out
 
 
@@ -220,7 +225,7 @@ def _column(values: FloatArray, i: int) -> FloatArray:
 def _remarks(res: Any, i: int) -> list[Remark]:
     row = res.diagnostics()
     found = row if res.model.one_target else row.iloc[:, i]
-    out = [Remark("good", "The computation has converged.")] if found["converged"] else []
+    out = [Remark("good", "The algorithm converged.")] if found["converged"] else []
     modes = int(found["n_modes"])
     if modes == 1:
         out.append(Remark("good", "The posterior of tau2 has one mode."))
@@ -232,9 +237,9 @@ def _remarks(res: Any, i: int) -> list[Remark]:
     condition, design = float(found["condition_number"]), res._posterior.design
     if condition > COLLINEAR:
         why = f"condition number {condition:.2g}" if np.isfinite(condition) else "linearly dependent"
-        why = f"{design.p:,} for {res.model.nobs:,} rows" if design.p > res.model.nobs else why
-        text = "Single coefficients share what belongs to a group; predictions do not suffer from that."
-        out.append(Remark("note", f"Columns move together ({why}). {text}"))
+        why = f"{design.p:,} columns for {res.model.nobs:,} rows" if design.p > res.model.nobs else why
+        text = "Individual coefficients are then poorly determined; predictions need not be."
+        out.append(Remark("note", f"The columns are collinear ({why}). {text}"))
     if res.quadrature_error is not None:
         error = float(np.atleast_1d(res.quadrature_error)[i])
         out.append(Remark("good", f"The estimated error of the integration over the penalty is {error:.1g}."))
@@ -260,11 +265,12 @@ def _leverage_remark(leverage: FloatArray, labels: Any) -> Remark:
         return Remark("good", f"No row has a leverage above {HIGH:g} (largest: {leverage.max():.2f}).")
     if high.size > leverage.size / 2:
         text = (
-            "the fit has nearly as many free coefficients as rows. Judge it by rows left out, not by its residuals."
+            "the model has nearly as many effective parameters as rows. Assess it by leave-one-out predictions, not "
+            "by its residuals."
         )
         return Remark("note", f"{high.size:,} of {leverage.size:,} rows have a leverage above {HIGH:g}: {text}")
     worst = listed(labels[high[np.argsort(-leverage[high], kind="stable")]].tolist())
-    text = "Each of them decides more of its own fitted value than all other rows together."
+    text = "Each of them determines more than half of its own fitted value."
     return Remark("note", f"{high.size:,} row(s) have a leverage above {HIGH:g}: {worst}. {text}")
 
 
@@ -284,8 +290,8 @@ def _draw(res: Any, i: int, album: Album, alpha: float, out: Target) -> None:
         out.pictures.append(
             album.picture(
                 lambda ax: res.plot_lambda(alpha, target=i, ax=ax),
-                "How plausible each penalty is, and (where there is a second axis) how well it predicts left-out "
-                "rows.",
+                "Posterior density of the penalty and, on the second axis if there is one, its cross-validation "
+                "score.",
                 height=4.8,
             )
         )
@@ -293,7 +299,7 @@ def _draw(res: Any, i: int, album: Album, alpha: float, out: Target) -> None:
         out.pictures.append(
             album.picture(
                 lambda ax: res.plot_path(target=i, ax=ax),
-                "From left to right the penalty rises and coefficients shrink.",
+                "Coefficients as functions of the penalty, which increases from left to right.",
                 width=8.0,
             )
         )
@@ -301,7 +307,7 @@ def _draw(res: Any, i: int, album: Album, alpha: float, out: Target) -> None:
         out.checks.append(
             album.picture(
                 lambda ax: res.plot_fit(target=i, left_out=True, ax=ax),
-                "Each row predicted from all others: the closer to the line, the better.",
+                "Leave-one-out predictions: the closer to the line, the better.",
                 width=5.5,
                 height=4.6,
             )

@@ -1,4 +1,4 @@
-"""What a report says of a spike-and-slab regression."""
+"""The report of a spike-and-slab regression."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HYPERPARAMETERS = ("prior_inclusion", "slab_var", "noise_var")
 
 
 def model(res: Any) -> dict[str, Any]:
-    """What the formulas of the model depend on."""
+    """Values on which the formulas of the model depend."""
     return {
         "weights": res.model.weighted,
         "by_column": np.ndim(res.prior_inclusion) == 1,
@@ -34,31 +34,30 @@ def model(res: Any) -> dict[str, Any]:
 def words(res: Any) -> list[str]:
     """The model and the method in plain language."""
     out = [
-        "The response is a sum of effects of the columns and noise. Each coefficient with a prior is either exactly "
-        "zero (the spike) or drawn from a normal distribution (the slab); its inclusion probability is the "
-        "probability, given the data, that it is not zero."
+        "The response is modelled as a linear function of the columns plus normal noise. Each coefficient with a "
+        "prior is either exactly zero (the spike) or drawn from a normal distribution (the slab); its inclusion "
+        "probability is the posterior probability that it is not zero."
     ]
     if len(res._posterior.selection.results) > 1:
         out.append(
-            f"Hyperparameters that were not given ({', '.join(res.learned)}) were averaged over, weighted by "
-            "evidence."
+            f"The results are averaged over the hyperparameters that were not given ({', '.join(res.learned)}), "
+            "weighted by evidence."
         )
     elif res.learned:
         out.append(
-            f"Hyperparameters that were not given ({', '.join(res.learned)}) were learned by maximising the "
-            "evidence; "
-            "all else is given these values."
+            f"Hyperparameters that were not given ({', '.join(res.learned)}) were estimated by maximising the "
+            "evidence; all other results are conditional on them."
         )
     of = "single columns"
     if res.group_members():
         out.append(
-            "The columns of a group (a term of the formula, or as the call says) are in or out together, with one "
-            "inclusion probability."
+            "The columns of a group (a term of the formula, or a group defined in the call) are included or excluded "
+            "together and have one inclusion probability."
         )
         of = "single columns or groups"
     out.append(
-        f"The posterior was approximated by expectation propagation. Inclusion probabilities are those of {of}: "
-        "where they stand in for each other, each can have a small one though one of them is needed."
+        f"The posterior was approximated by expectation propagation. Inclusion probabilities refer to {of}: if "
+        "several are correlated and one of them is needed, each may still have a small probability."
     )
     return out
 
@@ -87,7 +86,7 @@ def fit_arguments(res: Any) -> list[str]:
 
 
 def explained(res: Any) -> str:
-    """What the names in the call stand for."""
+    """An explanation of the names in the call."""
     out = [] if np.ndim(res.model.prior_inclusion) == 0 else ["prior_inclusion: a probability for each column."]
     if res.model.grouped_by == "labels":
         out.append("group: a label for each column.")
@@ -116,9 +115,9 @@ def _coefficients(res: Any, alpha: float) -> Table:
     )[at]
     ends = [f"{100 * alpha / 2:g} %", f"{100 * (1 - alpha / 2):g} %"]
     return table_of(
-        f"Coefficients, on the scale of the data, with {percent(alpha)} intervals of spike and slab together",
+        f"Coefficients, on the scale of the data, with {percent(alpha)} intervals (marginal over inclusion)",
         "coefficient",
-        ["inclusion probability", "mean", "sd", "mean given in", "sd given in", *ends],
+        ["inclusion probability", "mean", "sd", "mean given inclusion", "sd given inclusion", *ends],
         [names[j] for j in at],
         values,
         left_out=len(names) - at.size,
@@ -161,32 +160,36 @@ def _findings(res: Any) -> list[str]:
         out = [f"None of {p:,} columns has an inclusion probability above one half."]
     out.append(f"The expected number of included columns is {res.expected_size:.2f}.")
     if np.isfinite(res.rsquared):
-        out.append(f"R-squared on the rows of the fit is {res.rsquared:.3f}.")
-    out.append(f"The log evidence, to compare with other fits of the same response, is {res.log_evidence:.2f}.")
+        out.append(f"In-sample R-squared is {res.rsquared:.3f}.")
+    out.append(
+        f"The log evidence is {res.log_evidence:.2f}; it can be compared with that of other fits of the same "
+        "response."
+    )
     return out
 
 
 def _check(res: Any) -> list[str]:
     if not rows_there(res):
         return []
+    noise = "estimated" if "noise_var" in res.learned else "given"
     return [
-        "Fitted values are compared with the rows that the fit has seen, which flatters it; for an honest check "
-        "predict rows that were kept apart. The residuals have a standard deviation of "
-        f"{number(float(np.std(res.resid)))}; the noise is put at {number(float(np.sqrt(res.noise_var)))}."
+        "Fitted values are compared with the rows used for the fit, which is optimistic; to assess prediction, use "
+        f"rows that were held out. The residual SD is {number(float(np.std(res.resid)))}; the {noise} noise SD is "
+        f"{number(float(np.sqrt(res.noise_var)))}."
     ]
 
 
 def _remarks(res: Any) -> list[Remark]:
     out = []
     if res.converged:
-        out.append(Remark("good", f"Expectation propagation has converged (residual {res.residual:.1e})."))
+        out.append(Remark("good", f"Expectation propagation converged (residual {res.residual:.1e})."))
     if res.evidence_biased:
-        text = "The log evidence is biased: do not compare it with other fits'. That of method='auto' is not."
+        text = "The log evidence is biased and cannot be compared with that of other fits; use method='auto'."
         out.append(Remark("warning", text))
     open_ = int(((res.inclusion_prob > 0.1) & (res.inclusion_prob < 0.9)).sum())
     if open_:
-        text = f"Whether {open_:,} column(s) are in is open: their inclusion probability lies between 0.1 and 0.9."
-        out.append(Remark("note", text))
+        which = "1 column is" if open_ == 1 else f"{open_:,} columns are"
+        out.append(Remark("note", f"{which} undecided (inclusion probability 0.1 to 0.9)."))
     if rows_there(res):
         weights = res.model.weights
         sigma = float(np.sqrt(res.noise_var))
@@ -210,8 +213,8 @@ def _draw(res: Any, album: Album, alpha: float, out: Target) -> None:
         out.pictures.append(
             album.rows(
                 lambda ax: res.plot_coefficients(alpha, ax=ax),
-                f"Coefficients and {percent(alpha)} intervals given that they are in, per standard deviation of the "
-                "column. The darker and larger, the likelier the coefficient is in.",
+                f"Posterior means and {percent(alpha)} intervals given inclusion, per standard deviation of the "
+                "column. Darker and larger marks have a higher inclusion probability.",
                 min(shown, TOP),
             )
         )
@@ -219,13 +222,13 @@ def _draw(res: Any, album: Album, alpha: float, out: Target) -> None:
         out.pictures.append(
             album.picture(
                 lambda ax: res.plot_n_included(ax=ax),
-                "How many columns are in, if each (or each group) is in or out independently of the others, as the "
-                "approximation has it.",
+                "Number of included columns, if columns (or groups) are included independently of each other, as the "
+                "approximation assumes.",
             )
         )
     if res.energy_trace.size > 1:
         out.pictures.append(
-            album.picture(lambda ax: res.plot_trace(ax=ax), "The course of the iteration; it should end level.")
+            album.picture(lambda ax: res.plot_trace(ax=ax), "Energy by iteration; it should level off.")
         )
     if rows_there(res):
         out.checks.append(

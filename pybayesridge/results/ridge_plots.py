@@ -87,7 +87,7 @@ class RidgePlots:
             self.model, design, self._standardized_size(i), terms=terms, top=top, intercept=intercept, most="largest"
         )
         if at.size == 0:
-            raise ValueError("there is no coefficient to show beside the intercept: use intercept=True")
+            raise ValueError("there is no coefficient to show except the intercept: use intercept=True")
         unit = units(self.model, design, standardized)[at]
         mean, _, interval = self._some_coefficients(at.tolist(), i, alpha)
         return coefficients.intervals(
@@ -158,7 +158,7 @@ class RidgePlots:
         return not (fit.spectrum.rank == 0 or fit.exact[i] or vanishes)
 
     def _penalty_in_use(self: Any, i: int) -> str:
-        """What the penalty reported is, and its value."""
+        """The kind of penalty that is reported, and its value."""
         value = float(np.atleast_1d(self.lambda_)[i])
         if not np.isfinite(value):
             return "no interior mode: lambda infinite"

@@ -15,6 +15,7 @@ from pybayesridge.results.summary import (
     make_summary,
     notes_on_data,
     number,
+    number_or_dash,
     rows_to_show,
     table,
 )
@@ -27,7 +28,7 @@ HYPERPARAMETERS = ["lambda", "tau2", "sigma2", "df_model"]
 
 
 def notes(res: BayesRidgeResults) -> list[str]:
-    """What a reader of the summary must know, one sentence each."""
+    """Notes below the summary, one sentence each."""
     out = [_note_on_intervals(res)]
     fit, data, design = res._fit, res.model.data, res._posterior.design
     several = not res.model.one_target
@@ -41,8 +42,8 @@ def notes(res: BayesRidgeResults) -> list[str]:
     if design.p == 0:
         out.append("No penalised column varies: there is nothing to shrink.")
     elif (fit.null & ~vanishes).any():
-        told = which(fit.null & ~vanishes)
-        out.append(f"No signal: all coefficients are shrunk to zero, there is no interior mode{told}.")
+        of = which(fit.null & ~vanishes)
+        out.append(f"No signal: all coefficients are shrunk to zero, there is no interior mode{of}.")
     if fit.exact.any():
         out.append(f"The columns fit the response exactly: least squares, without noise{which(fit.exact)}.")
     if fit.unbounded.any():
@@ -53,8 +54,8 @@ def notes(res: BayesRidgeResults) -> list[str]:
     if lost is not None:
         out.append(lost)
     if (~fit.converged & ~fit.unbounded).any():
-        told = which(~fit.converged & ~fit.unbounded)
-        out.append(f"NOT CONVERGED within maxiter iterations: do not report these numbers{told}.")
+        of = which(~fit.converged & ~fit.unbounded)
+        out.append(f"NOT CONVERGED within maxiter iterations: do not report these numbers{of}.")
     if fit.n_modes is not None and (fit.n_modes > 1).any():
         out.append(f"The posterior of tau2 has several modes; this is the highest{which(fit.n_modes > 1)}.")
     if fit.search is not None and fit.search.edge.any():
@@ -81,7 +82,7 @@ def summary(res: BayesRidgeResults, alpha: float) -> Summary:
     names = res.model.exog_names
     targets = res.model.data.targets
     notes = res.notes
-    left_out = 0
+    left_out, undefined = 0, False
     for i in range(min(len(targets), TARGETS)):
         tables.append(facts_table("Bayesian Ridge Regression" if i == 0 else None, *_facts(res, i)))
         shown = rows_to_show(res._standardized_size(i))
@@ -91,11 +92,14 @@ def summary(res: BayesRidgeResults, alpha: float) -> Summary:
         if res.method == "exact":
             heads = ["mean", "median", f"[{alpha / 2:.3g}", f"{1 - alpha / 2:.4g}]"]
             values = res._hyperparameters_of(i, np.array([0.5, alpha / 2, 1 - alpha / 2]))
-            tables.append(table(HYPERPARAMETERS, heads, [[number(v) for v in row] for row in values]))
+            tables.append(table(HYPERPARAMETERS, heads, [[number_or_dash(v) for v in row] for row in values]))
+            undefined = undefined or not np.isfinite(values[:, 0]).all()
+    if undefined:
+        notes.append("A dash stands for a mean that does not exist: the tail of the posterior is too heavy.")
     if left_out:
-        notes.append(f"The {left_out} smallest standardised coefficients are left out; see params, conf_int().")
+        notes.append(f"The {left_out} smallest standardised coefficients are omitted; see params, conf_int().")
     if len(targets) > TARGETS:
-        notes.append(f"{len(targets) - TARGETS} more targets are left out.")
+        notes.append(f"{len(targets) - TARGETS} more targets are omitted.")
     return make_summary(tables, notes)
 
 

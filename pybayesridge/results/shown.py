@@ -1,4 +1,4 @@
-"""What the arguments of results mean: targets, probabilities, which coefficients are shown and in what unit."""
+"""Arguments of results: targets, probabilities, which coefficients are shown and in what unit."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def intercept_position(model: Any) -> list[int]:
 
 
 def units(model: Any, design: Design, standardized: bool) -> FloatArray:
-    """What coefficients are multiplied by to be per standard deviation of their column; 1 for unpenalised ones."""
+    """Factors that put coefficients per standard deviation of their column; 1 for unpenalised ones."""
     out = np.ones(len(model.exog_names))
     if standardized:
         out[model.positions(design)[1]] = design.sd
@@ -132,6 +132,6 @@ def units(model: Any, design: Design, standardized: bool) -> FloatArray:
 
 
 def unit_names(model: Any, design: Design, positions: IntArray, standardized: bool) -> list[str]:
-    """Names of coefficients; beside standardised ones those that are not say so."""
+    """Names of coefficients; where others are standardised, those that are not say so."""
     own = set(model.positions(design)[0].tolist()) if standardized else set()
     return [model.exog_names[i] + (" (per unit)" if i in own else "") for i in positions]

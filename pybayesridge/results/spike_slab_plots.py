@@ -137,7 +137,7 @@ class SpikeSlabPlots:
             model, posterior.design, likely, terms=terms, top=top, intercept=intercept, most="likeliest"
         )
         if at.size == 0:
-            raise ValueError("there is no coefficient to show beside the intercept: use intercept=True")
+            raise ValueError("there is no coefficient to show except the intercept: use intercept=True")
         unit = units(model, posterior.design, standardized)[at]
         ends = model.scatter(
             posterior.intervals(alpha)[0], posterior.intervals_given_inclusion(alpha), posterior.design

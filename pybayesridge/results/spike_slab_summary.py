@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def notes(res: SpikeSlabResults) -> list[str]:
-    """What a reader of the summary must know, one sentence each."""
+    """Notes below the summary, one sentence each."""
     out = []
     if not res.converged:
         settled = all(each.converged for each in res._posterior.selection.results)
@@ -30,15 +30,15 @@ def notes(res: SpikeSlabResults) -> list[str]:
         out.append(lost)
     scale = "standard deviations of the columns" if res.model.standardize else "the columns as they are"
     out.append(
-        "Given the hyperparameters; mean, sd and interval are over spike and slab together. "
+        "Conditional on the hyperparameters; mean, sd and interval are marginal over inclusion. "
         f"The prior is on the scale of {scale}."
     )
     out += notes_on_data(res)
     large = res.group_members()
     if large:
         out.append(
-            f"The columns of a group ({listed(large)}) are in or out together; their PIP is the group's, and "
-            "prior_inclusion is that of a group."
+            f"The columns of a group ({listed(large)}) are included or excluded together; their PIP is the group's, "
+            "and prior_inclusion applies to groups."
         )
     chosen = res.median_model()
     names = ", ".join(chosen[:20]) + (f" and {len(chosen) - 20} more" if len(chosen) > 20 else "")
@@ -64,11 +64,11 @@ def summary(res: SpikeSlabResults, alpha: float) -> Summary:
     ]
     if res.group_members():
         tables.append(_group_table(res))
-    told = res.notes
+    notes_ = res.notes
     left_out = len(names) - len(order)
     if left_out:
-        told.append(f"{left_out} columns of smaller inclusion probability are left out; see inclusion_prob.")
-    return make_summary(tables, told)
+        notes_.append(f"{left_out} columns with smaller inclusion probabilities are omitted; see inclusion_prob.")
+    return make_summary(tables, notes_)
 
 
 def _group_table(res: SpikeSlabResults) -> SimpleTable:

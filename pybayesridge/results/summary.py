@@ -29,6 +29,11 @@ def number(value: float) -> str:
     return f"{value:.4g}"
 
 
+def number_or_dash(value: float) -> str:
+    """A number as tables write it, or a dash where there is none."""
+    return number(value) if np.isfinite(value) else "–"
+
+
 def facts_table(title: str | None, left: Sequence[tuple[str, str]], right: Sequence[tuple[str, str]]) -> SimpleTable:
     """The top of a summary: two columns of names and values."""
     first = _two_columns(title, left)
@@ -71,7 +76,7 @@ def make_summary(tables: Sequence[SimpleTable], notes: Sequence[str]) -> Summary
 
 
 def notes_on_data(res: Any) -> list[str]:
-    """What became of columns and rows, one sentence each; the same for both families."""
+    """Notes on columns and rows, one sentence each; the same for both families."""
     data, out = res.model.data, []
     flat = res.model.flat_columns(res._posterior.design)
     if flat:
