@@ -28,7 +28,7 @@ from pybayesridge.report.parts import Origin
 from pybayesridge.ridge import hyper
 from pybayesridge.spike_slab import SpikeSlab
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Raised whenever what goes over the bridge changes; the R package compares it with its own."""
 
 
@@ -399,13 +399,16 @@ def spike_slab_posterior(results: Any) -> dict[str, Any]:
     """EP's Gaussian for each value of the hyperparameters, in the units of the design.
 
     The covariance of ``components[g]`` is ``diag(own) + plus' plus - minus' minus``: with many columns ``minus`` has
-    a row for each row of the data and nothing is (p, p). Their order is that of ``weight``.
+    a row for each row of the data and nothing is (p, p). Their order is that of ``weight``. ``groups`` numbers the
+    columns that are in or out together; None where each is on its own.
     """
     posterior = results._posterior
+    groups = results.model.groups_of(posterior.design)
     data, selection = posterior.data, posterior.selection
     return {
         **design_values(results, posterior.design),
         "weight": np.asarray(selection.weights, dtype=np.float64),
+        "groups": None if groups is None else groups.astype(np.float64),
         "components": {
             f"g{i + 1}": component(data, each, hypers.noise_var, selection.rotation)
             for i, (each, hypers) in enumerate(zip(selection.results, selection.hypers, strict=True))

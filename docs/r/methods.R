@@ -1,3 +1,3 @@
 confint(fit, level = 0.9)
 vcov(fit)[1:2, 1:2]
-logLik(fit)
+as.numeric(logLik(fit))

@@ -44,7 +44,8 @@ def make_grid(grid: Any, design: Design, spectrum: Spectrum) -> FloatArray:
             raise ValueError(f"grid must be one-dimensional and not empty; it has shape {column.shape}")
         bad = np.flatnonzero(~(np.isfinite(column) & (column >= 0)))
         if bad.size:
-            raise ValueError(f"grid values must be finite and not negative, but grid[{bad[0]}] is {column[bad[0]]!r}")
+            value = float(column[bad[0]])
+            raise ValueError(f"grid values must be finite and not negative, but grid[{bad[0]}] is {value}")
         if (column == 0).any() and spectrum.rank < design.p:
             raise ValueError("grid has a penalty of 0, but the columns are not linearly independent")
     return np.repeat(column[:, None], design.q, axis=1)

@@ -21,18 +21,20 @@
 #' | `"fixed"` | `lam` | conditional on the penalty: t |
 #'
 #' Fitting calls Python, see [install_pybayesridge()]. The fit is a list of R's own numbers and strings, and the methods
-#' (see [pybayesridge-methods]) work without Python. It does not hold the data unless `model = TRUE`.
+#' (see [pybayesridge-methods]) work without Python. It keeps its model frame, or `x` and `y`, where that is small; see
+#' `model`. The fitted values and residuals, which every fit has, add up to the response.
 #'
 #' @param formula A formula such as `y ~ x1 + poly(x2, 3) + g`, or `cbind(y1, y2) ~ .` for several targets. R's own
 #'   [stats::model.frame()] and [stats::model.matrix()] read it. An offset is refused.
 #' @param data A data frame, list or environment with the variables of the formula.
-#' @param subset,weights,na.action As in [stats::lm()], evaluated in `data`. Weights are precision weights; only their
-#'   ratios matter.
+#' @param subset,weights,na.action As in [stats::lm()], evaluated in `data`; `subset` and `na.action` go with a formula
+#'   only. Weights are precision weights; only their ratios matter.
 #' @param method `"em"`, `"exact"`, `"loocv"`, `"gcv"` or `"fixed"`; see the details.
 #' @param x,y Instead of a formula: a numeric matrix (or data frame of numbers) of columns, and a vector or matrix of
 #'   targets. A constant column of `x` serves as the intercept. Sparse matrices of the package 'Matrix' stay sparse in
 #'   `bayes_ridge()` while it fits; `spike_slab()` makes them dense.
-#' @param intercept With `x` and `y`: whether there is an intercept. With a formula the formula says so.
+#' @param intercept With `x` and `y`: whether there is an intercept. With a formula the formula says so, and anything
+#'   else here is an error.
 #' @param unpenalized Columns with a flat prior, never shrunk: names of terms or of columns of the model matrix; with
 #'   `x` names or positions.
 #' @param standardize Whether the prior is on the scale of the columns' standard deviations.
@@ -48,7 +50,9 @@
 #' @param parameterization Whether the mode is that of a density in \eqn{\tau^2} or in \eqn{\tau}.
 #' @param accelerate Find the fixed point of EM by root finding; `FALSE` runs the iteration itself. The answers agree.
 #' @param contrasts A list as in [stats::lm()].
-#' @param model Whether to keep the model frame (or `x` and `y`) with the fit.
+#' @param model Whether to keep the model frame (or `x` and `y`) with the fit, for what is asked at its own rows:
+#'   `predict(interval = )`, `augment()`, `model.matrix()`, `simulate()`, `report()`. `NULL` keeps up to a million cells.
+#'   With `FALSE` these methods look the data up by the call.
 #' @param disp Print how the iteration went.
 #'
 #' @return A list of class `"bayes_ridge"`. Where there are several targets vectors over coefficients and rows become
@@ -80,16 +84,19 @@ bayes_ridge <- function(formula, data, subset, weights, na.action,
                         x = NULL, y = NULL, intercept = TRUE, unpenalized = NULL, standardize = TRUE,
                         prior = c(0.5, 0.5), sigma2 = NULL, tol = 1e-8, maxiter = 10000, grid = NULL, lam = NULL,
                         dof = c("nu", "paper"), parameterization = c("tau2", "tau"), accelerate = TRUE,
-                        contrasts = NULL, model = FALSE, disp = FALSE) {
+                        contrasts = NULL, model = NULL, disp = FALSE) {
   call <- match.call()
   method <- match.arg(method)
   dof <- match.arg(dof)
   parameterization <- match.arg(parameterization)
+  keeps_data(model, 0)
   input <- if (missing(formula)) {
+    refuse_formula_arguments(call)
     matrix_input(x, y, if (missing(weights)) NULL else weights, check_flag(intercept, "intercept"), sparse = TRUE)
   } else {
     refuse_both(x, y)
-    formula_input(call, parent.frame(), contrasts)
+    check_formula(formula, "bayes_ridge", data)
+    formula_input(call, parent.frame(), contrasts, if (!missing(intercept)) intercept)
   }
   settings <- list(
     family = "bayes_ridge",
@@ -104,7 +111,7 @@ bayes_ridge <- function(formula, data, subset, weights, na.action,
       method = method,
       tol = check_number(tol, "tol"),
       maxiter = check_number(maxiter, "maxiter"),
-      grid = if (is.numeric(grid)) as.double(grid) else grid,
+      grid = check_grid(grid),
       lam = if (is.null(lam)) NULL else check_numbers(lam, "lam"),
       dof = dof,
       parameterization = parameterization,
@@ -112,7 +119,7 @@ bayes_ridge <- function(formula, data, subset, weights, na.action,
     )
   )
   value <- call_fit(settings, input)
-  fit <- shared_fit(value, input, call, settings, keep = check_flag(model, "model"))
+  fit <- shared_fit(value, input, call, settings, model)
   one <- function(numbers) by_target(numbers, fit$targets)
   fit <- c(fit, list(
     dof = dof,
@@ -156,7 +163,8 @@ call_fit <- function(settings, input, ..., what = settings$family) {
 }
 
 # What both families keep.
-shared_fit <- function(value, input, call, settings, keep) {
+shared_fit <- function(value, input, call, settings, model) {
+  keep <- keeps_data(model, cells(input))
   names <- value$names
   if (isTRUE(value$intercept_added)) {
     names[1L] <- "(Intercept)"
@@ -197,6 +205,27 @@ shared_fit <- function(value, input, call, settings, keep) {
   )
 }
 
+# Cells that a fit keeps where `model` does not say.
+most_cells <- 1e6
+
+keeps_data <- function(model, cells) {
+  if (is.null(model)) {
+    return(cells <= most_cells)
+  }
+  if (!is.logical(model) || length(model) != 1L || is.na(model)) {
+    stop("'model' must be TRUE, FALSE or NULL", call. = FALSE)
+  }
+  model
+}
+
+# Numbers in the model frame, or in x (of a sparse one those that are not zero).
+cells <- function(input) {
+  if (is.null(input$terms)) {
+    return(if (inherits(input$x, "sparseMatrix")) length(input$x@x) else length(input$x))
+  }
+  sum(vapply(input$frame, length, 0L))
+}
+
 kept_frame <- function(input) {
   attr(input$frame, "terms") <- input$terms
   input$frame
@@ -233,34 +262,4 @@ by_target <- function(numbers, targets) {
   }
   numbers <- as.vector(numbers)
   if (length(targets) == 1L) numbers else stats::setNames(numbers, targets)
-}
-
-refuse_both <- function(x, y) {
-  if (!is.null(x) || !is.null(y)) {
-    stop("give either a formula or x and y, not both", call. = FALSE)
-  }
-}
-
-check_flag <- function(value, name) {
-  if (!is.logical(value) || length(value) != 1L || is.na(value)) {
-    stop("'", name, "' must be TRUE or FALSE", call. = FALSE)
-  }
-  value
-}
-
-check_number <- function(value, name) {
-  if (is.null(value)) {
-    return(NULL)
-  }
-  if (!is.numeric(value) || length(value) != 1L || is.na(value)) {
-    stop("'", name, "' must be a number", call. = FALSE)
-  }
-  as.double(value)
-}
-
-check_numbers <- function(value, name) {
-  if (!is.numeric(value) || !length(value) || anyNA(value)) {
-    stop("'", name, "' must be numeric", call. = FALSE)
-  }
-  as.double(value)
 }

@@ -7,10 +7,11 @@
 #' @param x A fit.
 #' @param conf.int Whether to give credible intervals.
 #' @param conf.level Their probability.
-#' @param data The data of the fit, or by default those that it kept or that its call names.
+#' @param data The data of the fit, or by default those that it keeps or that its call names.
 #' @param newdata New data.
+#' @param exponentiate Must be `FALSE`: coefficients are on the scale of the response.
 #' @param interval Interval of the predictions, as in [predict.pybayesridge_fit()].
-#' @param ... Not used.
+#' @param ... Nothing else: an argument that there is not is an error.
 #' @return A tibble, where the package 'tibble' is installed, or a data frame. With several targets the column `response`
 #'   says which.
 #'   * `tidy()`: a row for each coefficient, with `term`, `estimate` (posterior mean), `std.error` (standard deviation),
@@ -32,7 +33,11 @@ as_tibble <- function(table) {
 
 #' @rdname tidy.pybayesridge_fit
 #' @exportS3Method generics::tidy
-tidy.pybayesridge_fit <- function(x, conf.int = FALSE, conf.level = 0.95, ...) {
+tidy.pybayesridge_fit <- function(x, conf.int = FALSE, conf.level = 0.95, exponentiate = FALSE, ...) {
+  refuse_dots("tidy", ...)
+  if (!identical(exponentiate, FALSE)) {
+    stop("'exponentiate' must be FALSE: the coefficients are on the scale of the response", call. = FALSE)
+  }
   b <- as.matrix(x$coefficients)
   sd <- as.matrix(x$bse)
   rows <- lapply(seq_along(x$targets), function(i) {
@@ -57,6 +62,7 @@ tidy.pybayesridge_fit <- function(x, conf.int = FALSE, conf.level = 0.95, ...) {
 #' @rdname tidy.pybayesridge_fit
 #' @exportS3Method generics::glance
 glance.pybayesridge_fit <- function(x, ...) {
+  refuse_dots("glance", ...)
   numbers <- facts(x)
   several <- length(x$targets) > 1L
   out <- data.frame(
@@ -80,7 +86,8 @@ glance.pybayesridge_fit <- function(x, ...) {
 #' @exportS3Method generics::augment
 augment.pybayesridge_fit <- function(x, data = NULL, newdata = NULL, interval = c("none", "credible", "prediction"),
                                      conf.level = 0.95, ...) {
-  interval <- match.arg(interval)
+  refuse_dots("augment", ...)
+  interval <- check_interval(interval)
   if (length(x$targets) > 1L) {
     stop("augment() is for fits of one target", call. = FALSE)
   }
@@ -94,7 +101,11 @@ augment.pybayesridge_fit <- function(x, data = NULL, newdata = NULL, interval = 
     table <- own_frame(x, env)
     attr(table, "terms") <- NULL
   } else {
-    table <- data.frame(row.names = case.names(x) %||% seq_len(x$nobs))
+    labels <- case.names(x) %||% seq_len(x$nobs)
+    table <- data.frame(row.names = labels)
+    if (!is.null(x$x)) {
+      table <- data.frame(as.matrix(x$x), row.names = labels, check.names = FALSE)
+    }
   }
   rows <- if (own && is.null(data)) {
     own_prediction(x, interval, conf.level, env)

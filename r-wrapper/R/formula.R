@@ -2,7 +2,7 @@
 
 # The parts of a model as a list: y (n x q), x (n x p) with names, weights, and what is kept with the fit.
 # `call` is the user's, `env` where it was made.
-formula_input <- function(call, env, contrasts) {
+formula_input <- function(call, env, contrasts, intercept = NULL) {
   wanted <- match(c("formula", "data", "subset", "weights", "na.action"), names(call), 0L)
   frame_call <- call[c(1L, wanted)]
   frame_call$drop.unused.levels <- TRUE
@@ -14,6 +14,9 @@ formula_input <- function(call, env, contrasts) {
   }
   if (attr(terms, "response") == 0L) {
     stop("the formula has no response", call. = FALSE)
+  }
+  if (!is.null(intercept)) {
+    check_intercept(intercept, terms)
   }
   if (nrow(frame) == 0L) {
     stop("0 (non-NA) cases", call. = FALSE)
@@ -94,6 +97,9 @@ as_columns <- function(x, what, sparse = FALSE) {
 
 # The response as a matrix of doubles with one named column for each target.
 as_response <- function(y, name) {
+  if (is.data.frame(y)) {
+    y <- response_of_frame(y)
+  }
   if (is.factor(y) || is.character(y) || !(is.numeric(y) || is.logical(y)) || inherits(y, c("Surv", "Date", "POSIXct"))) {
     stop("the response must be numeric, not ", class(y)[1L], call. = FALSE)
   }
@@ -110,6 +116,19 @@ as_response <- function(y, name) {
   colnames(y)[unnamed] <- paste0("Y", seq_len(ncol(y)))[unnamed]
   check_finite(y, "response")
   y
+}
+
+# A data frame of numbers as a matrix with its names.
+response_of_frame <- function(y) {
+  if (!length(y)) {
+    stop("the response has no column", call. = FALSE)
+  }
+  good <- vapply(y, function(column) is.null(dim(column)) && (is.numeric(column) || is.logical(column)), NA)
+  if (!all(good)) {
+    first <- which(!good)[1L]
+    stop("the response '", names(y)[first], "' must be numeric, not ", class(y[[first]])[1L], call. = FALSE)
+  }
+  as.matrix(y)
 }
 
 as_weights <- function(weights, n) {
@@ -162,17 +181,19 @@ resolve_unpenalized <- function(unpenalized, input) {
   labels <- attr(input$terms, "term.labels")
   columns <- colnames(input$x)
   found <- lapply(unpenalized, function(name) {
-    if (name %in% labels) {
-      columns[input$assign == match(name, labels)]
-    } else if (name %in% columns) {
-      name
-    } else {
+    term <- match_names(name, labels)
+    if (!is.na(term)) {
+      return(columns[input$assign == term])
+    }
+    column <- match_names(name, columns)
+    if (is.na(column)) {
       stop(
         "'unpenalized' names '", name, "', which is neither a term nor a column; the terms are ",
-        paste0("'", labels, "'", collapse = ", "),
+        paste0("'", labels, "'", collapse = ", "), did_you_mean(name, labels),
         call. = FALSE
       )
     }
+    columns[column]
   })
   as.list(unique(unlist(found)))
 }

@@ -12,18 +12,21 @@
 #' * `sigma()`: square root of the noise variance. `nobs()`, `df.residual()`, `weights()`, `deviance()` as for [lm()];
 #'   the deviance is the (weighted) residual sum of squares.
 #' * `logLik()`: the log marginal likelihood for [bayes_ridge()] and the log evidence for [spike_slab()]: the
-#'   coefficients are integrated out, and `df` counts only hyperparameters that were chosen by maximising it. For
-#'   `"fixed"` it is that given the penalty; for all other methods of the ridge the penalty is integrated out as well,
-#'   whatever the method. Only differences between models of the same response and unpenalised columns mean something.
+#'   coefficients are integrated out. For `"fixed"` it is that given the penalty; for all other methods of the ridge the
+#'   penalty is integrated out as well, whatever the method. Only differences between models of the same response and
+#'   unpenalised columns mean something: they are log Bayes factors, see [compare_evidence()]. There is no number of free
+#'   coefficients: the attribute `df` is `NA`, and `AIC()`, `BIC()`, `anova()` and `lmtest::lrtest()` are errors.
 #' * `formula()`, `terms()`, `model.frame()`, `model.matrix()`, `update()`: as for [lm()]. The two in the middle need the
-#'   data: those kept by `model = TRUE`, or those that the call names.
+#'   data: those that the fit keeps (see `model` in [bayes_ridge()]), or those that the call names.
 #'
 #' @param object,x,formula A fit.
 #' @param parm Names or positions of coefficients; by default all.
 #' @param level Probability of the intervals.
 #' @param target Name or position of one of several targets.
 #' @param type `"response"`, or `"weighted"` for residuals multiplied by the square roots of the weights.
-#' @param ... Not used.
+#' @param use.fallback Not used: other functions of R give it.
+#' @param k Not used: the penalty of [stats::AIC()].
+#' @param ... Nothing else: an argument that a method does not have is an error.
 #' @return What the generic promises; see the details.
 #' @examplesIf pybayesridge::pybayesridge_available()
 #' fit <- bayes_ridge(mpg ~ wt + hp, data = mtcars)
@@ -49,11 +52,15 @@ target_position <- function(object, target) {
 
 #' @rdname pybayesridge-methods
 #' @export
-coef.pybayesridge_fit <- function(object, ...) object$coefficients
+coef.pybayesridge_fit <- function(object, ...) {
+  refuse_dots("coef", ...)
+  object$coefficients
+}
 
 #' @rdname pybayesridge-methods
 #' @export
 vcov.pybayesridge_fit <- function(object, target = NULL, ...) {
+  refuse_dots("vcov", ...)
   names <- coefficient_names(object)
   targets <- if (is.null(target)) seq_along(object$targets) else target_position(object, target)
   k <- length(names)
@@ -81,6 +88,7 @@ posterior_covariance.bayes_ridge <- function(object, target) {
 #' @rdname pybayesridge-methods
 #' @export
 confint.pybayesridge_fit <- function(object, parm, level = 0.95, ...) {
+  refuse_dots("confint", ...)
   check_level(level)
   names <- coefficient_names(object)
   limits <- lapply(seq_along(object$targets), function(i) coefficient_intervals(object, i, tails(level)))
@@ -92,11 +100,15 @@ confint.pybayesridge_fit <- function(object, parm, level = 0.95, ...) {
   if (missing(parm)) {
     return(out)
   }
-  absent <- if (is.character(parm)) setdiff(parm, names) else parm[!abs(parm) %in% seq_along(names)]
+  at <- if (is.character(parm)) match_names(parm, names) else parm
+  absent <- parm[is.na(at) | !abs(at) %in% seq_along(names)]
   if (length(absent)) {
-    stop("there is no coefficient ", paste0("'", absent, "'", collapse = ", "), call. = FALSE)
+    stop(
+      "there is no coefficient ", paste0("'", absent, "'", collapse = ", "), did_you_mean(as.character(absent[1L]), names),
+      call. = FALSE
+    )
   }
-  out[parm, , drop = FALSE]
+  out[at, , drop = FALSE]
 }
 
 percent <- function(probabilities) {
@@ -106,12 +118,14 @@ percent <- function(probabilities) {
 #' @rdname pybayesridge-methods
 #' @export
 fitted.pybayesridge_fit <- function(object, ...) {
+  refuse_dots("fitted", ...)
   stats::napredict(object$na.action, object$fitted.values)
 }
 
 #' @rdname pybayesridge-methods
 #' @export
 residuals.pybayesridge_fit <- function(object, type = c("response", "weighted"), ...) {
+  refuse_dots("residuals", ...)
   type <- match.arg(type)
   out <- object$residuals
   if (type == "weighted" && !is.null(object$weights)) {
@@ -122,27 +136,38 @@ residuals.pybayesridge_fit <- function(object, type = c("response", "weighted"),
 
 #' @rdname pybayesridge-methods
 #' @export
-sigma.pybayesridge_fit <- function(object, ...) sqrt(noise_variance(object))
+sigma.pybayesridge_fit <- function(object, use.fallback = TRUE, ...) {
+  refuse_dots("sigma", ...)
+  sqrt(noise_variance(object))
+}
 
 noise_variance <- function(object) if (inherits(object, "spike_slab")) object$noise_var else object$sigma2
 
 #' @rdname pybayesridge-methods
 #' @export
-nobs.pybayesridge_fit <- function(object, ...) object$nobs
+nobs.pybayesridge_fit <- function(object, use.fallback = FALSE, ...) {
+  refuse_dots("nobs", ...)
+  object$nobs
+}
 
 #' @rdname pybayesridge-methods
 #' @export
 weights.pybayesridge_fit <- function(object, ...) {
+  refuse_dots("weights", ...)
   if (!is.null(object$weights)) stats::naresid(object$na.action, object$weights)
 }
 
 #' @rdname pybayesridge-methods
 #' @export
-df.residual.pybayesridge_fit <- function(object, ...) object$df_resid
+df.residual.pybayesridge_fit <- function(object, ...) {
+  refuse_dots("df.residual", ...)
+  object$df_resid
+}
 
 #' @rdname pybayesridge-methods
 #' @export
 deviance.pybayesridge_fit <- function(object, ...) {
+  refuse_dots("deviance", ...)
   w <- if (is.null(object$weights)) 1 else object$weights
   sums <- colSums(as.matrix(w * as.matrix(object$residuals)^2))
   by_target(sums, object$targets)
@@ -151,19 +176,51 @@ deviance.pybayesridge_fit <- function(object, ...) {
 #' @rdname pybayesridge-methods
 #' @export
 logLik.pybayesridge_fit <- function(object, ...) {
+  refuse_dots("logLik", ...)
   if (length(object$targets) > 1L) {
     stop("logLik() is for fits of one target; see the element log_marginal", call. = FALSE)
   }
-  structure(log_evidence(object), df = learned(object), nobs = object$nobs, nall = object$nobs, class = "logLik")
+  structure(log_evidence(object), df = NA_integer_, nobs = object$nobs, nall = object$nobs, class = "logLik")
+}
+
+#' @rdname pybayesridge-methods
+#' @export
+AIC.pybayesridge_fit <- function(object, ..., k = 2) no_criterion("AIC", object)
+
+#' @rdname pybayesridge-methods
+#' @export
+BIC.pybayesridge_fit <- function(object, ...) no_criterion("BIC", object)
+
+#' @export
+extractAIC.pybayesridge_fit <- function(fit, scale, k = 2, ...) no_criterion("AIC", fit)
+
+#' @export
+anova.pybayesridge_fit <- function(object, ...) no_criterion("anova", object)
+
+#' @exportS3Method lmtest::lrtest
+lrtest.pybayesridge_fit <- function(object, ...) no_criterion("lrtest", object)
+
+# There is no number of free coefficients, which these charge for.
+no_criterion <- function(name, object) {
+  stop(
+    name, "() is not defined for a fit of ", class(object)[1L], "(): its coefficients are integrated out, and there is no ",
+    "number of parameters to count. Differences of logLik() between models of the same response and unpenalised columns ",
+    "are log Bayes factors; see ",
+    if (inherits(object, "spike_slab")) {
+      "compare_evidence()"
+    } else {
+      "the element loo_mse of fits by method = \"loocv\" for errors of prediction"
+    },
+    call. = FALSE
+  )
 }
 
 log_evidence <- function(object) if (inherits(object, "spike_slab")) object$log_evidence else object$log_marginal
 
-learned <- function(object) if (is.null(object$learned)) 0L else length(object$learned)
-
 #' @rdname pybayesridge-methods
 #' @export
 formula.pybayesridge_fit <- function(x, ...) {
+  refuse_dots("formula", ...)
   out <- terms_in(x, parent.frame())
   attributes(out) <- list(class = "formula", .Environment = parent.frame())
   out
@@ -171,11 +228,15 @@ formula.pybayesridge_fit <- function(x, ...) {
 
 #' @rdname pybayesridge-methods
 #' @export
-terms.pybayesridge_fit <- function(x, ...) terms_in(x, parent.frame())
+terms.pybayesridge_fit <- function(x, ...) {
+  refuse_dots("terms", ...)
+  terms_in(x, parent.frame())
+}
 
 #' @rdname pybayesridge-methods
 #' @export
 model.frame.pybayesridge_fit <- function(formula, ...) {
+  refuse_dots("model.frame", ...)
   env <- parent.frame()
   frame <- own_frame(formula, env)
   attr(frame, "terms") <- terms_in(formula, env)
@@ -184,31 +245,59 @@ model.frame.pybayesridge_fit <- function(formula, ...) {
 
 #' @rdname pybayesridge-methods
 #' @export
-model.matrix.pybayesridge_fit <- function(object, ...) own_rows(object, parent.frame())$x
+model.matrix.pybayesridge_fit <- function(object, ...) {
+  refuse_dots("model.matrix", ...)
+  own_rows(object, parent.frame())$x
+}
 
 #' @rdname pybayesridge-methods
 #' @export
 case.names.pybayesridge_fit <- function(object, ...) {
+  refuse_dots("case.names", ...)
   fitted <- object$fitted.values
   if (is.matrix(fitted)) rownames(fitted) else names(fitted)
 }
 
 #' @rdname pybayesridge-methods
 #' @export
-variable.names.pybayesridge_fit <- function(object, ...) coefficient_names(object)
+variable.names.pybayesridge_fit <- function(object, ...) {
+  refuse_dots("variable.names", ...)
+  coefficient_names(object)
+}
 
 #' Draws from the posterior
 #'
-#' `posterior_sample()` draws coefficients from their joint posterior; `simulate()` draws new responses from the
-#' posterior predictive distribution, the uncertainty of the coefficients included. Neither needs Python.
+#' `posterior_sample()` draws coefficients from their posterior; `simulate()` draws new responses from the posterior
+#' predictive distribution, the uncertainty of the coefficients included. Neither needs Python.
+#'
+#' @details
+#' For [bayes_ridge()] draws are independent and from the exact joint posterior that `confint()` and `vcov()` describe
+#' (for methods that fix the penalty, given the penalty).
+#'
+#' For [spike_slab()] draws are independent and from one of two approximations of the joint posterior.
+#'
+#' * `kind = "spike_slab"`: each penalised coefficient is drawn from its own marginal posterior, zero with probability
+#'   `1 - inclusion_prob(object)` and else from its slab. The share of zeros and the quantiles are therefore those of
+#'   `inclusion_prob()` and `confint()`. Coefficients depend on each other as in the Gaussian by which expectation
+#'   propagation approximates the posterior (a Gaussian copula), and the columns of a group are in the same draws.
+#'   Statements about several coefficients at once, such as the probability that two columns are both in, are only
+#'   approximate, and linear functions of strongly correlated coefficients scatter more than under the posterior. The
+#'   intercept and other unpenalised coefficients are drawn given the penalised ones.
+#' * `kind = "gaussian"`: draws from that Gaussian. Means, `vcov()` and the intervals of `predict()` are its own; no draw is
+#'   zero, and quantiles are not those of `confint()`. `simulate()` draws the linear predictor from it.
+#'
+#' `sample(kind = "gibbs")` of the Python package draws from the exact joint posterior given the hyperparameters.
 #'
 #' @param object A fit.
 #' @param n,nsim How many draws.
 #' @param target Name or position of one of several targets.
 #' @param hyper Whether to add the draws of `tau2` and `sigma2` that go with the coefficients, where they have some.
-#' @param seed As in [stats::simulate()].
-#' @param newdata Where to simulate; by default the rows of the fit, which needs the data (see [predict()]).
-#' @param ... Not used.
+#' @param kind For [spike_slab()]: `"spike_slab"` or `"gaussian"`; see the details.
+#' @param seed As in [stats::simulate()]: `NULL`, or a number for [set.seed()]; the session's generator is then left as it
+#'   was.
+#' @param newdata Where to simulate; by default the rows of the fit, which needs the data (see `model` in
+#'   [bayes_ridge()]).
+#' @param ... Nothing else: an argument that there is not is an error.
 #' @return `posterior_sample()`: a matrix with a row for each draw and a column for each coefficient. `simulate()`: a data
 #'   frame with a column for each draw (a matrix, where there are several targets), and the attribute `"seed"`.
 #' @examplesIf pybayesridge::pybayesridge_available()
@@ -216,32 +305,45 @@ variable.names.pybayesridge_fit <- function(object, ...) coefficient_names(objec
 #' colMeans(posterior_sample(fit, 1000))
 #' simulate(fit, 2, seed = 1, newdata = mtcars[1:3, ])
 #' @export
-posterior_sample <- function(object, n = 1000, target = 1, hyper = FALSE) {
-  if (!is.numeric(n) || length(n) != 1L || is.na(n) || n < 1) {
-    stop("'n' must be a positive number", call. = FALSE)
+posterior_sample <- function(object, n = 1000, target = 1, hyper = FALSE, kind = c("spike_slab", "gaussian")) {
+  if (!missing(kind) && !inherits(object, "spike_slab")) {
+    stop("'kind' is for fits of spike_slab(): the draws of others are from the joint posterior", call. = FALSE)
   }
-  draws <- joint_draws(object, target_position(object, target), as.integer(n))
-  if (!hyper) {
+  draw <- if (match.arg(kind) == "gaussian") predictive_draws else coefficient_draws
+  draws <- draw(object, target_position(object, target), check_count(n, "n"))
+  if (!check_flag(hyper, "hyper")) {
     return(draws$coefficients)
   }
   cbind(draws$coefficients, tau2 = draws$tau2, sigma2 = draws$sigma2)
 }
 
-joint_draws <- function(object, target, size) UseMethod("joint_draws")
+# Draws that agree with what is said of the coefficients, and draws that agree with what is said of rows.
+coefficient_draws <- function(object, target, size) UseMethod("coefficient_draws")
+predictive_draws <- function(object, target, size) UseMethod("predictive_draws")
 
 #' @exportS3Method
-joint_draws.bayes_ridge <- function(object, target, size) posterior_draws(object, target, size)
+coefficient_draws.bayes_ridge <- function(object, target, size) posterior_draws(object, target, size)
+
+#' @exportS3Method
+predictive_draws.bayes_ridge <- function(object, target, size) posterior_draws(object, target, size)
 
 #' @rdname posterior_sample
 #' @export
 simulate.pybayesridge_fit <- function(object, nsim = 1, seed = NULL, newdata = NULL, ...) {
+  refuse_dots("simulate", ...)
+  nsim <- check_count(nsim, "nsim")
   env <- parent.frame()
   rows <- if (is.null(newdata)) own_rows(object, env) else new_rows(object, newdata, stats::na.pass, env)
   noise <- noise_factors(object, nrow(rows$x), NULL, is.null(newdata))
-  state <- seed_state(seed)
+  before <- generator_state()
+  if (!is.null(seed)) {
+    on.exit(assign(".Random.seed", before, envir = globalenv()))
+    set.seed(seed)
+  }
+  state <- if (is.null(seed)) before else structure(seed, kind = as.list(RNGkind()))
   x <- if (object$intercept_added) cbind(1, rows$x) else rows$x
   each <- lapply(seq_along(object$targets), function(target) {
-    draws <- joint_draws(object, target, as.integer(nsim))
+    draws <- predictive_draws(object, target, nsim)
     mean <- x %*% t(draws$coefficients)
     mean + sqrt(outer(noise, draws$sigma2)) * stats::rnorm(length(mean))
   })
@@ -258,16 +360,12 @@ simulate.pybayesridge_fit <- function(object, nsim = 1, seed = NULL, newdata = N
   structure(out, class = "data.frame", row.names = labels, seed = state)
 }
 
-# The state of the generator that simulate() promises to report, after setting the seed.
-seed_state <- function(seed) {
+# The state of the session's generator, which has none before its first number.
+generator_state <- function() {
   if (!exists(".Random.seed", envir = globalenv(), inherits = FALSE)) {
     stats::runif(1L)
   }
-  if (is.null(seed)) {
-    return(get(".Random.seed", envir = globalenv()))
-  }
-  set.seed(seed)
-  structure(seed, kind = as.list(RNGkind()))
+  get(".Random.seed", envir = globalenv())
 }
 
 #' Posterior of the hyperparameters of a ridge
@@ -303,6 +401,7 @@ hyperparameters <- function(object, level = 0.95) {
       rownames(table) <- what
       return(table)
     }
+    rownames(table) <- paste(object$targets[i], what, sep = ":")
     cbind(response = object$targets[i], parameter = what, table)
   })
   do.call(rbind, tables)

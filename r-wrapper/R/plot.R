@@ -10,7 +10,9 @@
 #' @param max_shown How many coefficients to show: the largest per standard deviation, or the most probable.
 #' @param intercept Whether to show the intercept.
 #' @param standardized Whether to show coefficients per standard deviation of their column.
-#' @param xlab,main,... Passed to [graphics::plot.default()].
+#' @param xlab,main Labels.
+#' @param ... Passed to [graphics::plot.default()], over what the plot would choose itself: `xlim`, `ylim`, `ylab`, `sub` and
+#'   the like. `col`, `pch`, `cex` and `lwd` are those of points and lines.
 #' @return `x`, invisibly.
 #' @examplesIf pybayesridge::pybayesridge_available()
 #' plot(bayes_ridge(mpg ~ ., data = mtcars))
@@ -27,6 +29,7 @@ plot.bayes_ridge <- function(x, level = 0.95, target = 1, max_shown = 40, interc
 plot_coefficients <- function(x, level, target, max_shown, intercept, standardized, xlab, main, ...) {
   check_level(level)
   target <- target_position(x, target)
+  given <- plot_arguments(...)
   names <- coefficient_names(x)
   limits <- coefficient_intervals(x, target, tails(level))
   unit <- rep(1, length(names))
@@ -45,28 +48,77 @@ plot_coefficients <- function(x, level, target, max_shown, intercept, standardiz
   }
   if (is.null(main)) main <- sprintf("%s: %g %% intervals", x$targets[target], 100 * level)
   finite <- ends[is.finite(ends)]
-  old <- wide_margin(names[keep])
+  old <- graphics::par("mai", "new")
   on.exit(graphics::par(old))
-  dot_frame(names[keep], range(0, middle, finite), xlab, main, ...)
+  dot_frame(names[keep], utils::modifyList(list(xlim = range(0, middle, finite), xlab = xlab, main = main), given$frame))
   graphics::abline(v = 0, lty = 2L, col = "grey50")
-  graphics::segments(pmax(ends[, 1L], graphics::par("usr")[1L]), at, pmin(ends[, 2L], graphics::par("usr")[2L]), at)
-  graphics::points(middle, at, pch = 19L)
+  left <- pmax(ends[, 1L], graphics::par("usr")[1L])
+  right <- pmin(ends[, 2L], graphics::par("usr")[2L])
+  do.call(graphics::segments, c(list(left, at, right, at), given$line))
+  draw_points(middle, at, given$point)
   invisible(x)
 }
 
-# Room for names at the left; gives what par() was.
-wide_margin <- function(names) {
-  mai <- graphics::par("mai")
-  width <- max(nchar(names), 0L) * graphics::par("cin")[1L] * 0.7 + 0.4
-  graphics::par(mai = c(mai[1L], min(width, 0.5 * graphics::par("din")[1L]), mai[3L], mai[4L]))
+draw_points <- function(x, y, given) {
+  do.call(graphics::points, utils::modifyList(list(x = x, y = y, pch = 19L), given))
 }
 
-# An empty plot with names at the left.
-dot_frame <- function(names, xlim, xlab, main, ...) {
-  at <- seq_along(names)
-  graphics::plot.default(
-    xlim, range(c(0.5, length(at) + 0.5)),
-    type = "n", yaxt = "n", xlab = xlab, ylab = "", main = main, ...
+# What the user said of a plot: for the frame, for points and for lines.
+plot_arguments <- function(...) {
+  given <- list(...)
+  takes <- c(names(formals(graphics::plot.default)), names(graphics::par(no.readonly = TRUE)))
+  unknown <- setdiff(names(given), setdiff(takes, c("x", "y", "type", "new")))
+  if (length(unknown)) {
+    own <- c(names(formals(plot.spike_slab)), "xlim", "ylim", "ylab", "sub", "col", "pch", "cex", "lwd")
+    stop("plot() has no argument '", unknown[1L], "'", did_you_mean(unknown[1L], setdiff(own, "...")), call. = FALSE)
+  }
+  if (length(given) && (is.null(names(given)) || !all(nzchar(names(given))))) {
+    stop("plot() was given too many arguments", call. = FALSE)
+  }
+  of_points <- c("col", "pch", "cex", "bg", "lwd", "lty")
+  list(
+    frame = given[setdiff(names(given), of_points)],
+    point = given[intersect(names(given), c("col", "pch", "cex", "bg"))],
+    line = given[intersect(names(given), c("col", "lwd", "lty"))]
   )
-  graphics::axis(2L, at = at, labels = names, las = 1L, cex.axis = 0.8)
+}
+
+# Size of the names at the left, relative to par("cex").
+name_size <- 0.8
+
+# Inches between the names and the frame: an axis has its labels on the line that mgp says.
+name_gap <- function() (graphics::par("mgp")[2L] + 0.5) * graphics::par("csi")
+
+# Labels for the left, cut where one is wider than half of the figure, and the margin that they need, in inches. Widths are
+# those of the device, so there must be a plot.
+name_margin <- function(names, title = FALSE) {
+  rest <- name_gap() + if (title) graphics::par("csi") * 1.5 else 0
+  most <- 0.6 * graphics::par("fin")[1L] - rest
+  width <- function(labels) graphics::strwidth(labels, units = "inches", cex = name_size)
+  labels <- names
+  wide <- width(labels) > most
+  labels[wide] <- vapply(names[wide], function(name) {
+    sizes <- seq_len(nchar(name))
+    fits <- width(paste0(substring(name, 1L, sizes), "...")) <= most
+    paste0(substr(name, 1L, max(sizes[fits], 1L)), "...")
+  }, "")
+  list(labels = unname(labels), inches = max(width(labels), 0) + rest)
+}
+
+# An empty plot with names at the left; `given` goes over what is chosen here. Leaves the margins changed.
+dot_frame <- function(names, given) {
+  at <- seq_along(names)
+  given <- utils::modifyList(list(ylim = range(c(0.5, length(at) + 0.5)), ylab = ""), given)
+  graphics::plot.new()
+  margin <- name_margin(names, title = nzchar(given$ylab))
+  mai <- graphics::par("mai")
+  graphics::par(mai = c(mai[1L], max(margin$inches, 0.3), mai[3L], mai[4L]), new = TRUE)
+  ylab <- given$ylab
+  given$ylab <- ""
+  arguments <- utils::modifyList(list(x = given$xlim, y = given$ylim), given)
+  do.call(graphics::plot.default, utils::modifyList(arguments, list(type = "n", yaxt = "n")))
+  if (!identical(given$yaxt, "n")) {
+    graphics::axis(2L, at = at, labels = margin$labels, las = 1L, cex.axis = name_size)
+  }
+  graphics::mtext(ylab, side = 2L, line = margin$inches / graphics::par("csi") - 1.5)
 }

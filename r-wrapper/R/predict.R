@@ -12,9 +12,10 @@
 #' @param weights Precision weights of the new observations, for `"prediction"`, in the units of the weights of the fit.
 #'   By default those of the fit for its own rows, and their mean for new ones.
 #' @param na.action What to do with missing values in `newdata`; by default the prediction is `NA`.
-#' @param ... Not used.
-#' @details A fit holds no data unless it was made with `model = TRUE`. Intervals at the rows of the fit are then worked
-#'   out from the data that its call names; without these an error says so.
+#' @param type `"response"`, the only type: there are no predictions by terms.
+#' @param ... Nothing else: an argument that there is not is an error.
+#' @details Intervals at the rows of the fit need its data. A fit keeps them where they are small (see `model` in
+#'   [bayes_ridge()]); otherwise they are looked up by the call, and where they are not found an error says so.
 #' @return A vector; with an interval a matrix with columns `fit`, `lwr` and `upr`. With several targets a matrix with a
 #'   column for each; with an interval an array, the targets along its third dimension. With `se.fit = TRUE` a list of
 #'   that (`fit`), `se.fit`, and `residual.scale`.
@@ -23,8 +24,11 @@
 #' predict(fit, data.frame(speed = c(10, 20)), interval = "prediction", level = 0.9)
 #' @export
 predict.pybayesridge_fit <- function(object, newdata, interval = c("none", "credible", "prediction"), level = 0.95,
-                                     se.fit = FALSE, weights = NULL, na.action = stats::na.pass, ...) {
-  interval <- match.arg(interval)
+                                     se.fit = FALSE, weights = NULL, na.action = stats::na.pass,
+                                     type = "response", ...) {
+  refuse_dots("predict", ...)
+  check_type(type)
+  interval <- check_interval(interval)
   check_level(level)
   own <- missing(newdata) || is.null(newdata)
   if (own && interval == "none" && !se.fit) {
@@ -65,6 +69,12 @@ predict.pybayesridge_fit <- function(object, newdata, interval = c("none", "cred
     se <- matrix(se, ncol = length(parts), dimnames = list(names(parts[[1L]]$fit), object$targets))
   }
   list(fit = out, se.fit = se, residual.scale = stats::sigma(object))
+}
+
+check_type <- function(type) {
+  if (!identical(type, "response")) {
+    stop("type = ", deparse1(type), " is not available: predict() gives the response (and intervals by 'interval')", call. = FALSE)
+  }
 }
 
 prediction_shape <- function(parts, interval, targets) {
@@ -189,13 +199,6 @@ coefficient_intervals.bayes_ridge <- function(object, target, probabilities) {
   limits <- functional_quantiles(each$f, object$posterior, target, probabilities)
   out[each$at, ] <- limits * each$unit + each$shift
   out
-}
-
-check_level <- function(level) {
-  if (!is.numeric(level) || length(level) != 1L || is.na(level) || level <= 0 || level >= 1) {
-    stop("'level' must be a number between 0 and 1, such as 0.95", call. = FALSE)
-  }
-  invisible(level)
 }
 
 tails <- function(level) c((1 - level) / 2, (1 + level) / 2)

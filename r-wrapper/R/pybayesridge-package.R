@@ -11,5 +11,5 @@
 
 # The generics that have methods here.
 #' @importFrom stats case.names coef confint deviance df.residual fitted formula logLik model.frame model.matrix nobs
-#' @importFrom stats predict residuals sigma simulate terms variable.names vcov weights
+#' @importFrom stats AIC anova BIC extractAIC predict residuals sigma simulate terms variable.names vcov weights
 NULL

@@ -1,5 +1,5 @@
 # What goes over the bridge; the same number stands in pybayesridge/r_bridge.py.
-protocol <- 1
+protocol <- 2
 
 environment_name <- "r-pybayesridge"
 
@@ -9,30 +9,47 @@ environment_name <- "r-pybayesridge"
 #' environment that this R package then finds by itself.
 #'
 #' @details
+#' The package is installed from a folder or a file that is on this machine: the repository (the folder that holds
+#' `pyproject.toml`), a wheel (`pybayesridge-*.whl`) or a source distribution (`pybayesridge-*.tar.gz`). A bare name is
+#' never asked of a registry of packages: there is no release yet, and another package could have the name. What the
+#' package needs (NumPy, SciPy, pandas, statsmodels and others) comes from where pip on this machine gets packages.
+#'
 #' Which Python is used, in this order:
 #'
 #' 1. the interpreter that the environment variable `RETICULATE_PYTHON` names, or that
 #'    [reticulate::use_python()] or [reticulate::use_virtualenv()] chose before the first fit;
 #' 2. the environment `r-pybayesridge` that `install_pybayesridge()` makes;
-#' 3. whatever reticulate finds. From reticulate 1.41 it makes an environment with `pybayesridge` by itself.
+#' 3. whatever reticulate finds on this machine. Nothing is downloaded by a fit.
 #'
 #' Python has to be 3.11 or newer. reticulate before 1.38 knows only NumPy 1 and Python up to 3.11: the function then
 #' installs a NumPy older than 2, and a fit stops with an error when it meets a newer one.
 #'
+#' On Debian these packages have to be there, by `apt-get install`: `r-base-core`, `r-cran-reticulate`, `python3-venv` and
+#' `libpython3-dev`, on Debian 12 (R 4.2, reticulate 1.28, Python 3.11) as on Debian 13 (R 4.5, reticulate 1.41,
+#' Python 3.13).
+#'
 #' Python starts with the first fit, not when the package is loaded; what is done with a fit needs no Python.
 #'
-#' @param packages What to install: names with or without versions, or the path of a source tree.
+#' @param path Path of the repository's folder, of a wheel or of a source distribution; a leading `~` is the home folder.
 #' @param envname Name or path of the virtual environment.
-#' @param ... Passed to [reticulate::py_install()], such as `python_version`.
+#' @param report Whether to install what [report()] needs as well.
+#' @param ... Passed to [reticulate::py_install()], such as `pip_options`.
 #' @return `NULL`, invisibly.
 #' @examples
 #' \dontrun{
-#' install_pybayesridge()
+#' install_pybayesridge("~/src/pybayesridge")
 #' }
 #' @export
-install_pybayesridge <- function(packages = "pybayesridge", envname = environment_name, ...) {
+install_pybayesridge <- function(path, envname = environment_name, report = TRUE, ...) {
+  if (missing(path)) {
+    stop("'path' is missing: ", what_to_install, call. = FALSE)
+  }
+  packages <- python_package(path, check_flag(report, "report"))
   if (utils::packageVersion("reticulate") < "1.38") {
     packages <- c(packages, "numpy<2")
+  }
+  if (grepl("[/\\\\]", envname)) {
+    envname <- path.expand(envname)
   }
   if (!reticulate::virtualenv_exists(envname)) {
     reticulate::virtualenv_create(envname)
@@ -42,6 +59,36 @@ install_pybayesridge <- function(packages = "pybayesridge", envname = environmen
     message("Restart R to use the environment '", envname, "'.")
   }
   invisible(NULL)
+}
+
+what_to_install <- paste0(
+  "give the path of the repository's folder (it holds pyproject.toml), of a wheel (pybayesridge-*.whl) or of a source ",
+  "distribution (pybayesridge-*.tar.gz); a name is not asked of any registry of packages"
+)
+
+# What pip is given for a path: the whole path, so that it cannot be read as a name.
+python_package <- function(path, report) {
+  if (!is.character(path) || length(path) != 1L || is.na(path) || !nzchar(path)) {
+    stop("'path' must be one path: ", what_to_install, call. = FALSE)
+  }
+  full <- suppressWarnings(normalizePath(path.expand(path), winslash = "/"))
+  if (!file.exists(full)) {
+    stop("there is no file or folder '", path.expand(path), "': ", what_to_install, call. = FALSE)
+  }
+  good <- if (dir.exists(full)) is_source(full) else grepl("^pybayesridge-[^/]*[.](whl|tar[.]gz)$", basename(full))
+  if (!good) {
+    stop("'", full, "' is not the Python package pybayesridge: ", what_to_install, call. = FALSE)
+  }
+  if (grepl("['\"\\[]", full)) {
+    stop("the path '", full, "' has a quote or a bracket, which pip would not read: move it", call. = FALSE)
+  }
+  paste0(full, if (report) "[report]")
+}
+
+# Whether a folder's pyproject.toml says that it is the source of pybayesridge.
+is_source <- function(folder) {
+  project <- file.path(folder, "pyproject.toml")
+  file.exists(project) && any(grepl("^name *= *[\"']pybayesridge[\"']", readLines(project, warn = FALSE)))
 }
 
 #' Is the Python side there?
@@ -86,12 +133,12 @@ prefer_own_environment <- function() {
 }
 
 how_to <- paste0(
-  "Run install_pybayesridge(), or let the environment variable RETICULATE_PYTHON name a Python (3.11 or newer) ",
+  "Run install_pybayesridge(\"path/of/the/repository\"), or let the environment variable RETICULATE_PYTHON name a Python (3.11 or newer) ",
   "that has it"
 )
 
 start_python <- function() {
-  found <- tryCatch(reticulate::py_available(initialize = TRUE), error = conditionMessage)
+  found <- tryCatch(without_downloads(reticulate::py_available(initialize = TRUE)), error = conditionMessage)
   if (!isTRUE(found)) {
     stop(
       "Python could not be started", if (is.character(found)) paste0(" (", first_line(found), ")"),
@@ -99,6 +146,26 @@ start_python <- function() {
       call. = FALSE
     )
   }
+}
+
+# From 1.41 on reticulate makes an environment of downloaded packages where it finds no Python that was chosen. Ours is in
+# no registry, so that this could not serve a fit: it is left out, unless the user or another package has asked for it.
+without_downloads <- function(code) {
+  managed <- "RETICULATE_USE_MANAGED_VENV"
+  if (nzchar(Sys.getenv(managed)) || length(required_packages())) {
+    return(code)
+  }
+  do.call(Sys.setenv, stats::setNames(list("no"), managed))
+  on.exit(Sys.unsetenv(managed))
+  code
+}
+
+# Packages that somebody has asked reticulate for by py_require(), which older versions do not have.
+required_packages <- function() {
+  if (utils::packageVersion("reticulate") < "1.41") {
+    return(character())
+  }
+  setdiff(getExportedValue("reticulate", "py_require")()$packages, "numpy")
 }
 
 check_numpy <- function() {
@@ -127,7 +194,7 @@ pair_problem <- function(reticulate_version, numpy_version) {
   paste0(
     "reticulate ", reticulate_version, " cannot read the arrays of NumPy ", numpy_version, ". ",
     "Update reticulate to 1.38 or newer, or install a NumPy older than 2 into the Python that it uses ",
-    "(install_pybayesridge() does so)."
+    "(install_pybayesridge(path) does so)."
   )
 }
 

@@ -5,15 +5,15 @@
 #'
 #' @details
 #' Unlike the other methods this one calls Python, which fits the model again and draws; with reports come the Python
-#' packages jinja2 and matplotlib (`install_pybayesridge("pybayesridge[report]")`). The data are those that the fit kept
-#' (`model = TRUE`) or that its call names.
+#' packages jinja2 and matplotlib, which [install_pybayesridge()] brings. The data are those that the fit keeps (see
+#' `model` in [bayes_ridge()]) or that its call names.
 #'
 #' @param object A fit.
 #' @param file Name of the file; one that is there is overwritten.
 #' @param title,question Heading, and what the analysis is to answer.
 #' @param target Name or position of one of several targets; by default all.
 #' @param level Probability of the intervals.
-#' @param ... Not used.
+#' @param ... Nothing else: an argument that there is not is an error.
 #' @return `file`, invisibly.
 #' @examples
 #' \dontrun{
@@ -25,6 +25,7 @@ report <- function(object, ...) UseMethod("report")
 #' @rdname report
 #' @export
 report.pybayesridge_fit <- function(object, file, title = NULL, question = NULL, target = NULL, level = 0.95, ...) {
+  refuse_dots("report", ...)
   check_level(level)
   if (missing(file) || !is.character(file) || length(file) != 1L || is.na(file) || !nzchar(file)) {
     stop("'file' must be the name of a file", call. = FALSE)

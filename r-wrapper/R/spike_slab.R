@@ -57,15 +57,18 @@ spike_slab <- function(formula, data, subset, weights, na.action, method = c("au
                        group = "term", prior_inclusion = NULL, slab_var = NULL, noise_var = NULL, tol = 1e-4,
                        maxiter = 1000,
                        damping = 0.5, hyper = c("maximize", "average"), start = NULL, contrasts = NULL,
-                       model = FALSE, disp = FALSE) {
+                       model = NULL, disp = FALSE) {
   call <- match.call()
   method <- match.arg(method)
   hyper <- match.arg(hyper)
+  keeps_data(model, 0)
   input <- if (missing(formula)) {
+    refuse_formula_arguments(call)
     matrix_input(x, y, if (missing(weights)) NULL else weights, check_flag(intercept, "intercept"))
   } else {
     refuse_both(x, y)
-    formula_input(call, parent.frame(), contrasts)
+    check_formula(formula, "spike_slab", data)
+    formula_input(call, parent.frame(), contrasts, if (!missing(intercept)) intercept)
   }
   settings <- list(
     family = "spike_slab",
@@ -87,7 +90,7 @@ spike_slab <- function(formula, data, subset, weights, na.action, method = c("au
     group = resolve_group(group, input)
   )
   value <- call_fit(settings, input, start = starting_point(start))
-  fit <- shared_fit(value, input, call, settings, keep = check_flag(model, "model"))
+  fit <- shared_fit(value, input, call, settings, model)
   over <- function(numbers) stats::setNames(as.vector(numbers), names(fit$coefficients))
   fit <- c(fit, list(
     inclusion_prob = over(value$inclusion_prob),
@@ -147,10 +150,15 @@ group_of_lists <- function(group, columns) {
   labels <- columns
   given <- if (is.null(names(group))) character(length(group)) else names(group)
   for (i in seq_along(group)) {
-    members <- group[[i]]
-    unknown <- setdiff(members, columns)
+    written <- as.character(group[[i]])
+    members <- columns[match_names(written, columns)]
+    unknown <- written[is.na(members)]
     if (length(unknown)) {
-      stop("'group' names ", paste0("'", unknown, "'", collapse = ", "), ", which are not columns", call. = FALSE)
+      stop(
+        "'group' names ", paste0("'", unknown, "'", collapse = ", "), ", which are not columns",
+        did_you_mean(unknown[1L], columns),
+        call. = FALSE
+      )
     }
     twice <- intersect(members, unlist(group[seq_len(i - 1L)]))
     if (length(twice)) {
@@ -202,6 +210,8 @@ resolve_inclusion <- function(prior_inclusion, input) {
     }
     names(p) <- own
   }
+  found <- own[match_names(names(p), own)]
+  names(p) <- ifelse(is.na(found), names(p), found)
   if (length(own) < length(columns)) p <- c("(Intercept)" = 1, p)
   as.list(p)
 }
@@ -211,7 +221,7 @@ resolve_inclusion <- function(prior_inclusion, input) {
 #' @param object A fit of [spike_slab()].
 #' @param by Whether to give those of all coefficients, or of groups (with a formula its terms), unpenalised ones not
 #'   among them.
-#' @param ... Not used.
+#' @param ... Nothing else: an argument that there is not is an error.
 #' @return `inclusion_prob()`: posterior inclusion probabilities, a named vector. `median_model()`: the
 #'   names of those above one half, the intercept and unpenalised columns not among them.
 #' @examplesIf pybayesridge::pybayesridge_available()
@@ -224,6 +234,7 @@ inclusion_prob <- function(object, ...) UseMethod("inclusion_prob")
 #' @rdname inclusion_prob
 #' @export
 inclusion_prob.spike_slab <- function(object, by = c("column", "group"), ...) {
+  refuse_dots("inclusion_prob", ...)
   if (match.arg(by) == "column") object$inclusion_prob else object$group_inclusion_prob
 }
 
@@ -323,19 +334,30 @@ plot.spike_slab <- function(x, which = c("inclusion", "coefficients"), level = 0
   if (which == "coefficients") {
     return(plot_coefficients(x, level, 1, max_shown, intercept, standardized, xlab, main, ...))
   }
-  p <- x$inclusion_prob
-  keep <- which(intercept | names(p) != "(Intercept)")
-  keep <- keep[order(-p[keep])][seq_len(min(max_shown, length(keep)))]
-  keep <- rev(sort(keep))
-  at <- seq_along(keep)
-  old <- wide_margin(names(p)[keep])
+  given <- plot_arguments(...)
+  p <- inclusion_bars(x, intercept)
+  keep <- order(-p)[seq_len(min(max_shown, length(p)))]
+  p <- p[rev(sort(keep))]
+  at <- seq_along(p)
+  old <- graphics::par("mai", "new")
   on.exit(graphics::par(old))
-  dot_frame(
-    names(p)[keep], c(0, 1), if (is.null(xlab)) "posterior inclusion probability" else xlab,
-    if (is.null(main)) x$targets else main, ...
-  )
+  if (is.null(xlab)) xlab <- "posterior inclusion probability"
+  if (is.null(main)) main <- x$targets
+  dot_frame(names(p), utils::modifyList(list(xlim = c(0, 1), xlab = xlab, main = main), given$frame))
   graphics::abline(v = 0.5, lty = 2L, col = "grey50")
-  graphics::segments(0, at, p[keep], at, lwd = 3, lend = 1L)
-  graphics::points(p[keep], at, pch = 19L)
+  do.call(graphics::segments, utils::modifyList(list(0, at, p, at, lwd = 3, lend = 1L), given$line))
+  draw_points(p, at, given$point)
   invisible(x)
+}
+
+# Inclusion probabilities as they are shown: of every term or group once, in the order of the model, unpenalised columns
+# among them.
+inclusion_bars <- function(x, intercept) {
+  p <- x$inclusion_prob
+  if (!is.null(x$posterior$groups)) {
+    of_group <- inclusion_prob(x, by = "group")
+    certain <- setdiff(names(p)[x$posterior$z_at], names(of_group))
+    p <- c(p[certain], of_group)
+  }
+  if (intercept) p else p[names(p) != "(Intercept)"]
 }

@@ -137,17 +137,27 @@ posterior_covariance.spike_slab <- function(object, target) {
 }
 
 #' @exportS3Method
-joint_draws.spike_slab <- function(object, target, size) {
+coefficient_draws.spike_slab <- function(object, target, size) {
+  mixture_draws(object, size, function(g, count) spike_draws(g, object$posterior$groups, count))
+}
+
+#' @exportS3Method
+predictive_draws.spike_slab <- function(object, target, size) mixture_draws(object, size, gaussian_draws)
+
+# Draws over all components: coefficients (size x k) and noise variances. `draw` makes those of the penalised columns of
+# one component, in the units of the design.
+mixture_draws <- function(object, size, draw) {
   post <- object$posterior
   k <- length(post$z_at)
   counts <- drop(stats::rmultinom(1L, size, post$weight))
-  parts <- lapply(seq_along(counts), function(i) gaussian_draws(post$components[[i]], counts[i]))
+  drawn <- which(counts > 0L)
+  parts <- lapply(drawn, function(i) draw(post$components[[i]], counts[i]))
   b <- sweep(do.call(rbind, parts), 2L, coefficient_unit(post), "*")
   sigma2 <- rep(drop(component_values(post, "noise_var")), counts) * post$y_norm[1L]^2
   draws <- matrix(0, size, length(object$coefficients), dimnames = list(NULL, names(object$coefficients)))
   of_z <- unpenalized_given(post, b, 1L)
   if (k) {
-    of_z <- of_z + t(backsolve(post$r, matrix(stats::rnorm(k * size), k) * rep(sqrt(sigma2), each = k)))
+    of_z <- of_z + t(backsolve(post$r, matrix(stats::rnorm(k * size), k, size) * rep(sqrt(sigma2), each = k)))
   }
   draws[, post$z_at] <- of_z
   draws[, post$at] <- b
@@ -156,12 +166,85 @@ joint_draws.spike_slab <- function(object, target, size) {
   list(coefficients = draws[mixed, , drop = FALSE], sigma2 = sigma2[mixed], tau2 = NULL)
 }
 
+# Draws whose every column has its own spike and slab, tied together as the Gaussian's are: its standard normal scores
+# become probabilities, and these quantiles of spike and slab (a Gaussian copula). `groups` numbers the columns that are in
+# or out together; NULL for columns on their own.
+spike_draws <- function(g, groups, size) {
+  score <- standard_scores(g, gaussian_draws(g, size))
+  out <- matrix(0, size, length(g$mean))
+  several <- groups %in% groups[duplicated(groups)]
+  for (j in if (length(several)) which(!several) else seq_along(g$mean)) {
+    out[, j] <- spike_quantile_of(score[, j], g$cond_mean[j], sqrt(g$cond_var[j]), g$inclusion_prob[j])
+  }
+  for (at in split(seq_along(groups)[several], groups[several])) {
+    out[, at] <- group_draws(score[, at, drop = FALSE], g, at)
+  }
+  out
+}
+
+# Draws less their means, in standard deviations; 0 for a column that does not vary.
+standard_scores <- function(g, draws) {
+  sd <- sqrt(pmax(g$own + colSums(g$plus^2) - colSums(g$minus^2), 0))
+  centred <- sweep(draws, 2L, g$mean)
+  sweep(centred, 2L, ifelse(sd > 0, sd, Inf), "/")
+}
+
+# Quantile of (1 - p) at zero and p of N(mean, sd^2), at the probability pnorm(score).
+spike_quantile_of <- function(score, mean, sd, p) {
+  if (p >= 1 || sd == 0) {
+    return(if (p > 0) mean + sd * score else numeric(length(score)))
+  }
+  below <- p * stats::pnorm(0, mean, sd)
+  left <- stats::pnorm(score)
+  right <- stats::pnorm(score, lower.tail = FALSE)
+  low <- left < below
+  high <- right < p - below
+  out <- numeric(length(score))
+  out[low] <- mean + sd * stats::qnorm(left[low] / p)
+  out[high] <- mean + sd * stats::qnorm(right[high] / p, lower.tail = FALSE)
+  out
+}
+
+# Draws of the columns `at` of one group. It is in where its scores lie far enough in the direction of its slab's mean;
+# given that, this direction is made standard normal again, and the rest of the scores is as it was.
+group_draws <- function(score, g, at) {
+  p <- g$inclusion_prob[at[1L]]
+  mean <- g$cond_mean[at]
+  sd <- sqrt(g$cond_var[at])
+  out <- matrix(0, nrow(score), length(at))
+  slab <- function(score) rep(mean, each = nrow(score)) + score * rep(sd, each = nrow(score))
+  if (p >= 1) {
+    return(slab(score))
+  }
+  if (p <= 0 || all(sd == 0)) {
+    return(out)
+  }
+  direction <- mean / ifelse(sd > 0, sd, Inf)
+  if (!any(direction != 0)) direction <- as.numeric(sd > 0)
+  correlation <- gaussian_correlation(g, at)
+  length <- sqrt(drop(direction %*% correlation %*% direction))
+  along <- drop(score %*% direction) / length
+  outside <- stats::pnorm(along, lower.tail = FALSE)
+  is_in <- outside < p
+  again <- stats::qnorm(outside[is_in] / p, lower.tail = FALSE)
+  moved <- score[is_in, , drop = FALSE] + outer(again - along[is_in], drop(correlation %*% direction) / length)
+  out[is_in, ] <- slab(moved)
+  out
+}
+
+gaussian_correlation <- function(g, at) {
+  covariance <- diag(g$own[at], length(at)) + crossprod(g$plus[, at, drop = FALSE]) - crossprod(g$minus[, at, drop = FALSE])
+  spread <- sqrt(pmax(diag(covariance), 0))
+  spread[spread == 0] <- Inf
+  covariance / outer(spread, spread)
+}
+
 # Draws from N(mean, diag(own) + plus'plus - minus'minus).
 gaussian_draws <- function(g, size) {
   p <- length(g$mean)
   out <- matrix(rep(g$mean, each = size), size, p)
   if (nrow(g$plus)) {
-    out <- out + matrix(stats::rnorm(size * nrow(g$plus)), size) %*% g$plus
+    out <- out + matrix(stats::rnorm(size * nrow(g$plus)), size, nrow(g$plus)) %*% g$plus
   }
   if (any(g$own > 0)) {
     root <- sqrt(g$own)

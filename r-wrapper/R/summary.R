@@ -7,7 +7,7 @@
 #' @param object,x A fit, or a summary.
 #' @param level Probability of the intervals.
 #' @param digits Significant digits.
-#' @param ... Not used.
+#' @param ... Nothing else: an argument that there is not is an error.
 #' @return `summary()`: a list of class `"summary.bayes_ridge"` or `"summary.spike_slab"` with the elements `call`,
 #'   `coefficients` (a matrix; a list of them, where there are several targets), `facts`, `notes` and `level`.
 #'   Printing returns its argument invisibly.
@@ -23,6 +23,7 @@ shown <- 30L
 #' @rdname summary.pybayesridge_fit
 #' @export
 print.pybayesridge_fit <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
+  refuse_dots("print", ...)
   cat("\n", title_of(x), " (method \"", x$method, "\")\n\nCall:\n", sep = "")
   cat(paste(deparse(x$call), collapse = "\n"), "\n\nCoefficients (posterior means):\n", sep = "")
   b <- as.matrix(x$coefficients)
@@ -92,6 +93,7 @@ standardized_size <- function(object) {
 #' @rdname summary.pybayesridge_fit
 #' @export
 summary.pybayesridge_fit <- function(object, level = 0.95, ...) {
+  refuse_dots("summary", ...)
   check_level(level)
   b <- as.matrix(object$coefficients)
   sd <- as.matrix(object$bse)
@@ -152,6 +154,7 @@ facts.bayes_ridge <- function(object) {
 #' @rdname summary.pybayesridge_fit
 #' @export
 print.summary.pybayesridge_fit <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
+  refuse_dots("print", ...)
   cat("\n", x$title, " (method \"", x$method, "\")\n\nCall:\n", sep = "")
   cat(paste(deparse(x$call), collapse = "\n"), "\n", sep = "")
   tables <- if (is.list(x$coefficients)) x$coefficients else list(x$coefficients)

@@ -264,7 +264,7 @@ def test_edge_names_the_target():
         ("wide", "'fixed', 'glmnet' or an array"),
         ([], "not empty"),
         ([[1.0, 2.0]], "one-dimensional"),
-        ([1.0, -2.0], r"grid\[1\]"),
+        ([1.0, -2.0], r"grid\[1\] is -2.0$"),
         ([np.nan], r"grid\[0\]"),
         ([1.0, np.inf], r"grid\[1\]"),
         (["a"], "an array of penalties"),

@@ -157,7 +157,7 @@ test_that("the numbers of a fit are R's own and nothing else is in it", {
   wrapped <- function() {
     ballast <- rnorm(1e6)
     f <- mpg ~ wt + poly(hp, 2)
-    bayes_ridge(f, mtcars)
+    bayes_ridge(f, mtcars, model = FALSE)
   }
   fit <- wrapped()
   check(unclass(fit), "fit")

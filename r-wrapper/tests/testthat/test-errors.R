@@ -28,7 +28,7 @@ test_that("bad new data are refused in R's words", {
   expect_error(predict(fit, data.frame(wool = "C", tension = "L")), "factor wool has new level")
   expect_error(predict(fit, data.frame(wool = "A")), "'newdata' lacks the variable\\(s\\) 'tension'")
   expect_error(predict(bayes_ridge(mpg ~ wt, mtcars), data.frame(wt = "a")), "was fitted with type")
-  expect_error(predict(fit, warpbreaks, interval = "confidence"), "should be one of")
+  expect_error(predict(fit, warpbreaks, interval = "confidence"), "must be one of")
   expect_error(predict(fit, warpbreaks, interval = "credible", level = 95), "between 0 and 1")
   expect_error(confint(fit, "nosuch"), "no coefficient 'nosuch'")
   expect_error(confint(fit, level = 0), "between 0 and 1")

@@ -84,7 +84,7 @@ test_that("a 60 x 2000 matrix, unpenalised columns and weights", {
   expect_close(predict(fit, rows, "prediction", level = 0.9)[, 2:3], py$new[, 5:6])
   expect_close(predict(fit, rows, "credible", level = 0.9)[, 2:3], py$new[, 3:4])
   expect_identical(median_model(fit), c("x1", "x2", "x3"))
-  expect_lt(length(serialize(fit, NULL)), 2.5e6)
+  expect_lt(length(serialize(fit, NULL)), 2.5e6 + 8 * length(x))
   expect_output(print(summary(fit)), "1971 coefficients of smaller inclusion probability are left out")
   d <- mtcars
   w <- d$w <- seq(0.5, 2, length.out = 32)
@@ -113,11 +113,17 @@ test_that("draws have the moments of the posterior", {
     }
   )
   for (fit in fits) {
+    sd <- sqrt(diag(vcov(fit)))
+    gaussian <- posterior_sample(fit, 20000, kind = "gaussian")
+    expect_lt(max(abs(colMeans(gaussian) - coef(fit)) / fit$bse), 5 / sqrt(20000))
+    expect_lt(max(abs(apply(gaussian, 2, stats::sd) / sd - 1)), 0.05)
+    expect_lt(max(abs(cor(gaussian) - cov2cor(vcov(fit)))), 0.05)
     draws <- posterior_sample(fit, 20000)
     expect_lt(max(abs(colMeans(draws) - coef(fit)) / fit$bse), 5 / sqrt(20000))
-    sd <- sqrt(diag(vcov(fit)))
-    expect_lt(max(abs(apply(draws, 2, sd) / sd - 1)), 0.05)
-    expect_lt(max(abs(cor(draws) - cov2cor(vcov(fit)))), 0.05)
+    penalized <- fit$posterior$at
+    # Five standard errors of a standard deviation, whose kurtosis is 3 / probability where the rest is zero.
+    error <- 5 * sqrt(3 / inclusion_prob(fit) / 20000) / 2
+    expect_lt(max((abs(apply(draws, 2, stats::sd) / sd - 1) / error)[penalized]), 1)
   }
   y <- simulate(fits[[1]], 5000, seed = 1, newdata = mtcars[1:2, ])
   p <- predict(fits[[1]], mtcars[1:2, ], "prediction")
@@ -130,7 +136,6 @@ test_that("spike-and-slab fits answer like the others", {
   expect_output(print(fit), "median model")
   expect_output(print(summary(fit)), "Pr\\(incl\\.\\)")
   expect_identical(colnames(summary(fit)$coefficients)[5], "Pr(incl.)")
-  expect_identical(attr(logLik(fit), "df"), 3L)
   expect_close(as.numeric(logLik(fit)), fit$log_evidence)
   expect_close(sigma(fit)^2, fit$noise_var)
   expect_named(inclusion_prob(fit), names(coef(fit)))
