@@ -4,6 +4,8 @@ coverage <- function(fit) {
   mean(limits[, "lwr"] <= truth & truth <= limits[, "upr"])
 }
 exact <- bayes_ridge(x = x, y = y, method = "exact")
-selected <- spike_slab(x = x, y = y)
-round(c(em = coverage(wide), exact = coverage(exact), spike_slab = coverage(selected)), 2)
+learned <- suppressWarnings(spike_slab(x = x, y = y))
+selected <- spike_slab(x = x, y = y, prior_inclusion = 5 / 2000)
+round(sapply(list(em = wide, exact = exact, learned = learned, selected = selected), coverage), 2)
 head(cbind(truth, predict(wide, interval = "credible")), 3)
+head(cbind(truth, predict(selected, interval = "credible")), 3)
