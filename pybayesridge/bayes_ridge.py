@@ -250,9 +250,9 @@ class BayesRidge(LinearModel):
             self._spectrum = rotate(design, products)
         return self._built, self._spectrum
 
-    def forget_rows(self) -> None:
-        """Drop every array over rows."""
-        super().forget_rows()
+    def forget_rows(self, row_space: bool = True) -> None:
+        """Drop every array over rows; see :meth:`LinearModel.forget_rows`."""
+        super().forget_rows(row_space)
         if self.moments is None:
             self._spectrum = None
 

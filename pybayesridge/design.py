@@ -210,6 +210,12 @@ class Design:
         block = replace(self.block, z=self.block.z[:0], q=self.block.q[:0], sqrt_w=None)
         return replace(self, x=empty, y=self.y[:0], block=block)
 
+    def without_row_space(self) -> Design:
+        """The same without what combinations of rows or products of columns could be computed from but for means."""
+        out = self.without_rows()
+        nothing = np.empty((0, 0))
+        return replace(out, projection=None, block=replace(out.block, r=nothing))
+
 
 def build_design(
     y: FloatArray,

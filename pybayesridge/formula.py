@@ -10,7 +10,7 @@ import builtins
 import pickle
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -79,6 +79,11 @@ class FormulaSpec:
             return first | {name: [name] for name in self.variables}
         names = list(self.spec.column_names)
         return {str(term): names[where] for term, where in self.spec.term_slices.items()}
+
+    def without_rows(self, lengths: tuple[int, ...]) -> FormulaSpec:
+        """The same without the user's arrays that have an entry for each row (whose number is one of `lengths`)."""
+        context = {name: value for name, value in self.context.items() if not _is_over(value, lengths)}
+        return replace(self, context=context)
 
     def __getstate__(self) -> tuple[Any, ...]:
         """Leave out names that cannot be pickled: they are looked up again where the model predicts."""
@@ -374,6 +379,13 @@ def _refuse_duplicates(names: list[str]) -> None:
     twice = repeated(names)
     if twice:
         raise ValueError(f"duplicate column name(s) {listed(twice)} in the data: which one is meant?")
+
+
+def _is_over(value: Any, lengths: tuple[int, ...]) -> bool:
+    if isinstance(value, list | tuple | dict | set):
+        return len(value) in lengths
+    shape = getattr(value, "shape", None)
+    return isinstance(shape, tuple) and any(n in shape for n in lengths)
 
 
 def _picklable(value: Any) -> bool:

@@ -338,19 +338,22 @@ class LinearModel(StreamedModel, Model):
         pieces = [rows[i : i + step].astype(np.float64) @ slopes + base for i in range(0, max(len(rows), 1), step)]
         return np.concatenate(pieces)
 
-    def forget_rows(self) -> None:
-        """Drop every array over rows."""
-        if self.moments is not None:
+    def forget_rows(self, row_space: bool = True) -> None:
+        """Drop every array over rows, every label of a row, and unless `row_space` the moments too."""
+        if self.moments is not None and row_space:
             return
-        for holder in (self, self.data):
+        self.moments = None
+        data: ModelData = self.data
+        for holder in (self, data):
             holder.endog = holder.exog = None
-        self.weights = self.data.weights = None
-        if not isinstance(self.data.orig_exog, pd.DataFrame):
-            self.data.orig_exog = None
-        else:
-            self.data.orig_exog = self.data.orig_exog.iloc[:0]
-        self.data.orig_endog = None
-        self.data.row_labels = self.data.row_labels[:0]
+        self.weights = data.weights = None
+        # Names, and not a frame without rows: categories and levels of labels would stay in it.
+        named = isinstance(data.orig_exog, pd.DataFrame)
+        data.orig_exog = pd.DataFrame(columns=data.exog_columns) if named else None
+        data.orig_endog = None
+        data.row_labels = pd.RangeIndex(0)
+        if self.formula_spec is not None:
+            self.formula_spec = self.formula_spec.without_rows((self.nobs, self.nobs + data.n_dropped))
         self._built = None
 
 

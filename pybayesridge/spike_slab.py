@@ -278,9 +278,9 @@ class SpikeSlab(LinearModel):
         """The group of each penalised column that varies, (p,); None where each is on its own."""
         return compress(self.groups.of_column[design.columns], np.ones(design.p, dtype=bool))
 
-    def forget_rows(self) -> None:
-        """Drop every array over rows."""
-        super().forget_rows()
+    def forget_rows(self, row_space: bool = True) -> None:
+        """Drop every array over rows; see :meth:`LinearModel.forget_rows`."""
+        super().forget_rows(row_space)
         if self.moments is None:
             self._data = None
 

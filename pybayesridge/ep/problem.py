@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import eigh, qr
@@ -83,6 +83,11 @@ class Data:
     def rss(self, w: Array) -> float:
         """Residual sum of squares at w (d,)."""
         return self.rss0 + float(np.sum((self.target - self.root @ w) ** 2))
+
+    def without_rows(self) -> Data:
+        """The same problem with another root of X'X where the root is X itself."""
+        q, r = qr(self.root, mode="economic")
+        return replace(self, root=np.ascontiguousarray(r), target=q.T @ self.target)
 
     def columns(self, keep: Bools) -> Data:
         """Keep only some of the columns."""

@@ -127,10 +127,13 @@ class SelectionPosterior:
 
     def intervals_given_inclusion(self, alpha: float) -> FloatArray:
         """Equal-tailed intervals of the penalised coefficients given that they are in, (p, 2)."""
+        return np.stack([self.quantiles_given_inclusion(pr) for pr in (alpha / 2, 1 - alpha / 2)], axis=-1)
+
+    def quantiles_given_inclusion(self, probability: float) -> FloatArray:
+        """Quantiles of the penalised coefficients given that they are in, (p,)."""
         means, variances = self.selection.slabs()
-        sds, share = np.sqrt(variances), self.selection.component_shares()
-        tails = [mixture_quantile(means, sds, share, probability) for probability in (alpha / 2, 1 - alpha / 2)]
-        return np.stack(tails, axis=-1) * self.unit[:, None]
+        at = mixture_quantile(means, np.sqrt(variances), self.selection.component_shares(), probability)
+        return at * self.unit
 
     def _components(self) -> list[tuple[float, EPResult, Hyper]]:
         s = self.selection
@@ -169,13 +172,19 @@ class SelectionPosterior:
         self, x_rows: AnyArray, z_rows: FloatArray, alpha: float, noise: FloatArray | None
     ) -> FloatArray:
         """Equal-tailed intervals of the linear predictor, or with `noise` (m,) of new observations: (m, 2)."""
+        tails = (alpha / 2, 1 - alpha / 2)
+        return np.stack([self.row_quantiles(x_rows, z_rows, pr, noise) for pr in tails], axis=-1)
+
+    def row_quantiles(
+        self, x_rows: AnyArray, z_rows: FloatArray, probability: float, noise: FloatArray | None
+    ) -> FloatArray:
+        """Quantile of the linear predictor, or with `noise` (m,) of new observations: (m,)."""
         means, variances = self._row_components(x_rows, z_rows)
         if noise is not None:
             variances = variances + np.outer([h.noise_var for h in self.selection.hypers], noise)
         full = np.broadcast_to(self.selection.weights[:, None], means.shape)
-        tails = [mixture_quantile(means, np.sqrt(variances), full, pr) for pr in (alpha / 2, 1 - alpha / 2)]
-        base = z_rows @ self.design.y_on_z
-        return base + np.stack(tails, axis=-1) * self.design.y_norm[0]
+        at = mixture_quantile(means, np.sqrt(variances), full, probability)
+        return (z_rows @ self.design.y_on_z)[:, 0] + at * self.design.y_norm[0]
 
     def _row_components(self, x_rows: AnyArray, z_rows: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Means and variances of b's and Z's part of the linear predictor for each result, (g, m)."""
@@ -230,8 +239,9 @@ class SelectionPosterior:
         return of_z, b, spread**2
 
     def without_rows(self) -> SelectionPosterior:
-        """The same posterior without the user's rows; the standardised ones stay where n <= p, for predictions."""
-        return replace(self, design=self.design.without_rows())
+        """The same posterior without any row: where n <= p these are turned into others with the same products."""
+        data = self.data.without_rows() if self.design.has_rows else self.data
+        return replace(self, data=data, design=self.design.without_rows())
 
 
 def mixture_quantile(mean: FloatArray, sd: FloatArray, weight: FloatArray, probability: float) -> FloatArray:

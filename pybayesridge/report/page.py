@@ -101,9 +101,10 @@ def missing(res: Any) -> list[str]:
     """Sentences about what is not in the report because the rows were removed."""
     if rows_there(res):
         return []
+    path = "" if res._joint else ", the path of the coefficients"
     return [
         "These results do not contain the rows of the data (they were fitted from moments, saved without rows, or "
-        "the rows were removed). Residuals, fitted and leave-one-out values, leverages and the summary of the "
+        f"the rows were removed). Residuals, fitted and leave-one-out values, leverages{path} and the summary of the "
         "response are therefore not shown; everything else is unaffected."
     ]
 

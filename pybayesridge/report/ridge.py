@@ -295,7 +295,7 @@ def _draw(res: Any, i: int, album: Album, alpha: float, out: Target) -> None:
                 height=4.8,
             )
         )
-    if p and res._fit.spectrum.rank:
+    if p and res._fit.spectrum.rank and res._joint:
         out.pictures.append(
             album.picture(
                 lambda ax: res.plot_path(target=i, ax=ax),

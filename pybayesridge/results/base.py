@@ -16,6 +16,7 @@ from statsmodels.base.model import Results
 from statsmodels.iolib.summary import Summary
 
 from pybayesridge._types import AnyArray, FloatArray
+from pybayesridge.ep.marginals import SelectionMarginals
 from pybayesridge.exceptions import PrecisionWarning
 from pybayesridge.frames import make_frame
 from pybayesridge.moments_design import rsquared_of_moments
@@ -24,6 +25,7 @@ from pybayesridge.results.draws import GROUPS, Draws, to_arviz
 from pybayesridge.results.prediction import BayesPrediction
 from pybayesridge.results.row_plots import RowPlots
 from pybayesridge.results.shown import check_alpha, target_position
+from pybayesridge.ridge.marginals import RidgeMarginals
 
 FEW_DIGITS = 1e-8
 """A relative error of what moments yield that a reader must be told of."""
@@ -49,6 +51,7 @@ class LinearResults(RowPlots, Results):
     converged: bool
     n_iter: int
     sigma2: Any
+    _posterior: Any
 
     def __init__(self, model: Any, params: FloatArray, **kwds: Any) -> None:
         super().__init__(model, params, **kwds)
@@ -68,7 +71,7 @@ class LinearResults(RowPlots, Results):
     def _row_intervals(self, rows: AnyArray, alpha: float, noise: FloatArray | None) -> FloatArray:
         raise NotImplementedError
 
-    def _release_rows(self) -> None:
+    def _release_rows(self, row_space: bool) -> None:
         raise NotImplementedError
 
     def _draw_chain(self, n: int, generator: np.random.Generator) -> Draws:
@@ -364,7 +367,7 @@ class LinearResults(RowPlots, Results):
         i = None if target is None else target_position(self.model.data.targets, target, "report")
         return write_report(self, path, title=title, question=question, target=i, alpha=check_alpha(alpha))
 
-    def save(self, fname: Any, remove_data: bool = False) -> None:
+    def save(self, fname: Any, remove_data: bool = False, row_space: bool = True) -> None:
         """Write the results to a file, which :func:`pybayesridge.load` reads.
 
         The file is a pickle with a checksum. An old file is replaced only once the new one is complete.
@@ -373,40 +376,87 @@ class LinearResults(RowPlots, Results):
         ----------
         fname : str, os.PathLike or binary file
         remove_data : bool
-            Leave out what :meth:`remove_data` drops. These results keep it.
+            Leave out what :meth:`remove_data` drops; it says what the file then tells of the data. These results keep
+            it.
+        row_space : bool
+            With ``remove_data=True`` only: whether the file holds the space that the rows span; see
+            :meth:`remove_data`.
 
         Raises
         ------
         OSError
             If the file cannot be written; what was there before is still there.
+        ValueError
+            For ``row_space=False`` without ``remove_data=True``.
         """
-        saved.write(self._without_data() if remove_data else self, fname)
+        saved.write(self._as_saved(remove_data, row_space), fname)
 
     @classmethod
     def load(cls, fname: Any) -> Any:
         """Read results that :meth:`save` wrote, as :func:`pybayesridge.load` does."""
         return load(fname)
 
-    def _without_data(self) -> Self:
-        """A copy without data, which shares the other arrays."""
+    def _as_saved(self, remove_data: bool, row_space: bool) -> Self:
+        """These results, or a copy without data that shares the other arrays."""
+        if not remove_data:
+            if not row_space:
+                raise ValueError("row_space=False goes with remove_data=True: the data span the space of their rows")
+            return self
         _ = self.rsquared
         out = copy.copy(self)
         out.model = copy.copy(self.model)
         out.model.data = copy.copy(self.model.data)
-        out.remove_data()
+        out.remove_data(row_space)
         return out
 
-    def remove_data(self) -> None:
-        """Drop every array over rows of the data, so that a saved fit is small.
+    def remove_data(self, row_space: bool = True) -> None:
+        """Drop the rows of the data, so that saved results are small and hold no row.
 
-        Coefficients, intervals, the summary and predictions for new rows still work; what runs over the rows of
-        the fit (fitted values, residuals) raises a ValueError.
+        The response, the columns, the weights, residuals, fitted values and the labels of rows are dropped.
+        Coefficients, intervals, the summary and predictions for new rows still work; what runs over the rows of the
+        fit (fitted values, residuals) raises a ValueError.
+
+        Parameters
+        ----------
+        row_space : bool
+            Whether to keep the space that the rows span, which joint statements about coefficients need: the
+            uncertainty of predictions, ``cov_params``, ``sample``. Without it these raise a ValueError; means,
+            standard deviations and intervals of single coefficients (for an `alpha` of at least 2e-7), mean
+            predictions and the summary stay.
+
+        Raises
+        ------
+        ValueError
+            For ``row_space=False`` with as many responses as degrees of freedom, whose coefficients span that space.
+
+        Notes
+        -----
+        With ``row_space=True`` these results hold, of the data: the number of rows; means and standard deviations of
+        the columns; names of columns and levels of factors; the coefficients; and what is equivalent to the
+        cross-products X'X of the standardised columns (of SpikeSlab and of fits from moments also X'y). Where there
+        are fewer rows than columns X'X determines the space that the standardised rows span: **whoever has the file
+        and a row of data can tell whether that row was among those of the fit**. Treat such a file like the data.
+
+        With ``row_space=False`` neither that space nor the cross-products are in the file, but the number of rows,
+        means and standard deviations of the columns, names and levels, singular values, and of each coefficient its
+        posterior. Coefficients are themselves a combination of the rows, one for each response, and a level of a
+        factor that one person alone has tells of that person: no summary of data is anonymous by construction.
         """
-        _ = self.rsquared
-        self._release_rows()
-        self.model.forget_rows()
+        if not row_space and self._joint and len(self.model.data.targets) >= self._posterior.design.nu:
+            raise ValueError(
+                f"{len(self.model.data.targets)} responses for {self.nobs:.0f} rows: their coefficients span the "
+                "space of the rows, so that it cannot be left out; save the responses in separate fits"
+            )
+        _ = self.rsquared, self.precision_loss
+        self._release_rows(row_space)
+        self.model.forget_rows(row_space)
         for name in ("fittedvalues", "resid"):
             self.__dict__.pop(name, None)
+
+    @property
+    def _joint(self) -> bool:
+        """Whether the joint posterior of all coefficients is here."""
+        return not isinstance(self._posterior, RidgeMarginals | SelectionMarginals)
 
 
 def wrapper_attributes(extra: dict[str, str] | None = None) -> dict[str, Any]:
@@ -433,10 +483,9 @@ class LinearResultsWrapper(wrap.ResultsWrapper):
     _methods: ClassVar[dict[str, Any]] = {"cov_params": "cov", "conf_int": "interval"}
     _wrap_methods = _methods
 
-    def save(self, fname: Any, remove_data: bool = False) -> None:
+    def save(self, fname: Any, remove_data: bool = False, row_space: bool = True) -> None:
         """Write the results to a file; see :meth:`LinearResults.save`."""
-        inner = self._results
-        saved.write(type(self)(inner._without_data()) if remove_data else self, fname)
+        saved.write(type(self)(self._results._as_saved(remove_data, row_space)), fname)
 
     @classmethod
     def load(cls, fname: Any) -> Any:

@@ -14,6 +14,7 @@ from statsmodels.iolib.summary import Summary
 
 from pybayesridge._types import AnyArray, FloatArray
 from pybayesridge.design import Design
+from pybayesridge.quantile_tables import NO_ROW_SPACE
 from pybayesridge.results import ridge_summary
 from pybayesridge.results.base import (
     LinearResults,
@@ -29,6 +30,7 @@ from pybayesridge.ridge import hyper
 from pybayesridge.ridge.exact import integrate, log_likelihood, log_marginal
 from pybayesridge.ridge.fit import RidgeFit, make_prior
 from pybayesridge.ridge.loocv import loo_residuals
+from pybayesridge.ridge.marginals import RidgeMarginals
 from pybayesridge.ridge.posterior import mean_shrinkage
 from pybayesridge.ridge.profile import Prior, find_modes, shrinkage
 from pybayesridge.ridge.spectrum import EPS, certain_rank
@@ -286,6 +288,8 @@ class BayesRidgeResults(RidgePlots, LinearResults):
         return frames[self.model.data.targets[0]] if self.model.one_target else pd.concat(frames, axis=1)
 
     def _draw_chain(self, n: int, generator: np.random.Generator) -> Draws:
+        if not self._joint:
+            raise ValueError(NO_ROW_SPACE.format(what="a draw"))
         fit, design = self._fit, self._posterior.design
         beta, tau2, sigma2 = [], [], []
         for i in range(design.q):
@@ -356,8 +360,10 @@ class BayesRidgeResults(RidgePlots, LinearResults):
         split = self.model.split_rows(rows, self._posterior.design)
         return self._posterior.row_intervals(split[0], split[1], alpha, noise)
 
-    def _release_rows(self) -> None:
+    def _release_rows(self, row_space: bool) -> None:
         _ = self.log_marginal
+        if not row_space and self._joint:
+            self._posterior = RidgeMarginals.of(self._posterior)
         self._posterior = self._posterior.without_rows()
         self._fit = replace(self._fit, spectrum=self._posterior.spectrum)
         for name in ("loo_residuals", "loo_mse"):
@@ -390,7 +396,7 @@ class BayesRidgeResults(RidgePlots, LinearResults):
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Means, standard deviations and intervals of a few coefficients, without those of the others."""
         params = self.params if self.model.one_target else self.params[:, target]
-        if len(positions) > LONGEST or len(positions) == len(params):
+        if len(positions) > LONGEST or len(positions) == len(params) or not self._joint:
             at: Any = (positions,) if self.model.one_target else (positions, target)
             return params[positions], self.bse[at], self.conf_int(alpha)[at]
         design = self._posterior.design

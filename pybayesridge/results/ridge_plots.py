@@ -9,6 +9,7 @@ import numpy as np
 from pybayesridge._types import FloatArray
 from pybayesridge.plots import coefficients, penalty
 from pybayesridge.plots.frame import count, label, percent, titled
+from pybayesridge.quantile_tables import NO_ROW_SPACE
 from pybayesridge.results.shown import (
     TOP,
     check_alpha,
@@ -231,6 +232,8 @@ class RidgePlots:
         fit, design = self._fit, self._posterior.design
         if fit.spectrum.rank == 0:
             raise ValueError("there is no path: no penalised column varies")
+        if not self._joint:
+            raise ValueError(NO_ROW_SPACE.format(what="a path"))
         points = path_points(fit.spectrum, float(fit.log_t2[i])) if lambdas is None else fit.log_unit - _logs(lambdas)
         points = np.sort(points)[::-1]
         at = self.model.positions(design)[1]

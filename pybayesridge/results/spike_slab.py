@@ -14,6 +14,7 @@ from statsmodels.iolib.summary import Summary
 from pybayesridge._types import AnyArray, FloatArray
 from pybayesridge.data import listed
 from pybayesridge.design import Design
+from pybayesridge.ep.marginals import SelectionMarginals
 from pybayesridge.ep.problem import Data
 from pybayesridge.ep.selection import Selection, loss_of_moments
 from pybayesridge.ep.user_scale import SelectionPosterior, StartingPoint
@@ -218,7 +219,9 @@ class SpikeSlabResults(SpikeSlabPlots, LinearResults):
         split = self.model.split_rows(rows, self._posterior.design)
         return self._posterior.row_intervals(split[0], split[1], alpha, noise)[:, None]
 
-    def _release_rows(self) -> None:
+    def _release_rows(self, row_space: bool) -> None:
+        if not row_space and self._joint:
+            self._posterior = SelectionMarginals.of(self._posterior)
         self._posterior = self._posterior.without_rows()
 
     def sample(self, n: int, rng: Any = None, kind: str = "gaussian") -> pd.DataFrame:

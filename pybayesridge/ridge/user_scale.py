@@ -54,13 +54,16 @@ class RidgePosterior:
 
     def intervals(self, alpha: float) -> tuple[FloatArray, FloatArray]:
         """Equal-tailed credible intervals, (k, q, 2) and (p, q, 2)."""
-        tails = np.array([alpha / 2, 1 - alpha / 2])
+        return self.quantiles(np.array([alpha / 2, 1 - alpha / 2]))
 
-        def interval(f: Functionals) -> FloatArray:
-            return posterior.quantiles(f, self.spectrum, self.mixture, tails)
+    def quantiles(self, probabilities: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Quantiles of single coefficients, (k, q, c) and (p, q, c) for c probabilities."""
 
-        of_z = self._chunked(self._functionals_of_z(), interval) * self.design.y_norm[:, None]
-        return of_z + self.design.y_on_z[..., None], self._over_penalized(interval)
+        def each(f: Functionals) -> FloatArray:
+            return posterior.quantiles(f, self.spectrum, self.mixture, probabilities)
+
+        of_z = self._chunked(self._functionals_of_z(), each) * self.design.y_norm[:, None]
+        return of_z + self.design.y_on_z[..., None], self._over_penalized(each)
 
     def covariance(self, target: int) -> FloatArray:
         """Posterior covariance of (unpenalised, penalised) coefficients of one target: (k + p, k + p)."""

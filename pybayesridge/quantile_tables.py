@@ -1,0 +1,109 @@
+"""Quantile functions of many continuous distributions as values at some points, which do not tell what made them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.interpolate import CubicSpline
+from scipy.special import ndtr, ndtri, stdtrit
+
+from pybayesridge._types import FloatArray
+
+REACH = 5.2
+"""The outermost points, in standard deviations of a normal distribution: tails of 1e-7."""
+
+POINTS = 61
+"""Points of a table unless more are asked for: intervals are right to about 1e-3 standard deviations."""
+
+SMALLEST_TAIL = float(ndtr(-REACH))
+"""Tails that are smaller are not in a table."""
+
+NO_ROW_SPACE = (
+    "these results were saved without the space of the rows, so that only what each coefficient has alone is here "
+    "(mean, standard deviation, intervals): {what} needs all of them together. Use results that were saved with it, "
+    "or fit again"
+)
+"""The message of what needs the joint posterior."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuantileTable:
+    """Quantile functions of m distributions for each of q targets.
+
+    Attributes
+    ----------
+    center, scale : (m, q) arrays
+        The median, and half the distance between the quantiles at one standard deviation of a normal distribution.
+    df : float
+        Degrees of freedom of the t distribution (inf for the normal one) that the points are those of.
+    table : (points, m, q) float32 array or None
+        Quantiles less the median, in units of the scale. None where the distributions are that one exactly.
+    """
+
+    center: FloatArray
+    scale: FloatArray
+    df: float
+    table: Any
+
+    @classmethod
+    def of(
+        cls, quantiles: Callable[[FloatArray], FloatArray], df: float, *, exactly: bool, points: int = POINTS
+    ) -> QuantileTable:
+        """Tabulate `quantiles`, which gives (m, q, c) for c probabilities; `exactly`: these are t (or normal)."""
+        three = quantiles(ndtr(np.array([-1.0, 0.0, 1.0])))
+        center = three[..., 1]
+        one = float(_base(ndtr(1.0), df))
+        scale = (three[..., 2] - three[..., 0]) / (2 * one)
+        if exactly:
+            return cls(center, scale, df, None)
+        unit = np.where(scale > 0, scale, 1.0)
+        table = np.empty((points, *center.shape), dtype=np.float32)
+        for i, at in enumerate(_points(points)):
+            table[i] = (quantiles(np.array([at]))[..., 0] - center) / unit
+        return cls(center, scale, df, table)
+
+    def at(self, probability: Any) -> FloatArray:
+        """Quantiles (m, q) at a probability, or at one for each distribution (m, q)."""
+        p = np.broadcast_to(np.asarray(probability, dtype=np.float64), self.center.shape)
+        u = _base(p, self.df)
+        if self.table is None:
+            return self.center + self.scale * u
+        knots = _base(_points(len(self.table)), self.df)
+        u = np.clip(u, knots[0], knots[-1])
+        spline = CubicSpline(knots, self.table.astype(np.float64), axis=0).c
+        piece = np.clip(np.searchsorted(knots, u, side="right") - 1, 0, knots.size - 2)
+        step = u - knots[piece]
+        value = np.zeros(u.shape)
+        for coefficients in spline:
+            value = value * step + np.take_along_axis(coefficients, piece[None], axis=0)[0]
+        return self.center + self.scale * value
+
+    def below_zero(self) -> FloatArray:
+        """Probability of a value below zero, (m, q), by bisection."""
+        low, high = np.full(self.center.shape, SMALLEST_TAIL), np.full(self.center.shape, 1 - SMALLEST_TAIL)
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            below = self.at(middle) < 0
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        return 0.5 * (low + high)
+
+
+def check_tail(alpha: float) -> None:
+    """Refuse intervals whose tails are not in a table."""
+    if alpha / 2 < SMALLEST_TAIL:
+        raise ValueError(
+            f"alpha is {alpha:g}: results that were saved without the space of the rows have intervals for an alpha "
+            f"of at least {2 * SMALLEST_TAIL:.1g}"
+        )
+
+
+def _points(count: int) -> FloatArray:
+    out: FloatArray = ndtr(np.linspace(-REACH, REACH, count))
+    return out
+
+
+def _base(p: Any, df: float) -> Any:
+    return ndtri(p) if np.isinf(df) else stdtrit(df, p)

@@ -1,0 +1,323 @@
+"""What results without data hold: no row, no label of a row, and on request nothing that tells who was there."""
+
+import io
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pybayesridge import BayesRidge, Moments, SpikeSlab, load
+
+SPREAD = 6e-3
+"""Ten times the worst seen: quantiles from a table less those of the whole posterior, in standard deviations."""
+
+SAME = 1e-9
+
+N, P = 30, 100
+
+ALPHAS = (1e-6, 0.001, 0.05, 0.1, 0.5, 0.9)
+
+
+def data(n=N, p=P, seed=0):
+    """Responses and columns whose rows have labels that no other text has."""
+    rng = np.random.default_rng(seed)
+    labels = pd.Index([f"patient-{i:04d}-of-the-study" for i in range(n)], name="label-of-rows")
+    x = pd.DataFrame(rng.normal(size=(n, p)), index=labels, columns=[f"c{j}" for j in range(p)])
+    y = pd.Series(x.iloc[:, :3].sum(axis=1) + rng.normal(size=n), name="y")
+    return y, x
+
+
+FITS = {
+    "em": lambda y, x: BayesRidge(y, x).fit("em"),
+    "exact": lambda y, x: BayesRidge(y, x).fit("exact"),
+    "exact, known noise": lambda y, x: BayesRidge(y, x, sigma2=1.0).fit("exact"),
+    "loocv": lambda y, x: BayesRidge(y, x).fit("loocv"),
+    "weights, unpenalised": lambda y, x: BayesRidge(
+        y, x, unpenalized=["c0", "c1"], weights=np.linspace(1, 2, len(y))
+    ).fit("exact"),
+    "two targets": lambda y, x: BayesRidge(pd.DataFrame({"y": y, "z": -2 * y + x["c5"]}), x).fit("exact"),
+    "moments": lambda y, x: BayesRidge.from_moments(Moments.from_arrays(y, x)).fit("exact"),
+    "spike and slab": lambda y, x: SpikeSlab(y, x, noise_var=1.0).fit(),
+    "groups": lambda y, x: SpikeSlab(
+        y, x, noise_var=1.0, group=[j // 40 for j in range(x.shape[1])], unpenalized=["c1"]
+    ).fit(),
+    "averaged": lambda y, x: SpikeSlab(y, x, prior_inclusion=0.02).fit(hyper="average"),
+}
+
+
+@pytest.fixture(scope="module", params=list(FITS))
+def pair(request):
+    """A fit, and the same from a file without the space of the rows."""
+    res = FITS[request.param](*data())
+    file = io.BytesIO()
+    res.save(file, remove_data=True, row_space=False)
+    file.seek(0)
+    return res, load(file), file.getvalue()
+
+
+def arrays(obj, seen=None):
+    """Every array that can be reached from an object."""
+    seen = {} if seen is None else seen
+    if id(obj) in seen or obj is None or isinstance(obj, str | bytes | int | float | type):
+        return
+    seen[id(obj)] = obj
+    if isinstance(obj, np.ndarray) and obj.dtype != object:
+        yield obj
+        return
+    if isinstance(obj, pd.Series | pd.Index):
+        yield np.asarray(obj)
+    if isinstance(obj, pd.DataFrame):
+        yield obj.to_numpy()
+    children = []
+    if isinstance(obj, dict):
+        children += [*obj.keys(), *obj.values()]
+    elif isinstance(obj, list | tuple | set | frozenset) or (isinstance(obj, np.ndarray) and obj.dtype == object):
+        children += list(np.ravel(obj)) if isinstance(obj, np.ndarray) else list(obj)
+    children += list(getattr(obj, "__dict__", {}).values())
+    for kind in type(obj).__mro__:
+        children += [getattr(obj, name, None) for name in getattr(kind, "__slots__", ()) if isinstance(name, str)]
+    for child in children:
+        yield from arrays(child, seen)
+
+
+def span(vectors):
+    """Orthonormal vectors that span some; single precision has noise in every direction."""
+    _, size, right = np.linalg.svd(vectors.astype(float), full_matrices=False)
+    return right[size > (1e-5 if vectors.dtype == np.float32 else 1e-10) * size[0]]
+
+
+def inside(rows, vectors):
+    """Share of the squared norm of each row in the span of vectors (few, p)."""
+    basis = span(vectors)
+    return ((rows @ basis.T) ** 2).sum(axis=1) / (rows**2).sum(axis=1)
+
+
+def candidates(res, p):
+    """All vectors over the columns that a file holds, array by array."""
+    for a in arrays(res._results):
+        if not np.issubdtype(a.dtype, np.number) or a.size < p:
+            continue
+        a = np.nan_to_num(a if a.dtype == np.float32 else a.astype(float), posinf=0.0, neginf=0.0)
+        for axis, length in enumerate(a.shape):
+            # With or without unpenalised columns.
+            for width in range(p - 2, p + 2):
+                if length == width:
+                    vectors = np.moveaxis(a, axis, -1).reshape(-1, width)
+                    yield vectors if width <= p else vectors[:, 1:]
+
+
+def standardized(x):
+    return ((x - x.mean()) / x.std(ddof=0)).to_numpy()
+
+
+def test_the_row_space_is_found_where_it_is():
+    y, x = data()
+    for fit in ("em", "spike and slab"):
+        file = io.BytesIO()
+        FITS[fit](y, x).save(file, remove_data=True)
+        file.seek(0)
+        rows = standardized(x)
+        shares = [inside(rows[:, -v.shape[1] :], v).max() for v in candidates(load(file), P)]
+        assert max(shares) > 1 - 1e-9
+
+
+def test_a_member_cannot_be_told_from_a_stranger(pair):
+    _, back, _ = pair
+    _, x = data()
+    members = standardized(x)
+    rng = np.random.default_rng(9)
+    strangers = rng.normal(size=(2000, P))
+    found = 0
+    for vectors in candidates(back, P):
+        assert len(span(vectors)) < vectors.shape[1], "it may hold cross-products"
+        found += 1
+        width = vectors.shape[1]
+        share = inside(members[:, -width:], vectors)
+        others = inside(strangers[:, -width:], vectors)
+        # One combination of the rows is in the file for each response: the coefficients. Nobody's row is near it.
+        assert share.max() < max(0.5, others.max() + 0.1)
+        assert share.max() < 0.95
+    assert found > 0
+
+
+def test_no_array_runs_over_rows(pair):
+    _, back, _ = pair
+    for a in arrays(back._results):
+        assert N not in a.shape
+    assert back.model.moments is None
+
+
+def test_no_label_and_no_value_of_a_row_is_in_the_file(pair):
+    _, _, content = pair
+    y, x = data()
+    assert b"patient" not in content
+    for value in [*y, *x.to_numpy().ravel()[:: P // 3]]:
+        assert np.float64(value).tobytes() not in content
+
+
+@pytest.mark.parametrize("row_space", [True, False])
+@pytest.mark.parametrize("kind", ["MultiIndex", "CategoricalIndex", "Index"])
+def test_labels_of_rows_do_not_stay_in_types(kind, row_space):
+    y, x = data(40, 3)
+    names = x.index
+    x.index = {
+        "MultiIndex": pd.MultiIndex.from_arrays([names, range(40)], names=["who", "visit"]),
+        "CategoricalIndex": pd.CategoricalIndex(names),
+        "Index": names,
+    }[kind]
+    y.index = x.index
+    table = x.assign(y=y, note=pd.Categorical(names))
+    for res in (
+        BayesRidge(y, x).fit(),
+        SpikeSlab(y, x).fit(),
+        BayesRidge.from_formula("y ~ c0 + c1", table).fit(),
+    ):
+        _ = res.fittedvalues, res.resid, res.rsquared, res.predict()
+        file = io.BytesIO()
+        res.save(file, remove_data=True, row_space=row_space)
+        assert b"patient" not in file.getvalue()
+        assert res.fittedvalues.index.equals(x.index)
+
+
+def test_arrays_of_the_caller_are_not_in_the_file():
+    y, x = data(40, 3)
+    mine = np.linspace(7.0, 8.0, 40)
+    bounds = [0.5]  # noqa: F841 - the formula names it
+    res = BayesRidge.from_formula("y ~ c0 + mine + bs(c1, knots=bounds)", x.assign(y=y)).fit()
+    file = io.BytesIO()
+    res.save(file, remove_data=True)
+    assert mine.tobytes() not in file.getvalue()
+    assert mine.tobytes() in pickle.dumps(res)
+    file.seek(0)
+    back = load(file)
+    assert list(back.model.formula_spec.context) == ["bounds"]
+
+
+def test_single_coefficients_stay(pair):
+    res, back, _ = pair
+    np.testing.assert_allclose(back.params, res.params, rtol=SAME)
+    np.testing.assert_allclose(back.bse, res.bse, rtol=SAME)
+    sd = np.asarray(res.bse)
+    for alpha in ALPHAS:
+        a, b = (np.asarray(r.conf_int(alpha)).reshape(*sd.shape, 2) for r in (back, res))
+        unit = np.where(np.isfinite(sd) & (sd > 0), sd, np.abs(b).max())
+        assert (np.abs(a - b) / unit[..., None]).max() < SPREAD
+    with pytest.raises(ValueError, match="alpha is 1e-12"):
+        back.conf_int(1e-12)
+    for name in ("rsquared", "df_model", "sigma2", "nobs"):
+        np.testing.assert_allclose(getattr(back, name), getattr(res, name), rtol=SAME)
+    new = data(5, seed=4)[1]
+    np.testing.assert_allclose(back.predict(new), res.predict(new), rtol=SAME)
+    assert len(back.tidy()) == len(res.tidy())
+    assert str(back.summary()).count("\n") == str(res.summary()).count("\n")
+    if hasattr(res, "inclusion_prob"):
+        for name in ("inclusion_prob", "cond_mean", "cond_var", "group_inclusion_prob"):
+            np.testing.assert_allclose(getattr(back, name), getattr(res, name), rtol=1e-8)
+        assert back.median_model() == res.median_model()
+        assert back.expected_size == pytest.approx(res.expected_size)
+    else:
+        np.testing.assert_allclose(back.lambda_, res.lambda_, rtol=SAME)
+        np.testing.assert_allclose(back.log_marginal, res.log_marginal, rtol=SAME)
+        np.testing.assert_allclose(back.hyperparameters(), res.hyperparameters(), rtol=1e-8)
+
+
+def test_what_needs_the_joint_posterior_says_so(pair):
+    res, back, _ = pair
+    new = data(5, seed=4)[1]
+    target = {} if res.model.one_target else {"target": "y"}
+    calls = [
+        lambda: back.cov_params(**target),
+        lambda: back.get_prediction(new),
+        lambda: back.sample(3),
+        lambda: back.to_arviz(groups=["posterior"]),
+    ]
+    if hasattr(res, "inclusion_prob"):
+        calls.append(lambda: back._results.starting_point())
+    for call in calls:
+        with pytest.raises(ValueError, match="saved without the space of the rows"):
+            call()
+    for call in (lambda: back.fittedvalues, lambda: back.resid, lambda: back.model.fit(), back.predict):
+        with pytest.raises(ValueError, match="removed"):
+            call()
+
+
+def test_pictures_and_reports(pair, tmp_path):
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("jinja2")
+    import matplotlib.pyplot as plt
+
+    res, back, _ = pair
+    target = {} if res.model.one_target else {"target": "y"}
+    back.plot_coefficients(**target)
+    if hasattr(res, "inclusion_prob"):
+        back.plot_inclusion()
+        back.plot_n_included()
+    else:
+        back.plot_lambda(**target)
+        with pytest.raises(ValueError, match="saved without the space of the rows"):
+            back.plot_path(**target)
+    plt.close("all")
+    assert back.report(tmp_path / "report.html").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("cls", [BayesRidge, SpikeSlab])
+def test_cross_products_are_not_kept_with_many_rows(cls):
+    y, x = data(200, 5)
+    res = cls(y, x).fit()
+    with_space, without = res._results._as_saved(True, True), res._results._as_saved(True, False)
+    width = 5
+    assert any(a.shape in ((width, width),) and np.linalg.matrix_rank(a) == width for a in arrays(with_space))
+    assert not any(a.ndim == 2 and min(a.shape) >= width - 1 and a.dtype == float for a in arrays(without))
+
+
+def test_twice_is_once(pair):
+    _, back, _ = pair
+    before = back.conf_int()
+    back.remove_data(row_space=False)
+    back.remove_data()
+    pd.testing.assert_frame_equal(back.conf_int(), before)
+
+
+def test_as_many_responses_as_rows_are_refused():
+    _, x = data(12, 60)
+    y = pd.DataFrame(np.random.default_rng(3).normal(size=(12, 11)), index=x.index)
+    res = BayesRidge(y, x).fit()
+    with pytest.raises(ValueError, match="11 responses for 12 rows: their coefficients span the space of the rows"):
+        res.remove_data(row_space=False)
+    assert res.fittedvalues.shape == (12, 11)
+
+
+def test_the_space_goes_with_the_data(tmp_path):
+    res = BayesRidge(*data(40, 3)).fit()
+    with pytest.raises(ValueError, match="row_space=False goes with remove_data=True"):
+        res.save(tmp_path / "fit", row_space=False)
+    assert not list(tmp_path.iterdir())
+
+
+def test_rows_are_not_kept_by_spike_and_slab():
+    y, x = data()
+    res = SpikeSlab(y, x, noise_var=1.0).fit()
+    rows = standardized(x) / np.sqrt(N)
+    out = res._results._as_saved(True, True)
+    for a in arrays(out):
+        if a.ndim == 2 and a.shape[1] == P and len(a) and a.dtype == float:
+            unit = a / np.linalg.norm(a, axis=1, keepdims=True).clip(1e-300)
+            assert np.abs(unit @ (rows / np.linalg.norm(rows, axis=1, keepdims=True)).T).max() < 1 - 1e-6
+    np.testing.assert_allclose(out.conf_int(), res.conf_int(), rtol=1e-7, atol=1e-10)
+    new = data(5, seed=4)[1]
+    np.testing.assert_allclose(out.get_prediction(new).se, res.get_prediction(new).se, rtol=1e-7)
+
+
+@pytest.mark.parametrize(("method", "shape"), [("em", (100, 2000)), ("exact", (50, 200))])
+def test_a_file_is_smaller_than_the_table(method, shape):
+    y, x = data(*shape)
+    text = len(x.to_csv())
+    res = BayesRidge(y, x).fit(method)
+    sizes = {}
+    for row_space in (True, False):
+        file = io.BytesIO()
+        res.save(file, remove_data=True, row_space=row_space)
+        sizes[row_space] = len(file.getvalue())
+    assert sizes[True] < text
+    assert sizes[False] < text / 2
