@@ -11,6 +11,7 @@ import numpy as np
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.data import listed, prepare, repeated, resolve_columns
 from pybayesridge.files import written_whole
+from pybayesridge.moments_checks import check_entries
 from pybayesridge.moments_files import ARRAYS, FORMAT, read_moments
 from pybayesridge.row_sums import sums_of_rows
 from pybayesridge.summary_statistics import moments_of_summary
@@ -58,7 +59,7 @@ class Moments:
     Raises
     ------
     ValueError
-        If shapes do not fit together, or something is not finite.
+        If shapes do not fit together, or something is not finite, not symmetric, or a negative sum of squares.
     """
 
     n: int
@@ -94,6 +95,7 @@ class Moments:
             twice = repeated(names)
             if twice:
                 raise ValueError(f"duplicate {what} name(s) {listed(twice)}")
+        check_entries(self)
 
     def __repr__(self) -> str:
         """Sizes, not arrays."""

@@ -14,6 +14,7 @@ from pybayesridge.crossproducts import CrossProducts
 from pybayesridge.data import ModelData, added_intercept, listed, resolve_columns, serving_constant
 from pybayesridge.design import NOTHING_LEFT, Design
 from pybayesridge.moments import Moments
+from pybayesridge.moments_checks import check_definite
 from pybayesridge.standardize import common_scale, constant_columns
 from pybayesridge.unpenalized import Unpenalized
 
@@ -55,7 +56,7 @@ class Reduced:
 def prepare_moments(
     moments: Moments,
     *,
-    intercept: bool,
+    intercept: bool | str,
     unpenalized: object,
     max_targets: int | None,
     terms: dict[str, list[int]] | None,
@@ -68,7 +69,9 @@ def prepare_moments(
             f"the moments have {len(moments.targets)} targets: this model takes {max_targets}; "
             "use subset(targets=...)"
         )
-    const_idx = serving_constant(moments.n, constants_of(moments)) if intercept and find_constant else None
+    check_definite(moments)
+    may_serve = bool(intercept) and intercept != "add" and find_constant
+    const_idx = serving_constant(moments.n, constants_of(moments)) if may_serve else None
     fixed = resolve_columns(unpenalized, names, terms)
     if const_idx is not None:
         fixed = np.union1d(fixed, [const_idx]).astype(np.intp)

@@ -29,8 +29,8 @@ class StreamedModel:
         Raises
         ------
         ValueError
-            If the unpenalised columns are, to the accuracy of moments, linearly dependent (when it is fitted), or
-            for an argument that needs rows.
+            If the unpenalised columns are, to the accuracy of moments, linearly dependent (when it is fitted), for
+            moments that no rows can have, or for an argument that needs rows.
         """
         _refuse(kwargs, ("endog", "exog", "weights", "missing", "formula_data"), "from_moments")
         return _build(cls, as_moments(moments), **kwargs)

@@ -1,5 +1,6 @@
 """Moments: against exact arithmetic, and both models fitted from them against the fit from rows."""
 
+import dataclasses
 import math
 import pickle
 from fractions import Fraction
@@ -451,3 +452,77 @@ def test_damaged_files_are_refused(tmp_path):
             Moments.load(path)
     with pytest.raises(FileNotFoundError):
         Moments.load(tmp_path / "none")
+
+
+def changed(moments, **fields):
+    """Moments of which single entries were changed: ``xx=(0, 1, value)``."""
+    arrays = {}
+    for name, (*at, value) in fields.items():
+        arrays[name] = getattr(moments, name).copy()
+        arrays[name][tuple(at)] = value
+    return dataclasses.replace(moments, **arrays)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"xx": (0, 0, -1.0)}, r"xx has a negative sum of squares for column\(s\) 'a'"),
+        ({"yy": (0, -3.0)}, r"yy has a negative sum of squares for target\(s\) 'y'"),
+        ({"xx": (0, 1, 7.0)}, "xx is not symmetric: of 'a' and 'b' it has 7 and"),
+    ],
+)
+def test_sums_that_cannot_be_are_refused(fields, message):
+    y, x = regression(50, 3)
+    moments = Moments.from_arrays(y, pd.DataFrame(x, columns=["a", "b", "c"]))
+    with pytest.raises(ValueError, match=message):
+        changed(moments, **fields)
+
+
+@pytest.mark.parametrize(("field", "value"), [("n", 2.5), ("n", True), ("log_weight_sum", np.nan)])
+def test_counts_that_cannot_be_are_refused(field, value):
+    with pytest.raises(ValueError, match=f"{field} must be"):
+        dataclasses.replace(Moments.from_arrays(*regression(50, 3)), **{field: value})
+
+
+@pytest.mark.parametrize("cls", [BayesRidge, SpikeSlab])
+def test_cross_products_of_no_rows_are_refused(cls):
+    y, x = regression(50, 3, noise=0.5)
+    moments = Moments.from_arrays(y, pd.DataFrame(x, columns=["a", "b", "c"]))
+    xx = moments.xx.copy()
+    xx[0, 1] = xx[1, 0] = 1.5 * np.sqrt(xx[0, 0] * xx[1, 1])
+    with pytest.raises(ValueError, match=r"negative variance \(eigenvalue -0\.5.*'a', 'b'"):
+        cls.from_moments(dataclasses.replace(moments, xx=xx))
+    for change in ({"yy": moments.yy / 100}, {"xy": 10 * moments.xy}):
+        with pytest.raises(ValueError, match=r"would explain .* % of the variation of 'y'"):
+            cls.from_moments(dataclasses.replace(moments, **change))
+
+
+def test_moments_of_awkward_rows_are_not_refused():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(40, 5))
+    for columns in (
+        np.c_[x, x[:, 0] + x[:, 1]],
+        np.c_[x, 1e-9 * x[:, 0]],
+        np.c_[x, x[:, 0] + 1e-9 * x[:, 1]],
+        np.c_[x, np.full(40, 0.1)],
+        1e9 + x,
+        1e70 * x,
+        1e-70 * x,
+        np.c_[1e60 * x, 1e-60 * x],
+        rng.normal(size=(4, 9)),
+    ):
+        for y in (columns[:, 0], columns @ rng.normal(size=columns.shape[1]), np.full(len(columns), 3.0)):
+            with np.errstate(all="raise"):
+                BayesRidge.from_moments(Moments.from_arrays(y, columns))
+
+
+@pytest.mark.parametrize("intercept", [True, "add"])
+def test_an_intercept_beside_a_constant_column(intercept):
+    y, x = regression(50, 3)
+    x = pd.DataFrame(np.c_[np.full(50, 2.0), x], columns=["one", "a", "b", "c"])
+    wanted = BayesRidge(y, x, intercept=intercept).fit()
+    found = BayesRidge.from_moments(Moments.from_arrays(y, x), intercept=intercept).fit()
+    assert list(found.params.index) == list(wanted.params.index)
+    assert ("const" in found.params.index) == (intercept == "add")
+    close(found.params, wanted.params)
+    close(found.bse, wanted.bse)
