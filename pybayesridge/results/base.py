@@ -184,22 +184,28 @@ class LinearResults(RowPlots, Results):
 
     @property
     def precision_loss(self) -> float:
-        """Relative error, about, that forming moments has left in the fit; 0 for a fit from rows."""
+        """Relative error, about, that rounding errors have left in the fit."""
         raise NotImplementedError
 
     def lost_digits(self) -> str | None:
-        """A sentence about the digits that moments have lost, where they are too many."""
+        """A sentence about the digits that are lost, where they are too many."""
         loss = self.precision_loss
         if loss <= FEW_DIGITS:
             return None
+        digits = max(0, int(-np.log10(loss)))
+        if self.model.moments is None:
+            return (
+                f"Rounding errors leave this fit about {digits} digits: columns are nearly collinear, or explain "
+                "nearly all of the response, and the penalty is small. Leave columns out."
+            )
         return (
-            f"Moments determine this fit to about {max(0, int(-np.log10(loss)))} digits: columns are nearly "
+            f"Moments determine this fit to about {digits} digits: columns are nearly "
             "collinear, or nearly all of the response or of a column is explained. Fit from rows, or leave "
             "columns out."
         )
 
     def warn_of_lost_digits(self, *, stacklevel: int) -> None:
-        """Warn if moments have lost too many digits."""
+        """Warn if too many digits are lost."""
         told = self.lost_digits()
         if told is not None:
             warnings.warn(told, PrecisionWarning, stacklevel=stacklevel)

@@ -27,7 +27,7 @@ from pybayesridge.results.ridge_summary import HYPERPARAMETERS
 from pybayesridge.results.shown import check_alpha
 from pybayesridge.results.summary import LONGEST
 from pybayesridge.ridge import hyper
-from pybayesridge.ridge.exact import integrate, log_likelihood, log_marginal
+from pybayesridge.ridge.exact import integrate, is_proper, log_likelihood, log_marginal
 from pybayesridge.ridge.fit import RidgeFit, make_prior
 from pybayesridge.ridge.loocv import loo_residuals
 from pybayesridge.ridge.marginals import RidgeMarginals
@@ -150,16 +150,22 @@ class BayesRidgeResults(RidgePlots, LinearResults):
 
     @cached_property
     def precision_loss(self) -> float:
-        """Relative error, about, that forming moments has left in the fit; 0 for a fit from rows."""
+        """Relative error, about, that rounding errors have left in the fit."""
+        loss = self._fit.loss
         if self.model.moments is None:
-            return 0.0
-        fit, spectrum = self._fit, self._fit.spectrum
-        interior = np.isfinite(fit.log_t2) | (fit.lam == 0 if fit.lam is not None else False)
-        if not interior.any():
-            return self.model.precision_loss  # type: ignore[no-any-return]
-        penalty = float(np.exp(-fit.log_t2[interior].max()))
-        residual = spectrum.rss0[spectrum.rss0 > 0]
-        return max(self.model.precision_loss, spectrum.loss(penalty), float((16 * EPS / residual).max(initial=0.0)))
+            return loss
+        residual = self._fit.spectrum.rss0[self._fit.spectrum.rss0 > 0]
+        return max(self.model.precision_loss, loss, float((16 * EPS / residual).max(initial=0.0)))
+
+    def lost_digits(self) -> str | None:
+        """A sentence about digits that are lost or not certain, where there are such."""
+        lost = super().lost_digits()
+        if lost is not None or self._fit.certain:
+            return lost
+        return (
+            "Moments cannot show whether nearly collinear columns explain more of the response at a smaller penalty, "
+            "so that this fit is not certain. Fit from rows, or leave columns out."
+        )
 
     def _prior(self) -> Prior:
         model = self.model
@@ -179,7 +185,8 @@ class BayesRidgeResults(RidgePlots, LinearResults):
         For ``"fixed"`` given the penalty; for every other method with the penalty integrated out, so that it
         belongs to the model and not to the method. The priors of the unpenalised coefficients (flat, 1) and of the
         noise variance (1/s2) are improper: only differences between models with the same unpenalised columns and
-        the same response mean something. NaN where the response is fitted exactly, or the penalty is 0.
+        the same response mean something. NaN where the response is fitted exactly, the penalty is 0, or the posterior
+        is improper.
         """
         design, spectrum, prior = self._posterior.design, self._fit.spectrum, self._prior()
         undefined = self._fit.exact | (design.y_vanishes & (self.model.known_sigma2 is None))
@@ -187,7 +194,10 @@ class BayesRidgeResults(RidgePlots, LinearResults):
             undefined = undefined | np.isinf(self._fit.log_t2)
             integral = log_likelihood(spectrum, prior, np.where(undefined, 0.0, self._fit.log_t2))
             prior_constant = 0.0
+        elif not is_proper(replace(spectrum, rss0=np.where(undefined, 1.0, spectrum.rss0)), prior):
+            return self._per_target(np.full(design.q, np.nan))
         else:
+            spectrum = replace(spectrum, rss0=np.where(undefined, 1.0, spectrum.rss0))
             found = self._fit.quadrature or integrate(spectrum, prior, tol=1e-8, maxiter=14)
             integral = found.log_integral
             prior_constant = -float(betaln(prior.a, prior.b))

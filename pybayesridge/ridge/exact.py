@@ -39,7 +39,13 @@ FIRST_NODES = 33
 """Nodes of the first rule."""
 
 NEGLIGIBLE = 1e-15
-"""Nodes of smaller weight are left out of the mixture."""
+"""Nodes of smaller weight are left out of the mixture, where they weigh as little in the means of t2 and 1/t2."""
+
+FARTHEST = 600.0
+"""Nodes reach no farther in log t2, unless features of the density do: t2 and 1/t2 stay finite numbers."""
+
+ASYMPTOTIC = 40.0
+"""This far beyond the last feature of the density it is an exponential of log t2, to the last digit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +103,22 @@ def _on_common_grid(spectrum: Spectrum, prior: Prior, grid: FloatArray) -> Float
     return _log_density(prior, column, log_determinant(spectrum, column), rss)
 
 
+def fall(spectrum: Spectrum, prior: Prior) -> FloatArray:
+    """Rate at which the density of l falls as l goes to infinity: as ``exp(-fall l)``, (q,).
+
+    The determinant grows as t2^(r/2). Where X leaves a residual R tends to it; where there is none R falls as 1/t2.
+    """
+    rate = np.full(spectrum.z.shape[1], prior.b + spectrum.rank / 2)
+    if prior.noise is None:
+        rate -= np.where(spectrum.rss0 == 0, prior.count / 2, 0.0)
+    return rate
+
+
+def is_proper(spectrum: Spectrum, prior: Prior) -> bool:
+    """Whether the posterior of every target has a finite integral. As l goes to -infinity it falls with the prior."""
+    return bool((fall(spectrum, prior) > 0).all())
+
+
 def integrate(spectrum: Spectrum, prior: Prior, *, tol: float, maxiter: int) -> Quadrature:
     """Integrate the posterior of log t2 for every target.
 
@@ -110,13 +132,13 @@ def integrate(spectrum: Spectrum, prior: Prior, *, tol: float, maxiter: int) -> 
     maxiter : int
         Most doublings of the nodes.
     """
-    low, high, top = _ends(spectrum, prior)
+    low, high, top, tails = _ends(spectrum, prior)
     q = low.size
     count = FIRST_NODES
     nodes = low + (high - low) * np.linspace(0.0, 1.0, count)[:, None]
     density = log_density(spectrum, prior, nodes)
     error = np.full(q, np.inf)
-    summary = _summary(spectrum, nodes, density, top, (high - low) / (count - 1))
+    summary = _summary(spectrum, nodes, density, top, (high - low) / (count - 1), tails)
     pieces: dict[int, tuple[FloatArray, FloatArray]] = {}
     active = np.arange(q)
     for _ in range(maxiter):
@@ -126,7 +148,7 @@ def integrate(spectrum: Spectrum, prior: Prior, *, tol: float, maxiter: int) -> 
         finer = _only(spectrum, prior, active)
         nodes = _interleave(nodes, between)
         density = _interleave(density, log_density(*finer, between))
-        new = _summary(finer[0], nodes, density, top[active], width / (count - 1))
+        new = _summary(finer[0], nodes, density, top[active], width / (count - 1), tails.only(active))
         change = np.abs(new - summary).max(axis=0)
         error[active] = np.minimum(change, 100 * change**2) + np.finfo(float).eps
         summary = new
@@ -140,7 +162,7 @@ def integrate(spectrum: Spectrum, prior: Prior, *, tol: float, maxiter: int) -> 
         pieces[target] = (nodes[:, i], density[:, i])
     converged = np.ones(q, dtype=bool)
     converged[active] = False
-    return _collect(pieces, top, low, high, error, converged)
+    return _collect(pieces, top, low, high, error, converged, tails)
 
 
 def _only(spectrum: Spectrum, prior: Prior, active: IntArray) -> tuple[Spectrum, Prior]:
@@ -156,16 +178,39 @@ def _interleave(old: FloatArray, between: FloatArray) -> FloatArray:
     return out
 
 
-def _ends(spectrum: Spectrum, prior: Prior) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Where the density, and its product with t2 where the data leave directions open, has become negligible."""
+@dataclass(frozen=True, slots=True)
+class _Tails:
+    """How the density goes on beyond the nodes: as ``exp(-rate |l - end|)``; rate inf where nothing is left, (q,)."""
+
+    below: FloatArray
+    above: FloatArray
+    t2: FloatArray
+    penalty: float
+
+    def only(self, active: IntArray) -> _Tails:
+        return _Tails(self.below[active], self.above[active], self.t2[active], self.penalty)
+
+    def close(self, density: FloatArray, spacing: FloatArray) -> FloatArray:
+        """Log density (K, q) with what an endless row of nodes has beyond the ends added to the end nodes."""
+        out = density.copy()
+        out[0] -= np.log(-np.expm1(-self.below * spacing))
+        out[-1] -= np.log(-np.expm1(-self.above * spacing))
+        return out
+
+
+def _ends(spectrum: Spectrum, prior: Prior) -> tuple[FloatArray, FloatArray, FloatArray, _Tails]:
+    """Where the density, and its products with t2 and 1/t2 where these have a mean, have become negligible."""
     # The mode of the density of l is that of f with N + 2 = nu and k = -2a: interior always, since k < 0.
     as_profile = replace(prior, k=-2 * prior.a, count=prior.count - 2)
-    grid = search_grid(spectrum, as_profile)
-    reach_down, reach_up = DROP / prior.a, DROP / prior.b
-    if spectrum.rank < spectrum.p:
-        # The product with t2 falls more slowly.
-        reach_up = max(reach_up, DROP / max(prior.b + spectrum.rank / 2 - 1, 0.25))
-    grid = np.arange(grid[0] - reach_down, grid[-1] + reach_up + COARSE, COARSE)
+    features = search_grid(spectrum, as_profile)
+    falls = fall(spectrum, prior)
+    t2_has_mean, penalty_has_mean = falls > 1, prior.a > 1
+    slowest = np.where(t2_has_mean, falls - 1, falls).min()
+    low = features[0] - DROP / (prior.a - 1 if penalty_has_mean else prior.a)
+    high = features[-1] + DROP / slowest
+    low = max(low, min(features[0] - ASYMPTOTIC, -FARTHEST))
+    high = min(high, max(features[-1] + ASYMPTOTIC, FARTHEST))
+    grid = np.arange(low, high + COARSE, COARSE)
     modes = find_modes(spectrum, as_profile, tol=1e-6, maxiter=100)
     density = _on_common_grid(spectrum, prior, grid)
     top = density.max(axis=0)
@@ -173,22 +218,28 @@ def _ends(spectrum: Spectrum, prior: Prior) -> tuple[FloatArray, FloatArray, Flo
     at_mode = np.where(inner, modes.log_t2, grid[density.argmax(axis=0)])
     top = np.maximum(top, log_density(spectrum, prior, at_mode[None])[0])
     inside = density > top - DROP
-    if spectrum.rank < spectrum.p:
-        weighted = density + grid[:, None] - at_mode
-        inside |= weighted > np.maximum(weighted.max(axis=0), top) - DROP
+    for has_mean, sign in ((t2_has_mean, 1.0), (penalty_has_mean, -1.0)):
+        weighted = density + sign * grid[:, None]
+        inside |= has_mean & (weighted > weighted.max(axis=0) - DROP)
     any_inside = inside.any(axis=0)
     first = np.where(any_inside, inside.argmax(axis=0), 0)
     last = np.where(any_inside, grid.size - 1 - inside[::-1].argmax(axis=0), 0)
+    tails = _Tails(
+        below=np.where(any_inside & (first == 0), prior.a, np.inf),
+        above=np.where(any_inside & (last == grid.size - 1), falls, np.inf),
+        t2=np.where(t2_has_mean, falls, 0.0),
+        penalty=prior.a if penalty_has_mean else 0.0,
+    )
     low = np.where(any_inside, np.minimum(grid[first], at_mode), at_mode) - COARSE
     high = np.where(any_inside, np.maximum(grid[last], at_mode), at_mode) + COARSE
-    return low, high, top
+    return low, high, top, tails
 
 
 def _summary(
-    spectrum: Spectrum, nodes: FloatArray, density: FloatArray, top: FloatArray, spacing: FloatArray
+    spectrum: Spectrum, nodes: FloatArray, density: FloatArray, top: FloatArray, spacing: FloatArray, tails: _Tails
 ) -> FloatArray:
     """What has to stand still: the log integral, and the means of log t2 and of the effective df; (3, q)."""
-    weight = np.exp(density - top)
+    weight = np.exp(tails.close(density, spacing) - top)
     total = weight.sum(axis=0)
     weight = weight / total
     df = np.zeros_like(nodes)
@@ -208,6 +259,7 @@ def _collect(
     high: FloatArray,
     error: FloatArray,
     converged: BoolArray,
+    tails: _Tails,
 ) -> Quadrature:
     """Put the targets' nodes into common arrays, without those of negligible weight."""
     q = top.size
@@ -215,12 +267,18 @@ def _collect(
     log_integral = np.empty(q)
     for target in range(q):
         nodes, density = pieces[target]
-        weight: FloatArray = np.exp(density - top[target])
         spacing = (high[target] - low[target]) / (nodes.size - 1)
+        of_target = tails.only(np.array([target]))
+        log_weight = of_target.close(density[:, None], np.array([spacing]))[:, 0] - top[target]
+        weight: FloatArray = np.exp(log_weight)
         log_integral[target] = top[target] + np.log(weight.sum() * spacing)
-        weight /= weight.sum()
-        keep = weight > NEGLIGIBLE
-        kept.append((nodes[keep], weight[keep]))
+        nodes = _moved_ends(nodes, spacing, of_target)
+        keep = _matters(log_weight)
+        if of_target.t2[0] > 0:
+            keep |= _matters(log_weight + nodes)
+        if of_target.penalty > 0:
+            keep |= _matters(log_weight - nodes)
+        kept.append((nodes[keep], weight[keep] / weight.sum()))
     size = max(nodes.size for nodes, _ in kept)
     log_t2 = np.zeros((size, q))
     weights = np.zeros((size, q))
@@ -231,9 +289,33 @@ def _collect(
     return Quadrature(log_t2, weights, log_integral, error, converged)
 
 
+def _matters(log_weight: FloatArray) -> BoolArray:
+    weight = np.exp(log_weight - log_weight.max())
+    out: BoolArray = weight > NEGLIGIBLE * weight.sum()
+    return out
+
+
+def _moved_ends(nodes: FloatArray, spacing: float, tails: _Tails) -> FloatArray:
+    """Put end nodes that stand for a tail where the tail has its mean: of t2 (of 1/t2 below) or else of log t2."""
+    out = nodes.copy()
+    out[0] -= _shift(float(tails.below[0]), spacing, tails.penalty > 0)
+    out[-1] += _shift(float(tails.above[0]), spacing, float(tails.t2[0]) > 0)
+    return out
+
+
+def _shift(rate: float, spacing: float, exponential: bool) -> float:
+    """Distance from the first node of an endless row, falling at `rate`, to the mean of ``l``, or to log E exp(l)."""
+    if np.isinf(rate):
+        return 0.0
+    if exponential:
+        return float(np.log(np.expm1(-rate * spacing) / np.expm1(-(rate - 1) * spacing)))
+    return spacing / float(np.expm1(rate * spacing))
+
+
 def mixture(spectrum: Spectrum, prior: Prior, quadrature: Quadrature) -> Mixture:
     """The posterior of everything linear: a mixture of t distributions (normal, where the noise is known)."""
     # For large t2 the density of log t2 falls as t2^-(b + r/2), and the variance outside the row space rises as t2.
+    # Where X leaves no residual the noise variance falls as 1/t2, so that their product does not rise.
     heavy = spectrum.rank < spectrum.p and prior.b + spectrum.rank / 2 <= 1
     if prior.noise is not None:
         scale2 = np.broadcast_to(prior.noise, quadrature.log_t2.shape).copy()

@@ -10,13 +10,22 @@ import numpy as np
 from pybayesridge._types import BoolArray, FloatArray, IntArray
 from pybayesridge.design import Design
 from pybayesridge.ridge import exact, loocv
+from pybayesridge.ridge.accurate import rotate_accurately
 from pybayesridge.ridge.em import run_em
 from pybayesridge.ridge.exact import Quadrature
 from pybayesridge.ridge.grids import make_grid
 from pybayesridge.ridge.loocv import GridSearch
 from pybayesridge.ridge.posterior import Mixture
 from pybayesridge.ridge.profile import Modes, Prior, find_modes, penalized_rss, value
-from pybayesridge.ridge.spectrum import EPS, Spectrum, rotate_accurately
+from pybayesridge.ridge.spectrum import EPS, Spectrum
+from pybayesridge.ridge.trust import (
+    expected_loss,
+    hides_no_mass,
+    hides_no_mode,
+    hides_no_score,
+    sees_everything,
+    sees_nothing_small,
+)
 
 Dof = Literal["nu", "paper"]
 Parameterization = Literal["tau2", "tau"]
@@ -62,6 +71,8 @@ class RidgeFit:
         That grid, on the user's (standardised) scale.
     lam : (q,) array or None
         The penalty that was given or chosen, to the last digit.
+    certain : bool
+        Whether no smaller penalty, where the rotation is not accurate, could be better: False only from moments.
     """
 
     spectrum: Spectrum
@@ -79,6 +90,12 @@ class RidgeFit:
     search: GridSearch | None = None
     grid: FloatArray | None = None
     lam: FloatArray | None = None
+    certain: bool = True
+
+    @property
+    def loss(self) -> float:
+        """Relative error, about, that rounding errors of the rotation leave in the fit."""
+        return expected_loss(self.spectrum, self.spectrum.nu, self.mixture)
 
 
 def log_unit(design: Design, spectrum: Spectrum) -> float:
@@ -142,13 +159,16 @@ def fit_mode(
     accelerate : bool
         One-dimensional root finding instead of plain EM.
     """
+    if design.has_rows and sees_nothing_small(design, spectrum):
+        spectrum = rotate_accurately(design)
     pr = make_prior(design, spectrum, prior, sigma2, dof, parameterization)
     modes = find_modes(spectrum, pr, tol=tol, maxiter=maxiter if accelerate else 100)
     if not accelerate:
         modes = _em_modes(spectrum, pr, modes, tol, maxiter)
     interior = np.isfinite(modes.log_t2) & ~design.y_vanishes
     smallest_penalty = float(np.exp(-modes.log_t2[interior].max())) if interior.any() else np.inf
-    if not spectrum.trusts(smallest_penalty):
+    certain = not sees_nothing_small(design, spectrum) and _hides_nothing(spectrum, pr, modes.log_t2)
+    if design.has_rows and not (certain and spectrum.trusts(smallest_penalty)):
         return fit_mode(
             design,
             rotate_accurately(design),
@@ -181,6 +201,18 @@ def fit_mode(
         unbounded=unbounded,
         converged=modes.converged | exact,
         n_iter=modes.n_iter,
+        certain=certain,
+    )
+
+
+def _hides_nothing(spectrum: Spectrum, prior: Prior, log_t2: FloatArray) -> bool:
+    """Whether no mode, and little that the marginal likelihood integrates, lies where the rotation is inaccurate."""
+    if sees_everything(spectrum):
+        return True
+    if not hides_no_mode(spectrum, prior, log_t2):
+        return False
+    return exact.is_proper(spectrum, prior) and hides_no_mass(
+        spectrum, prior, exact.integrate(spectrum, prior, tol=1e-8, maxiter=14)
     )
 
 
@@ -284,18 +316,23 @@ def fit_exact(
 
     Targets that Z or X fit exactly have no proper posterior: they get the limits that :func:`fit_mode` gives them.
     """
+    if design.has_rows and sees_nothing_small(design, spectrum):
+        spectrum = rotate_accurately(design)
     pr = make_prior(design, spectrum, prior, sigma2, dof, "tau2")
-    quadrature = exact.integrate(spectrum, pr, tol=tol, maxiter=maxiter)
-    # The smallest penalty that matters: all but 1e-6 of the mass lies above it.
-    mass = np.where(quadrature.weight > 1e-6, quadrature.log_t2, -np.inf).max(axis=0)
-    if not spectrum.trusts(float(np.exp(-mass.max(initial=-np.inf)))):
+    exactly = fits_exactly(design, spectrum) & (sigma2 is None)
+    vanishes = design.y_vanishes & (sigma2 is None)
+    degenerate = exactly | vanishes
+    # Their limits need no quadrature, and the posterior of an exact fit has none.
+    proper = replace(spectrum, rss0=np.where(degenerate, 1.0, spectrum.rss0))
+    if not exact.is_proper(proper, pr):
+        raise ValueError(_improper(design, pr))
+    quadrature = exact.integrate(proper, pr, tol=tol, maxiter=maxiter)
+    certain = not sees_nothing_small(design, spectrum) and hides_no_mass(proper, pr, quadrature)
+    if design.has_rows and not certain:
         return fit_exact(
             design, rotate_accurately(design), prior=prior, sigma2=sigma2, dof=dof, tol=tol, maxiter=maxiter
         )
     mixture = exact.mixture(spectrum, pr, quadrature)
-    exactly = fits_exactly(design, spectrum) & (sigma2 is None)
-    vanishes = design.y_vanishes & (sigma2 is None)
-    degenerate = exactly | vanishes
     if degenerate.any():
         limit = np.where(exactly, np.inf, -np.inf)
         mixture = Mixture(
@@ -323,6 +360,17 @@ def fit_exact(
         converged=quadrature.converged | degenerate,
         n_iter=int(quadrature.log_t2.shape[0]),
         quadrature=quadrature,
+        certain=certain,
+    )
+
+
+def _improper(design: Design, prior: Prior) -> str:
+    extra = design.n - design.nu
+    return (
+        "the posterior is improper: the penalised columns can fit the response exactly, dof='paper' counts "
+        f"{design.n} residual degrees of freedom where the {extra} unpenalised column(s) leave {design.nu}, and "
+        f"prior=(a, b) with b={prior.b:g} does not make up for it. Use dof='nu', a prior with b > {extra / 2:g}, or "
+        "give sigma2"
     )
 
 
@@ -350,5 +398,7 @@ def fit_grid(
         return fit_grid(design, accurate, grid, criterion=criterion, sigma2=sigma2, dof=dof)
     score = loocv.loo_scores if criterion == "loocv" else loocv.gcv_scores
     found = loocv.search(score(design, spectrum, log_t2), penalties)
+    certain = not sees_nothing_small(design, spectrum) and hides_no_score(spectrum, log_t2, found.scores, design.n)
     chosen = np.take_along_axis(penalties, found.best[None], axis=0)[0]
-    return replace(fit_fixed(design, spectrum, chosen, sigma2=sigma2, dof=dof), search=found, grid=penalties)
+    fit = fit_fixed(design, spectrum, chosen, sigma2=sigma2, dof=dof)
+    return replace(fit, search=found, grid=penalties, certain=certain)

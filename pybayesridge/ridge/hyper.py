@@ -11,7 +11,7 @@ from scipy.special import gammaincc
 
 from pybayesridge._types import FloatArray
 from pybayesridge.design import Design
-from pybayesridge.ridge.exact import integrate, log_density
+from pybayesridge.ridge.exact import NEGLIGIBLE, fall, integrate, is_proper, log_density
 from pybayesridge.ridge.exact import mixture as mixture_of
 from pybayesridge.ridge.posterior import Mixture
 from pybayesridge.ridge.profile import Prior, penalized_rss, shrinkage
@@ -38,8 +38,9 @@ def distribution(spectrum: Spectrum, prior: Prior, mixture: Mixture, target: int
 
     One point and no function for a fitted penalty.
     """
-    keep = mixture.weight[:, target] > 0
-    nodes = mixture.log_t2[keep, target]
+    weight = mixture.weight[:, target]
+    # Nodes that only the means of t2 and 1/t2 need are no part of the distribution function.
+    nodes = mixture.log_t2[weight > NEGLIGIBLE * weight.max(), target]
     if nodes.size < 2 or not np.isfinite(nodes).all():
         return nodes[-1:], None
     steps = FINE * (nodes.size - 1)
@@ -132,6 +133,8 @@ def penalty_posterior(spectrum: Spectrum, prior: Prior, target: int, alpha: floa
     """
     one = _one_target(spectrum, target)
     prior = replace(prior, noise=None if prior.noise is None else prior.noise[[target]])
+    if not is_proper(one, prior):
+        raise ValueError("the posterior of the penalty is improper with dof='paper': fit with dof='nu'")
     found = integrate(one, prior, tol=1e-8, maxiter=14)
     nodes = found.log_t2[:, 0]
     height = log_density(one, prior, nodes[:, None])[:, 0] - found.log_integral[0]
@@ -154,8 +157,7 @@ def mean_of_penalty(spectrum: Spectrum, prior: Prior, mixture: Mixture, target: 
 def mean_of_t2(spectrum: Spectrum, prior: Prior, mixture: Mixture, target: int) -> float:
     """Posterior mean of t2 in rotated units: infinite where the likelihood does not fall fast enough."""
     weight, nodes = mixture.weight[:, target], mixture.log_t2[:, target]
-    fall = prior.b if spectrum.rank == spectrum.nu and prior.noise is None else prior.b + spectrum.rank / 2
-    if weight.size > 1 and fall <= 1:
+    if weight.size > 1 and fall(spectrum, prior)[target] <= 1:
         return float("inf")
     with np.errstate(over="ignore"):
         return float(weight @ np.exp(nodes))

@@ -1,25 +1,24 @@
 """The one-off rotation, O(max(n,p) min(n,p)^2): after it everything about the ridge costs O(min(n,p)).
 
 Three routes. ``gram``: X'X = V diag(s^2) V' where n >= p. ``dual``: XX' = U diag(s^2) U' where n < p; V is never
-formed. ``svd``: QR of X (or X') and the SVD of its triangle, which does not square the condition number; it is
-the fallback where the penalty is too small beside the rounding errors of the other two. ``moments``: the Gram route
-where there are no rows to fall back on.
+formed. ``svd``: QR of X (or X') and the SVD of its triangle, which does not square the condition number
+(:mod:`pybayesridge.ridge.accurate`); it takes over where the other two are not accurate at some penalty that matters
+(:mod:`pybayesridge.ridge.trust`). ``moments``: the Gram route where there are no rows to fall back on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from scipy.linalg import LinAlgError, eigh, svd
+from scipy.linalg import eigh
 
 from pybayesridge import blas
-from pybayesridge._types import FloatArray
+from pybayesridge._types import BoolArray, FloatArray
 from pybayesridge.crossproducts import CrossProducts
 from pybayesridge.design import Design
-from pybayesridge.triangle import triangle
 
 Solver = Literal["gram", "dual", "svd", "moments"]
 
@@ -29,10 +28,20 @@ EIGENVALUE_NOISE = 4 * EPS
 """Errors of the eigenvalues of a Gram matrix, relative to the largest."""
 
 ACCURACY = 1e-8
-"""Relative accuracy wanted of ``s_j^2 + lambda``; below it the Gram routes give way to the SVD."""
+"""Required relative accuracy of ``s_j^2 + lambda``; where they miss it the Gram routes give way to the SVD."""
+
+WEAK = EIGENVALUE_NOISE / ACCURACY
+"""Where both the least squared singular value and the penalty are below this, the Gram routes are not accurate."""
+
+SHARPEN = 1e-4
+"""Squared singular values below this are taken again where some are weak."""
+
+NULL_COLUMNS = 32
+"""Directions looked at in one product with X."""
 
 CANCELLED = 1e-6
-"""A residual sum of squares below this share of y'y is computed from residuals, not by subtraction."""
+"""A residual sum of squares below this share of y'y is computed from residuals, not by subtraction; earlier where the
+condition number makes the errors of what is subtracted larger."""
 
 UNSEEN = 1e-13
 """From moments, a residual sum of squares below this share of y'y cannot be told from none."""
@@ -63,7 +72,11 @@ class Spectrum:
     left : (n, r) array or None
         U, where the route yields it.
     smallest : float
-        Smallest squared singular value beside the largest, before those lost in rounding were dropped.
+        Smallest squared singular value relative to the largest; those known to be zero do not count, and those that
+        may be lost in rounding errors count as 0.
+    noise : float
+        Bound of the errors of the singular values (of their squares, by other routes than "svd"), relative to the
+        largest.
     """
 
     s: FloatArray
@@ -76,6 +89,7 @@ class Spectrum:
     right: FloatArray | None
     left: FloatArray | None
     smallest: float
+    noise: float
 
     @property
     def rank(self) -> int:
@@ -83,12 +97,17 @@ class Spectrum:
         return int(self.s.size)
 
     def trusts(self, penalty: float) -> bool:
-        """Whether ``s_j^2 + penalty`` has the accuracy wanted; `penalty` relative to the squared top value."""
+        """Whether ``s_j^2 + penalty`` has the required accuracy; `penalty` relative to the squared top value."""
         return self.solver in ("svd", "moments") or self.loss(penalty) <= ACCURACY
 
     def loss(self, penalty: float) -> float:
-        """Relative error of ``s_j^2 + penalty`` by the Gram routes."""
-        return EIGENVALUE_NOISE / max(self.smallest + penalty, EIGENVALUE_NOISE)
+        """Relative error, about, of what depends on ``s_j^2 + penalty``."""
+        if self.rank == 0:
+            return 0.0
+        left = max(self.smallest + penalty, 0.0)
+        if self.solver == "svd":
+            return EIGENVALUE_NOISE / max(float(np.sqrt(left)), EIGENVALUE_NOISE)
+        return EIGENVALUE_NOISE / max(left, EIGENVALUE_NOISE)
 
     def standardized_coefficients(self, design: Design, a: FloatArray) -> FloatArray:
         """``V a``, (p, m), for `a` (r, m)."""
@@ -125,104 +144,137 @@ class Spectrum:
     def with_right(self, design: Design) -> Spectrum:
         """The same rotation with V formed, so that the rows of X are needed no more."""
         if self.right is not None:
-            return self
+            return replace(self, left=None)
         right = np.empty((self.p, self.rank))
         for part, piece in self.right_pieces(design):
             right[part] = piece
-        return Spectrum(self.s, self.top, self.z, self.rss0, self.p, self.nu, self.solver, right, None, self.smallest)
+        return replace(self, right=right, left=None)
 
 
 def rotate(design: Design, products: CrossProducts) -> Spectrum:
     """Diagonalise X'X or XX'; overwrites ``products.product``."""
     if min(design.p, design.nu) == 0:
-        return _empty(design, products.side if design.has_rows else "moments")
+        return empty(design, products.side if design.has_rows else "moments")
     # SciPy before 1.12 asks evd for too little workspace at size 1.
     driver = "evd" if len(products.product) > 1 else "evr"
     values, vectors = eigh(products.product, lower=True, driver=driver, overwrite_a=True, check_finite=False)
-    # Of XX' the directions of Z are known to be null: they are not singular values.
-    known_null = design.block.k if products.side == "dual" else 0
-    values = values[::-1][: values.size - known_null]
+    values, vectors = values[::-1], vectors[:, ::-1]
+    solver: Solver = products.side if design.has_rows else "moments"
     if values[0] <= 0:
-        return _empty(design, products.side if design.has_rows else "moments")
+        return empty(design, solver)
     top = float(np.sqrt(values[0]))
-    # A direction whose s^2 is lost in rounding still matters through s u'y: X'X keeps all but what is surely noise.
-    least = EIGENVALUE_NOISE if products.side == "gram" else None
-    rank, smallest = _rank(values / values[0], design, least=least)
-    s = np.sqrt(values[:rank] / values[0])
-    vectors = vectors[:, ::-1][:, :rank]
+    noise = _noise_of_squares(design)
+    rank, smallest = _rank_of_squares(design, values / values[0], vectors, products.side, noise)
+    s, vectors = np.sqrt(values[:rank] / values[0]), vectors[:, :rank]
+    lost = smallest <= 2 * noise
+    if solver == "gram" and smallest < WEAK and not lost:
+        s, vectors = _sharpened(design, s, top, vectors)
+    spectrum = _with_targets(design, products, s, top, vectors, smallest, noise)
+    if solver != "gram":
+        return spectrum
+    cancelled = spectrum.rss0 * (1.0 if lost else min(smallest, 1.0)) < CANCELLED
+    return _refined(design, spectrum, cancelled & ~design.y_vanishes)
+
+
+def _sharpened(design: Design, s: FloatArray, top: float, right: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Small singular values and their directions again, from X times these directions: relative errors are small."""
+    weak = s**2 < SHARPEN
+    directions = np.ascontiguousarray(right[:, weak])
+    square = np.zeros((directions.shape[1],) * 2, order="F")
+    for _, piece in design.row_pieces():
+        square = blas.add_square(square, blas.product(piece, directions), transposed=True)
+    values, turn = eigh(square, lower=True, overwrite_a=True, check_finite=False)
+    s, right = s.copy(), right.copy()
+    s[weak] = np.sqrt(values[::-1]) / top
+    right[:, weak] = blas.product(directions, np.ascontiguousarray(turn[:, ::-1]))
+    return s, right
+
+
+def _with_targets(
+    design: Design,
+    products: CrossProducts,
+    s: FloatArray,
+    top: float,
+    vectors: FloatArray,
+    smallest: float,
+    noise: float,
+) -> Spectrum:
+    """Rotate the targets too."""
     if products.xty is None:
         z = blas.product(vectors, design.y, transpose_a=True)
-        return _spectrum(design, s, top, z, _outside(design, vectors, z), "dual", None, vectors, smallest)
+        return make_spectrum(
+            design, s, top, z, outside(design, vectors, z), "dual", left=vectors, smallest=smallest, noise=noise
+        )
     z = blas.product(vectors, products.xty, transpose_a=True) / (s[:, None] * top)
     rss0 = 1.0 - (z**2).sum(axis=0)
     if not design.has_rows:
         rss0[rss0 <= UNSEEN] = 0.0
-        return _spectrum(design, s, top, z, rss0, "moments", vectors, None, smallest)
-    small = (rss0 < CANCELLED) & ~design.y_vanishes
-    if small.any():
-        z[:, small], rss0[small] = _refined(design, vectors, s * top, z[:, small], design.y[:, small])
-    return _spectrum(design, s, top, z, rss0, "gram", vectors, None, smallest)
-
-
-def rotate_accurately(design: Design) -> Spectrum:
-    """QR of X by blocks and the SVD of its triangle: no squared condition number, and nothing of the size of X."""
-    n, p = design.n, design.p
-    if min(p, design.nu) == 0:
-        return _empty(design, "svd")
-    if n < p:
-        r = triangle(piece.T for _, piece in design.column_pieces())
-        left, values, _ = _svd(r.T)
-        rank, smallest = _rank((values / values[0]) ** 2, design)
-        left = left[:, :rank]
-        z = left.T @ design.y
-        s = values[:rank] / values[0]
-        return _spectrum(design, s, values[0], z, _outside(design, left, z), "svd", None, left, smallest)
-    # The triangle of [X y] holds Q'y and the norm of the rest, without forming Q.
-    r = triangle(np.hstack([piece, design.y[rows]]) for rows, piece in design.row_pieces())
-    left, values, right_t = _svd(r[:p, :p])
-    if values[0] == 0:
-        return _empty(design, "svd")
-    rank, smallest = _rank((values / values[0]) ** 2, design, squared=False)
-    z = left.T @ r[:p, p:]
-    rss0 = (r[p : min(n, p + design.q), p:] ** 2).sum(axis=0) + (z[rank:] ** 2).sum(axis=0)
-    s = values[:rank] / values[0]
-    return _spectrum(design, s, values[0], z[:rank], rss0, "svd", right_t[:rank].T, None, smallest)
+    solver: Solver = "gram" if design.has_rows else "moments"
+    return make_spectrum(design, s, top, z, rss0, solver, right=vectors, smallest=smallest, noise=noise)
 
 
 def certain_rank(design: Design, spectrum: Spectrum) -> int:
     """Number of singular values that are certainly not rounding errors."""
     if spectrum.solver in ("svd", "dual"):
         return spectrum.rank
-    return int(np.count_nonzero(spectrum.s**2 > _gram_noise(design)))
+    return int(np.count_nonzero(spectrum.s**2 > spectrum.noise))
 
 
-def _gram_noise(design: Design) -> float:
-    """Bound of the rounding errors of squared singular values, relative to the largest."""
-    return max(design.n, design.p, 16) * EPS
+def noise_of_values(design: Design) -> float:
+    """Bound of what rounding errors make of a zero singular value, relative to the largest."""
+    return max(16.0, 8.0 * float(np.sqrt(max(design.n, design.p)))) * EPS
 
 
-def _rank(
-    relative: FloatArray, design: Design, *, squared: bool = True, least: float | None = None
+def _noise_of_squares(design: Design) -> float:
+    """Bound of the errors of the eigenvalues of X'X or XX', relative to the largest."""
+    rows = design.n if design.has_rows else 0
+    return max(16.0, 8.0 * float(np.sqrt(max(rows, design.p)))) * EPS
+
+
+def _rank_of_squares(
+    design: Design, relative: FloatArray, vectors: FloatArray, side: str, noise: float
 ) -> tuple[int, float]:
-    """Numerical rank from squared singular values beside the largest, and the smallest that should be there.
+    """Numerical rank from squared singular values relative to the largest, and the smallest that counts.
 
-    Values that may be rounding errors do not count, unless `least` says which do.
+    Directions that rounding errors hide are looked at in X itself: those that vanish there are dropped.
     """
-    noise = _gram_noise(design) if least is None else least
-    rank = int(np.count_nonzero(relative > (noise if squared else noise**2)))
     expected = min(design.p, design.nu)
-    return min(rank, design.nu), float(max(relative[expected - 1], 0.0))
+    sure = min(int(np.count_nonzero(relative > 2 * noise)), expected)
+    if sure == expected:
+        return sure, float(relative[sure - 1])
+    if design.has_rows and _vanish(design, vectors, relative[:sure], side):
+        return sure, float(relative[sure - 1])
+    # A direction whose s^2 is lost in rounding still matters through s u'y: X'X keeps all but what is surely noise.
+    least = EIGENVALUE_NOISE if side == "gram" else 2 * noise
+    return min(int(np.count_nonzero(relative > least)), design.nu), 0.0
 
 
-def _svd(a: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    try:
-        u, s, vt = svd(a, check_finite=False)
-    except LinAlgError:  # gesdd can fail to converge where the slower gesvd does not
-        u, s, vt = svd(a, check_finite=False, lapack_driver="gesvd")
-    return u, s, vt
+def _vanish(design: Design, vectors: FloatArray, squares: FloatArray, side: str) -> bool:
+    """Whether X (or X') maps all but the first eigenvectors to rounding errors of its norm."""
+    there, back = (
+        (design.times, design.transposed_times) if side == "gram" else (design.transposed_times, design.times)
+    )
+    known = vectors[:, : squares.size]
+    # Of XX' the directions of Z are null by construction: they may be mixed with others, so that all are looked at.
+    bound = noise_of_values(design) ** 2
+    top2 = None
+    for start in range(squares.size, vectors.shape[1], NULL_COLUMNS):
+        part = vectors[:, start : start + NULL_COLUMNS]
+        if side == "dual":
+            part = design.block.residual(part)
+        if top2 is None:
+            top2 = float((there(np.ascontiguousarray(known[:, :1])) ** 2).sum())
+        image = there(np.ascontiguousarray(part))
+        if ((image**2).sum(axis=0) > bound * top2).any():
+            # By the errors of X'X the eigenvectors may lean towards the directions kept: take that out, look again.
+            leaning = blas.product(known, back(image), transpose_a=True) / (squares[:, None] * top2)
+            image = there(np.ascontiguousarray(part - blas.product(known, leaning)))
+            if ((image**2).sum(axis=0) > bound * top2).any():
+                return False
+    return True
 
 
-def _outside(design: Design, left: FloatArray, z: FloatArray) -> FloatArray:
+def outside(design: Design, left: FloatArray, z: FloatArray) -> FloatArray:
     """``||(I - UU')y||^2`` from residuals; exactly zero where X spans all that Z leaves."""
     if left.shape[1] == design.nu:
         return np.zeros(design.q)
@@ -230,31 +282,46 @@ def _outside(design: Design, left: FloatArray, z: FloatArray) -> FloatArray:
     return rest
 
 
-def _refined(
-    design: Design, right: FloatArray, s: FloatArray, z: FloatArray, y: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Correct U'y by the residual it leaves, and take the residual sum of squares from residuals."""
+def _refined(design: Design, spectrum: Spectrum, targets: BoolArray) -> Spectrum:
+    """Correct U'y of some targets by the residual it leaves, and take the residual sum of squares from residuals."""
+    if not targets.any():
+        return spectrum
+    right, s, y = spectrum.right, spectrum.s[:, None] * spectrum.top, design.y[:, targets]
+    assert right is not None
+    z = spectrum.z[:, targets]
     for step in range(2):
-        residual = design.block.residual(y - design.times(blas.product(right, z / s[:, None])))
+        residual = design.block.residual(y - design.times(blas.product(right, z / s)))
         if step == 0:
-            z = z + blas.product(right, design.transposed_times(residual), transpose_a=True) / s[:, None]
-    return z, (residual**2).sum(axis=0)
+            z = z + blas.product(right, design.transposed_times(residual), transpose_a=True) / s
+    left = (residual**2).sum(axis=0)
+    if _spans_all(design, spectrum.s, "gram", spectrum.noise):
+        left[:] = 0.0
+    all_z, rss0 = spectrum.z.copy(), spectrum.rss0.copy()
+    all_z[:, targets], rss0[targets] = z, left
+    return replace(spectrum, z=all_z, rss0=rss0)
 
 
-def _spectrum(
+def _spans_all(design: Design, s: FloatArray, solver: Solver, noise: float) -> bool:
+    # The Gram route keeps directions that may be noise: these do not show that X spans everything.
+    sure = solver in ("svd", "dual") or (s.size > 0 and s[-1] ** 2 > noise)
+    return bool(0 < s.size == design.nu and sure)
+
+
+def make_spectrum(
     design: Design,
     s: FloatArray,
     top: float,
     z: FloatArray,
     rss0: FloatArray,
     solver: Solver,
-    right: FloatArray | None,
-    left: FloatArray | None,
+    *,
+    right: FloatArray | None = None,
+    left: FloatArray | None = None,
     smallest: float,
+    noise: float,
 ) -> Spectrum:
-    # The Gram route keeps directions that may be noise: these do not show that X spans everything.
-    sure = solver in ("svd", "dual") or (s.size > 0 and s[-1] ** 2 > _gram_noise(design))
-    spans_all = 0 < s.size == design.nu and sure
+    """A rotation in its own units, see :class:`Spectrum`; no residual where X spans all that Z leaves."""
+    spans_all = _spans_all(design, s, solver, noise)
     return Spectrum(
         s=s,
         top=float(top),
@@ -266,18 +333,20 @@ def _spectrum(
         right=right,
         left=left,
         smallest=smallest,
+        noise=noise,
     )
 
 
-def _empty(design: Design, solver: Solver) -> Spectrum:
-    return _spectrum(
+def empty(design: Design, solver: Solver) -> Spectrum:
+    """The rotation of no columns, or of columns without variation."""
+    return make_spectrum(
         design,
         np.empty(0),
         1.0,
         np.empty((0, design.q)),
         np.ones(design.q),
         solver,
-        np.empty((design.p, 0)),
-        None,
-        0.0,
+        right=np.empty((design.p, 0)),
+        smallest=0.0,
+        noise=EPS,
     )

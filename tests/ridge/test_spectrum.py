@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from pybayesridge import BayesRidge
+from pybayesridge.ridge import accurate as accurate_rotation
 from pybayesridge.ridge import spectrum as rotation
-from pybayesridge.ridge.spectrum import rotate, rotate_accurately
+from pybayesridge.ridge.accurate import rotate_accurately
+from pybayesridge.ridge.spectrum import rotate
 from tests.problems import CASES, regression
 
 WELL_CONDITIONED = 1e-11
@@ -123,18 +125,18 @@ def test_residual_of_a_nearly_exact_fit_is_not_lost(shape):
 
 def test_svd_falls_back_to_gesvd(monkeypatch):
     calls = []
-    plain = rotation.svd
+    plain = accurate_rotation.svd
 
     def failing(a, **options):
         calls.append(options.get("lapack_driver", "gesdd"))
         if calls[-1] == "gesdd":
-            raise rotation.LinAlgError("SVD did not converge")
+            raise accurate_rotation.LinAlgError("SVD did not converge")
         return plain(a, **options)
 
     y, x = regression(30, 5)
     design, _ = BayesRidge(y, x)._build()
     wanted = rotate_accurately(design)
-    monkeypatch.setattr(rotation, "svd", failing)
+    monkeypatch.setattr(accurate_rotation, "svd", failing)
     np.testing.assert_allclose(rotate_accurately(design).s, wanted.s, rtol=1e-13)
     assert calls == ["gesdd", "gesvd"]
 

@@ -1,0 +1,170 @@
+"""Whether a rotation by products is accurate at every penalty that matters, not only at the one that was found.
+
+The Gram routes know the squared singular values up to ``noise``, relative to the largest. Where the least of them
+and the penalty are both small, coefficients and residuals are wrong there, and a mode or much of the mass of the
+posterior may go unseen. With K = XX' and Loewner's order, ``K <= K_computed + noise`` bounds the residual R from
+below and Weyl's inequality bounds the determinant, so that
+
+    f(l) >= 1/2 sum log(1 + t2 (s_j^2 - noise)) + (N+2)/2 log(rss0 + sum z_j^2 / (1 + t2 (s_j^2 + noise))) + ...
+
+is a bound of the profile that holds in spite of rounding errors. Where even that bound is high at all penalties at
+which the route is not accurate, nothing is hidden there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from pybayesridge import blas
+from pybayesridge._types import FloatArray
+from pybayesridge.design import Design
+from pybayesridge.ridge.exact import Quadrature
+from pybayesridge.ridge.posterior import Mixture, rotated_coefficients
+from pybayesridge.ridge.profile import (
+    CHUNK,
+    SPACING,
+    Prior,
+    complement,
+    log_determinant,
+    penalized_rss,
+    search_grid,
+    value,
+)
+from pybayesridge.ridge.spectrum import ACCURACY, EIGENVALUE_NOISE, WEAK, Spectrum
+
+CHEAP = 1e8
+"""Multiplications of a QR factorisation that cost less than a second: nothing is gained by avoiding it."""
+
+LEVEL = 0.01
+"""A null model's profile may come this close to where it leaves the accurate penalties."""
+
+
+def sees_everything(spectrum: Spectrum) -> bool:
+    """Whether the route is accurate at every penalty."""
+    return spectrum.solver == "svd" or spectrum.rank == 0 or spectrum.smallest >= WEAK
+
+
+def sees_nothing_small(design: Design, spectrum: Spectrum) -> bool:
+    """Whether directions are lost to the route, or X is so small that bounds of what it hides are not worth it."""
+    if sees_everything(spectrum):
+        return False
+    large, small = max(design.n, design.p), min(design.n, design.p)
+    return spectrum.smallest <= 2 * spectrum.noise or (design.has_rows and large * small**2 <= CHEAP)
+
+
+def hides_no_mode(spectrum: Spectrum, prior: Prior, log_t2: FloatArray) -> bool:
+    """Whether no penalty at which the route is inaccurate can have a higher posterior than the modes found, (q,)."""
+    if sees_everything(spectrum):
+        return True
+    grid = _beyond(search_grid(spectrum, prior))
+    start = np.full(log_t2.size, -np.log(WEAK))
+    found = np.isfinite(log_t2)
+    reference = value(spectrum, prior, np.where(found, log_t2, start)[None])[0] - np.where(found, 0.0, LEVEL)
+    return bool((_lower_bound(spectrum, prior, grid).min(axis=0, initial=np.inf) > reference).all())
+
+
+def hides_no_mass(spectrum: Spectrum, prior: Prior, quadrature: Quadrature) -> bool:
+    """Whether errors of the route at small penalties, weighted by the posterior there, are small.
+
+    The weights are those of the probability and, where the data leave directions open, of the prior variance.
+    """
+    if sees_everything(spectrum):
+        return True
+    grid = _beyond(np.arange(0.0, float(quadrature.log_t2.max()) + SPACING, SPACING))
+    loss = EIGENVALUE_NOISE / np.maximum(spectrum.smallest + np.exp(-grid), EIGENVALUE_NOISE)
+    as_profile = replace(prior, k=-2 * prior.a, count=prior.count - 2)
+    log_share = -_lower_bound(spectrum, as_profile, grid) - quadrature.log_integral
+    with np.errstate(over="ignore"):
+        share = np.exp(log_share) * (SPACING * loss[:, None])
+        wrong = share.sum(axis=0)
+        if spectrum.rank < spectrum.p:
+            nodes, weight = quadrature.log_t2, quadrature.weight
+            there = (share * _prior_variance(spectrum, prior, np.repeat(grid[:, None], wrong.size, axis=1))).sum(
+                axis=0
+            )
+            wrong = np.maximum(wrong, there / (weight * _prior_variance(spectrum, prior, nodes)).sum(axis=0))
+    return bool((wrong <= ACCURACY).all())
+
+
+def _prior_variance(spectrum: Spectrum, prior: Prior, log_t2: FloatArray) -> FloatArray:
+    """Prior variance of a coefficient at each target's own points (K, q), up to a constant."""
+    out: FloatArray = np.exp(log_t2)
+    return out if prior.noise is not None else out * penalized_rss(spectrum, log_t2)
+
+
+def hides_no_score(spectrum: Spectrum, log_t2: FloatArray, scores: FloatArray, n: int) -> bool:
+    """Whether no penalty at which the route is inaccurate can have a better GCV score than those found, (L, q)."""
+    accurate = spectrum.smallest + np.exp(-log_t2) >= WEAK
+    if sees_everything(spectrum) or accurate.all():
+        return True
+    s2 = spectrum.s**2
+    rss = spectrum.rss0 + np.einsum(
+        "ktj,jt->kt", complement(np.sqrt(s2 + spectrum.noise), log_t2) ** 2, _least_z2(spectrum)
+    )
+    left = complement(np.sqrt(np.maximum(s2 - spectrum.noise, 0.0)), log_t2).sum(axis=-1)
+    bound = np.where(accurate, np.inf, rss * n / (spectrum.nu - spectrum.rank + left) ** 2)
+    best = np.where(accurate, scores, np.inf).min(axis=0)
+    return bool((bound.min(axis=0) > best).all())
+
+
+def expected_loss(spectrum: Spectrum, count: float, mixture: Mixture) -> float:
+    """Relative error, about, that rounding errors leave in a fit, averaged over the nodes of its mixture.
+
+    Two errors are counted: that of ``s_j^2 + lambda``, and, where X leaves a residual, that of the residual sum of
+    squares, ``|r|`` being known up to rounding errors of ``|X| |b|``. Over several nodes the latter is also an error
+    of their weights, of `count` / 2 times its size in logarithm, which moves the mean of log t2.
+    """
+    if spectrum.rank == 0:
+        return 0.0
+    log_t2, weight = mixture.log_t2, mixture.weight
+    live = (weight > 0) & (mixture.scale2 > 0) & np.isfinite(log_t2)
+    at = np.where(live, log_t2, 0.0)
+    least = spectrum.smallest + np.exp(-at)
+    if spectrum.solver == "svd":
+        least = np.sqrt(least)
+    loss = EIGENVALUE_NOISE / np.maximum(least, EIGENVALUE_NOISE)
+    rounding = np.where(spectrum.rss0 > 0, EIGENVALUE_NOISE * _size(spectrum, at), 0.0)
+    residual = 2 * rounding / np.sqrt(penalized_rss(spectrum, at))
+    if len(at) > 1:
+        distance = np.maximum(np.abs(at - (weight * at).sum(axis=0)), 1.0)
+        loss = distance * (loss + count / 2 * residual)
+    else:
+        loss = np.maximum(loss, residual)
+    return float(np.where(live, weight * loss, 0.0).sum(axis=0).max(initial=0.0))
+
+
+def _size(spectrum: Spectrum, log_t2: FloatArray) -> FloatArray:
+    """Norm of the coefficients at each target's own points (K, q), and of the response, which is 1."""
+    out = np.empty_like(log_t2)
+    step = max(1, CHUNK // max(spectrum.z.size, 1))
+    for start in range(0, len(log_t2), step):
+        a = rotated_coefficients(spectrum, log_t2[start : start + step])
+        out[start : start + step] = 1.0 + np.sqrt((a**2).sum(axis=-1))
+    return out
+
+
+def _beyond(grid: FloatArray) -> FloatArray:
+    """The points at which penalties are too small for the route to be accurate."""
+    return grid[grid > -np.log(WEAK)]
+
+
+def _least_z2(spectrum: Spectrum) -> FloatArray:
+    """Squares of U'y less the errors that the directions have by the Gram route."""
+    z2: FloatArray = spectrum.z**2
+    if spectrum.solver == "dual":
+        return z2
+    return z2 * np.maximum(1.0 - 2 * spectrum.noise / spectrum.s**2, 0.0)[:, None]
+
+
+def _lower_bound(spectrum: Spectrum, prior: Prior, grid: FloatArray) -> FloatArray:
+    """Bound of the profile f from below that holds in spite of rounding errors, (L, q)."""
+    s2 = spectrum.s**2
+    rss = spectrum.rss0 + blas.product(complement(np.sqrt(s2 + spectrum.noise), grid), _least_z2(spectrum))
+    low = replace(spectrum, s=np.sqrt(np.maximum(s2 - spectrum.noise, 0.0)))
+    fit = (prior.count + 2) / 2 * np.log(rss) if prior.noise is None else rss / (2 * prior.noise)
+    true_l = grid - prior.log_unit
+    terms = prior.k / 2 * true_l + (prior.a + prior.b) * np.logaddexp(0.0, true_l)
+    out: FloatArray = fit + (0.5 * log_determinant(low, grid) + terms)[:, None]
+    return out
