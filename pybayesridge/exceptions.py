@@ -22,7 +22,7 @@ class GridEdgeWarning(PybayesridgeWarning):
 
 
 class PrecisionWarning(PybayesridgeWarning):
-    """Moments, which square the condition number, do not determine the answer to eight digits; rows might."""
+    """Rounding errors leave fewer than eight digits. Moments square the condition number: rows might keep more."""
 
 
 class InconsistentSummaryWarning(PybayesridgeWarning):

@@ -113,8 +113,8 @@ def expected_loss(spectrum: Spectrum, count: float, mixture: Mixture) -> float:
     """Relative error, about, that rounding errors leave in a fit, averaged over the nodes of its mixture.
 
     Two errors are counted: that of ``s_j^2 + lambda``, and, where X leaves a residual, that of the residual sum of
-    squares, ``|r|`` being known up to rounding errors of ``|X| |b|``. Over several nodes the latter is also an error
-    of their weights, of `count` / 2 times its size in logarithm, which moves the mean of log t2.
+    squares, ``|r|`` being known up to rounding errors of ``|X| |b|``. Where it differs between nodes it is
+    also an error of their weights, of `count` / 2 times its size in logarithm, which moves the mean of log t2.
     """
     if spectrum.rank == 0:
         return 0.0
@@ -128,10 +128,11 @@ def expected_loss(spectrum: Spectrum, count: float, mixture: Mixture) -> float:
     rounding = np.where(spectrum.rss0 > 0, EIGENVALUE_NOISE * _size(spectrum, at), 0.0)
     residual = 2 * rounding / np.sqrt(penalized_rss(spectrum, at))
     if len(at) > 1:
+        # What is wrong at all nodes alike leaves their weights as they are.
+        in_weight = count / 2 * np.abs(residual - (weight * residual).sum(axis=0))
         distance = np.maximum(np.abs(at - (weight * at).sum(axis=0)), 1.0)
-        loss = distance * (loss + count / 2 * residual)
-    else:
-        loss = np.maximum(loss, residual)
+        loss = distance * (loss + in_weight)
+    loss = np.maximum(loss, residual)
     return float(np.where(live, weight * loss, 0.0).sum(axis=0).max(initial=0.0))
 
 

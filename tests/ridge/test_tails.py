@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from pybayesridge import BayesRidge
+from pybayesridge.ridge.posterior import _mixture_quantile
 from tests.long_double import LongDouble
 
 pytestmark = pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="needs extended precision")
@@ -135,3 +137,13 @@ def test_the_marginal_likelihood_of_an_improper_posterior_is_not_a_number():
     rng = np.random.default_rng(0)
     res = BayesRidge(rng.normal(size=10), rng.normal(size=(10, 15))).fit("em", dof="paper")
     assert np.isnan(res.log_marginal)
+
+
+def test_quantiles_are_accurate_where_the_tail_rules_the_standard_deviation():
+    rng = np.random.default_rng(0)
+    where, scale = np.zeros((3, 1)), np.array([[1e-30], [1e3], [1e50]])
+    weight = np.array([1.0, 1e-2, 1e-10])
+    for probability in rng.uniform(1e-3, 1 - 1e-3, 20):
+        found = _mixture_quantile(where, scale, weight / weight.sum(), 7.0, probability)
+        cdf = weight @ stats.t(7).cdf(found[0] / scale[:, 0]) / weight.sum()
+        assert cdf == pytest.approx(probability, rel=MOMENTS)
