@@ -41,6 +41,7 @@ class LinearModel(StreamedModel, Model):
     _max_targets: ClassVar[int | None] = 1
     _formula_defaults: ClassVar[dict[str, Any]] = {}
     _formula_data: formulas.FormulaData | None = None
+    _with_intercept: Any = None
 
     def __init__(
         self,
@@ -94,6 +95,31 @@ class LinearModel(StreamedModel, Model):
         self._built: Design | None = None
         super().__init__(data.endog, data.exog, missing="none", hasconst=bool(data.k_constant), prepared=data)
         self._init_keys: list[str] = []
+
+    @property
+    def exog(self) -> Any:
+        """All columns in the order of ``exog_names``, the intercept among them, (n, k); None where there are no rows.
+
+        Where an intercept was added this is a copy of the columns, with ones before them: made when it is first asked
+        for and kept from then on, but not in pickles. Nothing in the package uses it; the columns as they were given
+        are ``data.exog``.
+        """
+        given = self.data.exog
+        if given is None or self.data.intercept_name is None:
+            return given
+        if self._with_intercept is None:
+            self._with_intercept = _after_ones(given)
+        return self._with_intercept
+
+    @exog.setter
+    def exog(self, value: Any) -> None:
+        if value is not None and value is not self.data.exog:
+            raise ValueError("the columns of a model cannot be replaced: build a new model")
+        self._with_intercept = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the copy of the columns."""
+        return self.__dict__ | {"_with_intercept": None}
 
     def _handle_data(self, endog: Any, exog: Any, missing: Any, hasconst: Any, **kwargs: Any) -> ModelData:
         # statsmodels' own handling would copy, look for a constant by SVD, and tie pickles to its formula engine.
@@ -198,7 +224,7 @@ class LinearModel(StreamedModel, Model):
 
     def _build(self) -> tuple[Design, CrossProducts]:
         """Make the design and take the pass over X."""
-        if self.exog is None and self.moments is None:
+        if self.data.exog is None and self.moments is None:
             raise ValueError("the data of this model were removed: build it again to fit")
         data: ModelData = self.data
         unpenalized, penalized, added = self._layout()
@@ -217,9 +243,11 @@ class LinearModel(StreamedModel, Model):
         if self.moments is not None:
             design, products, self.precision_loss = design_of_moments(self.moments, unpenalized=unpenalized, **shared)
         else:
-            z = np.column_stack([np.ones((self.nobs, int(added))), *(_column(self.exog, j) for j in unpenalized)])
+            z = np.column_stack(
+                [np.ones((self.nobs, int(added))), *(_column(self.data.exog, j) for j in unpenalized)]
+            )
             y = self.endog[:, None] if self.endog.ndim == 1 else self.endog
-            design, products = build_design(y, self.exog, z=z, weights=self.weights, **shared)
+            design, products = build_design(y, self.data.exog, z=z, weights=self.weights, **shared)
         if products.constant.any() and self.standardize and design.block.ones is None:
             flat = [data.exog_columns[j] for j in design.constant]
             raise ValueError(
@@ -264,9 +292,9 @@ class LinearModel(StreamedModel, Model):
         """New data as columns of exog, and their row labels; the fit's own rows for None."""
         data: ModelData = self.data
         if exog is None:
-            if self.exog is None:
+            if self.data.exog is None:
                 raise ValueError(f"{self.why_no_rows}; or pass exog")
-            return self.exog, data.row_labels
+            return self.data.exog, data.row_labels
         if self.formula_spec is not None and transform:
             frame, labels = formulas.transform(self.formula_spec, exog, formulas.capture(2))
             rows = frame.to_numpy(dtype=np.float64)
@@ -286,6 +314,8 @@ class LinearModel(StreamedModel, Model):
         rows = as_exog(exog)
         if np.ndim(exog) == 1 and rows.shape[0] == width and width != 1:
             rows = rows.T
+        if self._intercept_added and rows.shape[1] == width + 1 and _is_one(rows):
+            rows = rows[:, 1:]  # columns as in ``exog``, the intercept first
         if rows.shape[1] != width:
             raise ValueError(
                 f"exog has {rows.shape[1]} columns for {width} of the fit (without the intercept that was added)"
@@ -322,11 +352,18 @@ class LinearModel(StreamedModel, Model):
         return np.ones(m)
 
     def predict(self, params: Any, exog: Any = None) -> FloatArray:  # type: ignore[override]
-        """Linear predictor at rows of exog (columns as in the fit) for given coefficients, (m,) or (m, q)."""
-        rows = self.exog if exog is None else exog
+        """Linear predictor at rows of exog for given coefficients, (m,) or (m, q).
+
+        The columns are those of the fit, with or without the intercept that was added.
+        """
+        rows = self.data.exog if exog is None else exog
         if rows is None:
             raise ValueError(self.why_no_rows)
         b = np.asarray(params, dtype=np.float64)
+        if exog is not None and not sparse.issparse(rows):
+            rows = np.asarray(rows)
+        if self.data.intercept_name is not None and rows.shape[1] == len(b) and _is_one(rows):
+            rows = rows[:, 1:]
         shift = int(self.data.intercept_name is not None)
         base = b[0] if shift else 0.0
         slopes = b[shift:]
@@ -355,6 +392,22 @@ class LinearModel(StreamedModel, Model):
         if self.formula_spec is not None:
             self.formula_spec = self.formula_spec.without_rows((self.nobs, self.nobs + data.n_dropped))
         self._built = None
+
+
+def _after_ones(columns: Any) -> Any:
+    """Columns with ones before them, in a type of floats."""
+    n = columns.shape[0]
+    if sparse.issparse(columns):
+        return sparse.hstack([sparse.csc_matrix(np.ones((n, 1))), columns], format="csc")
+    out = np.empty((n, columns.shape[1] + 1), dtype=columns.dtype if columns.dtype.kind == "f" else np.float64)
+    out[:, 0], out[:, 1:] = 1.0, columns
+    return out
+
+
+def _is_one(rows: Any) -> bool:
+    """Whether the first column is one of ones."""
+    first = rows[:, [0]].toarray() if sparse.issparse(rows) else rows[:, 0]
+    return bool((first == 1).all())
 
 
 def _dense(rows: Any) -> AnyArray:

@@ -84,7 +84,7 @@ def test_masked_columns_of_a_formula(kind, x, y):
     wanted = BayesRidge.from_formula("y ~ a + C(k) + g + u", frame)
     assert model.data.n_dropped == 4
     assert model.data.exog_columns == wanted.data.exog_columns
-    np.testing.assert_allclose(model.exog.astype(float), wanted.exog.astype(float))
+    np.testing.assert_allclose(model.data.exog.astype(float), wanted.data.exog.astype(float))
 
 
 def test_masks_in_moments_and_expansions(x, y):

@@ -55,7 +55,7 @@ def table(dtype="float64"):
 
 
 def design(model):
-    return pd.DataFrame(model.exog, columns=model.data.exog_columns)
+    return pd.DataFrame(model.data.exog, columns=model.data.exog_columns)
 
 
 @pytest.mark.parametrize("dtype", SMALL)
@@ -138,7 +138,7 @@ def test_truth_values_and_what_needs_integers(formula, values):
     x = rng.normal(size=50)
     data = pd.DataFrame({"x": x, "u": x > 0.3, "v": rng.random(50) > 0.5, "k": rng.integers(0, 5, 50), "y": x + 1})
     model = BayesRidge.from_formula(formula, data)
-    np.testing.assert_allclose(model.exog[:, 0].astype(float), values(data), rtol=EQUAL)
+    np.testing.assert_allclose(model.data.exog[:, 0].astype(float), values(data), rtol=EQUAL)
 
 
 @pytest.mark.parametrize("kind", ["decimal", "mixed", "integer", "float", "boolean"])
@@ -155,7 +155,7 @@ def test_objects_that_are_numbers_are_numbers(kind):
     data["o"] = pd.Series(given, dtype=object)
     res = BayesRidge.from_formula("y ~ o", data).fit()
     assert res.model.data.exog_columns == ["o"]
-    np.testing.assert_allclose(res.model.exog[:, 0].astype(float), numbers, rtol=EQUAL)
+    np.testing.assert_allclose(res.model.data.exog[:, 0].astype(float), numbers, rtol=EQUAL)
     np.testing.assert_allclose(res.predict(data[["o"]].iloc[:5]), res.fittedvalues[:5], rtol=1e-9)
     data.loc[3, "o"] = None
     with_hole = BayesRidge.from_formula("y ~ o", data)

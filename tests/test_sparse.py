@@ -239,8 +239,8 @@ def test_a_frame_of_sparse_columns_stays_sparse():
     columns = frame.astype(pd.SparseDtype(float, 0.0))
     y = np.array([1.0, 2.0, 0.1, 5.0, 7.2])
     model = BayesRidge(y, columns, unpenalized=["b"])
-    assert sparse.issparse(model.exog)
-    np.testing.assert_array_equal(model.exog.toarray(), frame)
+    assert sparse.issparse(model.data.exog)
+    np.testing.assert_array_equal(model.data.exog.toarray(), frame)
     assert model.exog_names == ["const", "a", "b"]
     ours, dense = BayesRidge(y, columns).fit(), BayesRidge(y, frame).fit()
     np.testing.assert_allclose(ours.params, dense.params, rtol=1e-9)

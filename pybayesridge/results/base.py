@@ -152,7 +152,7 @@ class LinearResults(RowPlots, Results):
     @cached_property
     def fittedvalues(self) -> FloatArray:
         """Posterior mean of the linear predictor at the rows of the data, (n,) or (n, q)."""
-        if self.model.exog is None:
+        if self.model.data.exog is None:
             raise ValueError(self.model.why_no_rows)
         return self.model.predict(self.params)
 
@@ -221,6 +221,22 @@ class LinearResults(RowPlots, Results):
     def nobs(self) -> float:
         """Number of rows used."""
         return float(self.model.nobs)
+
+    @property
+    def mse_resid(self) -> Any:
+        """Not here: what statsmodels computes intervals of least squares from."""
+        raise AttributeError(
+            "these results have no mse_resid, from which statsmodels computes intervals of least squares (plot_fit, "
+            "plot_regress_exog, wls_prediction_std): use get_prediction().summary_frame(), or "
+            "plot_fit with vlines=False"
+        )
+
+    def get_influence(self, *_: Any, **__: Any) -> Any:
+        """Not here: measures of influence on least squares."""
+        raise ValueError(
+            "statsmodels' measures of influence are those of least squares, and say nothing of this fit: use "
+            "plot_residuals(), and loo_residuals of a BayesRidge"
+        )
 
     def predict(self, exog: Any = None, transform: bool = True) -> Any:  # type: ignore[override]
         """Posterior mean of the linear predictor.
