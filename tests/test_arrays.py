@@ -170,7 +170,7 @@ def test_small_integers_stored_twice_do_not_wrap(form, y):
         twice = sparse.csc_matrix((values, rows, [0, 2 * N]), shape=(N, 1))
     elif form == "csr":
         twice = sparse.csr_matrix((values, np.zeros(2 * N, dtype=int), 2 * np.arange(N + 1)), shape=(N, 1))
-    np.testing.assert_allclose(BayesRidge(y, twice).exog.toarray()[:, 0], 2 * (half + 60))
+    np.testing.assert_allclose(BayesRidge(y, twice).data.exog.toarray()[:, 0], 2 * (half + 60))
 
 
 def test_stored_zeros(y):

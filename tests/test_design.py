@@ -138,7 +138,7 @@ def test_the_matrix_is_referred_to_and_not_changed():
 def test_a_frame_of_one_dtype_is_not_copied():
     y, x = regression(40, 5)
     frame = pd.DataFrame(x)
-    assert np.shares_memory(BayesRidge(y, frame).exog, frame.to_numpy())
+    assert np.shares_memory(BayesRidge(y, frame).data.exog, frame.to_numpy())
 
 
 @pytest.mark.parametrize("weighted", [False, True])
