@@ -6,7 +6,7 @@
 
 quantile_tol <- 1e-6
 negligible <- 1e-12
-quantile_maxiter <- 100L
+quantile_maxiter <- 200L
 elements <- 4e6
 rounding <- 1e-12
 newton_steps <- 3L
@@ -95,33 +95,50 @@ functional_quantiles <- function(f, post, target, probabilities, noise = 0) {
 }
 
 # Quantile of m mixtures of K components with common weights (`where` and `scale` are K x m), by bracketed Newton: the
-# steps that Python takes.
+# steps that Python takes. The probability is solved for: under a heavy tail a step that is small relative to the standard
+# deviation says nothing.
 mixture_quantile <- function(where, scale, weight, df, probability) {
   base <- stats::qt(probability, df)
   each <- where + scale * base
   low <- apply(each, 2L, min)
   high <- apply(each, 2L, max)
   center <- drop(weight %*% where)
-  width <- sqrt(drop(weight %*% (scale^2 + (where - rep(center, each = nrow(where)))^2)))
-  point <- pmin(pmax(center + base * width, low), high)
+  unit <- typical_scale(scale, weight)
+  point <- pmin(pmax(center + base * unit, low), high)
+  enough <- quantile_tol * min(probability, 1 - probability)
+  previous <- rep(Inf, length(point))
   # Without noise every component is the same point.
   todo <- which(apply(scale, 2L, max) > 0)
   for (iteration in seq_len(quantile_maxiter)) {
     if (!length(todo)) break
     s <- scale[, todo, drop = FALSE]
-    standard <- (rep(point[todo], each = nrow(s)) - where[, todo, drop = FALSE]) / s
+    x <- point[todo]
+    standard <- (rep(x, each = nrow(s)) - where[, todo, drop = FALSE]) / s
     excess <- drop(weight %*% matrix(stats::pt(standard, df), nrow(s))) - probability
-    newton <- point[todo] - excess / drop(weight %*% matrix(stats::dt(standard, df) / s, nrow(s)))
+    newton <- x - excess / drop(weight %*% matrix(stats::dt(standard, df) / s, nrow(s)))
     above <- excess >= 0
-    high[todo[above]] <- point[todo[above]]
-    low[todo[!above]] <- point[todo[!above]]
-    inside <- !is.nan(newton) & newton >= low[todo] & newton <= high[todo]
-    proposal <- ifelse(inside, newton, 0.5 * (low[todo] + high[todo]))
-    moved <- abs(proposal - point[todo])
-    point[todo] <- proposal
-    todo <- todo[moved > quantile_tol * width[todo]]
+    high[todo[above]] <- x[above]
+    low[todo[!above]] <- x[!above]
+    close <- abs(excess) <= enough
+    inside <- !is.nan(newton) & newton >= low[todo] & newton <= high[todo] & abs(excess) <= 0.5 * previous[todo]
+    middle <- middle_of(low[todo], high[todo], center[todo], unit[todo])
+    point[todo] <- ifelse(inside, newton, ifelse(close, x, middle))
+    previous[todo] <- abs(excess)
+    todo <- todo[!close & point[todo] != x]
   }
   point
+}
+
+# Geometric mean over the components: the standard deviation is that of the tail where this is heavy.
+typical_scale <- function(scale, weight) {
+  out <- exp(drop(weight %*% log(scale)))
+  ifelse(out > 0, out, pmax(apply(scale, 2L, max), .Machine$double.xmin))
+}
+
+# Middle of a bracket whose ends may lie many powers of ten apart: halves it in digits, not in length.
+middle_of <- function(low, high, center, unit) {
+  ends <- asinh((low - center) / unit) + asinh((high - center) / unit)
+  pmin(pmax(center + unit * sinh(0.5 * ends), low), high)
 }
 
 # Standardised rows, less what the unpenalised columns take from them.

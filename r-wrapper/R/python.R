@@ -24,9 +24,9 @@ environment_name <- "r-pybayesridge"
 #' Python has to be 3.11 or newer. reticulate before 1.38 knows only NumPy 1 and Python up to 3.11: the function then
 #' installs a NumPy older than 2, and a fit stops with an error when it meets a newer one.
 #'
-#' On Debian these packages have to be there, by `apt-get install`: `r-base-core`, `r-cran-reticulate`, `python3-venv` and
-#' `libpython3-dev`, on Debian 12 (R 4.2, reticulate 1.28, Python 3.11) as on Debian 13 (R 4.5, reticulate 1.41,
-#' Python 3.13).
+#' On Debian these packages have to be there, by `apt-get install`: `r-base-core`, `r-cran-reticulate`, `python3-venv`,
+#' `python3-pip` and `libpython3-dev`, on Debian 12 (R 4.2, reticulate 1.28, Python 3.11) as on Debian 13 (R 4.5,
+#' reticulate 1.41, Python 3.13).
 #'
 #' Python starts with the first fit, not when the package is loaded; what is done with a fit needs no Python.
 #'

@@ -102,6 +102,27 @@ for (method in names(methods)) {
   })
 }
 
+test_that("quantiles of components on scales from 1e-13 to 1e65 have the probability", {
+  # As under the prior alone: the variance rises with l = log t2, whose density falls as exp(-tail l).
+  l <- seq(-60, 300, by = 0.5)
+  for (tail in c(0.1, 0.5, 2)) {
+    weight <- exp(-pmax(tail * l, 0) + pmin(l, 0))
+    keep <- weight / sum(weight) > 1e-13
+    weight <- weight[keep] / sum(weight[keep])
+    where <- outer(1 / (1 + exp(-l[keep])), c(0, 3, -1e6, 1e-9))
+    scale <- outer(exp(l[keep] / 2), c(1, 1e-8, 1, 1e40))
+    for (df in c(1, 5, Inf)) {
+      for (probability in c(0.005, 0.05, 0.5, 0.8, 0.975)) {
+        found <- mixture_quantile(where, scale, weight, df, probability)
+        standard <- (rep(found, each = nrow(where)) - where) / scale
+        below <- drop(weight %*% matrix(stats::pt(standard, df), nrow(where)))
+        # Ten times the largest error seen, relative to the probability in the shorter tail.
+        expect_lt(max(abs(below - probability)) / min(probability, 1 - probability), 1e-8)
+      }
+    }
+  }
+})
+
 test_that("weights and unpenalised columns give Python's numbers", {
   skip_without_python()
   d <- mtcars
