@@ -4,7 +4,7 @@ pages <- list(
   start = c("read", "ridge", "least_squares", "predict", "select", "terms"),
   r = c("fit", "methods", "predict", "targets", "matrices", "coverage", "select", "save", "broom")
 )
-write.csv(datasets::mtcars, "start/cars.csv", quote = TRUE)
+write.csv(datasets::mtcars, "../pybayesridge/datasets/cars.csv", quote = TRUE)
 for (page in names(pages)) {
   env <- new.env()
   for (name in pages[[page]]) {

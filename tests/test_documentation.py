@@ -136,7 +136,7 @@ def started():
     names = {}
     for name in ("read", "ridge", "predict", "select", "terms"):
         code = (DOCS / "start" / f"{name}.py").read_text(encoding="utf-8")
-        code = code.replace("start/cars.csv", str(DOCS / "start" / "cars.csv")).replace("print(", "str(")
+        code = code.replace("print(", "str(")
         exec(code, names)
     return names
 

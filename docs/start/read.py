@@ -1,4 +1,4 @@
-import pandas as pd
+from pybayesridge.datasets import load_cars
 
-cars = pd.read_csv("start/cars.csv", index_col=0)
+cars = load_cars()
 cars.head(3)
