@@ -3,6 +3,7 @@
 from pybayesridge.bayes_ridge import BayesRidge
 from pybayesridge.exceptions import (
     ConvergenceWarning,
+    DataWarning,
     DegenerateFitWarning,
     GridEdgeWarning,
     InconsistentSummaryWarning,
@@ -20,6 +21,7 @@ __version__ = "0.1.0.dev0"
 __all__ = [
     "BayesRidge",
     "ConvergenceWarning",
+    "DataWarning",
     "DegenerateFitWarning",
     "GridEdgeWarning",
     "InconsistentSummaryWarning",

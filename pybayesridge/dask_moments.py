@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from pybayesridge.data import missing_rows
-from pybayesridge.formula import Context, FormulaData
+from pybayesridge.formula import Context, FormulaData, warn_of_levels
 from pybayesridge.formula_streams import Coding, StreamPlan, Survey, make_coding, make_plan, survey
 from pybayesridge.frames import unmasked
 from pybayesridge.moments import Moments
@@ -93,6 +93,7 @@ def moments_of_frame(
     tasks = [dask.delayed(_coded)(shared, part, i) for i, part in enumerate(partitions)]
     total = _reduced(dask, tasks).checked(missing)
     moments = total.value.with_dropped(total.n_dropped)
+    warn_of_levels(coding.spec, moments.n)
     return moments, FormulaData(pd.DataFrame(), pd.DataFrame(), None, coding.terms, coding.spec, 0)
 
 

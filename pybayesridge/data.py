@@ -382,6 +382,7 @@ def resolve_columns(
         return np.empty(0, dtype=np.intp)
     items = [wanted] if isinstance(wanted, str) or np.ndim(wanted) == 0 else list(wanted)
     where = {name: i for i, name in enumerate(names)}
+    products = {frozenset(term.split(":")): term for term in terms or {} if ":" in term}
     out: set[int] = set()
     for item in items:
         if isinstance(item, bool | np.bool_):
@@ -394,6 +395,8 @@ def resolve_columns(
             out.update(terms[str(item)])
         elif str(item) in where:
             out.add(where[str(item)])
+        elif terms is not None and frozenset(str(item).split(":")) in products:
+            out.update(terms[products[frozenset(str(item).split(":"))]])
         else:
             known = list(names) if terms is None else sorted({*names, *terms} - {"1"})
             raise ValueError(f"{what} names {item!r}, which is not a column of {of}{did_you_mean(str(item), known)}")

@@ -27,3 +27,7 @@ class PrecisionWarning(PybayesridgeWarning):
 
 class InconsistentSummaryWarning(PybayesridgeWarning):
     """A summary statistic contradicts the others."""
+
+
+class DataWarning(PybayesridgeWarning):
+    """The data are probably not what was meant: a factor with a level for nearly every row, a logarithm of -1."""

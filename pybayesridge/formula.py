@@ -5,22 +5,22 @@ statsmodels' global engine is never consulted, neither when a model is built nor
 
 from __future__ import annotations
 
-import ast
-import builtins
 import pickle
 import re
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from formulaic import Formula, ModelSpec
+from formulaic import ModelSpec
 from formulaic.errors import DataMismatchWarning, FormulaicError
-from formulaic.transforms import TRANSFORMS
 from formulaic.utils.context import capture_context
 
 from pybayesridge.data import SHOWN, as_weights, check_labels, did_you_mean, listed, repeated
+from pybayesridge.exceptions import DataWarning
+from pybayesridge.formula_names import names_in_factor, names_of, names_read, parse, refuse_unknown, sees_other_rows
 from pybayesridge.formula_plain import PlainFormula, kinds_of_numbers, numbers, plain_formula
 from pybayesridge.formula_values import (
     kinds_of,
@@ -34,8 +34,8 @@ from pybayesridge.frames import library_of, masked_column, to_pandas
 
 Context = Mapping[str, Any]
 
-DOT = re.compile(r"(?<![\w.)\]`])\.(?![\w(.])")
-"""The dot that stands for all other columns; not that of a number or of an attribute."""
+LIKE_A_NUMBER = re.compile(r"[^\w.+-]*[+-]?[^\w.]*\d[\d.,' ]*[^\w.]*")
+"""A number with a sign of a currency, a percentage, or separators of thousands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,33 +192,63 @@ def build(
         frame, weight = _take(frame, weight, subset)
     if plain is not None:
         return _build_plain(plain, formula, frame, weight, drop_cols, missing, library_of(data))
-    labels = frame.index
     names = names_of(parsed)
+    refuse_unknown(names, [str(c) for c in frame.columns], context or {})
     used = [str(c) for c in frame.columns if str(c) in names]
     _refuse_duplicates(used)
-    frame = frame.reset_index(drop=True)
-    absent = frame[used].isna().any(axis=1).to_numpy() if used else np.zeros(len(frame), dtype=bool)
+    frame, labels = frame.reset_index(drop=True), frame.index
+    absent: Any = frame[used].isna().any(axis=1).to_numpy() if used else np.zeros(len(frame), dtype=bool)
     if weight is not None:
         absent = absent | np.isnan(weight)
     if absent.any():
         _check_missing(absent, dict(zip(used, frame[used].isna().sum().tolist(), strict=True)), weight, missing)
-        frame, labels = frame.loc[~absent].reset_index(drop=True), labels[~absent]
-        weight = None if weight is None else weight[~absent]
-    if len(frame) == 0:
+    rows = np.arange(len(frame)) if sees_other_rows(parsed) else np.flatnonzero(~absent)
+    if len(rows) == 0:
         raise ValueError("there are no rows: nothing can be fitted")
-    frame = plain_dtypes(frame, used)
+    frame = plain_dtypes(frame if len(rows) == len(frame) else frame.iloc[rows].reset_index(drop=True), used)
     local = {name: context[name] for name in names - set(used) if context is not None and name in context}
-    matrices = model_matrix(parsed, frame, context)
-    lhs, rhs = matrices.lhs, pd.DataFrame(matrices.rhs)
-    spec = matrices.rhs.model_spec
+    matrices, without_level = model_matrix(parsed, frame, context)
+    rhs, spec = pd.DataFrame(matrices.rhs), matrices.rhs.model_spec
     keep, terms, has_intercept = layout(spec, rhs.columns, drop_cols)
-    endog = numeric_endog(pd.DataFrame(lhs), formula)
-    endog.index = exog_index = labels
-    exog = rhs[keep].set_axis(exog_index, axis=0)
-    series = None if weight is None else pd.Series(weight, index=labels)
+    endog, exog = numeric_endog(pd.DataFrame(matrices.lhs), formula), rhs[keep]
+    complete = ~absent[rows]
+    made = pd.concat([endog, exog], axis=1)
+    if (without_level & complete).any():
+        made["a factor"] = np.where(without_level, np.nan, 0.0)
+    complete &= ~_made_missing(made, complete, missing, sees_other_rows(parsed))
+    if not complete.all():
+        endog, exog, rows = endog.loc[complete], exog.loc[complete], rows[complete]
     variables = sorted(variables_of(spec) & set(map(str, frame.columns)))
     fspec = FormulaSpec(formula, spec, keep, variables, kinds_of(frame, variables), local, has_intercept)
-    return FormulaData(endog, exog, series, terms, fspec, int(absent.sum()), library_of(data))
+    warn_of_levels(fspec, len(rows))
+    return FormulaData(
+        endog.set_axis(labels[rows], axis=0),
+        exog.set_axis(labels[rows], axis=0),
+        None if weight is None else pd.Series(weight[rows], index=labels[rows]),
+        terms,
+        fspec,
+        len(labels) - len(rows),
+        library_of(data),
+    )
+
+
+def _made_missing(made: pd.DataFrame, complete: Any, missing: str, neighbours: bool) -> Any:
+    """Rows in which something is not a number although all that it is made of is there, such as a first lag."""
+    counts = made.loc[complete].isna().sum()
+    counts = counts[counts > 0]
+    if counts.empty:
+        return np.zeros(len(made), dtype=bool)
+    told = ", ".join(f"{name!r} ({count})" for name, count in counts.head(SHOWN).items())
+    if missing == "raise":
+        raise ValueError(f"missing values in {told}: leave those rows out, or use missing='drop'")
+    if (counts == complete.sum()).any():
+        raise ValueError(
+            f"{told}: no row has a value"
+            + (": what learns from all rows (scale, bs) has none where rows are missing beside a lag" * neighbours)
+        )
+    if not neighbours:
+        warnings.warn(f"rows in which {told} is not a number were left out", DataWarning, stacklevel=4)
+    return made.isna().any(axis=1).to_numpy()
 
 
 def _build_plain(
@@ -264,36 +294,12 @@ def _build_plain(
     )
 
 
-def names_read(formula: str, data: Any) -> tuple[list[str], list[str]]:
-    """Columns of the data that a formula reads, and names in it that are neither columns nor formulaic's own.
-
-    Raises
-    ------
-    ValueError
-        For a formula without a left-hand side.
-    formulaic.errors.FormulaicError
-        For a formula that cannot be parsed.
-    """
-    frame = to_frame(data)
-    columns = [str(c) for c in frame.columns]
-    known = set(columns)
-    own = {*known, *TRANSFORMS, *dir(builtins)}
-    parsed = parse(formula, frame)
-    read, unknown = set(), set()
-    for side in (parsed.lhs, parsed.rhs):
-        for term in side:
-            for factor in term.factors:
-                expr = str(factor.expr)
-                names = {expr} if expr in known else _names_in(expr)
-                read |= names & known
-                unknown |= names - own
-    return [c for c in columns if c in read], sorted(unknown)
-
-
 def variables_of(spec: ModelSpec) -> set[str]:
-    """Names of data that a right-hand side reads; formulaic takes a column ``x.1`` for an attribute of ``x``."""
-    whole = {str(factor.expr) for term in spec.formula for factor in term.factors}
-    return {str(v) for v in spec.required_variables} | whole
+    """Names that a right-hand side reads: formulaic takes ``x.1`` for an attribute, old ones miss ``x.shift()``."""
+    terms = spec.formula
+    return {str(v) for v in spec.required_variables}.union(
+        *(names_in_factor(str(factor.expr)) for term in terms for factor in term.factors)
+    )
 
 
 def layout(
@@ -343,19 +349,22 @@ def transform(spec: FormulaSpec, data: Any, context: Context | None) -> tuple[pd
     out = pd.DataFrame(np.nan, index=range(len(frame)), columns=spec.columns)
     if not gone.all():
         names = {**(dict(context) if context is not None else {}), **spec.context}
-        rows = frame.loc[~gone].reset_index(drop=True)
+        read: Any = slice(None) if sees_other_rows(spec.spec.formula) else ~gone
+        rows = frame.loc[read].reset_index(drop=True)
         if isinstance(data, pd.Series):
             rows = rows.infer_objects()
         rows = plain_dtypes(rows, spec.variables)
         refuse_other_kinds(rows, spec.kinds)
         rows = used_categories(rows, spec.variables)
         try:
-            made = pd.DataFrame(model_matrix(spec.spec, rows, names))
+            made, without_level = model_matrix(spec.spec, rows, names)
         except DataMismatchWarning as error:
             raise ValueError(
                 f"new data have a level that the fit has not seen ({error}): leave those rows out"
             ) from error
-        out.loc[~gone, :] = made[spec.columns].to_numpy(dtype=np.float64)
+        values = pd.DataFrame(made)[spec.columns].to_numpy(dtype=np.float64, copy=True)
+        values[without_level] = np.nan
+        out.loc[~gone, :] = values if len(values) < len(frame) else values[~gone]
     return out, labels
 
 
@@ -394,49 +403,6 @@ def _picklable(value: Any) -> bool:
     except Exception:
         return False
     return True
-
-
-def parse(formula: str, frame: pd.DataFrame) -> Any:
-    """Parse a two-sided formula; ``.`` stands for the columns of `frame` not named otherwise."""
-    available = {"__formulaic_variables_available__": [str(c) for c in frame.columns]}
-    names_one = "1" in available["__formulaic_variables_available__"]
-    if names_one and (DOT.search(formula) or "`1`" in formula):
-        raise ValueError("the data have a column named '1', which a formula takes for the intercept: rename it")
-    parsed = Formula.from_spec(formula, context=available)
-    if not hasattr(parsed, "lhs") or not len(parsed.lhs):
-        raise ValueError(f"the formula {formula!r} has no left-hand side: write 'y ~ …'")
-    if isinstance(parsed.lhs, tuple) or isinstance(parsed.rhs, tuple):
-        raise ValueError(
-            f"the formula {formula!r} has several parts (|), which these models do not have: write + for |"
-        )
-    return parsed
-
-
-def names_of(parsed: Any) -> set[str]:
-    """Every name that a formula reads, whether a column or not."""
-    out: set[str] = set()
-    for side in (parsed.lhs, parsed.rhs):
-        for term in side:
-            for factor in term.factors:
-                out |= _factor_names(str(factor.expr))
-    return out
-
-
-def _factor_names(expr: str) -> set[str]:
-    return {expr} | _names_in(expr)
-
-
-def _names_in(expr: str) -> set[str]:
-    """Names that an expression looks up; the expression itself where it is not Python (a name with a space)."""
-    quoted = set(re.findall(r"`([^`]+)`", expr))
-    try:
-        tree = ast.parse(re.sub(r"`[^`]+`", "0", expr).strip(), mode="eval")
-    except SyntaxError:
-        return quoted or {expr}
-    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
-    bound = {node.id for node in nodes if not isinstance(node.ctx, ast.Load)}
-    bound |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
-    return quoted | ({node.id for node in nodes} - bound)
 
 
 def _weights(weights: Any, frame: pd.DataFrame) -> np.ndarray[Any, Any] | None:
@@ -521,3 +487,17 @@ def factor_levels(spec: FormulaSpec) -> list[tuple[str, list[str], str]]:
             how = "" if coding is None else type(coding).__name__.removesuffix("Contrasts").lower()
             out.append((str(name), [str(level) for level in state["categories"]], how))
     return out
+
+
+def warn_of_levels(spec: FormulaSpec, n: int) -> None:
+    """Warn of factors that have more levels than half the rows: identifiers, and numbers that are text."""
+    for name, levels, _ in factor_levels(spec):
+        if len(levels) > n / 2:
+            like = [level for level in levels if LIKE_A_NUMBER.fullmatch(level)]
+            numeric = f", or make numbers of values such as {like[0]!r}" if len(like) > len(levels) / 2 else ""
+            warnings.warn(
+                f"the factor {name!r} has {len(levels)} levels in {n} rows, and the model a coefficient for nearly "
+                f"each: leave it out (- {name}){numeric}",
+                DataWarning,
+                stacklevel=4,
+            )

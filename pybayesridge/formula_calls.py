@@ -107,6 +107,8 @@ def refuse_undeclared(function: str, call: ast.Call, placeholders: Mapping[str, 
                 f"the polynomials of {told} are orthogonal over all rows: use poly(..., raw=True), of a column that "
                 "was scaled"
             )
+    elif function == "lag":
+        raise ValueError(f"{told} looks at other rows, which a stream reads in batches: make a column of it before")
     elif function == "standardize":
         raise ValueError(f"{told}: use scale(x, ddof=0), which a stream can compute exactly")
 

@@ -20,7 +20,7 @@ from formulaic.transforms import TRANSFORMS
 
 from pybayesridge._types import FloatArray
 from pybayesridge.data import NamedColumns, listed, repeated
-from pybayesridge.formula import Context, FormulaSpec, layout, names_of, numeric_endog, parse, variables_of
+from pybayesridge.formula import Context, FormulaSpec, layout, numeric_endog, variables_of
 from pybayesridge.formula_calls import (
     SPLINES,
     argument,
@@ -32,6 +32,7 @@ from pybayesridge.formula_calls import (
     tree_of,
     unquoted,
 )
+from pybayesridge.formula_names import names_of, parse, refuse_unknown
 from pybayesridge.formula_values import kinds_of, model_matrix, plain_dtypes
 from pybayesridge.moments import Moments
 
@@ -227,6 +228,7 @@ def make_plan(
         raise ValueError(f"weights names {weights!r}, which is not a column of the data")
     parsed = parse(formula, pd.DataFrame(columns=list(names)))
     used = names_of(parsed)
+    refuse_unknown(used, names, context or {})
     variables = [name for name in names if name in used]
     twice = repeated(name for name in names if name in used)
     if twice:
@@ -266,7 +268,7 @@ def survey(plan: StreamPlan, frame: pd.DataFrame) -> Survey | None:
     moments = None
     if plan.moments_of:
         arguments = Formula("0 + " + " + ".join(f"I({e})" for e in plan.moments_of))
-        made = model_matrix(arguments, plain_dtypes(frame.reset_index(drop=True), plan.variables), plan.context)
+        made, _ = model_matrix(arguments, plain_dtypes(frame.reset_index(drop=True), plan.variables), plan.context)
         values = pd.DataFrame(made).set_axis(plan.moments_of, axis=1)
         moments = Moments.from_arrays(np.zeros(len(frame)), values)
     return Survey(levels, moments)
@@ -294,7 +296,7 @@ def make_coding(
         levels[name] = _in_order(found.levels[name], name, name in ordered) if values is None else values
     template = _template(sample, levels)
     with np.errstate(all="ignore"):
-        made = model_matrix(plan.parsed, template, plan.context)
+        made, _ = model_matrix(plan.parsed, template, plan.context)
     specs, spec = made.model_spec, made.rhs.model_spec
     for side in (specs.lhs, specs.rhs):
         _set_states(side, plan, found)
@@ -328,7 +330,13 @@ def _stacked(frame: pd.DataFrame, names: Sequence[str]) -> FloatArray:
 
 def _model_matrix(specs: Any, frame: pd.DataFrame, plan: StreamPlan) -> Any:
     frame = plain_dtypes(frame.reset_index(drop=True), plan.variables)
-    return model_matrix(specs, frame, plan.context)
+    made, without_level = model_matrix(specs, frame, plan.context)
+    if without_level.any():
+        raise ValueError(
+            f"a factor of {plan.formula!r} has no level in {int(without_level.sum())} complete row(s): make a column "
+            "of it before, and leave those rows out"
+        )
+    return made
 
 
 def _set_states(spec: Any, plan: StreamPlan, found: Survey) -> None:

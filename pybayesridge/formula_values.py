@@ -20,6 +20,7 @@ from formulaic.transforms import TRANSFORMS
 from formulaic.utils.layered_mapping import LayeredMapping
 from interface_meta import override
 
+from pybayesridge._types import BoolArray
 from pybayesridge.data import listed
 from pybayesridge.formula_calls import AS_NUMBERS, with_numbers
 
@@ -30,13 +31,19 @@ TIMES = ("datetime64", "datetime", "date", "timedelta64", "timedelta", "time", "
 """What pandas calls columns of dates, times, durations and periods."""
 
 
-def model_matrix(spec: Any, frame: pd.DataFrame, context: Mapping[str, Any] | None) -> Any:
-    """The matrices of a formula, or of specifications made before, of plain columns; a new level is an error."""
+def model_matrix(spec: Any, frame: pd.DataFrame, context: Mapping[str, Any] | None) -> tuple[Any, BoolArray]:
+    """The matrices of a formula, or of specifications made before, of plain columns; and rows without a level.
+
+    A new level is an error. In rows in which a factor is missing (``lag(g)``) its dummies are zero, which says the
+    baseline: they are not to be used.
+    """
     coder = Coder(frame, context=dict(context or {}))
     coder.expect(spec)
     with warnings.catch_warnings():
         warnings.simplefilter("error", DataMismatchWarning)
-        return coder.get_model_matrix(spec, na_action="ignore")
+        warnings.filterwarnings("ignore", r".*\{(nan|None|<NA>|NaT)\}", DataMismatchWarning)
+        made = coder.get_model_matrix(spec, na_action="ignore")
+    return made, coder.without_level
 
 
 class _Numbers(Mapping[str, Any]):
@@ -76,6 +83,7 @@ class Coder(PandasMaterializer):
     def _init(self) -> None:
         super()._init()
         self.expected: dict[str, tuple[Any, Any]] = {}
+        self.without_level: BoolArray = np.zeros(len(self.data), dtype=bool)
 
     def expect(self, spec: Any) -> None:
         """Remember what kind of values each factor had where a specification was made."""
@@ -132,6 +140,8 @@ class Coder(PandasMaterializer):
         values = getattr(evaluated.values, "__wrapped__", evaluated.values)
         if kind is not Factor.Kind.CONSTANT and not str(factor.expr).startswith("C("):
             _refuse_times(values, str(factor.expr))
+        if kind is Factor.Kind.CATEGORICAL and np.shape(values) == self.without_level.shape:
+            self.without_level |= np.asarray(pd.isna(values), dtype=bool)
         if factor.expr in self.expected:
             then, state = self.expected[factor.expr]
             _refuse_other_kind(str(factor.expr), then, kind, state)

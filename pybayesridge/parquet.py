@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pybayesridge.formula import Context, FormulaData
+from pybayesridge.formula import Context, FormulaData, warn_of_levels
 from pybayesridge.formula_streams import StreamPlan, Survey, make_coding, make_plan, survey
 from pybayesridge.moments import Moments
 from pybayesridge.parquet_schemas import check_files, common_schema, is_text
@@ -79,6 +79,7 @@ def moments_of_parquet(
     if reader.last.n_dropped and missing == "raise":
         raise ValueError(f"missing values in {reader.last.told()}: impute them, or use missing='drop'")
     total = total.with_dropped(reader.last.n_dropped)
+    warn_of_levels(coding.spec, total.n)
     return total, FormulaData(pd.DataFrame(), pd.DataFrame(), None, coding.terms, coding.spec, 0)
 
 

@@ -9,7 +9,7 @@ import statsmodels.formula as smf
 from formulaic import Formula
 from formulaic.errors import FormulaicError
 
-from pybayesridge import BayesRidge
+from pybayesridge import BayesRidge, DataWarning, SpikeSlab
 from tests.oracle import Oracle
 
 SAME = 1e-9
@@ -175,15 +175,110 @@ def test_every_row_missing(data):
         BayesRidge.from_formula("y ~ x1", data)
 
 
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning", "ignore:divide by zero:RuntimeWarning")
 def test_transform_that_makes_nan_is_told(data):
     data["x1"] = data["x1"].abs() + 0.1
     data.iloc[[0, 7], data.columns.get_loc("x1")] = -5.0
+    with pytest.warns(DataWarning, match=r"rows in which 'np\.log\(x1\)' \(2\) is not a number were left out"):
+        res = BayesRidge.from_formula("y ~ np.log(x1) + x2", data, weights="w").fit()
+    assert (res.nobs, res.model.data.n_dropped) == (len(data) - 2, 2)
+    kept = BayesRidge.from_formula("y ~ np.log(x1) + x2", data[data["x1"] > 0], weights="w").fit()
+    pd.testing.assert_series_equal(res.fittedvalues, kept.fittedvalues)
+    with pytest.raises(ValueError, match=r"missing values in 'np\.log\(x1\)' \(2\)"):
+        BayesRidge.from_formula("y ~ np.log(x1) + x2", data, missing="raise")
     data.iloc[9, data.columns.get_loc("x1")] = 0.0
-    with (
-        pytest.raises(ValueError, match=r"'np\.log\(x1\)' \(2 NaN and 1 infinite\)"),
-        np.errstate(invalid="ignore", divide="ignore"),
-    ):
+    with pytest.warns(DataWarning), pytest.raises(ValueError, match=r"'np\.log\(x1\)' \(1 infinite\)"):
         BayesRidge.from_formula("y ~ np.log(x1) + x2", data)
+    with pytest.raises(ValueError, match="no row has a value"):
+        BayesRidge.from_formula("y ~ np.log(-x2 - 1)", data)
+
+
+@pytest.mark.filterwarnings("ignore:no signal")
+@pytest.mark.parametrize("formula", ["y ~ lag(x1, 1) + g", "y + x3 ~ lag(x1, 1) + g", "y ~ {x1.shift(1)} + g"])
+@pytest.mark.parametrize("holes", [False, True])
+def test_rows_without_a_lag_are_left_out(formula, holes, data):
+    if holes:
+        data.iloc[10, data.columns.get_loc("x1")] = np.nan
+        data.iloc[20, data.columns.get_loc("g")] = None
+        data.iloc[30, data.columns.get_loc("w")] = np.nan
+    made = BayesRidge.from_formula(formula, data, weights="w")
+    by_hand = data.assign(before=data["x1"].shift(1)).dropna(subset=["x1", "before", "g", "w"])
+    wanted = BayesRidge.from_formula(formula.split("~")[0] + "~ before + g", by_hand, weights="w")
+    assert made.data.n_dropped == len(data) - len(by_hand) == (5 if holes else 1)
+    assert list(made.data.row_labels) == list(by_hand.index)
+    assert ["before" if "x1" in c else c for c in made.data.exog_columns] == wanted.data.exog_columns
+    np.testing.assert_array_equal(made.exog.astype(float), wanted.exog.astype(float))
+    np.testing.assert_array_equal(made.endog, wanted.endog)
+    np.testing.assert_allclose(made.weights, wanted.weights)
+    res = made.fit()
+    predicted = np.asarray(res.predict(data))
+    np.testing.assert_allclose(predicted[data.index.isin(by_hand.index)], res.fittedvalues, rtol=1e-10)
+    left_out = ~data.index.isin(by_hand.index) & data["w"].notna()  # weights are not needed to predict
+    assert np.isnan(predicted[left_out]).all()
+    with pytest.raises(ValueError, match="missing values"):
+        BayesRidge.from_formula(formula, data, missing="raise")
+
+
+def test_rows_in_which_a_factor_has_no_level_are_left_out(data):
+    model = BayesRidge.from_formula("y ~ x1 + lag(g, 1)", data)
+    assert model.data.n_dropped == 1
+    assert list(model.data.row_labels) == list(data.index[1:])
+    before = data["g"].shift(1).iloc[1:]
+    dummies = pd.DataFrame(model.data.exog, columns=model.data.exog_columns).filter(like="[T.mid]")
+    np.testing.assert_array_equal(dummies.iloc[:, 0], (before == "mid").astype(float))
+    assert model.fit().predict(data).isna().tolist() == [True] + [False] * (len(data) - 1)
+    with pytest.warns(DataWarning, match="a factor"):
+        mapped = BayesRidge.from_formula("y ~ {g.map(dict(low='a', mid='b'))}", data)
+    assert mapped.data.n_dropped == (data["g"] == "high").sum()
+
+
+def test_what_learns_from_all_rows_is_refused_with_missing_values_and_a_lag(data):
+    data.iloc[10, data.columns.get_loc("x2")] = np.nan
+    with pytest.raises(ValueError, match=r"scale\(x2\)|no row has a value"):
+        BayesRidge.from_formula("y ~ lag(x1) + scale(x2, ddof=0)", data)
+
+
+@pytest.mark.parametrize("model", [BayesRidge, SpikeSlab])
+def test_factors_with_a_level_for_nearly_every_row_are_told(model, data, tmp_path):
+    data["id"] = [f"p{i}" for i in range(len(data))]
+    data["price"] = [f"${i + 0.13}" for i in range(len(data))]
+    for formula, message in (
+        ("y ~ x1 + id", r"factor 'id' has 90 levels in 90 rows.*leave it out \(- id\)"),
+        ("y ~ x1 + C(id)", r"factor 'C\(id\)' has 90 levels"),
+        ("y ~ x1 + price", r"'price' has 90 levels.*make numbers of values such as '\$0.13'"),
+    ):
+        with pytest.warns(DataWarning, match=message):
+            model.from_formula(formula, data)
+    half = data.iloc[: 2 * (len(data) // 2)].assign(id=np.arange(len(data)) // 2)
+    model.from_formula("y ~ x1 + C(id)", half)
+    pytest.importorskip("pyarrow")
+    data.to_parquet(tmp_path / "t.parquet")
+    with pytest.warns(DataWarning, match="factor 'id' has 90 levels in 90 rows"):
+        model.from_parquet(tmp_path / "t.parquet", "y ~ x1 + id")
+    with pytest.raises(ValueError, match=r"lag\(x1, 1\) looks at other rows"):
+        model.from_parquet(tmp_path / "t.parquet", "y ~ lag(x1, 1)")
+
+
+@pytest.mark.parametrize(
+    ("formula", "message"),
+    [
+        ("y ~ x1 + X2", r"names 'X2', which is not a column of the data: did you mean 'x2'\?"),
+        ("y ~ np.log(x11)", r"names 'x11'.*did you mean 'x1'\?"),
+        ("yy ~ x1", r"names 'yy'.*did you mean 'y'\?"),
+        ("y ~ units", r"names 'units'.*goes in backticks, `units sold`"),
+        ("y ~ units sold + x1", r"cannot be parsed: .*goes in backticks, `units sold`"),
+    ],
+)
+def test_names_that_are_not_there_are_answered_with_the_nearest(formula, message, data):
+    data["units sold"] = data["x3"]
+    with pytest.raises(ValueError, match=message) as refused:
+        BayesRidge.from_formula(formula, data)
+    assert isinstance(refused.value, FormulaicError)
+
+
+def test_unpenalised_interactions_in_any_order(data):
+    models = [BayesRidge.from_formula("y ~ x1 * x2", data, unpenalized=[name]) for name in ("x1:x2", "x2:x1")]
+    assert models[0].data.unpenalized.tolist() == models[1].data.unpenalized.tolist() == [2]
 
 
 def test_dot_stands_for_the_other_columns(data):
