@@ -8,7 +8,9 @@ difference.
 
 **What the data allow.** Numbers in a double are known to half a unit of their last place. Where an error exceeds
 ``LIMIT``, the oracle is asked again for data moved by at most one such unit (`PERTURBATIONS` times, at random); what
-its own answer moves by is no fault of anybody. An error counts if it exceeds `LIMIT` and `ALLOWED` times that.
+its own answer moves by is no fault of anybody. An error counts if it exceeds `LIMIT` and `ALLOWED` times that. Fitted
+values and predictions are sums of columns times coefficients, which are doubles too: what rounding each product does
+to the sum is allowed in the same way.
 
 **What is announced.** An error does not count as silent where a warning or a note of the summary says that digits are
 lost, that an iteration has not converged, or that the penalty is a bound. That there is no signal, or no residual, is
@@ -48,7 +50,7 @@ NO_RESIDUAL = 1e-13
 UNSEEN_BY_MOMENTS = 1e-6
 """What moments say that they cannot tell from no residual."""
 
-SEEN = 1e-8
+SEEN = 1e-5
 """A sigma below this share of the spread of the fitted values cannot be resolved by sums of products of doubles."""
 
 ALPHA = 0.1
@@ -107,6 +109,7 @@ class Answers:
         self.options = problem.options
         self.values = {}
         self.yardsticks = {}
+        self.rounding = {}
 
     def put(self, name, value, yardstick=1.0):
         self.values[name] = np.atleast_1d(np.asarray(value, dtype=LONG))
@@ -198,16 +201,24 @@ class Answers:
         if "fitted" in said:
             own = o.functionals(*problem.functionals(problem.x), t)
             fitted = o.mean(own, mixture, t)
-            size = np.sqrt(((fitted - fitted.mean()) ** 2).mean())
-            self.put("fitted", fitted, max(np.sqrt(sigma2), SEEN * size))
+            size = max(np.sqrt(sigma2), SEEN * np.sqrt(((fitted - fitted.mean()) ** 2).mean()))
+            self.put("fitted", fitted, size)
+            self.rounding["fitted"] = self._rounding(problem.x, mean, size)
         new = o.functionals(*problem.functionals(problem.new), t)
         at = o.mean(new, mixture, t)
         spread = o.sd(new, mixture, t)
         self.put("predicted", at, _larger(spread, at))
+        self.rounding["predicted"] = self._rounding(problem.new, mean, _larger(spread, at))
         self.put("predicted_se", spread, spread)
         every = np.arange(len(at))
         self._interval("mean_ci", new, every, mixture, said["mean_ci"])
         self._interval("obs_ci", new, every, mixture, said["obs_ci"], noise=1.0)
+
+    def _rounding(self, rows, params, unit):
+        """What rounding the coefficients does to their products with rows, in the yardstick."""
+        added = len(params) - rows.shape[1]
+        sizes = np.abs(rows.astype(LONG)) @ np.abs(params[added:]) + (np.abs(params[0]) if added else 0)
+        return float((np.finfo(float).eps * sizes / unit).max(initial=0))
 
     def _interval(self, name, f, rows, mixture, start, noise=0.0):
         part = type(f)(f.base[rows], f.coords[rows], f.outside2[rows], f.leverage[rows])
@@ -304,6 +315,9 @@ def judge(problem, oracle, target, said, announced):
         moves = dict.fromkeys(errors, 0.0)
         if any(not e <= LIMIT for e in errors.values()):
             moves = sensitivity(problem, target, said, answers, errors)
+    for name, rounding in answers.rounding.items():
+        if name in moves:
+            moves[name] = max(moves[name], rounding)
     return [Difference(name, target, errors[name], ALLOWED * moves[name], announced) for name in errors]
 
 
