@@ -61,8 +61,9 @@ class Quadrature:
     log_integral : (q,) array
         Log of the integral of the unnormalised density over l.
     error : (q,) array
-        Estimated error of the log integral and of the means of log t2 and of the effective degrees of freedom
-        (beside the rank).
+        Estimated error of the log integral, of the log mean variance of the least certain direction, and of the means
+        of log t2 and of the effective degrees of freedom
+        (relative to the rank).
     converged : (q,) bool array
     """
 
@@ -92,15 +93,23 @@ def _log_density(prior: Prior, log_t2: FloatArray, determinant: FloatArray, rss:
     return out
 
 
-def _on_common_grid(spectrum: Spectrum, prior: Prior, grid: FloatArray) -> FloatArray:
-    """Log density of every target on one grid, (L, q): a matrix product."""
+def _at_nodes(spectrum: Spectrum, prior: Prior, log_t2: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Log density and log variance at each target's own points, each (K, q)."""
+    rss = penalized_rss(spectrum, log_t2)
+    density = _log_density(prior, log_t2, log_determinant(spectrum, log_t2), rss)
+    return density, _log_variance(spectrum, prior, log_t2, rss)
+
+
+def _on_common_grid(spectrum: Spectrum, prior: Prior, grid: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Log density and log variance of every target on one grid, each (L, q): a matrix product."""
     rss = np.empty((grid.size, spectrum.z.shape[1]))
     step = max(1, CHUNK // max(spectrum.rank, 1))
     for start in range(0, grid.size, step):
         rows = slice(start, start + step)
         rss[rows] = spectrum.rss0 + blas.product(complement(spectrum.s, grid[rows]), spectrum.z**2)
     column = grid[:, None]
-    return _log_density(prior, column, log_determinant(spectrum, column), rss)
+    density = _log_density(prior, column, log_determinant(spectrum, column), rss)
+    return density, _log_variance(spectrum, prior, column, rss)
 
 
 def fall(spectrum: Spectrum, prior: Prior) -> FloatArray:
@@ -117,6 +126,20 @@ def fall(spectrum: Spectrum, prior: Prior) -> FloatArray:
 def is_proper(spectrum: Spectrum, prior: Prior) -> bool:
     """Whether the posterior of every target has a finite integral. As l goes to -infinity it falls with the prior."""
     return bool((fall(spectrum, prior) > 0).all())
+
+
+def _log_variance(spectrum: Spectrum, prior: Prior, log_t2: FloatArray, rss: FloatArray) -> FloatArray:
+    """Log of the largest variance of a direction given l (K, q) or (K, 1), up to a constant; R of l is `rss` (K, q).
+
+    Outside the row space, where that has a mean; else that of the least singular value.
+    """
+    no_residual = (spectrum.rss0 == 0) & (prior.noise is None)
+    outside = (spectrum.rank < spectrum.p) & (no_residual | (fall(spectrum, prior) > 1))
+    if not spectrum.rank:
+        return np.where(outside, log_t2, np.zeros_like(rss))
+    inside = log_t2 - np.logaddexp(0.0, log_t2 + 2 * np.log(spectrum.s[-1]))
+    out: FloatArray = np.where(outside, log_t2, inside) + np.zeros_like(rss)
+    return out if prior.noise is not None else out + np.log(rss)
 
 
 def integrate(spectrum: Spectrum, prior: Prior, *, tol: float, maxiter: int) -> Quadrature:
@@ -136,10 +159,10 @@ def integrate(spectrum: Spectrum, prior: Prior, *, tol: float, maxiter: int) -> 
     q = low.size
     count = FIRST_NODES
     nodes = low + (high - low) * np.linspace(0.0, 1.0, count)[:, None]
-    density = log_density(spectrum, prior, nodes)
+    density, variance = _at_nodes(spectrum, prior, nodes)
     error = np.full(q, np.inf)
-    summary = _summary(spectrum, nodes, density, top, (high - low) / (count - 1), tails)
-    pieces: dict[int, tuple[FloatArray, FloatArray]] = {}
+    summary = _summary(spectrum, nodes, density, variance, top, (high - low) / (count - 1), tails)
+    pieces: dict[int, tuple[FloatArray, FloatArray, FloatArray]] = {}
     active = np.arange(q)
     for _ in range(maxiter):
         count = 2 * count - 1
@@ -147,19 +170,20 @@ def integrate(spectrum: Spectrum, prior: Prior, *, tol: float, maxiter: int) -> 
         between = low[active] + width * (np.arange(1, count, 2) / (count - 1))[:, None]
         finer = _only(spectrum, prior, active)
         nodes = _interleave(nodes, between)
-        density = _interleave(density, log_density(*finer, between))
-        new = _summary(finer[0], nodes, density, top[active], width / (count - 1), tails.only(active))
+        density, variance = map(_interleave, (density, variance), _at_nodes(*finer, between))
+        new = _summary(finer[0], nodes, density, variance, top[active], width / (count - 1), tails.only(active))
         change = np.abs(new - summary).max(axis=0)
         error[active] = np.minimum(change, 100 * change**2) + np.finfo(float).eps
         summary = new
         done = error[active] <= tol
         for i in np.flatnonzero(done).tolist():
-            pieces[int(active[i])] = (nodes[:, i], density[:, i])
-        active, nodes, density, summary = active[~done], nodes[:, ~done], density[:, ~done], summary[:, ~done]
+            pieces[int(active[i])] = (nodes[:, i], density[:, i], variance[:, i])
+        active, summary = active[~done], summary[:, ~done]
+        nodes, density, variance = (a[:, ~done] for a in (nodes, density, variance))
         if active.size == 0:
             break
     for i, target in enumerate(active.tolist()):
-        pieces[target] = (nodes[:, i], density[:, i])
+        pieces[target] = (nodes[:, i], density[:, i], variance[:, i])
     converged = np.ones(q, dtype=bool)
     converged[active] = False
     return _collect(pieces, top, low, high, error, converged, tails)
@@ -199,7 +223,7 @@ class _Tails:
 
 
 def _ends(spectrum: Spectrum, prior: Prior) -> tuple[FloatArray, FloatArray, FloatArray, _Tails]:
-    """Where the density, and its products with t2 and 1/t2 where these have a mean, have become negligible."""
+    """Where the density, and its products with t2, 1/t2 and variances where these have a mean, are negligible."""
     # The mode of the density of l is that of f with N + 2 = nu and k = -2a: interior always, since k < 0.
     as_profile = replace(prior, k=-2 * prior.a, count=prior.count - 2)
     features = search_grid(spectrum, as_profile)
@@ -212,7 +236,7 @@ def _ends(spectrum: Spectrum, prior: Prior) -> tuple[FloatArray, FloatArray, Flo
     high = min(high, max(features[-1] + ASYMPTOTIC, FARTHEST))
     grid = np.arange(low, high + COARSE, COARSE)
     modes = find_modes(spectrum, as_profile, tol=1e-6, maxiter=100)
-    density = _on_common_grid(spectrum, prior, grid)
+    density, variance = _on_common_grid(spectrum, prior, grid)
     top = density.max(axis=0)
     inner = np.isfinite(modes.log_t2)
     at_mode = np.where(inner, modes.log_t2, grid[density.argmax(axis=0)])
@@ -221,6 +245,7 @@ def _ends(spectrum: Spectrum, prior: Prior) -> tuple[FloatArray, FloatArray, Flo
     for has_mean, sign in ((t2_has_mean, 1.0), (penalty_has_mean, -1.0)):
         weighted = density + sign * grid[:, None]
         inside |= has_mean & (weighted > weighted.max(axis=0) - DROP)
+    inside |= density + variance > (density + variance).max(axis=0) - DROP
     any_inside = inside.any(axis=0)
     first = np.where(any_inside, inside.argmax(axis=0), 0)
     last = np.where(any_inside, grid.size - 1 - inside[::-1].argmax(axis=0), 0)
@@ -236,9 +261,15 @@ def _ends(spectrum: Spectrum, prior: Prior) -> tuple[FloatArray, FloatArray, Flo
 
 
 def _summary(
-    spectrum: Spectrum, nodes: FloatArray, density: FloatArray, top: FloatArray, spacing: FloatArray, tails: _Tails
+    spectrum: Spectrum,
+    nodes: FloatArray,
+    density: FloatArray,
+    variance: FloatArray,
+    top: FloatArray,
+    spacing: FloatArray,
+    tails: _Tails,
 ) -> FloatArray:
-    """What has to stand still: the log integral, and the means of log t2 and of the effective df; (3, q)."""
+    """What has to stand still, (4, q): the log integral; means of log t2 and effective df; the log mean variance."""
     weight = np.exp(tails.close(density, spacing) - top)
     total = weight.sum(axis=0)
     weight = weight / total
@@ -247,13 +278,19 @@ def _summary(
     for start in range(0, nodes.shape[0], step):
         rows = slice(start, start + step)
         df[rows] = shrinkage(spectrum.s, nodes[rows]).sum(axis=-1)
+    largest = variance.max(axis=0)
     return np.stack(
-        [np.log(total * spacing), (weight * nodes).sum(axis=0), (weight * df).sum(axis=0) / max(spectrum.rank, 1)]
+        [
+            np.log(total * spacing),
+            (weight * nodes).sum(axis=0),
+            (weight * df).sum(axis=0) / max(spectrum.rank, 1),
+            largest + np.log((weight * np.exp(variance - largest)).sum(axis=0)),
+        ]
     )
 
 
 def _collect(
-    pieces: dict[int, tuple[FloatArray, FloatArray]],
+    pieces: dict[int, tuple[FloatArray, FloatArray, FloatArray]],
     top: FloatArray,
     low: FloatArray,
     high: FloatArray,
@@ -266,14 +303,14 @@ def _collect(
     kept: list[tuple[FloatArray, FloatArray]] = []
     log_integral = np.empty(q)
     for target in range(q):
-        nodes, density = pieces[target]
+        nodes, density, variance = pieces[target]
         spacing = (high[target] - low[target]) / (nodes.size - 1)
         of_target = tails.only(np.array([target]))
         log_weight = of_target.close(density[:, None], np.array([spacing]))[:, 0] - top[target]
         weight: FloatArray = np.exp(log_weight)
         log_integral[target] = top[target] + np.log(weight.sum() * spacing)
         nodes = _moved_ends(nodes, spacing, of_target)
-        keep = _matters(log_weight)
+        keep = _matters(log_weight) | _matters(log_weight + variance)
         if of_target.t2[0] > 0:
             keep |= _matters(log_weight + nodes)
         if of_target.penalty > 0:

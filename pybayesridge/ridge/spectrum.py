@@ -107,6 +107,9 @@ class Spectrum:
         left = max(self.smallest + penalty, 0.0)
         if self.solver == "svd":
             return EIGENVALUE_NOISE / max(float(np.sqrt(left)), EIGENVALUE_NOISE)
+        if self.solver == "dual" and self.smallest <= 2 * self.noise:
+            # Directions were lost whose s may be the root of the noise: coefficients lose s u'y / penalty.
+            return float(np.sqrt(EIGENVALUE_NOISE / max(left, EIGENVALUE_NOISE)))
         return EIGENVALUE_NOISE / max(left, EIGENVALUE_NOISE)
 
     def standardized_coefficients(self, design: Design, a: FloatArray) -> FloatArray:

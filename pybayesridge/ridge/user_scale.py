@@ -16,6 +16,12 @@ from pybayesridge.ridge.spectrum import Spectrum
 ROUNDING = 1e-12
 """A share of a squared norm outside the row space that is smaller is a rounding error."""
 
+LEFT = (64 * np.finfo(float).eps) ** 2
+"""A share of a squared norm that is smaller is what rounding leaves of a row in the row space."""
+
+ROWS = 1 << 15
+"""Most elements in a temporary array over rows x columns: a few rows at a time."""
+
 ELEMENTS = 1 << 18
 """Most elements in a temporary array over nodes x targets x functionals."""
 
@@ -110,12 +116,27 @@ class RidgePosterior:
         return replace(self, spectrum=self.spectrum.with_right(self.design), design=self.design.without_rows())
 
     def _functionals(self, rows: FloatArray, z_rows: FloatArray) -> Functionals:
-        coords = self.spectrum.project_rows(self.design, rows) / self.spectrum.top
+        coords = self.spectrum.project_rows(self.design, rows)
         outside = np.zeros(rows.shape[0])
         if self.spectrum.rank < self.design.p:
-            whole = np.einsum("ij,ij->i", rows, rows) / self.spectrum.top**2
-            outside = _beyond(whole, np.einsum("ij,ij->i", coords, coords))
+            outside = self._outside(rows, coords) / self.spectrum.top**2
+        coords = coords / self.spectrum.top
         return Functionals(coords=coords, outside=outside, leverage=self.design.block.leverage(z_rows))
+
+    def _outside(self, rows: FloatArray, coords: FloatArray) -> FloatArray:
+        """Squared norms of what standardised rows (m, p) have outside the row space, given ``rows @ V``; (m,).
+
+        Of what is left, not as a difference of squares: where tau2 is large a share of 1e-20 matters.
+        """
+        out = np.empty(rows.shape[0])
+        step = max(1, ROWS // max(rows.shape[1], 1))
+        for start in range(0, out.size, step):
+            part = slice(start, start + step)
+            inside = self.spectrum.standardized_coefficients(self.design, np.ascontiguousarray(coords[part].T))
+            left = rows[part] - inside.T
+            rest, whole = (np.einsum("ij,ij->i", a, a) for a in (left, rows[part]))
+            out[part] = np.where(rest > LEFT * whole, rest, 0.0)
+        return out
 
     def _functionals_of_z(self) -> Functionals:
         k = self.design.block.k

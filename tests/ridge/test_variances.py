@@ -1,0 +1,77 @@
+"""Standard deviations that little carries: tails of tau2, directions next to none, rows next to the row space."""
+
+import numpy as np
+import pytest
+
+from pybayesridge import BayesRidge
+from tests.fuzz.linear_algebra import ENOUGH
+from tests.fuzz.oracle import Oracle
+
+pytestmark = pytest.mark.skipif(not ENOUGH, reason="no long double beyond double precision: no oracle")
+
+CLOSE = 1e-7
+"""Ten times the largest error seen, relative; before, 1e-5 to 1."""
+
+
+def steep(n, p, digits, seed=0):
+    rng = np.random.default_rng(seed)
+    u, v = (np.linalg.qr(rng.standard_normal((m, n)))[0] for m in (n, p))
+    return (u * np.logspace(0, -digits, n)) @ v.T
+
+
+def exact_sd(oracle, prior, rows=None):
+    options = {"prior": prior, "sigma2": None, "count": oracle.nu}
+    mixture, _ = oracle.exact(0, options)
+    z, x = rows if rows is not None else (np.eye(oracle.p + 1)[:, :1], np.eye(oracle.p + 1)[:, 1:])
+    return oracle.sd(oracle.functionals(z, x, 0), mixture, 0).astype(float)
+
+
+def oracle_of(y, x, **options):
+    return Oracle(y[:, None], np.ones((len(y), 1)), x, constant=0, **options)
+
+
+@pytest.mark.parametrize("prior", [(0.5, 0.5), (1.5, 0.5), (0.2, 0.1)])
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("shape", [(5, 13), (4, 4)])
+def test_quadrature_of_the_variance_of_weak_directions(prior, seed, shape):
+    x = steep(*shape, 8, seed)
+    y = np.random.default_rng(seed).standard_normal(shape[0])
+    found = BayesRidge(y, x, prior=prior).fit("exact").bse
+    np.testing.assert_allclose(found, exact_sd(oracle_of(y, x), prior), rtol=CLOSE)
+
+
+@pytest.mark.parametrize("shape", [(8, 7), (8, 8), (30, 4)])
+@pytest.mark.parametrize("b", [0.5, 1.0])
+def test_tail_of_tau2_where_columns_are_tiny(shape, b):
+    # All variance comes from tau2 around 1e200, of which the prior leaves a probability of 1e-100.
+    rng = np.random.default_rng(1)
+    x, y = rng.standard_normal(shape) * 1e-100, rng.standard_normal(shape[0])
+    found = BayesRidge(y, x, prior=(1.0, b), standardize=False).fit("exact").bse
+    np.testing.assert_allclose(found, exact_sd(oracle_of(y, x, standardize=False), (1.0, b)), rtol=CLOSE)
+
+
+def test_rows_next_to_the_row_space():
+    rng = np.random.default_rng(2)
+    x = rng.standard_normal((12, 14)) + 10.0 ** rng.uniform(4, 6, 14)
+    y = x @ rng.standard_normal(14)
+    new = x[:3] + 0.1 * rng.standard_normal((3, 14))
+    oracle = Oracle(y[:, None], np.empty((12, 0)), x)
+    size = float(oracle.s[0] ** 2)
+    found = BayesRidge(y, x, intercept=False).fit("fixed", lam=1e-17 * size).get_prediction(new).se
+    mixture = oracle.given(1e-17 * size, 0, {"sigma2": None, "count": 12})
+    wanted = oracle.sd(oracle.functionals(np.empty((3, 0)), new, 0), mixture, 0).astype(float)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize("lam", [1e-6, 1e-4])
+def test_directions_that_the_products_of_rows_lose(lam):
+    x = steep(12, 14, 14, seed=3)
+    y = np.random.default_rng(3).standard_normal(12)
+    oracle = oracle_of(y, x)
+    penalty = lam * float(oracle.s[0] ** 2)
+    found = BayesRidge(y, x).fit("fixed", lam=penalty)
+    mixture = oracle.given(penalty, 0, {"sigma2": None, "count": 11})
+    f = oracle.functionals(np.eye(15)[:, :1], np.eye(15)[:, 1:], 0)
+    mean, sd = oracle.mean(f, mixture, 0).astype(float), oracle.sd(f, mixture, 0).astype(float)
+    np.testing.assert_allclose((found.params - mean) / sd, 0, atol=CLOSE)
+    np.testing.assert_allclose(found.bse, sd, rtol=CLOSE)
