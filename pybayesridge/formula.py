@@ -336,12 +336,14 @@ def transform(spec: FormulaSpec, data: Any, context: Context | None) -> tuple[pd
     """
     frame = to_frame(data.to_frame().T if isinstance(data, pd.Series) else data)
     labels = frame.index
-    known, used = set(frame.columns), set(spec.variables)
+    given = frame.columns.tolist()
+    known, used = set(given), set(spec.variables)
     absent = [name for name in spec.variables if name not in known]
     if absent:
         near = did_you_mean(absent[0], frame.columns) if len(absent) == 1 else ""
         raise ValueError(f"the new data lack the variable(s) {listed(absent)} of the formula {spec.formula!r}{near}")
-    _refuse_duplicates([str(c) for c in frame.columns if str(c) in used])
+    if len(known) < len(given):
+        _refuse_duplicates([str(c) for c in given if str(c) in used])
     if spec.spec is None:
         return _transform_plain(spec, frame, isinstance(data, pd.Series)), labels
     frame = frame.reset_index(drop=True)
@@ -370,6 +372,12 @@ def transform(spec: FormulaSpec, data: Any, context: Context | None) -> tuple[pd
 
 def _transform_plain(spec: FormulaSpec, frame: pd.DataFrame, one_row: bool) -> pd.DataFrame:
     """What :func:`transform` makes, of columns of numbers."""
+    if set(spec.columns) == set(spec.variables) and "boolean" not in spec.kinds.values():
+        some = frame[spec.columns]
+        if all(isinstance(dtype, np.dtype) and dtype.kind in "iuf" for dtype in set(some.dtypes)):
+            values = some.to_numpy(dtype=np.float64, copy=True)
+            values[np.isnan(values).any(axis=1)] = np.nan
+            return pd.DataFrame(values, columns=spec.columns, copy=False)
     some = frame[spec.variables]
     gone: Any = some.isna().to_numpy().any(axis=1)
     rows = some.loc[~gone] if gone.any() else some
