@@ -100,7 +100,7 @@ def _there(name):
     "error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()], ids=["full disk", "interrupt"]
 )
 def test_a_write_that_fails_leaves_the_old_file(res, table, tmp_path, monkeypatch, capsys, error):
-    path = tmp_path / "out.any"
+    path = tmp_path / "out.csv"
     ways = writers(res, table, path)
     full_after(monkeypatch, 100, error)
     for way, write in ways.items():
@@ -109,7 +109,8 @@ def test_a_write_that_fails_leaves_the_old_file(res, table, tmp_path, monkeypatc
         if way.startswith("command"):
             assert write() == (130 if isinstance(error, KeyboardInterrupt) else 2), way
             if isinstance(error, OSError):
-                assert str(target) in capsys.readouterr().err, way
+                told = capsys.readouterr().err
+                assert f"{target}: No space left on device" in told, way
         elif isinstance(error, KeyboardInterrupt):
             with pytest.raises(KeyboardInterrupt):
                 write()
@@ -124,7 +125,7 @@ def test_a_write_that_fails_leaves_the_old_file(res, table, tmp_path, monkeypatc
 
 
 def test_whatever_is_written_replaces_the_old_file(res, table, tmp_path, capsys):
-    path = tmp_path / "out.any"
+    path = tmp_path / "out.csv"
     for way, write in writers(res, table, path).items():
         target = path.with_suffix(".parquet") if "Parquet" in way else path
         target.write_bytes(OLD * 100_000)
