@@ -357,10 +357,15 @@ def test_new_rows_of_the_wrong_shape(call, x, y, frame):
 
 
 @pytest.mark.parametrize("call", ["predict", "get_prediction"])
-def test_new_rows_with_an_added_constant_are_told_so(call, x, y):
+def test_new_rows_may_begin_with_the_added_constant_only(call, x, y):
     res = BayesRidge(y, x).fit()
-    with pytest.raises(ValueError, match=r"exog has 4 columns for 3 of the fit .*intercept"):
-        getattr(res, call)(np.column_stack([np.ones(N), x]))
+    found, expected = (getattr(res, call)(rows) for rows in (np.column_stack([np.ones(N), x]), x))
+    if call == "get_prediction":
+        found, expected = found.predicted_mean, expected.predicted_mean
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    for wrong in (np.column_stack([x, np.ones(N)]), np.column_stack([np.full(N, 2.0), x])):
+        with pytest.raises(ValueError, match=r"exog has 4 columns for 3 of the fit .*intercept"):
+            getattr(res, call)(wrong)
 
 
 def test_new_rows_with_duplicate_names(y, frame):

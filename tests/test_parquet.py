@@ -70,6 +70,7 @@ FORMULAS = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore::pybayesridge.exceptions.PrecisionWarning")  # columns that others sum to
 @pytest.mark.parametrize("formula", FORMULAS)
 def test_a_stream_is_coded_as_a_frame_is(formula, frame, path):
     wanted = BayesRidge.from_formula(formula, frame, weights="w").fit()
@@ -190,6 +191,7 @@ def test_bad_files_and_arguments(frame, path, tmp_path):
         BayesRidge.from_parquet(tmp_path / "w.parquet", "y ~ x", weights="w")
 
 
+@pytest.mark.filterwarnings("ignore::pybayesridge.exceptions.PrecisionWarning")  # columns that others sum to
 def test_decimals_and_incomplete_integers(tmp_path):
     rng = np.random.default_rng(1)
     x = rng.integers(0, 9, 50)
