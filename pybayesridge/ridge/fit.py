@@ -264,7 +264,7 @@ def fit_fixed(
     with np.errstate(divide="ignore"):
         log_t2 = unit - np.log(lam)
     penalty = float(np.exp(-log_t2.max())) if log_t2.size else np.inf
-    if not spectrum.trusts(penalty):
+    if design.has_rows and (sees_nothing_small(design, spectrum) or not spectrum.trusts(penalty)):
         return fit_fixed(design, rotate_accurately(design), lam, sigma2=sigma2, dof=dof)
     unknown = spectrum.solver == "moments" and spectrum.loss(0.0) > NO_DIGITS
     if (lam == 0).any() and (spectrum.rank < design.p or unknown):
@@ -393,7 +393,8 @@ def fit_grid(
     penalties = make_grid(grid, design, spectrum)
     with np.errstate(divide="ignore"):
         log_t2 = log_unit(design, spectrum) - np.log(penalties)
-    if not spectrum.trusts(float(np.exp(-log_t2.max()))):
+    smallest = float(np.exp(-log_t2.max()))
+    if design.has_rows and (sees_nothing_small(design, spectrum) or not spectrum.trusts(smallest)):
         accurate = rotate_accurately(design)
         return fit_grid(design, accurate, grid, criterion=criterion, sigma2=sigma2, dof=dof)
     score = loocv.loo_scores if criterion == "loocv" else loocv.gcv_scores

@@ -96,6 +96,12 @@ class Spectrum:
         """Numerical rank of X."""
         return int(self.s.size)
 
+    @property
+    def rounding(self) -> float:
+        """Bound of the errors of the squared norm of a row of V: larger where V is made by products with X'."""
+        spread = 1.0 / float(self.s[-1]) if self.solver == "dual" and self.rank else 1.0
+        return 64 * EPS * spread
+
     def trusts(self, penalty: float) -> bool:
         """Whether ``s_j^2 + penalty`` has the required accuracy; `penalty` relative to the squared top value."""
         return self.solver in ("svd", "moments") or self.loss(penalty) <= ACCURACY

@@ -13,9 +13,6 @@ from pybayesridge.ridge import posterior
 from pybayesridge.ridge.posterior import Functionals, Mixture
 from pybayesridge.ridge.spectrum import Spectrum
 
-ROUNDING = 1e-12
-"""A share of a squared norm outside the row space that is smaller is a rounding error."""
-
 LEFT = (64 * np.finfo(float).eps) ** 2
 """A share of a squared norm that is smaller is what rounding leaves of a row in the row space."""
 
@@ -161,7 +158,7 @@ class RidgePosterior:
             m = right.shape[0]
             outside = np.zeros(m)
             if self.spectrum.rank < self.design.p:
-                outside = _beyond(np.ones(m), np.einsum("ij,ij->i", right, right))
+                outside = _beyond(np.ones(m), np.einsum("ij,ij->i", right, right), self.spectrum.rounding)
             values = self._chunked(Functionals(right, outside, np.zeros(m)), function)
             unit = self.design.y_norm / (self.design.scale[part, None] * self.spectrum.top)
             pieces.append(values * (unit[..., None] if values.ndim == 3 else unit))
@@ -170,7 +167,7 @@ class RidgePosterior:
         return np.concatenate(pieces)
 
 
-def _beyond(whole: FloatArray, inside: FloatArray) -> FloatArray:
-    """What a squared norm has outside the row space; rounding errors are nothing."""
+def _beyond(whole: FloatArray, inside: FloatArray, rounding: float) -> FloatArray:
+    """What a squared norm has outside the row space; a share that may be rounding errors is nothing."""
     rest = whole - inside
-    return np.where(rest > ROUNDING * whole, rest, 0.0)
+    return np.where(rest > rounding * whole, rest, 0.0)

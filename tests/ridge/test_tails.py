@@ -147,3 +147,28 @@ def test_quantiles_are_accurate_where_the_tail_rules_the_standard_deviation():
         found = _mixture_quantile(where, scale, weight / weight.sum(), 7.0, probability)
         cdf = weight @ stats.t(7).cdf(found[0] / scale[:, 0]) / weight.sum()
         assert cdf == pytest.approx(probability, rel=MOMENTS)
+
+
+@pytest.mark.parametrize("p", [9, 15])
+@pytest.mark.parametrize("unit", [1.0, 1e-20])
+def test_noise_variances_that_live_in_the_tail(p, unit):
+    # Between the scale of the data and that of the prior the noise variance falls as 1/tau2.
+    rng = np.random.default_rng(4)
+    y, x = rng.normal(size=10), unit * rng.normal(size=(10, p))
+    res = BayesRidge(y, x, standardize=False).fit("exact")
+    o = LongDouble(y, x, np.ones((10, 1)), standardize=False, zero=1e-13)
+    l = o.grid(SPACING, WIDE)
+    weight = o.log_density(l)
+    expected = mean_of(weight - weight.max(), np.log(o.rss(l) / (o.nu - 2)))
+    assert res.sigma2 == pytest.approx(expected, rel=MOMENTS)
+    np.testing.assert_allclose(res.bse.iloc[1:], endless(y, x, (0.5, 0.5), None)[0], rtol=MOMENTS)
+
+
+@pytest.mark.filterwarnings("ignore::pybayesridge.PrecisionWarning")
+def test_a_column_almost_in_the_row_space_keeps_its_variance():
+    rng = np.random.default_rng(6)
+    rest = rng.normal(size=(10, 14))
+    x = np.column_stack([1e5 * rest[:, 0], 1e2 * rest[:, 1:3], 1e-3 * rest[:, 3:]])
+    y = 1e-3 * (rest @ rng.normal(size=14)) + 1e-6 * rng.normal(size=10)
+    res = BayesRidge(y, x, sigma2=1e-12, standardize=False).fit("exact")
+    np.testing.assert_allclose(res.bse.iloc[1:], endless(y, x, (0.5, 0.5), 1e-12)[0], rtol=1e-6)
