@@ -112,9 +112,10 @@ def hides_no_score(spectrum: Spectrum, log_t2: FloatArray, scores: FloatArray, n
 def expected_loss(spectrum: Spectrum, count: float, mixture: Mixture) -> float:
     """Relative error, about, that rounding errors leave in a fit, averaged over the nodes of its mixture.
 
-    Two errors are counted: that of ``s_j^2 + lambda``, and, where X leaves a residual, that of the residual sum of
-    squares, ``|r|`` being known up to rounding errors of ``|X| |b|``. Where it differs between nodes it is
-    also an error of their weights, of `count` / 2 times its size in logarithm, which moves the mean of log t2.
+    Besides those of variances, two errors are counted: that of ``s_j^2 + lambda``, and, where X leaves a residual, that
+    of the residual sum of squares, ``|r|`` being known up to rounding errors of ``|X| |b|``. Where it differs between
+    nodes it is also an error of their weights, of `count` / 2 times its size in logarithm, which moves the mean of log
+    t2.
     """
     if spectrum.rank == 0:
         return 0.0
@@ -133,7 +134,23 @@ def expected_loss(spectrum: Spectrum, count: float, mixture: Mixture) -> float:
         distance = np.maximum(np.abs(at - (weight * at).sum(axis=0)), 1.0)
         loss = distance * (loss + in_weight)
     loss = np.maximum(loss, residual)
-    return float(np.where(live, weight * loss, 0.0).sum(axis=0).max(initial=0.0))
+    largest = float(np.where(live, weight * loss, 0.0).sum(axis=0).max(initial=0.0))
+    return max(largest, _loss_of_variances(spectrum, (weight * at).sum(axis=0)))
+
+
+def _loss_of_variances(spectrum: Spectrum, log_t2: FloatArray) -> float:
+    """Largest relative error of the variance of a coefficient whose column lies almost in the row space.
+
+    Its part outside is what V leaves of 1, with rounding errors, times a large t2.
+    """
+    right = spectrum.right
+    if right is None or spectrum.solver != "svd" or spectrum.rank == spectrum.p:
+        return 0.0
+    t2 = np.exp(np.minimum(log_t2, -np.log(np.finfo(float).tiny)))
+    squares = right**2
+    outside = np.maximum(1.0 - squares.sum(axis=1), 0.0)
+    variance = blas.product(squares, 1.0 / (spectrum.s[:, None] ** 2 + 1.0 / t2)) + np.outer(outside, t2)
+    return float(np.minimum(spectrum.rounding * t2 / variance, 1.0).max(initial=0.0))
 
 
 def _size(spectrum: Spectrum, log_t2: FloatArray) -> FloatArray:
