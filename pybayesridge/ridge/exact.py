@@ -100,8 +100,8 @@ def _at_nodes(spectrum: Spectrum, prior: Prior, log_t2: FloatArray) -> tuple[Flo
     return density, _log_variance(spectrum, prior, log_t2, rss)
 
 
-def _on_common_grid(spectrum: Spectrum, prior: Prior, grid: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Log density and log variance of every target on one grid, each (L, q): a matrix product."""
+def _on_common_grid(spectrum: Spectrum, prior: Prior, grid: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Log density, log variance and log R of every target on one grid, each (L, q): a matrix product."""
     rss = np.empty((grid.size, spectrum.z.shape[1]))
     step = max(1, CHUNK // max(spectrum.rank, 1))
     for start in range(0, grid.size, step):
@@ -109,7 +109,7 @@ def _on_common_grid(spectrum: Spectrum, prior: Prior, grid: FloatArray) -> tuple
         rss[rows] = spectrum.rss0 + blas.product(complement(spectrum.s, grid[rows]), spectrum.z**2)
     column = grid[:, None]
     density = _log_density(prior, column, log_determinant(spectrum, column), rss)
-    return density, _log_variance(spectrum, prior, column, rss)
+    return density, _log_variance(spectrum, prior, column, rss), np.log(rss)
 
 
 def fall(spectrum: Spectrum, prior: Prior) -> FloatArray:
@@ -186,7 +186,7 @@ def integrate(spectrum: Spectrum, prior: Prior, *, tol: float, maxiter: int) -> 
         pieces[target] = (nodes[:, i], density[:, i], variance[:, i])
     converged = np.ones(q, dtype=bool)
     converged[active] = False
-    return _collect(pieces, top, low, high, error, converged, tails)
+    return _collect(spectrum, pieces, top, low, high, error, converged, tails)
 
 
 def _only(spectrum: Spectrum, prior: Prior, active: IntArray) -> tuple[Spectrum, Prior]:
@@ -236,7 +236,7 @@ def _ends(spectrum: Spectrum, prior: Prior) -> tuple[FloatArray, FloatArray, Flo
     high = min(high, max(features[-1] + ASYMPTOTIC, FARTHEST))
     grid = np.arange(low, high + COARSE, COARSE)
     modes = find_modes(spectrum, as_profile, tol=1e-6, maxiter=100)
-    density, variance = _on_common_grid(spectrum, prior, grid)
+    density, variance, log_rss = _on_common_grid(spectrum, prior, grid)
     top = density.max(axis=0)
     inner = np.isfinite(modes.log_t2)
     at_mode = np.where(inner, modes.log_t2, grid[density.argmax(axis=0)])
@@ -245,7 +245,8 @@ def _ends(spectrum: Spectrum, prior: Prior) -> tuple[FloatArray, FloatArray, Flo
     for has_mean, sign in ((t2_has_mean, 1.0), (penalty_has_mean, -1.0)):
         weighted = density + sign * grid[:, None]
         inside |= has_mean & (weighted > weighted.max(axis=0) - DROP)
-    inside |= density + variance > (density + variance).max(axis=0) - DROP
+    for log_value in (variance, log_rss, *_log_spreads(spectrum, grid[:, None])):
+        inside |= density + log_value > (density + log_value).max(axis=0) - DROP
     any_inside = inside.any(axis=0)
     first = np.where(any_inside, inside.argmax(axis=0), 0)
     last = np.where(any_inside, grid.size - 1 - inside[::-1].argmax(axis=0), 0)
@@ -290,6 +291,7 @@ def _summary(
 
 
 def _collect(
+    spectrum: Spectrum,
     pieces: dict[int, tuple[FloatArray, FloatArray, FloatArray]],
     top: FloatArray,
     low: FloatArray,
@@ -310,7 +312,12 @@ def _collect(
         weight: FloatArray = np.exp(log_weight)
         log_integral[target] = top[target] + np.log(weight.sum() * spacing)
         nodes = _moved_ends(nodes, spacing, of_target)
-        keep = _matters(log_weight) | _matters(log_weight + variance)
+        one = replace(spectrum, z=spectrum.z[:, [target]], rss0=spectrum.rss0[[target]])
+        with np.errstate(divide="ignore"):
+            log_rss = np.log(penalized_rss(one, nodes[:, None])[:, 0])
+        keep = _matters(log_weight)
+        for log_value in (variance, log_rss, *_log_spreads(spectrum, nodes)):
+            keep |= _matters(log_weight + log_value)
         if of_target.t2[0] > 0:
             keep |= _matters(log_weight + nodes)
         if of_target.penalty > 0:
@@ -324,6 +331,11 @@ def _collect(
         log_t2[nodes.size :, target] = nodes[-1]
         weights[: nodes.size, target] = weight
     return Quadrature(log_t2, weights, log_integral, error, converged)
+
+
+def _log_spreads(spectrum: Spectrum, log_t2: FloatArray) -> list[FloatArray]:
+    """Logs of the squared shrinkage of the first and the last direction: the squares of where coefficients lie."""
+    return [-2 * np.logaddexp(0.0, -log_t2 - 2 * np.log(s)) for s in spectrum.s[[0, -1]]] if spectrum.rank else []
 
 
 def _matters(log_weight: FloatArray) -> BoolArray:

@@ -15,7 +15,7 @@ from scipy.special import gammaln, ndtr, ndtri, stdtr, stdtrit
 
 from pybayesridge import blas
 from pybayesridge._types import FloatArray
-from pybayesridge.ridge.profile import CHUNK, shrinkage
+from pybayesridge.ridge.profile import CHUNK, complement, shrinkage
 from pybayesridge.ridge.spectrum import Spectrum
 
 QUANTILE_TOL = 1e-6
@@ -219,13 +219,20 @@ def _location_factor(spectrum: Spectrum, mixture: Mixture, target: int) -> Float
     """L (r, few) with LL' the covariance of ``a`` over the nodes: smooth in log t2, it has a low numerical rank."""
     keep = mixture.weight[:, target] > 0
     weight = mixture.weight[keep, target]
-    a = shrinkage(spectrum.s, mixture.log_t2[keep, target]) * (spectrum.z[:, target] / spectrum.s)
-    centred = (a - weight @ a) * np.sqrt(weight)[:, None]
+    centred = _centred_locations(spectrum, mixture.log_t2[keep, target], weight, target) * np.sqrt(weight)[:, None]
     if min(centred.shape) == 0:
         return np.zeros((spectrum.rank, 1))
     _, size, right = svd(centred, full_matrices=False, check_finite=False)
     few = max(1, int(np.count_nonzero(size > 1e-9 * size[0])))
     return np.ascontiguousarray(right[:few].T * size[:few])
+
+
+def _centred_locations(spectrum: Spectrum, log_t2: FloatArray, weight: FloatArray, target: int) -> FloatArray:
+    """Locations of ``a`` less their mean, (K, r); where hardly anything is shrunk, of what shrinking takes away."""
+    kept, taken = shrinkage(spectrum.s, log_t2), complement(spectrum.s, log_t2)
+    mean = weight @ kept
+    out: FloatArray = np.where(mean > 0.5, weight @ taken - taken, kept - mean) * (spectrum.z[:, target] / spectrum.s)
+    return out
 
 
 def covariance(
@@ -260,8 +267,7 @@ def covariance(
         out += (np.inf if mixture.open_variance else weight @ outside[:, target]) * outer_outside
     out *= factor
     if weight.size > 1:
-        a = rotated_coefficients(spectrum, mixture.log_t2)[:, target]
-        centred = blas.product(a - weight @ a, f.coords.T)
+        centred = blas.product(_centred_locations(spectrum, mixture.log_t2[:, target], weight, target), f.coords.T)
         out += blas.product(centred * weight[:, None], centred, transpose_a=True)
     return out
 

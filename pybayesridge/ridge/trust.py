@@ -112,10 +112,10 @@ def hides_no_score(spectrum: Spectrum, log_t2: FloatArray, scores: FloatArray, n
 def expected_loss(spectrum: Spectrum, count: float, mixture: Mixture) -> float:
     """Relative error, about, that rounding errors leave in a fit, averaged over the nodes of its mixture.
 
-    Besides those of variances, two errors are counted: that of ``s_j^2 + lambda``, and, where X leaves a residual, that
-    of the residual sum of squares, ``|r|`` being known up to rounding errors of ``|X| |b|``. Where it differs between
-    nodes it is also an error of their weights, of `count` / 2 times its size in logarithm, which moves the mean of log
-    t2.
+    Besides those of variances, two errors are counted: that of ``s_j^2 + lambda``, and, where X leaves a residual,
+    that of the residual sum of squares, ``|r|`` being known up to rounding errors of ``|X| |b|``. Where it differs
+    between nodes it is also an error of their weights, of `count` / 2 times its size in logarithm, which moves the
+    mean of log t2.
     """
     if spectrum.rank == 0:
         return 0.0

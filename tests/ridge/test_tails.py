@@ -157,7 +157,7 @@ def test_noise_variances_that_live_in_the_tail(p, unit):
     # Between the scale of the data and that of the prior the noise variance falls as 1/tau2.
     rng = np.random.default_rng(4)
     y, x = rng.normal(size=10), unit * rng.normal(size=(10, p))
-    res = BayesRidge(y, x, standardize=False).fit("exact")
+    res = BayesRidge(y, x, standardize=False).fit("exact", tol=1e-12)
     o = LongDouble(y, x, np.ones((10, 1)), standardize=False, zero=1e-13)
     l = o.grid(SPACING, WIDE)
     weight = o.log_density(l)
