@@ -68,7 +68,8 @@ class QuantileTable:
     def at(self, probability: Any) -> FloatArray:
         """Quantiles (m, q) at a probability, or at one for each distribution (m, q)."""
         p = np.broadcast_to(np.asarray(probability, dtype=np.float64), self.center.shape)
-        u = _base(p, self.df)
+        # A distribution of scale 0 is a point, at probabilities 0 and 1 too.
+        u = np.where(self.scale > 0, _base(p, self.df), 0.0)
         if self.table is None:
             return self.center + self.scale * u
         knots = _base(_points(len(self.table)), self.df)

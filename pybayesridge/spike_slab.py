@@ -20,9 +20,9 @@ from pybayesridge.ep.objective import Hyper
 from pybayesridge.ep.problem import Data
 from pybayesridge.ep.result import Sites
 from pybayesridge.ep.rotation import Rotation, orthogonal_groups
-from pybayesridge.ep.selection import Hyperparameters, average_over, data_of, data_of_products, select
+from pybayesridge.ep.selection import Hyperparameters, average_over, data_of, data_of_products, select, select_nothing
 from pybayesridge.ep.user_scale import StartingPoint
-from pybayesridge.exceptions import ConvergenceWarning
+from pybayesridge.exceptions import ConvergenceWarning, DegenerateFitWarning
 from pybayesridge.frames import unmasked
 from pybayesridge.grouping import TERM, Groups, resolve_groups, shared
 from pybayesridge.model import LinearModel
@@ -83,7 +83,9 @@ class SpikeSlab(LinearModel):
     ------
     ValueError
         For data that cannot be a regression; the message names the column, row or argument. For a `prior_inclusion`
-        that differs within a group.
+        that differs within a group. By :meth:`fit`, if the unpenalised columns fit the response exactly, the noise is
+        learned, and columns with `prior_inclusion` 1 are linearly dependent or span others: a given `slab_var` alone
+        would then decide about their coefficients.
 
     Notes
     -----
@@ -91,6 +93,14 @@ class SpikeSlab(LinearModel):
     more column had been seen in and one out, and on each log variance a normal with standard deviation 3 around the
     mean square of the response (noise) and around the variance of a coefficient whose column alone would explain
     the response (slab). With groups the evidence counts groups, and so does that prior on p.
+
+    If the unpenalised columns fit the response exactly, as an intercept does a constant one, a noise variance that is
+    learned goes to 0 and the results are the limit: the coefficients of all other columns are 0 with standard
+    deviation 0, `noise_var` is 0, a `slab_var` that is learned is 0, a `prior_inclusion` that is learned is
+    1 / (G + 2) for G columns or groups, and `log_evidence`, which has no limit, is NaN. Inclusion probabilities are 0
+    where the prior is below 1: with a given `slab_var` s2 / (s2 + v x'x), whose square root each column that is in
+    contributes to the evidence, goes to 0; with a learned one the slab itself is a point at 0. Columns whose prior
+    is 1 stay in. A fit with a given `noise_var` is an ordinary one.
 
     With ``standardize=True`` each column of a group is divided by its own standard deviation, so that v is the prior
     variance of its coefficient per standard deviation. The prior of a factor or spline as a function therefore
@@ -203,6 +213,9 @@ class SpikeSlab(LinearModel):
         -----
         ConvergenceWarning
             If EP (or the learning of hyperparameters) has not converged; the residual is in the message.
+        DegenerateFitWarning
+            If the unpenalised columns fit the response exactly (a constant response and an intercept) and the noise
+            is learned: see the notes of the class.
 
         Examples
         --------
@@ -226,16 +239,13 @@ class SpikeSlab(LinearModel):
         if isinstance(maxiter, bool) or not isinstance(maxiter, int | np.integer) or maxiter < 1:
             raise ValueError(f"maxiter must be a positive integer, not {maxiter!r}")
         design, data, rotation = self._prepared()
-        if design.y_vanishes[0] and self.noise_var is None:
-            raise ValueError(
-                "the unpenalised columns fit the response exactly (is it constant?): there is nothing to select "
-                "and no noise to learn; give noise_var"
-            )
         known = self._known(design)
         previous = None if start is None else self._start(start, design, rotation)
         groups = self.groups_of(design)
         with one_pool(float(data.root.size) * min(data.root.shape)):
-            if hyper == "average" and known.unknown:
+            if design.y_vanishes[0] and known.noise_var is None:
+                selection = select_nothing(data, known, method, groups, rotation)  # type: ignore[arg-type]
+            elif hyper == "average" and known.unknown:
                 selection = average_over(data, known, groups, rotation)
             else:
                 selection = select(
@@ -250,6 +260,12 @@ class SpikeSlab(LinearModel):
                     rotation=rotation,
                 )
         results = SpikeSlabResults(self, design, data, selection, method=method)
+        if selection.noiseless:
+            warnings.warn(
+                "the unpenalised columns fit the response exactly: no coefficient, no noise",
+                DegenerateFitWarning,
+                stacklevel=2,
+            )
         if not selection.converged:
             warnings.warn(
                 f"EP has not converged (residual {selection.residual:.2g} for tol={tol:g}): raise maxiter, or use "
@@ -301,6 +317,8 @@ class SpikeSlab(LinearModel):
         point = inner.starting_point() if isinstance(inner, SpikeSlabResults) else inner
         if not isinstance(point, StartingPoint):
             raise ValueError(f"start must be results of a SpikeSlab, not {type(start).__name__}")
+        if not point.noise_var > 0:
+            raise ValueError("start is a fit without noise, of a response that the unpenalised columns fit exactly")
         names = tuple(self.data.exog_columns[j] for j in design.columns)
         if names != point.columns:
             odd = sorted(set(names) ^ set(point.columns)) or list(names)

@@ -279,6 +279,15 @@ def test_twice_is_once(pair):
     pd.testing.assert_frame_equal(back.conf_int(), before)
 
 
+def test_intervals_of_a_column_that_cannot_be_in_need_no_space():
+    y, x = data(40, 4)
+    res = SpikeSlab(y, x, prior_inclusion=[0.5, 0.0, 1.0, 0.5]).fit()
+    before = res.conf_int()
+    res.remove_data(row_space=False)
+    pd.testing.assert_frame_equal(res.conf_int(), before)
+    assert (res.conf_int().iloc[2] == 0).all()
+
+
 def test_as_many_responses_as_rows_are_refused():
     _, x = data(12, 60)
     y = pd.DataFrame(np.random.default_rng(3).normal(size=(12, 11)), index=x.index)

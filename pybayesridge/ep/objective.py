@@ -136,9 +136,9 @@ def build_objective(
     """Set up units, bounds and what is fixed.
 
     Units: for the noise the mean square of y; for the slab the variance of a coefficient whose column alone
-    would explain y.
+    would explain y. Of a y of zeros the noise variance, where it is given, is the only unit there is.
     """
-    noise_unit = data.yy / data.nu if data.yy > 0 else 1.0
+    noise_unit = data.yy / data.nu if data.yy > 0 else noise_var or 1.0
     seen = data.gram_diag[data.gram_diag > 0]
     slab_unit = noise_unit * data.nu / float(np.mean(seen)) if seen.size else noise_unit
     fixed = np.zeros(3)

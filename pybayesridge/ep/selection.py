@@ -6,22 +6,25 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pybayesridge._types import FloatArray, IntArray
+from pybayesridge._types import BoolArray, FloatArray, IntArray
 from pybayesridge.crossproducts import CrossProducts
 from pybayesridge.design import Design
 from pybayesridge.ep.averaging import average
-from pybayesridge.ep.learning import learn
+from pybayesridge.ep.learning import NAMES, learn
 from pybayesridge.ep.objective import Hyper
 from pybayesridge.ep.problem import Data
 from pybayesridge.ep.result import EPResult, Sites
 from pybayesridge.ep.rotation import Rotation
-from pybayesridge.ep.solve import Method, fit_sites
+from pybayesridge.ep.solve import Method, fit_sites, nothing_left
 from pybayesridge.triangle import triangle
 
 EPS = float(np.finfo(float).eps)
 
 EIGENVALUE_NOISE = 4 * EPS
 """Errors of the eigenvalues of X'X, relative to the largest."""
+
+DEPENDENT = 1e-7
+"""Columns of length 1 count as linearly dependent up to here: moments keep the square root of a double's digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,11 @@ class Selection:
     def best_hyper(self) -> Hyper:
         """The hyperparameters of the largest weight."""
         return self.hypers[int(self.weights.argmax())]
+
+    @property
+    def noiseless(self) -> bool:
+        """Whether this is the limit of :func:`select_nothing`, without noise."""
+        return not self.best_hyper.noise_var > 0
 
     @property
     def residual(self) -> float:
@@ -219,6 +227,55 @@ def select(
     n_fac += result.n_fac
     evidence = result.log_evidence
     return Selection((result,), (hyper,), np.ones(1), learned, evidence, converged, n_fac, rotation or Rotation())
+
+
+def select_nothing(
+    data: Data,
+    known: Hyperparameters,
+    method: Method,
+    groups: IntArray | None = None,
+    rotation: Rotation | None = None,
+) -> Selection:
+    """The limit for a response of zeros whose noise variance is learned; groups and rotation as in :func:`select`.
+
+    The density of y = 0 grows without bound as the noise variance s2 goes to 0. A set of columns A that is in
+    multiplies it by ``|I + (v / s2) X_A'X_A|^(-1/2)``, which goes to 0 when the slab variance v is given: every
+    column with p < 1 is out. A slab variance that is learned is in units of the response and 0, so that every
+    coefficient is 0. With nothing in, the maximum over p of ``(1 - p)^G p (1 - p)``, the last two factors being the
+    prior of learning, lies at ``1 / (G + 2)`` for G columns or groups; so does the posterior mean.
+
+    Raises
+    ------
+    ValueError
+        If the slab variance alone decides about coefficients: those of columns with p = 1 that depend linearly on
+        each other, or of others that are combinations of these.
+    """
+    d = data.n_columns
+    n_groups = d if groups is None else int(np.unique(groups).size)
+    p = np.full(d, 1.0 / (n_groups + 2)) if known.prior_inclusion is None else known.prior_inclusion
+    always = p >= 1.0
+    if known.slab_var is not None and _undetermined(data.root, always, (p > 0) & ~always):
+        raise ValueError(
+            "the unpenalised columns fit the response exactly, and columns that prior_inclusion = 1 keeps in are "
+            "linearly dependent or span others, so that slab_var alone decides about their coefficients: give "
+            "noise_var, or leave out slab_var"
+        )
+    learned = tuple(name for name in NAMES if getattr(known, name) is None)
+    hyper = Hyper(np.asarray(p, dtype=np.float64), known.slab_var or 0.0, 0.0)
+    result = nothing_left(always.astype(np.float64), method, groups)
+    return Selection((result,), (hyper,), np.ones(1), learned, np.nan, True, 0, rotation or Rotation())
+
+
+def _undetermined(root: FloatArray, always: BoolArray, others: BoolArray) -> bool:
+    """Whether the columns `always` of `root` are linearly dependent, or one of `others` is a combination of them."""
+    if not always.any():
+        return False
+    length = np.sqrt(np.einsum("ij,ij->j", root, root))
+    unit = root / np.where(length > 0, length, 1.0)
+    u, s, _ = np.linalg.svd(unit[:, always], full_matrices=False)
+    rank = int((s > DEPENDENT * s[0]).sum())
+    rest = unit[:, others] - u[:, :rank] @ (u[:, :rank].T @ unit[:, others])
+    return rank < always.sum() or bool((np.linalg.norm(rest, axis=0) <= DEPENDENT).any())
 
 
 def average_over(

@@ -214,6 +214,16 @@ def _nothing_in(data: Data, noise_var: float, method: str) -> EPResult:
     )  # fmt: skip
 
 
+def nothing_left(inclusion_prob: Array, method: str, groups: Ints | None) -> EPResult:
+    """Return the limit in which every coefficient is zero, in or out, and no density is left to compare."""
+    d = inclusion_prob.size
+    zero = np.zeros(d)
+    return EPResult(
+        zero, np.full(d, np.inf), *(zero,) * 4, inclusion_prob, zero, zero, np.nan, 0.0, True, 0, 0, np.zeros(0), 0,
+        np.zeros(d, dtype=bool), method, False, groups,
+    )  # fmt: skip
+
+
 def _result(model: Model, run: Run, used: Bools, method: str, first: int) -> EPResult:
     """Spread what was found for the used columns over all columns."""
     state = run.state or model.fallback()

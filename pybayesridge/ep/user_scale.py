@@ -209,7 +209,7 @@ class SelectionPosterior:
         for count, (_, result, hyper) in zip(counts, self._components(), strict=True):
             if count == 0:
                 continue
-            if exact:
+            if exact and hyper.noise_var > 0:
                 each = gibbs(
                     self.data,
                     hyper.prior_inclusion,

@@ -102,9 +102,14 @@ def sizes(probability: FloatArray, first: int, mean: float, *, title: str, ax: A
 def trace(energy: FloatArray, descent_from: int | None, *, title: str, single: str = "", ax: Any = None) -> Axes:
     """The energy after each iteration, from `descent_from` on (counted from 0) that of the descent.
 
-    `single` is written beside the point where there is one only.
+    `single` is written beside the point where there is one only; where there is none the picture says so.
     """
     ax = new_axes(ax)
+    if energy.size == 0:
+        ax.text(0.5, 0.5, "There was nothing to iterate.", ha="center", transform=ax.transAxes, fontsize=9)
+        ax.set_axis_off()
+        headline(ax, title)
+        return ax
     at = np.arange(1, energy.size + 1)
     dot = "o" if energy.size <= 60 else ""
     ax.plot(at, energy, color=BLUE, linewidth=1.6, marker=dot, markersize=4)

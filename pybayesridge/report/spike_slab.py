@@ -161,10 +161,11 @@ def _findings(res: Any) -> list[str]:
     out.append(f"The expected number of included columns is {res.expected_size:.2f}.")
     if np.isfinite(res.rsquared):
         out.append(f"In-sample R-squared is {res.rsquared:.3f}.")
-    out.append(
-        f"The log evidence is {res.log_evidence:.2f}; it can be compared with that of other fits of the same "
-        "response."
-    )
+    if np.isfinite(res.log_evidence):
+        out.append(
+            f"The log evidence is {res.log_evidence:.2f}; it can be compared with that of other fits of the same "
+            "response."
+        )
     return out
 
 
@@ -181,7 +182,8 @@ def _check(res: Any) -> list[str]:
 
 def _remarks(res: Any) -> list[Remark]:
     out = []
-    if res.converged:
+    noiseless = res._posterior.selection.noiseless
+    if res.converged and not noiseless:
         out.append(Remark("good", f"Expectation propagation converged (residual {res.residual:.1e})."))
     if res.evidence_biased:
         text = "The log evidence is biased and cannot be compared with that of other fits; use method='auto'."
@@ -190,7 +192,7 @@ def _remarks(res: Any) -> list[Remark]:
     if open_:
         which = "1 column is" if open_ == 1 else f"{open_:,} columns are"
         out.append(Remark("note", f"{which} undecided (inclusion probability 0.1 to 0.9)."))
-    if rows_there(res):
+    if rows_there(res) and not noiseless:
         weights = res.model.weights
         sigma = float(np.sqrt(res.noise_var))
         residual = res.resid * (1.0 if weights is None else np.sqrt(weights))

@@ -60,7 +60,8 @@ class SpikeSlabResults(SpikeSlabPlots, LinearResults):
     learned : tuple of str
         Names of those that were learned.
     log_evidence : float
-        EP's log marginal likelihood of the response, the unpenalised columns projected out.
+        EP's log marginal likelihood of the response, the unpenalised columns projected out. NaN where these fit the
+        response exactly and the noise is learned.
     evidence_biased : bool
         Whether constraints are active, so that the evidence is not that of a fixed point of EP.
     energy_trace : (m,) array
@@ -103,6 +104,8 @@ class SpikeSlabResults(SpikeSlabPlots, LinearResults):
         """Relative error, about, that forming moments has left in the fit; 0 for a fit from rows."""
         if self.model.moments is None:
             return 0.0
+        if self._posterior.selection.noiseless:
+            return float(self.model.precision_loss)
         best = self._posterior.selection.best_hyper
         loss = loss_of_moments(self._posterior.data, best.noise_var / best.slab_var)
         return max(self.model.precision_loss, loss)
@@ -349,7 +352,7 @@ def compare_evidence(fits: Mapping[str, Any]) -> pd.DataFrame:
     Raises
     ------
     ValueError
-        If the fits are not of the same response.
+        If the fits are not of the same response, or one has no noise and so no evidence.
 
     Examples
     --------
@@ -374,6 +377,10 @@ def compare_evidence(fits: Mapping[str, Any]) -> pd.DataFrame:
         same = mine.nu == other.nu and np.allclose(mine.y_norm, other.y_norm, rtol=1e-10, atol=0)
         if not same or fit.model.data.ynames != first.model.data.ynames:
             raise ValueError(f"the fit {name!r} is of another response, other rows or other unpenalised columns")
+        if fit._posterior.selection.noiseless:
+            raise ValueError(
+                f"the fit {name!r} has no evidence: the unpenalised columns fit the response exactly; give noise_var"
+            )
     table_ = pd.DataFrame(
         {
             "log_evidence": {name: fit.log_evidence for name, fit in inner.items()},

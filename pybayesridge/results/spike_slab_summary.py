@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 def notes(res: SpikeSlabResults) -> list[str]:
     """Notes below the summary, one sentence each."""
     out = []
+    if res._posterior.selection.noiseless:
+        out.append("The unpenalised columns fit the response exactly: there is nothing to explain.")
     if not res.converged:
         settled = all(each.converged for each in res._posterior.selection.results)
         why = "hyperparameters not at a maximum" if settled else f"residual {res.residual:.2g}"
@@ -98,8 +100,13 @@ def _facts(res: SpikeSlabResults) -> tuple[list[tuple[str, str]], list[tuple[str
         (f"slab_var ({how('slab_var')}):", number(res.slab_var)),
         (f"noise_var ({how('noise_var')}):", number(res.noise_var)),
         ("Expected size:", f"{res.expected_size:.2f}"),
-        ("R-squared:", f"{res.rsquared:.3f}"),
-        ("Log Evidence:", f"{res.log_evidence:.3f}"),
+        ("R-squared:", _three_digits(res.rsquared)),
+        ("Log Evidence:", _three_digits(res.log_evidence)),
         ("", ""),
     ]
     return left, right
+
+
+def _three_digits(value: float) -> str:
+    """A number to three decimals, or a dash where there is none."""
+    return f"{value:.3f}" if np.isfinite(value) else "–"

@@ -24,7 +24,9 @@
 #'   of a term (a factor, a spline, a polynomial), with `x` and `y` each column on its own. `NULL`: each column on its
 #'   own. Or a label for each column of the model matrix other than the intercept, or a list of names of columns.
 #' @param slab_var Variance of the slab; `NULL` learns it.
-#' @param noise_var Noise variance; `NULL` learns it. Learning maximises the evidence.
+#' @param noise_var Noise variance; `NULL` learns it. Learning maximises the evidence. Where the unpenalised columns fit the
+#'   response exactly, as an intercept does a constant one, a noise variance that is learned is 0, and so are all other
+#'   coefficients; a warning says so.
 #' @param tol Tolerance of the scale-free residual at which iterations stop.
 #' @param maxiter Most iterations.
 #' @param damping Share of the new sites in an update, for `"ep"`.
@@ -280,6 +282,12 @@ compare_evidence <- function(...) {
     if (!same || !identical(fits[[name]]$targets, fits[[1L]]$targets)) {
       stop("the fit '", name, "' is of another response, other rows or other unpenalised columns", call. = FALSE)
     }
+    if (fits[[name]]$noise_var == 0) {
+      stop(
+        "the fit '", name, "' has no evidence: the unpenalised columns fit the response exactly; give noise_var",
+        call. = FALSE
+      )
+    }
   }
   of <- function(what, type) unname(vapply(fits, `[[`, type, what))
   log_evidence <- of("log_evidence", 0)
@@ -300,7 +308,7 @@ headline.spike_slab <- function(object, digits) {
     paste0(
       "prior inclusion ", signif(mean(prior_of_penalized(object)), digits), ", slab variance ",
       signif(object$slab_var, digits), ", sigma ", signif(sqrt(object$noise_var), digits), ", log evidence ",
-      signif(object$log_evidence, digits)
+      if (is.nan(object$log_evidence)) "not defined" else signif(object$log_evidence, digits)
     ),
     strwrap(paste("median model:", if (length(chosen)) paste(chosen, collapse = ", ") else "no column"), exdent = 2L)
   )

@@ -174,7 +174,8 @@ print.summary.pybayesridge_fit <- function(x, digits = max(3L, getOption("digits
     }
     cat("\n")
     numbers <- unlist(x$facts[i, ])
-    cat(strwrap(paste0(names(numbers), " ", signif(numbers, digits), collapse = ", ")), sep = "\n")
+    shown_numbers <- ifelse(is.nan(numbers), "not defined", signif(numbers, digits))
+    cat(strwrap(paste0(names(numbers), " ", shown_numbers, collapse = ", ")), sep = "\n")
   }
   if (!is.null(x$groups)) {
     top <- sort(x$groups, decreasing = TRUE)

@@ -69,6 +69,32 @@ test_that("Python's errors and warnings arrive with their message alone", {
   expect_warning(bayes_ridge(I(0 * mpg) ~ wt, mtcars), "unpenalised columns fit the response exactly")
 })
 
+test_that("a selection with a constant response has a defined result", {
+  skip_without_python()
+  flat <- transform(mtcars, mpg = 3)
+  expect_warning(
+    fit <- spike_slab(mpg ~ wt + hp + factor(cyl), flat, prior_inclusion = c(wt = 1, hp = 0, "factor(cyl)" = 0.5)),
+    "unpenalised columns fit the response exactly"
+  )
+  expect_equal(coef(fit), c(3, 0, 0, 0, 0), ignore_attr = TRUE)
+  expect_equal(unname(sqrt(diag(vcov(fit)))), rep(0, 5))
+  expect_equal(confint(fit), cbind(coef(fit), coef(fit)), ignore_attr = TRUE)
+  expect_equal(fit$inclusion_prob, c(1, 1, 0, 0, 0), ignore_attr = TRUE)
+  expect_identical(median_model(fit), "wt")
+  expect_equal(fit$noise_var, 0)
+  expect_true(fit$converged)
+  expect_true(is.nan(fit$log_evidence))
+  expect_match(paste(capture.output(print(summary(fit))), collapse = " "), "fit the response exactly")
+  expect_no_match(capture.output(print(fit), print(summary(fit))), "NaN")
+  predicted <- predict(fit, flat[1:2, ], interval = "prediction", se.fit = TRUE)
+  expect_equal(unname(predicted$fit), matrix(3, 2, 3))
+  expect_equal(unname(predicted$se.fit), c(0, 0))
+  expect_equal(unname(as.matrix(posterior_sample(fit, 4))), matrix(coef(fit), 4, 5, byrow = TRUE))
+  expect_equal(unlist(simulate(fit, 2)), rep(3, 64), ignore_attr = TRUE)
+  expect_error(compare_evidence(list(flat = fit)), "has no evidence")
+  expect_error(spike_slab(mpg ~ wt + hp + factor(cyl), mtcars, start = fit), "start is a fit without noise")
+})
+
 test_that("the traps of R's own types do not reach Python", {
   skip_without_python()
   expect_close(coef(bayes_ridge(x = 1:10, y = (1:10)^2)), coef(bayes_ridge(y ~ x, data.frame(x = 1:10, y = (1:10)^2))))
