@@ -49,12 +49,15 @@ def _wide(design: Design) -> Spectrum:
     for part, piece in design.column_pieces():
         whole[part] = design.block.residual(piece).T
     whole, r = qr(whole, mode="economic", overwrite_a=True, check_finite=False)
-    left, values, right_t = _svd(np.ascontiguousarray(r.T))
+    # In coordinates outside Z: singular vectors of tiny singular values would otherwise have a part in Z.
+    k = design.block.k
+    beyond = qr(design.block.q, check_finite=False)[0][:, k:] if k else np.eye(design.n)
+    left, values, right_t = _svd(blas.product(beyond, np.ascontiguousarray(r.T), transpose_a=True))
     if values[0] == 0:
         return empty(design, "svd")
     noise = noise_of_values(design)
     rank = min(int(np.count_nonzero(values > noise * values[0])), design.nu)
-    left, s = left[:, :rank], values[:rank] / values[0]
+    left, s = blas.product(beyond, np.ascontiguousarray(left[:, :rank])), values[:rank] / values[0]
     turn = np.ascontiguousarray(right_t[:rank].T)
     step = block_size(design.n)
     for start in range(0, design.p, step):

@@ -18,6 +18,9 @@ WELL_CONDITIONED = 1e-11
 ROUTES = 1e-9
 """Whole fits by different routes; in log lambda, and coefficients beside their standard deviation."""
 
+ORTHONORMAL = 1e-13
+"""Inner products of singular vectors with each other and with Z."""
+
 SHARE_OF_X = 0.6
 """Peak of what a fit allocates, beside X itself: no copy of it."""
 
@@ -139,6 +142,17 @@ def test_svd_falls_back_to_gesvd(monkeypatch):
     monkeypatch.setattr(accurate_rotation, "svd", failing)
     np.testing.assert_allclose(rotate_accurately(design).s, wanted.s, rtol=1e-13)
     assert calls == ["gesdd", "gesvd"]
+
+
+@pytest.mark.parametrize("options", [{}, {"unpenalized": [0, 3]}, {"weights": np.linspace(0.1, 3, 12)}])
+def test_left_vectors_of_steep_wide_columns_lie_outside_z(options):
+    # Those of tiny singular values are next to the null space, where Z lies too.
+    rng = np.random.default_rng(0)
+    u, v = (np.linalg.qr(rng.standard_normal((m, 12)))[0] for m in (12, 30))
+    design, _ = BayesRidge(u[:, 0], (u * np.logspace(0, -12, 12)) @ v.T, **options)._build()
+    left = rotate_accurately(design).left
+    assert np.abs(design.block.q.T @ left).max() < ORTHONORMAL
+    assert np.abs(left.T @ left - np.eye(design.nu)).max() < ORTHONORMAL
 
 
 def peak(function):
