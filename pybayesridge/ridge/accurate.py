@@ -16,13 +16,13 @@ from pybayesridge.triangle import triangle
 def rotate_accurately(design: Design) -> Spectrum:
     """Rotate by QR and SVD.
 
-    Where n >= p only blocks of X are held at a time. Where n < p one array of the size of X is allocated, which holds
-    X', then the Q of its QR factorisation and in the end V: a V made by products with X' would have lost digits by
-    the square of the condition number again.
+    Where the columns leave residuals only blocks of X are held at a time. Elsewhere one array of the size of X is
+    allocated, which holds X', then the Q of its QR factorisation and in the end V: a V made by products with X' would
+    have lost digits by the square of the condition number again, and a U made by products with X likewise.
     """
     if min(design.p, design.nu) == 0:
         return empty(design, "svd")
-    return _tall(design) if design.n >= design.p else _wide(design)
+    return _tall(design) if design.nu > design.p else _wide(design)
 
 
 def _tall(design: Design) -> Spectrum:

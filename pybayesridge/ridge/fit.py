@@ -33,6 +33,9 @@ Parameterization = Literal["tau2", "tau"]
 EXACT = 64 * EPS
 """Residuals this small beside the target are rounding errors: the data are fitted exactly."""
 
+SHARP = 1e-6
+"""Singular vectors of squared singular values above this, relative to the largest, are known to ten digits."""
+
 NO_DIGITS = 1e-2
 """Moments with this relative error in the least direction cannot tell it from none."""
 
@@ -394,7 +397,10 @@ def fit_grid(
     with np.errstate(divide="ignore"):
         log_t2 = log_unit(design, spectrum) - np.log(penalties)
     smallest = float(np.exp(-log_t2.max()))
-    if design.has_rows and (sees_nothing_small(design, spectrum) or not spectrum.trusts(smallest)):
+    # Without a residual every row's leverage is that of the left singular vectors alone, which the products blur.
+    blurred = criterion == "loocv" and spectrum.rank == design.nu and spectrum.smallest < SHARP
+    blurred = blurred and spectrum.solver != "svd"
+    if design.has_rows and (blurred or sees_nothing_small(design, spectrum) or not spectrum.trusts(smallest)):
         accurate = rotate_accurately(design)
         return fit_grid(design, accurate, grid, criterion=criterion, sigma2=sigma2, dof=dof)
     score = loocv.loo_scores if criterion == "loocv" else loocv.gcv_scores

@@ -25,6 +25,9 @@ which squares the error."""
 NEGLIGIBLE = 1e-12
 """Nodes of smaller weight do not move a quantile by more than it is solved to."""
 
+QUANTILE_STEP = 1e-4
+"""Largest last step, relative to the distance from the centre and the typical scale."""
+
 QUANTILE_MAXITER = 200
 """Bisection alone would halve a bracket this often; Newton's steps take about six."""
 
@@ -329,8 +332,13 @@ def _mixture_quantile(
             newton = x - excess / (weight @ (density / spread))
         high[todo] = np.where(excess >= 0, x, high[todo])
         low[todo] = np.where(excess < 0, x, low[todo])
-        close = np.abs(excess) <= enough
-        inside = (newton >= low[todo]) & (newton <= high[todo]) & (np.abs(excess) <= 0.5 * previous[todo])
+        # Between separated modes a probability next to the right one is not enough.
+        close = (np.abs(excess) <= enough) & ~(
+            np.abs(newton - x) > QUANTILE_STEP * (np.abs(x - center[todo]) + unit[todo])
+        )
+        # Where a component is next to a point mass Newton's steps stand still without having arrived.
+        inside = (newton >= low[todo]) & (newton <= high[todo]) & (newton != x)
+        inside &= np.abs(excess) <= 0.5 * previous[todo]
         middle = _middle(low[todo], high[todo], center[todo], unit[todo])
         point[todo] = np.where(inside, newton, np.where(close, x, middle))
         previous[todo] = np.abs(excess)

@@ -115,7 +115,8 @@ def expected_loss(spectrum: Spectrum, count: float, mixture: Mixture) -> float:
     Besides those of variances, two errors are counted: that of ``s_j^2 + lambda``, and, where X leaves a residual,
     that of the residual sum of squares, ``|r|`` being known up to rounding errors of ``|X| |b|``. Where it differs
     between nodes it is also an error of their weights, of `count` / 2 times its size in logarithm, which moves the
-    mean of log t2.
+    mean of log t2. From moments ``z_j = V'X'y / s_j`` is no better known than ``s_j``, however large the penalty, and
+    nothing else has looked at the variance that small penalties carry.
     """
     if spectrum.rank == 0:
         return 0.0
@@ -127,7 +128,14 @@ def expected_loss(spectrum: Spectrum, count: float, mixture: Mixture) -> float:
         least = np.sqrt(least)
     loss = EIGENVALUE_NOISE / np.maximum(least, EIGENVALUE_NOISE)
     rounding = np.where(spectrum.rss0 > 0, EIGENVALUE_NOISE * _size(spectrum, at), 0.0)
-    residual = 2 * rounding / np.sqrt(penalized_rss(spectrum, at))
+    rss = penalized_rss(spectrum, at)
+    residual = 2 * rounding / np.sqrt(rss)
+    of_variances = _loss_of_variances(spectrum, (weight * at).sum(axis=0))
+    if spectrum.solver == "moments":
+        residual = residual + _unsure_rss(spectrum, at) / rss
+        carried = np.where(live, weight * mixture.scale2 / np.maximum(least, EIGENVALUE_NOISE), 0.0)
+        share = carried / np.maximum(carried.sum(axis=0), np.finfo(float).tiny)
+        of_variances = float((share * loss).sum(axis=0).max(initial=0.0))
     if len(at) > 1:
         # What is wrong at all nodes alike leaves their weights as they are.
         in_weight = count / 2 * np.abs(residual - (weight * residual).sum(axis=0))
@@ -135,7 +143,14 @@ def expected_loss(spectrum: Spectrum, count: float, mixture: Mixture) -> float:
         loss = distance * (loss + in_weight)
     loss = np.maximum(loss, residual)
     largest = float(np.where(live, weight * loss, 0.0).sum(axis=0).max(initial=0.0))
-    return max(largest, _loss_of_variances(spectrum, (weight * at).sum(axis=0)))
+    return max(largest, of_variances)
+
+
+def _unsure_rss(spectrum: Spectrum, log_t2: FloatArray) -> FloatArray:
+    """What of the penalised residual sum of squares the errors of ``s_j`` leave uncertain, (K, q), from moments."""
+    unsure = EIGENVALUE_NOISE / np.maximum(spectrum.s**2, EIGENVALUE_NOISE)
+    part = replace(spectrum, z=spectrum.z * np.sqrt(unsure)[:, None], rss0=np.zeros_like(spectrum.rss0))
+    return penalized_rss(part, log_t2)
 
 
 def _loss_of_variances(spectrum: Spectrum, log_t2: FloatArray) -> float:

@@ -135,6 +135,10 @@ class Answers:
     def _posterior(self):
         o, t, method, said = self.o, self.target, self.problem.method, self.said
         penalty = LONG(said["lambda"])
+        if penalty == 0 and method in ("em", "exact"):
+            # No noise, so the package says; if there is some, the coefficients will not be these.
+            self.put("log_lambda", -np.inf)
+            return o.without_penalty()
         if method == "em":
             return self._mode(penalty)
         if method == "exact":
@@ -311,6 +315,8 @@ def judge(problem, oracle, target, said, announced):
     with np.errstate(all="ignore"):
         answers = Answers(problem, oracle, target, said).compute()
         names = _comparable(problem, oracle, target, said, answers)
+        if names == ["exact fit"]:
+            return [Difference("exact fit", target, np.inf, 0.0, announced)]
         errors = {name: error(said[name], answers, name) for name in names}
         moves = dict.fromkeys(errors, 0.0)
         if any(not e <= LIMIT for e in errors.values()):
@@ -323,15 +329,19 @@ def judge(problem, oracle, target, said, announced):
 
 def _comparable(problem, oracle, target, said, answers):
     names = [name for name in answers.values if name in said]
+    if not oracle.rank:
+        return []
     size = oracle.y_size[target]
     limit = UNSEEN_BY_MOMENTS if problem.source in ("moments", "batches") else NO_RESIDUAL
     if oracle.y_norm[target] <= limit * size and problem.model.get("sigma2") is None:
         return []
+    no_residual = 0 < oracle.rank < oracle.nu and np.sqrt(oracle.rss0[target]) <= limit * size
+    if said["lambda"] == 0 and problem.method in ("em", "exact") and not no_residual:
+        return ["exact fit"]
+    if no_residual and problem.model.get("sigma2") is None:
+        return [name for name in names if name in ("params", "predicted") and said["lambda"] == 0]
     if answers.values.get("sigma2", [1])[0] < SMALLEST:
         return [name for name in names if name in ("log_lambda", "params", "fitted", "predicted")]
-    no_residual = 0 < oracle.rank < oracle.nu and np.sqrt(oracle.rss0[target]) <= limit * size
-    if no_residual and problem.model.get("sigma2") is None:
-        return [name for name in names if name in ("params", "predicted")]
     return names
 
 

@@ -114,7 +114,7 @@ class Oracle:
 
     def _decompose(self, size):
         u, s, v = svd(self.xr)
-        top = max(s.max(initial=0), size.max(initial=0) * 1e-3)
+        top = max(s.max(initial=0), size.max(initial=0))
         rank = int(np.count_nonzero(s > RANK * max(self.n, self.p) * top))
         self.s, self.right, self.left = s[:rank], v[:, :rank], u[:, :rank]
         self.z = self.left.T @ self.yr
@@ -229,6 +229,11 @@ class Oracle:
             scale2 = self.rss(l, target) / (options["count"] + 2)
         return Mixture(l, np.ones(1, dtype=LONG), scale2, np.inf)
 
+    def without_penalty(self):
+        """Least squares without noise."""
+        least = -2 * np.log(self.s.min(initial=np.inf))
+        return Mixture(np.array([least + 200]), np.ones(1, dtype=LONG), np.zeros(1, dtype=LONG), np.inf)
+
     def given(self, lam, target, options):
         """The noise integrated out (unless known) at a penalty."""
         l = -np.log(np.array([lam], dtype=LONG))
@@ -252,6 +257,9 @@ class Oracle:
         log = self.density(l, target, prior, sigma2, count)
         lifted = log + self._log_variance(l, target, sigma2, heavy)
         near = (log > log.max() - REACH) | (lifted > lifted.max() - REACH)
+        if not sigma2:
+            noise = log + np.log(self.rss(l, target))
+            near |= noise > noise.max() - REACH
         first, last = np.flatnonzero(near)[[0, -1]]
         low, high = l[max(first - 2, 0)], l[min(last + 2, l.size - 1)]
         previous = None

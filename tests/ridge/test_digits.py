@@ -172,3 +172,13 @@ def test_the_accurate_route_holds_one_array_of_the_size_of_x(order):
     x = np.asarray(rng.standard_normal((100, 20_000)), order=order)
     design, _ = BayesRidge(rng.standard_normal(100), x)._build()
     assert peak(lambda: rotate_accurately(design)) < SHARE_OF_X * 8 * x.size
+
+
+@pytest.mark.parametrize("method", ["em", "exact"])
+def test_moments_tell_of_digits_lost_at_any_penalty(method):
+    # The penalty is large, but U'y divides by singular values of which their squares keep four digits.
+    rng = np.random.default_rng(6)
+    u, v = (np.linalg.qr(rng.standard_normal((m, 6)))[0] for m in (7, 6))
+    x, y = (u * np.logspace(0, -6, 6)) @ v.T, u[:, 0] + 0.2 * rng.standard_normal(7)
+    with pytest.warns(PrecisionWarning, match="digits|certain"):
+        BayesRidge.from_moments(Moments.from_arrays(y, x)).fit(method)

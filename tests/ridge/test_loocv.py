@@ -8,6 +8,8 @@ import pandas as pd
 import pytest
 
 from pybayesridge import BayesRidge, GridEdgeWarning
+from tests.fuzz.linear_algebra import ENOUGH
+from tests.fuzz.oracle import Oracle
 from tests.problems import CASES, regression
 
 BRUTE = 1e-8
@@ -18,6 +20,9 @@ GCV = 1e-9
 
 SAME = 1e-10
 """The same numbers by another path through the package."""
+
+STEEP = 1e-7
+"""Scores of columns of condition 1e9 relative to those in long double."""
 
 PENALTIES = np.logspace(10, -10, 100)
 
@@ -139,6 +144,21 @@ def test_gcv_has_its_limit_where_the_penalty_is_next_to_nothing():
         warnings.simplefilter("ignore", GridEdgeWarning)
         scores = BayesRidge(y, x).fit("gcv", grid=[1e-12, 1e-150, 1e-250]).grid_scores
     np.testing.assert_allclose(scores, scores[0], rtol=SAME)
+
+
+@pytest.mark.skipif(not ENOUGH, reason="no long double beyond double precision: no oracle")
+@pytest.mark.parametrize("shape", [(11, 10), (12, 12), (9, 14)])
+def test_scores_of_steep_columns_that_leave_no_residual(shape):
+    rng = np.random.default_rng(5)
+    r = min(shape)
+    u, v = (np.linalg.qr(rng.standard_normal((m, r)))[0] for m in shape)
+    x, y = (u * np.logspace(0, -9, r)) @ v.T, rng.standard_normal(shape[0])
+    oracle = Oracle(y[:, None], np.ones((shape[0], 1)), x, constant=0)
+    grid = float(oracle.s[0] ** 2) * np.logspace(0, -12, 7)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GridEdgeWarning)
+        scores = BayesRidge(y, x).fit("loocv", grid=grid).grid_scores
+    np.testing.assert_allclose(scores, [float(oracle.loo(lam, 0)[0]) for lam in grid], rtol=STEEP)
 
 
 def test_gcv_is_loocv_where_all_leverages_are_equal():

@@ -26,3 +26,14 @@ def test_heavy_tails(df, tail, probability):
     law = stats.norm if np.isinf(df) else stats.t(df)
     below = weight[keep] @ law.cdf((found - where[keep]) / scale[keep]) / weight[keep].sum()
     np.testing.assert_allclose(below, probability, rtol=0, atol=PROBABILITY * min(probability, 1 - probability))
+
+
+@pytest.mark.parametrize("probability", [0.045, 0.05, 0.3])
+def test_point_masses_between_which_there_is_next_to_nothing(probability):
+    # The first guess lies on a component so narrow that its density is all there is.
+    where = np.array([[0.0], [0.2], [1.0], [0.164]])
+    scale = np.array([[1e-55], [1e-3], [0.05], [1e-55]])
+    weight = np.array([0.04, 1e-9, 0.95, 0.01 - 1e-9])
+    found = _mixture_quantile(where, scale, weight, 8.0, probability)[0]
+    cdf = weight @ stats.t(8.0).cdf((found * (1 + np.array([[-1e-9], [1e-9]])) - where[:, 0]) / scale[:, 0]).T
+    assert cdf[0] - 1e-9 <= probability <= cdf[1] + 1e-9

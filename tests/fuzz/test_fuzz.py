@@ -1,0 +1,24 @@
+"""A tenth of ``make fuzz``: random problems beside an oracle in long double. No discrepancy may be silent.
+
+A failure names the command that repeats it.
+"""
+
+import pytest
+
+from tests.fuzz.__main__ import SEED, jobs_of, run_one
+from tests.fuzz.linear_algebra import ENOUGH
+
+pytestmark = pytest.mark.skipif(not ENOUGH, reason="no long double beyond double precision: no oracle")
+
+COUNT = 1000
+
+CHUNK = 50
+
+
+@pytest.mark.parametrize("kind", ["ridge", "selection"])
+@pytest.mark.parametrize("start", range(0, COUNT, CHUNK))
+def test_no_discrepancy_is_silent(kind, start):
+    jobs = jobs_of([kind], SEED, start, CHUNK if kind == "ridge" else CHUNK // 10)
+    verdicts = [(job, verdict) for job, verdict in map(run_one, jobs) if verdict.failure or verdict.faults]
+    told = [f"{v.name}: {v.failure or v.faults}\n    {job.command}" for job, v in verdicts]
+    assert not told, "\n".join(told)
