@@ -122,8 +122,8 @@ def fitter(method: str, y: np.ndarray, x: np.ndarray) -> Callable[[], Any]:
         known = {"prior_inclusion": min(10, p // 2) / p, "slab_var": 1.0, "noise_var": 1.0}
         return lambda: SpikeSlab(y, x, **known).fit()
     if method == "plain":
-        return lambda: BayesRidge(y, x).fit("em", accelerate=False)
-    return lambda: BayesRidge(y, x).fit(method)
+        return lambda: BayesRidge(y, x, prior="half-cauchy").fit("em", accelerate=False)
+    return lambda: BayesRidge(y, x, prior="half-cauchy").fit(method)
 
 
 def measure(quick: bool) -> list[dict[str, Any]]:
@@ -218,12 +218,12 @@ def picture(found: list[dict[str, Any]]) -> Any:
 
 
 NOTES = f"""\
-Terms with l, the number of penalties, are those of "loocv" alone. Slopes are fitted to the {UPPER} largest sizes;
-since orders are bounds, a slope agrees where it is at most {SLACK} above the stated one. Slopes below it are fixed
-costs (checking, results: some milliseconds) and larger blocks that use the processor better. Memory: MiB at the
-largest size, in multiples of X and y in brackets, and its slope; blocks of fixed size count in full, so that it may
-not grow at all. Iterations: Newton steps to EM's fixed point, in brackets those of plain EM; sweeps of EP for
-SpikeSlab, whose hyperparameters are given here.
+The ridge's prior is half-Cauchy. Terms with l, the number of penalties, are those of "loocv" alone. Slopes are
+fitted to the {UPPER} largest sizes; since orders are bounds, a slope agrees where it is at most {SLACK} above the
+stated one. Slopes below it are fixed costs (checking, results: some milliseconds) and larger blocks that use the
+processor better. Memory: MiB at the largest size, in multiples of X and y in brackets, and its slope; blocks of fixed
+size count in full, so that it may not grow at all. Iterations: Newton steps to EM's fixed point, in brackets those of
+plain EM; sweeps of EP for SpikeSlab, whose hyperparameters are given here.
 """
 
 

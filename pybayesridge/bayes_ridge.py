@@ -15,9 +15,10 @@ from pybayesridge.model import LinearModel
 from pybayesridge.results.ridge import BayesRidgeResults, BayesRidgeResultsWrapper
 from pybayesridge.ridge.fit import RidgeFit, fit_exact, fit_fixed, fit_grid, fit_mode
 from pybayesridge.ridge.loocv import FullLeverageError
+from pybayesridge.ridge.prior import NAMED, BetaPrime
 from pybayesridge.ridge.spectrum import Spectrum, rotate
 
-METHODS = ("em", "exact", "loocv", "gcv", "fixed")
+METHODS = ("exact", "em", "loocv", "gcv", "fixed")
 
 UNSEEN_BY_MOMENTS = " (as far as moments tell: they cannot see residuals below 3e-7 of the response)"
 
@@ -35,9 +36,11 @@ class BayesRidge(LinearModel):
         y \mid g, b, \sigma^2 \sim N(Z g + X b, \sigma^2 W^{-1}), \quad
         b \mid \tau^2, \sigma^2 \sim N(0, \tau^2 \sigma^2 I),
 
-        p(\sigma^2) \propto 1/\sigma^2, \quad \tau \sim C^+(0, 1),
+        p(\sigma^2) \propto 1/\sigma^2, \quad
+        \tau^2 \sum_j \lVert x_j \rVert^2 / n \sim \text{beta-prime}(1/2, 1/2),
 
-    the prior of b being on the standardised scale of X. The ridge penalty is :math:`\lambda = 1/\tau^2`.
+    the prior of b being on the standardised scale of X: the share of variance that the columns explain is Beta(1/2,
+    1/2) a priori, whatever their number. The ridge penalty is :math:`\lambda = 1/\tau^2`.
 
     Parameters
     ----------
@@ -55,9 +58,13 @@ class BayesRidge(LinearModel):
     standardize : bool, default True
         The prior is on the scale of each column's (weighted, 1/n) standard deviation; the user's own scale
         otherwise. Results are always on the user's scale.
-    prior : (a, b), default (0.5, 0.5)
-        Beta-prime prior of tau2, density proportional to ``t^(a-1) (1+t)^(-a-b)``. The default is the half-Cauchy
-        prior of tau.
+    prior : {"r2", "half-cauchy"}, (a, b) or (a, b, scale), default "r2"
+        Prior of tau2: ``tau2 / scale`` is beta-prime(a, b), with density proportional to ``t^(a-1) (1+t)^(-a-b)``.
+        ``"r2"`` is (1/2, 1/2) with the scale ``1 / (sum_j |x_j|^2 / n)``, x_j the penalised columns on the scale of
+        the prior, weighted and with the unpenalised ones projected out; on standardised columns without unpenalised
+        ones but the intercept the scale is 1/p. ``"half-cauchy"`` is the paper's, (1/2, 1/2, 1): tau is half-Cauchy
+        with scale 1. With it the prior share of explained variance tends to 1 as columns are added. A scale that is
+        not given is 1.
     sigma2 : float, optional
         The noise variance where it is known.
     missing : {"raise", "drop"}
@@ -80,7 +87,7 @@ class BayesRidge(LinearModel):
     >>> longley = sm.datasets.longley.load_pandas().data
     >>> res = BayesRidge.from_formula("TOTEMP ~ GNP + UNEMP + ARMED", longley).fit()
     >>> res.params.round(2).to_dict()
-    {'Intercept': 53226.43, 'GNP': 0.04, 'UNEMP': -0.73, 'ARMED': -0.41}
+    {'Intercept': 53240.65, 'GNP': 0.04, 'UNEMP': -0.74, 'ARMED': -0.42}
     """
 
     _max_targets: ClassVar[int | None] = None
@@ -94,12 +101,13 @@ class BayesRidge(LinearModel):
         weights: Any = None,
         unpenalized: Any = None,
         standardize: bool = True,
-        prior: tuple[float, float] = (0.5, 0.5),
+        prior: str | tuple[float, ...] = "r2",
         sigma2: float | None = None,
         missing: str = "raise",
         formula_data: Any = None,
     ) -> None:
-        self.prior = _check_prior(prior)
+        self.prior_of_tau2 = _as_prior(prior)
+        self.prior = prior if isinstance(prior, str) else tuple(float(value) for value in prior)
         self.known_sigma2 = None if sigma2 is None else positive("sigma2", sigma2)
         super().__init__(
             endog,
@@ -115,7 +123,7 @@ class BayesRidge(LinearModel):
 
     def fit(  # type: ignore[override]
         self,
-        method: str = "em",
+        method: str = "exact",
         *,
         tol: float = 1e-8,
         maxiter: int = 10_000,
@@ -130,11 +138,12 @@ class BayesRidge(LinearModel):
 
         Parameters
         ----------
-        method : {"em", "exact", "loocv", "gcv", "fixed"}
-            ``"em"``: the penalty at the posterior mode, uncertainty conditional on it. ``"exact"``: the penalty
-            integrated out, the exact marginal posterior. ``"loocv"``, ``"gcv"``: the penalty of `grid` that
-            minimises leave-one-out or generalised cross-validation; ``"fixed"``: the penalty `lam`. With these
-            three uncertainty is conditional on the penalty, the noise variance integrated out.
+        method : {"exact", "em", "loocv", "gcv", "fixed"}
+            ``"exact"``: the penalty integrated out, the exact marginal posterior; its intervals account for
+            uncertainty in the penalty. ``"em"``: the penalty at the posterior mode, uncertainty conditional on it,
+            which makes intervals too narrow. ``"loocv"``, ``"gcv"``: the penalty of `grid` that minimises
+            leave-one-out or generalised cross-validation; ``"fixed"``: the penalty `lam`. With these three
+            uncertainty is conditional on the penalty, the noise variance integrated out.
         tol : float
             Accuracy of log lambda (for ``"exact"`` of the quadrature) at which iterations stop; it depends on no
             scale.
@@ -149,9 +158,9 @@ class BayesRidge(LinearModel):
             degrees of freedom and not n - rank(Z) - p.
         dof : {"nu", "paper"}
             Count the data as ``n - rank(Z)``, which is right, or as n, as the paper does.
-        parameterization : {"tau2", "tau"}
+        parameterization : {"tau2", "tau"}, for ``"em"``
             The mode is that of a density in tau2 (the paper's equation 11) or in tau.
-        accelerate : bool
+        accelerate : bool, for ``"em"``
             Find EM's fixed point by one-dimensional root finding; False runs the paper's iteration itself. The
             answers are the same.
         disp : bool
@@ -168,7 +177,8 @@ class BayesRidge(LinearModel):
         GridEdgeWarning
             If the best penalty lies on the edge of the grid.
         DegenerateFitWarning
-            If there is no signal (no interior mode: every coefficient is shrunk to zero) or no noise.
+            If there is nothing to shrink or no noise; for ``"em"`` also if there is no signal (no interior mode:
+            every coefficient is shrunk to zero).
 
         Examples
         --------
@@ -176,10 +186,10 @@ class BayesRidge(LinearModel):
         >>> from pybayesridge import BayesRidge
         >>> longley = sm.datasets.longley.load_pandas().data
         >>> model = BayesRidge.from_formula("TOTEMP ~ GNP + UNEMP + ARMED", longley)
-        >>> for method in ("em", "exact", "loocv"):
+        >>> for method in ("exact", "em", "loocv"):
         ...     print(f"{method}: {model.fit(method).lambda_:.4f}")
-        em: 0.0942
-        exact: 0.0523
+        exact: 0.0541
+        em: 0.0971
         loocv: 0.0774
         """
         if method not in METHODS:
@@ -193,10 +203,15 @@ class BayesRidge(LinearModel):
             raise ValueError(f"maxiter must be a positive integer, not {maxiter!r}")
         if (lam is None) != (method != "fixed"):
             raise ValueError("lam goes with method='fixed', and only with it")
+        for name, differs in (("parameterization", parameterization != "tau2"), ("accelerate", not accelerate)):
+            if differs and method != "em":
+                raise ValueError(f"{name} goes with method='em', not with {method!r}")
         if grid is not None and method not in ("loocv", "gcv"):
             raise ValueError(f"grid goes with method='loocv' or 'gcv', not with {method!r}")
         if method == "loocv" and self.moments is not None:
-            raise ValueError("method='loocv' leaves out one row at a time and moments hold none: use 'gcv', or 'em'")
+            raise ValueError(
+                "method='loocv' leaves out one row at a time and moments hold none: use 'exact' or 'gcv'"
+            )
         penalties = None if lam is None else _penalties(lam, len(self.data.targets))
         design, spectrum = self._rotation()
         if penalties is not None:
@@ -217,7 +232,7 @@ class BayesRidge(LinearModel):
             fit = fit_exact(
                 design,
                 spectrum,
-                prior=self.prior,
+                prior=self.prior_of_tau2,
                 sigma2=self.known_sigma2,
                 dof=dof,  # type: ignore[arg-type]
                 tol=float(tol),
@@ -227,7 +242,7 @@ class BayesRidge(LinearModel):
             fit = fit_mode(
                 design,
                 spectrum,
-                prior=self.prior,
+                prior=self.prior_of_tau2,
                 sigma2=self.known_sigma2,
                 dof=dof,  # type: ignore[arg-type]
                 parameterization=parameterization,  # type: ignore[arg-type]
@@ -300,7 +315,7 @@ class BayesRidge(LinearModel):
                 warnings.warn(message + name(mask), category, stacklevel=3)
         if fit.search is not None and fit.search.edge.any():
             warnings.warn(
-                "the smallest cross-validation score lies on the edge of the grid: widen it, or use method='em'"
+                "the smallest cross-validation score lies on the edge of the grid: widen it, or use method='exact'"
                 + name(fit.search.edge),
                 GridEdgeWarning,
                 stacklevel=3,
@@ -330,12 +345,20 @@ def positive(name: str, value: Any) -> float:
     return number
 
 
-def _check_prior(prior: Any) -> tuple[float, float]:
-    try:
-        a, b = prior
-    except (TypeError, ValueError):
-        raise ValueError(f"prior must be a pair (a, b) of positive numbers, not {prior!r}") from None
-    return positive("prior[0]", a), positive("prior[1]", b)
+def _as_prior(prior: Any) -> BetaPrime:
+    """The prior of tau2 that the argument `prior` names, or a ValueError."""
+    if isinstance(prior, str) and prior in NAMED:
+        return NAMED[prior]
+    numbers = prior.tolist() if isinstance(prior, np.ndarray) else prior
+    known = isinstance(numbers, list | tuple) and len(numbers) in (2, 3)
+    if not known or not all(_is_number(value) for value in numbers):
+        names = ", ".join(map(repr, NAMED))
+        raise ValueError(f"prior must be {names}, (a, b) or (a, b, scale) with positive numbers, not {prior!r}")
+    return BetaPrime(*(positive(f"prior[{i}]", value) for i, value in enumerate(numbers)))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
 def _penalties(lam: Any, q: int) -> FloatArray:

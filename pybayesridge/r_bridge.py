@@ -349,7 +349,7 @@ def ridge_posterior(results: Any) -> dict[str, Any]:
             "a": float(prior.a),
             "b": float(prior.b),
             "count": float(prior.count),
-            "log_unit": float(prior.log_unit),
+            "log_scale": float(prior.log_scale),
             "noise": prior.noise,
         },
         "fine": float(hyper.FINE),

@@ -41,7 +41,6 @@ class DensePosterior:
         self.grid = grid
         self.rss = (lam[:, None] / (self.rows2 + lam[:, None])) @ self.z2
         det = np.log1p(np.exp(grid)[:, None] * self.rows2).sum(axis=1)
-        prior_a, prior_b = oracle.prior
         if oracle.sigma2:
             fit = self.rss / (2 * oracle.sigma2) + self.nu / 2 * np.log(2 * np.pi * oracle.sigma2)
         else:
@@ -49,7 +48,7 @@ class DensePosterior:
         self.log_likelihood = -0.5 * det - fit - 0.5 * np.linalg.slogdet(oracle.zw.T @ oracle.zw)[1]
         if oracle.weights is not None:
             self.log_likelihood += 0.5 * np.log(oracle.weights / oracle.weights.mean()).sum()
-        prior = prior_a * grid - (prior_a + prior_b) * np.logaddexp(0, grid) - betaln(prior_a, prior_b)
+        prior = oracle.log_prior(grid) - oracle.a * oracle.log_scale - betaln(oracle.a, oracle.b)
         log = self.log_likelihood + prior
         self.log_marginal = log.max() + np.log(np.exp(log - log.max()).sum() * SPACING)
         self.all_weights = np.exp(log - self.log_marginal) * SPACING

@@ -26,10 +26,10 @@ class Draws:
 def gibbs(oracle, *, chains, draws, burn_in, seed):
     """Sample g, b | t2, s2, then s2 | g, b, t2, then 1/t2 and its auxiliary variable.
 
-    The beta-prime(a, b) prior of t2 is 1/t2 | e ~ Gamma(b, rate e) with e ~ Gamma(a, 1).
+    The beta-prime(a, b) prior of t2 / scale is scale / t2 | e ~ Gamma(b, rate e) with e ~ Gamma(a, 1).
     """
     rng = np.random.default_rng(seed)
-    a, b = oracle.prior
+    a, b, scale = oracle.a, oracle.b, np.exp(oracle.log_scale)
     k, p, n = oracle.k, oracle.p, len(oracle.y)
     both = np.hstack([oracle.zw, oracle.xw])
     moment = both.T @ oracle.yw
@@ -50,8 +50,8 @@ def gibbs(oracle, *, chains, draws, burn_in, seed):
         if not oracle.sigma2:
             rss = ((oracle.yw - g @ oracle.zw.T - slopes @ oracle.xw.T) ** 2).sum(axis=1)
             s2 = (rss + penalty * size) / 2 / rng.standard_gamma((n + p) / 2, chains)
-        auxiliary = rng.standard_gamma(a + b, chains) / (1 + penalty)
-        penalty = rng.standard_gamma(b + p / 2, chains) / (auxiliary + size / (2 * s2))
+        auxiliary = rng.standard_gamma(a + b, chains) / (1 + scale * penalty)
+        penalty = rng.standard_gamma(b + p / 2, chains) / (scale * auxiliary + size / (2 * s2))
         if step >= burn_in:
             kept.append((np.hstack([g, slopes]) / oracle.units, -np.log(penalty), s2))
     parts = [np.stack(part, axis=1) for part in zip(*kept, strict=True)]

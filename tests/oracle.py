@@ -10,14 +10,17 @@ from scipy.optimize import brentq
 
 @dataclass
 class Oracle:
-    """A ridge with design [Z, X], flat prior on Z, N(0, s2/lam) on the standardised X."""
+    """A ridge with design [Z, X], flat prior on Z, N(0, s2/lam) on the standardised X.
+
+    The prior of t2 = 1/lam is "half-cauchy" (of t), "r2", (a, b) or (a, b, scale).
+    """
 
     y: np.ndarray
     z: np.ndarray
     x: np.ndarray
     weights: np.ndarray | None = None
     standardize: bool = True
-    prior: tuple[float, float] = (0.5, 0.5)
+    prior: str | tuple[float, ...] = "half-cauchy"
     sigma2: float | None = None
     dof: str = "nu"
     parameterization: str = "tau2"
@@ -38,6 +41,19 @@ class Oracle:
         self.xr -= q @ (q.T @ self.xr)
         self.yr = self.yw - q @ (q.T @ self.yw)
         self.yr -= q @ (q.T @ self.yr)
+        # sum_j |x_j|^2 t2 / n is the prior mean of b'X'Xb / (n s2): "r2" takes it for the signal-to-noise ratio.
+        named = {"half-cauchy": (0.5, 0.5, 1.0), "r2": (0.5, 0.5, n / max((self.xr**2).sum(), 1e-300))}
+        self.a, self.b, scale = named[self.prior] if isinstance(self.prior, str) else (*self.prior, 1.0)[:3]
+        self.log_scale = np.log(scale)
+
+    @property
+    def jacobian(self):
+        """Power of t2 that makes a density in l = log t2 one in t2 or in t, with its sign turned."""
+        return 1.0 if self.parameterization == "tau2" else 0.5
+
+    def log_prior(self, l):
+        """Log density of l = log t2, up to a constant: t2 / scale is beta-prime(a, b)."""
+        return self.a * l - (self.a + self.b) * np.logaddexp(0, l - self.log_scale)
 
     def rss(self, l):
         """y'(I + t2 XX')^-1 y, by a dense solve on rows."""
@@ -45,21 +61,18 @@ class Oracle:
 
     def f(self, l):
         """Minus the log profile posterior of l = log t2."""
-        a, b = self.prior
-        k = 2 - 2 * a if self.parameterization == "tau2" else 1 - 2 * a
         det = np.linalg.slogdet(np.eye(len(self.yr)) + np.exp(l) * self.xr @ self.xr.T)[1]
         fit = self.rss(l) / (2 * self.sigma2) if self.sigma2 else (self.count + 2) / 2 * np.log(self.rss(l))
-        return 0.5 * det + fit + k / 2 * l + (a + b) * np.logaddexp(0, l)
+        return 0.5 * det + fit - self.log_prior(l) + self.jacobian * l
 
     def slope(self, l):
         """df/dl, by a dense inverse on rows; a root is found to more digits than a minimum."""
-        a, b = self.prior
-        k = 2 - 2 * a if self.parameterization == "tau2" else 1 - 2 * a
+        prior = self.a - (self.a + self.b) / (1 + np.exp(self.log_scale - l))
         gram = np.exp(l) * self.xr @ self.xr.T
         inverse = np.linalg.inv(np.eye(len(self.yr)) + gram)
         v = inverse @ self.yr
         factor = 1 / (2 * self.sigma2) if self.sigma2 else (self.count + 2) / 2 / (self.yr @ v)
-        return 0.5 * np.sum(gram * inverse) - factor * v @ gram @ v + k / 2 + (a + b) / (1 + np.exp(-l))
+        return 0.5 * np.sum(gram * inverse) - factor * v @ gram @ v + self.jacobian - prior
 
     def modes(self, low=-14.0, high=10.0):
         """Every interior minimum of f: upward changes of sign of its slope on a fine grid, solved for."""
@@ -74,10 +87,9 @@ class Oracle:
 
     def log_posterior(self, l):
         """Log density of l = log t2, b and s2 integrated out, up to a constant."""
-        a, b = self.prior
         det = np.linalg.slogdet(np.eye(len(self.yr)) + np.exp(l) * self.xr @ self.xr.T)[1]
         fit = self.rss(l) / (2 * self.sigma2) if self.sigma2 else self.nu / 2 * np.log(self.rss(l))
-        return -0.5 * det - fit + a * l - (a + b) * np.logaddexp(0, l)
+        return -0.5 * det - fit + self.log_prior(l)
 
     def coefficients(self, lam):
         """Posterior mean of [Z, X] coefficients on the user's scale, from the joint normal equations."""

@@ -21,7 +21,10 @@ def regression(n, p, *, seed=0, noise=1.0, correlation=0.5):
 
 @dataclass(frozen=True)
 class Case:
-    """A regression, how it is modelled and fitted, and its oracle."""
+    """A regression, how it is modelled and fitted, and its oracle.
+
+    The prior is the paper's half-Cauchy and the method the paper's EM unless `model` and `fit` say otherwise.
+    """
 
     n: int
     p: int
@@ -39,13 +42,17 @@ class Case:
         return np.random.default_rng(self.seed + 1).uniform(0.2, 5.0, self.n) if self.weighted else None
 
     @property
+    def options(self):
+        return {"prior": "half-cauchy"} | self.model
+
+    @property
     def intercept(self):
         return self.model.get("intercept", True)
 
     def results(self, **fit):
         y, x = self.arrays()
-        model = BayesRidge(y, x, weights=self.weights(), unpenalized=list(self.unpenalized) or None, **self.model)
-        return model.fit(**(self.fit | fit))
+        model = BayesRidge(y, x, weights=self.weights(), unpenalized=list(self.unpenalized) or None, **self.options)
+        return model.fit(**({"method": "em"} | self.fit | fit))
 
     def split(self, rows):
         """Rows as (unpenalised columns, penalised columns)."""
@@ -57,7 +64,7 @@ class Case:
         y, x = self.arrays()
         z, rest = self.split(x)
         keys = ("standardize", "prior", "sigma2")
-        options = {key: self.model[key] for key in keys if key in self.model}
+        options = {key: value for key, value in self.options.items() if key in keys}
         options |= {key: self.fit[key] for key in ("dof", "parameterization") if key in self.fit}
         return Oracle(y, z, rest, weights=self.weights(), **options)
 
@@ -98,6 +105,22 @@ CASES = {
     "prior-2-3": Case(50, 6, model={"prior": (2.0, 3.0)}),
     "prior-small": Case(50, 6, model={"prior": (0.2, 0.1)}, fit={"parameterization": "tau"}),
     "prior-own-scale": Case(50, 6, model={"prior": (1.5, 0.5), "standardize": False}),
+    "r2": Case(50, 6, model={"prior": "r2"}),
+    "r2-wide": Case(20, 50, model={"prior": "r2"}),
+    "r2-weights": Case(50, 8, seed=1, weighted=True, unpenalized=(1, 7), model={"prior": "r2"}),
+    "r2-weights-wide": Case(24, 40, weighted=True, unpenalized=(3,), model={"prior": "r2"}),
+    "r2-no-intercept": Case(40, 6, model={"prior": "r2", "intercept": False}),
+    "r2-own-scale": Case(50, 6, weighted=True, unpenalized=(4,), model={"prior": "r2", "standardize": False}),
+    "r2-own-scale-wide": Case(20, 35, weighted=True, model={"prior": "r2", "standardize": False, "intercept": False}),
+    "r2-tau": Case(50, 6, model={"prior": "r2"}, fit={"parameterization": "tau"}),
+    "r2-paper": Case(50, 6, model={"prior": "r2"}, fit={"dof": "paper"}),
+    "r2-sigma2": Case(50, 6, weighted=True, model={"prior": "r2", "sigma2": 4.0}),
+    "scale": Case(50, 6, weighted=True, model={"prior": (0.5, 0.5, 0.03)}),
+    "scale-wide": Case(20, 50, unpenalized=(2,), model={"prior": (1.0, 0.5, 0.05)}),
+    "scale-own-scale": Case(50, 6, model={"prior": (2.0, 1.5, 1e-3), "standardize": False}),
+    "scale-own-scale-tau": Case(
+        20, 35, model={"prior": (0.5, 1.0, 0.02), "standardize": False}, fit={"parameterization": "tau"}
+    ),
     "sigma2": Case(50, 6, model={"sigma2": 4.0}),
     "sigma2-wide": Case(20, 40, model={"sigma2": 30.0}),
     "sigma2-weights-tau": Case(

@@ -298,7 +298,7 @@ def test_arguments_of_fit(options, x, y):
     [
         {"prior": 0.5},
         {"prior": (0.5,)},
-        {"prior": (0.5, 0.5, 0.5)},
+        {"prior": (0.5, 0.5, 0.5, 0.5)},
         {"prior": (0.0, 0.5)},
         {"prior": (0.5, -1)},
         {"prior": (0.5, np.nan)},

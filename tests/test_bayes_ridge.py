@@ -12,6 +12,7 @@ from scipy.linalg import block_diag
 from pybayesridge import BayesRidge, DegenerateFitWarning, PrecisionWarning, SpikeSlab
 from pybayesridge.ridge.accurate import rotate_accurately
 from pybayesridge.ridge.spectrum import rotate
+from tests.dense_posterior import DensePosterior
 from tests.oracle import Oracle
 from tests.problems import CASES, Case, regression
 
@@ -159,7 +160,7 @@ def test_fixed_penalty_integrates_sigma_out(name, lam):
     case = CASES[name]
     dof = case.fit.get("dof", "nu")
     y, x = case.arrays()
-    model = BayesRidge(y, x, weights=case.weights(), unpenalized=list(case.unpenalized), **case.model)
+    model = BayesRidge(y, x, weights=case.weights(), unpenalized=list(case.unpenalized), **case.options)
     res = model.fit(method="fixed", lam=lam, dof=dof)
     oracle = case.oracle()
     df = np.inf if oracle.sigma2 else oracle.count
@@ -222,8 +223,8 @@ def test_two_degrees_of_freedom_give_intervals_but_no_variance():
 def test_many_means_in_closed_form():
     # Appendix A: X = I, known noise variance 1: b = (1 - kappa) y with kappa = (p + 2) / ||y||^2.
     y = np.random.default_rng(0).normal(3.0, 1.0, 20)
-    model = BayesRidge(y, np.eye(20), intercept=False, standardize=False, sigma2=1.0)
-    res = model.fit(parameterization="tau")
+    model = BayesRidge(y, np.eye(20), intercept=False, standardize=False, sigma2=1.0, prior="half-cauchy")
+    res = model.fit("em", parameterization="tau")
     kappa = 22 / (y @ y)
     np.testing.assert_allclose(res.params, (1 - kappa) * y, rtol=1e-12)
     assert res.sigma2 == pytest.approx(1.0, rel=1e-15)
@@ -270,10 +271,10 @@ def test_targets_with_degenerate_ones_among_them():
     noise -= sm.OLS(noise, sm.add_constant(x)).fit().fittedvalues
     endog = pd.DataFrame({"fine": y, "flat": 7.0, "exact": x @ [1.0, 2.0, 3.0] + 4, "noise": noise})
     with pytest.warns(DegenerateFitWarning) as caught:
-        res = BayesRidge(endog, x).fit()
+        res = BayesRidge(endog, x).fit("em")
     messages = [str(w.message) for w in caught]
     assert [m.split("(target ")[1] for m in messages] == ["'flat')", "'noise')", "'exact')"]
-    alone = BayesRidge(y, x).fit()
+    alone = BayesRidge(y, x).fit("em")
     np.testing.assert_allclose(res.params["fine"], alone.params, rtol=MODE)
     assert (res.params.loc["x1":, "flat"] == 0).all()
     assert res.params.loc["const", "flat"] == 7.0
@@ -418,7 +419,7 @@ def test_tiny_mode_falls_back_to_the_svd():
 
 def test_duplicated_columns_share_a_coefficient():
     y, x = regression(40, 4)
-    res = BayesRidge(y, np.column_stack([x, x[:, 1], x[:, 1]])).fit()
+    res = BayesRidge(y, np.column_stack([x, x[:, 1], x[:, 1]]), prior="half-cauchy").fit("em")
     oracle = Oracle(y, np.ones((40, 1)), np.column_stack([x, x[:, 1], x[:, 1]]))
     assert abs(np.log(res.tau2) - oracle.mode()) < MODE
     np.testing.assert_allclose(res.params[["x5", "x6"]], res.params["x2"], rtol=1e-9)
@@ -504,7 +505,7 @@ def test_an_intercept_that_is_added_whatever_there_is(model, arguments):
 def test_constant_column_without_intercept_is_a_column_like_others():
     y, x = regression(30, 3)
     with_flat = np.column_stack([x, np.full(30, 2.0)])
-    res = BayesRidge(y, with_flat, intercept=False, standardize=False).fit()
+    res = BayesRidge(y, with_flat, intercept=False, standardize=False, prior="half-cauchy").fit("em")
     oracle = Oracle(y, np.empty((30, 0)), with_flat, standardize=False)
     assert abs(np.log(res.tau2) - oracle.mode()) < MODE
     np.testing.assert_allclose(res.params, oracle.coefficients(res.lambda_), rtol=1e-9)
@@ -543,7 +544,7 @@ def test_no_signal_is_a_null_model():
     y = rng.normal(size=50)
     y -= sm.OLS(y, sm.add_constant(x)).fit().fittedvalues - 2.0
     with pytest.warns(DegenerateFitWarning, match="no signal"):
-        res = BayesRidge(y, x).fit()
+        res = BayesRidge(y, x).fit("em")
     assert (res.params.iloc[1:] == 0).all()
     assert (res.bse.iloc[1:] == 0).all()
     assert np.isinf(res.lambda_)
@@ -557,12 +558,12 @@ def test_no_signal_is_a_null_model():
     assert "No signal: all coefficients are shrunk to zero" in str(res.summary())
 
 
-@pytest.mark.parametrize("accelerate", [True, False])
-def test_exact_fit_is_least_squares(accelerate):
+@pytest.mark.parametrize("options", [{}, {"method": "em"}, {"method": "em", "accelerate": False}], ids=str)
+def test_exact_fit_is_least_squares(options):
     x = regression(40, 3)[1]
     y = x @ [1.0, -2.0, 3.0] + 5.0
     with pytest.warns(DegenerateFitWarning, match="fit the response exactly: least squares"):
-        res = BayesRidge(y, x).fit(accelerate=accelerate)
+        res = BayesRidge(y, x).fit(**options)
     np.testing.assert_allclose(res.params, [5.0, 1.0, -2.0, 3.0], rtol=1e-10)
     assert (res.lambda_, res.sigma2) == (0.0, 0.0)
     assert np.isinf(res.tau2)
@@ -578,14 +579,20 @@ def test_exact_fit_with_more_columns_than_rows_has_a_mode():
     assert 0 < case.results().lambda_ < np.inf
 
 
+# The mode of sigma2 divides by nu + 2, its mean by nu - 2.
+@pytest.mark.parametrize(("method", "divisor"), [("em", 21), ("exact", 17)])
 @pytest.mark.parametrize("columns", [np.empty((20, 0)), np.ones((20, 1)), np.zeros((20, 2)), np.full((20, 3), 4.0)])
-def test_nothing_to_penalise(columns):
+def test_nothing_to_penalise(columns, method, divisor):
     y = np.random.default_rng(0).normal(3, 1, 20)
-    with pytest.warns(DegenerateFitWarning, match="nothing to shrink"):
-        res = BayesRidge(y, columns).fit()
+    with pytest.warns(DegenerateFitWarning, match="nothing to shrink") as caught:
+        res = BayesRidge(y, columns).fit(method)
+    assert len(caught) == 1
     np.testing.assert_allclose(res.fittedvalues, y.mean(), rtol=1e-12)
-    assert res.sigma2 == pytest.approx(y.var() * 20 / 21, rel=1e-12)
+    assert res.sigma2 == pytest.approx(y.var() * 20 / divisor, rel=1e-12)
     assert res.df_model == 0
+    assert res.lambda_ == np.inf
+    assert (res.params.iloc[1:] == 0).all()
+    assert (res.bse.iloc[1:] == 0).all()
     assert "nothing to shrink" in str(res.summary())
     np.testing.assert_allclose(res.predict(columns[:2]), y.mean(), rtol=1e-12)
 
@@ -601,10 +608,11 @@ def test_formula_without_columns():
 
 def test_all_columns_unpenalised():
     y, x = regression(30, 3)
-    with pytest.warns(DegenerateFitWarning):
+    with pytest.warns(DegenerateFitWarning, match="nothing to shrink"):
         res = BayesRidge(y, x, unpenalized=[0, 1, 2]).fit()
     ols = sm.OLS(y, sm.add_constant(x)).fit()
     np.testing.assert_allclose(res.params, ols.params, rtol=1e-9)
+    np.testing.assert_allclose(res.conf_int(), ols.conf_int(), rtol=1e-9)
     fixed = BayesRidge(y, x, unpenalized=[0, 1, 2]).fit(method="fixed", lam=1.0)
     np.testing.assert_allclose(fixed.conf_int(), ols.conf_int(), rtol=1e-9)
     assert res.df_model == pytest.approx(3)
@@ -614,24 +622,26 @@ def test_all_columns_unpenalised():
 def test_two_rows(x):
     y = np.array([1.0, 3.0])
     with pytest.warns(DegenerateFitWarning):
-        res = BayesRidge(y, x).fit()
-    assert np.isfinite(res.params).all()
-    assert res.predict(np.array(x)).mean() == pytest.approx(2.0)
-    assert "Notes" in str(res.summary())
+        mode = BayesRidge(y, x).fit("em")
+    for res in (mode, BayesRidge(y, x).fit()):
+        assert np.isfinite(res.params).all()
+        assert res.predict(np.array(x)).mean() == pytest.approx(2.0)
+        assert "Notes" in str(res.summary())
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("p", [1, 2, 3, 4, 5, 12])
-@pytest.mark.parametrize("method", ["em", "fixed", "plain", "tau", "paper"])
+@pytest.mark.parametrize("method", ["exact", "em", "fixed", "plain", "tau", "paper"])
 @pytest.mark.filterwarnings("ignore::pybayesridge.DegenerateFitWarning")
 @pytest.mark.filterwarnings("ignore::pybayesridge.ConvergenceWarning")
 def test_tiny_data_end_in_a_defined_result(n, p, method):
     options = {
-        "em": {},
+        "exact": {},
+        "em": {"method": "em"},
         "fixed": {"method": "fixed", "lam": 0.5},
-        "plain": {"accelerate": False, "maxiter": 300},
-        "tau": {"parameterization": "tau"},
-        "paper": {"dof": "paper"},
+        "plain": {"method": "em", "accelerate": False, "maxiter": 300},
+        "tau": {"method": "em", "parameterization": "tau"},
+        "paper": {"method": "em", "dof": "paper"},
     }
     rng = np.random.default_rng(10 * n + p)
     y, x = rng.normal(size=n), rng.normal(size=(n, p))
@@ -640,8 +650,12 @@ def test_tiny_data_end_in_a_defined_result(n, p, method):
     assert (res.bse >= 0).all()
     assert np.isfinite(res.predict(x)).all()
     assert len(str(res.summary())) > 500
-    if n > 1:
-        oracle = Oracle(y, np.ones((n, 1)), x)
+    if n == 1:
+        return
+    oracle = Oracle(y, np.ones((n, 1)), x, prior="r2")
+    if method == "exact":
+        assert np.abs(res.params - DensePosterior(oracle).mean(np.eye(p + 1))).max() < 1e-6
+    else:
         assert np.isinf(res.lambda_) or np.abs(res.params - oracle.coefficients(res.lambda_)).max() < 1e-6
 
 
@@ -649,9 +663,9 @@ def test_tiny_data_end_in_a_defined_result(n, p, method):
 def test_posterior_without_a_mode_because_it_does_not_fall(accelerate):
     # The paper's count on more columns than rows: the profile is flat where the penalty vanishes.
     y, x = regression(20, 50, seed=1, noise=0.1)
-    model = BayesRidge(y, x)
+    model = BayesRidge(y, x, prior="half-cauchy")
     with pytest.warns(DegenerateFitWarning, match="no interior mode"):
-        res = model.fit(dof="paper", parameterization="tau")
+        res = model.fit("em", dof="paper", parameterization="tau", accelerate=accelerate)
     assert not res.converged
     assert "lambda is a bound" in " ".join(str(res.summary()).split())
 
@@ -659,7 +673,7 @@ def test_posterior_without_a_mode_because_it_does_not_fall(accelerate):
 def test_known_noise_variance_and_constant_response():
     x = np.random.default_rng(0).normal(size=(20, 3))
     with pytest.warns(DegenerateFitWarning, match="no signal"):
-        res = BayesRidge(np.full(20, 3.0), x, sigma2=2.0).fit()
+        res = BayesRidge(np.full(20, 3.0), x, sigma2=2.0).fit("em")
     assert res.sigma2 == pytest.approx(2.0, rel=1e-12)
     assert (res.params.iloc[1:] == 0).all()
     assert res.bse["const"] == pytest.approx(np.sqrt(2.0 / 20), rel=1e-12)
@@ -698,7 +712,7 @@ def test_block_diagonal_problems_share_one_penalty():
     y1, x1 = regression(30, 3, seed=1)
     y2, x2 = regression(25, 2, seed=2)
     y, x = np.r_[y1, y2], block_diag(x1, x2)
-    res = BayesRidge(y, x, intercept=False, standardize=False).fit()
+    res = BayesRidge(y, x, intercept=False, standardize=False, prior="half-cauchy").fit("em")
     oracle = Oracle(y, np.empty((55, 0)), x, standardize=False)
     assert abs(np.log(res.tau2) - oracle.mode()) < MODE
 

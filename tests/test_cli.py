@@ -447,3 +447,20 @@ def test_factors_of_the_fit_that_look_like_numbers(tmp_path, capsys):
     pd.DataFrame({"g": ["1", "9"]}).to_csv(new, index=False)
     assert cli.main(["predict", model, new, "--output", out]) == 2
     assert "level that the fit has not seen ('9' of 'g')" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "prior"),
+    [("r2", "r2"), ("half-cauchy", "half-cauchy"), ("1,2", (1.0, 2.0)), ("0.5,0.5,0.01", (0.5, 0.5, 0.01))],
+)
+def test_prior_of_the_ridge(text, prior, frame, data, capsys):
+    status, out, _ = run(capsys, "ridge", "y ~ x1 + x2", data, "--prior", text, "--json")
+    assert status == 0
+    wanted = BayesRidge.from_formula("y ~ x1 + x2", frame, prior=prior).fit("exact")
+    found = {row["name"]: row["mean"] for row in json.loads(out)["targets"][0]["coefficients"]}
+    np.testing.assert_allclose([found[name] for name in wanted.params.index], wanted.params, rtol=EQUAL)
+
+
+@pytest.mark.parametrize("text", ["R2", "", "1", "1,2,3,4", "0,1", "a,b", "1,", "nan,1", "1,-1", "1;2"])
+def test_bad_priors_of_the_ridge(text, data, capsys):
+    assert "prior" in refused(capsys, "ridge", "y ~ x1 + x2", data, "--prior", text)

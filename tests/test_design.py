@@ -22,7 +22,7 @@ FAR = 2e-9
 def build(case, x=None):
     y, own = case.arrays()
     x = own if x is None else x
-    model = BayesRidge(y, x, weights=case.weights(), unpenalized=list(case.unpenalized), **case.model)
+    model = BayesRidge(y, x, weights=case.weights(), unpenalized=list(case.unpenalized), **case.options)
     return *model._build(), x
 
 

@@ -94,7 +94,7 @@ def test_modes_are_counted_whatever_the_method(method):
 def test_null_model():
     rng = np.random.default_rng(0)
     with pytest.warns(DegenerateFitWarning, match="no signal"):
-        res = BayesRidge(rng.standard_normal(40), rng.standard_normal((40, 6))).fit()
+        res = BayesRidge(rng.standard_normal(40), rng.standard_normal((40, 6))).fit("em")
     found = res.diagnostics()
     assert found["null_model"] is True
     assert found["n_modes"] == 0
@@ -131,7 +131,7 @@ def test_route_changes_where_the_gram_matrix_does_not_suffice():
 def test_a_column_for_each_target():
     y, x = CASES["tall"].arrays()
     both = pd.DataFrame({"signal": y, "scaled": 5 * y})
-    found = BayesRidge(both, x).fit().diagnostics()
+    found = BayesRidge(both, x).fit("em").diagnostics()
     assert list(found.columns) == ["signal", "scaled"]
     assert found.loc["n_modes"].tolist() == [1, 1]
 
@@ -141,5 +141,5 @@ def test_a_flat_density_has_no_mode(n):
     # With X = I, n = p and unknown noise the density of tau is constant: what is left of its slope is rounding.
     model = BayesRidge(np.random.default_rng(n).standard_normal(n), np.eye(n), intercept=False, standardize=False)
     with pytest.warns(DegenerateFitWarning, match="no interior mode"):
-        res = model.fit(parameterization="tau")
+        res = model.fit("em", parameterization="tau")
     assert res.n_modes == 0

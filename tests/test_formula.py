@@ -65,7 +65,7 @@ FORMULAS = [
 
 @pytest.mark.parametrize("formula", FORMULAS)
 def test_design_and_fit(formula, data):
-    res = BayesRidge.from_formula(formula, data).fit()
+    res = BayesRidge.from_formula(formula, data, prior="half-cauchy").fit("em")
     both = Formula(formula).get_model_matrix(data, context=globals())
     lhs, rhs = both.lhs, both.rhs
     assert list(res.params.index) == list(rhs.columns)
@@ -364,7 +364,7 @@ def test_unpenalised_interaction(data):
 
 
 def test_no_intercept(data):
-    res = BayesRidge.from_formula("y ~ 0 + x1 + x2", data).fit()
+    res = BayesRidge.from_formula("y ~ 0 + x1 + x2", data, prior="half-cauchy").fit("em")
     oracle = Oracle(data["y"].to_numpy(), np.empty((90, 0)), data[["x1", "x2"]].to_numpy())
     assert abs(np.log(res.tau2) - oracle.mode()) < SAME
     np.testing.assert_allclose(res.params, oracle.coefficients(res.lambda_), rtol=1e-8)

@@ -89,6 +89,7 @@ def test_every_kind_of_table_is_computed_in_double_precision(kind, model):
 
 
 @pytest.mark.filterwarnings("ignore::pybayesridge.exceptions.PrecisionWarning")  # a:b and scale(a*b) are collinear
+@pytest.mark.filterwarnings("ignore::pybayesridge.PrecisionWarning")
 @pytest.mark.parametrize("model", [BayesRidge, SpikeSlab])
 def test_streams_are_computed_in_double_precision(model, tmp_path):
     pytest.importorskip("pyarrow")

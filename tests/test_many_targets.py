@@ -21,7 +21,7 @@ HYPER_QUANTILES = 1e-5
 """Quantiles come from an interpolating spline (good to 1e-7 in probability, less in its tails)."""
 
 METHODS = {
-    "em": {},
+    "em": {"method": "em"},
     "em-plain": {"method": "em", "accelerate": False, "tol": 1e-12},
     "em-paper": {"method": "em", "dof": "paper", "parameterization": "tau"},
     "exact": {"method": "exact", "tol": 1e-12},
@@ -38,6 +38,8 @@ DATA = {
     "unpenalized": (30, 40, {"unpenalized": ["x2", "x40"]}),
     "no-intercept": (40, 6, {"intercept": False, "standardize": False}),
     "sigma2": (40, 6, {"sigma2": 20.0}),
+    "half-cauchy": (20, 45, {"prior": "half-cauchy"}),
+    "scale": (40, 6, {"prior": (1.0, 0.5, 0.02)}),
 }
 
 

@@ -376,7 +376,7 @@ def test_degenerate_responses_are_those_of_rows():
     noise = np.random.default_rng(4).standard_normal(60)
     noise -= x @ np.linalg.lstsq(np.column_stack([np.ones(60), x]), noise, rcond=None)[0][1:]
     with pytest.warns(DegenerateFitWarning, match="no signal"):
-        BayesRidge.from_moments(Moments.from_arrays(noise, x)).fit()
+        BayesRidge.from_moments(Moments.from_arrays(noise, x)).fit("em")
 
 
 def test_missing_rows_are_counted_and_sparse_columns_are_taken():

@@ -226,7 +226,7 @@ def test_no_interior_mode():
     x -= x.mean(axis=0)
     y -= np.column_stack([np.ones(30), x]) @ np.linalg.lstsq(np.column_stack([np.ones(30), x]), y, rcond=None)[0]
     with pytest.warns(match="no signal"):
-        res = BayesRidge(y, x, prior=(1.0, 0.5)).fit()
+        res = BayesRidge(y, x, prior=(1.0, 0.5)).fit("em")
     assert np.isinf(res.lambda_)
     ax = res.plot_lambda()
     assert any("no interior mode" in text.get_text() for text in ax.get_legend().get_texts())

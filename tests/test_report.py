@@ -152,6 +152,8 @@ RIDGES = {
     "dual": lambda: ridge(15, 30, method="exact"),
     "weights": lambda: ridge(model={"weights": np.linspace(1, 3, 40), "unpenalized": ["x2"]}),
     "prior": lambda: ridge(model={"prior": (1.0, 2.0), "standardize": False}, dof="paper", parameterization="tau"),
+    "half-cauchy": lambda: ridge(model={"prior": "half-cauchy"}),
+    "scale": lambda: ridge(model={"prior": (0.5, 0.5, 0.25)}, method="exact"),
     "noise": lambda: ridge(model={"sigma2": 0.5, "intercept": False}),
     "formula": lambda: BayesRidge.from_formula(FORMULA, frame(), weights="w", unpenalized=["a"]).fit("exact"),
 }
@@ -379,7 +381,7 @@ def test_degenerate_fits(tmp_path):
         res = BayesRidge(y, x, unpenalized=[0, 1, 2]).fit()
     assert "nothing to shrink" in report(res, tmp_path).said()
     with pytest.warns(match="no signal"):
-        res = BayesRidge(np.tile([1.0, -1.0], 10), np.repeat([1.0, -1.0], 10)[:, None], prior=(1.0, 0.5)).fit()
+        res = BayesRidge(np.tile([1.0, -1.0], 10), np.repeat([1.0, -1.0], 10)[:, None], prior=(1.0, 0.5)).fit("em")
     assert "Warning No signal" in report(res, tmp_path).said()
     alone = np.zeros((20, 1))
     alone[4] = 1.0
@@ -488,3 +490,26 @@ def test_the_demo_writes_a_report(tmp_path, capsys):
     assert cli.main(["demo", "--report", str(file)]) == 0
     assert str(file) in capsys.readouterr().out
     assert "TOTEMP" in file.read_text(encoding="utf-8")
+
+
+@pytest.mark.usefixtures("sketched")
+@pytest.mark.parametrize(
+    ("prior", "formula", "words"),
+    [
+        ("r2", "t / (1 + t) is Beta(1/2, 1/2)", "A priori the share of variance"),
+        ("half-cauchy", "tau is half-Cauchy", "A priori tau, one over the square root of lambda, is half-Cauchy"),
+        ((0.5, 0.5), "tau is half-Cauchy", "A priori tau, one over the square root of lambda, is half-Cauchy"),
+        ((1.0, 2.0), "tau squared is beta prime", "The prior of the penalty was given"),
+        ((0.5, 0.5, 0.25), "tau squared over 0.25 is beta prime", "The prior of the penalty was given"),
+    ],
+)
+def test_prior_in_formulas_and_words(prior, formula, words, tmp_path):
+    res = ridge(model={"prior": prior}, method="exact")
+    said = report(res, tmp_path).said()
+    assert words in said
+    text = (tmp_path / "out.html").read_text(encoding="utf-8")
+    assert formula in text
+    assert ("prior=" in said) is (prior != "r2")
+    assert prior == "r2" or f"prior={prior!r}" in said
+    given = ridge(model={"prior": prior}, method="fixed", lam=1.0)
+    assert "priori" not in report(given, tmp_path).said()

@@ -63,11 +63,15 @@ def diabetes():
     return data.data, data.target
 
 
+TAU = {"method": "em", "parameterization": "tau", "tol": 1e-10}
+
+
 @pytest.mark.parametrize(
     ("arguments", "model", "fit"),
     [
         ({}, {}, {}),
-        ({"method": "exact"}, {}, {"method": "exact"}),
+        ({"method": "em", "prior": "half-cauchy"}, {"prior": "half-cauchy"}, {"method": "em"}),
+        ({"prior": (0.5, 0.5, 0.01)}, {"prior": (0.5, 0.5, 0.01)}, {"method": "exact"}),
         (
             {"method": "gcv", "grid": [1e-3, 0.1, 1.0, 10.0, 1e3]},
             {},
@@ -76,7 +80,7 @@ def diabetes():
         ({"method": "fixed", "lam": 3.0, "sigma2": 2900.0}, {"sigma2": 2900.0}, {"method": "fixed", "lam": 3.0}),
         ({"prior": (1.0, 1.0), "standardize": False}, {"prior": (1.0, 1.0), "standardize": False}, {}),
         ({"unpenalized": ["bmi"], "dof": "paper"}, {"unpenalized": ["bmi"]}, {"dof": "paper"}),
-        ({"parameterization": "tau", "tol": 1e-10}, {}, {"parameterization": "tau", "tol": 1e-10}),
+        (TAU, {}, TAU),
     ],
 )
 def test_ridge_has_the_models_numbers(arguments, model, fit, diabetes):
@@ -95,6 +99,9 @@ def test_ridge_has_the_models_numbers(arguments, model, fit, diabetes):
     table = wanted.get_prediction(x.iloc[:9]).summary_frame()
     np.testing.assert_allclose(mean, table["mean"], rtol=SAME)
     np.testing.assert_allclose(std, np.sqrt(table["mean_se"] ** 2 + wanted.sigma2), rtol=SAME)
+
+
+TAU = {"method": "em", "parameterization": "tau", "tol": 1e-10}
 
 
 @pytest.mark.parametrize(
@@ -327,7 +334,7 @@ def test_degenerate_fits_warn():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(40, 4))
     with pytest.warns(DegenerateFitWarning, match="no signal"):
-        BayesRidgeRegressor().fit(x, np.random.default_rng(3).normal(size=40))
+        BayesRidgeRegressor("em").fit(x, np.random.default_rng(3).normal(size=40))
     with pytest.warns(DegenerateFitWarning, match="fit the response exactly"):
         assert BayesRidgeRegressor().fit(x, np.ones(40)).predict(x) == pytest.approx(1.0)
     with pytest.warns(DegenerateFitWarning, match="no penalised column varies"):

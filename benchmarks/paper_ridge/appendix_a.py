@@ -111,7 +111,7 @@ def fit(y: np.ndarray, method: str = "em", sigma2: float | None = 1.0, **options
     """The package's fit of X = I; warnings of a null model are expected."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = BayesRidge(y, np.eye(y.size), intercept=False, standardize=False, sigma2=sigma2)
+        model = BayesRidge(y, np.eye(y.size), intercept=False, standardize=False, sigma2=sigma2, prior="half-cauchy")
         return model.fit(method, **options)
 
 
@@ -286,7 +286,7 @@ def main() -> None:
     text = "\n\n".join(
         [
             f"Appendix A of the ridge paper: X = I, y ~ N(b, I). {data['draws']} draws a risk, {data['fits']} fits "
-            "for each p.",
+            "for each p. The prior is half-Cauchy.",
             claims(expectations(data)),
             save_figure(picture(data), args.out, name),
             "Lines are exact (Stein's identity on the left, quadrature on the right), points Monte Carlo with two "

@@ -183,7 +183,7 @@ def main() -> None:
     text = "\n\n".join(
         [
             f"Figure 1 of the ridge paper, p = 100; for n = {', '.join(map(str, sizes))} "
-            f"{', '.join(map(str, data['repetitions']))} data sets a setting.",
+            f"{', '.join(map(str, data['repetitions']))} data sets a setting. The prior is half-Cauchy.",
             claims(expectations(results, sigmas, sizes)),
             picture,
             "Bands: two standard errors of the mean error, quartiles of the rest. Grey may leave the top panels.",

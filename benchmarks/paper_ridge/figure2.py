@@ -170,7 +170,7 @@ def main() -> None:
     text = "\n\n".join(
         [
             f"Figure 2 of the ridge paper: normal columns with a Wishart covariance; {data['repetitions']} data sets "
-            "a setting.",
+            "a setting. The prior is half-Cauchy.",
             claims(expectations(results, columns, sizes)),
             picture,
             "Medians over data sets and quartiles. Grey may leave the panel of errors.",

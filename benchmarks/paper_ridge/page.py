@@ -33,13 +33,13 @@ NOTES = "notes.json"
 INTRODUCTION = """\
 Tew, Boley & Schmidt (2023), Table 2: mean R² (accuracy in the last rows) on the test rows of random 70/30 splits. In
 each cell **ours ± standard deviation over splits**, then the paper's in brackets. One draw of products for all splits
-where they are too many, as in the paper.
+where they are too many, as in the paper. The prior is the paper's throughout, `prior="half-cauchy"`.
 
 * **EM**: `fit("em", parameterization="tau")`, the fixed point of the EM that the authors' code runs. *EM pub.* stops
   where the paper's rule does. *eq. 11* is the paper's own equation (11), `fit("em", dof="paper")`.
 * **Fix**, **GLM**: leave-one-out over the fixed grid and over glmnet's. *Fix pub.*, *GLM pub.*: as in the authors'
   code, with a score that leaves out the intercept's leverage, and for glmnet's grid without the factor n.
-* **exact**: the penalty integrated out. **default**: `fit()`.
+* **exact**: the penalty integrated out. **default**: `fit("em")`.
 * **T**: time of leave-one-out over time of EM, both from the arrays to the result: with the fixed grid / glmnet's
   grid / the authors' package fastridge on the same rows (fixed grid), then the paper's. One thread; medians over the
   first splits (as many as `timed` in table2.csv; fastridge: one).

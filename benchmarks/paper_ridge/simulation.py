@@ -37,7 +37,7 @@ class Estimate:
 
 
 def _package(y: np.ndarray, x: np.ndarray, method: str, scale: bool, **options: Any) -> Estimate:
-    found = BayesRidge(y, x, standardize=scale).fit(method, **options)
+    found = BayesRidge(y, x, standardize=scale, prior="half-cauchy").fit(method, **options)
     # The first is the intercept: no column of these simulations is constant and not zero.
     return Estimate(np.asarray(found.params)[1:], float(found.lambda_), np.nan)
 

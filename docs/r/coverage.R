@@ -3,9 +3,9 @@ coverage <- function(fit) {
   limits <- predict(fit, interval = "credible")
   mean(limits[, "lwr"] <= truth & truth <= limits[, "upr"])
 }
-exact <- bayes_ridge(x = x, y = y, method = "exact")
+paper <- bayes_ridge(x = x, y = y, prior = "half-cauchy")
 learned <- suppressWarnings(spike_slab(x = x, y = y))
 selected <- spike_slab(x = x, y = y, prior_inclusion = 5 / 2000)
-round(sapply(list(em = wide, exact = exact, learned = learned, selected = selected), coverage), 2)
+round(sapply(list(r2 = wide, half_cauchy = paper, learned = learned, selected = selected), coverage), 2)
 head(cbind(truth, predict(wide, interval = "credible")), 3)
 head(cbind(truth, predict(selected, interval = "credible")), 3)

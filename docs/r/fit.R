@@ -1,4 +1,4 @@
 library(pybayesridge)
 
-fit <- bayes_ridge(breaks ~ wool * tension, data = warpbreaks, unpenalized = "wool", method = "exact")
+fit <- bayes_ridge(breaks ~ wool * tension, data = warpbreaks, unpenalized = "wool")
 fit

@@ -1,4 +1,4 @@
 library(pybayesridge)
 
-ridge <- bayes_ridge(mpg ~ ., data = cars, method = "exact")
+ridge <- bayes_ridge(mpg ~ ., data = cars)
 summary(ridge)

@@ -1,4 +1,4 @@
 from pybayesridge import BayesRidge
 
-ridge = BayesRidge.from_formula("mpg ~ .", cars).fit("exact")
+ridge = BayesRidge.from_formula("mpg ~ .", cars).fit()
 print(ridge.summary())

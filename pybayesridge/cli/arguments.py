@@ -7,6 +7,7 @@ import codecs
 from typing import NoReturn
 
 from pybayesridge.bayes_ridge import METHODS as RIDGE_METHODS
+from pybayesridge.ridge.prior import NAMED
 from pybayesridge.spike_slab import METHODS as SPIKE_SLAB_METHODS
 
 DATA = "CSV (.csv, compressed too), TSV (.tsv, .tab) or Parquet (.parquet) by the file's name; - is CSV from stdin"
@@ -52,9 +53,16 @@ def _ridge(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--method",
         choices=RIDGE_METHODS,
-        default="em",
-        help="em: penalty at its posterior mode (default); exact: penalty integrated out; loocv, gcv: by "
+        default="exact",
+        help="exact: the penalty is integrated out (default); em: at its posterior mode; loocv, gcv: by "
         "cross-validation; fixed: given by --lam",
+    )
+    parser.add_argument(
+        "--prior",
+        type=_prior,
+        metavar="PRIOR",
+        help="prior of tau2: r2 (the share of variance that the columns explain is Beta(1/2, 1/2); default), "
+        "half-cauchy (of tau), or A,B or A,B,SCALE: tau2 / SCALE is beta-prime(A, B)",
     )
     parser.add_argument("--lam", type=_number, metavar="LAMBDA", help="the penalty, for --method fixed")
     parser.add_argument("--grid", choices=("fixed", "glmnet"), help="penalties for loocv and gcv (default: fixed)")
@@ -194,6 +202,16 @@ def _encoding(text: str) -> str:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not an encoding; try utf-8, latin-1, cp1252 or utf-16"
         ) from None
+
+
+def _prior(text: str) -> str | tuple[float, ...]:
+    if text in NAMED:
+        return text
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        what = f"{', '.join(NAMED)}, A,B or A,B,SCALE"
+        raise argparse.ArgumentTypeError(f"{text!r} is not a prior: give {what}") from None
 
 
 def _alpha(text: str) -> float:

@@ -30,7 +30,7 @@ from pybayesridge.exceptions import PybayesridgeWarning
 from pybayesridge.formula import names_read
 from pybayesridge.formula_check import refuse_code
 
-MODEL_OPTIONS = {"ridge": ("sigma2",), "spikeslab": ("prior_inclusion", "slab_var", "noise_var")}
+MODEL_OPTIONS = {"ridge": ("prior", "sigma2"), "spikeslab": ("prior_inclusion", "slab_var", "noise_var")}
 MODELS: dict[str, Any] = {"ridge": BayesRidge, "spikeslab": SpikeSlab}
 FIT_OPTIONS = {"ridge": ("lam", "grid", "tol", "maxiter"), "spikeslab": ("hyper", "tol", "maxiter")}
 

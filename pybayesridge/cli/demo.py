@@ -20,7 +20,7 @@ def demo(report: str | None = None) -> str:
 
     data = sm.datasets.longley.load_pandas().data
     least_squares = ols(FORMULA, data).fit()
-    ridge = BayesRidge.from_formula(FORMULA, data).fit("exact")
+    ridge = BayesRidge.from_formula(FORMULA, data).fit()
     selection = SpikeSlab.from_formula(FORMULA, data).fit()
     interval, ols_interval = ridge.conf_int(), least_squares.conf_int()
     header = f"{'':<12}{'OLS':>12}{'95 % interval':>28}{'BayesRidge':>14}{'95 % interval':>26}"

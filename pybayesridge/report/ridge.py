@@ -15,6 +15,7 @@ from pybayesridge.results.ridge_summary import HYPERPARAMETERS
 from pybayesridge.results.shown import TOP
 from pybayesridge.results.summary import number
 from pybayesridge.ridge.loocv import leverages
+from pybayesridge.ridge.prior import NAMED, BetaPrime
 
 NAME = "Bayesian ridge regression"
 
@@ -38,13 +39,19 @@ def model(res: Any) -> dict[str, Any]:
     m = res.model
     return {
         "weights": m.weighted,
-        "half_cauchy": m.prior == (0.5, 0.5),
-        "a": number(m.prior[0]),
-        "b": number(m.prior[1]),
+        "prior": _named(m.prior_of_tau2),
+        "a": number(m.prior_of_tau2.a),
+        "b": number(m.prior_of_tau2.b),
+        "scale": number(m.prior_of_tau2.scale or 1.0),
+        "scaled": m.prior_of_tau2.scale not in (None, 1.0),
         "sigma_known": m.known_sigma2 is not None,
         "sigma2": "" if m.known_sigma2 is None else number(m.known_sigma2),
         "prior_of_lambda": res.method in ("em", "exact"),
     }
+
+
+def _named(prior: BetaPrime) -> str | None:
+    return next((name for name, known in NAMED.items() if known == prior), None)
 
 
 def words(res: Any) -> list[str]:
@@ -65,13 +72,21 @@ def words(res: Any) -> list[str]:
         "it.",
         "fixed": "Lambda was given by the user. Intervals are conditional on it.",
     }
-    return [*out, how[res.method]]
+    if res.method not in ("em", "exact"):
+        return [*out, how[res.method]]
+    prior = {
+        "r2": "A priori the share of variance that the columns with a prior explain is as likely near 0 as near 1, "
+        "however many columns there are.",
+        "half-cauchy": "A priori tau, one over the square root of lambda, is half-Cauchy with scale 1.",
+        None: "The prior of the penalty was given.",
+    }
+    return [*out, how[res.method], prior[_named(res.model.prior_of_tau2)]]
 
 
 def arguments(res: Any) -> list[str]:
     """Arguments of the model that differ from the defaults."""
     m = res.model
-    out = [] if m.prior == (0.5, 0.5) else [f"prior={m.prior!r}"]
+    out = [] if m.prior == "r2" else [f"prior={m.prior!r}"]
     return out if m.known_sigma2 is None else [*out, f"sigma2={m.known_sigma2!r}"]
 
 

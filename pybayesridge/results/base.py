@@ -284,10 +284,10 @@ class LinearResults(RowPlots, Results):
         >>> import statsmodels.api as sm
         >>> from pybayesridge import BayesRidge
         >>> longley = sm.datasets.longley.load_pandas().data
-        >>> res = BayesRidge.from_formula("TOTEMP ~ GNP + UNEMP", longley).fit("exact")
+        >>> res = BayesRidge.from_formula("TOTEMP ~ GNP + UNEMP", longley).fit()
         >>> frame = res.get_prediction({"GNP": [555000], "UNEMP": [4000]}).summary_frame(alpha=0.1)
         >>> frame[["mean", "obs_ci_lower", "obs_ci_upper"]].round(0).to_numpy().tolist()
-        [[71176.0, 70088.0, 72256.0]]
+        [[71175.0, 70082.0, 72258.0]]
         """
         rows, labels = self.model.new_rows(exog, transform)
         if row_labels is not None:
@@ -546,10 +546,10 @@ def load(path: Any) -> Any:
     >>> import statsmodels.api as sm
     >>> import pybayesridge
     >>> longley = sm.datasets.longley.load_pandas().data
-    >>> res = pybayesridge.BayesRidge.from_formula("TOTEMP ~ GNP + UNEMP", longley).fit("exact")
+    >>> res = pybayesridge.BayesRidge.from_formula("TOTEMP ~ GNP + UNEMP", longley).fit()
     >>> file = pathlib.Path(tempfile.mkdtemp(), "longley.fit")
     >>> res.save(file, remove_data=True)
     >>> pybayesridge.load(file).predict({"GNP": [555000], "UNEMP": [4000]}).round().tolist()
-    [71176.0]
+    [71175.0]
     """
     return saved.read(path, LinearResults)

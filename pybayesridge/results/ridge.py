@@ -57,7 +57,7 @@ class BayesRidgeResults(RidgePlots, LinearResults):
         Posterior means of the coefficients, user's scale.
     lambda_ : float or (q,) array
         The ridge penalty on the standardised scale; inf for a null model, 0 for an exact fit. For ``"exact"`` it
-        is the posterior mean on the log scale, ``exp(E log lambda)``: with the half-Cauchy prior the mean of
+        is the posterior mean on the log scale, ``exp(E log lambda)``: with a <= 1 in the prior the mean of
         lambda itself is infinite. See :meth:`hyperparameters`.
     tau2 : float or (q,) array
         ``1 / lambda_``: prior variance of the coefficients beside the noise variance.
@@ -172,7 +172,7 @@ class BayesRidgeResults(RidgePlots, LinearResults):
         return make_prior(
             self._posterior.design,
             self._fit.spectrum,
-            model.prior,
+            model.prior_of_tau2,
             model.known_sigma2,
             self.dof,  # type: ignore[arg-type]
             self.parameterization,  # type: ignore[arg-type]
@@ -208,8 +208,8 @@ class BayesRidgeResults(RidgePlots, LinearResults):
     def hyperparameters(self, alpha: float = 0.05) -> pd.DataFrame:
         """Posterior mean, median and interval of lambda, tau2, sigma2 and the effective degrees of freedom.
 
-        A method that fixes the penalty has a single point for it. A mean is inf where the posterior has none: with
-        the half-Cauchy prior that is always so for lambda, since its tail is the prior's.
+        A method that fixes the penalty has a single point for it. A mean is inf where the posterior has none: for
+        lambda that is so for every prior with a <= 1, the named ones among them, since its tail is the prior's.
 
         Parameters
         ----------
@@ -227,9 +227,9 @@ class BayesRidgeResults(RidgePlots, LinearResults):
         >>> import statsmodels.api as sm
         >>> from pybayesridge import BayesRidge
         >>> longley = sm.datasets.longley.load_pandas().data
-        >>> res = BayesRidge.from_formula("TOTEMP ~ GNP + UNEMP + ARMED", longley).fit("exact")
+        >>> res = BayesRidge.from_formula("TOTEMP ~ GNP + UNEMP + ARMED", longley).fit()
         >>> res.hyperparameters().loc["df_model"].round(2).to_dict()
-        {'mean': 2.96, 'median': 2.97, 'lower': 2.88, 'upper': 3.0}
+        {'mean': 2.96, 'median': 2.97, 'lower': 2.87, 'upper': 3.0}
         """
         check_alpha(alpha)
         at = np.array([0.5, alpha / 2, 1 - alpha / 2])
@@ -283,7 +283,7 @@ class BayesRidgeResults(RidgePlots, LinearResults):
         >>> import statsmodels.api as sm
         >>> from pybayesridge import BayesRidge
         >>> longley = sm.datasets.longley.load_pandas().data
-        >>> res = BayesRidge.from_formula("TOTEMP ~ GNP + UNEMP + ARMED", longley).fit("exact")
+        >>> res = BayesRidge.from_formula("TOTEMP ~ GNP + UNEMP + ARMED", longley).fit()
         >>> draws = res.sample(4000, rng=0)
         >>> print(f"P(UNEMP < ARMED) = {(draws['UNEMP'] < draws['ARMED']).mean():.1f}")
         P(UNEMP < ARMED) = 0.9

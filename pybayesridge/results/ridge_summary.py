@@ -19,6 +19,7 @@ from pybayesridge.results.summary import (
     rows_to_show,
     table,
 )
+from pybayesridge.ridge.prior import NAMED, BetaPrime
 
 if TYPE_CHECKING:
     from pybayesridge.results.ridge import BayesRidgeResults
@@ -73,7 +74,17 @@ def _note_on_intervals(res: BayesRidgeResults) -> str:
             "exact": "Intervals are of the exact marginal posterior: lambda is integrated out, sigma is known."
         }.get(res.method, "Intervals are conditional on lambda; sigma is known.")
     scale = "standard deviations of the columns" if res.model.standardize else "the columns as they are"
-    return f"{what} The prior is on the scale of {scale}."
+    prior = f" {_prior_in_words(res.model.prior_of_tau2)}" if res.method in ("em", "exact") else ""
+    return f"{what} The prior is on the scale of {scale}.{prior}"
+
+
+def _prior_in_words(prior: BetaPrime) -> str:
+    if prior == NAMED["r2"]:
+        return "A priori the share of variance explained is Beta(1/2, 1/2)."
+    if prior == NAMED["half-cauchy"]:
+        return "A priori tau is half-Cauchy."
+    scaled = "tau2" if prior.scale == 1 else f"tau2 / {number(prior.scale or 1.0)}"
+    return f"A priori {scaled} is beta-prime({number(prior.a)}, {number(prior.b)})."
 
 
 def summary(res: BayesRidgeResults, alpha: float) -> Summary:

@@ -37,7 +37,7 @@ def run_em(spectrum: Spectrum, prior: Prior, *, tol: float, maxiter: int, start:
     Tew, Boley & Schmidt (2023), Table 3 and equation (11).
     """
     q = spectrum.z.shape[1]
-    log_t2 = np.full(q, prior.log_unit) if start is None else start.copy()
+    log_t2 = np.full(q, prior.log_scale) if start is None else start.copy()
     null = np.zeros(q, dtype=bool)
     done = np.zeros(q, dtype=bool)
     if spectrum.rank == 0:
@@ -78,7 +78,7 @@ def _iterate(
     esn = ((t2[:, None] * s * f * z) ** 2).sum(axis=1) + s2 * trace
     rss = spectrum.rss0[target] + ((f * z) ** 2).sum(axis=1)
     ess = rss + s2 * shrinkage(s, log_t2).sum(axis=1)
-    esn_true = esn * np.exp(-prior.log_unit)
+    esn_true = esn * np.exp(-prior.log_scale)
     p, k, ab = spectrum.p, prior.k, 2 * (prior.a + prior.b)
     if prior.noise is None:
         # The positive root of A t2^2 + B t2 - C = 0; k = 1 and a + b = 1 make it the paper's equation (11).
@@ -87,11 +87,11 @@ def _iterate(
             (k + p) * ess + (k + ab - prior.count - 2) * esn_true,
             (prior.count + 2 - k) * esn_true,
         )
-        log_new = np.log(new) + prior.log_unit
+        log_new = np.log(new) + prior.log_scale
         return log_new, (ess + esn * np.exp(-log_new)) / (prior.count + p + 2)
     w = esn_true / s2
     new = _positive_root(np.full_like(w, p + k + ab), p + k - w, w)
-    return np.log(new) + prior.log_unit, s2
+    return np.log(new) + prior.log_scale, s2
 
 
 def _positive_root(a: FloatArray, b: FloatArray, c: FloatArray) -> FloatArray:

@@ -87,9 +87,9 @@ def log_likelihood(spectrum: Spectrum, prior: Prior, log_t2: FloatArray) -> Floa
 
 
 def _log_density(prior: Prior, log_t2: FloatArray, determinant: FloatArray, rss: FloatArray) -> FloatArray:
-    true_l = log_t2 - prior.log_unit
+    own_l = log_t2 - prior.log_scale
     fit = prior.count / 2 * np.log(rss) if prior.noise is None else rss / (2 * prior.noise)
-    out: FloatArray = -0.5 * determinant - fit + prior.a * true_l - (prior.a + prior.b) * np.logaddexp(0.0, true_l)
+    out: FloatArray = -0.5 * determinant - fit + prior.a * own_l - (prior.a + prior.b) * np.logaddexp(0.0, own_l)
     return out
 
 

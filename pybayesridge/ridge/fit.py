@@ -16,6 +16,7 @@ from pybayesridge.ridge.exact import Quadrature
 from pybayesridge.ridge.grids import make_grid
 from pybayesridge.ridge.loocv import GridSearch
 from pybayesridge.ridge.posterior import Mixture
+from pybayesridge.ridge.prior import BetaPrime, log_scale, log_unit
 from pybayesridge.ridge.profile import Modes, Prior, find_modes, penalized_rss, value
 from pybayesridge.ridge.spectrum import EPS, Spectrum
 from pybayesridge.ridge.trust import (
@@ -101,27 +102,21 @@ class RidgeFit:
         return expected_loss(self.spectrum, self.spectrum.nu, self.mixture)
 
 
-def log_unit(design: Design, spectrum: Spectrum) -> float:
-    """Log of what t2 on the user's (standardised) scale is multiplied by in the rotated problem."""
-    return 2 * float(np.log(spectrum.top) + np.log(design.common_scale))
-
-
 def make_prior(
     design: Design,
     spectrum: Spectrum,
-    prior: tuple[float, float],
+    prior: BetaPrime,
     sigma2: float | None,
     dof: Dof,
     parameterization: Parameterization,
 ) -> Prior:
     """Everything about the profile that is not in the rotation."""
-    a, b = prior
     return Prior(
-        a=a,
-        b=b,
-        k=(2.0 if parameterization == "tau2" else 1.0) - 2 * a,
+        a=prior.a,
+        b=prior.b,
+        k=(2.0 if parameterization == "tau2" else 1.0) - 2 * prior.a,
         count=float(design.nu if dof == "nu" else design.n),
-        log_unit=log_unit(design, spectrum),
+        log_scale=log_scale(prior, design, spectrum),
         noise=None if sigma2 is None else (np.sqrt(sigma2) / design.y_norm) ** 2,
     )
 
@@ -137,7 +132,7 @@ def fit_mode(
     design: Design,
     spectrum: Spectrum,
     *,
-    prior: tuple[float, float],
+    prior: BetaPrime,
     sigma2: float | None,
     dof: Dof,
     parameterization: Parameterization,
@@ -151,8 +146,7 @@ def fit_mode(
     ----------
     design : Design
     spectrum : Spectrum
-    prior : (a, b)
-        Of the beta-prime prior of t2.
+    prior : BetaPrime
     sigma2 : float or None
         The noise variance where it is known.
     dof, parameterization : str
@@ -196,7 +190,7 @@ def fit_mode(
         spectrum=spectrum,
         mixture=Mixture(log_t2[None], np.ones((1, design.q)), scale2[None], np.inf),
         log_t2=log_t2,
-        log_unit=pr.log_unit,
+        log_unit=log_unit(design, spectrum),
         sigma2=scale2,
         n_modes=modes.n_modes,
         null=null,
@@ -309,7 +303,7 @@ def fit_exact(
     design: Design,
     spectrum: Spectrum,
     *,
-    prior: tuple[float, float],
+    prior: BetaPrime,
     sigma2: float | None,
     dof: Dof,
     tol: float,
@@ -318,6 +312,7 @@ def fit_exact(
     """The penalty integrated out; see :mod:`pybayesridge.ridge.exact`.
 
     Targets that Z or X fit exactly have no proper posterior: they get the limits that :func:`fit_mode` gives them.
+    Without a penalised column the penalty is infinite.
     """
     if design.has_rows and sees_nothing_small(design, spectrum):
         spectrum = rotate_accurately(design)
@@ -336,12 +331,15 @@ def fit_exact(
             design, rotate_accurately(design), prior=prior, sigma2=sigma2, dof=dof, tol=tol, maxiter=maxiter
         )
     mixture = exact.mixture(spectrum, pr, quadrature)
-    if degenerate.any():
-        limit = np.where(exactly, np.inf, -np.inf)
+    at_limit = degenerate | (spectrum.p == 0)
+    if at_limit.any():
+        # One node is enough where no target needs more.
+        nodes = slice(0, 1 if at_limit.all() else None)
+        weight = mixture.weight[nodes]
         mixture = Mixture(
-            np.where(degenerate, limit, mixture.log_t2),
-            np.where(degenerate, 1.0 / mixture.weight.shape[0], mixture.weight),
-            np.where(degenerate, 0.0, mixture.scale2),
+            np.where(at_limit, np.where(exactly, np.inf, -np.inf), mixture.log_t2[nodes]),
+            np.where(at_limit, 1.0 / weight.shape[0], weight),
+            np.where(degenerate, 0.0, mixture.scale2[nodes]),
             mixture.df,
             mixture.open_variance,
         )
@@ -349,17 +347,16 @@ def fit_exact(
         mean_scale2 = (mixture.weight * mixture.scale2).sum(axis=0)
         reported = np.where(mean_scale2 == 0, 0.0, mean_scale2 * mixture.variance_factor)
         log_t2 = (mixture.weight * np.where(mixture.weight > 0, mixture.log_t2, 0.0)).sum(axis=0)
-    nothing = np.zeros(design.q, dtype=bool)
     return RidgeFit(
         spectrum=spectrum,
         mixture=mixture,
         log_t2=log_t2,
-        log_unit=pr.log_unit,
+        log_unit=log_unit(design, spectrum),
         sigma2=reported,
         n_modes=None,
-        null=vanishes,
+        null=np.isneginf(log_t2),
         exact=exactly,
-        unbounded=nothing,
+        unbounded=np.zeros(design.q, dtype=bool),
         converged=quadrature.converged | degenerate,
         n_iter=int(quadrature.log_t2.shape[0]),
         quadrature=quadrature,

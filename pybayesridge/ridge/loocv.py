@@ -59,7 +59,7 @@ class FullLeverageError(ValueError):
         self.row = row
         super().__init__(
             f"row {row!r} is fitted exactly whatever its response is (leverage 1), so that leave-one-out is not "
-            "defined: raise the smallest penalty, let its unpenalised columns be penalised, or use method='em'"
+            "defined: raise the smallest penalty, let its unpenalised columns be penalised, or use method='exact'"
         )
 
 

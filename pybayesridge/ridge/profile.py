@@ -42,13 +42,13 @@ class Prior:
     Attributes
     ----------
     a, b : float
-        Beta-prime prior of t2: density proportional to ``t2^(a-1) (1+t2)^(-a-b)``.
+        Beta-prime prior of t = t2 / scale: density proportional to ``t^(a-1) (1+t)^(-a-b)``.
     k : float
         ``2 - 2a`` (mode as a density in t2) or ``1 - 2a`` (in t).
     count : float
         N: nu, or n as the paper has it.
-    log_unit : float
-        Log of what t2 is multiplied by to give the t2 of the rotated problem.
+    log_scale : float
+        Log of the prior's scale, in units of the rotated problem.
     noise : (q,) array or None
         The noise variance where it is known, in units of each target's squared norm.
     """
@@ -57,7 +57,7 @@ class Prior:
     b: float
     k: float
     count: float
-    log_unit: float
+    log_scale: float
     noise: FloatArray | None
 
 
@@ -126,12 +126,12 @@ def value(spectrum: Spectrum, prior: Prior, log_t2: FloatArray) -> FloatArray:
     """``f`` at each target's own points, (K, q)."""
     rss = penalized_rss(spectrum, log_t2)
     fit = (prior.count + 2) / 2 * np.log(rss) if prior.noise is None else rss / (2 * prior.noise)
-    true_l = log_t2 - prior.log_unit
+    own_l = log_t2 - prior.log_scale
     out: FloatArray = (
         0.5 * log_determinant(spectrum, log_t2)
         + fit
-        + prior.k / 2 * true_l
-        + (prior.a + prior.b) * np.logaddexp(0.0, true_l)
+        + prior.k / 2 * own_l
+        + (prior.a + prior.b) * np.logaddexp(0.0, own_l)
     )
     return out
 
@@ -151,7 +151,7 @@ def _slope(spectrum: Spectrum, prior: Prior, log_t2: FloatArray, target: IntArra
     else:
         data1 = -drop / (2 * prior.noise[target])
         data2 = -bend / (2 * prior.noise[target])
-    share = expit(log_t2 - prior.log_unit)
+    share = expit(log_t2 - prior.log_scale)
     first = 0.5 * e.sum(axis=1) + data1 + prior.k / 2 + (prior.a + prior.b) * share
     second = 0.5 * v.sum(axis=1) + data2 + (prior.a + prior.b) * share * (1 - share)
     return first, second
@@ -161,7 +161,7 @@ def slopes_on_grid(spectrum: Spectrum, prior: Prior, grid: FloatArray) -> FloatA
     """F' of every target on one grid, (L, q): two matrix products. What may be rounding of its terms is 0."""
     out = np.empty((grid.size, spectrum.z.shape[1]))
     z2 = spectrum.z**2
-    share = expit(grid - prior.log_unit)
+    share = expit(grid - prior.log_scale)
     step = max(1, CHUNK // max(spectrum.rank, 1))
     for start in range(0, grid.size, step):
         rows = slice(start, start + step)
@@ -190,8 +190,8 @@ def search_grid(spectrum: Spectrum, prior: Prior) -> FloatArray:
     if prior.noise is not None:
         signal = max(signal, float((1.0 / prior.noise).max(initial=1.0)))
     tail = np.log(abs(prior.k)) if prior.k != 0 else 0.0
-    low = min(-np.log(signal), prior.log_unit) + min(tail, 0.0) - MARGIN
-    high = max(np.log(signal) - log_s2[-1], prior.log_unit) + MARGIN
+    low = min(-np.log(signal), prior.log_scale) + min(tail, 0.0) - MARGIN
+    high = max(np.log(signal) - log_s2[-1], prior.log_scale) + MARGIN
     inside = spectrum.rss0 > 0
     if inside.any() and spectrum.rank:
         gain = ((spectrum.z / spectrum.s[:, None]) ** 2).sum(axis=0)[inside] / spectrum.rss0[inside]

@@ -197,7 +197,7 @@ def _lower_bound(spectrum: Spectrum, prior: Prior, grid: FloatArray) -> FloatArr
     rss = spectrum.rss0 + blas.product(complement(np.sqrt(s2 + spectrum.noise), grid), _least_z2(spectrum))
     low = replace(spectrum, s=np.sqrt(np.maximum(s2 - spectrum.noise, 0.0)))
     fit = (prior.count + 2) / 2 * np.log(rss) if prior.noise is None else rss / (2 * prior.noise)
-    true_l = grid - prior.log_unit
-    terms = prior.k / 2 * true_l + (prior.a + prior.b) * np.logaddexp(0.0, true_l)
+    own_l = grid - prior.log_scale
+    terms = prior.k / 2 * own_l + (prior.a + prior.b) * np.logaddexp(0.0, own_l)
     out: FloatArray = fit + (0.5 * log_determinant(low, grid) + terms)[:, None]
     return out

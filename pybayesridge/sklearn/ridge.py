@@ -23,7 +23,7 @@ class _RidgeEstimator(LinearEstimator):
     _accept_sparse = SPARSE
     method: str
     standardize: bool
-    prior: tuple[float, float]
+    prior: str | tuple[float, ...]
     sigma2: float | None
     unpenalized: Any
     lam: Any
@@ -81,7 +81,7 @@ class BayesRidgeRegressor(Regressor, _RidgeEstimator):
 
     Parameters
     ----------
-    method : {"em", "exact", "loocv", "gcv", "fixed"}
+    method : {"exact", "em", "loocv", "gcv", "fixed"}, default "exact"
         How the penalty is found; see :meth:`pybayesridge.BayesRidge.fit`.
     fit_intercept : bool, default True
         Whether there is an unpenalised intercept. A constant column of X never serves as it: its coefficient is 0.
@@ -89,8 +89,8 @@ class BayesRidgeRegressor(Regressor, _RidgeEstimator):
         `unpenalized` or ``standardize=False``.
     standardize : bool, default True
         The prior is on the scale of each column's (weighted, 1/n) standard deviation; `coef_` is on that of X.
-    prior : (a, b), default (0.5, 0.5)
-        Beta-prime prior of tau2; the default is the half-Cauchy prior of tau.
+    prior : {"r2", "half-cauchy"}, (a, b) or (a, b, scale), default "r2"
+        Prior of tau2; see :class:`pybayesridge.BayesRidge`.
     sigma2 : float, optional
         The noise variance where it is known.
     unpenalized : names or positions, optional
@@ -151,11 +151,11 @@ class BayesRidgeRegressor(Regressor, _RidgeEstimator):
 
     def __init__(
         self,
-        method: str = "em",
+        method: str = "exact",
         *,
         fit_intercept: bool = True,
         standardize: bool = True,
-        prior: tuple[float, float] = (0.5, 0.5),
+        prior: str | tuple[float, ...] = "r2",
         sigma2: float | None = None,
         unpenalized: Any = None,
         lam: Any = None,
@@ -226,7 +226,7 @@ class BayesRidgeClassifier(ClassifierMixin, _RidgeEstimator):
 
     Parameters
     ----------
-    method : {"em", "exact", "loocv", "gcv", "fixed"}
+    method : {"exact", "em", "loocv", "gcv", "fixed"}, default "exact"
         How the penalties are found; see :meth:`pybayesridge.BayesRidge.fit`.
     fit_intercept : bool, default True
         Whether there is an unpenalised intercept. A constant column of X never serves as it: its coefficient is 0.
@@ -234,8 +234,8 @@ class BayesRidgeClassifier(ClassifierMixin, _RidgeEstimator):
         The prior is on the scale of each column's (weighted, 1/n) standard deviation; `coef_` is on that of X.
     class_weight : dict or "balanced", optional
         Weights of the classes, which multiply `sample_weight`.
-    prior : (a, b), default (0.5, 0.5)
-        Beta-prime prior of tau2; the default is the half-Cauchy prior of tau.
+    prior : {"r2", "half-cauchy"}, (a, b) or (a, b, scale), default "r2"
+        Prior of tau2; see :class:`pybayesridge.BayesRidge`.
     sigma2 : float, optional
         The noise variance where it is known.
     unpenalized : names or positions, optional
@@ -275,12 +275,12 @@ class BayesRidgeClassifier(ClassifierMixin, _RidgeEstimator):
 
     def __init__(
         self,
-        method: str = "em",
+        method: str = "exact",
         *,
         fit_intercept: bool = True,
         standardize: bool = True,
         class_weight: Any = None,
-        prior: tuple[float, float] = (0.5, 0.5),
+        prior: str | tuple[float, ...] = "r2",
         sigma2: float | None = None,
         unpenalized: Any = None,
         lam: Any = None,

@@ -6,17 +6,18 @@
 #' With \eqn{Z} the unpenalised columns (the intercept at least), which have a flat prior, and \eqn{X} the others,
 #'
 #' \deqn{y \sim N(Z g + X b, \sigma^2 W^{-1}), \quad b \sim N(0, \tau^2 \sigma^2 I), \quad
-#'   p(\sigma^2) \propto 1/\sigma^2, \quad \tau \sim C^+(0, 1).}
+#'   p(\sigma^2) \propto 1/\sigma^2, \quad \tau^2 \sum_j |x_j|^2 / n \sim \mathrm{beta'}(1/2, 1/2).}
 #'
-#' The ridge penalty is \eqn{\lambda = 1/\tau^2}. The prior of `b` is on the scale of each column's (weighted, 1/n)
+#' A priori the share of variance that the columns explain is Beta(1/2, 1/2), whatever their number; see `prior`. The
+#' ridge penalty is \eqn{\lambda = 1/\tau^2}. The prior of `b` is on the scale of each column's (weighted, 1/n)
 #' standard deviation unless `standardize = FALSE`; everything that is reported is on the scale of the data. The
 #' penalty is that of \eqn{\|y - Xb\|^2 + \lambda \|b\|^2}; glmnet's `lambda` is `sd(y) / n` times it, with `sd` the
 #' one that divides by n.
 #'
 #' | `method` | the penalty | uncertainty |
 #' | --- | --- | --- |
-#' | `"em"` | at its posterior mode, by expectation maximisation | conditional on the mode: normal |
 #' | `"exact"` | integrated out | the exact marginal posterior: a mixture of t distributions |
+#' | `"em"` | at its posterior mode, by expectation maximisation | conditional on the mode: normal, too narrow |
 #' | `"loocv"`, `"gcv"` | minimises cross-validation over `grid` | conditional on the penalty: t |
 #' | `"fixed"` | `lam` | conditional on the penalty: t |
 #'
@@ -29,7 +30,7 @@
 #' @param data A data frame, list or environment with the variables of the formula.
 #' @param subset,weights,na.action As in [stats::lm()], evaluated in `data`; `subset` and `na.action` go with a formula
 #'   only. Weights are precision weights; only their ratios matter.
-#' @param method `"em"`, `"exact"`, `"loocv"`, `"gcv"` or `"fixed"`; see the details.
+#' @param method `"exact"`, `"em"`, `"loocv"`, `"gcv"` or `"fixed"`; see the details.
 #' @param x,y Instead of a formula: a numeric matrix (or data frame of numbers) of columns, and a vector or matrix of
 #'   targets. A constant column of `x` serves as the intercept. Sparse matrices of the package 'Matrix' stay sparse in
 #'   `bayes_ridge()` while it fits; `spike_slab()` makes them dense.
@@ -38,8 +39,12 @@
 #' @param unpenalized Columns with a flat prior, never shrunk: names of terms or of columns of the model matrix; with
 #'   `x` names or positions.
 #' @param standardize Whether the prior is on the scale of the columns' standard deviations.
-#' @param prior Two positive numbers `(a, b)` of the beta-prime prior of \eqn{\tau^2}, whose density is proportional to
-#'   \eqn{t^{a-1} (1+t)^{-a-b}}. The default is the half-Cauchy prior of \eqn{\tau}.
+#' @param prior Prior of \eqn{\tau^2}: `"r2"`, `"half-cauchy"`, or two or three positive numbers `(a, b)` or
+#'   `(a, b, scale)`. \eqn{\tau^2}/scale is beta-prime, with density proportional to \eqn{t^{a-1} (1+t)^{-a-b}}; a scale
+#'   that is not given is 1. `"r2"` is (1/2, 1/2) with the scale \eqn{1 / (\sum_j |x_j|^2 / n)}, \eqn{x_j} the penalised
+#'   columns on the scale of the prior, weighted and with the unpenalised ones projected out. `"half-cauchy"` is the
+#'   paper's, (1/2, 1/2, 1): \eqn{\tau} is half-Cauchy with scale 1; with it the prior share of explained variance tends to
+#'   1 as columns are added.
 #' @param sigma2 The noise variance where it is known.
 #' @param tol Accuracy of log lambda at which iterations stop.
 #' @param maxiter Most iterations.
@@ -47,8 +52,9 @@
 #'   try), or a vector of penalties.
 #' @param lam For `"fixed"`: the penalty, or one for each target; 0 is least squares.
 #' @param dof `"nu"` counts n less the rank of the unpenalised columns, which is right, `"paper"` counts n.
-#' @param parameterization Whether the mode is that of a density in \eqn{\tau^2} or in \eqn{\tau}.
-#' @param accelerate Find the fixed point of EM by root finding; `FALSE` runs the iteration itself. The answers agree.
+#' @param parameterization For `"em"`: whether the mode is that of a density in \eqn{\tau^2} or in \eqn{\tau}.
+#' @param accelerate For `"em"`: find the fixed point of EM by root finding; `FALSE` runs the iteration itself. The
+#'   answers agree.
 #' @param contrasts A list as in [stats::lm()].
 #' @param model Whether to keep the model frame (or `x` and `y`) with the fit, for what is asked at its own rows:
 #'   `predict(interval = )`, `augment()`, `model.matrix()`, `simulate()`, `report()`. `NULL` keeps up to a million cells.
@@ -76,13 +82,12 @@
 #' summary(fit)
 #' predict(fit, mtcars[1:3, ], interval = "prediction")
 #'
-#' exact <- bayes_ridge(mpg ~ poly(hp, 2) + wt + factor(cyl), data = mtcars, method = "exact")
-#' confint(exact)
+#' confint(bayes_ridge(mpg ~ poly(hp, 2) + wt + factor(cyl), data = mtcars))
 #' @export
 bayes_ridge <- function(formula, data, subset, weights, na.action,
-                        method = c("em", "exact", "loocv", "gcv", "fixed"),
+                        method = c("exact", "em", "loocv", "gcv", "fixed"),
                         x = NULL, y = NULL, intercept = TRUE, unpenalized = NULL, standardize = TRUE,
-                        prior = c(0.5, 0.5), sigma2 = NULL, tol = 1e-8, maxiter = 10000, grid = NULL, lam = NULL,
+                        prior = "r2", sigma2 = NULL, tol = 1e-8, maxiter = 10000, grid = NULL, lam = NULL,
                         dof = c("nu", "paper"), parameterization = c("tau2", "tau"), accelerate = TRUE,
                         contrasts = NULL, model = NULL, disp = FALSE) {
   call <- match.call()
@@ -104,7 +109,7 @@ bayes_ridge <- function(formula, data, subset, weights, na.action,
       intercept = input$intercept,
       unpenalized = resolve_unpenalized(unpenalized, input),
       standardize = check_flag(standardize, "standardize"),
-      prior = as.list(as.double(prior)),
+      prior = prior_for_python(prior),
       sigma2 = check_number(sigma2, "sigma2")
     ),
     fit = list(
@@ -124,7 +129,7 @@ bayes_ridge <- function(formula, data, subset, weights, na.action,
   fit <- c(fit, list(
     dof = dof,
     parameterization = parameterization,
-    prior = as.double(prior),
+    prior = prior,
     known_sigma2 = sigma2,
     lambda_ = one(value$lambda_),
     tau2 = one(value$tau2),
@@ -203,6 +208,17 @@ shared_fit <- function(value, input, call, settings, model) {
     x = if (keep && is.null(input$terms)) input$x,
     y = if (keep && is.null(input$terms)) input$y
   )
+}
+
+# A name as it is, numbers as a list; Python refuses what is neither or has another length.
+prior_for_python <- function(prior) {
+  if (is.character(prior) && length(prior) == 1L && !is.na(prior)) {
+    return(prior)
+  }
+  if (!is.numeric(prior) || anyNA(prior)) {
+    stop("'prior' must be \"r2\", \"half-cauchy\", c(a, b) or c(a, b, scale) with positive numbers", call. = FALSE)
+  }
+  as.list(as.double(prior))
 }
 
 # Cells that a fit keeps where `model` does not say.

@@ -301,7 +301,7 @@ variable.names.pybayesridge_fit <- function(object, ...) {
 #' @return `posterior_sample()`: a matrix with a row for each draw and a column for each coefficient. `simulate()`: a data
 #'   frame with a column for each draw (a matrix, where there are several targets), and the attribute `"seed"`.
 #' @examplesIf pybayesridge::pybayesridge_available()
-#' fit <- bayes_ridge(mpg ~ wt + hp, data = mtcars, method = "exact")
+#' fit <- bayes_ridge(mpg ~ wt + hp, data = mtcars)
 #' colMeans(posterior_sample(fit, 1000))
 #' simulate(fit, 2, seed = 1, newdata = mtcars[1:3, ])
 #' @export
@@ -376,10 +376,10 @@ generator_state <- function() {
 #' @param object A fit of [bayes_ridge()].
 #' @param level Probability of the interval.
 #' @return A data frame with a row for each (of each target, where there are several) and the columns `mean`, `median`,
-#'   `lower` and `upper`. A mean is infinite where the posterior has none: with the half-Cauchy prior that is always so for
-#'   `lambda`. Methods that fix the penalty have a single point for it.
+#'   `lower` and `upper`. A mean is infinite where the posterior has none: for `lambda` that is so whenever `a` is at
+#'   most 1 in the prior. Methods that fix the penalty have a single point for it.
 #' @examplesIf pybayesridge::pybayesridge_available()
-#' hyperparameters(bayes_ridge(mpg ~ ., data = mtcars, method = "exact"))
+#' hyperparameters(bayes_ridge(mpg ~ ., data = mtcars))
 #' @export
 hyperparameters <- function(object, level = 0.95) {
   if (!inherits(object, "bayes_ridge")) {

@@ -251,7 +251,7 @@ log_t2_density <- function(post, target, points) {
     rss[at] <- drop(kept %*% post$z[, target]^2) + post$rss0[target]
     determinant[at] <- -rowSums(log(kept))
   }
-  own <- points - prior$log_unit
+  own <- points - prior$log_scale
   fit <- if (is.null(prior$noise)) prior$count / 2 * log(rss) else rss / (2 * prior$noise[target])
   log_sum <- pmax(own, 0) + log1p(exp(-abs(own)))
   list(log = -0.5 * determinant - fit + prior$a * own - (prior$a + prior$b) * log_sum, rss = rss)

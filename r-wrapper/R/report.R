@@ -17,7 +17,7 @@
 #' @return `file`, invisibly.
 #' @examples
 #' \dontrun{
-#' report(bayes_ridge(mpg ~ ., data = mtcars, method = "exact"), "cars.html")
+#' report(bayes_ridge(mpg ~ ., data = mtcars), "cars.html")
 #' }
 #' @export
 report <- function(object, ...) UseMethod("report")

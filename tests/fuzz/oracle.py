@@ -152,25 +152,34 @@ class Oracle:
         data = -self.nu / 2 * np.log(2 * np.pi * LONG(sigma2)) if sigma2 else gammaln(self.nu / 2)
         return float(data - (0 if sigma2 else self.nu / 2 * np.log(np.pi)) - log_z / 2 + self.log_weights / 2)
 
+    def beta_prime(self, prior):
+        """``(a, b, log scale)`` of a prior: tau2 / scale is beta-prime(a, b)."""
+        if prior == "r2":
+            total = (self.xr**2).sum()
+            return 0.5, 0.5, np.log(self.n / total) if total > 0 else LONG(0)
+        a, b, scale = (0.5, 0.5, 1.0) if prior == "half-cauchy" else (*prior, 1.0)[:3]
+        return a, b, np.log(LONG(scale))
+
     def density(self, l, target, prior, sigma2, count):
         """Log density of l, unnormalised."""
-        a, b = prior
+        a, b, log_scale = self.beta_prime(prior)
         l = np.asarray(l, dtype=LONG)
-        return self.log_likelihood(l, target, sigma2, count) + a * l - (a + b) * np.logaddexp(0, l)
+        own = l - log_scale
+        return self.log_likelihood(l, target, sigma2, count) + a * own - (a + b) * np.logaddexp(0, own)
 
     # The mode.
 
     def profile(self, l, target, options):
         """Minus the log density of (tau2 or tau, sigma2) at its largest over sigma2."""
-        a, b = options["prior"]
+        a, b, log_scale = self.beta_prime(options["prior"])
         k = 2 - 2 * a if options["parameterization"] == "tau2" else 1 - 2 * a
         l = np.asarray(l, dtype=LONG)
         fit = -self.log_likelihood(l, target, options["sigma2"], options["count"] + 2)
-        return fit + k / 2 * l + (a + b) * np.logaddexp(0, l)
+        return fit + k / 2 * l + (a + b) * np.logaddexp(0, l - log_scale)
 
     def slope(self, l, target, options):
         """Derivative of :meth:`profile` in l; what may be rounding of its terms is 0."""
-        a, b = options["prior"]
+        a, b, log_scale = self.beta_prime(options["prior"])
         k = 2 - 2 * a if options["parameterization"] == "tau2" else 1 - 2 * a
         l = np.asarray(l, dtype=LONG)
         e, f = self.shrinkage(l), self.complement(l)
@@ -178,14 +187,15 @@ class Oracle:
         drop = (e * f) @ z2
         sigma2 = options["sigma2"]
         data = drop / (2 * LONG(sigma2)) if sigma2 else (options["count"] + 2) / LONG(2) * drop / self.rss(l, target)
-        rise = e.sum(axis=1) / 2 + (a + b) / (1 + np.exp(-l))
+        rise = e.sum(axis=1) / 2 + (a + b) / (1 + np.exp(log_scale - l))
         slope = rise - data + LONG(k) / 2
         return np.where(np.abs(slope) <= FLAT * (rise + data + abs(k) / 2), 0, slope)
 
-    def features(self, target, sigma2, count):
-        """Values of l between which the likelihood does all that it does."""
+    def features(self, target, sigma2, count, prior):
+        """Values of l between which prior and likelihood do all that they do."""
+        own = float(self.beta_prime(prior)[2])
         if not self.rank:
-            return 0.0, 0.0
+            return own, own
         z2 = self.z[:, target] ** 2
         log_s2 = 2 * np.log(self.s)
         noise = LONG(sigma2) if sigma2 else self.rss0[target] + z2.sum() * EPS**2
@@ -198,11 +208,11 @@ class Oracle:
             high = max(
                 high, (np.log(np.maximum(z2, 1e-4000)) - log_s2).max() - np.log(noise) + np.log(LONG(count + 2))
             )
-        return min(float(low), 0.0), max(float(high), 0.0)
+        return min(float(low), own), max(float(high), own)
 
     def modes(self, target, options):
         """Every interior minimum of the profile, in l, and whether it still falls where the penalty vanishes."""
-        low, high = self.features(target, options["sigma2"], options["count"])
+        low, high = self.features(target, options["sigma2"], options["count"], options["prior"])
         grid = np.arange(low - 12, high + 12, MODE_SPACING, dtype=LONG)
         slope = self.slope(grid, target, options)
         grid, slope = grid[slope != 0], slope[slope != 0]
@@ -245,8 +255,8 @@ class Oracle:
     def exact(self, target, options):
         """The penalty integrated out too: ``(mixture, log marginal likelihood)``."""
         prior, sigma2, count = options["prior"], options["sigma2"], options["count"]
-        a, b = prior
-        low, high = self.features(target, sigma2, count)
+        a, b, _ = self.beta_prime(prior)
+        low, high = self.features(target, sigma2, count, prior)
         zero = self.rss0[target] == 0 and not sigma2
         tail = b + (self.rank - (count if zero else 0)) / 2
         # The variance outside the row space is scale2 * tau2: a power of tau2 less, unless scale2 falls with it.

@@ -11,7 +11,10 @@ from scipy import sparse
 from pybayesridge import BayesRidge, Moments
 from tests.fuzz.oracle import Oracle
 
-PRIORS = ((0.5, 0.5), (0.5, 0.5), (0.5, 0.5), (1.0, 1.0), (2.0, 3.0), (0.2, 0.1), (1.5, 0.5), (0.5, 2.0))
+PRIORS = (
+    *("r2", "r2", "r2", "half-cauchy", "half-cauchy", (1.0, 1.0), (2.0, 3.0), (0.2, 0.1), (1.5, 0.5), (0.5, 2.0)),
+    *((0.5, 0.5, 1e-4), (1.0, 0.5, 0.03), (0.3, 1.0, 500.0)),
+)
 
 KINDS = (
     "plain",

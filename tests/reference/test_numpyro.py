@@ -21,7 +21,7 @@ def problem(request):
     y, x = data(**settings)
     stored = STORED[request.param]
     assert {key: stored[key] for key in settings} == settings
-    return BayesRidge(y, x).fit("exact"), x, stored["quantities"]
+    return BayesRidge(y, x, prior="half-cauchy").fit("exact"), x, stored["quantities"]
 
 
 def errors(quantity, wanted):

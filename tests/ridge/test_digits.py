@@ -73,7 +73,7 @@ def test_large_means_do_not_hide_columns_that_are_more_than_the_rows(method):
     rng = np.random.default_rng(1)
     x = rng.normal(size=(15, 25)) + 1e7
     y = x @ rng.normal(size=25) + 0.5 * rng.normal(size=15)
-    res = BayesRidge(y, x, intercept=False, standardize=False).fit(method)
+    res = BayesRidge(y, x, intercept=False, standardize=False, prior="half-cauchy").fit(method)
     assert res.diagnostics()["rank"] == 15
     found = errors(res, oracle(y, x, intercept=False, standardize=False), x, y)
     assert max(found.values()) < FIT, found
@@ -83,7 +83,7 @@ def test_large_means_do_not_hide_columns_that_are_more_than_the_rows(method):
 @pytest.mark.parametrize("noise", [1e-4, 1e-5, 1e-6])
 def test_steep_spectra_of_more_columns_than_rows(noise, method):
     y, x = (spectra_of_the_model if method == "em" else spectra)(noise)
-    res = BayesRidge(y, x).fit(method)
+    res = BayesRidge(y, x, prior="half-cauchy").fit(method)
     found = errors(res, oracle(y, x), x, y)
     assert max(found.values()) < FIT, found
 
@@ -94,7 +94,10 @@ def test_steep_spectra_at_given_penalties_and_on_grids(noise):
     exact = oracle(y, x)
     with pytest.warns(GridEdgeWarning):
         chosen = BayesRidge(y, x).fit("gcv", grid=np.logspace(-14, -13, 5)).lambda_
-    for res in (BayesRidge(y, x).fit("fixed", lam=1e-12), BayesRidge(y, x).fit("fixed", lam=chosen)):
+    for res in (
+        BayesRidge(y, x).fit("fixed", lam=1e-12),
+        BayesRidge(y, x).fit("fixed", lam=chosen),
+    ):
         fitted = exact.fitted(-np.log(res.lambda_)).astype(float)
         assert np.abs(centred(res.fittedvalues) - fitted).max() < FIT * np.linalg.norm(fitted)
 
@@ -104,7 +107,7 @@ def test_steep_spectra_at_given_penalties_and_on_grids(noise):
 @pytest.mark.parametrize("method", ["em", "exact"])
 def test_a_mode_at_a_tiny_penalty_is_found(method, seed):
     y, x = twins(seed=seed)
-    res = BayesRidge(y, x).fit(method)
+    res = BayesRidge(y, x, prior="half-cauchy").fit(method)
     assert res.lambda_ < 1e-14
     found = errors(res, oracle(y, x), x, y)
     assert max(found.values()) < 10 * FIT, found
@@ -115,10 +118,10 @@ def test_a_mode_at_a_tiny_penalty_is_found_in_large_data(monkeypatch):
     # The bounds, not the size of the data, send this one to the accurate route.
     monkeypatch.setattr(trust, "CHEAP", 0.0)
     y, x = twins(n=60, gap=3e-5, size=3e4)
-    model = BayesRidge(y, x)
+    model = BayesRidge(y, x, prior="half-cauchy")
     design, products = model._build()
     assert rotate(design, products).smallest > 0
-    res = model.fit()
+    res = model.fit("em")
     assert res.solver == "svd"
     assert max(errors(res, oracle(y, x), x, y).values()) < FIT
 
@@ -128,7 +131,7 @@ def test_ill_conditioned_data_with_nothing_hidden_keep_the_fast_route(monkeypatc
     monkeypatch.setattr(trust, "CHEAP", 0.0)
     y, x = twins(n=60, gap=3e-5, size=0.0)
     y = y + np.random.default_rng(5).normal(size=60)
-    res = BayesRidge(y, x).fit(method)
+    res = BayesRidge(y, x, prior="half-cauchy").fit(method)
     assert res.solver == "gram"
     assert max(errors(res, oracle(y, x), x, y).values()) < 10 * FIT
 
@@ -139,7 +142,7 @@ def test_directions_that_are_zero_in_the_data_keep_the_fast_route(shape):
     x = rng.normal(size=shape)
     x = np.hstack([x, x[:, :2]]) if shape[0] > shape[1] else np.vstack([x, x[:2]])
     y = x[:, 0] + rng.normal(size=len(x))
-    res = BayesRidge(y, x).fit()
+    res = BayesRidge(y, x, prior="half-cauchy").fit("em")
     assert res.solver == ("gram" if shape[0] > shape[1] else "dual")
     assert res.diagnostics()["rank"] == (6 if shape[0] > shape[1] else 11)
     assert max(errors(res, oracle(y, x, zero=1e-14), x, y).values()) < FIT
@@ -148,17 +151,17 @@ def test_directions_that_are_zero_in_the_data_keep_the_fast_route(shape):
 def test_moments_say_where_a_mode_may_be_hidden():
     y, x = twins()
     with pytest.warns(PrecisionWarning, match="not certain|digits"):
-        res = BayesRidge.from_moments(Moments.from_arrays(y, x)).fit()
+        res = BayesRidge.from_moments(Moments.from_arrays(y, x), prior="half-cauchy").fit("em")
     assert any("not certain" in note or "digits" in note for note in res.notes)
     for method, options in (("exact", {}), ("gcv", {"grid": np.logspace(-20, 3, 20)})):
         with pytest.warns(PrecisionWarning, match="not certain|digits"):
-            BayesRidge.from_moments(Moments.from_arrays(y, x)).fit(method, **options)
+            BayesRidge.from_moments(Moments.from_arrays(y, x), prior="half-cauchy").fit(method, **options)
 
 
 def test_rows_say_where_digits_are_lost_in_spite_of_all():
     y, x = twins(gap=1e-9, size=1e11)
     with pytest.warns(PrecisionWarning, match=r"Rounding errors leave this fit about [0-7] digits"):
-        res = BayesRidge(y, x).fit()
+        res = BayesRidge(y, x, prior="half-cauchy").fit("em")
     assert any("Rounding errors" in note for note in res.notes)
     assert errors(res, oracle(y, x), x, y)["sigma2"] < res.precision_loss
 
@@ -170,7 +173,7 @@ def test_the_accurate_route_holds_one_array_of_the_size_of_x(order):
 
     rng = np.random.default_rng(0)
     x = np.asarray(rng.standard_normal((100, 20_000)), order=order)
-    design, _ = BayesRidge(rng.standard_normal(100), x)._build()
+    design, _ = BayesRidge(rng.standard_normal(100), x, prior="half-cauchy")._build()
     assert peak(lambda: rotate_accurately(design)) < SHARE_OF_X * 8 * x.size
 
 

@@ -107,7 +107,7 @@ def test_scores_of_every_penalty(name):
 def test_scores_of_a_coarse_grid(case):
     grid = np.array([1e6, 100.0, 1.0, 1e-3, 1e-9])
     y, x = case.arrays()
-    res = BayesRidge(y, x, weights=case.weights(), unpenalized=list(case.unpenalized) or None, **case.model)
+    res = BayesRidge(y, x, weights=case.weights(), unpenalized=list(case.unpenalized) or None, **case.options)
     wanted = [weighted_mse(case, left_out(case, lam)) for lam in grid]
     at_edge = int(np.argmin(wanted)) in (0, len(grid) - 1)
     with pytest.warns(GridEdgeWarning) if at_edge else nullcontext():

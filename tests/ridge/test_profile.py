@@ -7,6 +7,7 @@ from scipy.optimize import brentq, minimize_scalar
 from pybayesridge import BayesRidge, DegenerateFitWarning
 from pybayesridge.ridge import profile
 from pybayesridge.ridge.fit import make_prior
+from pybayesridge.ridge.prior import NAMED, BetaPrime, log_unit
 from tests.oracle import Oracle
 from tests.problems import CASES, regression
 
@@ -27,16 +28,15 @@ POINTS = np.linspace(-9.0, 6.0, 31)
 
 def rotated(case):
     y, x = case.arrays()
-    model = BayesRidge(y, x, weights=case.weights(), unpenalized=list(case.unpenalized), **case.model)
+    model = BayesRidge(y, x, weights=case.weights(), unpenalized=list(case.unpenalized), **case.options)
     design, spectrum = model._rotation()
     fit = {"dof": "nu", "parameterization": "tau2"} | case.fit
-    return spectrum, make_prior(
-        design, spectrum, model.prior, model.known_sigma2, fit["dof"], fit["parameterization"]
-    )
+    prior = make_prior(design, spectrum, model.prior_of_tau2, model.known_sigma2, fit["dof"], fit["parameterization"])
+    return spectrum, prior, log_unit(design, spectrum)
 
 
-def values(spectrum, prior, l):
-    return profile.value(spectrum, prior, np.asarray(l)[:, None] + prior.log_unit)[:, 0]
+def values(spectrum, prior, unit, l):
+    return profile.value(spectrum, prior, np.asarray(l)[:, None] + unit)[:, 0]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -50,18 +50,17 @@ def test_value(name):
 
 @pytest.mark.parametrize("name", CASES)
 def test_slope_and_second_derivative(name):
-    spectrum, prior = rotated(CASES[name])
+    spectrum, prior, unit = rotated(CASES[name])
     h = 1e-4
-    first, second = profile._slope(spectrum, prior, POINTS + prior.log_unit, np.zeros(POINTS.size, dtype=int))
-    by_values = (values(spectrum, prior, POINTS + h) - values(spectrum, prior, POINTS - h)) / (2 * h)
+    first, second = profile._slope(spectrum, prior, POINTS + unit, np.zeros(POINTS.size, dtype=int))
+    by_values = (values(spectrum, prior, unit, POINTS + h) - values(spectrum, prior, unit, POINTS - h)) / (2 * h)
     size = np.abs(first).max()
     np.testing.assert_allclose(first, by_values, rtol=0, atol=FINITE_DIFFERENCE * size)
     ahead, behind = (
-        profile._slope(spectrum, prior, POINTS + s * h + prior.log_unit, np.zeros(POINTS.size, dtype=int))[0]
-        for s in (1, -1)
+        profile._slope(spectrum, prior, POINTS + s * h + unit, np.zeros(POINTS.size, dtype=int))[0] for s in (1, -1)
     )
     np.testing.assert_allclose(second, (ahead - behind) / (2 * h), rtol=0, atol=FINITE_DIFFERENCE * size)
-    on_grid = profile.slopes_on_grid(spectrum, prior, POINTS + prior.log_unit)[:, 0]
+    on_grid = profile.slopes_on_grid(spectrum, prior, POINTS + unit)[:, 0]
     np.testing.assert_allclose(on_grid, first, rtol=0, atol=1e-12 * size)
     oracle = CASES[name].oracle()
     wanted = [oracle.slope(l) for l in POINTS]
@@ -71,7 +70,7 @@ def test_slope_and_second_derivative(name):
 @pytest.mark.parametrize("name", CASES)
 def test_mode_is_a_minimum(name):
     case = CASES[name]
-    spectrum, prior = rotated(case)
+    spectrum, prior, _ = rotated(case)
     modes = profile.find_modes(spectrum, prior, tol=1e-10, maxiter=100)
     first, second = profile._slope(spectrum, prior, modes.log_t2, np.zeros(1, dtype=int))
     assert abs(first[0]) < STATIONARY
@@ -85,7 +84,8 @@ def test_every_zero_of_the_slope_lies_on_the_search_grid(shape):
         y, x = regression(*shape, seed=seed, noise=10.0 ** (seed % 5 - 3))
         model = BayesRidge(y, x * 10.0 ** (seed % 4), standardize=seed % 2 == 0)
         design, spectrum = model._rotation()
-        prior = make_prior(design, spectrum, (0.5, 0.5), None, "nu", "tau2")
+        own = (NAMED["half-cauchy"], NAMED["r2"], BetaPrime(2.0, 1.0, 1e-4), BetaPrime(0.5, 0.5, 1e5))[seed % 4]
+        prior = make_prior(design, spectrum, own, None, "nu", "tau2")
         grid = profile.search_grid(spectrum, prior)
         wide = np.arange(grid[0] - 30, grid[-1] + 30, 0.05)
         slope = profile.slopes_on_grid(spectrum, prior, wide)[:, 0]
@@ -120,9 +120,9 @@ def test_count_of_modes_along_a_path_of_signals():
         wanted = len(oracle.modes(-13.0, 10.0))
         if wanted == 0:
             with pytest.warns(DegenerateFitWarning, match="no signal"):
-                res = BayesRidge(target, x).fit()
+                res = BayesRidge(target, x, prior="half-cauchy").fit("em")
         else:
-            res = BayesRidge(target, x).fit()
+            res = BayesRidge(target, x, prior="half-cauchy").fit("em")
         assert res.n_modes == wanted
         counts.add(wanted)
     assert {0, 1} <= counts
@@ -153,6 +153,6 @@ def test_shallow_mode_where_it_comes_into_being(shape, beyond):
     share = high * (1 + beyond)
     bottom = lowest_slope(share)[1]
     mode = brentq(oracle(share).slope, bottom, bottom + 2)
-    res = BayesRidge(share * signal + noise, x).fit()
+    res = BayesRidge(share * signal + noise, x, prior="half-cauchy").fit("em")
     assert res.n_modes == 1
     assert abs(np.log(res.tau2) - mode) < 1e-6

@@ -22,9 +22,10 @@ expect_close <- function(object, expected, tolerance = same_as_python) {
 }
 
 # Everything Python says of a ridge whose columns R made; `x` and `rows` without R's column of ones.
-python_ridge <- function(y, x, rows, ..., weights = NULL, intercept = TRUE, unpenalized = NULL, level = 0.9) {
+python_ridge <- function(y, x, rows, ..., weights = NULL, intercept = TRUE, unpenalized = NULL, level = 0.9,
+                         prior = "r2") {
   reference <- reticulate::py_run_string("
-def reference(y, x, rows, weights, intercept, unpenalized, fit, alpha):
+def reference(y, x, rows, weights, intercept, unpenalized, fit, alpha, prior):
     import warnings
     import numpy as np
     from pybayesridge import BayesRidge
@@ -33,7 +34,7 @@ def reference(y, x, rows, weights, intercept, unpenalized, fit, alpha):
     y = y[:, 0] if y.shape[1] == 1 else y
     with warnings.catch_warnings():
         warnings.simplefilter('ignore')
-        res = BayesRidge(y, x, intercept=intercept, weights=weights, unpenalized=unpenalized).fit(**fit)
+        res = BayesRidge(y, x, intercept=intercept, weights=weights, unpenalized=unpenalized, prior=prior).fit(**fit)
     n, q = len(y), 1 if y.ndim == 1 else y.shape[1]
     def frame(p):
         return p.summary_frame(alpha).to_numpy().reshape(-1, q, 6)
@@ -50,7 +51,7 @@ def reference(y, x, rows, weights, intercept, unpenalized, fit, alpha):
 ", local = TRUE)$reference
   reference(
     as.matrix(y), x, rows, weights, intercept, if (!is.null(unpenalized)) as.list(unpenalized - 1),
-    list(...), 1 - level
+    list(...), 1 - level, if (is.character(prior)) prior else as.list(prior)
   )
 }
 

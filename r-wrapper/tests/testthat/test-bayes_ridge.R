@@ -123,6 +123,26 @@ test_that("quantiles of components on scales from 1e-13 to 1e65 have the probabi
   }
 })
 
+for (prior in list("r2", "half-cauchy", c(1, 2), c(0.5, 0.5, 0.05))) {
+  test_that(paste("R has Python's numbers under the prior", paste(prior, collapse = ", ")), {
+    skip_without_python()
+    x <- as.matrix(mtcars[c("wt", "hp", "qsec", "drat")])
+    for (method in c("exact", "em")) {
+      fit <- bayes_ridge(x = x, y = mtcars$mpg, method = method, prior = prior, model = TRUE)
+      expect_identical(fit$prior, prior)
+      expect_all_as_python(fit, mtcars$mpg, x, x[3:6, ], x[3:6, ], method = method, prior = prior)
+    }
+  })
+}
+
+test_that("the exact posterior under the prior of R-squared is the default", {
+  skip_without_python()
+  default <- bayes_ridge(mpg ~ ., mtcars)
+  expect_identical(default$method, "exact")
+  expect_identical(default$prior, "r2")
+  expect_identical(coef(default), coef(bayes_ridge(mpg ~ ., mtcars, method = "exact", prior = "r2")))
+})
+
 test_that("weights and unpenalised columns give Python's numbers", {
   skip_without_python()
   d <- mtcars

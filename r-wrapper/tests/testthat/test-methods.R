@@ -3,7 +3,7 @@ test_that("print and summary say what a reader needs", {
   fit <- bayes_ridge(mpg ~ wt + hp, mtcars)
   expect_output(print(fit), "lambda .*sigma .*effective df")
   expect_output(print(summary(fit)), "Mean +SD +2.5 % +97.5 %")
-  expect_output(print(summary(fit)), "conditional on lambda and sigma at the posterior mode")
+  expect_output(print(summary(fit)), "of the exact marginal posterior")
   table <- summary(fit, level = 0.5)$coefficients
   expect_identical(colnames(table), c("Mean", "SD", "25 %", "75 %"))
   expect_equal(table[, 3:4], confint(fit, level = 0.5))

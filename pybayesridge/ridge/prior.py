@@ -1,0 +1,45 @@
+"""The prior of tau2: beta-prime, on a scale that is given or follows from the columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pybayesridge.design import Design
+from pybayesridge.ridge.spectrum import Spectrum
+
+
+@dataclass(frozen=True, slots=True)
+class BetaPrime:
+    """``tau2 / scale ~ beta-prime(a, b)``: density proportional to ``t^(a-1) (1+t)^(-a-b)``, ``t = tau2 / scale``.
+
+    Attributes
+    ----------
+    a, b : float
+    scale : float or None
+        None for ``1 / (sum_j |x_j|^2 / n)``, x_j the columns on the scale of the prior, weighted and with the
+        unpenalised ones projected out: then ``t / (1 + t)``, the share of variance that the columns explain a priori,
+        is Beta(a, b) whatever their number.
+    """
+
+    a: float = 0.5
+    b: float = 0.5
+    scale: float | None = 1.0
+
+
+NAMED = {"r2": BetaPrime(scale=None), "half-cauchy": BetaPrime()}
+"""The priors that have a name."""
+
+
+def log_unit(design: Design, spectrum: Spectrum) -> float:
+    """Log of the factor from tau2 on the user's (standardised) scale to t2 of the rotated problem."""
+    return 2 * float(np.log(spectrum.top) + np.log(design.common_scale))
+
+
+def log_scale(prior: BetaPrime, design: Design, spectrum: Spectrum) -> float:
+    """Log of the prior's scale in units of the rotated problem."""
+    if prior.scale is not None:
+        return log_unit(design, spectrum) + float(np.log(prior.scale))
+    total = float((spectrum.s**2).sum())
+    return float(np.log(design.n / total)) if total > 0 else 0.0
