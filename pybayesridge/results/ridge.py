@@ -28,6 +28,7 @@ from pybayesridge.results.shown import check_alpha
 from pybayesridge.results.summary import LONGEST
 from pybayesridge.ridge import hyper
 from pybayesridge.ridge.exact import integrate, is_proper, log_likelihood, log_marginal
+from pybayesridge.ridge.explained import explained_share
 from pybayesridge.ridge.fit import RidgeFit, make_prior
 from pybayesridge.ridge.loocv import loo_residuals
 from pybayesridge.ridge.marginals import RidgeMarginals
@@ -260,6 +261,52 @@ class BayesRidgeResults(RidgePlots, LinearResults):
                 float(np.atleast_1d(self.df_model)[i]),
             )
         return np.column_stack([means, np.stack([penalty, t2, sigma2 * unit, df])])
+
+    def explained_variance(self, alpha: float = 0.05, rng: Any = 0) -> pd.Series | pd.DataFrame:
+        """Share of variance that the penalised columns explain in the sample: posterior mean, median and interval.
+
+        With g the fitted part of the penalised columns (the unpenalised ones projected out) and n rows the share is
+        ``|g|^2 / (|g|^2 + n sigma2)`` (weighted where the rows are). Unlike ``rsquared`` it has a posterior, in which
+        the coefficients and the noise vary, and with ``"exact"`` the penalty as well: where there is no signal its
+        interval reaches 0. With the other methods it is conditional on what they fix. NaN where the unpenalised
+        columns fit the response exactly.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the probability of the (equal-tailed) interval.
+        rng : numpy.random.Generator, int or None
+            The posterior is that of 4,000 to 20,000 draws; by default they are the same at each call. The standard
+            error of the probability at a 2.5 % quantile is at most 0.0025.
+
+        Returns
+        -------
+        Series or DataFrame
+            mean, median, lower, upper; a row for each target where there are several.
+
+        References
+        ----------
+        Gelman, Goodrich, Gabry & Vehtari (2019). R-squared for Bayesian regression models. The American Statistician.
+
+        Examples
+        --------
+        >>> import statsmodels.api as sm
+        >>> from pybayesridge import BayesRidge
+        >>> longley = sm.datasets.longley.load_pandas().data
+        >>> res = BayesRidge.from_formula("TOTEMP ~ GNP + UNEMP + ARMED", longley).fit("exact")
+        >>> bool(res.explained_variance()["lower"] > 0.9)
+        True
+        """
+        check_alpha(alpha)
+        generator = np.random.default_rng(rng)
+        fit, design = self._fit, self._posterior.design
+        rows = []
+        for i in range(design.q):
+            share = explained_share(fit.spectrum, self._prior(), fit.mixture, i, design.n, generator)
+            rows.append([share.mean(), *np.quantile(share, [0.5, alpha / 2, 1 - alpha / 2])])
+        columns = ["mean", "median", "lower", "upper"]
+        out = pd.DataFrame(rows, index=self.model.data.targets, columns=columns)
+        return out.iloc[0].rename("explained_variance") if self.model.one_target else out
 
     def sample(self, n: int, rng: Any = None, hyper_columns: bool = False) -> pd.DataFrame:
         """Draw from the joint posterior of the coefficients.

@@ -163,6 +163,25 @@ def mean_of_t2(spectrum: Spectrum, prior: Prior, mixture: Mixture, target: int) 
         return float(weight @ np.exp(nodes))
 
 
+def draw_hyperparameters(
+    spectrum: Spectrum, prior: Prior, mixture: Mixture, target: int, size: int, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """Draw log t2 (rotated units) and the noise variance (units of the target's squared norm), each (size,)."""
+    points, cdf = distribution(spectrum, prior, mixture, target)
+    if cdf is None:
+        log_t2 = np.full(size, points[0])
+    else:
+        values = cdf(points)
+        log_t2 = np.interp(rng.random(size) * values[-1], values, points)
+    if np.isinf(mixture.df) or (mixture.scale2[:, target] == 0).all():
+        sigma2 = np.full(size, mixture.scale2[0, target])
+    else:
+        one = _one_target(spectrum, target)
+        rate = 0.5 * penalized_rss(one, log_t2[:, None])[:, 0]
+        sigma2 = rate / rng.standard_gamma(mixture.df / 2, size)
+    return log_t2, sigma2
+
+
 def draw(
     design: Design,
     spectrum: Spectrum,
@@ -185,18 +204,7 @@ def draw(
     sigma2 : (size,) array
         In units of the target's squared norm.
     """
-    points, cdf = distribution(spectrum, prior, mixture, target)
-    if cdf is None:
-        log_t2 = np.full(size, points[0])
-    else:
-        values = cdf(points)
-        log_t2 = np.interp(rng.random(size) * values[-1], values, points)
-    if np.isinf(mixture.df) or (mixture.scale2[:, target] == 0).all():
-        sigma2 = np.full(size, mixture.scale2[0, target])
-    else:
-        one = _one_target(spectrum, target)
-        rate = 0.5 * penalized_rss(one, log_t2[:, None])[:, 0]
-        sigma2 = rate / rng.standard_gamma(mixture.df / 2, size)
+    log_t2, sigma2 = draw_hyperparameters(spectrum, prior, mixture, target, size, rng)
     e = shrinkage(spectrum.s, log_t2)
     a = e * (spectrum.z[:, target] / spectrum.s)
     a += np.sqrt(sigma2[:, None] * e) / spectrum.s * rng.standard_normal((size, spectrum.rank))
