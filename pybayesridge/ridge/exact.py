@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import betaln, gammaln
 
 from pybayesridge import blas
 from pybayesridge._types import BoolArray, FloatArray, IntArray
@@ -401,3 +401,12 @@ def log_marginal(
         data = -nu / 2 * np.log(2 * np.pi * prior.noise) - nu * np.log(y_norm)
     out: FloatArray = log_integral + data + constant
     return out
+
+
+def information(spectrum: Spectrum, prior: Prior, quadrature: Quadrature) -> FloatArray:
+    """Kullback-Leibler divergence of the posterior of log t2 from its prior in nats, (q,): what the data say of it."""
+    flat = replace(prior, a=0.0, b=0.0)
+    likelihood = log_density(spectrum, flat, quadrature.log_t2)
+    evidence = quadrature.log_integral - float(betaln(prior.a, prior.b))
+    out: FloatArray = (quadrature.weight * likelihood).sum(axis=0) - evidence
+    return np.maximum(out, 0.0)
