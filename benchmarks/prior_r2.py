@@ -98,14 +98,17 @@ def judged(data: dict[str, dict]) -> str:
     null = {k: v for k, v in data.items() if v["signal"] == 0}
     other = {k: v for k, v in data.items() if v["signal"] > 0}
     worse = [k for k, v in data.items() if v["z"] > 2]
+
+    def lowest(rows: dict[str, dict], prior: str, what: str) -> str:
+        return f"{100 * min(v[prior][what] for v in rows.values()):.0f} %"
+
     rows = [
-        f"Lowest coverage of sigma2 under the R-squared prior: {100 * min(v['r2']['covered'] for v in null.values()):.0f} % "
-        f"without signal, {100 * min(v['r2']['covered'] for v in other.values()):.0f} % with signal "
-        f"(half-Cauchy: {100 * min(v['half-cauchy']['covered'] for v in null.values()):.0f} % and "
-        f"{100 * min(v['half-cauchy']['covered'] for v in other.values()):.0f} %).",
+        f"Lowest coverage of sigma2 under the R-squared prior: {lowest(null, 'r2', 'covered')} without signal, "
+        f"{lowest(other, 'r2', 'covered')} with signal (half-Cauchy: {lowest(null, 'half-cauchy', 'covered')} and "
+        f"{lowest(other, 'half-cauchy', 'covered')}).",
         f"Without signal the interval of the explained share begins below {HONEST} in at least "
-        f"{100 * min(v['r2']['reaches_0'] for v in null.values()):.0f} % of the data sets of a row (half-Cauchy: "
-        f"{100 * min(v['half-cauchy']['reaches_0'] for v in null.values()):.0f} %).",
+        f"{lowest(null, 'r2', 'reaches_0')} of the data sets of a row (half-Cauchy: "
+        f"{lowest(null, 'half-cauchy', 'reaches_0')}).",
         f"Predictions are worse than under the half-Cauchy prior by more than two standard errors in {len(worse)} of "
         f"{len(data)} rows" + (f": {'; '.join(worse)}." if worse else "."),
     ]
@@ -135,11 +138,11 @@ def main() -> None:
     minutes = (time.perf_counter() - start) / 60
     text = "\n\n".join(
         [
-            f"{ROWS} rows, noise variance 1, {100 if not args.quick else 4} data sets a row (60 with 5000 columns or "
-            f"more); {minutes:.0f} minutes. In each cell: posterior mean of sigma2, share of data sets in which its 95 % "
-            f"interval covers 1, share in which the interval of `explained_variance()` begins below {HONEST}, mean "
-            "squared error of predictions. z: difference of that error, R-squared prior less half-Cauchy, in standard "
-            "errors.",
+            f"{ROWS} rows, noise variance 1, {4 if args.quick else 100} data sets a row "
+            f"{'' if args.quick else '(60 with 5000 columns or more)'}; {minutes:.0f} minutes. In each cell: "
+            "posterior mean of sigma2, share of data sets in which its 95 % interval covers 1, share in which the "
+            f"interval of `explained_variance()` begins below {HONEST}, mean squared error of predictions. z: "
+            "difference of that error, R-squared prior less half-Cauchy, in standard errors.",
             judged(data),
             table(["columns", "p", "signal", *PRIORS, "z"], rows),
         ]

@@ -423,7 +423,7 @@ def test_left_out_share():
     res = BayesRidge(y, x, weights=w).fit()
     others = np.array([np.average(np.delete(y, i), weights=np.delete(w, i)) for i in range(25)])
     wanted = 1 - w @ np.asarray(res.loo_residuals) ** 2 / (w @ (y - others) ** 2)
-    np.testing.assert_allclose(ridge_report.left_out_share(res._results, 0), wanted, rtol=REFIT)
+    np.testing.assert_allclose(res.loo_rsquared, wanted, rtol=REFIT)
 
 
 @pytest.mark.usefixtures("sketched")

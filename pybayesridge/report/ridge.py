@@ -11,7 +11,7 @@ from pybayesridge.data import listed
 from pybayesridge.plots.frame import percent
 from pybayesridge.report.page import Album, order_by, residual_remarks, row_pictures, rows_there
 from pybayesridge.report.parts import EMBEDDED, Remark, Table, Target, table_of
-from pybayesridge.results.ridge_summary import HYPERPARAMETERS
+from pybayesridge.results.ridge_summary import HYPERPARAMETERS, can_fit_anything
 from pybayesridge.results.shown import TOP
 from pybayesridge.results.summary import number
 from pybayesridge.ridge.loocv import leverages
@@ -117,7 +117,7 @@ def overview(res: Any, wanted: list[int]) -> Table:
     columns = [res.lambda_, res._sigma, res.df_model, res.rsquared, res.n_modes]
     if rows_there(res):
         heads.append("leave-one-out R-squared")
-        columns.append([left_out_share(res, i) for i in range(len(res.model.data.targets))])
+        columns.append(res.loo_rsquared)
     values = np.column_stack([np.asarray(column, dtype=np.float64) for column in columns])[wanted]
     names = [res.model.data.targets[i] for i in wanted]
     return table_of("All targets", "target", heads, names, values, file="targets.csv")
@@ -175,10 +175,11 @@ def _findings(res: Any, i: int, values: FloatArray, at: Any, alpha: float) -> li
     clear = penalized & ((values[:, 2] > 0) | (values[:, 3] < 0))
     names = [res.model.exog_names[j] for j in at[clear][:5]]
     lam, df = (float(np.atleast_1d(value)[i]) for value in (res.lambda_, res.df_model))
-    out = [
+    out = [*_how_well(res, i, alpha)]
+    out.append(
         f"The penalty lambda is {number(lam)}; the {design.p:,} penalised coefficients have "
         f"{number(df - design.block.k + res.model.k_constant)} effective degrees of freedom."
-    ]
+    )
     of = f"{int(penalized.sum()):,} penalised coefficients" + (" examined" if penalized.sum() < design.p else "")
     if clear.any():
         which = ", ".join(names) + (" and others" if clear.sum() > 5 else "")
@@ -186,22 +187,26 @@ def _findings(res: Any, i: int, values: FloatArray, at: Any, alpha: float) -> li
     else:
         out.append(f"None of {of} has a {percent(alpha)} interval that excludes zero.")
     share = float(np.atleast_1d(res.rsquared)[i])
-    if np.isfinite(share):
+    if np.isfinite(share) and not can_fit_anything(res):
         out.append(f"In-sample R-squared is {share:.3f}.")
     return out
 
 
-def left_out_share(res: Any, i: int) -> float:
-    """Leave-one-out R-squared: against predicting each row by the (weighted) mean of the others, or by zero."""
-    residual = _column(res.loo_residuals, i)
-    y, w = _column(res.model.endog, i), res.model.weights
-    weight = np.ones(y.size) if w is None else w
-    total = weight.sum()
-    base = y
-    if res.model.k_constant and y.size > 1:
-        base = (y - weight @ y / total) * total / (total - weight)
-    scale = weight @ base**2
-    return float(1.0 - weight @ residual**2 / scale) if scale > 0 else float("nan")
+def _how_well(res: Any, i: int, alpha: float) -> list[str]:
+    """How well the model predicts, and how much it explains."""
+    out = []
+    if rows_there(res):
+        share = float(np.atleast_1d(res.loo_rsquared)[i])
+        if np.isfinite(share):
+            out.append(f"Leave-one-out R-squared is {share:.3f}.")
+    explained = np.atleast_2d(res.explained_variance(alpha))[i]
+    if res._posterior.design.p and np.isfinite(explained).all():
+        mean, _, lower, upper = explained
+        out.append(
+            f"The penalised columns explain {100 * mean:.0f} % of the variance in the sample (posterior mean; "
+            f"{percent(alpha)} interval {100 * lower:.0f} % to {100 * upper:.0f} %)."
+        )
+    return out
 
 
 def _check(res: Any, i: int) -> list[str]:
@@ -215,7 +220,7 @@ def _check(res: Any, i: int) -> list[str]:
             "them exactly. Leave-one-out errors are not defined for these rows."
         ]
     root = float(np.sqrt(np.atleast_1d(res.loo_mse)[i]))
-    share = left_out_share(res, i)
+    share = float(np.atleast_1d(res.loo_rsquared)[i])
     noise = "estimated" if res.model.known_sigma2 is None else "known"
     out = [
         "Each row was predicted from all other rows, with the same penalty and the same scaling of the columns. The "

@@ -27,7 +27,7 @@ from pybayesridge.results.ridge_summary import HYPERPARAMETERS
 from pybayesridge.results.shown import check_alpha
 from pybayesridge.results.summary import LONGEST
 from pybayesridge.ridge import hyper
-from pybayesridge.ridge.exact import integrate, is_proper, log_likelihood, log_marginal
+from pybayesridge.ridge.exact import information, integrate, is_proper, log_likelihood, log_marginal
 from pybayesridge.ridge.explained import explained_share
 from pybayesridge.ridge.fit import RidgeFit, make_prior
 from pybayesridge.ridge.loocv import loo_residuals
@@ -127,6 +127,36 @@ class BayesRidgeResults(RidgePlots, LinearResults):
         unit = np.where(size > 0, size, 1.0)
         out = np.average((residuals / unit) ** 2, axis=0, weights=self.model.weights) * unit**2
         return float(out) if np.ndim(out) == 0 else out
+
+    @cached_property
+    def loo_rsquared(self) -> Any:
+        """Leave-one-out R-squared: 1 less the ratio of `loo_mse` to the error of the mean of the other rows.
+
+        The mean is weighted where the rows are; without an intercept the comparison is with zero. NaN where the
+        response does not vary or a row cannot be predicted.
+        """
+        residuals, y, w = self.loo_residuals, self.model.endog, self.model.weights
+        residuals, y = residuals.reshape(len(residuals), -1), y.reshape(len(y), -1)
+        weight = np.ones(len(y)) if w is None else w
+        total = weight.sum()
+        base = y
+        if self.model.k_constant and len(y) > 1:
+            base = (y - weight @ y / total) * (total / (total - weight))[:, None]
+        unit = np.abs(base).max(axis=0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = (weight @ (residuals / unit) ** 2) / (weight @ (base / unit) ** 2)
+        return self._per_target(1.0 - share)
+
+    @cached_property
+    def penalty_information(self) -> Any:
+        """Kullback-Leibler divergence of the posterior of lambda from its prior, in nats; None but for ``"exact"``.
+
+        Near 0 the data contain little information about the penalty, and the prior decides.
+        """
+        found = self._fit.quadrature
+        if found is None:
+            return None
+        return self._per_target(information(self._fit.spectrum, self._prior(), found))
 
     @property
     def grid(self) -> FloatArray | None:

@@ -28,6 +28,18 @@ HYPERPARAMETERS = ["lambda", "tau2", "sigma2", "df_model"]
 """Rows of the table of hyperparameters."""
 
 
+LITTLE = 0.2
+"""Nats between posterior and prior of log lambda up to which the data are said to contain little information.
+
+A normal posterior would have about .6 of the prior's standard deviation."""
+
+
+def can_fit_anything(res: BayesRidgeResults) -> bool:
+    """Whether there are so many columns that the in-sample R-squared says nothing."""
+    design = res._posterior.design
+    return design.p >= design.nu
+
+
 def notes(res: BayesRidgeResults) -> list[str]:
     """Notes below the summary, one sentence each."""
     out = [_note_on_intervals(res)]
@@ -57,6 +69,11 @@ def notes(res: BayesRidgeResults) -> list[str]:
     if (~fit.converged & ~fit.unbounded).any():
         of = which(~fit.converged & ~fit.unbounded)
         out.append(f"NOT CONVERGED within maxiter iterations: do not report these numbers{of}.")
+    if fit.quadrature is not None and design.p:
+        weak = (np.atleast_1d(res.penalty_information) <= LITTLE) & ~vanishes & ~fit.exact
+        if weak.any():
+            text = "The data contain little information about lambda: its posterior is close to its prior"
+            out.append(f"{text}{which(weak)}.")
     if fit.n_modes is not None and (fit.n_modes > 1).any():
         out.append(f"The posterior of tau2 has several modes; this is the highest{which(fit.n_modes > 1)}.")
     if fit.search is not None and fit.search.edge.any():
@@ -103,7 +120,10 @@ def summary(res: BayesRidgeResults, alpha: float) -> Summary:
         if res.method == "exact":
             heads = ["mean", "median", f"[{alpha / 2:.3g}", f"{1 - alpha / 2:.4g}]"]
             values = res._hyperparameters_of(i, np.array([0.5, alpha / 2, 1 - alpha / 2]))
-            tables.append(table(HYPERPARAMETERS, heads, [[number_or_dash(v) for v in row] for row in values]))
+            share = np.atleast_2d(res.explained_variance(alpha))[i]
+            cells = [[number_or_dash(v) for v in row] for row in values]
+            cells.append([f"{v:.3f}" if np.isfinite(v) else "–" for v in share])
+            tables.append(table([*HYPERPARAMETERS, "explained variance"], heads, cells))
             undefined = undefined or not np.isfinite(values[:, 0]).all()
     if undefined:
         notes.append("A dash stands for a mean that does not exist: the tail of the posterior is too heavy.")
@@ -134,7 +154,16 @@ def _facts(res: BayesRidgeResults, i: int) -> tuple[list[tuple[str, str]], list[
         ("sigma:", number(float(res._sigma[i]))),
         ("Df Model (effective):", number(pick(res.df_model))),
         ("Df Residuals:", number(pick(res.df_resid))),
-        ("R-squared:", f"{pick(res.rsquared):.3f}"),
+        _share(res, i),
         ("Modes:", f"{int(np.atleast_1d(res.n_modes)[i])}"),
     ]
     return left, right
+
+
+def _share(res: BayesRidgeResults, i: int) -> tuple[str, str]:
+    """R-squared, or the leave-one-out one where any response can be fitted; a dash without rows."""
+    if not can_fit_anything(res):
+        return "R-squared:", f"{float(np.atleast_1d(res.rsquared)[i]):.3f}"
+    if res.model.endog is None:
+        return "LOO R-squared:", "–"
+    return "LOO R-squared:", f"{float(np.atleast_1d(res.loo_rsquared)[i]):.3f}"

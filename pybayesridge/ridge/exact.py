@@ -404,7 +404,7 @@ def log_marginal(
 
 
 def information(spectrum: Spectrum, prior: Prior, quadrature: Quadrature) -> FloatArray:
-    """Kullback-Leibler divergence of the posterior of log t2 from its prior in nats, (q,): what the data say of it."""
+    """Kullback-Leibler divergence of the posterior of log t2 from its prior, in nats, (q,)."""
     flat = replace(prior, a=0.0, b=0.0)
     likelihood = log_density(spectrum, flat, quadrature.log_t2)
     evidence = quadrature.log_integral - float(betaln(prior.a, prior.b))

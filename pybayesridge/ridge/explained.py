@@ -4,9 +4,10 @@ With g = X b the fit of the penalised columns (weighted, the unpenalised ones pr
 
     |g|^2 / (|g|^2 + n s2),
 
-the Bayesian R-squared of Gelman, Goodrich, Gabry & Vehtari (2019, The American Statistician) with the model's own noise
-variance. In the rotated problem the r coordinates of g given t2 and s2 are independent normals with means e_j z_j and
-variances s2 e_j, e_j = s_j^2 / (s_j^2 + 1/t2), so that a draw of the share costs O(r) and no coefficient is formed.
+the Bayesian R-squared of Gelman, Goodrich, Gabry & Vehtari (2019, The American Statistician) with the model's own
+noise variance. In the rotated problem the r coordinates of g given t2 and s2 are independent normals with means
+e_j z_j and variances s2 e_j, e_j = s_j^2 / (s_j^2 + 1/t2), so that a draw of the share costs O(r) and forms no
+coefficient.
 """
 
 from __future__ import annotations
