@@ -2,11 +2,11 @@
 
     python benchmarks/prior_r2.py [--quick]
 
-Data sets of 100 rows with noise variance 1 and from 5 to 20,000 columns, independent, autoregressive (.95) or genotypes
-in blocks of linkage; every column has a normal effect, and together they explain the share "signal". Both priors are
-fitted by "exact" to the same data. Reported: the posterior mean of sigma2, how often its 95 % interval covers 1, how
-often the interval of the explained share begins below .02, the mean squared error of predictions of 200 new rows
-(noise included) and the difference between the priors in its standard errors, paired over data sets.
+Data sets of 100 rows with noise variance 1 and from 5 to 20,000 columns, independent, autoregressive (.95) or
+genotypes in blocks of linkage; every column has a normal effect, and together they explain the share "signal". Both
+priors are fitted by "exact" to the same data. Reported: the posterior mean of sigma2, how often its 95 % interval
+covers 1, how often the interval of the explained share begins below .02, the mean squared error of predictions of
+200 new rows (noise included) and the difference between the priors in its standard errors, paired over data sets.
 """
 
 from __future__ import annotations

@@ -161,9 +161,8 @@ def _facts(res: BayesRidgeResults, i: int) -> tuple[list[tuple[str, str]], list[
 
 
 def _share(res: BayesRidgeResults, i: int) -> tuple[str, str]:
-    """R-squared, or the leave-one-out one where any response can be fitted; a dash without rows."""
+    """R-squared, or the posterior mean of the explained variance where the columns can fit any response."""
     if not can_fit_anything(res):
         return "R-squared:", f"{float(np.atleast_1d(res.rsquared)[i]):.3f}"
-    if res.model.endog is None:
-        return "LOO R-squared:", "–"
-    return "LOO R-squared:", f"{float(np.atleast_1d(res.loo_rsquared)[i]):.3f}"
+    mean = float(np.atleast_2d(res.explained_variance())[i, 0])
+    return "Explained variance:", f"{mean:.3f}" if np.isfinite(mean) else "–"
