@@ -127,7 +127,7 @@ def main() -> None:
     for kind in DESIGNS:
         for p in [p for p in COLUMNS if p <= 1000 or not args.quick]:
             for signal in SIGNALS:
-                found = cell(kind, p, signal, 4 if args.quick else (100 if p <= 1000 else 60))
+                found = cell(kind, p, signal, 4 if args.quick else (60 if p <= 1000 else 40))
                 data[f"{kind}, p = {p}, signal {signal:g}"] = found | {"signal": signal}
                 cells = [
                     f"{v['sigma2']:.2f}, {100 * v['covered']:.0f} %, {100 * v['reaches_0']:.0f} %, {v['mse']:.2f}"
@@ -138,8 +138,8 @@ def main() -> None:
     minutes = (time.perf_counter() - start) / 60
     text = "\n\n".join(
         [
-            f"{ROWS} rows, noise variance 1, {4 if args.quick else 100} data sets a row "
-            f"{'' if args.quick else '(60 with 5000 columns or more)'}; {minutes:.0f} minutes. In each cell: "
+            f"{ROWS} rows, noise variance 1, {4 if args.quick else 60} data sets a row "
+            f"{'' if args.quick else '(40 with 5000 columns or more)'}; {minutes:.0f} minutes. In each cell: "
             "posterior mean of sigma2, share of data sets in which its 95 % interval covers 1, share in which the "
             f"interval of `explained_variance()` begins below {HONEST}, mean squared error of predictions. z: "
             "difference of that error, R-squared prior less half-Cauchy, in standard errors.",
