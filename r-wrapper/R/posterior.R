@@ -331,12 +331,8 @@ sigma2_quantiles <- function(post, target, probabilities) {
   }, 0)
 }
 
-# Draws of one target: coefficients (size x k) and the noise variance of each draw.
-posterior_draws <- function(object, target, size) {
-  post <- object$posterior
-  k <- length(post$z_at)
-  p <- length(post$at)
-  r <- length(post$s)
+# Draws of log t2 (rotated units) and of the noise variance (units of the target's squared norm).
+draw_hyperparameters <- function(post, target, size) {
   d <- log_t2_distribution(post, target)
   log_t2 <- if (length(d$points) == 1L) {
     rep(d$points, size)
@@ -350,6 +346,18 @@ posterior_draws <- function(object, target, size) {
     rss <- drop(complement(post$s, log_t2) %*% post$z[, target]^2) + post$rss0[target]
     0.5 * rss / stats::rgamma(size, post$df / 2)
   }
+  list(log_t2 = log_t2, sigma2 = sigma2)
+}
+
+# Draws of one target: coefficients (size x k) and the noise variance of each draw.
+posterior_draws <- function(object, target, size) {
+  post <- object$posterior
+  k <- length(post$z_at)
+  p <- length(post$at)
+  r <- length(post$s)
+  drawn <- draw_hyperparameters(post, target, size)
+  log_t2 <- drawn$log_t2
+  sigma2 <- drawn$sigma2
   e <- shrinkage(post$s, log_t2)
   a <- sweep(e, 2L, post$z[, target] / post$s, "*") +
     sweep(sqrt(sigma2 * e), 2L, post$s, "/") * matrix(stats::rnorm(size * r), size, r)

@@ -1,0 +1,30 @@
+test_that("the share of explained variance is that of the draws of the coefficients", {
+  skip_without_python()
+  fit <- bayes_ridge(mpg ~ ., data = mtcars, weights = wt)
+  found <- explained_variance(fit)
+  expect_identical(dimnames(found), list("mpg", c("mean", "median", "lower", "upper")))
+  set.seed(3)
+  draws <- posterior_sample(fit, 20000, hyper = TRUE)
+  x <- as.matrix(mtcars[setdiff(names(mtcars), "mpg")])
+  w <- mtcars$wt / mean(mtcars$wt)
+  centred <- sweep(x, 2L, colSums(w * x) / sum(w))
+  size <- colSums(w * (centred %*% t(draws[, colnames(x)]))^2)
+  share <- size / (size + nrow(x) * draws[, "sigma2"])
+  for (part in list(c("median", 0.5), c("lower", 0.025), c("upper", 0.975))) {
+    p <- as.numeric(part[2L])
+    expect_lt(abs(mean(share <= found[[part[1L]]]) - p), 5 * sqrt(p * (1 - p) / 10000))
+  }
+})
+
+test_that("the session's generator is left as it was, and the answer repeats", {
+  skip_without_python()
+  fit <- bayes_ridge(cbind(mpg, qsec) ~ wt + hp, data = mtcars)
+  set.seed(1)
+  expected <- runif(1)
+  set.seed(1)
+  first <- explained_variance(fit, level = 0.5)
+  expect_identical(runif(1), expected)
+  expect_identical(explained_variance(fit, level = 0.5), first)
+  expect_identical(rownames(first), c("mpg", "qsec"))
+  expect_error(explained_variance(1), "bayes_ridge")
+})
