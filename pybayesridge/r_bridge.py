@@ -338,6 +338,7 @@ def ridge_posterior(results: Any) -> dict[str, Any]:
         "z": spectrum.z,
         "rss0": spectrum.rss0,
         "top": float(spectrum.top),
+        "rounding": float(spectrum.rounding),
         "right": spectrum.with_right(posterior.design).right,
         "log_t2": mixture.log_t2,
         "weight": mixture.weight,

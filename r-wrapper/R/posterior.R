@@ -8,7 +8,7 @@ quantile_tol <- 1e-6
 negligible <- 1e-12
 quantile_maxiter <- 200L
 elements <- 4e6
-rounding <- 1e-12
+left_by_rounding <- (64 * .Machine$double.eps)^2
 newton_steps <- 3L
 
 # s_j^2 / (s_j^2 + 1/t2), a row for each node.
@@ -156,18 +156,20 @@ rows_outside_z <- function(post, x, z) {
 row_functionals <- function(post, x, z) {
   rows <- rows_outside_z(post, x, z)
   coords <- rows %*% post$right / post$top
-  outside <- if (length(post$s) < length(post$scale)) {
-    beyond(rowSums(rows^2) / post$top^2, rowSums(coords^2))
-  } else {
-    numeric(nrow(rows))
+  outside <- numeric(nrow(rows))
+  if (length(post$s) < length(post$scale)) {
+    # Of what is left, not as a difference of squares: where tau2 is large a share of 1e-20 matters.
+    whole <- rowSums(rows^2)
+    rest <- rowSums((rows - coords %*% t(post$right) * post$top)^2)
+    outside <- ifelse(rest > left_by_rounding * whole, rest, 0) / post$top^2
   }
   list(coords = coords, outside = outside, leverage = z_leverage(post, z))
 }
 
-# What a squared norm has outside the row space; rounding errors are nothing.
-beyond <- function(whole, inside) {
-  rest <- whole - inside
-  ifelse(rest > rounding * whole, rest, 0)
+# What the squared norms of the penalised coefficients have outside the row space; rounding errors are nothing.
+outside_of_coefficients <- function(post) {
+  rest <- 1 - rowSums(post$right^2)
+  if (length(post$s) < length(post$at)) ifelse(rest > post$rounding, rest, 0) else numeric(length(post$at))
 }
 
 z_leverage <- function(post, z) {
@@ -182,11 +184,10 @@ coefficient_functionals <- function(post, target) {
   k <- length(post$z_at)
   p <- length(post$at)
   of_z <- row_functionals(post, matrix(0, k, p), diag(k))
-  outside <- if (length(post$s) < p) beyond(rep(1, p), rowSums(post$right^2)) else numeric(p)
   list(
     f = list(
       coords = rbind(of_z$coords, post$right),
-      outside = c(of_z$outside, outside),
+      outside = c(of_z$outside, outside_of_coefficients(post)),
       leverage = c(of_z$leverage, numeric(p))
     ),
     unit = c(rep(1, k), 1 / (post$scale * post$top)) * post$y_norm[target],
