@@ -64,7 +64,7 @@ def test_em_that_may_not_stop_says_so(regression):
 def test_em_ends_where_the_package_does_with_the_paper_s_count(regression):
     x, y = regression
     b, found = algorithms.fit_em(x, y)
-    result = BayesRidge(y, x).fit("em", dof="paper")
+    result = BayesRidge(y, x, prior="half-cauchy").fit("em", dof="paper")
     assert 1 / found.tau2 == pytest.approx(result.lambda_, rel=STOPPED)
     np.testing.assert_allclose(b, np.asarray(result.params)[1:], rtol=STOPPED)
 

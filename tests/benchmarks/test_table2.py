@@ -41,7 +41,7 @@ def standardized(y, x):
 @pytest.mark.parametrize("q", [1, 2])
 def test_published_score_is_that_without_the_intercepts_leverage(n, p, q):
     y, x = problem(n, p, q)
-    design, spectrum = BayesRidge(y, x)._rotation()
+    design, spectrum = BayesRidge(y, x, prior="half-cauchy")._rotation()
     grid = np.outer([100.0, 1.0, 0.01], np.arange(1, q + 1))
     found = methods.scores_without_intercept(design, spectrum, grid) * design.y_norm**2
     y, x = standardized(y, x)
@@ -55,7 +55,7 @@ def test_published_score_is_that_without_the_intercepts_leverage(n, p, q):
 def test_published_methods_are_those_of_the_authors_package(n, p):
     fastridge = pytest.importorskip("fastridge")
     y, x = problem(n, p)
-    design, spectrum = BayesRidge(y, x)._rotation()
+    design, spectrum = BayesRidge(y, x, prior="half-cauchy")._rotation()
     em = fastridge.RidgeEM(t2=False).fit(x, y)
     np.testing.assert_allclose(methods.published_em(design, spectrum), em.alpha_, rtol=PENALTY_TOL)
     grids = methods.published_grids(design, spectrum)
@@ -68,7 +68,7 @@ def test_published_methods_are_those_of_the_authors_package(n, p):
 def test_em_is_the_fixed_point_of_the_published_iteration(monkeypatch):
     y, x = problem(60, 4)
     monkeypatch.setattr(methods, "EPS", 1e-15)
-    model = BayesRidge(y, x)
+    model = BayesRidge(y, x, prior="half-cauchy")
     expected = model.fit(**methods.FITS["em"]).lambda_
     np.testing.assert_allclose(methods.published_em(*model._rotation()), expected, rtol=PENALTY_TOL)
 
@@ -135,14 +135,14 @@ def test_lines_of_another_version_are_refused(tmp_path):
         run(tmp_path, splits.Effort(1, 0, 0))
 
 
-def test_a_line_holds_what_a_user_gets(tmp_path):
+def test_a_line_holds_the_score_of_a_fit(tmp_path):
     run(tmp_path, splits.Effort(1, 0, 0))
     data = made_up_data()
     x = splits.expand(data, 2)
     train, test = splits.divide(data, 0)
     assert sorted([*train, *test]) == list(range(40))
     assert train.size == 28
-    res = BayesRidge(data.y[train], x[train]).fit("exact")
+    res = BayesRidge(data.y[train], x[train], prior="half-cauchy").fit("exact")
     expected = methods.r_squared(data.y[test], np.asarray(res.predict(x[test])))
     np.testing.assert_allclose(scores(tmp_path)["exact.score"][0], expected, rtol=LINE_TOL)
 

@@ -157,7 +157,7 @@ def test_noise_variances_that_live_in_the_tail(p, unit):
     # Between the scale of the data and that of the prior the noise variance falls as 1/tau2.
     rng = np.random.default_rng(4)
     y, x = rng.normal(size=10), unit * rng.normal(size=(10, p))
-    res = BayesRidge(y, x, standardize=False).fit("exact", tol=1e-12)
+    res = BayesRidge(y, x, standardize=False, prior="half-cauchy").fit("exact", tol=1e-12)
     o = LongDouble(y, x, np.ones((10, 1)), standardize=False, zero=1e-13)
     l = o.grid(SPACING, WIDE)
     weight = o.log_density(l)
@@ -174,7 +174,7 @@ def test_a_column_almost_in_the_row_space_keeps_its_variance_or_says_that_it_is_
     y = 1e-3 * (rest @ rng.normal(size=14)) + 1e-6 * rng.normal(size=10)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        res = BayesRidge(y, x, sigma2=1e-12, standardize=False).fit("exact")
+        res = BayesRidge(y, x, sigma2=1e-12, standardize=False, prior="half-cauchy").fit("exact")
     error = np.abs(res.bse.iloc[1:] / endless(y, x, (0.5, 0.5), 1e-12)[0] - 1).max()
     assert error < max(res.precision_loss, MOMENTS)
     assert error < 1e-7 or any(issubclass(each.category, PrecisionWarning) for each in caught)
