@@ -11,7 +11,7 @@ import pytest
 from pybayesridge import BayesRidge, DegenerateFitWarning, SpikeSlab
 
 with warnings.catch_warnings():
-    # ArviZ 0.23 announces ArviZ 1 when it is imported.
+    # ArviZ 0.23 announces ArviZ 1 when it is imported, here while tests are collected.
     warnings.simplefilter("ignore", FutureWarning)
     az = pytest.importorskip("arviz")
 

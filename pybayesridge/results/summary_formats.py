@@ -6,6 +6,7 @@ import copy
 import csv
 import html
 import io
+import re
 import textwrap
 from collections.abc import Sequence
 from typing import Any
@@ -31,6 +32,9 @@ LATEX = str.maketrans(
     }
 )
 
+NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+"""A finite number as Python and spreadsheets write it."""
+
 FORMULA_STARTS = ("=", "+", "-", "@")
 """A cell of text that starts so is a formula to a spreadsheet."""
 
@@ -54,13 +58,8 @@ def latex_text(text: str) -> str:
 
 def csv_text(text: str) -> str:
     """Text that a spreadsheet does not evaluate: what looks like a formula and is no number starts with ``'``."""
-    if not text.lstrip().startswith(FORMULA_STARTS):
-        return text
-    try:
-        float(text)
-    except ValueError:
-        return f"'{text}"
-    return text
+    evaluated = text.lstrip().startswith(FORMULA_STARTS) and not NUMBER.fullmatch(text.strip())
+    return f"'{text}" if evaluated else text
 
 
 class Table(SimpleTable):
