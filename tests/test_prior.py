@@ -7,7 +7,6 @@ from scipy import sparse, stats
 from scipy.special import betainc
 
 from pybayesridge import BayesRidge, Moments
-from pybayesridge.sklearn import BayesRidgeRegressor
 from tests.dense_posterior import DensePosterior
 from tests.oracle import Oracle
 from tests.problems import regression
@@ -180,8 +179,19 @@ def test_every_way_in_has_the_same_prior(prior):
         np.testing.assert_allclose(fit.params, plain.params, rtol=SAME)
         np.testing.assert_allclose(fit.bse, plain.bse, rtol=SAME)
         assert fit.log_marginal == pytest.approx(plain.log_marginal, rel=SAME)
+
+
+@pytest.mark.parametrize("prior", ["r2", "half-cauchy", (1.0, 2.0, 0.1)])
+def test_the_estimator_has_the_same_prior(prior):
+    pytest.importorskip("sklearn")
+    from pybayesridge.sklearn import BayesRidgeRegressor
+
+    y, x, w = data((60, 4))
+    plain = BayesRidge(y, x, weights=w, prior=prior).fit()
     estimator = BayesRidgeRegressor(prior=prior).fit(x, y, sample_weight=w)
     np.testing.assert_allclose(estimator.coef_, plain.params.iloc[1:], rtol=SAME)
+    with pytest.raises(ValueError, match="prior must be"):
+        BayesRidgeRegressor(prior="r3").fit(x, y)
 
 
 def test_defaults():
@@ -248,8 +258,6 @@ def test_bad_priors(bad):
     y, x, _ = data((40, 5))
     with pytest.raises(ValueError, match=r"prior(\[\d\])? must be"):
         BayesRidge(y, x, prior=bad)
-    with pytest.raises(ValueError, match=r"prior(\[\d\])? must be"):
-        BayesRidgeRegressor(prior=bad).fit(x, y)
 
 
 @pytest.mark.parametrize("options", [{"parameterization": "tau"}, {"accelerate": False}], ids=str)

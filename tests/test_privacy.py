@@ -2,6 +2,7 @@
 
 import io
 import pickle
+from importlib.util import find_spec
 
 import numpy as np
 import pandas as pd
@@ -230,8 +231,9 @@ def test_what_needs_the_joint_posterior_says_so(pair):
         lambda: back.cov_params(**target),
         lambda: back.get_prediction(new),
         lambda: back.sample(3),
-        lambda: back.to_arviz(groups=["posterior"]),
     ]
+    if find_spec("arviz") is not None:
+        calls.append(lambda: back.to_arviz(groups=["posterior"]))
     if hasattr(res, "inclusion_prob"):
         calls.append(lambda: back._results.starting_point())
     for call in calls:
