@@ -23,9 +23,10 @@ from scipy.special import logit
 
 from benchmarks import common
 from benchmarks.ep_reference import chain
-from pybayesridge.ep import Data, EPResult, Gaussian, Prior, fit_sites, monotone
-from pybayesridge.ep.damped import sweeps
-from pybayesridge.ep.state import Model, State
+from pybayesridge.ep import Data, EPResult, Gaussian, Prior, fit_sites
+from pybayesridge.ep.algorithms import monotone
+from pybayesridge.ep.algorithms.damped import sweeps
+from pybayesridge.ep.algorithms.state import Model, State
 
 PACKAGES = ["pybayesridge", "numpy", "scipy"]
 RHOS, SIGMAS = (0.0, 0.5, 0.9, 0.99), (0.05, 0.5)

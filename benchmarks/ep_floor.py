@@ -19,8 +19,8 @@ from scipy.linalg import blas, lapack
 
 from benchmarks import common
 from pybayesridge.ep import Data, Gaussian, Prior
-from pybayesridge.ep.damped import FLOOR
-from pybayesridge.ep.state import Model
+from pybayesridge.ep.algorithms.damped import FLOOR
+from pybayesridge.ep.algorithms.state import Model
 
 PACKAGES = ["pybayesridge", "numpy", "scipy"]
 SHAPES = ((100, 2000), (500, 5000), (200, 20000), (2000, 500))

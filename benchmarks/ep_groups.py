@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from pybayesridge.ep import Data, covariance, fit_sites
-from pybayesridge.ep.rotation import Rotation, orthogonal_groups
+from pybayesridge.ep.model.rotation import Rotation, orthogonal_groups
 
 SIZES = (3, 1, 2, 4, 1, 3, 2)
 #: Rows, correlation within and between groups, noise.

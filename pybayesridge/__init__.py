@@ -1,6 +1,6 @@
 """Bayesian linear models for people who read regression tables."""
 
-from pybayesridge.bayes_ridge import BayesRidge
+from pybayesridge.data.polynomial import polynomial_features
 from pybayesridge.exceptions import (
     ConvergenceWarning,
     DataWarning,
@@ -10,11 +10,11 @@ from pybayesridge.exceptions import (
     PrecisionWarning,
     PybayesridgeWarning,
 )
-from pybayesridge.moments import Moments
-from pybayesridge.polynomial import polynomial_features
+from pybayesridge.models.ridge import BayesRidge
+from pybayesridge.models.spike_slab import SpikeSlab
+from pybayesridge.moments.moments import Moments
 from pybayesridge.results.base import load
 from pybayesridge.results.spike_slab import compare_evidence
-from pybayesridge.spike_slab import SpikeSlab
 
 __version__ = "0.1.0.dev0"
 

@@ -16,17 +16,17 @@ import pandas as pd
 from scipy import sparse
 
 from pybayesridge._types import FloatArray
-from pybayesridge.bayes_ridge import BayesRidge
-from pybayesridge.data import NamedColumns
-from pybayesridge.ep.gaussian import DualFactor
-from pybayesridge.ep.joint import JointFactor
-from pybayesridge.ep.rotation import Rotation
-from pybayesridge.ep.solve import posterior_factor
-from pybayesridge.ep.user_scale import StartingPoint
+from pybayesridge.data.prepare import NamedColumns
+from pybayesridge.ep.algorithms.solve import posterior_factor
+from pybayesridge.ep.model.gaussian import DualFactor
+from pybayesridge.ep.model.group_covariance import JointFactor
+from pybayesridge.ep.model.rotation import Rotation
+from pybayesridge.ep.posterior import StartingPoint
+from pybayesridge.models.ridge import BayesRidge
+from pybayesridge.models.spike_slab import SpikeSlab
 from pybayesridge.report import write_report
 from pybayesridge.report.parts import Origin
-from pybayesridge.ridge import hyper
-from pybayesridge.spike_slab import SpikeSlab
+from pybayesridge.ridge import hyperparameters as hyper
 
 PROTOCOL = 2
 """Raised whenever what goes over the bridge changes; the R package compares it with its own."""
@@ -328,7 +328,7 @@ def ridge_posterior(results: Any) -> dict[str, Any]:
 
     ``s``, ``z``, ``rss0``, ``top`` and ``right`` (V) are those of a `Spectrum`; ``log_t2``, ``weight``, ``scale2``
     and ``df`` those of a `Mixture`; ``prior`` holds those of a `Prior` that the density of log t2 is made of. R reads
-    them as :mod:`pybayesridge.ridge.posterior` and :mod:`pybayesridge.ridge.hyper` do.
+    them as :mod:`pybayesridge.ridge.mixture` and :mod:`pybayesridge.ridge.hyperparameters` do.
     """
     posterior, fit = results._posterior, results._fit
     spectrum, mixture, prior = posterior.spectrum, posterior.mixture, results._prior()

@@ -340,7 +340,7 @@ def test_memory_layout(layout, shape, options):
 
 
 def test_blocks_of_rows_and_columns_give_what_one_block_gives(monkeypatch):
-    import pybayesridge.blocks as blocks
+    import pybayesridge.linalg.blocks as blocks
 
     cases = [
         CASES[name] for name in ("tall", "wide", "unpenalized-weights", "unpenalized-weights-wide", "no-intercept")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pybayesridge import blocks
+from pybayesridge.linalg import blocks
 
 
 @pytest.mark.parametrize("columns", [[0], [0, 1], [1], [0, 2], [2]])

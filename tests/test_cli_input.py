@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pybayesridge import BayesRidge, cli
 from pybayesridge.cli.conditions import rows_where
-from pybayesridge.formula_check import refuse_code
+from pybayesridge.formula.check import refuse_code
 
 N = 30
 

@@ -6,7 +6,7 @@ import pytest
 from scipy.sparse import csc_array
 
 from pybayesridge import BayesRidge
-from pybayesridge.unpenalized import factorize
+from pybayesridge.design.unpenalized import factorize
 from tests.problems import CASES, Case, regression
 
 ORTHOGONAL = 1e-13

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from pybayesridge import BayesRidge, SpikeSlab
-from pybayesridge import formula as formulas
-from pybayesridge.formula_plain import plain_formula
+from pybayesridge.formula import build as formulas
+from pybayesridge.formula.plain import plain_formula
 
 N = 30
 NAMES = ["x1", "x2", "units sold", "x.1", "100%", "größe", "_z", "log", "a[b", "T", "class"]

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from pybayesridge import BayesRidge, SpikeSlab
-from pybayesridge.frames import to_pandas
+from pybayesridge.data.frames import to_pandas
 
 SAME = 1e-12
 """The same numbers by another road."""

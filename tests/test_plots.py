@@ -12,7 +12,7 @@ from scipy import stats
 from scipy.integrate import trapezoid
 
 from pybayesridge import BayesRidge, SpikeSlab
-from pybayesridge.ep.size import poisson_binomial, size_distribution
+from pybayesridge.ep.model_size import poisson_binomial, size_distribution
 from tests.problems import regression
 
 matplotlib = pytest.importorskip("matplotlib")

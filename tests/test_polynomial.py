@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse, stats
 
 from pybayesridge import BayesRidge
-from pybayesridge.polynomial import polynomial_features
+from pybayesridge.data.polynomial import polynomial_features
 
 
 def columns(n=7, p=4, seed=0):

@@ -11,8 +11,8 @@ from benchmarks import measures
 from benchmarks.common import clock
 from benchmarks.paper_ep.enumeration import Exact, enumerate_patterns
 from pybayesridge.ep import Data, EPResult, Gaussian, Prior, fit_sites
-from pybayesridge.ep.damped import FLOOR, sweeps
-from pybayesridge.ep.state import Model
+from pybayesridge.ep.algorithms.damped import FLOOR, sweeps
+from pybayesridge.ep.algorithms.state import Model
 
 D, N, N_TEST, P, SLAB, SIGMA = 25, 10, 1000, 0.2, 1.0, 0.005
 DAMPINGS = (0.1, 0.3, 0.5, 0.7, 0.9)

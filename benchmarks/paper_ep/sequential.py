@@ -21,8 +21,8 @@ from benchmarks.measures import show
 from benchmarks.paper_ep.experiment import ABSOLUTE, DAMPINGS, MAXITER, METHODS, SIGMA, SLAB, TOL, D, P, paper_set
 from benchmarks.paper_ep.tables import PAPER
 from pybayesridge.ep import Data, Gaussian, Prior, fit_sites
-from pybayesridge.ep.damped import FLOOR
-from pybayesridge.ep.state import Model
+from pybayesridge.ep.algorithms.damped import FLOOR
+from pybayesridge.ep.algorithms.state import Model
 
 RULES: dict[str, float | None] = {f"scale-free {TOL:g}": None} | {f"absolute {limit:g}": limit for limit in ABSOLUTE}
 """Rules for stopping: the limit of the absolute change of a moment, or None for the scale-free residual."""

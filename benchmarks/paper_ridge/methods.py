@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.common import clock
 from pybayesridge import BayesRidge
-from pybayesridge.design import Design
+from pybayesridge.design.design import Design
 from pybayesridge.exceptions import PybayesridgeWarning
 from pybayesridge.ridge.grids import POINTS, glmnet_grid
 from pybayesridge.ridge.loocv import left_rows

@@ -6,9 +6,9 @@ import argparse
 import codecs
 from typing import NoReturn
 
-from pybayesridge.bayes_ridge import METHODS as RIDGE_METHODS
+from pybayesridge.models.ridge import METHODS as RIDGE_METHODS
+from pybayesridge.models.spike_slab import METHODS as SPIKE_SLAB_METHODS
 from pybayesridge.ridge.prior import NAMED
-from pybayesridge.spike_slab import METHODS as SPIKE_SLAB_METHODS
 
 DATA = "CSV (.csv, compressed too), TSV (.tsv, .tab) or Parquet (.parquet) by the file's name; - is CSV from stdin"
 

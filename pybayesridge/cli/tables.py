@@ -20,7 +20,7 @@ import pandas as pd
 from pandas.errors import EmptyDataError, ParserError, ParserWarning
 
 from pybayesridge.cli.as_json import finite
-from pybayesridge.data import listed
+from pybayesridge.data.prepare import listed
 from pybayesridge.files import written_whole
 
 PARQUET = (".parquet", ".pq")

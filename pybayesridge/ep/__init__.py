@@ -5,15 +5,15 @@ evidence) or :func:`average` (a mixture over a grid of them). Design: problem (d
 the two methods of the literature are in damped and convergent, the one that always settles in monotone.
 """
 
-from pybayesridge.ep.averaging import HyperAverage, average
-from pybayesridge.ep.evidence import EvidenceGradient, evidence_gradient
-from pybayesridge.ep.gaussian import Gaussian
-from pybayesridge.ep.learning import HyperFit, learn
-from pybayesridge.ep.objective import Hyper
-from pybayesridge.ep.prior import Prior
-from pybayesridge.ep.problem import Data
-from pybayesridge.ep.result import EPResult
-from pybayesridge.ep.solve import covariance, draw_coefficients, fit_sites, posterior_factor, row_variances
+from pybayesridge.ep.algorithms.solve import covariance, draw_coefficients, fit_sites, posterior_factor, row_variances
+from pybayesridge.ep.learning.average import HyperAverage, average
+from pybayesridge.ep.learning.evidence_gradient import EvidenceGradient, evidence_gradient
+from pybayesridge.ep.learning.maximize import HyperFit, learn
+from pybayesridge.ep.learning.objective import Hyper
+from pybayesridge.ep.model.gaussian import Gaussian
+from pybayesridge.ep.model.least_squares import Data
+from pybayesridge.ep.model.prior import Prior
+from pybayesridge.ep.model.result import EPResult
 
 __all__ = [
     "Data",

@@ -9,8 +9,8 @@ from scipy.linalg import cholesky, solve_triangular
 from scipy.special import expit, logit
 
 from pybayesridge._types import BoolArray, FloatArray, IntArray
-from pybayesridge.ep.groups import compress
-from pybayesridge.ep.problem import Data
+from pybayesridge.ep.model.groups import compress
+from pybayesridge.ep.model.least_squares import Data
 
 
 def gibbs(

@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pybayesridge._types import BoolArray, FloatArray, IntArray
-from pybayesridge.crossproducts import CrossProducts
-from pybayesridge.design import Design
-from pybayesridge.ep.averaging import average
-from pybayesridge.ep.learning import NAMES, learn
-from pybayesridge.ep.objective import Hyper
-from pybayesridge.ep.problem import Data
-from pybayesridge.ep.result import EPResult, Sites
-from pybayesridge.ep.rotation import Rotation
-from pybayesridge.ep.solve import Method, fit_sites, nothing_left
-from pybayesridge.triangle import triangle
+from pybayesridge.design.crossproducts import CrossProducts
+from pybayesridge.design.design import Design
+from pybayesridge.ep.algorithms.solve import Method, fit_sites, nothing_left
+from pybayesridge.ep.learning.average import average
+from pybayesridge.ep.learning.maximize import NAMES, learn
+from pybayesridge.ep.learning.objective import Hyper
+from pybayesridge.ep.model.least_squares import Data
+from pybayesridge.ep.model.result import EPResult, Sites
+from pybayesridge.ep.model.rotation import Rotation
+from pybayesridge.linalg.qr import triangle
 
 EPS = float(np.finfo(float).eps)
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from pybayesridge import formula
 from pybayesridge._types import FloatArray
-from pybayesridge.data import listed
+from pybayesridge.data.prepare import listed
+from pybayesridge.formula import build as formula
 from pybayesridge.plots.frame import height_for
 from pybayesridge.report.figures import svg
 from pybayesridge.report.parts import Origin, Page, Picture, Remark
-from pybayesridge.results.summary import TARGETS, number
+from pybayesridge.results.summary.tables import TARGETS, number
 
 PACKAGES = ("numpy", "scipy", "pandas", "statsmodels", "formulaic")
 

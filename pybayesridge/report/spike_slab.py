@@ -9,8 +9,8 @@ import numpy as np
 from pybayesridge.plots.frame import MOST_NAMES, percent
 from pybayesridge.report.page import Album, order_by, residual_remarks, row_pictures, rows_there
 from pybayesridge.report.parts import EMBEDDED, Remark, Table, Target, table_of
-from pybayesridge.results.shown import TOP
-from pybayesridge.results.summary import number
+from pybayesridge.results.arguments import TOP
+from pybayesridge.results.summary.tables import number
 
 NAME = "Spike-and-slab regression"
 

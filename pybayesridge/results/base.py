@@ -16,15 +16,15 @@ from statsmodels.base.model import Results
 from statsmodels.iolib.summary import Summary
 
 from pybayesridge._types import AnyArray, FloatArray
-from pybayesridge.ep.marginals import SelectionMarginals
+from pybayesridge.data.frames import make_frame
+from pybayesridge.design.from_moments import rsquared_of_moments
+from pybayesridge.ep.gaussian_posterior import SelectionMarginals
 from pybayesridge.exceptions import PrecisionWarning
-from pybayesridge.frames import make_frame
-from pybayesridge.moments_design import rsquared_of_moments
-from pybayesridge.results import saved
-from pybayesridge.results.draws import GROUPS, Draws, to_arviz
+from pybayesridge.results import files as saved
+from pybayesridge.results.arguments import check_alpha, target_position
+from pybayesridge.results.arviz import GROUPS, Draws, to_arviz
+from pybayesridge.results.plots.rows import RowPlots
 from pybayesridge.results.prediction import BayesPrediction
-from pybayesridge.results.row_plots import RowPlots
-from pybayesridge.results.shown import check_alpha, target_position
 from pybayesridge.ridge.marginals import RidgeMarginals
 
 FEW_DIGITS = 1e-8

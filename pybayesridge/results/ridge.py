@@ -13,29 +13,29 @@ from scipy.special import betaln
 from statsmodels.iolib.summary import Summary
 
 from pybayesridge._types import AnyArray, FloatArray
-from pybayesridge.design import Design
+from pybayesridge.design.design import Design
 from pybayesridge.quantile_tables import NO_ROW_SPACE
-from pybayesridge.results import ridge_summary
+from pybayesridge.results.arguments import check_alpha
+from pybayesridge.results.arviz import Draws, positive_int
 from pybayesridge.results.base import (
     LinearResults,
     LinearResultsWrapper,
     wrapper_attributes,
 )
-from pybayesridge.results.draws import Draws, positive_int
-from pybayesridge.results.ridge_plots import RidgePlots
-from pybayesridge.results.ridge_summary import HYPERPARAMETERS
-from pybayesridge.results.shown import check_alpha
-from pybayesridge.results.summary import LONGEST
-from pybayesridge.ridge import hyper
+from pybayesridge.results.plots.ridge import RidgePlots
+from pybayesridge.results.summary import ridge as ridge_summary
+from pybayesridge.results.summary.ridge import HYPERPARAMETERS
+from pybayesridge.results.summary.tables import LONGEST
+from pybayesridge.ridge import hyperparameters as hyper
 from pybayesridge.ridge.exact import information, integrate, is_proper, log_likelihood, log_marginal
 from pybayesridge.ridge.explained import explained_share
 from pybayesridge.ridge.fit import RidgeFit, make_prior
 from pybayesridge.ridge.loocv import loo_residuals
 from pybayesridge.ridge.marginals import RidgeMarginals
-from pybayesridge.ridge.posterior import mean_shrinkage
+from pybayesridge.ridge.mixture import mean_shrinkage
+from pybayesridge.ridge.posterior import RidgePosterior
 from pybayesridge.ridge.profile import Prior, find_modes, shrinkage
 from pybayesridge.ridge.spectrum import EPS, certain_rank
-from pybayesridge.ridge.user_scale import RidgePosterior
 
 
 class BayesRidgeResults(RidgePlots, LinearResults):

@@ -12,17 +12,17 @@ import statsmodels.base.wrapper as wrap
 from statsmodels.iolib.summary import Summary
 
 from pybayesridge._types import AnyArray, FloatArray
-from pybayesridge.data import listed
-from pybayesridge.design import Design
-from pybayesridge.ep.marginals import SelectionMarginals
-from pybayesridge.ep.problem import Data
+from pybayesridge.data.prepare import listed
+from pybayesridge.design.design import Design
+from pybayesridge.ep.gaussian_posterior import SelectionMarginals
+from pybayesridge.ep.model.least_squares import Data
+from pybayesridge.ep.posterior import SelectionPosterior, StartingPoint
 from pybayesridge.ep.selection import Selection, loss_of_moments
-from pybayesridge.ep.user_scale import SelectionPosterior, StartingPoint
-from pybayesridge.results import spike_slab_summary
+from pybayesridge.results.arguments import check_alpha
+from pybayesridge.results.arviz import GROUPS, Draws, positive_int, to_arviz
 from pybayesridge.results.base import LinearResults, LinearResultsWrapper, wrapper_attributes
-from pybayesridge.results.draws import GROUPS, Draws, positive_int, to_arviz
-from pybayesridge.results.shown import check_alpha
-from pybayesridge.results.spike_slab_plots import SpikeSlabPlots
+from pybayesridge.results.plots.spike_slab import SpikeSlabPlots
+from pybayesridge.results.summary import spike_slab as spike_slab_summary
 
 MEDIAN = 0.5
 """The median probability model holds the columns whose inclusion probability exceeds this."""

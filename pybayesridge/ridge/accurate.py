@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import LinAlgError, qr, svd
 
-from pybayesridge import blas
 from pybayesridge._types import FloatArray
-from pybayesridge.blocks import block_size
-from pybayesridge.design import Design
+from pybayesridge.design.design import Design
+from pybayesridge.linalg import blas
+from pybayesridge.linalg.blocks import block_size
+from pybayesridge.linalg.qr import triangle
 from pybayesridge.ridge.spectrum import Spectrum, empty, make_spectrum, noise_of_values, outside
-from pybayesridge.triangle import triangle
 
 
 def rotate_accurately(design: Design) -> Spectrum:

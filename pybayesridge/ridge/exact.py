@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import betaln, gammaln
 
-from pybayesridge import blas
 from pybayesridge._types import BoolArray, FloatArray, IntArray
-from pybayesridge.ridge.posterior import Mixture
+from pybayesridge.linalg import blas
+from pybayesridge.ridge.mixture import Mixture
 from pybayesridge.ridge.profile import (
     CHUNK,
     Prior,

@@ -15,8 +15,8 @@ from __future__ import annotations
 import numpy as np
 
 from pybayesridge._types import FloatArray
-from pybayesridge.ridge.hyper import draw_hyperparameters
-from pybayesridge.ridge.posterior import Mixture
+from pybayesridge.ridge.hyperparameters import draw_hyperparameters
+from pybayesridge.ridge.mixture import Mixture
 from pybayesridge.ridge.profile import CHUNK, Prior, shrinkage
 from pybayesridge.ridge.spectrum import Spectrum
 

@@ -8,14 +8,14 @@ from typing import Any, Literal
 import numpy as np
 
 from pybayesridge._types import BoolArray, FloatArray, IntArray
-from pybayesridge.design import Design
+from pybayesridge.design.design import Design
 from pybayesridge.ridge import exact, loocv
 from pybayesridge.ridge.accurate import rotate_accurately
 from pybayesridge.ridge.em import run_em
 from pybayesridge.ridge.exact import Quadrature
 from pybayesridge.ridge.grids import make_grid
 from pybayesridge.ridge.loocv import GridSearch
-from pybayesridge.ridge.posterior import Mixture
+from pybayesridge.ridge.mixture import Mixture
 from pybayesridge.ridge.prior import BetaPrime, log_scale, log_unit
 from pybayesridge.ridge.profile import Modes, Prior, find_modes, penalized_rss, value
 from pybayesridge.ridge.spectrum import EPS, Spectrum

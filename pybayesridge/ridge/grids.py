@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pybayesridge._types import FloatArray
-from pybayesridge.design import Design
+from pybayesridge.design.design import Design
 from pybayesridge.ridge.spectrum import Spectrum
 
 POINTS = 100

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from pybayesridge import blas
 from pybayesridge._types import BoolArray, FloatArray, IntArray
-from pybayesridge.design import Design
+from pybayesridge.design.design import Design
+from pybayesridge.linalg import blas
 from pybayesridge.ridge.profile import complement
 from pybayesridge.ridge.spectrum import Spectrum
 

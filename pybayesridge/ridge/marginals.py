@@ -8,11 +8,11 @@ from typing import NoReturn
 import numpy as np
 
 from pybayesridge._types import AnyArray, FloatArray
-from pybayesridge.design import Design
+from pybayesridge.design.design import Design
 from pybayesridge.quantile_tables import NO_ROW_SPACE, QuantileTable, check_tail
-from pybayesridge.ridge.posterior import Mixture
+from pybayesridge.ridge.mixture import Mixture
+from pybayesridge.ridge.posterior import RidgePosterior
 from pybayesridge.ridge.spectrum import Spectrum
-from pybayesridge.ridge.user_scale import RidgePosterior
 
 
 @dataclass(frozen=True, slots=True)

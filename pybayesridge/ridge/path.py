@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from pybayesridge import blas
 from pybayesridge._types import FloatArray, IntArray
-from pybayesridge.design import Design
+from pybayesridge.design.design import Design
+from pybayesridge.linalg import blas
 from pybayesridge.ridge.profile import shrinkage
 from pybayesridge.ridge.spectrum import Spectrum
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pybayesridge.design import Design
+from pybayesridge.design.design import Design
 from pybayesridge.ridge.spectrum import Spectrum
 
 

@@ -18,8 +18,8 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
-from pybayesridge import blas
 from pybayesridge._types import BoolArray, FloatArray, IntArray
+from pybayesridge.linalg import blas
 from pybayesridge.ridge.spectrum import Spectrum
 
 SPACING = 0.25

@@ -15,10 +15,10 @@ from typing import Literal
 import numpy as np
 from scipy.linalg import eigh
 
-from pybayesridge import blas
 from pybayesridge._types import BoolArray, FloatArray
-from pybayesridge.crossproducts import CrossProducts
-from pybayesridge.design import Design
+from pybayesridge.design.crossproducts import CrossProducts
+from pybayesridge.design.design import Design
+from pybayesridge.linalg import blas
 
 Solver = Literal["gram", "dual", "svd", "moments"]
 

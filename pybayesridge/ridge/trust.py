@@ -17,11 +17,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from pybayesridge import blas
 from pybayesridge._types import FloatArray
-from pybayesridge.design import Design
+from pybayesridge.design.design import Design
+from pybayesridge.linalg import blas
 from pybayesridge.ridge.exact import Quadrature
-from pybayesridge.ridge.posterior import Mixture, rotated_coefficients
+from pybayesridge.ridge.mixture import Mixture, rotated_coefficients
 from pybayesridge.ridge.profile import (
     CHUNK,
     SPACING,

@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from pybayesridge._types import AnyArray, FloatArray
-from pybayesridge.bayes_ridge import BayesRidge
+from pybayesridge.models.ridge import BayesRidge
 from pybayesridge.sklearn.base import DTYPES, SPARSE, LinearEstimator, Regressor, named, target_names, used_rows
 
 

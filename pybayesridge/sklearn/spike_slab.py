@@ -9,9 +9,9 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pybayesridge._types import BoolArray, FloatArray
+from pybayesridge.models.spike_slab import SpikeSlab
 from pybayesridge.results.spike_slab import MEDIAN
 from pybayesridge.sklearn.base import Regressor, named, target_names, used_rows
-from pybayesridge.spike_slab import SpikeSlab
 
 
 class SpikeSlabRegressor(SelectorMixin, Regressor):

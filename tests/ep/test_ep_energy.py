@@ -2,13 +2,13 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
-from pybayesridge.ep.energy import energy_point, slopes, state_of_point
-from pybayesridge.ep.gaussian import Gaussian
-from pybayesridge.ep.newton import newton_direction
-from pybayesridge.ep.prior import Prior
-from pybayesridge.ep.problem import Data
-from pybayesridge.ep.solve import fit_sites
-from pybayesridge.ep.state import Model, find_copies
+from pybayesridge.ep.algorithms.energy import energy_point, slopes, state_of_point
+from pybayesridge.ep.algorithms.newton import newton_direction
+from pybayesridge.ep.algorithms.solve import fit_sites
+from pybayesridge.ep.algorithms.state import Model, find_copies
+from pybayesridge.ep.model.gaussian import Gaussian
+from pybayesridge.ep.model.least_squares import Data
+from pybayesridge.ep.model.prior import Prior
 
 from .ep_checks import problem
 

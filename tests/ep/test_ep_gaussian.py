@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from pybayesridge.ep.gaussian import Gaussian
-from pybayesridge.ep.problem import Data
+from pybayesridge.ep.model.gaussian import Gaussian
+from pybayesridge.ep.model.least_squares import Data
 
 DENSE_TOL = 1e-10
 DRAW_TOL = 0.03

@@ -15,16 +15,16 @@ from pybayesridge.ep import (
     learn,
     row_variances,
 )
-from pybayesridge.ep.convergent import _Effort, _evaluate, _inner_curvature, _newton_step, solve_inner
-from pybayesridge.ep.damped import FLOOR
-from pybayesridge.ep.energy import energy_point
-from pybayesridge.ep.gaussian import Gaussian
+from pybayesridge.ep.algorithms.convergent import _Effort, _evaluate, _inner_curvature, _newton_step, solve_inner
+from pybayesridge.ep.algorithms.damped import FLOOR
+from pybayesridge.ep.algorithms.energy import energy_point
+from pybayesridge.ep.algorithms.newton import newton_direction
+from pybayesridge.ep.algorithms.solve import marginal_variances
+from pybayesridge.ep.algorithms.state import Model
 from pybayesridge.ep.gibbs import gibbs
-from pybayesridge.ep.newton import newton_direction
-from pybayesridge.ep.prior import Prior
-from pybayesridge.ep.rotation import orthogonal_groups
-from pybayesridge.ep.solve import marginal_variances
-from pybayesridge.ep.state import Model
+from pybayesridge.ep.model.gaussian import Gaussian
+from pybayesridge.ep.model.prior import Prior
+from pybayesridge.ep.model.rotation import orthogonal_groups
 
 from .ep_checks import enumerate_groups, nasty
 

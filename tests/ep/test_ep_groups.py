@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
-from pybayesridge.ep.energy import energy_point, separable_curvature, slopes
-from pybayesridge.ep.gaussian import Gaussian
-from pybayesridge.ep.newton import newton_direction
-from pybayesridge.ep.prior import (
+from pybayesridge.ep.algorithms.energy import energy_point, separable_curvature, slopes
+from pybayesridge.ep.algorithms.newton import newton_direction
+from pybayesridge.ep.algorithms.state import Model, find_copies
+from pybayesridge.ep.model.gaussian import Gaussian
+from pybayesridge.ep.model.least_squares import Data
+from pybayesridge.ep.model.prior import (
     Prior,
     cavity_of_moments,
     conjugate,
@@ -17,10 +19,8 @@ from pybayesridge.ep.prior import (
     inverse_curvature,
     tilted,
 )
-from pybayesridge.ep.problem import Data
-from pybayesridge.ep.result import Sites
-from pybayesridge.ep.rotation import orthogonal_groups
-from pybayesridge.ep.state import Model, find_copies
+from pybayesridge.ep.model.result import Sites
+from pybayesridge.ep.model.rotation import orthogonal_groups
 
 from .ep_checks import problem
 

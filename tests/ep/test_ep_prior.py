@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from pybayesridge.ep.prior import (
+from pybayesridge.ep.model.prior import (
     Prior,
     cavity_of_moments,
     conjugate,

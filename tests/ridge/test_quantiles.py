@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pybayesridge.ridge.posterior import _mixture_quantile
+from pybayesridge.ridge.mixture import _mixture_quantile
 
 PROBABILITY = 1e-8
 """Ten times the largest error seen, relative to the probability in the shorter tail."""

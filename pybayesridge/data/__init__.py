@@ -1,0 +1,1 @@
+"""The user's arrays and frames become checked arrays with names."""

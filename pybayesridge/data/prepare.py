@@ -1,0 +1,536 @@
+"""The user's arrays and frames → checked arrays with names: the border where everything is validated."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from pybayesridge._types import AnyArray, BoolArray, FloatArray, IntArray
+from pybayesridge.data.frames import library_of, to_pandas, unmasked
+
+SHOWN = 5
+"""How many names, rows or columns a message lists before it says how many more there are."""
+
+
+@dataclass
+class ModelData:
+    """What statsmodels calls a model's ``data``: arrays, names and the way from results to labelled objects.
+
+    Not frozen, since statsmodels' ``remove_data`` sets attributes to None.
+
+    Attributes
+    ----------
+    endog : (n,) or (n, q) float64 array
+    exog : (n, m) array or sparse matrix
+        The user's columns in their own dtype and memory order; an added intercept is not among them.
+    weights : (n,) array or None
+        As given.
+    row_labels : pandas.Index
+    ynames : str or list of str
+        A list when there are several targets.
+    exog_columns : list of str
+        Names of the columns of `exog`.
+    intercept_name : str or None
+        Name of the intercept that was added; None when there is none or a column of `exog` serves.
+    const_idx : int or None
+        Column of `exog` that serves as the intercept.
+    unpenalized : int array
+        Columns of `exog` with a flat prior, the serving constant among them.
+    n_dropped : int
+        Rows left out because something in them was missing.
+    library : str
+        Of the frames that were given, which :meth:`LinearResults.tidy` makes its table with.
+    """
+
+    endog: Any
+    exog: Any
+    weights: FloatArray | None
+    row_labels: pd.Index
+    ynames: str | list[str]
+    exog_columns: list[str]
+    intercept_name: str | None
+    const_idx: int | None
+    unpenalized: IntArray
+    n_dropped: int = 0
+    library: str = "pandas"
+    orig_endog: Any = None
+    orig_exog: Any = None
+
+    @property
+    def xnames(self) -> list[str]:
+        """Names of the coefficients, the intercept first if it was added."""
+        return self.exog_columns if self.intercept_name is None else [self.intercept_name, *self.exog_columns]
+
+    param_names = xnames
+
+    @property
+    def k_constant(self) -> int:
+        """1 when the model has an intercept, added or the user's own."""
+        return int(self.intercept_name is not None or self.const_idx is not None)
+
+    @property
+    def targets(self) -> list[str]:
+        """Names of the targets, as a list however many there are."""
+        return [self.ynames] if isinstance(self.ynames, str) else self.ynames
+
+    def wrap_output(self, obj: Any, how: str | None = None, names: Any = None) -> Any:
+        """Label an array of results: `how` is "columns" (coefficients), "rows", "targets", "cov" or "interval"."""
+        if obj is None or how is None or (np.ndim(obj) == 0 and how != "targets"):
+            return obj
+        if how == "cov":
+            return pd.DataFrame(obj, index=self.xnames, columns=self.xnames)
+        if how == "targets":
+            return obj if isinstance(self.ynames, str) else pd.Series(obj, index=self.targets)
+        if how == "rows" and len(obj) != len(self.row_labels):
+            return obj
+        index = self.row_labels if how == "rows" else pd.Index(self.xnames)
+        if how == "interval":
+            if obj.ndim == 2:
+                return pd.DataFrame(obj, index=index)
+            columns = pd.MultiIndex.from_product([self.targets, range(2)], names=["target", None])
+            return pd.DataFrame(obj.reshape(len(obj), -1), index=index, columns=columns)
+        if obj.ndim == 1:
+            return pd.Series(obj, index=index)
+        return pd.DataFrame(obj, index=index, columns=self.targets)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedColumns:
+    """A dense or sparse matrix with names of its columns: no frame is made, which would be slow for sparse ones."""
+
+    matrix: Any
+    names: list[str]
+
+
+def listed(items: Iterable[Any]) -> str:
+    """Name a few things in a message, and how many more there are."""
+    everything = list(items)
+    head = ", ".join(repr(item) for item in everything[:SHOWN])
+    more = len(everything) - SHOWN
+    return head if more <= 0 else f"{head} and {more} more"
+
+
+def repeated(names: Iterable[Any]) -> list[Any]:
+    """Names that occur more than once, sorted."""
+    return sorted(name for name, count in Counter(names).items() if count > 1)
+
+
+def did_you_mean(name: str, known: Iterable[Any]) -> str:
+    """The end of a message about an unknown name: the nearest known one, or those that there are."""
+    names = [str(item) for item in known]
+    same = [item for item in names if item.lower().strip() == name.lower().strip()]
+    near = same or difflib.get_close_matches(name, names, n=1)
+    return f": did you mean {near[0]!r}?" if near else f"; there are {listed(names)}"
+
+
+def as_column_names(names: Iterable[Any]) -> list[str]:
+    """Column labels as strings; duplicates are refused."""
+    out = [str(name) for name in names]
+    if len(set(out)) < len(out):
+        raise ValueError(
+            f"duplicate column name(s) {listed(repeated(out))} in exog: give every column a name of its own"
+        )
+    return out
+
+
+def _is_pandas(obj: Any) -> bool:
+    return isinstance(obj, pd.DataFrame | pd.Series)
+
+
+def numeric_frame(frame: pd.DataFrame, what: str) -> AnyArray:
+    """The values of a frame whose columns are all numeric, without a copy where pandas allows that."""
+    dtypes = list(frame.dtypes)
+    kinds = set(dtypes)
+    odd = {
+        dtype for dtype in kinds if not pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_complex_dtype(dtype)
+    }
+    if odd:
+        bad = [str(name) for name, dtype in zip(frame.columns, dtypes, strict=True) if dtype in odd]
+        raise ValueError(
+            f"{what} column(s) {listed(bad)} are not numeric: encode them, "
+            "or use from_formula, which codes factors by itself"
+        )
+    if len(kinds) == 1 and isinstance(next(iter(kinds)), np.dtype):
+        return frame.to_numpy()
+    return frame.to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def as_matrix(obj: Any, what: str) -> AnyArray:
+    """An array-like as a real numeric matrix in its own dtype, NaN where it is masked; a vector is one column."""
+    obj = unmasked(obj)
+    if _is_pandas(obj):
+        frame = obj.to_frame() if isinstance(obj, pd.Series) else obj
+        return numeric_frame(frame, what)
+    try:
+        array = np.asarray(obj)
+    except ValueError as error:
+        raise ValueError(f"{what} cannot be made an array: {error}") from error
+    if array.ndim not in (1, 2):
+        raise ValueError(f"{what} has {array.ndim} dimensions: one or two are wanted")
+    if array.dtype == object:
+        array = _numbers_in_objects(array, what)
+    if array.dtype.kind not in "fiub":
+        raise ValueError(
+            f"{what} has dtype {array.dtype}, which is not real and numeric: encode it, "
+            "or use from_formula, which codes factors by itself"
+        )
+    if array.dtype.kind == "f" and array.dtype.itemsize not in (4, 8):
+        array = array.astype(np.float64)
+    return array[:, None] if array.ndim == 1 else array
+
+
+def _numbers_in_objects(array: AnyArray, what: str) -> AnyArray:
+    columns: AnyArray = array.reshape(len(array), -1)
+    out: FloatArray = np.empty(columns.shape)
+    for j in range(out.shape[1]):
+        values = columns[:, j]
+        if any(isinstance(value, str | bytes) for value in values):
+            raise ValueError(f"{what} column {j} holds strings: use from_formula, which codes factors by itself")
+        try:
+            out[:, j] = [np.nan if value is None or value is pd.NA else value for value in values]
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{what} column {j} has values that are not numbers ({error})") from error
+    return out if array.ndim == 2 else out[:, 0]
+
+
+def is_sparse_frame(obj: Any) -> bool:
+    """Whether all columns of a frame are sparse, with zero as the value that is not stored."""
+    return (
+        isinstance(obj, pd.DataFrame)
+        and obj.shape[1] > 0
+        and all(isinstance(dtype, pd.SparseDtype) and dtype.fill_value == 0 for dtype in obj.dtypes)
+    )
+
+
+def as_exog(obj: Any) -> Any:
+    """Columns of the design: a real matrix, or a scipy.sparse one (or a frame of sparse columns) as CSC."""
+    if is_sparse_frame(obj):
+        obj = obj.sparse.to_coo()
+    return canonical_csc(obj) if sparse.issparse(obj) else as_matrix(obj, "exog")
+
+
+def canonical_csc(obj: Any) -> Any:
+    """A sparse matrix as CSC with each entry stored once and no stored zeros; the user's own is never changed."""
+    out = obj.tocsc()
+    if out.dtype.kind not in "fiub":
+        raise ValueError(f"exog has dtype {out.dtype}, which is not real and numeric")
+    if out.dtype.kind != "f" and (obj.format == "coo" or not _own_view(out).has_canonical_format):
+        out = obj.astype(np.float64).tocsc()  # sums of entries stored twice would wrap around
+    if not _own_view(out).has_canonical_format:
+        out = out.copy() if np.may_share_memory(out.data, getattr(obj, "data", out.data)) else out
+        out = _own_view(out)
+        out.sum_duplicates()
+    if not out.data.all():
+        out = out.copy()
+        out.eliminate_zeros()
+    return out
+
+
+def _own_view(matrix: Any) -> Any:
+    """The same arrays in another object, since SciPy notes on an object what it finds out about it."""
+    return type(matrix)((matrix.data, matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def as_weights(weights: Any, n: int, what: str = "weights") -> FloatArray:
+    """Positive finite weights, or a ValueError that says which row is not."""
+    w = as_matrix(to_pandas(weights, what), what)
+    if w.shape[1] != 1:
+        raise ValueError(f"{what} has {w.shape[1]} columns: one weight a row is wanted")
+    out = w[:, 0].astype(np.float64)
+    if out.size != n:
+        raise ValueError(f"{what} has {out.size} entries for {n} rows")
+    return out
+
+
+def check_weights(weights: FloatArray, labels: pd.Index) -> None:
+    """Refuse weights that are not positive and finite."""
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights > 0)))
+    if bad.size:
+        raise ValueError(
+            f"weights must be positive and finite, but those of row(s) {listed(labels[bad].tolist())} are not: "
+            "leave out rows that should not count"
+        )
+
+
+def _finite(a: Any) -> bool:
+    values = a.data if sparse.issparse(a) else a
+    if values.dtype.kind != "f":
+        return True
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(values.sum())) or bool(np.isfinite(values).all())
+
+
+def check_finite(a: Any, names: Sequence[str], what: str) -> None:
+    """Refuse NaN and infinities, naming the columns and how many there are in each."""
+    if _finite(a):
+        return
+    found = []
+    for j, name in enumerate(names):
+        column = a[:, [j]].data if sparse.issparse(a) else a[:, j]
+        nan = int(np.isnan(column).sum())
+        inf = int(np.isinf(column).sum())
+        counts = [f"{count} {kind}" for count, kind in ((nan, "NaN"), (inf, "infinite")) if count]
+        if counts:
+            found.append(f"{name!r} ({' and '.join(counts)})")
+    shown = ", ".join(found[:SHOWN]) + (f" and {len(found) - SHOWN} more" if len(found) > SHOWN else "")
+    raise ValueError(
+        f"{what} has values that are missing or not finite in column(s) {shown}: "
+        "remove or impute them (missing='drop' leaves out rows with NaN)"
+    )
+
+
+def refuse_infinite(rows: Any, names: Sequence[str], what: str = "exog") -> None:
+    """Refuse infinities, naming the columns; NaN may stay."""
+    values = rows.data if sparse.issparse(rows) else rows
+    if values.dtype.kind != "f" or not np.isinf(values).any():
+        return
+    at = rows.tocoo().col[np.isinf(rows.tocoo().data)] if sparse.issparse(rows) else np.nonzero(np.isinf(values))[1]
+    columns, counts = np.unique(at, return_counts=True)
+    found = [f"{names[j]!r} ({count} infinite)" for j, count in zip(columns, counts, strict=True)]
+    shown = ", ".join(found[:SHOWN]) + (f" and {len(found) - SHOWN} more" if len(found) > SHOWN else "")
+    raise ValueError(f"{what} has infinite values in column(s) {shown}: there is no prediction for them")
+
+
+def missing_rows(*arrays: Any) -> BoolArray:
+    """Rows in which any of the arrays has a NaN."""
+    out: BoolArray = np.zeros(arrays[0].shape[0], dtype=bool)
+    for a in arrays:
+        if a is None or a.dtype.kind != "f":
+            continue
+        if sparse.issparse(a):
+            rows = a.tocoo()
+            out[rows.row[np.isnan(rows.data)]] = True
+        elif not _finite(a):
+            for j in range(a.shape[1] if a.ndim == 2 else 0):
+                out |= np.isnan(a[:, j])
+            if a.ndim == 1:
+                out |= np.isnan(a)
+    return out
+
+
+def constant_values(exog: Any) -> dict[int, float]:
+    """Columns of `exog` whose values are all equal, and the value."""
+    n, m = exog.shape
+    if n == 0 or m == 0:
+        return {}
+    if sparse.issparse(exog):
+        count = np.diff(exog.indptr)
+        full = np.flatnonzero(count == n)
+        out = {int(j): 0.0 for j in np.flatnonzero(count == 0)}
+        for j in full:
+            values = exog.data[exog.indptr[j] : exog.indptr[j + 1]]
+            if (values == values[0]).all():
+                out[int(j)] = float(values[0])
+        return out
+    # Three rows rule out nearly every column before any is read whole.
+    candidates = np.flatnonzero((exog[0] == exog[-1]) & (exog[0] == exog[n // 2]))
+    return {int(j): float(exog[0, j]) for j in candidates if (exog[:, j] == exog[0, j]).all()}
+
+
+def serving_constant(n: int, constants: dict[int, float]) -> int | None:
+    """The column of n rows that serves as the intercept: one of ones, or else the first other constant but 0."""
+    for j, constant in constants.items():
+        if constant == 1.0:
+            return j
+    if n > 1:
+        for j, constant in constants.items():
+            if constant != 0.0:
+                return j
+    return None
+
+
+def added_intercept(names: Sequence[str], find_constant: bool) -> str:
+    """Name of an intercept that is added: statsmodels' for arrays, formulas' own for formulas."""
+    preferred = ("const", "Intercept") if find_constant else ("Intercept", "const")
+    for name in preferred:
+        if name not in names:
+            return name
+    raise ValueError("columns named both 'const' and 'Intercept' vary: rename one, the intercept needs it")
+
+
+def array_names(m: int, const_idx: int | None) -> list[str]:
+    """The names statsmodels gives to the columns of an array: x1, x2, …, and const for the constant."""
+    if const_idx is None:
+        return [f"x{i}" for i in range(1, m + 1)]
+    names = [f"x{i}" for i in range(1, m)]
+    names.insert(const_idx, "const")
+    return names
+
+
+def resolve_columns(
+    wanted: Any,
+    names: Sequence[str],
+    terms: dict[str, list[int]] | None = None,
+    what: str = "unpenalized",
+    of: str = "exog",
+) -> IntArray:
+    """Positions of the columns (of `of`) that an argument (`what`) names: by name, position or (with a formula) term.
+
+    Raises
+    ------
+    ValueError
+        For a name that is neither a column nor a term, or a position out of range.
+    """
+    if wanted is None:
+        return np.empty(0, dtype=np.intp)
+    items = [wanted] if isinstance(wanted, str) or np.ndim(wanted) == 0 else list(wanted)
+    where = {name: i for i, name in enumerate(names)}
+    products = {frozenset(term.split(":")): term for term in terms or {} if ":" in term}
+    out: set[int] = set()
+    for item in items:
+        if isinstance(item, bool | np.bool_):
+            raise ValueError(f"{what} takes names or positions of columns, not a mask")
+        if isinstance(item, int | np.integer):
+            if not -len(names) <= item < len(names):
+                raise ValueError(f"{what} position {item} is out of range: {of} has {len(names)} columns")
+            out.add(int(item) % len(names))
+        elif terms is not None and str(item) in terms:
+            out.update(terms[str(item)])
+        elif str(item) in where:
+            out.add(where[str(item)])
+        elif terms is not None and frozenset(str(item).split(":")) in products:
+            out.update(terms[products[frozenset(str(item).split(":"))]])
+        else:
+            known = list(names) if terms is None else sorted({*names, *terms} - {"1"})
+            raise ValueError(f"{what} names {item!r}, which is not a column of {of}{did_you_mean(str(item), known)}")
+    return np.array(sorted(out), dtype=np.intp)
+
+
+def prepare(
+    endog: Any,
+    exog: Any,
+    *,
+    intercept: bool | str,
+    weights: Any,
+    unpenalized: Any,
+    missing: str,
+    max_targets: int | None,
+    terms: dict[str, list[int]] | None = None,
+    find_constant: bool = True,
+) -> ModelData:
+    """Check everything the user handed over and label it.
+
+    Parameters
+    ----------
+    endog, exog, weights : array-like
+    intercept : bool or "add"
+        Whether the model has an intercept; a constant column of `exog` serves as it where there is one, unless one
+        is to be added in any case.
+    unpenalized : names or positions, or None
+    missing : {"raise", "drop"}
+    max_targets : int or None
+        Most columns of endog that the model can take.
+    terms : dict, optional
+        Columns of each term of a formula.
+    find_constant : bool
+        Whether a constant column of `exog` may serve as the intercept; not with a formula, which says by itself
+        what the intercept is.
+
+    Raises
+    ------
+    ValueError
+        For anything that cannot be a regression; the message says which column or row, and what to do.
+    """
+    if missing not in ("raise", "drop"):
+        raise ValueError(f"missing must be 'raise' or 'drop', not {missing!r}")
+    library = library_of(exog, endog)
+    endog, exog = to_pandas(endog, "endog"), to_pandas(exog, "exog")
+    given = None
+    if isinstance(exog, NamedColumns):
+        exog, given = exog.matrix, as_column_names(exog.names)
+    labels = _row_labels(endog, exog)
+    y = as_matrix(endog, "endog").astype(np.float64)
+    one_target = y.shape[1] == 1
+    x = as_exog(exog)
+    _check_shapes(y, x, max_targets)
+    w = None if weights is None else as_weights(weights, y.shape[0])
+    if _is_pandas(weights) and (_is_pandas(exog) or _is_pandas(endog)):
+        check_labels(weights, labels, "the data")
+    dropped = 0
+    if missing == "drop":
+        gone = missing_rows(y, x, w)
+        dropped = int(gone.sum())
+        if dropped:
+            if gone.all():
+                raise ValueError("every row has a missing value: nothing is left to fit")
+            y, x, labels = y[~gone], x[np.flatnonzero(~gone)], labels[~gone]
+            w = None if w is None else w[~gone]
+    ynames = _target_names(endog, one_target)
+    targets = [ynames] if isinstance(ynames, str) else ynames
+    if isinstance(exog, pd.DataFrame):
+        given = as_column_names(exog.columns)
+    elif isinstance(exog, pd.Series):
+        given = [str(exog.name) if exog.name is not None else "x1"]
+    check_finite(y, targets, "endog")
+    if not _finite(x):
+        check_finite(x, given or array_names(x.shape[1], None), "exog")
+    if w is not None:
+        check_weights(w, labels)
+    may_serve = bool(intercept) and intercept != "add" and find_constant
+    const_idx = serving_constant(x.shape[0], constant_values(x)) if may_serve else None
+    names = given or array_names(x.shape[1], const_idx)
+    added = added_intercept(names, find_constant) if intercept and const_idx is None else None
+    fixed = resolve_columns(unpenalized, names, terms)
+    if const_idx is not None:
+        fixed = np.union1d(fixed, [const_idx]).astype(np.intp)
+    return ModelData(
+        endog=y[:, 0] if one_target else y,
+        exog=x,
+        weights=w,
+        row_labels=labels,
+        ynames=ynames,
+        exog_columns=names,
+        intercept_name=added,
+        const_idx=const_idx,
+        unpenalized=fixed,
+        n_dropped=dropped,
+        library=library,
+        orig_endog=endog,
+        orig_exog=exog,
+    )
+
+
+def check_labels(weights: Any, labels: pd.Index, of: str) -> None:
+    """Refuse weights whose row labels are not those of the data: they would be taken by position."""
+    if not weights.index.equals(labels):
+        raise ValueError(f"the row labels of weights and of {of} differ: align them, or pass an array")
+
+
+def _row_labels(endog: Any, exog: Any) -> pd.Index:
+    if _is_pandas(endog) and _is_pandas(exog) and len(endog) == len(exog) and not endog.index.equals(exog.index):
+        raise ValueError("the row labels of endog and exog differ: align them, or pass arrays")
+    for obj in (exog, endog):
+        if _is_pandas(obj):
+            return obj.index
+    return pd.RangeIndex(np.shape(endog)[0] if np.ndim(endog) else 0)
+
+
+def _check_shapes(y: FloatArray, x: Any, max_targets: int | None) -> None:
+    if y.shape[0] != x.shape[0]:
+        raise ValueError(f"endog has {y.shape[0]} rows and exog has {x.shape[0]}: they must be equal")
+    if y.shape[0] == 0:
+        raise ValueError("there are no rows: nothing can be fitted")
+    if y.shape[1] == 0:
+        raise ValueError("endog has no columns: at least one target is wanted")
+    if max_targets is not None and y.shape[1] > max_targets:
+        raise ValueError(f"endog has {y.shape[1]} columns: this model takes {max_targets}")
+
+
+def _target_names(endog: Any, one_target: bool) -> str | list[str]:
+    if isinstance(endog, pd.Series):
+        return "y" if endog.name is None else str(endog.name)
+    if isinstance(endog, pd.DataFrame):
+        names = [str(name) for name in endog.columns]
+        if len(set(names)) < len(names):
+            raise ValueError(f"duplicate column name(s) in endog: {listed(names)}")
+        return names[0] if one_target else names
+    if one_target:
+        return "y"
+    return [f"y{i}" for i in range(1, np.shape(endog)[1] + 1)]

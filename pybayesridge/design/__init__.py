@@ -1,0 +1,1 @@
+"""Data with unpenalised columns projected out, weighted and scaled; the way back."""

@@ -1,0 +1,264 @@
+"""One pass over the columns of X: centre, project Z out, measure spread, accumulate X'X or XX'.
+
+Nothing of the size of X is allocated: blocks of a few MiB are converted, centred and weighted in a buffer and
+handed to a symmetric rank-k update. Products are taken of deviations from a shift near the mean and corrected by
+the exact mean afterwards, so that columns with a large mean lose no digits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from scipy.sparse import issparse
+
+from pybayesridge._types import AnyArray, BoolArray, FloatArray, IntArray
+from pybayesridge.design.sparse import sparse_products
+from pybayesridge.design.unpenalized import Unpenalized
+from pybayesridge.linalg import blas
+from pybayesridge.linalg.blocks import block_size, column_blocks, row_blocks, work_buffer
+from pybayesridge.linalg.scale import SAFE, common_scale, constant_columns
+
+
+@dataclass(frozen=True, slots=True)
+class CrossProducts:
+    """What one pass over X yields.
+
+    Attributes
+    ----------
+    side : {"gram", "dual"}
+        Whether `product` is X'X (p, p) or XX' (n, n), of the standardised, weighted, projected X.
+    product : (r, r) array, Fortran order, lower triangle
+        Taken of ``sqrt(W) (X - center - Z @ projection) / scale``; constant columns count as zero.
+    xty : (p, q) array or None
+        X'y for the side "gram".
+    center : (p,) array
+        Subtracted from every row; zero when the constant is not in the span of Z.
+    projection : (k, p) array or None
+        Coefficients of the centred columns on Z; None where centring has done it all.
+    scale : (p,) array
+        What a column was divided by.
+    sd : (p,) array
+        Its (weighted, 1/n) standard deviation.
+    constant : (p,) bool array
+        Columns without variation.
+    """
+
+    side: Literal["gram", "dual"]
+    product: FloatArray
+    xty: FloatArray | None
+    center: FloatArray
+    projection: FloatArray | None
+    scale: FloatArray
+    sd: FloatArray
+    constant: BoolArray
+
+
+def accumulate(x: Any, columns: IntArray, block: Unpenalized, y: FloatArray, *, standardize: bool) -> CrossProducts:
+    """Form X'X and X'y where n >= p, XX' otherwise.
+
+    Parameters
+    ----------
+    x : (n, m) array of any real dtype and memory order, or CSC matrix
+        Finite.
+    columns : (p,) int array
+        Positions in `x` of the penalised columns.
+    block : Unpenalized
+        The factorised Z.
+    y : (n, q) array
+        Weighted targets with Z projected out.
+    standardize : bool
+        Divide by each column's own (weighted, 1/n) standard deviation, or all columns by one power of two.
+    """
+    tall = x.shape[0] >= columns.size
+    if issparse(x):
+        parts = sparse_products(x, columns, block, y, standardize=standardize)
+        if parts is not None:
+            return CrossProducts(**parts)
+    step = _tall if tall else _wide
+    # Whole columns lie in a wide matrix's blocks, where their mean is taken exactly: any shift of their size will do.
+    shift = _shift(x, columns, block_size(columns.size) if tall else 1)
+    unit = np.ones(columns.size)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        parts = step(x, columns, block, y, shift, unit, standardize)
+    if _unsafe(x, columns, parts["sumsq"]):
+        unit = _units(x, columns, shift)
+        with np.errstate(under="ignore"):
+            parts = step(x, columns, block, y, shift, unit, standardize)
+    parts.pop("sumsq")
+    return CrossProducts(**parts)
+
+
+def _shift(x: AnyArray, columns: IntArray, rows: int) -> FloatArray:
+    # The mean of a first block of b rows lies within sqrt(n/b) standard deviations of the column's mean, so
+    # the correction that follows loses a factor n/b in relative accuracy at worst.
+    shift = np.empty(columns.size)
+    for part, piece in column_blocks(x[:rows], columns):
+        first = piece[0].astype(np.float64)
+        shift[part] = first + (piece - first).mean(axis=0)
+    return shift
+
+
+def _unsafe(x: AnyArray, columns: IntArray, sumsq: FloatArray) -> bool:
+    odd = columns[~((sumsq > SAFE[0]) & (sumsq < SAFE[1]))]
+    return any((np.ptp(piece.astype(np.float64), axis=0) > 0).any() for _, piece in column_blocks(x, odd))
+
+
+def _units(x: AnyArray, columns: IntArray, shift: FloatArray) -> FloatArray:
+    unit = np.ones(columns.size)
+    for part, piece in column_blocks(x, columns):
+        top = np.maximum(np.abs(piece - shift[part]).max(axis=0), 0.0)
+        top[top == 0] = 1.0
+        unit[part] = 2.0 ** -np.round(np.log2(top))
+    return unit
+
+
+def _fill(buffer: FloatArray, piece: AnyArray, shift: FloatArray, unit: FloatArray | None) -> FloatArray:
+    out = buffer[: piece.shape[0], : piece.shape[1]]
+    np.subtract(piece, shift, out=out)
+    if unit is not None:
+        out *= unit
+    return out
+
+
+def _contiguous(buffer: FloatArray, rows: int) -> FloatArray:
+    """The first `rows` rows of a buffer, in a layout that BLAS takes as it is."""
+    if rows == buffer.shape[0]:
+        return buffer
+    return np.copy(buffer[:rows], order="F" if buffer.flags.f_contiguous else "C")
+
+
+def _tall(
+    x: AnyArray,
+    columns: IntArray,
+    block: Unpenalized,
+    y: FloatArray,
+    shift: FloatArray,
+    unit: FloatArray,
+    standardize: bool,
+) -> dict[str, Any]:
+    n, p = x.shape[0], columns.size
+    scaled = None if (unit == 1.0).all() else unit
+    buffer = work_buffer(x, min(n, block_size(p)), p)
+    centred = block.ones is not None
+    explicit = block.k > 0 and not block.only_constant
+    base = shift if centred else np.zeros(p)
+    on_q = np.zeros((block.k, p))
+    if explicit:
+        for rows, piece in row_blocks(x, columns, buffer.shape[0]):
+            a = _fill(buffer, piece, base, scaled)
+            q_rows = block.q[rows] if block.sqrt_w is None else block.q[rows] * block.sqrt_w[rows, None]
+            on_q += blas.product(q_rows, a, transpose_a=True)
+    gram = np.zeros((p, p), order="F")
+    xty = np.zeros((p, y.shape[1]))
+    total = np.zeros(p)
+    sumsq = np.zeros(p)
+    for rows, piece in row_blocks(x, columns, buffer.shape[0]):
+        root = np.ones(piece.shape[0]) if block.sqrt_w is None else block.sqrt_w[rows]
+        for offset in (shift,) if centred else (shift, base):
+            a = _fill(buffer, piece, offset, scaled)
+            if block.sqrt_w is not None:
+                a *= root[:, None]
+            if offset is shift:
+                total += blas.product(a, root[:, None], transpose_a=True)[:, 0]
+                sumsq += np.einsum("ij,ij->j", a, a)
+        if explicit:
+            a -= blas.product(block.q[rows], on_q)
+        a = _contiguous(buffer, piece.shape[0])
+        gram = blas.add_square(gram, a, transposed=True)
+        xty += blas.product(a, y[rows], transpose_a=True)
+    mean = total / n
+    variance = sumsq / n - mean**2
+    center, projection = base, None
+    if explicit:
+        projection = block.regress(on_q) / unit
+    elif centred:
+        center = shift + mean / unit
+        gram -= np.outer(mean, mean * n).T
+    sd = np.sqrt(np.maximum(variance, 0.0))
+    constant = constant_columns(sd, np.abs(shift * unit))
+    inner = np.where(constant, 1.0, sd) if standardize else common_scale(sd / unit) * unit
+    weight = np.where(constant & centred, 0.0, 1.0 / inner)
+    gram *= weight[:, None]
+    gram *= weight
+    return {
+        "side": "gram",
+        "product": gram,
+        "xty": xty * weight[:, None],
+        "center": center,
+        "projection": projection,
+        "scale": inner / unit,
+        "sd": sd / unit,
+        "constant": constant,
+        "sumsq": sumsq,
+    }
+
+
+def _wide(
+    x: AnyArray,
+    columns: IntArray,
+    block: Unpenalized,
+    y: FloatArray,
+    shift: FloatArray,
+    unit: FloatArray,
+    standardize: bool,
+) -> dict[str, Any]:
+    n, p = x.shape[0], columns.size
+    scaled = None if (unit == 1.0).all() else unit
+    centred = block.ones is not None
+    explicit = block.k > 0 and not block.only_constant
+    projection = np.empty((block.k, p)) if explicit else None
+    center = np.zeros(p)
+    scale = np.empty(p)
+    deviation = np.empty(p)
+    constant = np.empty(p, dtype=bool)
+    sumsq = np.empty(p)
+    gram = np.zeros((n, n), order="F")
+    root = np.ones(n) if block.sqrt_w is None else block.sqrt_w
+    buffer = work_buffer(x, n, min(p, block_size(n)))
+    # Unstandardised columns share one unit; that of the first columns serves, since it only conditions numbers.
+    shared = 1.0
+    for part, piece in column_blocks(x, columns, buffer.shape[1] or 1):
+        m = piece.shape[1]
+        u = unit[part]
+        # A narrower last block gets a buffer of its own: a slice of the wide one would have to be copied.
+        a = buffer if m == buffer.shape[1] else work_buffer(x, n, m)
+        _fill(a, piece, shift[part], None if scaled is None else u)
+        mean = blas.product(a, root[:, None] ** 2, transpose_a=True)[:, 0] / n
+        a -= mean
+        if block.sqrt_w is not None:
+            a *= root[:, None]
+        sumsq[part] = np.einsum("ij,ij->j", a, a)
+        sd = np.sqrt(sumsq[part] / n)
+        constant[part] = constant_columns(sd, np.abs(shift[part] * u + mean))
+        if centred:
+            center[part] = shift[part] + mean / u
+        else:
+            _fill(a, piece, np.zeros(m), None if scaled is None else u)
+            a *= root[:, None]
+        if projection is not None:
+            on_q = np.zeros((block.k, m))
+            for _ in range(2):
+                on_q_step = blas.product(block.q, a, transpose_a=True)
+                a -= blas.product(block.q, on_q_step)
+                on_q += on_q_step
+            projection[:, part] = block.regress(on_q) / u
+        if part.start == 0:
+            shared = common_scale(sd / u)
+        inner = np.where(constant[part], 1.0, sd) if standardize else shared * u
+        a *= np.where(constant[part] & centred, 0.0, 1.0 / inner)
+        scale[part] = inner / u
+        deviation[part] = sd / u
+        gram = blas.add_square(gram, a, transposed=False)
+    return {
+        "side": "dual",
+        "product": gram,
+        "xty": None,
+        "center": center,
+        "projection": projection,
+        "scale": scale,
+        "sd": deviation,
+        "constant": constant,
+        "sumsq": sumsq,
+    }

@@ -1,0 +1,315 @@
+"""Data → a frozen `Design`: unpenalised columns projected out, weighted, scaled; and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from pybayesridge._types import AnyArray, BoolArray, FloatArray, IntArray
+from pybayesridge.design.crossproducts import CrossProducts, accumulate
+from pybayesridge.design.unpenalized import Unpenalized, factorize
+from pybayesridge.linalg import blas
+from pybayesridge.linalg.blocks import column_blocks, column_selector, row_blocks
+
+NOTHING_LEFT = 32 * np.finfo(float).eps
+"""A target whose part outside Z is this small beside the target counts as fitted exactly by Z."""
+
+LARGE_MEAN = 1e4
+"""Beyond this ratio of mean to standard deviation, products are taken of explicitly centred blocks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """The data as the numerics see them, and all that is needed to report on the user's scale.
+
+    In what follows ``X`` stands for ``sqrt(W) (x - center - z @ projection) / scale``: the weighted, standardised,
+    penalised columns with Z projected out. It is never formed whole.
+
+    Attributes
+    ----------
+    n : int
+        Number of rows of the data; it stays when the rows are dropped.
+    x : (n, m) array or CSC matrix
+        The user's columns, in the user's dtype and memory order; not a copy.
+    columns : (p,) int array
+        Positions in `x` of the penalised columns that vary.
+    constant : int array
+        Positions in `x` of penalised columns without variation; their coefficient is 0.
+    block : Unpenalized
+        The unpenalised columns Z.
+    center, scale : (p,) arrays
+        On the user's scale.
+    sd : (p,) array
+        Weighted, 1/n standard deviations of the columns, user's scale; `scale` where they are standardised.
+    projection : (k, p) array or None
+        Coefficients of the centred columns on Z; None where centring alone projects Z out.
+    y : (n, q) array
+        Weighted targets with Z projected out, each of norm 1 (or 0).
+    y_norm : (q,) array
+        The norms, on the user's scale; an arbitrary positive unit for a target that vanishes.
+    y_on_z : (k, q) array
+        Coefficients of the targets on Z, user's scale.
+    y_vanishes : (q,) bool array
+        Whether Z fits the target exactly.
+    y_size : (q,) array
+        Norm of the whole weighted target beside `y_norm`: what rounding errors are relative to.
+    standardized_columns : bool
+        Whether each column was divided by its own standard deviation.
+    constant_serves : bool
+        Whether a column of `x` is the intercept.
+    n : int
+        Number of rows of the data, whether or not they are here.
+    """
+
+    x: Any
+    columns: IntArray
+    constant: IntArray
+    block: Unpenalized
+    center: FloatArray
+    scale: FloatArray
+    sd: FloatArray
+    projection: FloatArray | None
+    y: FloatArray
+    y_norm: FloatArray
+    y_on_z: FloatArray
+    y_vanishes: BoolArray
+    y_size: FloatArray
+    standardized_columns: bool
+    constant_serves: bool
+    n: int
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether the rows themselves are here, not only what was computed from them."""
+        return int(self.x.shape[0]) == self.n
+
+    @property
+    def p(self) -> int:
+        """Number of penalised columns that vary."""
+        return int(self.columns.size)
+
+    @property
+    def q(self) -> int:
+        """Number of targets."""
+        return int(self.y.shape[1])
+
+    @property
+    def nu(self) -> int:
+        """Degrees of freedom left by Z: n - rank(Z)."""
+        return self.n - self.block.k
+
+    @property
+    def common_scale(self) -> float:
+        """What every column was divided by when they were not standardised each by its own."""
+        return float(self.scale[0]) if self.p and not self.standardized_columns else 1.0
+
+    @property
+    def _large_mean(self) -> bool:
+        return bool((np.abs(self.center) > LARGE_MEAN * self.scale).any())
+
+    def _standardize(self, piece: AnyArray, part: slice, z: FloatArray) -> FloatArray:
+        """Centre and scale rows of some columns and take their part outside Z; unweighted."""
+        out: FloatArray = piece - self.center[part]
+        if self.projection is not None:
+            out -= z @ self.projection[:, part]
+        out /= self.scale[part]
+        return out
+
+    def column_pieces(self) -> Iterator[tuple[slice, FloatArray]]:
+        """Yield ``(part, X[:, part])`` for consecutive parts of the columns."""
+        for part, piece in column_blocks(self.x, self.columns):
+            yield part, self.block.weigh(self._standardize(piece, part, self.block.z))
+
+    def row_pieces(self) -> Iterator[tuple[slice, FloatArray]]:
+        """Yield ``(rows, X[rows])`` for consecutive rows."""
+        every = slice(0, self.p)
+        for rows, piece in row_blocks(self.x, self.columns):
+            out = self._standardize(piece, every, self.block.z[rows])
+            if self.block.sqrt_w is not None:
+                out *= self.block.sqrt_w[rows, None]
+            yield rows, out
+
+    def transposed_times(self, v: FloatArray) -> FloatArray:
+        """``X' v``, (p, m), for `v` (n, m); its part in Z does not matter."""
+        # Then neither the centre nor the projection contributes, and X may be taken as it is. Of singular vectors
+        # with tiny singular values, where rounding mixes the null spaces of X and Z, much more has to go than noise.
+        v = self.block.residual(v)
+        if issparse(self.x) and not self._large_mean:
+            return np.asarray(self.x.T @ self.block.weigh(v))[self.columns] / self.scale[:, None]
+        direct = not issparse(self.x) and self.x.dtype == np.float64 and not self._large_mean
+        if direct and (self.x.flags.c_contiguous or self.x.flags.f_contiguous):
+            full = blas.product(self.x, self.block.weigh(v), transpose_a=True)
+            return full[column_selector(self.columns)] / self.scale[:, None]
+        out = np.empty((self.p, v.shape[1]))
+        for part, piece in self.column_pieces():
+            out[part] = blas.product(piece, v, transpose_a=True)
+        return out
+
+    def times(self, b: FloatArray) -> FloatArray:
+        """``X b``, (n, m), for `b` (p, m)."""
+        out = np.zeros((self.n, b.shape[1]))
+        if issparse(self.x) and not self._large_mean:
+            user = b / self.scale[:, None]
+            out += self.block.weigh(np.asarray(self.x[:, self.columns] @ user))
+            out += self.block.weigh(blas.product(self.block.z, self.taken_from_z(user)))
+            return out
+        if self.n >= self.p:
+            for rows, piece in self.row_pieces():
+                out[rows] = blas.product(piece, b)
+        else:
+            for part, piece in self.column_pieces():
+                out += blas.product(piece, b[part])
+        return out
+
+    def rows_outside_z(self, x_rows: AnyArray, z_rows: FloatArray) -> FloatArray:
+        """Standardised rows of new data, (m, p): what multiplies b when the coefficients of Z adapt to it.
+
+        Parameters
+        ----------
+        x_rows : (m, p) array
+            The penalised columns that vary, on the user's scale.
+        z_rows : (m, k) array
+            The unpenalised columns, on the user's scale.
+        """
+        out: FloatArray = x_rows / self.scale
+        if self.block.ones is not None:
+            out -= np.outer(z_rows @ self.block.ones, self.center / self.scale)
+        if self.projection is not None:
+            out -= z_rows @ (self.projection / self.scale)
+        return out
+
+    def coefficients_of_z(self, b_user: FloatArray) -> FloatArray:
+        """Coefficients of the unpenalised columns given those of the penalised ones, both on the user's scale.
+
+        Parameters
+        ----------
+        b_user : (p, q) array
+
+        Returns
+        -------
+        (k, q) array
+        """
+        return self.y_on_z + self.taken_from_z(b_user)
+
+    def taken_from_z(self, b_user: FloatArray) -> FloatArray:
+        """What penalised coefficients (p, m) change in the unpenalised ones, (k, m), user's scale."""
+        out = np.zeros((self.block.k, b_user.shape[1]))
+        if self.block.ones is not None:
+            out -= np.outer(self.block.ones, np.einsum("j,jt->t", self.center, b_user))
+        if self.projection is not None:
+            out -= blas.product(self.projection, b_user)
+        return out
+
+    def without_rows(self) -> Design:
+        """The same design with every array over rows emptied: enough to report and to predict means."""
+        empty = np.empty((0, self.x.shape[1]))
+        block = replace(self.block, z=self.block.z[:0], q=self.block.q[:0], sqrt_w=None)
+        return replace(self, x=empty, y=self.y[:0], block=block)
+
+    def without_row_space(self) -> Design:
+        """The same without what combinations of rows or products of columns could be computed from but for means."""
+        out = self.without_rows()
+        nothing = np.empty((0, 0))
+        return replace(out, projection=None, block=replace(out.block, r=nothing))
+
+
+def build_design(
+    y: FloatArray,
+    x: Any,
+    *,
+    penalized: IntArray,
+    z: FloatArray,
+    z_names: Sequence[str],
+    z_constant: int | None,
+    weights: FloatArray | None,
+    standardize: bool,
+    constant_serves: bool = False,
+) -> tuple[Design, CrossProducts]:
+    """Prepare the data and take the one pass over X that the rotation needs.
+
+    Parameters
+    ----------
+    y : (n, q) array
+        Targets; finite.
+    x : (n, m) array
+        Finite; any real dtype and memory order. It is referred to, not copied.
+    penalized : (p,) int array
+        Positions of the penalised columns in `x`, ascending.
+    z : (n, k) array
+        The unpenalised columns, the intercept among them.
+    z_names : sequence of str
+        Their names, for messages.
+    z_constant : int or None
+        Which of them is the intercept.
+    weights : (n,) array or None
+        Positive, of mean 1.
+    standardize : bool
+        Whether the prior is on the scale of standard deviations.
+    constant_serves : bool
+        Whether a column of `x` is the intercept.
+
+    Raises
+    ------
+    ValueError
+        If Z has not full rank, or a penalised column is constant where it has no standard deviation to be
+        measured in and no intercept to be absorbed by.
+    """
+    sqrt_w = None if weights is None else np.sqrt(weights)
+    block = factorize(z, sqrt_w, z_names, z_constant)
+    y_unit, y_norm, y_on_z, vanishes, y_size = _project_targets(y, block)
+    products = accumulate(x, penalized, block, y_unit, standardize=standardize)
+    keep = np.ones(penalized.size, dtype=bool)
+    if products.constant.any() and (block.ones is not None or standardize):
+        keep = ~products.constant
+        if products.side == "gram":
+            products = replace(
+                products,
+                product=np.asfortranarray(products.product[np.ix_(keep, keep)]),
+                xty=None if products.xty is None else products.xty[keep],
+            )
+    projection = products.projection
+    design = Design(
+        x=x,
+        columns=penalized[keep],
+        constant=penalized[~keep],
+        block=block,
+        center=products.center[keep],
+        scale=products.scale[keep],
+        sd=products.sd[keep],
+        projection=projection if projection is None else projection[:, keep],
+        y=y_unit,
+        y_norm=y_norm,
+        y_on_z=y_on_z,
+        y_vanishes=vanishes,
+        y_size=y_size,
+        standardized_columns=standardize,
+        constant_serves=constant_serves,
+        n=int(x.shape[0]),
+    )
+    return design, products
+
+
+def _project_targets(
+    y: FloatArray, block: Unpenalized
+) -> tuple[FloatArray, FloatArray, FloatArray, BoolArray, FloatArray]:
+    top = np.abs(y).max(axis=0, initial=0.0)
+    unit = 2.0 ** np.ceil(np.log2(np.where(top > 0, top, 1.0)))
+    small = y / unit
+    # A shift by the first row makes a constant target vanish exactly, and costs no digits otherwise.
+    first = small[0] if block.ones is not None else np.zeros(y.shape[1])
+    weighted = block.weigh(small - first)
+    on_z = block.regress(blas.product(block.q, weighted, transpose_a=True))
+    if block.ones is not None:
+        on_z = on_z + np.outer(block.ones, first)
+    residual = block.residual(weighted)
+    norm = np.sqrt((residual**2).sum(axis=0))
+    size = np.sqrt((block.weigh(small) ** 2).sum(axis=0))
+    vanishes = norm <= NOTHING_LEFT * size
+    divisor = np.where(vanishes, 1.0, norm)
+    residual = np.where(vanishes, 0.0, residual / divisor)
+    ratio = np.where(vanishes, 1.0, size / divisor)
+    return residual, divisor * unit, on_z * unit, vanishes, ratio

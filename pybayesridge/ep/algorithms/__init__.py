@@ -1,0 +1,1 @@
+"""EP, PC-EP and the descent on the energy."""

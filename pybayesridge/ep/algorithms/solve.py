@@ -1,0 +1,261 @@
+"""The way in: data and hyperparameters to an EP approximation, and what can be asked of it afterwards."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+
+from pybayesridge.ep._types import Array, Bools, Ints
+from pybayesridge.ep.algorithms.convergent import run_convergent
+from pybayesridge.ep.algorithms.damped import FLOOR, Run, run_damped
+from pybayesridge.ep.algorithms.monotone import run_auto
+from pybayesridge.ep.algorithms.state import Model, active_sites
+from pybayesridge.ep.model.gaussian import Factor, Gaussian
+from pybayesridge.ep.model.group_covariance import JointFactor, joint_factor
+from pybayesridge.ep.model.groups import compress
+from pybayesridge.ep.model.least_squares import Data
+from pybayesridge.ep.model.prior import Prior
+from pybayesridge.ep.model.result import EPResult, Sites
+from pybayesridge.ep.model.rotation import Rotation
+
+Method = Literal["auto", "ep", "pcep"]
+
+
+def fit_sites(
+    data: Data,
+    prior_inclusion: Array,
+    slab_var: float,
+    noise_var: float,
+    *,
+    groups: Ints | None = None,
+    method: Method = "auto",
+    tol: float = 1e-4,
+    maxiter: int = 1000,
+    damping: float = 0.5,
+    start: Sites | None = None,
+) -> EPResult:
+    """Approximate the posterior of d coefficients under a spike-and-slab prior by expectation propagation.
+
+    Parameters
+    ----------
+    data : Data
+        Least-squares data with d columns.
+    prior_inclusion : ndarray (d,)
+        Prior probabilities in [0, 1]. Zero: the column is out. One: its prior is the slab.
+    slab_var, noise_var : float
+        Variances, > 0.
+    groups : ndarray (d,) of int, optional
+        Columns with equal numbers are in or out together; their prior probabilities are equal.
+    method : {"auto", "ep", "pcep"}
+        "auto": ordinary EP, and where it does not settle a descent on its energy. "ep": damped parallel
+        EP under the constraints of the paper. "pcep": the paper's provably convergent double loop.
+    tol : float
+        Tolerance of the scale-free residual.
+    maxiter : int
+        Iterations at most.
+    damping : float
+        For "ep": the share of the new site.
+    start : Sites, optional
+        Those of the same columns, or a result, to start from.
+
+    Returns
+    -------
+    EPResult
+        The approximation; ``converged`` says whether it is one.
+
+    Notes
+    -----
+    Hernández-Lobato and Hernández-Lobato (2011), "Convergent expectation propagation in linear models with
+    spike-and-slab priors". Copies of a column (up to sign) get the same site.
+    """
+    used = prior_inclusion > 0
+    if not np.any(used):
+        return _nothing_in(data, noise_var, method)
+    # Where numbers leave the range of floats a factorisation or a residual fails, and that is reported.
+    with np.errstate(all="ignore"):
+        model = _model(data, prior_inclusion, slab_var, noise_var, used, groups)
+        result = _dispatch(model, used, method, tol, maxiter, damping, start)
+    return result if model.prior.groups is None else replace(result, groups=groups)
+
+
+def _dispatch(
+    model: Model,
+    used: Bools,
+    method: Method,
+    tol: float,
+    maxiter: int,
+    damping: float,
+    start: Sites | None,
+) -> EPResult:
+    """Run the method and collect its result."""
+    t1, t2, warm = _first_sites(model, used, start)
+    first = 0
+    if method == "ep":
+        run = run_damped(model, t1, t2, damping=damping, tol=tol, maxiter=maxiter)
+        first = run.n_iter
+    elif method == "pcep":
+        run = run_convergent(model, t1, t2, tol=tol, maxiter=maxiter)
+    else:
+        auto = run_auto(model, t1, t2, tol=tol, maxiter=maxiter, warm=warm)
+        run, first = auto.run, auto.n_sweeps
+    return _result(model, run, used, method, first)
+
+
+def posterior_factor(data: Data, noise_var: float, result: EPResult) -> tuple[Factor | JointFactor | None, Bools]:
+    """Factorise the precision of the Gaussian approximation, and say which columns it covers.
+
+    Its methods give predictive variances, draws, and products with the covariance, without a d x d array when
+    d > n. With groups it is the Gaussian of :func:`pybayesridge.ep.model.group_covariance.joint_factor`.
+
+    Parameters
+    ----------
+    data : Data
+        The data of the fit.
+    noise_var : float
+        Its noise variance.
+    result : EPResult
+        The fit.
+
+    Returns
+    -------
+    factor : Factor, JointFactor or None
+        For the columns with prior probability > 0. None when there are none, and in the one case in which
+        rounding defeated every factorisation: the coefficients are independent then.
+    used : ndarray (d,) of bool
+        Those columns.
+    """
+    used = np.isfinite(result.site2)
+    if not np.any(used):
+        return None, used
+    gaussian = Gaussian.build(data.columns(used), noise_var)
+    groups = compress(result.groups, used)
+    joint = None if groups is None else joint_factor(gaussian, result, used, groups)
+    return joint or gaussian.factor(result.site2[used]), used
+
+
+def row_variances(data: Data, noise_var: float, result: EPResult, rows: Array) -> Array:
+    """Posterior variances of the linear predictors ``rows @ w``; rows (k, d), result (k,)."""
+    factor, used = posterior_factor(data, noise_var, result)
+    return rows**2 @ result.var if factor is None else factor.row_var(rows[:, used])
+
+
+def marginal_variances(data: Data, noise_var: float, result: EPResult, rotation: Rotation) -> Array:
+    """Posterior variances of the coefficients before rotation, (d,): the diagonal of their covariance."""
+    if result.groups is None:
+        return result.var
+    factor, used = posterior_factor(data, noise_var, result)
+    out = result.var.copy()
+    if isinstance(factor, JointFactor):
+        out[used] = factor.var
+    place = np.cumsum(used) - 1
+    for index, u in rotation.blocks:
+        known = used[index]
+        block = np.diag(out[index])
+        if factor is not None and np.any(known):
+            block[np.ix_(known, known)] = factor.cov_block(place[index[known]])
+        out[index] = np.einsum("ij,jk,ik->i", u, block, u)
+    return out
+
+
+def draw_coefficients(
+    data: Data, noise_var: float, result: EPResult, n_draws: int, rng: np.random.Generator
+) -> Array:
+    """Draws from the Gaussian approximation, shape (n_draws, d)."""
+    factor, used = posterior_factor(data, noise_var, result)
+    if factor is None:
+        return result.mean + np.sqrt(result.var) * rng.standard_normal((n_draws, used.size))
+    out = np.tile(result.mean, (n_draws, 1))
+    out[:, used] += factor.draw(n_draws, rng)
+    return out
+
+
+def covariance(data: Data, noise_var: float, result: EPResult) -> Array:
+    """Covariance matrix of the Gaussian approximation, shape (d, d)."""
+    factor, used = posterior_factor(data, noise_var, result)
+    out = np.diag(result.var)
+    if factor is not None:
+        out[np.ix_(used, used)] = factor.cov()
+    return out
+
+
+def _model(
+    data: Data, prior_inclusion: Array, slab_var: float, noise_var: float, used: Bools, groups: Ints | None
+) -> Model:
+    """Likelihood and prior of the columns that can be in."""
+    kept = data if np.all(used) else data.columns(used)
+    prior = Prior.from_probability(prior_inclusion[used], slab_var, compress(groups, used))
+    return Model.build(Gaussian.build(kept, noise_var), prior)
+
+
+def _first_sites(model: Model, used: Bools, start: Sites | None) -> tuple[Array, Array, bool]:
+    """Sites to start from, and whether they are those of an earlier result."""
+    t1, t2 = model.start()
+    if start is None:
+        return t1, t2, False
+    fixed = model.prior.always_in
+    known = np.isfinite(start.site2[used]) & ~fixed
+    w1, w2 = np.where(known, start.site1[used], t1), np.where(known, start.site2[used], t2)
+    w1, w2 = model.symmetric(w1, np.minimum(w2, model.site_cap))
+    if model.state(w1, w2) is None:
+        return t1, t2, False
+    return w1, w2, True
+
+
+def _nothing_in(data: Data, noise_var: float, method: str) -> EPResult:
+    """Return the exact posterior when every coefficient is zero."""
+    d = data.n_columns
+    energy = 0.5 * (data.nu * float(np.log(2.0 * np.pi * noise_var)) + data.yy / noise_var)
+    zero = np.zeros(d)
+    return EPResult(
+        zero, np.full(d, np.inf), *(zero,) * 7, -energy, 0.0, True, 0, 0, np.array([energy]), 0,
+        np.zeros(d, dtype=bool), method, False,
+    )  # fmt: skip
+
+
+def nothing_left(inclusion_prob: Array, method: str, groups: Ints | None) -> EPResult:
+    """Return the limit in which every coefficient is zero, in or out, and no density is left to compare."""
+    d = inclusion_prob.size
+    zero = np.zeros(d)
+    return EPResult(
+        zero, np.full(d, np.inf), *(zero,) * 4, inclusion_prob, zero, zero, np.nan, 0.0, True, 0, 0, np.zeros(0), 0,
+        np.zeros(d, dtype=bool), method, False, groups,
+    )  # fmt: skip
+
+
+def _result(model: Model, run: Run, used: Bools, method: str, first: int) -> EPResult:
+    """Spread what was found for the used columns over all columns."""
+    state = run.state or model.fallback()
+    d = used.size
+
+    def spread(x: Array, fill: float = 0.0) -> Array:
+        out = np.full(d, fill)
+        out[used] = x
+        return out
+
+    active = np.zeros(d, dtype=bool)
+    if run.state is not None and (method != "auto" or not run.converged):
+        active[used] = active_sites(state, model.prior, FLOOR)
+    evidence = np.nan if run.state is None else model.log_evidence(state)
+    return EPResult(
+        site1=spread(state.t1),
+        site2=spread(state.t2, np.inf),
+        mean=spread(state.mean),
+        var=spread(state.var),
+        cavity1=spread(state.tilt.h1),
+        cavity2=spread(state.tilt.h2),
+        inclusion_prob=spread(state.tilt.prob),
+        cond_mean=spread(state.tilt.slab_mean),
+        cond_var=spread(state.tilt.slab_var),
+        log_evidence=evidence,
+        residual=run.residual,
+        converged=run.converged,
+        n_iter=run.n_iter,
+        n_fac=run.n_fac,
+        energy_trace=np.array(run.energies),
+        monotone_from=first,
+        active=active,
+        method=method,
+        evidence_biased=bool(np.any(active)),
+    )

@@ -1,0 +1,143 @@
+"""The posterior of each coefficient alone: what is left of spike and slab when the row space is not kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NoReturn
+
+import numpy as np
+
+from pybayesridge._types import AnyArray, FloatArray
+from pybayesridge.design.design import Design
+from pybayesridge.ep.model.result import EPResult
+from pybayesridge.ep.model.rotation import Rotation
+from pybayesridge.ep.posterior import SelectionPosterior
+from pybayesridge.ep.selection import Selection
+from pybayesridge.quantile_tables import NO_ROW_SPACE, QuantileTable, check_tail
+
+NOTHING = np.zeros(0)
+
+POINTS = 241
+"""Points of a table: mixtures of a few normal distributions have steeper quantile functions than the ridge's."""
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionMarginals:
+    """What :class:`SelectionPosterior` gives of single coefficients, without rows, cross-products and sites.
+
+    Attributes
+    ----------
+    design : Design
+        Without rows and without what the columns have in common with the unpenalised ones.
+    selection : Selection
+        Hyperparameters, evidence and inclusion probabilities.
+    mean, sd, given : tuples of two arrays
+        Means and standard deviations of the unpenalised (k,) and penalised (p,) coefficients; means and variances
+        (p,) of the penalised ones given that they are in.
+    tables : tuple of two QuantileTables
+        Of the unpenalised coefficients (k, 1), and of the penalised ones given that they are in (p, 1).
+    """
+
+    design: Design
+    selection: Selection
+    mean: tuple[FloatArray, FloatArray]
+    sd: tuple[FloatArray, FloatArray]
+    given: tuple[FloatArray, FloatArray]
+    tables: tuple[QuantileTable, QuantileTable]
+
+    @classmethod
+    def of(cls, posterior: SelectionPosterior) -> SelectionMarginals:
+        """Keep what each coefficient has alone."""
+        k, p = posterior.design.block.k, posterior.design.p
+        one = len(posterior.selection.results) == 1
+
+        def of_z(at: FloatArray) -> FloatArray:
+            return np.stack(
+                [posterior.row_quantiles(np.zeros((k, p)), np.eye(k), float(a), None) for a in at], axis=-1
+            )[:, None]
+
+        def given(at: FloatArray) -> FloatArray:
+            return np.stack([posterior.quantiles_given_inclusion(float(a)) for a in at], axis=-1)[:, None]
+
+        def table(quantiles: Callable[[FloatArray], FloatArray]) -> QuantileTable:
+            return QuantileTable.of(quantiles, np.inf, exactly=one, points=POINTS)
+
+        return cls(
+            design=posterior.design.without_row_space(),
+            selection=_without_sites(posterior.selection),
+            mean=posterior.coefficients(),
+            sd=posterior.standard_deviations(),
+            given=posterior.given_inclusion(),
+            tables=(table(of_z), table(given)),
+        )
+
+    def coefficients(self) -> tuple[FloatArray, FloatArray]:
+        """Posterior means of the unpenalised (k,) and the penalised (p,) coefficients."""
+        return self.mean
+
+    def standard_deviations(self) -> tuple[FloatArray, FloatArray]:
+        """Posterior standard deviations, as :meth:`coefficients`."""
+        return self.sd
+
+    def given_inclusion(self) -> tuple[FloatArray, FloatArray]:
+        """Means and variances of the penalised coefficients given that they are in, each (p,)."""
+        return self.given
+
+    def intervals(self, alpha: float) -> tuple[FloatArray, FloatArray]:
+        """Equal-tailed intervals, (k, 2) and (p, 2); of a penalised one those of spike and slab together."""
+        check_tail(alpha)
+        of_z, slab = self.tables
+        tails = [alpha / 2, 1 - alpha / 2]
+        return (
+            np.stack([of_z.at(p)[:, 0] for p in tails], axis=-1),
+            np.stack([self._with_spike(slab, p) for p in tails], axis=-1),
+        )
+
+    def _with_spike(self, slab: QuantileTable, probability: float) -> FloatArray:
+        share = self.selection.inclusion_prob[:, None]
+        safe = np.where(share > 0, share, 1.0)
+        negative = share * slab.below_zero()
+        below = slab.at(np.clip(probability / safe, 0.0, 1.0))
+        above = slab.at(np.clip((probability - (1.0 - share)) / safe, 0.0, 1.0))
+        on_spike = (share == 0) | ((negative < probability) & (probability <= negative + 1.0 - share))
+        return np.where(on_spike, 0.0, np.where(probability <= negative, below, above))[:, 0]
+
+    def intervals_given_inclusion(self, alpha: float) -> FloatArray:
+        """Equal-tailed intervals of the penalised coefficients given that they are in, (p, 2)."""
+        check_tail(alpha)
+        return np.stack([self.tables[1].at(p)[:, 0] for p in (alpha / 2, 1 - alpha / 2)], axis=-1)
+
+    def starting_point(self, columns: list[str]) -> NoReturn:
+        """Not here."""
+        raise ValueError(NO_ROW_SPACE.format(what="a fit that starts where these results are"))
+
+    def covariance(self) -> NoReturn:
+        """Not here."""
+        raise ValueError(NO_ROW_SPACE.format(what="a covariance"))
+
+    def row_moments(self, x_rows: AnyArray, z_rows: FloatArray) -> NoReturn:
+        """Not here."""
+        raise ValueError(NO_ROW_SPACE.format(what="the uncertainty of a prediction"))
+
+    def row_intervals(self, x_rows: AnyArray, z_rows: FloatArray, alpha: float, noise: FloatArray | None) -> NoReturn:
+        """Not here."""
+        raise ValueError(NO_ROW_SPACE.format(what="the interval of a prediction"))
+
+    def draw(self, size: int, rng: np.random.Generator, *, exact: bool) -> NoReturn:
+        """Not here."""
+        raise ValueError(NO_ROW_SPACE.format(what="a draw"))
+
+    def without_rows(self) -> SelectionMarginals:
+        """The same."""
+        return self
+
+
+def _without_sites(selection: Selection) -> Selection:
+    return replace(selection, results=tuple(_plain(r) for r in selection.results), rotation=Rotation())
+
+
+def _plain(result: EPResult) -> EPResult:
+    """Without the arrays from which products of rows could be computed: inclusion probabilities stay."""
+    gone = ("site1", "site2", "mean", "var", "cavity1", "cavity2", "cond_mean", "cond_var")
+    return replace(result, **dict.fromkeys(gone, NOTHING))  # type: ignore[arg-type]

@@ -1,0 +1,1 @@
+"""The evidence, its gradient, and hyperparameters learned or averaged."""

@@ -1,0 +1,65 @@
+"""Derivatives of EP's log evidence in the hyperparameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pybayesridge.ep._types import Array
+from pybayesridge.ep.model.groups import one_of_each
+from pybayesridge.ep.model.least_squares import Data
+from pybayesridge.ep.model.result import EPResult
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceGradient:
+    """Derivatives of the log evidence.
+
+    Attributes
+    ----------
+    log_noise_var, log_slab_var : float
+        With respect to the logarithms of the variances.
+    logit_inclusion : ndarray (d,) or (G,)
+        With respect to the prior log odds of each column, or of each group (in the order of their numbers); their
+        sum where one probability is shared.
+    """
+
+    log_noise_var: float
+    log_slab_var: float
+    logit_inclusion: Array
+
+
+def evidence_gradient(
+    data: Data, prior_inclusion: Array, slab_var: float, noise_var: float, result: EPResult
+) -> EvidenceGradient:
+    """Gradient of the log evidence at a fixed point of EP.
+
+    The evidence is stationary in the sites there, so that the partial derivatives with the sites held are the
+    total ones. Where constraints are active (``result.evidence_biased``) or EP has not converged they are
+    wrong.
+
+    Parameters
+    ----------
+    data : Data
+        The data of the fit.
+    prior_inclusion : ndarray (d,)
+        Prior probabilities.
+    slab_var, noise_var : float
+        Variances.
+    result : EPResult
+        The fit at these hyperparameters.
+
+    Returns
+    -------
+    EvidenceGradient
+        The derivatives.
+    """
+    used = np.isfinite(result.site2)
+    # tr(X'X A^-1) / s2 = sum(1 - t2 z), from A A^-1 = I.
+    fitted = float(np.sum(1.0 - result.site2[used] * result.var[used]))
+    noise = 0.5 * (data.rss(result.mean) / noise_var + fitted - data.nu)
+    second = result.cond_mean**2 + result.cond_var
+    slab = 0.5 * np.sum(result.inclusion_prob[used] * (second[used] / slab_var - 1.0))
+    odds = one_of_each(result.inclusion_prob - prior_inclusion, result.groups)
+    return EvidenceGradient(noise, float(slab), odds)

@@ -1,0 +1,1 @@
+"""The spike-and-slab model: data, prior, Gaussian side."""

@@ -1,0 +1,511 @@
+"""Formulas: with formula_values.py, formula_streams.py and formula_calls.py the only file that knows formulaic.
+
+statsmodels' global engine is never consulted, neither when a model is built nor when it predicts or is unpickled.
+"""
+
+from __future__ import annotations
+
+import pickle
+import re
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from formulaic import ModelSpec
+from formulaic.errors import DataMismatchWarning, FormulaicError
+from formulaic.utils.context import capture_context
+
+from pybayesridge.data.frames import library_of, masked_column, to_pandas
+from pybayesridge.data.prepare import SHOWN, as_weights, check_labels, did_you_mean, listed, repeated
+from pybayesridge.exceptions import DataWarning
+from pybayesridge.formula.names import names_in_factor, names_of, names_read, parse, refuse_unknown, sees_other_rows
+from pybayesridge.formula.plain import PlainFormula, kinds_of_numbers, numbers, plain_formula
+from pybayesridge.formula.values import (
+    kinds_of,
+    model_matrix,
+    plain_dtypes,
+    refuse_all_but_numbers,
+    refuse_other_kinds,
+    used_categories,
+)
+
+Context = Mapping[str, Any]
+
+LIKE_A_NUMBER = re.compile(r"[^\w.+-]*[+-]?[^\w.]*\d[\d.,' ]*[^\w.]*")
+"""A number with a sign of a currency, a percentage, or separators of thousands."""
+
+
+@dataclass(frozen=True, slots=True)
+class FormulaSpec:
+    """How a formula was coded, so that new data are coded the same way.
+
+    Attributes
+    ----------
+    formula : str
+        As the user wrote it.
+    spec : formulaic.ModelSpec or None
+        Of the right-hand side, with the states of its transforms; None where it is a sum of columns of numbers.
+    columns : list of str
+        Columns of the design that were kept.
+    variables : list of str
+        Columns of the data that the right-hand side reads.
+    kinds : dict
+        Of each of them "number", "boolean", "text", "category" or "other".
+    context : dict
+        The user's own names (functions, constants) that the right-hand side uses.
+    has_intercept : bool
+    """
+
+    formula: str
+    spec: ModelSpec | None
+    columns: list[str]
+    variables: list[str]
+    kinds: dict[str, str]
+    context: dict[str, Any]
+    has_intercept: bool
+
+    @property
+    def text_variables(self) -> list[str]:
+        """Variables whose values were text, which stay text where a file is read whose values look like numbers."""
+        return [name for name, kind in self.kinds.items() if kind == "text"]
+
+    def columns_of_terms(self) -> dict[str, list[str]]:
+        """Columns of the design, before any was left out, of each term."""
+        if self.spec is None:
+            first = {"1": ["Intercept"]} if self.has_intercept else {}
+            return first | {name: [name] for name in self.variables}
+        names = list(self.spec.column_names)
+        return {str(term): names[where] for term, where in self.spec.term_slices.items()}
+
+    def without_rows(self, lengths: tuple[int, ...]) -> FormulaSpec:
+        """The same without the user's arrays that have an entry for each row (whose number is one of `lengths`)."""
+        context = {name: value for name, value in self.context.items() if not _is_over(value, lengths)}
+        return replace(self, context=context)
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        """Leave out names that cannot be pickled: they are looked up again where the model predicts."""
+        context = {name: value for name, value in self.context.items() if _picklable(value)}
+        return (self.formula, self.spec, self.columns, self.variables, self.kinds, context, self.has_intercept)
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        """Restore the fields in order."""
+        for name, value in zip(self.__slots__, state, strict=True):
+            object.__setattr__(self, name, value)
+
+
+@dataclass(frozen=True, slots=True)
+class FormulaData:
+    """The matrices a formula yields.
+
+    Attributes
+    ----------
+    endog : pandas.DataFrame
+    exog : pandas.DataFrame
+        Without the intercept's column.
+    weights : pandas.Series or None
+    terms : dict
+        Positions in `exog` of each term's columns.
+    spec : FormulaSpec
+    n_dropped : int
+        Rows left out because a variable was missing.
+    library : str
+        Whose frame the data are.
+    """
+
+    endog: pd.DataFrame
+    exog: pd.DataFrame
+    weights: Any
+    terms: dict[str, list[int]]
+    spec: FormulaSpec
+    n_dropped: int
+    library: str = "pandas"
+
+
+def capture(depth: int) -> Context | None:
+    """Names visible `depth` frames above the caller."""
+    return capture_context(depth + 1)
+
+
+def to_frame(data: Any) -> pd.DataFrame:
+    """Data as a pandas frame: from pandas, polars, pyarrow, a dict of arrays or a structured array."""
+    data = to_pandas(data)
+    if isinstance(data, pd.DataFrame):
+        return data
+    if isinstance(data, np.ma.MaskedArray) and data.dtype.names is not None:
+        data = {name: data[name] for name in data.dtype.names}
+    if isinstance(data, Mapping):
+        data = {name: masked_column(column) for name, column in data.items()}
+    try:
+        return pd.DataFrame(data)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"data cannot be made a data frame: {error}") from error
+
+
+def build(
+    formula: str,
+    data: Any,
+    *,
+    subset: Any,
+    drop_cols: Iterable[str] | None,
+    missing: str,
+    weights: Any,
+    context: Context | None,
+) -> FormulaData:
+    """Evaluate a two-sided formula on data.
+
+    Parameters
+    ----------
+    formula : str
+        ``"y ~ x1 + C(g)"``, ``"y1 + y2 ~ x"``; ``.`` stands for the columns not named otherwise.
+    data : pandas, polars or pyarrow frame, dict of arrays
+    subset : array-like or None
+        Boolean mask or row labels of the rows to use.
+    drop_cols : iterable of str or None
+        Columns of the design to leave out.
+    missing : {"drop", "raise"}
+        What to do with rows in which a variable of the formula is missing.
+    weights : str, array-like or None
+        The name of a column, or one weight for each row of `data`.
+    context : mapping or None
+        Where names that are not columns of the data are looked up.
+
+    Raises
+    ------
+    ValueError
+        For a formula without a left-hand side, rows that are all missing, or missing values with
+        ``missing="raise"``.
+    formulaic.errors.FormulaicError
+        For a formula that cannot be parsed, or names a variable that is not there.
+    """
+    if missing not in ("drop", "raise"):
+        raise ValueError(f"missing must be 'drop' or 'raise', not {missing!r}")
+    if not isinstance(formula, str):
+        raise ValueError(f"formula must be a string such as 'y ~ x', not {type(formula).__name__}")
+    frame = to_frame(data)
+    plain = plain_formula(formula, frame)
+    parsed = parse(formula, frame) if plain is None else None
+    weight = _weights(weights, frame)
+    if subset is not None:
+        frame, weight = _take(frame, weight, subset)
+    if plain is not None:
+        return _build_plain(plain, formula, frame, weight, drop_cols, missing, library_of(data))
+    names = names_of(parsed)
+    refuse_unknown(names, [str(c) for c in frame.columns], context or {})
+    used = [str(c) for c in frame.columns if str(c) in names]
+    _refuse_duplicates(used)
+    frame, labels = frame.reset_index(drop=True), frame.index
+    absent: Any = frame[used].isna().any(axis=1).to_numpy() if used else np.zeros(len(frame), dtype=bool)
+    if weight is not None:
+        absent = absent | np.isnan(weight)
+    if absent.any():
+        _check_missing(absent, dict(zip(used, frame[used].isna().sum().tolist(), strict=True)), weight, missing)
+    rows = np.arange(len(frame)) if sees_other_rows(parsed) else np.flatnonzero(~absent)
+    if len(rows) == 0:
+        raise ValueError("there are no rows: nothing can be fitted")
+    frame = plain_dtypes(frame if len(rows) == len(frame) else frame.iloc[rows].reset_index(drop=True), used)
+    local = {name: context[name] for name in names - set(used) if context is not None and name in context}
+    matrices, without_level = model_matrix(parsed, frame, context)
+    rhs, spec = pd.DataFrame(matrices.rhs), matrices.rhs.model_spec
+    keep, terms, has_intercept = layout(spec, rhs.columns, drop_cols)
+    endog, exog = numeric_endog(pd.DataFrame(matrices.lhs), formula), rhs[keep]
+    complete = ~absent[rows]
+    made = pd.concat([endog, exog], axis=1)
+    if (without_level & complete).any():
+        made["a factor"] = np.where(without_level, np.nan, 0.0)
+    complete &= ~_made_missing(made, complete, missing, sees_other_rows(parsed))
+    if not complete.all():
+        endog, exog, rows = endog.loc[complete], exog.loc[complete], rows[complete]
+    variables = sorted(variables_of(spec) & set(map(str, frame.columns)))
+    fspec = FormulaSpec(formula, spec, keep, variables, kinds_of(frame, variables), local, has_intercept)
+    warn_of_levels(fspec, len(rows))
+    return FormulaData(
+        endog.set_axis(labels[rows], axis=0),
+        exog.set_axis(labels[rows], axis=0),
+        None if weight is None else pd.Series(weight[rows], index=labels[rows]),
+        terms,
+        fspec,
+        len(labels) - len(rows),
+        library_of(data),
+    )
+
+
+def _made_missing(made: pd.DataFrame, complete: Any, missing: str, neighbours: bool) -> Any:
+    """Rows in which something is not a number although all that it is made of is there, such as a first lag."""
+    counts = made.loc[complete].isna().sum()
+    counts = counts[counts > 0]
+    if counts.empty:
+        return np.zeros(len(made), dtype=bool)
+    told = ", ".join(f"{name!r} ({count})" for name, count in counts.head(SHOWN).items())
+    if missing == "raise":
+        raise ValueError(f"missing values in {told}: leave those rows out, or use missing='drop'")
+    if (counts == complete.sum()).any():
+        raise ValueError(
+            f"{told}: no row has a value"
+            + (": what learns from all rows (scale, bs) has none where rows are missing beside a lag" * neighbours)
+        )
+    if not neighbours:
+        warnings.warn(f"rows in which {told} is not a number were left out", DataWarning, stacklevel=4)
+    return made.isna().any(axis=1).to_numpy()
+
+
+def _build_plain(
+    plain: PlainFormula,
+    formula: str,
+    frame: pd.DataFrame,
+    weight: Any,
+    drop_cols: Iterable[str] | None,
+    missing: str,
+    library: str,
+) -> FormulaData:
+    """What :func:`build` makes, of columns of numbers."""
+    names, labels = [*plain.responses, *plain.columns], frame.index
+    values = numbers(frame, names)
+    absent: Any = np.isnan(values).any(axis=1)
+    if weight is not None:
+        absent = absent | np.isnan(weight)
+    if absent.any():
+        counts = dict(zip(names, np.isnan(values).sum(axis=0).tolist(), strict=True))
+        _check_missing(absent, {c: counts[c] for c in frame.columns if c in counts}, weight, missing)
+        values, labels, weight = values[~absent], labels[~absent], None if weight is None else weight[~absent]
+    if len(values) == 0:
+        raise ValueError("there are no rows: nothing can be fitted")
+    q, first = len(plain.responses), ["Intercept"] if plain.has_intercept else []
+    dropped = _checked_drop(drop_cols, pd.Index([*first, *plain.columns]))
+    at = [j for j, name in enumerate(plain.columns, start=q) if name not in dropped]
+    keep = [names[j] for j in at]
+    design = values[:, q:] if len(at) == len(plain.columns) else values[:, at]
+    position = {name: [i] for i, name in enumerate(keep)}
+    terms: dict[str, list[int]] = {"1": []} if first else {}
+    terms |= {name: position.get(name, []) for name in plain.columns}
+    variables = sorted(plain.columns)
+    kinds = kinds_of_numbers(frame, variables)
+    has_intercept = plain.has_intercept and "Intercept" not in dropped
+    return FormulaData(
+        numeric_endog(pd.DataFrame(values[:, :q], columns=plain.responses, index=labels), formula),
+        pd.DataFrame(design, columns=keep, index=labels, copy=False),
+        None if weight is None else pd.Series(weight, index=labels),
+        terms,
+        FormulaSpec(formula, None, keep, variables, kinds, {}, has_intercept),
+        int(absent.sum()),
+        library,
+    )
+
+
+def variables_of(spec: ModelSpec) -> set[str]:
+    """Names that a right-hand side reads: formulaic takes ``x.1`` for an attribute, old ones miss ``x.shift()``."""
+    terms = spec.formula
+    return {str(v) for v in spec.required_variables}.union(
+        *(names_in_factor(str(factor.expr)) for term in terms for factor in term.factors)
+    )
+
+
+def layout(
+    spec: ModelSpec, columns: pd.Index, drop_cols: Iterable[str] | None
+) -> tuple[list[str], dict[str, list[int]], bool]:
+    """Columns of the design to keep, positions among them of each term's, and whether there is an intercept."""
+    dropped = _checked_drop(drop_cols, columns)
+    has_intercept = "Intercept" in columns and "Intercept" not in dropped
+    leave = {"Intercept", *dropped}
+    names = list(columns)
+    keep = [name for name in names if name not in leave]
+    position = {name: i for i, name in enumerate(keep)}
+    terms = {
+        str(term): [position[name] for name in names[where] if name in position]
+        for term, where in spec.term_slices.items()
+    }
+    return keep, terms, has_intercept
+
+
+def transform(spec: FormulaSpec, data: Any, context: Context | None) -> tuple[pd.DataFrame, pd.Index]:
+    """Code new data as the data of the fit were coded.
+
+    Returns
+    -------
+    frame : pandas.DataFrame
+        The design, with rows of NaN where a variable is missing.
+    labels : pandas.Index
+        The row labels of `data`.
+
+    Raises
+    ------
+    ValueError
+        If a variable is absent, or a factor has a level that the fit has not seen.
+    """
+    frame = to_frame(data.to_frame().T if isinstance(data, pd.Series) else data)
+    labels = frame.index
+    given = frame.columns.tolist()
+    known, used = set(given), set(spec.variables)
+    absent = [name for name in spec.variables if name not in known]
+    if absent:
+        near = did_you_mean(absent[0], frame.columns) if len(absent) == 1 else ""
+        raise ValueError(f"the new data lack the variable(s) {listed(absent)} of the formula {spec.formula!r}{near}")
+    if len(known) < len(given):
+        _refuse_duplicates([str(c) for c in given if str(c) in used])
+    if spec.spec is None:
+        return _transform_plain(spec, frame, isinstance(data, pd.Series)), labels
+    frame = frame.reset_index(drop=True)
+    gone = frame[spec.variables].isna().any(axis=1).to_numpy() if spec.variables else np.zeros(len(frame), bool)
+    out = pd.DataFrame(np.nan, index=range(len(frame)), columns=spec.columns)
+    if not gone.all():
+        names = {**(dict(context) if context is not None else {}), **spec.context}
+        read: Any = slice(None) if sees_other_rows(spec.spec.formula) else ~gone
+        rows = frame.loc[read].reset_index(drop=True)
+        if isinstance(data, pd.Series):
+            rows = rows.infer_objects()
+        rows = plain_dtypes(rows, spec.variables)
+        refuse_other_kinds(rows, spec.kinds)
+        rows = used_categories(rows, spec.variables)
+        try:
+            made, without_level = model_matrix(spec.spec, rows, names)
+        except DataMismatchWarning as error:
+            raise ValueError(
+                f"new data have a level that the fit has not seen ({error}): leave those rows out"
+            ) from error
+        values = pd.DataFrame(made)[spec.columns].to_numpy(dtype=np.float64, copy=True)
+        values[without_level] = np.nan
+        out.loc[~gone, :] = values if len(values) < len(frame) else values[~gone]
+    return out, labels
+
+
+def _transform_plain(spec: FormulaSpec, frame: pd.DataFrame, one_row: bool) -> pd.DataFrame:
+    """What :func:`transform` makes, of columns of numbers."""
+    if set(spec.columns) == set(spec.variables) and "boolean" not in spec.kinds.values():
+        some = frame[spec.columns]
+        if all(isinstance(dtype, np.dtype) and dtype.kind in "iuf" for dtype in set(some.dtypes)):
+            values = some.to_numpy(dtype=np.float64, copy=True)
+            values[np.isnan(values).any(axis=1)] = np.nan
+            return pd.DataFrame(values, columns=spec.columns, copy=False)
+    some = frame[spec.variables]
+    gone: Any = some.isna().to_numpy().any(axis=1)
+    rows = some.loc[~gone] if gone.any() else some
+    odd = [c for c, dtype in zip(rows.columns, rows.dtypes, strict=True) if getattr(dtype, "kind", "O") not in "iufb"]
+    if odd and len(rows):
+        rows = plain_dtypes(rows.infer_objects() if one_row else rows, odd)
+        refuse_all_but_numbers(rows, odd)
+    refuse_other_kinds(rows, {name: kind for name, kind in spec.kinds.items() if kind == "boolean"})
+    out = np.full((len(some), len(spec.columns)), np.nan)
+    if len(rows):
+        out[~gone] = numbers(rows, spec.columns)
+    return pd.DataFrame(out, columns=spec.columns, copy=False)
+
+
+def _refuse_duplicates(names: list[str]) -> None:
+    twice = repeated(names)
+    if twice:
+        raise ValueError(f"duplicate column name(s) {listed(twice)} in the data: which one is meant?")
+
+
+def _is_over(value: Any, lengths: tuple[int, ...]) -> bool:
+    if isinstance(value, list | tuple | dict | set):
+        return len(value) in lengths
+    shape = getattr(value, "shape", None)
+    return isinstance(shape, tuple) and any(n in shape for n in lengths)
+
+
+def _picklable(value: Any) -> bool:
+    try:
+        pickle.dumps(value)
+    except Exception:
+        return False
+    return True
+
+
+def _weights(weights: Any, frame: pd.DataFrame) -> np.ndarray[Any, Any] | None:
+    if weights is None:
+        return None
+    if isinstance(weights, str):
+        if weights not in frame.columns:
+            raise ValueError(f"weights names {weights!r}, which is not a column of the data")
+        weights = frame[weights]
+    values = as_weights(weights, len(frame))
+    if isinstance(weights, pd.Series):
+        check_labels(weights, frame.index, "the data")
+    return values
+
+
+def _take(frame: pd.DataFrame, weight: Any, subset: Any) -> tuple[pd.DataFrame, Any]:
+    mask = np.asarray(subset)
+    if mask.dtype == bool:
+        if mask.size != len(frame):
+            raise ValueError(f"subset has {mask.size} entries for {len(frame)} rows of data")
+        return frame.loc[mask], None if weight is None else weight[mask]
+    rows = pd.Series(np.arange(len(frame)), index=frame.index)
+    try:
+        positions = rows.loc[subset].to_numpy()
+    except KeyError as error:
+        raise ValueError(f"subset has row labels that the data lack: {error}") from error
+    return frame.iloc[positions], None if weight is None else weight[positions]
+
+
+def _check_missing(absent: Any, counts: Mapping[str, int], weight: Any, missing: str) -> None:
+    """Refuse missing values where they may not be left out, or where nothing else is there."""
+    found = {name: int(count) for name, count in counts.items() if count}
+    if weight is not None and np.isnan(weight).any():
+        found["weights"] = int(np.isnan(weight).sum())
+    told = ", ".join(f"{name!r} ({count})" for name, count in list(found.items())[:SHOWN])
+    told += f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+    if missing == "raise":
+        raise ValueError(f"missing values in {told}: impute them, or use missing='drop'")
+    if absent.all():
+        raise ValueError(f"every row has a missing value (in {told}): nothing is left to fit")
+
+
+def _checked_drop(drop_cols: Iterable[str] | None, columns: pd.Index) -> set[str]:
+    if drop_cols is None:
+        return set()
+    wanted = {drop_cols} if isinstance(drop_cols, str) else set(drop_cols)
+    unknown = sorted(wanted - set(columns))
+    if unknown:
+        raise ValueError(f"drop_cols names {listed(unknown)}, which the design lacks; it has {listed(columns)}")
+    return wanted
+
+
+def numeric_endog(lhs: pd.DataFrame, formula: str) -> pd.DataFrame:
+    """The left-hand side, which must not be a factor."""
+    levels = [name for name in lhs.columns if str(name).endswith("]") and "[" in str(name)]
+    if levels:
+        raise ValueError(
+            f"the left-hand side of {formula!r} is a factor (columns {listed(levels)}): a numeric response is wanted"
+        )
+    return lhs
+
+
+__all__ = [
+    "Context",
+    "FormulaData",
+    "FormulaSpec",
+    "FormulaicError",
+    "build",
+    "capture",
+    "names_read",
+    "to_frame",
+    "transform",
+]
+
+
+def factor_levels(spec: FormulaSpec) -> list[tuple[str, list[str], str]]:
+    """The factors of the right-hand side: name, levels in their order, and how they are coded."""
+    out = []
+    for name, (_, state) in {} if spec.spec is None else spec.spec.encoder_state.items():
+        if "categories" in state:
+            coding = getattr(state.get("contrasts"), "contrasts", None)
+            how = "" if coding is None else type(coding).__name__.removesuffix("Contrasts").lower()
+            out.append((str(name), [str(level) for level in state["categories"]], how))
+    return out
+
+
+def warn_of_levels(spec: FormulaSpec, n: int) -> None:
+    """Warn of factors that have more levels than half the rows: identifiers, and numbers that are text."""
+    for name, levels, _ in factor_levels(spec):
+        if len(levels) > n / 2:
+            like = [level for level in levels if LIKE_A_NUMBER.fullmatch(level)]
+            numeric = f", or make numbers of values such as {like[0]!r}" if len(like) > len(levels) / 2 else ""
+            warnings.warn(
+                f"the factor {name!r} has {len(levels)} levels in {n} rows, and the model a coefficient for nearly "
+                f"each: leave it out (- {name}){numeric}",
+                DataWarning,
+                stacklevel=4,
+            )

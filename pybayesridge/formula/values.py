@@ -1,0 +1,278 @@
+"""The values of a formula's factors: numbers are float64, factors keep their labels, predictions the fit's kinds.
+
+With formula.py, formula_streams.py and formula_calls.py the only file that knows formulaic.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from formulaic import ModelSpec, ModelSpecs
+from formulaic.errors import DataMismatchWarning
+from formulaic.materializers.pandas import PandasMaterializer
+from formulaic.parser.types import Factor
+from formulaic.transforms import TRANSFORMS
+from formulaic.utils.layered_mapping import LayeredMapping
+from interface_meta import override
+
+from pybayesridge._types import BoolArray
+from pybayesridge.data.prepare import listed
+from pybayesridge.streams.calls import AS_NUMBERS, with_numbers
+
+NUMBERS_IN_OBJECTS = ("integer", "floating", "mixed-integer-float", "decimal", "boolean")
+"""What pandas calls columns of Python objects that are numbers or truth values."""
+
+TIMES = ("datetime64", "datetime", "date", "timedelta64", "timedelta", "time", "period", "interval")
+"""What pandas calls columns of dates, times, durations and periods."""
+
+
+def model_matrix(spec: Any, frame: pd.DataFrame, context: Mapping[str, Any] | None) -> tuple[Any, BoolArray]:
+    """The matrices of a formula, or of specifications made before, of plain columns; and rows without a level.
+
+    A new level is an error. In rows in which a factor is missing (``lag(g)``) its dummies are zero, which says the
+    baseline: they are not to be used.
+    """
+    coder = Coder(frame, context=dict(context or {}))
+    coder.expect(spec)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DataMismatchWarning)
+        warnings.filterwarnings("ignore", r".*\{(nan|None|<NA>|NaT)\}", DataMismatchWarning)
+        made = coder.get_model_matrix(spec, na_action="ignore")
+    return made, coder.without_level
+
+
+class _Numbers(Mapping[str, Any]):
+    """A view of columns or names in which integers, truth values and short floats are float64."""
+
+    def __init__(self, values: Any) -> None:
+        self.values_as_given = values
+
+    def __getitem__(self, name: str) -> Any:
+        return as_numbers(self.values_as_given[name])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.values_as_given
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.values_as_given)
+
+    def __len__(self) -> int:
+        return len(self.values_as_given)
+
+
+def as_numbers(values: Any) -> Any:
+    """An array or column of real numbers or truth values in float64; anything else as it is."""
+    if not isinstance(values, pd.Series | np.ndarray) or not isinstance(values.dtype, np.dtype):
+        return values
+    return values.astype(np.float64) if values.dtype.kind in "iubf" and values.dtype != np.float64 else values
+
+
+class Coder(PandasMaterializer):
+    """Formulaic's way from columns to a matrix, computing in float64.
+
+    Integers would wrap around (``a:b``, ``I(a**2)``) and sums of truth values be truth values. A factor whose values
+    are labels (``C(k)``), and what needs integers (``k & 1``), is evaluated on the columns as they are.
+    """
+
+    @override
+    def _init(self) -> None:
+        super()._init()
+        self.expected: dict[str, tuple[Any, Any]] = {}
+        self.without_level: BoolArray = np.zeros(len(self.data), dtype=bool)
+
+    def expect(self, spec: Any) -> None:
+        """Remember what kind of values each factor had where a specification was made."""
+        parts = [spec.lhs, spec.rhs] if isinstance(spec, ModelSpecs) else [spec]
+        for part in parts:
+            if isinstance(part, ModelSpec):
+                self.expected |= part.encoder_state
+
+    @override
+    def get_model_matrix(self, spec: Any, drop_rows: Any = None, **spec_overrides: Any) -> Any:
+        """The matrices, of numbers in float64."""
+        functions = LayeredMapping({**TRANSFORMS, AS_NUMBERS: as_numbers}, name="transforms")
+        self.names_as_given = LayeredMapping(
+            LayeredMapping(self.data, name="data"), LayeredMapping(self.context, name="context"), functions
+        )
+        self.layered_context = LayeredMapping(
+            LayeredMapping(_Numbers(self.data), name="data"),
+            LayeredMapping(_Numbers(self.context), name="context"),
+            functions,
+        )
+        return super().get_model_matrix(spec, drop_rows=drop_rows, **spec_overrides)
+
+    @override
+    def _evaluate(self, expr: str, metadata: Any, spec: Any) -> Any:
+        known = set(spec.transform_state)
+        numeric = with_numbers(expr)
+        try:
+            value, variables = super()._evaluate(numeric, metadata, spec)
+        except Exception:  # whatever float64 cannot do, such as k & 1 or table[k], integers may
+            _forget(spec.transform_state, known)
+            value, variables = self._evaluate_as_given(numeric, metadata, spec)
+        if self._is_label(value):
+            _forget(spec.transform_state, known)
+            return self._evaluate_as_given(expr, metadata, spec)
+        return value, variables
+
+    def _evaluate_as_given(self, expr: str, metadata: Any, spec: Any) -> Any:
+        numbers, self.layered_context = self.layered_context, self.names_as_given
+        try:
+            return super()._evaluate(expr, metadata, spec)
+        finally:
+            self.layered_context = numbers
+
+    def _is_label(self, values: Any) -> bool:
+        marked = getattr(values, "__formulaic_metadata__", None)  # C(k) wraps the column itself
+        if self._is_categorical(values) or (marked is not None and marked.kind is Factor.Kind.CATEGORICAL):
+            return True
+        return isinstance(values, np.ndarray) and values.dtype.kind in "OUS"
+
+    @override
+    def _evaluate_factor(self, factor: Any, spec: Any, drop_rows: Any) -> Any:
+        evaluated = super()._evaluate_factor(factor, spec, drop_rows)
+        kind = evaluated.metadata.kind
+        values = getattr(evaluated.values, "__wrapped__", evaluated.values)
+        if kind is not Factor.Kind.CONSTANT and not str(factor.expr).startswith("C("):
+            _refuse_times(values, str(factor.expr))
+        if kind is Factor.Kind.CATEGORICAL and np.shape(values) == self.without_level.shape:
+            self.without_level |= np.asarray(pd.isna(values), dtype=bool)
+        if factor.expr in self.expected:
+            then, state = self.expected[factor.expr]
+            _refuse_other_kind(str(factor.expr), then, kind, state)
+            if kind is Factor.Kind.CATEGORICAL and "categories" in state:
+                _refuse_new_levels(str(factor.expr), values, list(state["categories"]))
+        return evaluated
+
+    @override
+    def _encode_numerical(self, values: Any, metadata: Any, encoder_state: Any, spec: Any, drop_rows: Any) -> Any:
+        return as_numbers(super()._encode_numerical(values, metadata, encoder_state, spec, drop_rows))
+
+
+def _forget(states: dict[str, Any], known: set[str]) -> None:
+    """Leave out the states of an evaluation that is done again."""
+    for key in set(states) - known:
+        del states[key]
+
+
+def _refuse_times(values: Any, name: str) -> None:
+    """Refuse dates and the like, which are neither numbers nor factors."""
+    if not isinstance(values, pd.Series | np.ndarray) or values.ndim != 1:
+        return
+    kind = ""
+    if values.dtype.kind in "mM":
+        kind = "datetime"
+    elif values.dtype == object or not isinstance(values.dtype, np.dtype):
+        kind = pd.api.types.infer_dtype(values, skipna=True)
+        kind = kind if kind in TIMES else ""
+    if kind:
+        raise ValueError(
+            f"{name!r} holds dates or times ({kind}), which are neither numbers nor factors: leave it out (- {name}) "
+            f"or convert it to a number, such as days since a date: (data[{name!r}] - start).dt.days"
+        )
+
+
+def _refuse_other_kind(name: str, then: Any, now: Any, state: Any) -> None:
+    """Refuse a factor that has become a number, and a number that has become a factor."""
+    if then is Factor.Kind.CATEGORICAL and now is Factor.Kind.NUMERICAL:
+        levels = f" with levels {listed(state['categories'])}" if "categories" in state else ""
+        raise ValueError(
+            f"{name!r} was a factor{levels} in the fit, and is numeric in the new data: give it the type "
+            "that it had, text or categorical"
+        )
+    if then is Factor.Kind.NUMERICAL and now is Factor.Kind.CATEGORICAL:
+        raise ValueError(f"{name!r} was numeric in the fit, and is text or categorical in the new data: convert it")
+
+
+def refuse_all_but_numbers(frame: pd.DataFrame, names: Iterable[str]) -> None:
+    """Refuse plain columns of dates, text or categories where the fit had numbers."""
+    for name in names:
+        _refuse_times(frame[name], name)
+        if getattr(frame[name].dtype, "kind", "O") not in "iufb":
+            _refuse_other_kind(name, Factor.Kind.NUMERICAL, Factor.Kind.CATEGORICAL, {})
+
+
+def _refuse_new_levels(name: str, values: Any, levels: list[Any]) -> None:
+    """Refuse values that are none of the levels, whatever their type: True is not 1, and 1 not "1"."""
+    given = pd.Index(pd.unique(pd.Series(values).dropna()).tolist())
+    new = given[pd.Index(levels).get_indexer(given) < 0]
+    if len(new):
+        raise DataMismatchWarning(f"{listed(new.tolist())} of {name!r}")
+
+
+def plain_dtypes(frame: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
+    """Columns in NumPy's dtypes: of pandas' nullable ones, and of objects that are numbers, Decimal among them.
+
+    Text becomes objects, since not every formulaic knows the dtype of strings. Integers become int64 (their labels as
+    a factor stay what they are), or floats where some are missing.
+    """
+    dtypes = dict(zip(frame.columns, frame.dtypes, strict=True))
+    plain: dict[str, Any] = {}
+    for name in names:
+        dtype = dtypes[name]
+        if isinstance(dtype, pd.StringDtype):
+            plain[name] = object
+        elif pd.api.types.is_object_dtype(dtype):
+            plain[name] = _dtype_of_objects(frame[name])
+        elif isinstance(dtype, pd.api.extensions.ExtensionDtype) and pd.api.types.is_numeric_dtype(dtype):
+            if frame[name].isna().any():
+                plain[name] = np.float64
+            else:
+                plain[name] = bool if pd.api.types.is_bool_dtype(dtype) else dtype.type
+        elif isinstance(dtype, np.dtype) and dtype.kind in "iu" and dtype.itemsize < np.dtype(np.int64).itemsize:
+            plain[name] = np.int64
+    plain = {name: dtype for name, dtype in plain.items() if dtype is not None}
+    return frame.astype(plain) if plain else frame
+
+
+def _dtype_of_objects(column: pd.Series) -> Any:
+    """The dtype of a column of objects that are all numbers; None where they are something else."""
+    kind = pd.api.types.infer_dtype(column, skipna=True)
+    if kind == "mixed" and all(isinstance(value, Decimal | float | int) for value in column.dropna()):
+        kind = "decimal"
+    if kind not in NUMBERS_IN_OBJECTS:
+        return None
+    if column.isna().any():
+        return np.float64
+    if kind == "integer" and column.abs().max() > np.iinfo(np.int64).max:
+        return np.float64
+    return {"boolean": bool, "integer": np.int64}.get(kind, np.float64)
+
+
+def kinds_of(frame: pd.DataFrame, names: Iterable[str]) -> dict[str, str]:
+    """The kind of each plain column: "number", "boolean", "text", "category" (of anything but text) or "other"."""
+    dtypes = dict(zip(frame.columns, frame.dtypes, strict=True))
+    return {name: _kind(frame, name, dtypes[name]) for name in names}
+
+
+def _kind(frame: pd.DataFrame, name: str, dtype: Any) -> str:
+    if isinstance(dtype, pd.CategoricalDtype):
+        return "text" if pd.api.types.infer_dtype(dtype.categories) == "string" else "category"
+    if isinstance(dtype, np.dtype) and dtype.kind in "iuf":
+        return "number"
+    if isinstance(dtype, np.dtype) and dtype.kind == "b":
+        return "boolean"
+    text = pd.api.types.is_object_dtype(dtype) and pd.api.types.infer_dtype(frame[name], skipna=True) == "string"
+    return "text" if text else "other"
+
+
+def refuse_other_kinds(frame: pd.DataFrame, kinds: Mapping[str, str]) -> None:
+    """Refuse numbers other than 0 and 1 where the fit had truth values."""
+    for name, kind in kinds.items():
+        values = frame[name] if kind == "boolean" else None
+        if values is not None and pd.api.types.is_numeric_dtype(values.dtype) and not values.isin([0, 1]).all():
+            raise ValueError(
+                f"{name!r} was true or false in the fit, and has other values than 0 and 1 in the new data"
+            )
+
+
+def used_categories(frame: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
+    """Categorical columns without categories that do not occur, which the fit need not know."""
+    dtypes = dict(zip(frame.columns, frame.dtypes, strict=True))
+    found = [name for name in names if isinstance(dtypes[name], pd.CategoricalDtype)]
+    return frame.assign(**{name: frame[name].cat.remove_unused_categories() for name in found}) if found else frame

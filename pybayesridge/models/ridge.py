@@ -1,0 +1,373 @@
+"""The Bayesian ridge: takes data in, calls the numerics, hands results out."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pybayesridge._types import BoolArray, FloatArray
+from pybayesridge.data.frames import unmasked
+from pybayesridge.data.prepare import listed
+from pybayesridge.exceptions import ConvergenceWarning, DegenerateFitWarning, GridEdgeWarning
+from pybayesridge.models.base import LinearModel
+from pybayesridge.results.ridge import BayesRidgeResults, BayesRidgeResultsWrapper
+from pybayesridge.ridge.fit import RidgeFit, fit_exact, fit_fixed, fit_grid, fit_mode
+from pybayesridge.ridge.loocv import FullLeverageError
+from pybayesridge.ridge.prior import NAMED, BetaPrime
+from pybayesridge.ridge.spectrum import Spectrum, rotate
+
+METHODS = ("exact", "em", "loocv", "gcv", "fixed")
+
+UNSEEN_BY_MOMENTS = " (as far as moments tell: they cannot see residuals below 3e-7 of the response)"
+
+DOUBLINGS = 14
+"""Most doublings of the nodes of the quadrature."""
+
+
+class BayesRidge(LinearModel):
+    r"""Bayesian ridge regression with the penalty found from its posterior.
+
+    The model, with Z the unpenalised columns (the intercept at least) under a flat prior and X the others:
+
+    .. math::
+
+        y \mid g, b, \sigma^2 \sim N(Z g + X b, \sigma^2 W^{-1}), \quad
+        b \mid \tau^2, \sigma^2 \sim N(0, \tau^2 \sigma^2 I),
+
+        p(\sigma^2) \propto 1/\sigma^2, \quad
+        \tau^2 \sum_j \lVert x_j \rVert^2 / n \sim \text{beta-prime}(1/2, 1/2),
+
+    the prior of b being on the standardised scale of X: the share of variance that the columns explain is Beta(1/2,
+    1/2) a priori, whatever their number. The ridge penalty is :math:`\lambda = 1/\tau^2`.
+
+    Parameters
+    ----------
+    endog : (n,) or (n, q) array-like
+        The response, or several.
+    exog : (n, p) array-like
+        The columns; NumPy, pandas, polars, pyarrow or anything like an array, of any real dtype.
+    intercept : bool or "add", default True
+        Whether there is an unpenalised intercept. A constant column of `exog` serves as it, so that there is
+        never a second one; with ``"add"`` one is added whatever there is, and constant columns get coefficient 0.
+    weights : (n,) array-like, optional
+        Precision weights, as in statsmodels' WLS. Only their ratios matter.
+    unpenalized : names or positions, optional
+        Columns (with a formula also terms) with a flat prior: never shrunk.
+    standardize : bool, default True
+        The prior is on the scale of each column's (weighted, 1/n) standard deviation; the user's own scale
+        otherwise. Results are always on the user's scale.
+    prior : {"r2", "half-cauchy"}, (a, b) or (a, b, scale), default "r2"
+        Prior of tau2: ``tau2 / scale`` is beta-prime(a, b), with density proportional to ``t^(a-1) (1+t)^(-a-b)``.
+        ``"r2"`` is (1/2, 1/2) with the scale ``1 / (sum_j |x_j|^2 / n)``, x_j the penalised columns on the scale of
+        the prior, weighted and with the unpenalised ones projected out; on standardised columns without unpenalised
+        ones but the intercept the scale is 1/p. ``"half-cauchy"`` is the paper's, (1/2, 1/2, 1): tau is half-Cauchy
+        with scale 1. With it the prior share of explained variance tends to 1 as columns are added. A scale that is
+        not given is 1.
+    sigma2 : float, optional
+        The noise variance where it is known.
+    missing : {"raise", "drop"}
+        What to do with rows in which something is missing.
+
+    Raises
+    ------
+    ValueError
+        For data that cannot be a regression; the message names the column, row or argument.
+
+    References
+    ----------
+    Tew, Boley & Schmidt (2023). Bayes beats Cross Validation: Fast and Accurate Ridge Regression via Expectation
+    Maximization. NeurIPS.
+
+    Examples
+    --------
+    >>> import statsmodels.api as sm
+    >>> from pybayesridge import BayesRidge
+    >>> longley = sm.datasets.longley.load_pandas().data
+    >>> res = BayesRidge.from_formula("TOTEMP ~ GNP + UNEMP + ARMED", longley).fit()
+    >>> res.params.round(2).to_dict()
+    {'Intercept': 53240.65, 'GNP': 0.04, 'UNEMP': -0.74, 'ARMED': -0.42}
+    """
+
+    _max_targets: ClassVar[int | None] = None
+
+    def __init__(
+        self,
+        endog: Any,
+        exog: Any,
+        *,
+        intercept: bool | str = True,
+        weights: Any = None,
+        unpenalized: Any = None,
+        standardize: bool = True,
+        prior: str | tuple[float, ...] = "r2",
+        sigma2: float | None = None,
+        missing: str = "raise",
+        formula_data: Any = None,
+    ) -> None:
+        self.prior_of_tau2 = _as_prior(prior)
+        self.prior = prior if isinstance(prior, str) else tuple(float(value) for value in prior)
+        self.known_sigma2 = None if sigma2 is None else positive("sigma2", sigma2)
+        super().__init__(
+            endog,
+            exog,
+            intercept=intercept,
+            weights=weights,
+            unpenalized=unpenalized,
+            standardize=standardize,
+            missing=missing,
+            formula_data=formula_data,
+        )
+        self._spectrum: Spectrum | None = None
+
+    def fit(  # type: ignore[override]
+        self,
+        method: str = "exact",
+        *,
+        tol: float = 1e-8,
+        maxiter: int = 10_000,
+        grid: Any = None,
+        lam: Any = None,
+        dof: str = "nu",
+        parameterization: str = "tau2",
+        accelerate: bool = True,
+        disp: bool = False,
+    ) -> BayesRidgeResultsWrapper:
+        """Fit the model.
+
+        Parameters
+        ----------
+        method : {"exact", "em", "loocv", "gcv", "fixed"}
+            ``"exact"``: the penalty integrated out, the exact marginal posterior; its intervals account for
+            uncertainty in the penalty. ``"em"``: the penalty at the posterior mode, uncertainty conditional on it,
+            which makes intervals too narrow. ``"loocv"``, ``"gcv"``: the penalty of `grid` that minimises
+            leave-one-out or generalised cross-validation; ``"fixed"``: the penalty `lam`. With these three
+            uncertainty is conditional on the penalty, the noise variance integrated out.
+        tol : float
+            Accuracy of log lambda (for ``"exact"`` of the quadrature) at which iterations stop; it depends on no
+            scale.
+        maxiter : int
+            Most iterations.
+        grid : {"fixed", "glmnet"} or array, for ``"loocv"`` and ``"gcv"``
+            Penalties to try: ``"fixed"`` (the default) is 1e10 … 1e-10, ``"glmnet"`` the ones glmnet would, 100
+            each; an array's are on the scale of `lam`.
+        lam : float or (q,) array, for ``"fixed"``
+            The penalty of ``||y - Xb||^2 + lam ||b||^2`` on the standardised scale. The coefficients for 0 are
+            those of least squares; the intervals are the limit of those for small penalties, with n - rank(Z)
+            degrees of freedom and not n - rank(Z) - p.
+        dof : {"nu", "paper"}
+            Count the data as ``n - rank(Z)``, which is right, or as n, as the paper does.
+        parameterization : {"tau2", "tau"}, for ``"em"``
+            The mode is that of a density in tau2 (the paper's equation 11) or in tau.
+        accelerate : bool, for ``"em"``
+            Find EM's fixed point by one-dimensional root finding; False runs the paper's iteration itself. The
+            answers are the same.
+        disp : bool
+            Print what happened.
+
+        Returns
+        -------
+        BayesRidgeResultsWrapper
+
+        Warns
+        -----
+        ConvergenceWarning
+            If `maxiter` was reached.
+        GridEdgeWarning
+            If the best penalty lies on the edge of the grid.
+        DegenerateFitWarning
+            If there is nothing to shrink or no noise; for ``"em"`` also if there is no signal (no interior mode:
+            every coefficient is shrunk to zero).
+
+        Examples
+        --------
+        >>> import statsmodels.api as sm
+        >>> from pybayesridge import BayesRidge
+        >>> longley = sm.datasets.longley.load_pandas().data
+        >>> model = BayesRidge.from_formula("TOTEMP ~ GNP + UNEMP + ARMED", longley)
+        >>> for method in ("exact", "em", "loocv"):
+        ...     print(f"{method}: {model.fit(method).lambda_:.4f}")
+        exact: 0.0541
+        em: 0.0971
+        loocv: 0.0774
+        """
+        if method not in METHODS:
+            raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, not {method!r}")
+        if dof not in ("nu", "paper"):
+            raise ValueError(f"dof must be 'nu' or 'paper', not {dof!r}")
+        if parameterization not in ("tau2", "tau"):
+            raise ValueError(f"parameterization must be 'tau2' or 'tau', not {parameterization!r}")
+        positive("tol", tol)
+        if isinstance(maxiter, bool) or not isinstance(maxiter, int | np.integer) or maxiter < 1:
+            raise ValueError(f"maxiter must be a positive integer, not {maxiter!r}")
+        if (lam is None) != (method != "fixed"):
+            raise ValueError("lam goes with method='fixed', and only with it")
+        for name, differs in (("parameterization", parameterization != "tau2"), ("accelerate", not accelerate)):
+            if differs and method != "em":
+                raise ValueError(f"{name} goes with method='em', not with {method!r}")
+        if grid is not None and method not in ("loocv", "gcv"):
+            raise ValueError(f"grid goes with method='loocv' or 'gcv', not with {method!r}")
+        if method == "loocv" and self.moments is not None:
+            raise ValueError(
+                "method='loocv' leaves out one row at a time and moments hold none: use 'exact' or 'gcv'"
+            )
+        penalties = None if lam is None else _penalties(lam, len(self.data.targets))
+        design, spectrum = self._rotation()
+        if penalties is not None:
+            fit = fit_fixed(design, spectrum, penalties, sigma2=self.known_sigma2, dof=dof)  # type: ignore[arg-type]
+        elif method in ("loocv", "gcv"):
+            try:
+                fit = fit_grid(
+                    design,
+                    spectrum,
+                    "fixed" if grid is None else grid,
+                    criterion=method,  # type: ignore[arg-type]
+                    sigma2=self.known_sigma2,
+                    dof=dof,  # type: ignore[arg-type]
+                )
+            except FullLeverageError as error:
+                raise FullLeverageError(self.data.row_labels.tolist()[error.row]) from None
+        elif method == "exact":
+            fit = fit_exact(
+                design,
+                spectrum,
+                prior=self.prior_of_tau2,
+                sigma2=self.known_sigma2,
+                dof=dof,  # type: ignore[arg-type]
+                tol=float(tol),
+                maxiter=min(int(maxiter), DOUBLINGS),
+            )
+        else:
+            fit = fit_mode(
+                design,
+                spectrum,
+                prior=self.prior_of_tau2,
+                sigma2=self.known_sigma2,
+                dof=dof,  # type: ignore[arg-type]
+                parameterization=parameterization,  # type: ignore[arg-type]
+                tol=float(tol),
+                maxiter=int(maxiter),
+                accelerate=bool(accelerate),
+            )
+        self._spectrum = fit.spectrum
+        results = BayesRidgeResults(self, design, fit, method=method, dof=dof, parameterization=parameterization)
+        self._warn(fit, design.y_vanishes, _too_few(method, int(maxiter), float(tol)))
+        results.warn_of_lost_digits(stacklevel=3)
+        if disp:
+            print(f"{method}: {fit.n_iter} iterations, converged: {bool(fit.converged.all())}")
+        return BayesRidgeResultsWrapper(results)
+
+    def _rotation(self) -> tuple[Any, Spectrum]:
+        """The design and its rotation, made once for all fits of the model."""
+        if self._built is None or self._spectrum is None:
+            design, products = self._build()
+            self._spectrum = rotate(design, products)
+        return self._built, self._spectrum
+
+    def forget_rows(self, row_space: bool = True) -> None:
+        """Drop every array over rows; see :meth:`LinearModel.forget_rows`."""
+        super().forget_rows(row_space)
+        if self.moments is None:
+            self._spectrum = None
+
+    def _warn(self, fit: RidgeFit, vanishes: BoolArray, too_few: str) -> None:
+        def name(mask: Any) -> str:
+            return "" if self.one_target else f" (target {listed(np.array(self.data.targets)[mask].tolist())})"
+
+        quiet = vanishes if self.known_sigma2 is None else np.zeros_like(vanishes)
+        cases = [
+            (
+                quiet,
+                DegenerateFitWarning,
+                "the unpenalised columns fit the response exactly: no coefficient, no noise",
+            ),
+            (
+                fit.null & (fit.spectrum.p == 0) & ~quiet,
+                DegenerateFitWarning,
+                "no penalised column varies: there is nothing to shrink",
+            ),
+            (
+                fit.null & (fit.spectrum.p > 0) & ~quiet,
+                DegenerateFitWarning,
+                "no signal: the posterior has no interior mode and all coefficients are shrunk to zero",
+            ),
+            (
+                fit.exact,
+                DegenerateFitWarning,
+                "the columns fit the response exactly: least squares without noise"
+                + ("" if self.moments is None else UNSEEN_BY_MOMENTS),
+            ),
+            (
+                fit.unbounded,
+                DegenerateFitWarning,
+                "the posterior has no interior mode: it does not fall as the penalty goes to zero, "
+                "and the penalty reported is a bound",
+            ),
+            (
+                ~fit.converged & ~fit.unbounded,
+                ConvergenceWarning,
+                too_few,
+            ),
+        ]
+        for mask, category, message in cases:
+            if mask.any():
+                warnings.warn(message + name(mask), category, stacklevel=3)
+        if fit.search is not None and fit.search.edge.any():
+            warnings.warn(
+                "the smallest cross-validation score lies on the edge of the grid: widen it, or use method='exact'"
+                + name(fit.search.edge),
+                GridEdgeWarning,
+                stacklevel=3,
+            )
+
+
+def _too_few(method: str, maxiter: int, tol: float) -> str:
+    """The warning of an iteration that has not converged."""
+    if method != "exact" or maxiter < DOUBLINGS:
+        return f"no convergence within maxiter={maxiter} iterations: raise maxiter"
+    return (
+        f"the quadrature has not reached tol={tol:g} with {DOUBLINGS} doublings of its nodes, the most that are "
+        "made: its error is larger; raise tol, or use method='em'"
+    )
+
+
+def positive(name: str, value: Any) -> float:
+    """A positive finite number, or a ValueError that names the argument."""
+    try:
+        if isinstance(value, bool | np.bool_ | str | bytes):
+            raise TypeError
+        number = float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be a positive number, not {value!r}") from None
+    if not (np.isfinite(number) and number > 0):
+        raise ValueError(f"{name} must be positive and finite, not {value!r}")
+    return number
+
+
+def _as_prior(prior: Any) -> BetaPrime:
+    """The prior of tau2 that the argument `prior` names, or a ValueError."""
+    if isinstance(prior, str) and prior in NAMED:
+        return NAMED[prior]
+    numbers = prior.tolist() if isinstance(prior, np.ndarray) else prior
+    known = isinstance(numbers, list | tuple) and len(numbers) in (2, 3)
+    if not known or not all(_is_number(value) for value in numbers):
+        names = ", ".join(map(repr, NAMED))
+        raise ValueError(f"prior must be {names}, (a, b) or (a, b, scale) with positive numbers, not {prior!r}")
+    return BetaPrime(*(positive(f"prior[{i}]", value) for i, value in enumerate(numbers)))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+def _penalties(lam: Any, q: int) -> FloatArray:
+    try:
+        if np.asarray(lam).dtype.kind not in "fiuO":
+            raise TypeError
+        out = np.broadcast_to(np.asarray(unmasked(lam), dtype=np.float64), (q,)).copy()
+    except (TypeError, ValueError):
+        raise ValueError(f"lam must be a number, or one for each of {q} targets, not {lam!r}") from None
+    if not (np.isfinite(out) & (out >= 0)).all():
+        raise ValueError(f"lam must be finite and not negative, not {lam!r}")
+    return out

@@ -1,0 +1,375 @@
+"""Spike and slab by expectation propagation: takes data in, calls the numerics, hands results out."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from scipy.sparse import issparse
+
+from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.data.frames import unmasked
+from pybayesridge.data.groups import TERM, Groups, resolve_groups, shared
+from pybayesridge.data.prepare import is_sparse_frame, listed
+from pybayesridge.design.design import Design
+from pybayesridge.ep.learning.objective import Hyper
+from pybayesridge.ep.model.groups import compress
+from pybayesridge.ep.model.least_squares import Data
+from pybayesridge.ep.model.result import Sites
+from pybayesridge.ep.model.rotation import Rotation, orthogonal_groups
+from pybayesridge.ep.posterior import StartingPoint
+from pybayesridge.ep.selection import Hyperparameters, average_over, data_of, data_of_products, select, select_nothing
+from pybayesridge.exceptions import ConvergenceWarning, DegenerateFitWarning
+from pybayesridge.linalg.blas import one_pool
+from pybayesridge.models.base import LinearModel
+from pybayesridge.models.ridge import positive
+from pybayesridge.results.spike_slab import SpikeSlabResults, SpikeSlabResultsWrapper
+
+METHODS = ("auto", "ep", "pcep")
+
+
+class SpikeSlab(LinearModel):
+    r"""Bayesian variable selection with spike-and-slab priors, by expectation propagation.
+
+    The model, with Z the unpenalised columns (the intercept at least) under a flat prior and X the others:
+
+    .. math::
+
+        y \mid g, w \sim N(Z g + X w, \sigma^2 W^{-1}), \quad
+        w_i \sim p_i N(0, v) + (1 - p_i) \delta_0,
+
+    on the standardised scale of X. The columns of a group share one indicator: with probability p all of them are in,
+    each with its own coefficient from N(0, v), else all are zero. A hyperparameter left at None is learned by
+    maximising EP's evidence.
+
+    Parameters
+    ----------
+    endog : (n,) array-like
+        The response.
+    exog : (n, p) array-like
+        The columns; NumPy, pandas, polars, pyarrow or anything like an array, of any real dtype.
+    intercept : bool or "add", default True
+        Whether there is an unpenalised intercept. A constant column of `exog` serves as it; with ``"add"`` one is
+        added whatever there is, and constant columns get coefficient 0.
+    weights : (n,) array-like, optional
+        Precision weights, as in statsmodels' WLS. Only their ratios matter.
+    unpenalized : names or positions, optional
+        Columns (with a formula also terms) with a flat prior: never shrunk, never selected away.
+    standardize : bool, default True
+        The prior is on the scale of each column's (weighted, 1/n) standard deviation; the user's own scale
+        otherwise. Results are always on the user's scale.
+    prior_inclusion : float, array, Series or dict, optional
+        Prior probability that a column (or group) is in: one for all, or one for each column of `exog` (a Series or
+        dict by name of column or group), the same for all columns of a group. 0 keeps a column out, 1 keeps it in
+        under the slab alone. The intercept and unpenalised columns do not count.
+    slab_var : float, optional
+        Prior variance v of an included coefficient, in squared units of the response per standard deviation of
+        the column (per its own unit with ``standardize=False``).
+    noise_var : float, optional
+        Noise variance in squared units of the response, for an observation of average weight.
+    group : None, "term", sequence, Series, dict or list of lists, optional
+        Columns that are in or out together: a label for each column of `exog` (a Series by name), a dict from label
+        to names of columns, or a list of lists of names; columns not named are on their own. ``"term"``, the default
+        of :meth:`from_formula` and only for formulas: the columns of each term, so that a factor or a spline is in or
+        out whole. None, the default for arrays: each column on its own. Of a group with unpenalised or constant
+        columns the others are the group.
+    missing : {"raise", "drop"}
+        What to do with rows in which something is missing.
+
+    Raises
+    ------
+    ValueError
+        For data that cannot be a regression; the message names the column, row or argument. For a `prior_inclusion`
+        that differs within a group. By :meth:`fit`, if the unpenalised columns fit the response exactly, the noise is
+        learned, and columns with `prior_inclusion` 1 are linearly dependent or span others: a given `slab_var` alone
+        would then decide about their coefficients.
+
+    Notes
+    -----
+    Learning maximises the evidence and a weak prior that keeps it away from p = 0 and from zero noise: as if one
+    more column had been seen in and one out, and on each log variance a normal with standard deviation 3 around the
+    mean square of the response (noise) and around the variance of a coefficient whose column alone would explain
+    the response (slab). With groups the evidence counts groups, and so does that prior on p.
+
+    If the unpenalised columns fit the response exactly, as an intercept does a constant one, a noise variance that is
+    learned goes to 0 and the results are the limit: the coefficients of all other columns are 0 with standard
+    deviation 0, `noise_var` is 0, a `slab_var` that is learned is 0, a `prior_inclusion` that is learned is
+    1 / (G + 2) for G columns or groups, and `log_evidence`, which has no limit, is NaN. Inclusion probabilities are 0
+    where the prior is below 1: with a given `slab_var` s2 / (s2 + v x'x), whose square root each column that is in
+    contributes to the evidence, goes to 0; with a learned one the slab itself is a point at 0. Columns whose prior
+    is 1 stay in. A fit with a given `noise_var` is an ordinary one.
+
+    With ``standardize=True`` each column of a group is divided by its own standard deviation, so that v is the prior
+    variance of its coefficient per standard deviation. The prior of a factor or spline as a function therefore
+    depends on its coding (reference level, knots, basis): a change of basis within a term that is not a rotation of
+    the standardised columns is another prior. The prior probability of a group does not grow with its columns, but
+    the variance it is expected to explain does.
+
+    EP works in the rotation of each group's coefficients in which its columns are orthogonal, which leaves the prior
+    as it is: it is exact for a group that is orthogonal to all other columns, however correlated its own are.
+
+    References
+    ----------
+    Hernández-Lobato & Hernández-Lobato (2011). Convergent Expectation Propagation in Linear Models with
+    Spike-and-slab Priors.
+
+    Examples
+    --------
+    >>> import statsmodels.api as sm
+    >>> from pybayesridge import SpikeSlab
+    >>> longley = sm.datasets.longley.load_pandas().data
+    >>> res = SpikeSlab.from_formula("TOTEMP ~ GNP + UNEMP + ARMED + POP", longley, unpenalized=["GNP"]).fit()
+    >>> res.inclusion_prob.round(2).to_dict()
+    {'Intercept': 1.0, 'GNP': 1.0, 'UNEMP': 0.97, 'ARMED': 0.64, 'POP': 0.67}
+    >>> res.median_model()
+    ['UNEMP', 'ARMED', 'POP']
+    """
+
+    _max_targets: ClassVar[int | None] = 1
+    _formula_defaults: ClassVar[dict[str, Any]] = {"group": TERM}
+
+    def __init__(
+        self,
+        endog: Any,
+        exog: Any,
+        *,
+        intercept: bool | str = True,
+        weights: Any = None,
+        unpenalized: Any = None,
+        standardize: bool = True,
+        prior_inclusion: Any = None,
+        slab_var: float | None = None,
+        noise_var: float | None = None,
+        group: Any = None,
+        missing: str = "raise",
+        formula_data: Any = None,
+    ) -> None:
+        if issparse(exog) or is_sparse_frame(exog):
+            raise ValueError("SpikeSlab takes dense columns: make exog dense, or use BayesRidge for sparse ones")
+        self.slab_var = None if slab_var is None else positive("slab_var", slab_var)
+        self.noise_var = None if noise_var is None else positive("noise_var", noise_var)
+        super().__init__(
+            endog,
+            exog,
+            intercept=intercept,
+            weights=weights,
+            unpenalized=unpenalized,
+            standardize=standardize,
+            missing=missing,
+            formula_data=formula_data,
+        )
+        terms = None if formula_data is None else formula_data.terms
+        self.groups: Groups = resolve_groups(group, self.data.exog_columns, terms)
+        self.grouped_by = "column" if group is None else "term" if isinstance(group, str) else "labels"
+        self.prior_inclusion = _inclusion(prior_inclusion, self.data.exog_columns, self.groups)
+        if isinstance(self.prior_inclusion, np.ndarray):
+            rest = np.setdiff1d(np.arange(len(self.data.exog_columns)), self.data.unpenalized)
+            shared(self.prior_inclusion, self.groups, rest, "prior_inclusion")
+        self._data: tuple[Data, Rotation] | None = None
+
+    def fit(  # type: ignore[override]
+        self,
+        method: str = "auto",
+        *,
+        tol: float = 1e-4,
+        maxiter: int = 1000,
+        damping: float = 0.5,
+        hyper: str = "maximize",
+        start: Any = None,
+        disp: bool = False,
+    ) -> SpikeSlabResultsWrapper:
+        """Fit the model.
+
+        Parameters
+        ----------
+        method : {"auto", "ep", "pcep"}
+            ``"auto"``: ordinary EP, and where it does not settle a descent on its energy from where it stands.
+            ``"ep"``: damped parallel EP. ``"pcep"``: the provably convergent double loop; where its constraints are
+            active its evidence is biased, which the results say.
+        tol : float
+            Tolerance of the residual: the largest change that the next iteration asks for, of means beside
+            posterior standard deviations, and of variances in proportion.
+        maxiter : int
+            Most iterations.
+        damping : float in (0, 1], for ``"ep"``
+            The share of the new sites in an update.
+        hyper : {"maximize", "average"}
+            Learn hyperparameters left at None by maximising the evidence, or average over a small grid around the
+            maximum, weighted by evidence: better calibrated for small n.
+        start : SpikeSlab results, optional
+            A fit of the same columns to start from; of columns in groups of several only its hyperparameters are
+            used.
+        disp : bool
+            Print what happened.
+
+        Returns
+        -------
+        SpikeSlabResultsWrapper
+
+        Warns
+        -----
+        ConvergenceWarning
+            If EP (or the learning of hyperparameters) has not converged; the residual is in the message.
+        DegenerateFitWarning
+            If the unpenalised columns fit the response exactly (a constant response and an intercept) and the noise
+            is learned: see the notes of the class.
+
+        Examples
+        --------
+        >>> import statsmodels.api as sm
+        >>> from pybayesridge import SpikeSlab
+        >>> longley = sm.datasets.longley.load_pandas().data
+        >>> model = SpikeSlab.from_formula("TOTEMP ~ GNP + UNEMP + ARMED", longley, prior_inclusion=0.5)
+        >>> res = model.fit()
+        >>> res.converged, res.learned
+        (True, ('slab_var', 'noise_var'))
+        """
+        if method not in METHODS:
+            raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, not {method!r}")
+        if hyper not in ("maximize", "average"):
+            raise ValueError(f"hyper must be 'maximize' or 'average', not {hyper!r}")
+        if hyper == "average" and method != "auto":
+            raise ValueError("hyper='average' goes with method='auto'")
+        positive("tol", tol)
+        if not 0 < positive("damping", damping) <= 1:
+            raise ValueError(f"damping must lie in (0, 1], not {damping!r}")
+        if isinstance(maxiter, bool) or not isinstance(maxiter, int | np.integer) or maxiter < 1:
+            raise ValueError(f"maxiter must be a positive integer, not {maxiter!r}")
+        design, data, rotation = self._prepared()
+        known = self._known(design)
+        previous = None if start is None else self._start(start, design, rotation)
+        groups = self.groups_of(design)
+        with one_pool(float(data.root.size) * min(data.root.shape)):
+            if design.y_vanishes[0] and known.noise_var is None:
+                selection = select_nothing(data, known, method, groups, rotation)  # type: ignore[arg-type]
+            elif hyper == "average" and known.unknown:
+                selection = average_over(data, known, groups, rotation)
+            else:
+                selection = select(
+                    data,
+                    known,
+                    method=method,  # type: ignore[arg-type]
+                    tol=float(tol),
+                    maxiter=int(maxiter),
+                    damping=float(damping),
+                    start=previous,
+                    groups=groups,
+                    rotation=rotation,
+                )
+        results = SpikeSlabResults(self, design, data, selection, method=method)
+        if selection.noiseless:
+            warnings.warn(
+                "the unpenalised columns fit the response exactly: no coefficient, no noise",
+                DegenerateFitWarning,
+                stacklevel=2,
+            )
+        if not selection.converged:
+            warnings.warn(
+                f"EP has not converged (residual {selection.residual:.2g} for tol={tol:g}): raise maxiter, or use "
+                "method='auto'"
+                if selection.residual > tol
+                else "the hyperparameters have not converged to a maximum of the evidence",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        results.warn_of_lost_digits(stacklevel=3)
+        if disp:
+            print(f"{method}: {selection.n_iter} iterations, residual {selection.residual:.2g}")
+        return SpikeSlabResultsWrapper(results)
+
+    def _prepared(self) -> tuple[Design, Data, Rotation]:
+        """The design, EP's data and how they were rotated within groups, made once for all fits of the model."""
+        if self._built is None or self._data is None:
+            design, products = self._build()
+            data = data_of(design) if design.has_rows else data_of_products(design, products)
+            self._data = orthogonal_groups(data, self.groups_of(design))
+        if self._built is None:
+            raise AssertionError("a design was built")
+        return self._built, *self._data
+
+    def groups_of(self, design: Design) -> IntArray | None:
+        """The group of each penalised column that varies, (p,); None where each is on its own."""
+        return compress(self.groups.of_column[design.columns], np.ones(design.p, dtype=bool))
+
+    def forget_rows(self, row_space: bool = True) -> None:
+        """Drop every array over rows; see :meth:`LinearModel.forget_rows`."""
+        super().forget_rows(row_space)
+        if self.moments is None:
+            self._data = None
+
+    def _known(self, design: Design) -> Hyperparameters:
+        """What the user fixed, in the units of the design: a response of norm 1 and columns divided by `scale`."""
+        p = self.prior_inclusion
+        if p is not None:
+            p = np.full(design.p, p) if np.ndim(p) == 0 else np.asarray(p)[design.columns]
+        unit = design.y_norm[0]
+        return Hyperparameters(
+            prior_inclusion=p,
+            slab_var=None if self.slab_var is None else (np.sqrt(self.slab_var) * design.common_scale / unit) ** 2,
+            noise_var=None if self.noise_var is None else (np.sqrt(self.noise_var) / unit) ** 2,
+        )
+
+    def _start(self, start: Any, design: Design, rotation: Rotation) -> tuple[Hyper, Sites]:
+        inner = getattr(start, "_results", start)
+        point = inner.starting_point() if isinstance(inner, SpikeSlabResults) else inner
+        if not isinstance(point, StartingPoint):
+            raise ValueError(f"start must be results of a SpikeSlab, not {type(start).__name__}")
+        if not point.noise_var > 0:
+            raise ValueError("start is a fit without noise, of a response that the unpenalised columns fit exactly")
+        names = tuple(self.data.exog_columns[j] for j in design.columns)
+        if names != point.columns:
+            odd = sorted(set(names) ^ set(point.columns)) or list(names)
+            raise ValueError(f"start is a fit of other columns: {listed(odd)} differ")
+        hyper, sites = point.in_design(design)
+        return hyper, rotation.unknown(sites)
+
+
+def _inclusion(prior_inclusion: Any, columns: list[str], groups: Groups) -> float | FloatArray | None:
+    if prior_inclusion is None:
+        return None
+    if isinstance(prior_inclusion, pd.Series | Mapping):
+        given = _by_column({str(name): value for name, value in dict(prior_inclusion).items()}, columns, groups)
+        known = set(columns)
+        unknown = [name for name in given if name not in known]
+        absent = [name for name in columns if name not in given]
+        if unknown:
+            raise ValueError(f"prior_inclusion names {listed(unknown)}, which are not columns (or groups) of exog")
+        values = np.array([given.get(name, np.nan) for name in columns], dtype=np.float64)
+        if absent and not np.isfinite(values).any():
+            raise ValueError("prior_inclusion is empty: give a probability for each column, or one for all")
+        if absent:
+            raise ValueError(f"prior_inclusion lacks column(s) {listed(absent)}")
+    else:
+        try:
+            if np.asarray(prior_inclusion).dtype.kind not in "fiuO":
+                raise TypeError
+            values = np.asarray(unmasked(prior_inclusion), dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"prior_inclusion must be a probability or one for each column, not {prior_inclusion!r}"
+            ) from None
+        if values.ndim > 1 or (values.ndim == 1 and values.size != len(columns)):
+            raise ValueError(f"prior_inclusion has shape {values.shape} for {len(columns)} columns of exog")
+    bad = np.flatnonzero(~((values >= 0) & (values <= 1)).ravel())
+    if bad.size:
+        where = "" if values.ndim == 0 else f" of column {columns[bad[0]]!r}"
+        value = float(values.ravel()[bad[0]])
+        raise ValueError(f"prior_inclusion{where} is {value!r}: a probability lies between 0 and 1")
+    return float(values) if values.ndim == 0 else values
+
+
+def _by_column(given: dict[str, Any], columns: list[str], groups: Groups) -> dict[str, Any]:
+    """Values by name of column or group as values by name of column."""
+    out: dict[str, Any] = {}
+    own, labels = set(columns), set(groups.labels)
+    for name, value in given.items():
+        whole = name in labels and name not in own
+        names = [columns[j] for j in groups.members(name)] if whole else [name]
+        twice = [column for column in names if column in out]
+        if twice:
+            raise ValueError(f"prior_inclusion gives {listed(twice)} a probability twice, as column and in a group")
+        out |= dict.fromkeys(names, value)
+    return out

@@ -1,0 +1,194 @@
+"""Ways to build a model of rows that are not one matrix in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
+
+from pybayesridge.formula import build as formulas
+from pybayesridge.moments.moments import Moments, as_moments
+
+
+class StreamedModel:
+    """What both families inherit: constructors that need sufficient statistics only."""
+
+    @classmethod
+    def from_moments(cls, moments: Moments, **kwargs: Any) -> Self:
+        """Build the model from sufficient statistics instead of rows.
+
+        The fit is that from the rows. What runs over rows (fitted values, residuals, leave-one-out) raises a
+        ValueError.
+
+        Parameters
+        ----------
+        moments : Moments
+            Of all columns, the unpenalised ones among them, and the response(s).
+        **kwargs
+            The class's other arguments. Weights are part of the moments.
+
+        Raises
+        ------
+        ValueError
+            If the unpenalised columns are, to the accuracy of moments, linearly dependent (when it is fitted), for
+            moments that no rows can have, or for an argument that needs rows.
+        """
+        _refuse(kwargs, ("endog", "exog", "weights", "missing", "formula_data"), "from_moments")
+        return _build(cls, as_moments(moments), **kwargs)
+
+    @classmethod
+    def from_parquet(
+        cls,
+        source: Any,
+        formula: str,
+        *,
+        weights: str | None = None,
+        levels: Mapping[str, Iterable[Any]] | None = None,
+        drop_cols: Iterable[str] | None = None,
+        missing: str = "drop",
+        batch_size: int = 65_536,
+        progress: bool | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Build the model from Parquet files and a formula, reading a batch of rows at a time.
+
+        Memory does not grow with the number of rows. The fit is that of :meth:`from_formula` on the same rows;
+        what runs over rows (fitted values, residuals, leave-one-out) raises a ValueError.
+
+        Parameters
+        ----------
+        source : path, list of paths or pyarrow.dataset.Dataset
+            A file, a folder of files (folders named ``key=value`` give a column), or a dataset
+            (``dataset.filter(...)`` chooses rows). Files are read a row group at a time; of a dataset, pyarrow may
+            read up to a gigabyte ahead.
+        formula : str
+            As for :meth:`from_formula`. Levels of factors, and the means and standard deviations of ``scale`` and
+            ``center``, are those of all complete rows, found by a first pass. Splines need their knots and bounds
+            declared, ``bs(x, knots=[1, 2], lower_bound=0, upper_bound=3)``, and ``poly`` needs ``raw=True``. Any
+            other expression must give each row a value that depends on that row alone; that is checked.
+        weights : str, optional
+            Column of precision weights.
+        levels : dict, optional
+            Levels of factors by column, the baseline first (those of a column of numbers are always in ascending
+            order). Where the levels of all factors are declared and nothing is scaled, one pass is enough.
+        drop_cols : list of str, optional
+            Columns of the design to leave out.
+        missing : {"drop", "raise"}
+            What to do with rows in which a variable of the formula (or a weight) is missing.
+        batch_size : int
+            Most rows in a batch.
+        progress : bool, optional
+            Show a bar on stderr; by default only where that is a terminal.
+        **kwargs
+            The class's other arguments. `unpenalized` also takes the names of terms.
+
+        Raises
+        ------
+        ValueError
+            For bad data; for a level that is not among those declared; for a transform that a stream cannot
+            compute: the message says what to declare.
+        ImportError
+            Without pyarrow, which the extra ``stream`` brings.
+        """
+        from pybayesridge.streams.parquet import moments_of_parquet
+
+        _refuse(kwargs, ("intercept", "formula_data", "subset"), "from_parquet")
+        moments, built = moments_of_parquet(
+            source,
+            formula,
+            weights=weights,
+            levels=levels,
+            drop_cols=drop_cols,
+            missing=missing,
+            batch_size=batch_size,
+            progress=progress,
+            context=formulas.capture(1),
+        )
+        return _from_formula(cls, moments, built, kwargs)
+
+    @classmethod
+    def from_dask(
+        cls,
+        data: Any,
+        formula: str | None = None,
+        *,
+        endog: Any = None,
+        weights: Any = None,
+        levels: Mapping[str, Iterable[Any]] | None = None,
+        drop_cols: Iterable[str] | None = None,
+        missing: str | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Build the model from a Dask DataFrame and a formula, or from Dask arrays.
+
+        Moments of partitions are merged in a tree on the scheduler that is active (that of a
+        ``distributed.Client``, if there is one); only their sum comes back, and the model is fitted here. Lost
+        workers are Dask's concern: their tasks run again elsewhere. The fit is that of the same rows in memory;
+        what runs over rows (fitted values, residuals, leave-one-out) raises a ValueError.
+
+        Parameters
+        ----------
+        data : Dask DataFrame or (n, p) Dask array
+            With a formula a frame, else the columns of the design.
+        formula : str, optional
+            With the limits and the first pass of :meth:`from_parquet`.
+        endog : (n,) or (n, q) Dask array, with arrays only
+            The response(s).
+        weights : str, or (n,) Dask array
+            Precision weights: with a formula the name of a column.
+        levels, drop_cols : optional, with a formula only
+            As for :meth:`from_parquet`.
+        missing : {"drop", "raise"}, optional
+            What to do with rows in which something is missing: "drop" by default with a formula, "raise" with
+            arrays.
+        **kwargs
+            The class's other arguments.
+
+        Raises
+        ------
+        ValueError
+            For bad data, naming the partition, or a transform that cannot be computed partition by partition.
+        ImportError
+            Without Dask, which the extra ``dask`` brings.
+        """
+        from pybayesridge.streams.dask import moments_of_arrays, moments_of_frame
+
+        if missing not in (None, "drop", "raise"):
+            raise ValueError(f"missing must be 'drop' or 'raise', not {missing!r}")
+        if formula is None:
+            if endog is None or hasattr(data, "columns"):
+                raise ValueError("from_dask wants a DataFrame and a formula, or an array of columns and endog")
+            _refuse(
+                {k: v for k, v in (("levels", levels), ("drop_cols", drop_cols)) if v is not None},
+                ("levels", "drop_cols"),
+                "from_dask with arrays",
+            )
+            moments = moments_of_arrays(endog, data, weights, missing=missing or "raise")
+            return _build(cls, moments, **kwargs)
+        _refuse(kwargs, ("intercept", "formula_data", "subset"), "from_dask with a formula")
+        if endog is not None or not hasattr(data, "columns"):
+            raise ValueError("with a formula data is a Dask DataFrame, and the response one of its columns")
+        moments, built = moments_of_frame(
+            data,
+            formula,
+            weights=weights,
+            levels=levels,
+            drop_cols=drop_cols,
+            missing=missing or "drop",
+            context=formulas.capture(1),
+        )
+        return _from_formula(cls, moments, built, kwargs)
+
+
+def _from_formula(cls: Any, moments: Moments, built: formulas.FormulaData, kwargs: Mapping[str, Any]) -> Any:
+    given = {**cls._formula_defaults, **kwargs}
+    return _build(cls, moments, intercept=built.spec.has_intercept, formula_data=built, **given)
+
+
+def _build(cls: Any, moments: Moments, **kwargs: Any) -> Any:
+    return cls(None, moments, **kwargs)
+
+
+def _refuse(kwargs: Mapping[str, Any], names: Iterable[str], where: str) -> None:
+    for name in names:
+        if name in kwargs:
+            raise ValueError(f"{name} is not an argument of {where}")

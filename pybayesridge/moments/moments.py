@@ -1,0 +1,418 @@
+"""Sufficient statistics of a linear model: what both families need of the rows, however many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.data.prepare import listed, prepare, repeated, resolve_columns
+from pybayesridge.files import written_whole
+from pybayesridge.moments.checks import check_entries
+from pybayesridge.moments.files import ARRAYS, FORMAT, read_moments
+from pybayesridge.moments.rows import sums_of_rows
+from pybayesridge.moments.summary import moments_of_summary
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Moments:
+    """Weighted means, and cross-products of the deviations from them, of columns and responses.
+
+    They are additive over rows: those of two sets of rows merge into those of both, in any order, by the formula of
+    Chan, Golub & LeVeque (1983), which subtracts no large numbers. A mean is kept as a point near it and the
+    (accurate) rest, so that columns lose no digits by a mean that is large beside their standard deviation.
+
+    What moments cannot keep are the digits that squaring a matrix costs: directions of the columns that vary less
+    than 3e-4 times the most variable one (after standardisation) are known to fewer than 8 digits. A fit that
+    depends on them warns (:class:`~pybayesridge.PrecisionWarning`); fitted from rows it would not have to.
+
+    Make them by :meth:`from_arrays`, :meth:`from_batches` or :meth:`from_summary`.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    weight_sum : float
+        Sum of their weights; n without weights.
+    log_weight_sum : float
+        Sum of the logarithms of the weights, which the evidence needs; 0 without weights.
+    x_origin, x_offset : (m,) arrays
+        Weighted means of the columns are ``x_origin + x_offset``.
+    y_origin, y_offset : (q,) arrays
+        Likewise of the responses.
+    xx : (m, m) array
+        Weighted sums of products of the deviations of the columns from their means.
+    xy : (m, q) array
+        Of columns and responses.
+    yy : (q,) array
+        Of each response with itself.
+    columns : tuple of str
+        Names of the m columns.
+    targets : tuple of str
+        Names of the q responses.
+    n_dropped : int
+        Rows left out because something in them was missing.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit together, or something is not finite, not symmetric, or a negative sum of squares.
+    """
+
+    n: int
+    weight_sum: float
+    log_weight_sum: float
+    x_origin: FloatArray
+    x_offset: FloatArray
+    y_origin: FloatArray
+    y_offset: FloatArray
+    xx: FloatArray
+    xy: FloatArray
+    yy: FloatArray
+    columns: tuple[str, ...]
+    targets: tuple[str, ...]
+    n_dropped: int = 0
+
+    def __post_init__(self) -> None:
+        """Check shapes and values, and let nobody write into the arrays."""
+        m, q = len(self.columns), len(self.targets)
+        shapes = ((m,), (m,), (q,), (q,), (m, m), (m, q), (q,))
+        for name, shape in zip(ARRAYS, shapes, strict=True):
+            array = np.asarray(getattr(self, name), dtype=np.float64)
+            if array.shape != shape:
+                raise ValueError(f"{name} has shape {array.shape} for {m} columns and {q} targets: {shape} is wanted")
+            if not np.isfinite(array).all():
+                raise ValueError(f"{name} is not finite: the columns or weights are too large, rescale them")
+            array = array.view()
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+        if not (self.n >= 1 and np.isfinite(self.weight_sum) and self.weight_sum > 0):
+            raise ValueError(f"n and weight_sum must be positive, not {self.n!r} and {self.weight_sum!r}")
+        for what, names in (("column", self.columns), ("target", self.targets)):
+            twice = repeated(names)
+            if twice:
+                raise ValueError(f"duplicate {what} name(s) {listed(twice)}")
+        check_entries(self)
+
+    def __repr__(self) -> str:
+        """Sizes, not arrays."""
+        return f"Moments({self.n} rows, {len(self.columns)} columns, target(s) {listed(self.targets)})"
+
+    @property
+    def x_mean(self) -> FloatArray:
+        """Weighted means of the columns, (m,)."""
+        return self.x_origin + self.x_offset
+
+    @property
+    def y_mean(self) -> FloatArray:
+        """Weighted means of the responses, (q,)."""
+        return self.y_origin + self.y_offset
+
+    @classmethod
+    def from_arrays(cls, endog: Any, exog: Any, *, weights: Any = None, missing: str = "raise") -> Self:
+        """Moments of rows that are in memory.
+
+        Parameters
+        ----------
+        endog : (n,) or (n, q) array-like
+            The response, or several.
+        exog : (n, m) array-like
+            The columns, unpenalised ones among them, without an intercept: NumPy, pandas, polars or scipy.sparse.
+        weights : (n,) array-like, optional
+            Precision weights; a set of rows without weights counts 1 each when it is merged with others.
+        missing : {"raise", "drop"}
+            What to do with rows in which something is missing.
+
+        Raises
+        ------
+        ValueError
+            For bad data, naming the column or row.
+        """
+        data = prepare(
+            endog, exog, intercept=False, weights=weights, unpenalized=None, missing=missing, max_targets=None
+        )
+        return cls(**sums_of_rows(data), n_dropped=data.n_dropped)
+
+    @classmethod
+    def from_batches(cls, batches: Iterable[Any], *, missing: str = "raise") -> Self:
+        """Moments of rows that come in batches, of which one at a time is in memory.
+
+        Parameters
+        ----------
+        batches : iterable of (endog, exog) or (endog, exog, weights)
+            As for :meth:`from_arrays`; names of columns must agree from batch to batch.
+        missing : {"raise", "drop"}
+            What to do with rows in which something is missing.
+
+        Raises
+        ------
+        ValueError
+            For bad data, no batches, or batches whose columns differ.
+        """
+        total: Self | None = None
+        for i, batch in enumerate(batches):
+            if not isinstance(batch, tuple | list) or len(batch) not in (2, 3):
+                raise ValueError(
+                    f"batch {i} must be (endog, exog) or (endog, exog, weights), not {type(batch).__name__}"
+                )
+            try:
+                part = cls.from_arrays(
+                    batch[0], batch[1], weights=batch[2] if len(batch) == 3 else None, missing=missing
+                )
+                total = part if total is None else total.merge(part)
+            except ValueError as error:
+                raise ValueError(f"batch {i}: {error}") from error
+        if total is None:
+            raise ValueError("there are no batches: nothing can be fitted")
+        return total
+
+    @classmethod
+    def from_summary(
+        cls,
+        correlation: Any,
+        z: Any = None,
+        *,
+        n: int,
+        estimates: Any = None,
+        se: Any = None,
+        var_y: float | None = None,
+        names: Sequence[str] | None = None,
+        target: str = "y",
+        shrink: float = 0.0,
+    ) -> Self:
+        """Moments from summary statistics: correlations of the columns and the regression of y on each alone.
+
+        The marginal regressions are ordinary least squares with an intercept. Then these are exactly the moments
+        of the rows, up to the units of columns and response and to their means, which count as 0.
+
+        Parameters
+        ----------
+        correlation : (p, p) array or frame
+            Correlation matrix R of the columns, of the same rows as the estimates (with R of other rows, a
+            reference panel, the answer is that of a model in which the two disagree).
+        z : (p,) array, optional
+            Estimates over standard errors. Either these, or `estimates` and `se`.
+        n : int
+            Number of rows. Covariates that were projected out of the response and the columns cost one row each.
+        estimates, se : (p,) arrays, optional
+            Slope of each marginal regression and its standard error.
+        var_y : float, optional
+            Variance (1/(n-1)) of the response. With `estimates` and `se` it puts everything on the user's scale;
+            without it columns and response have variance 1.
+        names : sequence of str, optional
+            Names of the columns; those of `correlation` where it is a frame.
+        target : str
+            Name of the response.
+        shrink : float in [0, 1]
+            Use ``(1 - shrink) R + shrink I``: a remedy for an R of other rows, not for errors in the data.
+
+        Raises
+        ------
+        ValueError
+            If R is no correlation matrix (symmetric, unit diagonal, no negative eigenvalue), or the z scores cannot
+            belong to it: together the columns would explain more than the variance of y.
+
+        Warns
+        -----
+        InconsistentSummaryWarning
+            Where a z score is far from what the others say and its opposite is not: swapped alleles, as a rule.
+
+        References
+        ----------
+        Zou, Carbonetto, Wang & Stephens (2022). Fine-mapping from summary data with the "Sum of Single Effects"
+        model. PLOS Genetics 18(7): for the sufficient statistics.
+        """
+        parts = moments_of_summary(
+            correlation, z, n=n, estimates=estimates, se=se, var_y=var_y, names=names, shrink=shrink
+        )
+        m = len(parts.names)
+        return cls(
+            n=int(n),
+            weight_sum=float(n),
+            log_weight_sum=0.0,
+            x_origin=np.zeros(m),
+            x_offset=np.zeros(m),
+            y_origin=np.zeros(1),
+            y_offset=np.zeros(1),
+            xx=parts.xx,
+            xy=parts.xy[:, None],
+            yy=np.array([parts.yy]),
+            columns=tuple(parts.names),
+            targets=(str(target),),
+        )
+
+    def update(self, endog: Any, exog: Any, *, weights: Any = None, missing: str = "raise") -> Self:
+        """These moments with more rows.
+
+        Parameters
+        ----------
+        endog, exog, weights, missing
+            As for :meth:`from_arrays`.
+
+        Returns
+        -------
+        Moments
+        """
+        return self.merge(type(self).from_arrays(endog, exog, weights=weights, missing=missing))
+
+    def merge(self, other: Moments) -> Self:
+        """Moments of the rows of both.
+
+        Parameters
+        ----------
+        other : Moments
+            Of other rows of the same columns and targets.
+
+        Returns
+        -------
+        Moments
+
+        Raises
+        ------
+        ValueError
+            If the names of columns or targets differ.
+        """
+        for what in ("columns", "targets"):
+            mine, theirs = getattr(self, what), getattr(other, what)
+            if mine != theirs:
+                odd = sorted(set(mine) ^ set(theirs))
+                told = f"{listed(odd)} are in only one of them" if odd else "their order is not the same"
+                raise ValueError(f"the {what} of the moments to merge differ: {told}")
+        total = self.weight_sum + other.weight_sum
+        share = other.weight_sum / total
+        dx = (other.x_origin - self.x_origin) + (other.x_offset - self.x_offset)
+        dy = (other.y_origin - self.y_origin) + (other.y_offset - self.y_offset)
+        between = self.weight_sum * share
+        xx = self.xx + other.xx
+        xx += np.outer(between * dx, dx)
+        return replace(
+            self,
+            n=self.n + other.n,
+            weight_sum=total,
+            log_weight_sum=self.log_weight_sum + other.log_weight_sum,
+            x_offset=self.x_offset + share * dx,
+            y_offset=self.y_offset + share * dy,
+            xx=xx,
+            xy=self.xy + other.xy + np.outer(between * dx, dy),
+            yy=self.yy + other.yy + between * dy**2,
+            n_dropped=self.n_dropped + other.n_dropped,
+        )
+
+    def subset(self, columns: Any = None, targets: Any = None) -> Self:
+        """Moments of some of the columns or targets, in the order of these moments.
+
+        Parameters
+        ----------
+        columns, targets : names or positions, optional
+            Those to keep; all by default.
+
+        Returns
+        -------
+        Moments
+
+        Raises
+        ------
+        ValueError
+            For a name that is not there.
+        """
+        x, y = _positions(columns, self.columns, "columns"), _positions(targets, self.targets, "targets")
+        return replace(
+            self,
+            x_origin=self.x_origin[x],
+            x_offset=self.x_offset[x],
+            y_origin=self.y_origin[y],
+            y_offset=self.y_offset[y],
+            xx=self.xx[np.ix_(x, x)],
+            xy=self.xy[np.ix_(x, y)],
+            yy=self.yy[y],
+            columns=tuple(self.columns[j] for j in x),
+            targets=tuple(self.targets[j] for j in y),
+        )
+
+    def with_dropped(self, n_dropped: int) -> Self:
+        """These moments with another count of rows that were left out.
+
+        Parameters
+        ----------
+        n_dropped : int
+
+        Returns
+        -------
+        Moments
+        """
+        return replace(self, n_dropped=int(n_dropped))
+
+    def save(self, file: Any) -> None:
+        """Write them to a file of NumPy's format ``.npz``, under the very name that is given.
+
+        An old file is replaced only once the new one is complete.
+
+        Parameters
+        ----------
+        file : str, os.PathLike or binary file
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written; what was there before is still there.
+        """
+        with written_whole(file) as opened:
+            np.savez(
+                opened,
+                format=np.array(FORMAT),
+                counts=np.array([self.n, self.n_dropped], dtype=np.int64),
+                weights=np.array([self.weight_sum, self.log_weight_sum]),
+                columns=np.array(self.columns, dtype=np.str_),
+                targets=np.array(self.targets, dtype=np.str_),
+                **{name: getattr(self, name) for name in ARRAYS},
+            )
+
+    @classmethod
+    def load(cls, file: Any) -> Self:
+        """Read what :meth:`save` wrote; no code of the file is run.
+
+        Parameters
+        ----------
+        file : str, os.PathLike or binary file
+
+        Returns
+        -------
+        Moments
+
+        Raises
+        ------
+        ValueError
+            If the file holds something else, is damaged, or was written by a later version.
+        OSError
+            If it cannot be read.
+        """
+        fields = read_moments(file)
+        try:
+            return cls(**fields)
+        except ValueError as error:
+            raise ValueError(f"{file!r} holds moments that cannot be: {error}") from error
+
+
+def merge_all(parts: Iterable[Moments | None]) -> Moments | None:
+    """Merge several moments; None stands for no rows."""
+    total: Moments | None = None
+    for part in parts:
+        if part is not None:
+            total = part if total is None else total.merge(part)
+    return total
+
+
+def _positions(wanted: Any, names: Sequence[str], what: str) -> IntArray:
+    if wanted is None:
+        return np.arange(len(names))
+    return resolve_columns(wanted, names, what=what, of="the moments")
+
+
+def as_moments(moments: Any) -> Moments:
+    """The moments, or a ValueError that says what was given instead."""
+    if not isinstance(moments, Moments):
+        raise ValueError(f"moments must be pybayesridge.Moments, not {type(moments).__name__}")
+    return moments

@@ -1,0 +1,137 @@
+"""Arguments of results: targets, probabilities, which coefficients are shown and in what unit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.data.prepare import listed
+from pybayesridge.design.design import Design
+
+TOP = 40
+"""How many coefficients a picture shows unless it is asked for more."""
+
+
+def check_alpha(alpha: float) -> float:
+    """One minus the probability of an interval."""
+    if not isinstance(alpha, float | int | np.floating | np.integer) or not 0 < alpha < 1:
+        raise ValueError(f"alpha must lie between 0 and 1, not {alpha!r}: 0.05 gives 95 % intervals")
+    return float(alpha)
+
+
+def target_position(names: list[str], target: Any, what: str) -> int:
+    """Position of a target given by name or position; it has to be given where there are several.
+
+    Raises
+    ------
+    ValueError
+        If it is missing where there are several, or is none of them.
+    """
+    if target is None:
+        if len(names) > 1:
+            raise ValueError(f"{what} needs target= for a model with {len(names)} targets, one of {listed(names)}")
+        return 0
+    if target in names:
+        return names.index(str(target))
+    if isinstance(target, bool) or not isinstance(target, int | np.integer) or not 0 <= target < len(names):
+        raise ValueError(f"target {target!r} is not one of {listed(names)}, nor a position among them")
+    return int(target)
+
+
+def term_positions(model: Any, terms: Any) -> IntArray:
+    """Positions in ``exog_names`` of coefficients named by column or by term of the formula, in the order given.
+
+    Raises
+    ------
+    ValueError
+        For a name that is neither, or none at all.
+    """
+    names = list(model.exog_names)
+    where = {name: [i] for i, name in enumerate(names)}
+    spec = model.formula_spec
+    if spec is not None:
+        for term, columns in spec.columns_of_terms().items():
+            where.setdefault(term, [where[name][0] for name in columns if name in where])
+    wanted = [terms] if isinstance(terms, str) else list(terms)
+    unknown = [term for term in wanted if str(term) not in where]
+    if unknown:
+        raise ValueError(
+            f"terms names {listed(unknown)}, which are not coefficients of the fit; there are {listed(where)}"
+        )
+    out = list(dict.fromkeys(i for term in wanted for i in where[str(term)]))
+    if not out:
+        raise ValueError("terms is empty: name the coefficients to show, or leave it out")
+    return np.array(out, dtype=np.intp)
+
+
+def check_top(top: Any) -> int | None:
+    """How many to show: a positive integer, or None for all."""
+    if top is None:
+        return None
+    if isinstance(top, bool) or not isinstance(top, int | np.integer) or top < 1:
+        raise ValueError(f"top must be a positive integer, or None for all, not {top!r}")
+    return int(top)
+
+
+def shown_positions(
+    model: Any, design: Design, importance: FloatArray, *, terms: Any, top: Any, intercept: bool, most: str
+) -> tuple[IntArray, str]:
+    """Positions in ``exog_names`` of the coefficients to show, and how many of how many these are.
+
+    Parameters
+    ----------
+    model : LinearModel
+    design : Design
+    importance : (k,) array
+        What the first of many are chosen by.
+    terms : names or None
+        These, whatever their number.
+    top : int or None
+        At most so many; None for all.
+    intercept : bool
+        Whether the intercept is among them.
+    most : str
+        What the first are: "largest", "likeliest".
+
+    Returns
+    -------
+    positions : int array
+        In the order of the columns where all are shown, else by importance.
+    note : str
+        Empty where all are shown.
+    """
+    limit = check_top(top)
+    if terms is not None:
+        at = term_positions(model, terms)
+        return at, f"{at.size:,} of {len(model.exog_names):,} coefficients"
+    at = np.arange(len(model.exog_names))
+    if not intercept:
+        at = np.setdiff1d(at, intercept_position(model))
+    if limit is None or at.size <= limit:
+        return at, ""
+    order = at[np.argsort(-importance[at], kind="stable")][:limit]
+    return order, f"the {limit:,} {most} of {at.size:,} coefficients"
+
+
+def intercept_position(model: Any) -> list[int]:
+    """Position of the intercept in ``exog_names``, as a list of one or none."""
+    data = model.data
+    if data.intercept_name is not None:
+        return [0]
+    return [] if data.const_idx is None else [int(data.const_idx)]
+
+
+def units(model: Any, design: Design, standardized: bool) -> FloatArray:
+    """Factors that put coefficients per standard deviation of their column; 1 for unpenalised ones."""
+    out = np.ones(len(model.exog_names))
+    if standardized:
+        out[model.positions(design)[1]] = design.sd
+    return out
+
+
+def unit_names(model: Any, design: Design, positions: IntArray, standardized: bool) -> list[str]:
+    """Names of coefficients; where others are standardised, those that are not say so."""
+    own = set(model.positions(design)[0].tolist()) if standardized else set()
+    return [model.exog_names[i] + (" (per unit)" if i in own else "") for i in positions]

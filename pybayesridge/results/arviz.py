@@ -1,0 +1,164 @@
+"""Posterior draws in ArviZ's container: the only file that knows ArviZ."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pybayesridge._types import FloatArray
+from pybayesridge.data.prepare import ModelData, listed
+
+GROUPS = ("posterior", "posterior_predictive", "log_likelihood", "observed_data")
+
+OBS = "__obs__"
+"""Name of the dimension over rows, which no column of data is likely to have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """Draws of one chain.
+
+    Attributes
+    ----------
+    beta : (draws, k, q) array
+        Coefficients, user's scale.
+    sigma2 : (draws, q) array
+        Noise variance of an observation of average weight.
+    others : dict of str to (draws, q) array
+        Other parameters.
+    """
+
+    beta: FloatArray
+    sigma2: FloatArray
+    others: dict[str, FloatArray]
+
+
+def positive_int(name: str, value: Any) -> int:
+    """A positive integer, or a ValueError that names the argument."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise ValueError(f"{name} must be a positive integer, not {value!r}")
+    return int(value)
+
+
+def to_arviz(
+    model: Any,
+    draw: Callable[[int, np.random.Generator], Draws],
+    *,
+    draws: int,
+    chains: int,
+    rng: Any,
+    groups: Sequence[str],
+) -> Any:
+    """Draw chains and put what is asked for into ArviZ's container.
+
+    Parameters
+    ----------
+    model : LinearModel
+    draw : callable
+        ``draw(n, generator)`` gives the draws of a chain.
+    draws, chains : int
+    rng : numpy.random.Generator, int or None
+    groups : sequence of str
+        Some of ``GROUPS``.
+    """
+    arviz, xarray = _import("arviz"), _import("xarray")
+    draws, chains = positive_int("draws", draws), positive_int("chains", chains)
+    wanted = [groups] if isinstance(groups, str) else list(groups)
+    unknown = [name for name in wanted if name not in GROUPS]
+    if unknown or not wanted:
+        raise ValueError(f"groups must be some of {listed(GROUPS)}, not {listed(unknown) or 'none'}")
+    if model.endog is None and wanted != ["posterior"]:
+        raise ValueError(f"only groups='posterior' can be made: {model.why_no_rows}")
+    generator = np.random.default_rng(rng)
+    sampled = [draw(draws, generator) for _ in range(chains)]
+    if "log_likelihood" in wanted and any((chain.sigma2 == 0).any() for chain in sampled):
+        raise ValueError(
+            "the response is fitted without noise, so that it has no density: leave out 'log_likelihood'"
+        )
+    make: dict[str, Callable[[], dict[str, Any]]] = {
+        "posterior": lambda: _posterior(model, sampled, fixed=False),
+        "posterior_predictive": lambda: _over_rows(
+            model, sampled, lambda _, mean, variance: generator.normal(mean, np.sqrt(variance))
+        ),
+        "log_likelihood": lambda: _over_rows(model, sampled, _log_density),
+        "observed_data": lambda: {name: ((OBS,), y) for name, y in _responses(model)},
+    }
+    made = {name: make[name]() for name in wanted}
+    if "posterior" in wanted:
+        made["constant_data"] = _posterior(model, sampled, fixed=True)
+    coords = _coordinates(model.data) | {"chain": np.arange(chains), "draw": np.arange(draws)}
+    attrs = {"inference_library": "pybayesridge", "inference_library_version": version("pybayesridge")}
+    datasets = {}
+    for name, variables in made.items():
+        used = {dim for dims, _ in variables.values() for dim in dims}
+        here = {dim: values for dim, values in coords.items() if dim in used}
+        if variables:
+            datasets[name] = xarray.Dataset(variables, coords=here, attrs=attrs)
+    if version("arviz").startswith("0."):
+        return arviz.InferenceData(**datasets)
+    return xarray.DataTree.from_dict(datasets)
+
+
+def _import(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ImportError("to_arviz() needs ArviZ: pip install 'pybayesridge[arviz]'") from error
+
+
+def _coordinates(data: ModelData) -> dict[str, Any]:
+    labels = data.row_labels
+    rows = np.arange(len(labels)) if isinstance(labels, pd.MultiIndex) else labels.to_numpy()
+    return {"term": np.array(data.xnames, dtype=object), "target": np.array(data.targets, dtype=object), OBS: rows}
+
+
+def _posterior(model: Any, sampled: list[Draws], *, fixed: bool) -> dict[str, Any]:
+    """The parameters with their dimensions: those that vary, or those that the method holds fixed."""
+    whole = {"beta": np.stack([chain.beta for chain in sampled])}
+    for name in sampled[0].others:
+        whole[name] = np.stack([chain.others[name] for chain in sampled])
+    whole["sigma2"] = np.stack([chain.sigma2 for chain in sampled])
+    out: dict[str, Any] = {}
+    for name, values in whole.items():
+        if fixed != (name != "beta" and bool((values == values[:1, :1]).all())):
+            continue
+        dims: tuple[str, ...] = ("chain", "draw", "term", "target") if name == "beta" else ("chain", "draw", "target")
+        if fixed:
+            dims, values = dims[2:], values[0, 0]
+        out[name] = (dims[:-1], values[..., 0]) if model.one_target else (dims, values)
+    return out
+
+
+def _responses(model: Any) -> list[tuple[str, FloatArray]]:
+    y = model.endog.reshape(len(model.endog), -1)
+    return [(name, y[:, i]) for i, name in enumerate(model.data.targets)]
+
+
+def _over_rows(
+    model: Any, sampled: list[Draws], function: Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
+) -> dict[str, Any]:
+    """``function(y, mean, variance)`` for each target: (chains, draws, n) from y (n,) and two (draws, n) arrays."""
+    factors = model.noise_factors(model.nobs, None, own=True)
+    return {
+        name: (
+            ("chain", "draw", OBS),
+            np.stack(
+                [
+                    function(y, model.predict(chain.beta[:, :, i].T).T, chain.sigma2[:, [i]] * factors)
+                    for chain in sampled
+                ]
+            ),
+        )
+        for i, (name, y) in enumerate(_responses(model))
+    }
+
+
+def _log_density(y: FloatArray, mean: FloatArray, variance: FloatArray) -> FloatArray:
+    out: FloatArray = -0.5 * (np.log(2 * np.pi * variance) + (y - mean) ** 2 / variance)
+    return out

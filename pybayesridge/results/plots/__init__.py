@@ -1,0 +1,1 @@
+"""Pictures of a result: numbers handed to the drawing functions."""

@@ -1,0 +1,112 @@
+"""The summary of a spike-and-slab regression: its tables and its notes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from statsmodels.iolib.summary import Summary
+from statsmodels.iolib.table import SimpleTable
+
+from pybayesridge.data.prepare import listed
+from pybayesridge.results.summary.tables import SHOWN, facts_table, make_summary, notes_on_data, number, table
+
+if TYPE_CHECKING:
+    from pybayesridge.results.spike_slab import SpikeSlabResults
+
+
+def notes(res: SpikeSlabResults) -> list[str]:
+    """Notes below the summary, one sentence each."""
+    out = []
+    if res._posterior.selection.noiseless:
+        out.append("The unpenalised columns fit the response exactly: there is nothing to explain.")
+    if not res.converged:
+        settled = all(each.converged for each in res._posterior.selection.results)
+        why = "hyperparameters not at a maximum" if settled else f"residual {res.residual:.2g}"
+        out.append(f"NOT CONVERGED ({why}): do not report these numbers.")
+    if res.evidence_biased:
+        active = int(sum(r.active.sum() for r in res._posterior.selection.results))
+        out.append(f"Constraints are active on {active} site(s): the log evidence is biased.")
+    lost = res.lost_digits()
+    if lost is not None:
+        out.append(lost)
+    scale = "standard deviations of the columns" if res.model.standardize else "the columns as they are"
+    out.append(
+        "Conditional on the hyperparameters; mean, sd and interval are marginal over inclusion. "
+        f"The prior is on the scale of {scale}."
+    )
+    out += notes_on_data(res)
+    large = res.group_members()
+    if large:
+        out.append(
+            f"The columns of a group ({listed(large)}) are included or excluded together; their PIP is the group's, "
+            "and prior_inclusion applies to groups."
+        )
+    chosen = res.median_model()
+    names = ", ".join(chosen[:20]) + (f" and {len(chosen) - 20} more" if len(chosen) > 20 else "")
+    out.append(f"Median probability model: {names or 'no column'}.")
+    return out
+
+
+def summary(res: SpikeSlabResults, alpha: float) -> Summary:
+    """See :meth:`SpikeSlabResults.summary`."""
+    names = res.model.exog_names
+    z_at, at = res.model.positions(res._posterior.design)
+    flat = np.setdiff1d(np.arange(len(names)), np.concatenate([z_at, at]))
+    pip = res.inclusion_prob
+    by_pip = at[np.argsort(-pip[at], kind="stable")]
+    order = np.concatenate([z_at, by_pip[:SHOWN], flat[: max(SHOWN - by_pip.size, 0)]]).astype(int)
+    intervals = res.conf_int(alpha)
+    columns = np.column_stack([pip, res.params, res.bse, res.cond_mean, np.sqrt(res.cond_var), intervals])
+    heads = ["PIP", "mean", "sd", "mean|in", "sd|in", f"[{alpha / 2:.3g}", f"{1 - alpha / 2:.4g}]"]
+    rows = [[f"{columns[i, 0]:.3f}", *(number(v) for v in columns[i, 1:])] for i in order]
+    tables = [
+        facts_table("Spike-and-Slab Regression", *_facts(res)),
+        table([names[i] for i in order], heads, rows),
+    ]
+    if res.group_members():
+        tables.append(_group_table(res))
+    notes_ = res.notes
+    left_out = len(names) - len(order)
+    if left_out:
+        notes_.append(f"{left_out} columns with smaller inclusion probabilities are omitted; see inclusion_prob.")
+    return make_summary(tables, notes_)
+
+
+def _group_table(res: SpikeSlabResults) -> SimpleTable:
+    """A row for each group, the most probable first; at most 30."""
+    prob, large = res.group_inclusion_prob, res.group_members()
+    order = np.argsort(-prob.to_numpy(), kind="stable")[:SHOWN]
+    rows = [[f"{prob.iloc[i]:.3f}", str(len(large.get(prob.index[i], [""])))] for i in order]
+    return table([str(prob.index[i]) for i in order], ["PIP", "columns"], rows)
+
+
+def _facts(res: SpikeSlabResults) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    def how(name: str) -> str:
+        return "learned" if name in res.learned else "fixed"
+
+    prior = number(float(res.prior_inclusion)) if np.ndim(res.prior_inclusion) == 0 else "by column"
+    left = [
+        ("Dep. Variable:", res.model.data.targets[0]),
+        ("Model:", "SpikeSlab"),
+        ("Method:", res.method),
+        ("No. Observations:", f"{int(res.nobs)}"),
+        ("Iterations:", f"{res.n_iter}"),
+        ("Residual:", f"{res.residual:.1e}"),
+        ("Converged:", "yes" if res.converged else "NO"),
+    ]
+    right = [
+        (f"prior_inclusion ({how('prior_inclusion')}):", prior),
+        (f"slab_var ({how('slab_var')}):", number(res.slab_var)),
+        (f"noise_var ({how('noise_var')}):", number(res.noise_var)),
+        ("Expected size:", f"{res.expected_size:.2f}"),
+        ("R-squared:", _three_digits(res.rsquared)),
+        ("Log Evidence:", _three_digits(res.log_evidence)),
+        ("", ""),
+    ]
+    return left, right
+
+
+def _three_digits(value: float) -> str:
+    """A number to three decimals, or a dash where there is none."""
+    return f"{value:.3f}" if np.isfinite(value) else "–"

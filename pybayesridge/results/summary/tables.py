@@ -1,0 +1,88 @@
+"""Summary tables, made of statsmodels' parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from statsmodels.iolib.summary import Summary
+from statsmodels.iolib.table import SimpleTable
+from statsmodels.iolib.tableformatting import fmt_2cols, fmt_params
+
+from pybayesridge._types import FloatArray
+from pybayesridge.data.prepare import listed
+from pybayesridge.results.summary.formats import FormattedSummary, Table, one_line
+
+LONGEST = 60
+"""Tables of more coefficients are cut."""
+
+TARGETS = 10
+"""A summary shows at most this many targets."""
+
+SHOWN = 30
+"""How many coefficients a cut table shows."""
+
+
+def number(value: float) -> str:
+    """Four significant digits, in the shorter of the usual notations."""
+    return f"{value:.4g}"
+
+
+def number_or_dash(value: float) -> str:
+    """A number as tables write it, or a dash where there is none."""
+    return number(value) if np.isfinite(value) else "–"
+
+
+def facts_table(title: str | None, left: Sequence[tuple[str, str]], right: Sequence[tuple[str, str]]) -> SimpleTable:
+    """The top of a summary: two columns of names and values."""
+    first = _two_columns(title, left)
+    first.extend_right(_two_columns(title, [(f"  {name:<21}", value) for name, value in right]))
+    return first
+
+
+def _two_columns(title: str | None, facts: Sequence[tuple[str, str]]) -> SimpleTable:
+    return Table(
+        [[one_line(value)] for _, value in facts], None, [name for name, _ in facts], title, txt_fmt=fmt_2cols
+    )
+
+
+def rows_to_show(size: FloatArray) -> list[int]:
+    """Positions of the coefficients a table shows: all, or where there are too many the largest of `size` first."""
+    if size.size <= LONGEST:
+        return list(range(size.size))
+    return np.argsort(-size, kind="stable")[:SHOWN].tolist()  # type: ignore[no-any-return]
+
+
+def coefficient_table(
+    names: Sequence[str], mean: FloatArray, sd: FloatArray, interval: FloatArray, alpha: float
+) -> SimpleTable:
+    """A row for each coefficient: mean, sd, interval."""
+    rows = [[number(v) for v in (mean[i], sd[i], interval[i, 0], interval[i, 1])] for i in range(len(names))]
+    return table(names, ["mean", "sd", f"[{alpha / 2:.3g}", f"{1 - alpha / 2:.4g}]"], rows)
+
+
+def table(stubs: Sequence[str], heads: Sequence[str], rows: Sequence[Sequence[str]]) -> SimpleTable:
+    """A table of parameters: a name in front of each row of formatted numbers."""
+    return Table(rows, heads, [one_line(stub) for stub in stubs], txt_fmt=fmt_params)
+
+
+def make_summary(tables: Sequence[SimpleTable], notes: Sequence[str]) -> Summary:
+    """Put tables and numbered notes together."""
+    out = FormattedSummary()
+    out.tables.extend(tables)
+    out.add_extra_txt(["Notes:", *(f"[{i}] {note}" for i, note in enumerate(notes, 1))])
+    return out
+
+
+def notes_on_data(res: Any) -> list[str]:
+    """Notes on columns and rows, one sentence each; the same for both families."""
+    data, out = res.model.data, []
+    flat = res.model.flat_columns(res._posterior.design)
+    if flat:
+        out.append(f"Constant column(s), coefficient 0: {listed(flat)}.")
+    if data.const_idx is not None:
+        out.append(f"The column {data.exog_columns[data.const_idx]!r} serves as the intercept.")
+    if data.n_dropped:
+        out.append(f"{data.n_dropped} row(s) with missing values were left out.")
+    return out

@@ -1,0 +1,227 @@
+"""Marginal posteriors of the hyperparameters, and draws from the joint posterior."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.interpolate import CubicSpline, PPoly
+from scipy.optimize import brentq
+from scipy.special import gammaincc
+
+from pybayesridge._types import FloatArray
+from pybayesridge.design.design import Design
+from pybayesridge.ridge.exact import NEGLIGIBLE, fall, integrate, is_proper, log_density
+from pybayesridge.ridge.exact import mixture as mixture_of
+from pybayesridge.ridge.mixture import Mixture
+from pybayesridge.ridge.profile import Prior, penalized_rss, shrinkage
+from pybayesridge.ridge.spectrum import Spectrum
+
+FINE = 20
+"""Points of the distribution function of log t2 for each node."""
+
+MOST_POINTS = 50_000
+"""Most points of the distribution function."""
+
+NEWTON_STEPS = 3
+"""From an interpolated quantile, which is good to four digits."""
+
+SEEN = 2e-3
+"""A picture of the density ends where it has fallen to this share of its maximum."""
+
+POINTS = 401
+"""Points of such a picture."""
+
+
+def distribution(spectrum: Spectrum, prior: Prior, mixture: Mixture, target: int) -> tuple[FloatArray, PPoly | None]:
+    """Points of log t2 and the (unnormalised) posterior distribution function as a spline through them.
+
+    One point and no function for a fitted penalty.
+    """
+    weight = mixture.weight[:, target]
+    # Nodes that only the means of t2 and 1/t2 need are no part of the distribution function.
+    nodes = mixture.log_t2[weight > NEGLIGIBLE * weight.max(), target]
+    if nodes.size < 2 or not np.isfinite(nodes).all():
+        return nodes[-1:], None
+    steps = FINE * (nodes.size - 1)
+    if np.isfinite(mixture.df):
+        # Given t2 the log of the noise variance has standard deviation sqrt(2/nu), and its centre can move as log t2.
+        steps = max(steps, int((nodes[-1] - nodes[0]) / (0.25 * np.sqrt(2 / mixture.df))))
+    points = np.linspace(nodes[0], nodes[-1], min(steps, MOST_POINTS) + 1)
+    noise = None if prior.noise is None else prior.noise[[target]]
+    log_p = log_density(_one_target(spectrum, target), replace(prior, noise=noise), points[:, None])[:, 0]
+    return points, CubicSpline(points, np.exp(log_p - log_p.max())).antiderivative()
+
+
+def quantiles_of_log_t2(
+    spectrum: Spectrum, prior: Prior, mixture: Mixture, target: int, probabilities: FloatArray
+) -> FloatArray:
+    """Posterior quantiles of log t2, in rotated units: interpolated, then refined by Newton's iteration."""
+    points, cdf = distribution(spectrum, prior, mixture, target)
+    if cdf is None:
+        return np.full(probabilities.size, points[0])
+    values = cdf(points)
+    wanted = probabilities * values[-1]
+    out = np.interp(wanted, values, points)
+    density = cdf.derivative()
+    for _ in range(NEWTON_STEPS):
+        out = np.clip(out - (cdf(out) - wanted) / density(out), points[0], points[-1])
+    return out
+
+
+def quantiles_of_sigma2(
+    spectrum: Spectrum, prior: Prior, mixture: Mixture, target: int, probabilities: FloatArray
+) -> FloatArray:
+    """Posterior quantiles of the noise variance, in units of the target's squared norm.
+
+    A mixture of inverse-gamma(nu/2, R/2), or a known number.
+    """
+    scale2, weight = mixture.scale2[:, target], mixture.weight[:, target]
+    if np.isinf(mixture.df) or (scale2 == 0).all():
+        return np.full(probabilities.size, scale2[0])
+    points, cdf = distribution(spectrum, prior, mixture, target)
+    if cdf is not None:
+        weight = np.asarray(cdf.derivative()(points))
+        weight = weight / weight.sum()
+        scale2 = penalized_rss(_one_target(spectrum, target), points[:, None])[:, 0] / mixture.df
+    shape, rate = mixture.df / 2, scale2 * mixture.df / 2
+
+    def excess(log_s2: float, probability: float) -> float:
+        return float(weight @ gammaincc(shape, rate * np.exp(-log_s2)) - probability)
+
+    middle = float(np.log(weight @ scale2))
+    out = []
+    for probability in probabilities:
+        low = high = middle
+        while excess(low, probability) > 0 and low > middle - 700:
+            low -= 1.0 + 100.0 / mixture.df
+        while excess(high, probability) < 0 and high < middle + 700:
+            high += 1.0 + 100.0 / mixture.df
+        out.append(float(np.exp(brentq(excess, low, high, args=(probability,), xtol=1e-12))))
+    return np.array(out)
+
+
+@dataclass(frozen=True, slots=True)
+class PenaltyPosterior:
+    """The posterior of log t2 of one target, for drawing.
+
+    Attributes
+    ----------
+    log_t2 : (m,) array
+        Ascending, in rotated units; all that a picture shows of the density lies between.
+    density : (m,) array
+        Normalised, with respect to log t2.
+    interval : (2,) array
+        Equal-tailed, in log t2.
+    """
+
+    log_t2: FloatArray
+    density: FloatArray
+    interval: FloatArray
+
+
+def penalty_posterior(spectrum: Spectrum, prior: Prior, target: int, alpha: float) -> PenaltyPosterior:
+    """Posterior of log t2 of one target, integrated anew whatever method the fit used.
+
+    Parameters
+    ----------
+    spectrum : Spectrum
+    prior : Prior
+    target : int
+    alpha : float
+        One minus the probability of the interval.
+    """
+    one = _one_target(spectrum, target)
+    prior = replace(prior, noise=None if prior.noise is None else prior.noise[[target]])
+    if not is_proper(one, prior):
+        raise ValueError("the posterior of the penalty is improper with dof='paper': fit with dof='nu'")
+    found = integrate(one, prior, tol=1e-8, maxiter=14)
+    nodes = found.log_t2[:, 0]
+    height = log_density(one, prior, nodes[:, None])[:, 0] - found.log_integral[0]
+    seen = nodes[height > height.max() + np.log(SEEN)]
+    points = np.linspace(seen[0], seen[-1], POINTS)
+    density = np.exp(log_density(one, prior, points[:, None])[:, 0] - found.log_integral[0])
+    tails = np.array([alpha / 2, 1 - alpha / 2])
+    return PenaltyPosterior(points, density, quantiles_of_log_t2(one, prior, mixture_of(one, prior, found), 0, tails))
+
+
+def mean_of_penalty(spectrum: Spectrum, prior: Prior, mixture: Mixture, target: int) -> float:
+    """Posterior mean of ``1 / t2`` in rotated units: infinite where a <= 1, since then the prior's tail rules."""
+    weight, nodes = mixture.weight[:, target], mixture.log_t2[:, target]
+    if weight.size > 1 and prior.a <= 1:
+        return float("inf")
+    with np.errstate(over="ignore"):
+        return float(weight @ np.exp(-nodes))
+
+
+def mean_of_t2(spectrum: Spectrum, prior: Prior, mixture: Mixture, target: int) -> float:
+    """Posterior mean of t2 in rotated units: infinite where the likelihood does not fall fast enough."""
+    weight, nodes = mixture.weight[:, target], mixture.log_t2[:, target]
+    if weight.size > 1 and fall(spectrum, prior)[target] <= 1:
+        return float("inf")
+    with np.errstate(over="ignore"):
+        return float(weight @ np.exp(nodes))
+
+
+def draw_hyperparameters(
+    spectrum: Spectrum, prior: Prior, mixture: Mixture, target: int, size: int, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """Draw log t2 (rotated units) and the noise variance (units of the target's squared norm), each (size,)."""
+    points, cdf = distribution(spectrum, prior, mixture, target)
+    if cdf is None:
+        log_t2 = np.full(size, points[0])
+    else:
+        values = cdf(points)
+        log_t2 = np.interp(rng.random(size) * values[-1], values, points)
+    if np.isinf(mixture.df) or (mixture.scale2[:, target] == 0).all():
+        sigma2 = np.full(size, mixture.scale2[0, target])
+    else:
+        one = _one_target(spectrum, target)
+        rate = 0.5 * penalized_rss(one, log_t2[:, None])[:, 0]
+        sigma2 = rate / rng.standard_gamma(mixture.df / 2, size)
+    return log_t2, sigma2
+
+
+def draw(
+    design: Design,
+    spectrum: Spectrum,
+    prior: Prior,
+    mixture: Mixture,
+    target: int,
+    size: int,
+    rng: np.random.Generator,
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Draw from the joint posterior of one target: penalty, then noise, then coefficients.
+
+    Returns
+    -------
+    of_z : (size, k) array
+        Unpenalised coefficients, user's scale.
+    b : (size, p) array
+        Penalised coefficients, user's scale.
+    log_t2 : (size,) array
+        Rotated units.
+    sigma2 : (size,) array
+        In units of the target's squared norm.
+    """
+    log_t2, sigma2 = draw_hyperparameters(spectrum, prior, mixture, target, size, rng)
+    e = shrinkage(spectrum.s, log_t2)
+    a = e * (spectrum.z[:, target] / spectrum.s)
+    a += np.sqrt(sigma2[:, None] * e) / spectrum.s * rng.standard_normal((size, spectrum.rank))
+    b = spectrum.standardized_coefficients(design, np.ascontiguousarray(a.T))
+    if spectrum.rank < design.p:
+        with np.errstate(over="ignore", invalid="ignore"):
+            spread = np.where(sigma2 == 0, 0.0, np.sqrt(sigma2) * np.exp(log_t2 / 2))
+        noise = rng.standard_normal((design.p, size)) * spread
+        inside = spectrum.project_rows(design, np.ascontiguousarray(noise.T))
+        b += noise - spectrum.standardized_coefficients(design, np.ascontiguousarray(inside.T))
+    b *= design.y_norm[target] / (design.scale[:, None] * spectrum.top)
+    k = design.block.k
+    shift = design.y_on_z[:, [target]] + design.taken_from_z(b)
+    if k:
+        shift = shift + design.block.regress(rng.standard_normal((k, size)) * np.sqrt(sigma2) * design.y_norm[target])
+    return shift.T, b.T, log_t2, sigma2
+
+
+def _one_target(spectrum: Spectrum, target: int) -> Spectrum:
+    return replace(spectrum, z=spectrum.z[:, [target]], rss0=spectrum.rss0[[target]])

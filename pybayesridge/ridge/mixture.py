@@ -1,0 +1,359 @@
+"""The posterior of linear functions of the coefficients: a one-dimensional mixture over the penalty.
+
+Given t2, anything linear in (g, b) is normal (noise variance known, or fixed at its mode) or Student t (noise
+variance integrated out). A `Mixture` holds the nodes in log t2: one for a fitted penalty, many where the penalty
+is integrated out. A `Functionals` holds linear functions in the rotated basis, where all of it costs O(r) a node.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.linalg import svd
+from scipy.special import gammaln, ndtr, ndtri, stdtr, stdtrit
+
+from pybayesridge._types import FloatArray
+from pybayesridge.linalg import blas
+from pybayesridge.ridge.profile import CHUNK, complement, shrinkage
+from pybayesridge.ridge.spectrum import Spectrum
+
+QUANTILE_TOL = 1e-6
+"""A probability this close to the right one, relative to that in the shorter tail, is followed by a last Newton step,
+which squares the error."""
+
+NEGLIGIBLE = 1e-12
+"""Nodes of smaller weight do not move a quantile by more than it is solved to."""
+
+QUANTILE_STEP = 1e-4
+"""Largest last step, relative to the distance from the centre and the typical scale."""
+
+QUANTILE_MAXITER = 200
+"""Bisection alone would halve a bracket this often; Newton's steps take about six."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mixture:
+    """Nodes of the posterior of log t2, in the units of the rotated problem.
+
+    Attributes
+    ----------
+    log_t2 : (K, q) array
+        -inf for a null model, +inf for an unpenalised fit.
+    weight : (K, q) array
+        Sums to 1 over the nodes.
+    scale2 : (K, q) array
+        Squared scale of the noise at each node: its variance for a normal, R/nu for a t.
+    df : float
+        Degrees of freedom; inf for a normal.
+    open_variance : bool
+        Whether directions in which X does not vary have infinite variance: the tail of t2 is too heavy.
+    """
+
+    log_t2: FloatArray
+    weight: FloatArray
+    scale2: FloatArray
+    df: float
+    open_variance: bool = False
+
+    @property
+    def variance_factor(self) -> float:
+        """Variance beside squared scale; infinite where the t distribution has no variance."""
+        if np.isinf(self.df):
+            return 1.0
+        return self.df / (self.df - 2) if self.df > 2 else np.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Functionals:
+    """m linear functions ``coords'a + (part outside the row space) + (part in Z)`` of the unknowns.
+
+    A constant to be added, such as the value at b = 0, is the caller's: it is the same at every node.
+
+    Attributes
+    ----------
+    coords : (m, r) array
+        V'x.
+    outside : (m,) array
+        Squared norm of the part of x outside the row space of X.
+    leverage : (m,) array
+        Contribution of the unpenalised coefficients: z (Z'WZ)^-1 z'.
+    """
+
+    coords: FloatArray
+    outside: FloatArray
+    leverage: FloatArray
+
+
+def rotated_coefficients(spectrum: Spectrum, log_t2: FloatArray) -> FloatArray:
+    """``a = V'b`` at each node: (K, q, r) for `log_t2` (K, q)."""
+    return shrinkage(spectrum.s, log_t2) * (spectrum.z / spectrum.s[:, None]).T
+
+
+def mean_coefficients(spectrum: Spectrum, mixture: Mixture) -> FloatArray:
+    """Posterior mean of ``a = V'b``, (r, q)."""
+    if mixture.log_t2.shape[0] == 1:
+        return rotated_coefficients(spectrum, mixture.log_t2)[0].T
+    return mean_shrinkage(spectrum, mixture) * (spectrum.z / spectrum.s[:, None])
+
+
+def mean_shrinkage(spectrum: Spectrum, mixture: Mixture) -> FloatArray:
+    """Posterior mean of ``s_j^2 / (s_j^2 + 1/t2)``, (r, q)."""
+    nodes, q = mixture.log_t2.shape
+    out = np.zeros((spectrum.rank, q))
+    step = max(1, CHUNK // max(spectrum.rank * q, 1))
+    for start in range(0, nodes, step):
+        rows = slice(start, start + step)
+        live = mixture.weight[rows].any(axis=0)
+        e = shrinkage(spectrum.s, mixture.log_t2[rows, live])
+        out[:, live] += np.einsum("kt,ktj->jt", mixture.weight[rows, live], e)
+    return out
+
+
+def _covariance_factors(spectrum: Spectrum, mixture: Mixture) -> tuple[FloatArray, FloatArray]:
+    """``scale2 / (s_j^2 + 1/t2)`` (K, q, r) and ``scale2 t2`` (K, q): variances inside and outside the row space."""
+    s = spectrum.s
+    with np.errstate(over="ignore", invalid="ignore"):
+        inside = mixture.scale2[..., None] * np.where(
+            np.isneginf(mixture.log_t2)[..., None], 0.0, shrinkage(s, mixture.log_t2) / s**2
+        )
+        outside = np.where(mixture.scale2 == 0, 0.0, mixture.scale2 * np.exp(mixture.log_t2))
+    return inside, outside
+
+
+def locations(f: Functionals, spectrum: Spectrum, mixture: Mixture) -> FloatArray:
+    """Centre of every functional at every node, (K, q, m)."""
+    a = rotated_coefficients(spectrum, mixture.log_t2)
+    nodes, q, r = a.shape
+    return blas.product(a.reshape(nodes * q, r), f.coords.T).reshape(nodes, q, f.coords.shape[0])
+
+
+def squared_scales(
+    f: Functionals, spectrum: Spectrum, mixture: Mixture, noise: FloatArray | None = None
+) -> FloatArray:
+    """Squared scale of every functional at every node, (K, q, m).
+
+    `noise` (m,) adds that many times the noise variance: 1/w for a new observation of weight w.
+    """
+    inside, outside = _covariance_factors(spectrum, mixture)
+    extra = f.leverage if noise is None else f.leverage + noise
+    nodes, q, r = inside.shape
+    out = blas.product(inside.reshape(nodes * q, r), (f.coords**2).T).reshape(nodes, q, f.coords.shape[0])
+    out += mixture.scale2[..., None] * extra
+    beyond = f.outside > 0
+    if beyond.any():
+        out[..., beyond] += outside[..., None] * f.outside[beyond]
+    return out
+
+
+@dataclass(frozen=True, slots=True)
+class MomentFactors:
+    """What the moments of any functional need, made once for all of them.
+
+    Attributes
+    ----------
+    mean : (r, q) array
+        Posterior mean of ``a = V'b``.
+    inside : (r, q) array
+        Posterior mean of ``scale2 / (s_j^2 + 1/t2)``.
+    outside, noise : (q,) arrays
+        Posterior means of ``scale2 t2`` (inf where it has none) and of ``scale2``.
+    spread : tuple of (r, few) arrays
+        For each target L with LL' the covariance of ``a``'s location over the nodes; empty for one node.
+    variance_factor : float
+        Variance beside squared scale.
+    """
+
+    mean: FloatArray
+    inside: FloatArray
+    outside: FloatArray
+    noise: FloatArray
+    spread: tuple[FloatArray, ...]
+    variance_factor: float
+
+
+def moment_factors(spectrum: Spectrum, mixture: Mixture) -> MomentFactors:
+    """Average what moments are made of over the nodes."""
+    inside, outside = _mean_factors(spectrum, mixture)
+    several = mixture.log_t2.shape[0] > 1
+    targets = range(mixture.log_t2.shape[1]) if several else ()
+    return MomentFactors(
+        mean=mean_coefficients(spectrum, mixture),
+        inside=inside,
+        outside=np.full_like(outside, np.inf) if mixture.open_variance else outside,
+        noise=(mixture.weight * mixture.scale2).sum(axis=0),
+        spread=tuple(_location_factor(spectrum, mixture, target) for target in targets),
+        variance_factor=mixture.variance_factor,
+    )
+
+
+def moments(f: Functionals, factors: MomentFactors) -> tuple[FloatArray, FloatArray]:
+    """Posterior mean and variance of every functional, each (m, q)."""
+    mean = blas.product(f.coords, factors.mean)
+    variance = blas.product(f.coords**2, factors.inside) + np.outer(f.leverage, factors.noise)
+    beyond = f.outside > 0
+    if beyond.any():
+        variance[beyond] += np.outer(f.outside[beyond], factors.outside)
+    with np.errstate(invalid="ignore"):
+        variance = np.where(variance == 0, 0.0, variance * factors.variance_factor)
+    for target, spread in enumerate(factors.spread):
+        part = blas.product(f.coords, spread)
+        variance[:, target] += np.einsum("ij,ij->i", part, part)
+    return mean, variance
+
+
+def _mean_factors(spectrum: Spectrum, mixture: Mixture) -> tuple[FloatArray, FloatArray]:
+    """Posterior means of ``scale2 / (s_j^2 + 1/t2)`` (r, q) and of ``scale2 t2`` (q,)."""
+    nodes, q = mixture.log_t2.shape
+    inside = np.zeros((spectrum.rank, q))
+    outside = np.zeros(q)
+    step = max(1, CHUNK // max(spectrum.rank * q, 1))
+    for start in range(0, nodes, step):
+        rows = slice(start, start + step)
+        weight = mixture.weight[rows]
+        part = replace(mixture, log_t2=mixture.log_t2[rows], weight=weight, scale2=mixture.scale2[rows])
+        within, beyond = _covariance_factors(spectrum, part)
+        inside += np.einsum("kt,ktj->jt", weight, within)
+        outside += np.einsum("kt,kt->t", weight, np.where(weight > 0, beyond, 0.0))
+    return inside, outside
+
+
+def _location_factor(spectrum: Spectrum, mixture: Mixture, target: int) -> FloatArray:
+    """L (r, few) with LL' the covariance of ``a`` over the nodes: smooth in log t2, it has a low numerical rank."""
+    keep = mixture.weight[:, target] > 0
+    weight = mixture.weight[keep, target]
+    centred = _centred_locations(spectrum, mixture.log_t2[keep, target], weight, target) * np.sqrt(weight)[:, None]
+    if min(centred.shape) == 0:
+        return np.zeros((spectrum.rank, 1))
+    _, size, right = svd(centred, full_matrices=False, check_finite=False)
+    few = max(1, int(np.count_nonzero(size > 1e-9 * size[0])))
+    return np.ascontiguousarray(right[:few].T * size[:few])
+
+
+def _centred_locations(spectrum: Spectrum, log_t2: FloatArray, weight: FloatArray, target: int) -> FloatArray:
+    """Locations of ``a`` less their mean, (K, r); where hardly anything is shrunk, of what shrinking takes away."""
+    kept, taken = shrinkage(spectrum.s, log_t2), complement(spectrum.s, log_t2)
+    mean = weight @ kept
+    out: FloatArray = np.where(mean > 0.5, weight @ taken - taken, kept - mean) * (spectrum.z[:, target] / spectrum.s)
+    return out
+
+
+def covariance(
+    f: Functionals,
+    outer_outside: FloatArray | None,
+    outer_leverage: FloatArray,
+    spectrum: Spectrum,
+    mixture: Mixture,
+    target: int,
+) -> FloatArray:
+    """Posterior covariance of all functionals of one target, (m, m).
+
+    Parameters
+    ----------
+    f : Functionals
+    outer_outside : (m, m) array or None
+        Inner products of the parts outside the row space; None where there is no such part.
+    outer_leverage : (m, m) array
+        ``z_i (Z'WZ)^-1 z_j'``.
+    spectrum : Spectrum
+    mixture : Mixture
+    target : int
+    """
+    inside, outside = _covariance_factors(spectrum, mixture)
+    weight = mixture.weight[:, target]
+    factor = mixture.variance_factor
+    if not np.isfinite(factor):
+        return np.full((f.coords.shape[0], f.coords.shape[0]), np.inf)
+    middle = weight @ inside[:, target]
+    out = blas.product(f.coords * middle, f.coords.T) + (weight @ mixture.scale2[:, target]) * outer_leverage
+    if outer_outside is not None:
+        out += (np.inf if mixture.open_variance else weight @ outside[:, target]) * outer_outside
+    out *= factor
+    if weight.size > 1:
+        centred = blas.product(_centred_locations(spectrum, mixture.log_t2[:, target], weight, target), f.coords.T)
+        out += blas.product(centred * weight[:, None], centred, transpose_a=True)
+    return out
+
+
+def quantiles(
+    f: Functionals,
+    spectrum: Spectrum,
+    mixture: Mixture,
+    probabilities: FloatArray,
+    noise: FloatArray | None = None,
+) -> FloatArray:
+    """Quantiles of every functional, (m, q, len(probabilities)).
+
+    One node has them in closed form; a mixture's are solved for by a bracketed Newton iteration on its
+    distribution function, all functionals at once.
+    """
+    where = locations(f, spectrum, mixture)
+    scale = np.sqrt(squared_scales(f, spectrum, mixture, noise))
+    if where.shape[0] == 1:
+        base = ndtri(probabilities) if np.isinf(mixture.df) else stdtrit(mixture.df, probabilities)
+        out: FloatArray = where[0].T[..., None] + scale[0].T[..., None] * base
+        return out
+    out = np.empty((f.coords.shape[0], where.shape[1], probabilities.size))
+    for target in range(where.shape[1]):
+        keep = mixture.weight[:, target] > NEGLIGIBLE
+        parts = where[keep, target], scale[keep, target], mixture.weight[keep, target]
+        for i, probability in enumerate(probabilities):
+            out[:, target, i] = _mixture_quantile(*parts, mixture.df, float(probability))
+    return out
+
+
+def _cdf_and_density(x: FloatArray, df: float) -> tuple[FloatArray, FloatArray]:
+    if np.isinf(df):
+        return ndtr(x), np.exp(-0.5 * x**2) / np.sqrt(2 * np.pi)
+    constant = np.exp(gammaln((df + 1) / 2) - gammaln(df / 2)) / np.sqrt(np.pi * df)
+    return stdtr(df, x), constant * np.exp(-(df + 1) / 2 * np.log1p(x**2 / df))
+
+
+def _mixture_quantile(
+    where: FloatArray, scale: FloatArray, weight: FloatArray, df: float, probability: float
+) -> FloatArray:
+    """Quantile of m mixtures of K components with common weights: `where` and `scale` are (K, m)."""
+    base = float(ndtri(probability) if np.isinf(df) else stdtrit(df, probability))
+    each = where + scale * base
+    low, high = each.min(axis=0), each.max(axis=0)
+    center, unit = weight @ where, _typical_scale(scale, weight)
+    point = np.clip(center + base * unit, low, high)
+    enough = QUANTILE_TOL * min(probability, 1 - probability)
+    previous = np.full(point.size, np.inf)
+    # Without noise every component is the same point.
+    todo = np.flatnonzero(scale.max(axis=0) > 0)
+    for _ in range(QUANTILE_MAXITER):
+        if todo.size == 0:
+            break
+        at, spread, x = where[:, todo], scale[:, todo], point[todo]
+        cdf, density = _cdf_and_density((x - at) / spread, df)
+        excess = weight @ cdf - probability
+        with np.errstate(divide="ignore", invalid="ignore"):
+            newton = x - excess / (weight @ (density / spread))
+        high[todo] = np.where(excess >= 0, x, high[todo])
+        low[todo] = np.where(excess < 0, x, low[todo])
+        # Between separated modes a probability next to the right one is not enough.
+        close = (np.abs(excess) <= enough) & ~(
+            np.abs(newton - x) > QUANTILE_STEP * (np.abs(x - center[todo]) + unit[todo])
+        )
+        # Where a component is next to a point mass Newton's steps stand still without having arrived.
+        inside = (newton >= low[todo]) & (newton <= high[todo]) & (newton != x)
+        inside &= np.abs(excess) <= 0.5 * previous[todo]
+        middle = _middle(low[todo], high[todo], center[todo], unit[todo])
+        point[todo] = np.where(inside, newton, np.where(close, x, middle))
+        previous[todo] = np.abs(excess)
+        todo = todo[~close & (point[todo] != x)]
+    return point
+
+
+def _typical_scale(scale: FloatArray, weight: FloatArray) -> FloatArray:
+    """Geometric mean over the components, (m,): the standard deviation is that of the tail where this is heavy."""
+    with np.errstate(divide="ignore"):
+        out: FloatArray = np.exp(weight @ np.log(scale))
+    return np.where(out > 0, out, np.maximum(scale.max(axis=0), np.finfo(float).tiny))
+
+
+def _middle(low: FloatArray, high: FloatArray, center: FloatArray, unit: FloatArray) -> FloatArray:
+    """Middle of a bracket whose ends may lie many powers of ten apart: halves it in digits, not in length."""
+    ends = np.arcsinh((low - center) / unit) + np.arcsinh((high - center) / unit)
+    return np.clip(center + unit * np.sinh(0.5 * ends), low, high)

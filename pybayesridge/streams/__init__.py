@@ -1,0 +1,1 @@
+"""Data that are not one matrix in memory."""

@@ -1,0 +1,399 @@
+"""Formulas on rows that come in batches.
+
+What a transform learns from all rows (levels of factors, means and standard deviations) is found in a first pass, or
+declared; it is never that of the first batch. Then every batch is coded in the same way.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from formulaic import Formula
+from formulaic.errors import DataMismatchWarning
+from formulaic.parser.types import Factor
+from formulaic.transforms import TRANSFORMS
+
+from pybayesridge._types import FloatArray
+from pybayesridge.data.prepare import NamedColumns, listed, repeated
+from pybayesridge.formula.build import Context, FormulaSpec, layout, numeric_endog, variables_of
+from pybayesridge.formula.names import names_of, parse, refuse_unknown
+from pybayesridge.formula.values import kinds_of, model_matrix, plain_dtypes
+from pybayesridge.moments.moments import Moments
+from pybayesridge.streams.calls import (
+    SPLINES,
+    argument,
+    as_written,
+    calls,
+    column_of_factor,
+    refuse_undeclared,
+    text,
+    tree_of,
+    unquoted,
+)
+
+EXACT = ("center", "scale")
+
+CHECKED_ROWS = 8
+"""Rows of each batch that are coded again by themselves, to find expressions that look at other rows."""
+
+ROUNDING = 1e-9
+"""Largest difference that may make, relative to the column."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPlan:
+    """What a formula needs of a stream, before a row is read.
+
+    Attributes
+    ----------
+    formula : str
+    parsed : formulaic.Formula
+    columns : list of str
+        Columns of the data that are read, the weights' among them.
+    variables : list of str
+        Those the formula names.
+    weights : str or None
+        The column of the weights.
+    factors : list of str
+        Columns whose levels have to be known.
+    declared : dict
+        Levels of those that the user declared.
+    moments_of : list of str
+        Arguments of ``scale`` and ``center``, as Python expressions.
+    context : dict
+        The user's own names that the formula uses.
+    """
+
+    formula: str
+    parsed: Any
+    columns: list[str]
+    variables: list[str]
+    weights: str | None
+    factors: list[str]
+    declared: dict[str, list[Any]]
+    moments_of: list[str]
+    context: dict[str, Any]
+
+    @property
+    def undeclared(self) -> list[str]:
+        """Factors whose levels a first pass must find."""
+        return [name for name in self.factors if name not in self.declared]
+
+    @property
+    def needs_survey(self) -> bool:
+        """Whether the rows must be read once before they can be coded."""
+        return bool(self.undeclared or self.moments_of)
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What a first pass finds; two merge into that of both.
+
+    Attributes
+    ----------
+    levels : dict
+        Values of each factor. In the order of their categories where the column has such a type.
+    moments : Moments or None
+        Of the arguments of ``scale`` and ``center``.
+    """
+
+    levels: dict[str, list[Any]] = field(default_factory=dict)
+    moments: Moments | None = None
+
+    def merge(self, other: Survey) -> Survey:
+        """The survey of the rows of both."""
+        levels = {
+            name: list(dict.fromkeys([*self.levels.get(name, []), *other.levels.get(name, [])]))
+            for name in {**self.levels, **other.levels}
+        }
+        parts = [part for part in (self.moments, other.moments) if part is not None]
+        return Survey(levels, parts[0].merge(parts[1]) if len(parts) == 2 else (parts[0] if parts else None))
+
+
+@dataclass(frozen=True, slots=True)
+class Coding:
+    """How every batch is coded.
+
+    Attributes
+    ----------
+    plan : StreamPlan
+    specs : formulaic.ModelSpecs
+        Of both sides, with the states of all rows.
+    spec : FormulaSpec
+        Of the right-hand side, for predictions.
+    terms : dict
+        Positions of each term's columns.
+    plain : bool
+        Whether the formula takes columns as they are, so that no batch has to be checked.
+    responses : list of str or None
+        Where it takes nothing but columns of numbers, one a term, the responses: then there is nothing to code.
+    sample : pandas.DataFrame
+        A few complete rows, beside which a batch of one row is checked.
+    """
+
+    plan: StreamPlan
+    specs: Any
+    spec: FormulaSpec
+    terms: dict[str, list[int]]
+    plain: bool
+    responses: list[str] | None
+    sample: pd.DataFrame
+
+    def moments(self, frame: pd.DataFrame) -> Moments | None:
+        """Moments of the complete rows of a batch; None where there are none."""
+        if len(frame) == 0:
+            return None
+        weights = None if self.plan.weights is None else frame[self.plan.weights].to_numpy(dtype=np.float64)
+        if self.responses is not None:
+            y = pd.DataFrame(_stacked(frame, self.responses), columns=self.responses)
+            x = NamedColumns(_stacked(frame, self.spec.columns), self.spec.columns)
+            return Moments.from_arrays(y, x, weights=weights)
+        endog, exog = self._matrices(frame)
+        if not self.plain:
+            if len(frame) > 1:
+                self._check_rows(frame, endog, exog)
+            else:
+                # The categories of a batch may lack levels of the sample.
+                several = pd.concat([_uncategorized(frame), _uncategorized(self.sample)], ignore_index=True)
+                self._check_rows(several, *self._matrices(several))
+        return Moments.from_arrays(endog, exog, weights=weights)
+
+    def _matrices(self, frame: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+        try:
+            made = _model_matrix(self.specs, frame, self.plan)
+        except DataMismatchWarning as error:
+            raise ValueError(
+                f"a level was met that is not among those declared or found ({error}): declare it in `levels`, or "
+                "leave those rows out"
+            ) from error
+        endog = numeric_endog(pd.DataFrame(made.lhs), self.plan.formula)
+        return endog, pd.DataFrame(made.rhs)[self.spec.columns]
+
+    def _check_rows(self, frame: pd.DataFrame, endog: pd.DataFrame, exog: pd.DataFrame) -> None:
+        """Code a few rows by themselves: an expression that looks at other rows gives something else."""
+        at = np.unique(np.linspace(0, len(frame) - 1, CHECKED_ROWS).astype(int))
+        if at.size == len(frame):
+            at = at[::2]
+        alone = self._matrices(frame.iloc[at].reset_index(drop=True))
+        for whole, some in zip((endog, exog), alone, strict=True):
+            a = whole.iloc[at].to_numpy(dtype=np.float64)
+            b = some.to_numpy(dtype=np.float64)
+            size = np.abs(a).max(axis=0, initial=0.0)
+            odd = ~((np.abs(a - b) <= ROUNDING * size) | (np.isnan(a) & np.isnan(b))).all(axis=0)
+            if odd.any():
+                names = [name for name, bad in zip(whole.columns, odd, strict=True) if bad]
+                raise ValueError(
+                    f"column(s) {listed(names)} depend on more than their own row, so that they cannot be computed "
+                    "batch by batch: make columns of them before"
+                )
+
+
+def make_plan(
+    formula: str,
+    names: Sequence[str],
+    numeric: Mapping[str, bool],
+    *,
+    weights: str | None,
+    levels: Mapping[str, Iterable[Any]] | None,
+    context: Context | None,
+) -> StreamPlan:
+    """Find out what a formula needs.
+
+    Parameters
+    ----------
+    formula : str
+    names : sequence of str
+        The columns there are.
+    numeric : mapping
+        Whether each of them holds numbers (or truth values).
+    weights : str or None
+    levels : mapping or None
+        Levels that the user declares.
+    context : mapping or None
+        Where names that are not columns are looked up.
+
+    Raises
+    ------
+    ValueError
+        For a transform whose state a stream cannot give; the message says what to declare instead.
+    """
+    if not isinstance(formula, str):
+        raise ValueError(f"formula must be a string such as 'y ~ x', not {type(formula).__name__}")
+    if weights is not None and weights not in names:
+        raise ValueError(f"weights names {weights!r}, which is not a column of the data")
+    parsed = parse(formula, pd.DataFrame(columns=list(names)))
+    used = names_of(parsed)
+    refuse_unknown(used, names, context or {})
+    variables = [name for name in names if name in used]
+    twice = repeated(name for name in names if name in used)
+    if twice:
+        raise ValueError(f"duplicate column name(s) {listed(twice)} in the data: which one is meant?")
+    own = {name: context[name] for name in used if context is not None and name in context and name not in names}
+    factors, arguments = [name for name in variables if not numeric[name]], []
+    for call, placeholders in calls(parsed):
+        function = call.func.id if isinstance(call.func, ast.Name) else ""
+        if function in own or function not in TRANSFORMS:
+            continue
+        if function == "C":
+            coded = column_of_factor(call, placeholders, names)
+            factors += [coded] if coded is not None and coded not in factors else []
+        elif function in EXACT:
+            arguments.append(argument(call, placeholders, own))
+        else:
+            refuse_undeclared(function, call, placeholders)
+    declared = {str(name): list(dict.fromkeys(values)) for name, values in (levels or {}).items()}
+    stray = [name for name in declared if name not in factors]
+    if stray:
+        raise ValueError(f"levels names {listed(stray)}, which the formula {formula!r} does not use as factors")
+    columns = variables + ([weights] if weights is not None and weights not in variables else [])
+    return StreamPlan(
+        formula, parsed, columns, variables, weights, factors, declared, list(dict.fromkeys(arguments)), own
+    )
+
+
+def survey(plan: StreamPlan, frame: pd.DataFrame) -> Survey | None:
+    """What a batch of complete rows adds to the first pass; None for no rows."""
+    if len(frame) == 0:
+        return None
+    levels = {}
+    for name in plan.undeclared:
+        column = frame[name]
+        known = isinstance(column.dtype, pd.CategoricalDtype)
+        levels[name] = list(column.cat.categories) if known else list(pd.unique(column))
+    moments = None
+    if plan.moments_of:
+        arguments = Formula("0 + " + " + ".join(f"I({e})" for e in plan.moments_of))
+        made, _ = model_matrix(arguments, plain_dtypes(frame.reset_index(drop=True), plan.variables), plan.context)
+        values = pd.DataFrame(made).set_axis(plan.moments_of, axis=1)
+        moments = Moments.from_arrays(np.zeros(len(frame)), values)
+    return Survey(levels, moments)
+
+
+def make_coding(
+    plan: StreamPlan, found: Survey, sample: pd.DataFrame, ordered: Iterable[str], drop_cols: Iterable[str] | None
+) -> Coding:
+    """Fix the coding of all batches.
+
+    Parameters
+    ----------
+    plan : StreamPlan
+    found : Survey
+        Of all rows; empty where nothing had to be found.
+    sample : pandas.DataFrame
+        A few complete rows. Only the types of their values matter.
+    ordered : iterable of str
+        Factors whose columns have categories, in an order of their own.
+    drop_cols : iterable of str or None
+    """
+    levels: dict[str, list[Any]] = {}
+    for name in plan.factors:
+        values = plan.declared.get(name)
+        levels[name] = _in_order(found.levels[name], name, name in ordered) if values is None else values
+    template = _template(sample, levels)
+    with np.errstate(all="ignore"):
+        made, _ = model_matrix(plan.parsed, template, plan.context)
+    specs, spec = made.model_spec, made.rhs.model_spec
+    for side in (specs.lhs, specs.rhs):
+        _set_states(side, plan, found)
+        _check_factors(side, plan)
+    numeric_endog(pd.DataFrame(made.lhs), plan.formula)
+    keep, terms, has_intercept = layout(spec, pd.DataFrame(made.rhs).columns, drop_cols)
+    variables = sorted(variables_of(spec) & set(plan.variables))
+    kinds = kinds_of(template, variables)
+    right = FormulaSpec(plan.formula, spec, keep, variables, kinds, plan.context, has_intercept)
+    every = [term for side in (plan.parsed.lhs, plan.parsed.rhs) for term in side]
+    plain = all(
+        str(factor.expr).strip("`") in (*plan.variables, "1", "0") for term in every for factor in term.factors
+    )
+    direct = plain and not plan.factors and all(len(term.factors) == 1 for term in every)
+    responses = [str(name) for name in pd.DataFrame(made.lhs).columns]
+    numbers = direct and {*responses, *keep} <= set(plan.variables)
+    return Coding(plan, specs, right, terms, plain, responses if numbers else None, sample)
+
+
+def _uncategorized(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.astype({name: object for name, dtype in frame.dtypes.items() if dtype == "category"})
+
+
+def _stacked(frame: pd.DataFrame, names: Sequence[str]) -> FloatArray:
+    """Columns of numbers as one matrix, each contiguous as it came."""
+    out = np.empty((len(frame), len(names)), order="F")
+    for j, name in enumerate(names):
+        out[:, j] = frame[name].to_numpy()
+    return out
+
+
+def _model_matrix(specs: Any, frame: pd.DataFrame, plan: StreamPlan) -> Any:
+    frame = plain_dtypes(frame.reset_index(drop=True), plan.variables)
+    made, without_level = model_matrix(specs, frame, plan.context)
+    if without_level.any():
+        raise ValueError(
+            f"a factor of {plan.formula!r} has no level in {int(without_level.sum())} complete row(s): make a column "
+            "of it before, and leave those rows out"
+        )
+    return made
+
+
+def _set_states(spec: Any, plan: StreamPlan, found: Survey) -> None:
+    """Put the exact means and standard deviations in the place of the sample's."""
+    for key, state in spec.transform_state.items():
+        if not state:
+            continue
+        tree, placeholders = tree_of(key)
+        call = tree.body if isinstance(tree, ast.Expression) else None
+        function = call.func.id if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) else ""
+        if function in plan.context or function not in (*EXACT, *SPLINES):
+            raise ValueError(
+                f"{key} learns from the data in a way that a stream cannot follow: make a column of it before"
+            )
+        if function in SPLINES:
+            continue
+        expression = text(as_written(call.args[0]), placeholders) if isinstance(call, ast.Call) else ""
+        known = [] if found.moments is None else found.moments.columns
+        same = [name for name in known if unquoted(name) == unquoted(expression)]
+        if found.moments is None or len(same) != 1:
+            raise ValueError(f"the mean of {expression!r} in {key} was not found: make a column of it before")
+        m = found.moments.subset(same)
+        state["center"] = np.float64(m.x_mean[0])
+        if function == "scale":
+            if m.n - state["ddof"] <= 0 or m.xx[0, 0] == 0:
+                raise ValueError(f"{key}: {expression!r} does not vary, so that it has no standard deviation")
+            state["scale"] = np.sqrt(m.xx[0, 0] / (m.n - state["ddof"]))
+
+
+def _check_factors(spec: Any, plan: StreamPlan) -> None:
+    for key, (kind, _) in spec.encoder_state.items():
+        if kind is Factor.Kind.CATEGORICAL and key.strip("`") not in plan.factors and not key.startswith("C("):
+            raise ValueError(
+                f"{key} is a factor whose levels cannot be found in a stream: make a column of it, or write "
+                f"C({key}, levels=[...])"
+            )
+
+
+def _in_order(values: Sequence[Any], name: str, ordered: bool) -> list[Any]:
+    if ordered:
+        return list(values)
+    try:
+        return sorted(values)
+    except TypeError as error:
+        raise ValueError(f"the values of {name!r} have no order ({error}): declare its levels") from error
+
+
+def _template(sample: pd.DataFrame, levels: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
+    """A few rows in which every level of every factor occurs."""
+    sample = plain_dtypes(sample.reset_index(drop=True), [str(c) for c in sample.columns])
+    size = max([len(sample), *(len(values) for values in levels.values())])
+    out = sample.iloc[np.arange(size) % len(sample)].reset_index(drop=True)
+    for name, values in levels.items():
+        every = [values[i % len(values)] for i in range(size)]
+        numeric = pd.api.types.is_numeric_dtype(sample[name].dtype)
+        # A column of numbers may be used as a number too, so that it keeps its type.
+        out[name] = (
+            pd.Series(every, dtype=sample[name].dtype) if numeric else pd.Categorical(every, categories=values)
+        )
+    return out
