@@ -25,10 +25,10 @@ from pybayesridge.cli.tables import (
     write_table,
 )
 from pybayesridge.cli.terminal import progress, warnings_as_lines
-from pybayesridge.data.prepare import did_you_mean, listed
 from pybayesridge.exceptions import PybayesridgeWarning
 from pybayesridge.formula.build import names_read
 from pybayesridge.formula.check import refuse_code
+from pybayesridge.text import did_you_mean, listed
 
 MODEL_OPTIONS = {"ridge": ("prior", "sigma2"), "spikeslab": ("prior_inclusion", "slab_var", "noise_var")}
 MODELS: dict[str, Any] = {"ridge": BayesRidge, "spikeslab": SpikeSlab}

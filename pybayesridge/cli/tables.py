@@ -20,8 +20,8 @@ import pandas as pd
 from pandas.errors import EmptyDataError, ParserError, ParserWarning
 
 from pybayesridge.cli.as_json import finite
-from pybayesridge.data.prepare import listed
 from pybayesridge.files import written_whole
+from pybayesridge.text import listed
 
 PARQUET = (".parquet", ".pq")
 TABS = (".tsv", ".tab")

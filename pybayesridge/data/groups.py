@@ -10,7 +10,7 @@ import pandas as pd
 
 from pybayesridge._types import IntArray
 from pybayesridge.data.frames import to_pandas
-from pybayesridge.data.prepare import listed
+from pybayesridge.text import listed
 
 TERM = "term"
 """The argument that makes each term of a formula a group."""

@@ -11,7 +11,7 @@ from scipy.special import comb
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.data.frames import unmasked
-from pybayesridge.data.prepare import repeated
+from pybayesridge.text import repeated
 
 MAX_ENTRIES = 35_000_000
 """Most entries of an expanded matrix in the paper's experiments."""

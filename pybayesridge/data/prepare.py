@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,9 +12,7 @@ from scipy import sparse
 
 from pybayesridge._types import AnyArray, BoolArray, FloatArray, IntArray
 from pybayesridge.data.frames import library_of, to_pandas, unmasked
-
-SHOWN = 5
-"""How many names, rows or columns a message lists before it says how many more there are."""
+from pybayesridge.text import SHOWN, did_you_mean, listed, repeated
 
 
 @dataclass
@@ -107,27 +103,6 @@ class NamedColumns:
 
     matrix: Any
     names: list[str]
-
-
-def listed(items: Iterable[Any]) -> str:
-    """Name a few things in a message, and how many more there are."""
-    everything = list(items)
-    head = ", ".join(repr(item) for item in everything[:SHOWN])
-    more = len(everything) - SHOWN
-    return head if more <= 0 else f"{head} and {more} more"
-
-
-def repeated(names: Iterable[Any]) -> list[Any]:
-    """Names that occur more than once, sorted."""
-    return sorted(name for name, count in Counter(names).items() if count > 1)
-
-
-def did_you_mean(name: str, known: Iterable[Any]) -> str:
-    """The end of a message about an unknown name: the nearest known one, or those that there are."""
-    names = [str(item) for item in known]
-    same = [item for item in names if item.lower().strip() == name.lower().strip()]
-    near = same or difflib.get_close_matches(name, names, n=1)
-    return f": did you mean {near[0]!r}?" if near else f"; there are {listed(names)}"
 
 
 def as_column_names(names: Iterable[Any]) -> list[str]:

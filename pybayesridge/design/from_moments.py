@@ -10,13 +10,14 @@ import pandas as pd
 from scipy.linalg import LinAlgError, cholesky, qr, solve_triangular
 
 from pybayesridge._types import BoolArray, FloatArray, IntArray
-from pybayesridge.data.prepare import ModelData, added_intercept, listed, resolve_columns, serving_constant
+from pybayesridge.data.prepare import ModelData, added_intercept, resolve_columns, serving_constant
 from pybayesridge.design.crossproducts import CrossProducts
 from pybayesridge.design.design import NOTHING_LEFT, Design
 from pybayesridge.design.unpenalized import Unpenalized
 from pybayesridge.linalg.scale import common_scale, constant_columns
 from pybayesridge.moments.checks import check_definite
 from pybayesridge.moments.moments import Moments
+from pybayesridge.text import listed
 
 NOISE = 1e-13
 """A share of a sum of squares this small is what rounding leaves when everything is taken away."""

@@ -1,4 +1,4 @@
-"""Formulas: with formula_values.py, formula_streams.py and formula_calls.py the only file that knows formulaic.
+"""Formulas: formula/ and streams/coding.py alone know formulaic.
 
 statsmodels' global engine is never consulted, neither when a model is built nor when it predicts or is unpickled.
 """
@@ -19,7 +19,7 @@ from formulaic.errors import DataMismatchWarning, FormulaicError
 from formulaic.utils.context import capture_context
 
 from pybayesridge.data.frames import library_of, masked_column, to_pandas
-from pybayesridge.data.prepare import SHOWN, as_weights, check_labels, did_you_mean, listed, repeated
+from pybayesridge.data.prepare import as_weights, check_labels
 from pybayesridge.exceptions import DataWarning
 from pybayesridge.formula.names import names_in_factor, names_of, names_read, parse, refuse_unknown, sees_other_rows
 from pybayesridge.formula.plain import PlainFormula, kinds_of_numbers, numbers, plain_formula
@@ -31,6 +31,7 @@ from pybayesridge.formula.values import (
     refuse_other_kinds,
     used_categories,
 )
+from pybayesridge.text import SHOWN, did_you_mean, listed, repeated
 
 Context = Mapping[str, Any]
 

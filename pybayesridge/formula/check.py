@@ -15,7 +15,7 @@ from formulaic.parser.algos.tokenize import tokenize
 from formulaic.parser.types import Token
 from formulaic.transforms import TRANSFORMS
 
-from pybayesridge.data.prepare import did_you_mean
+from pybayesridge.text import did_you_mean
 
 NUMPY = {"where": 3, "clip": 3, "round": 2}
 """Functions of NumPy besides its ufuncs, and how many arguments they may have (a further one is overwritten)."""

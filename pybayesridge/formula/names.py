@@ -1,7 +1,4 @@
-"""The names in a formula: which columns it reads, and what to say of those that are not there.
-
-With formula.py, formula_values.py, formula_streams.py and formula_calls.py the only file that knows formulaic.
-"""
+"""The names in a formula: which columns it reads, and what to say of those that are not there."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from formulaic import Formula
 from formulaic.errors import FormulaicError
 from formulaic.transforms import TRANSFORMS
 
-from pybayesridge.data.prepare import did_you_mean
+from pybayesridge.text import did_you_mean
 
 NEIGHBOURS = ("lag", "shift", "diff", "rolling", "expanding", "ewm")
 """Functions and methods that look at the rows before or after a row."""

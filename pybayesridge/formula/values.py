@@ -1,7 +1,4 @@
-"""The values of a formula's factors: numbers are float64, factors keep their labels, predictions the fit's kinds.
-
-With formula.py, formula_streams.py and formula_calls.py the only file that knows formulaic.
-"""
+"""The values of a formula's factors: numbers are float64, factors keep their labels, predictions the fit's kinds."""
 
 from __future__ import annotations
 
@@ -21,8 +18,8 @@ from formulaic.utils.layered_mapping import LayeredMapping
 from interface_meta import override
 
 from pybayesridge._types import BoolArray
-from pybayesridge.data.prepare import listed
-from pybayesridge.streams.calls import AS_NUMBERS, with_numbers
+from pybayesridge.formula.calls import AS_NUMBERS, with_numbers
+from pybayesridge.text import listed
 
 NUMBERS_IN_OBJECTS = ("integer", "floating", "mixed-integer-float", "decimal", "boolean")
 """What pandas calls columns of Python objects that are numbers or truth values."""

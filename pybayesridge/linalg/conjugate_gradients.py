@@ -6,19 +6,19 @@ from collections.abc import Callable
 
 import numpy as np
 
-from pybayesridge.ep._types import Array
+from pybayesridge._types import FloatArray
 
 #: Curvatures below this fraction of what the preconditioner expects count as negative.
 _NEGATIVE = 1e-3
 
 
 def conjugate_gradients(
-    times: Callable[[Array], Array],
-    precondition: Callable[[Array], Array],
-    rhs: Array,
+    times: Callable[[FloatArray], FloatArray],
+    precondition: Callable[[FloatArray], FloatArray],
+    rhs: FloatArray,
     maxiter: int,
     tol: float,
-) -> Array:
+) -> FloatArray:
     """Solve ``H x = rhs`` roughly, so that x is an ascent direction of ``rhs' x``.
 
     Parameters

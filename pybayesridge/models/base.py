@@ -18,7 +18,6 @@ from pybayesridge.data.prepare import (
     as_weights,
     check_weights,
     constant_values,
-    listed,
     prepare,
     refuse_infinite,
 )
@@ -29,6 +28,7 @@ from pybayesridge.formula import build as formulas
 from pybayesridge.linalg.blocks import block_size
 from pybayesridge.models.streamed import StreamedModel
 from pybayesridge.moments.moments import Moments
+from pybayesridge.text import listed
 
 
 class LinearModel(StreamedModel, Model):

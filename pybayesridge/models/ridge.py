@@ -9,7 +9,6 @@ import numpy as np
 
 from pybayesridge._types import BoolArray, FloatArray
 from pybayesridge.data.frames import unmasked
-from pybayesridge.data.prepare import listed
 from pybayesridge.exceptions import ConvergenceWarning, DegenerateFitWarning, GridEdgeWarning
 from pybayesridge.models.base import LinearModel
 from pybayesridge.results.ridge import BayesRidgeResults, BayesRidgeResultsWrapper
@@ -17,6 +16,7 @@ from pybayesridge.ridge.fit import RidgeFit, fit_exact, fit_fixed, fit_grid, fit
 from pybayesridge.ridge.loocv import FullLeverageError
 from pybayesridge.ridge.prior import NAMED, BetaPrime
 from pybayesridge.ridge.spectrum import Spectrum, rotate
+from pybayesridge.text import listed
 
 METHODS = ("exact", "em", "loocv", "gcv", "fixed")
 

@@ -13,7 +13,7 @@ from scipy.sparse import issparse
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.data.frames import unmasked
 from pybayesridge.data.groups import TERM, Groups, resolve_groups, shared
-from pybayesridge.data.prepare import is_sparse_frame, listed
+from pybayesridge.data.prepare import is_sparse_frame
 from pybayesridge.design.design import Design
 from pybayesridge.ep.learning.objective import Hyper
 from pybayesridge.ep.model.groups import compress
@@ -27,6 +27,7 @@ from pybayesridge.linalg.blas import one_pool
 from pybayesridge.models.base import LinearModel
 from pybayesridge.models.ridge import positive
 from pybayesridge.results.spike_slab import SpikeSlabResults, SpikeSlabResultsWrapper
+from pybayesridge.text import listed
 
 METHODS = ("auto", "ep", "pcep")
 

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
 
 from pybayesridge._types import FloatArray
-from pybayesridge.data.prepare import listed
+from pybayesridge.text import listed
 
 ROUNDED = 1e-6
 """Moments that were printed with six decimals are off by so much, relative to the columns' sums of squares."""

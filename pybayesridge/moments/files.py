@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pybayesridge.data.prepare import listed
+from pybayesridge.text import listed
 
 FORMAT = 1
 """Version of the files that ``Moments.save`` writes."""

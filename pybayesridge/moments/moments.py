@@ -9,12 +9,13 @@ from typing import Any, Self
 import numpy as np
 
 from pybayesridge._types import FloatArray, IntArray
-from pybayesridge.data.prepare import listed, prepare, repeated, resolve_columns
+from pybayesridge.data.prepare import prepare, resolve_columns
 from pybayesridge.files import written_whole
 from pybayesridge.moments.checks import check_entries
 from pybayesridge.moments.files import ARRAYS, FORMAT, read_moments
 from pybayesridge.moments.rows import sums_of_rows
 from pybayesridge.moments.summary import moments_of_summary
+from pybayesridge.text import listed, repeated
 
 
 @dataclass(frozen=True, eq=False, repr=False)

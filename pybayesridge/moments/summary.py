@@ -12,8 +12,9 @@ import pandas as pd
 from scipy.linalg import eigh
 
 from pybayesridge._types import BoolArray, FloatArray
-from pybayesridge.data.prepare import as_column_names, listed
+from pybayesridge.data.prepare import as_column_names
 from pybayesridge.exceptions import InconsistentSummaryWarning
+from pybayesridge.text import listed
 
 ROUNDED = 1e-6
 """Entries of a correlation matrix may be off by this much: single precision, six decimals."""

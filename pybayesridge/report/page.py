@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from pybayesridge._types import FloatArray
-from pybayesridge.data.prepare import listed
 from pybayesridge.formula import build as formula
 from pybayesridge.plots.frame import height_for
 from pybayesridge.report.figures import svg
 from pybayesridge.report.parts import Origin, Page, Picture, Remark
-from pybayesridge.results.summary.tables import TARGETS, number
+from pybayesridge.results.summary.tables import TARGETS
+from pybayesridge.text import listed, number
 
 PACKAGES = ("numpy", "scipy", "pandas", "statsmodels", "formulaic")
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pybayesridge._types import FloatArray
-from pybayesridge.results.summary.tables import number_or_dash
+from pybayesridge.text import number_or_dash
 
 ROWS = 200
 """A table on the page shows at most this many rows."""

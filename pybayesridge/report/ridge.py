@@ -7,15 +7,14 @@ from typing import Any
 import numpy as np
 
 from pybayesridge._types import FloatArray
-from pybayesridge.data.prepare import listed
 from pybayesridge.plots.frame import percent
 from pybayesridge.report.page import Album, order_by, residual_remarks, row_pictures, rows_there
 from pybayesridge.report.parts import EMBEDDED, Remark, Table, Target, table_of
 from pybayesridge.results.arguments import TOP
 from pybayesridge.results.summary.ridge import HYPERPARAMETERS, can_fit_anything
-from pybayesridge.results.summary.tables import number
 from pybayesridge.ridge.loocv import leverages
 from pybayesridge.ridge.prior import NAMED, BetaPrime
+from pybayesridge.text import listed, number
 
 NAME = "Bayesian ridge regression"
 

@@ -10,7 +10,7 @@ from pybayesridge.plots.frame import MOST_NAMES, percent
 from pybayesridge.report.page import Album, order_by, residual_remarks, row_pictures, rows_there
 from pybayesridge.report.parts import EMBEDDED, Remark, Table, Target, table_of
 from pybayesridge.results.arguments import TOP
-from pybayesridge.results.summary.tables import number
+from pybayesridge.text import number
 
 NAME = "Spike-and-slab regression"
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from pybayesridge._types import FloatArray, IntArray
-from pybayesridge.data.prepare import listed
 from pybayesridge.design.design import Design
+from pybayesridge.text import listed
 
 TOP = 40
 """How many coefficients a picture shows unless it is asked for more."""

@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 
 from pybayesridge._types import FloatArray
-from pybayesridge.data.prepare import ModelData, listed
+from pybayesridge.data.prepare import ModelData
+from pybayesridge.text import listed
 
 GROUPS = ("posterior", "posterior_predictive", "log_likelihood", "observed_data")
 

@@ -12,7 +12,6 @@ import statsmodels.base.wrapper as wrap
 from statsmodels.iolib.summary import Summary
 
 from pybayesridge._types import AnyArray, FloatArray
-from pybayesridge.data.prepare import listed
 from pybayesridge.design.design import Design
 from pybayesridge.ep.gaussian_posterior import SelectionMarginals
 from pybayesridge.ep.model.least_squares import Data
@@ -23,6 +22,7 @@ from pybayesridge.results.arviz import GROUPS, Draws, positive_int, to_arviz
 from pybayesridge.results.base import LinearResults, LinearResultsWrapper, wrapper_attributes
 from pybayesridge.results.plots.spike_slab import SpikeSlabPlots
 from pybayesridge.results.summary import spike_slab as spike_slab_summary
+from pybayesridge.text import listed
 
 MEDIAN = 0.5
 """The median probability model holds the columns whose inclusion probability exceeds this."""

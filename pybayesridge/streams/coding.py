@@ -19,12 +19,9 @@ from formulaic.parser.types import Factor
 from formulaic.transforms import TRANSFORMS
 
 from pybayesridge._types import FloatArray
-from pybayesridge.data.prepare import NamedColumns, listed, repeated
+from pybayesridge.data.prepare import NamedColumns
 from pybayesridge.formula.build import Context, FormulaSpec, layout, numeric_endog, variables_of
-from pybayesridge.formula.names import names_of, parse, refuse_unknown
-from pybayesridge.formula.values import kinds_of, model_matrix, plain_dtypes
-from pybayesridge.moments.moments import Moments
-from pybayesridge.streams.calls import (
+from pybayesridge.formula.calls import (
     SPLINES,
     argument,
     as_written,
@@ -35,6 +32,10 @@ from pybayesridge.streams.calls import (
     tree_of,
     unquoted,
 )
+from pybayesridge.formula.names import names_of, parse, refuse_unknown
+from pybayesridge.formula.values import kinds_of, model_matrix, plain_dtypes
+from pybayesridge.moments.moments import Moments
+from pybayesridge.text import listed, repeated
 
 EXACT = ("center", "scale")
 

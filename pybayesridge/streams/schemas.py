@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pybayesridge.data.prepare import listed
+from pybayesridge.text import listed
 
 
 def common_schema(dataset: Any) -> Any:

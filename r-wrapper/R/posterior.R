@@ -1,4 +1,4 @@
-# The posterior of linear functions of a ridge's coefficients: pybayesridge/ridge/posterior.py and user_scale.py in R.
+# The posterior of linear functions of a ridge's coefficients: pybayesridge/ridge/mixture.py and posterior.py in R.
 #
 # Given t2 everything linear in the coefficients is normal or t; the posterior is a mixture over nodes in log t2, of
 # which there is one for a fitted penalty. A "functionals" list holds m linear functions in the rotated basis: coords

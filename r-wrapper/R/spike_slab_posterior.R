@@ -1,4 +1,4 @@
-# EP's posterior on the user's scale: pybayesridge/ep/user_scale.py in R.
+# EP's posterior on the user's scale: pybayesridge/ep/posterior.py in R.
 #
 # The coefficients are normal given the hyperparameters, with covariance diag(own) + plus'plus - minus'minus in the units
 # of the design; averaged over several values of the hyperparameters they are a mixture.

@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 from scipy.linalg import eigh, lapack, solve
 
-from pybayesridge.ep._types import Array, Bools
+from pybayesridge._types import BoolArray, FloatArray
 from pybayesridge.ep.algorithms.damped import FLOOR, Run
 from pybayesridge.ep.algorithms.state import Model
 from pybayesridge.ep.model.gaussian import Factor, PrimalFactor
@@ -58,14 +58,14 @@ class Inner:
         Its gradient.
     """
 
-    t1: Array
-    t2: Array
+    t1: FloatArray
+    t2: FloatArray
     factor: Factor
-    mean: Array
+    mean: FloatArray
     tilt: Tilted
     value: float
-    grad1: Array
-    grad2: Array
+    grad1: FloatArray
+    grad2: FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +82,8 @@ class Outer:
         E.
     """
 
-    v1: Array
-    v2: Array
+    v1: FloatArray
+    v2: FloatArray
     inner: Inner
     energy: float
 
@@ -96,7 +96,9 @@ class _Effort:
     reach: float = _REACH
 
 
-def _evaluate(model: Model, v1: Array, v2: Array, t1: Array, t2: Array, effort: _Effort) -> Inner | None:
+def _evaluate(
+    model: Model, v1: FloatArray, v2: FloatArray, t1: FloatArray, t2: FloatArray, effort: _Effort
+) -> Inner | None:
     """Inner objective and gradient."""
     effort.n_fac += 1
     factor = model.gaussian.factor(t2)
@@ -110,7 +112,7 @@ def _evaluate(model: Model, v1: Array, v2: Array, t1: Array, t2: Array, effort: 
     return Inner(t1, t2, factor, mean, tilt, value, moving * (mean - tilt.mean), moving * grad2)
 
 
-def _held(point: Inner, low: Array, high: Array) -> Bools:
+def _held(point: Inner, low: FloatArray, high: FloatArray) -> BoolArray:
     """Sites at a bound that the gradient pushes against, or that do not move at all."""
     margin = 1e-10 * high
     still = low == high
@@ -118,7 +120,9 @@ def _held(point: Inner, low: Array, high: Array) -> Bools:
     return still | below | ((point.t2 >= high - margin) & (point.grad2 < 0))
 
 
-def _newton_step(point: Inner, moving: Bools, free: Bools, bounds: tuple[Array, Array]) -> tuple[Array, Array]:
+def _newton_step(
+    point: Inner, moving: BoolArray, free: BoolArray, bounds: tuple[FloatArray, FloatArray]
+) -> tuple[FloatArray, FloatArray]:
     """Step in (t1, t2) to the minimum of the quadratic model within the bounds on t2.
 
     The Hessian is the covariance of (w, -w^2 / 2) under Q plus that under P; positive definite. Where no d
@@ -148,7 +152,7 @@ def _newton_step(point: Inner, moving: Bools, free: Bools, bounds: tuple[Array, 
     return step[:d], step[d:]
 
 
-def _bounded_quadratic(hess: Array, grad: Array, low: Array, high: Array) -> Array:
+def _bounded_quadratic(hess: FloatArray, grad: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
     """Minimise ``grad' x + x' hess x / 2`` within bounds by guessing the active set until it repeats."""
     scale = 1.0 / np.sqrt(hess.diagonal())
     hess, grad, low, high = hess * np.outer(scale, scale), grad * scale, low / scale, high / scale
@@ -170,7 +174,7 @@ def _bounded_quadratic(hess: Array, grad: Array, low: Array, high: Array) -> Arr
     return x * scale
 
 
-def _newton_step_cg(point: Inner, moving: Bools, free: Bools) -> tuple[Array, Array]:
+def _newton_step_cg(point: Inner, moving: BoolArray, free: BoolArray) -> tuple[FloatArray, FloatArray]:
     """Newton step on what is free by conjugate gradients with a diagonal preconditioner."""
     rhs = -np.concatenate([point.grad1, np.where(free, point.grad2, 0.0)])
     c11, c12, c22 = curvature(point.tilt)
@@ -179,7 +183,7 @@ def _newton_step_cg(point: Inner, moving: Bools, free: Bools) -> tuple[Array, Ar
     either = np.concatenate([moving, free])
     between = coupling(point.tilt)
 
-    def times(x: Array) -> Array:
+    def times(x: FloatArray) -> FloatArray:
         x1, x2 = np.where(moving, x[:d], 0.0), np.where(free, x[d:], 0.0)
         linear = point.factor.solve(x1 - m * x2)
         top = linear + c11 * x1 - 0.5 * c12 * x2
@@ -194,7 +198,7 @@ def _newton_step_cg(point: Inner, moving: Bools, free: Bools) -> tuple[Array, Ar
 
 
 def solve_inner(
-    model: Model, v1: Array, v2: Array, t1: Array, t2: Array, floor: float, effort: _Effort
+    model: Model, v1: FloatArray, v2: FloatArray, t1: FloatArray, t2: FloatArray, floor: float, effort: _Effort
 ) -> Inner | None:
     """Minimise ``log Z(t) + sum log Zhat(v - t)`` over ``floor <= t2 <= v2 - floor`` by projected Newton."""
     moving = ~model.prior.always_in
@@ -219,12 +223,12 @@ def solve_inner(
 
 def _line_search(
     model: Model,
-    v1: Array,
-    v2: Array,
+    v1: FloatArray,
+    v2: FloatArray,
     point: Inner,
-    d1: Array,
-    d2: Array,
-    bounds: tuple[Array, Array],
+    d1: FloatArray,
+    d2: FloatArray,
+    bounds: tuple[FloatArray, FloatArray],
     effort: _Effort,
 ) -> Inner | None:
     """Backtrack along the projected direction; None when nothing lowers the objective any more."""
@@ -243,7 +247,7 @@ def _line_search(
     return None
 
 
-def _first_point(model: Model, t1: Array, t2: Array, floor: float, effort: _Effort) -> Outer | None:
+def _first_point(model: Model, t1: FloatArray, t2: FloatArray, floor: float, effort: _Effort) -> Outer | None:
     """Outer point at the marginals that the sites to start from give."""
     effort.n_fac += 1
     factor = model.gaussian.factor(t2)
@@ -254,7 +258,7 @@ def _first_point(model: Model, t1: Array, t2: Array, floor: float, effort: _Effo
 
 
 def _outer_point(
-    model: Model, v1: Array, v2: Array, sites: tuple[Array, Array], floor: float, effort: _Effort
+    model: Model, v1: FloatArray, v2: FloatArray, sites: tuple[FloatArray, FloatArray], floor: float, effort: _Effort
 ) -> Outer | None:
     """Solve the inner problem at v, starting from these sites, and evaluate E."""
     inner = solve_inner(model, v1, v2, *sites, floor, effort)
@@ -264,7 +268,7 @@ def _outer_point(
     return Outer(v1, v2, inner, float(np.sum(log_marginal)) - inner.value)
 
 
-def _next_marginals(outer: Outer, moving: Bools, floor: float) -> tuple[Array, Array]:
+def _next_marginals(outer: Outer, moving: BoolArray, floor: float) -> tuple[FloatArray, FloatArray]:
     """Apply the paper's outer update: match the moments of P where the site is at its floor, else of Q.
 
     The energy does not depend on the v of columns that are always in; theirs stays.
@@ -275,19 +279,19 @@ def _next_marginals(outer: Outer, moving: Bools, floor: float) -> tuple[Array, A
     return np.where(moving, inner.mean * v2, outer.v1), np.where(moving, v2, outer.v2)
 
 
-def _coordinates(v1: Array, v2: Array) -> Array:
+def _coordinates(v1: FloatArray, v2: FloatArray) -> FloatArray:
     """Marginals in the scale-free coordinates (mean / sd, log precision), shape (2d,)."""
     return np.concatenate([v1 / np.sqrt(v2), np.log(v2)])
 
 
-def _marginals(x: Array, floor: float) -> tuple[Array, Array]:
+def _marginals(x: FloatArray, floor: float) -> tuple[FloatArray, FloatArray]:
     """Inverse of :func:`_coordinates`."""
     d = x.size // 2
     v2 = np.maximum(np.exp(np.clip(x[d:], -600.0, 600.0)), 3.0 * floor)
     return x[:d] * np.sqrt(v2), v2
 
 
-def _inner_curvature(inner: Inner, free: Bools, upper: Bools) -> Array:
+def _inner_curvature(inner: Inner, free: BoolArray, upper: BoolArray) -> FloatArray:
     """Second derivatives of the inner optimum in (v1, -v2 / 2), 2d x 2d: ``P - P (Q + P)^-1 P``.
 
     A site at its upper bound follows v2, so that Q changes with it and P does not.
@@ -312,7 +316,7 @@ def _inner_curvature(inner: Inner, free: Bools, upper: Bools) -> Array:
     return own - cross.T @ solved
 
 
-def _outer_newton(outer: Outer, plain: tuple[Array, Array], floor: float) -> Array | None:
+def _outer_newton(outer: Outer, plain: tuple[FloatArray, FloatArray], floor: float) -> FloatArray | None:
     """Newton step for E in the coordinates of :func:`_coordinates`, made a descent direction.
 
     By the envelope theorem the gradient in (v1, -v2 / 2) is the difference of the moments of the marginals
@@ -343,7 +347,7 @@ def _outer_newton(outer: Outer, plain: tuple[Array, Array], floor: float) -> Arr
     return np.concatenate([d1 * sd - 0.5 * outer.v1 * d2 * z * sd, d2 * z])
 
 
-def _extrapolate(history: deque[tuple[Array, Array]]) -> Array | None:
+def _extrapolate(history: deque[tuple[FloatArray, FloatArray]]) -> FloatArray | None:
     """Anderson's extrapolation from pairs (x, g(x) - x), as a step from the last x."""
     if len(history) < 3:
         return None
@@ -354,7 +358,7 @@ def _extrapolate(history: deque[tuple[Array, Array]]) -> Array | None:
     return pairs[-1][1] - weights @ (dx + df)
 
 
-def run_convergent(model: Model, t1: Array, t2: Array, *, tol: float = 1e-4, maxiter: int = 1000) -> Run:
+def run_convergent(model: Model, t1: FloatArray, t2: FloatArray, *, tol: float = 1e-4, maxiter: int = 1000) -> Run:
     """Run the double loop, with a projected Newton method inside and safeguarded acceleration outside.
 
     An accelerated v (by Newton's method where the d x d covariance is at hand, else by Anderson's
@@ -381,7 +385,7 @@ def run_convergent(model: Model, t1: Array, t2: Array, *, tol: float = 1e-4, max
     floor = FLOOR / model.prior.slab_var
     effort = _Effort()
     outer = _first_point(model, t1, np.maximum(t2, floor), floor, effort)
-    history: deque[tuple[Array, Array]] = deque(maxlen=_MEMORY)
+    history: deque[tuple[FloatArray, FloatArray]] = deque(maxlen=_MEMORY)
     residual, energies = np.inf, []
     for _ in range(maxiter):
         if outer is None:
@@ -406,8 +410,8 @@ def run_convergent(model: Model, t1: Array, t2: Array, *, tol: float = 1e-4, max
 def _advance(
     model: Model,
     outer: Outer,
-    plain: tuple[Array, Array],
-    history: deque[tuple[Array, Array]],
+    plain: tuple[FloatArray, FloatArray],
+    history: deque[tuple[FloatArray, FloatArray]],
     floor: float,
     effort: _Effort,
 ) -> Outer | None:
@@ -427,7 +431,7 @@ def _advance(
     return _outer_point(model, *plain, sites, floor, effort)
 
 
-def _change(outer: Outer, new: tuple[Array, Array]) -> float:
+def _change(outer: Outer, new: tuple[FloatArray, FloatArray]) -> float:
     """Largest relative move of a marginal."""
     move = np.abs(new[0] / new[1] - outer.v1 / outer.v2) * np.sqrt(outer.v2)
     return float(np.max(np.maximum(move, np.abs(outer.v2 / new[1] - 1.0))))

@@ -8,7 +8,7 @@ from itertools import repeat
 
 import numpy as np
 
-from pybayesridge.ep._types import Array
+from pybayesridge._types import FloatArray
 from pybayesridge.ep.algorithms.state import Model, State
 
 #: Floor of site and cavity precisions in units of 1 / slab_var: the paper's epsilon.
@@ -43,8 +43,8 @@ class Run:
 
 def sweeps(
     model: Model,
-    t1: Array,
-    t2: Array,
+    t1: FloatArray,
+    t2: FloatArray,
     damping: Iterator[float],
     floor: float | None = FLOOR,
     cavity_floor: float | None = FLOOR,
@@ -61,7 +61,7 @@ def sweeps(
 
 
 def run_damped(
-    model: Model, t1: Array, t2: Array, *, damping: float = 0.5, tol: float = 1e-4, maxiter: int = 1000
+    model: Model, t1: FloatArray, t2: FloatArray, *, damping: float = 0.5, tol: float = 1e-4, maxiter: int = 1000
 ) -> Run:
     """Damped parallel EP under the paper's constraints.
 

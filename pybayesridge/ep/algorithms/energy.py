@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pybayesridge.ep._types import Array
+from pybayesridge._types import FloatArray
 from pybayesridge.ep.algorithms.state import CAVITY_FLOOR, Model, State
 from pybayesridge.ep.model.gaussian import Factor
 from pybayesridge.ep.model.groups import Coupling
@@ -44,14 +44,14 @@ class Point:
         G.
     """
 
-    mean: Array
-    t2: Array
+    mean: FloatArray
+    t2: FloatArray
     factor: Factor
     cavity: Tilted
     energy: float
 
     @property
-    def var(self) -> Array:
+    def var(self) -> FloatArray:
         """z, shape (d,)."""
         return self.factor.var
 
@@ -68,13 +68,13 @@ class Curvature:
         What there is between the columns of a group.
     """
 
-    mm: Array
-    mz: Array
-    zz: Array
+    mm: FloatArray
+    mz: FloatArray
+    zz: FloatArray
     coupling: Coupling | None = None
 
 
-def energy_point(model: Model, mean: Array, t2: Array, factor: Factor | None = None) -> Point | None:
+def energy_point(model: Model, mean: FloatArray, t2: FloatArray, factor: Factor | None = None) -> Point | None:
     """Evaluate G, factorising A(t2) unless its factor is given; None when A is not positive definite."""
     factor = factor or model.gaussian.factor(t2)
     if factor is None or not np.all(np.isfinite(mean)):
@@ -86,7 +86,7 @@ def energy_point(model: Model, mean: Array, t2: Array, factor: Factor | None = N
     return Point(mean, t2, factor, cavity, float(energy - gaussian.log_norm))
 
 
-def slopes(model: Model, point: Point) -> tuple[Array, Array]:
+def slopes(model: Model, point: Point) -> tuple[FloatArray, FloatArray]:
     """Gradient of G in m, and the gap ``1 / z - h2 - t2``; both (d,).
 
     The gradient in t2 is ``-(A^-1 o A^-1) gap / 2``; the matrix is positive definite, so the gap vanishes at

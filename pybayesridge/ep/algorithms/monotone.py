@@ -8,7 +8,7 @@ from itertools import repeat
 
 import numpy as np
 
-from pybayesridge.ep._types import Array
+from pybayesridge._types import FloatArray
 from pybayesridge.ep.algorithms.damped import FLOOR, Run, sweeps
 from pybayesridge.ep.algorithms.energy import Point, energy_point, slopes, state_of_point
 from pybayesridge.ep.algorithms.newton import Direction, newton_direction
@@ -60,7 +60,7 @@ class AutoRun:
 
 
 def run_auto(
-    model: Model, t1: Array, t2: Array, *, tol: float = 1e-4, maxiter: int = 1000, warm: bool = False
+    model: Model, t1: FloatArray, t2: FloatArray, *, tol: float = 1e-4, maxiter: int = 1000, warm: bool = False
 ) -> AutoRun:
     """Up to 32 ordinary EP sweeps, then the monotone method until EP's fixed-point equations hold.
 
@@ -117,7 +117,7 @@ def _polish(model: Model, run: Run, tol: float) -> Run:
     return replace(best, n_fac=n_fac)
 
 
-def _opening(model: Model, t1: Array, t2: Array, tol: float, maxiter: int, floor: float | None) -> Run:
+def _opening(model: Model, t1: FloatArray, t2: FloatArray, tol: float, maxiter: int, floor: float | None) -> Run:
     """Ordinary sweeps, until converged, stuck at a constraint, or out of patience."""
     best, lowest, since, n_iter, energies = None, np.inf, 0, 0, []
     converged = False

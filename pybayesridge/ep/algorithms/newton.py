@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import blas, eigh, lapack
 
-from pybayesridge.ep._types import Array, Ints
+from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.ep.algorithms.energy import Curvature, Point, separable_curvature, slopes
 from pybayesridge.ep.algorithms.state import Model
 from pybayesridge.linalg.conjugate_gradients import conjugate_gradients
@@ -39,12 +39,12 @@ class Direction:
         Directional derivative of G, negative.
     """
 
-    mean: Array
-    t2: Array
+    mean: FloatArray
+    t2: FloatArray
     slope: float
 
 
-def choose_core(point: Point, curv: Curvature, size: int) -> Ints:
+def choose_core(point: Point, curv: Curvature, size: int) -> IntArray:
     """Pick the ``size`` columns with the largest variances, those with too little curvature in m first.
 
     Columns of a group go together, but for the last group that finds room.
@@ -61,7 +61,7 @@ def choose_core(point: Point, curv: Curvature, size: int) -> Ints:
     return np.sort(np.argpartition(-score, size)[:size])
 
 
-def _core_hessian(core: Ints, data_part: Array, point: Point, curv: Curvature) -> Array:
+def _core_hessian(core: IntArray, data_part: FloatArray, point: Point, curv: Curvature) -> FloatArray:
     """Hessian of G in the core's scaled (m, t2), 2c x 2c; ``data_part`` (c, c) is the likelihood's share.
 
     With ``M = A^-1 o A^-1`` restricted to the core and without the term that vanishes at stationary points:
@@ -85,7 +85,7 @@ def _core_hessian(core: Ints, data_part: Array, point: Point, curv: Curvature) -
     return hess
 
 
-def _definite_solver(hess: Array, shift: float) -> Callable[[Array], Array]:
+def _definite_solver(hess: FloatArray, shift: float) -> Callable[[FloatArray], FloatArray]:
     """Inverse of the matrix plus a shift if that is safely definite, else with its eigenvalues' moduli."""
     trial = hess.copy(order="F")
     trial.flat[:: hess.shape[0] + 1] += shift
@@ -119,14 +119,14 @@ class _Block:
         Regularisation.
     """
 
-    core: Ints
-    other: Ints
-    z: Array
-    hess: Array
-    half_core: Array
-    half: Array
-    weight: Array
-    own: Array
+    core: IntArray
+    other: IntArray
+    z: FloatArray
+    hess: FloatArray
+    half_core: FloatArray
+    half: FloatArray
+    weight: FloatArray
+    own: FloatArray
     shift: float
 
     @classmethod
@@ -147,13 +147,13 @@ class _Block:
         hess = _core_hessian(core, half_core.T @ half_core, point, curv)
         return cls(core, other, z, hess, half_core, half, weight, own, shift)
 
-    def solver(self) -> Callable[[Array], Array]:
+    def solver(self) -> Callable[[FloatArray], FloatArray]:
         """Return the inverse, on stacked vectors (2d,) in units of sd (m) and 1 / z (t2)."""
         core_solve = _definite_solver(self.hess, self.shift)
         c, d = self.core.size, self.z.size
         sd = np.sqrt(self.z)
 
-        def solve(r: Array) -> Array:
+        def solve(r: FloatArray) -> FloatArray:
             r_m, r_t2 = r[:d] / sd, r[d:]
             r_other = self.weight * r_m[self.other]
             seen = self.half @ r_other
@@ -209,12 +209,12 @@ def newton_direction(model: Model, point: Point, core_size: int, shift: float, r
     return Direction(d_mean, d_t2, float(grad_m @ d_mean + grad_t2 @ d_t2))
 
 
-def _hessian(model: Model, point: Point, curv: Curvature, shift: float) -> Callable[[Array], Array]:
+def _hessian(model: Model, point: Point, curv: Curvature, shift: float) -> Callable[[FloatArray], FloatArray]:
     """Products with the full scaled Hessian plus ``shift``; see :func:`_core_hessian`."""
     z, root, noise_var = point.var, model.gaussian.data.root, model.gaussian.noise_var
     d, sd = z.size, np.sqrt(z)
 
-    def times(x: Array) -> Array:
+    def times(x: FloatArray) -> FloatArray:
         d_mean = x[:d] * sd
         change = point.factor.square_times(x[d:] / z)
         top = root.T @ (root @ d_mean) / noise_var + curv.mm * d_mean - curv.mz * change

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from pybayesridge.ep._types import Array, Bools, Ints
+from pybayesridge._types import BoolArray, FloatArray, IntArray
 from pybayesridge.ep.algorithms.convergent import run_convergent
 from pybayesridge.ep.algorithms.damped import FLOOR, Run, run_damped
 from pybayesridge.ep.algorithms.monotone import run_auto
@@ -25,11 +25,11 @@ Method = Literal["auto", "ep", "pcep"]
 
 def fit_sites(
     data: Data,
-    prior_inclusion: Array,
+    prior_inclusion: FloatArray,
     slab_var: float,
     noise_var: float,
     *,
-    groups: Ints | None = None,
+    groups: IntArray | None = None,
     method: Method = "auto",
     tol: float = 1e-4,
     maxiter: int = 1000,
@@ -82,7 +82,7 @@ def fit_sites(
 
 def _dispatch(
     model: Model,
-    used: Bools,
+    used: BoolArray,
     method: Method,
     tol: float,
     maxiter: int,
@@ -103,7 +103,7 @@ def _dispatch(
     return _result(model, run, used, method, first)
 
 
-def posterior_factor(data: Data, noise_var: float, result: EPResult) -> tuple[Factor | JointFactor | None, Bools]:
+def posterior_factor(data: Data, noise_var: float, result: EPResult) -> tuple[Factor | JointFactor | None, BoolArray]:
     """Factorise the precision of the Gaussian approximation, and say which columns it covers.
 
     Its methods give predictive variances, draws, and products with the covariance, without a d x d array when
@@ -135,13 +135,13 @@ def posterior_factor(data: Data, noise_var: float, result: EPResult) -> tuple[Fa
     return joint or gaussian.factor(result.site2[used]), used
 
 
-def row_variances(data: Data, noise_var: float, result: EPResult, rows: Array) -> Array:
+def row_variances(data: Data, noise_var: float, result: EPResult, rows: FloatArray) -> FloatArray:
     """Posterior variances of the linear predictors ``rows @ w``; rows (k, d), result (k,)."""
     factor, used = posterior_factor(data, noise_var, result)
     return rows**2 @ result.var if factor is None else factor.row_var(rows[:, used])
 
 
-def marginal_variances(data: Data, noise_var: float, result: EPResult, rotation: Rotation) -> Array:
+def marginal_variances(data: Data, noise_var: float, result: EPResult, rotation: Rotation) -> FloatArray:
     """Posterior variances of the coefficients before rotation, (d,): the diagonal of their covariance."""
     if result.groups is None:
         return result.var
@@ -161,7 +161,7 @@ def marginal_variances(data: Data, noise_var: float, result: EPResult, rotation:
 
 def draw_coefficients(
     data: Data, noise_var: float, result: EPResult, n_draws: int, rng: np.random.Generator
-) -> Array:
+) -> FloatArray:
     """Draws from the Gaussian approximation, shape (n_draws, d)."""
     factor, used = posterior_factor(data, noise_var, result)
     if factor is None:
@@ -171,7 +171,7 @@ def draw_coefficients(
     return out
 
 
-def covariance(data: Data, noise_var: float, result: EPResult) -> Array:
+def covariance(data: Data, noise_var: float, result: EPResult) -> FloatArray:
     """Covariance matrix of the Gaussian approximation, shape (d, d)."""
     factor, used = posterior_factor(data, noise_var, result)
     out = np.diag(result.var)
@@ -181,7 +181,12 @@ def covariance(data: Data, noise_var: float, result: EPResult) -> Array:
 
 
 def _model(
-    data: Data, prior_inclusion: Array, slab_var: float, noise_var: float, used: Bools, groups: Ints | None
+    data: Data,
+    prior_inclusion: FloatArray,
+    slab_var: float,
+    noise_var: float,
+    used: BoolArray,
+    groups: IntArray | None,
 ) -> Model:
     """Likelihood and prior of the columns that can be in."""
     kept = data if np.all(used) else data.columns(used)
@@ -189,7 +194,7 @@ def _model(
     return Model.build(Gaussian.build(kept, noise_var), prior)
 
 
-def _first_sites(model: Model, used: Bools, start: Sites | None) -> tuple[Array, Array, bool]:
+def _first_sites(model: Model, used: BoolArray, start: Sites | None) -> tuple[FloatArray, FloatArray, bool]:
     """Sites to start from, and whether they are those of an earlier result."""
     t1, t2 = model.start()
     if start is None:
@@ -214,7 +219,7 @@ def _nothing_in(data: Data, noise_var: float, method: str) -> EPResult:
     )  # fmt: skip
 
 
-def nothing_left(inclusion_prob: Array, method: str, groups: Ints | None) -> EPResult:
+def nothing_left(inclusion_prob: FloatArray, method: str, groups: IntArray | None) -> EPResult:
     """Return the limit in which every coefficient is zero, in or out, and no density is left to compare."""
     d = inclusion_prob.size
     zero = np.zeros(d)
@@ -224,12 +229,12 @@ def nothing_left(inclusion_prob: Array, method: str, groups: Ints | None) -> EPR
     )  # fmt: skip
 
 
-def _result(model: Model, run: Run, used: Bools, method: str, first: int) -> EPResult:
+def _result(model: Model, run: Run, used: BoolArray, method: str, first: int) -> EPResult:
     """Spread what was found for the used columns over all columns."""
     state = run.state or model.fallback()
     d = used.size
 
-    def spread(x: Array, fill: float = 0.0) -> Array:
+    def spread(x: FloatArray, fill: float = 0.0) -> FloatArray:
         out = np.full(d, fill)
         out[used] = x
         return out

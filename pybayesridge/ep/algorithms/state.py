@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pybayesridge.ep._types import Array, Bools, Ints
+from pybayesridge._types import BoolArray, FloatArray, IntArray
 from pybayesridge.ep.model.gaussian import Factor, Gaussian, PrimalFactor
 from pybayesridge.ep.model.prior import Prior, Tilted, matching_sites, tilted
 
@@ -35,14 +35,14 @@ class State:
         Tilted distributions of the cavities.
     """
 
-    t1: Array
-    t2: Array
+    t1: FloatArray
+    t2: FloatArray
     factor: Factor
-    mean: Array
+    mean: FloatArray
     tilt: Tilted
 
     @property
-    def var(self) -> Array:
+    def var(self) -> FloatArray:
         """Marginal variances of the Gaussian approximation, shape (d,)."""
         return self.factor.var
 
@@ -67,9 +67,9 @@ class Model:
 
     gaussian: Gaussian
     prior: Prior
-    site_cap: Array
-    copies: Ints | None
-    signs: Array
+    site_cap: FloatArray
+    copies: IntArray | None
+    signs: FloatArray
 
     @classmethod
     def build(cls, gaussian: Gaussian, prior: Prior) -> Model:
@@ -78,13 +78,13 @@ class Model:
         copies, signs = find_copies(gaussian.data.root, prior.log_p, prior.groups)
         return cls(gaussian, prior, cap, copies, signs)
 
-    def start(self) -> tuple[Array, Array]:
+    def start(self) -> tuple[FloatArray, FloatArray]:
         """Return the sites of the prior's mean and variance: ``t1 = 0``, ``t2 = 1 / (p vs)``."""
         with np.errstate(over="ignore"):
             t2 = np.exp(-self.prior.log_p) / self.prior.slab_var
         return np.zeros_like(t2), np.minimum(t2, self.site_cap)
 
-    def state(self, t1: Array, t2: Array, cavity_floor: float | None = None) -> State | None:
+    def state(self, t1: FloatArray, t2: FloatArray, cavity_floor: float | None = None) -> State | None:
         """State of these sites; None when the Gaussian or a cavity does not exist.
 
         With ``cavity_floor`` cavity precisions are raised to it (in units of 1 / slab_var) instead.
@@ -111,7 +111,7 @@ class Model:
         factor = PrimalFactor(t2, 1.0 / t2, zero, float(np.sum(np.log(t2))), *(np.zeros((0, 0)),) * 2, zero)
         return State(t1, t2, factor, zero, tilted(zero, zero, self.prior))
 
-    def target_sites(self, state: State, floor: float | None = None) -> tuple[Array, Array]:
+    def target_sites(self, state: State, floor: float | None = None) -> tuple[FloatArray, FloatArray]:
         """Sites that match the tilted moments; with a floor (in units of 1 / slab_var) on their precision.
 
         Where the floor or the cap binds, the mean is still matched.
@@ -124,7 +124,7 @@ class Model:
             t1 = np.where(moved, state.tilt.mean * (bounded + state.tilt.h2) - state.tilt.h1, t1)
         return self.symmetric(t1, bounded)
 
-    def symmetric(self, t1: Array, t2: Array) -> tuple[Array, Array]:
+    def symmetric(self, t1: FloatArray, t2: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Give copies of a column the same sites."""
         if self.copies is None:
             return t1, t2
@@ -160,8 +160,8 @@ class Model:
 
 
 def find_copies(
-    root: Array, log_p: Array, groups: Ints | None = None, tol: float = 1e-9
-) -> tuple[Ints | None, Array]:
+    root: FloatArray, log_p: FloatArray, groups: IntArray | None = None, tol: float = 1e-9
+) -> tuple[IntArray | None, FloatArray]:
     """Find columns that are equal up to sign and have the same prior.
 
     With groups the other columns of their groups must be copies of each other too.
@@ -205,7 +205,7 @@ def find_copies(
     return np.unique(labels, return_inverse=True)[1].astype(np.intp), signs
 
 
-def _exchangeable(labels: Ints, groups: Ints) -> Ints:
+def _exchangeable(labels: IntArray, groups: IntArray) -> IntArray:
     """Split labels of copies by the labels that the whole group of a column has."""
     members: dict[int, list[int]] = {}
     for group, label in zip(groups.tolist(), labels.tolist(), strict=True):
@@ -216,7 +216,7 @@ def _exchangeable(labels: Ints, groups: Ints) -> Ints:
     return np.array([number.setdefault(pair, len(number)) for pair in pairs], dtype=np.intp)
 
 
-def active_sites(state: State, prior: Prior, floor: float) -> Bools:
+def active_sites(state: State, prior: Prior, floor: float) -> BoolArray:
     """Sites held by a floor (in units of 1 / slab_var) on their own or the cavity's precision; shape (d,).
 
     A damped site only approaches its floor, so what counts is whether the next one would lie below.

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 from scipy.special import logsumexp
 
-from pybayesridge.ep._types import Array, Ints
+from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.ep.learning.maximize import HyperFit, learn
 from pybayesridge.ep.learning.objective import Hyper, Objective, build_objective, position
 from pybayesridge.ep.model.least_squares import Data
@@ -45,21 +45,21 @@ class HyperAverage:
     best: HyperFit
     hypers: tuple[Hyper, ...]
     results: tuple[EPResult, ...]
-    weights: Array
-    inclusion_prob: Array
-    mean: Array
-    var: Array
+    weights: FloatArray
+    inclusion_prob: FloatArray
+    mean: FloatArray
+    var: FloatArray
     log_evidence: float
     converged: bool
 
 
 def average(
     data: Data,
-    prior_inclusion: Array | None = None,
+    prior_inclusion: FloatArray | None = None,
     slab_var: float | None = None,
     noise_var: float | None = None,
     *,
-    groups: Ints | None = None,
+    groups: IntArray | None = None,
     maxiter: int = 30,
 ) -> HyperAverage:
     """Average over a grid of the hyperparameters left at None, weighted by evidence and prior.
@@ -114,12 +114,12 @@ def average(
     )
 
 
-def _weighted(weights: Array, arrays: list[Array]) -> Array:
+def _weighted(weights: FloatArray, arrays: list[FloatArray]) -> FloatArray:
     """``sum_j weights_j arrays_j``."""
     return np.einsum("j,ji->i", weights, np.stack(arrays))
 
 
-def _principal_axes(objective: Objective, centre: Array, start: EPResult) -> Array:
+def _principal_axes(objective: Objective, centre: FloatArray, start: EPResult) -> FloatArray:
     """Columns: principal axes of the objective's curvature, as long as one posterior standard deviation."""
     k = centre.size
     hess = np.zeros((k, k))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pybayesridge.ep._types import Array
+from pybayesridge._types import FloatArray
 from pybayesridge.ep.model.groups import one_of_each
 from pybayesridge.ep.model.least_squares import Data
 from pybayesridge.ep.model.result import EPResult
@@ -27,11 +27,11 @@ class EvidenceGradient:
 
     log_noise_var: float
     log_slab_var: float
-    logit_inclusion: Array
+    logit_inclusion: FloatArray
 
 
 def evidence_gradient(
-    data: Data, prior_inclusion: Array, slab_var: float, noise_var: float, result: EPResult
+    data: Data, prior_inclusion: FloatArray, slab_var: float, noise_var: float, result: EPResult
 ) -> EvidenceGradient:
     """Gradient of the log evidence at a fixed point of EP.
 

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 from scipy.special import logit
 
-from pybayesridge.ep._types import Array, Ints
+from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.ep.learning.objective import Hyper, Objective, Trial, build_objective, position
 from pybayesridge.ep.model.groups import one_of_each
 from pybayesridge.ep.model.least_squares import Data
@@ -59,14 +59,14 @@ class HyperFit:
     hyper: Hyper
     result: EPResult
     learned: tuple[str, ...]
-    gradient: Array
+    gradient: FloatArray
     objective: float
     converged: bool
     n_steps: int
     n_fac: int
 
 
-def _starts(objective: Objective) -> list[Array]:
+def _starts(objective: Objective) -> list[FloatArray]:
     """Few or many variables (or groups), much or little noise; the slab such that they explain the rest."""
     d = max(objective.n_groups, 1)
     columns = max(objective.data.n_columns / d, 1.0)
@@ -85,11 +85,11 @@ def _starts(objective: Objective) -> list[Array]:
 
 def learn(
     data: Data,
-    prior_inclusion: Array | None = None,
+    prior_inclusion: FloatArray | None = None,
     slab_var: float | None = None,
     noise_var: float | None = None,
     *,
-    groups: Ints | None = None,
+    groups: IntArray | None = None,
     maxiter: int = 30,
     start: tuple[Hyper, Sites] | None = None,
 ) -> HyperFit:
@@ -154,14 +154,14 @@ def learn(
     )
 
 
-def _projected(objective: Objective, trial: Trial) -> Array:
+def _projected(objective: Objective, trial: Trial) -> FloatArray:
     """Gradient without the components that push against a bound."""
     low, high = objective.low[objective.free], objective.high[objective.free]
     out = ((trial.x <= low) & (trial.grad < 0)) | ((trial.x >= high) & (trial.grad > 0))
     return np.where(out, 0.0, trial.grad)
 
 
-def _information(objective: Objective, trial: Trial) -> Array:
+def _information(objective: Objective, trial: Trial) -> FloatArray:
     """Curvature to expect if the inclusions were known, shape (k,): scales the first step."""
     r = trial.result.inclusion_prob
     p = one_of_each(objective.hyper(trial.x).prior_inclusion, objective.groups)
@@ -193,7 +193,7 @@ def _climb(objective: Objective, trial: Trial, maxiter: int) -> tuple[Trial, boo
     return trial, False
 
 
-def _line_search(objective: Objective, trial: Trial, move: Array) -> Trial | None:
+def _line_search(objective: Objective, trial: Trial, move: FloatArray) -> Trial | None:
     """Shorten the step until the objective rises along one branch of fixed points."""
     for length in (1.0, 0.3, 0.1):
         candidate = objective.evaluate(objective.clip(trial.x + length * move), trial.result)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.special import expit, logit
 
-from pybayesridge.ep._types import Array, Bools, Ints
+from pybayesridge._types import BoolArray, FloatArray, IntArray
 from pybayesridge.ep.algorithms.solve import fit_sites
 from pybayesridge.ep.learning.evidence_gradient import evidence_gradient
 from pybayesridge.ep.model.least_squares import Data
@@ -33,7 +33,7 @@ class Hyper:
         Variances.
     """
 
-    prior_inclusion: Array
+    prior_inclusion: FloatArray
     slab_var: float
     noise_var: float
 
@@ -47,23 +47,23 @@ class Objective:
     """
 
     data: Data
-    fixed_p: Array | None
-    fixed: Array
-    free: Bools
+    fixed_p: FloatArray | None
+    fixed: FloatArray
+    free: BoolArray
     noise_unit: float
     slab_unit: float
-    groups: Ints | None = None
+    groups: IntArray | None = None
     n_steps: int = 0
     n_fac: int = 0
-    low: Array = field(default_factory=lambda: np.zeros(3))
-    high: Array = field(default_factory=lambda: np.zeros(3))
+    low: FloatArray = field(default_factory=lambda: np.zeros(3))
+    high: FloatArray = field(default_factory=lambda: np.zeros(3))
 
     @property
     def n_groups(self) -> int:
         """Number of groups, a column on its own being one."""
         return self.data.n_columns if self.groups is None else int(np.unique(self.groups).size)
 
-    def hyper(self, x: Array) -> Hyper:
+    def hyper(self, x: FloatArray) -> Hyper:
         """Hyperparameters at x."""
         full = self.fixed.copy()
         full[self.free] = x
@@ -71,7 +71,7 @@ class Objective:
         p = np.full(d, expit(full[0])) if self.fixed_p is None else self.fixed_p
         return Hyper(p, self.slab_unit * float(np.exp(full[1])), self.noise_unit * float(np.exp(full[2])))
 
-    def log_prior(self, x: Array) -> tuple[float, Array]:
+    def log_prior(self, x: FloatArray) -> tuple[float, FloatArray]:
         """Log prior of the learned coordinates and its gradient.
 
         ``p (1 - p)`` on the log odds: as if one more column (or group) had been seen in and one out. Normal with
@@ -86,7 +86,9 @@ class Objective:
             grad[0] = 1.0 - 2.0 * expit(full[0])
         return value, grad[self.free]
 
-    def evaluate(self, x: Array, start: Sites | None, *, tol: float = _EP_TOL, maxiter: int = _EP_MAXITER) -> Trial:
+    def evaluate(
+        self, x: FloatArray, start: Sites | None, *, tol: float = _EP_TOL, maxiter: int = _EP_MAXITER
+    ) -> Trial:
         """Fit at x and evaluate."""
         h = self.hyper(x)
         result = fit_sites(
@@ -109,7 +111,7 @@ class Objective:
             value = -np.inf
         return Trial(x, result, value, full[self.free] + prior_grad)
 
-    def clip(self, x: Array) -> Array:
+    def clip(self, x: FloatArray) -> FloatArray:
         """Project on the bounds."""
         return np.clip(x, self.low[self.free], self.high[self.free])
 
@@ -118,10 +120,10 @@ class Objective:
 class Trial:
     """One evaluation of the objective."""
 
-    x: Array
+    x: FloatArray
     result: EPResult
     value: float
-    grad: Array
+    grad: FloatArray
 
     def beats(self, other: Trial) -> bool:
         """Whether this is a better answer: converged before not converged, then the value."""
@@ -131,7 +133,7 @@ class Trial:
 
 
 def build_objective(
-    data: Data, p: Array | None, slab_var: float | None, noise_var: float | None, groups: Ints | None = None
+    data: Data, p: FloatArray | None, slab_var: float | None, noise_var: float | None, groups: IntArray | None = None
 ) -> Objective:
     """Set up units, bounds and what is fixed.
 
@@ -152,7 +154,7 @@ def build_objective(
     return objective
 
 
-def position(objective: Objective, hyper: Hyper) -> Array:
+def position(objective: Objective, hyper: Hyper) -> FloatArray:
     """Coordinates of the learned hyperparameters."""
     p = np.clip(np.mean(hyper.prior_inclusion) if hyper.prior_inclusion.size else 0.5, 1e-12, 1.0 - 1e-12)
     full = np.array(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from pybayesridge.ep._types import Array, Ints
+from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.ep.model.least_squares import Data
 
 #: Below this many columns the primal form is used also when d > n: it costs nothing and is the more accurate.
@@ -21,7 +21,7 @@ _SMALL = 64
 _TINY_SITE = 1e-7
 
 
-def _cholesky(a: Array) -> Array | None:
+def _cholesky(a: FloatArray) -> FloatArray | None:
     """Lower Cholesky factor of a matrix given by its lower triangle (overwritten), None if not definite."""
     chol, info = lapack.dpotrf(a, lower=1, clean=1, overwrite_a=1)
     return None if info else chol
@@ -43,47 +43,47 @@ class PrimalFactor:
         ``X'y / s2``.
     """
 
-    t2: Array
-    var: Array
-    cavity2: Array
+    t2: FloatArray
+    var: FloatArray
+    cavity2: FloatArray
     log_det: float
-    chol: Array
-    inv_chol: Array
-    cross: Array
-    _square: list[Array] = field(default_factory=list)
+    chol: FloatArray
+    inv_chol: FloatArray
+    cross: FloatArray
+    _square: list[FloatArray] = field(default_factory=list)
 
-    def mean(self, t1: Array) -> Array:
+    def mean(self, t1: FloatArray) -> FloatArray:
         """Return ``A^-1 (t1 + X'y / s2)``, shape (d,)."""
         return self.solve(t1 + self.cross)
 
-    def solve(self, b: Array) -> Array:
+    def solve(self, b: FloatArray) -> FloatArray:
         """Return ``A^-1 b``, shape (d,)."""
         return lapack.dpotrs(self.chol, b, lower=1)[0]
 
-    def square(self) -> Array:
+    def square(self) -> FloatArray:
         """``A^-1 o A^-1``, shape (d, d)."""
         if not self._square:
             self._square.append(self.cov() ** 2)
         return self._square[0]
 
-    def square_times(self, v: Array) -> Array:
+    def square_times(self, v: FloatArray) -> FloatArray:
         """Return ``(A^-1 o A^-1) v``, o the elementwise product; shape (d,)."""
         return self.square() @ v
 
-    def cov_block(self, index: Ints) -> Array:
+    def cov_block(self, index: IntArray) -> FloatArray:
         """Return ``A^-1`` restricted to the columns ``index`` (c,); shape (c, c)."""
         part = self.inv_chol[:, index]
         return part.T @ part
 
-    def row_var(self, rows: Array) -> Array:
+    def row_var(self, rows: FloatArray) -> FloatArray:
         """Return the variances of ``rows @ w``; rows (k, d), result (k,)."""
         return np.sum((self.inv_chol @ rows.T) ** 2, axis=0)
 
-    def draw(self, n_draws: int, rng: np.random.Generator) -> Array:
+    def draw(self, n_draws: int, rng: np.random.Generator) -> FloatArray:
         """Draw from N(0, A^-1), shape (n_draws, d)."""
         return rng.standard_normal((n_draws, self.t2.size)) @ self.inv_chol
 
-    def cov(self) -> Array:
+    def cov(self) -> FloatArray:
         """Return ``A^-1``, shape (d, d)."""
         return self.inv_chol.T @ self.inv_chol
 
@@ -119,33 +119,33 @@ class DualFactor:
         ``rest_chol^-1 J'`` where ``J S^-1 J'`` is what N adds to the covariance.
     """
 
-    t2: Array
-    var: Array
-    cavity2: Array
+    t2: FloatArray
+    var: FloatArray
+    cavity2: FloatArray
     log_det: float
     data: Data
     noise_var: float
-    scale: Array
-    chol: Array
-    half: Array
-    rest: Ints
-    rest_chol: Array
-    bridge: Array
-    _signed: list[tuple[Array, Array]] = field(default_factory=list)
+    scale: FloatArray
+    chol: FloatArray
+    half: FloatArray
+    rest: IntArray
+    rest_chol: FloatArray
+    bridge: FloatArray
+    _signed: list[tuple[FloatArray, FloatArray]] = field(default_factory=list)
 
-    def _apply(self, b: Array) -> Array:
+    def _apply(self, b: FloatArray) -> FloatArray:
         """Return the part of ``A^-1 b`` that goes through P: ``(E - E X'K^-1 X E) b``, E = diag(scale^2)."""
         inner = self.scale * b
         inner -= self._half_on_p(self.half @ inner)
         return self.scale * inner
 
-    def _half_on_p(self, u: Array) -> Array:
+    def _half_on_p(self, u: FloatArray) -> FloatArray:
         """``half' u`` with N left out."""
         out = self.half.T @ u
         out[self.rest] = 0.0
         return out
 
-    def mean(self, t1: Array) -> Array:
+    def mean(self, t1: FloatArray) -> FloatArray:
         """Return ``A^-1 (t1 + X'y / s2)``, shape (d,).
 
         Uses the residual ``y - X E t1``, which stays small when the noise does.
@@ -159,12 +159,12 @@ class DualFactor:
             out += self.bridge.T @ blas.dtrsv(self.rest_chol, b_rest, lower=1)
         return out
 
-    def solve(self, b: Array) -> Array:
+    def solve(self, b: FloatArray) -> FloatArray:
         """Return ``A^-1 b``, shape (d,)."""
         out = self._apply(b)
         return out + self.bridge.T @ (self.bridge @ b) if self.rest.size else out
 
-    def signed_root(self) -> tuple[Array, Array]:
+    def signed_root(self) -> tuple[FloatArray, FloatArray]:
         """Rows B (k + |N|, d) and signs (k + |N|,) with ``A^-1 = diag(scale^2) - B' diag(signs) B``."""
         if not self._signed:
             half = self.half * self.scale
@@ -174,7 +174,7 @@ class DualFactor:
             self._signed.append((rows, signs))
         return self._signed[0]
 
-    def square_times(self, v: Array) -> Array:
+    def square_times(self, v: FloatArray) -> FloatArray:
         """Return ``(A^-1 o A^-1) v``, o the elementwise product; shape (d,).
 
         ``(B_i' S B_j)^2`` summed over j is a quadratic form in ``B diag(v) B'``.
@@ -185,13 +185,13 @@ class DualFactor:
         quad = np.einsum("ij,ij->j", rows, middle @ rows)
         return e * (2.0 * self.var - e) * v + quad
 
-    def cov_block(self, index: Ints) -> Array:
+    def cov_block(self, index: IntArray) -> FloatArray:
         """Return ``A^-1`` restricted to the columns ``index`` (c,); shape (c, c)."""
         rows, signs = self.signed_root()
         part = rows[:, index]
         return np.diag(self.scale[index] ** 2) - part.T @ (signs[:, None] * part)
 
-    def row_var(self, rows: Array) -> Array:
+    def row_var(self, rows: FloatArray) -> FloatArray:
         """Return the variances of ``rows @ w``; rows (k, d), result (k,)."""
         scaled = (rows * self.scale).T
         half = self.half.copy()
@@ -201,7 +201,7 @@ class DualFactor:
             out += np.sum((self.bridge @ rows.T) ** 2, axis=0)
         return np.maximum(out, 0.0)
 
-    def draw(self, n_draws: int, rng: np.random.Generator) -> Array:
+    def draw(self, n_draws: int, rng: np.random.Generator) -> FloatArray:
         """Draw from N(0, A^-1), shape (n_draws, d).
 
         As Bhattacharya, Chakraborty and Mallick (2016) on P, plus N.
@@ -218,7 +218,7 @@ class DualFactor:
             out += rng.standard_normal((n_draws, self.rest.size)) @ self.bridge
         return out
 
-    def cov(self) -> Array:
+    def cov(self) -> FloatArray:
         """Return ``A^-1``, shape (d, d).
 
         The one method here that builds a d x d array.
@@ -249,8 +249,8 @@ class Gaussian:
 
     data: Data
     noise_var: float
-    gram: Array | None
-    rest_below: Array
+    gram: FloatArray | None
+    rest_below: FloatArray
 
     @classmethod
     def build(cls, data: Data, noise_var: float, dual: bool | None = None) -> Gaussian:
@@ -266,17 +266,17 @@ class Gaussian:
         """Number of coefficients d."""
         return self.data.n_columns
 
-    def factor(self, t2: Array) -> Factor | None:
+    def factor(self, t2: FloatArray) -> Factor | None:
         """Factorise A with site precisions t2 (d,); None when A is not positive definite."""
         if not np.all(np.isfinite(t2)):
             return None
         return self._dual(t2) if self.gram is None else self._primal(t2)
 
-    def gradient(self, mean: Array) -> Array:
+    def gradient(self, mean: FloatArray) -> FloatArray:
         """``X'(y - X mean) / s2``, shape (d,)."""
         return self.data.root.T @ (self.data.target - self.data.root @ mean) / self.noise_var
 
-    def log_z(self, factor: Factor, t1: Array, mean: Array) -> float:
+    def log_z(self, factor: Factor, t1: FloatArray, mean: FloatArray) -> float:
         """Log integral of likelihood times sites, ``mean`` being ``factor.mean(t1)``."""
         d = t1.size
         quad = self.data.rss(mean) / self.noise_var + mean @ (factor.t2 * mean) - 2.0 * t1 @ mean
@@ -287,7 +287,7 @@ class Gaussian:
         """``-(nu / 2) log 2 pi s2``."""
         return -0.5 * self.data.nu * float(np.log(2.0 * np.pi * self.noise_var))
 
-    def _primal(self, t2: Array) -> PrimalFactor | None:
+    def _primal(self, t2: FloatArray) -> PrimalFactor | None:
         assert self.gram is not None
         d = t2.size
         a = self.gram.copy(order="F")
@@ -300,7 +300,7 @@ class Gaussian:
         log_det = 2.0 * float(np.sum(np.log(chol.diagonal())))
         return PrimalFactor(t2, var, 1.0 / var - t2, log_det, chol, inv_chol, self.data.cross / self.noise_var)
 
-    def _dual(self, t2: Array) -> DualFactor | None:
+    def _dual(self, t2: FloatArray) -> DualFactor | None:
         root, k = self.data.root, self.data.root.shape[0]
         rest = self._kept_out(t2)
         if rest is None:
@@ -339,14 +339,14 @@ class Gaussian:
 
     def _assemble(
         self,
-        t2: Array,
-        scale: Array,
-        chol: Array,
-        half: Array,
-        rest: Ints,
-        rest_chol: Array,
-        bridge: Array,
-        seen: Array,
+        t2: FloatArray,
+        scale: FloatArray,
+        chol: FloatArray,
+        half: FloatArray,
+        rest: IntArray,
+        rest_chol: FloatArray,
+        bridge: FloatArray,
+        seen: FloatArray,
         log_det: float,
     ) -> DualFactor | None:
         """Marginal variances from ``seen``, the share of each site's prior variance that the data remove."""
@@ -363,7 +363,7 @@ class Gaussian:
             t2, var, cavity2, log_det, self.data, self.noise_var, scale, chol, half, rest, rest_chol, bridge
         )
 
-    def _kept_out(self, t2: Array) -> Ints | None:
+    def _kept_out(self, t2: FloatArray) -> IntArray | None:
         """Sites for the direct treatment: all negative ones, and the k smallest of the tiny ones."""
         small = np.flatnonzero(t2 < self.rest_below)
         k = self.data.root.shape[0]

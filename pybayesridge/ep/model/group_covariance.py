@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import lapack
 
-from pybayesridge.ep._types import Array, Bools, Ints
+from pybayesridge._types import BoolArray, FloatArray, IntArray
 from pybayesridge.ep.model.gaussian import Factor, Gaussian
 from pybayesridge.ep.model.groups import group_sizes, group_sum
 from pybayesridge.ep.model.result import EPResult
@@ -38,33 +38,33 @@ class JointFactor:
     """
 
     inner: Factor
-    extra: Array
+    extra: FloatArray
 
     @property
-    def var(self) -> Array:
+    def var(self) -> FloatArray:
         """Marginal variances, (d,)."""
         return self.inner.var + np.sum(self.extra**2, axis=0)
 
-    def cov(self) -> Array:
+    def cov(self) -> FloatArray:
         """Return the covariance, shape (d, d)."""
         return self.inner.cov() + self.extra.T @ self.extra
 
-    def cov_block(self, index: Ints) -> Array:
+    def cov_block(self, index: IntArray) -> FloatArray:
         """Return the covariance of the columns ``index`` (c,); shape (c, c)."""
         part = self.extra[:, index]
         return self.inner.cov_block(index) + part.T @ part
 
-    def row_var(self, rows: Array) -> Array:
+    def row_var(self, rows: FloatArray) -> FloatArray:
         """Return the variances of ``rows @ w``; rows (k, d), result (k,)."""
         return self.inner.row_var(rows) + np.sum((self.extra @ rows.T) ** 2, axis=0)
 
-    def draw(self, n_draws: int, rng: np.random.Generator) -> Array:
+    def draw(self, n_draws: int, rng: np.random.Generator) -> FloatArray:
         """Draw from the Gaussian with mean zero, shape (n_draws, d)."""
         together = rng.standard_normal((n_draws, self.extra.shape[0])) @ self.extra
         return self.inner.draw(n_draws, rng) + together
 
 
-def joint_factor(gaussian: Gaussian, result: EPResult, used: Bools, groups: Ints) -> JointFactor | None:
+def joint_factor(gaussian: Gaussian, result: EPResult, used: BoolArray, groups: IntArray) -> JointFactor | None:
     """Factorise the Gaussian in which each group's site matches its whole tilted covariance.
 
     Exact where the columns are orthogonal. Of groups of one column nothing changes.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, log_expit
 
-from pybayesridge.ep._types import Array, Ints
+from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.ep.model.groups import totals
 
 #: No root of the inverse map lies outside: beyond, expit under- or overflows.
@@ -18,7 +18,7 @@ _ROOT_TOL = 1e-14
 _ROUNDING = 4.0 * np.finfo(float).eps
 
 
-def _root_function(xi: Array, ratio: Array, const: Array) -> tuple[Array, Array]:
+def _root_function(xi: FloatArray, ratio: FloatArray, const: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Value and slope of the equation for xi; ``ratio`` is m^2 / z."""
     sig, anti = expit(xi), expit(-xi)
     inside = ratio + sig
@@ -28,7 +28,7 @@ def _root_function(xi: Array, ratio: Array, const: Array) -> tuple[Array, Array]
     return value, slope
 
 
-def solve_monotone(ratio: Array, const: Array) -> Array:
+def solve_monotone(ratio: FloatArray, const: FloatArray) -> FloatArray:
     """Root of the increasing function of :func:`_root_function`, by Newton inside a shrinking bracket."""
     low = np.full_like(ratio, -_XI_MAX)
     high = np.full_like(ratio, _XI_MAX)
@@ -65,9 +65,9 @@ class GroupRoot:
         ``r - mean^2 / (var + mean^2)``, without cancellation.
     """
 
-    prob: Array
-    not_prob: Array
-    excess: Array
+    prob: FloatArray
+    not_prob: FloatArray
+    excess: FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,18 +79,20 @@ class _GroupEquation:
     ``(1 + k) log r - log(1 - r) - sum(log(s (r - rho) / slab_var) + rho / (r - rho)) / 2 - logit = 0``.
     """
 
-    groups: Ints
-    size: Array
-    rho: Array
-    above: Array
-    rho_star: Array
-    q_star: Array
-    log_scale: Array
-    log_share: Array
-    logit: Array
+    groups: IntArray
+    size: FloatArray
+    rho: FloatArray
+    above: FloatArray
+    rho_star: FloatArray
+    q_star: FloatArray
+    log_scale: FloatArray
+    log_share: FloatArray
+    logit: FloatArray
 
     @classmethod
-    def build(cls, mean: Array, var: Array, logit: Array, slab_var: float, groups: Ints) -> _GroupEquation:
+    def build(
+        cls, mean: FloatArray, var: FloatArray, logit: FloatArray, slab_var: float, groups: IntArray
+    ) -> _GroupEquation:
         """Set up; ``above`` is rho* - rho."""
         s = var + mean**2
         rho, q = mean**2 / s, var / s
@@ -113,11 +115,11 @@ class _GroupEquation:
             logit[star],
         )
 
-    def excess(self, xi: Array) -> Array:
+    def excess(self, xi: FloatArray) -> FloatArray:
         """``r - rho`` of each column, (d,)."""
         return (self.q_star * expit(xi))[self.groups] + self.above
 
-    def evaluate(self, xi: Array) -> tuple[Array, Array, Array]:
+    def evaluate(self, xi: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Value, slope, and the sum of the moduli of the value's terms; (G,) each."""
         sig, anti = expit(xi), expit(-xi)
         r = self.rho_star + self.q_star * sig
@@ -130,7 +132,7 @@ class _GroupEquation:
         terms = np.abs(log_in) + np.abs(log_out) + 0.5 * (np.abs(logs) + pulls) + np.abs(self.logit)
         return value, slope, terms
 
-    def guess(self) -> Array:
+    def guess(self) -> FloatArray:
         """Where to start, (G,): as in :func:`solve_monotone`."""
         const = self.logit + np.log(self.q_star) + 0.5 * (self.log_scale + self.log_share)
         with np.errstate(divide="ignore"):
@@ -139,7 +141,9 @@ class _GroupEquation:
         return np.clip(np.maximum(flat, pulled), -_XI_MAX + 1, _XI_MAX - 1)
 
 
-def solve_groups(mean: Array, var: Array, logit: Array, slab_var: float, groups: Ints) -> GroupRoot:
+def solve_groups(
+    mean: FloatArray, var: FloatArray, logit: FloatArray, slab_var: float, groups: IntArray
+) -> GroupRoot:
     """Solve each group's equation by Newton inside a shrinking bracket.
 
     Parameters

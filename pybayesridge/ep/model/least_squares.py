@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import eigh, qr
 
-from pybayesridge.ep._types import Array, Bools
+from pybayesridge._types import BoolArray, FloatArray
 
 #: Eigenvalues of X'X below this fraction of the largest are rounding.
 _RANK_TOL = 1e-13
@@ -33,15 +33,15 @@ class Data:
         Degrees of freedom of the noise: rows less the rank of what was projected out.
     """
 
-    root: Array
-    target: Array
+    root: FloatArray
+    target: FloatArray
     rss0: float
-    gram_diag: Array
-    cross: Array
+    gram_diag: FloatArray
+    cross: FloatArray
     nu: float
 
     @classmethod
-    def from_rows(cls, X: Array, y: Array, nu: float | None = None) -> Data:
+    def from_rows(cls, X: FloatArray, y: FloatArray, nu: float | None = None) -> Data:
         """Take X (n, d) and y (n,); ``nu`` defaults to n."""
         n, d = X.shape
         gram_diag = np.einsum("ij,ij->j", X, X)
@@ -57,7 +57,7 @@ class Data:
         return cls(np.ascontiguousarray(r), target, rss0, gram_diag, cross, nu)
 
     @classmethod
-    def from_moments(cls, gram: Array, cross: Array, yy: float, nu: float) -> Data:
+    def from_moments(cls, gram: FloatArray, cross: FloatArray, yy: float, nu: float) -> Data:
         """Take X'X (d, d), X'y (d,) and y'y."""
         gram = 0.5 * (gram + gram.T)
         # SciPy before 1.12 refuses a matrix without columns.
@@ -80,7 +80,7 @@ class Data:
         """Sum of squares of the response."""
         return self.rss0 + float(self.target @ self.target)
 
-    def rss(self, w: Array) -> float:
+    def rss(self, w: FloatArray) -> float:
         """Residual sum of squares at w (d,)."""
         return self.rss0 + float(np.sum((self.target - self.root @ w) ** 2))
 
@@ -89,7 +89,7 @@ class Data:
         q, r = qr(self.root, mode="economic")
         return replace(self, root=np.ascontiguousarray(r), target=q.T @ self.target)
 
-    def columns(self, keep: Bools) -> Data:
+    def columns(self, keep: BoolArray) -> Data:
         """Keep only some of the columns."""
         root = np.ascontiguousarray(self.root[:, keep])
         return Data(root, self.target, self.rss0, self.gram_diag[keep], self.cross[keep], self.nu)

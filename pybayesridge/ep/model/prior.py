@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
-from pybayesridge.ep._types import Array, Bools, Ints
+from pybayesridge._types import BoolArray, FloatArray, IntArray
 from pybayesridge.ep.model.groups import Coupling, group_sizes, group_sum
 from pybayesridge.ep.model.inverse_moments import solve_groups, solve_monotone
 
@@ -32,24 +32,24 @@ class Prior:
         The group, from 0 on, of each column; None where every column is on its own.
     """
 
-    log_p: Array
-    log_not_p: Array
+    log_p: FloatArray
+    log_not_p: FloatArray
     slab_var: float
-    groups: Ints | None = None
+    groups: IntArray | None = None
 
     @classmethod
-    def from_probability(cls, p: Array, slab_var: float, groups: Ints | None = None) -> Prior:
+    def from_probability(cls, p: FloatArray, slab_var: float, groups: IntArray | None = None) -> Prior:
         """Prior from inclusion probabilities in (0, 1]; those of zero are to be dropped beforehand."""
         with np.errstate(divide="ignore"):
             return cls(np.log(p), np.log1p(-p), float(slab_var), groups)
 
     @property
-    def logit(self) -> Array:
+    def logit(self) -> FloatArray:
         """Prior log odds of inclusion, infinite where p = 1; shape (d,)."""
         return self.log_p - self.log_not_p
 
     @property
-    def always_in(self) -> Bools:
+    def always_in(self) -> BoolArray:
         """Columns with p = 1, whose prior is Gaussian; bool, shape (d,)."""
         return np.isneginf(self.log_not_p)
 
@@ -72,27 +72,27 @@ class Tilted:
         As in the prior.
     """
 
-    prob: Array
-    not_prob: Array
-    slab_mean: Array
-    slab_var: Array
-    log_norm: Array
-    h1: Array
-    h2: Array
-    groups: Ints | None = None
+    prob: FloatArray
+    not_prob: FloatArray
+    slab_mean: FloatArray
+    slab_var: FloatArray
+    log_norm: FloatArray
+    h1: FloatArray
+    h2: FloatArray
+    groups: IntArray | None = None
 
     @property
-    def mean(self) -> Array:
+    def mean(self) -> FloatArray:
         """Mean, shape (d,)."""
         return self.prob * self.slab_mean
 
     @property
-    def var(self) -> Array:
+    def var(self) -> FloatArray:
         """Variance, shape (d,)."""
         return self.prob * (self.slab_var + self.not_prob * self.slab_mean**2)
 
 
-def tilted(h1: Array, h2: Array, prior: Prior) -> Tilted:
+def tilted(h1: FloatArray, h2: FloatArray, prior: Prior) -> Tilted:
     """Tilted distributions of the cavities ``exp(h1 w - h2 w^2 / 2)``; needs ``h2 > -1 / slab_var``.
 
     Equations 38-41 of Hernández-Lobato and Hernández-Lobato (2011) in a form that does not cancel.
@@ -127,13 +127,13 @@ def tilted(h1: Array, h2: Array, prior: Prior) -> Tilted:
     )
 
 
-def _log_norm(log_slab: Array, prior: Prior) -> Array:
+def _log_norm(log_slab: FloatArray, prior: Prior) -> FloatArray:
     """Log normalisers from the (group's) log Bayes factors, shared out within a group; (d,)."""
     total = np.logaddexp(prior.log_not_p, prior.log_p + log_slab)
     return total if prior.groups is None else total / group_sizes(prior.groups)
 
 
-def matching_sites(t: Tilted, prior: Prior) -> tuple[Array, Array]:
+def matching_sites(t: Tilted, prior: Prior) -> tuple[FloatArray, FloatArray]:
     """Sites that give the Gaussian with the tilted mean and variance when multiplied by the cavity.
 
     ``t2 = 1 / var - h2`` and ``t1 = mean / var - h1``, rearranged so that neither difference cancels.
@@ -158,7 +158,7 @@ def matching_sites(t: Tilted, prior: Prior) -> tuple[Array, Array]:
     return t1, t2
 
 
-def cavity_of_moments(mean: Array, var: Array, prior: Prior) -> Tilted:
+def cavity_of_moments(mean: FloatArray, var: FloatArray, prior: Prior) -> Tilted:
     """Invert :func:`tilted`: find the cavity whose tilted distribution has this mean and variance.
 
     With ``s = var + mean^2`` the inclusion probability r solves, on (mean^2 / s, 1),
@@ -200,7 +200,7 @@ def cavity_of_moments(mean: Array, var: Array, prior: Prior) -> Tilted:
     return Tilted(prob, not_prob, mean / prob, 1.0 / inv_tau, log_norm, h1, h2)
 
 
-def _cavity_of_group_moments(mean: Array, var: Array, prior: Prior, groups: Ints) -> Tilted:
+def _cavity_of_group_moments(mean: FloatArray, var: FloatArray, prior: Prior, groups: IntArray) -> Tilted:
     """:func:`cavity_of_moments` for groups."""
     sure = prior.always_in
     second = var + mean**2
@@ -216,7 +216,7 @@ def _cavity_of_group_moments(mean: Array, var: Array, prior: Prior, groups: Ints
     return Tilted(prob, not_prob, mu, 1.0 / inv_tau, _log_norm(log_slab, prior), h1, h2, groups)
 
 
-def conjugate(t: Tilted, mean: Array, var: Array) -> Array:
+def conjugate(t: Tilted, mean: FloatArray, var: FloatArray) -> FloatArray:
     """Convex conjugate ``h*(mean, s) = sup_h h1 mean - h2 s / 2 - log_norm``, ``s = var + mean^2``.
 
     ``t`` is what :func:`cavity_of_moments` returned for this mean and variance; shape (d,). That of a group is the
@@ -225,12 +225,12 @@ def conjugate(t: Tilted, mean: Array, var: Array) -> Array:
     return t.h1 * mean - 0.5 * t.h2 * (var + mean**2) - t.log_norm
 
 
-def _alpha(t: Tilted, kappa: Array) -> Array:
+def _alpha(t: Tilted, kappa: FloatArray) -> FloatArray:
     """Coefficient of Sherman and Morrison's formula for the tilted covariance; equal within a group, (d,)."""
     return t.not_prob / (1.0 + 0.5 * t.not_prob * group_sum(1.0 + kappa**2, t.groups))
 
 
-def inverse_curvature(t: Tilted) -> tuple[Array, Array, Array]:
+def inverse_curvature(t: Tilted) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Inverse of the tilted covariance matrix of (w, w^2): the Jacobian of the inverse map.
 
     ``d h1 = P11 dm + P12 ds`` and ``-d h2 / 2 = P12 dm + P22 ds``. By Sherman-Morrison on the within-slab
@@ -270,7 +270,7 @@ def inverse_coupling(t: Tilted) -> Coupling | None:
     return Coupling(t.groups, -1.0, first, 0.5 * size * (1.0 - kappa) / t.slab_var)
 
 
-def curvature(t: Tilted) -> tuple[Array, Array, Array]:
+def curvature(t: Tilted) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Tilted covariance matrix of (w, w^2), entries 11, 12 and 22, each of shape (d,)."""
     r, mu, tau = t.prob, t.slab_mean, t.slab_var
     spread = r * t.not_prob

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pybayesridge.ep._types import Array, Bools, Ints
+from pybayesridge._types import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +19,8 @@ class Sites:
         ``site2`` may be negative, and is infinite where nothing is known.
     """
 
-    site1: Array
-    site2: Array
+    site1: FloatArray
+    site2: FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,24 +69,24 @@ class EPResult(Sites):
         Columns with equal numbers are in or out together; None where each is on its own.
     """
 
-    mean: Array
-    var: Array
-    cavity1: Array
-    cavity2: Array
-    inclusion_prob: Array
-    cond_mean: Array
-    cond_var: Array
+    mean: FloatArray
+    var: FloatArray
+    cavity1: FloatArray
+    cavity2: FloatArray
+    inclusion_prob: FloatArray
+    cond_mean: FloatArray
+    cond_var: FloatArray
     log_evidence: float
     residual: float
     converged: bool
     n_iter: int
     n_fac: int
-    energy_trace: Array
+    energy_trace: FloatArray
     monotone_from: int
-    active: Bools
+    active: BoolArray
     method: str
     evidence_biased: bool
-    groups: Ints | None = None
+    groups: IntArray | None = None
 
     @property
     def expected_size(self) -> float:

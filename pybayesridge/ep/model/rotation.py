@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pybayesridge.ep._types import Array, Ints
+from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.ep.model.least_squares import Data
 from pybayesridge.ep.model.result import Sites
 
@@ -32,9 +32,9 @@ class Rotation:
         Columns of each group, and its U.
     """
 
-    blocks: tuple[tuple[Ints, Array], ...] = ()
+    blocks: tuple[tuple[IntArray, FloatArray], ...] = ()
 
-    def rows(self, rows: Array) -> Array:
+    def rows(self, rows: FloatArray) -> FloatArray:
         """Rows (m, d) over the old columns as rows over the new ones."""
         if not self.blocks:
             return rows
@@ -43,7 +43,7 @@ class Rotation:
             out[:, index] = rows[:, index] @ u
         return out
 
-    def back(self, coefficients: Array) -> Array:
+    def back(self, coefficients: FloatArray) -> FloatArray:
         """New coefficients (..., d) as old ones."""
         if not self.blocks:
             return coefficients
@@ -52,19 +52,19 @@ class Rotation:
             out[..., index] = coefficients[..., index] @ u.T
         return out
 
-    def variances(self, variances: Array) -> Array:
+    def variances(self, variances: FloatArray) -> FloatArray:
         """Variances (..., d) of the old coefficients, the new ones of a group being independent."""
         out = variances.copy()
         for index, u in self.blocks:
             out[..., index] = variances[..., index] @ (u**2).T
         return out
 
-    def covariance(self, cov: Array) -> Array:
+    def covariance(self, cov: FloatArray) -> FloatArray:
         """Covariance (d, d) of the new coefficients as that of the old ones."""
         return self.back(np.ascontiguousarray(self.back(cov).T))
 
     @property
-    def turned(self) -> Ints:
+    def turned(self) -> IntArray:
         """Columns that are rotated."""
         return np.concatenate([np.zeros(0, dtype=np.intp), *(index for index, _ in self.blocks)])
 
@@ -75,7 +75,7 @@ class Rotation:
         return Sites(site1, site2)
 
 
-def orthogonal_groups(data: Data, groups: Ints | None) -> tuple[Data, Rotation]:
+def orthogonal_groups(data: Data, groups: IntArray | None) -> tuple[Data, Rotation]:
     """Rotate the columns within each group so that they are orthogonal.
 
     Where singular values are equal, the directions are those of the group's products with all columns and with the
@@ -117,7 +117,7 @@ def orthogonal_groups(data: Data, groups: Ints | None) -> tuple[Data, Rotation]:
     return replace(data, root=root, gram_diag=gram_diag, cross=cross), Rotation(tuple(blocks))
 
 
-def _right_singular(part: Array) -> tuple[Array, Array]:
+def _right_singular(part: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Singular values (k,), descending, and right singular vectors (k, k) of columns (m, k)."""
     m, k = part.shape
     triangle = np.linalg.qr(part, mode="r") if m > k else part
@@ -125,14 +125,14 @@ def _right_singular(part: Array) -> tuple[Array, Array]:
     return np.concatenate([s, np.zeros(k - s.size)]), np.ascontiguousarray(vt.T)
 
 
-def _clusters(s: Array) -> list[slice]:
+def _clusters(s: FloatArray) -> list[slice]:
     """Runs of equal singular values that are not zero."""
     ends = np.concatenate([[0], np.flatnonzero(-np.diff(s) > _EQUAL * s[0]) + 1, [s.size]])
     runs = [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
     return [run for run in runs if run.stop - run.start > 1 and s[run.start] > _NOTHING * s[0]]
 
 
-def _told_apart(columns: Array, outer: Array, target: Array) -> Array:
+def _told_apart(columns: FloatArray, outer: FloatArray, target: FloatArray) -> FloatArray:
     """Rotation (q, q) of equally long orthogonal columns (m, q) to the axes of what else there is."""
     with_all = columns.T @ outer @ columns
     with_target = np.outer(columns.T @ target, target @ columns)

@@ -19,10 +19,10 @@ from pybayesridge.results.arguments import (
     unit_names,
     units,
 )
-from pybayesridge.results.summary.tables import number
 from pybayesridge.ridge.hyperparameters import penalty_posterior
 from pybayesridge.ridge.loocv import loo_curve
 from pybayesridge.ridge.path import coefficient_path, path_points
+from pybayesridge.text import number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,19 +7,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from statsmodels.iolib.summary import Summary
 
-from pybayesridge.data.prepare import listed
 from pybayesridge.results.summary.tables import (
     TARGETS,
     coefficient_table,
     facts_table,
     make_summary,
     notes_on_data,
-    number,
-    number_or_dash,
     rows_to_show,
     table,
 )
 from pybayesridge.ridge.prior import NAMED, BetaPrime
+from pybayesridge.text import listed, number, number_or_dash
 
 if TYPE_CHECKING:
     from pybayesridge.results.ridge import BayesRidgeResults

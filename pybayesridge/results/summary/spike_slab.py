@@ -8,8 +8,8 @@ import numpy as np
 from statsmodels.iolib.summary import Summary
 from statsmodels.iolib.table import SimpleTable
 
-from pybayesridge.data.prepare import listed
-from pybayesridge.results.summary.tables import SHOWN, facts_table, make_summary, notes_on_data, number, table
+from pybayesridge.results.summary.tables import SHOWN, facts_table, make_summary, notes_on_data, table
+from pybayesridge.text import listed, number
 
 if TYPE_CHECKING:
     from pybayesridge.results.spike_slab import SpikeSlabResults

@@ -11,8 +11,8 @@ from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_2cols, fmt_params
 
 from pybayesridge._types import FloatArray
-from pybayesridge.data.prepare import listed
 from pybayesridge.results.summary.formats import FormattedSummary, Table, one_line
+from pybayesridge.text import listed, number
 
 LONGEST = 60
 """Tables of more coefficients are cut."""
@@ -22,16 +22,6 @@ TARGETS = 10
 
 SHOWN = 30
 """How many coefficients a cut table shows."""
-
-
-def number(value: float) -> str:
-    """Four significant digits, in the shorter of the usual notations."""
-    return f"{value:.4g}"
-
-
-def number_or_dash(value: float) -> str:
-    """A number as tables write it, or a dash where there is none."""
-    return number(value) if np.isfinite(value) else "–"
 
 
 def facts_table(title: str | None, left: Sequence[tuple[str, str]], right: Sequence[tuple[str, str]]) -> SimpleTable:
