@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +16,9 @@ REACH = 5.2
 
 POINTS = 61
 """Points of a table unless more are asked for: intervals are right to about 1e-3 standard deviations."""
+
+SHAPE = np.array([-1.0, 0.0, 1.0])
+"""Where centre and scale are read off, likewise."""
 
 SMALLEST_TAIL = float(ndtr(-REACH))
 """Tails that are smaller are not in a table."""
@@ -48,21 +50,24 @@ class QuantileTable:
     df: float
     table: Any
 
+    @staticmethod
+    def probabilities(*, exactly: bool, points: int = POINTS) -> FloatArray:
+        """Increasing probabilities at which :meth:`of` takes quantiles; three for t (or normal) ones."""
+        out: FloatArray = ndtr(SHAPE if exactly else _grid(points))
+        return out
+
     @classmethod
-    def of(
-        cls, quantiles: Callable[[FloatArray], FloatArray], df: float, *, exactly: bool, points: int = POINTS
-    ) -> QuantileTable:
-        """Tabulate `quantiles`, which gives (m, q, c) for c probabilities; `exactly`: these are t (or normal)."""
-        three = quantiles(ndtr(np.array([-1.0, 0.0, 1.0])))
-        center = three[..., 1]
-        one = float(_base(ndtr(1.0), df))
-        scale = (three[..., 2] - three[..., 0]) / (2 * one)
+    def of(cls, quantiles: FloatArray, df: float, *, exactly: bool, points: int = POINTS) -> QuantileTable:
+        """Tabulate quantiles (m, q, c) at :meth:`probabilities`; `exactly`: these are t (or normal) ones."""
+        grid = SHAPE if exactly else _grid(points)
+        low, center, high = (quantiles[..., i] for i in np.searchsorted(grid, SHAPE))
+        scale = (high - low) / (2 * float(_base(ndtr(1.0), df)))
         if exactly:
             return cls(center, scale, df, None)
         unit = np.where(scale > 0, scale, 1.0)
         table = np.empty((points, *center.shape), dtype=np.float32)
-        for i, at in enumerate(_points(points)):
-            table[i] = (quantiles(np.array([at]))[..., 0] - center) / unit
+        for i, at in enumerate(np.searchsorted(grid, _knots(points))):
+            table[i] = (quantiles[..., at] - center) / unit
         return cls(center, scale, df, table)
 
     def at(self, probability: Any) -> FloatArray:
@@ -72,7 +77,7 @@ class QuantileTable:
         u = np.where(self.scale > 0, _base(p, self.df), 0.0)
         if self.table is None:
             return self.center + self.scale * u
-        knots = _base(_points(len(self.table)), self.df)
+        knots = _base(ndtr(_knots(len(self.table))), self.df)
         u = np.clip(u, knots[0], knots[-1])
         spline = CubicSpline(knots, self.table.astype(np.float64), axis=0).c
         piece = np.clip(np.searchsorted(knots, u, side="right") - 1, 0, knots.size - 2)
@@ -101,9 +106,12 @@ def check_tail(alpha: float) -> None:
         )
 
 
-def _points(count: int) -> FloatArray:
-    out: FloatArray = ndtr(np.linspace(-REACH, REACH, count))
-    return out
+def _knots(count: int) -> FloatArray:
+    return np.linspace(-REACH, REACH, count)
+
+
+def _grid(count: int) -> FloatArray:
+    return np.sort(np.concatenate([SHAPE, _knots(count)]))
 
 
 def _base(p: Any, df: float) -> Any:

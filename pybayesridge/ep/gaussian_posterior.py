@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
@@ -52,16 +51,12 @@ class SelectionMarginals:
         k, p = posterior.design.block.k, posterior.design.p
         one = len(posterior.selection.results) == 1
 
-        def of_z(at: FloatArray) -> FloatArray:
-            return np.stack(
-                [posterior.row_quantiles(np.zeros((k, p)), np.eye(k), float(a), None) for a in at], axis=-1
-            )[:, None]
+        at = QuantileTable.probabilities(exactly=one, points=POINTS)
+        of_z = [posterior.row_quantiles(np.zeros((k, p)), np.eye(k), float(a), None) for a in at]
+        given = [posterior.quantiles_given_inclusion(float(a)) for a in at]
 
-        def given(at: FloatArray) -> FloatArray:
-            return np.stack([posterior.quantiles_given_inclusion(float(a)) for a in at], axis=-1)[:, None]
-
-        def table(quantiles: Callable[[FloatArray], FloatArray]) -> QuantileTable:
-            return QuantileTable.of(quantiles, np.inf, exactly=one, points=POINTS)
+        def table(quantiles: list[FloatArray]) -> QuantileTable:
+            return QuantileTable.of(np.stack(quantiles, axis=-1)[:, None], np.inf, exactly=one, points=POINTS)
 
         return cls(
             design=posterior.design.without_row_space(),

@@ -42,17 +42,14 @@ class RidgeMarginals:
     def of(cls, posterior: RidgePosterior) -> RidgeMarginals:
         """Keep what each coefficient has alone."""
         df, one = posterior.mixture.df, posterior.mixture.log_t2.shape[0] == 1
-
-        def table(i: int) -> QuantileTable:
-            return QuantileTable.of(lambda p: posterior.quantiles(p)[i], df, exactly=one)
-
+        of_z, b = posterior.quantile_curves(QuantileTable.probabilities(exactly=one))
         return cls(
             design=posterior.design.without_row_space(),
             spectrum=replace(posterior.spectrum, right=None, left=None),
             mixture=posterior.mixture,
             mean=posterior.coefficients(),
             sd=posterior.standard_deviations(),
-            tables=(table(0), table(1)),
+            tables=(QuantileTable.of(of_z, df, exactly=one), QuantileTable.of(b, df, exactly=one)),
         )
 
     def coefficients(self) -> tuple[FloatArray, FloatArray]:

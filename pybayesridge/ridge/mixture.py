@@ -298,7 +298,7 @@ def quantiles(
         keep = mixture.weight[:, target] > NEGLIGIBLE
         parts = where[keep, target], scale[keep, target], mixture.weight[keep, target]
         for i, probability in enumerate(probabilities):
-            out[:, target, i] = _mixture_quantile(*parts, mixture.df, float(probability))
+            out[:, target, i] = mixture_quantile(*parts, mixture.df, float(probability))
     return out
 
 
@@ -309,7 +309,7 @@ def _cdf_and_density(x: FloatArray, df: float) -> tuple[FloatArray, FloatArray]:
     return stdtr(df, x), constant * np.exp(-(df + 1) / 2 * np.log1p(x**2 / df))
 
 
-def _mixture_quantile(
+def mixture_quantile(
     where: FloatArray, scale: FloatArray, weight: FloatArray, df: float, probability: float
 ) -> FloatArray:
     """Quantile of m mixtures of K components with common weights: `where` and `scale` are (K, m)."""

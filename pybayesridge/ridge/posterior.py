@@ -11,6 +11,7 @@ from pybayesridge._types import AnyArray, FloatArray
 from pybayesridge.design.design import Design
 from pybayesridge.ridge import mixture as posterior
 from pybayesridge.ridge.mixture import Functionals, Mixture
+from pybayesridge.ridge.quantile_curves import quantile_curves
 from pybayesridge.ridge.spectrum import Spectrum
 
 LEFT = (64 * np.finfo(float).eps) ** 2
@@ -57,13 +58,17 @@ class RidgePosterior:
 
     def intervals(self, alpha: float) -> tuple[FloatArray, FloatArray]:
         """Equal-tailed credible intervals, (k, q, 2) and (p, q, 2)."""
-        return self.quantiles(np.array([alpha / 2, 1 - alpha / 2]))
+        return self._quantiles(posterior.quantiles, np.array([alpha / 2, 1 - alpha / 2]))
 
-    def quantiles(self, probabilities: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Quantiles of single coefficients, (k, q, c) and (p, q, c) for c probabilities."""
+    def quantile_curves(self, probabilities: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Quantiles of single coefficients at many increasing probabilities, (k, q, c) and (p, q, c); for tables."""
+        return self._quantiles(quantile_curves, probabilities)
 
+    def _quantiles(
+        self, solve: Callable[..., FloatArray], probabilities: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
         def each(f: Functionals) -> FloatArray:
-            return posterior.quantiles(f, self.spectrum, self.mixture, probabilities)
+            return solve(f, self.spectrum, self.mixture, probabilities)
 
         of_z = self._chunked(self._functionals_of_z(), each) * self.design.y_norm[:, None]
         return of_z + self.design.y_on_z[..., None], self._over_penalized(each)

@@ -4,10 +4,22 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pybayesridge.ridge.mixture import _mixture_quantile
+from pybayesridge import BayesRidge
+from pybayesridge.quantile_tables import QuantileTable
+from pybayesridge.ridge import mixture, quantile_curves
+from pybayesridge.ridge.mixture import mixture_quantile
 
 PROBABILITY = 1e-8
 """Ten times the largest error seen, relative to the probability in the shorter tail."""
+
+CURVE = 5e-4
+"""Ten times the largest error of a quantile for a table, relative to its distance from the median and the scale."""
+
+LAW = 1e-6
+"""Ten times the largest error of the tabulated distribution function."""
+
+TAIL = 2e-3
+"""Likewise, relative to the tail."""
 
 
 @pytest.mark.parametrize("df", [1.0, 5.0, np.inf])
@@ -22,7 +34,7 @@ def test_heavy_tails(df, tail, probability):
     where = np.outer(shrunk, [0.0, 3.0, -1e6, 1e-9])
     scale = np.outer(np.exp(l / 2), [1.0, 1e-8, 1.0, 1e40])
     keep = weight > 1e-13
-    found = _mixture_quantile(where[keep], scale[keep], weight[keep] / weight[keep].sum(), df, probability)
+    found = mixture_quantile(where[keep], scale[keep], weight[keep] / weight[keep].sum(), df, probability)
     law = stats.norm if np.isinf(df) else stats.t(df)
     below = weight[keep] @ law.cdf((found - where[keep]) / scale[keep]) / weight[keep].sum()
     np.testing.assert_allclose(below, probability, rtol=0, atol=PROBABILITY * min(probability, 1 - probability))
@@ -34,6 +46,49 @@ def test_point_masses_between_which_there_is_next_to_nothing(probability):
     where = np.array([[0.0], [0.2], [1.0], [0.164]])
     scale = np.array([[1e-55], [1e-3], [0.05], [1e-55]])
     weight = np.array([0.04, 1e-9, 0.95, 0.01 - 1e-9])
-    found = _mixture_quantile(where, scale, weight, 8.0, probability)[0]
+    found = mixture_quantile(where, scale, weight, 8.0, probability)[0]
     cdf = weight @ stats.t(8.0).cdf((found * (1 + np.array([[-1e-9], [1e-9]])) - where[:, 0]) / scale[:, 0]).T
     assert cdf[0] - 1e-9 <= probability <= cdf[1] + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("n", "p", "sigma2"), [(50, 20, None), (30, 100, None), (30, 100, 1.0), (8, 40, None), (8, 3, None), (6, 3, None)]
+)
+def test_quantiles_for_tables_are_those_that_are_solved_for_one_by_one(n, p, sigma2):
+    rng = np.random.default_rng(n + p)
+    X = rng.normal(size=(n, p))
+    fit = BayesRidge(X[:, :3].sum(axis=1) + rng.normal(size=n), X, sigma2=sigma2).fit("exact")
+    posterior = fit._results._posterior
+    at = QuantileTable.probabilities(exactly=False)
+    several = [0, 5, 20, 31, 42, 58, 63]
+    for table, each in zip(
+        posterior.quantile_curves(at), posterior._quantiles(mixture.quantiles, at[several]), strict=True
+    ):
+        width = np.ptp(stats.norm.ppf(at[several])[[2, 4]]) / np.ptp(each[..., [2, 4]], axis=-1)
+        error = np.abs(table[..., several] - each) * width[..., None]
+        np.testing.assert_array_less(error, CURVE * (1 + np.abs(each - each[..., 3:4]) * width[..., None]))
+
+
+def test_a_curve_over_point_masses_and_gaps():
+    # Newton's steps do not settle here: these quantiles are left to the bracketed iteration.
+    where = np.array([[0.0], [1.0], [4.0]])
+    scale = np.array([[1e-9], [0.01], [1.0]])
+    weight = np.array([0.4, 0.3, 0.3])
+    law = quantile_curves.tabulated(6.0)
+    at = QuantileTable.probabilities(exactly=False)
+    found = quantile_curves._Mixtures(where, scale, weight, 6.0, law).curves(at)
+    each = np.stack([mixture_quantile(where, scale, weight, 6.0, float(p)) for p in at], axis=-1)
+    np.testing.assert_allclose(found, each, rtol=CURVE, atol=CURVE * scale[1, 0])
+    assert (np.diff(found) >= 0).all()
+
+
+@pytest.mark.parametrize(
+    ("df", "law"), [(1.0, stats.t(1.0)), (3.0, stats.t(3.0)), (50.0, stats.t(50.0)), (np.inf, stats.norm)]
+)
+def test_the_tabulated_distribution_function(df, law):
+    x = np.concatenate([[-np.inf, np.inf], np.linspace(-60, 60, 100_001)])
+    cdf, density = quantile_curves.tabulated(df)(x)
+    np.testing.assert_allclose(cdf, law.cdf(x), rtol=0, atol=LAW)
+    tail = (x > -35) & (x < -2)
+    np.testing.assert_allclose(cdf[tail], law.cdf(x[tail]), rtol=TAIL, atol=1e-13)
+    np.testing.assert_allclose(density[2:], law.pdf(x[2:]), rtol=0, atol=1e-2)
