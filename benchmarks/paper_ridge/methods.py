@@ -19,7 +19,7 @@ from pybayesridge import BayesRidge
 from pybayesridge.design.design import Design
 from pybayesridge.exceptions import PybayesridgeWarning
 from pybayesridge.ridge.grids import POINTS, glmnet_grid
-from pybayesridge.ridge.loocv import left_rows
+from pybayesridge.ridge.rows import left_rows
 from pybayesridge.ridge.spectrum import Spectrum
 
 EPS = 1e-8

@@ -11,7 +11,6 @@ Centring and scaling are those of all n rows, as in glmnet.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,16 +20,11 @@ from pybayesridge._types import BoolArray, FloatArray, IntArray
 from pybayesridge.design.design import Design
 from pybayesridge.linalg import blas
 from pybayesridge.ridge.profile import complement
+from pybayesridge.ridge.rows import NEAR, orthonormal, row_pieces
 from pybayesridge.ridge.spectrum import Spectrum
-
-ELEMENTS = 1 << 21
-"""Most elements in a temporary array over rows x penalties x targets."""
 
 FULL_LEVERAGE = 1e-12
 """Below this, what the unpenalised columns leave of a row's leverage is zero: they pass through its response."""
-
-ROUNDING = 1e-14
-"""A share of leverage outside Z and X that is smaller is a rounding error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,30 +57,6 @@ class FullLeverageError(ValueError):
         )
 
 
-def left_rows(design: Design, spectrum: Spectrum) -> Iterator[tuple[slice, FloatArray]]:
-    """Yield ``(rows, U[rows])`` for consecutive rows; U is not held whole by the Gram route."""
-    if spectrum.left is not None:
-        step = max(1, ELEMENTS // max(spectrum.rank, 1))
-        for start in range(0, design.n, step):
-            rows = slice(start, min(start + step, design.n))
-            yield rows, spectrum.left[rows]
-        return
-    if spectrum.right is None or spectrum.rank == 0:
-        yield slice(0, design.n), np.zeros((design.n, 0))
-        return
-    half = spectrum.right / (spectrum.s * spectrum.top)
-    for rows, piece in design.row_pieces():
-        yield rows, blas.product(piece, half)
-
-
-def _outside(design: Design, spectrum: Spectrum, rows: slice, u: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """What rows of the data keep outside Z and X: share of leverage (b,) and residual (b, q)."""
-    if spectrum.rank == design.nu:
-        return np.zeros(u.shape[0]), np.zeros((u.shape[0], design.q))
-    share = 1.0 - (design.block.q[rows] ** 2).sum(axis=1) - (u**2).sum(axis=1)
-    return np.where(share > ROUNDING, share, 0.0), design.y[rows] - blas.product(u, spectrum.z)
-
-
 def _stuck(design: Design, rows: slice, left: FloatArray) -> BoolArray:
     """Rows that cannot be predicted from the others."""
     stuck: BoolArray = (left <= 0).any(axis=1) | ((design.block.q[rows] ** 2).sum(axis=1) >= 1.0 - FULL_LEVERAGE)
@@ -98,27 +68,34 @@ def loo_residuals(design: Design, spectrum: Spectrum, log_t2: FloatArray) -> Flo
 
     NaN where the leverage of a row is 1, so that it cannot be predicted from the others.
     """
-    out = np.empty((design.n, design.q))
-    f = complement(spectrum.s, log_t2)
-    for rows, u in left_rows(design, spectrum):
-        share, residual = _outside(design, spectrum, rows, u)
-        error = residual + blas.product(u, f.T * spectrum.z)
-        left = share[:, None] + blas.product(u**2, np.ascontiguousarray(f.T))
-        stuck = _stuck(design, rows, left)
-        left[stuck] = np.nan
-        out[rows] = error / left
+    out, least = _residuals(design, spectrum, log_t2)
+    if least < NEAR:
+        out, _ = _residuals(design, orthonormal(design, spectrum), log_t2)
     if design.block.sqrt_w is not None:
         out /= design.block.sqrt_w[:, None]
     return out * design.y_norm
+
+
+def _residuals(design: Design, spectrum: Spectrum, log_t2: FloatArray) -> tuple[FloatArray, float]:
+    """Weighted residuals in units of each target's norm, (n, q), and the least that any row has left."""
+    out = np.empty((design.n, design.q))
+    least = np.inf
+    f = complement(spectrum.s, log_t2)
+    for piece in row_pieces(design, spectrum):
+        error = piece.residual + blas.product(piece.u, f.T * spectrum.z)
+        left = piece.share[:, None] + blas.product(piece.u**2, np.ascontiguousarray(f.T))
+        least = min(least, float(left.min(initial=np.inf)))
+        left[_stuck(design, piece.rows, left)] = np.nan
+        out[piece.rows] = error / left
+    return out, least
 
 
 def leverages(design: Design, spectrum: Spectrum, log_t2: FloatArray) -> FloatArray:
     """Leverage of each row in the penalised fit of each target, the unpenalised columns' included, (n, q)."""
     out = np.empty((design.n, design.q))
     f = np.ascontiguousarray(complement(spectrum.s, log_t2).T)
-    for rows, u in left_rows(design, spectrum):
-        share, _ = _outside(design, spectrum, rows, u)
-        out[rows] = 1.0 - share[:, None] - blas.product(u**2, f)
+    for piece in row_pieces(design, spectrum):
+        out[piece.rows] = 1.0 - piece.share[:, None] - blas.product(piece.u**2, f)
     return out
 
 
@@ -132,25 +109,30 @@ def loo_scores(design: Design, spectrum: Spectrum, log_t2: FloatArray) -> FloatA
     ValueError
         If a row has leverage 1 from the unpenalised columns alone.
     """
+    scores, least = _scores(design, spectrum, log_t2)
+    if least < NEAR:
+        scores, _ = _scores(design, orthonormal(design, spectrum), log_t2)
+    return scores
+
+
+def _scores(design: Design, spectrum: Spectrum, log_t2: FloatArray) -> tuple[FloatArray, float]:
+    """Scores, and the least that any row has left at any penalty."""
     points, q = log_t2.shape
     scores = np.zeros((points, q))
+    least = np.inf
     same = q == 1 or bool((log_t2 == log_t2[:, :1]).all())
-    for rows, u in left_rows(design, spectrum):
-        share, residual = _outside(design, spectrum, rows, u)
-        squares = u**2
-        if same:
-            f = complement(spectrum.s, log_t2[:, 0])
-            left = share[:, None] + blas.product(squares, np.ascontiguousarray(f.T))
-            _check_leverage(design, left, rows)
+    for piece in row_pieces(design, spectrum):
+        squares = piece.u**2
         for target in range(q):
-            if not same:
+            if target == 0 or not same:
                 f = complement(spectrum.s, log_t2[:, target])
-                left = share[:, None] + blas.product(squares, np.ascontiguousarray(f.T))
-                _check_leverage(design, left, rows)
-            error = residual[:, [target]] + blas.product(u, (f * spectrum.z[:, target]).T)
+                left = piece.share[:, None] + blas.product(squares, np.ascontiguousarray(f.T))
+                _check_leverage(design, left, piece.rows)
+                least = min(least, float(left.min(initial=np.inf)))
+            error = piece.residual[:, [target]] + blas.product(piece.u, (f * spectrum.z[:, target]).T)
             error /= left
             scores[:, target] += np.einsum("il,il->l", error, error)
-    return scores / design.n
+    return scores / design.n, least
 
 
 def loo_curve(design: Design, spectrum: Spectrum, target: int, log_t2: FloatArray) -> FloatArray:

@@ -161,6 +161,45 @@ def test_scores_of_steep_columns_that_leave_no_residual(shape):
     np.testing.assert_allclose(scores, [float(oracle.loo(lam, 0)[0]) for lam in grid], rtol=STEEP)
 
 
+def far_row(shape, free=0, seed=0):
+    """Columns of which one row is a hundred thousand times the others: next to nothing is left of its leverage."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(shape)
+    y = x @ rng.standard_normal(shape[1]) + rng.standard_normal(shape[0])
+    x[2] *= 1e5
+    z = np.column_stack([np.ones(shape[0]), x[:, :free]])
+    oracle = Oracle(y[:, None], z, x[:, free:], constant=0)
+    return BayesRidge(y, x, unpenalized=list(range(free)) or None), oracle
+
+
+@pytest.mark.skipif(not ENOUGH, reason="no long double beyond double precision: no oracle")
+@pytest.mark.parametrize("free", [0, 1])
+@pytest.mark.parametrize("shape", [(12, 9), (14, 4), (60, 5), (8, 8), (4, 4), (6, 15)])
+def test_rows_that_the_others_say_next_to_nothing_of(shape, free):
+    for seed in range(5):
+        model, oracle = far_row(shape, free, seed)
+        grid = np.logspace(2, -9, 8)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", GridEdgeWarning)
+            scores = model.fit("loocv", grid=grid).grid_scores
+        np.testing.assert_allclose(scores, [float(oracle.loo(lam, 0)[0]) for lam in grid], rtol=STEEP)
+        fixed = model.fit("fixed", lam=1e-3)
+        assert fixed.loo_mse == pytest.approx(float(oracle.loo(1e-3, 0)[0]), rel=STEEP)
+
+
+@pytest.mark.skipif(not ENOUGH, reason="no long double beyond double precision: no oracle")
+def test_row_that_has_a_column_of_its_own():
+    rng = np.random.default_rng(1)
+    x = np.column_stack([rng.standard_normal((20, 3)), np.arange(20) == 4])
+    y = rng.standard_normal(20)
+    oracle = Oracle(y[:, None], np.ones((20, 1)), x, constant=0)
+    grid = np.logspace(0, -12, 7)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GridEdgeWarning)
+        scores = BayesRidge(y, x).fit("loocv", grid=grid).grid_scores
+    np.testing.assert_allclose(scores, [float(oracle.loo(lam, 0)[0]) for lam in grid], rtol=STEEP)
+
+
 def test_gcv_is_loocv_where_all_leverages_are_equal():
     n = 32
     x = np.array([[(-1) ** bin(i & j).count("1") for j in range(1, 6)] for i in range(n)], dtype=float)
