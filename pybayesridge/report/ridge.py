@@ -198,7 +198,7 @@ def _how_well(res: Any, i: int, alpha: float) -> list[str]:
         share = float(np.atleast_1d(res.loo_rsquared)[i])
         if np.isfinite(share):
             out.append(f"Leave-one-out R-squared is {share:.3f}.")
-    explained = np.atleast_2d(res.explained_variance(alpha))[i]
+    explained = res._explained_variance_of(i, alpha)
     if res._posterior.design.p and np.isfinite(explained).all():
         mean, _, lower, upper = explained
         out.append(

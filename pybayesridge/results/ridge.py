@@ -328,15 +328,16 @@ class BayesRidgeResults(RidgePlots, LinearResults):
         True
         """
         check_alpha(alpha)
-        generator = np.random.default_rng(rng)
-        fit, design = self._fit, self._posterior.design
-        rows = []
-        for i in range(design.q):
-            share = explained_share(fit.spectrum, self._prior(), fit.mixture, i, design.n, generator)
-            rows.append([share.mean(), *np.quantile(share, [0.5, alpha / 2, 1 - alpha / 2])])
-        columns = ["mean", "median", "lower", "upper"]
-        out = pd.DataFrame(rows, index=self.model.data.targets, columns=columns)
+        targets = self.model.data.targets
+        rows = [self._explained_variance_of(i, alpha, rng) for i in range(len(targets))]
+        out = pd.DataFrame(rows, index=targets, columns=["mean", "median", "lower", "upper"])
         return out.iloc[0].rename("explained_variance") if self.model.one_target else out
+
+    def _explained_variance_of(self, i: int, alpha: float, rng: Any = 0) -> FloatArray:
+        """Mean, median and interval for one target, whose draws are the same whatever the others are."""
+        fit, n = self._fit, self._posterior.design.n
+        share = explained_share(fit.spectrum, self._prior(), fit.mixture, i, n, np.random.default_rng(rng))
+        return np.array([share.mean(), *np.quantile(share, [0.5, alpha / 2, 1 - alpha / 2])])
 
     def sample(self, n: int, rng: Any = None, hyper_columns: bool = False) -> pd.DataFrame:
         """Draw from the joint posterior of the coefficients.

@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import svd
-from scipy.special import gammaln, ndtr, ndtri, stdtr, stdtrit
+from scipy.special import ndtri, stdtrit
 
 from pybayesridge._types import FloatArray
 from pybayesridge.linalg import blas
 from pybayesridge.ridge.profile import CHUNK, complement, shrinkage
 from pybayesridge.ridge.spectrum import Spectrum
+from pybayesridge.ridge.student import Law, exact, tabulated
 
 QUANTILE_TOL = 1e-6
 """A probability this close to the right one, relative to that in the shorter tail, is followed by a last Newton step,
@@ -24,6 +25,9 @@ which squares the error."""
 
 NEGLIGIBLE = 1e-12
 """Nodes of smaller weight do not move a quantile by more than it is solved to."""
+
+MANY = 50_000
+"""Nodes times functionals beyond which quantiles of t mixtures are first solved for by a table of the law."""
 
 QUANTILE_STEP = 1e-4
 """Largest last step, relative to the distance from the centre and the typical scale."""
@@ -298,26 +302,32 @@ def quantiles(
         keep = mixture.weight[:, target] > NEGLIGIBLE
         parts = where[keep, target], scale[keep, target], mixture.weight[keep, target]
         for i, probability in enumerate(probabilities):
-            out[:, target, i] = mixture_quantile(*parts, mixture.df, float(probability))
+            start = None
+            if np.isfinite(mixture.df) and parts[0].size > MANY:
+                start = mixture_quantile(*parts, mixture.df, float(probability), law=tabulated(mixture.df))
+            out[:, target, i] = mixture_quantile(*parts, mixture.df, float(probability), start)
     return out
 
 
-def _cdf_and_density(x: FloatArray, df: float) -> tuple[FloatArray, FloatArray]:
-    if np.isinf(df):
-        return ndtr(x), np.exp(-0.5 * x**2) / np.sqrt(2 * np.pi)
-    constant = np.exp(gammaln((df + 1) / 2) - gammaln(df / 2)) / np.sqrt(np.pi * df)
-    return stdtr(df, x), constant * np.exp(-(df + 1) / 2 * np.log1p(x**2 / df))
-
-
 def mixture_quantile(
-    where: FloatArray, scale: FloatArray, weight: FloatArray, df: float, probability: float
+    where: FloatArray,
+    scale: FloatArray,
+    weight: FloatArray,
+    df: float,
+    probability: float,
+    start: FloatArray | None = None,
+    law: Law | None = None,
 ) -> FloatArray:
-    """Quantile of m mixtures of K components with common weights: `where` and `scale` are (K, m)."""
+    """Quantile of m mixtures of K components with common weights: `where` and `scale` are (K, m).
+
+    `start` (m,) is a first guess; `law` takes the place of the exact distribution function.
+    """
+    law = law or exact(df)
     base = float(ndtri(probability) if np.isinf(df) else stdtrit(df, probability))
     each = where + scale * base
     low, high = each.min(axis=0), each.max(axis=0)
     center, unit = weight @ where, _typical_scale(scale, weight)
-    point = np.clip(center + base * unit, low, high)
+    point = np.clip(center + base * unit if start is None else start, low, high)
     enough = QUANTILE_TOL * min(probability, 1 - probability)
     previous = np.full(point.size, np.inf)
     # Without noise every component is the same point.
@@ -326,7 +336,7 @@ def mixture_quantile(
         if todo.size == 0:
             break
         at, spread, x = where[:, todo], scale[:, todo], point[todo]
-        cdf, density = _cdf_and_density((x - at) / spread, df)
+        cdf, density = law((x - at) / spread)
         excess = weight @ cdf - probability
         with np.errstate(divide="ignore", invalid="ignore"):
             newton = x - excess / (weight @ (density / spread))

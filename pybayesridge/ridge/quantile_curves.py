@@ -7,10 +7,8 @@ Quantiles that do not settle in a few steps are left to the bracketed iteration 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
-from scipy.special import ndtr, ndtri, stdtr
+from scipy.special import ndtr, ndtri
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.ridge.mixture import (
@@ -23,15 +21,7 @@ from pybayesridge.ridge.mixture import (
     squared_scales,
 )
 from pybayesridge.ridge.spectrum import Spectrum
-
-SPACING = 1e-3
-"""Between the points of the distribution function's table; straight lines between them err by 3e-8 at most."""
-
-REACH = 40.0
-"""The table's last point, in scales of a component."""
-
-BEYOND = 1e-13
-"""A tail beyond the table that is not larger is nothing."""
+from pybayesridge.ridge.student import Law, tabulated
 
 CLOSE = 1e-3
 """Distance from the probability, in standard normal quantiles, from which one more Newton step is the last."""
@@ -44,8 +34,6 @@ MAXITER = 6
 
 ELEMENTS = 32_768
 """Nodes times functionals at once: what fits into a processor's second cache."""
-
-_Law = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 
 def quantile_curves(f: Functionals, spectrum: Spectrum, mixture: Mixture, probabilities: FloatArray) -> FloatArray:
@@ -70,39 +58,10 @@ def quantile_curves(f: Functionals, spectrum: Spectrum, mixture: Mixture, probab
     return out
 
 
-def tabulated(df: float) -> _Law:
-    """Distribution function and density of a t (normal: df inf) distribution, by straight lines between points."""
-    points = np.linspace(-REACH, REACH, round(2 * REACH / SPACING) + 1)
-    cdf = _cdf(points, df)
-    rise = np.append(np.diff(cdf), 0.0)
-    negligible = cdf[0] <= BEYOND
-
-    def law(x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        at = x * (1.0 / SPACING) + REACH / SPACING
-        np.fmax(np.fmin(at, points.size - 1, out=at), 0.0, out=at)
-        below = at.astype(np.intp)
-        at -= below
-        density = rise[below]
-        at *= density
-        at += cdf[below]
-        density *= 1.0 / SPACING
-        if not negligible:
-            far = np.abs(x) > REACH
-            at[far] = _cdf(x[far], df)
-        return at, density
-
-    return law
-
-
-def _cdf(x: FloatArray, df: float) -> FloatArray:
-    out: FloatArray = ndtr(x) if np.isinf(df) else stdtr(df, x)
-    return out
-
-
 class _Mixtures:
     """m mixtures of K components with common weights: `where` and `scale` are (K, m)."""
 
-    def __init__(self, where: FloatArray, scale: FloatArray, weight: FloatArray, df: float, law: _Law) -> None:
+    def __init__(self, where: FloatArray, scale: FloatArray, weight: FloatArray, df: float, law: Law) -> None:
         self.where, self.scale, self.weight, self.df, self.law = where, scale, weight, df, law
         with np.errstate(divide="ignore", over="ignore"):
             self.narrow = 1.0 / scale

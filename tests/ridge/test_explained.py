@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from pybayesridge import BayesRidge, Moments
+from pybayesridge.results import ridge as results
 
 MONTE_CARLO = 5.0
 """Standard errors of a quantile's probability."""
@@ -74,13 +75,28 @@ def test_units_and_repetition():
 
 def test_several_targets_and_moments():
     x, y, _ = problem(3)
-    table = BayesRidge(np.column_stack([y, y[::-1]]), x).fit("exact").explained_variance()
+    together = BayesRidge(np.column_stack([y, y[::-1]]), x).fit("exact")
+    table = together.explained_variance()
     assert table.shape == (2, 4)
     assert list(table.index) == ["y1", "y2"]
     alone = BayesRidge(y, x).fit("exact").explained_variance()
     np.testing.assert_allclose(table.loc["y1"], alone, rtol=SAME_DRAWS)
+    other = BayesRidge(y[::-1], x).fit("exact").explained_variance()
+    np.testing.assert_allclose(table.loc["y2"], other, rtol=SAME_DRAWS)
     from_moments = BayesRidge.from_moments(Moments.from_arrays(y, x)).fit("exact").explained_variance()
     np.testing.assert_allclose(from_moments, alone, rtol=SAME_DRAWS)
+
+
+def test_a_summary_draws_once_for_each_target(monkeypatch):
+    x, y, _ = problem(3)
+    calls = []
+    plain = results.explained_share
+    monkeypatch.setattr(results, "explained_share", lambda *a: calls.append(a[3]) or plain(*a))
+    for columns in (x, np.hstack([x, np.random.default_rng(0).normal(size=(y.size, 2 * y.size))])):
+        res = BayesRidge(np.column_stack([y, y[::-1], y**2]), columns).fit("exact")
+        calls.clear()
+        res.summary()
+        assert calls == [0, 1, 2]
 
 
 def test_limits():

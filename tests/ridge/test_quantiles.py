@@ -8,6 +8,7 @@ from pybayesridge import BayesRidge
 from pybayesridge.quantile_tables import QuantileTable
 from pybayesridge.ridge import mixture, quantile_curves
 from pybayesridge.ridge.mixture import mixture_quantile
+from pybayesridge.ridge.student import tabulated
 
 PROBABILITY = 1e-8
 """Ten times the largest error seen, relative to the probability in the shorter tail."""
@@ -17,6 +18,9 @@ CURVE = 5e-4
 
 LAW = 1e-6
 """Ten times the largest error of the tabulated distribution function."""
+
+SOLVED = 1e-10
+"""Quantiles that are solved for from different first guesses."""
 
 TAIL = 2e-3
 """Likewise, relative to the tail."""
@@ -74,7 +78,7 @@ def test_a_curve_over_point_masses_and_gaps():
     where = np.array([[0.0], [1.0], [4.0]])
     scale = np.array([[1e-9], [0.01], [1.0]])
     weight = np.array([0.4, 0.3, 0.3])
-    law = quantile_curves.tabulated(6.0)
+    law = tabulated(6.0)
     at = QuantileTable.probabilities(exactly=False)
     found = quantile_curves._Mixtures(where, scale, weight, 6.0, law).curves(at)
     each = np.stack([mixture_quantile(where, scale, weight, 6.0, float(p)) for p in at], axis=-1)
@@ -87,8 +91,22 @@ def test_a_curve_over_point_masses_and_gaps():
 )
 def test_the_tabulated_distribution_function(df, law):
     x = np.concatenate([[-np.inf, np.inf], np.linspace(-60, 60, 100_001)])
-    cdf, density = quantile_curves.tabulated(df)(x)
+    cdf, density = tabulated(df)(x)
     np.testing.assert_allclose(cdf, law.cdf(x), rtol=0, atol=LAW)
     tail = (x > -35) & (x < -2)
     np.testing.assert_allclose(cdf[tail], law.cdf(x[tail]), rtol=TAIL, atol=1e-13)
     np.testing.assert_allclose(density[2:], law.pdf(x[2:]), rtol=0, atol=1e-2)
+
+
+def test_many_quantiles_are_those_of_few(monkeypatch):
+    # Many are first solved for by a table of the t distribution.
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(12, 400))
+    fit = BayesRidge(X[:, :3].sum(axis=1) + rng.normal(size=12), X).fit("exact")
+    assert 400 * np.count_nonzero(fit._results._posterior.mixture.weight > mixture.NEGLIGIBLE) > mixture.MANY
+    for alpha in (1e-6, 0.05, 0.5):
+        many = fit.conf_int(alpha)
+        with monkeypatch.context() as few:
+            few.setattr(mixture, "MANY", np.inf)
+            alone = fit.conf_int(alpha)
+        np.testing.assert_allclose(many, alone, rtol=SOLVED, atol=SOLVED * np.abs(alone).max(axis=None))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from statsmodels.iolib.summary import Summary
 
+from pybayesridge._types import FloatArray
 from pybayesridge.results.summary.tables import (
     TARGETS,
     coefficient_table,
@@ -110,7 +111,8 @@ def summary(res: BayesRidgeResults, alpha: float) -> Summary:
     notes = res.notes
     left_out, undefined = 0, False
     for i in range(min(len(targets), TARGETS)):
-        tables.append(facts_table("Bayesian Ridge Regression" if i == 0 else None, *_facts(res, i)))
+        share = _explained_variance(res, i, alpha)
+        tables.append(facts_table("Bayesian Ridge Regression" if i == 0 else None, *_facts(res, i, share)))
         shown = rows_to_show(res._standardized_size(i))
         left_out = len(names) - len(shown)
         mean, sd, interval = res._some_coefficients(shown, i, alpha)
@@ -118,9 +120,8 @@ def summary(res: BayesRidgeResults, alpha: float) -> Summary:
         if res.method == "exact":
             heads = ["mean", "median", f"[{alpha / 2:.3g}", f"{1 - alpha / 2:.4g}]"]
             values = res._hyperparameters_of(i, np.array([0.5, alpha / 2, 1 - alpha / 2]))
-            share = np.atleast_2d(res.explained_variance(alpha))[i]
             cells = [[number_or_dash(v) for v in row] for row in values]
-            cells.append([f"{v:.3f}" if np.isfinite(v) else "–" for v in share])
+            cells.append([_share_or_dash(v) for v in share])
             tables.append(table([*HYPERPARAMETERS, "explained variance"], heads, cells))
             undefined = undefined or not np.isfinite(values[:, 0]).all()
     if undefined:
@@ -132,7 +133,19 @@ def summary(res: BayesRidgeResults, alpha: float) -> Summary:
     return make_summary(tables, notes)
 
 
-def _facts(res: BayesRidgeResults, i: int) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+def _explained_variance(res: BayesRidgeResults, i: int, alpha: float) -> FloatArray:
+    """Mean, median and interval of one target, where the summary shows any of them."""
+    shown = res.method == "exact" or can_fit_anything(res)
+    return res._explained_variance_of(i, alpha) if shown else np.full(4, np.nan)
+
+
+def _share_or_dash(value: float) -> str:
+    return f"{value:.3f}" if np.isfinite(value) else "–"
+
+
+def _facts(
+    res: BayesRidgeResults, i: int, explained: FloatArray
+) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
     def pick(value: Any) -> float:
         return float(np.atleast_1d(value)[i])
 
@@ -152,15 +165,14 @@ def _facts(res: BayesRidgeResults, i: int) -> tuple[list[tuple[str, str]], list[
         ("sigma:", number(float(res._sigma[i]))),
         ("Df Model (effective):", number(pick(res.df_model))),
         ("Df Residuals:", number(pick(res.df_resid))),
-        _share(res, i),
+        _share(res, i, explained[0]),
         ("Modes:", f"{int(np.atleast_1d(res.n_modes)[i])}"),
     ]
     return left, right
 
 
-def _share(res: BayesRidgeResults, i: int) -> tuple[str, str]:
+def _share(res: BayesRidgeResults, i: int, explained: float) -> tuple[str, str]:
     """R-squared, or the posterior mean of the explained variance where the columns can fit any response."""
     if not can_fit_anything(res):
         return "R-squared:", f"{float(np.atleast_1d(res.rsquared)[i]):.3f}"
-    mean = float(np.atleast_2d(res.explained_variance())[i, 0])
-    return "Explained variance:", f"{mean:.3f}" if np.isfinite(mean) else "–"
+    return "Explained variance:", _share_or_dash(explained)
