@@ -35,12 +35,12 @@ myst_heading_anchors = 3
 myst_substitutions = {
     "r_pages": '<a href="r/index.html">the pages of the R package</a>'
     if (DOCS / "_build" / "html" / "r" / "index.html").exists()
-    else "the pages of the R package, which `make docs-r` builds"
+    else "the pages of the R package (built by `make docs-r`)"
 }
 
 
 def _state_of_the_code() -> str:
-    """A hash of everything that executed cells depend on, beside their own text."""
+    """A hash of everything that executed cells depend on, apart from their own text."""
     digest = hashlib.sha256(repr(sys.version_info).encode())
     for folder, pattern in ((ROOT / "pybayesridge", "*.py"), (DOCS / "start", "*"), (DOCS, "*.py")):
         for path in sorted(folder.rglob(pattern) if folder.name == "pybayesridge" else folder.glob(pattern)):

@@ -1,4 +1,4 @@
-"""The page "pybayesridge beside glmnet" of the documentation, from a run of this folder's tests.
+"""The page "Comparison with glmnet" of the documentation, from a run of the tests in this folder.
 
 ``AGAINST_R_PAGE=page.md pytest tests/against_r`` writes it. Numbers are those of the run.
 """
@@ -17,37 +17,37 @@ from tests.against_r import tolerances
 found: dict[str, dict[str, float]] = defaultdict(dict)
 versions: dict[str, str] = {}
 
-INTRODUCTION = """# pybayesridge beside glmnet, MASS, lm and susieR
+INTRODUCTION = """# Comparison with glmnet, MASS, lm and susieR
 
 Every number here is from a run of `tests/against_r`, which compares the package with R in one process{versions}.
-"Largest difference" is the largest over all data sets and entries of what is described, relative to the largest value
-compared unless the description says otherwise; the test fails where it exceeds the tolerance.
+"Largest difference" is the maximum over all data sets and entries. It is relative to the largest value compared, unless
+stated otherwise. A test fails if the difference exceeds the tolerance.
 
-| Compared | Data sets | Largest difference | Digits | Tolerance |
+| Quantity compared | Data sets | Largest difference | Digits | Tolerance |
 | --- | --- | --- | --- | --- |
 """
 
 BY_DEFINITION = """
-## What differs by definition
+## Differences in definition
 
-* **Units of the penalty.** Ours is that of the sum of squares, `||y - Xb||^2 + lambda ||b||^2`, on standardised
-  columns. glmnet's is ours times `sd(y) / n`, with the standard deviation that divides by n: glmnet scales the
-  response to variance 1, finds its coefficients, and scales back. The scaling is why a ridge with glmnet's `lambda`
-  put into the textbook formula does not give glmnet's coefficients.
-* **The first penalty of `alpha = 0`.** glmnet's path starts from a penalty so large that every coefficient is zero,
-  and reports in its place the geometric continuation of the rest, which is lambda_max of `alpha = 0.001`. The grid
-  `"glmnet"` starts at what glmnet reports, and fits it.
-* **Leave-one-out.** `cv.glmnet(nfolds = n, grouped = FALSE)` standardises columns and response anew in every fold, so
-  that the same `lambda` is a slightly different penalty in each. We standardise once, with all rows, and get the
-  errors in closed form. With glmnet's rule we get glmnet's errors; with ours they differ by a share of order 1/n,
-  and the minimum by a grid point or two.
-* **Generalised cross-validation.** `lm.ridge` does not count the intercept among the degrees of freedom; we do. Its
-  score is `RSS / (n - df)^2`, ours `n RSS / (n - 1 - df)^2`.
-* **Intervals at `lam = 0`.** The noise variance is integrated out under the ridge's prior, which at no penalty leaves
-  n less the number of *unpenalised* columns as degrees of freedom; `lm` has n less all columns. With all columns
-  `unpenalized` the intervals are `lm`'s.
-* **`u:v + g:u`.** R takes the margin `u` of `g:u` for a term of the formula because of `u:v`, and drops a level of
-  `g`; formulaic does not.
+* **Units of the penalty.** The penalty of pybayesridge is the factor in `||y - Xb||^2 + lambda ||b||^2`, on standardised
+  columns. The penalty of glmnet equals it times `sd(y) / n`, with the standard deviation that has divisor n: glmnet scales
+  the response to variance 1, computes the coefficients, and scales them back. A textbook ridge regression with the
+  `lambda` of glmnet therefore does not reproduce the coefficients of glmnet.
+* **The first penalty of `alpha = 0`.** The path of glmnet starts at a penalty so large that all coefficients are zero.
+  Instead of it glmnet reports the geometric continuation of the other penalties, which is lambda_max of
+  `alpha = 0.001`. The grid `"glmnet"` starts at the reported value and fits it.
+* **Leave-one-out cross-validation.** `cv.glmnet(nfolds = n, grouped = FALSE)` standardises the columns and the response
+  in each fold, so that the same `lambda` is a slightly different penalty in each fold. pybayesridge standardises once,
+  with all rows, and computes the errors in closed form. With the rule of glmnet it reproduces the errors of glmnet. With
+  its own rule the errors differ by a relative amount of order 1/n, and the minimum by one or two grid points.
+* **Generalised cross-validation.** The degrees of freedom of pybayesridge include the intercept, those of `lm.ridge` do
+  not. The score of `lm.ridge` is `RSS / (n - df)^2`, that of pybayesridge `n RSS / (n - 1 - df)^2`.
+* **Intervals at `lam = 0`.** The noise variance is integrated out under the prior of the ridge. Without a penalty the
+  degrees of freedom are n minus the number of *unpenalised* columns; for `lm` they are n minus the number of all columns.
+  If all columns are `unpenalized`, the intervals equal those of `lm`.
+* **`u:v + g:u`.** R treats the margin `u` of `g:u` as a term of the formula because of `u:v`, and drops a level of `g`;
+  formulaic does not.
 """
 
 

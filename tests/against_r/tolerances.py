@@ -1,35 +1,35 @@
-"""How closely we agree with R: the one table of tolerances of this folder, and what it was compared with.
+"""Tolerances for the comparison with R, each with a description of the quantity compared.
 
 Relative to the largest value compared, unless said otherwise. What is smaller than a tolerance and larger than
 rounding is the other side's stopping rule.
 """
 
 GLMNET_GRID = 1e-10
-"""The penalties of ``glmnet(alpha = 0)``, from the second on, and lambda_max of ``alpha = 0.001``."""
+"""Penalties of ``glmnet(alpha = 0)`` except the first, and lambda_max of ``alpha = 0.001``."""
 
 GLMNET_COEFFICIENTS = 1e-8
-"""``coef(glmnet(thresh = 1e-22))`` at every penalty from the second on, as coefficients per standard deviation."""
+"""``coef(glmnet(thresh = 1e-22))`` at every penalty except the first; coefficients per standard deviation."""
 
 CV_GLMNET_EXACT = 1e-8
-"""Leave-one-out errors of ``cv.glmnet``, standardised anew in every fold, when we do the same."""
+"""Leave-one-out errors, both standardised in each fold as in ``cv.glmnet``."""
 
 CV_GLMNET_CHOICE = 2
-"""Grid points between ``lambda.min`` and ours, whose standardisation is that of all rows. Not relative."""
+"""Grid points between ``lambda.min`` and the best penalty with one standardisation for all rows. Not relative."""
 
 CV_GLMNET_ERRORS = 0.1
-"""Leave-one-out errors of ``cv.glmnet`` beside ours, at penalties within a decade of the best; of order 1/n."""
+"""Leave-one-out errors, standardised in each fold and once, at penalties within a decade of the best; of order 1/n."""
 
 LM_RIDGE = 1e-9
-"""``MASS::lm.ridge``: coefficients and, translated, generalised cross-validation."""
+"""``MASS::lm.ridge``: coefficients and generalised cross-validation (converted to its definition)."""
 
 LM = 1e-9
-"""``lm`` beside a penalty of 0 (coefficients, fitted values) and beside unpenalised columns (intervals)."""
+"""``lm``: coefficients and fitted values at a penalty of 0, intervals with all columns unpenalised."""
 
 MODEL_MATRIX = 1e-10
-"""Columns of ``model.matrix`` beside formulaic's. Absolute, columns being of order 1."""
+"""Columns of ``model.matrix`` and of formulaic. Absolute; the columns are of order 1."""
 
 SUSIE_PIP = 0.05
-"""Inclusion probabilities of clear signals and clear non-signals beside susieR's. Absolute."""
+"""Inclusion probabilities of clear signals and clear non-signals, compared with susieR. Absolute."""
 
 FRONT_END = 1e-10
-"""The R package beside the Python package: every number, through reticulate and back as text."""
+"""All numbers of the R package and of the Python package, after conversion by reticulate and to text."""
