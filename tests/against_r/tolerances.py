@@ -17,7 +17,7 @@ CV_GLMNET_CHOICE = 2
 """Grid points between ``lambda.min`` and the best penalty with one standardisation for all rows. Not relative."""
 
 CV_GLMNET_ERRORS = 0.1
-"""Leave-one-out errors, standardised in each fold and once, at penalties within a decade of the best; of order 1/n."""
+"""Leave-one-out errors, standardised in each fold and once, at penalties near the best; of order 1/n."""
 
 LM_RIDGE = 1e-9
 """``MASS::lm.ridge``: coefficients and generalised cross-validation (converted to its definition)."""
