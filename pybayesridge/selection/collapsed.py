@@ -1,0 +1,77 @@
+"""The posterior of a set of columns with coefficients (and s2) integrated out, at every node of log g at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import gammaln
+
+from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.selection.grid import Grid
+from pybayesridge.selection.problem import Problem
+
+FLOOR = 1e-15
+"""R, what a set leaves of y'y (ridge penalty included), is positive; below this fraction it is rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spectrum:
+    """A set of columns in the coordinates in which they are orthogonal.
+
+    Attributes
+    ----------
+    columns : (m,) int array
+    values : (m,) array
+        Eigenvalues of X_A'X_A.
+    vectors : (m, m) array
+    cross : (m,) array
+        X_A'y in these coordinates.
+    """
+
+    columns: IntArray
+    values: FloatArray
+    vectors: FloatArray
+    cross: FloatArray
+
+
+def spectrum(problem: Problem, columns: IntArray) -> Spectrum:
+    """Diagonalise X'X of some columns."""
+    if columns.size == 0:
+        return Spectrum(columns, np.zeros(0), np.zeros((0, 0)), np.zeros(0))
+    values, vectors = np.linalg.eigh(problem.block(columns))
+    return Spectrum(columns, np.maximum(values, 0.0), vectors, problem.cross[columns] @ vectors)
+
+
+def left_over(problem: Problem, part: Spectrum, k: FloatArray) -> FloatArray:
+    """``R = y'y - c_A' (X_A'X_A + k)^-1 c_A`` for each k, (K,)."""
+    explained = (part.cross**2 / (part.values + k[:, None])).sum(axis=1)
+    return np.maximum(problem.yy - explained, FLOOR * problem.yy)
+
+
+def log_likelihood(problem: Problem, grid: Grid, part: Spectrum) -> FloatArray:
+    """Log p(y | A, g) at each node, (K,).
+
+    With s2 integrated out under 1 / s2: ``log Γ(ν/2) - (ν/2) log(π R) - ½ log|I + g X_A'X_A|``; else
+    ``-(ν/2) log(2π s2) - R / (2 s2) - ½ log|I + g X_A'X_A|``.
+    """
+    k = grid.k
+    log_det = np.log1p(part.values / k[:, None]).sum(axis=1)
+    return of_left_over(problem, grid.noise_var, left_over(problem, part, k)) - 0.5 * log_det
+
+
+def of_left_over(problem: Problem, noise_var: FloatArray | None, left: FloatArray) -> FloatArray:
+    """The part of the log likelihood that depends on R, broadcast against s2."""
+    half = 0.5 * problem.nu
+    if noise_var is None:
+        return gammaln(half) - half * np.log(np.pi * left)
+    return -half * np.log(2.0 * np.pi * noise_var) - 0.5 * left / noise_var
+
+
+def log_joint(problem: Problem, grid: Grid, part: Spectrum, units: IntArray) -> FloatArray:
+    """Log p(y, A, node) at each node, (K,); `units` (m,) are the units of the set."""
+    prior = grid.log_size(int(units.size))
+    if grid.unit_odds is not None:
+        own = grid.unit_odds[units]
+        prior = prior + grid.log_none + own[np.isfinite(own)].sum()
+    return log_likelihood(problem, grid, part) + prior

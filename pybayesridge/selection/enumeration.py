@@ -1,0 +1,238 @@
+"""The sum over all sets of up to 15 columns or groups, and over the nodes of the hyperparameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from scipy.special import logsumexp
+
+from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.selection.collapsed import FLOOR, of_left_over
+from pybayesridge.selection.grid import Given, Grid, grid_of
+from pybayesridge.selection.problem import Problem
+from pybayesridge.selection.result import Exact, Model
+from pybayesridge.selection.states import build_states, mean_noise, resampled
+
+MAX_UNITS = 15
+"""Columns or groups that may be in or out, up to which all sets are summed over."""
+
+QUADRATURE_TOL = 1e-8
+"""Change of an inclusion probability at which the grid is fine enough."""
+
+COARSE = 4.0
+"""Width of a panel of log g to begin with."""
+
+REFINEMENTS = 3
+
+TAIL = 1e-12
+"""Posterior probability of the sets that moments leave out."""
+
+AT_ONCE = 2**18
+"""Numbers in a piece of work."""
+
+
+def can_enumerate(grid: Grid) -> bool:
+    """Whether few enough units may be in or out."""
+    return _free(grid).size <= MAX_UNITS
+
+
+def _free(grid: Grid) -> IntArray:
+    odds = grid.unit_odds
+    return np.arange(grid.n_units) if odds is None else np.flatnonzero(np.isfinite(odds))
+
+
+def _always(grid: Grid) -> IntArray:
+    odds = grid.unit_odds
+    return np.zeros(0, dtype=np.intp) if odds is None else np.flatnonzero(odds == np.inf)
+
+
+def enumerate_sets(
+    problem: Problem, given: Given, *, rng: int | np.random.Generator = 0, n_models: int = 100
+) -> Exact:
+    """Sum over all sets; the grid of learned hyperparameters is refined until inclusion probabilities stay."""
+    grid = grid_of(problem, given, panel=COARSE)
+    log_joint = joint_table(problem, grid)
+    error = 0.0
+    if grid.log_g.size > 1 or grid.unit_odds is None:
+        before = _marginals(grid, log_joint)[0]
+        for fineness in range(1, REFINEMENTS + 1):
+            grid = grid_of(problem, given, panel=COARSE * 0.5**fineness)
+            log_joint = joint_table(problem, grid)
+            now = _marginals(grid, log_joint)[0]
+            error = float(np.abs(now - before).max(initial=0.0))
+            before = now
+            if error <= QUADRATURE_TOL:
+                break
+    return _summed(problem, grid, log_joint, error, np.random.default_rng(rng), n_models)
+
+
+def joint_table(problem: Problem, grid: Grid) -> FloatArray:
+    """Log p(y, A, node) of every set, (K, 2^f) for f free units: bit i of the position is the i-th free unit.
+
+    Units are taken in or left out one after the other; a set's Schur complement of the columns that follow is shared
+    by all sets that begin with it, so that a set costs a few operations.
+    """
+    free, always = _free(grid), _always(grid)
+    units = np.concatenate([always, free]).astype(np.intp)
+    sizes = problem.units.sizes[units]
+    columns = problem.units.columns(units)
+    gram, cross = problem.block(columns), problem.cross[columns]
+    must = int(always.size)
+    n_in = _popcount(free.size)
+    width = max(2**free.size, columns.size**2)
+    chunk = max(AT_ONCE // width, 1)
+    k = grid.k
+    out = np.empty((k.size, 2**free.size))
+    for first in range(0, k.size, chunk):
+        part = k[first : first + chunk]
+        explained, log_det = _eliminate(gram, cross, part, sizes, must)
+        left = np.maximum(problem.yy - explained, FLOOR * problem.yy)
+        nodes = slice(first, first + part.size)
+        noise = None if grid.noise_var is None else grid.noise_var[nodes, None]
+        out[nodes] = of_left_over(problem, noise, left) - 0.5 * log_det
+    if grid.unit_odds is None:
+        out += np.stack([grid.log_size(m) for m in range(free.size + 1)], axis=1)[:, n_in]
+        return out
+    odds = grid.unit_odds[free]
+    prior = np.zeros(1)
+    for one in odds:
+        prior = np.concatenate([prior, prior + one])
+    return out + prior + grid.log_none + grid.log_weight[:, None]
+
+
+def _popcount(n: int) -> IntArray:
+    count = np.zeros(1, dtype=np.intp)
+    for _ in range(n):
+        count = np.concatenate([count, count + 1])
+    return count
+
+
+def _eliminate(
+    gram: FloatArray, cross: FloatArray, k: FloatArray, sizes: IntArray, must: int
+) -> tuple[FloatArray, FloatArray]:
+    """``c'(G + k)^-1 c`` and ``log|I + G / k|`` of all sets, each (K, 2^f)."""
+    # (K, patterns, r, r + 1): what is left of the columns to come, and of X'y in the last column.
+    rest = np.broadcast_to(np.column_stack([gram, cross]), (k.size, 1, cross.size, cross.size + 1))
+    explained, log_det = np.zeros((k.size, 1)), np.zeros((k.size, 1))
+    for i, size in enumerate(sizes):
+        inside, gain, log_ratio = rest, explained, log_det
+        for _ in range(size):
+            pivot = inside[:, :, 0, 0] + k[:, None]
+            gain = gain + inside[:, :, 0, -1] ** 2 / pivot
+            log_ratio = log_ratio + np.log(pivot / k[:, None])
+            row = inside[:, :, 0, 1:]
+            inside = inside[:, :, 1:, 1:] - (inside[:, :, 1:, 0] / pivot[..., None])[..., None] * row[:, :, None, :]
+        if i < must:
+            rest, explained, log_det = inside, gain, log_ratio
+            continue
+        rest = np.concatenate([rest[:, :, size:, size:], inside], axis=1)
+        explained = np.concatenate([explained, gain], axis=1)
+        log_det = np.concatenate([log_det, log_ratio], axis=1)
+    return explained, log_det
+
+
+def _marginals(grid: Grid, log_joint: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, float]:
+    """Inclusion probabilities (G,), probabilities of sets (2^f,) and of nodes (K,), log evidence."""
+    top = float(log_joint.max())
+    joint = np.exp(log_joint - top)
+    total = float(joint.sum())
+    of_set, of_node = joint.sum(axis=0) / total, joint.sum(axis=1) / total
+    prob = np.zeros(grid.n_units)
+    prob[_always(grid)] = 1.0
+    free = _free(grid)
+    for i, unit in enumerate(free):
+        prob[unit] = of_set.reshape(-1, 2, 2**i)[:, 1].sum()
+    return prob, of_set, of_node, top + float(np.log(total))
+
+
+def _units_in(code: int, free: IntArray, always: IntArray) -> IntArray:
+    bits = (int(code) >> np.arange(free.size)) & 1
+    return np.sort(np.concatenate([always, free[bits == 1]])).astype(np.intp)
+
+
+def _summed(
+    problem: Problem, grid: Grid, log_joint: FloatArray, error: float, rng: np.random.Generator, n_models: int
+) -> Exact:
+    prob, of_set, of_node, evidence = _marginals(grid, log_joint)
+    free, always = _free(grid), _always(grid)
+    size_prob: FloatArray = np.bincount(_popcount(free.size) + always.size, of_set).astype(float)
+    order = np.argsort(-of_set, kind="stable")
+    relevant = order[: int(np.searchsorted(np.cumsum(of_set[order]), 1.0 - TAIL)) + 1]
+    mean, square = _moments(problem, grid, log_joint - evidence, relevant)
+    of_column = prob[problem.units.of_column]
+    safe = np.where(of_column > 0, of_column, 1.0)
+    cond_mean = mean / safe
+    log_weight = (log_joint - evidence).ravel()
+    weight = np.exp(log_weight - logsumexp(log_weight))
+    code = np.arange(weight.size) % of_set.size
+    index, kept = resampled(weight, (_popcount(free.size) + always.size)[code].astype(float), rng)
+    states = build_states(
+        problem,
+        grid,
+        [_units_in(c, free, always) for c in code[index]],
+        index // of_set.size,
+        kept,
+        np.zeros(index.size, dtype=np.intp),
+        rng,
+    )
+    models = tuple(Model(_units_in(c, free, always), float(of_set[c])) for c in order[:n_models])
+    return Exact(
+        unit_prob=prob,
+        unit_se=np.zeros(prob.size),
+        inclusion_prob=of_column,
+        inclusion_se=np.zeros(problem.d),
+        mean=mean,
+        var=np.maximum(square - mean**2, 0.0),
+        cond_mean=cond_mean,
+        cond_var=np.maximum(square / safe - cond_mean**2, 0.0),
+        size_prob=size_prob,
+        node_prob=of_node,
+        models=models,
+        log_evidence=evidence,
+        log_evidence_se=0.0,
+        states=states,
+        grid=grid,
+        method="enumeration",
+        converged=error <= QUADRATURE_TOL,
+        n_iter=int(log_joint.size),
+        quadrature_error=error,
+    )
+
+
+def _by_size(problem: Problem, grid: Grid, codes: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
+    """Sets in pieces with equally many columns: their codes (a,) and columns (a, m)."""
+    free, always = _free(grid), _always(grid)
+    columns = [problem.units.columns(_units_in(c, free, always)) for c in codes]
+    sizes = np.array([c.size for c in columns])
+    for m in np.unique(sizes):
+        which = np.flatnonzero(sizes == m)
+        chunk = max(AT_ONCE // max(int(m) * max(int(m), grid.log_g.size), 1), 1)
+        for first in range(0, which.size, chunk):
+            piece = which[first : first + chunk]
+            yield codes[piece], np.stack([columns[i] for i in piece])
+
+
+def _moments(problem: Problem, grid: Grid, log_prob: FloatArray, codes: IntArray) -> tuple[FloatArray, FloatArray]:
+    """First and second moments of the coefficients, each (d,), over the sets `codes`."""
+    mean, square = np.zeros(problem.d), np.zeros(problem.d)
+    everything = np.arange(problem.d)
+    gram = problem.block(everything)
+    for code, columns in _by_size(problem, grid, codes):
+        if columns.shape[1] == 0:
+            continue
+        values, vectors = np.linalg.eigh(gram[columns[:, :, None], columns[:, None, :]])
+        values = np.maximum(values, 0.0)
+        cross = np.einsum("ai,aij->aj", problem.cross[columns], vectors)
+        inverse = 1.0 / (values[:, None, :] + grid.k[:, None])  # (a, K, m)
+        coef = (cross[:, None, :] * inverse) @ vectors.transpose(0, 2, 1)
+        spread = inverse @ (vectors**2).transpose(0, 2, 1)
+        left = problem.yy - np.einsum("aj,akj->ak", cross**2, inverse)
+        left = np.maximum(left, FLOOR * problem.yy)
+        noise = np.broadcast_to(
+            mean_noise(left, problem.nu) if grid.noise_var is None else grid.noise_var, left.shape
+        )
+        weight = np.exp(log_prob[:, code].T)  # (a, K)
+        np.add.at(mean, columns, np.einsum("ak,akj->aj", weight, coef))
+        np.add.at(square, columns, np.einsum("ak,akj->aj", weight, coef**2 + noise[..., None] * spread))
+    return mean, square

@@ -1,0 +1,143 @@
+"""The exact posterior of which columns are in: by enumeration where that is possible, else by Monte Carlo."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.blas import one_pool
+from pybayesridge.selection.enumeration import can_enumerate, enumerate_sets
+from pybayesridge.selection.grid import Given, Grid, grid_of
+from pybayesridge.selection.problem import Problem
+from pybayesridge.selection.result import Exact, Model
+from pybayesridge.selection.sampler import Run, sample_sets
+from pybayesridge.selection.starts import starting_sets
+from pybayesridge.selection.states import States, build_states, resampled
+from pybayesridge.selection.tallies import Estimate
+from pybayesridge.selection.traces import evidence, heaviest, log_joint_of, sets_at, size_distribution
+
+AGREEMENT = 1.1
+"""Chains whose potential scale reduction is larger than this disagree."""
+
+N_MODELS = 100
+
+MAXITER = 200_000
+
+
+def fit_exact(
+    problem: Problem,
+    given: Given,
+    *,
+    method: str = "auto",
+    mcse: float = 0.01,
+    n_chains: int = 4,
+    maxiter: int = MAXITER,
+    rng: int | np.random.Generator = 0,
+    starts: Sequence[IntArray] = (),
+    progress: Callable[[int, Estimate], None] | None = None,
+) -> Exact:
+    """Compute inclusion probabilities, moments and all that rests on the joint posterior.
+
+    Parameters
+    ----------
+    problem : Problem
+    given : Given
+    method : {"auto", "enumeration", "sampler"}
+        "auto": enumeration for at most 15 units that may be in or out.
+    mcse : float
+        The largest standard error of an inclusion probability at which sampling stops.
+    n_chains : int
+    maxiter : int
+        Steps of all chains together.
+    rng : int or numpy.random.Generator
+    starts : sequence of int arrays
+        Sets of units that chains may start from, as EP's answer.
+    progress : callable, optional
+        Called with the number of steps and the present :class:`Estimate`.
+
+    Raises
+    ------
+    ValueError
+        If the response vanishes and s2 is to be learned.
+    """
+    if not problem.yy > 0 and given.noise_var is None:
+        raise ValueError("the response is 0 outside the unpenalised columns: give noise_var")
+    generator = np.random.default_rng(rng)
+    grid = grid_of(problem, given)
+    if method == "enumeration" or (method == "auto" and can_enumerate(grid)):
+        return enumerate_sets(problem, given, rng=generator, n_models=N_MODELS)
+    # Matrix-vector products: threads cost more than they gain.
+    with one_pool(0.0):
+        first = starting_sets(problem, grid, n_chains, generator, starts)
+        run = sample_sets(problem, grid, first, rng=generator, mcse=mcse, maxiter=maxiter, progress=progress)
+        return _assembled(problem, grid, run, generator)
+
+
+def _assembled(problem: Problem, grid: Grid, run: Run, rng: np.random.Generator) -> Exact:
+    found, of_column = run.estimate, problem.units.of_column
+    unit_prob = _with_fixed(grid, found.prob)
+    prob = unit_prob[of_column]
+    share = run.coef[0]
+    safe = np.where(share > 0, share, 1.0)
+    cond_mean = run.coef[1] / safe
+    square = run.coef[2] / safe
+    log_evidence, evidence_se = evidence(problem, grid, run.trace)
+    node_prob = run.node_prob if run.node_prob.sum() > 0 else np.ones(grid.log_g.size) / grid.log_g.size
+    return Exact(
+        unit_prob=unit_prob,
+        unit_se=found.se,
+        inclusion_prob=prob,
+        inclusion_se=found.se[of_column],
+        mean=prob * cond_mean,
+        var=np.maximum(prob * square - (prob * cond_mean) ** 2, 0.0),
+        cond_mean=cond_mean,
+        cond_var=np.maximum(square - cond_mean**2, 0.0),
+        size_prob=size_distribution(run.trace, problem.units.n),
+        node_prob=node_prob,
+        models=_models(problem, grid, run, log_evidence),
+        log_evidence=log_evidence,
+        log_evidence_se=evidence_se,
+        states=_kept(problem, grid, run, rng),
+        grid=grid,
+        method="sampler",
+        converged=run.converged and found.agreement <= AGREEMENT,
+        n_iter=int(run.trace.key.size),
+        agreement=found.agreement,
+        effective=found.effective,
+        size_limit=None,
+        interrupted=run.interrupted,
+    )
+
+
+def _with_fixed(grid: Grid, prob: FloatArray) -> FloatArray:
+    """Probabilities with 0 and 1, without rounding, where the prior says so."""
+    if grid.unit_odds is None:
+        return prob
+    return np.where(np.isfinite(grid.unit_odds), prob, (grid.unit_odds > 0).astype(float))
+
+
+def _models(problem: Problem, grid: Grid, run: Run, log_evidence: float) -> tuple[Model, ...]:
+    """The sets that were visited most; probabilities by their joint densities and the evidence."""
+    best = heaviest(run.trace, 0, run.trace.key.shape[0], N_MODELS)
+    sets = sets_at(run.trace, [where for _, where, _ in best])
+    models = []
+    for _, where, share in best:
+        units = sets[where]
+        exact = np.exp(log_joint_of(problem, grid, units) - log_evidence) if np.isfinite(log_evidence) else share
+        models.append(Model(units, float(min(exact, 1.0))))
+    return tuple(sorted(models, key=lambda model: -model.probability))
+
+
+def _kept(problem: Problem, grid: Grid, run: Run, rng: np.random.Generator) -> States:
+    trace = run.trace
+    n_chains = trace.key.shape[1]
+    weight = (trace.weight / trace.weight.sum()).ravel()
+    typical: FloatArray = np.full(weight.size, max(run.estimate.prob.sum(), 1.0))
+    index, kept = resampled(weight, typical, rng)
+    positions = [(int(i) // n_chains, int(i) % n_chains) for i in index]
+    sets = sets_at(trace, positions)
+    nodes = trace.node.ravel()[index].astype(np.intp)
+    chain = (index % n_chains).astype(np.intp)
+    return build_states(problem, grid, [sets[p] for p in positions], nodes, kept, chain, rng)

@@ -1,0 +1,214 @@
+"""Quadrature over the hyperparameters that are not given: log g, g = v / s2, and the prior inclusion probability."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
+from scipy.special import expit, log_expit, logsumexp
+
+from pybayesridge._types import FloatArray
+from pybayesridge.selection.prior import HyperPrior, bell, eta, hyper_prior
+from pybayesridge.selection.problem import Problem
+
+NODES_G = 8
+"""Nodes of log g in a panel of width 1 (and finer, where asked for)."""
+
+NODES_T = 16
+"""Nodes of t in a panel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What is given of the hyperparameters, in the units of the problem.
+
+    Attributes
+    ----------
+    prior_inclusion : (d,) array or None
+        Equal within groups.
+    slab_var, noise_var : float or None
+    expected_size : float
+        Number of columns or groups expected in the middle of the prior of a common inclusion probability.
+    """
+
+    prior_inclusion: FloatArray | None = None
+    slab_var: float | None = None
+    noise_var: float | None = None
+    expected_size: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Nodes of the hyperparameters.
+
+    Attributes
+    ----------
+    log_g : (K,) array
+        Nodes; one where v and s2 are both given.
+    log_weight : (K,) array
+        Logarithms of weights, the prior density of log g among them unless the inclusion probability is learned.
+    noise_var : (K,) array or None
+        s2 where it, or v, is given; None where s2 is integrated out analytically under 1 / s2.
+    prior : HyperPrior
+    n_units : int
+    unit_odds : (G,) array or None
+        Log prior odds of each unit where they are given.
+    log_none : float
+        Where they are given, the log prior probability that no unit is in but those that always are.
+    log_total : float
+        Logarithm of the prior's normalising constant.
+    bounded : bool
+        Whether eta is kept within its bounds: v or s2 is learned.
+    tables : dict
+        ``log_size`` for the sizes that were asked for.
+    """
+
+    log_g: FloatArray
+    log_weight: FloatArray
+    noise_var: FloatArray | None
+    prior: HyperPrior
+    n_units: int
+    unit_odds: FloatArray | None
+    log_none: float
+    log_total: float
+    bounded: bool
+    tables: dict[int, FloatArray] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def k(self) -> FloatArray:
+        """1 / g, (K,)."""
+        return np.exp(-self.log_g)
+
+    @property
+    def eta(self) -> FloatArray:
+        """Log odds of the explained share at the nodes where the p_j are given, (K,)."""
+        return eta(self.prior, np.zeros(1), self.log_g)
+
+    def log_size(self, m: int) -> FloatArray:
+        """Log prior weight of one set of m units at each node, (K,), weight of the node included."""
+        if self.unit_odds is not None:
+            return self.log_weight
+        if m not in self.tables:
+            t, log_w = self.t_nodes(m)
+            self.tables[m] = logsumexp(log_w + self.log_set(t, m), axis=1) + self.log_weight - self.log_total
+        return self.tables[m]
+
+    def log_set(self, t: FloatArray, m: int) -> FloatArray:
+        """Log probability given t of one set of m units."""
+        return m * log_expit(t) + (self.n_units - m) * log_expit(-t)
+
+    def t_nodes(self, m: int, node: int | None = None) -> tuple[FloatArray, FloatArray]:
+        """Nodes of t at each node of log g (or at one), (K, T), and logarithms of weights times prior density."""
+        log_g = self.log_g if node is None else self.log_g[node : node + 1]
+        low, high = self._t_range(log_g)
+        panels = max(12, int(np.ceil(2.0 * np.sqrt(min(m, self.n_units - m) + 1.0))))
+        unit, weight = composite(np.linspace(0.0, 1.0, panels + 1), NODES_T)
+        t = low[:, None] + (high - low)[:, None] * unit
+        share = eta(self.prior, log_expit(t), log_g[:, None])
+        with np.errstate(divide="ignore"):
+            log_w = np.log(weight) + np.log(high - low)[:, None]
+        return t, log_w + bell(t - self.prior.center) + bell(share)
+
+    def _t_range(self, g: FloatArray) -> tuple[FloatArray, FloatArray]:
+        prior = self.prior
+        low, high = np.full(g.size, prior.t_low), np.full(g.size, prior.t_high)
+        if self.bounded:
+            low = np.maximum(low, _t_of(prior.eta_low - prior.log_spread - g))
+            high = np.minimum(high, _t_of(prior.eta_high - prior.log_spread - g))
+        return low, np.maximum(high, low)
+
+
+def _t_of(log_p: FloatArray) -> FloatArray:
+    """Logit of p; infinite where p is 1 or more."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(log_p < 0, log_p - np.log(-np.expm1(np.minimum(log_p, 0.0))), np.inf)
+
+
+@lru_cache
+def _legendre(nodes: int) -> tuple[FloatArray, FloatArray]:
+    return np.polynomial.legendre.leggauss(nodes)
+
+
+def composite(breaks: FloatArray, nodes: int) -> tuple[FloatArray, FloatArray]:
+    """Gauss-Legendre nodes and weights on each of the panels between `breaks` (b,)."""
+    x, w = _legendre(nodes)
+    half = 0.5 * np.diff(breaks)
+    middle = breaks[:-1] + half
+    return (middle[:, None] + half[:, None] * x).ravel(), (half[:, None] * w).ravel()
+
+
+def _panels(breaks: FloatArray, width: float) -> FloatArray:
+    """Break intervals up into panels of at most `width`."""
+    parts = [np.linspace(a, b, int(np.ceil((b - a) / width)) + 1)[:-1] for a, b in pairwise(breaks) if b > a]
+    return np.concatenate([*parts, breaks[-1:]])
+
+
+def grid_of(problem: Problem, given: Given, *, panel: float = 1.0) -> Grid:
+    """Nodes for a problem.
+
+    Parameters
+    ----------
+    problem : Problem
+    given : Given
+    panel : float
+        Width of a panel of log g.
+    """
+    units = problem.units
+    p = given.prior_inclusion
+    prior = hyper_prior(units.n, problem.diag, problem.n, expected_size=given.expected_size, given=p)
+    odds, log_none = (None, 0.0) if p is None else _unit_odds(p[units.order[units.start[:-1]]])
+    both = given.slab_var is not None and given.noise_var is not None
+    if given.slab_var is not None and given.noise_var is not None:
+        log_g = np.array([np.log(given.slab_var) - np.log(given.noise_var)])
+        log_weight = np.zeros(1)
+    else:
+        log_p = np.array([0.0, 0.0]) if p is not None else log_expit(np.array([prior.t_low, prior.t_high]))
+        ends = np.array([prior.eta_low, prior.eta_high])
+        breaks = np.unique(ends[:, None] - log_p - prior.log_spread)
+        log_g, weight = composite(_panels(breaks, panel), NODES_G)
+        log_weight = np.log(weight)
+    noise: FloatArray | None = None
+    if given.noise_var is not None:
+        noise = np.full(log_g.size, float(given.noise_var))
+    elif given.slab_var is not None:
+        noise = given.slab_var * np.exp(-log_g)
+    grid = Grid(log_g, log_weight, noise, prior, units.n, odds, log_none, 0.0, not both)
+    return _normalised(grid)
+
+
+def _unit_odds(p: FloatArray) -> tuple[FloatArray, float]:
+    with np.errstate(divide="ignore"):
+        odds = np.log(p) - np.log1p(-p)
+    return odds, float(np.log1p(-p[p < 1]).sum())
+
+
+def _normalised(grid: Grid) -> Grid:
+    """The same with the prior of what is learned integrating to one."""
+    if grid.unit_odds is None:
+        _, log_w = grid.t_nodes(0)
+        total = float(logsumexp(logsumexp(log_w, axis=1) + grid.log_weight))
+        return replace(grid, log_total=total)
+    if not grid.bounded:
+        return grid
+    log_weight = grid.log_weight + bell(grid.eta)
+    return replace(grid, log_weight=log_weight - logsumexp(log_weight))
+
+
+def draw_t(grid: Grid, m: int, node: int, uniform: float) -> float:
+    """The quantile of t at `uniform`, given a set of m units and the node of log g."""
+    t, log_w = (part[0] for part in grid.t_nodes(m, node))
+    log_mass = log_w + grid.log_set(t, m)
+    own = np.exp(log_mass - log_mass.max())
+    # Half of a node's mass lies below it.
+    mass = np.cumsum(own)
+    return float(np.interp(uniform * mass[-1], mass - 0.5 * own, t))
+
+
+def mean_p(grid: Grid, m: int) -> FloatArray:
+    """Posterior mean of p given a set of m units at each node of log g, (K,)."""
+    t, log_w = grid.t_nodes(m)
+    log_mass = log_w + grid.log_set(t, m)
+    mass = np.exp(log_mass - log_mass.max(axis=1, keepdims=True))
+    return (mass * expit(t)).sum(axis=1) / mass.sum(axis=1)

@@ -1,0 +1,134 @@
+"""The prior of the hyperparameters: few columns expected, any share of variance explained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit, log_expit
+
+from pybayesridge._types import FloatArray
+
+ETA_BOUNDS = (-5.0, 6.0)
+"""Range of eta, the log odds of the explained share."""
+
+LEAST_SHARE = 0.01
+"""The least prior inclusion probability is this fraction of one column (or of fewer, if fewer are expected)."""
+
+LARGEST_INCLUSION = 0.995
+
+
+@dataclass(frozen=True, slots=True)
+class HyperPrior:
+    """Prior density of t = logit p, log v and log s2, within bounds of t and eta.
+
+    With ``eta = log(p * spread * v / s2)``, the log odds of the share of variance explained a priori, the density is
+    proportional to ``σ(t - center) σ(center - t) σ(eta) σ(-eta)``: the tail of the expected number of columns falls
+    as 1 / number, and the explained share is uniform. log s2 is flat. Hyperparameters that are given are conditioned
+    on.
+
+    Attributes
+    ----------
+    center : float
+        t where the expected number of columns (or groups) is in: log(e / (G - e)).
+    t_low, t_high, eta_low, eta_high : float
+        Bounds.
+    log_spread : float
+        Logarithm of the sum of |x_j|²/n over the columns that may be in, x_j weighted and without its part in the
+        unpenalised columns; where the p_j are given, of the sum of p_j |x_j|²/n.
+    """
+
+    center: float
+    t_low: float
+    t_high: float
+    eta_low: float
+    eta_high: float
+    log_spread: float
+
+
+def hyper_prior(
+    n_units: int, diag: FloatArray, n: float, *, expected_size: float = 1.0, given: FloatArray | None = None
+) -> HyperPrior:
+    """Set the prior up.
+
+    Parameters
+    ----------
+    n_units : int
+        Number of columns, or of groups, G.
+    diag : (d,) array
+        Squared lengths of the columns.
+    n : float
+        Number of rows.
+    expected_size : float
+        Number of columns or groups that are in a priori, in the middle of the prior.
+    given : (d,) array, optional
+        Prior inclusion probabilities, one for each column, if they are not to be learned.
+
+    Raises
+    ------
+    ValueError
+        If `expected_size` is not positive, or (with G > 1) not below G.
+    """
+    if not (np.isfinite(expected_size) and expected_size > 0):
+        raise ValueError(f"expected_size must be a positive number, not {expected_size!r}")
+    if n_units > 1 and expected_size >= n_units:
+        raise ValueError(
+            f"expected_size is {expected_size:g} for {n_units} columns or groups: give fewer, or prior_inclusion=1"
+        )
+    size = min(expected_size, 0.5) if n_units <= 1 else expected_size
+    share = size / max(n_units, 1)
+    spread = float(np.sum(diag if given is None else given * diag)) / n
+    return HyperPrior(
+        center=float(np.log(share) - np.log1p(-share)),
+        t_low=_logit(LEAST_SHARE * min(expected_size, 1.0) / max(n_units, 1)),
+        t_high=_logit(LARGEST_INCLUSION),
+        eta_low=ETA_BOUNDS[0],
+        eta_high=ETA_BOUNDS[1],
+        # Without columns that may be in there is nothing to explain with, and nothing depends on it.
+        log_spread=float(np.log(spread)) if spread > 0 else 0.0,
+    )
+
+
+def _logit(p: float) -> float:
+    return float(np.log(p) - np.log1p(-p))
+
+
+def eta(prior: HyperPrior, log_p: FloatArray, log_g: FloatArray) -> FloatArray:
+    """Log odds of the share explained a priori; `log_p` is 0 where the p_j are given, `log_g` is log(v / s2)."""
+    return prior.log_spread + log_p + log_g
+
+
+def bell(x: FloatArray) -> FloatArray:
+    """``log σ(x) σ(-x)``."""
+    return np.asarray(log_expit(x) + log_expit(-np.asarray(x)))
+
+
+def log_density(prior: HyperPrior, t: FloatArray, log_v: FloatArray, log_s2: FloatArray) -> FloatArray:
+    """Log density of (t, log v, log s2) up to a constant; -inf outside the bounds. Arrays are broadcast."""
+    share = eta(prior, log_expit(t), np.asarray(log_v) - log_s2)
+    inside = (prior.t_low <= t) & (t <= prior.t_high) & (prior.eta_low <= share) & (share <= prior.eta_high)
+    return np.where(inside, bell(t - prior.center) + bell(share), -np.inf)
+
+
+def log_density_gradient(
+    prior: HyperPrior, t: FloatArray, log_v: FloatArray, log_s2: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Derivatives of :func:`log_density` in t, log v and log s2, inside the bounds."""
+    of_eta, of_v, of_s2 = log_density_gradient_given(prior, log_v, log_s2, log_p=log_expit(t))
+    return 1.0 - 2.0 * expit(t - prior.center) + expit(-np.asarray(t)) * of_eta, of_v, of_s2
+
+
+def log_density_given(
+    prior: HyperPrior, log_v: FloatArray, log_s2: FloatArray, log_p: FloatArray | float = 0.0
+) -> FloatArray:
+    """Log density of (log v, log s2) up to a constant where the p_j are given."""
+    share = eta(prior, np.asarray(log_p), np.asarray(log_v) - log_s2)
+    return np.where((prior.eta_low <= share) & (share <= prior.eta_high), bell(share), -np.inf)
+
+
+def log_density_gradient_given(
+    prior: HyperPrior, log_v: FloatArray, log_s2: FloatArray, log_p: FloatArray | float = 0.0
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Derivatives of :func:`log_density_given` in eta, log v and log s2, inside the bounds."""
+    slope = 1.0 - 2.0 * expit(eta(prior, np.asarray(log_p), np.asarray(log_v) - log_s2))
+    return slope, slope, -slope

@@ -1,0 +1,190 @@
+"""The data as the collapsed posterior needs them: X'y, y'y and, on demand, columns of X'X."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pybayesridge import blas
+from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.crossproducts import CrossProducts
+from pybayesridge.design import Design
+
+GRAM_COLUMNS = 2500
+"""Up to this many columns X'X is formed once, whole; beyond, columns of it as they are asked for."""
+
+CACHE_BYTES = 2**28
+"""Memory for columns of X'X that were asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """What is in or out: single columns, or blocks of them.
+
+    Attributes
+    ----------
+    of_column : (d,) int array
+        The unit of each column, 0 to G - 1.
+    order, start : (d,), (G + 1,) int arrays
+        The columns of unit j are ``order[start[j] : start[j + 1]]``, ascending.
+    """
+
+    of_column: IntArray
+    order: IntArray
+    start: IntArray
+
+    @property
+    def n(self) -> int:
+        """Number of units G."""
+        return int(self.start.size) - 1
+
+    @property
+    def sizes(self) -> IntArray:
+        """Number of columns of each unit, (G,)."""
+        return np.diff(self.start)
+
+    @property
+    def single(self) -> bool:
+        """Whether each column is a unit of its own."""
+        return self.n == self.order.size
+
+    def members(self, j: int) -> IntArray:
+        """Columns of unit j."""
+        return self.order[self.start[j] : self.start[j + 1]]
+
+    def columns(self, units: IntArray) -> IntArray:
+        """Columns of several units, unit by unit."""
+        if self.single:
+            return self.order[units]
+        return np.concatenate([self.members(int(j)) for j in units] or [np.zeros(0, dtype=np.intp)])
+
+
+def units_of(d: int, labels: IntArray | None = None) -> Units:
+    """Units of d columns; columns with equal labels (d,) are one."""
+    if labels is None:
+        every = np.arange(d, dtype=np.intp)
+        return Units(every, every, np.arange(d + 1, dtype=np.intp))
+    of_column = np.unique(labels, return_inverse=True)[1].astype(np.intp).reshape(-1)
+    order = np.argsort(of_column, kind="stable").astype(np.intp)
+    n_units = int(of_column.max()) + 1 if d else 0
+    sizes = np.bincount(of_column, minlength=n_units)
+    return Units(of_column, order, np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp))
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Cross-products of the columns that may be in, unpenalised ones projected out.
+
+    Attributes
+    ----------
+    cross : (d,) array
+        X'y.
+    diag : (d,) array
+        Squared lengths of the columns.
+    yy : float
+        y'y.
+    nu : float
+        Degrees of freedom: rows less the rank of what was projected out.
+    n : float
+        Rows.
+    units : Units
+    gram : (d, d) array or None
+        X'X.
+    rows : (n, d) array or None
+        X, where X'X is not held.
+    cached : OrderedDict
+        Columns of X'X computed from `rows`, the last used at the end.
+    """
+
+    cross: FloatArray
+    diag: FloatArray
+    yy: float
+    nu: float
+    n: float
+    units: Units
+    gram: FloatArray | None
+    rows: FloatArray | None
+    cached: OrderedDict[int, FloatArray] = field(default_factory=OrderedDict, repr=False, compare=False)
+
+    @property
+    def d(self) -> int:
+        """Number of columns."""
+        return int(self.cross.size)
+
+    def column(self, j: int) -> FloatArray:
+        """``X'x_j``, (d,); not to be written to."""
+        if self.gram is not None:
+            return self.gram[j]
+        if self.rows is None:
+            raise AssertionError("a problem has X'X or X")
+        found = self.cached.get(j)
+        if found is None:
+            found = self.rows[:, j] @ self.rows
+            if len(self.cached) >= max(CACHE_BYTES // (8 * self.d), 8):
+                self.cached.popitem(last=False)
+            self.cached[j] = found
+        else:
+            self.cached.move_to_end(j)
+        return found
+
+    def block(self, columns: IntArray) -> FloatArray:
+        """X'X of some columns, (m, m)."""
+        if self.gram is not None:
+            return self.gram[np.ix_(columns, columns)]
+        if self.rows is None:
+            raise AssertionError("a problem has X'X or X")
+        part = self.rows[:, columns]
+        return part.T @ part
+
+    def stacked(self, columns: IntArray) -> FloatArray:
+        """Columns of X'X as rows, (m, d)."""
+        if self.gram is not None:
+            return self.gram[columns]
+        return np.stack([self.column(int(j)) for j in columns]) if columns.size else np.zeros((0, self.d))
+
+
+def problem_of_rows(
+    rows: FloatArray, y: FloatArray, *, nu: float | None = None, labels: IntArray | None = None
+) -> Problem:
+    """Take X (n, d) and y (n,); `nu` defaults to n, `labels` (d,) are the groups."""
+    n, d = rows.shape
+    small = d <= GRAM_COLUMNS
+    return Problem(
+        cross=rows.T @ y,
+        diag=np.einsum("ij,ij->j", rows, rows),
+        yy=float(y @ y),
+        nu=float(n if nu is None else nu),
+        n=float(n),
+        units=units_of(d, labels),
+        gram=np.ascontiguousarray(blas.product(rows, rows, transpose_a=True)) if small else None,
+        rows=None if small else np.ascontiguousarray(rows),
+    )
+
+
+def problem_of_gram(
+    gram: FloatArray, cross: FloatArray, yy: float, *, nu: float, n: float, labels: IntArray | None = None
+) -> Problem:
+    """Take X'X (d, d), X'y (d,) and y'y."""
+    full = np.ascontiguousarray(0.5 * (gram + gram.T))
+    return Problem(
+        cross, np.diag(full).copy(), float(yy), float(nu), float(n), units_of(cross.size, labels), full, None
+    )
+
+
+def problem_of_design(design: Design, products: CrossProducts, labels: IntArray | None = None) -> Problem:
+    """Take a design with one target and its cross-products.
+
+    Units are those of the design: a response of norm 1 (0 if it vanishes), columns divided by `scale`.
+    """
+    if products.side == "gram":
+        if products.xty is None:
+            raise AssertionError("the side 'gram' yields X'y")
+        gram = np.tril(products.product) + np.tril(products.product, -1).T
+        yy = 0.0 if design.y_vanishes[0] else 1.0
+        return problem_of_gram(gram, products.xty[:, 0].copy(), yy, nu=design.nu, n=design.n, labels=labels)
+    rows = np.empty((design.n, design.p))
+    for part, piece in design.column_pieces():
+        rows[:, part] = piece
+    return problem_of_rows(rows, design.y[:, 0], nu=design.nu, labels=labels)

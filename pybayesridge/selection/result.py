@@ -1,0 +1,96 @@
+"""The exact answer, by enumeration or Monte Carlo."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.selection.grid import Grid
+from pybayesridge.selection.states import States
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """One set of units with its posterior probability.
+
+    Attributes
+    ----------
+    units : (m,) int array
+    probability : float
+    """
+
+    units: IntArray
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """The posterior of the sets of d columns in G units (columns or groups), in the units of the problem.
+
+    Attributes
+    ----------
+    unit_prob, unit_se : (G,) arrays
+        Inclusion probabilities and their Monte Carlo standard errors, 0 by enumeration.
+    inclusion_prob, inclusion_se : (d,) arrays
+        The same for each column.
+    mean, var, cond_mean, cond_var : (d,) arrays
+        Moments of the coefficients, and given that they are in; 0 for what is never in.
+    size_prob : (M + 1,) array
+        Posterior probabilities of 0 to M units in.
+    node_prob : (K,) array
+        Posterior probabilities of the grid's nodes.
+    models : tuple of Model
+        The most probable sets, best first.
+    log_evidence, log_evidence_se : float
+        Log p(y), of the density of y outside the unpenalised columns; s2, where it is integrated out, under 1 / s2.
+    states : States
+    grid : Grid
+    method : {"enumeration", "sampler"}
+    converged : bool
+        Whether the largest standard error is within the precision asked for and the chains agree.
+    n_iter : int
+        Sets summed over, or steps of all chains.
+    agreement : float
+        The largest potential scale reduction factor of an inclusion probability, 1 at best.
+    effective : float
+        Effective number of draws, by the worst known inclusion probability.
+    quadrature_error : float
+        By enumeration: the largest change of an inclusion probability when the grid is refined.
+    size_limit : int or None
+        Largest number of columns in, if the sampler has reached it.
+    interrupted : bool
+    """
+
+    unit_prob: FloatArray
+    unit_se: FloatArray
+    inclusion_prob: FloatArray
+    inclusion_se: FloatArray
+    mean: FloatArray
+    var: FloatArray
+    cond_mean: FloatArray
+    cond_var: FloatArray
+    size_prob: FloatArray
+    node_prob: FloatArray
+    models: tuple[Model, ...]
+    log_evidence: float
+    log_evidence_se: float
+    states: States
+    grid: Grid
+    method: str
+    converged: bool
+    n_iter: int
+    agreement: float = 1.0
+    effective: float = float("inf")
+    quadrature_error: float = 0.0
+    size_limit: int | None = None
+    interrupted: bool = False
+
+    @property
+    def max_se(self) -> float:
+        """The largest standard error of an inclusion probability."""
+        return float(self.unit_se.max(initial=0.0))
+
+    @property
+    def expected_size(self) -> float:
+        """Posterior mean of the number of units in."""
+        return float(self.unit_prob.sum())

@@ -1,0 +1,186 @@
+"""States of the posterior that are kept: sets of columns, g, t, and the conditional posterior of the coefficients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.selection.collapsed import Spectrum, left_over, spectrum
+from pybayesridge.selection.grid import Grid, draw_t
+from pybayesridge.selection.problem import Problem
+
+MAX_STATES = 4000
+"""States that are kept."""
+
+MAX_ROOTS = 4_000_000
+"""Numbers in the square roots of all kept states: fewer states are kept of large sets."""
+
+NEGLIGIBLE = 1e-9
+"""Posterior probability that may be left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class States:
+    """S weighted states. Given a state and s2, the coefficients of its m columns are N(coef, s2 root root').
+
+    Attributes
+    ----------
+    columns : (total,) int array
+        The columns of state i are ``columns[start[i] : start[i + 1]]``.
+    start : (S + 1,) int array
+    weight : (S,) array
+        Sums to 1.
+    chain : (S,) int array
+        The chain it comes from; 0 by enumeration.
+    log_g : (S,) array
+        log(v / s2).
+    t : (S,) array
+        Logit of the prior inclusion probability, drawn given the set and g; NaN where it is given.
+    left : (S,) array
+        R: given the state, s2 ~ inverse-gamma(nu / 2, R / 2) where it is integrated out.
+    noise_var : (S,) array or None
+        s2 where the state determines it.
+    nu : float
+    coef : (total,) array
+    root : tuple of S arrays (m, m)
+    """
+
+    columns: IntArray
+    start: IntArray
+    weight: FloatArray
+    chain: IntArray
+    log_g: FloatArray
+    t: FloatArray
+    left: FloatArray
+    noise_var: FloatArray | None
+    nu: float
+    coef: FloatArray
+    root: tuple[FloatArray, ...]
+
+    @property
+    def n(self) -> int:
+        """Number of states."""
+        return int(self.weight.size)
+
+    @property
+    def sizes(self) -> IntArray:
+        """Number of columns of each state, (S,)."""
+        return np.diff(self.start)
+
+    @property
+    def of_state(self) -> IntArray:
+        """The state of each entry of `columns`, (total,)."""
+        return np.repeat(np.arange(self.n), self.sizes)
+
+    @property
+    def effective(self) -> float:
+        """Kish's effective number of states."""
+        return float(1.0 / np.sum(self.weight**2))
+
+    def set_of(self, i: int) -> IntArray:
+        """Columns of state i."""
+        return self.columns[self.start[i] : self.start[i + 1]]
+
+    def mean_noise(self) -> FloatArray:
+        """Mean of s2 given each state, (S,); infinite with 2 degrees of freedom or fewer."""
+        return self.noise_var if self.noise_var is not None else mean_noise(self.left, self.nu)
+
+    def draw_noise(self, index: IntArray, rng: np.random.Generator) -> FloatArray:
+        """One s2 for each of the states `index`."""
+        if self.noise_var is not None:
+            return self.noise_var[index]
+        return self.left[index] / rng.chisquare(self.nu, index.size)
+
+
+def mean_noise(left: FloatArray, nu: float) -> FloatArray:
+    """Mean of the inverse-gamma(nu / 2, left / 2) distribution; infinite where it has none."""
+    return left / (nu - 2.0) if nu > 2.0 else np.full(np.shape(left), np.inf)
+
+
+def resampled(
+    weight: FloatArray, sizes: FloatArray, rng: np.random.Generator, most: int = MAX_STATES
+) -> tuple[IntArray, FloatArray]:
+    """Choose states: all that matter if these are few, else by systematic resampling.
+
+    Parameters
+    ----------
+    weight : (N,) array
+        Sums to 1.
+    sizes : (N,) array
+        Number of columns of each.
+    rng : numpy.random.Generator
+    most : int
+
+    Returns
+    -------
+    index, weight : arrays
+    """
+    per_state = float(np.sum(weight * sizes**2))
+    most = int(min(most, max(MAX_ROOTS / max(per_state, 1.0), 100)))
+    order = np.argsort(-weight, kind="stable")
+    needed = int(np.searchsorted(np.cumsum(weight[order]), 1.0 - NEGLIGIBLE)) + 1
+    if needed <= most:
+        index = np.sort(order[:needed])
+        return index, weight[index] / weight[index].sum()
+    points = (rng.random() + np.arange(most)) / most
+    picked = np.minimum(np.searchsorted(np.cumsum(weight), points * weight.sum()), weight.size - 1)
+    index, count = np.unique(picked, return_counts=True)
+    return index, count / most
+
+
+def build_states(
+    problem: Problem,
+    grid: Grid,
+    sets: list[IntArray],
+    nodes: IntArray,
+    weight: FloatArray,
+    chain: IntArray,
+    rng: np.random.Generator,
+) -> States:
+    """Compute what the kept states need.
+
+    Parameters
+    ----------
+    problem : Problem
+    grid : Grid
+    sets : list of S int arrays
+        Units in.
+    nodes : (S,) int array
+        Of log g.
+    weight, chain : (S,) arrays
+    rng : numpy.random.Generator
+        For t.
+    """
+    left, t, coef, root, columns = np.empty(len(sets)), np.full(len(sets), np.nan), [], [], []
+    uniform = rng.random(len(sets))
+    parts: dict[bytes, Spectrum] = {}
+    for i, units in enumerate(sets):
+        inside = problem.units.columns(units)
+        key = inside.tobytes()
+        part = parts.get(key)
+        if part is None:
+            part = parts[key] = spectrum(problem, inside)
+        k = grid.k[nodes[i] : nodes[i] + 1]
+        left[i] = left_over(problem, part, k)[0]
+        values = part.values + k
+        coef.append(part.vectors @ (part.cross / values))
+        root.append(part.vectors / np.sqrt(values))
+        columns.append(inside)
+        if grid.unit_odds is None:
+            t[i] = draw_t(grid, int(units.size), int(nodes[i]), uniform[i])
+    empty = [np.zeros(0)]
+    return States(
+        columns=np.concatenate([*columns, np.zeros(0, dtype=np.intp)]).astype(np.intp),
+        start=np.concatenate([[0], np.cumsum([c.size for c in columns])]).astype(np.intp),
+        weight=weight / weight.sum(),
+        chain=chain,
+        log_g=grid.log_g[nodes],
+        t=t,
+        left=left,
+        noise_var=None if grid.noise_var is None else grid.noise_var[nodes],
+        nu=problem.nu,
+        coef=np.concatenate(coef + empty),
+        root=tuple(root),
+    )

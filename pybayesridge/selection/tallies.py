@@ -1,0 +1,116 @@
+"""Weighted averages over chains, and their Monte Carlo errors by batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pybayesridge._types import FloatArray
+
+MOST_BATCHES = 32
+"""Batches of a chain: when there are so many, neighbours are merged."""
+
+SHORTEST = 32
+"""Steps of a batch to begin with."""
+
+LEAD = 8
+"""One of so many batches, the first ones, is left out: the chain's way from its start."""
+
+DISAGREEMENT = 6.0
+"""Beyond this ratio of the variance between chains to that between batches, the error is that between chains: an F
+test with 3 degrees of freedom at a level of about .001."""
+
+
+class Tallies:
+    """Sums of weights and of weighted inclusion probabilities over the batches of each chain; changed in place.
+
+    Attributes
+    ----------
+    length : int
+        Steps of a batch.
+    filled : int
+        Steps in the batch that is being filled, the last one.
+    numer : (B, C, G) array
+    denom : (B, C) array
+    """
+
+    __slots__ = ("denom", "filled", "length", "numer", "used")
+
+    def __init__(self, n_chains: int, n_units: int) -> None:
+        self.length, self.filled, self.used = SHORTEST, 0, 1
+        self.numer = np.zeros((MOST_BATCHES, n_chains, n_units))
+        self.denom = np.zeros((MOST_BATCHES, n_chains))
+
+    def add(self, weight: FloatArray, weighted: FloatArray) -> None:
+        """Add a step: weights (C,) and weighted probabilities (C, G)."""
+        if self.filled == self.length:
+            self._next()
+        self.numer[self.used - 1] += weighted
+        self.denom[self.used - 1] += weight
+        self.filled += 1
+
+    def _next(self) -> None:
+        if self.used == MOST_BATCHES:
+            half = MOST_BATCHES // 2
+            for sums in (self.numer, self.denom):
+                sums[:half] = sums[0::2] + sums[1::2]
+                sums[half:] = 0.0
+            self.length *= 2
+            self.used = half
+        self.used += 1
+        self.filled = 0
+
+    @property
+    def steps(self) -> int:
+        """Steps of a chain."""
+        return (self.used - 1) * self.length + self.filled
+
+    @property
+    def lead(self) -> int:
+        """Steps at the beginning that are left out."""
+        return (self.used // LEAD) * self.length if self.used > 1 else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Estimated inclusion probabilities.
+
+    Attributes
+    ----------
+    prob, se : (G,) arrays
+    agreement : float
+        The largest square root of (variance within + variance between chains) / variance within.
+    effective : float
+        Smallest effective number of independent draws, over units with a probability that is not near 0 or 1.
+    """
+
+    prob: FloatArray
+    se: FloatArray
+    agreement: float
+    effective: float
+
+
+def estimate(tallies: Tallies) -> Estimate:
+    """Pool all chains, and compare batches and chains."""
+    first = tallies.used // LEAD
+    last = tallies.used if tallies.filled == tallies.length or tallies.used - first < 3 else tallies.used - 1
+    numer, denom = tallies.numer[first:last], tallies.denom[first:last]
+    total = float(denom.sum())
+    prob = numer.sum(axis=(0, 1)) / total
+    gap = numer - prob * denom[..., None]
+    count = denom.size
+    batch_var = (gap**2).sum(axis=(0, 1)) * (count / max(count - 1, 1)) / total**2
+    chain_gap = gap.sum(axis=0)
+    n_chains = chain_gap.shape[0]
+    chain_var = (chain_gap**2).sum(axis=0) * (n_chains / max(n_chains - 1, 1)) / total**2
+    use_chains = (chain_var > DISAGREEMENT * batch_var) & (n_chains > 1)
+    variance = np.where(use_chains, chain_var, batch_var)
+    within = prob * (1.0 - prob)
+    known = within > 1e-4
+    own = chain_gap / np.where(denom.sum(axis=0) > 0, denom.sum(axis=0), 1.0)[:, None]
+    between = (own**2).sum(axis=0) / max(n_chains - 1, 1)
+    agreement = float(np.sqrt(1.0 + np.max(between[known] / within[known], initial=0.0)))
+    central = within > 0.01
+    effective = float(np.min(within[central] / np.maximum(variance[central], 1e-300), initial=np.inf))
+    return Estimate(np.clip(prob, 0.0, 1.0), np.sqrt(variance), agreement, effective)

@@ -1,0 +1,150 @@
+"""The sampler beside enumeration, and its parts beside what is computed from scratch."""
+
+import numpy as np
+import pytest
+
+from pybayesridge.selection.collapsed import spectrum
+from pybayesridge.selection.enumeration import enumerate_sets
+from pybayesridge.selection.factor import Factor
+from pybayesridge.selection.fit import fit_exact
+from pybayesridge.selection.grid import Given, grid_of
+from pybayesridge.selection.odds import eliminate, layout_of, log_odds, new_chains
+from pybayesridge.selection.problem import problem_of_rows
+from tests.selection.oracle import log_marginal, regression
+
+WITHIN = 4.0
+FLOOR = 2e-4  # of a standard error: what the errors of tiny probabilities are measured by
+DRIFT = 1e-10  # worst seen 1e-13
+ODDS = 1e-8  # worst seen 1e-11
+
+CASES = {
+    "plain": {},
+    "twins": {"twins": 0.05},
+    "copy": {"copy": True},
+    "groups": {"labels": np.array([0, 0, 1, 2, 2, 2, 3, 4])},
+    "wide": {"n": 5},
+    "zero column": {"zero": True},
+    "noiseless": {"noise": 1e-4},
+    "pure noise": {"size": 0},
+}
+
+
+def make(n=25, d=8, noise=1.0, twins=0.0, copy=False, zero=False, size=2, labels=None):
+    X, y = regression(11, n, d, noise=noise, twins=twins, size=size)
+    if copy:
+        X[:, 5] = X[:, 0]
+    if zero:
+        X[:, 3] = 0.0
+    return problem_of_rows(X, y, labels=labels)
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "given", [Given(), Given(np.full(8, 0.25), 0.8, 1.2), Given(None, 0.5, None), Given(np.full(8, 0.3))]
+)
+def test_sampler_agrees_with_the_sum(case, given):
+    problem = make(**CASES[case])
+    exact = enumerate_sets(problem, given)
+    found = fit_exact(problem, given, method="sampler", mcse=0.0, maxiter=4_000)
+    z = (found.unit_prob - exact.unit_prob) / np.maximum(found.unit_se, FLOOR)
+    assert np.abs(z).max() < WITHIN
+    assert abs(found.log_evidence - exact.log_evidence) < max(WITHIN * found.log_evidence_se, 0.01)
+    assert np.allclose(
+        found.mean, exact.mean, rtol=0, atol=0.1 * np.sqrt(exact.var.max()) + 0.02 * np.abs(exact.mean)
+    )
+    assert np.allclose(found.size_prob.sum(), 1.0)
+
+
+def test_always_and_never_stay():
+    p = np.array([0.3, 1.0, 0.0, 0.5, 0.2, 1.0, 0.3, 0.3])
+    problem = make()
+    exact = enumerate_sets(problem, Given(p))
+    found = fit_exact(problem, Given(p), method="sampler", maxiter=4_000, mcse=0.0)
+    assert found.unit_prob[1] == 1.0
+    assert found.unit_prob[2] == 0.0
+    assert np.abs((found.unit_prob - exact.unit_prob) / np.maximum(found.unit_se, FLOOR)).max() < WITHIN
+    assert all({1, 5} <= set(found.states.set_of(i)) for i in range(found.states.n))
+    assert all(2 not in found.states.set_of(i) for i in range(found.states.n))
+
+
+def test_two_runs_give_the_same_numbers():
+    problem = make()
+    one, two = (fit_exact(problem, Given(), method="sampler", maxiter=2_000, mcse=0.0, rng=0) for _ in range(2))
+    assert np.array_equal(one.unit_prob, two.unit_prob)
+    assert np.array_equal(one.states.t, two.states.t)
+
+
+def test_what_was_drawn_is_kept_when_interrupted():
+    def stop(steps, estimate):
+        raise KeyboardInterrupt
+
+    found = fit_exact(make(), Given(), method="sampler", progress=stop)
+    assert found.interrupted
+    assert not found.converged
+    assert found.n_iter > 0
+    assert found.states.n > 0
+
+
+def test_maxiter_is_said():
+    found = fit_exact(make(), Given(), method="sampler", maxiter=800, mcse=1e-6)
+    assert not found.converged
+    assert found.max_se > 1e-6
+
+
+def test_factor_keeps_up_with_what_comes_and_goes():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 12))
+    X[:, 7] = X[:, 2]
+    problem = problem_of_rows(X, X[:, 0] + rng.standard_normal(30), labels=np.repeat(np.arange(6), 2))
+    layout = layout_of(problem)
+    factor, fresh = (Factor(problem, np.empty(12), np.empty(12), layout.columns) for _ in range(2))
+    factor.rebuild(spectrum(problem, np.array([1, 3])), 0.05)
+    inside = {1, 3}
+    for j in rng.integers(0, 12, 600):
+        (factor.remove if int(j) in inside else factor.append)(int(j))
+        inside ^= {int(j)}
+    fresh.rebuild(spectrum(problem, np.array(sorted(inside))), 0.05)
+    scale = problem.diag.max()
+    assert np.allclose(factor.free, fresh.free, rtol=0, atol=DRIFT * scale)
+    assert np.allclose(factor.reach, fresh.reach, rtol=0, atol=DRIFT * scale)
+    assert np.isclose(factor.left, fresh.left, rtol=DRIFT)
+    assert np.allclose(factor.blocks[0], fresh.blocks[0], rtol=0, atol=DRIFT * scale)
+    order = np.argsort(factor.members)
+    for a, b in zip(factor.inside(), fresh.inside(), strict=True):
+        assert np.allclose(a[order], b, rtol=1e4 * DRIFT)
+
+
+@pytest.mark.parametrize("labels", [None, np.array([0, 0, 1, 2, 2, 2, 3])])
+@pytest.mark.parametrize("s2", [None, 0.7])
+def test_log_odds_are_differences_of_log_marginals(labels, s2):
+    X, y = regression(12, 15, 7)
+    problem = problem_of_rows(X, y, labels=labels)
+    of = np.arange(7) if labels is None else labels
+    n_units = int(of.max()) + 1
+    p = np.linspace(0.2, 0.5, n_units)[of]
+    v = 0.6
+    grid = grid_of(problem, Given(p, v, s2))
+    chains = new_chains(problem, grid, 1, 7)
+    inside = np.array([0, 2])
+    chains.node[0] = grid.log_g.size // 2
+    g = float(np.exp(grid.log_g[chains.node[0]]))
+    chains.factors[0].rebuild(spectrum(problem, problem.units.columns(inside)), 1.0 / g)
+    chains.state[0, inside] = True
+    chains.n_in[0] = 2
+    noise = v / g if s2 is None else s2
+    found = log_odds(chains)[0]
+    for j in range(n_units):
+        with_j, without = np.isin(of, np.union1d(inside, [j])), np.isin(of, np.setdiff1d(inside, [j]))
+        gain = log_marginal(X, y, 15, with_j, g, noise)[0] - log_marginal(X, y, 15, without, g, noise)[0]
+        odds = np.log(p[of == j][0] / (1 - p[of == j][0]))
+        assert np.isclose(found[j], gain + odds, rtol=0, atol=ODDS)
+
+
+def test_elimination_of_many_small_systems():
+    rng = np.random.default_rng(0)
+    root = rng.standard_normal((5, 4, 4))
+    blocks, right = root @ root.transpose(0, 2, 1) + np.eye(4), rng.standard_normal((5, 4))
+    log_det, gain = eliminate(blocks, right)
+    for s, r, a, b in zip(blocks, right, log_det, gain, strict=True):
+        assert np.isclose(a, np.linalg.slogdet(s)[1], rtol=1e-10)
+        assert np.isclose(b, r @ np.linalg.solve(s, r), rtol=1e-10)
