@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from pybayesridge._types import FloatArray, IntArray
-from pybayesridge.blas import one_pool
+from pybayesridge.linalg.blas import one_pool
 from pybayesridge.selection.enumeration import can_enumerate, enumerate_sets
 from pybayesridge.selection.grid import Given, Grid, grid_of
 from pybayesridge.selection.problem import Problem

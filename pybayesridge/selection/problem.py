@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pybayesridge import blas
 from pybayesridge._types import FloatArray, IntArray
-from pybayesridge.crossproducts import CrossProducts
-from pybayesridge.design import Design
+from pybayesridge.design.crossproducts import CrossProducts
+from pybayesridge.design.design import Design
+from pybayesridge.linalg import blas
 
 GRAM_COLUMNS = 2500
 """Up to this many columns X'X is formed once, whole; beyond, columns of it as they are asked for."""

@@ -20,25 +20,29 @@ class Answer:
 
 
 def log_marginal(X, y, nu, inside, g, s2):
-    """Log p(y | A, g), with s2 given or (None) integrated out under 1 / s2, by n x n determinants; and moments."""
-    n = y.size
+    """Log p(y | A, g), with s2 given or (None) integrated out under 1 / s2, by n x n determinants; and moments.
+
+    g (and s2) are numbers or arrays (k,); the values are (k,), the moments (k, m).
+    """
+    g = np.atleast_1d(g)[:, None, None]
     part = X[:, inside]
-    cov = np.eye(n) + g * part @ part.T
+    m = part.shape[1]
+    cov = np.eye(y.size) + g * (part @ part.T)
     log_det = np.linalg.slogdet(cov)[1]
-    left = y @ np.linalg.solve(cov, y)
-    precision = part.T @ part + np.eye(part.shape[1]) / g
-    coef = np.linalg.solve(precision, part.T @ y)
-    var = np.diag(np.linalg.inv(precision)) if inside.any() else np.zeros(0)
+    left = np.linalg.solve(cov, np.broadcast_to(y[:, None], (g.size, y.size, 1)))[..., 0] @ y
+    precision = part.T @ part + np.eye(m) / g
+    coef = np.linalg.solve(precision, np.broadcast_to((part.T @ y)[:, None], (g.size, m, 1)))[..., 0]
+    var = np.diagonal(np.linalg.inv(precision), axis1=1, axis2=2)
     if s2 is None:
         value = gammaln(nu / 2) - nu / 2 * np.log(np.pi * left) - log_det / 2
         noise = left / (nu - 2)
     else:
-        value = -nu / 2 * np.log(2 * np.pi * s2) - left / (2 * s2) - log_det / 2
-        noise = s2
-    return value, coef, noise * var
+        noise = np.broadcast_to(s2, left.shape)
+        value = -nu / 2 * np.log(2 * np.pi * noise) - left / (2 * noise) - log_det / 2
+    return value, coef, noise[:, None] * var
 
 
-def hyper_nodes(X, labels, p, v, s2, *, expected_size=1.0, points=32):
+def hyper_nodes(X, labels, p, v, s2, *, expected_size=1.0, points=48):
     """Points (prior probabilities of units, g, s2 or None) and log weights that sum to 1."""
     n = X.shape[0]
     n_units = labels.max() + 1
@@ -74,34 +78,33 @@ def hyper_nodes(X, labels, p, v, s2, *, expected_size=1.0, points=32):
     return out, weights - np.log(np.exp(weights - weights.max()).sum()) - weights.max()
 
 
-def brute_force(X, y, *, nu=None, labels=None, p=None, v=None, s2=None, expected_size=1.0, points=32):
+def brute_force(X, y, *, nu=None, labels=None, p=None, v=None, s2=None, expected_size=1.0, points=48):
     """Sum over all sets of units and all points of the hyperparameters."""
     n, d = X.shape
     nu = n if nu is None else nu
     labels = np.arange(d) if labels is None else labels
     nodes, log_w = hyper_nodes(X, labels, p, v, s2, expected_size=expected_size, points=points)
-    logs, rows = [], []
+    each = np.array([node[0] for node in nodes])
+    g = np.array([node[1] for node in nodes])
+    noise = None if nodes[0][2] is None else np.array([node[2] for node in nodes])
+    logs, found = [], []
     for pattern in product((False, True), repeat=int(labels.max()) + 1):
         units = np.array(pattern)
-        inside = units[labels]
-        for (each, g, noise), lw in zip(nodes, log_w, strict=True):
-            own = np.where(units, each, 1 - each)
-            if (own == 0).any():
-                continue
-            value, coef, var = log_marginal(X, y, nu, inside, g, noise)
-            logs.append(value + lw + np.log(own).sum())
-            rows.append((inside, coef, var))
-    logs = np.array(logs)
-    top = logs.max()
-    weight = np.exp(logs - top)
-    evidence = top + np.log(weight.sum())
-    weight /= weight.sum()
+        own = np.where(units, each, 1 - each)
+        if (own == 0).any():
+            continue
+        value, coef, var = log_marginal(X, y, nu, units[labels], g, noise)
+        logs.append(value + log_w + np.log(own).sum(axis=1))
+        found.append((units[labels], coef, var))
+    top = np.max(logs)
+    weights = np.exp(np.array(logs) - top)
+    total = weights.sum()
     prob, mean, square = np.zeros(d), np.zeros(d), np.zeros(d)
-    for w, (inside, coef, var) in zip(weight, rows, strict=True):
-        prob[inside] += w
-        mean[inside] += w * coef
-        square[inside] += w * (coef**2 + var)
-    return Answer(prob, mean, square, evidence)
+    for w, (inside, coef, var) in zip(weights / total, found, strict=True):
+        prob[inside] += w.sum()
+        mean[inside] += w @ coef
+        square[inside] += w @ (coef**2 + var)
+    return Answer(prob, mean, square, top + np.log(total))
 
 
 def regression(seed, n, d, *, noise=1.0, size=2, twins=0.0):

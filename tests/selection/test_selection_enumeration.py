@@ -38,7 +38,7 @@ def test_with_g_and_p_given(case, s2):
     if case == "copy":
         X[:, 4] = X[:, 0]
     p = np.linspace(0.1, 0.6, d)
-    known = {"p": p, "v": 0.9, "s2": s2} if s2 is not None else {"p": p, "points": 32}
+    known = {"p": p, "v": 0.9, "s2": s2} if s2 is not None else {"p": p}
     compare(X, y, GIVEN if s2 is not None else LEARNED, **known)
 
 
