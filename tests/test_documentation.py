@@ -130,6 +130,15 @@ def numbers(text):
     return np.array([float(x) for x in re.findall(r"(?<![\w.])-?\d+\.?\d*(?:e-?\d+)?(?![\w.])", text)])
 
 
+def printed_by_r():
+    return [*DOCS.rglob("*.Rout"), ROOT / "r-wrapper" / "vignettes" / "pybayesridge.Rmd"]
+
+
+@pytest.mark.parametrize("path", printed_by_r(), ids=lambda path: path.stem)
+def test_code_shown_for_r_runs_without_errors(path):
+    assert not re.findall(r"^(?:#> )?Error\b.*", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+
+
 @pytest.fixture(scope="module")
 def started():
     """The session of the page "Getting started", without what it shows."""

@@ -1,78 +1,80 @@
 #' Bayesian ridge regression
 #'
-#' Ridge regression with the penalty found from its posterior instead of by cross-validation.
+#' Ridge regression with the penalty estimated from its posterior instead of by cross-validation.
 #'
 #' @details
-#' With \eqn{Z} the unpenalised columns (the intercept at least), which have a flat prior, and \eqn{X} the others,
+#' Let \eqn{Z} contain the unpenalised columns (at least the intercept), which have a flat prior, and \eqn{X} the other
+#' columns. The model is
 #'
 #' \deqn{y \sim N(Z g + X b, \sigma^2 W^{-1}), \quad b \sim N(0, \tau^2 \sigma^2 I), \quad
 #'   p(\sigma^2) \propto 1/\sigma^2, \quad \tau^2 \sum_j |x_j|^2 / n \sim \mathrm{beta'}(1/2, 1/2).}
 #'
 #' A priori the share of variance that the columns explain is Beta(1/2, 1/2), whatever their number; see `prior`. The
-#' ridge penalty is \eqn{\lambda = 1/\tau^2}. The prior of `b` is on the scale of each column's (weighted, 1/n)
-#' standard deviation unless `standardize = FALSE`; everything that is reported is on the scale of the data. The
-#' penalty is that of \eqn{\|y - Xb\|^2 + \lambda \|b\|^2}; glmnet's `lambda` is `sd(y) / n` times it, with `sd` the
-#' one that divides by n.
+#' ridge penalty is \eqn{\lambda = 1/\tau^2}. The prior of `b` refers to columns divided by their (weighted) standard
+#' deviation with divisor n, unless `standardize = FALSE`. All results are in the units of the data. The penalty is the
+#' factor in \eqn{\|y - Xb\|^2 + \lambda \|b\|^2}; the `lambda` of glmnet equals it times `sd(y) / n`, where `sd` has
+#' divisor n.
 #'
 #' | `method` | the penalty | uncertainty |
 #' | --- | --- | --- |
 #' | `"exact"` | integrated out | the exact marginal posterior: a mixture of t distributions |
-#' | `"em"` | at its posterior mode, by expectation maximisation | conditional on the mode: normal, too narrow |
+#' | `"em"` | posterior mode, by expectation maximisation | conditional on the mode: normal; intervals are too narrow |
 #' | `"loocv"`, `"gcv"` | minimises cross-validation over `grid` | conditional on the penalty: t |
 #' | `"fixed"` | `lam` | conditional on the penalty: t |
 #'
-#' Fitting calls Python, see [install_pybayesridge()]. The fit is a list of R's own numbers and strings, and the methods
-#' (see [pybayesridge-methods]) work without Python. It keeps its model frame, or `x` and `y`, where that is small; see
-#' `model`. The fitted values and residuals, which every fit has, add up to the response.
+#' The model is fitted by Python, see [install_pybayesridge()]. The fit is a list of plain R values, and its methods
+#' (see [pybayesridge-methods]) do not require Python. It keeps its model frame, or `x` and `y`, if they are small; see
+#' `model`. Each fit contains the fitted values and the residuals, whose sum is the response.
 #'
-#' @param formula A formula such as `y ~ x1 + poly(x2, 3) + g`, or `cbind(y1, y2) ~ .` for several targets. R's own
-#'   [stats::model.frame()] and [stats::model.matrix()] read it. An offset is refused.
+#' @param formula A formula such as `y ~ x1 + poly(x2, 3) + g`, or `cbind(y1, y2) ~ .` for several targets. It is
+#'   evaluated by [stats::model.frame()] and [stats::model.matrix()]. An offset raises an error.
 #' @param data A data frame, list or environment with the variables of the formula.
-#' @param subset,weights,na.action As in [stats::lm()], evaluated in `data`; `subset` and `na.action` go with a formula
-#'   only. Weights are precision weights; only their ratios matter.
+#' @param subset,weights,na.action As in [stats::lm()], evaluated in `data`; `subset` and `na.action` require a formula.
+#'   Weights are precision weights; only their ratios matter.
 #' @param method `"exact"`, `"em"`, `"loocv"`, `"gcv"` or `"fixed"`; see the details.
-#' @param x,y Instead of a formula: a numeric matrix (or data frame of numbers) of columns, and a vector or matrix of
-#'   targets. A constant column of `x` serves as the intercept. Sparse matrices of the package 'Matrix' stay sparse in
-#'   `bayes_ridge()` while it fits; `spike_slab()` makes them dense.
-#' @param intercept With `x` and `y`: whether there is an intercept. With a formula the formula says so, and anything
-#'   else here is an error.
-#' @param unpenalized Columns with a flat prior, never shrunk: names of terms or of columns of the model matrix; with
-#'   `x` names or positions.
-#' @param standardize Whether the prior is on the scale of the columns' standard deviations.
-#' @param prior Prior of \eqn{\tau^2}: `"r2"`, `"half-cauchy"`, or two or three positive numbers `(a, b)` or
-#'   `(a, b, scale)`. \eqn{\tau^2}/scale is beta-prime, with density proportional to \eqn{t^{a-1} (1+t)^{-a-b}}; a scale
-#'   that is not given is 1. `"r2"` is (1/2, 1/2) with the scale \eqn{1 / (\sum_j |x_j|^2 / n)}, \eqn{x_j} the penalised
-#'   columns on the scale of the prior, weighted and with the unpenalised ones projected out. `"half-cauchy"` is the
-#'   paper's, (1/2, 1/2, 1): \eqn{\tau} is half-Cauchy with scale 1; with it the prior share of explained variance tends to
-#'   1 as columns are added.
-#' @param sigma2 The noise variance where it is known.
-#' @param tol Accuracy of log lambda at which iterations stop.
-#' @param maxiter Most iterations.
-#' @param grid For `"loocv"` and `"gcv"`: `"fixed"` (1e10 to 1e-10, the default), `"glmnet"` (the penalties glmnet would
-#'   try), or a vector of penalties.
+#' @param x,y Instead of a formula: a numeric matrix (or data frame) of columns, and a vector or matrix of targets. A
+#'   constant column of `x` serves as the intercept. `bayes_ridge()` keeps sparse matrices of the package 'Matrix'
+#'   sparse; `spike_slab()` converts them to dense matrices.
+#' @param intercept With `x` and `y`: whether there is an intercept. With a formula the formula determines the
+#'   intercept, and other values raise an error.
+#' @param unpenalized Columns with a flat prior, which are not shrunk: names of terms or of columns of the model matrix;
+#'   with `x` names or positions.
+#' @param standardize Whether the prior refers to standardised columns.
+#' @param prior Prior of \eqn{\tau^2}: `"r2"`, `"half-cauchy"`, or two or three positive numbers `(a, b)` or `(a, b,
+#'   scale)`. \eqn{\tau^2}/scale is beta-prime, with density proportional to \eqn{t^{a-1} (1+t)^{-a-b}}; `scale` is 1 by
+#'   default. `"r2"` is (1/2, 1/2) with the scale \eqn{1 / (\sum_j |x_j|^2 / n)}, where \eqn{x_j} are the penalised
+#'   columns on the scale of the prior, weighted and with the unpenalised columns projected out. `"half-cauchy"` is the
+#'   prior of the paper, (1/2, 1/2, 1): \eqn{\tau} is half-Cauchy with scale 1. Under it the prior share of explained
+#'   variance tends to 1 as columns are added.
+#' @param sigma2 The noise variance, if it is known.
+#' @param tol Accuracy of log lambda at which the iteration stops.
+#' @param maxiter Maximum number of iterations.
+#' @param grid For `"loocv"` and `"gcv"`: `"fixed"` (1e10 to 1e-10, the default), `"glmnet"` (the penalties of glmnet),
+#'   or a vector of penalties.
 #' @param lam For `"fixed"`: the penalty, or one for each target; 0 is least squares.
-#' @param dof `"nu"` counts n less the rank of the unpenalised columns, which is right, `"paper"` counts n.
-#' @param parameterization For `"em"`: whether the mode is that of a density in \eqn{\tau^2} or in \eqn{\tau}.
-#' @param accelerate For `"em"`: find the fixed point of EM by root finding; `FALSE` runs the iteration itself. The
-#'   answers agree.
+#' @param dof Degrees of freedom: `"nu"` is n minus the rank of the unpenalised columns (recommended), `"paper"` is n.
+#' @param parameterization For `"em"`: whether the mode is that of the density of \eqn{\tau^2} or of \eqn{\tau}.
+#' @param accelerate For `"em"`: whether to find the fixed point of EM by root finding; `FALSE` runs the EM iteration.
+#'   The results agree.
 #' @param contrasts A list as in [stats::lm()].
-#' @param model Whether to keep the model frame (or `x` and `y`) with the fit, for what is asked at its own rows:
-#'   `predict(interval = )`, `augment()`, `model.matrix()`, `simulate()`, `report()`. `NULL` keeps up to a million cells.
-#'   With `FALSE` these methods look the data up by the call.
-#' @param disp Print how the iteration went.
+#' @param model Whether to keep the model frame (or `x` and `y`) with the fit, for methods that use the rows of the fit:
+#'   `predict(interval = )`, `augment()`, `model.matrix()`, `simulate()`, `report()`. `NULL` keeps at most a million
+#'   cells. With `FALSE` these methods use the data named in the call.
+#' @param disp Whether to print the number of iterations.
 #'
-#' @return A list of class `"bayes_ridge"`. Where there are several targets vectors over coefficients and rows become
-#'   matrices with a column for each, and numbers vectors. Among the elements:
+#' @return A list of class `"bayes_ridge"`. With several targets vectors over coefficients and rows are matrices with
+#'   one column per target, and numbers are vectors. Among the elements are
 #'   \describe{
 #'     \item{coefficients, bse}{posterior means and standard deviations}
-#'     \item{fitted.values, residuals}{at the rows of the data}
+#'     \item{fitted.values, residuals}{fitted values and residuals}
 #'     \item{lambda_, tau2, sigma2}{the penalty, `1 / lambda_`, and the noise variance. For `"exact"` the penalty is the
 #'       posterior mean on the log scale; see [hyperparameters()].}
-#'     \item{log_marginal}{log marginal likelihood, also by `logLik()`}
-#'     \item{df_model, df_resid, rsquared, nobs}{effective degrees of freedom (less one for a constant) and so on}
-#'     \item{converged, n_iter, n_modes, solver, diagnostics, notes}{what to know of the computation}
-#'     \item{loo_mse, grid, grid_scores}{for `"loocv"` and `"gcv"`}
-#'     \item{posterior}{what intervals and predictions are made of}
+#'     \item{log_marginal}{log marginal likelihood, also returned by `logLik()`}
+#'     \item{df_model, df_resid, rsquared, nobs}{effective degrees of freedom (excluding the constant), residual degrees
+#'       of freedom, R-squared, number of rows}
+#'     \item{converged, n_iter, n_modes, solver, diagnostics, notes}{diagnostics of the computation}
+#'     \item{loo_mse, grid, grid_scores}{cross-validation, for `"loocv"` and `"gcv"`}
+#'     \item{posterior}{the representation of the posterior that intervals and predictions use}
 #'   }
 #' @references Tew, Boley and Schmidt (2023). Bayes beats Cross Validation: Fast and Accurate Ridge Regression via
 #'   Expectation Maximization. NeurIPS.

@@ -2,23 +2,23 @@
 
 #' Tidy fits
 #'
-#' `tidy()`, `glance()` and `augment()` of the packages 'generics' and 'broom'. They need no Python.
+#' Methods for `tidy()`, `glance()` and `augment()` of the packages 'generics' and 'broom'. They do not require Python.
 #'
 #' @param x A fit.
-#' @param conf.int Whether to give credible intervals.
-#' @param conf.level Their probability.
-#' @param data The data of the fit, or by default those that it keeps or that its call names.
+#' @param conf.int Whether to include credible intervals.
+#' @param conf.level Probability of the credible intervals.
+#' @param data The data of the fit; by default those kept by the fit or named in its call.
 #' @param newdata New data.
 #' @param exponentiate Must be `FALSE`: coefficients are on the scale of the response.
 #' @param interval Interval of the predictions, as in [predict.pybayesridge_fit()].
-#' @param ... Nothing else: an argument that there is not is an error.
-#' @return A tibble, where the package 'tibble' is installed, or a data frame. With several targets the column `response`
-#'   says which.
+#' @param ... Not used: further arguments raise an error.
+#' @return A tibble if the package 'tibble' is installed, otherwise a data frame. With several targets the column
+#'   `response` contains the name of the target.
 #'   * `tidy()`: a row for each coefficient, with `term`, `estimate` (posterior mean), `std.error` (standard deviation),
 #'     for [spike_slab()] `inclusion_prob`, and with `conf.int = TRUE` `conf.low` and `conf.high`.
 #'   * `glance()`: a row for each target.
-#'   * `augment()`: the data with `.fitted`, `.resid` where the response is known, and `.lower` and `.upper` where an
-#'     interval was asked for.
+#'   * `augment()`: the data with `.fitted`, `.resid` if the response is known, and `.lower` and `.upper` if an interval
+#'     is requested.
 #' @examplesIf pybayesridge::pybayesridge_available() && requireNamespace("generics", quietly = TRUE)
 #' fit <- bayes_ridge(mpg ~ wt + hp, data = mtcars)
 #' generics::tidy(fit, conf.int = TRUE)

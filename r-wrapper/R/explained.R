@@ -1,16 +1,17 @@
 #' Share of variance explained by a ridge
 #'
-#' Posterior mean, median and interval of the share of variance that the penalised columns explain in the sample: with
-#' \eqn{g} their fitted part (the unpenalised columns projected out) and \eqn{n} rows,
-#' \eqn{|g|^2 / (|g|^2 + n \sigma^2)}{|g|^2 / (|g|^2 + n sigma2)}, weighted where the rows are. Unlike R-squared it has a
-#' posterior, in which the coefficients and the noise vary, and with `method = "exact"` the penalty as well: where there
-#' is no signal its interval reaches 0. With the other methods it is conditional on what they fix.
+#' Posterior mean, median and credible interval of the share of variance that the penalised columns explain in the
+#' sample, \eqn{|g|^2 / (|g|^2 + n \sigma^2)}{|g|^2 / (|g|^2 + n sigma2)}, where \eqn{g} is the contribution of the
+#' penalised columns to the linear predictor (with the unpenalised columns projected out) and \eqn{n} the number of
+#' rows. With weights the weighted version is used. Unlike R-squared it has a posterior distribution, which accounts for
+#' uncertainty in the coefficients and the noise variance and, with `method = "exact"`, in the penalty. Without signal
+#' the interval extends to 0. With the other methods it is conditional on the quantities that they fix.
 #'
 #' @param object A fit of [bayes_ridge()].
 #' @param level Probability of the (equal-tailed) interval.
-#' @param seed For [set.seed()]; the session's generator is left as it was. The posterior is that of 4,000 to 20,000
-#'   draws: the standard error of the probability at a 2.5 % quantile is at most 0.0025.
-#' @return A data frame with a row for each target and the columns `mean`, `median`, `lower` and `upper`; `NaN` where the
+#' @param seed For [set.seed()]; the random number generator of the session is restored. The posterior is computed from
+#'   4,000 to 20,000 draws: the Monte Carlo standard error of the probability at a 2.5 % quantile is at most 0.0025.
+#' @return A data frame with a row for each target and the columns `mean`, `median`, `lower` and `upper`; `NaN` if the
 #'   unpenalised columns fit the response exactly.
 #' @references Gelman, Goodrich, Gabry and Vehtari (2019). R-squared for Bayesian regression models. The American
 #'   Statistician 73, 307-309.

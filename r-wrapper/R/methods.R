@@ -1,33 +1,34 @@
 #' Methods for fits
 #'
-#' Fits of [bayes_ridge()] and [spike_slab()] answer R's usual questions. None of these methods needs Python or, unless
-#' said, the data: a fit can be saved with [saveRDS()] and read in another session.
+#' Standard methods for fits of [bayes_ridge()] and [spike_slab()]. None of them requires Python or, unless stated
+#' otherwise, the data: a fit can be saved with [saveRDS()] and used in another session.
 #'
 #' @details
-#' * `coef()`, `fitted()`, `residuals()`: named vectors, or matrices with a column for each of several targets. With
-#'   `na.action = na.exclude` the latter two have `NA` in the rows left out.
-#' * `vcov()`: posterior covariance of the coefficients. With several targets, which are independent of each other, the
-#'   matrix has a block for each; `target` picks one.
+#' * `coef()`, `fitted()`, `residuals()`: named vectors, or matrices with one column per target if there are several.
+#'   With `na.action = na.exclude` fitted values and residuals are `NA` for omitted rows.
+#' * `vcov()`: posterior covariance matrix of the coefficients. Several targets are independent of each other, and the
+#'   matrix is block-diagonal; `target` selects one block.
 #' * `confint()`: equal-tailed credible intervals.
-#' * `sigma()`: square root of the noise variance. `nobs()`, `df.residual()`, `weights()`, `deviance()` as for [lm()];
+#' * `sigma()`: square root of the noise variance. `nobs()`, `df.residual()`, `weights()`, `deviance()`: as for [lm()];
 #'   the deviance is the (weighted) residual sum of squares.
-#' * `logLik()`: the log marginal likelihood for [bayes_ridge()] and the log evidence for [spike_slab()]: the
-#'   coefficients are integrated out. For `"fixed"` it is that given the penalty; for all other methods of the ridge the
-#'   penalty is integrated out as well, whatever the method. Only differences between models of the same response and
-#'   unpenalised columns mean something: they are log Bayes factors, see [compare_evidence()]. There is no number of free
-#'   coefficients: the attribute `df` is `NA`, and `AIC()`, `BIC()`, `anova()` and `lmtest::lrtest()` are errors.
-#' * `formula()`, `terms()`, `model.frame()`, `model.matrix()`, `update()`: as for [lm()]. The two in the middle need the
-#'   data: those that the fit keeps (see `model` in [bayes_ridge()]), or those that the call names.
+#' * `logLik()`: the log marginal likelihood for [bayes_ridge()] and the log evidence for [spike_slab()], with the
+#'   coefficients integrated out. For `"fixed"` it is conditional on the penalty; for all other methods of the ridge the
+#'   penalty is integrated out as well. Only differences between models with the same response and the same unpenalised
+#'   columns are meaningful: they are log Bayes factors, see [compare_evidence()]. The number of free coefficients is
+#'   not defined: the attribute `df` is `NA`, and `AIC()`, `BIC()`, `anova()` and `lmtest::lrtest()` raise errors.
+#' * `formula()`, `terms()`, `model.frame()`, `model.matrix()`, `update()`: as for [lm()]. `model.frame()` and
+#'   `model.matrix()` require the data: those kept by the fit (see `model` in [bayes_ridge()]) or those named in its
+#'   call.
 #'
 #' @param object,x,formula A fit.
 #' @param parm Names or positions of coefficients; by default all.
-#' @param level Probability of the intervals.
-#' @param target Name or position of one of several targets.
+#' @param level Probability of the credible intervals.
+#' @param target Name or position of a target, if there are several.
 #' @param type `"response"`, or `"weighted"` for residuals multiplied by the square roots of the weights.
-#' @param use.fallback Not used: other functions of R give it.
-#' @param k Not used: the penalty of [stats::AIC()].
-#' @param ... Nothing else: an argument that a method does not have is an error.
-#' @return What the generic promises; see the details.
+#' @param use.fallback Not used; part of the generic function.
+#' @param k Not used; the penalty of [stats::AIC()].
+#' @param ... Not used: further arguments raise an error.
+#' @return The value of the generic function; see the details.
 #' @examplesIf pybayesridge::pybayesridge_available()
 #' fit <- bayes_ridge(mpg ~ wt + hp, data = mtcars)
 #' coef(fit)
@@ -267,39 +268,39 @@ variable.names.pybayesridge_fit <- function(object, ...) {
 
 #' Draws from the posterior
 #'
-#' `posterior_sample()` draws coefficients from their posterior; `simulate()` draws new responses from the posterior
-#' predictive distribution, the uncertainty of the coefficients included. Neither needs Python.
+#' `posterior_sample()` draws coefficients from their posterior. `simulate()` draws new responses from the posterior
+#' predictive distribution, which includes the uncertainty of the coefficients. Neither requires Python.
 #'
-#' @details
-#' For [bayes_ridge()] draws are independent and from the exact joint posterior that `confint()` and `vcov()` describe
-#' (for methods that fix the penalty, given the penalty).
+#' @details For [bayes_ridge()] the draws are independent draws from the exact joint posterior described by `confint()`
+#'   and `vcov()` (conditional on the penalty for methods that fix it).
 #'
-#' For [spike_slab()] draws are independent and from one of two approximations of the joint posterior.
+#' For [spike_slab()] the draws are independent draws from one of two approximations of the joint posterior.
 #'
-#' * `kind = "spike_slab"`: each penalised coefficient is drawn from its own marginal posterior, zero with probability
-#'   `1 - inclusion_prob(object)` and else from its slab. The share of zeros and the quantiles are therefore those of
-#'   `inclusion_prob()` and `confint()`. Coefficients depend on each other as in the Gaussian by which expectation
-#'   propagation approximates the posterior (a Gaussian copula), and the columns of a group are in the same draws.
-#'   Statements about several coefficients at once, such as the probability that two columns are both in, are only
-#'   approximate, and linear functions of strongly correlated coefficients scatter more than under the posterior. The
-#'   intercept and other unpenalised coefficients are drawn given the penalised ones.
-#' * `kind = "gaussian"`: draws from that Gaussian. Means, `vcov()` and the intervals of `predict()` are its own; no draw is
-#'   zero, and quantiles are not those of `confint()`. `simulate()` draws the linear predictor from it.
+#' * `kind = "spike_slab"`: each penalised coefficient is drawn from its marginal posterior: zero with probability `1 -
+#'   inclusion_prob(object)` and otherwise from its slab. The share of zeros and the quantiles therefore agree with
+#'   `inclusion_prob()` and `confint()`. The dependence between coefficients is that of the Gaussian approximation of
+#'   expectation propagation (a Gaussian copula), and the columns of a group are included in the same draws.
+#'   Probabilities of joint events, for example that two columns are both included, are approximate, and the variance of
+#'   linear functions of strongly correlated coefficients is larger than under the posterior. The intercept and other
+#'   unpenalised coefficients are drawn conditional on the penalised coefficients.
+#' * `kind = "gaussian"`: draws from the Gaussian approximation. They agree with the means, `vcov()` and the intervals
+#'   of `predict()`, but no draw is zero, and the quantiles differ from `confint()`. `simulate()` draws the linear
+#'   predictor from this approximation.
 #'
 #' `sample(kind = "gibbs")` of the Python package draws from the exact joint posterior given the hyperparameters.
 #'
 #' @param object A fit.
-#' @param n,nsim How many draws.
-#' @param target Name or position of one of several targets.
-#' @param hyper Whether to add the draws of `tau2` and `sigma2` that go with the coefficients, where they have some.
+#' @param n,nsim Number of draws.
+#' @param target Name or position of a target, if there are several.
+#' @param hyper Whether to add the corresponding draws of `tau2` and `sigma2`, if the method provides them.
 #' @param kind For [spike_slab()]: `"spike_slab"` or `"gaussian"`; see the details.
-#' @param seed As in [stats::simulate()]: `NULL`, or a number for [set.seed()]; the session's generator is then left as it
-#'   was.
-#' @param newdata Where to simulate; by default the rows of the fit, which needs the data (see `model` in
-#'   [bayes_ridge()]).
-#' @param ... Nothing else: an argument that there is not is an error.
-#' @return `posterior_sample()`: a matrix with a row for each draw and a column for each coefficient. `simulate()`: a data
-#'   frame with a column for each draw (a matrix, where there are several targets), and the attribute `"seed"`.
+#' @param seed `NULL`, or a number for [set.seed()], as in [stats::simulate()]; the random number generator of the
+#'   session is then restored.
+#' @param newdata Data for which responses are simulated; by default the rows of the fit, which requires the data (see
+#'   `model` in [bayes_ridge()]).
+#' @param ... Not used: further arguments raise an error.
+#' @return `posterior_sample()`: a matrix with a row for each draw and a column for each coefficient. `simulate()`: a
+#'   data frame with a column for each draw (a matrix if there are several targets), and the attribute `"seed"`.
 #' @examplesIf pybayesridge::pybayesridge_available()
 #' fit <- bayes_ridge(mpg ~ wt + hp, data = mtcars)
 #' colMeans(posterior_sample(fit, 1000))
@@ -370,14 +371,14 @@ generator_state <- function() {
 
 #' Posterior of the hyperparameters of a ridge
 #'
-#' Posterior mean, median and interval of the penalty `lambda`, of `tau2 = 1/lambda`, of the noise variance `sigma2` and
-#' of the effective degrees of freedom.
+#' Posterior mean, median and credible interval of the penalty `lambda`, of `tau2 = 1/lambda`, of the noise variance
+#' `sigma2` and of the effective degrees of freedom.
 #'
 #' @param object A fit of [bayes_ridge()].
-#' @param level Probability of the interval.
-#' @return A data frame with a row for each (of each target, where there are several) and the columns `mean`, `median`,
-#'   `lower` and `upper`. A mean is infinite where the posterior has none: for `lambda` that is so whenever `a` is at
-#'   most 1 in the prior. Methods that fix the penalty have a single point for it.
+#' @param level Probability of the credible interval.
+#' @return A data frame with a row for each quantity (and each target, if there are several) and the columns `mean`,
+#'   `median`, `lower` and `upper`. A mean is infinite if it does not exist, as for `lambda` if `a` is at most 1 in the
+#'   prior. For methods that fix the penalty all columns contain its value.
 #' @examplesIf pybayesridge::pybayesridge_available()
 #' hyperparameters(bayes_ridge(mpg ~ ., data = mtcars))
 #' @export

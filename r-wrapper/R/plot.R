@@ -1,18 +1,19 @@
 #' Plot a fit
 #'
-#' Coefficients with their intervals, or for [spike_slab()] also inclusion probabilities, in base graphics. Needs no
-#' Python.
+#' Plots coefficients with credible intervals and, for [spike_slab()], inclusion probabilities in base graphics. Python
+#' is not required.
 #'
 #' @param x A fit.
-#' @param which `"coefficients"` or, for [spike_slab()], `"inclusion"`, the default there.
-#' @param level Probability of the intervals.
-#' @param target Name or position of one of several targets.
-#' @param max_shown How many coefficients to show: the largest per standard deviation, or the most probable.
+#' @param which `"coefficients"` or, for [spike_slab()], `"inclusion"` (the default for these fits).
+#' @param level Probability of the credible intervals.
+#' @param target Name or position of a target, if there are several.
+#' @param max_shown Number of coefficients to show: those with the largest standardised values, or those with the
+#'   highest inclusion probabilities.
 #' @param intercept Whether to show the intercept.
 #' @param standardized Whether to show coefficients per standard deviation of their column.
 #' @param xlab,main Labels.
-#' @param ... Passed to [graphics::plot.default()], over what the plot would choose itself: `xlim`, `ylim`, `ylab`, `sub` and
-#'   the like. `col`, `pch`, `cex` and `lwd` are those of points and lines.
+#' @param ... Passed to [graphics::plot.default()] in place of the defaults of the plot: `xlim`, `ylim`, `ylab`, `sub`
+#'   and similar arguments. `col`, `pch`, `cex` and `lwd` apply to points and lines.
 #' @return `x`, invisibly.
 #' @examplesIf pybayesridge::pybayesridge_available()
 #' plot(bayes_ridge(mpg ~ ., data = mtcars))

@@ -1,24 +1,24 @@
 #' Predictions and their intervals
 #'
-#' The posterior mean of the linear predictor at new rows or at those of the fit, with intervals of the linear predictor
-#' (`"credible"`) or of a new observation (`"prediction"`). Needs no Python.
+#' Posterior mean of the linear predictor for new data or for the rows of the fit, with credible intervals of the linear
+#' predictor (`"credible"`) or prediction intervals of a new observation (`"prediction"`). Python is not required.
 #'
 #' @param object A fit of [bayes_ridge()] or [spike_slab()].
 #' @param newdata A data frame with the variables of the formula, or a matrix with the columns of `x`. By default the
 #'   rows of the fit.
 #' @param interval `"none"`, `"credible"` or `"prediction"`.
 #' @param level Probability of the interval, which is equal-tailed.
-#' @param se.fit Whether to give posterior standard deviations of the linear predictor as well.
-#' @param weights Precision weights of the new observations, for `"prediction"`, in the units of the weights of the fit.
-#'   By default those of the fit for its own rows, and their mean for new ones.
-#' @param na.action What to do with missing values in `newdata`; by default the prediction is `NA`.
-#' @param type `"response"`, the only type: there are no predictions by terms.
-#' @param ... Nothing else: an argument that there is not is an error.
-#' @details Intervals at the rows of the fit need its data. A fit keeps them where they are small (see `model` in
-#'   [bayes_ridge()]); otherwise they are looked up by the call, and where they are not found an error says so.
-#' @return A vector; with an interval a matrix with columns `fit`, `lwr` and `upr`. With several targets a matrix with a
-#'   column for each; with an interval an array, the targets along its third dimension. With `se.fit = TRUE` a list of
-#'   that (`fit`), `se.fit`, and `residual.scale`.
+#' @param se.fit Whether to return posterior standard deviations of the linear predictor as well.
+#' @param weights Precision weights of the new observations for `"prediction"`, in the units of the weights of the fit.
+#'   The default is the weights of the fit for its own rows and their mean for new data.
+#' @param na.action Treatment of missing values in `newdata`; by default the prediction is `NA`.
+#' @param type `"response"`; predictions of terms are not available.
+#' @param ... Not used: further arguments raise an error.
+#' @details Intervals for the rows of the fit require its data. A fit keeps small data (see `model` in [bayes_ridge()]);
+#'   otherwise the data named in its call are used, and an error is raised if they are not found.
+#' @return A vector; with an interval a matrix with columns `fit`, `lwr` and `upr`. With several targets a matrix with
+#'   one column per target; with an interval an array whose third dimension is the target. With `se.fit = TRUE` a list
+#'   with these values (`fit`), `se.fit` and `residual.scale`.
 #' @examplesIf pybayesridge::pybayesridge_available()
 #' fit <- bayes_ridge(dist ~ poly(speed, 2), data = cars)
 #' predict(fit, data.frame(speed = c(10, 20)), interval = "prediction", level = 0.9)

@@ -5,34 +5,34 @@ environment_name <- "r-pybayesridge"
 
 #' Install the Python package
 #'
-#' Fitting is done by the Python package `pybayesridge`. This function installs it, with all it needs, into a Python
-#' environment that this R package then finds by itself.
+#' The Python package `pybayesridge` fits the models. This function installs it and its dependencies into a Python
+#' environment, which the R package finds automatically.
 #'
-#' @details
-#' The package is installed from a folder or a file that is on this machine: the repository (the folder that holds
-#' `pyproject.toml`), a wheel (`pybayesridge-*.whl`) or a source distribution (`pybayesridge-*.tar.gz`). A bare name is
-#' never asked of a registry of packages: there is no release yet, and another package could have the name. What the
-#' package needs (NumPy, SciPy, pandas, statsmodels and others) comes from where pip on this machine gets packages.
+#' @details The package is installed from a local folder or file: the repository (the folder that contains
+#'   `pyproject.toml`), a wheel (`pybayesridge-*.whl`) or a source distribution (`pybayesridge-*.tar.gz`). The function
+#'   does not search a package registry for pybayesridge: there is no release yet, and another package could have the
+#'   same name. The dependencies (NumPy, SciPy, pandas, statsmodels and others) are installed from the registry that pip
+#'   uses on this machine.
 #'
-#' Which Python is used, in this order:
+#' The Python interpreter is selected in this order:
 #'
-#' 1. the interpreter that the environment variable `RETICULATE_PYTHON` names, or that
-#'    [reticulate::use_python()] or [reticulate::use_virtualenv()] chose before the first fit;
-#' 2. the environment `r-pybayesridge` that `install_pybayesridge()` makes;
-#' 3. whatever reticulate finds on this machine. Nothing is downloaded by a fit.
+#' 1. the interpreter specified by the environment variable `RETICULATE_PYTHON`, or by
+#'    [reticulate::use_python()] or [reticulate::use_virtualenv()] before the first fit;
+#' 2. the environment `r-pybayesridge` created by `install_pybayesridge()`;
+#' 3. the interpreter that reticulate finds on this machine. Fitting a model does not download anything.
 #'
-#' Python has to be 3.11 or newer. reticulate before 1.38 knows only NumPy 1 and Python up to 3.11: the function then
-#' installs a NumPy older than 2, and a fit stops with an error when it meets a newer one.
+#' Python 3.11 or newer is required. Versions of reticulate before 1.38 support only NumPy 1 and Python up to 3.11. For
+#' these versions the function installs a version of NumPy before 2, and fitting a model with a newer NumPy raises an
+#' error.
 #'
-#' On Debian these packages have to be there, by `apt-get install`: `r-base-core`, `r-cran-reticulate`, `python3-venv`,
-#' `python3-pip` and `libpython3-dev`, on Debian 12 (R 4.2, reticulate 1.28, Python 3.11) as on Debian 13 (R 4.5,
-#' reticulate 1.41, Python 3.13).
+#' On Debian 12 (R 4.2, reticulate 1.28, Python 3.11) and Debian 13 (R 4.5, reticulate 1.41, Python 3.13) the following
+#' packages are required: `r-base-core`, `r-cran-reticulate`, `python3-venv`, `python3-pip` and `libpython3-dev`.
 #'
-#' Python starts with the first fit, not when the package is loaded; what is done with a fit needs no Python.
+#' Python starts with the first fit, not when the package is loaded. The methods for a fit do not require Python.
 #'
-#' @param path Path of the repository's folder, of a wheel or of a source distribution; a leading `~` is the home folder.
+#' @param path Path of the repository, of a wheel or of a source distribution; a leading `~` stands for the home folder.
 #' @param envname Name or path of the virtual environment.
-#' @param report Whether to install what [report()] needs as well.
+#' @param report Whether to install the packages that [report()] requires as well.
 #' @param ... Passed to [reticulate::py_install()], such as `pip_options`.
 #' @return `NULL`, invisibly.
 #' @examples
@@ -91,10 +91,12 @@ is_source <- function(folder) {
   file.exists(project) && any(grepl("^name *= *[\"']pybayesridge[\"']", readLines(project, warn = FALSE)))
 }
 
-#' Is the Python side there?
+#' Check that the Python package is available
 #'
-#' @return `TRUE` when models can be fitted: Python, the Python package and versions of reticulate and NumPy that fit
-#'   each other were found. Otherwise `FALSE`, with the reason in the attribute `"reason"`. Starts Python.
+#' The function starts Python.
+#'
+#' @return `TRUE` if models can be fitted: Python, the Python package and compatible versions of reticulate and NumPy
+#'   were found. Otherwise `FALSE`, with the reason in the attribute `"reason"`.
 #' @examples
 #' pybayesridge_available()
 #' @export

@@ -1,19 +1,18 @@
 #' Write a report
 #'
-#' One HTML file with the model in words and formulas, tables, pictures, checks, warnings in plain language and what is
-#' needed to make it again. It needs nothing beside it and no network.
+#' Writes a self-contained HTML file with a description of the model, tables, plots, predictive checks, warnings in
+#' plain language and the code that reproduces the fit. The file does not require a network connection.
 #'
-#' @details
-#' Unlike the other methods this one calls Python, which fits the model again and draws; with reports come the Python
-#' packages jinja2 and matplotlib, which [install_pybayesridge()] brings. The data are those that the fit keeps (see
-#' `model` in [bayes_ridge()]) or that its call names.
+#' @details Unlike the other methods `report()` calls Python, which fits the model again and draws the plots. It
+#'   requires the Python packages jinja2 and matplotlib, which [install_pybayesridge()] installs. The data are those
+#'   kept by the fit (see `model` in [bayes_ridge()]) or those named in its call.
 #'
 #' @param object A fit.
-#' @param file Name of the file; one that is there is overwritten.
-#' @param title,question Heading, and what the analysis is to answer.
-#' @param target Name or position of one of several targets; by default all.
-#' @param level Probability of the intervals.
-#' @param ... Nothing else: an argument that there is not is an error.
+#' @param file Name of the file; an existing file is overwritten.
+#' @param title,question Heading of the report, and the question that the analysis addresses.
+#' @param target Name or position of a target, if there are several; by default all targets.
+#' @param level Probability of the credible intervals.
+#' @param ... Not used: further arguments raise an error.
 #' @return `file`, invisibly.
 #' @examples
 #' \dontrun{

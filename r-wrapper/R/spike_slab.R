@@ -1,49 +1,51 @@
 #' Bayesian variable selection with a spike-and-slab prior
 #'
-#' Posterior inclusion probabilities and coefficients under a spike-and-slab prior, by expectation propagation: no
-#' sampling, the same answer every time.
+#' Posterior inclusion probabilities and coefficients under a spike-and-slab prior, computed by expectation propagation.
+#' The algorithm is deterministic.
 #'
-#' @details
-#' With \eqn{Z} the unpenalised columns (the intercept at least), which have a flat prior and are always in,
+#' @details Let \eqn{Z} contain the unpenalised columns (at least the intercept), which have a flat prior and are always
+#'   included, and \eqn{X} the other columns. The model is
 #'
 #' \deqn{y \sim N(Z g + X w, \sigma^2 W^{-1}), \quad w_i \sim p_i N(0, v) + (1 - p_i) \delta_0.}
 #'
-#' The prior is on the scale of each column's standard deviation unless `standardize = FALSE`; everything that is reported
-#' is on the scale of the data.
+#' The prior refers to columns divided by their standard deviation, unless `standardize = FALSE`. All results are in the
+#' units of the data.
 #'
-#' Fitting calls Python, see [install_pybayesridge()]. The fit is a list of R's own numbers and strings, and the methods
-#' (see [pybayesridge-methods]) work without Python. `confint()` gives quantiles of the mixture of a point mass at zero and
-#' a normal distribution.
+#' The model is fitted by Python, see [install_pybayesridge()]. The fit is a list of plain R values, and its methods
+#' (see [pybayesridge-methods]) do not require Python. `confint()` returns quantiles of the posterior mixture of a point
+#' mass at zero and a normal distribution.
 #'
 #' @inheritParams bayes_ridge
-#' @param method `"ep"` is damped expectation propagation, `"pcep"` the provably convergent double loop, `"auto"` the first
-#'   and then a convergent algorithm where the first does not settle.
-#' @param prior_inclusion Prior probability of inclusion: one number, or one for each column of the model matrix other than
-#'   the intercept, in their order or by name; 0 keeps a column out. `NULL` learns it.
-#' @param group Columns that are in or out together, with one inclusion probability. `"term"`: with a formula the columns
-#'   of a term (a factor, a spline, a polynomial), with `x` and `y` each column on its own. `NULL`: each column on its
-#'   own. Or a label for each column of the model matrix other than the intercept, or a list of names of columns.
-#' @param slab_var Variance of the slab; `NULL` learns it.
-#' @param noise_var Noise variance; `NULL` learns it. Learning maximises the evidence. Where the unpenalised columns fit the
-#'   response exactly, as an intercept does a constant one, a noise variance that is learned is 0, and so are all other
-#'   coefficients; a warning says so.
-#' @param tol Tolerance of the scale-free residual at which iterations stop.
-#' @param maxiter Most iterations.
-#' @param damping Share of the new sites in an update, for `"ep"`.
-#' @param hyper Learn hyperparameters by maximising the evidence, or average over a grid around the maximum, weighted by
-#'   evidence; the latter is better calibrated for few rows.
-#' @param start A fit of the same columns to start from.
+#' @param method `"ep"`: damped expectation propagation; `"pcep"`: the provably convergent double loop; `"auto"`:
+#'   ordinary expectation propagation, followed by a convergent algorithm if it does not converge.
+#' @param prior_inclusion Prior inclusion probability: one number, or one for each column of the model matrix except the
+#'   intercept, in their order or by name; 0 excludes a column. If `NULL`, it is learned.
+#' @param group Columns that are included or excluded together, with one inclusion probability. `"term"`: with a formula
+#'   the columns of a term (a factor, a spline, a polynomial), with `x` and `y` each column separately. `NULL`: each
+#'   column separately. Otherwise a label for each column of the model matrix except the intercept, or a list of column
+#'   names.
+#' @param slab_var Slab variance; if `NULL`, it is learned.
+#' @param noise_var Noise variance; if `NULL`, it is learned. Hyperparameters are learned by maximising the evidence. If
+#'   the unpenalised columns fit the response exactly (a constant response with an intercept), the learned noise
+#'   variance and all other coefficients are 0, with a warning.
+#' @param tol Tolerance of the scale-free residual at which the iteration stops.
+#' @param maxiter Maximum number of iterations.
+#' @param damping For `"ep"`: weight of the new sites in an update.
+#' @param hyper Whether to learn hyperparameters by maximising the evidence (`"maximize"`) or to average over a grid
+#'   around the maximum, weighted by the evidence (`"average"`), which is better calibrated for few rows.
+#' @param start A fit of the same columns that provides starting values.
 #'
-#' @return A list of class `"spike_slab"` with, among others, the elements of [bayes_ridge()] that do not belong to a
-#'   penalty, and
+#' @return A list of class `"spike_slab"`. It has the elements of [bayes_ridge()] except those of the penalty, and among
+#'   others
 #'   \describe{
 #'     \item{inclusion_prob}{posterior inclusion probabilities (1 for unpenalised columns); see [inclusion_prob()]}
-#'     \item{group_inclusion_prob}{the same of each group; see `inclusion_prob(by = "group")`}
-#'     \item{cond_mean, cond_var}{mean and variance of each coefficient given that it is included}
-#'     \item{log_evidence}{log marginal likelihood as expectation propagation has it, also by `logLik()`}
-#'     \item{prior_inclusion, slab_var, noise_var, learned}{the hyperparameters, and which of them were learned}
-#'     \item{expected_size}{expected number of included columns, unpenalised ones not counted}
-#'     \item{residual, n_fac, evidence_biased, energy_trace}{what to know of the computation}
+#'     \item{group_inclusion_prob}{posterior inclusion probabilities of groups; see `inclusion_prob(by = "group")`}
+#'     \item{cond_mean, cond_var}{mean and variance of each coefficient conditional on inclusion}
+#'     \item{log_evidence}{approximate log marginal likelihood by expectation propagation, also returned by `logLik()`}
+#'     \item{prior_inclusion, slab_var, noise_var, learned}{the hyperparameters, and the names of those that were
+#'       learned}
+#'     \item{expected_size}{expected number of included columns, excluding unpenalised columns}
+#'     \item{residual, n_fac, evidence_biased, energy_trace}{diagnostics of the computation}
 #'   }
 #' @references Hernandez-Lobato and Hernandez-Lobato (2011). Convergent Expectation Propagation in Linear Models with
 #'   Spike-and-slab Priors. arXiv:1112.2289.
@@ -218,14 +220,14 @@ resolve_inclusion <- function(prior_inclusion, input) {
   as.list(p)
 }
 
-#' Inclusion probabilities and the median model
+#' Inclusion probabilities and the median probability model
 #'
 #' @param object A fit of [spike_slab()].
-#' @param by Whether to give those of all coefficients, or of groups (with a formula its terms), unpenalised ones not
-#'   among them.
-#' @param ... Nothing else: an argument that there is not is an error.
-#' @return `inclusion_prob()`: posterior inclusion probabilities, a named vector. `median_model()`: the
-#'   names of those above one half, the intercept and unpenalised columns not among them.
+#' @param by Whether to return the probabilities of all coefficients or of the groups (with a formula its terms),
+#'   excluding unpenalised columns.
+#' @param ... Not used: further arguments raise an error.
+#' @return `inclusion_prob()`: posterior inclusion probabilities, a named vector. `median_model()`: the names of the
+#'   columns with an inclusion probability above one half, excluding the intercept and unpenalised columns.
 #' @examplesIf pybayesridge::pybayesridge_available()
 #' fit <- spike_slab(mpg ~ ., data = mtcars)
 #' sort(inclusion_prob(fit), decreasing = TRUE)
@@ -249,10 +251,11 @@ median_model <- function(object) {
 
 #' Compare fits by their evidence
 #'
-#' @param ... Fits of [spike_slab()], named or not, or one list of them: of the same response, rows, weights and
-#'   unpenalised columns.
-#' @return A data frame with a row for each fit, the highest evidence first: `log_evidence`, `difference` to the highest,
-#'   `probability` (the fits being equally probable before), `expected_size`, `converged` and `evidence_biased`.
+#' @param ... Fits of [spike_slab()], named or unnamed, or a list of fits. They must have the same response, rows,
+#'   weights and unpenalised columns.
+#' @return A data frame with a row for each fit in decreasing order of the evidence: `log_evidence`, `difference` from
+#'   the maximum, `probability` (posterior probability for equal prior probabilities), `expected_size`, `converged` and
+#'   `evidence_biased`.
 #' @examplesIf pybayesridge::pybayesridge_available()
 #' compare_evidence(
 #'   linear = spike_slab(mpg ~ wt + hp, mtcars),

@@ -1,15 +1,16 @@
 #' Print and summarise fits
 #'
-#' `summary()` gives the posterior mean, standard deviation and interval of every coefficient, with what else a reader has
-#' to know; printing shows 30 of more than 60 coefficients: the largest per standard deviation, or for [spike_slab()] the most
-#' probable. Neither needs Python.
+#' `summary()` returns the posterior mean, standard deviation and credible interval of each coefficient, the
+#' hyperparameters and notes on the interpretation. If there are more than 60 coefficients, printing shows the 30
+#' largest standardised coefficients or, for [spike_slab()], the 30 coefficients with the highest inclusion
+#' probabilities. Neither requires Python.
 #'
 #' @param object,x A fit, or a summary.
-#' @param level Probability of the intervals.
+#' @param level Probability of the credible intervals.
 #' @param digits Significant digits.
-#' @param ... Nothing else: an argument that there is not is an error.
+#' @param ... Not used: further arguments raise an error.
 #' @return `summary()`: a list of class `"summary.bayes_ridge"` or `"summary.spike_slab"` with the elements `call`,
-#'   `coefficients` (a matrix; a list of them, where there are several targets), `facts`, `notes` and `level`.
+#'   `coefficients` (a matrix; with several targets a list of matrices), `facts`, `notes` and `level`.
 #'   Printing returns its argument invisibly.
 #' @examplesIf pybayesridge::pybayesridge_available()
 #' print(bayes_ridge(mpg ~ ., data = mtcars))
