@@ -121,13 +121,10 @@ def test_spike_and_slab_values_are_plain_and_make_the_covariance(fit):
     res = SpikeSlab(Y, X).fit(**fit)
     np.testing.assert_allclose(value["inclusion_prob"], res.inclusion_prob, rtol=1e-9)
     post = value["posterior"]
-    parts = list(post["components"].values())
-    assert len(parts) == post["weight"].size
-    mean = sum(w * g["mean"] for w, g in zip(post["weight"], parts, strict=True))
-    cov = np.zeros((4, 4))
-    for w, g in zip(post["weight"], parts, strict=True):
-        own = np.diag(g["own"]) + g["plus"].T @ g["plus"] - g["minus"].T @ g["minus"]
-        cov += w * (own + np.outer(g["mean"] - mean, g["mean"] - mean))
+    weight = post["weight"][:, 0]
+    centred = post["mean"] - weight @ post["mean"]
+    roots = post["root"] * (weight[post["root_of"].astype(int) - 1] * post["root_sign"])[:, None]
+    cov = np.diag(weight @ post["own"]) + post["root"].T @ roots + (centred * weight[:, None]).T @ centred
     unit = post["y_norm"][0] / post["scale"]
     ours = np.asarray(res.cov_params())[1:, 1:]
     np.testing.assert_allclose(cov * np.outer(unit, unit), ours, rtol=1e-9, atol=1e-12 * np.abs(ours).max())

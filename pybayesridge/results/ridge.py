@@ -284,13 +284,21 @@ class BayesRidgeResults(RidgePlots, LinearResults):
         with np.errstate(over="ignore"):
             penalty = np.exp(fit.log_unit - points)[[0, 2, 1]]
             t2 = np.exp(points - fit.log_unit)
-            means = (
-                hyper.mean_of_penalty(spectrum, prior, mixture, i) * np.exp(fit.log_unit),
-                hyper.mean_of_t2(spectrum, prior, mixture, i) * np.exp(-fit.log_unit),
-                fit.sigma2[i] * unit,
-                float(np.atleast_1d(self.df_model)[i]),
+        return np.column_stack([self.hyperparameter_means(i), np.stack([penalty, t2, sigma2 * unit, df])])
+
+    def hyperparameter_means(self, i: int) -> FloatArray:
+        """Posterior means of lambda, tau2, sigma2 and the effective degrees of freedom of one target, (4,)."""
+        fit, prior = self._fit, self._prior()
+        given = fit.spectrum, prior, fit.mixture, i
+        with np.errstate(over="ignore"):
+            return np.array(
+                [
+                    hyper.mean_of_penalty(*given) * np.exp(fit.log_unit),
+                    hyper.mean_of_t2(*given) * np.exp(-fit.log_unit),
+                    fit.sigma2[i] * self._posterior.design.y_norm[i] ** 2,
+                    float(np.atleast_1d(self.df_model)[i]),
+                ]
             )
-        return np.column_stack([means, np.stack([penalty, t2, sigma2 * unit, df])])
 
     def explained_variance(self, alpha: float = 0.05, rng: Any = 0) -> pd.Series | pd.DataFrame:
         """Share of variance that the penalised columns explain in the sample: posterior mean, median and interval.
@@ -398,19 +406,26 @@ class BayesRidgeResults(RidgePlots, LinearResults):
             whether the mode reported lies there. ``n_modes``, ``solver``, ``condition_number`` (of X),
             ``rank``, ``null_model``, ``exact_fit``, ``converged``.
         """
+        columns = dict(zip(self.model.data.targets, self.diagnostics_by_target(), strict=True))
+        if self.model.one_target:
+            return pd.Series(columns[self.model.data.targets[0]], name="diagnostics", dtype=object)
+        return pd.DataFrame(columns, dtype=object)
+
+    def diagnostics_by_target(self) -> list[dict[str, Any]]:
+        """The values of :meth:`diagnostics` of each target."""
         fit, spectrum, design = self._fit, self._fit.spectrum, self._posterior.design
         rank = certain_rank(design, spectrum)
         full = rank == design.p > 0
         smallest = float(spectrum.s[-1] ** 2) * np.exp(fit.log_unit) if full else 0.0
         gamma = smallest / self.model.nobs
         bound = 4.0 / smallest if smallest > 0 else np.inf
-        t2 = np.atleast_1d(self.tau2)
-        columns = {
-            name: {
+        t2, n_modes = np.atleast_1d(self.tau2), np.atleast_1d(self.n_modes)
+        return [
+            {
                 "gamma_n": gamma,
                 "tau2_bound": bound,
                 "unique_mode_certified": bool(np.isfinite(t2[i]) and t2[i] > bound),
-                "n_modes": int(np.atleast_1d(self.n_modes)[i]),
+                "n_modes": int(n_modes[i]),
                 "solver": self.solver,
                 "condition_number": float(1.0 / spectrum.s[-1]) if full else np.inf,
                 "rank": rank,
@@ -418,11 +433,8 @@ class BayesRidgeResults(RidgePlots, LinearResults):
                 "exact_fit": bool(fit.exact[i]),
                 "converged": bool(fit.converged[i]),
             }
-            for i, name in enumerate(self.model.data.targets)
-        }
-        if self.model.one_target:
-            return pd.Series(columns[self.model.data.targets[0]], name="diagnostics", dtype=object)
-        return pd.DataFrame(columns, dtype=object)
+            for i in range(len(self.model.data.targets))
+        ]
 
     @property
     def df_resid(self) -> Any:

@@ -33,21 +33,32 @@ POINTS = 401
 """Points of such a picture."""
 
 
-def distribution(spectrum: Spectrum, prior: Prior, mixture: Mixture, target: int) -> tuple[FloatArray, PPoly | None]:
-    """Points of log t2 and the (unnormalised) posterior distribution function as a spline through them.
+def points_of_log_t2(mixture: Mixture, target: int) -> FloatArray:
+    """Points of log t2 at which its distribution function is made, ascending and equally spaced.
 
-    One point and no function for a fitted penalty.
+    One point for a fitted penalty.
     """
     weight = mixture.weight[:, target]
     # Nodes that only the means of t2 and 1/t2 need are no part of the distribution function.
     nodes = mixture.log_t2[weight > NEGLIGIBLE * weight.max(), target]
     if nodes.size < 2 or not np.isfinite(nodes).all():
-        return nodes[-1:], None
+        return nodes[-1:]
     steps = FINE * (nodes.size - 1)
     if np.isfinite(mixture.df):
         # Given t2 the log of the noise variance has standard deviation sqrt(2/nu), and its centre can move as log t2.
         steps = max(steps, int((nodes[-1] - nodes[0]) / (0.25 * np.sqrt(2 / mixture.df))))
-    points = np.linspace(nodes[0], nodes[-1], min(steps, MOST_POINTS) + 1)
+    out: FloatArray = np.linspace(nodes[0], nodes[-1], min(steps, MOST_POINTS) + 1)
+    return out
+
+
+def distribution(spectrum: Spectrum, prior: Prior, mixture: Mixture, target: int) -> tuple[FloatArray, PPoly | None]:
+    """Points of log t2 and the (unnormalised) posterior distribution function as a spline through them.
+
+    One point and no function for a fitted penalty.
+    """
+    points = points_of_log_t2(mixture, target)
+    if points.size == 1:
+        return points, None
     noise = None if prior.noise is None else prior.noise[[target]]
     log_p = log_density(_one_target(spectrum, target), replace(prior, noise=noise), points[:, None])[:, 0]
     return points, CubicSpline(points, np.exp(log_p - log_p.max())).antiderivative()

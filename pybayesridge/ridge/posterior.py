@@ -156,6 +156,13 @@ class RidgePosterior:
         ]
         return np.concatenate(pieces)
 
+    def outside_of_coefficients(self) -> FloatArray:
+        """Share of the squared norm of each penalised coefficient outside the row space, (p,)."""
+        if self.spectrum.rank == self.design.p:
+            return np.zeros(self.design.p)
+        inside = [np.einsum("ij,ij->i", right, right) for _, right in self.spectrum.right_pieces(self.design)]
+        return _beyond(np.ones(self.design.p), np.concatenate(inside), self.spectrum.rounding)
+
     def _over_penalized(self, function: Callable[[Functionals], FloatArray]) -> FloatArray:
         """Apply `function` to the penalised coefficients piece by piece; V is never held whole by the dual route."""
         pieces = []

@@ -125,32 +125,8 @@ bayes_ridge <- function(formula, data, subset, weights, na.action,
       accelerate = check_flag(accelerate, "accelerate")
     )
   )
-  value <- call_fit(settings, input)
-  fit <- shared_fit(value, input, call, settings, model)
-  one <- function(numbers) by_target(numbers, fit$targets)
-  fit <- c(fit, list(
-    dof = dof,
-    parameterization = parameterization,
-    prior = prior,
-    known_sigma2 = sigma2,
-    lambda_ = one(value$lambda_),
-    tau2 = one(value$tau2),
-    sigma2 = one(value$sigma2),
-    log_marginal = one(value$log_marginal),
-    n_modes = one(value$n_modes),
-    solver = value$solver,
-    loo_mse = one(value$loo_mse),
-    grid = plain_columns(value$grid),
-    grid_scores = plain_columns(value$grid_scores),
-    quadrature_error = one(value$quadrature_error),
-    diagnostics = lapply(value$diagnostics, one),
-    hyper_means = plain(value$hyper_means),
-    posterior = plain_tree(value$posterior)
-  ))
-  if (isTRUE(disp)) {
-    cat(sprintf("%s: %d iterations, converged: %s\n", method, as.integer(fit$n_iter), fit$converged))
-  }
-  structure(fit[!vapply(fit, is.null, NA)], class = c("bayes_ridge", "pybayesridge_fit"))
+  fit <- new_fit(call_fit(settings, input), input, call, settings, model, list(prior = prior, known_sigma2 = sigma2))
+  tell_iterations(fit, disp)
 }
 
 # Fits in Python what formula_input() or matrix_input() made, or does something else with the fit: `what`.
@@ -169,47 +145,86 @@ call_fit <- function(settings, input, ..., what = settings$family) {
   ))
 }
 
-# What both families keep.
-shared_fit <- function(value, input, call, settings, model) {
+# A fit: what Python exports of it, and what only R knows.
+new_fit <- function(value, input, call, settings, model, own = list()) {
+  fit <- fit_of_export(value, input$row_names)
+  of_formula <- !is.null(input$terms)
   keep <- keeps_data(model, cells(input))
-  names <- value$names
-  if (isTRUE(value$intercept_added)) {
-    names[1L] <- "(Intercept)"
-  }
-  targets <- as.character(unlist(value$targets))
-  rows <- input$row_names
-  over <- function(m, labels) labelled(m, labels, targets)
-  list(
+  known <- list(
     call = strip_call(call),
-    method = value$method,
-    targets = targets,
-    coefficients = over(value$params, names),
-    bse = over(value$bse, names),
-    fitted.values = over(value$fittedvalues, rows),
-    residuals = over(value$resid, rows),
     weights = input$weights,
-    weight_mean = value$weight_mean,
-    rsquared = by_target(value$rsquared, targets),
-    nobs = as.integer(value$nobs),
-    df_model = by_target(value$df_model, targets),
-    df_resid = by_target(value$df_resid, targets),
-    converged = value$converged,
-    n_iter = as.integer(value$n_iter),
-    standardize = value$standardize,
-    notes = as.character(unlist(value$notes)),
-    intercept_added = value$intercept_added,
-    named = if (is.null(input$terms)) !is.null(colnames(input$x)),
-    columns = if (is.null(input$terms)) setdiff(names, if (value$intercept_added) "(Intercept)"),
+    named = if (!of_formula) !is.null(colnames(input$x)),
+    columns = if (!of_formula) setdiff(coefficient_names(fit), if (fit$intercept_added) "(Intercept)"),
     settings = settings,
     terms = input$terms,
     variables = input$variables,
     xlevels = input$xlevels,
     contrasts = input$contrasts,
     na.action = input$na.action,
-    model = if (keep && !is.null(input$terms)) kept_frame(input),
-    x = if (keep && is.null(input$terms)) input$x,
-    y = if (keep && is.null(input$terms)) input$y
+    model = if (keep && of_formula) kept_frame(input),
+    x = if (keep && !of_formula) input$x,
+    y = if (keep && !of_formula) input$y
   )
+  known <- c(known, own)
+  structure(c(unclass(fit), known[!vapply(known, is.null, NA)]), class = class(fit))
+}
+
+# The fit that is in an export (pybayesridge/results/export.py), with R's names and shapes.
+fit_of_export <- function(value, row_names = NULL) {
+  names <- as.character(unlist(value$names))
+  if (isTRUE(value$intercept_added)) {
+    names[1L] <- "(Intercept)"
+  }
+  targets <- as.character(unlist(value$targets))
+  one <- function(numbers) by_target(numbers, targets)
+  fit <- list(
+    method = value$method,
+    targets = targets,
+    coefficients = labelled(value$params, names, targets),
+    bse = labelled(value$bse, names, targets),
+    fitted.values = labelled(value$fittedvalues, row_names, targets),
+    residuals = labelled(value$resid, row_names, targets),
+    weight_mean = value$weight_mean,
+    rsquared = one(value$rsquared),
+    nobs = as.integer(value$nobs),
+    df_model = one(value$df_model),
+    df_resid = one(value$df_resid),
+    converged = value$converged,
+    n_iter = as.integer(value$n_iter),
+    standardize = value$standardize,
+    notes = as.character(unlist(value$notes)),
+    intercept_added = value$intercept_added,
+    constant = value$constant
+  )
+  of_family <- if (value$family == "bayes_ridge") ridge_values(value, one) else selection_values(value, names)
+  fit <- c(fit, of_family, list(posterior = plain_tree(value$posterior)))
+  structure(fit[!vapply(fit, is.null, NA)], class = c(value$family, "pybayesridge_fit"))
+}
+
+ridge_values <- function(value, one) {
+  list(
+    dof = value$dof,
+    parameterization = value$parameterization,
+    lambda_ = one(value$lambda_),
+    tau2 = one(value$tau2),
+    sigma2 = one(value$sigma2),
+    log_marginal = one(value$log_marginal),
+    n_modes = one(value$n_modes),
+    solver = value$solver,
+    loo_mse = one(value$loo_mse),
+    grid = plain_columns(value[["grid"]]),
+    grid_scores = plain_columns(value$grid_scores),
+    quadrature_error = one(value$quadrature_error),
+    diagnostics = lapply(value$diagnostics, one),
+    hyper_means = plain(value$hyper_means)
+  )
+}
+
+tell_iterations <- function(fit, disp) {
+  if (isTRUE(disp)) {
+    cat(sprintf("%s: %d iterations, converged: %s\n", fit$method, fit$n_iter, fit$converged))
+  }
+  fit
 }
 
 # A name as it is, numbers as a list; Python refuses what is neither or has another length.

@@ -79,37 +79,34 @@ vcov.pybayesridge_fit <- function(object, target = NULL, ...) {
   out
 }
 
-posterior_covariance <- function(object, target) UseMethod("posterior_covariance")
-
-#' @exportS3Method
-posterior_covariance.bayes_ridge <- function(object, target) {
-  coefficient_covariance(object$posterior, target, length(coefficient_names(object)))
-}
-
 #' @rdname pybayesridge-methods
 #' @export
 confint.pybayesridge_fit <- function(object, parm, level = 0.95, ...) {
   refuse_dots("confint", ...)
   check_level(level)
-  names <- coefficient_names(object)
-  limits <- lapply(seq_along(object$targets), function(i) coefficient_intervals(object, i, tails(level)))
-  out <- do.call(rbind, limits)
-  if (length(object$targets) > 1L) {
-    names <- paste(rep(object$targets, each = length(names)), names, sep = ":")
+  each <- names <- coefficient_names(object)
+  q <- length(object$targets)
+  if (q > 1L) {
+    names <- paste(rep(object$targets, each = length(each)), each, sep = ":")
   }
-  dimnames(out) <- list(names, percent(tails(level)))
-  if (missing(parm)) {
-    return(out)
+  at <- seq_along(names)
+  if (!missing(parm)) {
+    at <- if (is.character(parm)) match_names(parm, names) else parm
+    absent <- parm[is.na(at) | !abs(at) %in% seq_along(names)]
+    if (length(absent)) {
+      stop(
+        "there is no coefficient ", paste0("'", absent, "'", collapse = ", "), did_you_mean(as.character(absent[1L]), names),
+        call. = FALSE
+      )
+    }
+    at <- seq_along(names)[at]
   }
-  at <- if (is.character(parm)) match_names(parm, names) else parm
-  absent <- parm[is.na(at) | !abs(at) %in% seq_along(names)]
-  if (length(absent)) {
-    stop(
-      "there is no coefficient ", paste0("'", absent, "'", collapse = ", "), did_you_mean(as.character(absent[1L]), names),
-      call. = FALSE
-    )
+  out <- matrix(0, length(at), 2L, dimnames = list(names[at], percent(tails(level))))
+  for (i in seq_len(q)) {
+    of_target <- (at - 1L) %/% length(each) + 1L == i
+    out[of_target, ] <- coefficient_intervals(object, i, tails(level), (at[of_target] - 1L) %% length(each) + 1L)
   }
-  out[at, , drop = FALSE]
+  out
 }
 
 percent <- function(probabilities) {
@@ -310,23 +307,12 @@ posterior_sample <- function(object, n = 1000, target = 1, hyper = FALSE, kind =
   if (!missing(kind) && !inherits(object, "spike_slab")) {
     stop("'kind' is for fits of spike_slab(): the draws of others are from the joint posterior", call. = FALSE)
   }
-  draw <- if (match.arg(kind) == "gaussian") predictive_draws else coefficient_draws
-  draws <- draw(object, target_position(object, target), check_count(n, "n"))
+  draws <- posterior_draws(object, target_position(object, target), check_count(n, "n"), match.arg(kind))
   if (!check_flag(hyper, "hyper")) {
     return(draws$coefficients)
   }
   cbind(draws$coefficients, tau2 = draws$tau2, sigma2 = draws$sigma2)
 }
-
-# Draws that agree with what is said of the coefficients, and draws that agree with what is said of rows.
-coefficient_draws <- function(object, target, size) UseMethod("coefficient_draws")
-predictive_draws <- function(object, target, size) UseMethod("predictive_draws")
-
-#' @exportS3Method
-coefficient_draws.bayes_ridge <- function(object, target, size) posterior_draws(object, target, size)
-
-#' @exportS3Method
-predictive_draws.bayes_ridge <- function(object, target, size) posterior_draws(object, target, size)
 
 #' @rdname posterior_sample
 #' @export
@@ -344,7 +330,7 @@ simulate.pybayesridge_fit <- function(object, nsim = 1, seed = NULL, newdata = N
   state <- if (is.null(seed)) before else structure(seed, kind = as.list(RNGkind()))
   x <- if (object$intercept_added) cbind(1, rows$x) else rows$x
   each <- lapply(seq_along(object$targets), function(target) {
-    draws <- predictive_draws(object, target, nsim)
+    draws <- posterior_draws(object, target, nsim)
     mean <- x %*% t(draws$coefficients)
     mean + sqrt(outer(noise, draws$sigma2)) * stats::rnorm(length(mean))
   })
@@ -388,12 +374,13 @@ hyperparameters <- function(object, level = 0.95) {
   }
   check_level(level)
   post <- object$posterior
-  others <- length(post$z_at) - has_constant(object)
+  others <- length(post$z_at) - object$constant
   tables <- lapply(seq_along(object$targets), function(i) {
     at <- c(0.5, tails(level))
-    points <- log_t2_quantiles(post, i, at)
+    d <- log_t2_distribution(post, i)
+    points <- log_t2_quantiles(d, at)
     df <- rowSums(shrinkage(post$s, points)) + others
-    sigma2 <- sigma2_quantiles(post, i, at) * post$y_norm[i]^2
+    sigma2 <- sigma2_quantiles(post, i, d, at) * post$y_norm[i]^2
     quantiles <- rbind(exp(post$log_unit - points)[c(1L, 3L, 2L)], exp(points - post$log_unit), sigma2, df)
     table <- data.frame(object$hyper_means[, i], quantiles)
     names(table) <- c("mean", "median", "lower", "upper")
@@ -407,5 +394,3 @@ hyperparameters <- function(object, level = 0.95) {
   })
   do.call(rbind, tables)
 }
-
-has_constant <- function(object) as.integer(!is.null(object$posterior$ones))

@@ -32,7 +32,6 @@ plot_coefficients <- function(x, level, target, max_shown, intercept, standardiz
   target <- target_position(x, target)
   given <- plot_arguments(...)
   names <- coefficient_names(x)
-  limits <- coefficient_intervals(x, target, tails(level))
   unit <- rep(1, length(names))
   if (standardized) {
     unit[x$posterior$at] <- x$posterior$sd
@@ -43,7 +42,7 @@ plot_coefficients <- function(x, level, target, max_shown, intercept, standardiz
   keep <- rev(sort(keep))
   at <- seq_along(keep)
   middle <- as.matrix(x$coefficients)[keep, target] * unit[keep]
-  ends <- limits[keep, , drop = FALSE] * unit[keep]
+  ends <- coefficient_intervals(x, target, tails(level), keep) * unit[keep]
   if (is.null(xlab)) {
     xlab <- if (standardized) "coefficient per standard deviation" else "coefficient"
   }

@@ -1,15 +1,40 @@
-# The posterior of linear functions of a ridge's coefficients: pybayesridge/ridge/mixture.py and posterior.py in R.
+# The posterior of a fit, worked out from what Python exports of it: pybayesridge/results/export.py says what is what.
 #
-# Given t2 everything linear in the coefficients is normal or t; the posterior is a mixture over nodes in log t2, of
-# which there is one for a fitted penalty. A "functionals" list holds m linear functions in the rotated basis: coords
-# (m x r), outside (m; squared norm outside the row space) and leverage (m; of the unpenalised columns).
+# Linear functions of the coefficients are mixtures of normals or t's over the nodes of the export. A "functionals" list
+# holds m of them: their standardised rows (m x p), leverage (of the unpenalised columns, m), and for a ridge coords
+# (m x r) and outside (m), the coordinates of the rows in the row space and their squared norm outside of it.
 
 quantile_tol <- 1e-6
+quantile_step <- 1e-4
 negligible <- 1e-12
 quantile_maxiter <- 200L
 elements <- 4e6
 left_by_rounding <- (64 * .Machine$double.eps)^2
 newton_steps <- 3L
+
+is_ridge <- function(post) !is.null(post[["right"]])
+
+functionals <- function(post, x, z) {
+  rows <- sweep(x - z %*% post$on_z, 2L, post$scale, "/")
+  out <- list(rows = rows, leverage = rowSums((z %*% post$z_root)^2))
+  if (!is_ridge(post)) {
+    return(out)
+  }
+  coords <- rows %*% post$right
+  outside <- numeric(nrow(rows))
+  if (length(post$s) < length(post$at)) {
+    # Of what is left, not as a difference of squares: where tau2 is large a share of 1e-20 matters.
+    rest <- rowSums((rows - tcrossprod(coords, post$right))^2)
+    outside <- ifelse(rest > left_by_rounding * rowSums(rows^2), rest, 0)
+  }
+  c(out, list(coords = coords, outside = outside))
+}
+
+# Those of the unpenalised coefficients, less what the responses have on these columns.
+functionals_of_z <- function(post) {
+  k <- length(post$z_at)
+  functionals(post, matrix(0, k, length(post$at)), diag(k))
+}
 
 # s_j^2 / (s_j^2 + 1/t2), a row for each node.
 shrinkage <- function(s, log_t2) {
@@ -23,104 +48,126 @@ complement <- function(s, log_t2) {
   matrix(1 / (1 + s2 * exp(log_t2)), length(log_t2), length(s))
 }
 
-# The nodes of one target: centres a = V'b (K x r), variances inside (K x r) and outside (K) the row space. Of several,
-# those whose weight is above `floor`.
-target_nodes <- function(post, target, floor = -1) {
-  keep <- if (nrow(post$weight) == 1L) 1L else post$weight[, target] > floor
+# The nodes of one target whose weight is above `floor`. Of a ridge the centres a = V'b (K x r) and the variances inside
+# (K x r) and outside (K) the row space.
+nodes_of <- function(post, target, floor = -1) {
+  keep <- if (nrow(post$weight) == 1L) 1L else which(post$weight[, target] > floor)
+  nodes <- list(keep = keep, weight = post$weight[keep, target], noise = post$noise[keep, target])
+  if (!is_ridge(post)) {
+    return(nodes)
+  }
   log_t2 <- post$log_t2[keep, target]
-  scale2 <- post$scale2[keep, target]
   shrunk <- shrinkage(post$s, log_t2)
-  inside <- scale2 * sweep(shrunk, 2L, post$s^2, "/")
+  inside <- nodes$noise * sweep(shrunk, 2L, post$s^2, "/")
   inside[log_t2 == -Inf, ] <- 0
-  list(
+  c(nodes, list(
     a = sweep(shrunk, 2L, post$z[, target] / post$s, "*"),
     inside = inside,
-    outside = ifelse(scale2 == 0, 0, scale2 * exp(log_t2)),
-    weight = post$weight[keep, target],
-    scale2 = scale2
-  )
+    outside = ifelse(nodes$noise == 0, 0, nodes$noise * exp(log_t2))
+  ))
 }
 
-# Variance beside squared scale.
+# Where functionals lie at the nodes, and their squared scales: K x m. `noise` (m) is the variance of new observations
+# relative to that of the noise.
+mixture_of <- function(f, post, target, noise = 0, floor = -1) {
+  nodes <- nodes_of(post, target, floor)
+  extra <- outer(nodes$noise, f$leverage + noise)
+  if (is_ridge(post)) {
+    where <- nodes$a %*% t(f$coords)
+    scale2 <- nodes$inside %*% t(f$coords^2) + extra
+    beyond <- f$outside > 0
+    scale2[, beyond] <- scale2[, beyond] + outer(nodes$outside, f$outside[beyond])
+  } else {
+    where <- post$mean[nodes$keep, , drop = FALSE] %*% t(f$rows)
+    roots <- outer(nodes$keep, post$root_of, "==") %*% (post$root_sign * (post$root %*% t(f$rows))^2)
+    scale2 <- pmax(post$own[nodes$keep, , drop = FALSE] %*% t(f$rows^2) + roots, 0) + extra
+  }
+  list(where = where, scale2 = scale2, weight = nodes$weight)
+}
+
+# Variance relative to squared scale.
 variance_factor <- function(df) {
   if (is.infinite(df)) 1 else if (df > 2) df / (df - 2) else Inf
 }
 
-spread2 <- function(f, nodes, noise = 0) {
-  out <- nodes$inside %*% t(f$coords^2) + outer(nodes$scale2, f$leverage + noise)
-  beyond <- f$outside > 0
-  if (any(beyond)) {
-    out[, beyond] <- out[, beyond] + outer(nodes$outside, f$outside[beyond])
-  }
-  out
-}
-
-# Mean and variance of every functional: a list of two (m).
-functional_moments <- function(f, post, target) {
-  nodes <- target_nodes(post, target)
-  where <- nodes$a %*% t(f$coords)
-  spread <- spread2(f, nodes)
-  factor <- variance_factor(post$df)
-  if (nrow(where) == 1L) {
-    return(list(mean = where[1L, ], variance = ifelse(spread[1L, ] == 0, 0, factor * spread[1L, ])))
-  }
-  mean <- drop(nodes$weight %*% where)
-  variance <- drop(nodes$weight %*% (factor * spread + sweep(where, 2L, mean)^2))
-  if (post$open_variance) {
+functional_sd <- function(f, post, target) {
+  each <- mixture_of(f, post, target)
+  spread <- ifelse(each$scale2 == 0, 0, variance_factor(post$df) * each$scale2)
+  variance <- drop(each$weight %*% (spread + sweep(each$where, 2L, drop(each$weight %*% each$where))^2))
+  if (isTRUE(post$open_variance) && length(each$weight) > 1L) {
     variance[f$outside > 0] <- Inf
   }
-  list(mean = mean, variance = variance)
+  sqrt(variance) * post$y_norm[target]
 }
 
 # Quantiles of every functional, m x length(probabilities).
 functional_quantiles <- function(f, post, target, probabilities, noise = 0) {
-  m <- nrow(f$coords)
-  step <- max(1L, as.integer(elements / nrow(post$log_t2)))
+  m <- length(f$leverage)
+  noise <- rep(noise, length.out = m)
   out <- matrix(0, m, length(probabilities))
-  nodes <- target_nodes(post, target, floor = negligible)
-  for (start in seq.int(1L, by = step, length.out = ceiling(m / step))) {
-    at <- seq.int(start, min(start + step - 1L, m))
-    part <- list(coords = f$coords[at, , drop = FALSE], outside = f$outside[at], leverage = f$leverage[at])
-    where <- nodes$a %*% t(part$coords)
-    scale <- sqrt(spread2(part, nodes, if (length(noise) == m) noise[at] else noise))
-    for (i in seq_along(probabilities)) {
-      out[at, i] <- if (nrow(post$log_t2) == 1L) {
-        where[1L, ] + scale[1L, ] * stats::qt(probabilities[i], post$df)
-      } else {
-        mixture_quantile(where, scale, nodes$weight, post$df, probabilities[i])
-      }
-    }
+  for (at in chunks(m, elements / nrow(post$weight))) {
+    part <- lapply(f, function(a) if (is.matrix(a)) a[at, , drop = FALSE] else a[at])
+    each <- mixture_of(part, post, target, noise[at], floor = negligible)
+    out[at, ] <- vapply(probabilities, function(probability) {
+      mixture_quantile(each$where, sqrt(each$scale2), each$weight, post$df, probability)
+    }, numeric(length(at)))
   }
-  out
+  out * post$y_norm[target]
 }
 
-# Quantile of m mixtures of K components with common weights (`where` and `scale` are K x m), by bracketed Newton: the
-# steps that Python takes. The probability is solved for: under a heavy tail a step that is small relative to the standard
-# deviation says nothing.
-mixture_quantile <- function(where, scale, weight, df, probability) {
-  base <- stats::qt(probability, df)
-  each <- where + scale * base
-  low <- apply(each, 2L, min)
-  high <- apply(each, 2L, max)
-  center <- drop(weight %*% where)
-  unit <- typical_scale(scale, weight)
-  point <- pmin(pmax(center + base * unit, low), high)
-  enough <- quantile_tol * min(probability, 1 - probability)
+chunks <- function(m, step) split(seq_len(m), (seq_len(m) - 1L) %/% max(1, floor(step)))
+
+# Quantiles of m mixtures of K normals or t's (`where` and `scale`, K x m, with weights K or K x m) and of `spike`, the
+# probability of zero (m), by bracketed Newton: the steps that Python takes. The probability is solved for: under a heavy
+# tail a step that is small relative to the standard deviation says nothing.
+mixture_quantile <- function(where, scale, weight, df, probability, spike = numeric(ncol(where))) {
+  weight <- matrix(weight, nrow(where), ncol(where))
+  total <- colSums(weight)
+  below <- colSums(weight * stats::pt(ifelse(where == 0, 0, -where / scale), df))
+  on_spike <- spike > 0 & below < probability & probability <= below + spike
+  probability <- ifelse(spike > 0 & probability > below, probability - spike, rep(probability, length.out = ncol(where)))
+  share <- pmin(pmax(probability / total, 0), 1 - .Machine$double.eps)
+  each <- where + scale * rep(stats::qt(share, df), each = nrow(where))
+  point <- each[1L, ]
+  if (nrow(where) > 1L) {
+    center <- colSums(weight * where) / total
+    # Geometric mean: the standard deviation is that of the tail where this is heavy.
+    unit <- exp(colSums(ifelse(weight > 0, weight * log(scale), 0)) / total)
+    unit <- ifelse(unit > 0, unit, pmax(apply(scale, 2L, max), .Machine$double.xmin))
+    # Without noise every component is the same point.
+    todo <- which(!on_spike & apply(scale, 2L, max) > 0)
+    low <- apply(each, 2L, min)
+    high <- apply(each, 2L, max)
+    point <- pmin(pmax(center + stats::qt(share, df) * unit, low), high)
+    point[todo] <- refined(
+      point[todo], low[todo], high[todo], center[todo], unit[todo], probability[todo],
+      where[, todo, drop = FALSE], scale[, todo, drop = FALSE], weight[, todo, drop = FALSE], df
+    )
+  }
+  point[on_spike] <- 0
+  point
+}
+
+refined <- function(point, low, high, center, unit, probability, where, scale, weight, df) {
+  enough <- quantile_tol * pmin(probability, 1 - probability)
   previous <- rep(Inf, length(point))
-  # Without noise every component is the same point.
-  todo <- which(apply(scale, 2L, max) > 0)
+  todo <- seq_along(point)
   for (iteration in seq_len(quantile_maxiter)) {
     if (!length(todo)) break
     s <- scale[, todo, drop = FALSE]
+    w <- weight[, todo, drop = FALSE]
     x <- point[todo]
     standard <- (rep(x, each = nrow(s)) - where[, todo, drop = FALSE]) / s
-    excess <- drop(weight %*% matrix(stats::pt(standard, df), nrow(s))) - probability
-    newton <- x - excess / drop(weight %*% matrix(stats::dt(standard, df) / s, nrow(s)))
+    excess <- colSums(w * stats::pt(standard, df)) - probability[todo]
+    newton <- x - excess / colSums(w * stats::dt(standard, df) / s)
     above <- excess >= 0
     high[todo[above]] <- x[above]
     low[todo[!above]] <- x[!above]
-    close <- abs(excess) <= enough
-    inside <- !is.nan(newton) & newton >= low[todo] & newton <= high[todo] & abs(excess) <= 0.5 * previous[todo]
+    # Between separated modes a probability next to the right one is not enough.
+    far <- abs(newton - x) > quantile_step * (abs(x - center[todo]) + unit[todo])
+    close <- abs(excess) <= enough[todo] & !(far %in% TRUE)
+    inside <- !is.nan(newton) & newton >= low[todo] & newton <= high[todo] & newton != x &
+      abs(excess) <= 0.5 * previous[todo]
     middle <- middle_of(low[todo], high[todo], center[todo], unit[todo])
     point[todo] <- ifelse(inside, newton, ifelse(close, x, middle))
     previous[todo] <- abs(excess)
@@ -129,264 +176,172 @@ mixture_quantile <- function(where, scale, weight, df, probability) {
   point
 }
 
-# Geometric mean over the components: the standard deviation is that of the tail where this is heavy.
-typical_scale <- function(scale, weight) {
-  out <- exp(drop(weight %*% log(scale)))
-  ifelse(out > 0, out, pmax(apply(scale, 2L, max), .Machine$double.xmin))
-}
-
 # Middle of a bracket whose ends may lie many powers of ten apart: halves it in digits, not in length.
 middle_of <- function(low, high, center, unit) {
   ends <- asinh((low - center) / unit) + asinh((high - center) / unit)
   pmin(pmax(center + unit * sinh(0.5 * ends), low), high)
 }
 
-# Standardised rows, less what the unpenalised columns take from them.
-rows_outside_z <- function(post, x, z) {
-  out <- sweep(x, 2L, post$scale, "/")
-  if (!is.null(post$ones)) {
-    out <- out - outer(drop(z %*% post$ones), post$center / post$scale)
+# Quantiles of standardised coefficients j; of a selection those of spike and slab together.
+penalized_quantiles <- function(post, target, probabilities, j) {
+  if (is_ridge(post)) {
+    f <- list(coords = post$right[j, , drop = FALSE], outside = post$outside[j], leverage = numeric(length(j)))
+    return(functional_quantiles(f, post, target, probabilities))
   }
-  if (!is.null(post$projection)) {
-    out <- out - z %*% sweep(post$projection, 2L, post$scale, "/")
-  }
-  out
-}
-
-row_functionals <- function(post, x, z) {
-  rows <- rows_outside_z(post, x, z)
-  coords <- rows %*% post$right / post$top
-  outside <- numeric(nrow(rows))
-  if (length(post$s) < length(post$scale)) {
-    # Of what is left, not as a difference of squares: where tau2 is large a share of 1e-20 matters.
-    whole <- rowSums(rows^2)
-    rest <- rowSums((rows - coords %*% t(post$right) * post$top)^2)
-    outside <- ifelse(rest > left_by_rounding * whole, rest, 0) / post$top^2
-  }
-  list(coords = coords, outside = outside, leverage = z_leverage(post, z))
-}
-
-# What the squared norms of the penalised coefficients have outside the row space; rounding errors are nothing.
-outside_of_coefficients <- function(post) {
-  rest <- 1 - rowSums(post$right^2)
-  if (length(post$s) < length(post$at)) ifelse(rest > post$rounding, rest, 0) else numeric(length(post$at))
-}
-
-z_leverage <- function(post, z) {
-  if (!ncol(z)) {
-    return(numeric(nrow(z)))
-  }
-  colSums(backsolve(post$r, t(z), transpose = TRUE)^2)
-}
-
-# The functionals that are the coefficients themselves, with the unit and the shift of each: unpenalised ones first.
-coefficient_functionals <- function(post, target) {
-  k <- length(post$z_at)
-  p <- length(post$at)
-  of_z <- row_functionals(post, matrix(0, k, p), diag(k))
-  list(
-    f = list(
-      coords = rbind(of_z$coords, post$right),
-      outside = c(of_z$outside, outside_of_coefficients(post)),
-      leverage = c(of_z$leverage, numeric(p))
-    ),
-    unit = c(rep(1, k), 1 / (post$scale * post$top)) * post$y_norm[target],
-    shift = c(post$y_on_z[, target], numeric(p)),
-    at = c(post$z_at, post$at)
-  )
+  weight <- post$slab_weight[, j, drop = FALSE] * post$weight[, 1L]
+  spike <- pmax(1 - colSums(weight), 0)
+  # Weights that sum to one but for rounding leave no spike.
+  spike[spike < 1e-15] <- 0
+  vapply(probabilities, function(probability) {
+    mixture_quantile(
+      post$slab_mean[, j, drop = FALSE], sqrt(post$slab_var[, j, drop = FALSE]), weight, Inf, probability, spike
+    )
+  }, numeric(length(j))) * post$y_norm[1L]
 }
 
 # Covariance of all coefficients of one target, in the order of the coefficients.
-coefficient_covariance <- function(post, target, size) {
+posterior_covariance <- function(object, target) {
+  post <- object$posterior
   k <- length(post$z_at)
   p <- length(post$at)
-  rows <- rbind(rows_outside_z(post, matrix(0, k, p), diag(k)), diag(p))
-  coords <- rows %*% post$right / post$top
+  of_z <- functionals_of_z(post)
+  rows <- rbind(of_z$rows, diag(p))
+  nodes <- nodes_of(post, target)
   leverage <- matrix(0, k + p, k + p)
-  if (k) {
-    half <- backsolve(post$r, diag(k))
-    leverage[seq_len(k), seq_len(k)] <- half %*% t(half)
-  }
-  nodes <- target_nodes(post, target)
-  factor <- variance_factor(post$df)
-  covariance <- if (is.infinite(factor)) {
-    matrix(Inf, k + p, k + p)
-  } else {
-    middle <- drop(nodes$weight %*% nodes$inside)
-    inner <- coords %*% (middle * t(coords)) + sum(nodes$weight * nodes$scale2) * leverage
+  leverage[seq_len(k), seq_len(k)] <- sum(nodes$weight * nodes$noise) * tcrossprod(post$z_root)
+  if (is_ridge(post)) {
+    coords <- rbind(of_z$coords, post$right)
+    inner <- coords %*% (drop(nodes$weight %*% nodes$inside) * t(coords)) + leverage
     if (length(post$s) < p) {
-      outer <- tcrossprod(rows) / post$top^2 - tcrossprod(coords)
-      inner <- inner + (if (post$open_variance) Inf else sum(nodes$weight * nodes$outside)) * outer
+      spread <- if (post$open_variance) Inf else sum(nodes$weight * nodes$outside)
+      inner <- inner + spread * (tcrossprod(rows) - tcrossprod(coords))
     }
-    inner <- inner * factor
-    if (length(nodes$weight) > 1L) {
-      centred <- sweep(nodes$a, 2L, drop(nodes$weight %*% nodes$a)) %*% t(coords)
-      inner <- inner + crossprod(centred * nodes$weight, centred)
-    }
-    inner
+    where <- nodes$a %*% t(coords)
+  } else {
+    half <- post$root %*% t(rows)
+    inner <- rows %*% (drop(nodes$weight %*% post$own) * t(rows)) + leverage +
+      crossprod(half, nodes$weight[post$root_of] * post$root_sign * half)
+    where <- post$mean %*% t(rows)
+  }
+  factor <- variance_factor(post$df)
+  covariance <- if (is.infinite(factor)) matrix(Inf, k + p, k + p) else inner * factor
+  if (length(nodes$weight) > 1L) {
+    centred <- sweep(where, 2L, drop(nodes$weight %*% where))
+    covariance <- covariance + crossprod(centred * nodes$weight, centred)
   }
   unit <- c(rep(1, k), 1 / post$scale) * post$y_norm[target]
+  size <- length(coefficient_names(object))
   out <- matrix(0, size, size)
   at <- c(post$z_at, post$at)
   out[at, at] <- covariance * outer(unit, unit)
   out
 }
 
-# The model matrix of new rows as its penalised and unpenalised columns.
-split_rows <- function(object, x) {
-  if (object$intercept_added) {
-    x <- cbind(1, x)
-  }
-  list(x = x[, object$posterior$at, drop = FALSE], z = x[, object$posterior$z_at, drop = FALSE])
-}
-
-# Unnormalised log density of log t2 at points of it, and the penalised residual sum of squares there, of one target.
-log_t2_density <- function(post, target, points) {
-  prior <- post$prior
-  rss <- numeric(length(points))
-  determinant <- numeric(length(points))
-  step <- max(1L, as.integer(elements / max(length(post$s), 1L)))
-  for (start in seq.int(1L, by = step, length.out = ceiling(length(points) / step))) {
-    at <- seq.int(start, min(start + step - 1L, length(points)))
-    kept <- complement(post$s, points[at])
-    rss[at] <- drop(kept %*% post$z[, target]^2) + post$rss0[target]
-    determinant[at] <- -rowSums(log(kept))
-  }
-  own <- points - prior$log_scale
-  fit <- if (is.null(prior$noise)) prior$count / 2 * log(rss) else rss / (2 * prior$noise[target])
-  log_sum <- pmax(own, 0) + log1p(exp(-abs(own)))
-  list(log = -0.5 * determinant - fit + prior$a * own - (prior$a + prior$b) * log_sum, rss = rss)
-}
-
-# Points of log t2, its density there and the integral of the density's spline up to there; one point and nothing else
-# for a fitted penalty.
+# The posterior of log t2: points, the residual sum of squares there, and the density (unnormalised) and distribution function
+# of a spline through them; one point and nothing else for a fitted penalty.
 log_t2_distribution <- function(post, target) {
-  keep <- post$weight[, target] > 0
-  nodes <- post$log_t2[keep, target]
-  last <- nodes[length(nodes)]
-  if (length(nodes) < 2L || !all(is.finite(nodes))) {
-    return(list(points = last))
+  n <- post$log_t2_points[target]
+  if (n == 1) {
+    return(list(points = post$log_t2_to[target]))
   }
-  steps <- post$fine * (length(nodes) - 1L)
-  if (is.finite(post$df)) {
-    steps <- max(steps, floor((last - nodes[1L]) / (0.25 * sqrt(2 / post$df))))
+  points <- seq(post$log_t2_from[target], post$log_t2_to[target], length.out = n)
+  found <- do.call(rbind, lapply(chunks(n, elements / max(length(post$s), 1L)), function(at) {
+    kept <- complement(post$s, points[at])
+    cbind(kept %*% post$z[, target]^2 + post$rss0[target], rowSums(log(kept)))
+  }))
+  rss <- found[, 1L]
+  own <- points - post$prior_log_scale
+  fit <- if (is.null(post$prior_noise)) post$prior_count / 2 * log(rss) else rss / (2 * post$prior_noise[target])
+  log_sum <- pmax(own, 0) + log1p(exp(-abs(own)))
+  height <- 0.5 * found[, 2L] - fit + post$prior_a * own - (post$prior_a + post$prior_b) * log_sum
+  density <- stats::splinefun(points, exp(height - max(height)), method = "fmm")
+  # Simpson's rule is exact for a cubic.
+  integral <- function(from, h) h / 6 * (density(from) + 4 * density(from + h / 2) + density(from + h))
+  whole <- c(0, cumsum(integral(points[-n], diff(points))))
+  cdf <- function(x) {
+    at <- findInterval(x, points, rightmost.closed = TRUE)
+    whole[at] + integral(points[at], x - points[at])
   }
-  points <- seq(nodes[1L], last, length.out = min(steps, post$most_points) + 1L)
-  found <- log_t2_density(post, target, points)
-  density <- exp(found$log - max(found$log))
-  spline <- stats::splinefun(points, density, method = "fmm")
-  # The third derivative jumps at the knots.
-  between <- points[-1L] - diff(points) / 2
-  parts <- list(density, spline(points, 1L), spline(points, 2L) / 2, spline(between, 3L) / 6)
-  whole <- quartic(parts, seq_along(points[-1L]), diff(points))
-  list(points = points, density = density, cdf = c(0, cumsum(whole)), parts = parts, rss = found$rss)
+  list(points = points, rss = rss, density = density, cdf = cdf, whole = whole)
 }
 
-# Integral of a spline from its knots `at` over the lengths h.
-quartic <- function(parts, at, h) {
-  h * (parts[[1L]][at] + h * (parts[[2L]][at] / 2 + h * (parts[[3L]][at] / 3 + h * parts[[4L]][at] / 4)))
-}
-
-log_t2_quantiles <- function(post, target, probabilities) {
-  d <- log_t2_distribution(post, target)
+log_t2_quantiles <- function(d, probabilities) {
   n <- length(d$points)
   if (n == 1L) {
     return(rep(d$points, length(probabilities)))
   }
-  wanted <- probabilities * d$cdf[n]
-  out <- stats::approx(d$cdf, d$points, wanted, rule = 2, ties = "ordered")$y
+  sought <- probabilities * d$whole[n]
+  out <- stats::approx(d$whole, d$points, sought, rule = 2, ties = "ordered")$y
   for (step in seq_len(newton_steps)) {
-    at <- pmin(pmax(findInterval(out, d$points), 1L), n - 1L)
-    h <- out - d$points[at]
-    slope <- d$parts[[1L]][at] + h * (d$parts[[2L]][at] + h * (d$parts[[3L]][at] + h * d$parts[[4L]][at]))
-    out <- out - (d$cdf[at] + quartic(d$parts, at, h) - wanted) / slope
-    out <- pmin(pmax(out, d$points[1L]), d$points[n])
+    out <- pmin(pmax(out - (d$cdf(out) - sought) / d$density(out), d$points[1L]), d$points[n])
   }
   out
 }
 
 # Quantiles of the noise variance in units of the target's squared norm: a mixture of inverse gammas, or a number.
-sigma2_quantiles <- function(post, target, probabilities) {
-  scale2 <- post$scale2[, target]
+sigma2_quantiles <- function(post, target, d, probabilities) {
+  noise <- post$noise[, target]
   weight <- post$weight[, target]
-  if (is.infinite(post$df) || all(scale2 == 0)) {
-    return(rep(scale2[1L], length(probabilities)))
+  if (is.infinite(post$df) || all(noise == 0)) {
+    return(rep(noise[1L], length(probabilities)))
   }
-  d <- log_t2_distribution(post, target)
   if (length(d$points) > 1L) {
-    weight <- d$density / sum(d$density)
-    scale2 <- d$rss / post$df
+    weight <- d$density(d$points) / sum(d$density(d$points))
+    noise <- d$rss / post$df
   }
   shape <- post$df / 2
-  rate <- scale2 * shape
-  excess <- function(log_s2, probability) {
-    sum(weight * stats::pgamma(rate * exp(-log_s2), shape, lower.tail = FALSE)) - probability
-  }
-  middle <- log(sum(weight * scale2))
   vapply(probabilities, function(probability) {
-    step <- 1 + 100 / post$df
-    low <- high <- middle
-    while (excess(low, probability) > 0 && low > middle - 700) low <- low - step
-    while (excess(high, probability) < 0 && high < middle + 700) high <- high + step
-    exp(stats::uniroot(excess, c(low, high), probability = probability, tol = 1e-13, maxiter = 1000L)$root)
+    excess <- function(log_s2) {
+      sum(weight * stats::pgamma(noise * shape * exp(-log_s2), shape, lower.tail = FALSE)) - probability
+    }
+    ends <- log(sum(weight * noise)) + c(-1, 1) * (1 + 100 / post$df)
+    exp(stats::uniroot(excess, ends, extendInt = "upX", tol = 1e-13, maxiter = 1000L)$root)
   }, 0)
 }
 
-# Draws of log t2 (rotated units) and of the noise variance (units of the target's squared norm).
+# Draws of log t2 and of the noise variance (units of the target's squared norm).
 draw_hyperparameters <- function(post, target, size) {
   d <- log_t2_distribution(post, target)
-  log_t2 <- if (length(d$points) == 1L) {
-    rep(d$points, size)
-  } else {
-    stats::approx(d$cdf, d$points, stats::runif(size) * d$cdf[length(d$cdf)], rule = 2, ties = "ordered")$y
+  log_t2 <- rep(d$points[1L], size)
+  if (length(d$points) > 1L) {
+    log_t2 <- stats::approx(d$whole, d$points, stats::runif(size) * max(d$whole), rule = 2, ties = "ordered")$y
   }
-  scale2 <- post$scale2[, target]
-  sigma2 <- if (is.infinite(post$df) || all(scale2 == 0)) {
-    rep(scale2[1L], size)
-  } else {
+  sigma2 <- rep(post$noise[1L, target], size)
+  if (is.finite(post$df) && any(post$noise[, target] != 0)) {
     rss <- drop(complement(post$s, log_t2) %*% post$z[, target]^2) + post$rss0[target]
-    0.5 * rss / stats::rgamma(size, post$df / 2)
+    sigma2 <- 0.5 * rss / stats::rgamma(size, post$df / 2)
   }
   list(log_t2 = log_t2, sigma2 = sigma2)
 }
 
-# Draws of one target: coefficients (size x k) and the noise variance of each draw.
-posterior_draws <- function(object, target, size) {
+# Draws of one target: coefficients (size x k), the noise variance of each draw and of a ridge its tau2. `kind` matters to a
+# selection: see posterior_sample().
+posterior_draws <- function(object, target, size, kind = "gaussian") {
   post <- object$posterior
+  draws <- if (is_ridge(post)) ridge_draws(post, target, size) else selection_draws(post, size, kind)
+  b <- sweep(draws$b, 2L, post$y_norm[target] / post$scale, "*")
+  spread <- sqrt(draws$sigma2) * post$y_norm[target]
   k <- length(post$z_at)
+  of_z <- (matrix(stats::rnorm(size * k), size, k) * spread) %*% t(post$z_root) - b %*% t(post$on_z)
+  out <- matrix(0, size, length(coefficient_names(object)), dimnames = list(NULL, coefficient_names(object)))
+  out[, post$z_at] <- sweep(of_z, 2L, post$y_on_z[, target], "+")
+  out[, post$at] <- b
+  list(coefficients = out, sigma2 = spread^2, tau2 = draws$tau2)
+}
+
+# Standardised coefficients (size x p), noise variances and tau2.
+ridge_draws <- function(post, target, size) {
   p <- length(post$at)
   r <- length(post$s)
   drawn <- draw_hyperparameters(post, target, size)
-  log_t2 <- drawn$log_t2
-  sigma2 <- drawn$sigma2
-  e <- shrinkage(post$s, log_t2)
+  e <- shrinkage(post$s, drawn$log_t2)
   a <- sweep(e, 2L, post$z[, target] / post$s, "*") +
-    sweep(sqrt(sigma2 * e), 2L, post$s, "/") * matrix(stats::rnorm(size * r), size, r)
+    sweep(sqrt(drawn$sigma2 * e), 2L, post$s, "/") * matrix(stats::rnorm(size * r), size, r)
   b <- a %*% t(post$right)
   if (r < p) {
-    noise <- matrix(stats::rnorm(size * p), size, p) * ifelse(sigma2 == 0, 0, sqrt(sigma2) * exp(log_t2 / 2))
+    spread <- ifelse(drawn$sigma2 == 0, 0, sqrt(drawn$sigma2) * exp(drawn$log_t2 / 2))
+    noise <- matrix(stats::rnorm(size * p), size, p) * spread
     b <- b + noise - (noise %*% post$right) %*% t(post$right)
   }
-  b <- sweep(b, 2L, post$y_norm[target] / (post$scale * post$top), "*")
-  of_z <- unpenalized_given(post, b, target)
-  if (k) {
-    standard <- matrix(stats::rnorm(k * size), k, size) * rep(sqrt(sigma2) * post$y_norm[target], each = k)
-    of_z <- of_z + t(backsolve(post$r, standard))
-  }
-  draws <- matrix(0, size, length(coefficient_names(object)), dimnames = list(NULL, coefficient_names(object)))
-  draws[, post$z_at] <- of_z
-  draws[, post$at] <- b
-  list(coefficients = draws, sigma2 = sigma2 * post$y_norm[target]^2, tau2 = exp(log_t2 - post$log_unit))
-}
-
-# Means of the unpenalised coefficients given draws of the penalised ones (size x p).
-unpenalized_given <- function(post, b, target) {
-  of_z <- matrix(rep(post$y_on_z[, target], each = nrow(b)), nrow(b), length(post$z_at))
-  if (!is.null(post$ones)) {
-    of_z <- of_z - outer(drop(b %*% post$center), post$ones)
-  }
-  if (!is.null(post$projection)) {
-    of_z <- of_z - b %*% t(post$projection)
-  }
-  of_z
+  list(b = b, sigma2 = drawn$sigma2, tau2 = exp(drawn$log_t2 - post$log_unit))
 }

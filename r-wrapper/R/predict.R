@@ -171,33 +171,40 @@ linear_predictor <- function(object, x, target) {
   drop((if (object$intercept_added) cbind(1, x) else x) %*% b)
 }
 
-# What a family knows of the posterior at rows of the model matrix.
-row_intervals <- function(object, x, target, probabilities, noise) UseMethod("row_intervals")
-row_standard_deviations <- function(object, x, target) UseMethod("row_standard_deviations")
-coefficient_intervals <- function(object, target, probabilities) UseMethod("coefficient_intervals")
-
-#' @exportS3Method
-row_intervals.bayes_ridge <- function(object, x, target, probabilities, noise) {
-  post <- object$posterior
-  split <- split_rows(object, x)
-  f <- row_functionals(post, split$x, split$z)
-  out <- functional_quantiles(f, post, target, probabilities, if (is.null(noise)) 0 else noise)
-  out * post$y_norm[target] + drop(split$z %*% post$y_on_z[, target])
+# The model matrix of new rows as its penalised and unpenalised columns.
+split_rows <- function(object, x) {
+  if (object$intercept_added) {
+    x <- cbind(1, x)
+  }
+  list(x = x[, object$posterior$at, drop = FALSE], z = x[, object$posterior$z_at, drop = FALSE])
 }
 
-#' @exportS3Method
-row_standard_deviations.bayes_ridge <- function(object, x, target) {
+row_intervals <- function(object, x, target, probabilities, noise) {
   post <- object$posterior
   split <- split_rows(object, x)
-  sqrt(functional_moments(row_functionals(post, split$x, split$z), post, target)$variance) * post$y_norm[target]
+  f <- functionals(post, split$x, split$z)
+  limits <- functional_quantiles(f, post, target, probabilities, if (is.null(noise)) 0 else noise)
+  limits + drop(split$z %*% post$y_on_z[, target])
 }
 
-#' @exportS3Method
-coefficient_intervals.bayes_ridge <- function(object, target, probabilities) {
-  each <- coefficient_functionals(object$posterior, target)
-  out <- matrix(0, length(coefficient_names(object)), length(probabilities))
-  limits <- functional_quantiles(each$f, object$posterior, target, probabilities)
-  out[each$at, ] <- limits * each$unit + each$shift
+row_standard_deviations <- function(object, x, target) {
+  split <- split_rows(object, x)
+  functional_sd(functionals(object$posterior, split$x, split$z), object$posterior, target)
+}
+
+# Quantiles of the coefficients `at`, a row for each.
+coefficient_intervals <- function(object, target, probabilities, at = seq_along(coefficient_names(object))) {
+  post <- object$posterior
+  out <- matrix(0, length(at), length(probabilities))
+  of_z <- match(at, post$z_at)
+  if (any(!is.na(of_z))) {
+    limits <- functional_quantiles(functionals_of_z(post), post, target, probabilities) + post$y_on_z[, target]
+    out[!is.na(of_z), ] <- limits[of_z[!is.na(of_z)], ]
+  }
+  j <- match(at, post$at)
+  penalized <- !is.na(j)
+  j <- j[penalized]
+  out[penalized, ] <- penalized_quantiles(post, target, probabilities, j) / post$scale[j]
   out
 }
 

@@ -93,10 +93,13 @@ spike_slab <- function(formula, data, subset, weights, na.action, method = c("au
     ),
     group = resolve_group(group, input)
   )
-  value <- call_fit(settings, input, start = starting_point(start))
-  fit <- shared_fit(value, input, call, settings, model)
-  over <- function(numbers) stats::setNames(as.vector(numbers), names(fit$coefficients))
-  fit <- c(fit, list(
+  fit <- new_fit(call_fit(settings, input, start = starting_point(start)), input, call, settings, model)
+  tell_iterations(fit, disp)
+}
+
+selection_values <- function(value, names) {
+  over <- function(numbers) stats::setNames(as.vector(numbers), names)
+  list(
     inclusion_prob = over(value$inclusion_prob),
     group_inclusion_prob = stats::setNames(as.vector(value$group_inclusion_prob), unlist(value$group_labels)),
     several = isTRUE(value$several),
@@ -112,13 +115,8 @@ spike_slab <- function(formula, data, subset, weights, na.action, method = c("au
     n_fac = as.integer(value$n_fac),
     evidence_biased = value$evidence_biased,
     energy_trace = as.vector(value$energy_trace),
-    posterior = plain_tree(value$posterior),
     start = plain_tree(value$start)
-  ))
-  if (isTRUE(disp)) {
-    cat(sprintf("%s: %d iterations, converged: %s\n", method, as.integer(fit$n_iter), fit$converged))
-  }
-  structure(fit[!vapply(fit, is.null, NA)], class = c("spike_slab", "pybayesridge_fit"))
+  )
 }
 
 # A label for each column of x, as Python wants them; NULL for columns on their own.

@@ -1,16 +1,17 @@
 #' Print and summarise fits
 #'
 #' `summary()` returns the posterior mean, standard deviation and credible interval of each coefficient, the
-#' hyperparameters and notes on the interpretation. If there are more than 60 coefficients, printing shows the 30
-#' largest standardised coefficients or, for [spike_slab()], the 30 coefficients with the highest inclusion
-#' probabilities. Neither requires Python.
+#' hyperparameters and notes on the interpretation. If there are more than 60 coefficients, the table (and printing a fit)
+#' contains the 30 largest standardised coefficients or, for [spike_slab()], the 30 coefficients with the highest inclusion
+#' probabilities; `coef()`, `confint()` and `tidy()` return all. Neither requires Python.
 #'
 #' @param object,x A fit, or a summary.
 #' @param level Probability of the credible intervals.
 #' @param digits Significant digits.
 #' @param ... Not used: further arguments raise an error.
 #' @return `summary()`: a list of class `"summary.bayes_ridge"` or `"summary.spike_slab"` with the elements `call`,
-#'   `coefficients` (a matrix; with several targets a list of matrices), `facts`, `notes` and `level`.
+#'   `coefficients` (a matrix; with several targets a list of matrices), `omitted` (the number of coefficients that the
+#'   matrix omits), `facts`, `notes` and `level`.
 #'   Printing returns its argument invisibly.
 #' @examplesIf pybayesridge::pybayesridge_available()
 #' print(bayes_ridge(mpg ~ ., data = mtcars))
@@ -31,7 +32,7 @@ print.pybayesridge_fit <- function(x, digits = max(3L, getOption("digits") - 3L)
   if (nrow(b) > longest) {
     keep <- order(-apply(importance(x), 1L, max))[seq_len(shown)]
     show_coefficients(b[keep, , drop = FALSE], digits)
-    cat(left_out(nrow(b), inherits(x, "spike_slab")))
+    cat(left_out(nrow(b) - shown, inherits(x, "spike_slab")))
   } else {
     show_coefficients(b, digits)
   }
@@ -68,7 +69,7 @@ headline.bayes_ridge <- function(object, digits) {
 
 left_out <- function(count, by_probability) {
   what <- if (by_probability) "coefficients of smaller inclusion probability" else "smallest standardised coefficients"
-  sprintf("(the %d %s are left out)\n", count - shown, what)
+  sprintf("(the %d %s are left out)\n", count, what)
 }
 
 # What the coefficients of a long table are sorted by, k x q.
@@ -96,11 +97,17 @@ standardized_size <- function(object) {
 summary.pybayesridge_fit <- function(object, level = 0.95, ...) {
   refuse_dots("summary", ...)
   check_level(level)
-  b <- as.matrix(object$coefficients)
-  sd <- as.matrix(object$bse)
+  size <- importance(object)
   tables <- lapply(seq_along(object$targets), function(i) {
-    out <- cbind(b[, i], sd[, i], coefficient_intervals(object, i, tails(level)), extra_columns(object))
-    dimnames(out) <- list(rownames(b), c("Mean", "SD", percent(tails(level)), colnames(extra_columns(object))))
+    at <- seq_len(nrow(size))
+    if (length(at) > longest) {
+      at <- order(-size[, i])[seq_len(shown)]
+    }
+    out <- cbind(
+      as.matrix(object$coefficients)[at, i], as.matrix(object$bse)[at, i],
+      coefficient_intervals(object, i, tails(level), at), extra_columns(object, at)
+    )
+    dimnames(out) <- list(rownames(size)[at], c("Mean", "SD", percent(tails(level)), colnames(extra_columns(object, at))))
     out
   })
   names(tables) <- object$targets
@@ -114,7 +121,7 @@ summary.pybayesridge_fit <- function(object, level = 0.95, ...) {
       groups = if (isTRUE(object$several)) object$group_inclusion_prob,
       facts = facts(object),
       notes = c(object$notes, naprint_note(object)),
-      size = importance(object),
+      omitted = if (nrow(size) > longest) nrow(size) - shown else 0L,
       level = level,
       converged = object$converged
     ),
@@ -129,8 +136,8 @@ naprint_note <- function(object) {
   }
 }
 
-extra_columns <- function(object) {
-  if (inherits(object, "spike_slab")) cbind("Pr(incl.)" = object$inclusion_prob)
+extra_columns <- function(object, at) {
+  if (inherits(object, "spike_slab")) cbind("Pr(incl.)" = object$inclusion_prob[at])
 }
 
 # What stands above the table, a row for each target.
@@ -165,13 +172,9 @@ print.summary.pybayesridge_fit <- function(x, digits = max(3L, getOption("digits
       cat("\nTarget: ", x$targets[i], "\n", sep = "")
     }
     cat("\nCoefficients:\n")
-    cut <- nrow(table) > longest
-    if (cut) {
-      table <- table[order(-x$size[, i])[seq_len(shown)], , drop = FALSE]
-    }
     print.default(apply_signif(table, digits), print.gap = 2L, quote = FALSE, right = TRUE)
-    if (cut) {
-      cat(left_out(nrow(tables[[i]]), inherits(x, "summary.spike_slab")))
+    if (x$omitted > 0L) {
+      cat(left_out(x$omitted, inherits(x, "summary.spike_slab")))
     }
     cat("\n")
     numbers <- unlist(x$facts[i, ])

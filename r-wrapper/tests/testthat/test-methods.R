@@ -14,6 +14,10 @@ test_that("print and summary say what a reader needs", {
   set.seed(1)
   wide <- bayes_ridge(x = matrix(rnorm(30 * 100), 30), y = rnorm(30))
   expect_output(print(summary(wide)), "71 smallest standardised coefficients are left out")
+  seen <- summary(wide)
+  expect_identical(c(nrow(seen$coefficients), seen$omitted), c(30L, 71L))
+  expect_close(seen$coefficients[, 3:4], confint(wide)[rownames(seen$coefficients), ])
+  expect_close(confint(wide, c("x7", "x3")), confint(wide)[c("x7", "x3"), ])
   expect_false(any(grepl("serves as the intercept", fit$notes)))
 })
 

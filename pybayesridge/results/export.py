@@ -1,0 +1,400 @@
+"""A fit as named arrays, numbers and strings, from which any language computes its answers: :func:`export`.
+
+:data:`FIELDS` documents every name; :func:`check` compares an export with it. R keeps exports as its fits. Positions
+count from 1. The standardised row of a row (x, z) of the model matrix, z its unpenalised columns, is
+``(x - z on_z) / scale``; a linear predictor is ``z y_on_z`` plus ``y_norm`` times a mixture over K nodes of normals
+(of t's where ``df`` is finite) with the weights ``weight``. With v the standardised row and c = v right its
+coordinates, node i has for a ridge
+
+    location     sum_j c_j e_ij z_j / s_j,                     e_ij = s_j^2 / (s_j^2 + exp(-log_t2_i)),
+    scale^2      noise_i (sum_j c_j^2 e_ij / s_j^2 + exp(log_t2_i) |v - c right'|^2 + |z z_root|^2),
+
+and for a selection ``v mean_i`` and ``v^2 own_i + sum_j root_sign_j (root_j v)^2 + noise_i |z z_root|^2``, j running
+over the rows of ``root`` with ``root_of`` i. A new observation adds noise_i, divided by its weight.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from pybayesridge._types import FloatArray
+from pybayesridge.ep.algorithms.solve import posterior_factor
+from pybayesridge.ep.model.gaussian import DualFactor
+from pybayesridge.ep.model.group_covariance import JointFactor
+from pybayesridge.ridge import hyperparameters as hyper
+
+VERSION = 1
+"""Raised whenever a name, a shape or a meaning changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One value of an export.
+
+    Attributes
+    ----------
+    form : str
+        "text", "texts", "flag", "number", or the dimensions of an array: k coefficients, n rows, q targets,
+        p penalised columns that vary, u unpenalised columns, r singular values, K nodes; d, L and c are counts of
+        their own.
+    meaning : str
+    families : str
+        Which family has it.
+    optional : bool
+        Whether a fit may lack it.
+    """
+
+    form: str
+    meaning: str
+    families: str = "bayes_ridge spike_slab"
+    optional: bool = False
+
+
+def _of_ridge(form: str, meaning: str, *, optional: bool = False) -> Field:
+    return Field(form, meaning, "bayes_ridge", optional)
+
+
+def _of_selection(form: str, meaning: str, *, optional: bool = False) -> Field:
+    return Field(form, meaning, "spike_slab", optional)
+
+
+FIELDS = {
+    "version": Field("number", "of the export"),
+    "family": Field("text", "bayes_ridge or spike_slab"),
+    "names": Field("texts", "of the coefficients, in their order"),
+    "targets": Field("texts", "names of the responses"),
+    "intercept_added": Field("flag", "whether the first coefficient is that of an intercept that was added"),
+    "constant": Field("flag", "whether a constant is in the span of the unpenalised columns"),
+    "method": Field("text", "of the fit"),
+    "params": Field("k q", "posterior means"),
+    "bse": Field("k q", "posterior standard deviations"),
+    "fittedvalues": Field("n q", "posterior means of the linear predictor at the rows of the data"),
+    "resid": Field("n q", "the response less these"),
+    "rsquared": Field("q", "share of the variation explained"),
+    "nobs": Field("number", "rows"),
+    "df_model": Field("q", "effective degrees of freedom, less one for a constant"),
+    "df_resid": Field("q", "rows less effective degrees of freedom"),
+    "converged": Field("flag", "whether every iteration met its stopping rule"),
+    "n_iter": Field("number", "iterations"),
+    "standardize": Field("flag", "whether the prior is on the scale of the columns' standard deviations"),
+    "weight_mean": Field("number", "mean of the weights"),
+    "notes": Field("texts", "what a reader must know, a sentence each"),
+    "dof": _of_ridge("text", "nu or paper"),
+    "parameterization": _of_ridge("text", "tau2 or tau"),
+    "lambda_": _of_ridge("q", "the penalty"),
+    "tau2": _of_ridge("q", "prior variance of standardised coefficients, in units of the noise variance"),
+    "sigma2": _of_ridge("q", "noise variance"),
+    "log_marginal": _of_ridge("q", "log marginal likelihood"),
+    "n_modes": _of_ridge("q", "interior modes of the posterior of tau2"),
+    "solver": _of_ridge("text", "route of the rotation"),
+    "loo_mse": _of_ridge("q", "leave-one-out mean squared error", optional=True),
+    "grid": _of_ridge("L q", "penalties that were tried (one column where targets share them)", optional=True),
+    "grid_scores": _of_ridge("L q", "their cross-validation scores", optional=True),
+    "quadrature_error": _of_ridge("q", "of method exact", optional=True),
+    "hyper_means": _of_ridge("4 q", "posterior means of lambda, tau2, sigma2 and the effective degrees of freedom"),
+    "inclusion_prob": _of_selection("k", "posterior inclusion probabilities"),
+    "group_inclusion_prob": _of_selection("c", "those of the groups"),
+    "group_labels": _of_selection("texts", "labels of the groups"),
+    "several": _of_selection("flag", "whether a group has several columns"),
+    "prior_inclusion": _of_selection("k", "prior inclusion probabilities"),
+    "cond_mean": _of_selection("k", "posterior means given inclusion"),
+    "cond_var": _of_selection("k", "posterior variances given inclusion"),
+    "log_evidence": _of_selection("number", "of EP"),
+    "slab_var": _of_selection("number", "hyperparameter"),
+    "noise_var": _of_selection("number", "hyperparameter"),
+    "learned": _of_selection("texts", "names of the hyperparameters that were learned"),
+    "expected_size": _of_selection("number", "expected number of included columns"),
+    "residual": _of_selection("number", "scale-free residual at which EP stopped"),
+    "n_fac": _of_selection("number", "factorisations"),
+    "evidence_biased": _of_selection("flag", "whether constraints of EP are active"),
+    "energy_trace": _of_selection("L", "minus the log evidence along the iteration"),
+    "posterior.z_at": Field("u", "positions of the unpenalised coefficients"),
+    "posterior.at": Field("p", "positions of the penalised ones that vary; all others are zero"),
+    "posterior.scale": Field("p", "what penalised columns are divided by"),
+    "posterior.sd": Field("p", "their standard deviations"),
+    "posterior.on_z": Field("u p", "coefficients of the penalised columns on the unpenalised ones"),
+    "posterior.z_root": Field("u u", "H with HH' the inverse of Z'WZ"),
+    "posterior.y_on_z": Field("u q", "coefficients of the responses on the unpenalised columns"),
+    "posterior.y_norm": Field("q", "norms of the responses outside these columns: the unit of what follows"),
+    "posterior.weight": Field("K q", "of the nodes; sums to 1"),
+    "posterior.noise": Field("K q", "squared scale of the noise"),
+    "posterior.df": Field("number", "degrees of freedom of the t's; infinite for normals"),
+    "posterior.log_t2": _of_ridge("K q", "log of tau2, less log_unit"),
+    "posterior.log_unit": _of_ridge("number", "log of the unit of tau2"),
+    "posterior.s": _of_ridge("r", "singular values of the standardised columns"),
+    "posterior.right": _of_ridge("p r", "their right singular vectors"),
+    "posterior.z": _of_ridge("r q", "responses in the basis of the left ones"),
+    "posterior.rss0": _of_ridge("q", "squared norm of the responses outside of them"),
+    "posterior.outside": _of_ridge("p", "share of each coefficient outside the row space"),
+    "posterior.open_variance": _of_ridge("flag", "whether variances outside the row space are infinite"),
+    "posterior.log_t2_from": _of_ridge("q", "first of the equally spaced points of its distribution function"),
+    "posterior.log_t2_to": _of_ridge("q", "the last one"),
+    "posterior.log_t2_points": _of_ridge("q", "how many; 1 for a penalty that is fixed"),
+    "posterior.prior_a": _of_ridge("number", "tau2 is beta-prime (a, b)"),
+    "posterior.prior_b": _of_ridge("number", "see prior_a"),
+    "posterior.prior_count": _of_ridge("number", "power of the residual sum of squares in the likelihood"),
+    "posterior.prior_log_scale": _of_ridge("number", "log of the prior's scale of tau2, less log_unit"),
+    "posterior.prior_noise": _of_ridge("q", "the noise variance, where it is known", optional=True),
+    "posterior.mean": _of_selection("K p", "means of the standardised coefficients"),
+    "posterior.own": _of_selection("K p", "diagonal part of their covariance"),
+    "posterior.root": _of_selection("d p", "rows of its low-rank part"),
+    "posterior.root_sign": _of_selection("d", "1 or -1: whether the row's square is added or subtracted"),
+    "posterior.root_of": _of_selection("d", "the node of the row"),
+    "posterior.slab_weight": _of_selection("K p", "inclusion probability of each coefficient"),
+    "posterior.slab_mean": _of_selection("K p", "mean given inclusion"),
+    "posterior.slab_var": _of_selection("K p", "variance given inclusion"),
+    "posterior.groups": _of_selection("p", "number of the group; absent where columns are alone", optional=True),
+    "start.columns": _of_selection("texts", "names of the columns that can be in or out"),
+    "start.site1": _of_selection("p", "first parameters of EP's sites"),
+    "start.site2": _of_selection("p", "second parameters"),
+    "start.prior_inclusion": _of_selection("p", "prior inclusion probabilities"),
+    "start.slab_var": _of_selection("number", "hyperparameter"),
+    "start.noise_var": _of_selection("number", "hyperparameter"),
+    **{
+        f"diagnostics.{name}": _of_ridge("q", "see diagnostics()")
+        for name in (
+            "gamma_n", "tau2_bound", "unique_mode_certified", "n_modes", "condition_number", "rank", "null_model",
+            "exact_fit", "converged",
+        )
+    },
+}  # fmt: skip
+"""Every value of an export; a name with a dot is of an inner dict."""
+
+
+def export(results: Any) -> dict[str, Any]:
+    """Every value of a fit that :data:`FIELDS` lists; "posterior", "start" and "diagnostics" are dicts of their own.
+
+    Parameters
+    ----------
+    results : BayesRidgeResults or SpikeSlabResults
+    """
+    values = _selection_values(results) if hasattr(results, "inclusion_prob") else _ridge_values(results)
+    return {name: value for name, value in (_shared_values(results) | values).items() if value is not None}
+
+
+def check(exported: dict[str, Any]) -> None:
+    """Refuse what is not an export of this version.
+
+    Raises
+    ------
+    ValueError
+        Naming the value that is missing, unknown, or of another form.
+    """
+    values = dict(flat(exported))
+    if values.get("version") != VERSION:
+        raise ValueError(f"version is {values.get('version')!r}: this is not an export of version {VERSION}")
+    known = {name: field for name, field in FIELDS.items() if str(values.get("family")) in field.families.split()}
+    for name in sorted(set(values) ^ set(known)):
+        if name in values or not known[name].optional:
+            raise ValueError(f"{name} is {'not a value' if name in values else 'missing'} of such a fit")
+    sizes: dict[str, int] = {"4": 4, "k": len(values["names"]), "q": len(values["targets"])}
+    kinds: dict[str, type] = {"text": str, "texts": list, "flag": bool, "number": float}
+    for name, value in values.items():
+        form = known[name].form
+        if form in kinds:
+            if not isinstance(value, kinds[form]):
+                raise ValueError(f"{name} must be a {form}")
+            continue
+        own = {} if name.startswith("grid") or form in ("L", "c", "d") else sizes
+        good = isinstance(value, np.ndarray) and value.dtype == np.float64 and value.ndim == len(form.split())
+        if not good or any(own.setdefault(d, s) != s for d, s in zip(form.split(), value.shape, strict=True)):
+            raise ValueError(f"{name} must be an array of shape ({', '.join(form.split())})")
+
+
+def flat(exported: dict[str, Any]) -> list[tuple[str, Any]]:
+    """Names and values, those of an inner dict with its name and a dot before theirs."""
+    out = []
+    for name, value in exported.items():
+        out += [(f"{name}.{inner}", v) for inner, v in value.items()] if isinstance(value, dict) else [(name, value)]
+    return out
+
+
+def over(a: Any) -> FloatArray:
+    """A vector or matrix over coefficients or rows, always with a column for each target."""
+    out = np.asarray(a, dtype=np.float64)
+    return out[:, None] if out.ndim == 1 else out
+
+
+def each(a: Any) -> FloatArray:
+    """A number of each target, always (q,)."""
+    return np.atleast_1d(np.asarray(a, dtype=np.float64))
+
+
+def _shared_values(results: Any) -> dict[str, Any]:
+    model = results.model
+    return {
+        "version": float(VERSION),
+        "names": list(model.exog_names),
+        "targets": list(model.data.targets),
+        "intercept_added": model.data.intercept_name is not None,
+        "constant": bool(model.k_constant),
+        "method": str(results.method),
+        "params": over(results.params),
+        "bse": over(results.bse),
+        "fittedvalues": over(results.fittedvalues),
+        "resid": over(results.resid),
+        "rsquared": each(results.rsquared),
+        "nobs": float(results.nobs),
+        "df_model": each(results.df_model),
+        "df_resid": each(results.df_resid),
+        "converged": bool(results.converged),
+        "n_iter": float(results.n_iter),
+        "standardize": bool(model.standardize),
+        "weight_mean": float(model.weight_mean),
+        "notes": [str(note) for note in results.notes],
+    }
+
+
+def _ridge_values(results: Any) -> dict[str, Any]:
+    grids = results.method in ("loocv", "gcv")
+    scores, error = results.grid_scores, results.quadrature_error
+    table = results.diagnostics_by_target()
+    return {
+        "family": "bayes_ridge",
+        "dof": results.dof,
+        "parameterization": results.parameterization,
+        "lambda_": each(results.lambda_),
+        "tau2": each(results.tau2),
+        "sigma2": each(results.sigma2),
+        "log_marginal": each(results.log_marginal),
+        "n_modes": each(results.n_modes),
+        "solver": str(results.solver),
+        "loo_mse": each(results.loo_mse) if grids else None,
+        "grid": over(results.grid) if grids else None,
+        "grid_scores": None if scores is None else over(scores),
+        "quadrature_error": None if error is None else each(error),
+        "diagnostics": {name: each([t[name] for t in table]) for name in table[0] if name != "solver"},
+        "hyper_means": np.column_stack([results.hyperparameter_means(i) for i in range(len(table))]),
+        "posterior": _ridge_posterior(results),
+    }
+
+
+def _design_values(results: Any, design: Any) -> dict[str, Any]:
+    """Between rows on the user's scale and the standardised problem."""
+    z_at, at = results.model.positions(design)
+    block = design.block
+    ones = np.zeros(block.k) if block.ones is None else block.ones
+    on_z = np.outer(ones, design.center)
+    return {
+        "z_at": (z_at + 1).astype(np.float64),
+        "at": (at + 1).astype(np.float64),
+        "scale": design.scale,
+        "sd": design.sd,
+        "on_z": on_z if design.projection is None else on_z + design.projection,
+        "z_root": block.regress(np.eye(block.k)),
+        "y_on_z": design.y_on_z,
+        "y_norm": design.y_norm,
+    }
+
+
+def _ridge_posterior(results: Any) -> dict[str, Any]:
+    """The mixture over log t2, in units in which the singular values are those of the standardised columns."""
+    posterior, prior = results._posterior, results._prior()
+    spectrum, mixture, design = posterior.spectrum, posterior.mixture, posterior.design
+    unit = 2 * float(np.log(spectrum.top))
+    points = [hyper.points_of_log_t2(mixture, i) for i in range(design.q)]
+    out = {
+        **_design_values(results, design),
+        "weight": mixture.weight,
+        "noise": mixture.scale2,
+        "df": float(mixture.df),
+        "log_t2": mixture.log_t2 - unit,
+        "log_unit": float(results._fit.log_unit) - unit,
+        "s": spectrum.s * spectrum.top,
+        "right": spectrum.with_right(design).right,
+        "z": spectrum.z,
+        "rss0": spectrum.rss0,
+        "outside": posterior.outside_of_coefficients(),
+        "open_variance": bool(mixture.open_variance),
+        "log_t2_from": each([p[0] for p in points]) - unit,
+        "log_t2_to": each([p[-1] for p in points]) - unit,
+        "log_t2_points": each([p.size for p in points]),
+        "prior_a": float(prior.a),
+        "prior_b": float(prior.b),
+        "prior_count": float(prior.count),
+        "prior_log_scale": float(prior.log_scale) - unit,
+    }
+    return out if prior.noise is None else out | {"prior_noise": prior.noise}
+
+
+def _selection_values(results: Any) -> dict[str, Any]:
+    of_group, point = results.group_inclusion_prob, results.starting_point()
+    return {
+        "family": "spike_slab",
+        "inclusion_prob": np.asarray(results.inclusion_prob, dtype=np.float64),
+        "group_inclusion_prob": of_group.to_numpy(dtype=np.float64),
+        "group_labels": [str(label) for label in of_group.index],
+        "several": bool(results.group_members()),
+        "prior_inclusion": results.prior_by_column(),
+        "cond_mean": np.asarray(results.cond_mean, dtype=np.float64),
+        "cond_var": np.asarray(results.cond_var, dtype=np.float64),
+        "log_evidence": float(results.log_evidence),
+        "slab_var": float(results.slab_var),
+        "noise_var": float(results.noise_var),
+        "learned": [str(name) for name in results.learned],
+        "expected_size": float(results.expected_size),
+        "residual": float(results.residual),
+        "n_fac": float(results.n_fac),
+        "evidence_biased": bool(results.evidence_biased),
+        "energy_trace": np.asarray(results.energy_trace, dtype=np.float64),
+        "posterior": _selection_posterior(results),
+        "start": {f.name: getattr(point, f.name) for f in fields(point)} | {"columns": list(point.columns)},
+    }
+
+
+def _selection_posterior(results: Any) -> dict[str, Any]:
+    """EP's Gaussian for each value of the hyperparameters; with many columns nothing is (p, p)."""
+    posterior = results._posterior
+    selection, rotation = posterior.selection, posterior.selection.rotation
+    noises = np.array([h.noise_var for h in selection.hypers])
+    parts = [
+        _covariance_parts(posterior.data, noise, each_, rotation)
+        for noise, each_ in zip(noises, selection.results, strict=True)
+    ]
+    groups = results.model.groups_of(posterior.design)
+    out = {
+        **_design_values(results, posterior.design),
+        "weight": over(selection.weights),
+        "noise": over(noises),
+        "df": float("inf"),
+        "mean": rotation.back(np.stack([r.mean for r in selection.results])),
+        "own": np.stack([own for own, _, _ in parts]),
+        "root": np.concatenate([root for _, root, _ in parts]),
+        "root_sign": np.concatenate([sign for _, _, sign in parts]),
+        "root_of": np.repeat(np.arange(1.0, len(parts) + 1), [sign.size for _, _, sign in parts]),
+        "slab_weight": np.stack([r.inclusion_prob for r in selection.results]),
+        "slab_mean": rotation.back(np.stack([r.cond_mean for r in selection.results])),
+        "slab_var": np.stack([rotation.variances(r.cond_var) for r in selection.results]),
+    }
+    return out if groups is None else out | {"groups": groups.astype(np.float64)}
+
+
+def _covariance_parts(
+    data: Any, noise_var: float, result: Any, rotation: Any
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """``own``, ``root`` and ``root_sign`` of one Gaussian; of rotated columns what is their own moves to ``root``."""
+    factor, used = posterior_factor(data, float(noise_var), result)
+    own, roots = np.zeros(used.size), []
+    if isinstance(factor, JointFactor):
+        roots.append((factor.extra, np.ones(factor.extra.shape[0])))
+        factor = factor.inner
+    if isinstance(factor, DualFactor):
+        rows, signs = factor.signed_root()
+        own[used] = factor.scale**2
+        roots.append((rows, -signs))
+    elif factor is not None:
+        roots.append((factor.inv_chol, np.ones(factor.inv_chol.shape[0])))
+    else:
+        own = result.var.copy()
+    sign = np.concatenate([np.zeros(0), *(signs for _, signs in roots)])
+    root = np.zeros((sign.size, used.size))
+    if roots:
+        root[:, used] = np.concatenate([rows for rows, _ in roots])
+    turned = rotation.turned
+    moved = np.zeros((turned.size, used.size))
+    moved[np.arange(turned.size), turned] = np.sqrt(own[turned])
+    own[turned] = 0.0
+    return own, rotation.back(np.concatenate([root, moved])), np.concatenate([sign, np.ones(turned.size)])

@@ -1,0 +1,92 @@
+"""Makes the files beside it: exports of small fits and their answers, which Python and R both have to give.
+
+``python r-wrapper/tests/testthat/golden/make_golden.py`` writes them again. An array is stored as its shape and its
+values, the last index running fastest; numbers that are not finite as strings.
+"""
+
+import json
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from pybayesridge import BayesRidge, SpikeSlab
+from pybayesridge.results.export import export
+
+HERE = Path(__file__).parent
+LEVEL = 0.9
+ROWS = 3
+RNG_SEED = 20
+LARGEST_COVARIANCE = 20
+
+
+def cases():
+    """Models and arguments of fit, by the name of the file."""
+    rng = np.random.default_rng(RNG_SEED)
+    x = np.round(rng.normal([0.0, 50.0, -2.0], 1.0, (12, 3)), 3)
+    y = np.round(x @ [1.0, -0.5, 0.0] + rng.standard_normal(12), 3)
+    wide = np.round(rng.standard_normal((8, 10)), 3)
+    many = np.round(rng.standard_normal((4, 66)), 1)
+    weights = np.linspace(0.5, 2.0, 12)
+    given = {"prior_inclusion": 0.4, "slab_var": 1.0, "noise_var": 0.8}
+    return {
+        "ridge_exact": (BayesRidge(y, x), {}),
+        "ridge_em": (BayesRidge(y, x, weights=weights, unpenalized=[2]), {"method": "em"}),
+        "ridge_fixed": (BayesRidge(np.column_stack([y, y[::-1]]), x), {"method": "fixed", "lam": 2.0}),
+        "ridge_wide": (BayesRidge(wide[:, 0] - y[:8], wide), {}),
+        "ridge_known_noise": (BayesRidge(y, x, intercept=False, sigma2=1.5), {}),
+        "selection": (SpikeSlab(y, x, weights=weights, **given), {}),
+        "selection_average": (SpikeSlab(y, x, unpenalized=[0]), {"hyper": "average"}),
+        "selection_groups": (SpikeSlab(y, x, group=["a", "b", "a"], **given), {}),
+        "selection_wide": (SpikeSlab(many[:, 0] * 3, many, **given), {}),
+    }
+
+
+def answers(results, rows):
+    """What the results say of coefficients, of new rows and of hyperparameters."""
+    q = len(results.model.data.targets)
+    predicted = results.get_prediction(rows).summary_frame(1 - LEVEL).to_numpy().reshape(-1, q, 6)
+    out = {
+        "conf_int": np.asarray(results.conf_int(1 - LEVEL)).reshape(-1, q, 2),
+        "prediction": predicted,
+    }
+    if len(results.params) <= LARGEST_COVARIANCE:
+        out["cov_params"] = np.stack([np.asarray(results.cov_params(i)) for i in range(q)])
+    if hasattr(results, "hyperparameters"):
+        out["hyperparameters"] = results.hyperparameters(1 - LEVEL).to_numpy().reshape(q, 4, 4)
+    return {"params": results.params.to_numpy().reshape(-1, q), "bse": results.bse.to_numpy().reshape(-1, q), **out}
+
+
+def made(model, arguments):
+    """The export of a fit, rows to predict at, and the answers."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = model.fit(**arguments)
+    rows = np.round(np.asarray(model.data.orig_exog)[:ROWS] + 0.25, 3)
+    return {"export": export(results._results), "level": LEVEL, "rows": rows, "answers": answers(results, rows)}
+
+
+def encoded(value):
+    """`value` in what JSON has."""
+    if isinstance(value, dict):
+        return {name: encoded(inner) for name, inner in value.items()}
+    if isinstance(value, np.ndarray):
+        return {"shape": list(value.shape), "values": [encoded(v) for v in value.ravel().tolist()]}
+    if isinstance(value, float) and not np.isfinite(value):
+        return {"inf": "Inf", "-inf": "-Inf", "nan": "NaN"}[str(value)]
+    return value
+
+
+def decoded(value):
+    """The inverse of :func:`encoded`."""
+    if isinstance(value, dict):
+        if set(value) == {"shape", "values"}:
+            return np.array([float(v) for v in value["values"]]).reshape(value["shape"])
+        return {name: decoded(inner) for name, inner in value.items()}
+    return float(value) if value in ("Inf", "-Inf", "NaN") else value
+
+
+if __name__ == "__main__":
+    for name, (model, arguments) in cases().items():
+        text = json.dumps(encoded(made(model, arguments)), separators=(",", ":"))
+        (HERE / f"{name}.json").write_text(text + "\n")

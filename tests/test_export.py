@@ -1,0 +1,138 @@
+"""The export of a fit: that of the stored golden files, which R reads too, and what its formulas give."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from pybayesridge import BayesRidge
+from pybayesridge.results import export as exports
+
+GOLDEN = Path(__file__).parents[1] / "r-wrapper/tests/testthat/golden"
+NAMES = sorted(path.stem for path in GOLDEN.glob("*.json"))
+
+SAME = 1e-7
+"""EP stops at 1e-4 of a scale-free residual, which it meets at the same iteration: then only rounding is left."""
+
+CONTAINED = 1e-8
+"""Error of a probability at a quantile."""
+
+LINEAR = 1e-9
+"""Error of means and standard deviations from the formulas, relative to the largest."""
+
+# Singular vectors have any sign, and which nodes of no weight are kept may depend on rounding.
+UP_TO_SIGN = {"posterior.right", "posterior.z"}
+NODES = {"posterior.weight", "posterior.noise", "posterior.log_t2"}
+POINTS = {"posterior.log_t2_from", "posterior.log_t2_to", "posterior.log_t2_points"}
+# Rounding errors, and sentences whose words may change.
+NOT_COMPARED = {"resid", "quadrature_error", "residual", "notes"}
+
+specification = importlib.util.spec_from_file_location("make_golden", GOLDEN / "make_golden.py")
+assert specification is not None
+assert specification.loader is not None
+golden = importlib.util.module_from_spec(specification)
+specification.loader.exec_module(golden)
+CASES = golden.cases()
+
+
+def stored(name):
+    return golden.decoded(json.loads((GOLDEN / f"{name}.json").read_text()))
+
+
+def assert_same(ours, theirs, what, tolerance=SAME):
+    ours, theirs = np.asarray(ours, dtype=float), np.asarray(theirs, dtype=float)
+    assert ours.shape == theirs.shape, what
+    finite = np.isfinite(theirs)
+    np.testing.assert_array_equal(ours[~finite], theirs[~finite], err_msg=what)
+    size = np.abs(theirs[finite]).max(initial=0.0)
+    np.testing.assert_allclose(ours[finite], theirs[finite], rtol=0, atol=tolerance * size, err_msg=what)
+
+
+def test_every_case_has_its_file():
+    assert sorted(CASES) == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_exports_and_answers_are_the_golden_ones(name):
+    ours, theirs = golden.made(*CASES[name]), stored(name)
+    exports.check(ours["export"])
+    exports.check(theirs["export"])
+    new, old = (dict(exports.flat(made["export"])) for made in (ours, theirs))
+    assert list(new) == list(old)
+    for field, value in old.items():
+        if field in UP_TO_SIGN:
+            assert_same(np.abs(new[field]), np.abs(value), field)
+        elif field in NODES | POINTS | NOT_COMPARED:
+            continue
+        elif isinstance(value, float | np.ndarray):
+            assert_same(new[field], value, field)
+        else:
+            assert new[field] == value, field
+    if "posterior.right" in old:
+        for field in NODES:
+            means = [(made["posterior.weight"] * np.nan_to_num(made[field])).sum(axis=0) for made in (new, old)]
+            assert_same(*means, field)
+    for what, value in theirs["answers"].items():
+        assert_same(ours["answers"][what], value, what)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_formulas_give_means_deviations_and_intervals_of_rows(name):
+    made = stored(name)
+    post, rows, alpha = made["export"]["posterior"], made["rows"], 1 - made["level"]
+    if made["export"]["intercept_added"]:
+        rows = np.column_stack([np.ones(len(rows)), rows])
+    z, x = (rows[:, post[at].astype(int) - 1] for at in ("z_at", "at"))
+    v = (x - z @ post["on_z"]) / post["scale"]
+    for target, answer in enumerate(np.moveaxis(made["answers"]["prediction"], 1, 0)):
+        where, scale2 = at_nodes(post, v, z, target)
+        weight, noise = post["weight"][:, target], post["noise"][:, target]
+        base, unit = z @ post["y_on_z"][:, target], post["y_norm"][target]
+        df = post["df"]
+        factor = 1.0 if np.isinf(df) else df / (df - 2)
+        mean = weight @ where
+        assert_same(base + unit * mean, answer[:, 0], "mean", LINEAR)
+        variance = weight @ (factor * scale2 + (where - mean) ** 2)
+        assert_same(unit * np.sqrt(variance), answer[:, 1], "mean_se", LINEAR)
+        for column, probability in enumerate([alpha / 2, 1 - alpha / 2] * 2, start=2):
+            spread = np.sqrt(scale2 + (noise[:, None] if column > 3 else 0.0))
+            at = (answer[:, column] - base) / unit
+            inside = weight @ stats.t.cdf((at - where) / spread, df)
+            np.testing.assert_allclose(inside, probability, rtol=0, atol=CONTAINED)
+
+
+def at_nodes(post, v, z, target):
+    leverage = ((z @ post["z_root"]) ** 2).sum(axis=1)
+    noise = post["noise"][:, target]
+    extra = np.outer(noise, leverage)
+    if "right" not in post:
+        scale2 = post["own"] @ (v**2).T + extra
+        for of, sign, row in zip(post["root_of"], post["root_sign"], post["root"], strict=True):
+            scale2[int(of) - 1] += sign * (v @ row) ** 2
+        return post["mean"] @ v.T, scale2
+    s, log_t2, c = post["s"], post["log_t2"][:, target], v @ post["right"]
+    e = s**2 / (s**2 + np.exp(-log_t2)[:, None])
+    outside = ((v - c @ post["right"].T) ** 2).sum(axis=1)
+    scale2 = noise[:, None] * ((e / s**2) @ (c**2).T) + extra
+    if s.size < v.shape[1]:
+        scale2 += np.outer(noise * np.exp(log_t2), outside)
+    return (e * post["z"][:, target] / s) @ c.T, scale2
+
+
+def test_what_is_not_an_export_is_refused():
+    good = exports.export(BayesRidge([1.0, 2.0, 4.0, 3.0], [[1.0], [2.0], [3.0], [5.0]]).fit()._results)
+    exports.check(good)
+    wrong = {
+        "version is 99.0": {"version": 99.0},
+        "solver is missing": {"solver": None},
+        "other is not a value": {"other": 1.0},
+        "notes must be a texts": {"notes": "one"},
+        r"bse must be an array of shape \(k, q\)": {"bse": np.zeros((3, 1))},
+    }
+    for message, change in wrong.items():
+        changed = {name: value for name, value in (good | change).items() if value is not None}
+        with pytest.raises(ValueError, match=message):
+            exports.check(changed)
