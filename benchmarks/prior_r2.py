@@ -98,6 +98,10 @@ def judged(data: dict[str, dict]) -> str:
     null = {k: v for k, v in data.items() if v["signal"] == 0}
     other = {k: v for k, v in data.items() if v["signal"] > 0}
     worse = [k for k, v in data.items() if v["z"] > 2]
+    better = [k for k, v in data.items() if v["z"] < -2]
+
+    def relative(k: str) -> float:
+        return data[k]["r2"]["mse"] / data[k]["half-cauchy"]["mse"] - 1
 
     def lowest(rows: dict[str, dict], prior: str, what: str) -> str:
         return f"{100 * min(v[prior][what] for v in rows.values()):.0f} %"
@@ -110,7 +114,13 @@ def judged(data: dict[str, dict]) -> str:
         f"{lowest(null, 'r2', 'reaches_0')} of the data sets of a row (half-Cauchy: "
         f"{lowest(null, 'half-cauchy', 'reaches_0')}).",
         f"Predictions are worse than under the half-Cauchy prior by more than two standard errors in {len(worse)} of "
-        f"{len(data)} rows" + (f": {'; '.join(worse)}." if worse else "."),
+        f"{len(data)} rows"
+        + (f", by at most {100 * max(map(relative, worse)):.1f} %: {'; '.join(worse)}." if worse else ".")
+        + f" They are better by more than two standard errors in {len(better)} rows"
+        + (f", by at most {100 * -min(map(relative, better)):.1f} %." if better else "."),
+        "Why they can be worse: the half-Cauchy prior of many columns expects them to explain nearly all of the "
+        "variance, which is right where the signal is strong; the R-squared prior allows for noise and shrinks more. "
+        "With few columns its density at weak signals is higher, and it shrinks a little more as well.",
     ]
     return "\n".join(f"* {row}" for row in rows)
 
