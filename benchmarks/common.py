@@ -1,4 +1,4 @@
-"""What the benchmarks share: the machine, repeated timings, tables, files."""
+"""Shared functions of the benchmarks: the machine, repeated timings, tables, files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sparse, very wide and narrow-typed columns: time, and memory at its peak beside that of X.
+"""Sparse, very wide and narrow-typed columns: time, and peak memory relative to that of X.
 
     python benchmarks/data_kinds.py
 

@@ -86,7 +86,7 @@ def thirty_sweeps(data: Data, sigma: float) -> tuple[State, float]:
 
 
 def large(scale: Scale) -> tuple[str, Any]:
-    """Convergence and price of "auto" on large correlated designs, beside damped EP."""
+    """Convergence and price of "auto" on large correlated designs, compared with damped EP."""
     rows, found = [], []
     for rho in RHOS:
         for sigma in SIGMAS:
@@ -110,7 +110,7 @@ def large(scale: Scale) -> tuple[str, Any]:
     within = sum(run["auto"] and run["price"] <= ENOUGH for run in found)
     text = (
         'The price is the time of the whole fit by "auto" divided by that of 30 EP sweeps on the same data. '
-        "Ordinary EP (1000 sweeps at most, damping 0.5) counts as converged also with active constraints; "
+        "Ordinary EP (1000 sweeps at most, damping 0.5) also counts as converged with active constraints; "
         f'"auto" does not.\n\n{common.table([*head, "ep, 1000 sweeps"], rows)}\n\n'
         f"Converged to {TOL:g} within a price of {ENOUGH:g}: {within} of {len(found)} sets."
     )
@@ -141,7 +141,7 @@ def accuracy(scale: Scale) -> tuple[str, Any]:
             found.append({"rho": rho, "sigma": sigma, "names": NAMES, "sum_and_largest": errors})
     text = (
         f"Sets for each row: {scale.chain_seeds}; two chains of {scale.steps} steps of weighted tempered Gibbs "
-        'sampling, one started empty, one at the answer of "auto". Sum over columns of the absolute errors of the '
+        'sampling, one started empty, one at the result of "auto". Sum over columns of the absolute errors of the '
         f"inclusion probabilities, mean over sets; in parentheses the mean of the largest error.\n\n"
         + common.table(["rho", "sigma", *NAMES], rows)
     )
@@ -169,7 +169,7 @@ def directions(scale: Scale) -> tuple[str, Any]:
         found.append({"core": core, "refine": refine, "fac": fac.tolist(), "seconds": seconds.tolist()})
     monotone._CORE, monotone._REFINE_MAX = default
     head = ["core", "refined", "converged", "fac, median", "fac, largest", "seconds, mean", "seconds, largest"]
-    text = "Seconds of processor time of whole fits, the sizes of the Newton step's core being varied."
+    text = "Seconds of processor time of whole fits for several sizes of the exact block (core) of the Newton step."
     return f"{text}\n\n{common.table(head, rows)}", found
 
 

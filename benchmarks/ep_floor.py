@@ -112,7 +112,7 @@ def main() -> None:
         rows.append([f"{n} × {d}", side, *(common.show_seconds(t[k]) for k in ("floor", "factor", "sweep")), *ratios])
     head = ["n × d", "side", "floor", "factor", "sweep", "factor / floor", "sweep / floor"]
     text = (
-        "Lower quartiles of calls made in turn. Floor: the BLAS and LAPACK calls that a sweep cannot avoid. Factor: "
+        "Lower quartiles of interleaved calls. Floor: the BLAS and LAPACK calls that a sweep cannot avoid. Factor: "
         f"the covariance evaluation. Sweep: all of one EP sweep.\n\n{common.table(head, rows)}"
     )
     folder = args.out or (common.QUICK_RESULTS if args.quick else common.RESULTS)

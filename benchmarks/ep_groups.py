@@ -1,6 +1,6 @@
 """Groups of columns: how close EP comes to the exact posterior, and whether it settles.
 
-    python benchmarks/ep_groups.py accuracy     7 groups of 16 columns beside the sum over all 128 models
+    python benchmarks/ep_groups.py accuracy     7 groups of 16 columns, compared with the sum over all 128 models
     python benchmarks/ep_groups.py settles      200 problems with 10 to 40 rows and 25 to 60 correlated columns
 
 "rotated" is EP in the coordinates in which the columns of each group are orthogonal, as SpikeSlab has it; "as they
@@ -85,7 +85,7 @@ def coordinates(X, y, groups, rotated):
 
 
 def accuracy() -> None:
-    """Median and largest errors beside the exact posterior."""
+    """Median and largest errors relative to the exact posterior."""
     print("  n within between sigma  coordinates  log evidence (largest)  inclusion (largest)    mean  covariance")
     for case in CASES:
         for rotated in (True, False):

@@ -188,19 +188,18 @@ def main() -> None:
     minutes = (time.perf_counter() - start) / 60
     text = "\n\n".join(
         [
-            f"Share of 95 % intervals that cover, in per cent, ± its standard error over data sets; "
-            f"{minutes:.1f} minutes.",
+            f"Coverage of 95 % intervals in per cent, ± its standard error over data sets; {minutes:.1f} minutes.",
             "## From the default prior",
             "The share of variance that the columns explain is drawn from its prior, Beta(1/2, 1/2), and the same "
-            'prior is used to fit. "exact" has to cover 95 %; z is its distance from that in standard errors. '
-            '"em" is conditional on the mode, and gives a null model where there is no mode.',
+            'prior is used to fit. The coverage of "exact" should be 95 %; z is the deviation in standard errors. '
+            '"em" is conditional on the mode, and gives a null model if there is no mode.',
             calibration["r2"],
             "## From the half-Cauchy prior",
             'The same with the paper\'s prior of tau, drawn from and used to fit (`prior="half-cauchy"`).',
             calibration["half-cauchy"],
             "## From fixed coefficients",
             '"exact" has the default prior. '
-            "Half of the coefficients are zero, the others explain half of the variance. Least squares where "
+            "Half of the coefficients are zero, the others explain half of the variance. Least squares if "
             "n > p + 2 and the columns are independent in at least half of the data sets.",
             table(["columns", "n", "p", *METHODS], rows),
             "Mean width of the intervals, in standard deviations of the noise per unit of the column:",

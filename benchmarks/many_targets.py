@@ -1,4 +1,4 @@
-"""Many responses at once: BayesRidge beside scikit-learn's RidgeCV and fastridge.
+"""Many responses at once: BayesRidge compared with RidgeCV of scikit-learn and fastridge.
 
     python benchmarks/many_targets.py [--quick] [--one-thread] [--repetitions 5]
 
@@ -96,8 +96,8 @@ def main() -> None:
         rows.append([task, show_seconds(found[task]["median"]), show_seconds(found[task]["least"]), *ratio])
     text = "\n\n".join(
         [
-            f"{n} rows, {p} columns, {q} targets; 100 penalties for every cross-validation, one penalty for each "
-            f"target. Two rounds of {args.repetitions} repetitions, each method in a process of its own. "
+            f"{n} rows, {p} columns, {q} targets; 100 penalties for each cross-validation, one penalty for each "
+            f"target. Two rounds of {args.repetitions} repetitions, each method in a separate process. "
             "The prior is half-Cauchy.",
             table(["method", "median", "least", "median / em", "least / em"], rows),
         ]

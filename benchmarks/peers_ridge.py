@@ -152,11 +152,11 @@ def page(found: list[dict[str, Any]]) -> str:
     """The whole page."""
     parts = [
         f"{peers_r.versions(('glmnet', 'MASS'))}.",
-        "Means ± standard errors over data sets, every method on the same ones; 500 test rows each; all coefficients "
+        "Means ± standard errors over data sets, the same for all methods; 500 test rows each; all coefficients "
         "normal per standard deviation of the column, half of the variance explained. Time is the median over sets "
-        "of the ratio to ours, for the fit alone: ours computes standard deviations and intervals only when asked, "
-        "BayesianRidge and ARDRegression at once. Log density: mean over test rows, of the normal with the method's "
-        "predictive mean and standard deviation. Coverage is of 95 % intervals. BayesRidge has the paper's "
+        "of the ratio to ours, for the fit alone: ours computes standard deviations and intervals on demand, "
+        "BayesianRidge and ARDRegression immediately. Log density: mean over test rows, of the normal with the "
+        "method's predictive mean and standard deviation. Coverage is of 95 % intervals. BayesRidge has the paper's "
         'half-Cauchy prior (`prior="half-cauchy"`).',
     ]
     for case in found:

@@ -1,4 +1,4 @@
-"""What the comparisons with peers share: a fit of one method, time budgets, the loop over data sets, the tables."""
+"""Shared functions of the comparisons with peers: fits, time budgets, the loop over data sets, tables."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ENOUGH, REPETITIONS = 0.1, 7
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """What a method says about one data set; None where it says nothing.
+    """Results of a method for one data set; None if not available.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""SpikeSlab beside its peers on the same simulated data: selection, calibration, prediction, coverage, time.
+"""SpikeSlab compared with its peers on the same simulated data: selection, calibration, prediction, coverage, time.
 
     python -m benchmarks.peers_selection [--quick] [--out FOLDER] [--limit 60]
 
@@ -165,25 +165,25 @@ def page(found: list[dict[str, Any]]) -> str:
     """The whole page."""
     parts = [
         f"{peers_r.versions(('susieR',))}." + ("" if HAS_NUMBA else " The sum over patterns is left out: no numba."),
-        "Means ± standard errors over data sets, every method on the same ones; 500 test rows each; active "
+        "Means ± standard errors over data sets, the same for all methods; 500 test rows each; active "
         "coefficients normal per standard deviation of the column, half of the variance explained. Time is the "
         "median over sets of the ratio to ours, for the fit alone. SpikeSlab learns its hyperparameters; Gibbs "
-        f"({DRAWS} draws after a tenth as many) and the sum over all patterns take them from it, and "
-        "their times include its fit. Scores "
-        "for AUPRC are inclusion probabilities where there are any, else sizes of standardised coefficients. Log "
+        f"({DRAWS} draws after a burn-in of a tenth as many) and the sum over all patterns use these values, and "
+        "their times include the fit of SpikeSlab. Scores "
+        "for AUPRC are inclusion probabilities if available, otherwise absolute standardised coefficients. Log "
         "density: mean over test rows, of the normal with the method's predictive mean and standard deviation. "
         "Coverage is of 95 % intervals; of the coefficients first all, most of which are zero, then the active ones.",
     ]
     for case in found:
         parts += [f"## {case['case']}, {case['sets']} sets", case_table(case, COLUMNS, OURS), settled(case)]
     parts += [
-        "## Are inclusion probabilities frequencies?",
+        "## Calibration of inclusion probabilities",
         "Mean inclusion probability → share of true variables (columns), in bins of the probability; all data.",
         reliability_table(found),
-        "The sum over all patterns uses SpikeSlab's learned hyperparameters. Where the two err alike the fault is "
-        "the hyperparameters' (or the model's), not EP's; where columns are too many for the sum this page "
-        "cannot tell.",
-        "## Beside the sum over all patterns",
+        "The sum over all patterns uses the hyperparameters learned by SpikeSlab. If both have the same error, it is "
+        "due to the hyperparameters (or the model) and not to EP. With too many columns for the sum the cause "
+        "cannot be determined.",
+        "## Comparison with the sum over all patterns",
         "Absolute errors of the inclusion probabilities at the same hyperparameters (those of the others differ, and "
         "their errors with them); means over sets.",
         beside_patterns(found),

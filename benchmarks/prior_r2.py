@@ -1,4 +1,4 @@
-"""What the prior of tau2 does as columns are added: the R-squared prior relative to the paper's half-Cauchy prior.
+"""Effect of the prior of tau2 as columns are added: the R-squared prior compared with the half-Cauchy prior.
 
     python benchmarks/prior_r2.py [--quick]
 
@@ -94,7 +94,7 @@ def cell(kind: str, p: int, signal: float, repetitions: int) -> dict:
 
 
 def judged(data: dict[str, dict]) -> str:
-    """What the table shows, in sentences that the numbers fill in."""
+    """Sentences about the table, with its numbers."""
     null = {k: v for k, v in data.items() if v["signal"] == 0}
     other = {k: v for k, v in data.items() if v["signal"] > 0}
     worse = [k for k, v in data.items() if v["z"] > 2]

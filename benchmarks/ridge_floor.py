@@ -1,4 +1,4 @@
-"""BayesRidge beside the linear algebra that no ridge can avoid, and beside its peers.
+"""BayesRidge compared with the linear algebra that every ridge requires, and with its peers.
 
     python benchmarks/ridge_floor.py [--quick] [--one-thread] [--repetitions 5] [--limit 60]
 
@@ -162,11 +162,11 @@ def main() -> None:
     text = "\n\n".join(
         [
             f"Medians of {args.repetitions} interleaved repetitions (ten times as many for the smallest). "
-            "RidgeCV has 100 alphas; what took longer than the limit was given up. The prior is half-Cauchy.",
+            "RidgeCV has 100 alphas; fits that exceeded the time limit were stopped. The prior is half-Cauchy.",
             table(head, rows),
-            "The exact posterior beside the mode, fit() alone:",
+            "The exact posterior compared with the mode, fit() alone:",
             table(["n × p", "em", "exact", "exact / em", "of the least"], ratios),
-            "Memory beyond the data at its highest (resident set), in multiples of X:",
+            "Peak memory in addition to the data (resident set), in multiples of X:",
             table(["n × p", "em", "exact"], weights),
         ]
     )

@@ -1,4 +1,4 @@
-"""How the package's time, memory and iterations grow with n, p and q, beside theory.
+"""Growth of time, memory and iterations of the package with n, p and q, compared with theory.
 
     python -m benchmarks.scaling [--quick] [--render] [--out FOLDER]
 
@@ -79,7 +79,7 @@ class Sweep:
 
 
 def sweeps(quick: bool) -> list[Sweep]:
-    """What is measured. Quick sizes are a quarter."""
+    """The sizes to measure; a quarter of them for a quick run."""
     f = 1 if quick else 4
 
     def ridge(exponent: float) -> dict[str, float]:
@@ -152,7 +152,7 @@ def measure(quick: bool) -> list[dict[str, Any]]:
 
 
 def rows(found: list[dict[str, Any]]) -> list[list[str]]:
-    """A row for every method and sweep: slopes of time and memory beside the stated ones."""
+    """A row for every method and sweep: measured and stated slopes of time and memory."""
     out = []
     for part in found:
         sweep = part["sweep"]
@@ -218,12 +218,12 @@ def picture(found: list[dict[str, Any]]) -> Any:
 
 
 NOTES = f"""\
-The ridge's prior is half-Cauchy. Terms with l, the number of penalties, are those of "loocv" alone. Slopes are
-fitted to the {UPPER} largest sizes; since orders are bounds, a slope agrees where it is at most {SLACK} above the
-stated one. Slopes below it are fixed costs (checking, results: some milliseconds) and larger blocks that use the
-processor better. Memory: MiB at the largest size, in multiples of X and y in brackets, and its slope; blocks of fixed
-size count in full, so that it may not grow at all. Iterations: Newton steps to EM's fixed point, in brackets those of
-plain EM; sweeps of EP for SpikeSlab, whose hyperparameters are given here.
+The ridge has the half-Cauchy prior. Terms with l, the number of penalties, apply to "loocv" only. Slopes are fitted
+to the {UPPER} largest sizes; since orders are bounds, a slope agrees where it is at most {SLACK} above the stated
+one. Smaller slopes are due to fixed costs (checks, results: some milliseconds) and to larger blocks, which use the
+processor more efficiently. Memory: MiB at the largest size, in multiples of X and y in brackets, and its slope;
+blocks of fixed size are included, so that it may not grow at all. Iterations: Newton steps to the fixed point of
+EM, in brackets iterations of plain EM; sweeps of EP for SpikeSlab with given hyperparameters.
 """
 
 

@@ -1,4 +1,4 @@
-"""A ridge from Parquet beside reading the same files alone: rows a second, and the peak of memory.
+"""A ridge from Parquet files compared with reading the files only: rows per second and peak memory.
 
     python benchmarks/streaming.py [--rows 4000000] [--columns 50] [--rows-in-file 250000]
 
@@ -22,7 +22,7 @@ import common
 
 TASKS = {
     "read": "reading the columns, nothing else",
-    "frames": "reading, and a pandas frame of each batch",
+    "frames": "reading and conversion of each batch to pandas",
     "plain": "from_parquet, y ~ x1 + … : one pass",
     "scaled": "from_parquet, y ~ scale(x1) + x2 + … + g : two passes",
 }
@@ -127,13 +127,13 @@ def main() -> None:
         ]
         for task, r in found.items()
     ]
-    head = ["", "rows", "seconds", "rows a second", "time beside reading", "peak memory, MiB"]
+    head = ["", "rows", "seconds", "rows a second", "time / reading", "peak memory, MiB"]
     text = (
         f"{args.columns} columns of float64, a response and a factor; {size / 1e9:.2f} GB of Parquet"
         + (f", read {args.reread} times over" if args.reread > 1 else "")
         + f"; batches of {BATCH:,} rows.\n\n{common.table(head, rows)}\n\n"
-        f"Imports alone take {found['plain']['imports_mib']:.0f} MiB. The fit from the moments (exact, half-Cauchy "
-        f"prior) takes {common.show_seconds(found['plain']['fit'])}, however many rows there are."
+        f"The imports alone take {found['plain']['imports_mib']:.0f} MiB. The fit from the moments (exact, "
+        f"half-Cauchy prior) takes {common.show_seconds(found['plain']['fit'])} for any number of rows."
     )
     common.save("streaming", env, found, text)
 

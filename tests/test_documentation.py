@@ -143,7 +143,7 @@ def test_code_shown_for_r_runs_without_errors(path):
 def started():
     """The session of the page "Getting started", without what it shows."""
     names = {}
-    for name in ("read", "ridge", "predict", "select", "terms"):
+    for name in ("read", "ridge", "least_squares", "predict", "select", "terms"):
         code = (DOCS / "start" / f"{name}.py").read_text(encoding="utf-8")
         code = code.replace("print(", "str(")
         exec(code, names)

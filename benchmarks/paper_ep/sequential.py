@@ -101,20 +101,20 @@ def figure(sets: list[dict[str, Any]], rule: str, settled: bool) -> str:
 
 
 def page(sets: list[dict[str, Any]]) -> str:
-    """Counts by rule, and errors by convergence, beside the paper's."""
+    """Counts by rule and errors by convergence, with those of the paper."""
     counts = [["the paper (its rule is not stated)", *(PAPER[tau][0] for tau in DAMPINGS)]]
     for rule in RULES:
         never = [sum(one["R-EP"][tau][rule]["sweeps"] > MAXITER for one in sets) for tau in DAMPINGS]
         counts.append([rule, *never])
     return "\n\n".join(
         [
-            f"{len(sets)} sets, those of paper_ep; R-EP's sites are updated one after the other, {MAXITER} sweeps at "
+            f"{len(sets)} sets, those of paper_ep; the sites of R-EP are updated sequentially, {MAXITER} sweeps at "
             f'most. PC-EP and "auto" as in paper_ep (scale-free residual of {TOL:g}). Mean squared errors on 1000 '
             "test rows are means ± standard errors over sets; differences are paired.",
-            "## Sets not converged, by the rule for stopping",
+            "## Sets not converged, by stopping rule",
             '"absolute": largest change of a mean or variance from one sweep to the next.',
             common.table(["rule", *(f"tau = {tau}" for tau in DAMPINGS)], counts),
-            f"## The paper's tables by the rule whose counts are nearest to its own ({NEAREST})",
+            f"## The tables of the paper under the rule with the most similar counts ({NEAREST})",
             "Sets on which R-EP does not converge:",
             figure(sets, NEAREST, settled=False),
             "Sets on which it does:",

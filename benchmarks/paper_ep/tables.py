@@ -1,4 +1,4 @@
-"""Figure 1 of Hernández-Lobato and Hernández-Lobato (2011), two tables, beside ours; and what it lacks.
+"""The two tables of Figure 1 of Hernández-Lobato and Hernández-Lobato (2011), our results, and further comparisons.
 
     python -m benchmarks.paper_ep.tables [--quick] [--sets 100] [--exact 10] [--out FOLDER]
 
@@ -39,7 +39,7 @@ def column(runs: list[dict[str, Any]], method: str, key: str) -> np.ndarray:
 
 
 def figure(runs: list[dict[str, Any]], settled: bool) -> tuple[str, list[dict[str, Any]]]:
-    """The paper's table of the sets on which R-EP converges, or does not, beside ours."""
+    """The tables of the sets on which R-EP converges, or does not: the paper's and ours."""
     rows, data = [], []
     for tau in DAMPINGS:
         mine = [run for run in runs if run[f"R-EP {tau}"]["converged"] == settled]
@@ -115,27 +115,27 @@ def page(runs: list[dict[str, Any]]) -> tuple[str, dict[str, Any]]:
         f"{len(runs)} sets (the paper: 100), 1000 test rows each. R-EP is damped EP under the paper's constraints "
         f"(floor 0.01 / slab variance), updated in parallel, at most 1000 sweeps; it counts as converged when the "
         f"scale-free residual is at most {TOL:g}. Mean squared errors are means ± standard errors over sets; "
-        "differences are paired. The paper's numbers are of its own 100 sets and stopping rule.",
+        "differences are paired. The numbers of the paper are for its own 100 data sets and stopping rule.",
         "## Sets on which R-EP does not converge",
         left,
         "## Sets on which R-EP converges",
         right,
-        "## The count depends on the rule for stopping",
-        '"scale-free": largest change the next sweep asks for, in posterior standard deviations for means, as a '
-        'fraction for variances. "absolute": largest change of a mean or variance from one sweep to the next; a '
-        "damping of 0.1 makes small steps, and so passes for convergence sooner.",
+        "## Number of converged sets by stopping rule",
+        '"scale-free": largest change that the next sweep would make, in posterior standard deviations for means, as '
+        'a fraction for variances. "absolute": largest change of a mean or variance from one sweep to the next; a '
+        "damping of 0.1 makes small steps and therefore meets this rule earlier.",
         stops(runs),
-        "## Convergence and price of every method, all sets",
+        "## Convergence and cost of all methods, all sets",
         '"fac" counts covariance evaluations. R-EP\'s converged sets include those with active constraints, where '
-        'the fixed point is not one of EP; "auto" accepts none. "energy rises": steps of PC-EP or of the descent of '
-        '"auto" that raise the energy by more than rounding.',
+        'the fixed point is not one of EP; "auto" does not accept these. "energy rises": steps of PC-EP or of '
+        'the descent of "auto" that increase the energy by more than rounding errors.',
         prices(runs),
-        "## Beside the exact posterior",
-        f"{len(with_exact)} sets beside the sum over all 2^25 patterns. KL of inclusion: of the inclusion "
+        "## Comparison with the exact posterior",
+        f"{len(with_exact)} sets compared with the sum over all 2^25 patterns. KL of inclusion: of the inclusion "
         "indicators, summed over columns (probabilities at least 1e-12 from 0 and 1). KL of marginals: of normals "
         "with the method's means and variances from normals with the exact ones, summed over columns. Both, and the "
-        "error of the log evidence: median over sets (largest). KL of marginals is large where a method's "
-        "variances are far too small.",
+        "error of the log evidence: median over sets (largest). KL of marginals is large if the "
+        "variances of a method are much too small.",
         accuracy(with_exact) if with_exact else "Not run.",
     ]
     return "\n\n".join(parts), {"not converged": left_data, "converged": right_data, "sets": runs}

@@ -1,1 +1,1 @@
-"""Table 2 and Figure 3 of Tew, Boley & Schmidt (2023), beside ours."""
+"""Table 2 and Figure 3 of Tew, Boley & Schmidt (2023), with our results."""

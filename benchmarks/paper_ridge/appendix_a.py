@@ -215,7 +215,7 @@ def expectations(data: dict[str, Any]) -> list[list[str]]:
             verdict(max(ratios("positive", 6)) < 1),
         ],
         [
-            "likewise for the formula (1 - kappa) y itself",
+            "the same for the formula (1 - kappa) y",
             f"at most {max(ratios('plain', 8)):.4f} for p ≥ 8, but {min(at_six):.4f} to {max(at_six):.4f} for p = 6",
             verdict(max(ratios("plain", 6)) < 1),
         ],
@@ -292,8 +292,8 @@ def main() -> None:
             "Lines are exact (Stein's identity on the left, quadrature on the right), points Monte Carlo with two "
             "standard errors.",
             "* At p = 6 the formula has exactly the risk of least squares, whatever b is: its risk is "
-            "p − (p+2)(p−6) E[1/‖y‖²]. It dominates from p = 7 on. What EM returns has no shrinkage beyond zero "
-            "(kappa is at most 1) and does better, so that it is below least squares at p = 6 too.\n"
+            "p − (p+2)(p−6) E[1/‖y‖²]. It dominates for p ≥ 7. The estimate of EM does not shrink beyond zero "
+            "(kappa is at most 1) and has a smaller risk, so that it is better than least squares at p = 6 as well.\n"
             "* Below p = 5 the loss of the formula has no variance; only its exact risk is given.\n"
             f"* With the default, the mode as a density in tau2, {null:.0f} % of these fits have no interior mode; "
             "the closed form holds only for the mode in tau.\n"

@@ -323,7 +323,7 @@ def real_estate(directory: Path) -> Dataset:
     frame = read(path, None, sep=",")
     frame = frame.drop(columns=[c for c in frame.columns if str(c).lower() == "no"])
     if frame.shape[1] != 7:
-        raise ValueError(f"{path.name} has {frame.shape[1]} columns beside the row number, not 7")
+        raise ValueError(f"{path.name} has {frame.shape[1]} columns in addition to the row number, not 7")
     return dataset("real_estate", frame.iloc[:, :6], frame.iloc[:, 6])
 
 

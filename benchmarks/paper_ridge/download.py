@@ -80,7 +80,7 @@ SOURCES: dict[str, Source] = {
 
 
 def fetch(url: str) -> bytes:
-    """What stands at an address."""
+    """The content of an address."""
     with urllib.request.urlopen(url, timeout=TIMEOUT) as answer:
         content: bytes = answer.read()
     return content

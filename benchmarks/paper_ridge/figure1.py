@@ -3,8 +3,8 @@
     python -m benchmarks.paper_ridge.figure1 [--quick] [--render] [--out FOLDER]
 
 p = 100 columns, each Bernoulli(1/100), b ~ N(0, I), y = x'b + N(0, sigma^2). All are
-drawn anew for every data set, with the same b for every n. EM as printed in the paper beside the package's exact
-posterior and leave-one-out over the fixed grid of 100, on the same data.
+drawn anew for every data set, with the same b for every n. EM as printed in the paper is compared with the
+exact posterior and leave-one-out over the fixed grid of 100 of the package, on the same data.
 """
 
 from __future__ import annotations
@@ -134,21 +134,21 @@ def expectations(results: Cells, sigmas: Sequence[float], sizes: Sequence[int]) 
 
 NOTES = """\
 Columns are standardised, as the paper says; a column that is constant in a data set has coefficient 0 in every
-method. The error is the mean of (estimate - b)² over all 100 coefficients. Differences are paired: all methods see
-the same data. "Null fits" have λ > 1e6: nothing is left of any coefficient.
+method. The error is the mean of (estimate - b)² over all 100 coefficients. Differences are paired: all methods use
+the same data. "Null fits" have λ > 1e6, so that all coefficients are practically zero.
 
-* The median λ of EM is *larger* than LOOCV's where n is small, the mean smaller: that of LOOCV is made by its picks
-  at the edge of its grid, 1e10. "Less shrinkage" describes the mean, not the typical data set, in which it is LOOCV's
-  small λ that costs it.
-* With much noise and few rows EM runs into the pole of its density at tau2 = 0 (iterations in the hundreds, λ above
-  1e7). The error is then that of b = 0, which with so little signal is less than LOOCV's. The exact posterior has no
-  pole and its fits are never null: better where there is some signal, a little worse where there is hardly any.
-* Table 4 as printed leaves out the intercept's leverage 1/n; where n is hardly larger than the number of columns its
-  score then favours λ near 0. The right score (the package's) has not got this error; it is LOOCV in the
-  comparisons above.
-* Times: Tables 3 and 4 are bare NumPy in this benchmark; the package's fits include the checks of the input and all
-  that a results object needs, some milliseconds. The package's LOOCV takes all penalties in one matrix product and is
-  the faster for it.
+* For small n the median λ of EM is *larger* than that of LOOCV, and the mean smaller. The mean for LOOCV is
+  dominated by data sets in which it selects the edge of its grid, 1e10. "Less shrinkage" describes the mean, not
+  the typical data set, in which LOOCV has the larger error because its λ is too small.
+* With large noise and few rows EM converges to the pole of its density at tau2 = 0 (hundreds of iterations, λ above
+  1e7). The error is then that of b = 0, which is smaller than that of LOOCV if there is so little signal. The exact
+  posterior has no pole, and its fits are never null. Its error is smaller if there is some signal and slightly
+  larger if there is hardly any.
+* Table 4 as printed omits the leverage 1/n of the intercept. If n is hardly larger than the number of columns, the
+  score then favours λ near 0. The score of the package is correct; it is used for LOOCV in the comparisons above.
+* Times: Tables 3 and 4 are plain NumPy in this benchmark. The fits of the package include input checks and the
+  preparation of a results object, some milliseconds. The LOOCV of the package computes all penalties in one matrix
+  product and is therefore faster.
 """
 
 

@@ -3,8 +3,8 @@
     python -m benchmarks.paper_ridge.figure2 [--quick] [--render] [--out FOLDER]
 
 x ~ N_p(0, S), S ~ Wishart_p(I, p), y ~ N(x'b, 0.25), b ~ N(0, I). All are drawn anew for every data set, with the
-same S and b for every n. EM as printed in the paper beside the package's exact posterior and leave-one-out over the
-fixed grid and over glmnet's, on the same data.
+same S and b for every n. EM as printed in the paper is compared with the exact posterior and leave-one-out of
+the package over the fixed grid and the grid of glmnet, on the same data.
 """
 
 from __future__ import annotations
@@ -138,9 +138,9 @@ means of paired ratios.
 * Why glmnet's grid fails: its smallest penalty is 1e-4 of `max_j |x_j'y| / 0.001`, that is 0.1 n times the largest
   correlation of a column with y (times 100 for n < p). It grows in proportion to n, so that it stays above the small
   eigenvalues of X'X, which also grow as n: the estimate converges to a shrunken limit.
-* For n < p EM as printed creeps: it counts n where the intercept takes one degree of freedom, and with that count the
-  posterior is flat as tau2 → ∞. Where it had not stopped after {MAXITER} iterations (its rule needs the residual to
-  stand still) it has no place in the row of iterations.
+* For n < p EM as printed converges slowly: it uses n although the intercept takes one degree of freedom, and the
+  posterior is then flat as tau2 → ∞. Where it had not stopped after {MAXITER} iterations (its rule needs the
+  residual to stand still) it has no place in the row of iterations.
 * The grey line takes glmnet's λ as the ridge penalty without its factor n (glmnet's objective divides the sum of
   squares by n, so that this is *not* what glmnet does). That penalty does not grow with n, and the error falls
   with n as the others' do, at some distance.

@@ -1,4 +1,4 @@
-"""What the figures and tables of the ridge paper share: colours, panels, slopes, tables of expectations."""
+"""Shared functions of the figures and tables of the ridge paper: colours, panels, slopes, tables of expectations."""
 
 from __future__ import annotations
 

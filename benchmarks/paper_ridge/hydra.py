@@ -36,7 +36,7 @@ class Features:
 
 
 def load(directory: Path, name: str) -> Features | None:
-    """What `hydra_features.py` has written, or None."""
+    """The output of `hydra_features.py`, or None."""
     x_path, y_path = directory / f"{name}-x.npy", directory / f"{name}-y.npy"
     if not (x_path.is_file() and y_path.is_file()):
         return None
@@ -45,7 +45,7 @@ def load(directory: Path, name: str) -> Features | None:
 
 
 def notes(data: Features, directory: Path) -> list[str]:
-    """What the features are, and what differs from the paper's counts."""
+    """Note on the features and on differences from the counts of the paper."""
     path = directory / "versions.json"
     found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     by = ", ".join(f"{package} {version}" for package, version in found.items()) or "versions unknown"

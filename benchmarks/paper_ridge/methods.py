@@ -1,7 +1,7 @@
-"""What is compared in Table 2: fits by the package, and the paper's own algorithms where they differ from it.
+"""Methods compared in Table 2: fits by the package, and the paper's own algorithms where they differ from it.
 
 Three EMs go by the paper's name. Its equation (11), and Table 3, take the mode as a density in (tau2, sigma2) and
-count n data points where n - 1 are left beside the intercept. Its printed results come from code that takes the mode
+count n data points where n - 1 remain after the intercept. Its printed results come from code that takes the mode
 as a density in (tau, sigma): the same as a density in (tau, sigma2) with n - 1 data points, so that "em" is
 ``fit("em", parameterization="tau")``.
 """
@@ -39,13 +39,13 @@ FITS: dict[str, dict[str, Any]] = {
 parameterises it where nothing is said."""
 
 PAPERS = ("em_published", "fixed_published", "glmnet_published")
-"""What the authors' code computes: EM with the paper's stopping rule; leave-one-out without the leverage of the
+"""Algorithms of the authors' code: EM with the paper's stopping rule; leave-one-out without the leverage of the
 intercept over the fixed grid, and over glmnet's without the factor n that makes its penalties those of a sum of
 squares."""
 
 METHODS = (*FITS, *PAPERS)
 RATIO = ("em", "fixed", "glmnet")
-"""What T is made of."""
+"""The times that T is a ratio of."""
 
 TIMED = (*RATIO, "exact")
 
@@ -112,7 +112,7 @@ def _outcome(result: Any, x_test: np.ndarray, y_test: np.ndarray, score: Any, se
 
 
 def published_penalties(model: BayesRidge) -> dict[str, np.ndarray]:
-    """What the authors' algorithms choose, (q,) each."""
+    """Penalties chosen by the authors' algorithms, a (q,) array each."""
     design, spectrum = model._rotation()
     out = {"em_published": published_em(design, spectrum)}
     for name, grid in published_grids(design, spectrum).items():

@@ -1,4 +1,4 @@
-"""The page of Table 2: ours beside the paper's, where they differ and why, and Figure 3."""
+"""The page of Table 2: our values and the paper's, the differences and their reasons, and Figure 3."""
 
 from __future__ import annotations
 
@@ -31,23 +31,25 @@ ORDERS = {1: "Linear", 2: "Second order", 3: "Third order"}
 NOTES = "notes.json"
 
 INTRODUCTION = """\
-Tew, Boley & Schmidt (2023), Table 2: mean R² (accuracy in the last rows) on the test rows of random 70/30 splits. In
-each cell **ours ± standard deviation over splits**, then the paper's in brackets. One draw of products for all splits
-where they are too many, as in the paper. The prior is the paper's throughout, `prior="half-cauchy"`.
+Tew, Boley & Schmidt (2023), Table 2: mean R² (accuracy in the last rows) on the test rows of random 70/30 splits.
+In each cell **ours ± standard deviation over splits**, then the value of the paper in brackets. If there are too
+many products, one random selection is used for all splits, as in the paper. The prior is that of the paper,
+`"half-cauchy"`.
 
-* **EM**: `fit("em", parameterization="tau")`, the fixed point of the EM that the authors' code runs. *EM pub.* stops
-  where the paper's rule does. *eq. 11* is the paper's own equation (11), `fit("em", dof="paper")`.
+* **EM**: `fit("em", parameterization="tau")`, the fixed point of the EM algorithm in the authors' code. *EM pub.*
+  uses the stopping rule of the paper. *eq. 11* is the paper's own equation (11), `fit("em", dof="paper")`.
 * **Fix**, **GLM**: leave-one-out over the fixed grid and over glmnet's. *Fix pub.*, *GLM pub.*: as in the authors'
-  code, with a score that leaves out the intercept's leverage, and for glmnet's grid without the factor n.
+  code, with a score that omits the leverage of the intercept, and the grid of glmnet without the factor n.
 * **exact**: the penalty integrated out. **default**: `fit("em")`.
 * **T**: time of leave-one-out over time of EM, both from the arrays to the result: with the fixed grid / glmnet's
   grid / the authors' package fastridge on the same rows (fixed grid), then the paper's. One thread; medians over the
   first splits (as many as `timed` in table2.csv; fastridge: one).
 
-Rows marked "no data" are of data sets that were not to be had; `table2_stand_ins.md` has T on made-up ones of
-their shapes.
+Rows marked "no data" are data sets that were not available; `table2_stand_ins.md` has T for simulated data of the
+same shapes.
 
-`†` marks a mean further from the paper's than rounding and three standard errors of both; see below for each.
+`†` marks a mean that differs from that of the paper by more than rounding and three standard errors of both; see
+below.
 """
 
 
@@ -105,7 +107,7 @@ def order_table(summary: pd.DataFrame, order: int, marked: set[tuple[str, int, s
 
 
 def explanation(summary: pd.DataFrame, difference: Difference) -> str:
-    """What differs, what was measured beside it, and why."""
+    """The difference, the related measurements, and the reason."""
     d = difference
     label = PAPER_METHODS[BESIDE[d.method]]
     measured = [f"as published {number(value_of(summary, d.name, d.order, f'{d.method}_published'))}"]
@@ -137,13 +139,13 @@ def collapsed(summary: pd.DataFrame) -> str:
 
 
 def notes_text(notes: dict[str, list[str]]) -> str:
-    """What the loaders say."""
+    """The loaders' notes on the data."""
     lines = [f"* {TABLE2[name].title}: {'; '.join(notes[name])}." for name in TABLE2 if notes.get(name)]
     return "\n".join(lines) or "None."
 
 
 def keep_notes(directory: Path, notes: dict[str, list[str]]) -> None:
-    """Remember the loaders' notes beside the lines, so that a page can be made without the data."""
+    """Store the loaders' notes with the lines, so that a page can be made without the data."""
     path = directory / NOTES
     known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     directory.mkdir(parents=True, exist_ok=True)

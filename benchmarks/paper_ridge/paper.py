@@ -1,4 +1,4 @@
-"""What the paper prints in its Table 2: rows of the training set, columns, T, test R² (or accuracy)."""
+"""Table 2 as printed in the paper: rows of the training set, columns, T, test R² (or accuracy)."""
 
 from __future__ import annotations
 

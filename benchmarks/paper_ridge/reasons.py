@@ -1,4 +1,4 @@
-"""Why our numbers differ from the paper's: from what was measured beside them, and data set by data set."""
+"""Reasons why our numbers differ from the paper's, from related measurements and for each data set."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from benchmarks.paper_ridge.paper import TABLE2
 from benchmarks.paper_ridge.summary import BESIDE, Difference, allowance, number, row_of, value_of
 
 SCORES = """\
-Where our means do not agree with the paper's but those *as published* do (the algorithms of the authors' code on our
-data and splits), the difference is one of algorithms, and what differs is said. Elsewhere it is one of data.\
+If our means differ from those of the paper but the means *as published* agree (the algorithms of the authors' code on
+our data and splits), the difference is due to the algorithms and is explained. Otherwise it is due to the data.\
 """
 
 TIMES = """\
@@ -22,25 +22,25 @@ this machine with one thread; the paper does not say how many it had.\
 """
 
 ALGORITHMS = {
-    "em": "The published EM stops by the change of its residuals, before its fixed point",
-    "fixed": "The published score leaves out the intercept's leverage, so that it falls to 0 as the penalty does",
-    "glmnet": "The published grid lacks the factor n of glmnet's own, and reaches penalties n times smaller",
+    "em": "The published EM stops by the change of its residuals before it reaches the fixed point",
+    "fixed": "The published score omits the leverage of the intercept and therefore tends to 0 with the penalty",
+    "glmnet": "The published grid lacks the factor n of the grid of glmnet and contains penalties n times smaller",
 }
-"""What differs between ours and the authors' code."""
+"""Differences between our algorithms and the authors' code."""
 
 VARIANTS_OF: dict[str, dict[str, str]] = {
     "blog": {
         "blog_log": "with log(1 + comments) as the target",
         "blog_sqrt": "with their square root",
     },
-    "diabetes": {"diabetes_raw": "with products of the columns in their own units and not of R's centred ones"},
+    "diabetes": {"diabetes_raw": "with products of the original columns instead of the centred columns of R"},
 }
 """Where the data have been read in another way on the same splits: variants of a data set, and what they do."""
 
 OTHER_DATA: dict[tuple[str, int], str] = {
-    ("crime", 3): "The columns are others: see what the loader says",
-    ("crop", 1): "HYDRA's kernels are random, and the paper does not say how its counts were scaled",
-    ("electric_devices", 1): "The series are a part of the paper's, and HYDRA's kernels are random",
+    ("crime", 3): "The columns differ: see the notes on the data",
+    ("crop", 1): "The kernels of HYDRA are random, and the paper does not state the scaling of the counts",
+    ("electric_devices", 1): "The series are a subset of those of the paper, and the kernels of HYDRA are random",
 }
 """Where the data are known to differ, without a measurement of what that does."""
 

@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             rows.append([TABLE2[name].title, order, shape, int(r["q"]), *seconds, *ratios, f"{published.ratio:g}"])
     head = ["shape of", "order", "n × p", "q", *TIMED, "T fixed", "T glmnet", "T, paper"]
     text = (
-        "Made-up columns of the shapes of data sets that are not to be had; the whole fit, "
+        "Simulated columns with the shapes of data sets that are not available; the whole fit, "
         f"least of {args.repetitions}.\n\n" + table(head, rows)
     )
     save("table2_stand_ins", env, found, text)

@@ -1,4 +1,4 @@
-"""From the lines of all splits to one number for each data set, order and method, beside the paper's."""
+"""From the lines of all splits to one number for each data set, order and method, with that of the paper."""
 
 from __future__ import annotations
 

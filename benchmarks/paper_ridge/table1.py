@@ -120,7 +120,7 @@ def _product(p: int) -> Callable[[], Any]:
 
 
 def terms(quick: bool) -> list[Term]:
-    """What is measured, over which sizes."""
+    """A measured operation and its sizes."""
     f = 1 if quick else 4
 
     def by(*sizes: int) -> tuple[int, ...]:
@@ -319,21 +319,22 @@ Slopes of log time on log size by least squares with their standard errors, and 
 lines have the stated slopes. A slope agrees where it is within {TOLERANCE} of the stated one. "Unit cost" is the time
 at the largest size over what the stated growth makes of that at the smallest.
 
-* The costs count operations. A unit costs less where larger blocks use the processor better: BLAS reaches its full
-  speed only at some hundred columns, which takes tenths off the slopes in r and p, and fixed costs of a call take
-  more off at the small end.
-* A unit costs more where the arrays outgrow the processor's caches: LOOCV's loop reads two n × r arrays for every
-  penalty. "LOOCV loop, small" crosses that border on purpose; whole fits cross it too, which shows in the time for
-  each of l q n r.
-* Controls are the plainest operations on arrays of the same sizes. EM's loop has the slope of a bare division of its
-  arrays: what is above 1 is the machine's memory and not the algorithm's. A copy of X explains only part of what is
-  above 1 for n < p; the rest (LAPACK's SVD of a long, thin matrix) was not traced further.
+* The costs count operations. An operation takes less time in larger blocks, which use the processor more
+  efficiently: BLAS reaches its full speed only at some hundred columns, which reduces the slopes in r and p by some
+  tenths, and fixed costs of a call reduce them further for small sizes.
+* An operation takes more time if the arrays exceed the caches of the processor: the LOOCV loop reads two n × r
+  arrays for each penalty. "LOOCV loop, small" crosses this limit intentionally; whole fits cross it too, which
+  affects the time per unit of l q n r.
+* Controls are elementary operations on arrays of the same sizes. The slope of the EM loop equals that of a division
+  of its arrays: the excess over 1 is due to the memory of the machine and not to the algorithm. A copy of X
+  explains only part of the excess over 1 for n < p; the rest (the LAPACK SVD of a long, thin matrix) was not
+  investigated.
 * For naive EM the product of matrices has its slope of 3 at these sizes already, the inverse only towards the end:
   its blocks are small, and at p = 400 they do not keep the processor busy. The stated slope is that of operations.
-* EM costs next to nothing beside LOOCV for p = q = √n: its n² is the rotation's, made once for all targets, and of
-  LOOCV's l n² nothing is shared. Hence ratios above l.
-* The loops over targets (q) are loops in Python, one target after the other, as the tables have them; their slope
-  says only that nothing is shared and nothing is lost. The package iterates on all targets at once.
+* For p = q = √n the cost of EM is negligible compared with LOOCV: its n² is that of the decomposition, which is
+  computed once for all targets, whereas the l n² of LOOCV is not shared. The ratios are therefore above l.
+* The loops over targets (q) are Python loops over one target at a time, as in the tables of the paper; their slope
+  shows only that no computation is shared. The package iterates on all targets together.
 * Naive EM inverts a p × p matrix in every iteration, with X'X and X'y made once.
 """
 

@@ -1,4 +1,4 @@
-"""Table 2 and Figure 3 of the paper, ours beside its numbers.
+"""Table 2 and Figure 3 of the paper, with the published numbers and ours.
 
     python -m benchmarks.paper_ridge.table2 --data-dir DIR [--splits 100] [--data NAME ...] [--orders 1 2 3]
 
@@ -107,7 +107,7 @@ class NoBar:
         """One more."""
 
     def set_description(self, text: str) -> None:
-        """What it is about."""
+        """Data set, order and method."""
 
 
 def progress_bar(total: int) -> Any:

@@ -1,3 +1,4 @@
+import pandas as pd
 import statsmodels.api as sm
 
 ols = sm.OLS(cars["mpg"], sm.add_constant(cars.drop(columns="mpg"))).fit()

@@ -273,7 +273,7 @@ def test_a_difference_that_the_published_score_explains():
     found = rows_of("eye", 1, fixed=0.49, fixed_published=0.26, em=0.5)
     (difference,) = summary.differences(found)
     assert difference.method == "fixed"
-    assert "leaves out the intercept's leverage" in reasons.reason(found, difference)
+    assert "omits the leverage of the intercept" in reasons.reason(found, difference)
     assert reasons.collapses(found) == [["Eye", "1", "0.26", "0.26", "0.49", "2", "2"]]
 
 
@@ -282,7 +282,7 @@ def test_a_difference_that_other_units_explain():
         [rows_of("diabetes", 3, em=0.40, em_published=0.40), rows_of("diabetes_raw", 3, em_published=0.48)]
     )
     (difference,) = summary.differences(found)
-    assert reasons.reason(found, difference).endswith("not of R's centred ones 0.48.")
+    assert reasons.reason(found, difference).endswith("instead of the centred columns of R 0.48.")
 
 
 def test_a_difference_that_nothing_explains():
