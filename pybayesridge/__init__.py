@@ -10,6 +10,7 @@ from pybayesridge.exceptions import (
     PrecisionWarning,
     PybayesridgeWarning,
 )
+from pybayesridge.findings import Finding
 from pybayesridge.models.ridge import BayesRidge
 from pybayesridge.models.spike_slab import SpikeSlab
 from pybayesridge.moments.moments import Moments
@@ -23,6 +24,7 @@ __all__ = [
     "ConvergenceWarning",
     "DataWarning",
     "DegenerateFitWarning",
+    "Finding",
     "GridEdgeWarning",
     "InconsistentSummaryWarning",
     "Moments",

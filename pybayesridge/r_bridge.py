@@ -17,11 +17,12 @@ from scipy import sparse
 from pybayesridge._types import FloatArray
 from pybayesridge.data.prepare import NamedColumns
 from pybayesridge.ep.posterior import StartingPoint
+from pybayesridge.findings import Finding
 from pybayesridge.models.ridge import BayesRidge
 from pybayesridge.models.spike_slab import SpikeSlab
 from pybayesridge.report import write_report
 from pybayesridge.report.parts import Origin
-from pybayesridge.results.export import export, over
+from pybayesridge.results.export import export, flat_findings, over
 
 PROTOCOL = 3
 """Raised whenever what goes over the bridge changes; the R package compares it with its own."""
@@ -142,7 +143,8 @@ def report(
     row_names : list of str
     page : dict
         ``path``, ``title``, ``question``, ``target`` (a name) and ``alpha`` of the report, ``call`` (R's code), the
-        dict ``versions`` and the list ``notes``.
+        dict ``versions`` and the ``findings`` (a list of dicts with ``code``, ``severity`` and
+        ``text``).
 
     Returns
     -------
@@ -167,7 +169,7 @@ def report(
             question=page.get("question"),
             target=None if wanted is None else results.model.data.targets.index(wanted),
             alpha=page["alpha"],
-            origin=Origin(page["call"], list(page["versions"].items()), list(page["notes"])),
+            origin=Origin(page["call"], list(page["versions"].items()), findings_of_r(page["findings"])),
         )
         return {"path": str(path), "params": over(results.params)}
 
@@ -178,8 +180,14 @@ def values(results: Any, from_formula: bool) -> dict[str, Any]:
     """The export of a fit; that R's own column of ones serves as the intercept needs no mention."""
     out = export(results._results)
     if from_formula:
-        out["notes"] = [note for note in out["notes"] if not note.endswith("serves as the intercept.")]
+        shown = [found for found in results.findings if found.code != "constant-serves"]
+        out["findings"] = flat_findings(shown)
     return out
+
+
+def findings_of_r(given: Sequence[dict[str, str]]) -> list[Finding]:
+    """The findings that R shows: those of an export, with those that R has added."""
+    return [Finding(each["code"], each["severity"], None, each["text"]) for each in given]  # type: ignore[arg-type]
 
 
 def starting_point(start: dict[str, Any] | None) -> StartingPoint | None:

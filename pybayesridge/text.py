@@ -13,6 +13,13 @@ SHOWN = 5
 """How many names, rows or columns a message lists before it says how many more there are."""
 
 
+TARGETS = 10
+"""A summary and a report show at most this many targets."""
+
+TOP = 40
+"""How many coefficients a picture shows unless it is asked for more."""
+
+
 def listed(items: Iterable[Any]) -> str:
     """Name a few things in a message, and how many more there are."""
     everything = list(items)

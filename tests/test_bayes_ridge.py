@@ -273,7 +273,7 @@ def test_targets_with_degenerate_ones_among_them():
     with pytest.warns(DegenerateFitWarning) as caught:
         res = BayesRidge(endog, x).fit("em")
     messages = [str(w.message) for w in caught]
-    assert [m.split("(target ")[1] for m in messages] == ["'flat')", "'noise')", "'exact')"]
+    assert [m.split("(target ")[1] for m in messages] == ["'flat').", "'noise').", "'exact')."]
     alone = BayesRidge(y, x).fit("em")
     np.testing.assert_allclose(res.params["fine"], alone.params, rtol=MODE)
     assert (res.params.loc["x1":, "flat"] == 0).all()
@@ -282,7 +282,7 @@ def test_targets_with_degenerate_ones_among_them():
     np.testing.assert_allclose(res.params["exact"], [4.0, 1.0, 2.0, 3.0], rtol=1e-10)
     text = str(res.summary())
     for name in ("flat", "noise", "exact"):
-        assert f"(targets {name!r})" in " ".join(text.split())
+        assert f"(target {name!r})" in " ".join(text.split())
 
 
 DTYPES = ["float32", "int64", "int8", "uint8", "bool", "float16", "longdouble"]
@@ -543,7 +543,7 @@ def test_no_signal_is_a_null_model():
     x = rng.normal(size=(50, 3))
     y = rng.normal(size=50)
     y -= sm.OLS(y, sm.add_constant(x)).fit().fittedvalues - 2.0
-    with pytest.warns(DegenerateFitWarning, match="no signal"):
+    with pytest.warns(DegenerateFitWarning, match="No signal"):
         res = BayesRidge(y, x).fit("em")
     assert (res.params.iloc[1:] == 0).all()
     assert (res.bse.iloc[1:] == 0).all()
@@ -672,7 +672,7 @@ def test_posterior_without_a_mode_because_it_does_not_fall(accelerate):
 
 def test_known_noise_variance_and_constant_response():
     x = np.random.default_rng(0).normal(size=(20, 3))
-    with pytest.warns(DegenerateFitWarning, match="no signal"):
+    with pytest.warns(DegenerateFitWarning, match="No signal"):
         res = BayesRidge(np.full(20, 3.0), x, sigma2=2.0).fit("em")
     assert res.sigma2 == pytest.approx(2.0, rel=1e-12)
     assert (res.params.iloc[1:] == 0).all()

@@ -194,7 +194,7 @@ def test_the_command_line(tmp_path, capsys):
         assert main(["spikeslab", "y ~ a + b", str(file)]) == 0
     assert MESSAGE in " ".join(capsys.readouterr().out.split())
     target = found["targets"][0]
-    assert found["warnings"] == ["the unpenalised columns fit the response exactly: no coefficient, no noise"]
+    assert found["warnings"] == ["The unpenalised columns fit the response exactly: there is nothing to explain."]
     assert (target["noise_var"], target["log_evidence"], target["median_model"]) == (0, None, [])
     assert [row["inclusion_prob"] for row in target["coefficients"]] == [1, 0, 0]
     assert [row["sd"] for row in target["coefficients"]] == [0, 0, 0]

@@ -93,7 +93,7 @@ def test_modes_are_counted_whatever_the_method(method):
 
 def test_null_model():
     rng = np.random.default_rng(0)
-    with pytest.warns(DegenerateFitWarning, match="no signal"):
+    with pytest.warns(DegenerateFitWarning, match="No signal"):
         res = BayesRidge(rng.standard_normal(40), rng.standard_normal((40, 6))).fit("em")
     found = res.diagnostics()
     assert found["null_model"] is True

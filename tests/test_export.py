@@ -28,7 +28,7 @@ UP_TO_SIGN = {"posterior.right", "posterior.z"}
 NODES = {"posterior.weight", "posterior.noise", "posterior.log_t2"}
 POINTS = {"posterior.log_t2_from", "posterior.log_t2_to", "posterior.log_t2_points"}
 # Rounding errors, and sentences whose words may change.
-NOT_COMPARED = {"resid", "quadrature_error", "residual", "notes"}
+NOT_COMPARED = {"resid", "quadrature_error", "residual", "findings"}
 
 specification = importlib.util.spec_from_file_location("make_golden", GOLDEN / "make_golden.py")
 assert specification is not None
@@ -129,7 +129,7 @@ def test_what_is_not_an_export_is_refused():
         "version is 99.0": {"version": 99.0},
         "solver is missing": {"solver": None},
         "other is not a value": {"other": 1.0},
-        "notes must be a texts": {"notes": "one"},
+        "names must be a texts": {"names": "one"},
         r"bse must be an array of shape \(k, q\)": {"bse": np.zeros((3, 1))},
     }
     for message, change in wrong.items():

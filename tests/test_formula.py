@@ -193,7 +193,7 @@ def test_transform_that_makes_nan_is_told(data):
         BayesRidge.from_formula("y ~ np.log(-x2 - 1)", data)
 
 
-@pytest.mark.filterwarnings("ignore:no signal")
+@pytest.mark.filterwarnings("ignore:No signal")
 @pytest.mark.parametrize("formula", ["y ~ lag(x1, 1) + g", "y + x3 ~ lag(x1, 1) + g", "y ~ {x1.shift(1)} + g"])
 @pytest.mark.parametrize("holes", [False, True])
 def test_rows_without_a_lag_are_left_out(formula, holes, data):

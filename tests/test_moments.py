@@ -375,7 +375,7 @@ def test_degenerate_responses_are_those_of_rows():
     close(res.params.iloc[1:], [1.0, 2.0, 3.0], 1e-9)
     noise = np.random.default_rng(4).standard_normal(60)
     noise -= x @ np.linalg.lstsq(np.column_stack([np.ones(60), x]), noise, rcond=None)[0][1:]
-    with pytest.warns(DegenerateFitWarning, match="no signal"):
+    with pytest.warns(DegenerateFitWarning, match="No signal"):
         BayesRidge.from_moments(Moments.from_arrays(noise, x)).fit("em")
 
 

@@ -225,7 +225,7 @@ def test_no_interior_mode():
     y -= x @ np.linalg.lstsq(x, y, rcond=None)[0]
     x -= x.mean(axis=0)
     y -= np.column_stack([np.ones(30), x]) @ np.linalg.lstsq(np.column_stack([np.ones(30), x]), y, rcond=None)[0]
-    with pytest.warns(match="no signal"):
+    with pytest.warns(match="No signal"):
         res = BayesRidge(y, x, prior=(1.0, 0.5)).fit("em")
     assert np.isinf(res.lambda_)
     ax = res.plot_lambda()

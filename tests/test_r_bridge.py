@@ -90,7 +90,7 @@ def test_errors_and_warnings_are_text():
     assert answer["error_class"] == "ValueError"
     answer = ridge(method="loocv", grid=[1.0, 2.0])
     assert answer["warning_classes"] == ["GridEdgeWarning"]
-    assert answer["warnings"][0].startswith("the smallest cross-validation score")
+    assert answer["warnings"][0].startswith("The smallest cross-validation score")
     broken = r_bridge.guarded(lambda: {}["missing"])
     assert broken["error"] == "KeyError: 'missing'"
 
@@ -109,8 +109,8 @@ def test_rs_column_of_ones_is_the_intercept_and_not_noted():
     value = ridge(x=x, names=names, from_formula=True)["value"]
     assert value["names"] == names
     assert value["intercept_added"] is False
-    assert not any("serves as the intercept" in note for note in value["notes"])
-    assert any("serves as the intercept" in note for note in ridge(x=x, names=names)["value"]["notes"])
+    assert not any("serves as the intercept" in note for note in value["findings"]["text"])
+    assert any("serves as the intercept" in note for note in ridge(x=x, names=names)["value"]["findings"]["text"])
 
 
 @pytest.mark.parametrize("fit", [{}, {"method": "ep"}, {"method": "pcep"}, {"hyper": "average"}])

@@ -74,6 +74,10 @@ def as_json(results: Any, command: str, *, alpha: float, warnings: Sequence[str]
         "alpha": alpha,
         "targets": [_target(results, command, i, alpha) for i in range(len(model.data.targets))],
         "notes": list(results.notes),
+        "findings": [
+            {"code": found.code, "severity": found.severity, "text": found.text, "targets": list(found.targets)}
+            for found in results.findings
+        ],
         "warnings": list(warnings),
     }
 

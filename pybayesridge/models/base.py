@@ -182,6 +182,7 @@ class LinearModel(StreamedModel, Model):
         for name in ("intercept", "formula_data"):
             if name in kwargs:
                 raise ValueError(f"{name} is not an argument of from_formula: the formula says it ('0 +' for none)")
+        call = cls._called("from_formula", locals(), kwargs)
         built = formulas.build(
             formula,
             data,
@@ -191,7 +192,7 @@ class LinearModel(StreamedModel, Model):
             weights=weights,
             context=formulas.capture(1),
         )
-        return cls(
+        model = cls(
             built.endog,
             built.exog,
             intercept=built.spec.has_intercept,
@@ -200,6 +201,8 @@ class LinearModel(StreamedModel, Model):
             formula_data=built,
             **(cls._formula_defaults | kwargs),
         )
+        model.call = call.using(built.spec.context)
+        return model
 
     @property
     def why_no_rows(self) -> str:

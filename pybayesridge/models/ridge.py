@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, ClassVar
 
 import numpy as np
 
-from pybayesridge._types import BoolArray, FloatArray
+from pybayesridge._types import FloatArray
 from pybayesridge.data.frames import unmasked
-from pybayesridge.exceptions import ConvergenceWarning, DegenerateFitWarning, GridEdgeWarning
+from pybayesridge.findings import issue
 from pybayesridge.models.base import LinearModel
+from pybayesridge.recipes import Recipe, call_of
 from pybayesridge.results.ridge import BayesRidgeResults, BayesRidgeResultsWrapper
-from pybayesridge.ridge.fit import RidgeFit, fit_exact, fit_fixed, fit_grid, fit_mode
+from pybayesridge.ridge.fit import DOUBLINGS, fit_exact, fit_fixed, fit_grid, fit_mode
 from pybayesridge.ridge.loocv import FullLeverageError
 from pybayesridge.ridge.prior import NAMED, BetaPrime
 from pybayesridge.ridge.spectrum import Spectrum, rotate
-from pybayesridge.text import listed
 
 METHODS = ("exact", "em", "loocv", "gcv", "fixed")
-
-UNSEEN_BY_MOMENTS = " (as far as moments tell: they cannot see residuals below 3e-7 of the response)"
-
-DOUBLINGS = 14
-"""Most doublings of the nodes of the quadrature."""
 
 
 class BayesRidge(LinearModel):
@@ -106,6 +100,7 @@ class BayesRidge(LinearModel):
         missing: str = "raise",
         formula_data: Any = None,
     ) -> None:
+        self.call = call_of("BayesRidge", BayesRidge.__init__, locals())
         self.prior_of_tau2 = _as_prior(prior)
         self.prior = prior if isinstance(prior, str) else tuple(float(value) for value in prior)
         self.known_sigma2 = None if sigma2 is None else positive("sigma2", sigma2)
@@ -192,6 +187,7 @@ class BayesRidge(LinearModel):
         em: 0.0971
         loocv: 0.0774
         """
+        call = call_of("fit", BayesRidge.fit, locals(), defaults={"method": None})
         if method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, not {method!r}")
         if dof not in ("nu", "paper"):
@@ -251,9 +247,18 @@ class BayesRidge(LinearModel):
                 accelerate=bool(accelerate),
             )
         self._spectrum = fit.spectrum
-        results = BayesRidgeResults(self, design, fit, method=method, dof=dof, parameterization=parameterization)
-        self._warn(fit, design.y_vanishes, _too_few(method, int(maxiter), float(tol)))
-        results.warn_of_lost_digits(stacklevel=3)
+        results = BayesRidgeResults(
+            self,
+            design,
+            fit,
+            method=method,
+            dof=dof,
+            parameterization=parameterization,
+            tol=float(tol),
+            maxiter=int(maxiter),
+            recipe=Recipe(self.call, call),
+        )
+        issue(results.findings_on_validity, stacklevel=2)
         if disp:
             print(f"{method}: {fit.n_iter} iterations, converged: {bool(fit.converged.all())}")
         return BayesRidgeResultsWrapper(results)
@@ -270,66 +275,6 @@ class BayesRidge(LinearModel):
         super().forget_rows(row_space)
         if self.moments is None:
             self._spectrum = None
-
-    def _warn(self, fit: RidgeFit, vanishes: BoolArray, too_few: str) -> None:
-        def name(mask: Any) -> str:
-            return "" if self.one_target else f" (target {listed(np.array(self.data.targets)[mask].tolist())})"
-
-        quiet = vanishes if self.known_sigma2 is None else np.zeros_like(vanishes)
-        cases = [
-            (
-                quiet,
-                DegenerateFitWarning,
-                "the unpenalised columns fit the response exactly: no coefficient, no noise",
-            ),
-            (
-                fit.null & (fit.spectrum.p == 0) & ~quiet,
-                DegenerateFitWarning,
-                "no penalised column varies: there is nothing to shrink",
-            ),
-            (
-                fit.null & (fit.spectrum.p > 0) & ~quiet,
-                DegenerateFitWarning,
-                "no signal: the posterior has no interior mode and all coefficients are shrunk to zero",
-            ),
-            (
-                fit.exact,
-                DegenerateFitWarning,
-                "the columns fit the response exactly: least squares without noise"
-                + ("" if self.moments is None else UNSEEN_BY_MOMENTS),
-            ),
-            (
-                fit.unbounded,
-                DegenerateFitWarning,
-                "the posterior has no interior mode: it does not fall as the penalty goes to zero, "
-                "and the penalty reported is a bound",
-            ),
-            (
-                ~fit.converged & ~fit.unbounded,
-                ConvergenceWarning,
-                too_few,
-            ),
-        ]
-        for mask, category, message in cases:
-            if mask.any():
-                warnings.warn(message + name(mask), category, stacklevel=3)
-        if fit.search is not None and fit.search.edge.any():
-            warnings.warn(
-                "the smallest cross-validation score lies on the edge of the grid: widen it, or use method='exact'"
-                + name(fit.search.edge),
-                GridEdgeWarning,
-                stacklevel=3,
-            )
-
-
-def _too_few(method: str, maxiter: int, tol: float) -> str:
-    """The warning of an iteration that has not converged."""
-    if method != "exact" or maxiter < DOUBLINGS:
-        return f"no convergence within maxiter={maxiter} iterations: raise maxiter"
-    return (
-        f"the quadrature has not reached tol={tol:g} with {DOUBLINGS} doublings of its nodes, the most that are "
-        "made: its error is larger; raise tol, or use method='em'"
-    )
 
 
 def positive(name: str, value: Any) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -22,10 +21,11 @@ from pybayesridge.ep.model.result import Sites
 from pybayesridge.ep.model.rotation import Rotation, orthogonal_groups
 from pybayesridge.ep.posterior import StartingPoint
 from pybayesridge.ep.selection import Hyperparameters, average_over, data_of, data_of_products, select, select_nothing
-from pybayesridge.exceptions import ConvergenceWarning, DegenerateFitWarning
+from pybayesridge.findings import issue
 from pybayesridge.linalg.blas import one_pool
 from pybayesridge.models.base import LinearModel
 from pybayesridge.models.ridge import positive
+from pybayesridge.recipes import Recipe, call_of
 from pybayesridge.results.spike_slab import SpikeSlabResults, SpikeSlabResultsWrapper
 from pybayesridge.text import listed
 
@@ -148,6 +148,7 @@ class SpikeSlab(LinearModel):
         missing: str = "raise",
         formula_data: Any = None,
     ) -> None:
+        self.call = call_of("SpikeSlab", SpikeSlab.__init__, locals())
         if issparse(exog) or is_sparse_frame(exog):
             raise ValueError("SpikeSlab takes dense columns: make exog dense, or use BayesRidge for sparse ones")
         self.slab_var = None if slab_var is None else positive("slab_var", slab_var)
@@ -228,6 +229,7 @@ class SpikeSlab(LinearModel):
         >>> res.converged, res.learned
         (True, ('slab_var', 'noise_var'))
         """
+        call = call_of("fit", SpikeSlab.fit, locals(), defaults={"method": None})
         if method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, not {method!r}")
         if hyper not in ("maximize", "average"):
@@ -260,23 +262,17 @@ class SpikeSlab(LinearModel):
                     groups=groups,
                     rotation=rotation,
                 )
-        results = SpikeSlabResults(self, design, data, selection, method=method)
-        if selection.noiseless:
-            warnings.warn(
-                "the unpenalised columns fit the response exactly: no coefficient, no noise",
-                DegenerateFitWarning,
-                stacklevel=2,
-            )
-        if not selection.converged:
-            warnings.warn(
-                f"EP has not converged (residual {selection.residual:.2g} for tol={tol:g}): raise maxiter, or use "
-                "method='auto'"
-                if selection.residual > tol
-                else "the hyperparameters have not converged to a maximum of the evidence",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
-        results.warn_of_lost_digits(stacklevel=3)
+        results = SpikeSlabResults(
+            self,
+            design,
+            data,
+            selection,
+            method=method,
+            tol=float(tol),
+            maxiter=int(maxiter),
+            recipe=Recipe(self.call, call),
+        )
+        issue(results.findings_on_validity, stacklevel=2)
         if disp:
             print(f"{method}: {selection.n_iter} iterations, residual {selection.residual:.2g}")
         return SpikeSlabResultsWrapper(results)

@@ -3,14 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from pybayesridge.formula import build as formulas
 from pybayesridge.moments.moments import Moments, as_moments
+from pybayesridge.recipes import Call, call_of
 
 
 class StreamedModel:
-    """What both families inherit: constructors that need sufficient statistics only."""
+    """What both families inherit: constructors that need sufficient statistics only.
+
+    Attributes
+    ----------
+    call : Call
+        How the model was made.
+    """
+
+    call: Call
+    _formula_defaults: ClassVar[dict[str, Any]] = {}
+
+    @classmethod
+    def _called(cls, entry: str, given: Mapping[str, Any], rest: Mapping[str, Any]) -> Call:
+        """The call of a constructor with the class's other arguments in `rest`."""
+        defaults = cls._formula_defaults if given.get("formula") is not None else {}
+        return call_of(
+            f"{cls.__name__}.{entry}", getattr(cls, entry), {**rest, **given}, rest=cls.__init__, defaults=defaults
+        )
 
     @classmethod
     def from_moments(cls, moments: Moments, **kwargs: Any) -> Self:
@@ -32,8 +50,9 @@ class StreamedModel:
             If the unpenalised columns are, to the accuracy of moments, linearly dependent (when it is fitted), for
             moments that no rows can have, or for an argument that needs rows.
         """
+        call = cls._called("from_moments", locals(), kwargs)
         _refuse(kwargs, ("endog", "exog", "weights", "missing", "formula_data"), "from_moments")
-        return _build(cls, as_moments(moments), **kwargs)
+        return _build(cls, as_moments(moments), call.after("moments", moments.call), **kwargs)
 
     @classmethod
     def from_parquet(
@@ -91,6 +110,7 @@ class StreamedModel:
         """
         from pybayesridge.streams.parquet import moments_of_parquet
 
+        call = cls._called("from_parquet", locals(), kwargs)
         _refuse(kwargs, ("intercept", "formula_data", "subset"), "from_parquet")
         moments, built = moments_of_parquet(
             source,
@@ -103,7 +123,7 @@ class StreamedModel:
             progress=progress,
             context=formulas.capture(1),
         )
-        return _from_formula(cls, moments, built, kwargs)
+        return _from_formula(cls, moments, built, call, kwargs)
 
     @classmethod
     def from_dask(
@@ -152,6 +172,7 @@ class StreamedModel:
         """
         from pybayesridge.streams.dask import moments_of_arrays, moments_of_frame
 
+        call = cls._called("from_dask", locals(), kwargs)
         if missing not in (None, "drop", "raise"):
             raise ValueError(f"missing must be 'drop' or 'raise', not {missing!r}")
         if formula is None:
@@ -163,7 +184,7 @@ class StreamedModel:
                 "from_dask with arrays",
             )
             moments = moments_of_arrays(endog, data, weights, missing=missing or "raise")
-            return _build(cls, moments, **kwargs)
+            return _build(cls, moments, call, **kwargs)
         _refuse(kwargs, ("intercept", "formula_data", "subset"), "from_dask with a formula")
         if endog is not None or not hasattr(data, "columns"):
             raise ValueError("with a formula data is a Dask DataFrame, and the response one of its columns")
@@ -176,16 +197,21 @@ class StreamedModel:
             missing=missing or "drop",
             context=formulas.capture(1),
         )
-        return _from_formula(cls, moments, built, kwargs)
+        return _from_formula(cls, moments, built, call, kwargs)
 
 
-def _from_formula(cls: Any, moments: Moments, built: formulas.FormulaData, kwargs: Mapping[str, Any]) -> Any:
+def _from_formula(
+    cls: Any, moments: Moments, built: formulas.FormulaData, call: Call, kwargs: Mapping[str, Any]
+) -> Any:
     given = {**cls._formula_defaults, **kwargs}
-    return _build(cls, moments, intercept=built.spec.has_intercept, formula_data=built, **given)
+    call = call.using(built.spec.context)
+    return _build(cls, moments, call, intercept=built.spec.has_intercept, formula_data=built, **given)
 
 
-def _build(cls: Any, moments: Moments, **kwargs: Any) -> Any:
-    return cls(None, moments, **kwargs)
+def _build(cls: Any, moments: Moments, call: Call, **kwargs: Any) -> Any:
+    model = cls(None, moments, **kwargs)
+    model.call = call
+    return model
 
 
 def _refuse(kwargs: Mapping[str, Any], names: Iterable[str], where: str) -> None:

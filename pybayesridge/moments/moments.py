@@ -15,6 +15,7 @@ from pybayesridge.moments.checks import check_entries
 from pybayesridge.moments.files import ARRAYS, FORMAT, read_moments
 from pybayesridge.moments.rows import sums_of_rows
 from pybayesridge.moments.summary import moments_of_summary
+from pybayesridge.recipes import Call, call_of
 from pybayesridge.text import listed, repeated
 
 
@@ -56,6 +57,8 @@ class Moments:
         Names of the q responses.
     n_dropped : int
         Rows left out because something in them was missing.
+    call : Call, optional
+        The call that made them, where one did.
 
     Raises
     ------
@@ -76,6 +79,7 @@ class Moments:
     columns: tuple[str, ...]
     targets: tuple[str, ...]
     n_dropped: int = 0
+    call: Call | None = None
 
     def __post_init__(self) -> None:
         """Check shapes and values, and let nobody write into the arrays."""
@@ -132,10 +136,11 @@ class Moments:
         ValueError
             For bad data, naming the column or row.
         """
+        call = call_of("Moments.from_arrays", Moments.from_arrays, locals())
         data = prepare(
             endog, exog, intercept=False, weights=weights, unpenalized=None, missing=missing, max_targets=None
         )
-        return cls(**sums_of_rows(data), n_dropped=data.n_dropped)
+        return cls(**sums_of_rows(data), n_dropped=data.n_dropped, call=call)
 
     @classmethod
     def from_batches(cls, batches: Iterable[Any], *, missing: str = "raise") -> Self:
@@ -153,6 +158,7 @@ class Moments:
         ValueError
             For bad data, no batches, or batches whose columns differ.
         """
+        call = call_of("Moments.from_batches", Moments.from_batches, locals())
         total: Self | None = None
         for i, batch in enumerate(batches):
             if not isinstance(batch, tuple | list) or len(batch) not in (2, 3):
@@ -168,7 +174,7 @@ class Moments:
                 raise ValueError(f"batch {i}: {error}") from error
         if total is None:
             raise ValueError("there are no batches: nothing can be fitted")
-        return total
+        return replace(total, call=call)
 
     @classmethod
     def from_summary(
@@ -226,6 +232,7 @@ class Moments:
         Zou, Carbonetto, Wang & Stephens (2022). Fine-mapping from summary data with the "Sum of Single Effects"
         model. PLOS Genetics 18(7): for the sufficient statistics.
         """
+        call = call_of("Moments.from_summary", Moments.from_summary, locals())
         parts = moments_of_summary(
             correlation, z, n=n, estimates=estimates, se=se, var_y=var_y, names=names, shrink=shrink
         )
@@ -243,6 +250,7 @@ class Moments:
             yy=np.array([parts.yy]),
             columns=tuple(parts.names),
             targets=(str(target),),
+            call=call,
         )
 
     def update(self, endog: Any, exog: Any, *, weights: Any = None, missing: str = "raise") -> Self:
@@ -300,6 +308,7 @@ class Moments:
             xy=self.xy + other.xy + np.outer(between * dx, dy),
             yy=self.yy + other.yy + between * dy**2,
             n_dropped=self.n_dropped + other.n_dropped,
+            call=None,
         )
 
     def subset(self, columns: Any = None, targets: Any = None) -> Self:
@@ -331,6 +340,7 @@ class Moments:
             yy=self.yy[y],
             columns=tuple(self.columns[j] for j in x),
             targets=tuple(self.targets[j] for j in y),
+            call=None,
         )
 
     def with_dropped(self, n_dropped: int) -> Self:
@@ -344,7 +354,7 @@ class Moments:
         -------
         Moments
         """
-        return replace(self, n_dropped=int(n_dropped))
+        return replace(self, n_dropped=int(n_dropped), call=None)
 
     def save(self, file: Any) -> None:
         """Write them to a file of NumPy's format ``.npz``, under the very name that is given.
@@ -390,9 +400,10 @@ class Moments:
         OSError
             If it cannot be read.
         """
+        call = call_of("Moments.load", Moments.load, locals())
         fields = read_moments(file)
         try:
-            return cls(**fields)
+            return cls(**fields, call=call)
         except ValueError as error:
             raise ValueError(f"{file!r} holds moments that cannot be: {error}") from error
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pybayesridge._types import FloatArray
+from pybayesridge.findings import Finding
 from pybayesridge.text import number_or_dash
 
 ROWS = 200
@@ -101,7 +102,7 @@ class Page:
     targets: list[Target]
     left_out: list[str]
     call: str
-    explained: str
+    named: dict[str, str]
     versions: list[tuple[str, str]]
     made: str
     citations: list[str]
@@ -118,13 +119,13 @@ class Origin:
         Code that makes it again.
     versions : list of (name, version)
         To stand above Python's.
-    notes : list of str
+    findings : list of Finding
         Instead of those of the results.
     """
 
     call: str
     versions: list[tuple[str, str]]
-    notes: list[str]
+    findings: list[Finding]
 
 
 def table_of(

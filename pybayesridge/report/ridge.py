@@ -8,13 +8,12 @@ import numpy as np
 
 from pybayesridge._types import FloatArray
 from pybayesridge.plots.frame import percent
-from pybayesridge.report.page import Album, order_by, residual_remarks, row_pictures, rows_there
 from pybayesridge.report.parts import EMBEDDED, Remark, Table, Target, table_of
-from pybayesridge.results.arguments import TOP
-from pybayesridge.results.summary.ridge import HYPERPARAMETERS, can_fit_anything
+from pybayesridge.report.shared import Album, order_by, residual_remarks, row_pictures, rows_there
+from pybayesridge.ridge.hyperparameters import HYPERPARAMETERS
 from pybayesridge.ridge.loocv import leverages
 from pybayesridge.ridge.prior import NAMED, BetaPrime
-from pybayesridge.text import listed, number
+from pybayesridge.text import TOP, listed, number
 
 NAME = "Bayesian ridge regression"
 
@@ -80,34 +79,6 @@ def words(res: Any) -> list[str]:
         None: "The prior of the penalty was given.",
     }
     return [*out, how[res.method], prior[_named(res.model.prior_of_tau2)]]
-
-
-def arguments(res: Any) -> list[str]:
-    """Arguments of the model that differ from the defaults."""
-    m = res.model
-    out = [] if m.prior == "r2" else [f"prior={m.prior!r}"]
-    return out if m.known_sigma2 is None else [*out, f"sigma2={m.known_sigma2!r}"]
-
-
-def fit_arguments(res: Any) -> list[str]:
-    """Arguments of ``fit`` that differ from the defaults."""
-    out = [repr(res.method)]
-    if res.method == "fixed":
-        out.append(f"lam={np.asarray(res.lambda_).tolist()!r}")
-    if res.method in ("loocv", "gcv"):
-        out.append("grid=grid")
-    if res.dof != "nu":
-        out.append(f"dof={res.dof!r}")
-    if res.parameterization != "tau2":
-        out.append(f"parameterization={res.parameterization!r}")
-    return out
-
-
-def explained(res: Any) -> str:
-    """An explanation of the names in the call."""
-    if res.grid is None:
-        return ""
-    return f"grid: {res.grid.shape[0]} penalties from {number(res.grid.min())} to {number(res.grid.max())}."
 
 
 def overview(res: Any, wanted: list[int]) -> Table:
@@ -186,7 +157,7 @@ def _findings(res: Any, i: int, values: FloatArray, at: Any, alpha: float) -> li
     else:
         out.append(f"None of {of} has a {percent(alpha)} interval that excludes zero.")
     share = float(np.atleast_1d(res.rsquared)[i])
-    if np.isfinite(share) and not can_fit_anything(res):
+    if np.isfinite(share) and not res.can_fit_anything:
         out.append(f"In-sample R-squared is {share:.3f}.")
     return out
 
@@ -244,14 +215,16 @@ def _column(values: FloatArray, i: int) -> FloatArray:
 def _remarks(res: Any, i: int) -> list[Remark]:
     row = res.diagnostics()
     found = row if res.model.one_target else row.iloc[:, i]
+    name = res.model.data.targets[i]
+    said = {finding.code for finding in res.findings if not finding.targets or name in finding.targets}
     out = [Remark("good", "The algorithm converged.")] if found["converged"] else []
     modes = int(found["n_modes"])
     if modes == 1:
         out.append(Remark("good", "The posterior of tau2 has one mode."))
-    elif modes > 1:
+    elif modes > 1 and "several-modes" not in said:
         text = "this fit averages" if res.method == "exact" else "method='exact' averages"
-        out.append(Remark("warning", f"The posterior of tau2 has {modes} modes; {text} over all of them."))
-    elif not found["exact_fit"]:
+        out.append(Remark("note", f"The posterior of tau2 has {modes} modes; {text} over all of them."))
+    elif modes == 0 and not said & {"no-signal", "unbounded", "exact-fit", "nothing-to-explain"}:
         out.append(Remark("note", "The posterior of tau2 has no interior mode."))
     condition, design = float(found["condition_number"]), res._posterior.design
     if condition > COLLINEAR:

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from pybayesridge.plots.frame import MOST_NAMES, percent
-from pybayesridge.report.page import Album, order_by, residual_remarks, row_pictures, rows_there
 from pybayesridge.report.parts import EMBEDDED, Remark, Table, Target, table_of
-from pybayesridge.results.arguments import TOP
-from pybayesridge.text import number
+from pybayesridge.report.shared import Album, order_by, residual_remarks, row_pictures, rows_there
+from pybayesridge.text import TOP, number
 
 NAME = "Spike-and-slab regression"
 
@@ -60,37 +59,6 @@ def words(res: Any) -> list[str]:
         "several are correlated and one of them is needed, each may still have a small probability."
     )
     return out
-
-
-def arguments(res: Any) -> list[str]:
-    """Arguments of the model that were given."""
-    m = res.model
-    out = []
-    if m.prior_inclusion is not None:
-        one = np.ndim(m.prior_inclusion) == 0
-        out.append(f"prior_inclusion={m.prior_inclusion!r}" if one else "prior_inclusion=prior_inclusion")
-    for name in ("slab_var", "noise_var"):
-        if getattr(m, name) is not None:
-            out.append(f"{name}={getattr(m, name)!r}")
-    if m.grouped_by == "labels":
-        out.append("group=group")
-    elif m.grouped_by == "column" and m.formula_spec is not None:
-        out.append("group=None")
-    return out
-
-
-def fit_arguments(res: Any) -> list[str]:
-    """Arguments of ``fit`` that differ from the defaults."""
-    several = len(res._posterior.selection.results) > 1
-    return [repr(res.method), *(["hyper='average'"] if several else [])]
-
-
-def explained(res: Any) -> str:
-    """An explanation of the names in the call."""
-    out = [] if np.ndim(res.model.prior_inclusion) == 0 else ["prior_inclusion: a probability for each column."]
-    if res.model.grouped_by == "labels":
-        out.append("group: a label for each column.")
-    return " ".join(out)
 
 
 def target(res: Any, i: int, album: Album | None, alpha: float) -> Target:
@@ -185,9 +153,6 @@ def _remarks(res: Any) -> list[Remark]:
     noiseless = res._posterior.selection.noiseless
     if res.converged and not noiseless:
         out.append(Remark("good", f"Expectation propagation converged (residual {res.residual:.1e})."))
-    if res.evidence_biased:
-        text = "The log evidence is biased and cannot be compared with that of other fits; use method='auto'."
-        out.append(Remark("warning", text))
     open_ = int(((res.inclusion_prob > 0.1) & (res.inclusion_prob < 0.9)).sum())
     if open_:
         which = "1 column is" if open_ == 1 else f"{open_:,} columns are"

@@ -10,9 +10,6 @@ from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.design.design import Design
 from pybayesridge.text import listed
 
-TOP = 40
-"""How many coefficients a picture shows unless it is asked for more."""
-
 
 def check_alpha(alpha: float) -> float:
     """One minus the probability of an interval."""

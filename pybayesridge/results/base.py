@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -19,16 +18,14 @@ from pybayesridge._types import AnyArray, FloatArray
 from pybayesridge.data.frames import make_frame
 from pybayesridge.design.from_moments import rsquared_of_moments
 from pybayesridge.ep.gaussian_posterior import SelectionMarginals
-from pybayesridge.exceptions import PrecisionWarning
+from pybayesridge.findings import Finding
+from pybayesridge.recipes import Recipe
 from pybayesridge.results import files as saved
 from pybayesridge.results.arguments import check_alpha, target_position
 from pybayesridge.results.arviz import GROUPS, Draws, to_arviz
 from pybayesridge.results.plots.rows import RowPlots
 from pybayesridge.results.prediction import BayesPrediction
 from pybayesridge.ridge.marginals import RidgeMarginals
-
-FEW_DIGITS = 1e-8
-"""A relative error of what moments yield that a reader must be told of."""
 
 
 class LinearResults(RowPlots, Results):
@@ -41,15 +38,27 @@ class LinearResults(RowPlots, Results):
     ----------
     params : (k,) or (k, q) array
         Posterior means of the coefficients, on the user's scale.
+    family : str
+        Name of the model's class.
     method : str
     converged : bool
         Whether every iteration met its stopping rule (for every target).
     n_iter : int
+    recipe : Recipe
+        How the model and the fit were called; ``print(res.recipe.code)`` shows code that makes the fit again.
+    tol : float
+        As given to ``fit``.
+    maxiter : int
+        As given to ``fit``.
     """
 
+    family: ClassVar[str]
     method: str
     converged: bool
     n_iter: int
+    recipe: Recipe
+    tol: float
+    maxiter: int
     sigma2: Any
     _posterior: Any
 
@@ -187,28 +196,36 @@ class LinearResults(RowPlots, Results):
         """Relative error, about, that rounding errors have left in the fit."""
         raise NotImplementedError
 
-    def lost_digits(self) -> str | None:
-        """A sentence about the digits that are lost, where they are too many."""
-        loss = self.precision_loss
-        if loss <= FEW_DIGITS:
-            return None
-        digits = max(0, int(-np.log10(loss)))
-        if self.model.moments is None:
-            return (
-                f"Rounding errors leave this fit about {digits} digits: columns are nearly collinear, or explain "
-                "nearly all of the response, and the penalty is small. Leave columns out."
-            )
-        return (
-            f"Moments determine this fit to about {digits} digits: columns are nearly "
-            "collinear, or nearly all of the response or of a column is explained. Fit from rows, or leave "
-            "columns out."
-        )
+    @property
+    def findings_on_validity(self) -> tuple[Finding, ...]:
+        """The findings on which ``fit`` warns, and others of their kind."""
+        raise NotImplementedError
 
-    def warn_of_lost_digits(self, *, stacklevel: int) -> None:
-        """Warn if too many digits are lost."""
-        told = self.lost_digits()
-        if told is not None:
-            warnings.warn(told, PrecisionWarning, stacklevel=stacklevel)
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """What a reader of these results must know, as :class:`pybayesridge.Finding` objects.
+
+        The summary, the report, JSON and R show the same ones, and ``fit`` issues a warning for each that has a
+        ``category``. ``pandas.DataFrame(res.findings)`` is a table of them.
+
+        Examples
+        --------
+        >>> import statsmodels.api as sm
+        >>> from pybayesridge import BayesRidge
+        >>> longley = sm.datasets.longley.load_pandas().data
+        >>> res = BayesRidge.from_formula("TOTEMP ~ GNP + UNEMP", longley).fit()
+        >>> [(finding.code, finding.severity) for finding in res.findings]
+        [('intervals', 'note')]
+        """
+        return (*self.findings_on_validity, *self._findings_on_reading())
+
+    def _findings_on_reading(self) -> list[Finding]:
+        raise NotImplementedError
+
+    @property
+    def notes(self) -> list[str]:
+        """The sentences of the :attr:`findings`."""
+        return [finding.sentence for finding in self.findings]
 
     def _rsquared_of_moments(self) -> FloatArray:
         model = self.model

@@ -15,6 +15,7 @@ over the rows of ``root`` with ``root_of`` i. A new observation adds noise_i, di
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -24,6 +25,7 @@ from pybayesridge._types import FloatArray
 from pybayesridge.ep.algorithms.solve import posterior_factor
 from pybayesridge.ep.model.gaussian import DualFactor
 from pybayesridge.ep.model.group_covariance import JointFactor
+from pybayesridge.findings import Finding
 from pybayesridge.ridge import hyperparameters as hyper
 
 VERSION = 1
@@ -81,7 +83,9 @@ FIELDS = {
     "n_iter": Field("number", "iterations"),
     "standardize": Field("flag", "whether the prior is on the scale of the columns' standard deviations"),
     "weight_mean": Field("number", "mean of the weights"),
-    "notes": Field("texts", "what a reader must know, a sentence each"),
+    "findings.code": Field("texts", "the kind of each finding"),
+    "findings.severity": Field("texts", "note or warning"),
+    "findings.text": Field("texts", "its sentence"),
     "dof": _of_ridge("text", "nu or paper"),
     "parameterization": _of_ridge("text", "tau2 or tau"),
     "lambda_": _of_ridge("q", "the penalty"),
@@ -244,7 +248,16 @@ def _shared_values(results: Any) -> dict[str, Any]:
         "n_iter": float(results.n_iter),
         "standardize": bool(model.standardize),
         "weight_mean": float(model.weight_mean),
-        "notes": [str(note) for note in results.notes],
+        "findings": flat_findings(results.findings),
+    }
+
+
+def flat_findings(findings: Sequence[Finding]) -> dict[str, list[str]]:
+    """Findings as lists of strings."""
+    return {
+        "code": [found.code for found in findings],
+        "severity": [found.severity for found in findings],
+        "text": [found.sentence for found in findings],
     }
 
 

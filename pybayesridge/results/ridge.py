@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,10 @@ from statsmodels.iolib.summary import Summary
 
 from pybayesridge._types import AnyArray, FloatArray
 from pybayesridge.design.design import Design
+from pybayesridge.findings import Finding
 from pybayesridge.quantile_tables import NO_ROW_SPACE
+from pybayesridge.recipes import Recipe
+from pybayesridge.results import findings
 from pybayesridge.results.arguments import check_alpha
 from pybayesridge.results.arviz import Draws, positive_int
 from pybayesridge.results.base import (
@@ -24,7 +27,6 @@ from pybayesridge.results.base import (
 )
 from pybayesridge.results.plots.ridge import RidgePlots
 from pybayesridge.results.summary import ridge as ridge_summary
-from pybayesridge.results.summary.ridge import HYPERPARAMETERS
 from pybayesridge.results.summary.tables import LONGEST
 from pybayesridge.ridge import hyperparameters as hyper
 from pybayesridge.ridge.exact import information, integrate, is_proper, log_likelihood, log_marginal
@@ -49,8 +51,9 @@ class BayesRidgeResults(RidgePlots, LinearResults):
     model : BayesRidge
     design : Design
     fit : RidgeFit
-    method, dof, parameterization : str
+    method, dof, parameterization, tol, maxiter
         As given to ``fit``.
+    recipe : Recipe
 
     Attributes
     ----------
@@ -71,8 +74,20 @@ class BayesRidgeResults(RidgePlots, LinearResults):
     n_iter : int
     """
 
+    family: ClassVar[str] = "BayesRidge"
+
     def __init__(
-        self, model: Any, design: Design, fit: RidgeFit, *, method: str, dof: str, parameterization: str
+        self,
+        model: Any,
+        design: Design,
+        fit: RidgeFit,
+        *,
+        method: str,
+        dof: str,
+        parameterization: str,
+        tol: float,
+        maxiter: int,
+        recipe: Recipe,
     ) -> None:
         self._posterior = RidgePosterior(design, fit.spectrum, fit.mixture)
         self._fit = fit
@@ -83,6 +98,9 @@ class BayesRidgeResults(RidgePlots, LinearResults):
             method=method,
             dof=dof,
             parameterization=parameterization,
+            tol=tol,
+            maxiter=maxiter,
+            recipe=recipe,
             converged=bool(fit.converged.all()),
             n_iter=fit.n_iter,
             solver=fit.spectrum.solver,
@@ -99,6 +117,11 @@ class BayesRidgeResults(RidgePlots, LinearResults):
         """Effective degrees of freedom: the trace of the hat matrix, less one for a constant (as statsmodels)."""
         shrunk = mean_shrinkage(self._fit.spectrum, self._fit.mixture).sum(axis=0)
         return self._per_target(shrunk + (self._posterior.design.block.k - self.model.k_constant))
+
+    @property
+    def can_fit_anything(self) -> bool:
+        """Whether there are so many columns that the in-sample R-squared says nothing."""
+        return self._posterior.design.p >= self._posterior.design.nu
 
     @cached_property
     def n_modes(self) -> Any:
@@ -188,15 +211,13 @@ class BayesRidgeResults(RidgePlots, LinearResults):
         residual = self._fit.spectrum.rss0[self._fit.spectrum.rss0 > 0]
         return max(self.model.precision_loss, loss, float((16 * EPS / residual).max(initial=0.0)))
 
-    def lost_digits(self) -> str | None:
-        """A sentence about digits that are lost or not certain, where there are such."""
-        lost = super().lost_digits()
-        if lost is not None or self._fit.certain:
-            return lost
-        return (
-            "Moments cannot show whether nearly collinear columns explain more of the response at a smaller penalty, "
-            "so that this fit is not certain. Fit from rows, or leave columns out."
-        )
+    @cached_property
+    def findings_on_validity(self) -> tuple[Finding, ...]:
+        """The findings on which ``fit`` warns, and others of their kind."""
+        return tuple(findings.of_ridge(self))
+
+    def _findings_on_reading(self) -> list[Finding]:
+        return [findings.intervals_of_ridge(self), *findings.on_reading_ridge(self)]
 
     def _prior(self) -> Prior:
         model = self.model
@@ -268,7 +289,7 @@ class BayesRidgeResults(RidgePlots, LinearResults):
         for i, name in enumerate(self.model.data.targets):
             tables[name] = pd.DataFrame(
                 self._hyperparameters_of(i, at),
-                index=HYPERPARAMETERS,
+                index=hyper.HYPERPARAMETERS,
                 columns=["mean", "median", "lower", "upper"],
             )
         return next(iter(tables.values())) if self.model.one_target else pd.concat(tables, names=["target", None])
@@ -468,11 +489,6 @@ class BayesRidgeResults(RidgePlots, LinearResults):
         self._fit = replace(self._fit, spectrum=self._posterior.spectrum)
         for name in ("loo_residuals", "loo_mse"):
             self.__dict__.pop(name, None)
-
-    @property
-    def notes(self) -> list[str]:
-        """What a reader of the summary must know, one sentence each."""
-        return ridge_summary.notes(self)
 
     def summary(self, alpha: float = 0.05) -> Summary:
         """Regression table: posterior mean, standard deviation and interval of every coefficient.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,9 @@ from pybayesridge.ep.gaussian_posterior import SelectionMarginals
 from pybayesridge.ep.model.least_squares import Data
 from pybayesridge.ep.posterior import SelectionPosterior, StartingPoint
 from pybayesridge.ep.selection import Selection, loss_of_moments
+from pybayesridge.findings import Finding
+from pybayesridge.recipes import Recipe
+from pybayesridge.results import findings
 from pybayesridge.results.arguments import check_alpha
 from pybayesridge.results.arviz import GROUPS, Draws, positive_int, to_arviz
 from pybayesridge.results.base import LinearResults, LinearResultsWrapper, wrapper_attributes
@@ -41,7 +44,9 @@ class SpikeSlabResults(SpikeSlabPlots, LinearResults):
     design : Design
     data : Data
     selection : Selection
-    method : str
+    method, tol, maxiter
+        As given to ``fit``.
+    recipe : Recipe
 
     Attributes
     ----------
@@ -68,7 +73,20 @@ class SpikeSlabResults(SpikeSlabPlots, LinearResults):
         Minus the log evidence after each sweep, then the energy of the descent, which does not rise.
     """
 
-    def __init__(self, model: Any, design: Design, data: Data, selection: Selection, *, method: str) -> None:
+    family: ClassVar[str] = "SpikeSlab"
+
+    def __init__(
+        self,
+        model: Any,
+        design: Design,
+        data: Data,
+        selection: Selection,
+        *,
+        method: str,
+        tol: float,
+        maxiter: int,
+        recipe: Recipe,
+    ) -> None:
         self._posterior = SelectionPosterior(design, data, selection)
         best = selection.best
         unit = design.y_norm[0]
@@ -76,6 +94,9 @@ class SpikeSlabResults(SpikeSlabPlots, LinearResults):
             model,
             model.scatter(*self._posterior.coefficients(), design),
             method=method,
+            tol=tol,
+            maxiter=maxiter,
+            recipe=recipe,
             converged=selection.converged,
             n_iter=selection.n_iter,
             n_fac=selection.n_fac,
@@ -109,6 +130,14 @@ class SpikeSlabResults(SpikeSlabPlots, LinearResults):
         best = self._posterior.selection.best_hyper
         loss = loss_of_moments(self._posterior.data, best.noise_var / best.slab_var)
         return max(self.model.precision_loss, loss)
+
+    @cached_property
+    def findings_on_validity(self) -> tuple[Finding, ...]:
+        """The findings on which ``fit`` warns, and others of their kind."""
+        return tuple(findings.of_spike_slab(self))
+
+    def _findings_on_reading(self) -> list[Finding]:
+        return [findings.intervals_of_spike_slab(self), *findings.on_reading_spike_slab(self)]
 
     def _spread(self, values: FloatArray, unpenalized: float) -> FloatArray:
         design = self._posterior.design
@@ -313,11 +342,6 @@ class SpikeSlabResults(SpikeSlabPlots, LinearResults):
             return self._draw_chain(n, generator, kind)
 
         return to_arviz(self.model, draw, draws=draws, chains=chains, rng=rng, groups=groups)
-
-    @property
-    def notes(self) -> list[str]:
-        """What a reader of the summary must know, one sentence each."""
-        return spike_slab_summary.notes(self)
 
     def summary(self, alpha: float = 0.05) -> Summary:
         """Table of the coefficients by inclusion probability; at most 30 of those that can be out.

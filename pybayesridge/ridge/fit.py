@@ -40,6 +40,9 @@ SHARP = 1e-6
 NO_DIGITS = 1e-2
 """Moments with this relative error in the least direction cannot tell it from none."""
 
+DOUBLINGS = 14
+"""Most doublings of the nodes of the quadrature."""
+
 
 @dataclass(frozen=True, slots=True)
 class RidgeFit:

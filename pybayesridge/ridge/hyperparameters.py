@@ -17,6 +17,9 @@ from pybayesridge.ridge.mixture import Mixture
 from pybayesridge.ridge.profile import Prior, penalized_rss, shrinkage
 from pybayesridge.ridge.spectrum import Spectrum
 
+HYPERPARAMETERS = ["lambda", "tau2", "sigma2", "df_model"]
+"""Rows of the table of hyperparameters."""
+
 FINE = 20
 """Points of the distribution function of log t2 for each node."""
 

@@ -72,7 +72,9 @@
 #'     \item{log_marginal}{log marginal likelihood, also returned by `logLik()`}
 #'     \item{df_model, df_resid, rsquared, nobs}{effective degrees of freedom (excluding the constant), residual degrees
 #'       of freedom, R-squared, number of rows}
-#'     \item{converged, n_iter, n_modes, solver, diagnostics, notes}{diagnostics of the computation}
+#'     \item{converged, n_iter, n_modes, solver, diagnostics}{diagnostics of the computation}
+#'     \item{findings}{what a reader must know: a data frame with `code`, `severity` (`"note"` or `"warning"`) and
+#'       `text`}
 #'     \item{loo_mse, grid, grid_scores}{cross-validation, for `"loocv"` and `"gcv"`}
 #'     \item{posterior}{the representation of the posterior that intervals and predictions use}
 #'   }
@@ -192,7 +194,7 @@ fit_of_export <- function(value, row_names = NULL) {
     converged = value$converged,
     n_iter = as.integer(value$n_iter),
     standardize = value$standardize,
-    notes = as.character(unlist(value$notes)),
+    findings = findings_frame(value$findings),
     intercept_added = value$intercept_added,
     constant = value$constant
   )
@@ -225,6 +227,12 @@ tell_iterations <- function(fit, disp) {
     cat(sprintf("%s: %d iterations, converged: %s\n", fit$method, fit$n_iter, fit$converged))
   }
   fit
+}
+
+# What a fit has to say, a row for each finding.
+findings_frame <- function(lists) {
+  column <- function(name) as.character(unlist(lists[[name]]))
+  data.frame(code = column("code"), severity = column("severity"), text = column("text"))
 }
 
 # A name as it is, numbers as a list; Python refuses what is neither or has another length.

@@ -44,7 +44,7 @@ report.pybayesridge_fit <- function(object, file, title = NULL, question = NULL,
     path = path.expand(file), title = title, question = question,
     target = if (!is.null(target)) object$targets[target_position(object, target)],
     alpha = 1 - level, call = paste(c("library(pybayesridge)", "", deparse(object$call)), collapse = "\n"),
-    versions = versions, notes = as.list(c(object$notes, naprint_note(object)))
+    versions = versions, findings = listed_findings(object)
   )
   rows <- rownames(input$x)
   written <- call_fit(

@@ -120,7 +120,7 @@ summary.pybayesridge_fit <- function(object, level = 0.95, ...) {
       coefficients = if (length(tables) == 1L) tables[[1L]] else tables,
       groups = if (isTRUE(object$several)) object$group_inclusion_prob,
       facts = facts(object),
-      notes = c(object$notes, naprint_note(object)),
+      notes = notes_of(all_findings(object)),
       omitted = if (nrow(size) > longest) nrow(size) - shown else 0L,
       level = level,
       converged = object$converged
@@ -129,11 +129,25 @@ summary.pybayesridge_fit <- function(object, level = 0.95, ...) {
   )
 }
 
-naprint_note <- function(object) {
-  if (length(object$na.action)) {
-    note <- stats::naprint(object$na.action)
-    paste0(toupper(substr(note, 1L, 1L)), substring(note, 2L), ".")
+# The findings of a fit, with that on rows that R left out.
+all_findings <- function(object) {
+  if (!length(object$na.action)) {
+    return(object$findings)
   }
+  note <- stats::naprint(object$na.action)
+  text <- paste0(toupper(substr(note, 1L, 1L)), substring(note, 2L), ".")
+  rbind(object$findings, data.frame(code = "rows-left-out", severity = "note", text = text))
+}
+
+# The same as a list of lists, for Python.
+listed_findings <- function(object) {
+  found <- all_findings(object)
+  unname(lapply(split(found, seq_len(nrow(found))), as.list))
+}
+
+# Their sentences, warnings marked.
+notes_of <- function(findings) {
+  paste0(ifelse(findings$severity == "warning", "Warning: ", ""), findings$text)
 }
 
 extra_columns <- function(object, at) {

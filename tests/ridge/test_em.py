@@ -145,7 +145,7 @@ def test_null_model_ends_at_once():
     y, x = rng.normal(size=50), rng.normal(size=(50, 3))
     x -= np.outer(y - y.mean(), (y - y.mean()) @ x) / np.sum((y - y.mean()) ** 2)
     for accelerate in (True, False):
-        with pytest.warns(DegenerateFitWarning, match="no signal"):
+        with pytest.warns(DegenerateFitWarning, match="No signal"):
             res = BayesRidge(y, x, prior="half-cauchy").fit("em", accelerate=accelerate, maxiter=100_000)
         assert (res.params.iloc[1:] == 0).all()
         assert res.converged

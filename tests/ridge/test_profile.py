@@ -119,7 +119,7 @@ def test_count_of_modes_along_a_path_of_signals():
         oracle = Oracle(target, np.ones((30, 1)), x)
         wanted = len(oracle.modes(-13.0, 10.0))
         if wanted == 0:
-            with pytest.warns(DegenerateFitWarning, match="no signal"):
+            with pytest.warns(DegenerateFitWarning, match="No signal"):
                 res = BayesRidge(target, x, prior="half-cauchy").fit("em")
         else:
             res = BayesRidge(target, x, prior="half-cauchy").fit("em")

@@ -11,7 +11,6 @@ from pybayesridge.plots import coefficients, penalty
 from pybayesridge.plots.frame import count, label, percent, titled
 from pybayesridge.quantile_tables import NO_ROW_SPACE
 from pybayesridge.results.arguments import (
-    TOP,
     check_alpha,
     check_top,
     shown_positions,
@@ -22,7 +21,7 @@ from pybayesridge.results.arguments import (
 from pybayesridge.ridge.hyperparameters import penalty_posterior
 from pybayesridge.ridge.loocv import loo_curve
 from pybayesridge.ridge.path import coefficient_path, path_points
-from pybayesridge.text import number
+from pybayesridge.text import TOP, number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

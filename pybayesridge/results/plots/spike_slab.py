@@ -10,7 +10,6 @@ from pybayesridge.ep.model_size import size_distribution
 from pybayesridge.plots import coefficients, selection
 from pybayesridge.plots.frame import MOST_NAMES, label, percent, titled
 from pybayesridge.results.arguments import (
-    TOP,
     check_alpha,
     check_top,
     shown_positions,
@@ -18,6 +17,7 @@ from pybayesridge.results.arguments import (
     unit_names,
     units,
 )
+from pybayesridge.text import TOP
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

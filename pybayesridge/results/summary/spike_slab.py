@@ -8,44 +8,11 @@ import numpy as np
 from statsmodels.iolib.summary import Summary
 from statsmodels.iolib.table import SimpleTable
 
-from pybayesridge.results.summary.tables import SHOWN, facts_table, make_summary, notes_on_data, table
-from pybayesridge.text import listed, number
+from pybayesridge.results.summary.tables import SHOWN, facts_table, make_summary, table
+from pybayesridge.text import number
 
 if TYPE_CHECKING:
     from pybayesridge.results.spike_slab import SpikeSlabResults
-
-
-def notes(res: SpikeSlabResults) -> list[str]:
-    """Notes below the summary, one sentence each."""
-    out = []
-    if res._posterior.selection.noiseless:
-        out.append("The unpenalised columns fit the response exactly: there is nothing to explain.")
-    if not res.converged:
-        settled = all(each.converged for each in res._posterior.selection.results)
-        why = "hyperparameters not at a maximum" if settled else f"residual {res.residual:.2g}"
-        out.append(f"NOT CONVERGED ({why}): do not report these numbers.")
-    if res.evidence_biased:
-        active = int(sum(r.active.sum() for r in res._posterior.selection.results))
-        out.append(f"Constraints are active on {active} site(s): the log evidence is biased.")
-    lost = res.lost_digits()
-    if lost is not None:
-        out.append(lost)
-    scale = "standard deviations of the columns" if res.model.standardize else "the columns as they are"
-    out.append(
-        "Conditional on the hyperparameters; mean, sd and interval are marginal over inclusion. "
-        f"The prior is on the scale of {scale}."
-    )
-    out += notes_on_data(res)
-    large = res.group_members()
-    if large:
-        out.append(
-            f"The columns of a group ({listed(large)}) are included or excluded together; their PIP is the group's, "
-            "and prior_inclusion applies to groups."
-        )
-    chosen = res.median_model()
-    names = ", ".join(chosen[:20]) + (f" and {len(chosen) - 20} more" if len(chosen) > 20 else "")
-    out.append(f"Median probability model: {names or 'no column'}.")
-    return out
 
 
 def summary(res: SpikeSlabResults, alpha: float) -> Summary:
@@ -66,11 +33,11 @@ def summary(res: SpikeSlabResults, alpha: float) -> Summary:
     ]
     if res.group_members():
         tables.append(_group_table(res))
-    notes_ = res.notes
+    notes = [finding.labelled for finding in res.findings]
     left_out = len(names) - len(order)
     if left_out:
-        notes_.append(f"{left_out} columns with smaller inclusion probabilities are omitted; see inclusion_prob.")
-    return make_summary(tables, notes_)
+        notes.append(f"{left_out} columns with smaller inclusion probabilities are omitted; see inclusion_prob.")
+    return make_summary(tables, notes)
 
 
 def _group_table(res: SpikeSlabResults) -> SimpleTable:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from statsmodels.iolib.summary import Summary
@@ -12,13 +11,10 @@ from statsmodels.iolib.tableformatting import fmt_2cols, fmt_params
 
 from pybayesridge._types import FloatArray
 from pybayesridge.results.summary.formats import FormattedSummary, Table, one_line
-from pybayesridge.text import listed, number
+from pybayesridge.text import number
 
 LONGEST = 60
 """Tables of more coefficients are cut."""
-
-TARGETS = 10
-"""A summary shows at most this many targets."""
 
 SHOWN = 30
 """How many coefficients a cut table shows."""
@@ -62,17 +58,4 @@ def make_summary(tables: Sequence[SimpleTable], notes: Sequence[str]) -> Summary
     out = FormattedSummary()
     out.tables.extend(tables)
     out.add_extra_txt(["Notes:", *(f"[{i}] {note}" for i, note in enumerate(notes, 1))])
-    return out
-
-
-def notes_on_data(res: Any) -> list[str]:
-    """Notes on columns and rows, one sentence each; the same for both families."""
-    data, out = res.model.data, []
-    flat = res.model.flat_columns(res._posterior.design)
-    if flat:
-        out.append(f"Constant column(s), coefficient 0: {listed(flat)}.")
-    if data.const_idx is not None:
-        out.append(f"The column {data.exog_columns[data.const_idx]!r} serves as the intercept.")
-    if data.n_dropped:
-        out.append(f"{data.n_dropped} row(s) with missing values were left out.")
     return out

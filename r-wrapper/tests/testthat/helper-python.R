@@ -56,3 +56,7 @@ def reference(y, x, rows, weights, intercept, unpenalized, fit, alpha, prior):
 }
 
 without_ones <- function(x) x[, colnames(x) != "(Intercept)", drop = FALSE]
+
+has_report <- function() {
+  reticulate::py_module_available("jinja2") && reticulate::py_module_available("matplotlib")
+}

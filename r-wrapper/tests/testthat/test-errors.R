@@ -69,7 +69,7 @@ test_that("Python's errors and warnings arrive with their message alone", {
     bayes_ridge(mpg ~ wt + I(2 * wt), mtcars, unpenalized = c("wt", "I(2 * wt)")), "linear combinations"
   )
   warning <- tryCatch(bayes_ridge(mpg ~ wt, mtcars, method = "loocv", grid = c(100, 10)), warning = identity)
-  expect_match(conditionMessage(warning), "^the smallest cross-validation score lies on the edge of the grid")
+  expect_match(conditionMessage(warning), "^The smallest cross-validation score lies on the edge of the grid")
   expect_s3_class(warning, "GridEdgeWarning")
   expect_warning(bayes_ridge(I(0 * mpg) ~ wt, mtcars), "unpenalised columns fit the response exactly")
 })

@@ -18,7 +18,7 @@ test_that("print and summary say what a reader needs", {
   expect_identical(c(nrow(seen$coefficients), seen$omitted), c(30L, 71L))
   expect_close(seen$coefficients[, 3:4], confint(wide)[rownames(seen$coefficients), ])
   expect_close(confint(wide, c("x7", "x3")), confint(wide)[c("x7", "x3"), ])
-  expect_false(any(grepl("serves as the intercept", fit$notes)))
+  expect_false(any(grepl("serves as the intercept", fit$findings$text)))
 })
 
 test_that("vcov, sigma, nobs, deviance, residuals and logLik fit together", {

@@ -1,7 +1,3 @@
-has_report <- function() {
-  reticulate::py_module_available("jinja2") && reticulate::py_module_available("matplotlib")
-}
-
 test_that("a report is one file that says where it comes from", {
   skip_without_python()
   skip_if_not(has_report(), "no jinja2 and matplotlib")

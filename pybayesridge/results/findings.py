@@ -1,0 +1,222 @@
+"""The findings of a fit: every sentence about its validity, and how its numbers are to be read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pybayesridge.exceptions import (
+    ConvergenceWarning,
+    DegenerateFitWarning,
+    GridEdgeWarning,
+    PrecisionWarning,
+)
+from pybayesridge.findings import Finding, note, warning
+from pybayesridge.ridge.fit import DOUBLINGS
+from pybayesridge.ridge.prior import NAMED, BetaPrime
+from pybayesridge.text import listed, number
+
+if TYPE_CHECKING:
+    from pybayesridge.results.ridge import BayesRidgeResults
+    from pybayesridge.results.spike_slab import SpikeSlabResults
+
+FEW_DIGITS = 1e-8
+"""Relative error of a fit from which on it has lost too many digits."""
+
+LITTLE = 0.2
+"""Nats between posterior and prior of log lambda up to which the data are said to contain little information.
+
+A normal posterior would have about .6 of the prior's standard deviation."""
+
+
+NOTHING_TO_EXPLAIN = "The unpenalised columns fit the response exactly: there is nothing to explain."
+NOTHING_TO_SHRINK = "No penalised column varies: there is nothing to shrink."
+
+
+def of_ridge(res: BayesRidgeResults) -> list[Finding]:
+    """Findings on the validity of a ridge, which cost nothing to find."""
+    fit, design = res._fit, res._posterior.design
+    vanishes = design.y_vanishes & (res.model.known_sigma2 is None)
+    out: list[Finding] = []
+
+    def add(code: str, mask: Any, text: str, category: type[Warning] | None) -> None:
+        if np.any(mask):
+            out.append(warning(code, text, category, _targets(res, mask)))
+
+    add("nothing-to-explain", vanishes, NOTHING_TO_EXPLAIN, DegenerateFitWarning)
+    nothing = np.full(vanishes.shape, design.p == 0)
+    add("nothing-to-shrink", nothing & fit.null & ~vanishes, NOTHING_TO_SHRINK, DegenerateFitWarning)
+    add(
+        "no-signal",
+        fit.null & ~nothing & ~vanishes,
+        "No signal: all coefficients are shrunk to zero, the posterior has no interior mode.",
+        DegenerateFitWarning,
+    )
+    unseen = " (as far as moments tell: they cannot see residuals below 3e-7 of the response)"
+    add(
+        "exact-fit",
+        fit.exact,
+        f"The columns fit the response exactly: least squares without noise{unseen if res.model.moments else ''}.",
+        DegenerateFitWarning,
+    )
+    add(
+        "unbounded",
+        fit.unbounded,
+        "The posterior has no interior mode: it does not fall as the penalty goes to zero, and lambda is a bound.",
+        DegenerateFitWarning,
+    )
+    out += lost_digits(res, certain=fit.certain)
+    add("not-converged", ~fit.converged & ~fit.unbounded, _too_few(res), ConvergenceWarning)
+    if fit.n_modes is not None:
+        add(
+            "several-modes",
+            fit.n_modes > 1,
+            "The posterior of tau2 has several modes; this is the highest. method='exact' averages over all.",
+            None,
+        )
+    if fit.search is not None:
+        add(
+            "grid-edge",
+            fit.search.edge,
+            "The smallest cross-validation score lies on the edge of the grid: widen it, or use method='exact'.",
+            GridEdgeWarning,
+        )
+    return out
+
+
+def _too_few(res: BayesRidgeResults) -> str:
+    if res.method != "exact" or res.maxiter < DOUBLINGS:
+        return f"NOT CONVERGED within maxiter={res.maxiter} iterations: do not report these numbers; raise maxiter."
+    return (
+        f"NOT CONVERGED: the quadrature has not reached tol={res.tol:g} with {DOUBLINGS} doublings of its nodes, the "
+        "most that are made. Do not report these numbers; raise tol, or use method='em'."
+    )
+
+
+def on_reading_ridge(res: BayesRidgeResults) -> list[Finding]:
+    """Findings on how the numbers of a ridge are to be read."""
+    fit, design = res._fit, res._posterior.design
+    out = []
+    if design.p == 0 and not fit.null.any():
+        out.append(note("nothing-to-shrink", NOTHING_TO_SHRINK))
+    if fit.quadrature is not None and design.p:
+        vanishes = design.y_vanishes & (res.model.known_sigma2 is None)
+        weak = (np.atleast_1d(res.penalty_information) <= LITTLE) & ~vanishes & ~fit.exact
+        if weak.any():
+            text = "The data contain little information about lambda: its posterior is close to its prior."
+            out.append(note("little-information", text, _targets(res, weak)))
+    return out + on_data(res)
+
+
+def intervals_of_ridge(res: BayesRidgeResults) -> Finding:
+    """What the intervals of a ridge account for."""
+    what = {
+        "em": "Intervals are conditional on lambda and sigma at the posterior mode.",
+        "exact": "Intervals are of the exact marginal posterior: lambda and sigma are integrated out.",
+    }.get(res.method, "Intervals are conditional on lambda; sigma is integrated out.")
+    if res.model.known_sigma2 is not None:
+        what = {
+            "exact": "Intervals are of the exact marginal posterior: lambda is integrated out, sigma is known."
+        }.get(res.method, "Intervals are conditional on lambda; sigma is known.")
+    prior = f" {_prior_in_words(res.model.prior_of_tau2)}" if res.method in ("em", "exact") else ""
+    return note("intervals", f"{what} {_scale(res)}{prior}")
+
+
+def _scale(res: Any) -> str:
+    scale = "standard deviations of the columns" if res.model.standardize else "the columns as they are"
+    return f"The prior is on the scale of {scale}."
+
+
+def _prior_in_words(prior: BetaPrime) -> str:
+    if prior == NAMED["r2"]:
+        return "A priori the share of variance explained is Beta(1/2, 1/2)."
+    if prior == NAMED["half-cauchy"]:
+        return "A priori tau is half-Cauchy."
+    scaled = "tau2" if prior.scale == 1 else f"tau2 / {number(prior.scale or 1.0)}"
+    return f"A priori {scaled} is beta-prime({number(prior.a)}, {number(prior.b)})."
+
+
+def of_spike_slab(res: SpikeSlabResults) -> list[Finding]:
+    """Findings on the validity of a spike-and-slab regression."""
+    selection = res._posterior.selection
+    out = []
+    if selection.noiseless:
+        out.append(warning("nothing-to-explain", NOTHING_TO_EXPLAIN, DegenerateFitWarning))
+    if not res.converged:
+        text = (
+            f"NOT CONVERGED (residual {res.residual:.2g} for tol={res.tol:g}): do not report these numbers; raise "
+            "maxiter, or use method='auto'."
+            if res.residual > res.tol
+            else "NOT CONVERGED (hyperparameters not at a maximum of the evidence): do not report these numbers."
+        )
+        out.append(warning("not-converged", text, ConvergenceWarning))
+    if res.evidence_biased:
+        active = int(sum(r.active.sum() for r in selection.results))
+        text = (
+            f"Constraints are active on {active} site(s): the log evidence is biased and cannot be compared with "
+            "that of other fits; use method='auto'."
+        )
+        out.append(warning("biased-evidence", text))
+    return out + lost_digits(res)
+
+
+def intervals_of_spike_slab(res: SpikeSlabResults) -> Finding:
+    """What the intervals of a spike-and-slab regression account for."""
+    what = "Conditional on the hyperparameters; mean, sd and interval are marginal over inclusion."
+    return note("intervals", f"{what} {_scale(res)}")
+
+
+def on_reading_spike_slab(res: SpikeSlabResults) -> list[Finding]:
+    """Findings on how the numbers of a spike-and-slab regression are to be read."""
+    out = on_data(res)
+    large = res.group_members()
+    if large:
+        text = (
+            f"The columns of a group ({listed(large)}) are included or excluded together; their PIP is the group's, "
+            "and prior_inclusion applies to groups."
+        )
+        out.append(note("groups", text))
+    chosen = res.median_model()
+    names = ", ".join(chosen[:20]) + (f" and {len(chosen) - 20} more" if len(chosen) > 20 else "")
+    return [*out, note("median-model", f"Median probability model: {names or 'no column'}.")]
+
+
+def lost_digits(res: Any, *, certain: bool = True) -> list[Finding]:
+    """A finding on digits that are lost or uncertain, where there are such."""
+    loss, moments = res.precision_loss, res.model.moments is not None
+    if loss <= FEW_DIGITS:
+        if certain:
+            return []
+        text = (
+            "Moments cannot show whether nearly collinear columns explain more of the response at a smaller penalty, "
+            "so that this fit is not certain. Fit from rows, or leave columns out."
+        )
+        return [warning("uncertain-digits", text, PrecisionWarning)]
+    digits = max(0, int(-np.log10(loss)))
+    text = (
+        f"Moments determine this fit to about {digits} digits: columns are nearly collinear, or nearly all of the "
+        "response or of a column is explained. Fit from rows, or leave columns out."
+        if moments
+        else f"Rounding errors leave this fit about {digits} digits: columns are nearly collinear, or explain nearly "
+        "all of the response, and the penalty is small. Leave columns out."
+    )
+    return [warning("lost-digits", text, PrecisionWarning)]
+
+
+def on_data(res: Any) -> list[Finding]:
+    """Findings on columns and rows; the same for both families."""
+    data, out = res.model.data, []
+    flat = res.model.flat_columns(res._posterior.design)
+    if flat:
+        out.append(note("constant-columns", f"Constant column(s), coefficient 0: {listed(flat)}."))
+    if data.const_idx is not None:
+        name = data.exog_columns[data.const_idx]
+        out.append(note("constant-serves", f"The column {name!r} serves as the intercept."))
+    if data.n_dropped:
+        out.append(note("rows-left-out", f"{data.n_dropped} row(s) with missing values were left out."))
+    return out
+
+
+def _targets(res: Any, mask: Any) -> tuple[str, ...]:
+    return () if res.model.one_target else tuple(np.array(res.model.data.targets, dtype=object)[mask].tolist())
