@@ -298,4 +298,4 @@ def test_a_difference_that_nothing_explains():
 def test_a_difference_that_was_not_measured():
     found = rows_of("crop", 1, glmnet=0.7)
     (difference,) = summary.differences(found)
-    assert reasons.reason(found, difference).startswith("Not measured: HYDRA")
+    assert reasons.reason(found, difference).startswith("Not measured: The kernels of HYDRA")
