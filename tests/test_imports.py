@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("importlinter")
 
-from importlinter.cli import EXIT_STATUS_SUCCESS, lint_imports  # noqa: E402
+from importlinter.cli import EXIT_STATUS_SUCCESS, lint_imports
 
 ROOT = Path(__file__).resolve().parents[1]
 
