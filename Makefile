@@ -28,10 +28,10 @@ typecheck: .venv/.dev ## mypy
 	$(PY) -m mypy
 
 test-python: .venv/.dev ## pytest with the newest dependencies
-	OPENBLAS_NUM_THREADS=1 $(PY) -m pytest -q -n auto --dist loadfile -m 'not against_r'
+	OPENBLAS_NUM_THREADS=1 $(PY) -m pytest -q -n auto --dist worksteal -m 'not against_r'
 
 test-oldest: .venv-oldest/.installed ## pytest with the oldest supported dependencies
-	OPENBLAS_NUM_THREADS=1 $(OLDEST) -m pytest -q -n auto --dist loadfile -m 'not against_r' -o cache_dir=.venv-oldest/.pytest_cache
+	OPENBLAS_NUM_THREADS=1 $(OLDEST) -m pytest -q -n auto --dist worksteal -m 'not against_r' -o cache_dir=.venv-oldest/.pytest_cache
 
 test-r: ## the R package and the comparisons with R, with the R of this machine
 	tools/test-r

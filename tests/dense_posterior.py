@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-from scipy import stats
+from scipy import special, stats
 from scipy.interpolate import CubicSpline
 from scipy.optimize import brentq
 from scipy.special import betaln, gammaln
@@ -103,16 +103,18 @@ class DensePosterior:
         """Quantiles of linear functions plus noise: roots of the mixture's distribution function."""
         where = self.locations @ np.atleast_2d(rows).T
         scale = np.sqrt(self.scale2[:, None] * (self.forms(rows) + noise))
+        normal = np.isinf(self.df)
+        base = special.ndtri(probability) if normal else special.stdtrit(self.df, probability)
         out = []
         for at, spread in zip(where.T, scale.T, strict=True):
-            law = stats.norm if np.isinf(self.df) else stats.t(self.df)
-            each = at + spread * law.ppf(probability)
+            each = at + spread * base
             if np.ptp(each) == 0:
                 out.append(each[0])
                 continue
 
-            def excess(value, at=at, spread=spread, law=law):
-                return self.weight @ law.cdf((value - at) / spread) - probability
+            def excess(value, at=at, spread=spread):
+                x = (value - at) / spread
+                return self.weight @ (special.ndtr(x) if normal else special.stdtr(self.df, x)) - probability
 
             heavy = self.weight > 1e-14
             width = np.ptp(each[heavy])

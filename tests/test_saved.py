@@ -28,35 +28,44 @@ def data():
     return frame
 
 
-@pytest.fixture(scope="module", params=["ridge", "spikeslab", "two targets", "moments"])
-def res(request, data):
-    if request.param == "two targets":
+def fit(kind, data):
+    if kind == "two targets":
         return BayesRidge(data[["y", "c"]], data[["a", "b"]]).fit("exact")
-    if request.param == "moments":
+    if kind == "moments":
         return BayesRidge.from_moments(Moments.from_arrays(data["y"], data[["a", "b"]])).fit()
-    return MODELS[request.param].from_formula("y ~ a + b + g", data).fit()
+    return MODELS[kind].from_formula("y ~ a + b + g", data).fit()
 
 
-@pytest.mark.parametrize("remove_data", [False, True])
-def test_every_kind_of_fit_is_read_in_a_new_session(res, data, tmp_path, remove_data):
-    path = tmp_path / "fit"
-    res.save(path, remove_data=remove_data)
+KINDS = ["ridge", "spikeslab", "two targets", "moments"]
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def res(request, data):
+    return fit(request.param, data)
+
+
+def test_every_kind_of_fit_is_read_in_a_new_session(data, tmp_path):
+    fits = [(fit(kind, data), without) for kind in KINDS for without in (False, True)]
+    for i, (res, without) in enumerate(fits):
+        res.save(tmp_path / f"{i}.fit", remove_data=without)
     data.head(3).to_csv(tmp_path / "new.csv", index=False)
     code = (
         "import sys, pandas as pd, pybayesridge\n"
-        "res = pybayesridge.load(sys.argv[1])\n"
-        "new = pd.read_csv(sys.argv[2])\n"
-        "frame = res.get_prediction(new if res.model.formula_spec else new[['a', 'b']]).summary_frame()\n"
-        "frame.to_csv(sys.argv[3], float_format='%.17g')\n"
+        "from pathlib import Path\n"
+        "new = pd.read_csv(sys.argv[1])\n"
+        "for path in map(Path, sys.argv[2:]):\n"
+        "    res = pybayesridge.load(path)\n"
+        "    frame = res.get_prediction(new if res.model.formula_spec else new[['a', 'b']]).summary_frame()\n"
+        "    frame.to_csv(path.with_suffix('.csv'), float_format='%.17g')\n"
     )
-    subprocess.run(
-        [sys.executable, "-c", code, path, tmp_path / "new.csv", tmp_path / "out.csv"], check=True, timeout=300
-    )
-    new = data.head(3) if res.model.formula_spec else data.head(3)[["a", "b"]]
-    mine = res.get_prediction(new).summary_frame()
-    header = [0, 1] if isinstance(mine.columns, pd.MultiIndex) else 0
-    there = pd.read_csv(tmp_path / "out.csv", index_col=0, header=header)
-    np.testing.assert_allclose(there.to_numpy(), mine.to_numpy(), rtol=1e-9)
+    paths = [tmp_path / f"{i}.fit" for i in range(len(fits))]
+    subprocess.run([sys.executable, "-c", code, tmp_path / "new.csv", *paths], check=True, timeout=300)
+    for path, (res, _) in zip(paths, fits, strict=True):
+        new = data.head(3) if res.model.formula_spec else data.head(3)[["a", "b"]]
+        mine = res.get_prediction(new).summary_frame()
+        header = [0, 1] if isinstance(mine.columns, pd.MultiIndex) else 0
+        there = pd.read_csv(path.with_suffix(".csv"), index_col=0, header=header)
+        np.testing.assert_allclose(there.to_numpy(), mine.to_numpy(), rtol=1e-9)
 
 
 def test_every_load_reads_the_same(res, tmp_path):

@@ -21,7 +21,7 @@ data <- list(
 )
 
 # A matrix that Python can make as well, without sharing a generator.
-wide_x <- outer(1:60, 1:2000, function(i, j) sin(i * sqrt(j)))
+wide_x <- outer(1:60, 1:400, function(i, j) sin(i * sqrt(j)))
 wide_y <- wide_x[, 1] - 2 * wide_x[, 7] + sin(100 * (1:60))
 
 for (case in names(fits)) {

@@ -56,7 +56,7 @@ def frame(r):
 
 
 def wide():
-    i, j = np.arange(1, 61)[:, None], np.arange(1, 2001)
+    i, j = np.arange(1, 61)[:, None], np.arange(1, 401)
     x = np.sin(i * np.sqrt(j))
     return x[:, 0] - 2 * x[:, 6] + np.sin(100.0 * np.arange(1, 61)), x
 
