@@ -1,5 +1,6 @@
 """What users type wrongly, and what nobody should be able to type: one line on stderr and exit status 2."""
 
+import gzip
 import io
 import os
 import pickle
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pybayesridge import BayesRidge, cli
+from pybayesridge.cli import tables
 from pybayesridge.cli.conditions import rows_where
 from pybayesridge.formula.check import refuse_code
 
@@ -543,3 +545,23 @@ def test_a_full_disk(data, saved, capsys):
         assert done.stderr.count("\n") == 1, done.stderr
         assert "No space left" in done.stderr
     assert "No space left" in refused(capsys, "ridge", "y ~ x1", data, "--quiet", "--save", "/dev/full")
+
+
+@pytest.mark.parametrize("name", ["d.csv", "d.csv.gz"])
+@pytest.mark.parametrize(
+    ("head", "names"),
+    [
+        ("a,b,c", ["a", "b", "c"]),
+        ("\ufeffa,b,c", ["a", "b", "c"]),
+        ('"a","b ""x""","c,d"', ["a", 'b "x"', "c,d"]),
+        (" a,b ,größe", [" a", "b ", "größe"]),
+        ("\na,b,c", ["a", "b", "c"]),
+        (",b,c", ["b", "c"]),
+    ],
+)
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_names_in_the_first_line(name, head, names, end, tmp_path):
+    text = head.replace("\n", end) + end + "1,2,3" + end + "4,5,6" + end
+    content = text.encode()
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    assert list(tables.read_table(str(tmp_path / name)).columns) == names

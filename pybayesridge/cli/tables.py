@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import lzma
+import os
 import sys
 import warnings
 import zipfile
@@ -33,6 +34,8 @@ COMPRESSED = (".gz", ".bz2", ".xz", ".zst", ".zip")
 SEPARATORS = (";", "\t", "|", ",")
 
 NUMBER_WITH_COMMA = r"\s*[+-]?\d*,?\d+(?:[eE][+-]?\d+)?\s*"
+
+QUOTE, BYTE_ORDER_MARK = '"', "\ufeff"
 
 OTHER_ENCODING = "--encoding latin-1"
 
@@ -133,8 +136,7 @@ def _read_text(path: str, form: TextFormat, text: Sequence[str]) -> pd.DataFrame
         raise ValueError(f"fields cannot be separated by the decimal sign {separator!r}: give --sep, such as ';'")
     source: Any = _stdin() if path == "-" else path
     options: dict[str, Any] = {"sep": separator, "encoding": form.encoding or "utf-8"}
-    header = pd.read_csv(source, header=None, nrows=1, dtype=str, keep_default_na=False, **options)
-    names = [str(name) for name in header.iloc[0]]
+    names = _header(source, options)
     if "\0" in "".join(names):
         raise ValueError(f"{path} is not a text file")
     _refuse_other_separator(path, names, separator)
@@ -153,6 +155,19 @@ def _read_text(path: str, form: TextFormat, text: Sequence[str]) -> pd.DataFrame
             dtype=dict.fromkeys(text, str),
             **options,
         )
+
+
+def _header(source: Any, options: dict[str, Any]) -> list[str]:
+    """The fields of the first line, as they are: pandas would number repeated names."""
+    plain = isinstance(source, str) and not source.lower().endswith((*COMPRESSED, ".tar")) and "://" not in source
+    if plain and len(options["sep"]) == 1:
+        with open(os.path.expanduser(source), encoding=options["encoding"], newline="") as file:
+            line = file.readline()
+        if QUOTE not in line and line.strip():
+            return line.removeprefix(BYTE_ORDER_MARK).rstrip("\r\n").split(options["sep"])
+    # Quoted names, compressed files and standard input are left to pandas, which is slow for many columns.
+    header = pd.read_csv(source, header=None, nrows=1, dtype=str, keep_default_na=False, **options)
+    return [str(name) for name in header.iloc[0]]
 
 
 def _stdin() -> io.StringIO | io.BytesIO:

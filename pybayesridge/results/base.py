@@ -74,10 +74,14 @@ class LinearResults(RowPlots, Results):
     def _covariance(self, target: int) -> FloatArray:
         raise NotImplementedError
 
-    def _row_moments(self, rows: AnyArray) -> tuple[FloatArray, FloatArray]:
+    def _prepared_rows(self, rows: AnyArray) -> Any:
+        """What ``_row_moments`` and ``_row_intervals`` take: the rows, unless a family makes more of them."""
+        return rows
+
+    def _row_moments(self, rows: Any) -> tuple[FloatArray, FloatArray]:
         raise NotImplementedError
 
-    def _row_intervals(self, rows: AnyArray, alpha: float, noise: FloatArray | None) -> FloatArray:
+    def _row_intervals(self, rows: Any, alpha: float, noise: FloatArray | None) -> FloatArray:
         raise NotImplementedError
 
     def _release_rows(self, row_space: bool) -> None:
@@ -310,13 +314,14 @@ class LinearResults(RowPlots, Results):
         if row_labels is not None:
             labels = pd.Index(row_labels)
         noise = self.model.noise_factors(rows.shape[0], weights, own=exog is None)
-        mean, sd = self._row_moments(rows)
+        prepared = self._prepared_rows(rows)
+        mean, sd = self._row_moments(prepared)
         return BayesPrediction(
             mean,
             sd,
             np.atleast_1d(self.sigma2),
             noise,
-            lambda alpha, obs: self._row_intervals(rows, check_alpha(alpha), noise if obs else None),
+            lambda alpha, obs: self._row_intervals(prepared, check_alpha(alpha), noise if obs else None),
             labels,
             None if self.model.one_target else self.model.data.targets,
         )

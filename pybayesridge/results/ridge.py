@@ -35,7 +35,7 @@ from pybayesridge.ridge.fit import RidgeFit, make_prior
 from pybayesridge.ridge.loocv import loo_residuals
 from pybayesridge.ridge.marginals import RidgeMarginals
 from pybayesridge.ridge.mixture import mean_shrinkage
-from pybayesridge.ridge.posterior import RidgePosterior
+from pybayesridge.ridge.posterior import RidgePosterior, RowFunctions
 from pybayesridge.ridge.profile import Prior, find_modes, shrinkage
 from pybayesridge.ridge.spectrum import EPS, certain_rank
 
@@ -238,7 +238,9 @@ class BayesRidgeResults(RidgePlots, LinearResults):
         belongs to the model and not to the method. The priors of the unpenalised coefficients (flat, 1) and of the
         noise variance (1/s2) are improper: only differences between models with the same unpenalised columns and
         the same response mean something. NaN where the response is fitted exactly, the penalty is 0, or the posterior
-        is improper.
+        is improper. With ``dof="paper"`` and unknown noise the unpenalised coefficients are maximised over, not
+        integrated out, which is what counting n instead of n - rank(Z) amounts to: compare such values only with one
+        another.
         """
         design, spectrum, prior = self._posterior.design, self._fit.spectrum, self._prior()
         undefined = self._fit.exact | (design.y_vanishes & (self.model.known_sigma2 is None))
@@ -474,12 +476,14 @@ class BayesRidgeResults(RidgePlots, LinearResults):
         out[np.ix_(at, at)] = self._posterior.covariance(target)
         return out
 
-    def _row_moments(self, rows: AnyArray) -> tuple[FloatArray, FloatArray]:
-        return self._posterior.row_moments(*self.model.split_rows(rows, self._posterior.design))
+    def _prepared_rows(self, rows: AnyArray) -> RowFunctions:
+        return self._posterior.row_functions(*self.model.split_rows(rows, self._posterior.design))
 
-    def _row_intervals(self, rows: AnyArray, alpha: float, noise: FloatArray | None) -> FloatArray:
-        split = self.model.split_rows(rows, self._posterior.design)
-        return self._posterior.row_intervals(split[0], split[1], alpha, noise)
+    def _row_moments(self, rows: RowFunctions) -> tuple[FloatArray, FloatArray]:
+        return self._posterior.row_moments(rows)
+
+    def _row_intervals(self, rows: RowFunctions, alpha: float, noise: FloatArray | None) -> FloatArray:
+        return self._posterior.row_intervals(rows, alpha, noise)
 
     def _release_rows(self, row_space: bool) -> None:
         _ = self.log_marginal
@@ -524,8 +528,9 @@ class BayesRidgeResults(RidgePlots, LinearResults):
             for row, position in enumerate(positions):
                 if position in column:
                     rows[row, column[position]] = 1.0
-        sd = self._posterior.row_moments(x_rows, z_rows)[1][:, target]
-        interval = self._posterior.row_intervals(x_rows, z_rows, alpha, None)[:, target]
+        prepared = self._posterior.row_functions(x_rows, z_rows)
+        sd = self._posterior.row_moments(prepared)[1][:, target]
+        interval = self._posterior.row_intervals(prepared, alpha, None)[:, target]
         return params[positions], sd, interval
 
     def _standardized_size(self, target: int) -> FloatArray:

@@ -379,7 +379,9 @@ def log_marginal(
 ) -> FloatArray:
     """Log p(y), with flat prior 1 on the unpenalised coefficients and 1/s2 on the noise variance.
 
-    The constant of the prior of t2 is not in it.
+    The constant of the prior of t2 is not in it. Where ``prior.count`` is n and not nu, as the paper has it, the
+    unpenalised coefficients are maximised over, not integrated out: what is left of the response when they are
+    projected out counts as n values.
 
     Parameters
     ----------
@@ -396,7 +398,10 @@ def log_marginal(
     """
     constant = -0.5 * log_z + 0.5 * log_weights
     if prior.noise is None:
-        data = gammaln(nu / 2) - nu / 2 * np.log(np.pi) - nu * np.log(y_norm)
+        count = prior.count
+        data = gammaln(count / 2) - count / 2 * np.log(np.pi) - count * np.log(y_norm)
+        if count > nu:
+            constant = 0.5 * log_weights
     else:
         data = -nu / 2 * np.log(2 * np.pi * prior.noise) - nu * np.log(y_norm)
     out: FloatArray = log_integral + data + constant

@@ -70,13 +70,9 @@ class RidgeMarginals:
         """Not here."""
         raise ValueError(NO_ROW_SPACE.format(what="a covariance"))
 
-    def row_moments(self, x_rows: AnyArray, z_rows: FloatArray) -> NoReturn:
+    def row_functions(self, x_rows: AnyArray, z_rows: FloatArray) -> NoReturn:
         """Not here."""
         raise ValueError(NO_ROW_SPACE.format(what="the uncertainty of a prediction"))
-
-    def row_intervals(self, x_rows: AnyArray, z_rows: FloatArray, alpha: float, noise: FloatArray | None) -> NoReturn:
-        """Not here."""
-        raise ValueError(NO_ROW_SPACE.format(what="the interval of a prediction"))
 
     def without_rows(self) -> RidgeMarginals:
         """The same."""

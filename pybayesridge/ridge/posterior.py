@@ -17,11 +17,27 @@ from pybayesridge.ridge.spectrum import Spectrum
 LEFT = (64 * np.finfo(float).eps) ** 2
 """A share of a squared norm that is smaller is what rounding leaves of a row in the row space."""
 
-ROWS = 1 << 15
+ROWS = 1 << 19
 """Most elements in a temporary array over rows x columns: a few rows at a time."""
 
 ELEMENTS = 1 << 18
 """Most elements in a temporary array over nodes x targets x functionals."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowFunctions:
+    """The linear predictor of m rows.
+
+    Attributes
+    ----------
+    z_rows : (m, k) array
+        The rows' unpenalised columns.
+    functionals : Functionals
+        In the rotated basis.
+    """
+
+    z_rows: FloatArray
+    functionals: Functionals
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,27 +107,29 @@ class RidgePosterior:
         out *= unit[:, None]
         return out * unit
 
-    def row_moments(self, x_rows: AnyArray, z_rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def row_functions(self, x_rows: AnyArray, z_rows: FloatArray) -> RowFunctions:
+        """What moments and intervals of the linear predictor of new rows need, made once for all of them."""
+        return RowFunctions(z_rows, self._row_functionals(x_rows, z_rows))
+
+    def row_moments(self, rows: RowFunctions) -> tuple[FloatArray, FloatArray]:
         """Posterior mean and standard deviation of the linear predictor of new rows, each (m, q)."""
         factors = posterior.moment_factors(self.spectrum, self.mixture)
 
         def both(f: Functionals) -> FloatArray:
             return np.stack(posterior.moments(f, factors), axis=-1)
 
-        out = self._chunked(self._row_functionals(x_rows, z_rows), both)
-        mean = z_rows @ self.design.y_on_z + out[..., 0] * self.design.y_norm
+        out = self._chunked(rows.functionals, both)
+        mean = rows.z_rows @ self.design.y_on_z + out[..., 0] * self.design.y_norm
         return mean, np.sqrt(out[..., 1]) * self.design.y_norm
 
-    def row_intervals(
-        self, x_rows: AnyArray, z_rows: FloatArray, alpha: float, noise: FloatArray | None
-    ) -> FloatArray:
+    def row_intervals(self, rows: RowFunctions, alpha: float, noise: FloatArray | None) -> FloatArray:
         """Equal-tailed intervals of the linear predictor, or with `noise` (m,) of new observations: (m, q, 2)."""
         tails = np.array([alpha / 2, 1 - alpha / 2])
-        functionals = self._row_functionals(x_rows, z_rows)
+        functionals = rows.functionals
         if noise is not None:
             functionals = replace(functionals, leverage=functionals.leverage + noise)
         out = self._chunked(functionals, lambda f: posterior.quantiles(f, self.spectrum, self.mixture, tails))
-        return (z_rows @ self.design.y_on_z)[..., None] + out * self.design.y_norm[:, None]
+        return (rows.z_rows @ self.design.y_on_z)[..., None] + out * self.design.y_norm[:, None]
 
     def without_rows(self) -> RidgePosterior:
         """The same posterior without any array over rows of the data."""
