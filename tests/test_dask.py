@@ -111,6 +111,8 @@ def test_bad_dask_input_is_refused(frame):
         BayesRidge.from_dask(x, endog=y, levels={"a": [1]})
     with pytest.raises(ValueError, match=r"partition \d: .* depend on more than their own row"):
         BayesRidge.from_dask(data, "y ~ I(x - x.mean())")
+    with pytest.raises(ValueError, match=r"partition \d: 'I\(np.nan \* x\)' is not a number in"):
+        BayesRidge.from_dask(data, "y ~ I(np.nan * x)")
     with pytest.raises(ValueError, match=r"partition 3: a level was met .*'d'"):
         BayesRidge.from_dask(data, "y ~ g", levels={"g": ["a", "b", "c"]})
     with pytest.raises(ValueError, match="bs"):

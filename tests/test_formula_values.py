@@ -251,3 +251,13 @@ def test_dates_are_refused_by_name(formula, kind, coded):
 def test_what_is_made_of_dates_is_taken(coded):
     model = BayesRidge.from_formula("y ~ {date.dt.month} + C(date.dt.month) + x", coded)
     assert model.data.exog_columns[0] == "date.dt.month"
+
+
+def test_polynomials_of_too_high_a_degree_are_refused():
+    data = table().assign(k=np.tile([1.0, 2.0, 3.0], 20))
+    for formula, count in (("y ~ poly(k, 3)", 3), ("y ~ poly(x, 60)", 60), ("y ~ a + poly(x, degree=99)", 60)):
+        with pytest.raises(ValueError, match=rf"poly\(.*degree \d+ needs at least \d+ distinct.*there are {count}"):
+            BayesRidge.from_formula(formula, data)
+    assert BayesRidge.from_formula("y ~ poly(k, 2)", data).fit().predict(data.iloc[:1]).shape == (1,)
+    with pytest.raises(ValueError, match=r"poly\(zero, 1\).*there are 1:"), np.errstate(invalid="ignore"):
+        BayesRidge.from_formula("y ~ poly(zero, 1)", data.assign(zero=0.0))

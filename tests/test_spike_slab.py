@@ -336,6 +336,22 @@ def test_pickle_and_removed_data():
         _ = again.resid
 
 
+def test_without_penalised_columns_there_is_no_prior_inclusion():
+    y, x = regression(30, 4)
+    text = SpikeSlab(y, x, unpenalized=list(x)).fit().summary().as_text()
+    assert "nan" not in text
+    assert next(line for line in text.splitlines() if "prior_inclusion" in line).endswith("–")
+
+
+def test_active_constraints_are_noted():
+    y, x = regression(30, 4)
+    model = SpikeSlab(y, x, prior_inclusion=0.3, slab_var=1.0, noise_var=1.0)
+    said = "the standard errors of columns whose inclusion probability is between 0.05 and 0.95 can be biased too"
+    for method in ("ep", "auto"):
+        res = model.fit(method)
+        assert (said in " ".join(res.summary().as_text().split())) == res.evidence_biased == (method == "ep")
+
+
 def test_formula_and_summary():
     data = sm.datasets.longley.load_pandas().data
     res = SpikeSlab.from_formula("TOTEMP ~ GNP + UNEMP + ARMED + POP + YEAR", data, unpenalized=["YEAR"]).fit()

@@ -245,7 +245,10 @@ def _made_missing(made: pd.DataFrame, complete: Any, missing: str, neighbours: b
     if (counts == complete.sum()).any():
         raise ValueError(
             f"{told}: no row has a value"
-            + (": what learns from all rows (scale, bs) has none where rows are missing beside a lag" * neighbours)
+            + (
+                ". In a formula with lag() a transform that uses all rows, such as scale or bs, needs data without "
+                "missing values: remove those rows first" * neighbours
+            )
         )
     if not neighbours:
         warnings.warn(f"rows in which {told} is not a number were left out", DataWarning, stacklevel=4)

@@ -108,7 +108,9 @@ def refuse_undeclared(function: str, call: ast.Call, placeholders: Mapping[str, 
                 "was scaled"
             )
     elif function == "lag":
-        raise ValueError(f"{told} looks at other rows, which a stream reads in batches: make a column of it before")
+        raise ValueError(
+            f"{told} looks at other rows, and a stream is read in batches: add it to the data as a column"
+        )
     elif function == "standardize":
         raise ValueError(f"{told}: use scale(x, ddof=0), which a stream can compute exactly")
 

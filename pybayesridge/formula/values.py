@@ -132,9 +132,12 @@ class Coder(PandasMaterializer):
 
     @override
     def _evaluate_factor(self, factor: Any, spec: Any, drop_rows: Any) -> Any:
+        known = set(spec.transform_state)
         evaluated = super()._evaluate_factor(factor, spec, drop_rows)
         kind = evaluated.metadata.kind
         values = getattr(evaluated.values, "__wrapped__", evaluated.values)
+        for key in set(spec.transform_state) - known:
+            _refuse_high_degree(str(factor.expr), values, spec.transform_state[key])
         if kind is not Factor.Kind.CONSTANT and not str(factor.expr).startswith("C("):
             _refuse_times(values, str(factor.expr))
         if kind is Factor.Kind.CATEGORICAL and np.shape(values) == self.without_level.shape:
@@ -155,6 +158,19 @@ def _forget(states: dict[str, Any], known: set[str]) -> None:
     """Leave out the states of an evaluation that is done again."""
     for key in set(states) - known:
         del states[key]
+
+
+def _refuse_high_degree(name: str, value: Any, state: Any) -> None:
+    """Refuse orthogonal polynomials of a degree that the distinct values of a column cannot tell from lower ones."""
+    degree = max(state["norms2"]) if isinstance(state, Mapping) and state.get("norms2") else 0
+    columns = np.asarray(value)
+    if degree and columns.ndim == 2 and columns.shape[1] == degree:
+        distinct = max(pd.Series(columns[:, 0]).nunique(), 1)  # the first is the column itself, centred
+        if degree >= distinct:
+            raise ValueError(
+                f"{name}: a polynomial of degree {degree} needs at least {degree + 1} distinct values, and there are "
+                f"{distinct}: lower the degree"
+            )
 
 
 def _refuse_times(values: Any, name: str) -> None:

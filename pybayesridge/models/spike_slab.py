@@ -190,7 +190,7 @@ class SpikeSlab(LinearModel):
         method : {"auto", "ep", "pcep"}
             ``"auto"``: ordinary EP, and where it does not settle a descent on its energy from where it stands.
             ``"ep"``: damped parallel EP. ``"pcep"``: the provably convergent double loop; where its constraints are
-            active its evidence is biased, which the results say.
+            active its evidence and some standard errors are biased, which the results say.
         tol : float
             Tolerance of the residual: the largest change that the next iteration asks for, of means beside
             posterior standard deviations, and of variances in proportion.

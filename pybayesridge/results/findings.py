@@ -155,7 +155,8 @@ def of_spike_slab(res: SpikeSlabResults) -> list[Finding]:
         active = int(sum(r.active.sum() for r in selection.results))
         text = (
             f"Constraints are active on {active} site(s): the log evidence is biased and cannot be compared with "
-            "that of other fits; use method='auto'."
+            "that of other fits, and the standard errors of columns whose inclusion probability is between 0.05 and "
+            "0.95 can be biased too; use method='auto'."
         )
         out.append(warning("biased-evidence", text))
     return out + lost_digits(res)

@@ -155,6 +155,7 @@ class Coding:
             x = NamedColumns(_stacked(frame, self.spec.columns), self.spec.columns)
             return Moments.from_arrays(y, x, weights=weights)
         endog, exog = self._matrices(frame)
+        _refuse_made_missing(endog, exog)
         if not self.plain:
             if len(frame) > 1:
                 self._check_rows(frame, endog, exog)
@@ -190,7 +191,7 @@ class Coding:
                 names = [name for name, bad in zip(whole.columns, odd, strict=True) if bad]
                 raise ValueError(
                     f"column(s) {listed(names)} depend on more than their own row, so that they cannot be computed "
-                    "batch by batch: make columns of them before"
+                    "batch by batch: add them to the data as columns"
                 )
 
 
@@ -321,6 +322,17 @@ def _uncategorized(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.astype({name: object for name, dtype in frame.dtypes.items() if dtype == "category"})
 
 
+def _refuse_made_missing(*made: pd.DataFrame) -> None:
+    """Refuse what is not a number although the columns that it is made of are there, such as the log of -1."""
+    for part in made:
+        absent = part.isna().sum()
+        for name, count in absent[absent > 0].items():
+            raise ValueError(
+                f"{str(name)!r} is not a number in {count} row(s) whose columns have values: leave those rows out of "
+                "the data, or change the formula"
+            )
+
+
 def _stacked(frame: pd.DataFrame, names: Sequence[str]) -> FloatArray:
     """Columns of numbers as one matrix, each contiguous as it came."""
     out = np.empty((len(frame), len(names)), order="F")
@@ -334,8 +346,8 @@ def _model_matrix(specs: Any, frame: pd.DataFrame, plan: StreamPlan) -> Any:
     made, without_level = model_matrix(specs, frame, plan.context)
     if without_level.any():
         raise ValueError(
-            f"a factor of {plan.formula!r} has no level in {int(without_level.sum())} complete row(s): make a column "
-            "of it before, and leave those rows out"
+            f"a factor of {plan.formula!r} has no level in {int(without_level.sum())} complete row(s): add it to the "
+            "data as a column, without those rows"
         )
     return made
 
@@ -350,7 +362,7 @@ def _set_states(spec: Any, plan: StreamPlan, found: Survey) -> None:
         function = call.func.id if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) else ""
         if function in plan.context or function not in (*EXACT, *SPLINES):
             raise ValueError(
-                f"{key} learns from the data in a way that a stream cannot follow: make a column of it before"
+                f"{key} learns from the data in a way that a stream cannot follow: add it to the data as a column"
             )
         if function in SPLINES:
             continue
@@ -358,7 +370,7 @@ def _set_states(spec: Any, plan: StreamPlan, found: Survey) -> None:
         known = [] if found.moments is None else found.moments.columns
         same = [name for name in known if unquoted(name) == unquoted(expression)]
         if found.moments is None or len(same) != 1:
-            raise ValueError(f"the mean of {expression!r} in {key} was not found: make a column of it before")
+            raise ValueError(f"the mean of {expression!r} in {key} was not found: add it to the data as a column")
         m = found.moments.subset(same)
         state["center"] = np.float64(m.x_mean[0])
         if function == "scale":
@@ -371,8 +383,8 @@ def _check_factors(spec: Any, plan: StreamPlan) -> None:
     for key, (kind, _) in spec.encoder_state.items():
         if kind is Factor.Kind.CATEGORICAL and key.strip("`") not in plan.factors and not key.startswith("C("):
             raise ValueError(
-                f"{key} is a factor whose levels cannot be found in a stream: make a column of it, or write "
-                f"C({key}, levels=[...])"
+                f"{key} is a factor whose levels cannot be found in a stream: add it to the data as a column, or "
+                f"write C({key}, levels=[...])"
             )
 
 

@@ -9,7 +9,7 @@ from statsmodels.iolib.summary import Summary
 from statsmodels.iolib.table import SimpleTable
 
 from pybayesridge.results.summary.tables import SHOWN, facts_table, make_summary, table
-from pybayesridge.text import number
+from pybayesridge.text import number, number_or_dash
 
 if TYPE_CHECKING:
     from pybayesridge.results.spike_slab import SpikeSlabResults
@@ -52,7 +52,7 @@ def _facts(res: SpikeSlabResults) -> tuple[list[tuple[str, str]], list[tuple[str
     def how(name: str) -> str:
         return "learned" if name in res.learned else "fixed"
 
-    prior = number(float(res.prior_inclusion)) if np.ndim(res.prior_inclusion) == 0 else "by column"
+    prior = number_or_dash(float(res.prior_inclusion)) if np.ndim(res.prior_inclusion) == 0 else "by column"
     left = [
         ("Dep. Variable:", res.model.data.targets[0]),
         ("Model:", "SpikeSlab"),
