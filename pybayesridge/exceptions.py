@@ -1,4 +1,4 @@
-"""The warnings of the package, one class for each kind of thing a reader must be told."""
+"""The warnings of the package."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from statsmodels.tools.sm_exceptions import ConvergenceWarning as _StatsmodelsCo
 
 
 class PybayesridgeWarning(UserWarning):
-    """Base class of every warning this package raises itself."""
+    """Base class of all warnings of this package."""
 
 
 class ConvergenceWarning(PybayesridgeWarning, _StatsmodelsConvergenceWarning):
-    """An iteration stopped at ``maxiter`` before its stopping rule was met."""
+    """An iteration reached ``maxiter`` before it converged."""
 
 
 class DegenerateFitWarning(PybayesridgeWarning):
-    """The posterior has no interior mode, or the data are fitted exactly; the result is a defined limit."""
+    """The posterior has no interior mode, or the data are fitted exactly; the result is the limit of fits."""
 
 
 class GridEdgeWarning(PybayesridgeWarning):
-    """The best penalty of a grid lies on the edge of the grid."""
+    """The best penalty of a grid is at its edge."""
 
 
 class PrecisionWarning(PybayesridgeWarning):
-    """Rounding errors leave fewer than eight digits. Moments square the condition number: rows might keep more."""
+    """Fewer than eight digits are accurate. A fit from rows may be more accurate than one from moments."""
 
 
 class InconsistentSummaryWarning(PybayesridgeWarning):
@@ -30,4 +30,4 @@ class InconsistentSummaryWarning(PybayesridgeWarning):
 
 
 class DataWarning(PybayesridgeWarning):
-    """The data are probably not what was meant: a factor with a level for nearly every row, a logarithm of -1."""
+    """The data are probably wrong: a factor with a level for nearly every row, the logarithm of a negative number."""

@@ -1,4 +1,4 @@
-"""Findings: what a fit has to say, made once and shown by warnings, summaries, reports, JSON and R."""
+"""Findings on a fit, which warnings, summaries, reports, JSON and R show."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Severity = Literal["note", "warning"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that a reader of a fit must know.
+    """A statement on the validity or the interpretation of a fit.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What the R package `pybayesridge` calls: numbers, strings and float arrays in, the same out.
+"""The functions that the R package `pybayesridge` calls: numbers, strings and float arrays in, the same out.
 
 R fits a model through one function here and gets everything it needs to work on without Python. Errors and warnings
 are handed over as text, since R shows a Python traceback otherwise.
@@ -216,7 +216,7 @@ def labelled(
 
 
 def arguments(given: dict[str, Any]) -> dict[str, Any]:
-    """Arguments as Python wants them: R's NULL means that the default holds, whole numbers are integers."""
+    """Arguments as Python expects them: R's NULL means that the default holds, whole numbers are integers."""
     out = {name: value for name, value in given.items() if value is not None}
     maxiter = out.get("maxiter")
     if isinstance(maxiter, float) and maxiter.is_integer():
@@ -227,7 +227,7 @@ def arguments(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def group_labels(group: Any) -> list[Any] | None:
-    """R's labels of groups as Python wants them: whole numbers are integers, one label is a vector of length 1."""
+    """R's labels of groups as Python expects them: whole numbers are integers, one label is a vector of length 1."""
     if group is None:
         return None
     given = [group] if isinstance(group, str) or np.ndim(group) == 0 else list(group)

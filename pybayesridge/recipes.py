@@ -220,6 +220,6 @@ def _collection(value: Any) -> str | None:
 
 
 def _about(value: Any) -> str:
-    """What a named argument is, in a few words."""
+    """A short description of a named argument."""
     shape = np.shape(value) if isinstance(value, list | tuple | np.ndarray | pd.Series | pd.DataFrame) else ()
     return f"{' × '.join(map(str, shape))} values" if shape else f"a {type(value).__name__}"

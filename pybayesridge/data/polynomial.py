@@ -23,7 +23,7 @@ BLOCK = 1 << 22
 def polynomial_features(
     exog: Any, degree: int, max_entries: int = MAX_ENTRIES, rng: Any = None, n_train: int | None = None
 ) -> pd.DataFrame:
-    """Expand columns into all their products of up to two or three factors, or a random part of them.
+    """Expand columns into their products of up to two or three factors, or a random selection of these.
 
     The columns themselves are always kept. Powers and interactions are kept as well, all of them where they fit
     into ``max_entries / n_train`` columns; where they do not, a part drawn uniformly without replacement fills

@@ -17,7 +17,7 @@ from pybayesridge.text import SHOWN, did_you_mean, listed, repeated
 
 @dataclass
 class ModelData:
-    """What statsmodels calls a model's ``data``: arrays, names and the way from results to labelled objects.
+    """The ``data`` of a statsmodels model: arrays, names, and the labelling of results.
 
     Not frozen, since statsmodels' ``remove_data`` sets attributes to None.
 

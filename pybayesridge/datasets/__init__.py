@@ -1,4 +1,4 @@
-"""Data of the documentation's examples."""
+"""Data for the examples of the documentation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pandas as pd
 
 
 def load_cars() -> pd.DataFrame:
-    """Load 32 cars of 1973 and 1974: fuel consumption, and ten measurements of their design and performance.
+    """Load data on 32 cars from 1973 and 1974: fuel consumption and ten variables of design and performance.
 
     Returns
     -------

@@ -23,7 +23,7 @@ from pybayesridge.linalg.scale import SAFE, common_scale, constant_columns
 
 @dataclass(frozen=True, slots=True)
 class CrossProducts:
-    """What one pass over X yields.
+    """Results of one pass over X.
 
     Attributes
     ----------

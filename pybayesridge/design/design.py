@@ -16,7 +16,7 @@ from pybayesridge.linalg import blas
 from pybayesridge.linalg.blocks import column_blocks, column_selector, row_blocks
 
 NOTHING_LEFT = 32 * np.finfo(float).eps
-"""A target whose part outside Z is this small beside the target counts as fitted exactly by Z."""
+"""A target whose part outside Z is at most this share of its size counts as fitted exactly by Z."""
 
 LARGE_MEAN = 1e4
 """Beyond this ratio of mean to standard deviation, products are taken of explicitly centred blocks."""
@@ -104,7 +104,7 @@ class Design:
 
     @property
     def common_scale(self) -> float:
-        """What every column was divided by when they were not standardised each by its own."""
+        """The common divisor of all columns if they are not standardised individually."""
         return float(self.scale[0]) if self.p and not self.standardized_columns else 1.0
 
     @property
@@ -196,7 +196,7 @@ class Design:
         return self.y_on_z + self.taken_from_z(b_user)
 
     def taken_from_z(self, b_user: FloatArray) -> FloatArray:
-        """What penalised coefficients (p, m) change in the unpenalised ones, (k, m), user's scale."""
+        """Change of the unpenalised coefficients, (k, m), due to penalised ones (p, m), user's scale."""
         out = np.zeros((self.block.k, b_user.shape[1]))
         if self.block.ones is not None:
             out -= np.outer(self.block.ones, np.einsum("j,jt->t", self.center, b_user))

@@ -63,7 +63,7 @@ def prepare_moments(
     terms: dict[str, list[int]] | None,
     find_constant: bool,
 ) -> ModelData:
-    """What :func:`pybayesridge.data.prepare.prepare` makes of rows; arguments as there."""
+    """The result of :func:`pybayesridge.data.prepare.prepare`, for moments; the arguments are the same."""
     names = list(moments.columns)
     if max_targets is not None and len(moments.targets) > max_targets:
         raise ValueError(
@@ -238,7 +238,7 @@ def _partial_out(
 
 
 def _loss(before: Sequence[FloatArray], after: Sequence[FloatArray]) -> float:
-    """Relative error of differences: rounding of what was there beside what is left of it."""
+    """Relative error of differences: rounding errors of the minuend relative to the difference."""
     worst = 0.0
     for whole, rest in zip(before, after, strict=True):
         real = rest > NOISE * whole
@@ -318,7 +318,7 @@ def _on_z(
 def _norms(
     moments: Moments, left: FloatArray, unit: float, centred: bool
 ) -> tuple[FloatArray, BoolArray, FloatArray]:
-    """Norms of the targets outside Z, whether these vanish, and the sizes of the targets beside them."""
+    """Norms of the targets outside Z, whether these vanish, and the norms of the targets themselves."""
     whole = unit * moments.yy + moments.n * moments.y_mean**2
     before = unit * moments.yy if centred else whole
     vanishes = (left <= NOTHING_LEFT**2 * whole) | (left <= NOISE * before)

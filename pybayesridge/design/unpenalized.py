@@ -12,7 +12,7 @@ from pybayesridge._types import FloatArray
 from pybayesridge.linalg import blas
 
 COLLINEAR = 1e-11
-"""A column of Z whose part outside the others is this small beside itself counts as their combination."""
+"""A column of Z whose part outside the others is at most this share of its norm counts as their combination."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ POINTS = 241
 
 @dataclass(frozen=True, slots=True)
 class SelectionMarginals:
-    """What :class:`SelectionPosterior` gives of single coefficients, without rows, cross-products and sites.
+    """The marginals of :class:`SelectionPosterior` for single coefficients, without rows, cross-products and sites.
 
     Attributes
     ----------

@@ -67,7 +67,7 @@ class SelectionPosterior:
 
     @property
     def unit(self) -> FloatArray:
-        """What a coefficient of the design is multiplied by to give the user's, (p,)."""
+        """Factors that convert coefficients of the design to the user's scale, (p,)."""
         return self.design.y_norm[0] / self.design.scale
 
     def starting_point(self, columns: list[str]) -> StartingPoint:

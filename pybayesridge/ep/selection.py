@@ -29,7 +29,7 @@ DEPENDENT = 1e-7
 
 @dataclass(frozen=True, slots=True)
 class Hyperparameters:
-    """What is known of the hyperparameters, in the units of the design.
+    """The given hyperparameters, in the units of the design; None if unknown.
 
     Attributes
     ----------

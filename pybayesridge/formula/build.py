@@ -264,7 +264,7 @@ def _build_plain(
     missing: str,
     library: str,
 ) -> FormulaData:
-    """What :func:`build` makes, of columns of numbers."""
+    """The result of :func:`build` for numeric columns."""
     names, labels = [*plain.responses, *plain.columns], frame.index
     values = numbers(frame, names)
     absent: Any = np.isnan(values).any(axis=1)
@@ -375,7 +375,7 @@ def transform(spec: FormulaSpec, data: Any, context: Context | None) -> tuple[pd
 
 
 def _transform_plain(spec: FormulaSpec, frame: pd.DataFrame, one_row: bool) -> pd.DataFrame:
-    """What :func:`transform` makes, of columns of numbers."""
+    """The result of :func:`transform` for numeric columns."""
     if set(spec.columns) == set(spec.variables) and "boolean" not in spec.kinds.values():
         some = frame[spec.columns]
         if all(isinstance(dtype, np.dtype) and dtype.kind in "iuf" for dtype in set(some.dtypes)):

@@ -1,4 +1,4 @@
-"""What the calls in a formula ask of a stream: which columns are factors, what is scaled, what must be declared."""
+"""Requirements of the calls in a formula on a stream: factors, scaled columns, and declarations."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def column_of_factor(call: ast.Call, placeholders: Mapping[str, str], names: Seq
 
 
 def argument(call: ast.Call, placeholders: Mapping[str, str], own: Mapping[str, Any]) -> str:
-    """What ``scale`` or ``center`` is applied to."""
+    """The argument of ``scale`` or ``center``."""
     told = text(call, placeholders)
     literal = all(k.arg == "ddof" and isinstance(k.value, ast.Constant) for k in call.keywords)
     if len(call.args) != 1 or not literal:

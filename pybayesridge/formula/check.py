@@ -18,7 +18,7 @@ from formulaic.transforms import TRANSFORMS
 from pybayesridge.text import did_you_mean
 
 NUMPY = {"where": 3, "clip": 3, "round": 2}
-"""Functions of NumPy besides its ufuncs, and how many arguments they may have (a further one is overwritten)."""
+"""Functions of NumPy that are not ufuncs, and how many arguments they may have (a further one is overwritten)."""
 
 CONSTANTS = ("pi", "e")
 CONTRASTS = tuple(name for name in vars(TRANSFORMS["contr"]) if not name.startswith("_"))

@@ -22,10 +22,10 @@ from pybayesridge.formula.calls import AS_NUMBERS, with_numbers
 from pybayesridge.text import listed
 
 NUMBERS_IN_OBJECTS = ("integer", "floating", "mixed-integer-float", "decimal", "boolean")
-"""What pandas calls columns of Python objects that are numbers or truth values."""
+"""Names in pandas of columns of Python objects that are numbers or truth values."""
 
 TIMES = ("datetime64", "datetime", "date", "timedelta64", "timedelta", "time", "period", "interval")
-"""What pandas calls columns of dates, times, durations and periods."""
+"""Names in pandas of columns of dates, times, durations and periods."""
 
 
 def model_matrix(spec: Any, frame: pd.DataFrame, context: Mapping[str, Any] | None) -> tuple[Any, BoolArray]:

@@ -1,4 +1,4 @@
-"""What counts as a constant column, and the units of columns."""
+"""Constant columns, and the units of columns."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import numpy as np
 from pybayesridge._types import BoolArray, FloatArray
 
 CONSTANT = 1e-13
-"""A column whose standard deviation is this small beside its magnitude counts as constant."""
+"""A column whose standard deviation is at most this share of its magnitude counts as constant."""
 
 SAFE = (1e-120, 1e120)
 """Sums of squares within these bounds have met neither overflow nor underflow."""
 
 
 def constant_columns(sd: FloatArray, magnitude: FloatArray) -> BoolArray:
-    """Mark the columns whose standard deviation vanishes beside their magnitude."""
+    """Mark the columns whose standard deviation is negligible relative to their magnitude."""
     flat: BoolArray = sd <= CONSTANT * magnitude
     return flat
 

@@ -1,1 +1,1 @@
-"""What the user calls."""
+"""The models."""

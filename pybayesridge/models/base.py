@@ -1,4 +1,4 @@
-"""What the models of both families have in common: data in, designs built, new rows coded."""
+"""The common part of both models: data input, construction of designs, coding of new rows."""
 
 from __future__ import annotations
 
@@ -345,7 +345,7 @@ class LinearModel(StreamedModel, Model):
         raise ValueError(f"exog lacks the column(s) {listed(absent)} of the fit")
 
     def noise_factors(self, m: int, weights: Any, *, own: bool) -> FloatArray:
-        """Variance of new observations beside sigma2: 1/w, in units where the fit's weights have mean 1."""
+        """Noise variance of new observations relative to sigma2: 1/w, the weights of the fit having mean 1."""
         if weights is not None:
             w = as_weights(weights, m)
             check_weights(w, pd.RangeIndex(m))

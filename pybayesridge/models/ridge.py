@@ -21,7 +21,7 @@ METHODS = ("exact", "em", "loocv", "gcv", "fixed")
 
 
 class BayesRidge(LinearModel):
-    r"""Bayesian ridge regression with the penalty found from its posterior.
+    r"""Bayesian ridge regression with the penalty estimated from its posterior.
 
     The model, with Z the unpenalised columns (the intercept at least) under a flat prior and X the others:
 

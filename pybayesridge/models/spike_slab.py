@@ -298,7 +298,7 @@ class SpikeSlab(LinearModel):
             self._data = None
 
     def _known(self, design: Design) -> Hyperparameters:
-        """What the user fixed, in the units of the design: a response of norm 1 and columns divided by `scale`."""
+        """Given hyperparameters in the units of the design: a response of norm 1 and columns divided by `scale`."""
         p = self.prior_inclusion
         if p is not None:
             p = np.full(design.p, p) if np.ndim(p) == 0 else np.asarray(p)[design.columns]

@@ -1,4 +1,4 @@
-"""Ways to build a model of rows that are not one matrix in memory."""
+"""Construction of models from rows that are not a matrix in memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pybayesridge.recipes import Call, call_of
 
 
 class StreamedModel:
-    """What both families inherit: constructors that need sufficient statistics only.
+    """Constructors of both models that require only sufficient statistics.
 
     Attributes
     ----------

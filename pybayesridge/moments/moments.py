@@ -1,4 +1,4 @@
-"""Sufficient statistics of a linear model: what both families need of the rows, however many there are."""
+"""Sufficient statistics of a linear model, in place of the rows."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class Moments:
 
     @classmethod
     def from_arrays(cls, endog: Any, exog: Any, *, weights: Any = None, missing: str = "raise") -> Self:
-        """Moments of rows that are in memory.
+        """Compute moments of rows in memory.
 
         Parameters
         ----------
@@ -144,7 +144,7 @@ class Moments:
 
     @classmethod
     def from_batches(cls, batches: Iterable[Any], *, missing: str = "raise") -> Self:
-        """Moments of rows that come in batches, of which one at a time is in memory.
+        """Compute moments of rows in batches, of which one at a time is in memory.
 
         Parameters
         ----------
@@ -190,7 +190,7 @@ class Moments:
         target: str = "y",
         shrink: float = 0.0,
     ) -> Self:
-        """Moments from summary statistics: correlations of the columns and the regression of y on each alone.
+        """Compute moments from summary statistics: correlations of the columns and marginal regressions.
 
         The marginal regressions are ordinary least squares with an intercept. Then these are exactly the moments
         of the rows, up to the units of columns and response and to their means, which count as 0.
@@ -254,7 +254,7 @@ class Moments:
         )
 
     def update(self, endog: Any, exog: Any, *, weights: Any = None, missing: str = "raise") -> Self:
-        """These moments with more rows.
+        """Add rows.
 
         Parameters
         ----------
@@ -268,7 +268,7 @@ class Moments:
         return self.merge(type(self).from_arrays(endog, exog, weights=weights, missing=missing))
 
     def merge(self, other: Moments) -> Self:
-        """Moments of the rows of both.
+        """Merge with the moments of other rows.
 
         Parameters
         ----------
@@ -312,7 +312,7 @@ class Moments:
         )
 
     def subset(self, columns: Any = None, targets: Any = None) -> Self:
-        """Moments of some of the columns or targets, in the order of these moments.
+        """Select columns or targets, in the order of these moments.
 
         Parameters
         ----------
@@ -357,7 +357,7 @@ class Moments:
         return replace(self, n_dropped=int(n_dropped), call=None)
 
     def save(self, file: Any) -> None:
-        """Write them to a file of NumPy's format ``.npz``, under the very name that is given.
+        """Write the moments to a file in NumPy's format ``.npz``, with exactly the given name.
 
         An old file is replaced only once the new one is complete.
 
@@ -383,7 +383,7 @@ class Moments:
 
     @classmethod
     def load(cls, file: Any) -> Self:
-        """Read what :meth:`save` wrote; no code of the file is run.
+        """Read moments written by :meth:`save`, without executing code from the file.
 
         Parameters
         ----------

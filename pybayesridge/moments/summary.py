@@ -20,7 +20,7 @@ ROUNDED = 1e-6
 """Entries of a correlation matrix may be off by this much: single precision, six decimals."""
 
 NULL = 1e-10
-"""Eigenvalues of a correlation matrix this small beside the largest are null."""
+"""Eigenvalues of a correlation matrix at most this share of the largest count as zero."""
 
 FAR = 5.0
 """A z score this many conditional standard deviations from what the others say contradicts them ..."""

@@ -1,4 +1,4 @@
-"""What the results of both families have in common."""
+"""The common part of the results of both models."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from pybayesridge.ridge.marginals import RidgeMarginals
 
 
 class LinearResults(RowPlots, Results):
-    """Posterior of a linear model: what does not depend on the family.
+    """Posterior of a linear model; the part common to both models.
 
     Subclasses supply ``_standard_deviations``, ``_intervals``, ``_covariance``, ``_row_moments`` and
     ``_row_intervals``, each in the order of ``model.exog_names``.
@@ -110,7 +110,7 @@ class LinearResults(RowPlots, Results):
             return self.bse**2
 
     def cov_params(self, target: str | int | None = None) -> FloatArray:
-        """Posterior covariance of the coefficients, (k, k): the only thing of that size that is ever formed.
+        """Posterior covariance matrix of the coefficients, (k, k). No other array of this size is formed.
 
         Parameters
         ----------
@@ -130,7 +130,7 @@ class LinearResults(RowPlots, Results):
         return self._squeeze(self._intervals(check_alpha(alpha)))
 
     def tidy(self, alpha: float = 0.05) -> Any:
-        """A table with a row for each coefficient, as broom makes it, and no index.
+        """Table with one row for each coefficient and no index, in the format of the R package broom.
 
         Parameters
         ----------
@@ -171,14 +171,14 @@ class LinearResults(RowPlots, Results):
 
     @cached_property
     def resid(self) -> FloatArray:
-        """Observed less fitted values, unweighted, (n,) or (n, q)."""
+        """Residuals: observed minus fitted values, unweighted, (n,) or (n, q)."""
         if self.model.endog is None:
             raise ValueError(self.model.why_no_rows)
         return self.model.endog - self.fittedvalues
 
     @cached_property
     def rsquared(self) -> Any:
-        """Share of the (weighted) variation explained; about the mean when the model has a constant."""
+        """R-squared: share of the (weighted) variation explained; about the mean if the model has a constant."""
         y, w = self.model.endog, self.model.weights
         if self.model.moments is not None:
             return self._per_target(self._rsquared_of_moments())
@@ -197,17 +197,17 @@ class LinearResults(RowPlots, Results):
 
     @property
     def precision_loss(self) -> float:
-        """Relative error, about, that rounding errors have left in the fit."""
+        """Approximate relative error of the fit due to rounding."""
         raise NotImplementedError
 
     @property
     def findings_on_validity(self) -> tuple[Finding, ...]:
-        """The findings on which ``fit`` warns, and others of their kind."""
+        """Findings on the validity of the results, those of the warnings of ``fit`` included."""
         raise NotImplementedError
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
-        """What a reader of these results must know, as :class:`pybayesridge.Finding` objects.
+        """Findings on the validity and the interpretation of these results.
 
         The summary, the report, JSON and R show the same ones, and ``fit`` issues a warning for each that has a
         ``category``. ``pandas.DataFrame(res.findings)`` is a table of them.
@@ -245,7 +245,7 @@ class LinearResults(RowPlots, Results):
 
     @property
     def mse_resid(self) -> Any:
-        """Not here: what statsmodels computes intervals of least squares from."""
+        """Not available: the residual mean square of least squares, which statsmodels uses for intervals."""
         raise AttributeError(
             "these results have no mse_resid, from which statsmodels computes intervals of least squares (plot_fit, "
             "plot_regress_exog, wls_prediction_std): use get_prediction().summary_frame(), or "
@@ -253,7 +253,7 @@ class LinearResults(RowPlots, Results):
         )
 
     def get_influence(self, *_: Any, **__: Any) -> Any:
-        """Not here: measures of influence on least squares."""
+        """Not available: influence measures of least squares."""
         raise ValueError(
             "statsmodels' measures of influence are those of least squares, and say nothing of this fit: use "
             "plot_residuals(), and loo_residuals of a BayesRidge"
@@ -286,7 +286,7 @@ class LinearResults(RowPlots, Results):
     def get_prediction(
         self, exog: Any = None, transform: bool = True, weights: Any = None, row_labels: Any = None
     ) -> BayesPrediction:
-        """Prediction with its uncertainty: ``.summary_frame(alpha)`` has both intervals.
+        """Predictions with uncertainty; ``.summary_frame(alpha)`` has credible and prediction intervals.
 
         Parameters
         ----------
@@ -327,7 +327,7 @@ class LinearResults(RowPlots, Results):
         )
 
     def to_arviz(self, draws: int = 1000, chains: int = 4, rng: Any = None, groups: Sequence[str] = GROUPS) -> Any:
-        """Draws from the posterior in ArviZ's container, for ``az.loo``, ``az.plot_forest`` and the like.
+        """Posterior draws in the container of ArviZ, for ``az.loo``, ``az.plot_forest`` and similar functions.
 
         The draws are independent, so that the chains differ by chance alone.
 
@@ -361,7 +361,7 @@ class LinearResults(RowPlots, Results):
         return to_arviz(self.model, self._draw_chain, draws=draws, chains=chains, rng=rng, groups=groups)
 
     def summary(self, alpha: float = 0.05) -> Summary:
-        """Regression table in statsmodels' format; see the family's own."""
+        """Regression table in the format of statsmodels."""
         raise NotImplementedError
 
     def report(
@@ -373,7 +373,7 @@ class LinearResults(RowPlots, Results):
         target: str | int | None = None,
         alpha: float = 0.05,
     ) -> Path:
-        """Write a report: one HTML file with tables, pictures, checks and what is needed to make it again.
+        """Write a report: an HTML file with tables, plots, predictive checks and the code that reproduces the fit.
 
         The file needs nothing beside it and no network, follows the reader's choice of light or dark, and prints.
         Of results without the rows of their data it says what is missing.
@@ -454,7 +454,7 @@ class LinearResults(RowPlots, Results):
         return out
 
     def remove_data(self, row_space: bool = True) -> None:
-        """Drop the rows of the data, so that saved results are small and hold no row.
+        """Remove the rows of the data, so that saved results are small and contain no row.
 
         The response, the columns, the weights, residuals, fitted values and the labels of rows are dropped.
         Coefficients, intervals, the summary and predictions for new rows still work; what runs over the rows of the
@@ -520,7 +520,7 @@ def wrapper_attributes(extra: dict[str, str] | None = None) -> dict[str, Any]:
 
 
 class LinearResultsWrapper(wrap.ResultsWrapper):
-    """Results with labels: what users see."""
+    """Labelled results of a linear model."""
 
     _attrs: ClassVar[dict[str, Any]] = wrapper_attributes()
     _wrap_attrs = _attrs

@@ -176,7 +176,7 @@ def _pieces(file: BinaryIO, length: int) -> Iterator[bytes]:
 
 
 def _foreign(content: bytes, name: str) -> Any:
-    """What another pickle holds."""
+    """The content of another pickle."""
     foreign = f"{name} is not a fit saved by pybayesridge"
     if not content:
         raise ValueError(f"{foreign}: it is empty")

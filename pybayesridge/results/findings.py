@@ -110,7 +110,7 @@ def on_reading_ridge(res: BayesRidgeResults) -> list[Finding]:
 
 
 def intervals_of_ridge(res: BayesRidgeResults) -> Finding:
-    """What the intervals of a ridge account for."""
+    """Finding on the uncertainty that the intervals of a ridge account for."""
     what = {
         "em": "Intervals are conditional on lambda and sigma at the posterior mode.",
         "exact": "Intervals are of the exact marginal posterior: lambda and sigma are integrated out.",
@@ -163,7 +163,7 @@ def of_spike_slab(res: SpikeSlabResults) -> list[Finding]:
 
 
 def intervals_of_spike_slab(res: SpikeSlabResults) -> Finding:
-    """What the intervals of a spike-and-slab regression account for."""
+    """Finding on the uncertainty that the intervals of a spike-and-slab regression account for."""
     what = "Conditional on the hyperparameters; mean, sd and interval are marginal over inclusion."
     return note("intervals", f"{what} {_scale(res)}")
 

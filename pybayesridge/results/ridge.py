@@ -64,7 +64,7 @@ class BayesRidgeResults(RidgePlots, LinearResults):
         is the posterior mean on the log scale, ``exp(E log lambda)``: with a <= 1 in the prior the mean of
         lambda itself is infinite. See :meth:`hyperparameters`.
     tau2 : float or (q,) array
-        ``1 / lambda_``: prior variance of the coefficients beside the noise variance.
+        ``1 / lambda_``: prior variance of the coefficients relative to the noise variance.
     sigma2 : float or (q,) array
         Noise variance on the user's scale, for an observation of average weight: at the mode for ``"em"``, the
         posterior mean for the other methods.
@@ -114,7 +114,7 @@ class BayesRidgeResults(RidgePlots, LinearResults):
 
     @cached_property
     def df_model(self) -> Any:
-        """Effective degrees of freedom: the trace of the hat matrix, less one for a constant (as statsmodels)."""
+        """Effective degrees of freedom: the trace of the hat matrix, excluding the constant (as in statsmodels)."""
         shrunk = mean_shrinkage(self._fit.spectrum, self._fit.mixture).sum(axis=0)
         return self._per_target(shrunk + (self._posterior.design.block.k - self.model.k_constant))
 
@@ -125,7 +125,7 @@ class BayesRidgeResults(RidgePlots, LinearResults):
 
     @cached_property
     def n_modes(self) -> Any:
-        """Interior modes of the posterior of tau2 (as ``parameterization`` has it), whatever the method."""
+        """Number of interior modes of the posterior of tau2 or tau (see ``parameterization``), for every method."""
         counted = self._fit.n_modes
         if counted is None:
             counted = find_modes(self._fit.spectrum, self._prior(), tol=1e-8, maxiter=100).n_modes
@@ -133,7 +133,7 @@ class BayesRidgeResults(RidgePlots, LinearResults):
 
     @cached_property
     def loo_residuals(self) -> FloatArray:
-        """Residuals of rows left out, at the penalty ``lambda_``, unweighted, (n,) or (n, q).
+        """Leave-one-out residuals at the penalty ``lambda_``, unweighted, (n,) or (n, q).
 
         Equal to refitting without the row at the same penalty and standardisation. NaN where the unpenalised
         columns alone pass through a row's response.
@@ -144,7 +144,7 @@ class BayesRidgeResults(RidgePlots, LinearResults):
 
     @cached_property
     def loo_mse(self) -> Any:
-        """Leave-one-out mean squared error at the penalty ``lambda_`` (weighted where the rows are)."""
+        """Leave-one-out mean squared error at the penalty ``lambda_``, weighted if the fit has weights."""
         residuals = self.loo_residuals
         size = np.abs(residuals).max(axis=0, initial=0.0)
         unit = np.where(size > 0, size, 1.0)
@@ -153,7 +153,7 @@ class BayesRidgeResults(RidgePlots, LinearResults):
 
     @cached_property
     def loo_rsquared(self) -> Any:
-        """Leave-one-out R-squared: 1 less the ratio of `loo_mse` to the error of the mean of the other rows.
+        """Leave-one-out R-squared: 1 minus the ratio of `loo_mse` to the error of the mean of the other rows.
 
         The mean is weighted where the rows are; without an intercept the comparison is with zero. NaN where the
         response does not vary or a row cannot be predicted.
@@ -172,7 +172,7 @@ class BayesRidgeResults(RidgePlots, LinearResults):
 
     @cached_property
     def penalty_information(self) -> Any:
-        """Kullback-Leibler divergence of the posterior of lambda from its prior, in nats; None but for ``"exact"``.
+        """Kullback-Leibler divergence of the posterior of lambda from its prior in nats; None except for ``"exact"``.
 
         Near 0 the data contain little information about the penalty, and the prior decides.
         """
@@ -183,7 +183,7 @@ class BayesRidgeResults(RidgePlots, LinearResults):
 
     @property
     def grid(self) -> FloatArray | None:
-        """Penalties that were tried, (L,), or (L, q) where they depend on the target; None for other methods."""
+        """Grid of penalties, (L,), or (L, q) if it depends on the target; None for other methods."""
         grid = self._fit.grid
         if grid is None:
             return None
@@ -324,7 +324,7 @@ class BayesRidgeResults(RidgePlots, LinearResults):
             )
 
     def explained_variance(self, alpha: float = 0.05, rng: Any = 0) -> pd.Series | pd.DataFrame:
-        """Share of variance that the penalised columns explain in the sample: posterior mean, median and interval.
+        """Posterior mean, median and interval of the share of variance that the penalised columns explain.
 
         With g the fitted part of the penalised columns (the unpenalised ones projected out) and n rows the share is
         ``|g|^2 / (|g|^2 + n sigma2)`` (weighted where the rows are). Unlike ``rsquared`` it has a posterior, in which
@@ -419,7 +419,7 @@ class BayesRidgeResults(RidgePlots, LinearResults):
         return Draws(np.stack(beta, axis=-1), np.stack(sigma2, axis=-1), {"tau2": np.stack(tau2, axis=-1)})
 
     def diagnostics(self) -> pd.Series | pd.DataFrame:
-        """What can be said about the posterior's shape and the arithmetic.
+        """Diagnostics of the shape of the posterior and of the numerical accuracy.
 
         Returns
         -------
@@ -461,7 +461,7 @@ class BayesRidgeResults(RidgePlots, LinearResults):
 
     @property
     def df_resid(self) -> Any:
-        """Rows less effective degrees of freedom, the constant among them."""
+        """Residual degrees of freedom: rows minus effective degrees of freedom, including the constant."""
         return self.nobs - self.df_model - self.model.k_constant
 
     def _standard_deviations(self) -> FloatArray:

@@ -113,7 +113,7 @@ class SpikeSlabResults(SpikeSlabPlots, LinearResults):
 
     @property
     def penalized_names(self) -> list[str]:
-        """Names of the columns that can be in or out."""
+        """Names of the columns that are subject to selection."""
         return [self.model.data.exog_columns[j] for j in self._posterior.design.columns]
 
     def starting_point(self) -> StartingPoint:
@@ -122,7 +122,7 @@ class SpikeSlabResults(SpikeSlabPlots, LinearResults):
 
     @cached_property
     def precision_loss(self) -> float:
-        """Relative error, about, that forming moments has left in the fit; 0 for a fit from rows."""
+        """Approximate relative error of the fit due to forming moments; 0 for a fit from rows."""
         if self.model.moments is None:
             return 0.0
         if self._posterior.selection.noiseless:
@@ -152,7 +152,7 @@ class SpikeSlabResults(SpikeSlabPlots, LinearResults):
 
     @property
     def group_inclusion_prob(self) -> pd.Series:
-        """Posterior probability that a group is in, by its label, in the order of the columns.
+        """Posterior inclusion probabilities of the groups, by label, in the order of the columns.
 
         With a formula the groups are its terms, else a column on its own is a group with its name. Unpenalised
         columns are in no group, and a group without another column is left out; a group of constant columns has 0.
@@ -166,7 +166,7 @@ class SpikeSlabResults(SpikeSlabPlots, LinearResults):
         return pd.Series(of_group.to_numpy(), index=labels, name="inclusion_prob")
 
     def group_members(self) -> dict[str, list[str]]:
-        """Names of the columns that are in or out together, for groups of several that vary."""
+        """Names of the columns of each group with at least two columns that vary."""
         design, groups, names = self._posterior.design, self.model.groups, self.model.data.exog_columns
         out: dict[str, list[str]] = {}
         for j in design.columns:
@@ -175,7 +175,7 @@ class SpikeSlabResults(SpikeSlabPlots, LinearResults):
 
     @property
     def prior_inclusion(self) -> float | FloatArray:
-        """Prior inclusion probability used: a number where the columns share one, else one for each coefficient."""
+        """Prior inclusion probability: a number if it is the same for all columns, else one for each coefficient."""
         given = self.model.prior_inclusion
         if given is None or np.ndim(given) == 0:
             s = self._posterior.selection
@@ -192,12 +192,12 @@ class SpikeSlabResults(SpikeSlabPlots, LinearResults):
 
     @cached_property
     def cond_mean(self) -> FloatArray:
-        """Posterior means given that the coefficient is in, user's scale."""
+        """Posterior means conditional on inclusion, user's scale."""
         return self._with_z(self._posterior.given_inclusion()[0], self._posterior.coefficients()[0])
 
     @cached_property
     def cond_var(self) -> FloatArray:
-        """Posterior variances given that the coefficient is in, user's scale."""
+        """Posterior variances conditional on inclusion, user's scale."""
         return self._with_z(self._posterior.given_inclusion()[1], self._posterior.standard_deviations()[0] ** 2)
 
     def _with_z(self, penalized: FloatArray, of_z: FloatArray) -> FloatArray:
@@ -205,21 +205,21 @@ class SpikeSlabResults(SpikeSlabPlots, LinearResults):
 
     @property
     def expected_size(self) -> float:
-        """Posterior expected number of included columns (not groups), unpenalised ones not counted."""
+        """Posterior expected number of included columns (not groups), excluding unpenalised columns."""
         return float(self._posterior.selection.inclusion_prob.sum())
 
     @property
     def df_model(self) -> float:
-        """Effective degrees of freedom: expected included columns and unpenalised ones, less one for a constant."""
+        """Effective degrees of freedom: expected included columns plus unpenalised columns, excluding the constant."""
         return self.expected_size + self._posterior.design.block.k - self.model.k_constant
 
     @property
     def df_resid(self) -> float:
-        """Rows less effective degrees of freedom, the constant among them."""
+        """Residual degrees of freedom: rows minus effective degrees of freedom, including the constant."""
         return self.nobs - self.df_model - self.model.k_constant
 
     def median_model(self) -> list[str]:
-        """Names of the columns with an inclusion probability above one half, unpenalised ones not among them.
+        """Median probability model: names of the penalised columns with an inclusion probability above one half.
 
         Of a group all varying columns or none.
         """
@@ -305,7 +305,7 @@ class SpikeSlabResults(SpikeSlabPlots, LinearResults):
         groups: Sequence[str] = GROUPS,
         kind: str = "gaussian",
     ) -> Any:
-        """Draws from the posterior in ArviZ's container, for ``az.loo``, ``az.plot_forest`` and the like.
+        """Posterior draws in the container of ArviZ, for ``az.loo``, ``az.plot_forest`` and similar functions.
 
         Given the hyperparameters (with ``hyper="average"`` those of the grid, by their weights).
 

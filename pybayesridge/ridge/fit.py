@@ -32,7 +32,7 @@ Dof = Literal["nu", "paper"]
 Parameterization = Literal["tau2", "tau"]
 
 EXACT = 64 * EPS
-"""Residuals this small beside the target are rounding errors: the data are fitted exactly."""
+"""Residuals at most this share of the target are rounding errors: the data are fitted exactly."""
 
 SHARP = 1e-6
 """Singular vectors of squared singular values above this, relative to the largest, are known to ten digits."""

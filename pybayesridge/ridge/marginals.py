@@ -17,7 +17,7 @@ from pybayesridge.ridge.spectrum import Spectrum
 
 @dataclass(frozen=True, slots=True)
 class RidgeMarginals:
-    """What :class:`RidgePosterior` gives of single coefficients, without right singular vectors and cross-products.
+    """The marginals of :class:`RidgePosterior` for single coefficients, without singular vectors and cross-products.
 
     Attributes
     ----------

@@ -62,7 +62,7 @@ class Mixture:
 
     @property
     def variance_factor(self) -> float:
-        """Variance beside squared scale; infinite where the t distribution has no variance."""
+        """Ratio of variance to squared scale; infinite where the t distribution has no variance."""
         if np.isinf(self.df):
             return 1.0
         return self.df / (self.df - 2) if self.df > 2 else np.inf
@@ -152,7 +152,7 @@ def squared_scales(
 
 @dataclass(frozen=True, slots=True)
 class MomentFactors:
-    """What the moments of any functional need, made once for all of them.
+    """Factors of the moments of all functionals, computed once.
 
     Attributes
     ----------

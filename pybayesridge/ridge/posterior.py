@@ -198,6 +198,6 @@ class RidgePosterior:
 
 
 def _beyond(whole: FloatArray, inside: FloatArray, rounding: float) -> FloatArray:
-    """What a squared norm has outside the row space; a share that may be rounding errors is nothing."""
+    """Part of a squared norm outside the row space; a share that may be rounding errors is nothing."""
     rest = whole - inside
     return np.where(rest > rounding * whole, rest, 0.0)

@@ -29,7 +29,7 @@ MARGIN = 8.0
 """How far beyond the last feature of f the grid reaches, in log t2."""
 
 CANCELLED = 1e-13
-"""A slope smaller than this beside its terms is rounding: with X = I and the mode in tau the density is flat."""
+"""A slope below this share of its terms is a rounding error: with X = I and the mode in tau the density is flat."""
 
 CHUNK = 1 << 18
 """Most elements in a temporary array over (grid points or targets) x singular values: it stays in a cache."""
@@ -244,7 +244,7 @@ def _with_shallow(
     high: FloatArray,
     target: IntArray,
 ) -> tuple[FloatArray, FloatArray, IntArray]:
-    """Add brackets of minima that lie, with the maximum beside them, between two points of the grid.
+    """Add brackets of minima that lie, with the adjacent maximum, between two points of the grid.
 
     There f' has an extremum beyond zero that the grid steps over; a parabola through three points tells where.
     """

@@ -1,4 +1,4 @@
-"""What each row of the data says of the fit: its row of U, and what of it lies outside Z and X.
+"""The contribution of each row to the fit: its row of U, and its part outside Z and X.
 
 Where other rows say next to nothing of a row, 1 less its leverage is a small difference of numbers near 1, and so is
 its residual. There both are taken from the row's unit vector with Z and U projected out: its squared length is the
@@ -22,7 +22,7 @@ ELEMENTS = 1 << 21
 """Most elements in a temporary array over rows and something else."""
 
 NEAR = 1e-3
-"""What is left of a row is computed without differences where less than this is left of it."""
+"""The remainder of a row is computed without differences if it is smaller than this."""
 
 NOTHING = 64 * EPS
 """Length that rounding errors leave of a vector of length 1 when all of it is taken away."""

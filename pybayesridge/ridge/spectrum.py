@@ -44,7 +44,7 @@ CANCELLED = 1e-6
 condition number makes the errors of what is subtracted larger."""
 
 UNSEEN = 1e-13
-"""From moments, a residual sum of squares below this share of y'y cannot be told from none."""
+"""From moments, a residual sum of squares below this share of y'y cannot be distinguished from zero."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,7 +147,7 @@ def expected_loss(spectrum: Spectrum, count: float, mixture: Mixture) -> float:
 
 
 def _unsure_rss(spectrum: Spectrum, log_t2: FloatArray) -> FloatArray:
-    """What of the penalised residual sum of squares the errors of ``s_j`` leave uncertain, (K, q), from moments."""
+    """Uncertainty of the penalised residual sum of squares due to errors of ``s_j``, (K, q), from moments."""
     unsure = EIGENVALUE_NOISE / np.maximum(spectrum.s**2, EIGENVALUE_NOISE)
     part = replace(spectrum, z=spectrum.z * np.sqrt(unsure)[:, None], rss0=np.zeros_like(spectrum.rss0))
     return penalized_rss(part, log_t2)

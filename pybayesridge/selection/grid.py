@@ -22,7 +22,7 @@ NODES_T = 16
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What is given of the hyperparameters, in the units of the problem.
+    """The given hyperparameters, in the units of the problem.
 
     Attributes
     ----------

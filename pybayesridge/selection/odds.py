@@ -49,7 +49,7 @@ def layout_of(problem: Problem) -> Layout:
 
 @dataclass(frozen=True, slots=True)
 class Chains:
-    """What all chains have in common, and where they stand.
+    """The common quantities of all chains, and their states.
 
     Attributes
     ----------

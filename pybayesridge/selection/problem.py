@@ -21,7 +21,7 @@ CACHE_BYTES = 2**28
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """What is in or out: single columns, or blocks of them.
+    """Units of selection: single columns, or groups of columns.
 
     Attributes
     ----------

@@ -45,7 +45,7 @@ MEMORY = 2**28
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What happened, for all steps t and chains c.
+    """The trace of all steps t and chains c.
 
     Attributes
     ----------
@@ -372,7 +372,7 @@ def _after(start: IntArray, flipped: IntArray) -> IntArray:
 
 
 def _group_coefficients(chains: Chains, c: int, left: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Means, variances (beside s2) and R if the column's unit were in, each (d,)."""
+    """Means, variances (relative to s2) and R if the column's unit were in, each (d,)."""
     factor, layout = chains.factors[c], chains.layout
     coef, var = factor.reach / factor.free, 1.0 / factor.free
     rest = left - factor.reach * coef

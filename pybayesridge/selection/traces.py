@@ -1,4 +1,4 @@
-"""What follows from the trace of a run: sets at chosen steps, the most probable sets, the evidence."""
+"""Results from the trace of a run: sets at chosen steps, the most probable sets, the evidence."""
 
 from __future__ import annotations
 

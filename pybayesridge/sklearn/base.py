@@ -1,4 +1,4 @@
-"""What the estimators share: weights, the model's arguments, coefficients in scikit-learn's shapes."""
+"""The common part of the estimators: weights, the model's arguments, coefficients in scikit-learn's shapes."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class StreamPlan:
-    """What a formula needs of a stream, before a row is read.
+    """Requirements of a formula on a stream, before any row is read.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class StreamPlan:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What a first pass finds; two merge into that of both.
+    """Results of a first pass; the results of two passes can be merged.
 
     Attributes
     ----------
@@ -259,7 +259,7 @@ def make_plan(
 
 
 def survey(plan: StreamPlan, frame: pd.DataFrame) -> Survey | None:
-    """What a batch of complete rows adds to the first pass; None for no rows."""
+    """Contribution of a batch of complete rows to the first pass; None if there are no rows."""
     if len(frame) == 0:
         return None
     levels = {}

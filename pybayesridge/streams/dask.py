@@ -24,7 +24,7 @@ BRANCHES = 8
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a task returns: a survey or moments of some rows, and what was left out.
+    """The result of a task: a survey or moments of some rows, and the numbers of omitted rows.
 
     Attributes
     ----------

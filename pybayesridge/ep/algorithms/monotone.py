@@ -150,7 +150,7 @@ def _annealed() -> Iterator[float]:
 
 @dataclass(slots=True)
 class _Patience:
-    """What the descent adapts as it goes: regularisation, effort per Newton step, when to propose sweeps."""
+    """Adaptive settings of the descent: regularisation, effort per Newton step, when to propose sweeps."""
 
     refine: int = 0
     shift: float = 1e-2

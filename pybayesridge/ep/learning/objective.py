@@ -1,4 +1,4 @@
-"""What learning maximises: EP's evidence plus a weak prior, in coordinates without units."""
+"""The objective of learning: EP's evidence plus a weak prior, in coordinates without units."""
 
 from __future__ import annotations
 

@@ -257,7 +257,7 @@ def inverse_curvature(t: Tilted) -> tuple[FloatArray, FloatArray, FloatArray]:
 
 
 def inverse_coupling(t: Tilted) -> Coupling | None:
-    """What :func:`inverse_curvature` has between the columns of a group.
+    """The entries of :func:`inverse_curvature` between the columns of a group.
 
     The covariance of a group's (w, w^2) is ``r V + r (1 - r) u u'``, V the 2 x 2 blocks within the slab and u the
     moments there. Its inverse is ``(D - alpha D u u' D) / r`` with ``D = V^-1``.
@@ -282,7 +282,7 @@ def curvature(t: Tilted) -> tuple[FloatArray, FloatArray, FloatArray]:
 
 
 def coupling(t: Tilted) -> Coupling | None:
-    """What :func:`curvature` has between the columns of a group: ``r (1 - r) u u'``, u the moments in the slab."""
+    """Entries of :func:`curvature` between columns of a group: ``r (1 - r) u u'``, u the moments in the slab."""
     if t.groups is None:
         return None
     spread = np.sqrt(t.prob * t.not_prob)

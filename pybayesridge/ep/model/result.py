@@ -1,4 +1,4 @@
-"""What every method returns."""
+"""The result of every method."""
 
 from __future__ import annotations
 
