@@ -210,7 +210,7 @@ class SpikeSlabResults(SpikeSlabPlots, LinearResults):
 
     @property
     def df_model(self) -> float:
-        """Effective degrees of freedom: expected included columns plus unpenalised columns, excluding the constant."""
+        """Effective degrees of freedom: expected included columns plus unpenalised ones, excluding the constant."""
         return self.expected_size + self._posterior.design.block.k - self.model.k_constant
 
     @property

@@ -270,7 +270,7 @@ def _summary(
     spacing: FloatArray,
     tails: _Tails,
 ) -> FloatArray:
-    """Quantities that must converge, (4, q): log integral; means of log t2 and effective df; the log mean variance."""
+    """Quantities to converge, (4, q): log integral; means of log t2 and effective df; the log mean variance."""
     weight = np.exp(tails.close(density, spacing) - top)
     total = weight.sum(axis=0)
     weight = weight / total
