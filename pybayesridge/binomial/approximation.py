@@ -1,0 +1,55 @@
+"""The outcome of an approximation of the posterior at one t2."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pybayesridge._types import FloatArray
+from pybayesridge.binomial.coordinates import Coordinates
+from pybayesridge.binomial.gaussian import Gaussian, Sites, combine
+from pybayesridge.binomial.tilted import Cavity
+
+
+@dataclass(frozen=True, slots=True)
+class Approximation:
+    """A Gaussian approximation of the posterior given t2.
+
+    Attributes
+    ----------
+    log_t2 : float
+    sites : Sites
+    mean, variance : (n,) arrays
+        Of the linear predictor of each row.
+    log_evidence : float
+        Approximates the log integral of likelihood times prior given t2; flat coordinates have Lebesgue measure in
+        units where each orthonormalised unpenalised column has mean square 1.
+    converged : bool
+    n_iter : int
+    change : float
+        Last change of the linear predictors' means and standard deviations, in standard deviations.
+    """
+
+    log_t2: float
+    sites: Sites
+    mean: FloatArray
+    variance: FloatArray
+    log_evidence: float
+    converged: bool
+    n_iter: int
+    change: float
+
+    def gaussian(self, space: Coordinates) -> Gaussian:
+        """The joint posterior in coordinates of unit prior variance; not kept, since many t2 may be looked at."""
+        return combine(space.scaled(self.log_t2), space.k, self.sites)
+
+    def cavity(self) -> Cavity:
+        """What the linear predictors are like without the row's site."""
+        return cavity(self.mean, self.variance, self.sites)
+
+
+def cavity(mean: FloatArray, variance: FloatArray, sites: Sites) -> Cavity:
+    """Remove each row's site from its marginal; a precision that rounding makes negative is 0."""
+    precision = np.maximum((1.0 - sites.precision * variance) / variance, 0.0)
+    return Cavity(mean, precision, sites.precision * mean - sites.shift)

@@ -1,0 +1,94 @@
+"""Expectation propagation over rows for one t2, O(n r^2) a sweep.
+
+All sites are updated at once. For log-concave likelihoods site precisions cannot become negative, so every
+intermediate posterior is proper; where the sweeps do not come closer they are damped.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pybayesridge._types import FloatArray
+from pybayesridge.binomial.approximation import Approximation, cavity
+from pybayesridge.binomial.coordinates import Coordinates
+from pybayesridge.binomial.gaussian import Gaussian, Sites, combine
+from pybayesridge.binomial.laplace import first_guess, sites_at
+from pybayesridge.binomial.likelihood import Binomial
+from pybayesridge.binomial.tilted import Tilted, tilted_moments
+
+LEAST_DAMPING = 0.05
+"""Share of an update that is made at the least."""
+
+CLOSER = 0.9
+"""A sweep that leaves more than this share of the change of the one before it halves the steps."""
+
+
+def expectation_propagation(
+    space: Coordinates, likelihood: Binomial, log_t2: float, start: Sites | None, *, tol: float, maxiter: int
+) -> Approximation:
+    """Approximate the posterior given t2 by EP.
+
+    Parameters
+    ----------
+    space : Coordinates
+    likelihood : Binomial
+    log_t2 : float
+    start : Sites or None
+        Of an approximation at a t2 close by.
+    tol : float
+        Largest difference between marginal and tilted means and standard deviations of any row, in standard
+        deviations, that counts as equal: the log evidence is then off by its square.
+    maxiter : int
+        Most sweeps.
+    """
+    rows, k = space.scaled(log_t2), space.k
+    sites = sites_at(likelihood, first_guess(likelihood)) if start is None else start
+    share, previous = 1.0, np.inf
+    for sweep in range(1, maxiter + 1):
+        gaussian = combine(rows, k, sites)
+        mean, variance = rows @ gaussian.mean, gaussian.variances(rows)
+        around = cavity(mean, variance, sites)
+        tilted = tilted_moments(*likelihood.totals(), likelihood.link, around)
+        change = _difference(tilted, mean, variance)
+        if change <= tol:
+            break
+        if change > CLOSER * previous:
+            share = max(0.5 * share, LEAST_DAMPING)
+        previous = change
+        if sweep < maxiter:
+            sites = _updated(sites, tilted, share)
+    return Approximation(
+        log_t2=log_t2,
+        sites=sites,
+        mean=mean,
+        variance=variance,
+        log_evidence=_log_evidence(gaussian, sites, tilted, mean, variance),
+        converged=change <= tol,
+        n_iter=sweep,
+        change=change,
+    )
+
+
+def _difference(tilted: Tilted, mean: FloatArray, variance: FloatArray) -> float:
+    moved = np.abs(tilted.mean - mean) / np.sqrt(variance)
+    widened = 0.5 * np.abs(tilted.variance / variance - 1.0)
+    return float(np.maximum(moved, widened).max(initial=0.0))
+
+
+def _updated(sites: Sites, tilted: Tilted, share: float) -> Sites:
+    precision = tilted.site_precision
+    shift = tilted.gradient + precision * tilted.mean
+    if share == 1.0:
+        return Sites(precision, shift)
+    return Sites(sites.precision + share * (precision - sites.precision), sites.shift + share * (shift - sites.shift))
+
+
+def _log_evidence(gaussian: Gaussian, sites: Sites, tilted: Tilted, mean: FloatArray, variance: FloatArray) -> float:
+    """Sum over rows of the log mean of likelihood / site under the marginal, and the sites' own normaliser.
+
+    Stationary in the sites where marginal and tilted moments agree.
+    """
+    of_row = (
+        tilted.log_integral - 0.5 * np.log(2 * np.pi * variance) - mean * (sites.shift - 0.5 * sites.precision * mean)
+    )
+    return gaussian.log_normalizer + float(of_row.sum())

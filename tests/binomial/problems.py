@@ -1,0 +1,53 @@
+"""Small problems with yes/no responses, and integrals over their coefficients by brute force."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pybayesridge.binomial.coordinates import Coordinates, coordinates
+from pybayesridge.binomial.likelihood import Binomial, from_counts
+from pybayesridge.binomial.nodes import Nodes
+from pybayesridge.binomial.prior import log_prior
+from pybayesridge.ridge.prior import BetaPrime
+
+R2 = BetaPrime(scale=None)
+
+
+def columns(n, p, seed):
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal((n, p)) * rng.uniform(0.5, 2.0, p) + rng.standard_normal(p)
+
+
+def responses(x, seed, *, signal=1.5, intercept=0.3, trials=None):
+    """Successes of logistic responses."""
+    rng = np.random.default_rng(seed + 1000)
+    b = rng.standard_normal(x.shape[1])
+    eta = (x - x.mean(0)) @ b
+    eta *= signal / eta.std()
+    count = np.ones(len(x), dtype=int) if trials is None else trials
+    return rng.binomial(count, 1 / (1 + np.exp(-intercept - eta))).astype(float)
+
+
+def problem(x, successes, *, link="logit", trials=None, weights=None, z=None) -> tuple[Coordinates, Binomial]:
+    """Coordinates and likelihood with an intercept, or the unpenalised columns `z`."""
+    likelihood = from_counts(successes, trials, weights, link)
+    block = np.ones((len(x), 1)) if z is None else z
+    space = coordinates(
+        likelihood,
+        x,
+        penalized=np.arange(x.shape[1]),
+        z=block,
+        z_names=[f"z{i}" for i in range(block.shape[1])],
+        z_constant=0 if block.shape[1] else None,
+        standardize=True,
+    )
+    return space, likelihood
+
+
+def nodes(space, likelihood, *, solver="ep", prior=R2, flat_in="link", tol=1e-7):
+    return Nodes(space, likelihood, log_prior(prior, space, likelihood.link, flat_in), solver, tol, 200)
+
+
+def standardized(x, weights=None):
+    mean = np.average(x, axis=0, weights=weights)
+    return (x - mean) / np.sqrt(np.average((x - mean) ** 2, axis=0, weights=weights))

@@ -1,0 +1,84 @@
+"""Tilted moments of a row beside Gauss-Legendre quadrature with many panels."""
+
+import numpy as np
+import pytest
+
+from pybayesridge.binomial.likelihood import derivatives, log_likelihood
+from pybayesridge.binomial.tilted import Cavity, normal_cavity, tilted_moments
+from tests.binomial import brute_force
+
+INTEGRAL_TOL = 1e-6
+SITE_TOL = 1e-5
+DERIVATIVE_TOL = 1e-5
+
+COUNTS = [(1, 0), (0, 1), (2, 0), (0.3, 0), (0, 0.01), (1, 1), (0, 10), (3, 7), (1, 99), (0, 1000), (5, 995)]
+COUNTS += [(5000, 5000), (2.5, 1.5)]
+MEANS = np.array([0.0, 0.5, -3.0, 10.0, -40.0, 200.0])
+
+
+@pytest.mark.parametrize("link", ["logit", "probit"])
+@pytest.mark.parametrize("counts", COUNTS)
+@pytest.mark.parametrize("sd", [1e-2, 0.5, 3.0, 10.0, 50.0])
+def test_moments_are_those_of_a_dense_rule(link, counts, sd):
+    many = [np.full(MEANS.size, float(c)) for c in counts]
+    found = tilted_moments(*many, link, normal_cavity(MEANS, np.full(MEANS.size, sd**2)))
+    for i, mean in enumerate(MEANS):
+        log_integral, center, variance = brute_force.tilted(*counts, link, mean, sd**2)
+        own = found.log_integral[i] - 0.5 * np.log(2 * np.pi * sd**2)
+        assert own == pytest.approx(log_integral, rel=1e-10, abs=INTEGRAL_TOL)
+        assert abs(found.mean[i] - center) <= INTEGRAL_TOL * np.sqrt(variance)
+        assert found.variance[i] == pytest.approx(variance, rel=INTEGRAL_TOL)
+        if variance < 0.9 * sd**2:
+            assert found.site_precision[i] == pytest.approx(1 / variance - 1 / sd**2, rel=SITE_TOL)
+
+
+@pytest.mark.parametrize("link", ["logit", "probit"])
+def test_point_of_reference_does_not_matter(link):
+    y = np.array([1.0, 0.0, 1.0, 2.0])
+    f = np.array([0.0, 1.0, 3.0, 0.0])
+    plain = tilted_moments(y, f, link, normal_cavity(np.full(4, 1.5), np.full(4, 4.0)))
+    center = np.array([-1.0, 0.0, 3.0, 2.0])
+    moved = tilted_moments(y, f, link, Cavity(center, np.full(4, 0.25), 0.25 * (1.5 - center)))
+    np.testing.assert_allclose(moved.mean, plain.mean, rtol=1e-8)
+    np.testing.assert_allclose(moved.variance, plain.variance, rtol=1e-8)
+    np.testing.assert_allclose(moved.log_integral, plain.log_integral + 0.125 * (1.5 - center) ** 2, rtol=1e-8)
+
+
+@pytest.mark.parametrize("link", ["logit", "probit"])
+def test_flat_cavity_leaves_the_likelihood(link):
+    """Of 3 successes and 5 failures; for the logit link the integral over eta is Beta(3, 5)."""
+    found = tilted_moments(np.array([3.0]), np.array([5.0]), link, Cavity(*np.zeros((3, 1))))
+    eta, weight = brute_force.legendre(-60, 60, 2000)
+    density = weight * np.exp(brute_force.log_likelihood(3, 5, eta, link))
+    assert found.log_integral[0] == pytest.approx(np.log(density.sum()), abs=INTEGRAL_TOL)
+    assert found.mean[0] == pytest.approx(density @ eta / density.sum(), abs=INTEGRAL_TOL)
+    if link == "logit":
+        assert np.exp(found.log_integral[0]) == pytest.approx(1 / 105, rel=INTEGRAL_TOL)
+
+
+@pytest.mark.parametrize("link", ["logit", "probit"])
+def test_wide_cavities_have_the_moments_of_the_half_line(link):
+    """A likelihood of one success cuts N(0, sd^2) in half where sd is large."""
+    sd = np.array([1e4, 1e6, 1e8])
+    found = tilted_moments(np.ones(3), np.zeros(3), link, normal_cavity(np.zeros(3), sd**2))
+    np.testing.assert_allclose(found.mean / sd, np.sqrt(2 / np.pi), rtol=1e-3)
+    np.testing.assert_allclose(found.variance / sd**2, 1 - 2 / np.pi, rtol=1e-3)
+
+
+@pytest.mark.parametrize("link", ["logit", "probit"])
+def test_derivatives_are_those_of_the_log_likelihood(link):
+    eta = np.array([-30.0, -5.0, -0.7, 0.0, 0.7, 5.0, 30.0])
+    s, f, step = np.full(7, 3.0), np.full(7, 2.0), 1e-4
+    up, here, down = (brute_force.log_likelihood(s, f, eta + d, link) for d in (step, 0, -step))
+    slope, bend = derivatives(s, f, eta, link)
+    np.testing.assert_allclose(log_likelihood(s, f, eta, link), here, rtol=1e-12)
+    np.testing.assert_allclose(slope, (up - down) / (2 * step), atol=DERIVATIVE_TOL)
+    np.testing.assert_allclose(bend, -(up - 2 * here + down) / step**2, atol=1e-3)
+
+
+def test_derivatives_in_the_far_tail_of_the_probit():
+    """Minus the second derivative of log Phi tends to 1 as 1 - 1/x^2."""
+    eta = np.array([-1e2, -1e3, -1e4, -1e6])
+    slope, bend = derivatives(np.ones(4), np.zeros(4), eta, "probit")
+    np.testing.assert_allclose(slope, -eta + 1 / -eta, rtol=1e-7)
+    np.testing.assert_allclose(1 - bend, 1 / eta**2, rtol=1e-2, atol=1e-12)
