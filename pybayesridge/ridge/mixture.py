@@ -23,6 +23,9 @@ QUANTILE_TOL = 1e-6
 """A probability this close to the right one, relative to that in the shorter tail, is followed by a last Newton step,
 which squares the error."""
 
+SVD_PAYS = 4
+"""A singular value decomposition of a matrix costs about as much as this many products per row of it."""
+
 NEGLIGIBLE = 1e-12
 """Nodes of smaller weight do not move a quantile by more than it is solved to."""
 
@@ -176,8 +179,8 @@ class MomentFactors:
     variance_factor: float
 
 
-def moment_factors(spectrum: Spectrum, mixture: Mixture) -> MomentFactors:
-    """Average what moments are made of over the nodes."""
+def moment_factors(spectrum: Spectrum, mixture: Mixture, count: int) -> MomentFactors:
+    """Average what moments are made of over the nodes, for `count` functionals."""
     inside, outside = _mean_factors(spectrum, mixture)
     several = mixture.log_t2.shape[0] > 1
     targets = range(mixture.log_t2.shape[1]) if several else ()
@@ -186,7 +189,7 @@ def moment_factors(spectrum: Spectrum, mixture: Mixture) -> MomentFactors:
         inside=inside,
         outside=np.full_like(outside, np.inf) if mixture.open_variance else outside,
         noise=(mixture.weight * mixture.scale2).sum(axis=0),
-        spread=tuple(_location_factor(spectrum, mixture, target) for target in targets),
+        spread=tuple(_location_factor(spectrum, mixture, target, count) for target in targets),
         variance_factor=mixture.variance_factor,
     )
 
@@ -222,13 +225,18 @@ def _mean_factors(spectrum: Spectrum, mixture: Mixture) -> tuple[FloatArray, Flo
     return inside, outside
 
 
-def _location_factor(spectrum: Spectrum, mixture: Mixture, target: int) -> FloatArray:
-    """L (r, few) with LL' the covariance of ``a`` over the nodes: smooth in log t2, it has a low numerical rank."""
+def _location_factor(spectrum: Spectrum, mixture: Mixture, target: int, count: int) -> FloatArray:
+    """L with LL' the covariance of ``a`` over the nodes: (r, K), or where `count` products with it cost more, (r, few).
+
+    Smooth in log t2, it has a low numerical rank.
+    """
     keep = mixture.weight[:, target] > 0
     weight = mixture.weight[keep, target]
     centred = _centred_locations(spectrum, mixture.log_t2[keep, target], weight, target) * np.sqrt(weight)[:, None]
     if min(centred.shape) == 0:
         return np.zeros((spectrum.rank, 1))
+    if count <= SVD_PAYS * min(centred.shape):
+        return np.ascontiguousarray(centred.T)
     _, size, right = svd(centred, full_matrices=False, check_finite=False)
     few = max(1, int(np.count_nonzero(size > 1e-9 * size[0])))
     return np.ascontiguousarray(right[:few].T * size[:few])

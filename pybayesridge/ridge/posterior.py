@@ -64,7 +64,7 @@ class RidgePosterior:
 
     def standard_deviations(self) -> tuple[FloatArray, FloatArray]:
         """Posterior standard deviations, as :meth:`coefficients`."""
-        factors = posterior.moment_factors(self.spectrum, self.mixture)
+        factors = posterior.moment_factors(self.spectrum, self.mixture, self.design.p)
 
         def sd(f: Functionals) -> FloatArray:
             return np.sqrt(posterior.moments(f, factors)[1])
@@ -113,7 +113,7 @@ class RidgePosterior:
 
     def row_moments(self, rows: RowFunctions) -> tuple[FloatArray, FloatArray]:
         """Posterior mean and standard deviation of the linear predictor of new rows, each (m, q)."""
-        factors = posterior.moment_factors(self.spectrum, self.mixture)
+        factors = posterior.moment_factors(self.spectrum, self.mixture, len(z_rows))
 
         def both(f: Functionals) -> FloatArray:
             return np.stack(posterior.moments(f, factors), axis=-1)
