@@ -9,7 +9,7 @@ SETUP := pyproject.toml tools/make-venv
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | awk -F'|' '{ printf "  make %-19s %s\n", $$1, $$2 }'
 
-demo: .venv/.core ## Longley's data: OLS, BayesRidge and SpikeSlab; writes report.html
+demo: .venv/.core ## Longley's data: OLS, BayesRidge and SpikeSlab; writes report-ridge.html and report-spikeslab.html
 	@$(PY) -m pybayesridge demo --report report.html
 
 CHECKS := lint typecheck test-python test-oldest test-r

@@ -96,7 +96,7 @@ def test_findings_are_in_the_summary(case):
 def test_findings_are_in_the_report(case, tmp_path, monkeypatch):
     pytest.importorskip("jinja2")
     pytest.importorskip("matplotlib")
-    monkeypatch.setattr("pybayesridge.report.shared.svg", lambda draw, number, width, height: "<svg></svg>")
+    monkeypatch.setattr("pybayesridge.report.shared.svg", lambda draw, number, height: "<svg></svg>")
     res, _ = made(case)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PybayesridgeWarning)

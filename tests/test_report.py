@@ -23,6 +23,7 @@ matplotlib = pytest.importorskip("matplotlib")
 
 from matplotlib.figure import Figure  # noqa: E402
 
+from pybayesridge.report.figures import WIDTH, svg  # noqa: E402
 from pybayesridge.ridge.loocv import leverages  # noqa: E402
 
 SAME = 1e-12
@@ -102,7 +103,7 @@ class Reader(HTMLParser):
 def sketched(monkeypatch):
     """Pictures are drawn but not laid out and written, which is what takes time."""
 
-    def svg(draw, number, width, height):
+    def svg(draw, number, height):
         draw(ax=Figure().subplots())
         return "<svg></svg>"
 
@@ -212,8 +213,32 @@ def test_pictures_are_in_the_page(make, count, tmp_path):
     text = (tmp_path / "out.html").read_text(encoding="utf-8")
     assert text.count("<svg") == text.count("<figure>") == count
     assert text.count("currentColor") > 20 * count
-    assert "#000000" not in text
+    pictures = re.findall(r"<svg.*?</svg>", text, flags=re.DOTALL)
+    assert not [color for picture in pictures for color in re.findall(r"[: \"]#[0-9a-f]{6}\b", picture)]
+    widths = {re.search(r'viewBox="0 0 (\S+) ', picture).group(1) for picture in pictures}
+    assert widths == {f"{72 * WIDTH:g}"}
+    assert "max-width" not in "".join(pictures)
     assert "fitted values" in page.said()
+
+
+def spines(draw):
+    """Whether the left, right and top spines of each Axes are drawn."""
+    seen = []
+
+    def drawn(ax):
+        draw(ax=ax)
+        for each in ax.figure.axes:
+            seen.append(tuple(each.spines[side].get_visible() for side in ("left", "right", "top")))
+
+    svg(drawn, 1, 4.0)
+    return seen
+
+
+def test_only_a_second_axis_has_a_right_spine():
+    res = RIDGES["loocv"]()
+    assert spines(res.plot_coefficients) == [(True, False, False)]
+    assert spines(res.plot_residuals) == [(True, False, False)]
+    assert [right for _, right, _ in spines(res.plot_lambda)] == [False, True]
 
 
 def test_names_do_not_break_the_page(tmp_path):
@@ -476,11 +501,18 @@ def test_sorting_in_a_browser(tmp_path):
     assert (first, second) == ("descending", "ascending")
 
 
-def test_the_demo_writes_a_report(tmp_path, capsys):
-    file = tmp_path / "demo.html"
-    assert cli.main(["demo", "--report", str(file)]) == 0
-    assert str(file) in capsys.readouterr().out
-    assert "TOTEMP" in file.read_text(encoding="utf-8")
+def test_the_demo_writes_both_reports(tmp_path, capsys):
+    assert cli.main(["demo", "--report", str(tmp_path / "demo.html")]) == 0
+    out = capsys.readouterr().out
+    for name, family in (("ridge", "BayesRidge, method"), ("spikeslab", "SpikeSlab, method")):
+        file = tmp_path / f"demo-{name}.html"
+        assert str(file) in out
+        text = file.read_text(encoding="utf-8")
+        assert "TOTEMP" in text
+        assert family in text
+    assert not (tmp_path / "demo.html").exists()
+    condition = re.search(r"condition number of the standardised columns: ([^)]*)\)", out).group(0)
+    assert condition in (tmp_path / "demo-ridge.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.usefixtures("sketched")

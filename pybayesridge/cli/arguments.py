@@ -32,7 +32,11 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"pybayesridge {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="{demo,ridge,spikeslab,predict}")
     demo = commands.add_parser("demo", help="fit Longley's data and print the summaries")
-    demo.add_argument("--report", metavar="FILE", help="write a self-contained HTML report of the ridge")
+    demo.add_argument(
+        "--report",
+        metavar="FILE",
+        help="write an HTML report of each model: FILE with -ridge and -spikeslab",
+    )
     demo.set_defaults(run=_demo)
     _ridge(commands.add_parser("ridge", help="Bayesian ridge regression", description=_RIDGE))
     _spike_slab(commands.add_parser("spikeslab", help="variable selection, spike and slab", description=_SPIKE_SLAB))

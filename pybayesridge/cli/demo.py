@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from pybayesridge.text import number
+
 FORMULA = "TOTEMP ~ GNPDEFL + GNP + UNEMP + ARMED + POP + YEAR"
+
+
+def _beside(report: str, name: str) -> Path:
+    """The file of one model's report."""
+    file = Path(report)
+    return file.with_name(f"{file.stem}-{name}{file.suffix}")
 
 
 def demo(report: str | None = None) -> str:
@@ -11,7 +21,7 @@ def demo(report: str | None = None) -> str:
     Parameters
     ----------
     report : str, optional
-        File for the ridge's report.
+        File for the reports: ``report.html`` makes ``report-ridge.html`` and ``report-spikeslab.html``.
     """
     import statsmodels.api as sm
     from statsmodels.formula.api import ols
@@ -33,10 +43,14 @@ def demo(report: str | None = None) -> str:
             f"{ridge.params[name]:>14.4g}{f'[{lower:.4g}, {upper:.4g}]':>26}"
         )
     width = (ols_interval[1] - ols_interval[0]) / (interval[1] - interval[0])
+    condition = ridge.diagnostics()["condition_number"]
     of_ridge = (
-        f"Longley's economic series move together (condition number {least_squares.condition_number:.2g}), so least\n"
-        "squares cannot tell them apart. The ridge penalty was found from the posterior, without\n"
-        f"cross-validation, and its uncertainty is part of the intervals: {ridge.df_model:.1f} effective degrees of\n"
+        "Longley's economic series move together (condition number of the standardised columns: "
+        f"{number(condition)}),\n"
+        "so least squares cannot tell them apart. The ridge penalty was found from the posterior,\n"
+        "without cross-validation, and the intervals account for its uncertainty: "
+        f"{ridge.df_model:.1f} effective\n"
+        "degrees of "
         f"freedom of {least_squares.df_model:.0f}, R-squared {ridge.rsquared:.3f} against "
         f"{least_squares.rsquared:.3f}. Notice GNP and POP: least squares gives them\n"
         f"{least_squares.params['GNP']:.2g} and {least_squares.params['POP']:.2g}, with intervals "
@@ -52,7 +66,11 @@ def demo(report: str | None = None) -> str:
     written = []
     if report is not None:
         question = "Which series moved with total employment, and how sure is that with 16 years?"
-        written = ["", f"The ridge's report: {ridge.report(report, title=title, question=question)}"]
+        made = [
+            (name, results.report(_beside(report, name), title=title, question=question))
+            for name, results in (("ridge", ridge), ("spikeslab", selection))
+        ]
+        written = ["", *(f"Report of {name}: {path}" for name, path in made)]
     return "\n".join(
         [
             title,

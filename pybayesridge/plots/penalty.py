@@ -90,6 +90,7 @@ def _second_axis(
     texts: list[Any],
 ) -> tuple[list[Any], list[Any]]:
     twin = ax.twinx()
+    twin.spines["right"].set_visible(True)
     visible = (at >= low) & (at <= high) & np.isfinite(scores)
     marker = "." if visible.sum() < 20 else ""
     line = twin.plot(at[visible], scores[visible], color=ORANGE, linewidth=1.4, linestyle="-.", marker=marker)

@@ -21,6 +21,9 @@ COLORS = {
     GREY: "var(--grey)",
 }
 
+WIDTH = 10.5
+"""Of every picture, in inches: as wide as the page's text, whose type the picture's then resembles."""
+
 STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "pybayesridge",
@@ -34,10 +37,11 @@ STYLE: Any = {
     "figure.facecolor": "none",
     "savefig.facecolor": "none",
     "axes.spines.top": False,
+    "axes.spines.right": False,
 }
 
 
-def svg(draw: Callable[..., Any], number: int, width: float, height: float) -> str:
+def svg(draw: Callable[..., Any], number: int, height: float) -> str:
     """The picture that ``draw(ax=...)`` makes, as an SVG element whose text is text and whose ids are its own.
 
     Parameters
@@ -45,19 +49,19 @@ def svg(draw: Callable[..., Any], number: int, width: float, height: float) -> s
     draw : callable
     number : int
         Of the picture on the page.
-    width, height : float
+    height : float
         In inches.
     """
     import matplotlib
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(width, height), layout="constrained")
+        figure = Figure(figsize=(WIDTH, height), layout="constrained")
         draw(ax=figure.subplots())
         file = io.StringIO()
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         figure.savefig(file, format="svg", metadata=nothing, dpi=150)
-    return _inline(file.getvalue(), f"f{number}-").replace("<svg ", f'<svg style="max-width: {96 * width:g}px" ', 1)
+    return _inline(file.getvalue(), f"f{number}-")
 
 
 def _inline(text: str, prefix: str) -> str:

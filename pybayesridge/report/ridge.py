@@ -228,7 +228,12 @@ def _remarks(res: Any, i: int) -> list[Remark]:
         out.append(Remark("note", "The posterior of tau2 has no interior mode."))
     condition, design = float(found["condition_number"]), res._posterior.design
     if condition > COLLINEAR:
-        why = f"condition number {condition:.2g}" if np.isfinite(condition) else "linearly dependent"
+        of = "standardised " if res.model.standardize else ""
+        why = (
+            f"condition number of the {of}columns: {number(condition)}"
+            if np.isfinite(condition)
+            else "linearly dependent"
+        )
         why = f"{design.p:,} columns for {res.model.nobs:,} rows" if design.p > res.model.nobs else why
         text = "Individual coefficients are then poorly determined; predictions need not be."
         out.append(Remark("note", f"The columns are collinear ({why}). {text}"))
@@ -292,7 +297,6 @@ def _draw(res: Any, i: int, album: Album, alpha: float, out: Target) -> None:
             album.picture(
                 lambda ax: res.plot_path(target=i, ax=ax),
                 "Coefficients as functions of the penalty, which increases from left to right.",
-                width=8.0,
             )
         )
     if rows_there(res):
@@ -300,8 +304,6 @@ def _draw(res: Any, i: int, album: Album, alpha: float, out: Target) -> None:
             album.picture(
                 lambda ax: res.plot_fit(target=i, left_out=True, ax=ax),
                 "Leave-one-out predictions: the closer to the line, the better.",
-                width=5.5,
-                height=4.6,
             )
         )
         out.checks += row_pictures(res, i, album)

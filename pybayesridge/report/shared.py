@@ -23,10 +23,10 @@ class Album:
     def __init__(self) -> None:
         self.count = 0
 
-    def picture(self, draw: Callable[..., Any], caption: str, width: float = 7.0, height: float = 4.2) -> Picture:
+    def picture(self, draw: Callable[..., Any], caption: str, height: float = 4.6) -> Picture:
         """The picture that ``draw(ax=...)`` makes, with a caption."""
         self.count += 1
-        return Picture(svg(draw, self.count, width, height), caption)
+        return Picture(svg(draw, self.count, height), caption)
 
     def rows(self, draw: Callable[..., Any], caption: str, count: int) -> Picture:
         """Likewise of a picture with a row for each of `count` names."""
@@ -81,5 +81,5 @@ def row_pictures(res: Any, i: int, album: Album) -> list[Picture]:
             draw("fitted"),
             "Residuals should scatter about zero without a pattern, and the smooth line should stay near zero.",
         ),
-        album.picture(draw("qq"), "Normally distributed residuals lie along the line.", width=5.5, height=4.6),
+        album.picture(draw("qq"), "Normally distributed residuals lie along the line."),
     ]

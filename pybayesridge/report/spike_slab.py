@@ -170,7 +170,7 @@ def _draw(res: Any, album: Album, alpha: float, out: Target) -> None:
     shown = len(res.model.exog_names) - res.model.k_constant
     if p:
         draw = album.rows if p <= MOST_NAMES else album.picture
-        size: dict[str, Any] = {"count": p} if p <= MOST_NAMES else {"width": 8.0}
+        size: dict[str, Any] = {"count": p} if p <= MOST_NAMES else {}
         out.pictures.append(
             draw(
                 lambda ax: res.plot_inclusion(ax=ax), "Inclusion probabilities; the dashed line is one half.", **size
@@ -199,8 +199,6 @@ def _draw(res: Any, album: Album, alpha: float, out: Target) -> None:
         )
     if rows_there(res):
         out.checks.append(
-            album.picture(
-                lambda ax: res.plot_fit(ax=ax), "The closer to the line, the closer the fit.", width=5.5, height=4.6
-            )
+            album.picture(lambda ax: res.plot_fit(ax=ax), "The closer to the line, the closer the fit.")
         )
         out.checks += row_pictures(res, 0, album)

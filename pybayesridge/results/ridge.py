@@ -426,8 +426,10 @@ class BayesRidgeResults(RidgePlots, LinearResults):
         Series, or DataFrame with a column for each target
             ``gamma_n``: smallest eigenvalue of X'X/n, X standardised. ``tau2_bound``: 4 / (n gamma_n); for tau2 above
             it the posterior has one mode (Theorem 3.1 of Tew, Boley & Schmidt, 2023). ``unique_mode_certified``:
-            whether the mode reported lies there. ``n_modes``, ``solver``, ``condition_number`` (of X),
-            ``rank``, ``null_model``, ``exact_fit``, ``converged``.
+            whether the mode reported lies there. ``condition_number``: of the penalised columns as the prior sees
+            them (standardised unless ``standardize=False``, the unpenalised ones projected out); statsmodels' is that
+            of the columns as given, with the constant. ``n_modes``, ``solver``, ``rank``, ``null_model``,
+            ``exact_fit``, ``converged``.
         """
         columns = dict(zip(self.model.data.targets, self.diagnostics_by_target(), strict=True))
         if self.model.one_target:
