@@ -226,7 +226,7 @@ def _mean_factors(spectrum: Spectrum, mixture: Mixture) -> tuple[FloatArray, Flo
 
 
 def _location_factor(spectrum: Spectrum, mixture: Mixture, target: int, count: int) -> FloatArray:
-    """L with LL' the covariance of ``a`` over the nodes: (r, K), or where `count` products with it cost more, (r, few).
+    """L with LL' the covariance of ``a`` over the nodes: (r, K), or (r, few) if `count` products cost more.
 
     Smooth in log t2, it has a low numerical rank.
     """

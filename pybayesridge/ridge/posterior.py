@@ -113,7 +113,7 @@ class RidgePosterior:
 
     def row_moments(self, rows: RowFunctions) -> tuple[FloatArray, FloatArray]:
         """Posterior mean and standard deviation of the linear predictor of new rows, each (m, q)."""
-        factors = posterior.moment_factors(self.spectrum, self.mixture, len(z_rows))
+        factors = posterior.moment_factors(self.spectrum, self.mixture, len(rows.z_rows))
 
         def both(f: Functionals) -> FloatArray:
             return np.stack(posterior.moments(f, factors), axis=-1)
