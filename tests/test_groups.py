@@ -312,12 +312,12 @@ def test_bridge_to_r_has_groups_and_their_covariance(n):
     direct = SpikeSlab(y, pd.DataFrame(columns, columns=names), group=assign.astype(int), **FIXED).fit()
     assert value["group_labels"] == [str(k) for k in range(1, 14)]
     assert np.allclose(value["group_inclusion_prob"], direct.group_inclusion_prob)
-    part = value["posterior"]["components"]["g1"]
+    part = value["posterior"]
     unit = value["posterior"]["y_norm"][0] / value["posterior"]["scale"]
-    cov = np.diag(part["own"]) + part["plus"].T @ part["plus"] - part["minus"].T @ part["minus"]
+    cov = np.diag(part["own"][0]) + part["root"].T @ (part["root_sign"][:, None] * part["root"])
     assert np.allclose(cov * np.outer(unit, unit), direct.cov_params().iloc[1:, 1:], atol=1e-9)
-    assert np.allclose(part["mean"] * unit, direct.params[1:], atol=1e-9)
-    assert np.allclose(part["cond_var"] * unit**2, direct.cond_var[1:], rtol=1e-9)
+    assert np.allclose(part["mean"][0] * unit, direct.params[1:], atol=1e-9)
+    assert np.allclose(part["slab_var"][0] * unit**2, direct.cond_var[1:], rtol=1e-9)
     alone = r_bridge.spike_slab(
         y.to_numpy()[:, None], columns, x_names=names, y_names=["y"], from_formula=True, model=dict(FIXED), fit={}
     )["value"]
