@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import codecs
-from typing import NoReturn
+from collections.abc import Mapping
+from typing import Any, NoReturn
 
-from pybayesridge.models.ridge import METHODS as RIDGE_METHODS
 from pybayesridge.models.spike_slab import METHODS as SPIKE_SLAB_METHODS
+from pybayesridge.ridge.methods import DEFAULT as RIDGE_DEFAULT
+from pybayesridge.ridge.methods import METHODS as RIDGE_METHODS
 from pybayesridge.ridge.prior import NAMED
 
 DATA = "CSV (.csv, compressed too), TSV (.tsv, .tab) or Parquet (.parquet) by the file's name; - is CSV from stdin"
@@ -57,9 +59,8 @@ def _ridge(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--method",
         choices=RIDGE_METHODS,
-        default="exact",
-        help="exact: the penalty is integrated out (default); em: at its posterior mode; loocv, gcv: by "
-        "cross-validation; fixed: given by --lam",
+        default=RIDGE_DEFAULT,
+        help=_in_words(RIDGE_METHODS, RIDGE_DEFAULT),
     )
     parser.add_argument(
         "--prior",
@@ -72,6 +73,13 @@ def _ridge(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--grid", choices=("fixed", "glmnet"), help="penalties for loocv and gcv (default: fixed)")
     parser.add_argument("--sigma2", type=_number, metavar="VARIANCE", help="the noise variance, if it is known")
     parser.set_defaults(run=_fit)
+
+
+def _in_words(methods: Mapping[str, Any], default: str) -> str:
+    """What each method does, for the help."""
+    clauses = {name: f"{name}: {entry.help}" for name, entry in methods.items()}
+    clauses[default] += " (default)"
+    return "; ".join(clauses.values())
 
 
 def _spike_slab(parser: argparse.ArgumentParser) -> None:

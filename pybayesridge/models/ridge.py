@@ -11,13 +11,14 @@ from pybayesridge.data.frames import unmasked
 from pybayesridge.findings import issue
 from pybayesridge.models.base import LinearModel
 from pybayesridge.recipes import Recipe, call_of
+from pybayesridge.registry import check_options, check_rows, look_up
 from pybayesridge.results.ridge import BayesRidgeResults, BayesRidgeResultsWrapper
-from pybayesridge.ridge.fit import DOUBLINGS, fit_exact, fit_fixed, fit_grid, fit_mode
+from pybayesridge.ridge.fit import FitOptions
+from pybayesridge.ridge.likelihood import GaussianNoise
 from pybayesridge.ridge.loocv import FullLeverageError
+from pybayesridge.ridge.methods import DEFAULT, METHODS
 from pybayesridge.ridge.prior import NAMED, BetaPrime
 from pybayesridge.ridge.spectrum import Spectrum, rotate
-
-METHODS = ("exact", "em", "loocv", "gcv", "fixed")
 
 
 class BayesRidge(LinearModel):
@@ -118,7 +119,7 @@ class BayesRidge(LinearModel):
 
     def fit(  # type: ignore[override]
         self,
-        method: str = "exact",
+        method: str = DEFAULT,
         *,
         tol: float = 1e-8,
         maxiter: int = 10_000,
@@ -188,8 +189,7 @@ class BayesRidge(LinearModel):
         loocv: 0.0774
         """
         call = call_of("fit", BayesRidge.fit, locals(), defaults={"method": None})
-        if method not in METHODS:
-            raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, not {method!r}")
+        entry = look_up(METHODS, method)
         if dof not in ("nu", "paper"):
             raise ValueError(f"dof must be 'nu' or 'paper', not {dof!r}")
         if parameterization not in ("tau2", "tau"):
@@ -197,55 +197,28 @@ class BayesRidge(LinearModel):
         positive("tol", tol)
         if isinstance(maxiter, bool) or not isinstance(maxiter, int | np.integer) or maxiter < 1:
             raise ValueError(f"maxiter must be a positive integer, not {maxiter!r}")
-        if (lam is None) != (method != "fixed"):
-            raise ValueError("lam goes with method='fixed', and only with it")
-        for name, differs in (("parameterization", parameterization != "tau2"), ("accelerate", not accelerate)):
-            if differs and method != "em":
-                raise ValueError(f"{name} goes with method='em', not with {method!r}")
-        if grid is not None and method not in ("loocv", "gcv"):
-            raise ValueError(f"grid goes with method='loocv' or 'gcv', not with {method!r}")
-        if method == "loocv" and self.moments is not None:
-            raise ValueError(
-                "method='loocv' leaves out one row at a time and moments hold none: use 'exact' or 'gcv'"
-            )
-        penalties = None if lam is None else _penalties(lam, len(self.data.targets))
+        given = {
+            "lam": lam is not None,
+            "parameterization": parameterization != "tau2",
+            "accelerate": not accelerate,
+            "grid": grid is not None,
+        }
+        check_options(METHODS, entry, given)
+        check_rows(entry, has_rows=self.moments is None)
+        options = FitOptions(
+            tol=float(tol),
+            maxiter=int(maxiter),
+            grid=grid,
+            lam=None if lam is None else _penalties(lam, len(self.data.targets)),
+            parameterization=parameterization,  # type: ignore[arg-type]
+            accelerate=bool(accelerate),
+        )
+        noise = GaussianNoise(self.known_sigma2, dof)  # type: ignore[arg-type]
         design, spectrum = self._rotation()
-        if penalties is not None:
-            fit = fit_fixed(design, spectrum, penalties, sigma2=self.known_sigma2, dof=dof)  # type: ignore[arg-type]
-        elif method in ("loocv", "gcv"):
-            try:
-                fit = fit_grid(
-                    design,
-                    spectrum,
-                    "fixed" if grid is None else grid,
-                    criterion=method,  # type: ignore[arg-type]
-                    sigma2=self.known_sigma2,
-                    dof=dof,  # type: ignore[arg-type]
-                )
-            except FullLeverageError as error:
-                raise FullLeverageError(self.data.row_labels.tolist()[error.row]) from None
-        elif method == "exact":
-            fit = fit_exact(
-                design,
-                spectrum,
-                prior=self.prior_of_tau2,
-                sigma2=self.known_sigma2,
-                dof=dof,  # type: ignore[arg-type]
-                tol=float(tol),
-                maxiter=min(int(maxiter), DOUBLINGS),
-            )
-        else:
-            fit = fit_mode(
-                design,
-                spectrum,
-                prior=self.prior_of_tau2,
-                sigma2=self.known_sigma2,
-                dof=dof,  # type: ignore[arg-type]
-                parameterization=parameterization,  # type: ignore[arg-type]
-                tol=float(tol),
-                maxiter=int(maxiter),
-                accelerate=bool(accelerate),
-            )
+        try:
+            fit = entry.fit(design, spectrum, self.prior_of_tau2, noise, options)
+        except FullLeverageError as error:
+            raise FullLeverageError(self.data.row_labels.tolist()[error.row]) from None
         self._spectrum = fit.spectrum
         results = BayesRidgeResults(
             self,

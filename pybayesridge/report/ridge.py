@@ -44,7 +44,7 @@ def model(res: Any) -> dict[str, Any]:
         "scaled": m.prior_of_tau2.scale not in (None, 1.0),
         "sigma_known": m.known_sigma2 is not None,
         "sigma2": "" if m.known_sigma2 is None else number(m.known_sigma2),
-        "prior_of_lambda": res.method in ("em", "exact"),
+        "prior_of_lambda": res.method_entry.uses_prior,
     }
 
 
@@ -60,25 +60,16 @@ def words(res: Any) -> list[str]:
         "share one ridge penalty, lambda, on the scale of the prior: the larger lambda, the more they are shrunk "
         f"towards zero. Unpenalised coefficients are not shrunk. The noise variance is {noise}."
     ]
-    how = {
-        "em": "Lambda is set to the mode of its posterior, found by expectation maximisation. Intervals are "
-        "conditional on this penalty and on the noise variance at the mode.",
-        "exact": "Lambda is integrated out: every number is averaged over the posterior of the penalty. Intervals "
-        "account for uncertainty in the penalty.",
-        "loocv": "Lambda minimises the leave-one-out error over a grid. Intervals are conditional on it.",
-        "gcv": "Lambda minimises the generalised cross-validation score over a grid. Intervals are conditional on "
-        "it.",
-        "fixed": "Lambda was given by the user. Intervals are conditional on it.",
-    }
-    if res.method not in ("em", "exact"):
-        return [*out, how[res.method]]
+    entry = res.method_entry
+    if not entry.uses_prior:
+        return [*out, entry.treatment]
     prior = {
         "r2": "A priori the share of variance that the columns with a prior explain is as likely near 0 as near 1, "
         "however many columns there are.",
         "half-cauchy": "A priori tau, one over the square root of lambda, is half-Cauchy with scale 1.",
         None: "The prior of the penalty was given.",
     }
-    return [*out, how[res.method], prior[_named(res.model.prior_of_tau2)]]
+    return [*out, entry.treatment, prior[_named(res.model.prior_of_tau2)]]
 
 
 def overview(res: Any, wanted: list[int]) -> Table:
@@ -128,9 +119,7 @@ def _coefficients(res: Any, i: int, alpha: float) -> tuple[Table, FloatArray, An
 def _hyperparameters(res: Any, i: int, alpha: float) -> Table:
     values = res._hyperparameters_of(i, np.array([0.5, alpha / 2, 1 - alpha / 2]))
     heads = ["mean", "median", f"{100 * alpha / 2:g} %", f"{100 * (1 - alpha / 2):g} %"]
-    caption = "Penalty, noise and effective degrees of freedom"
-    if res.method != "exact":
-        caption += " (conditional on the penalty)" if res.method != "em" else " (at the mode)"
+    caption = f"Penalty, noise and effective degrees of freedom{res.method_entry.caption}"
     note = (
         ""
         if np.isfinite(values).all()
@@ -222,7 +211,7 @@ def _remarks(res: Any, i: int) -> list[Remark]:
     if modes == 1:
         out.append(Remark("good", "The posterior of tau2 has one mode."))
     elif modes > 1 and "several-modes" not in said:
-        text = "this fit averages" if res.method == "exact" else "method='exact' averages"
+        text = "this fit averages" if res.method_entry.integrates else "method='exact' averages"
         out.append(Remark("note", f"The posterior of tau2 has {modes} modes; {text} over all of them."))
     elif modes == 0 and not said & {"no-signal", "unbounded", "exact-fit", "nothing-to-explain"}:
         out.append(Remark("note", "The posterior of tau2 has no interior mode."))

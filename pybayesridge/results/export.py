@@ -262,7 +262,7 @@ def flat_findings(findings: Sequence[Finding]) -> dict[str, list[str]]:
 
 
 def _ridge_values(results: Any) -> dict[str, Any]:
-    grids = results.method in ("loocv", "gcv")
+    grids = results.method_entry.grid
     scores, error = results.grid_scores, results.quadrature_error
     table = results.diagnostics_by_target()
     return {
@@ -305,7 +305,7 @@ def _design_values(results: Any, design: Any) -> dict[str, Any]:
 
 def _ridge_posterior(results: Any) -> dict[str, Any]:
     """The mixture over log t2, in units in which the singular values are those of the standardised columns."""
-    posterior, prior = results._posterior, results._prior()
+    posterior, prior = results._posterior, results.penalty_model()
     spectrum, mixture, design = posterior.spectrum, posterior.mixture, posterior.design
     unit = 2 * float(np.log(spectrum.top))
     points = [hyper.points_of_log_t2(mixture, i) for i in range(design.q)]
@@ -327,10 +327,11 @@ def _ridge_posterior(results: Any) -> dict[str, Any]:
         "log_t2_points": each([p.size for p in points]),
         "prior_a": float(prior.a),
         "prior_b": float(prior.b),
-        "prior_count": float(prior.count),
+        "prior_count": float(prior.likelihood.count),
         "prior_log_scale": float(prior.log_scale) - unit,
     }
-    return out if prior.noise is None else out | {"prior_noise": prior.noise}
+    known = prior.likelihood.variance
+    return out if known is None else out | {"prior_noise": known}
 
 
 def _selection_values(results: Any) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from pybayesridge.exceptions import (
     PrecisionWarning,
 )
 from pybayesridge.findings import Finding, note, warning
-from pybayesridge.ridge.fit import DOUBLINGS
 from pybayesridge.ridge.prior import NAMED, BetaPrime
 from pybayesridge.text import listed, number
 
@@ -37,7 +36,7 @@ NOTHING_TO_SHRINK = "No penalised column varies: there is nothing to shrink."
 def of_ridge(res: BayesRidgeResults) -> list[Finding]:
     """Findings on the validity of a ridge, which cost nothing to find."""
     fit, design = res._fit, res._posterior.design
-    vanishes = design.y_vanishes & (res.model.known_sigma2 is None)
+    vanishes = res.noise.vanishes(design)
     out: list[Finding] = []
 
     def add(code: str, mask: Any, text: str, category: type[Warning] | None) -> None:
@@ -56,7 +55,7 @@ def of_ridge(res: BayesRidgeResults) -> list[Finding]:
     unseen = " (as far as moments tell: they cannot see residuals below 3e-7 of the response)"
     add(
         "exact-fit",
-        fit.exact,
+        fit.perfect,
         f"The columns fit the response exactly: least squares without noise{unseen if res.model.moments else ''}.",
         DegenerateFitWarning,
     )
@@ -67,7 +66,12 @@ def of_ridge(res: BayesRidgeResults) -> list[Finding]:
         DegenerateFitWarning,
     )
     out += lost_digits(res, certain=fit.certain)
-    add("not-converged", ~fit.converged & ~fit.unbounded, _too_few(res), ConvergenceWarning)
+    add(
+        "not-converged",
+        ~fit.converged & ~fit.unbounded,
+        res.method_entry.unconverged(res.tol, res.maxiter),
+        ConvergenceWarning,
+    )
     if fit.n_modes is not None:
         add(
             "several-modes",
@@ -85,15 +89,6 @@ def of_ridge(res: BayesRidgeResults) -> list[Finding]:
     return out
 
 
-def _too_few(res: BayesRidgeResults) -> str:
-    if res.method != "exact" or res.maxiter < DOUBLINGS:
-        return f"NOT CONVERGED within maxiter={res.maxiter} iterations: do not report these numbers; raise maxiter."
-    return (
-        f"NOT CONVERGED: the quadrature has not reached tol={res.tol:g} with {DOUBLINGS} doublings of its nodes, the "
-        "most that are made. Do not report these numbers; raise tol, or use method='em'."
-    )
-
-
 def on_reading_ridge(res: BayesRidgeResults) -> list[Finding]:
     """Findings on how the numbers of a ridge are to be read."""
     fit, design = res._fit, res._posterior.design
@@ -101,8 +96,8 @@ def on_reading_ridge(res: BayesRidgeResults) -> list[Finding]:
     if design.p == 0 and not fit.null.any():
         out.append(note("nothing-to-shrink", NOTHING_TO_SHRINK))
     if fit.quadrature is not None and design.p:
-        vanishes = design.y_vanishes & (res.model.known_sigma2 is None)
-        weak = (np.atleast_1d(res.penalty_information) <= LITTLE) & ~vanishes & ~fit.exact
+        vanishes = res.noise.vanishes(design)
+        weak = (np.atleast_1d(res.penalty_information) <= LITTLE) & ~vanishes & ~fit.perfect
         if weak.any():
             text = "The data contain little information about lambda: its posterior is close to its prior."
             out.append(note("little-information", text, _targets(res, weak)))
@@ -111,15 +106,9 @@ def on_reading_ridge(res: BayesRidgeResults) -> list[Finding]:
 
 def intervals_of_ridge(res: BayesRidgeResults) -> Finding:
     """Finding on the uncertainty that the intervals of a ridge account for."""
-    what = {
-        "em": "Intervals are conditional on lambda and sigma at the posterior mode.",
-        "exact": "Intervals are of the exact marginal posterior: lambda and sigma are integrated out.",
-    }.get(res.method, "Intervals are conditional on lambda; sigma is integrated out.")
-    if res.model.known_sigma2 is not None:
-        what = {
-            "exact": "Intervals are of the exact marginal posterior: lambda is integrated out, sigma is known."
-        }.get(res.method, "Intervals are conditional on lambda; sigma is known.")
-    prior = f" {_prior_in_words(res.model.prior_of_tau2)}" if res.method in ("em", "exact") else ""
+    entry = res.method_entry
+    what = entry.intervals_known_noise if res.noise.known else entry.intervals
+    prior = f" {_prior_in_words(res.model.prior_of_tau2)}" if entry.uses_prior else ""
     return note("intervals", f"{what} {_scale(res)}{prior}")
 
 

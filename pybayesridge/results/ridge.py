@@ -29,14 +29,17 @@ from pybayesridge.results.plots.ridge import RidgePlots
 from pybayesridge.results.summary import ridge as ridge_summary
 from pybayesridge.results.summary.tables import LONGEST
 from pybayesridge.ridge import hyperparameters as hyper
-from pybayesridge.ridge.exact import information, integrate, is_proper, log_likelihood, log_marginal
+from pybayesridge.ridge.density import information, is_proper, log_likelihood, log_marginal
 from pybayesridge.ridge.explained import explained_share
-from pybayesridge.ridge.fit import RidgeFit, make_prior
+from pybayesridge.ridge.fit import RidgeFit, penalty_model
+from pybayesridge.ridge.likelihood import GaussianNoise
 from pybayesridge.ridge.loocv import loo_residuals
 from pybayesridge.ridge.marginals import RidgeMarginals
+from pybayesridge.ridge.methods import METHODS, RidgeMethod
 from pybayesridge.ridge.mixture import mean_shrinkage
 from pybayesridge.ridge.posterior import RidgePosterior, RowFunctions
-from pybayesridge.ridge.profile import Prior, find_modes, shrinkage
+from pybayesridge.ridge.profile import PenaltyModel, find_modes, shrinkage
+from pybayesridge.ridge.quadrature import integrate
 from pybayesridge.ridge.spectrum import EPS, certain_rank
 
 
@@ -128,7 +131,7 @@ class BayesRidgeResults(RidgePlots, LinearResults):
         """Number of interior modes of the posterior of tau2 or tau (see ``parameterization``), for every method."""
         counted = self._fit.n_modes
         if counted is None:
-            counted = find_modes(self._fit.spectrum, self._prior(), tol=1e-8, maxiter=100).n_modes
+            counted = find_modes(self._fit.spectrum, self.penalty_model(), tol=1e-8, maxiter=100).n_modes
         return int(counted[0]) if self.model.one_target else counted
 
     @cached_property
@@ -179,7 +182,9 @@ class BayesRidgeResults(RidgePlots, LinearResults):
         found = self._fit.quadrature
         if found is None:
             return None
-        return self._per_target(information(self._fit.spectrum, self._prior(), found))
+        return self._per_target(
+            information(self._fit.spectrum, self.penalty_model(), found.log_t2, found.weight, found.log_integral)
+        )
 
     @property
     def grid(self) -> FloatArray | None:
@@ -219,14 +224,23 @@ class BayesRidgeResults(RidgePlots, LinearResults):
     def _findings_on_reading(self) -> list[Finding]:
         return [findings.intervals_of_ridge(self), *findings.on_reading_ridge(self)]
 
-    def _prior(self) -> Prior:
-        model = self.model
-        return make_prior(
+    @property
+    def method_entry(self) -> RidgeMethod:
+        """The entry of the method in the registry of methods."""
+        return METHODS[self.method]
+
+    @property
+    def noise(self) -> GaussianNoise:
+        """What is known of the noise variance, and how the data are counted."""
+        return GaussianNoise(self.model.known_sigma2, self.dof)  # type: ignore[arg-type]
+
+    def penalty_model(self) -> PenaltyModel:
+        """The prior of the penalty and the likelihood that it meets, in rotated units."""
+        return penalty_model(
             self._posterior.design,
             self._fit.spectrum,
-            model.prior_of_tau2,
-            model.known_sigma2,
-            self.dof,  # type: ignore[arg-type]
+            self.model.prior_of_tau2,
+            self.noise,
             self.parameterization,  # type: ignore[arg-type]
         )
 
@@ -242,21 +256,21 @@ class BayesRidgeResults(RidgePlots, LinearResults):
         integrated out, which is what counting n instead of n - rank(Z) amounts to: compare such values only with one
         another.
         """
-        design, spectrum, prior = self._posterior.design, self._fit.spectrum, self._prior()
-        undefined = self._fit.exact | (design.y_vanishes & (self.model.known_sigma2 is None))
-        if self.method == "fixed":
+        design, spectrum, model = self._posterior.design, self._fit.spectrum, self.penalty_model()
+        undefined = self._fit.perfect | self.noise.vanishes(design)
+        if self.method_entry.given:
             undefined = undefined | np.isinf(self._fit.log_t2)
-            integral = log_likelihood(spectrum, prior, np.where(undefined, 0.0, self._fit.log_t2))
+            integral = log_likelihood(spectrum, model, np.where(undefined, 0.0, self._fit.log_t2))
             prior_constant = 0.0
-        elif not is_proper(replace(spectrum, rss0=np.where(undefined, 1.0, spectrum.rss0)), prior):
+        elif not is_proper(replace(spectrum, rss0=np.where(undefined, 1.0, spectrum.rss0)), model):
             return self._per_target(np.full(design.q, np.nan))
         else:
             spectrum = replace(spectrum, rss0=np.where(undefined, 1.0, spectrum.rss0))
-            found = self._fit.quadrature or integrate(spectrum, prior, tol=1e-8, maxiter=14)
+            found = self._fit.quadrature or integrate(spectrum, model, tol=1e-8, maxiter=14)
             integral = found.log_integral
-            prior_constant = -float(betaln(prior.a, prior.b))
+            prior_constant = -float(betaln(model.a, model.b))
         log_z = 2 * float(np.log(np.abs(np.diag(design.block.r))).sum())
-        out = log_marginal(integral, prior, design.nu, design.y_norm, self.model.log_weights, log_z) + prior_constant
+        out = log_marginal(integral, model, design.nu, design.y_norm, self.model.log_weights, log_z) + prior_constant
         return self._per_target(np.where(undefined, np.nan, out))
 
     def hyperparameters(self, alpha: float = 0.05) -> pd.DataFrame:
@@ -298,11 +312,11 @@ class BayesRidgeResults(RidgePlots, LinearResults):
 
     def _hyperparameters_of(self, i: int, at: FloatArray) -> FloatArray:
         fit, design = self._fit, self._posterior.design
-        mixture, spectrum, prior = fit.mixture, fit.spectrum, self._prior()
-        points = hyper.quantiles_of_log_t2(spectrum, prior, mixture, i, at)
+        mixture, spectrum, model = fit.mixture, fit.spectrum, self.penalty_model()
+        points = hyper.quantiles_of_log_t2(spectrum, model, mixture, i, at)
         others = design.block.k - self.model.k_constant
         df = shrinkage(spectrum.s, points).sum(axis=-1) + others
-        sigma2 = hyper.quantiles_of_sigma2(spectrum, prior, mixture, i, at)
+        sigma2 = hyper.quantiles_of_sigma2(spectrum, model, mixture, i, at)
         unit = design.y_norm[i] ** 2
         with np.errstate(over="ignore"):
             penalty = np.exp(fit.log_unit - points)[[0, 2, 1]]
@@ -311,8 +325,8 @@ class BayesRidgeResults(RidgePlots, LinearResults):
 
     def hyperparameter_means(self, i: int) -> FloatArray:
         """Posterior means of lambda, tau2, sigma2 and the effective degrees of freedom of one target, (4,)."""
-        fit, prior = self._fit, self._prior()
-        given = fit.spectrum, prior, fit.mixture, i
+        fit, model = self._fit, self.penalty_model()
+        given = fit.spectrum, model, fit.mixture, i
         with np.errstate(over="ignore"):
             return np.array(
                 [
@@ -367,7 +381,7 @@ class BayesRidgeResults(RidgePlots, LinearResults):
     def _explained_variance_of(self, i: int, alpha: float, rng: Any = 0) -> FloatArray:
         """Mean, median and interval for one target, whose draws are the same whatever the others are."""
         fit, n = self._fit, self._posterior.design.n
-        share = explained_share(fit.spectrum, self._prior(), fit.mixture, i, n, np.random.default_rng(rng))
+        share = explained_share(fit.spectrum, self.penalty_model(), fit.mixture, i, n, np.random.default_rng(rng))
         return np.array([share.mean(), *np.quantile(share, [0.5, alpha / 2, 1 - alpha / 2])])
 
     def sample(self, n: int, rng: Any = None, hyper_columns: bool = False) -> pd.DataFrame:
@@ -412,7 +426,7 @@ class BayesRidgeResults(RidgePlots, LinearResults):
         fit, design = self._fit, self._posterior.design
         beta, tau2, sigma2 = [], [], []
         for i in range(design.q):
-            of_z, b, log_t2, s2 = hyper.draw(design, fit.spectrum, self._prior(), fit.mixture, i, n, generator)
+            of_z, b, log_t2, s2 = hyper.draw(design, fit.spectrum, self.penalty_model(), fit.mixture, i, n, generator)
             beta.append(self.model.scatter(of_z.T, b.T, design).T)
             tau2.append(np.exp(log_t2 - fit.log_unit))
             sigma2.append(s2 * design.y_norm[i] ** 2)
@@ -455,7 +469,7 @@ class BayesRidgeResults(RidgePlots, LinearResults):
                 "condition_number": float(1.0 / spectrum.s[-1]) if full else np.inf,
                 "rank": rank,
                 "null_model": bool(fit.null[i]),
-                "exact_fit": bool(fit.exact[i]),
+                "exact_fit": bool(fit.perfect[i]),
                 "converged": bool(fit.converged[i]),
             }
             for i in range(len(self.model.data.targets))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from pybayesridge._types import FloatArray, IntArray
-from pybayesridge.ridge.profile import Modes, Prior, complement, search_grid, shrinkage
+from pybayesridge.ridge.profile import Modes, PenaltyModel, complement, search_grid, shrinkage
 from pybayesridge.ridge.spectrum import Spectrum
 
 
-def run_em(spectrum: Spectrum, prior: Prior, *, tol: float, maxiter: int, start: FloatArray | None = None) -> Modes:
+def run_em(
+    spectrum: Spectrum, model: PenaltyModel, *, tol: float, maxiter: int, start: FloatArray | None = None
+) -> Modes:
     """Iterate E- and M-steps from t2 = 1 until log t2 and log s2 stand still; finished targets leave.
 
     The stopping rule estimates the distance still to go, ``step * rate / (1 - rate)``, since EM may creep: a small
@@ -19,7 +21,7 @@ def run_em(spectrum: Spectrum, prior: Prior, *, tol: float, maxiter: int, start:
     Parameters
     ----------
     spectrum : Spectrum
-    prior : Prior
+    model : PenaltyModel
     tol : float
         Largest distance to the fixed point accepted, in log t2 and log s2.
     maxiter : int
@@ -37,13 +39,14 @@ def run_em(spectrum: Spectrum, prior: Prior, *, tol: float, maxiter: int, start:
     Tew, Boley & Schmidt (2023), Table 3 and equation (11).
     """
     q = spectrum.z.shape[1]
-    log_t2 = np.full(q, prior.log_scale) if start is None else start.copy()
+    log_t2 = np.full(q, model.log_scale) if start is None else start.copy()
     null = np.zeros(q, dtype=bool)
     done = np.zeros(q, dtype=bool)
     if spectrum.rank == 0:
         return Modes(np.full(q, -np.inf), np.zeros(q, dtype=np.intp), ~null, null, 0)
-    variance = np.full(q, 1.0 / spectrum.nu) if prior.noise is None else prior.noise.copy()
-    lowest = search_grid(spectrum, prior)[0]
+    known = model.likelihood.variance
+    variance = np.full(q, 1.0 / spectrum.nu) if known is None else known.copy()
+    lowest = search_grid(spectrum, model)[0]
     previous = np.full(q, np.inf)
     iteration = 0
     for iteration in range(1, maxiter + 1):
@@ -53,7 +56,7 @@ def run_em(spectrum: Spectrum, prior: Prior, *, tol: float, maxiter: int, start:
             break
         # A target fitted exactly has no fixed point: its t2 runs away, which the caller has seen from its residual.
         with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
-            new_l, new_v = _iterate(spectrum, prior, log_t2[i], variance[i], i)
+            new_l, new_v = _iterate(spectrum, model, log_t2[i], variance[i], i)
             step = np.maximum(np.abs(new_l - log_t2[i]), np.abs(np.log(new_v / variance[i])))
         rate = np.clip(step / previous[i], 0.0, 1.0 - 1e-12)
         left = np.maximum(step, step * rate / (1.0 - rate))
@@ -66,7 +69,7 @@ def run_em(spectrum: Spectrum, prior: Prior, *, tol: float, maxiter: int, start:
 
 
 def _iterate(
-    spectrum: Spectrum, prior: Prior, log_t2: FloatArray, s2: FloatArray, target: IntArray
+    spectrum: Spectrum, model: PenaltyModel, log_t2: FloatArray, s2: FloatArray, target: IntArray
 ) -> tuple[FloatArray, FloatArray]:
     """One E-step and M-step for some targets, each argument (m,)."""
     s = spectrum.s
@@ -78,20 +81,20 @@ def _iterate(
     esn = ((t2[:, None] * s * f * z) ** 2).sum(axis=1) + s2 * trace
     rss = spectrum.rss0[target] + ((f * z) ** 2).sum(axis=1)
     ess = rss + s2 * shrinkage(s, log_t2).sum(axis=1)
-    esn_true = esn * np.exp(-prior.log_scale)
-    p, k, ab = spectrum.p, prior.k, 2 * (prior.a + prior.b)
-    if prior.noise is None:
+    esn_true = esn * np.exp(-model.log_scale)
+    p, k, ab, count = spectrum.p, model.k, 2 * (model.a + model.b), model.likelihood.count
+    if not model.likelihood.known:
         # The positive root of A t2^2 + B t2 - C = 0; k = 1 and a + b = 1 make it the paper's equation (11).
         new = _positive_root(
             (k + p + ab) * ess,
-            (k + p) * ess + (k + ab - prior.count - 2) * esn_true,
-            (prior.count + 2 - k) * esn_true,
+            (k + p) * ess + (k + ab - count - 2) * esn_true,
+            (count + 2 - k) * esn_true,
         )
-        log_new = np.log(new) + prior.log_scale
-        return log_new, (ess + esn * np.exp(-log_new)) / (prior.count + p + 2)
+        log_new = np.log(new) + model.log_scale
+        return log_new, (ess + esn * np.exp(-log_new)) / (count + p + 2)
     w = esn_true / s2
     new = _positive_root(np.full_like(w, p + k + ab), p + k - w, w)
-    return np.log(new) + prior.log_scale, s2
+    return np.log(new) + model.log_scale, s2
 
 
 def _positive_root(a: FloatArray, b: FloatArray, c: FloatArray) -> FloatArray:

@@ -17,7 +17,7 @@ import numpy as np
 from pybayesridge._types import FloatArray
 from pybayesridge.ridge.hyperparameters import draw_hyperparameters
 from pybayesridge.ridge.mixture import Mixture
-from pybayesridge.ridge.profile import CHUNK, Prior, shrinkage
+from pybayesridge.ridge.profile import CHUNK, PenaltyModel, shrinkage
 from pybayesridge.ridge.spectrum import Spectrum
 
 MOST, LEAST = 20_000, 4_000
@@ -33,13 +33,13 @@ def number_of_draws(rank: int) -> int:
 
 
 def explained_share(
-    spectrum: Spectrum, prior: Prior, mixture: Mixture, target: int, n: int, rng: np.random.Generator
+    spectrum: Spectrum, model: PenaltyModel, mixture: Mixture, target: int, n: int, rng: np.random.Generator
 ) -> FloatArray:
     """Draws of the share for one target, ascending.
 
     Parameters
     ----------
-    spectrum, prior, mixture
+    spectrum, model, mixture
         Of the fit.
     target : int
     n : int
@@ -47,7 +47,7 @@ def explained_share(
     rng : numpy.random.Generator
     """
     size = number_of_draws(spectrum.rank)
-    log_t2, sigma2 = draw_hyperparameters(spectrum, prior, mixture, target, size, rng)
+    log_t2, sigma2 = draw_hyperparameters(spectrum, model, mixture, target, size, rng)
     fit = np.empty(size)
     z = spectrum.z[:, target]
     step = max(1, CHUNK // max(spectrum.rank, 1))

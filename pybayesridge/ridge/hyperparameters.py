@@ -11,10 +11,11 @@ from scipy.special import gammaincc
 
 from pybayesridge._types import FloatArray
 from pybayesridge.design.design import Design
-from pybayesridge.ridge.exact import NEGLIGIBLE, fall, integrate, is_proper, log_density
-from pybayesridge.ridge.exact import mixture as mixture_of
+from pybayesridge.ridge.density import fall, is_proper, log_density
 from pybayesridge.ridge.mixture import Mixture
-from pybayesridge.ridge.profile import Prior, penalized_rss, shrinkage
+from pybayesridge.ridge.profile import PenaltyModel, penalized_rss, shrinkage
+from pybayesridge.ridge.quadrature import NEGLIGIBLE, integrate
+from pybayesridge.ridge.quadrature import mixture as mixture_of
 from pybayesridge.ridge.spectrum import Spectrum
 
 HYPERPARAMETERS = ["lambda", "tau2", "sigma2", "df_model"]
@@ -54,7 +55,9 @@ def points_of_log_t2(mixture: Mixture, target: int) -> FloatArray:
     return out
 
 
-def distribution(spectrum: Spectrum, prior: Prior, mixture: Mixture, target: int) -> tuple[FloatArray, PPoly | None]:
+def distribution(
+    spectrum: Spectrum, model: PenaltyModel, mixture: Mixture, target: int
+) -> tuple[FloatArray, PPoly | None]:
     """Points of log t2 and the (unnormalised) posterior distribution function as a spline through them.
 
     One point and no function for a fitted penalty.
@@ -62,16 +65,16 @@ def distribution(spectrum: Spectrum, prior: Prior, mixture: Mixture, target: int
     points = points_of_log_t2(mixture, target)
     if points.size == 1:
         return points, None
-    noise = None if prior.noise is None else prior.noise[[target]]
-    log_p = log_density(_one_target(spectrum, target), replace(prior, noise=noise), points[:, None])[:, 0]
+    one = model.only(np.array([target]))
+    log_p = log_density(_one_target(spectrum, target), one, points[:, None])[:, 0]
     return points, CubicSpline(points, np.exp(log_p - log_p.max())).antiderivative()
 
 
 def quantiles_of_log_t2(
-    spectrum: Spectrum, prior: Prior, mixture: Mixture, target: int, probabilities: FloatArray
+    spectrum: Spectrum, model: PenaltyModel, mixture: Mixture, target: int, probabilities: FloatArray
 ) -> FloatArray:
     """Posterior quantiles of log t2, in rotated units: interpolated, then refined by Newton's iteration."""
-    points, cdf = distribution(spectrum, prior, mixture, target)
+    points, cdf = distribution(spectrum, model, mixture, target)
     if cdf is None:
         return np.full(probabilities.size, points[0])
     values = cdf(points)
@@ -84,7 +87,7 @@ def quantiles_of_log_t2(
 
 
 def quantiles_of_sigma2(
-    spectrum: Spectrum, prior: Prior, mixture: Mixture, target: int, probabilities: FloatArray
+    spectrum: Spectrum, model: PenaltyModel, mixture: Mixture, target: int, probabilities: FloatArray
 ) -> FloatArray:
     """Posterior quantiles of the noise variance, in units of the target's squared norm.
 
@@ -93,7 +96,7 @@ def quantiles_of_sigma2(
     scale2, weight = mixture.scale2[:, target], mixture.weight[:, target]
     if np.isinf(mixture.df) or (scale2 == 0).all():
         return np.full(probabilities.size, scale2[0])
-    points, cdf = distribution(spectrum, prior, mixture, target)
+    points, cdf = distribution(spectrum, model, mixture, target)
     if cdf is not None:
         weight = np.asarray(cdf.derivative()(points))
         weight = weight / weight.sum()
@@ -134,54 +137,54 @@ class PenaltyPosterior:
     interval: FloatArray
 
 
-def penalty_posterior(spectrum: Spectrum, prior: Prior, target: int, alpha: float) -> PenaltyPosterior:
+def penalty_posterior(spectrum: Spectrum, model: PenaltyModel, target: int, alpha: float) -> PenaltyPosterior:
     """Posterior of log t2 of one target, integrated anew whatever method the fit used.
 
     Parameters
     ----------
     spectrum : Spectrum
-    prior : Prior
+    model : PenaltyModel
     target : int
     alpha : float
         One minus the probability of the interval.
     """
     one = _one_target(spectrum, target)
-    prior = replace(prior, noise=None if prior.noise is None else prior.noise[[target]])
-    if not is_proper(one, prior):
+    model = model.only(np.array([target]))
+    if not is_proper(one, model):
         raise ValueError("the posterior of the penalty is improper with dof='paper': fit with dof='nu'")
-    found = integrate(one, prior, tol=1e-8, maxiter=14)
+    found = integrate(one, model, tol=1e-8, maxiter=14)
     nodes = found.log_t2[:, 0]
-    height = log_density(one, prior, nodes[:, None])[:, 0] - found.log_integral[0]
+    height = log_density(one, model, nodes[:, None])[:, 0] - found.log_integral[0]
     seen = nodes[height > height.max() + np.log(SEEN)]
     points = np.linspace(seen[0], seen[-1], POINTS)
-    density = np.exp(log_density(one, prior, points[:, None])[:, 0] - found.log_integral[0])
+    density = np.exp(log_density(one, model, points[:, None])[:, 0] - found.log_integral[0])
     tails = np.array([alpha / 2, 1 - alpha / 2])
-    return PenaltyPosterior(points, density, quantiles_of_log_t2(one, prior, mixture_of(one, prior, found), 0, tails))
+    return PenaltyPosterior(points, density, quantiles_of_log_t2(one, model, mixture_of(one, model, found), 0, tails))
 
 
-def mean_of_penalty(spectrum: Spectrum, prior: Prior, mixture: Mixture, target: int) -> float:
+def mean_of_penalty(spectrum: Spectrum, model: PenaltyModel, mixture: Mixture, target: int) -> float:
     """Posterior mean of ``1 / t2`` in rotated units: infinite where a <= 1, since then the prior's tail rules."""
     weight, nodes = mixture.weight[:, target], mixture.log_t2[:, target]
-    if weight.size > 1 and prior.a <= 1:
+    if weight.size > 1 and model.a <= 1:
         return float("inf")
     with np.errstate(over="ignore"):
         return float(weight @ np.exp(-nodes))
 
 
-def mean_of_t2(spectrum: Spectrum, prior: Prior, mixture: Mixture, target: int) -> float:
+def mean_of_t2(spectrum: Spectrum, model: PenaltyModel, mixture: Mixture, target: int) -> float:
     """Posterior mean of t2 in rotated units: infinite where the likelihood does not fall fast enough."""
     weight, nodes = mixture.weight[:, target], mixture.log_t2[:, target]
-    if weight.size > 1 and fall(spectrum, prior)[target] <= 1:
+    if weight.size > 1 and fall(spectrum, model)[target] <= 1:
         return float("inf")
     with np.errstate(over="ignore"):
         return float(weight @ np.exp(nodes))
 
 
 def draw_hyperparameters(
-    spectrum: Spectrum, prior: Prior, mixture: Mixture, target: int, size: int, rng: np.random.Generator
+    spectrum: Spectrum, model: PenaltyModel, mixture: Mixture, target: int, size: int, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
     """Draw log t2 (rotated units) and the noise variance (units of the target's squared norm), each (size,)."""
-    points, cdf = distribution(spectrum, prior, mixture, target)
+    points, cdf = distribution(spectrum, model, mixture, target)
     if cdf is None:
         log_t2 = np.full(size, points[0])
     else:
@@ -199,7 +202,7 @@ def draw_hyperparameters(
 def draw(
     design: Design,
     spectrum: Spectrum,
-    prior: Prior,
+    model: PenaltyModel,
     mixture: Mixture,
     target: int,
     size: int,
@@ -218,7 +221,7 @@ def draw(
     sigma2 : (size,) array
         In units of the target's squared norm.
     """
-    log_t2, sigma2 = draw_hyperparameters(spectrum, prior, mixture, target, size, rng)
+    log_t2, sigma2 = draw_hyperparameters(spectrum, model, mixture, target, size, rng)
     e = shrinkage(spectrum.s, log_t2)
     a = e * (spectrum.z[:, target] / spectrum.s)
     a += np.sqrt(sigma2[:, None] * e) / spectrum.s * rng.standard_normal((size, spectrum.rank))

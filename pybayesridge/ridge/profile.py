@@ -12,7 +12,7 @@ prior); here they are bracketed on a grid and refined by a safeguarded Newton it
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -20,6 +20,7 @@ from scipy.special import expit
 
 from pybayesridge._types import BoolArray, FloatArray, IntArray
 from pybayesridge.linalg import blas
+from pybayesridge.ridge.likelihood import GaussianLikelihood
 from pybayesridge.ridge.spectrum import Spectrum
 
 SPACING = 0.25
@@ -36,8 +37,8 @@ CHUNK = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
-class Prior:
-    """Everything about f that is not data.
+class PenaltyModel:
+    """The prior of the penalty and the likelihood that it meets: everything about f but the rotation.
 
     Attributes
     ----------
@@ -45,20 +46,30 @@ class Prior:
         Beta-prime prior of t = t2 / scale: density proportional to ``t^(a-1) (1+t)^(-a-b)``.
     k : float
         ``2 - 2a`` (mode as a density in t2) or ``1 - 2a`` (in t).
-    count : float
-        N: nu, or n as the paper has it.
     log_scale : float
         Log of the prior's scale, in units of the rotated problem.
-    noise : (q,) array or None
-        The noise variance where it is known, in units of each target's squared norm.
+    likelihood : GaussianLikelihood
     """
 
     a: float
     b: float
     k: float
-    count: float
     log_scale: float
-    noise: FloatArray | None
+    likelihood: GaussianLikelihood
+
+    @property
+    def as_density(self) -> PenaltyModel:
+        """The model whose f is minus the log density of l, the noise variance integrated out."""
+        return replace(self, k=-2 * self.a, likelihood=replace(self.likelihood, count=self.likelihood.count - 2))
+
+    @property
+    def without_prior(self) -> PenaltyModel:
+        """The likelihood alone."""
+        return replace(self, a=0.0, b=0.0)
+
+    def only(self, targets: IntArray) -> PenaltyModel:
+        """The model of some of the targets."""
+        return replace(self, likelihood=self.likelihood.only(targets))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,76 +133,66 @@ def log_determinant(spectrum: Spectrum, log_t2: FloatArray) -> FloatArray:
     return out.reshape(log_t2.shape)
 
 
-def value(spectrum: Spectrum, prior: Prior, log_t2: FloatArray) -> FloatArray:
+def value(spectrum: Spectrum, model: PenaltyModel, log_t2: FloatArray) -> FloatArray:
     """``f`` at each target's own points, (K, q)."""
     rss = penalized_rss(spectrum, log_t2)
-    fit = (prior.count + 2) / 2 * np.log(rss) if prior.noise is None else rss / (2 * prior.noise)
-    own_l = log_t2 - prior.log_scale
+    own_l = log_t2 - model.log_scale
     out: FloatArray = (
         0.5 * log_determinant(spectrum, log_t2)
-        + fit
-        + prior.k / 2 * own_l
-        + (prior.a + prior.b) * np.logaddexp(0.0, own_l)
+        + model.likelihood.profile(rss)
+        + model.k / 2 * own_l
+        + (model.a + model.b) * np.logaddexp(0.0, own_l)
     )
     return out
 
 
-def _slope(spectrum: Spectrum, prior: Prior, log_t2: FloatArray, target: IntArray) -> tuple[FloatArray, FloatArray]:
+def _slope(
+    spectrum: Spectrum, model: PenaltyModel, log_t2: FloatArray, target: IntArray
+) -> tuple[FloatArray, FloatArray]:
     """First and second derivative of f for pairs of a point and a target, each (m,)."""
     e = shrinkage(spectrum.s, log_t2)
     v = e * complement(spectrum.s, log_t2)
     z2 = spectrum.z[:, target].T ** 2
     drop = (v * z2).sum(axis=1)
     bend = (v * (1 - 2 * e) * z2).sum(axis=1)
-    if prior.noise is None:
-        rss = spectrum.rss0[target] + (complement(spectrum.s, log_t2) * z2).sum(axis=1)
-        ratio = drop / rss
-        data1 = -(prior.count + 2) / 2 * ratio
-        data2 = -(prior.count + 2) / 2 * (bend / rss + ratio**2)
-    else:
-        data1 = -drop / (2 * prior.noise[target])
-        data2 = -bend / (2 * prior.noise[target])
-    share = expit(log_t2 - prior.log_scale)
-    first = 0.5 * e.sum(axis=1) + data1 + prior.k / 2 + (prior.a + prior.b) * share
-    second = 0.5 * v.sum(axis=1) + data2 + (prior.a + prior.b) * share * (1 - share)
+    rss = spectrum.rss0[target] + (complement(spectrum.s, log_t2) * z2).sum(axis=1)
+    data1, data2 = model.likelihood.slopes(drop, bend, rss, target)
+    share = expit(log_t2 - model.log_scale)
+    first = 0.5 * e.sum(axis=1) + data1 + model.k / 2 + (model.a + model.b) * share
+    second = 0.5 * v.sum(axis=1) + data2 + (model.a + model.b) * share * (1 - share)
     return first, second
 
 
-def slopes_on_grid(spectrum: Spectrum, prior: Prior, grid: FloatArray) -> FloatArray:
+def slopes_on_grid(spectrum: Spectrum, model: PenaltyModel, grid: FloatArray) -> FloatArray:
     """F' of every target on one grid, (L, q): two matrix products. What may be rounding of its terms is 0."""
     out = np.empty((grid.size, spectrum.z.shape[1]))
     z2 = spectrum.z**2
-    share = expit(grid - prior.log_scale)
+    share = expit(grid - model.log_scale)
     step = max(1, CHUNK // max(spectrum.rank, 1))
     for start in range(0, grid.size, step):
         rows = slice(start, start + step)
         e = shrinkage(spectrum.s, grid[rows])
         f = complement(spectrum.s, grid[rows])
         drop = blas.product(e * f, z2)
-        if prior.noise is None:
-            data = -(prior.count + 2) / 2 * drop / (spectrum.rss0 + blas.product(f, z2))
-        else:
-            data = -drop / (2 * prior.noise)
-        terms = 0.5 * e.sum(axis=1) + (prior.a + prior.b) * share[rows]
-        slope = data + (terms + prior.k / 2)[:, None]
-        size = np.abs(data) + (terms + abs(prior.k) / 2)[:, None]
+        data = model.likelihood.slope(drop, spectrum.rss0 + blas.product(f, z2))
+        terms = 0.5 * e.sum(axis=1) + (model.a + model.b) * share[rows]
+        slope = data + (terms + model.k / 2)[:, None]
+        size = np.abs(data) + (terms + abs(model.k) / 2)[:, None]
         out[rows] = np.where(np.abs(slope) <= CANCELLED * size, 0.0, slope)
     return out
 
 
-def search_grid(spectrum: Spectrum, prior: Prior) -> FloatArray:
+def search_grid(spectrum: Spectrum, model: PenaltyModel) -> FloatArray:
     """Points of log t2 between which every zero of f' lies.
 
     Below the grid t2 s_1^2 (N+2) is small, so that f' has the sign of its limit; above it each term has reached
     its own limit, the last being the residual, where rss0 > 0 stops the decrease of R.
     """
     log_s2 = 2 * np.log(spectrum.s) if spectrum.rank else np.zeros(1)
-    signal = max(prior.count + 2, 1.0)
-    if prior.noise is not None:
-        signal = max(signal, float((1.0 / prior.noise).max(initial=1.0)))
-    tail = np.log(abs(prior.k)) if prior.k != 0 else 0.0
-    low = min(-np.log(signal), prior.log_scale) + min(tail, 0.0) - MARGIN
-    high = max(np.log(signal) - log_s2[-1], prior.log_scale) + MARGIN
+    signal = model.likelihood.signal
+    tail = np.log(abs(model.k)) if model.k != 0 else 0.0
+    low = min(-np.log(signal), model.log_scale) + min(tail, 0.0) - MARGIN
+    high = max(np.log(signal) - log_s2[-1], model.log_scale) + MARGIN
     inside = spectrum.rss0 > 0
     if inside.any() and spectrum.rank:
         gain = ((spectrum.z / spectrum.s[:, None]) ** 2).sum(axis=0)[inside] / spectrum.rss0[inside]
@@ -199,13 +200,13 @@ def search_grid(spectrum: Spectrum, prior: Prior) -> FloatArray:
     return np.arange(low, high + SPACING, SPACING)
 
 
-def find_modes(spectrum: Spectrum, prior: Prior, *, tol: float, maxiter: int) -> Modes:
+def find_modes(spectrum: Spectrum, model: PenaltyModel, *, tol: float, maxiter: int) -> Modes:
     """Find every interior minimum of f on the search grid, refine it, and keep the lowest of each target.
 
     Parameters
     ----------
     spectrum : Spectrum
-    prior : Prior
+    model : PenaltyModel
     tol : float
         The iteration stops when a Newton step in log t2 is at most `tol`; its error is then of order tol^2.
     maxiter : int
@@ -215,11 +216,11 @@ def find_modes(spectrum: Spectrum, prior: Prior, *, tol: float, maxiter: int) ->
     none = np.zeros(q, dtype=bool)
     if spectrum.rank == 0:
         return Modes(np.full(q, -np.inf), np.zeros(q, dtype=np.intp), ~none, none, 0)
-    grid = search_grid(spectrum, prior)
-    slope = slopes_on_grid(spectrum, prior, grid)
+    grid = search_grid(spectrum, model)
+    slope = slopes_on_grid(spectrum, model, grid)
     at, target = np.nonzero((slope[:-1] < 0) & (slope[1:] >= 0))
-    low, high, target = _with_shallow(spectrum, prior, grid, slope, grid[at], grid[at + 1], target)
-    roots, done, n_iter = _refine(spectrum, prior, low, high, target, tol, maxiter)
+    low, high, target = _with_shallow(spectrum, model, grid, slope, grid[at], grid[at + 1], target)
+    roots, done, n_iter = _refine(spectrum, model, low, high, target, tol, maxiter)
     n_modes = np.bincount(target, minlength=q).astype(np.intp)
     unbounded = slope[-1] < 0
     log_t2 = np.where(unbounded & (n_modes == 0), grid[-1], -np.inf)
@@ -229,7 +230,7 @@ def find_modes(spectrum: Spectrum, prior: Prior, *, tol: float, maxiter: int) ->
         t = target[i]
         height = 0.0
         if n_modes[t] > 1:
-            height = float(value(spectrum, prior, np.full((1, q), roots[i]))[0, t])
+            height = float(value(spectrum, model, np.full((1, q), roots[i]))[0, t])
         if height < best[t]:
             best[t], log_t2[t], converged[t] = height, roots[i], done[i]
     return Modes(log_t2, n_modes, converged, unbounded, n_iter)
@@ -237,7 +238,7 @@ def find_modes(spectrum: Spectrum, prior: Prior, *, tol: float, maxiter: int) ->
 
 def _with_shallow(
     spectrum: Spectrum,
-    prior: Prior,
+    model: PenaltyModel,
     grid: FloatArray,
     slope: FloatArray,
     low: FloatArray,
@@ -260,7 +261,7 @@ def _with_shallow(
         sign = 1.0 if dip[i, t] else -1.0
         column = np.array([t])
         found = minimize_scalar(
-            lambda l, sign=sign, column=column: sign * _slope(spectrum, prior, np.array([l]), column)[0][0],
+            lambda l, sign=sign, column=column: sign * _slope(spectrum, model, np.array([l]), column)[0][0],
             bounds=(grid[i], grid[i + 2]),
             method="bounded",
             options={"xatol": 1e-9},
@@ -274,7 +275,7 @@ def _with_shallow(
 
 def _refine(
     spectrum: Spectrum,
-    prior: Prior,
+    model: PenaltyModel,
     low: FloatArray,
     high: FloatArray,
     target: IntArray,
@@ -292,7 +293,7 @@ def _refine(
             return point, done, iteration - 1
         for start in range(0, todo.size, step_size):
             i = todo[start : start + step_size]
-            first, second = _slope(spectrum, prior, point[i], target[i])
+            first, second = _slope(spectrum, model, point[i], target[i])
             high[i] = np.where(first >= 0, point[i], high[i])
             low[i] = np.where(first < 0, point[i], low[i])
             with np.errstate(divide="ignore", invalid="ignore"):

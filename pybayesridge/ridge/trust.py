@@ -20,18 +20,18 @@ import numpy as np
 from pybayesridge._types import FloatArray
 from pybayesridge.design.design import Design
 from pybayesridge.linalg import blas
-from pybayesridge.ridge.exact import Quadrature
 from pybayesridge.ridge.mixture import Mixture, rotated_coefficients
 from pybayesridge.ridge.profile import (
     CHUNK,
     SPACING,
-    Prior,
+    PenaltyModel,
     complement,
     log_determinant,
     penalized_rss,
     search_grid,
     value,
 )
+from pybayesridge.ridge.quadrature import Quadrature
 from pybayesridge.ridge.spectrum import ACCURACY, EIGENVALUE_NOISE, WEAK, Spectrum
 
 CHEAP = 1e8
@@ -54,18 +54,18 @@ def sees_nothing_small(design: Design, spectrum: Spectrum) -> bool:
     return spectrum.smallest <= 2 * spectrum.noise or (design.has_rows and large * small**2 <= CHEAP)
 
 
-def hides_no_mode(spectrum: Spectrum, prior: Prior, log_t2: FloatArray) -> bool:
+def hides_no_mode(spectrum: Spectrum, model: PenaltyModel, log_t2: FloatArray) -> bool:
     """Whether no penalty at which the route is inaccurate can have a higher posterior than the modes found, (q,)."""
     if sees_everything(spectrum):
         return True
-    grid = _beyond(search_grid(spectrum, prior))
+    grid = _beyond(search_grid(spectrum, model))
     start = np.full(log_t2.size, -np.log(WEAK))
     found = np.isfinite(log_t2)
-    reference = value(spectrum, prior, np.where(found, log_t2, start)[None])[0] - np.where(found, 0.0, LEVEL)
-    return bool((_lower_bound(spectrum, prior, grid).min(axis=0, initial=np.inf) > reference).all())
+    reference = value(spectrum, model, np.where(found, log_t2, start)[None])[0] - np.where(found, 0.0, LEVEL)
+    return bool((_lower_bound(spectrum, model, grid).min(axis=0, initial=np.inf) > reference).all())
 
 
-def hides_no_mass(spectrum: Spectrum, prior: Prior, quadrature: Quadrature) -> bool:
+def hides_no_mass(spectrum: Spectrum, model: PenaltyModel, quadrature: Quadrature) -> bool:
     """Whether errors of the route at small penalties, weighted by the posterior there, are small.
 
     The weights are those of the probability and, where the data leave directions open, of the prior variance.
@@ -74,24 +74,23 @@ def hides_no_mass(spectrum: Spectrum, prior: Prior, quadrature: Quadrature) -> b
         return True
     grid = _beyond(np.arange(0.0, float(quadrature.log_t2.max()) + SPACING, SPACING))
     loss = EIGENVALUE_NOISE / np.maximum(spectrum.smallest + np.exp(-grid), EIGENVALUE_NOISE)
-    as_profile = replace(prior, k=-2 * prior.a, count=prior.count - 2)
-    log_share = -_lower_bound(spectrum, as_profile, grid) - quadrature.log_integral
+    log_share = -_lower_bound(spectrum, model.as_density, grid) - quadrature.log_integral
     with np.errstate(over="ignore"):
         share = np.exp(log_share) * (SPACING * loss[:, None])
         wrong = share.sum(axis=0)
         if spectrum.rank < spectrum.p:
             nodes, weight = quadrature.log_t2, quadrature.weight
-            there = (share * _prior_variance(spectrum, prior, np.repeat(grid[:, None], wrong.size, axis=1))).sum(
+            there = (share * _prior_variance(spectrum, model, np.repeat(grid[:, None], wrong.size, axis=1))).sum(
                 axis=0
             )
-            wrong = np.maximum(wrong, there / (weight * _prior_variance(spectrum, prior, nodes)).sum(axis=0))
+            wrong = np.maximum(wrong, there / (weight * _prior_variance(spectrum, model, nodes)).sum(axis=0))
     return bool((wrong <= ACCURACY).all())
 
 
-def _prior_variance(spectrum: Spectrum, prior: Prior, log_t2: FloatArray) -> FloatArray:
-    """Prior variance of a coefficient at each target's own points (K, q), up to a constant."""
+def _prior_variance(spectrum: Spectrum, model: PenaltyModel, log_t2: FloatArray) -> FloatArray:
+    """PenaltyModel variance of a coefficient at each target's own points (K, q), up to a constant."""
     out: FloatArray = np.exp(log_t2)
-    return out if prior.noise is not None else out * penalized_rss(spectrum, log_t2)
+    return out if model.likelihood.known else out * penalized_rss(spectrum, log_t2)
 
 
 def hides_no_score(spectrum: Spectrum, log_t2: FloatArray, scores: FloatArray, n: int) -> bool:
@@ -191,13 +190,12 @@ def _least_z2(spectrum: Spectrum) -> FloatArray:
     return z2 * np.maximum(1.0 - 2 * spectrum.noise / spectrum.s**2, 0.0)[:, None]
 
 
-def _lower_bound(spectrum: Spectrum, prior: Prior, grid: FloatArray) -> FloatArray:
+def _lower_bound(spectrum: Spectrum, model: PenaltyModel, grid: FloatArray) -> FloatArray:
     """Bound of the profile f from below that holds in spite of rounding errors, (L, q)."""
     s2 = spectrum.s**2
     rss = spectrum.rss0 + blas.product(complement(np.sqrt(s2 + spectrum.noise), grid), _least_z2(spectrum))
     low = replace(spectrum, s=np.sqrt(np.maximum(s2 - spectrum.noise, 0.0)))
-    fit = (prior.count + 2) / 2 * np.log(rss) if prior.noise is None else rss / (2 * prior.noise)
-    own_l = grid - prior.log_scale
-    terms = prior.k / 2 * own_l + (prior.a + prior.b) * np.logaddexp(0.0, own_l)
-    out: FloatArray = fit + (0.5 * log_determinant(low, grid) + terms)[:, None]
+    own_l = grid - model.log_scale
+    terms = model.k / 2 * own_l + (model.a + model.b) * np.logaddexp(0.0, own_l)
+    out: FloatArray = model.likelihood.profile(rss) + (0.5 * log_determinant(low, grid) + terms)[:, None]
     return out

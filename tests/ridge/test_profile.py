@@ -6,7 +6,8 @@ from scipy.optimize import brentq, minimize_scalar
 
 from pybayesridge import BayesRidge, DegenerateFitWarning
 from pybayesridge.ridge import profile
-from pybayesridge.ridge.fit import make_prior
+from pybayesridge.ridge.fit import penalty_model
+from pybayesridge.ridge.likelihood import GaussianNoise
 from pybayesridge.ridge.prior import NAMED, BetaPrime, log_unit
 from tests.oracle import Oracle
 from tests.problems import CASES, regression
@@ -31,7 +32,8 @@ def rotated(case):
     model = BayesRidge(y, x, weights=case.weights(), unpenalized=list(case.unpenalized), **case.options)
     design, spectrum = model._rotation()
     fit = {"dof": "nu", "parameterization": "tau2"} | case.fit
-    prior = make_prior(design, spectrum, model.prior_of_tau2, model.known_sigma2, fit["dof"], fit["parameterization"])
+    noise = GaussianNoise(model.known_sigma2, fit["dof"])
+    prior = penalty_model(design, spectrum, model.prior_of_tau2, noise, fit["parameterization"])
     return spectrum, prior, log_unit(design, spectrum)
 
 
@@ -85,7 +87,7 @@ def test_every_zero_of_the_slope_lies_on_the_search_grid(shape):
         model = BayesRidge(y, x * 10.0 ** (seed % 4), standardize=seed % 2 == 0)
         design, spectrum = model._rotation()
         own = (NAMED["half-cauchy"], NAMED["r2"], BetaPrime(2.0, 1.0, 1e-4), BetaPrime(0.5, 0.5, 1e5))[seed % 4]
-        prior = make_prior(design, spectrum, own, None, "nu", "tau2")
+        prior = penalty_model(design, spectrum, own, GaussianNoise())
         grid = profile.search_grid(spectrum, prior)
         wide = np.arange(grid[0] - 30, grid[-1] + 30, 0.05)
         slope = profile.slopes_on_grid(spectrum, prior, wide)[:, 0]

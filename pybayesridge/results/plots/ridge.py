@@ -139,7 +139,7 @@ class RidgePlots:
             raise ValueError(
                 "lambda has no posterior here: there is nothing to shrink, or the response is fitted exactly"
             )
-        found = penalty_posterior(fit.spectrum, self._prior(), i, alpha)
+        found = penalty_posterior(fit.spectrum, self.penalty_model(), i, alpha)
         return penalty.posterior(
             np.exp(fit.log_unit - found.log_t2[::-1]),
             found.density[::-1] * np.log(10.0),
@@ -154,8 +154,8 @@ class RidgePlots:
 
     def _has_penalty_posterior(self: Any, i: int) -> bool:
         """Whether lambda has a proper posterior that the data say something about."""
-        fit, vanishes = self._fit, self._posterior.design.y_vanishes[i] and self.model.known_sigma2 is None
-        return not (fit.spectrum.rank == 0 or fit.exact[i] or vanishes)
+        fit, vanishes = self._fit, self.noise.vanishes(self._posterior.design)[i]
+        return not (fit.spectrum.rank == 0 or fit.perfect[i] or vanishes)
 
     def _penalty_in_use(self: Any, i: int) -> str:
         """The kind of penalty that is reported, and its value."""
@@ -163,21 +163,15 @@ class RidgePlots:
         if not np.isfinite(value):
             return "no interior mode: lambda infinite"
         of = "tau" if self.parameterization == "tau" else "tau2"
-        what = {
-            "em": f"mode as a density of {of}",
-            "exact": "exp of the mean of log lambda",
-            "loocv": "smallest leave-one-out error",
-            "gcv": "smallest GCV score",
-        }.get(self.method, "given")
-        return f"{what}: {number(value)}"
+        return f"{self.method_entry.in_use.format(of=of)}: {number(value)}"
 
     def _penalty_scores(self: Any, i: int, log_t2: FloatArray) -> tuple[FloatArray, FloatArray, str] | None:
         """A cross-validation curve: penalties ascending, scores, and what they are."""
         fit, design = self._fit, self._posterior.design
         if fit.search is not None:
             order = np.argsort(fit.grid[:, i])
-            name = "leave-one-out MSE" if self.method == "loocv" else "GCV score"
-            return fit.grid[order, i], fit.search.scores[order, i] * design.y_norm[i] ** 2, name
+            scores = fit.search.scores[order, i] * design.y_norm[i] ** 2
+            return fit.grid[order, i], scores, self.method_entry.score
         if self.model.endog is None:
             return None
         ends = [log_t2[0], log_t2[-1]]

@@ -36,7 +36,7 @@ def summary(res: BayesRidgeResults, alpha: float) -> Summary:
         left_out = len(names) - len(shown)
         mean, sd, interval = res._some_coefficients(shown, i, alpha)
         tables.append(coefficient_table([names[j] for j in shown], mean, sd, interval, alpha))
-        if res.method == "exact":
+        if res.method_entry.integrates:
             heads = ["mean", "median", f"[{alpha / 2:.3g}", f"{1 - alpha / 2:.4g}]"]
             values = res._hyperparameters_of(i, np.array([0.5, alpha / 2, 1 - alpha / 2]))
             cells = [[number_or_dash(v) for v in row] for row in values]
@@ -54,7 +54,7 @@ def summary(res: BayesRidgeResults, alpha: float) -> Summary:
 
 def _explained_variance(res: BayesRidgeResults, i: int, alpha: float) -> FloatArray:
     """Mean, median and interval of one target, where the summary shows any of them."""
-    shown = res.method == "exact" or res.can_fit_anything
+    shown = res.method_entry.integrates or res.can_fit_anything
     return res._explained_variance_of(i, alpha) if shown else np.full(4, np.nan)
 
 
@@ -68,7 +68,7 @@ def _facts(
     def pick(value: Any) -> float:
         return float(np.atleast_1d(value)[i])
 
-    iterations = f"{res.n_iter}" if res.method == "em" else "-"
+    iterations = f"{res.n_iter}" if res.method_entry.iterates else "-"
     left = [
         ("Dep. Variable:", res.model.data.targets[i]),
         ("Model:", "BayesRidge"),

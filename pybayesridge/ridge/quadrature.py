@@ -1,6 +1,4 @@
-"""The exact marginal posterior: s2 integrates out in closed form, l = log t2 by one-dimensional quadrature.
-
-    log p(l | y) = -1/2 sum log(1 + t2 s_j^2) - nu/2 log R(l) + a l - (a+b) log(1 + t2) + const
+"""The posterior of l = log t2 by one-dimensional quadrature.
 
 The density is smooth, with exponential tails: the trapezoidal rule on it converges geometrically, so that each
 doubling of the nodes squares the error. With d the change that the last doubling made, the error left is therefore
@@ -12,17 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import betaln, gammaln
 
 from pybayesridge._types import BoolArray, FloatArray, IntArray
-from pybayesridge.linalg import blas
+from pybayesridge.ridge.density import density_and_variance, fall, log_density, on_common_grid
 from pybayesridge.ridge.mixture import Mixture
 from pybayesridge.ridge.profile import (
     CHUNK,
-    Prior,
-    complement,
+    PenaltyModel,
     find_modes,
-    log_determinant,
     penalized_rss,
     search_grid,
     shrinkage,
@@ -74,92 +69,24 @@ class Quadrature:
     converged: BoolArray
 
 
-def log_density(spectrum: Spectrum, prior: Prior, log_t2: FloatArray) -> FloatArray:
-    """Unnormalised log density of l = log t2 at each target's own points, (K, q); ``prior.count`` is nu."""
-    rss = penalized_rss(spectrum, log_t2)
-    return _log_density(prior, log_t2, log_determinant(spectrum, log_t2), rss)
-
-
-def log_likelihood(spectrum: Spectrum, prior: Prior, log_t2: FloatArray) -> FloatArray:
-    """Log p(y | t2) up to what :func:`log_marginal` adds, (q,) for `log_t2` (q,)."""
-    flat = replace(prior, a=0.0, b=0.0)
-    return log_density(spectrum, flat, log_t2[None])[0]
-
-
-def _log_density(prior: Prior, log_t2: FloatArray, determinant: FloatArray, rss: FloatArray) -> FloatArray:
-    own_l = log_t2 - prior.log_scale
-    fit = prior.count / 2 * np.log(rss) if prior.noise is None else rss / (2 * prior.noise)
-    out: FloatArray = -0.5 * determinant - fit + prior.a * own_l - (prior.a + prior.b) * np.logaddexp(0.0, own_l)
-    return out
-
-
-def _at_nodes(spectrum: Spectrum, prior: Prior, log_t2: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Log density and log variance at each target's own points, each (K, q)."""
-    rss = penalized_rss(spectrum, log_t2)
-    density = _log_density(prior, log_t2, log_determinant(spectrum, log_t2), rss)
-    return density, _log_variance(spectrum, prior, log_t2, rss)
-
-
-def _on_common_grid(spectrum: Spectrum, prior: Prior, grid: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Log density, log variance and log R of every target on one grid, each (L, q): a matrix product."""
-    rss = np.empty((grid.size, spectrum.z.shape[1]))
-    step = max(1, CHUNK // max(spectrum.rank, 1))
-    for start in range(0, grid.size, step):
-        rows = slice(start, start + step)
-        rss[rows] = spectrum.rss0 + blas.product(complement(spectrum.s, grid[rows]), spectrum.z**2)
-    column = grid[:, None]
-    density = _log_density(prior, column, log_determinant(spectrum, column), rss)
-    return density, _log_variance(spectrum, prior, column, rss), np.log(rss)
-
-
-def fall(spectrum: Spectrum, prior: Prior) -> FloatArray:
-    """Rate at which the density of l falls as l goes to infinity: as ``exp(-fall l)``, (q,).
-
-    The determinant grows as t2^(r/2). Where X leaves a residual R tends to it; where there is none R falls as 1/t2.
-    """
-    rate = np.full(spectrum.z.shape[1], prior.b + spectrum.rank / 2)
-    if prior.noise is None:
-        rate -= np.where(spectrum.rss0 == 0, prior.count / 2, 0.0)
-    return rate
-
-
-def is_proper(spectrum: Spectrum, prior: Prior) -> bool:
-    """Whether the posterior of every target has a finite integral. As l goes to -infinity it falls with the prior."""
-    return bool((fall(spectrum, prior) > 0).all())
-
-
-def _log_variance(spectrum: Spectrum, prior: Prior, log_t2: FloatArray, rss: FloatArray) -> FloatArray:
-    """Log of the largest variance of a direction given l (K, q) or (K, 1), up to a constant; R of l is `rss` (K, q).
-
-    Outside the row space, where that has a mean; else that of the least singular value.
-    """
-    no_residual = (spectrum.rss0 == 0) & (prior.noise is None)
-    outside = (spectrum.rank < spectrum.p) & (no_residual | (fall(spectrum, prior) > 1))
-    if not spectrum.rank:
-        return np.where(outside, log_t2, np.zeros_like(rss))
-    inside = log_t2 - np.logaddexp(0.0, log_t2 + 2 * np.log(spectrum.s[-1]))
-    out: FloatArray = np.where(outside, log_t2, inside) + np.zeros_like(rss)
-    return out if prior.noise is not None else out + np.log(rss)
-
-
-def integrate(spectrum: Spectrum, prior: Prior, *, tol: float, maxiter: int) -> Quadrature:
+def integrate(spectrum: Spectrum, model: PenaltyModel, *, tol: float, maxiter: int) -> Quadrature:
     """Integrate the posterior of log t2 for every target.
 
     Parameters
     ----------
     spectrum : Spectrum
-    prior : Prior
+    model : PenaltyModel
         With ``count`` = nu; its ``k`` is not used.
     tol : float
         Largest estimated error accepted; see :class:`Quadrature`.
     maxiter : int
         Most doublings of the nodes.
     """
-    low, high, top, tails = _ends(spectrum, prior)
+    low, high, top, tails = _ends(spectrum, model)
     q = low.size
     count = FIRST_NODES
     nodes = low + (high - low) * np.linspace(0.0, 1.0, count)[:, None]
-    density, variance = _at_nodes(spectrum, prior, nodes)
+    density, variance = density_and_variance(spectrum, model, nodes)
     error = np.full(q, np.inf)
     summary = _summary(spectrum, nodes, density, variance, top, (high - low) / (count - 1), tails)
     pieces: dict[int, tuple[FloatArray, FloatArray, FloatArray]] = {}
@@ -168,9 +95,9 @@ def integrate(spectrum: Spectrum, prior: Prior, *, tol: float, maxiter: int) -> 
         count = 2 * count - 1
         width = (high - low)[active]
         between = low[active] + width * (np.arange(1, count, 2) / (count - 1))[:, None]
-        finer = _only(spectrum, prior, active)
+        finer = _only(spectrum, model, active)
         nodes = _interleave(nodes, between)
-        density, variance = map(_interleave, (density, variance), _at_nodes(*finer, between))
+        density, variance = map(_interleave, (density, variance), density_and_variance(*finer, between))
         new = _summary(finer[0], nodes, density, variance, top[active], width / (count - 1), tails.only(active))
         change = np.abs(new - summary).max(axis=0)
         error[active] = np.minimum(change, 100 * change**2) + np.finfo(float).eps
@@ -189,11 +116,10 @@ def integrate(spectrum: Spectrum, prior: Prior, *, tol: float, maxiter: int) -> 
     return _collect(spectrum, pieces, top, low, high, error, converged, tails)
 
 
-def _only(spectrum: Spectrum, prior: Prior, active: IntArray) -> tuple[Spectrum, Prior]:
+def _only(spectrum: Spectrum, model: PenaltyModel, active: IntArray) -> tuple[Spectrum, PenaltyModel]:
     if active.size == spectrum.z.shape[1]:
-        return spectrum, prior
-    noise = None if prior.noise is None else prior.noise[active]
-    return replace(spectrum, z=spectrum.z[:, active], rss0=spectrum.rss0[active]), replace(prior, noise=noise)
+        return spectrum, model
+    return replace(spectrum, z=spectrum.z[:, active], rss0=spectrum.rss0[active]), model.only(active)
 
 
 def _interleave(old: FloatArray, between: FloatArray) -> FloatArray:
@@ -222,25 +148,25 @@ class _Tails:
         return out
 
 
-def _ends(spectrum: Spectrum, prior: Prior) -> tuple[FloatArray, FloatArray, FloatArray, _Tails]:
+def _ends(spectrum: Spectrum, model: PenaltyModel) -> tuple[FloatArray, FloatArray, FloatArray, _Tails]:
     """Where the density, and its products with t2, 1/t2 and variances where these have a mean, are negligible."""
     # The mode of the density of l is that of f with N + 2 = nu and k = -2a: interior always, since k < 0.
-    as_profile = replace(prior, k=-2 * prior.a, count=prior.count - 2)
+    as_profile = model.as_density
     features = search_grid(spectrum, as_profile)
-    falls = fall(spectrum, prior)
-    t2_has_mean, penalty_has_mean = falls > 1, prior.a > 1
+    falls = fall(spectrum, model)
+    t2_has_mean, penalty_has_mean = falls > 1, model.a > 1
     slowest = np.where(t2_has_mean, falls - 1, falls).min()
-    low = features[0] - DROP / (prior.a - 1 if penalty_has_mean else prior.a)
+    low = features[0] - DROP / (model.a - 1 if penalty_has_mean else model.a)
     high = features[-1] + DROP / slowest
     low = max(low, min(features[0] - ASYMPTOTIC, -FARTHEST))
     high = min(high, max(features[-1] + ASYMPTOTIC, FARTHEST))
     grid = np.arange(low, high + COARSE, COARSE)
     modes = find_modes(spectrum, as_profile, tol=1e-6, maxiter=100)
-    density, variance, log_rss = _on_common_grid(spectrum, prior, grid)
+    density, variance, log_rss = on_common_grid(spectrum, model, grid)
     top = density.max(axis=0)
     inner = np.isfinite(modes.log_t2)
     at_mode = np.where(inner, modes.log_t2, grid[density.argmax(axis=0)])
-    top = np.maximum(top, log_density(spectrum, prior, at_mode[None])[0])
+    top = np.maximum(top, log_density(spectrum, model, at_mode[None])[0])
     inside = density > top - DROP
     for has_mean, sign in ((t2_has_mean, 1.0), (penalty_has_mean, -1.0)):
         weighted = density + sign * grid[:, None]
@@ -251,10 +177,10 @@ def _ends(spectrum: Spectrum, prior: Prior) -> tuple[FloatArray, FloatArray, Flo
     first = np.where(any_inside, inside.argmax(axis=0), 0)
     last = np.where(any_inside, grid.size - 1 - inside[::-1].argmax(axis=0), 0)
     tails = _Tails(
-        below=np.where(any_inside & (first == 0), prior.a, np.inf),
+        below=np.where(any_inside & (first == 0), model.a, np.inf),
         above=np.where(any_inside & (last == grid.size - 1), falls, np.inf),
         t2=np.where(t2_has_mean, falls, 0.0),
-        penalty=prior.a if penalty_has_mean else 0.0,
+        penalty=model.a if penalty_has_mean else 0.0,
     )
     low = np.where(any_inside, np.minimum(grid[first], at_mode), at_mode) - COARSE
     high = np.where(any_inside, np.maximum(grid[last], at_mode), at_mode) + COARSE
@@ -361,57 +287,11 @@ def _shift(rate: float, spacing: float, exponential: bool) -> float:
     return spacing / float(np.expm1(rate * spacing))
 
 
-def mixture(spectrum: Spectrum, prior: Prior, quadrature: Quadrature) -> Mixture:
+def mixture(spectrum: Spectrum, model: PenaltyModel, quadrature: Quadrature) -> Mixture:
     """The posterior of everything linear: a mixture of t distributions (normal, where the noise is known)."""
     # For large t2 the density of log t2 falls as t2^-(b + r/2), and the variance outside the row space rises as t2.
     # Where X leaves no residual the noise variance falls as 1/t2, so that their product does not rise.
-    heavy = spectrum.rank < spectrum.p and prior.b + spectrum.rank / 2 <= 1
-    if prior.noise is not None:
-        scale2 = np.broadcast_to(prior.noise, quadrature.log_t2.shape).copy()
-        return Mixture(quadrature.log_t2, quadrature.weight, scale2, np.inf, heavy)
-    scale2 = penalized_rss(spectrum, quadrature.log_t2) / max(prior.count, 1.0)
-    df = prior.count if prior.count > 0 else np.inf
-    return Mixture(quadrature.log_t2, quadrature.weight, scale2, df, heavy and spectrum.rank < spectrum.nu)
-
-
-def log_marginal(
-    log_integral: FloatArray, prior: Prior, nu: int, y_norm: FloatArray, log_weights: float, log_z: float
-) -> FloatArray:
-    """Log p(y), with flat prior 1 on the unpenalised coefficients and 1/s2 on the noise variance.
-
-    The constant of the prior of t2 is not in it. Where ``prior.count`` is n and not nu, as the paper has it, the
-    unpenalised coefficients are maximised over, not integrated out: what is left of the response when they are
-    projected out counts as n values.
-
-    Parameters
-    ----------
-    log_integral : (q,) array
-        From :class:`Quadrature` or :func:`log_likelihood`.
-    prior : Prior
-    nu : int
-    y_norm : (q,) array
-        Units of the rotated targets.
-    log_weights : float
-        Sum of the logs of the weights.
-    log_z : float
-        Log determinant of Z'WZ.
-    """
-    constant = -0.5 * log_z + 0.5 * log_weights
-    if prior.noise is None:
-        count = prior.count
-        data = gammaln(count / 2) - count / 2 * np.log(np.pi) - count * np.log(y_norm)
-        if count > nu:
-            constant = 0.5 * log_weights
-    else:
-        data = -nu / 2 * np.log(2 * np.pi * prior.noise) - nu * np.log(y_norm)
-    out: FloatArray = log_integral + data + constant
-    return out
-
-
-def information(spectrum: Spectrum, prior: Prior, quadrature: Quadrature) -> FloatArray:
-    """Kullback-Leibler divergence of the posterior of log t2 from its prior, in nats, (q,)."""
-    flat = replace(prior, a=0.0, b=0.0)
-    likelihood = log_density(spectrum, flat, quadrature.log_t2)
-    evidence = quadrature.log_integral - float(betaln(prior.a, prior.b))
-    out: FloatArray = (quadrature.weight * likelihood).sum(axis=0) - evidence
-    return np.maximum(out, 0.0)
+    heavy = spectrum.rank < spectrum.p and model.b + spectrum.rank / 2 <= 1
+    heavy = heavy and (model.likelihood.known or spectrum.rank < spectrum.nu)
+    scale2 = model.likelihood.scale2(penalized_rss(spectrum, quadrature.log_t2))
+    return Mixture(quadrature.log_t2, quadrature.weight, scale2, model.likelihood.df, heavy)

@@ -1,0 +1,123 @@
+"""The marginal posterior of l = log t2: s2 integrates out in closed form.
+
+log p(l | y) = -1/2 sum log(1 + t2 s_j^2) - nu/2 log R(l) + a l - (a+b) log(1 + t2) + const
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import betaln
+
+from pybayesridge._types import FloatArray
+from pybayesridge.linalg import blas
+from pybayesridge.ridge.profile import CHUNK, PenaltyModel, complement, log_determinant, penalized_rss
+from pybayesridge.ridge.spectrum import Spectrum
+
+
+def log_density(spectrum: Spectrum, model: PenaltyModel, log_t2: FloatArray) -> FloatArray:
+    """Unnormalised log density of l = log t2 at each target's own points, (K, q); the likelihood counts nu."""
+    rss = penalized_rss(spectrum, log_t2)
+    return _log_density(model, log_t2, log_determinant(spectrum, log_t2), rss)
+
+
+def log_likelihood(spectrum: Spectrum, model: PenaltyModel, log_t2: FloatArray) -> FloatArray:
+    """Log p(y | t2) up to what :func:`log_marginal` adds, (q,) for `log_t2` (q,)."""
+    return log_density(spectrum, model.without_prior, log_t2[None])[0]
+
+
+def _log_density(model: PenaltyModel, log_t2: FloatArray, determinant: FloatArray, rss: FloatArray) -> FloatArray:
+    own_l = log_t2 - model.log_scale
+    fit = model.likelihood.marginal(rss)
+    out: FloatArray = -0.5 * determinant - fit + model.a * own_l - (model.a + model.b) * np.logaddexp(0.0, own_l)
+    return out
+
+
+def density_and_variance(
+    spectrum: Spectrum, model: PenaltyModel, log_t2: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Log density and log variance at each target's own points, each (K, q)."""
+    rss = penalized_rss(spectrum, log_t2)
+    density = _log_density(model, log_t2, log_determinant(spectrum, log_t2), rss)
+    return density, _log_variance(spectrum, model, log_t2, rss)
+
+
+def on_common_grid(
+    spectrum: Spectrum, model: PenaltyModel, grid: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Log density, log variance and log R of every target on one grid, each (L, q): a matrix product."""
+    rss = np.empty((grid.size, spectrum.z.shape[1]))
+    step = max(1, CHUNK // max(spectrum.rank, 1))
+    for start in range(0, grid.size, step):
+        rows = slice(start, start + step)
+        rss[rows] = spectrum.rss0 + blas.product(complement(spectrum.s, grid[rows]), spectrum.z**2)
+    column = grid[:, None]
+    density = _log_density(model, column, log_determinant(spectrum, column), rss)
+    return density, _log_variance(spectrum, model, column, rss), np.log(rss)
+
+
+def fall(spectrum: Spectrum, model: PenaltyModel) -> FloatArray:
+    """Rate at which the density of l falls as l goes to infinity: as ``exp(-fall l)``, (q,).
+
+    The determinant grows as t2^(r/2). Where X leaves a residual R tends to it; where there is none R falls as 1/t2.
+    """
+    rate = np.full(spectrum.z.shape[1], model.b + spectrum.rank / 2)
+    return rate - model.likelihood.gain(spectrum.rss0)
+
+
+def is_proper(spectrum: Spectrum, model: PenaltyModel) -> bool:
+    """Whether the posterior of every target has a finite integral. As l goes to -infinity it falls with the prior."""
+    return bool((fall(spectrum, model) > 0).all())
+
+
+def _log_variance(spectrum: Spectrum, model: PenaltyModel, log_t2: FloatArray, rss: FloatArray) -> FloatArray:
+    """Log of the largest variance of a direction given l (K, q) or (K, 1), up to a constant; R of l is `rss` (K, q).
+
+    Outside the row space, where that has a mean; else that of the least singular value.
+    """
+    no_residual = (spectrum.rss0 == 0) & (not model.likelihood.known)
+    outside = (spectrum.rank < spectrum.p) & (no_residual | (fall(spectrum, model) > 1))
+    if not spectrum.rank:
+        return np.where(outside, log_t2, np.zeros_like(rss))
+    inside = log_t2 - np.logaddexp(0.0, log_t2 + 2 * np.log(spectrum.s[-1]))
+    out: FloatArray = np.where(outside, log_t2, inside) + np.zeros_like(rss)
+    return out + model.likelihood.log_noise(rss)
+
+
+def log_marginal(
+    log_integral: FloatArray, model: PenaltyModel, nu: int, y_norm: FloatArray, log_weights: float, log_z: float
+) -> FloatArray:
+    """Log p(y), with flat prior 1 on the unpenalised coefficients and 1/s2 on the noise variance.
+
+    The constant of the prior of t2 is not in it. Where the likelihood counts n and not nu, as the paper has it, the
+    unpenalised coefficients are maximised over, not integrated out: what is left of the response when they are
+    projected out counts as n values.
+
+    Parameters
+    ----------
+    log_integral : (q,) array
+        Of the quadrature, or from :func:`log_likelihood`.
+    model : PenaltyModel
+    nu : int
+    y_norm : (q,) array
+        Units of the rotated targets.
+    log_weights : float
+        Sum of the logs of the weights.
+    log_z : float
+        Log determinant of Z'WZ.
+    """
+    constant = 0.5 * log_weights if model.likelihood.maximises_over_z(nu) else -0.5 * log_z + 0.5 * log_weights
+    out: FloatArray = log_integral + model.likelihood.log_constant(nu, y_norm) + constant
+    return out
+
+
+def information(
+    spectrum: Spectrum, model: PenaltyModel, log_t2: FloatArray, weight: FloatArray, log_integral: FloatArray
+) -> FloatArray:
+    """Kullback-Leibler divergence of the posterior of log t2 from its prior, in nats, (q,).
+
+    The nodes `log_t2`, their `weight`, each (K, q), and `log_integral` (q,) are those of the quadrature.
+    """
+    likelihood = log_density(spectrum, model.without_prior, log_t2)
+    evidence = log_integral - float(betaln(model.a, model.b))
+    out: FloatArray = (weight * likelihood).sum(axis=0) - evidence
+    return np.maximum(out, 0.0)

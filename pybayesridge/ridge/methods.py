@@ -1,0 +1,165 @@
+"""The registry of methods: all that the package knows about each way to find or integrate out the penalty.
+
+A method is a fit function and the answers to what the models, summaries, reports, pictures and the command line ask.
+Nothing else compares the names of methods: a new one is a module with its fit function and an entry here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from pybayesridge.design.design import Design
+from pybayesridge.ridge.fit import FitOptions, RidgeFit
+from pybayesridge.ridge.given import GENERALISED, LEAVE_ONE_OUT, fit_fixed, fit_grid
+from pybayesridge.ridge.integrated import DOUBLINGS, fit_integrated
+from pybayesridge.ridge.likelihood import GaussianNoise
+from pybayesridge.ridge.mode import fit_mode
+from pybayesridge.ridge.prior import BetaPrime
+from pybayesridge.ridge.spectrum import Spectrum
+
+
+def _too_few_iterations(tol: float, maxiter: int) -> str:
+    return f"NOT CONVERGED within maxiter={maxiter} iterations: do not report these numbers; raise maxiter."
+
+
+def _too_few_nodes(tol: float, maxiter: int) -> str:
+    if maxiter < DOUBLINGS:
+        return _too_few_iterations(tol, maxiter)
+    return (
+        f"NOT CONVERGED: the quadrature has not reached tol={tol:g} with {DOUBLINGS} doublings of its nodes, the "
+        "most that are made. Do not report these numbers; raise tol, or use method='em'."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RidgeMethod:
+    """One way to find the penalty or to integrate it out.
+
+    Attributes
+    ----------
+    name : str
+        As ``fit`` takes it.
+    fit : callable
+        Design, rotation, prior, noise and options in, a `RidgeFit` out.
+    options : tuple of str
+        Options of ``fit`` that only some methods take, and this one does.
+    required : tuple of str
+        Those of them that have to be given.
+    help : str
+        A clause for the command line's help.
+    intervals, intervals_known_noise : str
+        What intervals are conditional on, for the summary; the second where the noise variance is known.
+    treatment : str
+        How the penalty is treated and what intervals account for, for the report.
+    caption : str
+        What the report adds to the caption of the table of hyperparameters.
+    in_use : str
+        What the penalty reported is, for pictures; ``{of}`` stands for tau2 or tau.
+    score : str
+        The cross-validation score drawn beside the posterior of the penalty.
+    uses_prior : bool
+        Whether the prior of the penalty has a say.
+    integrates : bool
+        Whether the penalty is integrated out.
+    given : bool
+        Whether the user gives the penalty.
+    grid : bool
+        Whether it is chosen from a grid.
+    iterates : bool
+        Whether the number of iterations means something to a reader.
+    needs_rows : str
+        Why it cannot do with moments; empty where it can.
+    unconverged : callable
+        Of ``tol`` and ``maxiter``: what is said of a fit that has not converged.
+    """
+
+    name: str
+    fit: Callable[[Design, Spectrum, BetaPrime, GaussianNoise, FitOptions], RidgeFit]
+    options: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
+    help: str
+    intervals: str = "Intervals are conditional on lambda; sigma is integrated out."
+    intervals_known_noise: str = "Intervals are conditional on lambda; sigma is known."
+    treatment: str
+    caption: str = " (conditional on the penalty)"
+    in_use: str
+    score: str = "leave-one-out MSE"
+    uses_prior: bool = False
+    integrates: bool = False
+    given: bool = False
+    grid: bool = False
+    iterates: bool = False
+    needs_rows: str = ""
+    unconverged: Callable[[float, int], str] = _too_few_iterations
+
+
+METHODS: dict[str, RidgeMethod] = {
+    method.name: method
+    for method in (
+        RidgeMethod(
+            name="exact",
+            fit=fit_integrated,
+            help="the penalty is integrated out",
+            intervals="Intervals are of the exact marginal posterior: lambda and sigma are integrated out.",
+            intervals_known_noise=(
+                "Intervals are of the exact marginal posterior: lambda is integrated out, sigma is known."
+            ),
+            treatment="Lambda is integrated out: every number is averaged over the posterior of the penalty. "
+            "Intervals account for uncertainty in the penalty.",
+            caption="",
+            in_use="exp of the mean of log lambda",
+            uses_prior=True,
+            integrates=True,
+            unconverged=_too_few_nodes,
+        ),
+        RidgeMethod(
+            name="em",
+            fit=fit_mode,
+            options=("parameterization", "accelerate"),
+            help="the penalty at its posterior mode",
+            intervals="Intervals are conditional on lambda and sigma at the posterior mode.",
+            treatment="Lambda is set to the mode of its posterior, found by expectation maximisation. Intervals are "
+            "conditional on this penalty and on the noise variance at the mode.",
+            caption=" (at the mode)",
+            in_use="mode as a density of {of}",
+            uses_prior=True,
+            iterates=True,
+        ),
+        RidgeMethod(
+            name="loocv",
+            fit=partial(fit_grid, criterion=LEAVE_ONE_OUT),
+            options=("grid",),
+            help="by leave-one-out cross-validation",
+            treatment="Lambda minimises the leave-one-out error over a grid. Intervals are conditional on it.",
+            in_use="smallest leave-one-out error",
+            grid=True,
+            needs_rows="leaves out one row at a time and moments hold none: use 'exact' or 'gcv'",
+        ),
+        RidgeMethod(
+            name="gcv",
+            fit=partial(fit_grid, criterion=GENERALISED),
+            options=("grid",),
+            help="by generalised cross-validation",
+            treatment="Lambda minimises the generalised cross-validation score over a grid. Intervals are "
+            "conditional on it.",
+            in_use="smallest GCV score",
+            score="GCV score",
+            grid=True,
+        ),
+        RidgeMethod(
+            name="fixed",
+            fit=fit_fixed,
+            options=("lam",),
+            required=("lam",),
+            help="given by --lam",
+            treatment="Lambda was given by the user. Intervals are conditional on it.",
+            in_use="given",
+            given=True,
+        ),
+    )
+}
+"""The methods of ``BayesRidge.fit``, by name; the first is the default."""
+
+DEFAULT = next(iter(METHODS))
