@@ -27,6 +27,7 @@ from pybayesridge.ep import Data, EPResult, Gaussian, Prior, fit_sites
 from pybayesridge.ep.algorithms import monotone
 from pybayesridge.ep.algorithms.damped import sweeps
 from pybayesridge.ep.algorithms.state import Model, State
+from pybayesridge.ep.model.likelihood import GaussianLikelihood
 
 PACKAGES = ["pybayesridge", "numpy", "scipy"]
 RHOS, SIGMAS = (0.0, 0.5, 0.9, 0.99), (0.05, 0.5)
@@ -69,14 +70,14 @@ def timed_fit(data: Data, sigma: float, method: Any = "auto") -> tuple[EPResult,
     """A fit at the true hyperparameters, and its seconds."""
     start = common.clock()
     p = np.full(data.n_columns, SIZE / data.n_columns)
-    result = fit_sites(data, p, 1.0, sigma**2, tol=TOL, method=method)
+    result = fit_sites(GaussianLikelihood(data, sigma**2), p, 1.0, tol=TOL, method=method)
     return result, common.clock() - start
 
 
 def thirty_sweeps(data: Data, sigma: float) -> tuple[State, float]:
     """State after 30 sweeps of damped EP, and the seconds they took; least of three."""
     p = np.full(data.n_columns, SIZE / data.n_columns)
-    model = Model.build(Gaussian.build(data, sigma**2), Prior.from_probability(p, 1.0))
+    model = Model.build(Gaussian.build(GaussianLikelihood(data, sigma**2)), Prior.from_probability(p, 1.0))
     seconds = []
     for _ in range(3):
         start = common.clock()

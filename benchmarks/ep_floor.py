@@ -21,6 +21,7 @@ from benchmarks import common
 from pybayesridge.ep import Data, Gaussian, Prior
 from pybayesridge.ep.algorithms.damped import FLOOR
 from pybayesridge.ep.algorithms.state import Model
+from pybayesridge.ep.model.likelihood import GaussianLikelihood
 
 PACKAGES = ["pybayesridge", "numpy", "scipy"]
 SHAPES = ((100, 2000), (500, 5000), (200, 20000), (2000, 500))
@@ -85,7 +86,7 @@ def measure(n: int, d: int) -> tuple[str, dict[str, float]]:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n, d))
     y = X[:, :5].sum(axis=1) + rng.standard_normal(n)
-    gaussian = Gaussian.build(Data.from_rows(X, y), 1.0)
+    gaussian = Gaussian.build(GaussianLikelihood(Data.from_rows(X, y), 1.0))
     model = Model.build(gaussian, Prior.from_probability(np.full(d, 5.0 / d), 1.0))
     dual = gaussian.gram is None
     t2 = model.start()[1]

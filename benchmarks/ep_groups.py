@@ -16,6 +16,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from pybayesridge.ep import Data, covariance, fit_sites
+from pybayesridge.ep.model.likelihood import GaussianLikelihood
 from pybayesridge.ep.model.rotation import Rotation, orthogonal_groups
 
 SIZES = (3, 1, 2, 4, 1, 3, 2)
@@ -94,8 +95,8 @@ def accuracy() -> None:
                 X, y, groups = small_set(case, seed)
                 evidence, inclusion, mean, cov = enumerated(X, y, groups, PRIOR, case[3] ** 2)
                 data, rotation = coordinates(X, y, groups, rotated)
-                r = fit_sites(data, np.full(groups.size, PRIOR), 1.0, case[3] ** 2, groups=groups)
-                mine = rotation.covariance(covariance(data, case[3] ** 2, r))
+                r = fit_sites(GaussianLikelihood(data, case[3] ** 2), np.full(groups.size, PRIOR), 1.0, groups=groups)
+                mine = rotation.covariance(covariance(GaussianLikelihood(data, case[3] ** 2), r))
                 errors.append(
                     (
                         abs(r.log_evidence - evidence),
@@ -130,7 +131,9 @@ def settles() -> None:
             prior = np.full(groups.size, p)
             # Where the double loop needs more, it needs thousands.
             maxiter = 100 if method == "pcep" else 1000
-            r = fit_sites(data, prior, 1.0, noise_var, groups=groups, method=method, maxiter=maxiter)
+            r = fit_sites(
+                GaussianLikelihood(data, noise_var), prior, 1.0, groups=groups, method=method, maxiter=maxiter
+            )
             settled += r.converged
             fac.append(r.n_fac)
             energy = r.energy_trace[r.monotone_from :]

@@ -13,6 +13,7 @@ from benchmarks.paper_ep.enumeration import Exact, enumerate_patterns
 from pybayesridge.ep import Data, EPResult, Gaussian, Prior, fit_sites
 from pybayesridge.ep.algorithms.damped import FLOOR, sweeps
 from pybayesridge.ep.algorithms.state import Model
+from pybayesridge.ep.model.likelihood import GaussianLikelihood
 
 D, N, N_TEST, P, SLAB, SIGMA = 25, 10, 1000, 0.2, 1.0, 0.005
 DAMPINGS = (0.1, 0.3, 0.5, 0.7, 0.9)
@@ -71,7 +72,9 @@ def run_set(seed: int, with_exact: bool) -> dict[str, Any]:
         out["exact"] = {"mse": float(np.mean((X_test @ exact.mean - y_test) ** 2)), "seconds": seconds}
     for name, options in METHODS.items():
         start = clock()
-        result = fit_sites(data, p, SLAB, SIGMA**2, **({"tol": TOL, "maxiter": MAXITER} | options))
+        result = fit_sites(
+            GaussianLikelihood(data, SIGMA**2), p, SLAB, **({"tol": TOL, "maxiter": MAXITER} | options)
+        )
         out[name] = {
             "seconds": clock() - start,
             "converged": bool(result.converged),
@@ -88,7 +91,7 @@ def run_set(seed: int, with_exact: bool) -> dict[str, Any]:
 
 def sweeps_until(data: Data, p: np.ndarray, damping: float) -> dict[str, int]:
     """Sweeps that R-EP runs under each rule for stopping, MAXITER + 1 where the rule is never met."""
-    model = Model.build(Gaussian.build(data, SIGMA**2), Prior.from_probability(p, SLAB))
+    model = Model.build(Gaussian.build(GaussianLikelihood(data, SIGMA**2)), Prior.from_probability(p, SLAB))
     found: dict[str, int] = {}
     before = None
     with np.errstate(all="ignore"):

@@ -23,6 +23,7 @@ from benchmarks.paper_ep.tables import PAPER
 from pybayesridge.ep import Data, Gaussian, Prior, fit_sites
 from pybayesridge.ep.algorithms.damped import FLOOR
 from pybayesridge.ep.algorithms.state import Model
+from pybayesridge.ep.model.likelihood import GaussianLikelihood
 
 RULES: dict[str, float | None] = {f"scale-free {TOL:g}": None} | {f"absolute {limit:g}": limit for limit in ABSOLUTE}
 """Rules for stopping: the limit of the absolute change of a moment, or None for the scale-free residual."""
@@ -60,7 +61,10 @@ def sweep(t1, t2, cov, mean, damping, prior, slab, floor):
 
 def run(X: np.ndarray, y: np.ndarray, damping: float) -> dict[str, tuple[int, np.ndarray]]:
     """By each rule for stopping: sweeps until it is met (MAXITER + 1: never) and the posterior means there."""
-    model = Model.build(Gaussian.build(Data.from_rows(X, y), SIGMA**2), Prior.from_probability(np.full(D, P), SLAB))
+    model = Model.build(
+        Gaussian.build(GaussianLikelihood(Data.from_rows(X, y), SIGMA**2)),
+        Prior.from_probability(np.full(D, P), SLAB),
+    )
     t1, t2 = (site.copy() for site in model.start())
     gram, cross = X.T @ X / SIGMA**2, X.T @ y / SIGMA**2
     found: dict[str, tuple[int, np.ndarray]] = {}
@@ -144,7 +148,10 @@ def main() -> None:
             tau: {rule: {"sweeps": n, "mse": mse(mean)} for rule, (n, mean) in run(X, y, tau).items()}
             for tau in DAMPINGS
         }
-        others = {name: fit_sites(data, p, SLAB, SIGMA**2, tol=TOL, **METHODS[name]) for name in ("PC-EP", "auto")}
+        others = {
+            name: fit_sites(GaussianLikelihood(data, SIGMA**2), p, SLAB, tol=TOL, **METHODS[name])
+            for name in ("PC-EP", "auto")
+        }
         sets.append({"R-EP": found} | {name: mse(result.mean) for name, result in others.items()})
         print(f"set {seed + 1} of {n_sets}", file=sys.stderr, flush=True)
     folder = args.out or (common.QUICK_RESULTS if args.quick else common.RESULTS)

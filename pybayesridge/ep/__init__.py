@@ -9,9 +9,10 @@ from pybayesridge.ep.algorithms.solve import covariance, draw_coefficients, fit_
 from pybayesridge.ep.learning.average import HyperAverage, average
 from pybayesridge.ep.learning.evidence_gradient import EvidenceGradient, evidence_gradient
 from pybayesridge.ep.learning.maximize import HyperFit, learn
-from pybayesridge.ep.learning.objective import Hyper
 from pybayesridge.ep.model.gaussian import Gaussian
+from pybayesridge.ep.model.hyperparameters import Given, Hyperparameters
 from pybayesridge.ep.model.least_squares import Data
+from pybayesridge.ep.model.likelihood import GaussianLikelihood
 from pybayesridge.ep.model.prior import Prior
 from pybayesridge.ep.model.result import EPResult
 
@@ -20,9 +21,11 @@ __all__ = [
     "EPResult",
     "EvidenceGradient",
     "Gaussian",
-    "Hyper",
+    "GaussianLikelihood",
+    "Given",
     "HyperAverage",
     "HyperFit",
+    "Hyperparameters",
     "Prior",
     "average",
     "covariance",

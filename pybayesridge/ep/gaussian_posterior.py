@@ -119,7 +119,7 @@ class SelectionMarginals:
         """Not here."""
         raise ValueError(NO_ROW_SPACE.format(what="the interval of a prediction"))
 
-    def draw(self, size: int, rng: np.random.Generator, *, exact: bool) -> NoReturn:
+    def draw(self, size: int, rng: np.random.Generator, *, by_gibbs: bool) -> NoReturn:
         """Not here."""
         raise ValueError(NO_ROW_SPACE.format(what="a draw"))
 

@@ -10,14 +10,13 @@ from scipy.special import expit, logit
 
 from pybayesridge._types import BoolArray, FloatArray, IntArray
 from pybayesridge.ep.model.groups import compress
-from pybayesridge.ep.model.least_squares import Data
+from pybayesridge.ep.model.likelihood import GaussianLikelihood
 
 
 def gibbs(
-    data: Data,
+    likelihood: GaussianLikelihood,
     prior_inclusion: FloatArray,
     slab_var: float,
-    noise_var: float,
     inclusion_prob: FloatArray,
     n_draws: int,
     n_burn: int,
@@ -30,10 +29,10 @@ def gibbs(
 
     Parameters
     ----------
-    data : Data
-        d columns.
+    likelihood : GaussianLikelihood
+        Of d columns.
     prior_inclusion : (d,) array
-    slab_var, noise_var : float
+    slab_var : float
     inclusion_prob : (d,) array
         Where to start: each column is in with this probability.
     n_draws, n_burn : int
@@ -49,27 +48,28 @@ def gibbs(
     """
     together = compress(groups, np.ones(inclusion_prob.size, dtype=bool))
     if together is not None:
-        blocks = _blocks(data, prior_inclusion, slab_var, noise_var, together)
-        return _gibbs_groups(data, blocks, slab_var, noise_var, inclusion_prob, n_draws, n_burn, rng)
+        blocks = _blocks(likelihood, prior_inclusion, slab_var, together)
+        return _gibbs_groups(likelihood, blocks, slab_var, inclusion_prob, n_draws, n_burn, rng)
+    data = likelihood.data
     columns = np.ascontiguousarray(data.root.T)
     with np.errstate(divide="ignore"):
         prior_odds = logit(prior_inclusion)
-    precision = data.gram_diag / noise_var + 1.0 / slab_var
+    precision = likelihood.precision + 1.0 / slab_var
     gain = -0.5 * np.log(precision * slab_var)
     live = np.flatnonzero(prior_inclusion > 0)
-    w, residual = _together(data, rng.random(inclusion_prob.size) < inclusion_prob, slab_var, noise_var, rng)
+    w, residual = _together(likelihood, rng.random(inclusion_prob.size) < inclusion_prob, slab_var, rng)
     out = np.empty((n_draws, w.size))
     for sweep in range(n_burn + n_draws):
         uniform, normal = rng.random(live.size), rng.standard_normal(live.size)
         for u, z, j in zip(uniform, normal, live, strict=True):
             rho = columns[j] @ residual + data.gram_diag[j] * w[j]
-            mean = rho / noise_var / precision[j]
+            mean = rho / likelihood.noise_var / precision[j]
             odds = prior_odds[j] + gain[j] + 0.5 * mean * mean * precision[j]
             new = mean + z / np.sqrt(precision[j]) if u < expit(odds) else 0.0
             if new != w[j]:
                 residual += columns[j] * (w[j] - new)
                 w[j] = new
-        w, residual = _together(data, w != 0, slab_var, noise_var, rng)
+        w, residual = _together(likelihood, w != 0, slab_var, rng)
         if sweep >= n_burn:
             out[sweep - n_burn] = w
     return out
@@ -89,7 +89,7 @@ class _Block:
 
 
 def _blocks(
-    data: Data, prior_inclusion: FloatArray, slab_var: float, noise_var: float, groups: IntArray
+    likelihood: GaussianLikelihood, prior_inclusion: FloatArray, slab_var: float, groups: IntArray
 ) -> list[_Block]:
     """Set up the groups that can be in."""
     out = []
@@ -98,8 +98,8 @@ def _blocks(
         p = float(prior_inclusion[index[0]])
         if p == 0:
             continue
-        columns = np.ascontiguousarray(data.root[:, index].T)
-        lower = cholesky(columns @ columns.T / noise_var + np.eye(index.size) / slab_var, lower=True)
+        columns = np.ascontiguousarray(likelihood.data.root[:, index].T)
+        lower = cholesky(columns @ columns.T / likelihood.noise_var + np.eye(index.size) / slab_var, lower=True)
         inverse = solve_triangular(lower, np.eye(index.size), lower=True)
         gain = -float(np.sum(np.log(lower.diagonal()))) - 0.5 * index.size * float(np.log(slab_var))
         out.append(_Block(index, columns, inverse, (np.inf if p == 1 else float(logit(p))) + gain))
@@ -107,10 +107,9 @@ def _blocks(
 
 
 def _gibbs_groups(
-    data: Data,
+    likelihood: GaussianLikelihood,
     blocks: list[_Block],
     slab_var: float,
-    noise_var: float,
     inclusion_prob: FloatArray,
     n_draws: int,
     n_burn: int,
@@ -120,7 +119,7 @@ def _gibbs_groups(
     included = np.zeros(inclusion_prob.size, dtype=bool)
     for block in blocks:
         included[block.index] = rng.random() < inclusion_prob[block.index[0]]
-    w, residual = _together(data, included, slab_var, noise_var, rng)
+    w, residual = _together(likelihood, included, slab_var, rng)
     out = np.empty((n_draws, w.size))
     for sweep in range(n_burn + n_draws):
         uniform, normal = rng.random(len(blocks)), rng.standard_normal(w.size)
@@ -128,22 +127,23 @@ def _gibbs_groups(
             index = block.index
             if included[index[0]]:
                 residual += w[index] @ block.columns
-            half = block.half_inverse @ (block.columns @ residual) / noise_var
+            half = block.half_inverse @ (block.columns @ residual) / likelihood.noise_var
             included[index] = u < expit(block.odds + 0.5 * half @ half)
             w[index] = 0.0
             if included[index[0]]:
                 w[index] = block.half_inverse.T @ (half + normal[index])
                 residual -= w[index] @ block.columns
-        w, residual = _together(data, included, slab_var, noise_var, rng)
+        w, residual = _together(likelihood, included, slab_var, rng)
         if sweep >= n_burn:
             out[sweep - n_burn] = w
     return out
 
 
 def _together(
-    data: Data, included: BoolArray, slab_var: float, noise_var: float, rng: np.random.Generator
+    likelihood: GaussianLikelihood, included: BoolArray, slab_var: float, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
     """Draw all included coefficients from their joint normal, and the residual they leave."""
+    data, noise_var = likelihood.data, likelihood.noise_var
     w = np.zeros(included.size)
     inside = np.flatnonzero(included)
     if inside.size == 0:

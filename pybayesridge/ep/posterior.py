@@ -11,7 +11,7 @@ from pybayesridge._types import AnyArray, BoolArray, FloatArray
 from pybayesridge.design.design import Design
 from pybayesridge.ep.algorithms.solve import covariance, draw_coefficients, marginal_variances, row_variances
 from pybayesridge.ep.gibbs import gibbs
-from pybayesridge.ep.learning.objective import Hyper
+from pybayesridge.ep.model.hyperparameters import Hyperparameters
 from pybayesridge.ep.model.least_squares import Data
 from pybayesridge.ep.model.result import EPResult, Sites
 from pybayesridge.ep.selection import Selection
@@ -42,11 +42,13 @@ class StartingPoint:
     slab_var: float
     noise_var: float
 
-    def in_design(self, design: Design) -> tuple[Hyper, Sites]:
+    def in_design(self, design: Design) -> tuple[Hyperparameters, Sites]:
         """The same in the units of a design."""
         y = design.y_norm[0]
         unit = y / design.scale
-        hyper = Hyper(self.prior_inclusion, self.slab_var * (design.common_scale / y) ** 2, self.noise_var / y**2)
+        hyper = Hyperparameters(
+            self.prior_inclusion, self.slab_var * (design.common_scale / y) ** 2, self.noise_var / y**2
+        )
         return hyper, Sites(self.site1 * unit, self.site2 * unit**2)
 
 
@@ -101,7 +103,9 @@ class SelectionPosterior:
         """Posterior variances of the design's coefficients, (p,)."""
         s = self.selection
         means = s.rotation.back(np.stack([r.mean for r in s.results]))
-        each = np.stack([marginal_variances(self.data, h.noise_var, r, s.rotation) for _, r, h in self._components()])
+        each = np.stack(
+            [marginal_variances(h.likelihood(self.data), r, s.rotation) for _, r, h in self._components()]
+        )
         return np.einsum("g,gj->j", s.weights, each + (means - s.mean) ** 2)
 
     def given_inclusion(self) -> tuple[FloatArray, FloatArray]:
@@ -135,7 +139,7 @@ class SelectionPosterior:
         at = mixture_quantile(means, np.sqrt(variances), self.selection.component_shares(), probability)
         return at * self.unit
 
-    def _components(self) -> list[tuple[float, EPResult, Hyper]]:
+    def _components(self) -> list[tuple[float, EPResult, Hyperparameters]]:
         s = self.selection
         return list(zip(s.weights.tolist(), s.results, s.hypers, strict=True))
 
@@ -148,7 +152,7 @@ class SelectionPosterior:
         mean = self.selection.mean
         rotation = self.selection.rotation
         for weight, result, hyper in self._components():
-            cov = rotation.covariance(covariance(self.data, hyper.noise_var, result))
+            cov = rotation.covariance(covariance(hyper.likelihood(self.data), result))
             shift = rotation.back(result.mean) - mean
             cov += np.outer(shift, shift)
             cross = blas.product(of_z, cov)
@@ -194,27 +198,28 @@ class SelectionPosterior:
         rows = self.selection.rotation.rows(np.where(missing[:, None], 0.0, rows))
         means, variances = [], []
         for _, result, hyper in self._components():
-            part = row_variances(self.data, hyper.noise_var, result, rows)
+            part = row_variances(hyper.likelihood(self.data), result, rows)
             means.append(np.where(missing, np.nan, rows @ result.mean))
             variances.append(np.where(missing, np.nan, np.maximum(part, 0.0) + hyper.noise_var * leverage))
         return np.stack(means), np.stack(variances)
 
-    def draw(self, size: int, rng: np.random.Generator, *, exact: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def draw(
+        self, size: int, rng: np.random.Generator, *, by_gibbs: bool
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Draws of the unpenalised (size, k) and penalised (size, p) coefficients, and their noise variance (size,).
 
-        From EP's Gaussian, or (`exact`) from a Gibbs run given the hyperparameters.
+        From EP's Gaussian, or (`by_gibbs`) from a Gibbs run given the hyperparameters.
         """
         counts = rng.multinomial(size, self.selection.weights)
         draws, noises = [], []
         for count, (_, result, hyper) in zip(counts, self._components(), strict=True):
             if count == 0:
                 continue
-            if exact and hyper.noise_var > 0:
+            if by_gibbs and hyper.noise_var > 0:
                 each = gibbs(
-                    self.data,
+                    hyper.likelihood(self.data),
                     hyper.prior_inclusion,
                     hyper.slab_var,
-                    hyper.noise_var,
                     result.inclusion_prob,
                     int(count),
                     max(50, int(count) // 10),
@@ -222,7 +227,7 @@ class SelectionPosterior:
                     result.groups,
                 )
             else:
-                each = draw_coefficients(self.data, hyper.noise_var, result, int(count), rng)
+                each = draw_coefficients(hyper.likelihood(self.data), result, int(count), rng)
             draws.append(each)
             noises.append(np.full(count, hyper.noise_var))
         b = self.selection.rotation.back(np.concatenate(draws)) * self.unit
@@ -232,7 +237,7 @@ class SelectionPosterior:
         if k:
             shift = shift + self.design.block.regress(rng.standard_normal((k, size)) * spread)
         of_z = shift.T
-        if not exact and len(draws) > 1:
+        if not by_gibbs and len(draws) > 1:
             # Independent draws in any order, and not one member of an average after another.
             order = rng.permutation(size)
             of_z, b, spread = of_z[order], b[order], spread[order]

@@ -12,7 +12,7 @@ from pybayesridge.design.design import Design
 from pybayesridge.ep.algorithms.solve import Method, fit_sites, nothing_left
 from pybayesridge.ep.learning.average import average
 from pybayesridge.ep.learning.maximize import NAMES, learn
-from pybayesridge.ep.learning.objective import Hyper
+from pybayesridge.ep.model.hyperparameters import Given, Hyperparameters
 from pybayesridge.ep.model.least_squares import Data
 from pybayesridge.ep.model.result import EPResult, Sites
 from pybayesridge.ep.model.rotation import Rotation
@@ -28,26 +28,6 @@ DEPENDENT = 1e-7
 
 
 @dataclass(frozen=True, slots=True)
-class Hyperparameters:
-    """The given hyperparameters, in the units of the design; None if unknown.
-
-    Attributes
-    ----------
-    prior_inclusion : (p,) array or None
-    slab_var, noise_var : float or None
-    """
-
-    prior_inclusion: FloatArray | None
-    slab_var: float | None
-    noise_var: float | None
-
-    @property
-    def unknown(self) -> bool:
-        """Whether anything has to be learned."""
-        return self.prior_inclusion is None or self.slab_var is None or self.noise_var is None
-
-
-@dataclass(frozen=True, slots=True)
 class Selection:
     """Approximate posteriors at one or several values of the hyperparameters; all in the units of the design.
 
@@ -55,7 +35,7 @@ class Selection:
     ----------
     results : tuple of EPResult
         With groups, of the rotated columns.
-    hypers : tuple of Hyper
+    hypers : tuple of Hyperparameters
     weights : (g,) array
         Sums to 1.
     learned : tuple of str
@@ -70,7 +50,7 @@ class Selection:
     """
 
     results: tuple[EPResult, ...]
-    hypers: tuple[Hyper, ...]
+    hypers: tuple[Hyperparameters, ...]
     weights: FloatArray
     learned: tuple[str, ...]
     log_evidence: float
@@ -84,7 +64,7 @@ class Selection:
         return self.results[int(self.weights.argmax())]
 
     @property
-    def best_hyper(self) -> Hyper:
+    def best_hyper(self) -> Hyperparameters:
         """The hyperparameters of the largest weight."""
         return self.hypers[int(self.weights.argmax())]
 
@@ -182,13 +162,13 @@ def loss_of_moments(data: Data, penalty: float) -> float:
 
 def select(
     data: Data,
-    known: Hyperparameters,
+    known: Given,
     *,
     method: Method,
     tol: float,
     maxiter: int,
     damping: float,
-    start: tuple[Hyper, Sites] | None,
+    start: tuple[Hyperparameters, Sites] | None,
     groups: IntArray | None = None,
     rotation: Rotation | None = None,
 ) -> Selection:
@@ -199,23 +179,17 @@ def select(
     learned: tuple[str, ...] = ()
     certain, n_fac = True, 0
     first: Sites | None = None if start is None else start[1]
-    if known.unknown:
-        found = learn(data, known.prior_inclusion, known.slab_var, known.noise_var, groups=groups, start=start)
+    hyper = known.complete
+    if hyper is None:
+        found = learn(data, known, groups=groups, start=start)
         hyper, first, learned, certain = found.hyper, found.result, found.learned, found.converged
         n_fac = found.n_fac
-    else:
-        hyper = Hyper(
-            np.asarray(known.prior_inclusion, dtype=np.float64),
-            float(known.slab_var or 0),
-            float(known.noise_var or 0),
-        )
     # The paper's algorithms start from their own sites, unless a start was asked for.
     begin_at = first if method == "auto" or start is not None else None
     result = fit_sites(
-        data,
+        hyper.likelihood(data),
         hyper.prior_inclusion,
         hyper.slab_var,
-        hyper.noise_var,
         groups=groups,
         method=method,
         tol=tol,
@@ -231,7 +205,7 @@ def select(
 
 def select_nothing(
     data: Data,
-    known: Hyperparameters,
+    known: Given,
     method: Method,
     groups: IntArray | None = None,
     rotation: Rotation | None = None,
@@ -261,7 +235,7 @@ def select_nothing(
             "noise_var, or leave out slab_var"
         )
     learned = tuple(name for name in NAMES if getattr(known, name) is None)
-    hyper = Hyper(np.asarray(p, dtype=np.float64), known.slab_var or 0.0, 0.0)
+    hyper = Hyperparameters(np.asarray(p, dtype=np.float64), known.slab_var or 0.0, 0.0)
     result = nothing_left(always.astype(np.float64), method, groups)
     return Selection((result,), (hyper,), np.ones(1), learned, np.nan, True, 0, rotation or Rotation())
 
@@ -279,10 +253,10 @@ def _undetermined(root: FloatArray, always: BoolArray, others: BoolArray) -> boo
 
 
 def average_over(
-    data: Data, known: Hyperparameters, groups: IntArray | None = None, rotation: Rotation | None = None
+    data: Data, known: Given, groups: IntArray | None = None, rotation: Rotation | None = None
 ) -> Selection:
     """Average over a grid of the hyperparameters that are not known; groups and rotation as in :func:`select`."""
-    found = average(data, known.prior_inclusion, known.slab_var, known.noise_var, groups=groups)
+    found = average(data, known, groups=groups)
     keep = found.weights > 1e-6
     weights = found.weights[keep] / found.weights[keep].sum()
     return Selection(

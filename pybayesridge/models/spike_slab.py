@@ -14,13 +14,13 @@ from pybayesridge.data.frames import unmasked
 from pybayesridge.data.groups import TERM, Groups, resolve_groups, shared
 from pybayesridge.data.prepare import is_sparse_frame
 from pybayesridge.design.design import Design
-from pybayesridge.ep.learning.objective import Hyper
 from pybayesridge.ep.model.groups import compress
+from pybayesridge.ep.model.hyperparameters import Given, Hyperparameters
 from pybayesridge.ep.model.least_squares import Data
 from pybayesridge.ep.model.result import Sites
 from pybayesridge.ep.model.rotation import Rotation, orthogonal_groups
 from pybayesridge.ep.posterior import StartingPoint
-from pybayesridge.ep.selection import Hyperparameters, average_over, data_of, data_of_products, select, select_nothing
+from pybayesridge.ep.selection import average_over, data_of, data_of_products, select, select_nothing
 from pybayesridge.findings import issue
 from pybayesridge.linalg.blas import one_pool
 from pybayesridge.models.base import LinearModel
@@ -248,7 +248,7 @@ class SpikeSlab(LinearModel):
         with one_pool(float(data.root.size) * min(data.root.shape)):
             if design.y_vanishes[0] and known.noise_var is None:
                 selection = select_nothing(data, known, method, groups, rotation)  # type: ignore[arg-type]
-            elif hyper == "average" and known.unknown:
+            elif hyper == "average" and known.complete is None:
                 selection = average_over(data, known, groups, rotation)
             else:
                 selection = select(
@@ -297,19 +297,19 @@ class SpikeSlab(LinearModel):
         if self.moments is None:
             self._data = None
 
-    def _known(self, design: Design) -> Hyperparameters:
+    def _known(self, design: Design) -> Given:
         """Given hyperparameters in the units of the design: a response of norm 1 and columns divided by `scale`."""
         p = self.prior_inclusion
         if p is not None:
             p = np.full(design.p, p) if np.ndim(p) == 0 else np.asarray(p)[design.columns]
         unit = design.y_norm[0]
-        return Hyperparameters(
+        return Given(
             prior_inclusion=p,
             slab_var=None if self.slab_var is None else (np.sqrt(self.slab_var) * design.common_scale / unit) ** 2,
             noise_var=None if self.noise_var is None else (np.sqrt(self.noise_var) / unit) ** 2,
         )
 
-    def _start(self, start: Any, design: Design, rotation: Rotation) -> tuple[Hyper, Sites]:
+    def _start(self, start: Any, design: Design, rotation: Rotation) -> tuple[Hyperparameters, Sites]:
         inner = getattr(start, "_results", start)
         point = inner.starting_point() if isinstance(inner, SpikeSlabResults) else inner
         if not isinstance(point, StartingPoint):

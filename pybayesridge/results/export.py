@@ -25,6 +25,7 @@ from pybayesridge._types import FloatArray
 from pybayesridge.ep.algorithms.solve import posterior_factor
 from pybayesridge.ep.model.gaussian import DualFactor
 from pybayesridge.ep.model.group_covariance import JointFactor
+from pybayesridge.ep.model.likelihood import GaussianLikelihood
 from pybayesridge.findings import Finding
 from pybayesridge.ridge import hyperparameters as hyper
 
@@ -365,8 +366,8 @@ def _selection_posterior(results: Any) -> dict[str, Any]:
     selection, rotation = posterior.selection, posterior.selection.rotation
     noises = np.array([h.noise_var for h in selection.hypers])
     parts = [
-        _covariance_parts(posterior.data, noise, each_, rotation)
-        for noise, each_ in zip(noises, selection.results, strict=True)
+        _covariance_parts(hyper.likelihood(posterior.data), each_, rotation)
+        for hyper, each_ in zip(selection.hypers, selection.results, strict=True)
     ]
     groups = results.model.groups_of(posterior.design)
     out = {
@@ -387,10 +388,10 @@ def _selection_posterior(results: Any) -> dict[str, Any]:
 
 
 def _covariance_parts(
-    data: Any, noise_var: float, result: Any, rotation: Any
+    likelihood: GaussianLikelihood, result: Any, rotation: Any
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """``own``, ``root`` and ``root_sign`` of one Gaussian; of rotated columns what is their own moves to ``root``."""
-    factor, used = posterior_factor(data, float(noise_var), result)
+    factor, used = posterior_factor(likelihood, result)
     own, roots = np.zeros(used.size), []
     if isinstance(factor, JointFactor):
         roots.append((factor.extra, np.ones(factor.extra.shape[0])))

@@ -294,7 +294,7 @@ class SpikeSlabResults(SpikeSlabPlots, LinearResults):
         if kind not in ("gaussian", "gibbs"):
             raise ValueError(f"kind must be 'gaussian' or 'gibbs', not {kind!r}")
         design = self._posterior.design
-        of_z, b, noise = self._posterior.draw(n, generator, exact=kind == "gibbs")
+        of_z, b, noise = self._posterior.draw(n, generator, by_gibbs=kind == "gibbs")
         return Draws(self.model.scatter(of_z.T, b.T, design).T[..., None], noise[:, None], {})
 
     def to_arviz(

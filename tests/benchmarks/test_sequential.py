@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from pybayesridge.ep import Data, fit_sites
+from pybayesridge.ep.model.likelihood import GaussianLikelihood
 
 pytest.importorskip("numba")
 sequential = pytest.importorskip("benchmarks.paper_ep.sequential")
@@ -18,7 +19,12 @@ def test_same_fixed_point(seed):
     X, y, _, _ = experiment.paper_set(seed)
     sweeps, mean = sequential.run(X, y, 0.5)["scale-free 0.001"]
     parallel = fit_sites(
-        Data.from_rows(X, y), np.full(25, 0.2), 1.0, 0.005**2, method="ep", damping=0.5, tol=experiment.TOL
+        GaussianLikelihood(Data.from_rows(X, y), 0.005**2),
+        np.full(25, 0.2),
+        1.0,
+        method="ep",
+        damping=0.5,
+        tol=experiment.TOL,
     )
     assert parallel.converged
     assert 1 < sweeps <= 100

@@ -8,6 +8,7 @@ from pybayesridge.ep.algorithms.solve import fit_sites
 from pybayesridge.ep.algorithms.state import Model, find_copies
 from pybayesridge.ep.model.gaussian import Gaussian
 from pybayesridge.ep.model.least_squares import Data
+from pybayesridge.ep.model.likelihood import GaussianLikelihood
 from pybayesridge.ep.model.prior import Prior
 
 from .ep_checks import problem
@@ -19,7 +20,9 @@ FIXED_POINT_TOL = 1e-9
 def model(n=12, d=6, dual=None, p=0.3):
     X, y = problem(4, n, d)
     data = Data.from_rows(X, y)
-    return Model.build(Gaussian.build(data, 0.5, dual), Prior.from_probability(np.full(d, p), 1.5))
+    return Model.build(
+        Gaussian.build(GaussianLikelihood(data, 0.5), dual), Prior.from_probability(np.full(d, p), 1.5)
+    )
 
 
 def somewhere(m, seed=0):
@@ -42,7 +45,7 @@ def test_energy_gradient_matches_finite_differences():
 def test_energy_is_minus_log_evidence_at_a_fixed_point():
     m = model()
     X, y = problem(4, 12, 6)
-    r = fit_sites(Data.from_rows(X, y), np.full(6, 0.3), 1.5, 0.5, tol=1e-11)
+    r = fit_sites(GaussianLikelihood(Data.from_rows(X, y), 0.5), np.full(6, 0.3), 1.5, tol=1e-11)
     point = energy_point(m, r.mean, r.site2)
     grad_m, gap = slopes(m, point)
     assert r.converged
@@ -72,7 +75,7 @@ def test_newton_direction_falls_whatever_the_core(dual, refine):
 def test_full_newton_converges_quadratically_near_a_fixed_point():
     X, y = problem(4, 12, 6)
     m = model()
-    r = fit_sites(Data.from_rows(X, y), np.full(6, 0.3), 1.5, 0.5, tol=1e-11)
+    r = fit_sites(GaussianLikelihood(Data.from_rows(X, y), 0.5), np.full(6, 0.3), 1.5, tol=1e-11)
     point = energy_point(m, r.mean + 1e-5, r.site2 * (1 + 1e-5))
     step = newton_direction(m, point, 6, 0.0, 0)
     new = energy_point(m, point.mean + step.mean, point.t2 + step.t2)

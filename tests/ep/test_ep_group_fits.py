@@ -23,6 +23,8 @@ from pybayesridge.ep.algorithms.solve import marginal_variances
 from pybayesridge.ep.algorithms.state import Model
 from pybayesridge.ep.gibbs import gibbs
 from pybayesridge.ep.model.gaussian import Gaussian
+from pybayesridge.ep.model.hyperparameters import Given
+from pybayesridge.ep.model.likelihood import GaussianLikelihood
 from pybayesridge.ep.model.prior import Prior
 from pybayesridge.ep.model.rotation import orthogonal_groups
 
@@ -75,8 +77,14 @@ def hard(seed):
 def rotated_fit(X, y, groups, p, slab_var, noise_var, **options):
     """EP in orthogonal coordinates: result, mean and covariance of the columns of X, rotation, data."""
     data, rotation = orthogonal_groups(Data.from_rows(X, y), groups)
-    r = fit_sites(data, p, slab_var, noise_var, groups=groups, **options)
-    return r, rotation.back(r.mean), rotation.covariance(covariance(data, noise_var, r)), rotation, data
+    r = fit_sites(GaussianLikelihood(data, noise_var), p, slab_var, groups=groups, **options)
+    return (
+        r,
+        rotation.back(r.mean),
+        rotation.covariance(covariance(GaussianLikelihood(data, noise_var), r)),
+        rotation,
+        data,
+    )
 
 
 def first(groups):
@@ -100,7 +108,9 @@ def test_a_single_group_is_exact_however_correlated_its_columns(method, n):
     assert np.allclose(r.inclusion_prob, exact.inclusion_prob[groups], atol=EXACT_TOL)
     assert np.allclose(mean, exact.mean, atol=EXACT_TOL)
     assert np.allclose(cov, exact.cov, atol=EXACT_TOL)
-    assert np.allclose(marginal_variances(data, 1.0, r, rotation), np.diag(exact.cov), atol=EXACT_TOL)
+    assert np.allclose(
+        marginal_variances(GaussianLikelihood(data, 1.0), r, rotation), np.diag(exact.cov), atol=EXACT_TOL
+    )
 
 
 @pytest.mark.parametrize("method", ["auto", "ep", "pcep"])
@@ -150,8 +160,8 @@ def test_close_to_enumeration(case):
 def test_groups_of_one_column_are_columns_on_their_own():
     X, y, _ = correlated(3, 20, 0.9, 0.5, 0.5)
     p = np.full(16, 0.3)
-    alone = fit_sites(Data.from_rows(X, y), p, 1.0, 0.25)
-    grouped = fit_sites(Data.from_rows(X, y), p, 1.0, 0.25, groups=np.arange(16)[::-1])
+    alone = fit_sites(GaussianLikelihood(Data.from_rows(X, y), 0.25), p, 1.0)
+    grouped = fit_sites(GaussianLikelihood(Data.from_rows(X, y), 0.25), p, 1.0, groups=np.arange(16)[::-1])
     assert grouped.groups is None
     assert np.allclose(grouped.mean, alone.mean, atol=EXACT_TOL)
     assert grouped.log_evidence == pytest.approx(alone.log_evidence, rel=EXACT_TOL)
@@ -218,11 +228,13 @@ def test_evidence_gradient_matches_finite_differences():
 
     def fit(x):
         p = 1.0 / (1.0 + np.exp(-x[2:]))
-        return fit_sites(data, p[groups], np.exp(x[0]), np.exp(x[1]), groups=groups, tol=1e-12)
+        return fit_sites(GaussianLikelihood(data, np.exp(x[1])), p[groups], np.exp(x[0]), groups=groups, tol=1e-12)
 
     at = np.concatenate([[0.2, -0.1], logits])
     r = fit(at)
-    g = evidence_gradient(data, (1.0 / (1.0 + np.exp(-logits)))[groups], np.exp(0.2), np.exp(-0.1), r)
+    g = evidence_gradient(
+        GaussianLikelihood(data, np.exp(-0.1)), (1.0 / (1.0 + np.exp(-logits)))[groups], np.exp(0.2), r
+    )
     numeric = approx_fprime(at, lambda x: fit(x).log_evidence, 1e-5)
     assert np.allclose(numeric[:2], [g.log_slab_var, g.log_noise_var], atol=1e-4)
     assert np.allclose(numeric[2:], g.logit_inclusion, atol=1e-4)
@@ -231,8 +243,10 @@ def test_evidence_gradient_matches_finite_differences():
 def test_full_newton_converges_quadratically_near_a_fixed_point():
     X, y, groups = correlated(9, 12, 0.3, 0.0, 0.7, sizes=[2, 1, 3])
     data = Data.from_rows(X, y)
-    m = Model.build(Gaussian.build(data, 0.5), Prior.from_probability(np.full(6, 0.3), 1.5, groups))
-    r = fit_sites(data, np.full(6, 0.3), 1.5, 0.5, groups=groups, tol=TIGHT)
+    m = Model.build(
+        Gaussian.build(GaussianLikelihood(data, 0.5)), Prior.from_probability(np.full(6, 0.3), 1.5, groups)
+    )
+    r = fit_sites(GaussianLikelihood(data, 0.5), np.full(6, 0.3), 1.5, groups=groups, tol=TIGHT)
     assert r.converged
     for core, refine in ((6, 0), (3, 200)):
         point = energy_point(m, r.mean + 1e-5, r.site2 * (1 + 1e-5))
@@ -246,7 +260,7 @@ def test_full_newton_converges_quadratically_near_a_fixed_point():
 def pcep_model(dual=None):
     X, y, groups = correlated(10, 7, 0.3, 0.0, 0.7, sizes=[2, 1, 3])
     prior = Prior.from_probability(np.array([0.3, 0.5, 0.2])[groups], 1.5, groups)
-    return Model.build(Gaussian.build(Data.from_rows(X, y), 0.5, dual), prior)
+    return Model.build(Gaussian.build(GaussianLikelihood(Data.from_rows(X, y), 0.5), dual), prior)
 
 
 def test_inner_newton_step_of_pcep_is_the_same_dense_and_by_conjugate_gradients():
@@ -299,7 +313,7 @@ def test_pcep_energy_falls_at_every_outer_step():
     for seed in range(4):
         X, y, groups = correlated(seed, 15, 0.6, 0.2, 0.5)
         data, _ = orthogonal_groups(Data.from_rows(X, y), groups)
-        r = fit_sites(data, np.full(16, 0.3), 1.0, 0.25, groups=groups, method="pcep", tol=1e-3)
+        r = fit_sites(GaussianLikelihood(data, 0.25), np.full(16, 0.3), 1.0, groups=groups, method="pcep", tol=1e-3)
         assert r.converged
         assert np.all(np.diff(r.energy_trace) <= 1e-10 * (1 + np.abs(r.energy_trace[1:])))
 
@@ -318,7 +332,9 @@ def test_block_gibbs_draws_from_the_exact_posterior():
     p = np.array([0.3, 0.5, 0.2, 0.4])
     exact = enumerate_groups(X, y, groups, p, 0.5, 1.0)
     rng = np.random.default_rng(3)
-    draws = gibbs(Data.from_rows(X, y), p[groups], 0.5, 1.0, np.full(8, 0.5), 20_000, 200, rng, groups)
+    draws = gibbs(
+        GaussianLikelihood(Data.from_rows(X, y), 1.0), p[groups], 0.5, np.full(8, 0.5), 20_000, 200, rng, groups
+    )
     nonzero = draws != 0
     for g in range(4):
         assert np.array_equal(nonzero[:, groups == g].any(axis=1), nonzero[:, groups == g].all(axis=1))
@@ -330,7 +346,7 @@ def test_block_gibbs_draws_from_the_exact_posterior():
 def test_gibbs_keeps_groups_of_probability_zero_out_and_of_one_in():
     X, y, groups = correlated(12, 20, 0.5, 0.2, 1.0, sizes=[2, 3, 1])
     p = np.array([0.0, 1.0, 0.5])[groups]
-    draws = gibbs(Data.from_rows(X, y), p, 0.5, 1.0, p, 50, 5, np.random.default_rng(0), groups)
+    draws = gibbs(GaussianLikelihood(Data.from_rows(X, y), 1.0), p, 0.5, p, 50, 5, np.random.default_rng(0), groups)
     assert np.all(draws[:, :2] == 0)
     assert np.all(draws[:, 2:5] != 0)
 
@@ -341,16 +357,16 @@ def test_predictive_variances_and_draws_are_those_of_the_covariance(n):
     X, y, groups = correlated(13, n, 0.4, 0.1, 1.0, sizes=sizes)
     p = np.where(groups == 1, 0.0, 0.2)
     data = Data.from_rows(X, y)
-    r = fit_sites(data, p, 1.0, 1.0, groups=groups)
-    cov = covariance(data, 1.0, r)
+    r = fit_sites(GaussianLikelihood(data, 1.0), p, 1.0, groups=groups)
+    cov = covariance(GaussianLikelihood(data, 1.0), r)
     rows = np.random.default_rng(0).standard_normal((3, 90))
-    assert np.allclose(row_variances(data, 1.0, r, rows), np.diag(rows @ cov @ rows.T), rtol=1e-8)
+    assert np.allclose(row_variances(GaussianLikelihood(data, 1.0), r, rows), np.diag(rows @ cov @ rows.T), rtol=1e-8)
     rotated, rotation = orthogonal_groups(data, groups)
-    q = fit_sites(rotated, p, 1.0, 1.0, groups=groups)
-    own = rotation.covariance(covariance(rotated, 1.0, q))
-    assert np.allclose(marginal_variances(rotated, 1.0, q, rotation), np.diag(own), atol=1e-10)
+    q = fit_sites(GaussianLikelihood(rotated, 1.0), p, 1.0, groups=groups)
+    own = rotation.covariance(covariance(GaussianLikelihood(rotated, 1.0), q))
+    assert np.allclose(marginal_variances(GaussianLikelihood(rotated, 1.0), q, rotation), np.diag(own), atol=1e-10)
     assert np.linalg.eigvalsh(own)[0] > -1e-12
-    draws = draw_coefficients(data, 1.0, r, 40_000, np.random.default_rng(1)) - r.mean
+    draws = draw_coefficients(GaussianLikelihood(data, 1.0), r, 40_000, np.random.default_rng(1)) - r.mean
     assert np.allclose(draws.T @ draws / 40_000, cov, atol=0.03)
     assert np.all(draws[:, groups == 1] == 0)
 
@@ -358,13 +374,13 @@ def test_predictive_variances_and_draws_are_those_of_the_covariance(n):
 def test_learned_prior_inclusion_counts_groups():
     X, y, groups = correlated(14, 60, 0.3, 0.0, 0.5, sizes=[6] * 6 + [1] * 6)
     data, _ = orthogonal_groups(Data.from_rows(X, y), groups)
-    found = learn(data, None, 1.0, 0.25, groups=groups)
+    found = learn(data, Given(None, 1.0, 0.25), groups=groups)
     share = found.result.inclusion_prob[first(groups)]
     p = found.hyper.prior_inclusion[0]
     assert found.converged
     # At the maximum the prior counts as one group in and one out.
     assert p == pytest.approx((1.0 + share.sum()) / (2.0 + 12.0), rel=1e-2)
-    mixture = average(data, None, 1.0, 0.25, groups=groups)
+    mixture = average(data, Given(None, 1.0, 0.25), groups=groups)
     assert mixture.converged
     assert np.allclose(mixture.inclusion_prob[first(groups)][groups], mixture.inclusion_prob, atol=1e-12)
 
@@ -377,13 +393,13 @@ def test_nasty_problems_give_sane_answers_or_say_so(method):
         groups = np.random.default_rng(seed).integers(0, max(p.size // 2, 1), p.size)
         p = p[first(groups)][np.unique(groups, return_inverse=True)[1]]
         data, rotation = orthogonal_groups(Data.from_rows(X, y), groups)
-        r = fit_sites(data, p, slab_var, noise_var, groups=groups, method=method, maxiter=100)
+        r = fit_sites(GaussianLikelihood(data, noise_var), p, slab_var, groups=groups, method=method, maxiter=100)
         assert np.all((r.inclusion_prob >= 0) & (r.inclusion_prob <= 1))
         assert np.all(np.isfinite(rotation.back(r.mean)))
         assert np.all(r.inclusion_prob[p == 0] == 0)
         assert np.all(r.inclusion_prob[p == 1] == 1)
         assert r.converged == (r.residual <= 1e-4)
-        variances = marginal_variances(data, noise_var, r, rotation)
+        variances = marginal_variances(GaussianLikelihood(data, noise_var), r, rotation)
         assert np.all(variances >= 0)
         assert np.all(np.isfinite(variances))
         unsettled += not r.converged

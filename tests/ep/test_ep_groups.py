@@ -9,6 +9,7 @@ from pybayesridge.ep.algorithms.newton import newton_direction
 from pybayesridge.ep.algorithms.state import Model, find_copies
 from pybayesridge.ep.model.gaussian import Gaussian
 from pybayesridge.ep.model.least_squares import Data
+from pybayesridge.ep.model.likelihood import GaussianLikelihood
 from pybayesridge.ep.model.prior import (
     Prior,
     cavity_of_moments,
@@ -38,7 +39,7 @@ def prior(groups=GROUPS, slab_var=1.5):
 
 def model(n=12, dual=None):
     X, y = problem(4, n, GROUPS.size)
-    return Model.build(Gaussian.build(Data.from_rows(X, y), 0.5, dual), prior())
+    return Model.build(Gaussian.build(GaussianLikelihood(Data.from_rows(X, y), 0.5), dual), prior())
 
 
 def somewhere(m):

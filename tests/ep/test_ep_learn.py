@@ -2,6 +2,8 @@ import numpy as np
 import pytest
 
 from pybayesridge.ep import Data, average, evidence_gradient, fit_sites, learn
+from pybayesridge.ep.model.hyperparameters import Given
+from pybayesridge.ep.model.likelihood import GaussianLikelihood
 
 from .ep_checks import enumerate_models, problem
 
@@ -16,12 +18,17 @@ def test_gradient_matches_finite_differences():
 
     def evidence(shift_p, shift_slab, shift_noise):
         odds = np.log(p / (1 - p)) + shift_p
-        r = fit_sites(data, 1 / (1 + np.exp(-odds)), np.exp(shift_slab), 0.5 * np.exp(shift_noise), tol=1e-11)
+        r = fit_sites(
+            GaussianLikelihood(data, 0.5 * np.exp(shift_noise)),
+            1 / (1 + np.exp(-odds)),
+            np.exp(shift_slab),
+            tol=1e-11,
+        )
         assert r.converged
         return r.log_evidence
 
-    r = fit_sites(data, p, 1.0, 0.5, tol=1e-11)
-    g = evidence_gradient(data, p, 1.0, 0.5, r)
+    r = fit_sites(GaussianLikelihood(data, 0.5), p, 1.0, tol=1e-11)
+    g = evidence_gradient(GaussianLikelihood(data, 0.5), p, 1.0, r)
     h, zero = 1e-4, np.zeros(8)
     for i in (0, 5):
         e = h * (np.arange(8) == i)
@@ -59,11 +66,11 @@ def test_learned_values_are_near_those_the_data_came_from():
 def test_what_is_given_stays():
     X, y = problem(5, 30, 6)
     data, p = Data.from_rows(X, y), np.full(6, 0.4)
-    fit = learn(data, p, None, 0.9)
+    fit = learn(data, Given(p, None, 0.9))
     assert fit.learned == ("slab_var",)
     assert fit.hyper.noise_var == pytest.approx(0.9, rel=1e-12)
     assert np.array_equal(fit.hyper.prior_inclusion, p)
-    nothing = learn(data, p, 1.0, 0.9)
+    nothing = learn(data, Given(p, 1.0, 0.9))
     assert nothing.learned == ()
     assert nothing.converged
 

@@ -41,12 +41,12 @@ def test_a_new_method_is_one_entry(name, monkeypatch, tmp_path):
 @pytest.mark.parametrize("name", METHODS)
 def test_pictures_and_reports_ask_the_entry(name, monkeypatch, tmp_path):
     pytest.importorskip("jinja2")
-    pytest.importorskip("matplotlib")
+    figure = pytest.importorskip("matplotlib.figure")
     monkeypatch.setitem(METHODS, "dummy", replace(METHODS[name], name="dummy", treatment="A dummy's treatment."))
     res = model().fit("dummy", **OPTIONS.get(name, {}))
     page = res.report(tmp_path / "report.html").read_text(encoding="utf-8")
     assert "A dummy's treatment." in page or "A dummy&#39;s treatment." in page
-    ax = res.plot_lambda()
+    ax = res.plot_lambda(ax=figure.Figure().subplots())
     labels = [text.get_text() for text in ax.get_legend().get_texts()]
     assert any(label.startswith(METHODS[name].in_use.format(of="tau2")) for label in labels)
 

@@ -79,11 +79,11 @@ def energy_point(model: Model, mean: FloatArray, t2: FloatArray, factor: Factor 
     factor = factor or model.gaussian.factor(t2)
     if factor is None or not np.all(np.isfinite(mean)):
         return None
-    z, gaussian = factor.var, model.gaussian
+    z, likelihood = factor.var, model.likelihood
     cavity = cavity_of_moments(mean, z, model.prior)
     sites = 0.5 * (1.0 - t2 * z + np.log(z)) + conjugate(cavity, mean, z)
-    energy = 0.5 * (gaussian.data.rss(mean) / gaussian.noise_var + factor.log_det) + float(np.sum(sites))
-    return Point(mean, t2, factor, cavity, float(energy - gaussian.log_norm))
+    energy = 0.5 * (likelihood.misfit(mean) + factor.log_det) + float(np.sum(sites))
+    return Point(mean, t2, factor, cavity, float(energy - likelihood.log_norm))
 
 
 def slopes(model: Model, point: Point) -> tuple[FloatArray, FloatArray]:
@@ -92,7 +92,7 @@ def slopes(model: Model, point: Point) -> tuple[FloatArray, FloatArray]:
     The gradient in t2 is ``-(A^-1 o A^-1) gap / 2``; the matrix is positive definite, so the gap vanishes at
     stationary points only and is always a descent direction.
     """
-    grad_mean = point.cavity.h1 - point.cavity.h2 * point.mean - model.gaussian.gradient(point.mean)
+    grad_mean = point.cavity.h1 - point.cavity.h2 * point.mean - model.likelihood.gradient(point.mean)
     gap = 1.0 / point.var - point.cavity.h2 - point.t2
     return grad_mean, np.where(model.prior.always_in, 0.0, gap)
 
@@ -114,7 +114,7 @@ def separable_curvature(point: Point) -> Curvature:
 
 def state_of_point(model: Model, point: Point) -> State | None:
     """Build the EP state with this mean and these site precisions; None when a cavity does not exist."""
-    t1 = point.t2 * point.mean - model.gaussian.gradient(point.mean)
+    t1 = point.t2 * point.mean - model.likelihood.gradient(point.mean)
     h2 = point.factor.cavity2
     if np.any(h2 * model.prior.slab_var <= CAVITY_FLOOR):
         return None

@@ -132,13 +132,13 @@ class _Block:
     @classmethod
     def build(cls, model: Model, point: Point, curv: Curvature, core_size: int, shift: float) -> _Block:
         """Set up with a core of so many columns."""
-        z, root = point.var, model.gaussian.data.root
+        z, root = point.var, model.likelihood.data.root
         core = choose_core(point, curv, core_size)
         other = np.setdiff1d(np.arange(z.size), core, assume_unique=True)
         weight = 1.0 / np.sqrt(np.maximum(curv.mm[other], _LEAST / z[other]) + shift / z[other])
         scaled = root[:, other] * weight
         k = scaled @ scaled.T
-        k.flat[:: k.shape[0] + 1] += model.gaussian.noise_var
+        k.flat[:: k.shape[0] + 1] += model.likelihood.noise_var
         chol, _ = lapack.dpotrf(k, lower=1)
         half_core = blas.dtrsm(1.0, chol, root[:, core], lower=1)
         half = blas.dtrsm(1.0, chol, scaled.T, side=1, lower=1, trans_a=1).T
@@ -211,13 +211,13 @@ def newton_direction(model: Model, point: Point, core_size: int, shift: float, r
 
 def _hessian(model: Model, point: Point, curv: Curvature, shift: float) -> Callable[[FloatArray], FloatArray]:
     """Products with the full scaled Hessian plus ``shift``; see :func:`_core_hessian`."""
-    z, root, noise_var = point.var, model.gaussian.data.root, model.gaussian.noise_var
+    z, likelihood = point.var, model.likelihood
     d, sd = z.size, np.sqrt(z)
 
     def times(x: FloatArray) -> FloatArray:
         d_mean = x[:d] * sd
         change = point.factor.square_times(x[d:] / z)
-        top = root.T @ (root @ d_mean) / noise_var + curv.mm * d_mean - curv.mz * change
+        top = likelihood.gram_times(d_mean) + curv.mm * d_mean - curv.mz * change
         slope_z = 0.5 * curv.zz * change - curv.mz * d_mean
         if curv.coupling is not None:
             between_m, between_z = curv.coupling.times(d_mean, -change)

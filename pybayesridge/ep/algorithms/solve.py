@@ -15,7 +15,7 @@ from pybayesridge.ep.algorithms.state import Model, active_sites
 from pybayesridge.ep.model.gaussian import Factor, Gaussian
 from pybayesridge.ep.model.group_covariance import JointFactor, joint_factor
 from pybayesridge.ep.model.groups import compress
-from pybayesridge.ep.model.least_squares import Data
+from pybayesridge.ep.model.likelihood import GaussianLikelihood
 from pybayesridge.ep.model.prior import Prior
 from pybayesridge.ep.model.result import EPResult, Sites
 from pybayesridge.ep.model.rotation import Rotation
@@ -24,10 +24,9 @@ Method = Literal["auto", "ep", "pcep"]
 
 
 def fit_sites(
-    data: Data,
+    likelihood: GaussianLikelihood,
     prior_inclusion: FloatArray,
     slab_var: float,
-    noise_var: float,
     *,
     groups: IntArray | None = None,
     method: Method = "auto",
@@ -40,12 +39,12 @@ def fit_sites(
 
     Parameters
     ----------
-    data : Data
-        Least-squares data with d columns.
+    likelihood : GaussianLikelihood
+        Of d columns.
     prior_inclusion : ndarray (d,)
         Prior probabilities in [0, 1]. Zero: the column is out. One: its prior is the slab.
-    slab_var, noise_var : float
-        Variances, > 0.
+    slab_var : float
+        Variance, > 0.
     groups : ndarray (d,) of int, optional
         Columns with equal numbers are in or out together; their prior probabilities are equal.
     method : {"auto", "ep", "pcep"}
@@ -72,10 +71,10 @@ def fit_sites(
     """
     used = prior_inclusion > 0
     if not np.any(used):
-        return _nothing_in(data, noise_var, method)
+        return _nothing_in(likelihood, method)
     # Where numbers leave the range of floats a factorisation or a residual fails, and that is reported.
     with np.errstate(all="ignore"):
-        model = _model(data, prior_inclusion, slab_var, noise_var, used, groups)
+        model = _model(likelihood, prior_inclusion, slab_var, used, groups)
         result = _dispatch(model, used, method, tol, maxiter, damping, start)
     return result if model.prior.groups is None else replace(result, groups=groups)
 
@@ -103,7 +102,9 @@ def _dispatch(
     return _result(model, run, used, method, first)
 
 
-def posterior_factor(data: Data, noise_var: float, result: EPResult) -> tuple[Factor | JointFactor | None, BoolArray]:
+def posterior_factor(
+    likelihood: GaussianLikelihood, result: EPResult
+) -> tuple[Factor | JointFactor | None, BoolArray]:
     """Factorise the precision of the Gaussian approximation, and say which columns it covers.
 
     Its methods give predictive variances, draws, and products with the covariance, without a d x d array when
@@ -111,10 +112,8 @@ def posterior_factor(data: Data, noise_var: float, result: EPResult) -> tuple[Fa
 
     Parameters
     ----------
-    data : Data
-        The data of the fit.
-    noise_var : float
-        Its noise variance.
+    likelihood : GaussianLikelihood
+        That of the fit.
     result : EPResult
         The fit.
 
@@ -129,23 +128,23 @@ def posterior_factor(data: Data, noise_var: float, result: EPResult) -> tuple[Fa
     used = np.isfinite(result.site2)
     if not np.any(used):
         return None, used
-    gaussian = Gaussian.build(data.columns(used), noise_var)
+    gaussian = Gaussian.build(likelihood.columns(used))
     groups = compress(result.groups, used)
     joint = None if groups is None else joint_factor(gaussian, result, used, groups)
     return joint or gaussian.factor(result.site2[used]), used
 
 
-def row_variances(data: Data, noise_var: float, result: EPResult, rows: FloatArray) -> FloatArray:
+def row_variances(likelihood: GaussianLikelihood, result: EPResult, rows: FloatArray) -> FloatArray:
     """Posterior variances of the linear predictors ``rows @ w``; rows (k, d), result (k,)."""
-    factor, used = posterior_factor(data, noise_var, result)
+    factor, used = posterior_factor(likelihood, result)
     return rows**2 @ result.var if factor is None else factor.row_var(rows[:, used])
 
 
-def marginal_variances(data: Data, noise_var: float, result: EPResult, rotation: Rotation) -> FloatArray:
+def marginal_variances(likelihood: GaussianLikelihood, result: EPResult, rotation: Rotation) -> FloatArray:
     """Posterior variances of the coefficients before rotation, (d,): the diagonal of their covariance."""
     if result.groups is None:
         return result.var
-    factor, used = posterior_factor(data, noise_var, result)
+    factor, used = posterior_factor(likelihood, result)
     out = result.var.copy()
     if isinstance(factor, JointFactor):
         out[used] = factor.var
@@ -160,10 +159,10 @@ def marginal_variances(data: Data, noise_var: float, result: EPResult, rotation:
 
 
 def draw_coefficients(
-    data: Data, noise_var: float, result: EPResult, n_draws: int, rng: np.random.Generator
+    likelihood: GaussianLikelihood, result: EPResult, n_draws: int, rng: np.random.Generator
 ) -> FloatArray:
     """Draws from the Gaussian approximation, shape (n_draws, d)."""
-    factor, used = posterior_factor(data, noise_var, result)
+    factor, used = posterior_factor(likelihood, result)
     if factor is None:
         return result.mean + np.sqrt(result.var) * rng.standard_normal((n_draws, used.size))
     out = np.tile(result.mean, (n_draws, 1))
@@ -171,9 +170,9 @@ def draw_coefficients(
     return out
 
 
-def covariance(data: Data, noise_var: float, result: EPResult) -> FloatArray:
+def covariance(likelihood: GaussianLikelihood, result: EPResult) -> FloatArray:
     """Covariance matrix of the Gaussian approximation, shape (d, d)."""
-    factor, used = posterior_factor(data, noise_var, result)
+    factor, used = posterior_factor(likelihood, result)
     out = np.diag(result.var)
     if factor is not None:
         out[np.ix_(used, used)] = factor.cov()
@@ -181,17 +180,15 @@ def covariance(data: Data, noise_var: float, result: EPResult) -> FloatArray:
 
 
 def _model(
-    data: Data,
+    likelihood: GaussianLikelihood,
     prior_inclusion: FloatArray,
     slab_var: float,
-    noise_var: float,
     used: BoolArray,
     groups: IntArray | None,
 ) -> Model:
     """Likelihood and prior of the columns that can be in."""
-    kept = data if np.all(used) else data.columns(used)
     prior = Prior.from_probability(prior_inclusion[used], slab_var, compress(groups, used))
-    return Model.build(Gaussian.build(kept, noise_var), prior)
+    return Model.build(Gaussian.build(likelihood.columns(used)), prior)
 
 
 def _first_sites(model: Model, used: BoolArray, start: Sites | None) -> tuple[FloatArray, FloatArray, bool]:
@@ -208,10 +205,10 @@ def _first_sites(model: Model, used: BoolArray, start: Sites | None) -> tuple[Fl
     return w1, w2, True
 
 
-def _nothing_in(data: Data, noise_var: float, method: str) -> EPResult:
+def _nothing_in(likelihood: GaussianLikelihood, method: str) -> EPResult:
     """Return the exact posterior when every coefficient is zero."""
-    d = data.n_columns
-    energy = 0.5 * (data.nu * float(np.log(2.0 * np.pi * noise_var)) + data.yy / noise_var)
+    d = likelihood.n_columns
+    energy = -likelihood.log_null
     zero = np.zeros(d)
     return EPResult(
         zero, np.full(d, np.inf), *(zero,) * 7, -energy, 0.0, True, 0, 0, np.array([energy]), 0,

@@ -8,6 +8,7 @@ import numpy as np
 
 from pybayesridge._types import BoolArray, FloatArray, IntArray
 from pybayesridge.ep.model.gaussian import Factor, Gaussian, PrimalFactor
+from pybayesridge.ep.model.likelihood import GaussianLikelihood
 from pybayesridge.ep.model.prior import Prior, Tilted, matching_sites, tilted
 
 #: Posterior variances below this fraction of the variance given inclusion count as that fraction in
@@ -54,7 +55,7 @@ class Model:
     Attributes
     ----------
     gaussian : Gaussian
-        The likelihood.
+        The likelihood, ready to be factorised with sites.
     prior : Prior
         The prior, every p > 0.
     site_cap : ndarray (d,)
@@ -74,9 +75,14 @@ class Model:
     @classmethod
     def build(cls, gaussian: Gaussian, prior: Prior) -> Model:
         """Model of a likelihood and a prior with as many columns."""
-        cap = _SITE_CAP * (gaussian.data.gram_diag / gaussian.noise_var + 1.0 / prior.slab_var)
-        copies, signs = find_copies(gaussian.data.root, prior.log_p, prior.groups)
+        cap = _SITE_CAP * (gaussian.likelihood.precision + 1.0 / prior.slab_var)
+        copies, signs = find_copies(gaussian.likelihood.data.root, prior.log_p, prior.groups)
         return cls(gaussian, prior, cap, copies, signs)
+
+    @property
+    def likelihood(self) -> GaussianLikelihood:
+        """The likelihood of the coefficients."""
+        return self.gaussian.likelihood
 
     def start(self) -> tuple[FloatArray, FloatArray]:
         """Return the sites of the prior's mean and variance: ``t1 = 0``, ``t2 = 1 / (p vs)``."""

@@ -10,7 +10,8 @@ from scipy.special import logsumexp
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.ep.learning.maximize import HyperFit, learn
-from pybayesridge.ep.learning.objective import Hyper, Objective, build_objective, position
+from pybayesridge.ep.learning.objective import Objective, build_objective, position
+from pybayesridge.ep.model.hyperparameters import Given, Hyperparameters
 from pybayesridge.ep.model.least_squares import Data
 from pybayesridge.ep.model.result import EPResult
 
@@ -28,7 +29,7 @@ class HyperAverage:
     ----------
     best : HyperFit
         The maximum, around which the grid lies.
-    hypers : tuple of Hyper
+    hypers : tuple of Hyperparameters
         The grid.
     results : tuple of EPResult
         The fits.
@@ -43,7 +44,7 @@ class HyperAverage:
     """
 
     best: HyperFit
-    hypers: tuple[Hyper, ...]
+    hypers: tuple[Hyperparameters, ...]
     results: tuple[EPResult, ...]
     weights: FloatArray
     inclusion_prob: FloatArray
@@ -55,9 +56,7 @@ class HyperAverage:
 
 def average(
     data: Data,
-    prior_inclusion: FloatArray | None = None,
-    slab_var: float | None = None,
-    noise_var: float | None = None,
+    given: Given | None = None,
     *,
     groups: IntArray | None = None,
     maxiter: int = 30,
@@ -72,10 +71,8 @@ def average(
     ----------
     data : Data
         Least-squares data.
-    prior_inclusion : ndarray (d,), optional
-        Fixed probabilities.
-    slab_var, noise_var : float, optional
-        Fixed variances.
+    given : Given, optional
+        Those that are not learned; one probability is learned for all columns.
     groups : ndarray (d,) of int, optional
         Columns with equal numbers are in or out together.
     maxiter : int
@@ -86,8 +83,8 @@ def average(
     HyperAverage
         The mixture.
     """
-    best = learn(data, prior_inclusion, slab_var, noise_var, groups=groups, maxiter=maxiter)
-    objective = build_objective(data, prior_inclusion, slab_var, noise_var, groups)
+    best = learn(data, given, groups=groups, maxiter=maxiter)
+    objective = build_objective(data, given or Given(), groups)
     centre = position(objective, best.hyper)
     axes = _principal_axes(objective, centre, best.result)
     trials = []

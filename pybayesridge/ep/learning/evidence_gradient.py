@@ -8,7 +8,7 @@ import numpy as np
 
 from pybayesridge._types import FloatArray
 from pybayesridge.ep.model.groups import one_of_each
-from pybayesridge.ep.model.least_squares import Data
+from pybayesridge.ep.model.likelihood import GaussianLikelihood
 from pybayesridge.ep.model.result import EPResult
 
 
@@ -31,7 +31,7 @@ class EvidenceGradient:
 
 
 def evidence_gradient(
-    data: Data, prior_inclusion: FloatArray, slab_var: float, noise_var: float, result: EPResult
+    likelihood: GaussianLikelihood, prior_inclusion: FloatArray, slab_var: float, result: EPResult
 ) -> EvidenceGradient:
     """Gradient of the log evidence at a fixed point of EP.
 
@@ -41,12 +41,12 @@ def evidence_gradient(
 
     Parameters
     ----------
-    data : Data
-        The data of the fit.
+    likelihood : GaussianLikelihood
+        That of the fit.
     prior_inclusion : ndarray (d,)
         Prior probabilities.
-    slab_var, noise_var : float
-        Variances.
+    slab_var : float
+        Variance.
     result : EPResult
         The fit at these hyperparameters.
 
@@ -58,7 +58,7 @@ def evidence_gradient(
     used = np.isfinite(result.site2)
     # tr(X'X A^-1) / s2 = sum(1 - t2 z), from A A^-1 = I.
     fitted = float(np.sum(1.0 - result.site2[used] * result.var[used]))
-    noise = 0.5 * (data.rss(result.mean) / noise_var + fitted - data.nu)
+    noise = likelihood.slope(result.mean, fitted)
     second = result.cond_mean**2 + result.cond_var
     slab = 0.5 * np.sum(result.inclusion_prob[used] * (second[used] / slab_var - 1.0))
     odds = one_of_each(result.inclusion_prob - prior_inclusion, result.groups)

@@ -9,8 +9,9 @@ import numpy as np
 from scipy.special import logit
 
 from pybayesridge._types import FloatArray, IntArray
-from pybayesridge.ep.learning.objective import Hyper, Objective, Trial, build_objective, position
+from pybayesridge.ep.learning.objective import Objective, Trial, build_objective, position
 from pybayesridge.ep.model.groups import one_of_each
+from pybayesridge.ep.model.hyperparameters import Given, Hyperparameters
 from pybayesridge.ep.model.least_squares import Data
 from pybayesridge.ep.model.result import EPResult, Sites
 
@@ -37,7 +38,7 @@ class HyperFit:
 
     Attributes
     ----------
-    hyper : Hyper
+    hyper : Hyperparameters
         All hyperparameters, learned or not.
     result : EPResult
         The EP approximation at them.
@@ -56,7 +57,7 @@ class HyperFit:
         Covariance evaluations in all.
     """
 
-    hyper: Hyper
+    hyper: Hyperparameters
     result: EPResult
     learned: tuple[str, ...]
     gradient: FloatArray
@@ -85,13 +86,11 @@ def _starts(objective: Objective) -> list[FloatArray]:
 
 def learn(
     data: Data,
-    prior_inclusion: FloatArray | None = None,
-    slab_var: float | None = None,
-    noise_var: float | None = None,
+    given: Given | None = None,
     *,
     groups: IntArray | None = None,
     maxiter: int = 30,
-    start: tuple[Hyper, Sites] | None = None,
+    start: tuple[Hyperparameters, Sites] | None = None,
 ) -> HyperFit:
     """Maximise EP's evidence over the hyperparameters left at None.
 
@@ -109,15 +108,13 @@ def learn(
     ----------
     data : Data
         Least-squares data.
-    prior_inclusion : ndarray (d,), optional
-        Fixed probabilities; a shared one is learned if None.
-    slab_var, noise_var : float, optional
-        Fixed variances.
+    given : Given, optional
+        Those that are not learned; one probability is learned for all columns.
     groups : ndarray (d,) of int, optional
         Columns with equal numbers are in or out together; the bound on p is then 0.01 over their number.
     maxiter : int
         Quasi-Newton steps at most, from each of two starts.
-    start : (Hyper, Sites), optional
+    start : (Hyperparameters, Sites), optional
         Where to start instead.
 
     Returns
@@ -125,7 +122,7 @@ def learn(
     HyperFit
         The best that was found.
     """
-    objective = build_objective(data, prior_inclusion, slab_var, noise_var, groups)
+    objective = build_objective(data, given or Given(), groups)
     learned = tuple(n for n, f in zip(NAMES, objective.free, strict=True) if f)
     if start is not None:
         firsts = [objective.evaluate(position(objective, start[0]), start[1])]

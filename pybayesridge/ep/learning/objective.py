@@ -10,6 +10,7 @@ from scipy.special import expit, logit
 from pybayesridge._types import BoolArray, FloatArray, IntArray
 from pybayesridge.ep.algorithms.solve import fit_sites
 from pybayesridge.ep.learning.evidence_gradient import evidence_gradient
+from pybayesridge.ep.model.hyperparameters import Given, Hyperparameters
 from pybayesridge.ep.model.least_squares import Data
 from pybayesridge.ep.model.result import EPResult, Sites
 
@@ -19,23 +20,6 @@ _EP_MAXITER = 100
 _EP_TOL = 1e-6
 #: A rise of the objective below this is not progress.
 _RISE = 1e-7
-
-
-@dataclass(frozen=True, slots=True)
-class Hyper:
-    """Hyperparameters.
-
-    Attributes
-    ----------
-    prior_inclusion : ndarray (d,)
-        Prior inclusion probabilities.
-    slab_var, noise_var : float
-        Variances.
-    """
-
-    prior_inclusion: FloatArray
-    slab_var: float
-    noise_var: float
 
 
 @dataclass(slots=True)
@@ -63,13 +47,13 @@ class Objective:
         """Number of groups, a column on its own being one."""
         return self.data.n_columns if self.groups is None else int(np.unique(self.groups).size)
 
-    def hyper(self, x: FloatArray) -> Hyper:
+    def hyper(self, x: FloatArray) -> Hyperparameters:
         """Hyperparameters at x."""
         full = self.fixed.copy()
         full[self.free] = x
         d = self.data.n_columns
         p = np.full(d, expit(full[0])) if self.fixed_p is None else self.fixed_p
-        return Hyper(p, self.slab_unit * float(np.exp(full[1])), self.noise_unit * float(np.exp(full[2])))
+        return Hyperparameters(p, self.slab_unit * float(np.exp(full[1])), self.noise_unit * float(np.exp(full[2])))
 
     def log_prior(self, x: FloatArray) -> tuple[float, FloatArray]:
         """Log prior of the learned coordinates and its gradient.
@@ -91,11 +75,11 @@ class Objective:
     ) -> Trial:
         """Fit at x and evaluate."""
         h = self.hyper(x)
+        likelihood = h.likelihood(self.data)
         result = fit_sites(
-            self.data,
+            likelihood,
             h.prior_inclusion,
             h.slab_var,
-            h.noise_var,
             groups=self.groups,
             tol=tol,
             maxiter=maxiter,
@@ -104,7 +88,7 @@ class Objective:
         self.n_steps += 1
         self.n_fac += result.n_fac
         prior, prior_grad = self.log_prior(x)
-        g = evidence_gradient(self.data, h.prior_inclusion, h.slab_var, h.noise_var, result)
+        g = evidence_gradient(likelihood, h.prior_inclusion, h.slab_var, result)
         full = np.array([np.sum(g.logit_inclusion), g.log_slab_var, g.log_noise_var])
         value = result.log_evidence + prior
         if not np.isfinite(value):
@@ -132,14 +116,13 @@ class Trial:
         return self.value > other.value + _RISE
 
 
-def build_objective(
-    data: Data, p: FloatArray | None, slab_var: float | None, noise_var: float | None, groups: IntArray | None = None
-) -> Objective:
+def build_objective(data: Data, given: Given, groups: IntArray | None = None) -> Objective:
     """Set up units, bounds and what is fixed.
 
     Units: for the noise the mean square of y; for the slab the variance of a coefficient whose column alone
     would explain y. Of a y of zeros the noise variance, where it is given, is the only unit there is.
     """
+    p, slab_var, noise_var = given.prior_inclusion, given.slab_var, given.noise_var
     noise_unit = data.yy / data.nu if data.yy > 0 else noise_var or 1.0
     seen = data.gram_diag[data.gram_diag > 0]
     slab_unit = noise_unit * data.nu / float(np.mean(seen)) if seen.size else noise_unit
@@ -154,7 +137,7 @@ def build_objective(
     return objective
 
 
-def position(objective: Objective, hyper: Hyper) -> FloatArray:
+def position(objective: Objective, hyper: Hyperparameters) -> FloatArray:
     """Coordinates of the learned hyperparameters."""
     p = np.clip(np.mean(hyper.prior_inclusion) if hyper.prior_inclusion.size else 0.5, 1e-12, 1.0 - 1e-12)
     full = np.array(

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.linalg import blas, lapack
 
 from pybayesridge._types import FloatArray, IntArray
-from pybayesridge.ep.model.least_squares import Data
+from pybayesridge.ep.model.likelihood import GaussianLikelihood
 
 #: Below this many columns the primal form is used also when d > n: it costs nothing and is the more accurate.
 _SMALL = 64
@@ -101,10 +101,7 @@ class DualFactor:
         Site precisions, marginal variances, and ``1 / var - t2`` (without cancellation on P).
     log_det : float
         log |A|.
-    data : Data
-        The data.
-    noise_var : float
-        s2.
+    likelihood : GaussianLikelihood
     scale : ndarray (d,)
         ``t2^-1/2`` on P, zero on N.
     chol : ndarray (k, k)
@@ -123,8 +120,7 @@ class DualFactor:
     var: FloatArray
     cavity2: FloatArray
     log_det: float
-    data: Data
-    noise_var: float
+    likelihood: GaussianLikelihood
     scale: FloatArray
     chol: FloatArray
     half: FloatArray
@@ -151,7 +147,7 @@ class DualFactor:
         Uses the residual ``y - X E t1``, which stays small when the noise does.
         """
         inner = self.scale * t1
-        resid = self.data.target - self.data.root @ (self.scale * inner)
+        resid = self.likelihood.data.target - self.likelihood.data.root @ (self.scale * inner)
         u = blas.dtrsv(self.chol, resid, lower=1)
         out = self.scale * (inner + self._half_on_p(u))
         if self.rest.size:
@@ -208,8 +204,8 @@ class DualFactor:
         """
         g = rng.standard_normal((n_draws, self.t2.size))
         g[:, self.rest] = 0.0
-        noise = rng.standard_normal((n_draws, self.chol.shape[0])) * np.sqrt(self.noise_var)
-        seen = g @ (self.data.root * self.scale).T + noise
+        noise = rng.standard_normal((n_draws, self.chol.shape[0])) * np.sqrt(self.likelihood.noise_var)
+        seen = g @ (self.likelihood.data.root * self.scale).T + noise
         u = blas.dtrsm(1.0, self.chol, seen.T, lower=1)
         back = self.half.T @ u
         back[self.rest] = 0.0
@@ -233,38 +229,34 @@ Factor = PrimalFactor | DualFactor
 
 @dataclass(frozen=True, slots=True)
 class Gaussian:
-    """The likelihood of the coefficients, ready to be factorised with any sites.
+    """The linear algebra of a likelihood that is normal in the coefficients: its product with any sites, factorised.
 
     Attributes
     ----------
-    data : Data
-        The data.
-    noise_var : float
-        s2.
+    likelihood : GaussianLikelihood
     gram : ndarray (d, d) or None
         ``X'X / s2`` in the primal form, None in the dual.
     rest_below : ndarray (d,)
         Sites below are kept out of Woodbury's formula.
     """
 
-    data: Data
-    noise_var: float
+    likelihood: GaussianLikelihood
     gram: FloatArray | None
     rest_below: FloatArray
 
     @classmethod
-    def build(cls, data: Data, noise_var: float, dual: bool | None = None) -> Gaussian:
-        """Set up the likelihood at a noise variance; ``dual`` defaults to d > k and d > 64, k the rows."""
-        k, d = data.root.shape
+    def build(cls, likelihood: GaussianLikelihood, dual: bool | None = None) -> Gaussian:
+        """Choose the form; ``dual`` defaults to d > k and d > 64, k the rows."""
+        k, d = likelihood.data.root.shape
         if dual is None:
             dual = d > max(k, _SMALL)
-        gram = None if dual else np.asfortranarray(data.root.T @ data.root / noise_var)
-        return cls(data, float(noise_var), gram, _TINY_SITE * data.gram_diag / noise_var)
+        gram = None if dual else np.asfortranarray(likelihood.gram())
+        return cls(likelihood, gram, _TINY_SITE * likelihood.data.gram_diag / likelihood.noise_var)
 
     @property
     def n_columns(self) -> int:
         """Number of coefficients d."""
-        return self.data.n_columns
+        return self.likelihood.n_columns
 
     def factor(self, t2: FloatArray) -> Factor | None:
         """Factorise A with site precisions t2 (d,); None when A is not positive definite."""
@@ -272,20 +264,11 @@ class Gaussian:
             return None
         return self._dual(t2) if self.gram is None else self._primal(t2)
 
-    def gradient(self, mean: FloatArray) -> FloatArray:
-        """``X'(y - X mean) / s2``, shape (d,)."""
-        return self.data.root.T @ (self.data.target - self.data.root @ mean) / self.noise_var
-
     def log_z(self, factor: Factor, t1: FloatArray, mean: FloatArray) -> float:
         """Log integral of likelihood times sites, ``mean`` being ``factor.mean(t1)``."""
         d = t1.size
-        quad = self.data.rss(mean) / self.noise_var + mean @ (factor.t2 * mean) - 2.0 * t1 @ mean
-        return float(self.log_norm + 0.5 * d * np.log(2.0 * np.pi) - 0.5 * factor.log_det - 0.5 * quad)
-
-    @property
-    def log_norm(self) -> float:
-        """``-(nu / 2) log 2 pi s2``."""
-        return -0.5 * self.data.nu * float(np.log(2.0 * np.pi * self.noise_var))
+        quad = self.likelihood.misfit(mean) + mean @ (factor.t2 * mean) - 2.0 * t1 @ mean
+        return float(self.likelihood.log_norm + 0.5 * d * np.log(2.0 * np.pi) - 0.5 * factor.log_det - 0.5 * quad)
 
     def _primal(self, t2: FloatArray) -> PrimalFactor | None:
         assert self.gram is not None
@@ -298,10 +281,11 @@ class Gaussian:
         inv_chol, _ = lapack.dtrtri(chol, lower=1)
         var = np.einsum("ij,ij->j", inv_chol, inv_chol)
         log_det = 2.0 * float(np.sum(np.log(chol.diagonal())))
-        return PrimalFactor(t2, var, 1.0 / var - t2, log_det, chol, inv_chol, self.data.cross / self.noise_var)
+        return PrimalFactor(t2, var, 1.0 / var - t2, log_det, chol, inv_chol, self.likelihood.cross)
 
     def _dual(self, t2: FloatArray) -> DualFactor | None:
-        root, k = self.data.root, self.data.root.shape[0]
+        root, noise_var = self.likelihood.data.root, self.likelihood.noise_var
+        k = root.shape[0]
         rest = self._kept_out(t2)
         if rest is None:
             return None
@@ -311,14 +295,14 @@ class Gaussian:
         half = root * scale
         # half.T is Fortran-ordered, so that neither BLAS call copies it.
         gram = blas.dsyrk(1.0, half.T, trans=1, lower=1)
-        gram.flat[:: k + 1] += self.noise_var
+        gram.flat[:: k + 1] += noise_var
         chol = _cholesky(gram)
         if chol is None:
             return None
         half[:, rest] = root[:, rest]
         half = blas.dtrsm(1.0, chol, half.T, side=1, lower=1, trans_a=1, overwrite_b=1).T
         seen = np.einsum("ij,ij->j", half, half)
-        log_det = 2.0 * float(np.sum(np.log(chol.diagonal()))) - k * np.log(self.noise_var)
+        log_det = 2.0 * float(np.sum(np.log(chol.diagonal()))) - k * np.log(noise_var)
         log_det -= 2.0 * float(np.sum(np.log(scale[scale > 0])))
         rest_chol, bridge = np.zeros((0, 0)), np.zeros((0, t2.size))
         if rest.size:
@@ -359,14 +343,12 @@ class Gaussian:
         if rest.size:
             var[rest] = np.einsum("ij,ij->j", bridge[:, rest], bridge[:, rest])
             cavity2[rest] = 1.0 / var[rest] - t2[rest]
-        return DualFactor(
-            t2, var, cavity2, log_det, self.data, self.noise_var, scale, chol, half, rest, rest_chol, bridge
-        )
+        return DualFactor(t2, var, cavity2, log_det, self.likelihood, scale, chol, half, rest, rest_chol, bridge)
 
     def _kept_out(self, t2: FloatArray) -> IntArray | None:
         """Sites for the direct treatment: all negative ones, and the k smallest of the tiny ones."""
         small = np.flatnonzero(t2 < self.rest_below)
-        k = self.data.root.shape[0]
+        k = self.likelihood.data.root.shape[0]
         if small.size <= k:
             return small
         small = small[np.argsort(t2[small], kind="stable")]
