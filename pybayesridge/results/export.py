@@ -366,8 +366,8 @@ def _selection_posterior(results: Any) -> dict[str, Any]:
     selection, rotation = posterior.selection, posterior.selection.rotation
     noises = np.array([h.noise_var for h in selection.hypers])
     parts = [
-        _covariance_parts(hyper.likelihood(posterior.data), each_, rotation)
-        for hyper, each_ in zip(selection.hypers, selection.results, strict=True)
+        _covariance_parts(values.likelihood(posterior.data), each_, rotation)
+        for values, each_ in zip(selection.hypers, selection.results, strict=True)
     ]
     groups = results.model.groups_of(posterior.design)
     out = {
