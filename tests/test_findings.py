@@ -93,6 +93,15 @@ def test_findings_are_in_the_summary(case):
 
 
 @pytest.mark.parametrize("case", CASES)
+def test_no_summary_shows_a_bare_infinity(case):
+    res, _ = made(case)
+    text = str(res.summary())
+    assert not re.search(r"(?<![a-z])-?(inf|nan)(?![a-z])", text)
+    infinite = isinstance(res.model, BayesRidge) and not np.isfinite([res.lambda_, res.tau2]).all()
+    assert infinite == ("stands for infinity" in in_words(text))
+
+
+@pytest.mark.parametrize("case", CASES)
 def test_findings_are_in_the_report(case, tmp_path, monkeypatch):
     pytest.importorskip("jinja2")
     pytest.importorskip("matplotlib")

@@ -5,8 +5,8 @@ the sum of the columns' variances, so that ``t / (1 + t)`` is the share of the l
 
 The unpenalised coefficients are flat. In which units matters where t2 is unknown: ``"link"`` has them flat on
 the scale of the link; ``"latent"`` has them flat in units of the standard deviation of the whole latent response, a
-factor ``(1 + t)^(-k/2)``. Where the columns separate the responses the evidence grows as ``t2^(k/2)``, and with "link" the
-posterior is improper for b <= k/2: with an intercept and the default prior whenever p >= n.
+factor ``(1 + t)^(-k/2)``. Where the columns separate the responses the evidence grows as ``t2^(k/2)``, and with
+"link" the posterior is improper for b <= k/2: with an intercept and the default prior whenever p >= n.
 """
 
 from __future__ import annotations

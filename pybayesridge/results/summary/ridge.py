@@ -45,6 +45,8 @@ def summary(res: BayesRidgeResults, alpha: float) -> Summary:
             undefined = undefined or not np.isfinite(values[:, 0]).all()
     if undefined:
         notes.append("A dash stands for a mean that does not exist: the tail of the posterior is too heavy.")
+    if not np.isfinite([res.lambda_, res.tau2]).all():
+        notes.append("A dash for lambda or tau stands for infinity.")
     if left_out:
         notes.append(f"The {left_out} smallest standardised coefficients are omitted; see params, conf_int().")
     if len(targets) > TARGETS:
@@ -79,8 +81,8 @@ def _facts(
         ("Converged:", "yes" if res._fit.converged[i] else "NO"),
     ]
     right = [
-        ("lambda:", number(pick(res.lambda_))),
-        ("tau:", number(np.sqrt(pick(res.tau2)))),
+        ("lambda:", number_or_dash(pick(res.lambda_))),
+        ("tau:", number_or_dash(np.sqrt(pick(res.tau2)))),
         ("sigma:", number(float(res._sigma[i]))),
         ("Df Model (effective):", number(pick(res.df_model))),
         ("Df Residuals:", number(pick(res.df_resid))),
@@ -93,5 +95,5 @@ def _facts(
 def _share(res: BayesRidgeResults, i: int, explained: float) -> tuple[str, str]:
     """R-squared, or the posterior mean of the explained variance where the columns can fit any response."""
     if not res.can_fit_anything:
-        return "R-squared:", f"{float(np.atleast_1d(res.rsquared)[i]):.3f}"
+        return "R-squared:", _share_or_dash(float(np.atleast_1d(res.rsquared)[i]))
     return "Explained variance:", _share_or_dash(explained)

@@ -26,7 +26,7 @@ def summary(res: SpikeSlabResults, alpha: float) -> Summary:
     intervals = res.conf_int(alpha)
     columns = np.column_stack([pip, res.params, res.bse, res.cond_mean, np.sqrt(res.cond_var), intervals])
     heads = ["PIP", "mean", "sd", "mean|in", "sd|in", f"[{alpha / 2:.3g}", f"{1 - alpha / 2:.4g}]"]
-    rows = [[f"{columns[i, 0]:.3f}", *(number(v) for v in columns[i, 1:])] for i in order]
+    rows = [[f"{columns[i, 0]:.3f}", *(number_or_dash(v) for v in columns[i, 1:])] for i in order]
     tables = [
         facts_table("Spike-and-Slab Regression", *_facts(res)),
         table([names[i] for i in order], heads, rows),

@@ -11,7 +11,7 @@ from statsmodels.iolib.tableformatting import fmt_2cols, fmt_params
 
 from pybayesridge._types import FloatArray
 from pybayesridge.results.summary.formats import FormattedSummary, Table, one_line
-from pybayesridge.text import number
+from pybayesridge.text import number_or_dash
 
 LONGEST = 60
 """Tables of more coefficients are cut."""
@@ -44,7 +44,7 @@ def coefficient_table(
     names: Sequence[str], mean: FloatArray, sd: FloatArray, interval: FloatArray, alpha: float
 ) -> SimpleTable:
     """A row for each coefficient: mean, sd, interval."""
-    rows = [[number(v) for v in (mean[i], sd[i], interval[i, 0], interval[i, 1])] for i in range(len(names))]
+    rows = [[number_or_dash(v) for v in (mean[i], sd[i], interval[i, 0], interval[i, 1])] for i in range(len(names))]
     return table(names, ["mean", "sd", f"[{alpha / 2:.3g}", f"{1 - alpha / 2:.4g}]"], rows)
 
 
