@@ -3,6 +3,8 @@
 import dataclasses
 import math
 import pickle
+import warnings
+from contextlib import nullcontext
 from fractions import Fraction
 
 import numpy as np
@@ -534,3 +536,37 @@ def test_an_intercept_beside_a_constant_column(intercept):
     assert ("const" in found.params.index) == (intercept == "add")
     close(found.params, wanted.params)
     close(found.bse, wanted.bse)
+
+
+def test_what_unpenalised_columns_leave_of_others_may_be_lost():
+    # Rows show that a share of 1e-7 is left of each column; its square is below the rounding errors of moments.
+    rng = np.random.default_rng(3)
+    free = rng.standard_normal((30, 1))
+    x = np.hstack([free, free + 1e-7 * rng.standard_normal((30, 4))])
+    y = x[:, 1:] @ rng.standard_normal(4) * 1e7 + rng.standard_normal(30)
+    moments = Moments.from_arrays(y, x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DegenerateFitWarning)
+        with pytest.warns(PrecisionWarning, match="0 digits"):
+            BayesRidge.from_moments(moments, unpenalized=[0]).fit()
+
+
+def test_directions_that_moments_lose_count_at_large_penalties():
+    # y lies in a direction of length 1e-8 so that the noise is small: its coefficients are a millionth of a
+    # standard deviation.
+    rng = np.random.default_rng(4)
+    x = rng.standard_normal((20, 5))
+    x[:, 4] = x[:, 0] + 1e-8 * rng.standard_normal(20)
+    y = rng.standard_normal(20)
+    moments = Moments.from_arrays(y, x)
+    for sigma2, lost in ((1e-6, True), (1e3, False)):
+        model = BayesRidge.from_moments(moments, sigma2=sigma2)
+        with pytest.warns(PrecisionWarning, match="digits") if lost else nullcontext():
+            model.fit("fixed", lam=0.1)
+
+
+def test_exact_duplicates_lose_nothing_in_moments():
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((20, 5))
+    x[:, 4] = x[:, 0]
+    BayesRidge.from_moments(Moments.from_arrays(rng.standard_normal(20), x), sigma2=1e-6).fit("fixed", lam=0.1)

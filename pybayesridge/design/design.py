@@ -19,7 +19,8 @@ NOTHING_LEFT = 32 * np.finfo(float).eps
 """A target whose part outside Z is at most this share of its size counts as fitted exactly by Z."""
 
 LARGE_MEAN = 1e4
-"""Beyond this ratio of mean to standard deviation, products are taken of explicitly centred blocks."""
+"""Where what Z takes from a column, such as its mean, exceeds its scale so many times, products are taken of blocks
+from which it was taken explicitly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +109,13 @@ class Design:
         return float(self.scale[0]) if self.p and not self.standardized_columns else 1.0
 
     @property
-    def _large_mean(self) -> bool:
-        return bool((np.abs(self.center) > LARGE_MEAN * self.scale).any())
+    def cancellation(self) -> float:
+        """Largest ratio of what Z takes from a column, such as its mean, to its scale; 1 at least."""
+        taken = np.abs(self.center)
+        if self.projection is not None:
+            on_q = self.block.r @ self.projection
+            taken = np.maximum(taken, np.sqrt((on_q**2).sum(axis=0) / self.n))
+        return float((taken / self.scale).max(initial=1.0))
 
     def _standardize(self, piece: AnyArray, part: slice, z: FloatArray) -> FloatArray:
         """Centre and scale rows of some columns and take their part outside Z; unweighted."""
@@ -138,9 +144,9 @@ class Design:
         # Then neither the centre nor the projection contributes, and X may be taken as it is. Of singular vectors
         # with tiny singular values, where rounding mixes the null spaces of X and Z, much more has to go than noise.
         v = self.block.residual(v)
-        if issparse(self.x) and not self._large_mean:
+        if issparse(self.x) and self.cancellation <= LARGE_MEAN:
             return np.asarray(self.x.T @ self.block.weigh(v))[self.columns] / self.scale[:, None]
-        direct = not issparse(self.x) and self.x.dtype == np.float64 and not self._large_mean
+        direct = not issparse(self.x) and self.x.dtype == np.float64 and self.cancellation <= LARGE_MEAN
         if direct and (self.x.flags.c_contiguous or self.x.flags.f_contiguous):
             full = blas.product(self.x, self.block.weigh(v), transpose_a=True)
             return full[column_selector(self.columns)] / self.scale[:, None]
@@ -152,7 +158,7 @@ class Design:
     def times(self, b: FloatArray) -> FloatArray:
         """``X b``, (n, m), for `b` (p, m)."""
         out = np.zeros((self.n, b.shape[1]))
-        if issparse(self.x) and not self._large_mean:
+        if issparse(self.x) and self.cancellation <= LARGE_MEAN:
             user = b / self.scale[:, None]
             out += self.block.weigh(np.asarray(self.x[:, self.columns] @ user))
             out += self.block.weigh(blas.product(self.block.z, self.taken_from_z(user)))

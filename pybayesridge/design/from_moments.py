@@ -233,6 +233,9 @@ def _partial_out(
     xy = np.where(spanned[:, None], 0.0, xy - half_x.T @ half_y)
     rest = yy - (half_y**2).sum(axis=0)
     loss = max(_loss(before, [np.diag(left), rest]), ROUNDING / pivot)
+    if (spanned & (varies > 0)).any():
+        # What is left may be as much as that, and rows would show it.
+        loss = 1.0
     on_u = solve_triangular(root, half, check_finite=False)
     return Reduced(root, on_u, left, xy, np.maximum(rest, 0.0), loss)
 

@@ -52,7 +52,10 @@ def of_ridge(res: BayesRidgeResults) -> list[Finding]:
         "No signal: all coefficients are shrunk to zero, the posterior has no interior mode.",
         DegenerateFitWarning,
     )
-    unseen = " (as far as moments tell: they cannot see residuals below 3e-7 of the response)"
+    unseen = (
+        " (as far as moments tell: they cannot see residuals below 3e-7 of the response, nor the digits of "
+        "coefficients that such residuals would change)"
+    )
     add(
         "exact-fit",
         fit.perfect,

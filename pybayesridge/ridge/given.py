@@ -18,7 +18,7 @@ from pybayesridge.ridge.mixture import Mixture
 from pybayesridge.ridge.prior import BetaPrime, log_unit
 from pybayesridge.ridge.profile import penalized_rss
 from pybayesridge.ridge.spectrum import Spectrum
-from pybayesridge.ridge.trust import hides_no_score, sees_nothing_small
+from pybayesridge.ridge.trust import blurs_variances, hides_no_score, sees_nothing_small
 
 SHARP = 1e-6
 """Singular vectors of squared singular values above this, relative to the largest, are known to ten digits."""
@@ -77,7 +77,8 @@ def fit_fixed(
     with np.errstate(divide="ignore"):
         log_t2 = unit - np.log(lam)
     penalty = float(np.exp(-log_t2.max())) if log_t2.size else np.inf
-    if design.has_rows and (sees_nothing_small(design, spectrum) or not spectrum.trusts(penalty)):
+    hidden = sees_nothing_small(design, spectrum) or blurs_variances(spectrum, log_t2)
+    if design.has_rows and (hidden or not spectrum.trusts(penalty)):
         return fit_fixed(design, rotate_accurately(design), prior, noise, options)
     unknown = spectrum.solver == "moments" and spectrum.loss(0.0) > NO_DIGITS
     if (lam == 0).any() and (spectrum.rank < design.p or unknown):

@@ -18,7 +18,7 @@ from pybayesridge.ridge.profile import PenaltyModel
 from pybayesridge.ridge.quadrature import integrate
 from pybayesridge.ridge.quadrature import mixture as mixture_of
 from pybayesridge.ridge.spectrum import Spectrum
-from pybayesridge.ridge.trust import hides_no_mass, sees_nothing_small
+from pybayesridge.ridge.trust import blurs_variances, hides_no_mass, sees_nothing_small
 
 DOUBLINGS = 14
 """Most doublings of the nodes of the quadrature."""
@@ -47,7 +47,8 @@ def fit_integrated(
         raise ValueError(_improper(design, model))
     quadrature = integrate(proper, model, tol=options.tol, maxiter=min(options.maxiter, DOUBLINGS))
     certain = not sees_nothing_small(design, spectrum) and hides_no_mass(proper, model, quadrature)
-    if design.has_rows and not certain:
+    blurred = blurs_variances(spectrum, (quadrature.weight * quadrature.log_t2).sum(axis=0))
+    if design.has_rows and (blurred or not certain):
         return fit_integrated(design, rotate_accurately(design), prior, noise, options)
     mixture = _at_limits(mixture_of(spectrum, model, quadrature), spectrum, perfect, degenerate)
     with np.errstate(invalid="ignore"):

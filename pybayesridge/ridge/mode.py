@@ -16,7 +16,13 @@ from pybayesridge.ridge.prior import BetaPrime, log_unit
 from pybayesridge.ridge.profile import Modes, PenaltyModel, find_modes, penalized_rss, value
 from pybayesridge.ridge.quadrature import integrate
 from pybayesridge.ridge.spectrum import Spectrum
-from pybayesridge.ridge.trust import hides_no_mass, hides_no_mode, sees_everything, sees_nothing_small
+from pybayesridge.ridge.trust import (
+    blurs_variances,
+    hides_no_mass,
+    hides_no_mode,
+    sees_everything,
+    sees_nothing_small,
+)
 
 
 def fit_mode(
@@ -45,7 +51,8 @@ def fit_mode(
     interior = np.isfinite(modes.log_t2) & ~design.y_vanishes
     smallest_penalty = float(np.exp(-modes.log_t2[interior].max())) if interior.any() else np.inf
     certain = not sees_nothing_small(design, spectrum) and _hides_nothing(spectrum, model, modes.log_t2)
-    if design.has_rows and not (certain and spectrum.trusts(smallest_penalty)):
+    blurred = blurs_variances(spectrum, modes.log_t2)
+    if design.has_rows and (blurred or not (certain and spectrum.trusts(smallest_penalty))):
         return fit_mode(design, rotate_accurately(design), prior, noise, options)
     perfect = fits_exactly(design, spectrum) & (not noise.known)
     log_t2 = np.where(perfect, np.inf, modes.log_t2)

@@ -9,8 +9,10 @@ import numpy as np
 
 from pybayesridge._types import AnyArray, FloatArray
 from pybayesridge.design.design import Design
+from pybayesridge.linalg import blas
 from pybayesridge.ridge import mixture as posterior
 from pybayesridge.ridge.mixture import Functionals, Mixture
+from pybayesridge.ridge.outside import outside_of_columns
 from pybayesridge.ridge.quantile_curves import quantile_curves
 from pybayesridge.ridge.spectrum import Spectrum
 
@@ -34,10 +36,13 @@ class RowFunctions:
         The rows' unpenalised columns.
     functionals : Functionals
         In the rotated basis.
+    mean : (m, q) array
+        Posterior means less those of the unpenalised columns alone, in units of the targets' norms.
     """
 
     z_rows: FloatArray
     functionals: Functionals
+    mean: FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +62,13 @@ class RidgePosterior:
 
     def coefficients(self) -> tuple[FloatArray, FloatArray]:
         """Posterior means of the unpenalised (k, q) and the penalised (p, q) coefficients."""
-        a = posterior.mean_coefficients(self.spectrum, self.mixture)
-        b = self.spectrum.standardized_coefficients(self.design, a / self.spectrum.top)
-        b *= self.design.y_norm / self.design.scale[:, None]
+        b = self._standardized() * (self.design.y_norm / self.design.scale[:, None])
         return self.design.coefficients_of_z(b), b
+
+    def _standardized(self) -> FloatArray:
+        """Posterior means of the standardised coefficients, in units of the targets' norms, (p, q)."""
+        a = posterior.mean_coefficients(self.spectrum, self.mixture)
+        return self.spectrum.standardized_coefficients(self.design, a / self.spectrum.top)
 
     def standard_deviations(self) -> tuple[FloatArray, FloatArray]:
         """Posterior standard deviations, as :meth:`coefficients`."""
@@ -100,8 +108,9 @@ class RidgePosterior:
         leverage[:k, :k] = half @ half.T
         outer = None
         if self.spectrum.rank < p:
-            inside = functionals.coords @ functionals.coords.T
-            outer = (rows @ rows.T) / self.spectrum.top**2 - inside
+            inside = self.spectrum.standardized_coefficients(design, functionals.coords.T * self.spectrum.top)
+            rest = rows - inside.T
+            outer = blas.product(rest, rest.T) / self.spectrum.top**2
         out = posterior.covariance(functionals, outer, leverage, self.spectrum, self.mixture, target)
         unit = np.concatenate([np.ones(k), 1.0 / design.scale]) * design.y_norm[target]
         out *= unit[:, None]
@@ -109,27 +118,28 @@ class RidgePosterior:
 
     def row_functions(self, x_rows: AnyArray, z_rows: FloatArray) -> RowFunctions:
         """What moments and intervals of the linear predictor of new rows need, made once for all of them."""
-        return RowFunctions(z_rows, self._row_functionals(x_rows, z_rows))
+        rows = self.design.rows_outside_z(x_rows, z_rows)
+        # By the coefficients: rows times V lose digits where V is made by products with X'.
+        return RowFunctions(z_rows, self._functionals(rows, z_rows), blas.product(rows, self._standardized()))
 
     def row_moments(self, rows: RowFunctions) -> tuple[FloatArray, FloatArray]:
         """Posterior mean and standard deviation of the linear predictor of new rows, each (m, q)."""
         factors = posterior.moment_factors(self.spectrum, self.mixture, len(rows.z_rows))
-
-        def both(f: Functionals) -> FloatArray:
-            return np.stack(posterior.moments(f, factors), axis=-1)
-
-        out = self._chunked(rows.functionals, both)
-        mean = rows.z_rows @ self.design.y_on_z + out[..., 0] * self.design.y_norm
-        return mean, np.sqrt(out[..., 1]) * self.design.y_norm
+        variance = self._chunked(rows.functionals, lambda f: posterior.moments(f, factors)[1])
+        mean = rows.z_rows @ self.design.y_on_z + rows.mean * self.design.y_norm
+        return mean, np.sqrt(variance) * self.design.y_norm
 
     def row_intervals(self, rows: RowFunctions, alpha: float, noise: FloatArray | None) -> FloatArray:
         """Equal-tailed intervals of the linear predictor, or with `noise` (m,) of new observations: (m, q, 2)."""
         tails = np.array([alpha / 2, 1 - alpha / 2])
-        functionals = rows.functionals
+        f = rows.functionals
+        # About the mean of `row_moments`.
+        shift = rows.mean - blas.product(f.coords, posterior.mean_coefficients(self.spectrum, self.mixture))
         if noise is not None:
-            functionals = replace(functionals, leverage=functionals.leverage + noise)
-        out = self._chunked(functionals, lambda f: posterior.quantiles(f, self.spectrum, self.mixture, tails))
-        return (rows.z_rows @ self.design.y_on_z)[..., None] + out * self.design.y_norm[:, None]
+            f = replace(f, leverage=f.leverage + noise)
+        out = self._chunked(f, lambda part: posterior.quantiles(part, self.spectrum, self.mixture, tails))
+        out = (out + shift[..., None]) * self.design.y_norm[:, None]
+        return (rows.z_rows @ self.design.y_on_z)[..., None] + out
 
     def without_rows(self) -> RidgePosterior:
         """The same posterior without any array over rows of the data."""
@@ -176,28 +186,19 @@ class RidgePosterior:
 
     def outside_of_coefficients(self) -> FloatArray:
         """Share of the squared norm of each penalised coefficient outside the row space, (p,)."""
-        if self.spectrum.rank == self.design.p:
-            return np.zeros(self.design.p)
-        inside = [np.einsum("ij,ij->i", right, right) for _, right in self.spectrum.right_pieces(self.design)]
-        return _beyond(np.ones(self.design.p), np.concatenate(inside), self.spectrum.rounding)
+        pieces = self.spectrum.right_pieces(self.design)
+        parts = [outside_of_columns(self.design, self.spectrum, part.start, right) for part, right in pieces]
+        return np.concatenate([np.empty(0), *parts])
 
     def _over_penalized(self, function: Callable[[Functionals], FloatArray]) -> FloatArray:
         """Apply `function` to the penalised coefficients piece by piece; V is never held whole by the dual route."""
         pieces = []
         for part, right in self.spectrum.right_pieces(self.design):
             m = right.shape[0]
-            outside = np.zeros(m)
-            if self.spectrum.rank < self.design.p:
-                outside = _beyond(np.ones(m), np.einsum("ij,ij->i", right, right), self.spectrum.rounding)
+            outside = outside_of_columns(self.design, self.spectrum, part.start, right)
             values = self._chunked(Functionals(right, outside, np.zeros(m)), function)
             unit = self.design.y_norm / (self.design.scale[part, None] * self.spectrum.top)
             pieces.append(values * (unit[..., None] if values.ndim == 3 else unit))
         if not pieces:
             return function(Functionals(np.empty((0, self.spectrum.rank)), np.empty(0), np.empty(0)))
         return np.concatenate(pieces)
-
-
-def _beyond(whole: FloatArray, inside: FloatArray, rounding: float) -> FloatArray:
-    """Part of a squared norm outside the row space; a share that may be rounding errors is nothing."""
-    rest = whole - inside
-    return np.where(rest > rounding * whole, rest, 0.0)

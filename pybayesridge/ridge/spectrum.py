@@ -36,6 +36,10 @@ WEAK = EIGENVALUE_NOISE / ACCURACY
 SHARPEN = 1e-4
 """Squared singular values below this are taken again where some are weak."""
 
+STEEP = 1e-2
+"""Smallest singular value, relative to the largest, of columns without means whose coefficients need no
+refinement."""
+
 NULL_COLUMNS = 32
 """Directions looked at in one product with X."""
 
@@ -77,6 +81,8 @@ class Spectrum:
     noise : float
         Bound of the errors of the singular values (of their squares, by other routes than "svd"), relative to the
         largest.
+    unseen : (q,) array or None
+        From moments, the norms of what X'y has outside V, in these units: of directions that count as none.
     """
 
     s: FloatArray
@@ -90,6 +96,7 @@ class Spectrum:
     left: FloatArray | None
     smallest: float
     noise: float
+    unseen: FloatArray | None = None
 
     @property
     def rank(self) -> int:
@@ -97,10 +104,9 @@ class Spectrum:
         return int(self.s.size)
 
     @property
-    def rounding(self) -> float:
-        """Bound of the errors of the squared norm of a row of V: larger where V is made by products with X'."""
-        spread = 1.0 / float(self.s[-1]) if self.solver == "dual" and self.rank else 1.0
-        return 64 * EPS * spread
+    def lean(self) -> FloatArray:
+        """Angles, about, by which rounding errors turn each row of V' out of the row space, (r,)."""
+        return EIGENVALUE_NOISE / (self.s**2 if self.solver in ("gram", "moments") else self.s)
 
     def trusts(self, penalty: float) -> bool:
         """Whether ``s_j^2 + penalty`` has the required accuracy; `penalty` relative to the squared top value."""
@@ -124,6 +130,17 @@ class Spectrum:
             return blas.product(self.right, a)
         if self.left is None:
             return np.zeros((self.p, a.shape[1]))
+        out = self._times_right(design, a)
+        if self.s[-1] < STEEP * design.cancellation:
+            # Rounding errors of products with X' are relative to X, means and all, and the large directions take them
+            # up: V'b is no longer a. What is missing is added.
+            found = blas.product(self.left, design.times(out), transpose_a=True) / (self.s[:, None] * self.top)
+            out += self._times_right(design, a - found)
+        return out
+
+    def _times_right(self, design: Design, a: FloatArray) -> FloatArray:
+        """``V a`` by products with X', where V is not held."""
+        assert self.left is not None
         return design.transposed_times(blas.product(self.left, a / self.s[:, None])) / self.top
 
     def right_pieces(self, design: Design) -> Iterator[tuple[slice, FloatArray]]:
@@ -216,10 +233,12 @@ def _with_targets(
         )
     z = blas.product(vectors, products.xty, transpose_a=True) / (s[:, None] * top)
     rss0 = 1.0 - (z**2).sum(axis=0)
-    if not design.has_rows:
-        rss0[rss0 <= UNSEEN] = 0.0
-    solver: Solver = "gram" if design.has_rows else "moments"
-    return make_spectrum(design, s, top, z, rss0, solver, right=vectors, smallest=smallest, noise=noise)
+    if design.has_rows:
+        return make_spectrum(design, s, top, z, rss0, "gram", right=vectors, smallest=smallest, noise=noise)
+    rss0[rss0 <= UNSEEN] = 0.0
+    found = make_spectrum(design, s, top, z, rss0, "moments", right=vectors, smallest=smallest, noise=noise)
+    beyond = products.xty / top - blas.product(vectors, s[:, None] * z)
+    return replace(found, unseen=np.sqrt((beyond**2).sum(axis=0)))
 
 
 def certain_rank(design: Design, spectrum: Spectrum) -> int:

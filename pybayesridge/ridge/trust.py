@@ -29,6 +29,7 @@ from pybayesridge.ridge.profile import (
     log_determinant,
     penalized_rss,
     search_grid,
+    shrinkage,
     value,
 )
 from pybayesridge.ridge.quadrature import Quadrature
@@ -108,6 +109,12 @@ def hides_no_score(spectrum: Spectrum, log_t2: FloatArray, scores: FloatArray, n
     return bool((bound.min(axis=0) > best).all())
 
 
+def blurs_variances(spectrum: Spectrum, log_t2: FloatArray) -> bool:
+    """Whether the Gram route loses digits of variances at these points (q,) that the accurate route keeps."""
+    at = np.where(np.isfinite(log_t2), log_t2, 0.0)
+    return spectrum.solver == "gram" and _loss_of_variances(spectrum, at) > ACCURACY
+
+
 def expected_loss(spectrum: Spectrum, count: float, mixture: Mixture) -> float:
     """Relative error, about, that rounding errors leave in a fit, averaged over the nodes of its mixture.
 
@@ -134,7 +141,8 @@ def expected_loss(spectrum: Spectrum, count: float, mixture: Mixture) -> float:
         residual = residual + _unsure_rss(spectrum, at) / rss
         carried = np.where(live, weight * mixture.scale2 / np.maximum(least, EIGENVALUE_NOISE), 0.0)
         share = carried / np.maximum(carried.sum(axis=0), np.finfo(float).tiny)
-        of_variances = float((share * loss).sum(axis=0).max(initial=0.0))
+        of_variances = max(of_variances, float((share * loss).sum(axis=0).max(initial=0.0)))
+        of_variances = max(of_variances, _unseen(spectrum, at, np.where(live, mixture.scale2, np.inf), weight))
     if len(at) > 1:
         # What is wrong at all nodes alike leaves their weights as they are.
         in_weight = count / 2 * np.abs(residual - (weight * residual).sum(axis=0))
@@ -143,6 +151,14 @@ def expected_loss(spectrum: Spectrum, count: float, mixture: Mixture) -> float:
     loss = np.maximum(loss, residual)
     largest = float(np.where(live, weight * loss, 0.0).sum(axis=0).max(initial=0.0))
     return max(largest, of_variances)
+
+
+def _unseen(spectrum: Spectrum, log_t2: FloatArray, scale2: FloatArray, weight: FloatArray) -> float:
+    """Coefficients, from moments, of directions that count as none, relative to their standard deviations."""
+    assert spectrum.unseen is not None
+    unseen = np.where(spectrum.unseen > spectrum.noise, spectrum.unseen, 0.0)
+    share = unseen * np.exp(np.minimum(log_t2, -np.log(spectrum.noise)) / 2) / np.sqrt(scale2)
+    return float((weight * share).sum(axis=0).max(initial=0.0))
 
 
 def _unsure_rss(spectrum: Spectrum, log_t2: FloatArray) -> FloatArray:
@@ -155,16 +171,20 @@ def _unsure_rss(spectrum: Spectrum, log_t2: FloatArray) -> FloatArray:
 def _loss_of_variances(spectrum: Spectrum, log_t2: FloatArray) -> float:
     """Largest relative error of the variance of a coefficient whose column lies almost in the row space.
 
-    Its part outside is what V leaves of 1, with rounding errors, times a large t2.
+    Its part outside is known up to the angle by which rounding errors turn that space, and a large t2 makes it a
+    variance.
     """
     right = spectrum.right
-    if right is None or spectrum.solver != "svd" or spectrum.rank == spectrum.p:
+    if right is None or spectrum.rank in (0, spectrum.p):
         return 0.0
     t2 = np.exp(np.minimum(log_t2, -np.log(np.finfo(float).tiny)))
     squares = right**2
     outside = np.maximum(1.0 - squares.sum(axis=1), 0.0)
     variance = blas.product(squares, 1.0 / (spectrum.s[:, None] ** 2 + 1.0 / t2)) + np.outer(outside, t2)
-    return float(np.minimum(spectrum.rounding * t2 / variance, 1.0).max(initial=0.0))
+    # Directions that are hardly known from X have the variance of those outside: turning them changes nothing.
+    turned = blas.product(squares, (spectrum.lean * shrinkage(spectrum.s, log_t2)).T ** 2)
+    unsure = 2 * np.sqrt(outside[:, None] * turned) + turned
+    return float(np.minimum(unsure * t2 / variance, 1.0).max(initial=0.0))
 
 
 def _size(spectrum: Spectrum, log_t2: FloatArray) -> FloatArray:

@@ -10,7 +10,11 @@ difference.
 ``LIMIT``, the oracle is asked again for data moved by at most one such unit (`PERTURBATIONS` times, at random); what
 its own answer moves by is no fault of anybody. An error counts if it exceeds `LIMIT` and `ALLOWED` times that. Fitted
 values and predictions are sums of columns times coefficients, which are doubles too: what rounding each product does
-to the sum is allowed in the same way.
+to the sum is allowed in the same way. Coefficients are sums too, over singular vectors that are made of products with
+columns: one that should be 0, with an infinite or no standard deviation to measure it by, is the rounding error of
+such a sum. Where rounding of the data can make X lose rank (a singular value is below `SAME_SPACE` of the largest:
+by Eckart and Young's theorem a matrix of lower rank is no further away), the oracle is asked for the answers of that
+rank too: a multiple of a column in decimals has to count as one in doubles.
 
 **What is announced.** An error does not count as silent where a warning or a note of the summary says that digits are
 lost, that an iteration has not converged, or that the penalty is a bound. That there is no signal, or no residual, is
@@ -57,6 +61,9 @@ ALPHA = 0.1
 
 INTERVALS = 4
 """At most so many coefficients have the ends of their intervals compared."""
+
+SAME_SPACE = 1e-16
+"""A singular value this small, relative to the largest, goes away with the last places of the data."""
 
 SMALLEST = 1e-290
 """A noise variance below this is not among the doubles' safe numbers: what is made of it is not compared."""
@@ -197,6 +204,9 @@ class Answers:
         f = o.functionals(z_rows, x_rows, t)
         mean, sd = o.mean(f, mixture, t), o.sd(f, mixture, t)
         self.put("params", mean, _larger(sd, mean))
+        a = mixture.weight @ o.shrinkage(mixture.l) * np.abs(o.z[:, t] / o.s)
+        products = np.abs(x_rows / o.scale) @ o.x_size * (a / o.s).sum()
+        self.rounding["params"] = _last_places(np.abs(f.coords) @ a + products, _larger(sd, mean))
         self.put("bse", sd, sd)
         if len(said["conf_int"]) == len(mean):
             some = np.flatnonzero(varies)
@@ -232,6 +242,11 @@ class Answers:
         ]
         width = ends[1] - ends[0]
         self.put(name, part.base[:, None] + np.stack(ends, axis=1), width[:, None])
+
+
+def _last_places(size, unit):
+    """What half a unit of the last place of sums of this size is, at most, in units of the yardstick."""
+    return float(np.where(unit > 0, np.finfo(float).eps * size / np.where(unit > 0, unit, 1), 0).max(initial=0))
 
 
 def _larger(sd, value):
@@ -291,8 +306,8 @@ def compare(problem):
     if foreign:
         return Verdict(problem.name, results.solver, (), (), f"warns of {foreign[0].message}")
     announced = any(issubclass(w.category, PrecisionWarning | ConvergenceWarning) for w in caught)
-    announced |= any(word in note for note in notes for word in SAID)
     says = tuple(str(w.message) for w in caught)
+    announced |= any(word in told for told in (*notes, *says) for word in SAID)
     oracle = problem.oracle()
     differences = []
     for target, values in enumerate(said):
@@ -366,9 +381,10 @@ def sensitivity(problem, target, said, answers, errors):
     """How far each of the oracle's answers moves with the last places of the data."""
     moves = dict.fromkeys(errors, 0.0)
     rng = np.random.default_rng(0)
-    for _ in range(PERTURBATIONS):
-        other = problem.perturbed(rng)
-        moved = Answers(other, other.oracle(), target, said).compute()
+    others = [(other, other.oracle()) for other in (problem.perturbed(rng) for _ in range(PERTURBATIONS))]
+    lower = problem.oracle().without(SAME_SPACE)
+    for other, oracle in [*others, *([(problem, lower)] if lower.rank < answers.o.rank else [])]:
+        moved = Answers(other, oracle, target, said).compute()
         for name in errors:
             if name in moved.values:
                 gap = _distance(moved.values[name], answers.values[name], answers.yardsticks[name])

@@ -9,6 +9,7 @@ One :class:`Oracle` knows the data; ``oracle.fit(...)`` gives the answers of one
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -110,7 +111,8 @@ class Oracle:
         self.y_on_z = solve_upper(self.r, on_q[:, self.p :])
         self.xr, self.yr = rest[:, : self.p], rest[:, self.p :]
         self.y_norm = np.sqrt((self.yr**2).sum(axis=0))
-        self._decompose(np.sqrt((xw**2).sum(axis=0)))
+        self.x_size = np.sqrt((xw**2).sum(axis=0))
+        self._decompose(self.x_size)
 
     def _decompose(self, size):
         u, s, v = svd(self.xr)
@@ -123,6 +125,16 @@ class Oracle:
         self.rss0 = (rest**2).sum(axis=0) if rank < self.nu else np.zeros(self.q, dtype=LONG)
         self.rest = rest if rank < self.nu else np.zeros_like(rest)
         self.rank = rank
+
+    def without(self, share):
+        """The same data without directions whose singular value is at most this share of the largest."""
+        out = copy(self)
+        out.rank = int(np.count_nonzero(self.s > share * self.s.max(initial=0)))
+        out.s, out.right, out.left = self.s[: out.rank], self.right[:, : out.rank], self.left[:, : out.rank]
+        out.z = self.z[: out.rank]
+        out.rest = self.rest + self.left[:, out.rank :] @ self.z[out.rank :]
+        out.rss0 = self.rss0 + (self.z[out.rank :] ** 2).sum(axis=0)
+        return out
 
     # Functions of log tau2 for one target; `l` is (K,).
 

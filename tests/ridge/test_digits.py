@@ -88,6 +88,7 @@ def test_steep_spectra_of_more_columns_than_rows(noise, method):
     assert max(found.values()) < FIT, found
 
 
+@pytest.mark.filterwarnings("ignore::pybayesridge.PrecisionWarning")
 @pytest.mark.parametrize("noise", [1e-5, 1e-6])
 def test_steep_spectra_at_given_penalties_and_on_grids(noise):
     y, x = spectra(noise)

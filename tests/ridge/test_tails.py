@@ -50,7 +50,8 @@ def endless(y, x, prior, sigma2):
     spread = ((a - share @ a) * np.sqrt(share)[:, None]) @ o.v.T
     variance = o.v**2 @ inside + (spread**2).sum(axis=0)
     if o.p > o.s.size:
-        variance += (1 - (o.v**2).sum(axis=1)) * mean_of(weight, log_s2 + l)
+        outside = np.eye(o.p) - o.v @ o.v.T  # squared, and not a difference of squares
+        variance += (outside**2).sum(axis=1) * mean_of(weight, log_s2 + l)
     return np.sqrt(variance.astype(float)), mean_of(weight, l), mean_of(weight, -l), float(share @ l)
 
 

@@ -12,6 +12,11 @@ pytestmark = pytest.mark.skipif(not ENOUGH, reason="no long double beyond double
 CLOSE = 1e-7
 """Ten times the largest error seen, relative; before, 1e-5 to 1."""
 
+LAST_PLACES = 6e-14
+"""Ten times the largest error seen, relative to a length of 1."""
+
+PENALTY = {"exact": {}, "fixed": {"lam": 1e-4}}
+
 
 def steep(n, p, digits, seed=0):
     rng = np.random.default_rng(seed)
@@ -50,6 +55,7 @@ def test_tail_of_tau2_where_columns_are_tiny(shape, b):
     np.testing.assert_allclose(found, exact_sd(oracle_of(y, x, standardize=False), (1.0, b)), rtol=CLOSE)
 
 
+@pytest.mark.filterwarnings("ignore::pybayesridge.PrecisionWarning")
 def test_rows_next_to_the_row_space():
     rng = np.random.default_rng(2)
     x = rng.standard_normal((12, 14)) + 10.0 ** rng.uniform(4, 6, 14)
@@ -75,3 +81,65 @@ def test_directions_that_the_products_of_rows_lose(lam):
     mean, sd = oracle.mean(f, mixture, 0).astype(float), oracle.sd(f, mixture, 0).astype(float)
     np.testing.assert_allclose((found.params - mean) / sd, 0, atol=CLOSE)
     np.testing.assert_allclose(found.bse, sd, rtol=CLOSE)
+
+
+def near_duplicates(shape, apart, seed):
+    """Of which two are the same up to a share: all others have next to nothing outside the row space."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(shape)
+    x[:, -1] = x[:, 0] + apart * rng.standard_normal(shape[0])
+    return x, rng.standard_normal(shape[0])
+
+
+@pytest.mark.filterwarnings("ignore::pybayesridge.PrecisionWarning")
+@pytest.mark.parametrize("apart", [1e-3, 1e-6, 1e-10])
+@pytest.mark.parametrize("shape", [(8, 8), (3, 3), (9, 10)])
+def test_columns_next_to_the_row_space_where_tau2_is_huge(shape, apart):
+    for seed in range(4):
+        x, y = near_duplicates(shape, apart, seed)
+        x *= 1e100
+        fitted = BayesRidge(y, x, prior="half-cauchy", standardize=False, sigma2=1.0).fit("exact")
+        oracle = oracle_of(y, x, standardize=False)
+        mixture, _ = oracle.exact(0, {"prior": "half-cauchy", "sigma2": 1.0, "count": oracle.nu})
+        f = oracle.functionals(np.eye(oracle.p + 1)[:, :1], np.eye(oracle.p + 1)[:, 1:], 0)
+        wanted = oracle.sd(f, mixture, 0).astype(float)
+        # What is outside has a length of the order of that share, known up to rounding errors.
+        np.testing.assert_allclose(fitted.bse, wanted, rtol=CLOSE + LAST_PLACES / apart)
+
+
+@pytest.mark.filterwarnings("ignore::pybayesridge.PrecisionWarning")
+@pytest.mark.parametrize("shape", [(8, 8), (9, 10)])
+def test_covariances_of_columns_next_to_the_row_space(shape):
+    x, y = near_duplicates(shape, 1e-6, 0)
+    oracle = oracle_of(y, x)
+    fitted = BayesRidge(y, x).fit("fixed", lam=1e-14)
+    mixture = oracle.given(1e-14, 0, {"sigma2": None, "count": oracle.nu})
+    f = oracle.functionals(np.eye(oracle.p + 1)[:, :1], np.eye(oracle.p + 1)[:, 1:], 0)
+    wanted = oracle.sd(f, mixture, 0).astype(float)
+    np.testing.assert_allclose(fitted.bse, wanted, rtol=CLOSE)
+    np.testing.assert_allclose(np.sqrt(np.diag(fitted.cov_params())), wanted, rtol=CLOSE)
+
+
+@pytest.mark.parametrize("method", ["exact", "fixed"])
+def test_unpenalised_columns_with_a_large_mean_among_more_columns_than_rows(method):
+    # What they take from the others is sharp although the columns' singular values are not: it has to come out so.
+    rng = np.random.default_rng(4)
+    x = rng.standard_normal((10, 30)) + 10.0 ** rng.uniform(1, 7, 30)
+    y = (x - x.mean(axis=0)) @ rng.standard_normal(30) + 1
+    fitted = BayesRidge(y, x, intercept=False, unpenalized=[6, 20]).fit(method, **PENALTY[method])
+    free = np.isin(np.arange(30), [6, 20])
+    oracle = Oracle(y[:, None], x[:, free], x[:, ~free])
+    given = {"prior": "r2", "sigma2": None, "count": 8}
+    mixture = oracle.exact(0, given)[0] if method == "exact" else oracle.given(1e-4, 0, given)
+
+    def off(found, rows):
+        f = oracle.functionals(rows[:, free], rows[:, ~free], 0)
+        mean, sd = oracle.mean(f, mixture, 0).astype(float), oracle.sd(f, mixture, 0).astype(float)
+        return np.abs((found - mean) / sd).max()
+
+    new = x[:3] + 0.5 * rng.standard_normal((3, 30))
+    prediction = fitted.get_prediction(new)
+    assert off(fitted.params, np.eye(30)) < CLOSE
+    assert off(prediction.predicted_mean, new) < CLOSE
+    if method == "fixed":
+        assert off(prediction.conf_int().mean(axis=1), new) < CLOSE
