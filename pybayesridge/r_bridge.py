@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -53,49 +54,11 @@ def guarded(function: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     return out
 
 
-def bayes_ridge(
+def fit_model(
     y: FloatArray,
     x: FloatArray | dict[str, Any],
     *,
-    x_names: Sequence[str] | None,
-    y_names: Sequence[str],
-    from_formula: bool,
-    model: dict[str, Any],
-    fit: dict[str, Any],
-) -> dict[str, Any]:
-    """Fit a :class:`BayesRidge` for R.
-
-    Parameters
-    ----------
-    y : (n, q) array
-    x : (n, p) array, or dict
-        With a formula R's model matrix, its column of ones among the others. A sparse matrix is a dict of ``nrow``,
-        ``ncol`` and the slots ``i``, ``p`` and ``x`` of R's ``dgCMatrix``.
-    x_names, y_names : lists of str
-        None for columns without names.
-    from_formula : bool
-        Whether the column of ones is the intercept of R's formula, which needs no mention in the notes.
-    model, fit : dict
-        Arguments of :class:`BayesRidge` and of its ``fit``.
-
-    Returns
-    -------
-    dict
-        See :func:`guarded`; the value is the fit's :func:`~pybayesridge.results.export.export`.
-    """
-
-    def run() -> dict[str, Any]:
-        endog, exog = labelled(y, x, y_names, x_names)
-        results = BayesRidge(endog, exog, **arguments(model)).fit(**arguments(fit))
-        return values(results, from_formula)
-
-    return guarded(run)
-
-
-def spike_slab(
-    y: FloatArray,
-    x: FloatArray,
-    *,
+    family: str,
     x_names: Sequence[str] | None,
     y_names: Sequence[str],
     from_formula: bool,
@@ -104,19 +67,49 @@ def spike_slab(
     start: dict[str, Any] | None = None,
     group: Sequence[float | str] | None = None,
 ) -> dict[str, Any]:
-    """Fit a :class:`SpikeSlab` for R; see :func:`bayes_ridge`.
+    """Fit a :class:`BayesRidge` or :class:`SpikeSlab` for R.
 
-    `start` is the ``start`` of an earlier value. `group` has a label for each column of `x`, R's
-    ``attr(x, "assign")`` or names of terms: columns with equal ones are in or out together.
+    Parameters
+    ----------
+    y : (n, q) array
+    x : (n, p) array, or dict
+        With a formula R's model matrix, its column of ones among the others. A sparse matrix is a dict of ``nrow``,
+        ``ncol`` and the slots ``i``, ``p`` and ``x`` of R's ``dgCMatrix``.
+    family : {"bayes_ridge", "spike_slab"}
+    x_names, y_names : lists of str
+        None for columns without names.
+    from_formula : bool
+        Whether the column of ones is the intercept of R's formula, which needs no mention in the notes.
+    model, fit : dict
+        Arguments of the model and of its ``fit``.
+    start : dict, optional
+        The ``start`` of an earlier value of a SpikeSlab.
+    group : list, optional
+        Of a SpikeSlab: a label for each column of `x`, R's ``attr(x, "assign")`` or names of terms. Columns with
+        equal ones are in or out together.
+
+    Returns
+    -------
+    dict
+        See :func:`guarded`; the value is the fit's :func:`~pybayesridge.results.export.export`.
     """
+    return guarded(
+        lambda: values(fitted(family, *labelled(y, x, y_names, x_names), model, fit, start, group), from_formula)
+    )
 
-    def run() -> dict[str, Any]:
-        endog, exog = labelled(y, x, y_names, x_names)
-        built = SpikeSlab(endog, exog, group=group_labels(group), **arguments(model))
-        results = built.fit(**arguments(fit), start=starting_point(start))
-        return values(results, from_formula)
 
-    return guarded(run)
+bayes_ridge = partial(fit_model, family="bayes_ridge")
+spike_slab = partial(fit_model, family="spike_slab")
+
+
+def fitted(
+    family: str, endog: Any, exog: Any, model: dict[str, Any], fit: dict[str, Any], start: Any, group: Any
+) -> Any:
+    """The results of what :func:`fit_model` describes."""
+    if family == "bayes_ridge":
+        return BayesRidge(endog, exog, **arguments(model)).fit(**arguments(fit))
+    built = SpikeSlab(endog, exog, group=group_labels(group), **arguments(model))
+    return built.fit(**arguments(fit), start=starting_point(start))
 
 
 def report(
@@ -137,9 +130,8 @@ def report(
 
     Parameters
     ----------
-    y, x, x_names, y_names, from_formula, model, fit, group
-        See :func:`bayes_ridge` and :func:`spike_slab`.
-    family : {"bayes_ridge", "spike_slab"}
+    y, x, x_names, y_names, from_formula, model, fit, family, group
+        See :func:`fit_model`.
     row_names : list of str
     page : dict
         ``path``, ``title``, ``question``, ``target`` (a name) and ``alpha`` of the report, ``call`` (R's code), the
@@ -157,10 +149,7 @@ def report(
         if row_names is not None:
             endog.index = pd.Index([row_names] if isinstance(row_names, str) else list(row_names))
             exog = exog.set_axis(endog.index) if isinstance(exog, pd.DataFrame) else exog
-        ridge = family == "bayes_ridge"
-        given = {} if ridge else {"group": group_labels(group)}
-        maker: Any = BayesRidge if ridge else SpikeSlab
-        results = maker(endog, exog, **given, **arguments(model)).fit(**arguments(fit))._results
+        results = fitted(family, endog, exog, model, fit, None, group)._results
         wanted = page.get("target")
         path = write_report(
             results,

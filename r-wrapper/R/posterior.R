@@ -108,9 +108,8 @@ functional_quantiles <- function(f, post, target, probabilities, noise = 0) {
   for (at in chunks(m, elements / nrow(post$weight))) {
     part <- lapply(f, function(a) if (is.matrix(a)) a[at, , drop = FALSE] else a[at])
     each <- mixture_of(part, post, target, noise[at], floor = negligible)
-    out[at, ] <- vapply(probabilities, function(probability) {
-      mixture_quantile(each$where, sqrt(each$scale2), each$weight, post$df, probability)
-    }, numeric(length(at)))
+    scale <- sqrt(each$scale2)
+    out[at, ] <- unlist(lapply(probabilities, function(p) mixture_quantile(each$where, scale, each$weight, post$df, p)))
   }
   out * post$y_norm[target]
 }
@@ -123,6 +122,8 @@ chunks <- function(m, step) split(seq_len(m), (seq_len(m) - 1L) %/% max(1, floor
 mixture_quantile <- function(where, scale, weight, df, probability, spike = numeric(ncol(where))) {
   weight <- matrix(weight, nrow(where), ncol(where))
   total <- colSums(weight)
+  # Weights that sum to one but for rounding leave no spike.
+  spike[spike < 1e-15] <- 0
   below <- colSums(weight * stats::pt(ifelse(where == 0, 0, -where / scale), df))
   on_spike <- spike > 0 & below < probability & probability <= below + spike
   probability <- ifelse(spike > 0 & probability > below, probability - spike, rep(probability, length.out = ncol(where)))
@@ -168,18 +169,14 @@ refined <- function(point, low, high, center, unit, probability, where, scale, w
     close <- abs(excess) <= enough[todo] & !(far %in% TRUE)
     inside <- !is.nan(newton) & newton >= low[todo] & newton <= high[todo] & newton != x &
       abs(excess) <= 0.5 * previous[todo]
-    middle <- middle_of(low[todo], high[todo], center[todo], unit[todo])
+    # The ends of a bracket may lie many powers of ten apart: halve it in digits, not in length.
+    ends <- asinh((low[todo] - center[todo]) / unit[todo]) + asinh((high[todo] - center[todo]) / unit[todo])
+    middle <- pmin(pmax(center[todo] + unit[todo] * sinh(0.5 * ends), low[todo]), high[todo])
     point[todo] <- ifelse(inside, newton, ifelse(close, x, middle))
     previous[todo] <- abs(excess)
     todo <- todo[!close & point[todo] != x]
   }
   point
-}
-
-# Middle of a bracket whose ends may lie many powers of ten apart: halves it in digits, not in length.
-middle_of <- function(low, high, center, unit) {
-  ends <- asinh((low - center) / unit) + asinh((high - center) / unit)
-  pmin(pmax(center + unit * sinh(0.5 * ends), low), high)
 }
 
 # Quantiles of standardised coefficients j; of a selection those of spike and slab together.
@@ -189,14 +186,10 @@ penalized_quantiles <- function(post, target, probabilities, j) {
     return(functional_quantiles(f, post, target, probabilities))
   }
   weight <- post$slab_weight[, j, drop = FALSE] * post$weight[, 1L]
-  spike <- pmax(1 - colSums(weight), 0)
-  # Weights that sum to one but for rounding leave no spike.
-  spike[spike < 1e-15] <- 0
-  vapply(probabilities, function(probability) {
-    mixture_quantile(
-      post$slab_mean[, j, drop = FALSE], sqrt(post$slab_var[, j, drop = FALSE]), weight, Inf, probability, spike
-    )
-  }, numeric(length(j))) * post$y_norm[1L]
+  mean <- post$slab_mean[, j, drop = FALSE]
+  sd <- sqrt(post$slab_var[, j, drop = FALSE])
+  limits <- lapply(probabilities, function(p) mixture_quantile(mean, sd, weight, Inf, p, 1 - colSums(weight)))
+  matrix(unlist(limits), length(j)) * post$y_norm[1L]
 }
 
 # Covariance of all coefficients of one target, in the order of the coefficients.
@@ -332,13 +325,12 @@ posterior_draws <- function(object, target, size, kind = "gaussian") {
 # Standardised coefficients (size x p), noise variances and tau2.
 ridge_draws <- function(post, target, size) {
   p <- length(post$at)
-  r <- length(post$s)
   drawn <- draw_hyperparameters(post, target, size)
   e <- shrinkage(post$s, drawn$log_t2)
   a <- sweep(e, 2L, post$z[, target] / post$s, "*") +
-    sweep(sqrt(drawn$sigma2 * e), 2L, post$s, "/") * matrix(stats::rnorm(size * r), size, r)
+    sweep(sqrt(drawn$sigma2 * e), 2L, post$s, "/") * matrix(stats::rnorm(length(e)), size)
   b <- a %*% t(post$right)
-  if (r < p) {
+  if (ncol(e) < p) {
     spread <- ifelse(drawn$sigma2 == 0, 0, sqrt(drawn$sigma2) * exp(drawn$log_t2 / 2))
     noise <- matrix(stats::rnorm(size * p), size, p) * spread
     b <- b + noise - (noise %*% post$right) %*% t(post$right)
