@@ -1,9 +1,9 @@
-"""A factorisation of the columns that are in, updated as columns come and go.
+"""A factorisation of the columns that are in, for several chains, updated as columns come and go.
 
-Let A be the columns that are in, ``M = X_A'X_A + k I``, and B any matrix with ``M = B B'``. The factor holds
-``W = B^-1``, ``z = W c_A`` and ``H = W X_A'X`` (m, d), and for every column ``reach = c - H'z`` (X'y less what A
-explains) and ``free = |x|² + k - colsums(H²)``. A column that comes in appends a row to each. A column that goes out
-is moved to the last row by one Householder reflection, and the row is dropped. Both take O(m d).
+Let A be the columns that are in, ``M = X_A'X_A + k I``, and B any matrix with ``M = B B'``. Held are ``W = B^-1``,
+``z = W c_A`` and ``H = W X_A'X`` (m, d), and for every column ``reach = c - H'z`` (X'y less what A explains) and
+``free = |x|² + k - colsums(H²)``. A column that comes in appends a row to each. For a column that goes out, one
+Householder reflection moves all that depends on it into the last row, which is dropped. Both take O(m d).
 """
 
 from __future__ import annotations
@@ -15,132 +15,167 @@ from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.selection.collapsed import Spectrum
 from pybayesridge.selection.problem import Problem
 
+FIRST_ROOM = 8
+"""Columns in for which there is room to begin with."""
 
-class Factor:
-    """The factorisation for one chain; changed in place, since a copy of H a step would cost more than the step.
+
+class Factors:
+    """The factorisations of C chains; changed in place, since a copy of H would cost more than a step.
 
     Attributes
     ----------
     problem : Problem
-    k : float
-    members : list of int
+    k : (C,) array
+    members : list of C lists of int
         Columns that are in, in the order of W's columns.
-    h : (cap, d) array
-        H in its first m rows; W (cap, cap) and z (cap,) likewise.
-    reach, free : (d,) arrays
-        Views of the rows that the caller keeps.
-    blocks : list of (G_b, b, b) arrays
-        For units of b > 1 columns, ``G_jj + k I - H_j'H_j``; the units of each size in `problem.units`' order.
+    member : (C, cap) int array
+        The same; entries beyond a chain's own are not used.
+    whole : (C, cap, d + 1 + cap) array
+        H, z and W side by side; rows beyond a chain's own are 0 in z and W.
+    reach, free : (C, d) arrays
+    blocks : list of (C, G_b, b, b) arrays
+        For units of b > 1 columns, ``G_jj + k I - H_j'H_j``; the units' columns are in `block_columns`.
     """
 
-    __slots__ = ("block_columns", "blocks", "free", "h", "k", "members", "problem", "reach", "w", "z")
+    __slots__ = ("block_columns", "blocks", "free", "k", "member", "members", "problem", "reach", "whole")
 
-    def __init__(
-        self, problem: Problem, reach: FloatArray, free: FloatArray, block_columns: list[IntArray], cap: int = 8
-    ) -> None:
+    def __init__(self, problem: Problem, n_chains: int, block_columns: list[IntArray]) -> None:
+        d = problem.d
         self.problem = problem
-        self.k = 1.0
-        self.members: list[int] = []
-        self.h = np.empty((cap, problem.d))
-        self.w = np.zeros((cap, cap))
-        self.z = np.zeros(cap)
-        self.reach, self.free = reach, free
+        self.k = np.ones(n_chains)
+        self.members: list[list[int]] = [[] for _ in range(n_chains)]
+        self.member = np.zeros((n_chains, FIRST_ROOM), dtype=np.intp)
+        self.whole = np.zeros((n_chains, FIRST_ROOM, d + 1 + FIRST_ROOM))
+        self.reach, self.free = np.zeros((n_chains, d)), np.zeros((n_chains, d))
         self.block_columns = block_columns
-        self.blocks = [np.empty((c.shape[0], c.shape[1], c.shape[1])) for c in block_columns]
+        self.blocks = [np.zeros((n_chains, c.shape[0], c.shape[1], c.shape[1])) for c in block_columns]
 
     @property
-    def m(self) -> int:
-        """Number of columns in."""
-        return len(self.members)
+    def n_columns(self) -> IntArray:
+        """Number of columns in, (C,)."""
+        return np.array([len(members) for members in self.members])
 
     @property
-    def left(self) -> float:
-        """R before rounding is bounded."""
-        z = self.z[: self.m]
-        return self.problem.yy - float(z @ z)
+    def z(self) -> FloatArray:
+        """The z of all chains, (C, cap)."""
+        return self.whole[:, :, self.problem.d]
 
-    def rebuild(self, part: Spectrum, k: float) -> None:
-        """Start afresh with the columns of a spectrum: no rounding errors of earlier changes are left."""
-        problem, m = self.problem, part.columns.size
-        self.k = k
-        self._room(m)
-        self.members = [int(j) for j in part.columns]
-        scale = 1.0 / np.sqrt(part.values + k)
-        w = part.vectors.T * scale[:, None]
-        self.w[:m, :m] = w
-        self.z[:m] = part.cross * scale
-        h = self.h[:m]
-        np.matmul(w, problem.stacked(part.columns), out=h)
-        np.subtract(problem.cross, self.z[:m] @ h, out=self.reach)
-        np.subtract(problem.diag + k, np.einsum("ij,ij->j", h, h), out=self.free)
-        for block, columns in zip(self.blocks, self.block_columns, strict=True):
-            part_h = h[:, columns]
-            block[:] = own_blocks(problem, columns) - np.einsum("mgi,mgj->gij", part_h, part_h)
-            block += k * np.eye(columns.shape[1])
+    @property
+    def w(self) -> FloatArray:
+        """The W of all chains, (C, cap, cap)."""
+        return self.whole[:, :, self.problem.d + 1 :]
 
-    def append(self, j: int) -> None:
-        """Let column j in."""
-        m = len(self.members)
-        self._room(m + 1)
-        own = self.h[:m, j].copy()
-        root = float(np.sqrt(max(self.problem.diag[j] + self.k - own @ own, self.k)))
-        row = self.h[m]
-        np.matmul(own, self.h[:m], out=row)
-        np.subtract(self.problem.column(j), row, out=row)
-        row *= 1.0 / root
-        self.w[:m, m] = 0.0
-        self.w[m, :m] = (own @ self.w[:m, :m]) / -root
-        self.w[m, m] = 1.0 / root
-        self.z[m] = (self.problem.cross[j] - own @ self.z[:m]) / root
-        self.members.append(j)
-        self._gained(row, self.z[m], -1.0)
-
-    def remove(self, j: int) -> None:
-        """Take column j out."""
-        m = len(self.members)
-        at = self.members.index(j)
-        h, w, z = self.h[:m], self.w[:m, :m], self.z[:m]
-        u = w[:, at].copy()
-        u /= np.sqrt(u @ u)
-        u[-1] += 1.0 if u[-1] >= 0 else -1.0
-        u /= np.sqrt(u @ u)
-        # In place: H's transpose lies in Fortran order.
-        dger(-2.0, u @ h, u, a=h.T, overwrite_a=1)
-        w -= np.multiply.outer(2.0 * u, u @ w)
-        z -= (2.0 * (u @ z)) * u
-        w[:, at] = w[:, -1]
-        self.members[at] = self.members[-1]
-        self.members.pop()
-        self._gained(h[-1], z[-1], 1.0)
-
-    def _gained(self, row: FloatArray, z: float, sign: float) -> None:
-        self.reach += (sign * z) * row
-        self.free += sign * row * row
-        for block, columns in zip(self.blocks, self.block_columns, strict=True):
-            part = row[columns]
-            block += sign * part[:, :, None] * part[:, None, :]
-
-    def _room(self, m: int) -> None:
-        cap = self.z.size
-        if m <= cap:
-            return
-        new = min(max(2 * cap, m), max(self.problem.d, m))
-        old = len(self.members)
-        h, w, z = np.empty((new, self.problem.d)), np.zeros((new, new)), np.zeros(new)
-        h[:old], w[:old, :old], z[:old] = self.h[:old], self.w[:old, :old], self.z[:old]
-        self.h, self.w, self.z = h, w, z
+    def left(self) -> FloatArray:
+        """R of all chains, (C,), before rounding is bounded."""
+        z = self.z
+        return self.problem.yy - np.einsum("ci,ci->c", z, z)
 
     def inside(self) -> tuple[FloatArray, FloatArray]:
-        """``b = M^-1 c_A`` and the diagonal of ``M^-1``, each (m,), in the order of `members`."""
-        m = len(self.members)
-        w = self.w[:m, :m]
-        return self.z[:m] @ w, np.einsum("ij,ij->j", w, w)
+        """``b = M^-1 c_A`` and the diagonal of ``M^-1``, each (C, cap), in the order of `member`."""
+        w = self.w
+        return np.matmul(self.z[:, None, :], w)[:, 0], np.einsum("cij,cij->cj", w, w)
 
-    def inverse(self, at: IntArray) -> FloatArray:
-        """Rows and columns of ``M^-1`` of some members, (b, b)."""
-        m = len(self.members)
-        w = self.w[:m, :m][:, at]
+    def inverse(self, c: int, at: IntArray) -> FloatArray:
+        """Rows and columns of ``M^-1`` of some members of a chain, (b, b)."""
+        w = self.w[c][:, at]
         return w.T @ w
+
+    def rebuild(self, c: int, part: Spectrum, k: float) -> None:
+        """Start a chain afresh with the columns of a spectrum: rounding errors of earlier changes are gone."""
+        problem, m, d = self.problem, part.columns.size, self.problem.d
+        self._room(m)
+        self.k[c] = k
+        self.members[c] = part.columns.tolist()
+        self.member[c, :m] = part.columns
+        scale = 1.0 / np.sqrt(part.values + k)
+        w, z = part.vectors.T * scale[:, None], part.cross * scale
+        whole = self.whole[c]
+        whole[:, d:] = 0.0
+        h = w @ problem.stacked(part.columns)
+        whole[:m, :d], whole[:m, d], whole[:m, d + 1 : d + 1 + m] = h, z, w
+        np.subtract(problem.cross, z @ h, out=self.reach[c])
+        np.subtract(problem.diag + k, np.einsum("ij,ij->j", h, h), out=self.free[c])
+        for blocks, columns in zip(self.blocks, self.block_columns, strict=True):
+            own = h[:, columns]
+            blocks[c] = own_blocks(problem, columns) - np.einsum("mgi,mgj->gij", own, own)
+            blocks[c] += k * np.eye(columns.shape[1])
+
+    def copy_from(self, other: Factors, c: int) -> None:
+        """Take over chain c of others of the same problem."""
+        m = len(other.members[c])
+        self._room(other.member.shape[1])
+        other._room(self.member.shape[1])
+        self.k[c] = other.k[c]
+        self.members[c] = other.members[c].copy()
+        self.member[c] = other.member[c]
+        self.whole[c, :m] = other.whole[c, :m]
+        self.whole[c, m:, self.problem.d :] = 0.0
+        self.reach[c], self.free[c] = other.reach[c], other.free[c]
+        for mine, its in zip(self.blocks, other.blocks, strict=True):
+            mine[c] = its[c]
+
+    def append(self, c: int, j: int) -> None:
+        """Let column j in."""
+        problem, d = self.problem, self.problem.d
+        members = self.members[c]
+        m = len(members)
+        self._room(m + 1)
+        whole = self.whole[c]
+        own = whole[:m, j].copy()
+        root = float(max(problem.diag[j] + self.k[c] - own @ own, self.k[c])) ** 0.5
+        row = whole[m]
+        # The row of [X'X, X'y, 0] less what is explained by the rows above.
+        np.matmul(-own, whole[:m], out=row)
+        row[:d] += problem.column(j)
+        row[d] += problem.cross[j]
+        row *= 1.0 / root
+        whole[:m, d + 1 + m] = 0.0
+        row[d + 1 + m] = 1.0 / root
+        members.append(j)
+        self.member[c, m] = j
+        self._gained(c, row, -1.0)
+
+    def remove(self, c: int, j: int) -> None:
+        """Take column j out."""
+        d, members = self.problem.d, self.members[c]
+        m = len(members)
+        at = members.index(j)
+        whole = self.whole[c, :m]
+        u = whole[:, d + 1 + at].copy()
+        u *= 1.0 / float(u @ u) ** 0.5
+        u[-1] += 1.0 if u[-1] >= 0 else -1.0
+        # In place: the transpose of `whole` lies in Fortran order.
+        dger(-2.0 / float(u @ u), u @ whole, u, a=whole.T, overwrite_a=1)
+        whole[:, d + 1 + at] = whole[:, d + m]
+        self.member[c, at] = members[at] = members[-1]
+        members.pop()
+        row = whole[-1]
+        self._gained(c, row, 1.0)
+        row[d:] = 0.0
+
+    def _gained(self, c: int, row: FloatArray, sign: float) -> None:
+        d = self.problem.d
+        z, row = float(row[d]), row[:d]
+        self.reach[c] += (sign * z) * row
+        if sign < 0:
+            self.free[c] -= row * row
+        else:
+            self.free[c] += row * row
+        for blocks, columns in zip(self.blocks, self.block_columns, strict=True):
+            own = row[columns]
+            blocks[c] += sign * own[:, :, None] * own[:, None, :]
+
+    def _room(self, m: int) -> None:
+        cap = self.member.shape[1]
+        if m <= cap:
+            return
+        new, d = max(2 * cap, m), self.problem.d
+        n_chains = self.k.size
+        whole = np.zeros((n_chains, new, d + 1 + new))
+        whole[:, :cap, : d + 1 + cap] = self.whole
+        member = np.zeros((n_chains, new), dtype=np.intp)
+        member[:, :cap] = self.member
+        self.whole, self.member = whole, member
 
 
 def own_blocks(problem: Problem, columns: IntArray) -> FloatArray:

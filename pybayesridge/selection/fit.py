@@ -12,7 +12,7 @@ from pybayesridge.selection.enumeration import can_enumerate, enumerate_sets
 from pybayesridge.selection.grid import Given, Grid, grid_of
 from pybayesridge.selection.problem import Problem
 from pybayesridge.selection.result import Exact, Model
-from pybayesridge.selection.sampler import Run, sample_sets
+from pybayesridge.selection.sampler import Run, largest_set, sample_sets
 from pybayesridge.selection.starts import starting_sets
 from pybayesridge.selection.states import States, build_states, resampled
 from pybayesridge.selection.tallies import Estimate
@@ -106,7 +106,7 @@ def _assembled(problem: Problem, grid: Grid, run: Run, rng: np.random.Generator)
         n_iter=int(run.trace.key.size),
         agreement=found.agreement,
         effective=found.effective,
-        size_limit=None,
+        size_limit=largest_set(problem, len(run.trace.starts)) if run.limited else None,
         interrupted=run.interrupted,
     )
 

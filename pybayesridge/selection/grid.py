@@ -196,14 +196,14 @@ def _normalised(grid: Grid) -> Grid:
     return replace(grid, log_weight=log_weight - logsumexp(log_weight))
 
 
-def draw_t(grid: Grid, m: int, node: int, uniform: float) -> float:
-    """The quantile of t at `uniform`, given a set of m units and the node of log g."""
+def quantiles_of_t(grid: Grid, m: int, node: int, uniform: FloatArray) -> FloatArray:
+    """The quantiles of t at `uniform`, given a set of m units and the node of log g."""
     t, log_w = (part[0] for part in grid.t_nodes(m, node))
     log_mass = log_w + grid.log_set(t, m)
     own = np.exp(log_mass - log_mass.max())
     # Half of a node's mass lies below it.
     mass = np.cumsum(own)
-    return float(np.interp(uniform * mass[-1], mass - 0.5 * own, t))
+    return np.interp(uniform * mass[-1], mass - 0.5 * own, t)
 
 
 def mean_p(grid: Grid, m: int) -> FloatArray:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pybayesridge._types import FloatArray, IntArray
-from pybayesridge.selection.factor import Factor
+from pybayesridge._types import BoolArray, FloatArray, IntArray
+from pybayesridge.selection.factor import Factors
 from pybayesridge.selection.grid import Grid
 from pybayesridge.selection.problem import Problem
 
@@ -54,10 +54,8 @@ class Chains:
     Attributes
     ----------
     problem, grid, layout
-    factors : list of C Factors
-        Changed in place.
-    reach, free : (C, d) arrays
-        Their `reach` and `free`.
+    factors : Factors
+        Changed in place, as the arrays that follow.
     node : (C,) int array
         Node of the grid.
     n_in : (C,) int array
@@ -71,52 +69,73 @@ class Chains:
     problem: Problem
     grid: Grid
     layout: Layout
-    factors: list[Factor]
-    reach: FloatArray
-    free: FloatArray
+    factors: Factors
     node: IntArray
     n_in: IntArray
-    state: np.ndarray
+    state: BoolArray
     max_columns: int
 
 
 def new_chains(problem: Problem, grid: Grid, n_chains: int, max_columns: int) -> Chains:
     """Chains without a state yet."""
     layout = layout_of(problem)
-    reach, free = np.empty((n_chains, problem.d)), np.empty((n_chains, problem.d))
-    factors = [Factor(problem, reach[c], free[c], layout.columns) for c in range(n_chains)]
-    nothing = np.zeros(n_chains, dtype=np.intp)
-    state = np.zeros((n_chains, problem.units.n), dtype=bool)
-    return Chains(problem, grid, layout, factors, reach, free, nothing, nothing.copy(), state, max_columns)
+    return Chains(
+        problem,
+        grid,
+        layout,
+        Factors(problem, n_chains, layout.columns),
+        np.zeros(n_chains, dtype=np.intp),
+        np.zeros(n_chains, dtype=np.intp),
+        np.zeros((n_chains, problem.units.n), dtype=bool),
+        max_columns,
+    )
 
 
-def log_odds(chains: Chains) -> FloatArray:
-    """Log odds that each unit is in given the other units and g, (C, G)."""
-    problem, layout = chains.problem, chains.layout
-    k = chains.grid.k[chains.node]
-    left = np.array([max(f.left, ROUNDING * problem.yy) for f in chains.factors])
+def near_limit(chains: Chains) -> bool:
+    """Whether some unit would make a set too large."""
+    if chains.max_columns >= chains.problem.d:
+        return False
+    return bool(chains.factors.n_columns.max() + chains.problem.units.sizes.max() > chains.max_columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Odds:
+    """Log odds, and where those of units that are in stand.
+
+    Attributes
+    ----------
+    value : (C, G) array
+        Log odds that each unit is in given the other units and g; -inf where it would make the set too large.
+    chain, unit : (T,) int arrays
+        The units that are in, of all chains.
+    """
+
+    value: FloatArray
+    chain: IntArray
+    unit: IntArray
+
+
+def log_odds(chains: Chains) -> Odds:
+    """Log odds of all units in all chains."""
+    problem, layout, factors = chains.problem, chains.layout, chains.factors
+    left = np.maximum(factors.left(), ROUNDING * problem.yy)
     prior_out, prior_in = prior_odds(chains)
     if problem.units.single:
-        out = _single_out(chains, chains.reach, chains.free, left, k)
-        out += prior_out
+        out = _single_out(chains, factors.reach, factors.free, left)
     else:
-        out = np.empty((k.size, problem.units.n))
+        out = np.empty(chains.state.shape)
         columns = layout.single_columns
-        out[:, layout.single] = _single_out(chains, chains.reach[:, columns], chains.free[:, columns], left, k)
-        for c, factor in enumerate(chains.factors):
-            for units, columns, block in zip(layout.units, layout.columns, factor.blocks, strict=True):
-                log_det, gain = eliminate(block, factor.reach[columns])
-                change = 0.5 * columns.shape[1] * np.log(k[c]) - 0.5 * log_det
+        out[:, layout.single] = _single_out(chains, factors.reach[:, columns], factors.free[:, columns], left)
+        for units, columns, blocks in zip(layout.units, layout.columns, factors.blocks, strict=True):
+            for c in range(left.size):
+                log_det, gain = eliminate(blocks[c], factors.reach[c, columns])
+                change = 0.5 * columns.shape[1] * np.log(factors.k[c]) - 0.5 * log_det
                 out[c, units] = change + _likelihood(chains, c, 1.0 - gain / left[c], left[c])
-        out += prior_out
-        full = problem.units.sizes
-        for c, factor in enumerate(chains.factors):
-            out[c, full + factor.m > chains.max_columns] = -np.inf
-    for c, factor in enumerate(chains.factors):
-        if problem.units.single and factor.m >= chains.max_columns:
-            out[c] = -np.inf
-        _put_inside(chains, c, left[c], k[c], prior_in[c], out[c])
-    return out
+    out += prior_out
+    if near_limit(chains):
+        out[problem.units.sizes + factors.n_columns[:, None] > chains.max_columns] = -np.inf
+    chain, unit = _put_inside(chains, left, prior_in, out)
+    return Odds(out, chain, unit)
 
 
 def prior_odds(chains: Chains) -> tuple[FloatArray, FloatArray]:
@@ -125,34 +144,34 @@ def prior_odds(chains: Chains) -> tuple[FloatArray, FloatArray]:
     if grid.unit_odds is not None:
         return grid.unit_odds, np.broadcast_to(grid.unit_odds, chains.state.shape)
     out, inside = np.empty((chains.node.size, 1)), np.empty((chains.node.size, 1))
-    for c, (m, node) in enumerate(zip(chains.n_in, chains.node, strict=True)):
-        here = grid.log_size(int(m))[node]
-        out[c] = grid.log_size(int(m) + 1)[node] - here if m < grid.n_units else -np.inf
-        inside[c] = here - grid.log_size(int(m) - 1)[node] if m else 0.0
+    for c, (m, node) in enumerate(zip(chains.n_in.tolist(), chains.node.tolist(), strict=True)):
+        here = grid.log_size(m)[node]
+        out[c, 0] = grid.log_size(m + 1)[node] - here if m < grid.n_units else -np.inf
+        inside[c, 0] = here - grid.log_size(m - 1)[node] if m else 0.0
     return out, inside
 
 
-def _single_out(chains: Chains, reach: FloatArray, free: FloatArray, left: FloatArray, k: FloatArray) -> FloatArray:
+def _single_out(chains: Chains, reach: FloatArray, free: FloatArray, left: FloatArray) -> FloatArray:
     """The change of the log likelihood by each single column, (C, G_1)."""
     grid, nu = chains.grid, chains.problem.nu
     out = reach * reach
     out /= free
     if grid.noise_var is None:
-        out *= -1.0 / left[:, None]
+        out *= (-1.0 / left)[:, None]
         out += 1.0
         np.maximum(out, ROUNDING, out=out)
         np.log(out, out=out)
         out *= -0.5 * nu
     else:
-        out *= 0.5 / grid.noise_var[chains.node][:, None]
+        out *= (0.5 / grid.noise_var[chains.node])[:, None]
     gain = np.log(free)
     gain *= -0.5
+    gain += (0.5 * np.log(chains.factors.k))[:, None]
     out += gain
-    out += 0.5 * np.log(k)[:, None]
     return out
 
 
-def _likelihood(chains: Chains, c: int, share: FloatArray, left: float) -> FloatArray:
+def _likelihood(chains: Chains, c: int | IntArray, share: FloatArray, left: FloatArray) -> FloatArray:
     """Gain of the log likelihood where R becomes `share` times `left`."""
     noise = chains.grid.noise_var
     if noise is None:
@@ -160,36 +179,37 @@ def _likelihood(chains: Chains, c: int, share: FloatArray, left: float) -> Float
     return 0.5 * (1.0 - share) * left / noise[chains.node[c]]
 
 
-def _put_inside(chains: Chains, c: int, left: float, k: float, prior: FloatArray, out: FloatArray) -> None:
-    """Replace the log odds of the units that are in."""
-    factor, units = chains.factors[c], chains.problem.units
-    if not factor.members:
-        return
-    coef, var = factor.inside()
-    if units.single:
-        inside = np.array(factor.members)
-        gain = coef * coef / var
-        log_det = np.log(var)
-        sizes = np.ones(inside.size)
+def _put_inside(chains: Chains, left: FloatArray, prior: FloatArray, out: FloatArray) -> tuple[IntArray, IntArray]:
+    """Replace the log odds of the units that are in; these, as chains and units."""
+    factors = chains.factors
+    coef, var = factors.inside()
+    if chains.problem.units.single:
+        mask = np.arange(coef.shape[1]) < chains.n_in[:, None]
+        chain = mask.nonzero()[0]
+        unit = factors.member[mask]
+        one, log_k = var[mask], np.log(factors.k)[chain]
+        gain, log_det = coef[mask] ** 2 / one, np.log(one)
     else:
-        inside = np.flatnonzero(chains.state[c])
-        gain, log_det = _groups_inside(factor, units.of_column, inside, coef)
-        sizes = units.sizes[inside].astype(float)
-    change = 0.5 * (sizes * np.log(k) + log_det)
-    own = prior[inside] if chains.grid.unit_odds is not None else prior
-    out[inside] = own + change - _likelihood(chains, c, (left + gain) / left, left)
+        chain, unit = chains.state.nonzero()
+        gain, log_det = _groups_inside(chains, chain, unit, coef)
+        log_k = np.log(factors.k)[chain] * chains.problem.units.sizes[unit]
+    own = prior[chain, 0] if chains.grid.unit_odds is None else prior[chain, unit]
+    base = left[chain]
+    out[chain, unit] = own + 0.5 * (log_k + log_det) - _likelihood(chains, chain, (base + gain) / base, base)
+    return chain, unit
 
 
 def _groups_inside(
-    factor: Factor, of_column: IntArray, inside: IntArray, coef: FloatArray
+    chains: Chains, chain: IntArray, unit: IntArray, coef: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """``b_J' V_J^-1 b_J`` and ``log|V_J|`` for each unit J that is in, V = M^-1."""
-    unit = of_column[np.array(factor.members)]
-    gain, log_det = np.empty(inside.size), np.empty(inside.size)
-    for i, j in enumerate(inside):
-        at = np.flatnonzero(unit == j)
-        lower = np.linalg.cholesky(factor.inverse(at))
-        half = np.linalg.solve(lower, coef[at])
+    of_column = chains.problem.units.of_column
+    owner = [of_column[np.array(members, dtype=np.intp)] for members in chains.factors.members]
+    gain, log_det = np.empty(unit.size), np.empty(unit.size)
+    for i, (c, j) in enumerate(zip(chain, unit, strict=True)):
+        at = np.flatnonzero(owner[c] == j)
+        lower = np.linalg.cholesky(chains.factors.inverse(c, at))
+        half = np.linalg.solve(lower, coef[c, at])
         gain[i], log_det[i] = half @ half, 2.0 * np.log(np.diag(lower)).sum()
     return gain, log_det
 

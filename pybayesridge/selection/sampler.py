@@ -14,30 +14,31 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pybayesridge._types import FloatArray, IntArray
+from pybayesridge._types import AnyArray, FloatArray, IntArray
 from pybayesridge.selection.collapsed import Spectrum, log_joint, spectrum
 from pybayesridge.selection.grid import Grid
-from pybayesridge.selection.odds import LARGEST, Chains, log_odds, new_chains
+from pybayesridge.selection.odds import LARGEST, ROUNDING, Chains, log_odds, near_limit, new_chains
 from pybayesridge.selection.problem import Problem
+from pybayesridge.selection.states import mean_noise
 from pybayesridge.selection.tallies import Estimate, Tallies, estimate
 
-EXPLORE = 5.0
+EXPLORE = 1.0
 """Sum over all units of e, the part of the choice that does not depend on the data."""
 
-NODE_EVERY = 8
-"""Steps between proposals of g."""
+NODE_EVERY = ((200, 4), (5000, 8), (np.inf, 16))
+"""Steps between proposals of g, up to so many units: a proposal costs more than a step where there are many."""
 
 REFRESH_EVERY = 512
 """Steps after which the factorisations are computed afresh."""
 
-MOMENTS_EVERY = 4
+MOMENTS_EVERY = 8
 """Steps between those that count for moments of coefficients."""
 
 UNIFORMS = 1024
 """Steps for which random numbers are drawn at once."""
 
-FIRST_CHECK = 512
-"""Steps of a chain before its precision is looked at."""
+FIRST_CHECK = ((500, 4096), (5000, 2048), (np.inf, 1024))
+"""Steps of a chain before its precision is looked at, up to so many units: fewer would miss rare large sets."""
 
 MEMORY = 2**28
 """Bytes for all chains' factorisations: they limit the size of a set."""
@@ -61,7 +62,7 @@ class Trace:
     flipped: IntArray
     node: IntArray
     weight: FloatArray
-    key: np.ndarray
+    key: AnyArray
     starts: list[IntArray]
 
 
@@ -91,6 +92,11 @@ class Run:
     interrupted: bool
     limited: bool
     drift: float
+
+
+def by_size(table: tuple[tuple[float, int], ...], n_units: int) -> int:
+    """The entry of a table for so many units."""
+    return next(value for most, value in table if n_units <= most)
 
 
 def largest_set(problem: Problem, n_chains: int) -> int:
@@ -126,7 +132,8 @@ def sample_sets(
         Called with the number of steps and the estimate whenever the precision is looked at.
     """
     walk = _Walk(problem, grid, starts, rng, explore)
-    check, converged, interrupted = FIRST_CHECK, False, False
+    first = check = by_size(FIRST_CHECK, grid.n_units)
+    converged = interrupted = False
     most = max(maxiter // len(starts), 1)
     try:
         while walk.tallies.steps < most:
@@ -134,7 +141,7 @@ def sample_sets(
             now = estimate(walk.tallies)
             if progress is not None:
                 progress(walk.tallies.steps * len(starts), now)
-            if check >= FIRST_CHECK and float(now.se.max(initial=0.0)) <= mcse:
+            if walk.tallies.steps >= first and float(now.se.max(initial=0.0)) <= mcse:
                 converged = True
                 break
             check = int(1.25 * check)
@@ -170,13 +177,14 @@ class _Walk:
             self.movable = None
         n_free = n_units if self.movable is None else max(int(self.movable.sum()), 1)
         self.explore = explore / n_free
+        self.node_every = by_size(NODE_EVERY, n_units)
         self.marks = np.random.default_rng(12345).integers(0, 2**63, n_units, dtype=np.uint64)
         self.key = np.zeros(n_chains, dtype=np.uint64)
         self.starts = [np.asarray(s, dtype=np.intp) for s in starts]
         self.tallies = Tallies(n_chains, n_units)
         self.coef = np.zeros((3, problem.d))
         self.node_sum = np.zeros(grid.log_g.size)
-        self.pieces: list[tuple[np.ndarray, ...]] = []
+        self.pieces: list[tuple[AnyArray, ...]] = []
         self.limited, self.drift = False, 0.0
         for c, start in enumerate(self.starts):
             self._begin(c, start)
@@ -188,49 +196,41 @@ class _Walk:
         chains.state[c, start] = True
         chains.n_in[c] = start.size
         chains.node[c] = self._draw_node(part, start, 0.5)[0]
-        chains.factors[c].rebuild(part, float(chains.grid.k[chains.node[c]]))
+        chains.factors.rebuild(c, part, float(chains.grid.k[chains.node[c]]))
         if start.size:
             self.key[c] = np.bitwise_xor.reduce(self.marks[start])
 
     def _draw_node(self, part: Spectrum, units: IntArray, uniform: float) -> tuple[int, FloatArray]:
+        """A node from its conditional distribution given the set, and that distribution."""
         log_prob = log_joint(self.chains.problem, self.chains.grid, part, units)
         prob = np.exp(log_prob - log_prob.max())
         prob /= prob.sum()
-        return int(min(np.searchsorted(np.cumsum(prob), uniform), prob.size - 1)), prob
+        return min(int(prob.cumsum().searchsorted(uniform)), prob.size - 1), prob
 
     def _look(self) -> None:
         """Conditional probabilities and weights of the present states."""
-        self.odds = log_odds(self.chains)
-        self.prob, self.choice, self.total = self._choices(self.chains, self.odds)
+        self.prob, self.choice, self.total = self._choices(self.chains)
 
-    def _choices(self, chains: Chains, odds: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _choices(self, chains: Chains) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return q (C, G), running sums of the weights of choice (C, G), and their totals Z (C,)."""
         e = self.explore
-        blocked = None
-        if self.movable is not None or self._near_limit(chains):
-            blocked = np.isinf(odds)
-        u = np.clip(odds, -LARGEST, LARGEST)
+        odds = log_odds(chains)
+        near = near_limit(chains)
+        self.limited = self.limited or near
+        blocked = np.isinf(odds.value) if near or self.movable is not None else None
+        u = np.clip(odds.value, -LARGEST, LARGEST, out=odds.value)
         np.exp(u, out=u)
         prob = u + 1.0
         np.divide(u, prob, out=prob)
-        choice = (1.0 + e) * u
+        own = 1.0 + e + e / u[odds.chain, odds.unit]
+        choice = u
+        choice *= 1.0 + e
         choice += e
-        for c in range(odds.shape[0]):
-            if chains.n_in[c]:
-                inside = (
-                    np.flatnonzero(chains.state[c]) if not chains.problem.units.single else chains.factors[c].members
-                )
-                choice[c, inside] = 1.0 + e + e / u[c, inside]
+        choice[odds.chain, odds.unit] = own
         if blocked is not None:
             choice[blocked] = 0.0
         np.cumsum(choice, axis=1, out=choice)
-        return prob, choice, choice[:, -1]
-
-    def _near_limit(self, chains: Chains) -> bool:
-        widest = 1 if chains.problem.units.single else int(chains.problem.units.sizes.max())
-        near = any(f.m + widest > self.max_columns for f in chains.factors) and self.max_columns < chains.problem.d
-        self.limited = self.limited or near
-        return near
+        return prob, choice, choice[:, -1].copy()
 
     def advance(self, steps: int) -> None:
         """Take steps."""
@@ -238,123 +238,110 @@ class _Walk:
         while steps > 0:
             size = min(steps, UNIFORMS)
             uniform = self.rng.random((size, 3, n_chains))
-            flipped = np.empty((size, n_chains), dtype=np.int32)
-            node, weight = np.empty((size, n_chains), dtype=np.int32), np.empty((size, n_chains))
-            key = np.empty((size, n_chains), dtype=np.uint64)
-            piece = (flipped, node, weight, key)
+            piece = (
+                np.empty((size, n_chains), dtype=np.int32),
+                np.empty((size, n_chains), dtype=np.int32),
+                np.empty((size, n_chains)),
+                np.empty((size, n_chains), dtype=np.uint64),
+            )
+            self.pieces.append(piece)
             for t in range(size):
                 self._step(t, uniform[t], piece)
-            self.pieces.append(piece)
             steps -= size
 
-    def _step(self, t: int, uniform: FloatArray, piece: tuple[np.ndarray, ...]) -> None:
+    def _step(self, t: int, uniform: FloatArray, piece: tuple[AnyArray, ...]) -> None:
         chains, steps = self.chains, self.tallies.steps
-        if steps % NODE_EVERY == 0 and chains.grid.log_g.size > 1:
+        if steps % self.node_every == 0 and chains.grid.log_g.size > 1:
             self._move_nodes(uniform[1], uniform[2])
         elif steps % REFRESH_EVERY == 0:
             self._refresh()
         flipped, node, weight, key = piece
         w = 1.0 / self.total
         node[t], weight[t], key[t] = chains.node, w, self.key
-        self.tallies.add(w, w[:, None] * self.prob)
         if steps % MOMENTS_EVERY == 0:
             self._moments(w)
-        for c in range(w.size):
-            j = min(
-                int(self.choice[c].searchsorted(uniform[0, c] * self.total[c], side="right")),
-                self.choice.shape[1] - 1,
-            )
+        # Before the flips, so that an interruption leaves whole steps.
+        self.tallies.add(w, w[:, None] * self.prob)
+        last = self.choice.shape[1] - 1
+        for c, point in enumerate((uniform[0] * self.total).tolist()):
+            j = min(int(self.choice[c].searchsorted(point, side="right")), last)
             flipped[t, c] = j
             self._flip(c, j)
         self._look()
 
     def _flip(self, c: int, j: int) -> None:
         chains = self.chains
-        factor, units = chains.factors[c], chains.problem.units
-        inside = chains.state[c, j]
-        change = factor.remove if inside else factor.append
+        factors, units = chains.factors, chains.problem.units
+        inside = bool(chains.state[c, j])
+        change = factors.remove if inside else factors.append
         if units.single:
-            change(j)
+            change(c, j)
         else:
-            for column in units.members(j):
-                change(int(column))
+            for column in units.members(j).tolist():
+                change(c, column)
         chains.state[c, j] = not inside
         chains.n_in[c] += -1 if inside else 1
         self.key[c] ^= self.marks[j]
 
     def _move_nodes(self, uniform: FloatArray, accept: FloatArray) -> None:
+        """Propose a node to each chain from its conditional distribution, and accept by the totals Z."""
         chains, spare = self.chains, self.spare
         w = 1.0 / self.total
-        moved = []
         for c in range(w.size):
-            inside = np.flatnonzero(chains.state[c])
+            inside = chains.state[c].nonzero()[0]
             part = spectrum(chains.problem, chains.problem.units.columns(inside))
             new, prob = self._draw_node(part, inside, float(uniform[c]))
             self.node_sum += w[c] * prob
-            spare.node[c], spare.n_in[c] = new, chains.n_in[c]
-            spare.state[c] = chains.state[c]
-            spare.factors[c].rebuild(part, float(chains.grid.k[new]))
-            moved.append(new != chains.node[c])
-            if not moved[-1]:
+            spare.node[c], spare.n_in[c], spare.state[c] = new, chains.n_in[c], chains.state[c]
+            spare.factors.rebuild(c, part, float(chains.grid.k[new]))
+            if new == chains.node[c]:
                 self._note_drift(c)
-        odds = log_odds(spare)
-        prob, choice, total = self._choices(spare, odds)
-        for c in range(len(moved)):
-            if accept[c] * self.total[c] < total[c]:
-                self._take(c)
-                self.prob[c], self.choice[c], self.total[c] = prob[c], choice[c], total[c]
-                self.odds[c] = odds[c]
-
-    def _take(self, c: int) -> None:
-        """Make the spare state of chain c the present one."""
-        chains, spare = self.chains, self.spare
-        chains.factors[c], spare.factors[c] = spare.factors[c], chains.factors[c]
-        chains.reach[c], spare.reach[c] = spare.reach[c], chains.reach[c].copy()
-        chains.free[c], spare.free[c] = spare.free[c], chains.free[c].copy()
-        for which in (chains, spare):
-            which.factors[c].reach, which.factors[c].free = which.reach[c], which.free[c]
-        chains.node[c] = spare.node[c]
+        prob, choice, total = self._choices(spare)
+        for c in np.flatnonzero(accept * self.total < total).tolist():
+            chains.node[c] = spare.node[c]
+            chains.factors.copy_from(spare.factors, c)
+            self.prob[c], self.choice[c], self.total[c] = prob[c], choice[c], total[c]
 
     def _note_drift(self, c: int) -> None:
         """Compare with what was computed afresh for the same state."""
-        gap = np.abs(self.chains.free[c] - self.spare.free[c])
-        scale = float(self.chains.problem.diag.max(initial=0.0)) + self.chains.factors[c].k
+        gap = np.abs(self.chains.factors.free[c] - self.spare.factors.free[c])
+        scale = float(self.chains.problem.diag.max(initial=0.0)) + float(self.chains.factors.k[c])
         self.drift = max(self.drift, float(gap.max(initial=0.0)) / scale)
 
     def _refresh(self) -> None:
         chains, spare = self.chains, self.spare
-        for c, factor in enumerate(chains.factors):
-            inside = np.flatnonzero(chains.state[c])
+        for c in range(len(self.starts)):
+            inside = chains.state[c].nonzero()[0]
             part = spectrum(chains.problem, chains.problem.units.columns(inside))
-            spare.node[c] = chains.node[c]
-            spare.factors[c].rebuild(part, factor.k)
+            spare.factors.rebuild(c, part, float(chains.factors.k[c]))
             self._note_drift(c)
-            self._take(c)
+            chains.factors.copy_from(spare.factors, c)
         self._look()
 
     def _moments(self, w: FloatArray) -> None:
-        chains = self.chains
+        """Add up moments of each coefficient given that its unit is in and given the other units."""
+        chains, factors = self.chains, self.chains.factors
         problem, grid = chains.problem, chains.grid
-        for c, factor in enumerate(chains.factors):
-            left = max(factor.left, 1e-15 * problem.yy)
-            if problem.units.single:
-                coef, var = factor.reach / factor.free, 1.0 / factor.free
-                rest = left - factor.reach * coef
-                q = self.prob[c]
-            else:
-                coef, var, rest = _group_coefficients(chains, c, left)
-                q = self.prob[c][problem.units.of_column]
-            if factor.members:
-                coef[factor.members], var[factor.members] = factor.inside()
-                rest[factor.members] = left
-            if grid.noise_var is not None:
-                noise: FloatArray | float = float(grid.noise_var[chains.node[c]])
-            else:
-                noise = np.maximum(rest, 0.0) / (problem.nu - 2.0) if problem.nu > 2 else np.inf
-            weighted = w[c] * q
-            self.coef[0] += weighted
-            self.coef[1] += weighted * coef
-            self.coef[2] += weighted * (coef * coef + noise * var)
+        left = np.maximum(factors.left(), ROUNDING * problem.yy)[:, None]
+        coef, var = factors.reach / factors.free, 1.0 / factors.free
+        rest = left - factors.reach * coef
+        prob = self.prob
+        if not problem.units.single:
+            prob = prob[:, problem.units.of_column]
+            _group_coefficients(chains, left, coef, var, rest)
+        own_coef, own_var = factors.inside()
+        for c, members in enumerate(factors.members):
+            m = len(members)
+            coef[c, members], var[c, members], rest[c, members] = own_coef[c, :m], own_var[c, :m], left[c]
+        if grid.noise_var is not None:
+            noise = grid.noise_var[chains.node][:, None]
+        else:
+            noise = mean_noise(np.maximum(rest, 0.0), problem.nu)
+        var *= noise
+        weighted = w[:, None] * prob
+        self.coef[0] += weighted.sum(axis=0)
+        self.coef[1] += np.einsum("cj,cj->j", weighted, coef)
+        self.coef[2] += np.einsum("cj,cj->j", weighted, var) + np.einsum("cj,cj,cj->j", weighted, coef, coef)
 
     def trace(self) -> Trace:
         """Everything after the lead; its first sets are those at its beginning."""
@@ -371,15 +358,15 @@ def _after(start: IntArray, flipped: IntArray) -> IntArray:
     return unit[count % 2 == 1]
 
 
-def _group_coefficients(chains: Chains, c: int, left: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Means, variances (relative to s2) and R if the column's unit were in, each (d,)."""
-    factor, layout = chains.factors[c], chains.layout
-    coef, var = factor.reach / factor.free, 1.0 / factor.free
-    rest = left - factor.reach * coef
-    for columns, block in zip(layout.columns, factor.blocks, strict=True):
-        inverse = np.linalg.inv(block)
-        b = np.einsum("gij,gj->gi", inverse, factor.reach[columns])
-        coef[columns] = b
-        var[columns] = np.einsum("gii->gi", inverse)
-        rest[columns] = left - np.einsum("gi,gi->g", b, factor.reach[columns])[:, None]
-    return coef, var, rest
+def _group_coefficients(
+    chains: Chains, left: FloatArray, coef: FloatArray, var: FloatArray, rest: FloatArray
+) -> None:
+    """Put in means, variances (in units of s2) and R, each (C, d), if a column's group were in."""
+    factors = chains.factors
+    for columns, blocks in zip(chains.layout.columns, factors.blocks, strict=True):
+        inverse = np.linalg.inv(blocks)
+        reach = factors.reach[:, columns]
+        b = np.einsum("cgij,cgj->cgi", inverse, reach)
+        coef[:, columns] = b
+        var[:, columns] = np.einsum("cgii->cgi", inverse)
+        rest[:, columns] = left[:, :, None] - np.einsum("cgi,cgi->cg", b, reach)[..., None]

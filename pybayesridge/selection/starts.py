@@ -48,11 +48,11 @@ def forward_selection(problem: Problem, grid: Grid, always: IntArray) -> IntArra
         columns = problem.units.columns(units)
         part = spectrum(problem, columns)
         chains.node[0] = int(np.argmax(log_joint(problem, grid, part, units)))
-        chains.factors[0].rebuild(part, float(grid.k[chains.node[0]]))
+        chains.factors.rebuild(0, part, float(grid.k[chains.node[0]]))
         chains.n_in[0] = units.size
         chains.state[0] = False
         chains.state[0, units] = True
-        odds = log_odds(chains)[0]
+        odds = log_odds(chains).value[0]
         odds[units] = -np.inf
         best = int(odds.argmax()) if odds.size else 0
         if not odds.size or odds[best] <= 0 or units.size >= always.size + MOST_FORWARD:

@@ -8,7 +8,7 @@ import numpy as np
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.selection.collapsed import Spectrum, left_over, spectrum
-from pybayesridge.selection.grid import Grid, draw_t
+from pybayesridge.selection.grid import Grid, quantiles_of_t
 from pybayesridge.selection.problem import Problem
 
 MAX_STATES = 4000
@@ -153,8 +153,7 @@ def build_states(
     rng : numpy.random.Generator
         For t.
     """
-    left, t, coef, root, columns = np.empty(len(sets)), np.full(len(sets), np.nan), [], [], []
-    uniform = rng.random(len(sets))
+    left, coef, root, columns = np.empty(len(sets)), [], [], []
     parts: dict[bytes, Spectrum] = {}
     for i, units in enumerate(sets):
         inside = problem.units.columns(units)
@@ -168,8 +167,6 @@ def build_states(
         coef.append(part.vectors @ (part.cross / values))
         root.append(part.vectors / np.sqrt(values))
         columns.append(inside)
-        if grid.unit_odds is None:
-            t[i] = draw_t(grid, int(units.size), int(nodes[i]), uniform[i])
     empty = [np.zeros(0)]
     return States(
         columns=np.concatenate([*columns, np.zeros(0, dtype=np.intp)]).astype(np.intp),
@@ -177,10 +174,23 @@ def build_states(
         weight=weight / weight.sum(),
         chain=chain,
         log_g=grid.log_g[nodes],
-        t=t,
+        t=_draw_t(grid, np.array([units.size for units in sets], dtype=np.intp), nodes, rng),
         left=left,
         noise_var=None if grid.noise_var is None else grid.noise_var[nodes],
         nu=problem.nu,
         coef=np.concatenate(coef + empty),
         root=tuple(root),
     )
+
+
+def _draw_t(grid: Grid, sizes: IntArray, nodes: IntArray, rng: np.random.Generator) -> FloatArray:
+    """One t for each state, given its number of units and its node; NaN where the probabilities are given."""
+    t = np.full(sizes.size, np.nan)
+    if grid.unit_odds is not None:
+        return t
+    uniform = rng.random(sizes.size)
+    pairs, inverse = np.unique(np.column_stack([sizes, nodes]), axis=0, return_inverse=True)
+    for i, (m, node) in enumerate(pairs):
+        which = inverse.reshape(-1) == i
+        t[which] = quantiles_of_t(grid, int(m), int(node), uniform[which])
+    return t

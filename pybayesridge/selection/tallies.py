@@ -8,8 +8,8 @@ import numpy as np
 
 from pybayesridge._types import FloatArray
 
-MOST_BATCHES = 32
-"""Batches of a chain: when there are so many, neighbours are merged."""
+MOST_BATCHES = 16
+"""Batches of a chain at most: then neighbours are merged. Few long ones, since short ones are dependent."""
 
 SHORTEST = 32
 """Steps of a batch to begin with."""

@@ -5,7 +5,7 @@ import pytest
 
 from pybayesridge.selection.collapsed import spectrum
 from pybayesridge.selection.enumeration import enumerate_sets
-from pybayesridge.selection.factor import Factor
+from pybayesridge.selection.factor import Factors
 from pybayesridge.selection.fit import fit_exact
 from pybayesridge.selection.grid import Given, grid_of
 from pybayesridge.selection.odds import eliminate, layout_of, log_odds, new_chains
@@ -38,14 +38,16 @@ def make(n=25, d=8, noise=1.0, twins=0.0, copy=False, zero=False, size=2, labels
     return problem_of_rows(X, y, labels=labels)
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize(
-    "given", [Given(), Given(np.full(8, 0.25), 0.8, 1.2), Given(None, 0.5, None), Given(np.full(8, 0.3))]
-)
-def test_sampler_agrees_with_the_sum(case, given):
+KNOWN = [Given(), Given(np.full(8, 0.25), 0.8, 1.2), Given(None, 0.5, None), Given(np.full(8, 0.3))]
+PAIRS = [("plain", i) for i in range(4)] + [(case, i % 2) for i, case in enumerate(CASES) if case != "plain"]
+
+
+@pytest.mark.parametrize(("case", "known"), PAIRS)
+def test_sampler_agrees_with_the_sum(case, known):
+    given = KNOWN[known]
     problem = make(**CASES[case])
     exact = enumerate_sets(problem, given)
-    found = fit_exact(problem, given, method="sampler", mcse=0.0, maxiter=4_000)
+    found = fit_exact(problem, given, method="sampler", mcse=0.0, maxiter=12_000)
     z = (found.unit_prob - exact.unit_prob) / np.maximum(found.unit_se, FLOOR)
     assert np.abs(z).max() < WITHIN
     assert abs(found.log_evidence - exact.log_evidence) < max(WITHIN * found.log_evidence_se, 0.01)
@@ -97,21 +99,26 @@ def test_factor_keeps_up_with_what_comes_and_goes():
     X[:, 7] = X[:, 2]
     problem = problem_of_rows(X, X[:, 0] + rng.standard_normal(30), labels=np.repeat(np.arange(6), 2))
     layout = layout_of(problem)
-    factor, fresh = (Factor(problem, np.empty(12), np.empty(12), layout.columns) for _ in range(2))
-    factor.rebuild(spectrum(problem, np.array([1, 3])), 0.05)
-    inside = {1, 3}
-    for j in rng.integers(0, 12, 600):
-        (factor.remove if int(j) in inside else factor.append)(int(j))
-        inside ^= {int(j)}
-    fresh.rebuild(spectrum(problem, np.array(sorted(inside))), 0.05)
+    factors, fresh = (Factors(problem, 2, layout.columns) for _ in range(2))
+    inside = [{1, 3}, set()]
+    for c in range(2):
+        factors.rebuild(c, spectrum(problem, np.array(sorted(inside[c]), dtype=np.intp)), 0.05)
+    for c, j in zip(rng.integers(0, 2, 600).tolist(), rng.integers(0, 12, 600).tolist(), strict=True):
+        (factors.remove if j in inside[c] else factors.append)(c, j)
+        inside[c] ^= {j}
+    for c in range(2):
+        fresh.rebuild(c, spectrum(problem, np.array(sorted(inside[c]))), 0.05)
     scale = problem.diag.max()
-    assert np.allclose(factor.free, fresh.free, rtol=0, atol=DRIFT * scale)
-    assert np.allclose(factor.reach, fresh.reach, rtol=0, atol=DRIFT * scale)
-    assert np.isclose(factor.left, fresh.left, rtol=DRIFT)
-    assert np.allclose(factor.blocks[0], fresh.blocks[0], rtol=0, atol=DRIFT * scale)
-    order = np.argsort(factor.members)
-    for a, b in zip(factor.inside(), fresh.inside(), strict=True):
-        assert np.allclose(a[order], b, rtol=1e4 * DRIFT)
+    assert np.allclose(factors.free, fresh.free, rtol=0, atol=DRIFT * scale)
+    assert np.allclose(factors.reach, fresh.reach, rtol=0, atol=DRIFT * scale)
+    assert np.allclose(factors.left(), fresh.left(), rtol=DRIFT)
+    assert np.allclose(factors.blocks[0], fresh.blocks[0], rtol=0, atol=DRIFT * scale)
+    for c in range(2):
+        order = np.argsort(factors.members[c])
+        for a, b in zip(factors.inside(), fresh.inside(), strict=True):
+            assert np.allclose(a[c][order], b[c, : order.size], rtol=1e4 * DRIFT)
+    fresh.copy_from(factors, 0)
+    assert np.array_equal(fresh.inside()[0][0], factors.inside()[0][0])
 
 
 @pytest.mark.parametrize("labels", [None, np.array([0, 0, 1, 2, 2, 2, 3])])
@@ -128,11 +135,11 @@ def test_log_odds_are_differences_of_log_marginals(labels, s2):
     inside = np.array([0, 2])
     chains.node[0] = grid.log_g.size // 2
     g = float(np.exp(grid.log_g[chains.node[0]]))
-    chains.factors[0].rebuild(spectrum(problem, problem.units.columns(inside)), 1.0 / g)
+    chains.factors.rebuild(0, spectrum(problem, problem.units.columns(inside)), 1.0 / g)
     chains.state[0, inside] = True
     chains.n_in[0] = 2
     noise = v / g if s2 is None else s2
-    found = log_odds(chains)[0]
+    found = log_odds(chains).value[0]
     for j in range(n_units):
         with_j, without = np.isin(of, np.union1d(inside, [j])), np.isin(of, np.setdiff1d(inside, [j]))
         gain = log_marginal(X, y, 15, with_j, g, noise)[0] - log_marginal(X, y, 15, without, g, noise)[0]
@@ -148,3 +155,25 @@ def test_elimination_of_many_small_systems():
     for s, r, a, b in zip(blocks, right, log_det, gain, strict=True):
         assert np.isclose(a, np.linalg.slogdet(s)[1], rtol=1e-10)
         assert np.isclose(b, r @ np.linalg.solve(s, r), rtol=1e-10)
+
+
+def test_standard_errors_are_right():
+    """Errors of several runs, in standard errors, have variance 1."""
+    problem, given = make(twins=0.3), Given(np.full(8, 0.25), 0.8, 1.2)
+    exact = enumerate_sets(problem, given)
+    z = []
+    for seed in range(12):
+        found = fit_exact(problem, given, method="sampler", mcse=0.0, maxiter=4_000, rng=seed)
+        z.append((found.unit_prob - exact.unit_prob) / found.unit_se)
+    # Columns are dependent, runs are not: 12 runs or more for a chi-square between 0.3 and 2.4 times its mean.
+    assert 0.3 < np.mean(np.square(z)) < 2.4
+
+
+def test_a_limit_of_the_size_of_sets_is_said(monkeypatch):
+    problem = make(n=60, noise=0.1, size=6)
+    assert fit_exact(problem, Given(), method="sampler", maxiter=2_000).size_limit is None
+    for module in ("sampler", "fit", "starts"):
+        monkeypatch.setattr(f"pybayesridge.selection.{module}.largest_set", lambda problem, n_chains: 4)
+    found = fit_exact(problem, Given(), method="sampler", maxiter=2_000)
+    assert found.size_limit == 4
+    assert found.states.sizes.max() <= 4

@@ -1,0 +1,193 @@
+"""Which columns: credible sets, selection by false discovery rate, pairs, all by the kept states."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pybayesridge._types import BoolArray, FloatArray, IntArray
+from pybayesridge.selection.problem import Problem
+from pybayesridge.selection.result import Exact
+from pybayesridge.selection.states import States
+
+LEAST_PROBABILITY = 1e-4
+"""Units that are in less often are in no credible set."""
+
+MOST_IN_PLAY = 2000
+"""Units from which credible sets are made, the most probable ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class CredibleSet:
+    """Units of which at least one is in with a given probability.
+
+    Attributes
+    ----------
+    units : (m,) int array
+        The most probable first.
+    probability : float
+        That at least one of them is in.
+    purity : float
+        The least absolute correlation of two of their columns; 1 for one column.
+    expected : float
+        Expected number of them that are in.
+    """
+
+    units: IntArray
+    probability: float
+    purity: float
+    expected: float
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """Units chosen by their inclusion probabilities.
+
+    Attributes
+    ----------
+    units : (m,) int array
+        The most probable first.
+    false_share : float
+        Expected share of units among them that are not in; 0 for none.
+    """
+
+    units: IntArray
+    false_share: float
+
+
+def select_by_fdr(unit_prob: FloatArray, fdr: float) -> Selected:
+    """The largest set of the most probable units of which an expected share of at most `fdr` is not in."""
+    order = np.argsort(-unit_prob, kind="stable")
+    share = np.cumsum(1.0 - unit_prob[order]) / np.arange(1, order.size + 1)
+    # The share rises with every unit, up to rounding.
+    count = int(np.searchsorted(np.maximum.accumulate(share), fdr, side="right"))
+    return Selected(order[:count].astype(np.intp), float(share[count - 1]) if count else 0.0)
+
+
+def units_of_states(problem: Problem, states: States) -> tuple[IntArray, IntArray]:
+    """State and unit of each unit that is in, of all states."""
+    pairs = np.unique(np.column_stack([states.of_state, problem.units.of_column[states.columns]]), axis=0)
+    return pairs[:, 0].astype(np.intp), pairs[:, 1].astype(np.intp)
+
+
+def membership(problem: Problem, states: States, units: IntArray) -> FloatArray:
+    """1 where a unit (a,) is in a state, (S, a)."""
+    position = np.full(problem.units.n, -1, dtype=np.intp)
+    position[units] = np.arange(units.size)
+    state, unit = units_of_states(problem, states)
+    at = position[unit]
+    out = np.zeros((states.n, units.size))
+    out[state[at >= 0], at[at >= 0]] = 1.0
+    return out
+
+
+def pair_inclusion(problem: Problem, states: States, units: IntArray) -> FloatArray:
+    """Posterior probabilities that two units are in together, (a, a); on the diagonal those of each alone."""
+    inside = membership(problem, states, units)
+    return (inside * states.weight[:, None]).T @ inside
+
+
+def credible_sets(
+    problem: Problem, exact: Exact, *, coverage: float = 0.95, min_abs_corr: float = 0.5
+) -> tuple[CredibleSet, ...]:
+    """Disjoint sets of correlated units, each with at least one unit that is in with probability `coverage`.
+
+    A set begins with the most probable unit that is in no set yet. Units whose absolute correlation with every unit
+    of the set is at least `min_abs_corr` are added, always the one that adds most to the probability that at least
+    one of the set is in, until that probability reaches `coverage`. Units that are not needed are then dropped, the
+    least probable first. Where `coverage` cannot be reached there is no set. A group is a set of its own or in none.
+
+    Parameters
+    ----------
+    problem : Problem
+    exact : Exact
+    coverage : float
+    min_abs_corr : float
+
+    Returns
+    -------
+    tuple of CredibleSet
+        Ordered by the most probable unit.
+    """
+    prob = exact.unit_prob
+    odds = exact.grid.unit_odds
+    play = np.argsort(-prob, kind="stable")[:MOST_IN_PLAY]
+    play = play[prob[play] > LEAST_PROBABILITY]
+    if odds is not None:
+        play = play[odds[play] < np.inf]
+    inside = membership(problem, exact.states, play) > 0
+    weight = exact.states.weight
+    taken = np.zeros(play.size, dtype=bool)
+    out = []
+    for first in range(play.size):
+        if taken[first]:
+            continue
+        corr = _correlation(problem, play, first)
+        near = np.flatnonzero(~taken & (corr >= min_abs_corr))
+        if weight[inside[:, near].any(axis=1)].sum() < coverage:
+            continue
+        chosen = _grow(problem, play, inside, weight, first, near, coverage, min_abs_corr)
+        if chosen is None:
+            continue
+        taken[chosen] = True
+        rows = inside[:, chosen]
+        out.append(
+            CredibleSet(
+                units=play[chosen],
+                probability=float(weight[rows.any(axis=1)].sum()),
+                purity=_purity(problem, play[chosen]),
+                expected=float(prob[play[chosen]].sum()),
+            )
+        )
+    return tuple(out)
+
+
+def _grow(
+    problem: Problem,
+    play: IntArray,
+    inside: BoolArray,
+    weight: FloatArray,
+    first: int,
+    near: IntArray,
+    coverage: float,
+    min_abs_corr: float,
+) -> IntArray | None:
+    """Positions in `play` of the set around `first`, the most probable first; None if it does not exist."""
+    chosen = [first]
+    covered = inside[:, first].copy()
+    near = near[near != first]
+    while weight[covered].sum() < coverage:
+        if near.size == 0:
+            return None
+        gain = weight[~covered] @ inside[~covered][:, near]
+        best = int(near[gain.argmax()])
+        if gain.max() <= 0:
+            return None
+        chosen.append(best)
+        covered |= inside[:, best]
+        near = near[(near != best) & (_correlation(problem, play, best)[near] >= min_abs_corr)]
+    for one in sorted(chosen, reverse=True):
+        rest = [i for i in chosen if i != one]
+        if rest and weight[inside[:, rest].any(axis=1)].sum() >= coverage:
+            chosen = rest
+    return np.array(sorted(chosen), dtype=np.intp)
+
+
+def _correlation(problem: Problem, play: IntArray, at: int) -> FloatArray:
+    """Absolute correlations of the unit at a position with all in play; of a group, 1 with itself and 0 else."""
+    units = problem.units
+    out = np.zeros(play.size)
+    columns = units.members(int(play[at]))
+    if columns.size == 1:
+        single = units.sizes[play] == 1
+        others = units.columns(play[single])
+        j = int(columns[0])
+        size = np.sqrt(problem.diag[others] * problem.diag[j])
+        out[single] = np.abs(problem.column(j)[others]) / np.where(size > 0, size, np.inf)
+    out[at] = 1.0
+    return out
+
+
+def _purity(problem: Problem, units: IntArray) -> float:
+    return float(min(_correlation(problem, units, i).min() for i in range(units.size)))

@@ -1,0 +1,144 @@
+"""What the kept states say of coefficients, noise and explained share: draws, quantiles, covariances."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit, log_expit, ndtr, stdtr
+
+from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.selection.grid import Grid
+from pybayesridge.selection.states import States
+
+BISECTIONS = 80
+"""Halvings of a bracket of a quantile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """Draws from the joint posterior, in the units of the problem.
+
+    Attributes
+    ----------
+    coef : (N, d) array
+        Exact zeros where a column is out.
+    noise_var, slab_var : (N,) arrays
+    prior_inclusion : (N,) array
+        NaN where it is given.
+    state : (N,) int array
+        The kept state of each draw.
+    """
+
+    coef: FloatArray
+    noise_var: FloatArray
+    slab_var: FloatArray
+    prior_inclusion: FloatArray
+    state: IntArray
+
+
+def draw(states: States, d: int, size: int, rng: np.random.Generator) -> Draws:
+    """Draw states by weight, then s2, then the coefficients."""
+    index = rng.choice(states.n, size, p=states.weight)
+    noise = states.draw_noise(index, rng)
+    coef = np.zeros((size, d))
+    for i, (s, s2) in enumerate(zip(index.tolist(), noise.tolist(), strict=True)):
+        begin, end = states.start[s], states.start[s + 1]
+        z = rng.standard_normal(end - begin)
+        coef[i, states.columns[begin:end]] = states.coef[begin:end] + np.sqrt(s2) * (states.root[s] @ z)
+    return Draws(coef, noise, np.exp(states.log_g[index]) * noise, expit(states.t[index]), index.astype(np.intp))
+
+
+def covariance(states: States, d: int) -> FloatArray:
+    """Posterior covariance of the coefficients, (d, d); its diagonal is noisier than `Exact.var`."""
+    noise = states.mean_noise()
+    second, mean = np.zeros((d, d)), np.zeros(d)
+    for s in range(states.n):
+        columns = states.set_of(s)
+        coef = states.coef[states.start[s] : states.start[s + 1]]
+        block = noise[s] * (states.root[s] @ states.root[s].T) + np.outer(coef, coef)
+        second[np.ix_(columns, columns)] += states.weight[s] * block
+        mean[columns] += states.weight[s] * coef
+    return second - np.outer(mean, mean)
+
+
+def prior_share(states: States, grid: Grid) -> FloatArray:
+    """The share of variance explained a priori, h = σ(eta), at each state, (S,)."""
+    log_p = np.zeros(states.n) if grid.unit_odds is not None else log_expit(states.t)
+    return expit(grid.prior.log_spread + log_p + states.log_g)
+
+
+@dataclass(frozen=True, slots=True)
+class _Components:
+    """The slabs of one coefficient: weights, centres and scales, each (c,)."""
+
+    weight: FloatArray
+    center: FloatArray
+    scale: FloatArray
+    nu: float
+
+    def cdf(self, x: float) -> float:
+        standard = (x - self.center) / self.scale
+        below = ndtr(standard) if np.isinf(self.nu) else stdtr(self.nu, standard)
+        return float(self.weight @ below)
+
+    def quantile(self, probability: float) -> float:
+        """Of the slabs with weights that sum to 1."""
+        low = float((self.center - self.scale).min())
+        high = float((self.center + self.scale).max())
+        step = high - low
+        while self.cdf(low) > probability:
+            low, step = low - step, 2.0 * step
+        while self.cdf(high) < probability:
+            high, step = high + step, 2.0 * step
+        for _ in range(BISECTIONS):
+            middle = 0.5 * (low + high)
+            low, high = (low, middle) if self.cdf(middle) >= probability else (middle, high)
+        return high
+
+
+def quantiles(
+    states: States, inclusion_prob: FloatArray, probabilities: FloatArray, *, given_inclusion: bool = False
+) -> FloatArray:
+    """Quantiles of each coefficient, spike and slab together or given that it is in.
+
+    Parameters
+    ----------
+    states : States
+    inclusion_prob : (d,) array
+        The weight of the slab: more accurate than the states' own.
+    probabilities : (q,) array
+    given_inclusion : bool
+
+    Returns
+    -------
+    (d, q) array
+        0 for columns that no kept state has in; NaN for these given inclusion.
+    """
+    d = inclusion_prob.size
+    out = np.full((d, probabilities.size), np.nan if given_inclusion else 0.0)
+    order = np.argsort(states.columns, kind="stable")
+    begins = np.searchsorted(states.columns[order], np.arange(d + 1))
+    own_var = np.concatenate([np.zeros(0), *[np.einsum("ij,ij->i", root, root) for root in states.root]])
+    state = states.of_state
+    if states.noise_var is None:
+        scale, nu = np.sqrt(own_var * states.left[state] / states.nu), states.nu
+    else:
+        scale, nu = np.sqrt(own_var * states.noise_var[state]), np.inf
+    for j in np.flatnonzero(np.diff(begins)).tolist():
+        at = order[begins[j] : begins[j + 1]]
+        weight = states.weight[state[at]]
+        slabs = _Components(weight / weight.sum(), states.coef[at], scale[at], nu)
+        share = 1.0 if given_inclusion else float(inclusion_prob[j])
+        out[j] = [_with_spike(slabs, share, p) for p in probabilities.tolist()]
+    return out
+
+
+def _with_spike(slabs: _Components, share: float, probability: float) -> float:
+    if share <= 0.0:
+        return 0.0
+    negative = share * slabs.cdf(0.0)
+    if share < 1.0 and negative < probability <= negative + 1.0 - share:
+        return 0.0
+    below = probability / share if probability <= negative else (probability - (1.0 - share)) / share
+    return slabs.quantile(min(max(below, 0.0), 1.0))
