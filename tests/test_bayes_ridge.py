@@ -409,7 +409,7 @@ def test_tiny_mode_falls_back_to_the_svd():
     x = rng.standard_normal((50, 4))
     x[:, 3] = x[:, 0] + 1e-5 * rng.standard_normal(50)
     y = x @ [1.0, 2.0, 3.0, 4.0] + 1e5 * (x[:, 3] - x[:, 0]) + 1e-6 * rng.standard_normal(50)
-    with pytest.warns(PrecisionWarning, match="Rounding errors leave this fit"):
+    with pytest.warns(PrecisionWarning, match="Rounding errors limit this fit"):
         res = BayesRidge(y, x).fit()
     assert res.solver == "svd"
     assert res.converged

@@ -375,7 +375,7 @@ def test_text_among_numbers_is_told(tmp_path, capsys):
 def test_weights_that_the_dot_takes_in_are_told(data, capsys):
     _, _, err = run(capsys, "ridge", "y ~ .", data, "--weights", "w")
     assert err.count("\n") == 1
-    assert "the weights 'w' are a column of the model too" in err
+    assert "the weights 'w' are also a column of the model" in err
     _, _, err = run(capsys, "ridge", "y ~ . - w", data, "--weights", "w")
     assert err == ""
 

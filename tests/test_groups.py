@@ -111,14 +111,14 @@ def test_labels_of_groups():
 @pytest.mark.parametrize(
     ("group", "message"),
     [
-        ([1, 2], "2 labels for 6 columns"),
+        ([1, 2], "one label for each of the 6 columns of exog, got 2"),
         ([1, 1, 1, None, 2, 2], "no label for column.*'d'"),
         ([1, "1", 2, 3, 4, 5], "different types"),
         ("terms", "'terms'"),
         ("term", "goes with a formula"),
         (3, "must be None"),
         ({"g": ["a", "nope"]}, "'g' names 'nope'"),
-        ({"g": ["a", "b"], "h": ["b", "c"]}, "'b' of group 'h' are in a group already"),
+        ({"g": ["a", "b"], "h": ["b", "c"]}, "'b' of group 'h' are already in a group"),
         ([["a", "a"]], "twice"),
         ({"a": ["b", "c"]}, "'a' are names of columns outside"),
         (pd.Series([1, 2], index=["a", "b"]), "index of group"),

@@ -129,7 +129,7 @@ def test_declared_levels_need_one_pass_and_set_the_order(frame, path):
     wanted = BayesRidge.from_formula("y ~ x + g + C(k)", ordered).fit()
     assert list(res.params.index) == list(wanted.params.index)
     close(res.params, wanted.params)
-    with pytest.raises(ValueError, match=r"a level was met that is not among those declared .*'d'"):
+    with pytest.raises(ValueError, match=r"a level that is neither declared nor found .*'d'"):
         BayesRidge.from_parquet(path, "y ~ g", levels={"g": ["a", "b", "c"]})
     with pytest.raises(ValueError, match=r"levels names 'x', which the formula .* does not use as factors"):
         BayesRidge.from_parquet(path, "y ~ x + g", levels={"x": [1, 2]})
@@ -149,7 +149,7 @@ def test_declared_levels_need_one_pass_and_set_the_order(frame, path):
         ("y ~ lag(x)", r"lag\(x\) looks at other rows"),
         ("y ~ I(x - x.mean())", r"'I\(x - x.mean\(\)\)' depend on more than their own row"),
         ("y ~ x.rank()", "depend on more than their own row"),
-        ("g ~ x", "a numeric response is wanted"),
+        ("g ~ x", "the response must be numeric"),
         ("y ~ np.log(z - 4)", r"'np.log\(z - 4\)' is not a number in \d+ row\(s\) whose columns have values"),
     ],
 )

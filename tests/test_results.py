@@ -431,7 +431,7 @@ def test_notes():
     notes = res.notes
     assert len(notes) == 4
     assert "sigma is integrated out" in notes[0]
-    assert "the columns as they are" in notes[0]
+    assert "the original columns" in notes[0]
     assert notes[1] == "Constant column(s), coefficient 0: 'flat'."
     assert notes[2] == "The column 'one' serves as the intercept."
     assert notes[3] == "1 row(s) with missing values were left out."

@@ -105,13 +105,13 @@ def test_what_is_no_correlation_matrix_is_refused(study):
         (bad(r, 0, 5, np.nan), r"not finite, of 'rs1', 'rs6'"),
         (bad(r, 0, 5, 1.2), r"entries beyond 1, of 'rs1', 'rs6'"),
         (bad(bad(r, 0, 1, 0.99), 0, 2, -0.99), r"negative eigenvalue .* shrink="),
-        (r.to_numpy()[:, :3], "a square matrix is wanted"),
+        (r.to_numpy()[:, :3], "must be a square matrix"),
         (r.iloc[::-1], "different names, or another order"),
     ]
     for matrix, told in cases:
         with pytest.raises(ValueError, match=told):
             Moments.from_summary(matrix, z, n=n)
-    with pytest.raises(ValueError, match="z is labelled otherwise"):
+    with pytest.raises(ValueError, match="the labels of z and correlation differ"):
         Moments.from_summary(r, z.iloc[::-1], n=n)
     with pytest.raises(ValueError, match="z is not finite for 'rs2'"):
         Moments.from_summary(r, z.where(z.index != "rs2"), n=n)

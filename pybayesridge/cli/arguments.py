@@ -46,7 +46,7 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-_RIDGE = "Ridge regression whose penalty is found from its posterior. Prints the summary."
+_RIDGE = "Ridge regression with the penalty estimated from its posterior. Prints the summary."
 _SPIKE_SLAB = "Variable selection with spike-and-slab priors by expectation propagation. Prints the summary."
 _PREDICT = (
     "Predictions for new data, a row for each row of the data: mean, its standard error, the credible interval of "
@@ -159,8 +159,8 @@ def _predict(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "model",
         metavar="MODEL",
-        help="file that --save wrote. It is a pickle, and loading a pickle can run any code: use only files you "
-        "trust",
+        help="file written by --save. It is a pickle file, and loading a pickle file can execute arbitrary code: use "
+        "only files from a trusted source",
     )
     parser.add_argument("data", metavar="DATA", help=DATA)
     parser.add_argument(
@@ -168,7 +168,9 @@ def _predict(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="file to write: .csv, .tsv, .parquet or .json by its name (default: CSV to stdout)",
     )
-    parser.add_argument("--weights", metavar="COLUMN", help="column of precision weights, in the units of the fit's")
+    parser.add_argument(
+        "--weights", metavar="COLUMN", help="column of precision weights, in the units of the weights of the fit"
+    )
     _common(parser)
     parser.set_defaults(run=_predictions)
 
@@ -182,7 +184,7 @@ def _common(parser: argparse.ArgumentParser) -> None:
         "--sep",
         type=_separator,
         metavar="CHARACTER",
-        help="what separates fields, such as ';' or tab (default: by DATA's name)",
+        help="field separator, such as ';' or tab (default: by DATA's name)",
     )
     parser.add_argument("--decimal", choices=(".", ","), help="decimal sign of text files (default: a point)")
     parser.add_argument(

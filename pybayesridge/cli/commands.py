@@ -101,7 +101,7 @@ def _results(arguments: argparse.Namespace, frame: pd.DataFrame) -> Any:
         )
     if arguments.weights is not None and arguments.weights in model.data.exog_columns:
         warnings.warn(
-            f"the weights {arguments.weights!r} are a column of the model too: write '. - {arguments.weights}' "
+            f"the weights {arguments.weights!r} are also a column of the model: write '. - {arguments.weights}' "
             "if they should not be",
             PybayesridgeWarning,
             stacklevel=2,

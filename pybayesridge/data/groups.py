@@ -100,10 +100,12 @@ def _own_label(names: list[str]) -> str:
 def _labelled(labels: list[Any], columns: Sequence[str]) -> Groups:
     """One label for each column."""
     if len(labels) != len(columns):
-        raise ValueError(f"group has {len(labels)} labels for {len(columns)} columns of exog: one for each is wanted")
+        raise ValueError(
+            f"group must have one label for each of the {len(columns)} columns of exog, got {len(labels)}"
+        )
     absent = [name for name, label in zip(columns, labels, strict=True) if bool(pd.isna(label))]
     if absent:
-        raise ValueError(f"group has no label for column(s) {listed(absent)}: give each on its own one of its own")
+        raise ValueError(f"group has no label for column(s) {listed(absent)}: add a label for each")
     names: dict[str, Any] = {}
     for label in labels:
         if names.setdefault(str(label), label) != label:
@@ -124,7 +126,7 @@ def _named(members: Mapping[str, Sequence[str]], columns: Sequence[str]) -> Grou
         twice = [name for name in names if name in label_of]
         if twice:
             raise ValueError(
-                f"column(s) {listed(twice)} of group {label!r} are in a group already: one each is wanted"
+                f"column(s) {listed(twice)} of group {label!r} are already in a group: list each column once"
             )
         label_of |= dict.fromkeys(names, label)
     alone = [name for name in columns if name not in label_of]

@@ -148,7 +148,7 @@ def as_matrix(obj: Any, what: str) -> AnyArray:
     except ValueError as error:
         raise ValueError(f"{what} cannot be made an array: {error}") from error
     if array.ndim not in (1, 2):
-        raise ValueError(f"{what} has {array.ndim} dimensions: one or two are wanted")
+        raise ValueError(f"{what} must have one or two dimensions, got {array.ndim}")
     if array.dtype == object:
         array = _numbers_in_objects(array, what)
     if array.dtype.kind not in "fiub":
@@ -217,7 +217,7 @@ def as_weights(weights: Any, n: int, what: str = "weights") -> FloatArray:
     """Positive finite weights, or a ValueError that says which row is not."""
     w = as_matrix(to_pandas(weights, what), what)
     if w.shape[1] != 1:
-        raise ValueError(f"{what} has {w.shape[1]} columns: one weight a row is wanted")
+        raise ValueError(f"{what} must have one column, got {w.shape[1]}")
     out = w[:, 0].astype(np.float64)
     if out.size != n:
         raise ValueError(f"{what} has {out.size} entries for {n} rows")
@@ -493,7 +493,7 @@ def _check_shapes(y: FloatArray, x: Any, max_targets: int | None) -> None:
     if y.shape[0] == 0:
         raise ValueError("there are no rows: nothing can be fitted")
     if y.shape[1] == 0:
-        raise ValueError("endog has no columns: at least one target is wanted")
+        raise ValueError("endog must have at least one column, got 0")
     if max_targets is not None and y.shape[1] > max_targets:
         raise ValueError(f"endog has {y.shape[1]} columns: this model takes {max_targets}")
 

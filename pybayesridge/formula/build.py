@@ -399,7 +399,7 @@ def _transform_plain(spec: FormulaSpec, frame: pd.DataFrame, one_row: bool) -> p
 def _refuse_duplicates(names: list[str]) -> None:
     twice = repeated(names)
     if twice:
-        raise ValueError(f"duplicate column name(s) {listed(twice)} in the data: which one is meant?")
+        raise ValueError(f"duplicate column name(s) {listed(twice)} in the data: give each column a name of its own")
 
 
 def _is_over(value: Any, lengths: tuple[int, ...]) -> bool:
@@ -472,7 +472,7 @@ def numeric_endog(lhs: pd.DataFrame, formula: str) -> pd.DataFrame:
     levels = [name for name in lhs.columns if str(name).endswith("]") and "[" in str(name)]
     if levels:
         raise ValueError(
-            f"the left-hand side of {formula!r} is a factor (columns {listed(levels)}): a numeric response is wanted"
+            f"the left-hand side of {formula!r} is a factor (columns {listed(levels)}): the response must be numeric"
         )
     return lhs
 

@@ -335,7 +335,9 @@ class LinearModel(StreamedModel, Model):
                 count = Counter(given)
                 twice = [name for name in names if count[name] > 1]
                 if twice:
-                    raise ValueError(f"duplicate column name(s) {listed(twice)} in exog: which one is meant?")
+                    raise ValueError(
+                        f"duplicate column name(s) {listed(twice)} in exog: give each column a name of its own"
+                    )
             return as_exog(exog.iloc[:, [position[name] for name in names]]), exog.index
         generic = not isinstance(self.data.orig_exog, pd.DataFrame)
         if generic and len(given) == len(names):

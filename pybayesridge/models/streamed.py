@@ -177,7 +177,7 @@ class StreamedModel:
             raise ValueError(f"missing must be 'drop' or 'raise', not {missing!r}")
         if formula is None:
             if endog is None or hasattr(data, "columns"):
-                raise ValueError("from_dask wants a DataFrame and a formula, or an array of columns and endog")
+                raise ValueError("from_dask requires a DataFrame and a formula, or an array of columns and endog")
             _refuse(
                 {k: v for k, v in (("levels", levels), ("drop_cols", drop_cols)) if v is not None},
                 ("levels", "drop_cols"),

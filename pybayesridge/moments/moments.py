@@ -88,7 +88,7 @@ class Moments:
         for name, shape in zip(ARRAYS, shapes, strict=True):
             array = np.asarray(getattr(self, name), dtype=np.float64)
             if array.shape != shape:
-                raise ValueError(f"{name} has shape {array.shape} for {m} columns and {q} targets: {shape} is wanted")
+                raise ValueError(f"{name} must have shape {shape} for {m} columns and {q} targets, got {array.shape}")
             if not np.isfinite(array).all():
                 raise ValueError(f"{name} is not finite: the columns or weights are too large, rescale them")
             array = array.view()
@@ -405,7 +405,7 @@ class Moments:
         try:
             return cls(**fields, call=call)
         except ValueError as error:
-            raise ValueError(f"{file!r} holds moments that cannot be: {error}") from error
+            raise ValueError(f"{file!r} contains invalid moments: {error}") from error
 
 
 def merge_all(parts: Iterable[Moments | None]) -> Moments | None:

@@ -107,7 +107,7 @@ def _correlation_matrix(correlation: Any, names: Sequence[str] | None) -> tuple[
     except (TypeError, ValueError) as error:
         raise ValueError(f"correlation cannot be made an array of numbers: {error}") from error
     if r.ndim != 2 or r.shape[0] != r.shape[1] or r.size == 0:
-        raise ValueError(f"correlation has shape {r.shape}: a square matrix is wanted")
+        raise ValueError(f"correlation must be a square matrix, got shape {r.shape}")
     p = r.shape[0]
     labels = as_column_names(names) if names is not None else given or [f"x{i}" for i in range(1, p + 1)]
     if len(labels) != p:
@@ -158,7 +158,7 @@ def _vector(values: Any, what: str, labels: list[str]) -> FloatArray:
     if isinstance(values, pd.Series) and not isinstance(values.index, pd.RangeIndex):
         given = [str(name) for name in values.index]
         if given != labels:
-            raise ValueError(f"{what} is labelled otherwise than correlation, or in another order: align them")
+            raise ValueError(f"the labels of {what} and correlation differ in name or order: align them")
     out = np.asarray(values, dtype=np.float64)
     if out.shape != (len(labels),):
         raise ValueError(f"{what} has shape {out.shape} for {len(labels)} columns of correlation")

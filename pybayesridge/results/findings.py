@@ -53,8 +53,8 @@ def of_ridge(res: BayesRidgeResults) -> list[Finding]:
         DegenerateFitWarning,
     )
     unseen = (
-        " (as far as moments tell: they cannot see residuals below 3e-7 of the response, nor the digits of "
-        "coefficients that such residuals would change)"
+        " (moments cannot detect residuals below 3e-7 of the response, nor the digits of coefficients that "
+        "depend on such residuals)"
     )
     add(
         "exact-fit",
@@ -65,7 +65,7 @@ def of_ridge(res: BayesRidgeResults) -> list[Finding]:
     add(
         "unbounded",
         fit.unbounded,
-        "The posterior has no interior mode: it does not fall as the penalty goes to zero, and lambda is a bound.",
+        "The posterior has no interior mode: it does not decrease as the penalty tends to zero. lambda is a bound.",
         DegenerateFitWarning,
     )
     out += lost_digits(res, certain=fit.certain)
@@ -79,7 +79,7 @@ def of_ridge(res: BayesRidgeResults) -> list[Finding]:
         add(
             "several-modes",
             fit.n_modes > 1,
-            "The posterior of tau2 has several modes; this is the highest. method='exact' averages over all.",
+            "The posterior of tau2 has several modes; this is the highest. method='exact' averages over all modes.",
             None,
         )
     if fit.search is not None:
@@ -116,7 +116,7 @@ def intervals_of_ridge(res: BayesRidgeResults) -> Finding:
 
 
 def _scale(res: Any) -> str:
-    scale = "standard deviations of the columns" if res.model.standardize else "the columns as they are"
+    scale = "standard deviations of the columns" if res.model.standardize else "the original columns"
     return f"The prior is on the scale of {scale}."
 
 
@@ -183,16 +183,16 @@ def lost_digits(res: Any, *, certain: bool = True) -> list[Finding]:
             return []
         text = (
             "Moments cannot show whether nearly collinear columns explain more of the response at a smaller penalty, "
-            "so that this fit is not certain. Fit from rows, or leave columns out."
+            "so that the fit is not certain. Fit from rows, or remove columns."
         )
         return [warning("uncertain-digits", text, PrecisionWarning)]
     digits = max(0, int(-np.log10(loss)))
     text = (
-        f"Moments determine this fit to about {digits} digits: columns are nearly collinear, or nearly all of the "
-        "response or of a column is explained. Fit from rows, or leave columns out."
+        f"This fit from moments is accurate to about {digits} digits: columns are nearly collinear, or nearly all of "
+        "the response or of a column is explained. Fit from rows, or remove columns."
         if moments
-        else f"Rounding errors leave this fit about {digits} digits: columns are nearly collinear, or explain nearly "
-        "all of the response, and the penalty is small. Leave columns out."
+        else f"Rounding errors limit this fit to about {digits} digits: columns are nearly collinear, or explain "
+        "nearly all of the response, and the penalty is small. Remove columns."
     )
     return [warning("lost-digits", text, PrecisionWarning)]
 

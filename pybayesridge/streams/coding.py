@@ -170,7 +170,7 @@ class Coding:
             made = _model_matrix(self.specs, frame, self.plan)
         except DataMismatchWarning as error:
             raise ValueError(
-                f"a level was met that is not among those declared or found ({error}): declare it in `levels`, or "
+                f"the data contain a level that is neither declared nor found ({error}): declare it in `levels`, or "
                 "leave those rows out"
             ) from error
         endog = numeric_endog(pd.DataFrame(made.lhs), self.plan.formula)
@@ -234,7 +234,7 @@ def make_plan(
     variables = [name for name in names if name in used]
     twice = repeated(name for name in names if name in used)
     if twice:
-        raise ValueError(f"duplicate column name(s) {listed(twice)} in the data: which one is meant?")
+        raise ValueError(f"duplicate column name(s) {listed(twice)} in the data: give each column a name of its own")
     own = {name: context[name] for name in used if context is not None and name in context and name not in names}
     factors, arguments = [name for name in variables if not numeric[name]], []
     for call, placeholders in calls(parsed):
@@ -362,7 +362,7 @@ def _set_states(spec: Any, plan: StreamPlan, found: Survey) -> None:
         function = call.func.id if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) else ""
         if function in plan.context or function not in (*EXACT, *SPLINES):
             raise ValueError(
-                f"{key} learns from the data in a way that a stream cannot follow: add it to the data as a column"
+                f"{key} depends on all rows in a way that a stream cannot compute: add it to the data as a column"
             )
         if function in SPLINES:
             continue

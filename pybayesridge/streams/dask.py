@@ -104,7 +104,7 @@ def moments_of_arrays(endog: Any, exog: Any, weights: Any, *, missing: str) -> M
 
     x = array.asarray(exog)
     if x.ndim != 2:
-        raise ValueError(f"exog has {x.ndim} dimensions: two are wanted")
+        raise ValueError(f"exog must have two dimensions, got {x.ndim}")
     if x.numblocks[1] > 1:
         x = x.rechunk({1: -1})
     columns = [x.to_delayed().ravel()]

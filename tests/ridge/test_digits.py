@@ -161,7 +161,7 @@ def test_moments_say_where_a_mode_may_be_hidden():
 
 def test_rows_say_where_digits_are_lost_in_spite_of_all():
     y, x = twins(gap=1e-9, size=1e11)
-    with pytest.warns(PrecisionWarning, match=r"Rounding errors leave this fit about [0-7] digits"):
+    with pytest.warns(PrecisionWarning, match=r"Rounding errors limit this fit to about [0-7] digits"):
         res = BayesRidge(y, x, prior="half-cauchy").fit("em")
     assert any("Rounding errors" in note for note in res.notes)
     assert errors(res, oracle(y, x), x, y)["sigma2"] < res.precision_loss
