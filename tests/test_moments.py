@@ -322,7 +322,7 @@ def test_collinear_unpenalized_columns_are_refused():
 def test_lost_digits_are_told():
     y, x = regression(300, 4, noise=0.01)
     near = np.column_stack([x, x[:, 0] + 1e-5 * x[:, 0].std() * np.sin(np.arange(300))])
-    with pytest.warns(PrecisionWarning, match=r"determine this fit to about [0-7] digits"):
+    with pytest.warns(PrecisionWarning, match=r"This fit from moments is accurate to about [0-7] digits"):
         res = BayesRidge.from_moments(Moments.from_arrays(y, near)).fit("fixed", lam=1e-6)
     assert any("digits" in note for note in res.notes)
     assert 1e-8 < res.precision_loss < 1e-3
@@ -417,7 +417,7 @@ def test_bad_moments_are_refused():
         Moments.from_arrays(y, x * 1e-170)
     with pytest.raises(ValueError, match="leave the range of floats: rescale"):
         Moments.from_arrays(y, x * 1e170)
-    with pytest.raises(ValueError, match=r"x_origin has shape \(2,\) for 1 columns"):
+    with pytest.raises(ValueError, match=r"x_origin must have shape \(1,\) for 1 columns"):
         Moments(**{name: getattr(moments, name) for name in moments.__dataclass_fields__} | {"columns": ("x1",)})
     with pytest.raises(ValueError, match="read-only"):
         moments.xx[0, 0] = 1.0
