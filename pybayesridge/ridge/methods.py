@@ -29,7 +29,7 @@ def _too_few_nodes(tol: float, maxiter: int) -> str:
         return _too_few_iterations(tol, maxiter)
     return (
         f"NOT CONVERGED: the quadrature has not reached tol={tol:g} with {DOUBLINGS} doublings of its nodes, the "
-        "most that are made. Do not report these numbers; raise tol, or use method='em'."
+        "maximum. Do not report these numbers; raise tol, or use method='em'."
     )
 
 
