@@ -7,7 +7,8 @@ import codecs
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from pybayesridge.models.spike_slab import METHODS as SPIKE_SLAB_METHODS
+from pybayesridge.ep.methods import DEFAULT as SPIKE_SLAB_DEFAULT
+from pybayesridge.ep.methods import METHODS as SPIKE_SLAB_METHODS
 from pybayesridge.ridge.methods import DEFAULT as RIDGE_DEFAULT
 from pybayesridge.ridge.methods import METHODS as RIDGE_METHODS
 from pybayesridge.ridge.prior import NAMED
@@ -87,8 +88,8 @@ def _spike_slab(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--method",
         choices=SPIKE_SLAB_METHODS,
-        default="auto",
-        help="auto: EP, followed by a descent on its energy if it does not converge (default); ep; pcep",
+        default=SPIKE_SLAB_DEFAULT,
+        help=_in_words(SPIKE_SLAB_METHODS, SPIKE_SLAB_DEFAULT),
     )
     parser.add_argument(
         "--by-column",

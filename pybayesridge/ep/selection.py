@@ -9,7 +9,7 @@ import numpy as np
 from pybayesridge._types import BoolArray, FloatArray, IntArray
 from pybayesridge.design.crossproducts import CrossProducts
 from pybayesridge.design.design import Design
-from pybayesridge.ep.algorithms.solve import Method, fit_sites, nothing_left
+from pybayesridge.ep.algorithms.solve import ALGORITHMS, Method, fit_sites, nothing_left
 from pybayesridge.ep.learning.average import average
 from pybayesridge.ep.learning.maximize import NAMES, learn
 from pybayesridge.ep.model.hyperparameters import Given, Hyperparameters
@@ -184,8 +184,7 @@ def select(
         found = learn(data, known, groups=groups, start=start)
         hyper, first, learned, certain = found.hyper, found.result, found.learned, found.converged
         n_fac = found.n_fac
-    # The paper's algorithms start from their own sites, unless a start was asked for.
-    begin_at = first if method == "auto" or start is not None else None
+    begin_at = first if ALGORITHMS[method].takes_learned_sites or start is not None else None
     result = fit_sites(
         hyper.likelihood(data),
         hyper.prior_inclusion,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +17,7 @@ from pybayesridge.results.ridge import BayesRidgeResults, BayesRidgeResultsWrapp
 from pybayesridge.ridge.fit import FitOptions
 from pybayesridge.ridge.likelihood import GaussianNoise
 from pybayesridge.ridge.loocv import FullLeverageError
-from pybayesridge.ridge.methods import DEFAULT, METHODS
+from pybayesridge.ridge.methods import DEFAULT, METHODS, RidgeMethod
 from pybayesridge.ridge.prior import NAMED, BetaPrime
 from pybayesridge.ridge.spectrum import Spectrum, rotate
 
@@ -85,6 +86,7 @@ class BayesRidge(LinearModel):
     {'Intercept': 53240.65, 'GNP': 0.04, 'UNEMP': -0.74, 'ARMED': -0.42}
     """
 
+    methods: ClassVar[Mapping[str, RidgeMethod]] = METHODS
     _max_targets: ClassVar[int | None] = None
 
     def __init__(
@@ -189,7 +191,7 @@ class BayesRidge(LinearModel):
         loocv: 0.0774
         """
         call = call_of("fit", BayesRidge.fit, locals(), defaults={"method": None})
-        entry = look_up(METHODS, method)
+        entry = look_up(self.methods, method)
         if dof not in ("nu", "paper"):
             raise ValueError(f"dof must be 'nu' or 'paper', not {dof!r}")
         if parameterization not in ("tau2", "tau"):
@@ -203,7 +205,7 @@ class BayesRidge(LinearModel):
             "accelerate": not accelerate,
             "grid": grid is not None,
         }
-        check_options(METHODS, entry, given)
+        check_options(self.methods, entry, given)
         check_rows(entry, has_rows=self.moments is None)
         options = FitOptions(
             tol=float(tol),

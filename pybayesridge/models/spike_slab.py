@@ -14,22 +14,25 @@ from pybayesridge.data.frames import unmasked
 from pybayesridge.data.groups import TERM, Groups, resolve_groups, shared
 from pybayesridge.data.prepare import is_sparse_frame
 from pybayesridge.design.design import Design
+from pybayesridge.ep.methods import DEFAULT, METHODS, FitOptions, SelectionMethod, Task
 from pybayesridge.ep.model.groups import compress
 from pybayesridge.ep.model.hyperparameters import Given, Hyperparameters
 from pybayesridge.ep.model.least_squares import Data
 from pybayesridge.ep.model.result import Sites
 from pybayesridge.ep.model.rotation import Rotation, orthogonal_groups
 from pybayesridge.ep.posterior import StartingPoint
-from pybayesridge.ep.selection import average_over, data_of, data_of_products, select, select_nothing
+from pybayesridge.ep.selection import data_of, data_of_products
 from pybayesridge.findings import issue
 from pybayesridge.linalg.blas import one_pool
 from pybayesridge.models.base import LinearModel
 from pybayesridge.models.ridge import positive
 from pybayesridge.recipes import Recipe, call_of
+from pybayesridge.registry import check_options, check_rows, look_up
 from pybayesridge.results.spike_slab import SpikeSlabResults, SpikeSlabResultsWrapper
 from pybayesridge.text import listed
 
-METHODS = ("auto", "ep", "pcep")
+DAMPING = 0.5
+"""The share of the new sites in an update of damped EP, unless another is given."""
 
 
 class SpikeSlab(LinearModel):
@@ -129,6 +132,7 @@ class SpikeSlab(LinearModel):
     ['UNEMP', 'ARMED', 'POP']
     """
 
+    methods: ClassVar[Mapping[str, SelectionMethod]] = METHODS
     _max_targets: ClassVar[int | None] = 1
     _formula_defaults: ClassVar[dict[str, Any]] = {"group": TERM}
 
@@ -174,11 +178,11 @@ class SpikeSlab(LinearModel):
 
     def fit(  # type: ignore[override]
         self,
-        method: str = "auto",
+        method: str = DEFAULT,
         *,
         tol: float = 1e-4,
         maxiter: int = 1000,
-        damping: float = 0.5,
+        damping: float = DAMPING,
         hyper: str = "maximize",
         start: Any = None,
         disp: bool = False,
@@ -198,7 +202,7 @@ class SpikeSlab(LinearModel):
             Most iterations.
         damping : float in (0, 1], for ``"ep"``
             The share of the new sites in an update.
-        hyper : {"maximize", "average"}
+        hyper : {"maximize", "average"}, for ``"auto"``
             Learn hyperparameters left at None by maximising the evidence, or average over a small grid around the
             maximum, weighted by evidence: better calibrated for small n.
         start : SpikeSlab results, optional
@@ -230,38 +234,28 @@ class SpikeSlab(LinearModel):
         (True, ('slab_var', 'noise_var'))
         """
         call = call_of("fit", SpikeSlab.fit, locals(), defaults={"method": None})
-        if method not in METHODS:
-            raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, not {method!r}")
+        entry = look_up(self.methods, method)
         if hyper not in ("maximize", "average"):
             raise ValueError(f"hyper must be 'maximize' or 'average', not {hyper!r}")
-        if hyper == "average" and method != "auto":
-            raise ValueError("hyper='average' goes with method='auto'")
         positive("tol", tol)
         if not 0 < positive("damping", damping) <= 1:
             raise ValueError(f"damping must lie in (0, 1], not {damping!r}")
         if isinstance(maxiter, bool) or not isinstance(maxiter, int | np.integer) or maxiter < 1:
             raise ValueError(f"maxiter must be a positive integer, not {maxiter!r}")
+        check_options(self.methods, entry, {"damping": damping != DAMPING, "hyper": hyper != "maximize"})
+        check_rows(entry, has_rows=self.moments is None)
         design, data, rotation = self._prepared()
-        known = self._known(design)
-        previous = None if start is None else self._start(start, design, rotation)
-        groups = self.groups_of(design)
+        task = Task(
+            data,
+            self._known(design),
+            self.groups_of(design),
+            rotation,
+            vanishes=bool(design.y_vanishes[0]),
+            start=None if start is None else self._start(start, design, rotation),
+        )
+        options = FitOptions(float(tol), int(maxiter), float(damping), hyper == "average")
         with one_pool(float(data.root.size) * min(data.root.shape)):
-            if design.y_vanishes[0] and known.noise_var is None:
-                selection = select_nothing(data, known, method, groups, rotation)  # type: ignore[arg-type]
-            elif hyper == "average" and known.complete is None:
-                selection = average_over(data, known, groups, rotation)
-            else:
-                selection = select(
-                    data,
-                    known,
-                    method=method,  # type: ignore[arg-type]
-                    tol=float(tol),
-                    maxiter=int(maxiter),
-                    damping=float(damping),
-                    start=previous,
-                    groups=groups,
-                    rotation=rotation,
-                )
+            selection = entry.fit(task, options)
         results = SpikeSlabResults(
             self,
             design,

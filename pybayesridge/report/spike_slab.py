@@ -43,10 +43,7 @@ def words(res: Any) -> list[str]:
             "weighted by evidence."
         )
     elif res.learned:
-        out.append(
-            f"Hyperparameters that were not given ({', '.join(res.learned)}) were estimated by maximising the "
-            "evidence; all other results are conditional on them."
-        )
+        out.append(res.method_entry.learning.format(names=", ".join(res.learned)))
     of = "single columns"
     if res.group_members():
         out.append(
@@ -55,7 +52,7 @@ def words(res: Any) -> list[str]:
         )
         of = "single columns or groups"
     out.append(
-        f"The posterior was approximated by expectation propagation. Inclusion probabilities refer to {of}: if "
+        f"{res.method_entry.treatment} Inclusion probabilities refer to {of}: if "
         "several are correlated and one of them is needed, each may still have a small probability."
     )
     return out
@@ -152,7 +149,7 @@ def _remarks(res: Any) -> list[Remark]:
     out = []
     noiseless = res._posterior.selection.noiseless
     if res.converged and not noiseless:
-        out.append(Remark("good", f"Expectation propagation converged (residual {res.residual:.1e})."))
+        out.append(Remark("good", f"{res.method_entry.approximation} converged (residual {res.residual:.1e})."))
     open_ = int(((res.inclusion_prob > 0.1) & (res.inclusion_prob < 0.9)).sum())
     if open_:
         which = "1 column is" if open_ == 1 else f"{open_:,} columns are"

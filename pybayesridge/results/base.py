@@ -90,6 +90,11 @@ class LinearResults(RowPlots, Results):
     def _draw_chain(self, n: int, generator: np.random.Generator) -> Draws:
         raise NotImplementedError
 
+    @property
+    def method_entry(self) -> Any:
+        """The entry of the method in the model's registry of methods."""
+        return self.model.methods[self.method]
+
     def _squeeze(self, a: FloatArray) -> Any:
         """Drop the axis over targets (axis 1) of a model with one."""
         return a[:, 0] if self.model.one_target else a

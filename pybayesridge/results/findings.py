@@ -156,8 +156,7 @@ def of_spike_slab(res: SpikeSlabResults) -> list[Finding]:
 
 def intervals_of_spike_slab(res: SpikeSlabResults) -> Finding:
     """Finding on the uncertainty that the intervals of a spike-and-slab regression account for."""
-    what = "Conditional on the hyperparameters; mean, sd and interval are marginal over inclusion."
-    return note("intervals", f"{what} {_scale(res)}")
+    return note("intervals", f"{res.method_entry.intervals} {_scale(res)}")
 
 
 def on_reading_spike_slab(res: SpikeSlabResults) -> list[Finding]:

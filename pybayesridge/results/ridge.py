@@ -35,7 +35,6 @@ from pybayesridge.ridge.fit import RidgeFit, penalty_model
 from pybayesridge.ridge.likelihood import GaussianNoise
 from pybayesridge.ridge.loocv import loo_residuals
 from pybayesridge.ridge.marginals import RidgeMarginals
-from pybayesridge.ridge.methods import METHODS, RidgeMethod
 from pybayesridge.ridge.mixture import mean_shrinkage
 from pybayesridge.ridge.posterior import RidgePosterior, RowFunctions
 from pybayesridge.ridge.profile import PenaltyModel, find_modes, shrinkage
@@ -223,11 +222,6 @@ class BayesRidgeResults(RidgePlots, LinearResults):
 
     def _findings_on_reading(self) -> list[Finding]:
         return [findings.intervals_of_ridge(self), *findings.on_reading_ridge(self)]
-
-    @property
-    def method_entry(self) -> RidgeMethod:
-        """The entry of the method in the registry of methods."""
-        return METHODS[self.method]
 
     @property
     def noise(self) -> GaussianNoise:

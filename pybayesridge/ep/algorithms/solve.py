@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -21,6 +22,53 @@ from pybayesridge.ep.model.result import EPResult, Sites
 from pybayesridge.ep.model.rotation import Rotation
 
 Method = Literal["auto", "ep", "pcep"]
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithm:
+    """One way to a fixed point of EP.
+
+    Attributes
+    ----------
+    run : callable
+        Of the model, the sites to start from, tolerance, most iterations, damping and whether the sites are those of
+        a solution nearby: where it ended, and how many ordinary sweeps it began with.
+    constrained : bool
+        Whether sites are held by constraints also where it has converged.
+    takes_learned_sites : bool
+        Whether it starts from the sites that learning ended with; the paper's algorithms start from their own.
+    """
+
+    run: Callable[[Model, FloatArray, FloatArray, float, int, float, bool], tuple[Run, int]]
+    constrained: bool
+    takes_learned_sites: bool
+
+
+def _damped(
+    model: Model, t1: FloatArray, t2: FloatArray, tol: float, maxiter: int, damping: float, warm: bool
+) -> tuple[Run, int]:
+    run = run_damped(model, t1, t2, damping=damping, tol=tol, maxiter=maxiter)
+    return run, run.n_iter
+
+
+def _double_loop(
+    model: Model, t1: FloatArray, t2: FloatArray, tol: float, maxiter: int, damping: float, warm: bool
+) -> tuple[Run, int]:
+    return run_convergent(model, t1, t2, tol=tol, maxiter=maxiter), 0
+
+
+def _descent(
+    model: Model, t1: FloatArray, t2: FloatArray, tol: float, maxiter: int, damping: float, warm: bool
+) -> tuple[Run, int]:
+    auto = run_auto(model, t1, t2, tol=tol, maxiter=maxiter, warm=warm)
+    return auto.run, auto.n_sweeps
+
+
+ALGORITHMS: dict[str, Algorithm] = {
+    "auto": Algorithm(_descent, constrained=False, takes_learned_sites=True),
+    "ep": Algorithm(_damped, constrained=True, takes_learned_sites=False),
+    "pcep": Algorithm(_double_loop, constrained=True, takes_learned_sites=False),
+}
 
 
 def fit_sites(
@@ -90,15 +138,7 @@ def _dispatch(
 ) -> EPResult:
     """Run the method and collect its result."""
     t1, t2, warm = _first_sites(model, used, start)
-    first = 0
-    if method == "ep":
-        run = run_damped(model, t1, t2, damping=damping, tol=tol, maxiter=maxiter)
-        first = run.n_iter
-    elif method == "pcep":
-        run = run_convergent(model, t1, t2, tol=tol, maxiter=maxiter)
-    else:
-        auto = run_auto(model, t1, t2, tol=tol, maxiter=maxiter, warm=warm)
-        run, first = auto.run, auto.n_sweeps
+    run, first = ALGORITHMS[method].run(model, t1, t2, tol, maxiter, damping, warm)
     return _result(model, run, used, method, first)
 
 
@@ -226,7 +266,7 @@ def nothing_left(inclusion_prob: FloatArray, method: str, groups: IntArray | Non
     )  # fmt: skip
 
 
-def _result(model: Model, run: Run, used: BoolArray, method: str, first: int) -> EPResult:
+def _result(model: Model, run: Run, used: BoolArray, method: Method, first: int) -> EPResult:
     """Spread what was found for the used columns over all columns."""
     state = run.state or model.fallback()
     d = used.size
@@ -237,7 +277,7 @@ def _result(model: Model, run: Run, used: BoolArray, method: str, first: int) ->
         return out
 
     active = np.zeros(d, dtype=bool)
-    if run.state is not None and (method != "auto" or not run.converged):
+    if run.state is not None and (ALGORITHMS[method].constrained or not run.converged):
         active[used] = active_sites(state, model.prior, FLOOR)
     evidence = np.nan if run.state is None else model.log_evidence(state)
     return EPResult(

@@ -1,0 +1,45 @@
+"""The registry of methods of variable selection: whatever the package says of a method is in its entry."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+
+from pybayesridge import SpikeSlab
+from pybayesridge.cli.arguments import make_parser
+from pybayesridge.cli.as_json import as_json
+from pybayesridge.ep.methods import METHODS
+
+FORMULA = "TOTEMP ~ GNP + UNEMP + ARMED"
+
+
+def model():
+    return SpikeSlab.from_formula(FORMULA, sm.datasets.longley.load_pandas().data)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_new_method_is_one_entry(name, monkeypatch, tmp_path):
+    said = {"intervals": "Intervals of a dummy.", "treatment": "A dummy did this."}
+    monkeypatch.setitem(METHODS, "dummy", replace(METHODS[name], name="dummy", **said))
+    known, dummy = model().fit(name), model().fit("dummy")
+    assert np.array_equal(known.params, dummy.params)
+    assert known.converged == dummy.converged
+    assert "Intervals of a dummy." in " ".join(dummy.notes)
+    content = as_json(dummy, "spikeslab", alpha=0.05, warnings=[])
+    assert content["method"] == "dummy"
+    assert content["targets"] == as_json(known, "spikeslab", alpha=0.05, warnings=[])["targets"]
+    assert make_parser().parse_args(["spikeslab", FORMULA, "data.csv", "--method", "dummy"]).method == "dummy"
+    pytest.importorskip("jinja2")
+    pytest.importorskip("matplotlib")
+    assert "A dummy did this." in dummy.report(tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize(("option", "value"), [("damping", 0.3), ("hyper", "average")])
+def test_options_of_other_methods_are_refused_by_name(name, option, value):
+    if option in METHODS[name].options:
+        assert model().fit(name, **{option: value}).converged
+        return
+    with pytest.raises(ValueError, match=f"{option} goes with method='.*', not with '{name}'"):
+        model().fit(name, **{option: value})
