@@ -25,7 +25,7 @@ from pybayesridge.selection.tallies import Estimate, Tallies, estimate
 EXPLORE = 1.0
 """Sum over all units of e, the part of the choice that does not depend on the data."""
 
-NODE_EVERY = ((200, 4), (5000, 8), (np.inf, 16))
+NODE_EVERY = ((200, 4), (np.inf, 16))
 """Steps between proposals of g, up to so many units: a proposal costs more than a step where there are many."""
 
 REFRESH_EVERY = 512
