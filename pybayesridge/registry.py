@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 
 class Method(Protocol):
-    """What an entry of a registry has at least."""
+    """Common interface of the entries of a registry."""
 
     @property
     def name(self) -> str:

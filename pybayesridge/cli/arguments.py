@@ -77,7 +77,7 @@ def _ridge(parser: argparse.ArgumentParser) -> None:
 
 
 def _in_words(methods: Mapping[str, Any], default: str) -> str:
-    """What each method does, for the help."""
+    """Description of each method, for the help."""
     clauses = {name: f"{name}: {entry.help}" for name, entry in methods.items()}
     clauses[default] += " (default)"
     return "; ".join(clauses.values())

@@ -265,7 +265,7 @@ def _root(gram: FloatArray, names: Sequence[str]) -> tuple[FloatArray, float]:
     bad = np.flatnonzero(shares <= NOISE)
     if bad.size:
         raise ValueError(
-            f"unpenalised column(s) {listed(names[int(i)] for i in bad)} are, as far as moments tell, linear "
+            f"unpenalised column(s) {listed(names[int(i)] for i in bad)} are, to the accuracy of moments, linear "
             "combinations of the other unpenalised columns: leave them out, let them be penalised, or fit from rows"
         )
     return root * size, float(shares.min())

@@ -75,7 +75,7 @@ class LinearResults(RowPlots, Results):
         raise NotImplementedError
 
     def _prepared_rows(self, rows: AnyArray) -> Any:
-        """What ``_row_moments`` and ``_row_intervals`` take: the rows, unless a family makes more of them."""
+        """Input of ``_row_moments`` and ``_row_intervals``: the rows, unless a family prepares them."""
         return rows
 
     def _row_moments(self, rows: Any) -> tuple[FloatArray, FloatArray]:

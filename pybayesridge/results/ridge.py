@@ -225,7 +225,7 @@ class BayesRidgeResults(RidgePlots, LinearResults):
 
     @property
     def noise(self) -> GaussianNoise:
-        """What is known of the noise variance, and how the data are counted."""
+        """The noise variance, known or not, and the degrees of freedom."""
         return GaussianNoise(self.model.known_sigma2, self.dof)  # type: ignore[arg-type]
 
     def penalty_model(self) -> PenaltyModel:

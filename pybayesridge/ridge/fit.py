@@ -1,4 +1,4 @@
-"""What every method gets and returns: one `RidgeFit` for all."""
+"""Input and output of all methods: one `RidgeFit` for all."""
 
 from __future__ import annotations
 

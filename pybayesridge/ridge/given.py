@@ -29,7 +29,7 @@ NO_DIGITS = 1e-2
 
 @dataclass(frozen=True, slots=True)
 class Criterion:
-    """What the penalties of a grid are compared by.
+    """Criterion by which the penalties of a grid are compared.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ def fit_fixed(
     if (lam == 0).any() and (spectrum.rank < design.p or unknown):
         raise ValueError(
             "lam=0 needs columns that are linearly independent: the rank is "
-            f"{'lower, as far as moments tell,' if unknown else spectrum.rank} for {design.p} "
+            f"{'lower, to the accuracy of moments,' if unknown else spectrum.rank} for {design.p} "
             "penalised columns; give a positive penalty"
         )
     likelihood = noise.of(design)

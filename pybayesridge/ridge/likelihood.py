@@ -103,7 +103,7 @@ class GaussianLikelihood:
         return not self.known and self.count > nu
 
     def log_constant(self, nu: int, y_norm: FloatArray) -> FloatArray:
-        """What the log of the integral over the penalty lacks of the log marginal likelihood, (q,)."""
+        """Log marginal likelihood minus the log of the integral over the penalty, (q,)."""
         if self.variance is None:
             count = self.count
             return gammaln(count / 2) - count / 2 * np.log(np.pi) - count * np.log(y_norm)

@@ -1,4 +1,4 @@
-"""What single coefficients have outside the row space of X, where only the prior knows them.
+"""Components of single coefficients outside the row space of X, where only the prior informs them.
 
 A column that is nearly alone in its direction has a tiny share of it, which a large tau2 makes a variance: then the
 share is not what a sum of squares leaves of 1, but the squared length of the part of the unit vector that is left.
@@ -20,7 +20,7 @@ NEAR = 1e-3
 """Shares that are not this small always are."""
 
 CERTAIN = 16.0
-"""What is left of a unit vector is more than rounding errors if it is so many times their size."""
+"""The remainder of a unit vector is more than rounding errors if it is so many times their size."""
 
 MOST = 1e-6
 """Directions that rounding errors turn by more are known too little to say that a share is none."""

@@ -117,7 +117,7 @@ class RidgePosterior:
         return out * unit
 
     def row_functions(self, x_rows: AnyArray, z_rows: FloatArray) -> RowFunctions:
-        """What moments and intervals of the linear predictor of new rows need, made once for all of them."""
+        """Quantities for the moments and intervals of the linear predictor of new rows, computed once."""
         rows = self.design.rows_outside_z(x_rows, z_rows)
         # By the coefficients: rows times V lose digits where V is made by products with X'.
         return RowFunctions(z_rows, self._functionals(rows, z_rows), blas.product(rows, self._standardized()))

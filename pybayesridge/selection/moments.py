@@ -1,4 +1,4 @@
-"""What the kept states say of coefficients, noise and explained share: draws, quantiles, covariances."""
+"""Results from the kept states for coefficients, noise and explained share: draws, quantiles, covariances."""
 
 from __future__ import annotations
 

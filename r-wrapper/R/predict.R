@@ -155,7 +155,7 @@ own_frame <- function(object, env) {
   frame
 }
 
-# Variance of new observations beside sigma2.
+# Variance of new observations relative to sigma2.
 noise_factors <- function(object, m, weights, own) {
   if (!is.null(weights)) {
     return(object$weight_mean / as_weights(weights, m))

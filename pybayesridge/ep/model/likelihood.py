@@ -39,7 +39,7 @@ class GaussianLikelihood:
 
     @property
     def precision(self) -> FloatArray:
-        """What the data know about each coefficient alone: the diagonal of ``X'X / s2``, (d,)."""
+        """Precision of the data for each coefficient alone: the diagonal of ``X'X / s2``, (d,)."""
         return self.data.gram_diag / self.noise_var
 
     @property
