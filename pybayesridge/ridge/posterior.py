@@ -38,11 +38,14 @@ class RowFunctions:
         In the rotated basis.
     mean : (m, q) array
         Posterior means less those of the unpenalised columns alone, in units of the targets' norms.
+    shift : (m, q) array
+        Correction of the functionals' locations, in the same units, where V is made by products with X'.
     """
 
     z_rows: FloatArray
     functionals: Functionals
     mean: FloatArray
+    shift: FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +122,23 @@ class RidgePosterior:
     def row_functions(self, x_rows: AnyArray, z_rows: FloatArray) -> RowFunctions:
         """Quantities for the moments and intervals of the linear predictor of new rows, computed once."""
         rows = self.design.rows_outside_z(x_rows, z_rows)
+        f = self._functionals(rows, z_rows)
         # By the coefficients: rows times V lose digits where V is made by products with X'.
-        return RowFunctions(z_rows, self._functionals(rows, z_rows), blas.product(rows, self._standardized()))
+        mean = blas.product(rows, self._standardized())
+        return RowFunctions(z_rows, f, mean, self._shift(rows, f))
+
+    def _shift(self, rows: FloatArray, f: Functionals) -> FloatArray:
+        """Refined less plain locations at the likeliest point of each target, (m, q).
+
+        Not those of the mean, which a heavy tail of t2 may carry far away.
+        """
+        if self.spectrum.right is not None:
+            return np.zeros((rows.shape[0], self.design.q))
+        likeliest = self.mixture.weight.argmax(axis=0)[None]
+        at = np.take_along_axis(self.mixture.log_t2, likeliest, axis=0)
+        a = posterior.rotated_coefficients(self.spectrum, at)[0].T
+        refined = self.spectrum.standardized_coefficients(self.design, a / self.spectrum.top)
+        return blas.product(rows, refined) - blas.product(f.coords, np.ascontiguousarray(a))
 
     def row_moments(self, rows: RowFunctions) -> tuple[FloatArray, FloatArray]:
         """Posterior mean and standard deviation of the linear predictor of new rows, each (m, q)."""
@@ -133,12 +151,10 @@ class RidgePosterior:
         """Equal-tailed intervals of the linear predictor, or with `noise` (m,) of new observations: (m, q, 2)."""
         tails = np.array([alpha / 2, 1 - alpha / 2])
         f = rows.functionals
-        # About the mean of `row_moments`.
-        shift = rows.mean - blas.product(f.coords, posterior.mean_coefficients(self.spectrum, self.mixture))
         if noise is not None:
             f = replace(f, leverage=f.leverage + noise)
         out = self._chunked(f, lambda part: posterior.quantiles(part, self.spectrum, self.mixture, tails))
-        out = (out + shift[..., None]) * self.design.y_norm[:, None]
+        out = (out + rows.shift[..., None]) * self.design.y_norm[:, None]
         return (rows.z_rows @ self.design.y_on_z)[..., None] + out
 
     def without_rows(self) -> RidgePosterior:

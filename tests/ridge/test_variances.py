@@ -143,3 +143,19 @@ def test_unpenalised_columns_with_a_large_mean_among_more_columns_than_rows(meth
     assert off(prediction.predicted_mean, new) < CLOSE
     if method == "fixed":
         assert off(prediction.conf_int().mean(axis=1), new) < CLOSE
+
+
+def test_intervals_of_rows_where_the_mean_lies_far_out_in_the_tail():
+    # Nearly all of the mean comes from a tau2 that has next to no probability: rounding errors of the one are more
+    # than the width of the interval.
+    for shape in ((53, 1), (6, 9)):
+        rng = np.random.default_rng(5)
+        x, y = rng.standard_normal(shape) * 1e-100, rng.standard_normal(shape[0])
+        model = BayesRidge(y, x, intercept=False, prior=(0.2, 0.1), standardize=False)
+        oracle = Oracle(y[:, None], np.empty((shape[0], 0)), x, standardize=False)
+        mixture, _ = oracle.exact(0, {"prior": (0.2, 0.1), "sigma2": None, "count": shape[0]})
+        f = oracle.functionals(np.empty((3, 0)), x[:3], 0)
+        found = model.fit("exact").get_prediction(x[:3]).conf_int()
+        ends = [oracle.quantiles(f, mixture, 0, share, found[:, i]) for i, share in enumerate((0.025, 0.975))]
+        wanted = np.stack(ends, axis=1).astype(float)
+        np.testing.assert_allclose((found - wanted) / np.diff(wanted, axis=1), 0, atol=CLOSE)
