@@ -37,14 +37,15 @@ def own_members(cls: type) -> list[str]:
     for name in dir(cls):
         holder = next((base for base in cls.__mro__ if name in vars(base)), None)
         ours = holder is not None and holder.__module__.startswith("pybayesridge")
-        if (
-            ours
-            and not name.startswith("_")
-            and name not in INTERNAL
-            and getattr(vars(holder)[name], "__doc__", None)
-        ):
+        if ours and not name.startswith("_") and name not in INTERNAL and _has_own_docstring(vars(holder)[name]):
             out.append(name)
     return out
+
+
+def _has_own_docstring(member: Any) -> bool:
+    """Whether a member has a docstring; that of a constant is its type's."""
+    found = getattr(member, "__doc__", None)
+    return bool(found) and found != type(member).__doc__
 
 
 def check(app: Any, env: Any) -> None:
