@@ -149,7 +149,7 @@ def report(
         if row_names is not None:
             endog.index = pd.Index([row_names] if isinstance(row_names, str) else list(row_names))
             exog = exog.set_axis(endog.index) if isinstance(exog, pd.DataFrame) else exog
-        results = fitted(family, endog, exog, model, fit, None, group)._results
+        results = fitted(family, endog, exog, model, fit, None, group).unlabelled
         wanted = page.get("target")
         path = write_report(
             results,
@@ -167,7 +167,7 @@ def report(
 
 def values(results: Any, from_formula: bool) -> dict[str, Any]:
     """The export of a fit; that R's own column of ones serves as the intercept needs no mention."""
-    out = export(results._results)
+    out = export(results.unlabelled)
     if from_formula:
         shown = [found for found in results.findings if found.code != "constant-serves"]
         out["findings"] = flat_findings(shown)

@@ -267,7 +267,7 @@ def test_pictures_and_reports(pair, tmp_path):
 def test_cross_products_are_not_kept_with_many_rows(cls):
     y, x = data(200, 5)
     res = cls(y, x).fit()
-    with_space, without = res._results._as_saved(True, True), res._results._as_saved(True, False)
+    with_space, without = res._results.as_saved(True, True), res._results.as_saved(True, False)
     width = 5
     assert any(a.shape in ((width, width),) and np.linalg.matrix_rank(a) == width for a in arrays(with_space))
     assert not any(a.ndim == 2 and min(a.shape) >= width - 1 and a.dtype == float for a in arrays(without))
@@ -310,7 +310,7 @@ def test_rows_are_not_kept_by_spike_and_slab():
     y, x = data()
     res = SpikeSlab(y, x, noise_var=1.0).fit()
     rows = standardized(x) / np.sqrt(N)
-    out = res._results._as_saved(True, True)
+    out = res._results.as_saved(True, True)
     for a in arrays(out):
         if a.ndim == 2 and a.shape[1] == P and len(a) and a.dtype == float:
             unit = a / np.linalg.norm(a, axis=1, keepdims=True).clip(1e-300)

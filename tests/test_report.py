@@ -425,7 +425,7 @@ def test_leverage(shape, weighted):
     w = np.linspace(1, 3, shape[0]) if weighted else np.ones(shape[0])
     w = w / w.mean()
     res = BayesRidge(y, x, weights=w).fit("fixed", lam=2.0)
-    got = leverages(res._posterior.design, res._fit.spectrum, res._fit.log_t2)[:, 0]
+    got = leverages(res.posterior.design, res.ridge_fit.spectrum, res.ridge_fit.log_t2)[:, 0]
     center = w @ x / w.sum()
     unit = np.sqrt(w @ (x - center) ** 2 / w.sum())
     z = np.sqrt(w)[:, None] * np.column_stack([np.ones(shape[0]), (x - center) / unit])

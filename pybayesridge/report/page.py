@@ -68,7 +68,7 @@ def missing(res: Any) -> list[str]:
     """Sentences about what is not in the report because the rows were removed."""
     if rows_there(res):
         return []
-    path = "" if res._joint else ", the path of the coefficients"
+    path = "" if res.has_joint_posterior else ", the path of the coefficients"
     return [
         "These results do not contain the rows of the data (they were fitted from moments, saved without rows, or "
         f"the rows were removed). Residuals, fitted and leave-one-out values, leverages{path} and the summary of the "
@@ -78,7 +78,7 @@ def missing(res: Any) -> list[str]:
 
 def facts(res: Any) -> list[tuple[str, str]]:
     """Facts about the data, as pairs of a name and a value."""
-    model, data, design = res.model, res.model.data, res._posterior.design
+    model, data, design = res.model, res.model.data, res.posterior.design
     names = data.targets
     out = [("Response" if len(names) == 1 else f"Responses ({len(names)})", _some(names))]
     if model.formula_spec is not None:

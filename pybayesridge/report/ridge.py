@@ -75,7 +75,7 @@ def words(res: Any) -> list[str]:
 def overview(res: Any, wanted: list[int]) -> Table:
     """A row for each target."""
     heads = ["lambda", "sigma", "effective df", "R-squared", "modes"]
-    columns = [res.lambda_, res._sigma, res.df_model, res.rsquared, res.n_modes]
+    columns = [res.lambda_, res.noise_sd, res.df_model, res.rsquared, res.n_modes]
     if rows_there(res):
         heads.append("leave-one-out R-squared")
         columns.append(res.loo_rsquared)
@@ -99,9 +99,9 @@ def target(res: Any, i: int, album: Album | None, alpha: float) -> Target:
 
 
 def _coefficients(res: Any, i: int, alpha: float) -> tuple[Table, FloatArray, Any]:
-    names, design = res.model.exog_names, res._posterior.design
-    at = order_by(res._standardized_size(i), res.model.positions(design)[0])[:EMBEDDED]
-    mean, sd, interval = res._some_coefficients(at.tolist(), i, alpha)
+    names, design = res.model.exog_names, res.posterior.design
+    at = order_by(res.standardized_size(i), res.model.positions(design)[0])[:EMBEDDED]
+    mean, sd, interval = res.some_coefficients(at.tolist(), i, alpha)
     values = np.column_stack([mean, sd, interval])
     heads = ["mean", "sd", f"{100 * alpha / 2:g} %", f"{100 * (1 - alpha / 2):g} %"]
     table = table_of(
@@ -117,7 +117,7 @@ def _coefficients(res: Any, i: int, alpha: float) -> tuple[Table, FloatArray, An
 
 
 def _hyperparameters(res: Any, i: int, alpha: float) -> Table:
-    values = res._hyperparameters_of(i, np.array([0.5, alpha / 2, 1 - alpha / 2]))
+    values = res.hyperparameters_of(i, np.array([0.5, alpha / 2, 1 - alpha / 2]))
     heads = ["mean", "median", f"{100 * alpha / 2:g} %", f"{100 * (1 - alpha / 2):g} %"]
     caption = f"Penalty, noise and effective degrees of freedom{res.method_entry.caption}"
     note = (
@@ -129,7 +129,7 @@ def _hyperparameters(res: Any, i: int, alpha: float) -> Table:
 
 
 def _findings(res: Any, i: int, values: FloatArray, at: Any, alpha: float) -> list[str]:
-    design = res._posterior.design
+    design = res.posterior.design
     penalized = np.isin(at, res.model.positions(design)[1])
     clear = penalized & ((values[:, 2] > 0) | (values[:, 3] < 0))
     names = [res.model.exog_names[j] for j in at[clear][:5]]
@@ -158,8 +158,8 @@ def _how_well(res: Any, i: int, alpha: float) -> list[str]:
         share = float(np.atleast_1d(res.loo_rsquared)[i])
         if np.isfinite(share):
             out.append(f"Leave-one-out R-squared is {share:.3f}.")
-    explained = res._explained_variance_of(i, alpha)
-    if res._posterior.design.p and np.isfinite(explained).all():
+    explained = res.explained_variance_of(i, alpha)
+    if res.posterior.design.p and np.isfinite(explained).all():
         mean, _, lower, upper = explained
         out.append(
             f"The penalised columns explain {100 * mean:.0f} % of the variance in the sample (posterior mean; "
@@ -183,9 +183,9 @@ def _check(res: Any, i: int) -> list[str]:
     noise = "estimated" if res.model.known_sigma2 is None else "known"
     out = [
         "Each row was predicted from all other rows, with the same penalty and the same scaling of the columns. The "
-        f"root mean squared error is {number(root)}; the {noise} noise SD is {number(float(res._sigma[i]))}."
+        f"root mean squared error is {number(root)}; the {noise} noise SD is {number(float(res.noise_sd[i]))}."
     ]
-    if root > FAR * res._sigma[i] > 0:
+    if root > FAR * res.noise_sd[i] > 0:
         out.append(
             "The error is much larger than the noise: the model fits its own rows more closely than it predicts new "
             "ones."
@@ -215,7 +215,7 @@ def _remarks(res: Any, i: int) -> list[Remark]:
         out.append(Remark("note", f"The posterior of tau2 has {modes} modes; {text} over all of them."))
     elif modes == 0 and not said & {"no-signal", "unbounded", "exact-fit", "nothing-to-explain"}:
         out.append(Remark("note", "The posterior of tau2 has no interior mode."))
-    condition, design = float(found["condition_number"]), res._posterior.design
+    condition, design = float(found["condition_number"]), res.posterior.design
     if condition > COLLINEAR:
         of = "standardised " if res.model.standardize else ""
         why = (
@@ -236,9 +236,9 @@ def _remarks(res: Any, i: int) -> list[Remark]:
 
 def _row_remarks(res: Any, i: int) -> list[Remark]:
     labels, weights = res.model.data.row_labels, res.model.weights
-    leverage = leverages(res._posterior.design, res._fit.spectrum, res._fit.log_t2)[:, i]
+    leverage = leverages(res.posterior.design, res.ridge_fit.spectrum, res.ridge_fit.log_t2)[:, i]
     out = [_leverage_remark(leverage, labels)]
-    sigma = float(res._sigma[i])
+    sigma = float(res.noise_sd[i])
     residual = _column(res.resid, i) * (1.0 if weights is None else np.sqrt(weights))
     with np.errstate(divide="ignore", invalid="ignore"):
         standard = residual / (sigma * np.sqrt(1.0 - leverage))
@@ -261,7 +261,7 @@ def _leverage_remark(leverage: FloatArray, labels: Any) -> Remark:
 
 
 def _draw(res: Any, i: int, album: Album, alpha: float, out: Target) -> None:
-    p = res._posterior.design.p
+    p = res.posterior.design.p
     shown = len(res.model.exog_names) - res.model.k_constant
     if shown:
         out.pictures.append(
@@ -272,7 +272,7 @@ def _draw(res: Any, i: int, album: Album, alpha: float, out: Target) -> None:
                 min(shown, TOP),
             )
         )
-    if p and res._has_penalty_posterior(i):
+    if p and res.has_penalty_posterior(i):
         out.pictures.append(
             album.picture(
                 lambda ax: res.plot_lambda(alpha, target=i, ax=ax),
@@ -281,7 +281,7 @@ def _draw(res: Any, i: int, album: Album, alpha: float, out: Target) -> None:
                 height=4.8,
             )
         )
-    if p and res._fit.spectrum.rank and res._joint:
+    if p and res.ridge_fit.spectrum.rank and res.has_joint_posterior:
         out.pictures.append(
             album.picture(
                 lambda ax: res.plot_path(target=i, ax=ax),

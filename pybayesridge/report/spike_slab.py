@@ -37,7 +37,7 @@ def words(res: Any) -> list[str]:
         "prior is either exactly zero (the spike) or drawn from a normal distribution (the slab); its inclusion "
         "probability is the posterior probability that it is not zero."
     ]
-    if len(res._posterior.selection.results) > 1:
+    if len(res.posterior.selection.results) > 1:
         out.append(
             f"The results are averaged over the hyperparameters that were not given ({', '.join(res.learned)}), "
             "weighted by evidence."
@@ -74,9 +74,9 @@ def target(res: Any, i: int, album: Album | None, alpha: float) -> Target:
 
 def _coefficients(res: Any, alpha: float) -> Table:
     names = res.model.exog_names
-    at = order_by(res.inclusion_prob, res.model.positions(res._posterior.design)[0])[:EMBEDDED]
+    at = order_by(res.inclusion_prob, res.model.positions(res.posterior.design)[0])[:EMBEDDED]
     values = np.column_stack(
-        [res.inclusion_prob, res.params, res.bse, res.cond_mean, np.sqrt(res.cond_var), res._intervals(alpha)[:, 0]]
+        [res.inclusion_prob, res.params, res.bse, res.cond_mean, np.sqrt(res.cond_var), res.conf_int(alpha)]
     )[at]
     ends = [f"{100 * alpha / 2:g} %", f"{100 * (1 - alpha / 2):g} %"]
     return table_of(
@@ -107,7 +107,7 @@ def _groups(res: Any) -> Table:
 
 def _hyperparameters(res: Any) -> Table:
     prior = res.prior_inclusion
-    values = [float(np.mean(prior[res.model.positions(res._posterior.design)[1]])) if np.ndim(prior) else prior]
+    values = [float(np.mean(prior[res.model.positions(res.posterior.design)[1]])) if np.ndim(prior) else prior]
     values += [res.slab_var, res.noise_var]
     names = [f"{name} ({'learned' if name in res.learned else 'given'})" for name in HYPERPARAMETERS]
     if np.ndim(prior):
@@ -117,7 +117,7 @@ def _hyperparameters(res: Any) -> Table:
 
 def _findings(res: Any) -> list[str]:
     chosen = res.median_model()
-    p = res._posterior.design.p
+    p = res.posterior.design.p
     if chosen:
         which = ", ".join(chosen[:10]) + (f" and {len(chosen) - 10:,} more" if len(chosen) > 10 else "")
         out = [f"{len(chosen):,} of {p:,} columns have an inclusion probability above one half: {which}."]
@@ -147,7 +147,7 @@ def _check(res: Any) -> list[str]:
 
 def _remarks(res: Any) -> list[Remark]:
     out = []
-    noiseless = res._posterior.selection.noiseless
+    noiseless = res.posterior.selection.noiseless
     if res.converged and not noiseless:
         out.append(Remark("good", f"{res.method_entry.approximation} converged (residual {res.residual:.1e})."))
     open_ = int(((res.inclusion_prob > 0.1) & (res.inclusion_prob < 0.9)).sum())
@@ -163,7 +163,7 @@ def _remarks(res: Any) -> list[Remark]:
 
 
 def _draw(res: Any, album: Album, alpha: float, out: Target) -> None:
-    p = res._posterior.design.p
+    p = res.posterior.design.p
     shown = len(res.model.exog_names) - res.model.k_constant
     if p:
         draw = album.rows if p <= MOST_NAMES else album.picture

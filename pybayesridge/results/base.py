@@ -50,6 +50,8 @@ class LinearResults(RowPlots, Results):
         As given to ``fit``.
     maxiter : int
         As given to ``fit``.
+    posterior : RidgePosterior, SelectionPosterior or their marginals
+        The posterior in the numerics' own units; internal.
     """
 
     family: ClassVar[str]
@@ -60,7 +62,7 @@ class LinearResults(RowPlots, Results):
     tol: float
     maxiter: int
     sigma2: Any
-    _posterior: Any
+    posterior: Any
 
     def __init__(self, model: Any, params: FloatArray, **kwds: Any) -> None:
         super().__init__(model, params, **kwds)
@@ -438,15 +440,15 @@ class LinearResults(RowPlots, Results):
         ValueError
             For ``row_space=False`` without ``remove_data=True``.
         """
-        saved.write(self._as_saved(remove_data, row_space), fname)
+        saved.write(self.as_saved(remove_data, row_space), fname)
 
     @classmethod
     def load(cls, fname: Any) -> Any:
         """Read results that :meth:`save` wrote, as :func:`pybayesridge.load` does."""
         return load(fname)
 
-    def _as_saved(self, remove_data: bool, row_space: bool) -> Self:
-        """These results, or a copy without data that shares the other arrays."""
+    def as_saved(self, remove_data: bool, row_space: bool) -> Self:
+        """These results, or a copy of them without data; the copy shares the other arrays."""
         if not remove_data:
             if not row_space:
                 raise ValueError("row_space=False goes with remove_data=True: the data span the space of their rows")
@@ -491,7 +493,7 @@ class LinearResults(RowPlots, Results):
         posterior. Coefficients are themselves a combination of the rows, one for each response, and a level of a
         factor that one person alone has tells of that person: no summary of data is anonymous by construction.
         """
-        if not row_space and self._joint and len(self.model.data.targets) >= self._posterior.design.nu:
+        if not row_space and self.has_joint_posterior and len(self.model.data.targets) >= self.posterior.design.nu:
             raise ValueError(
                 f"{len(self.model.data.targets)} responses for {self.nobs:.0f} rows: their coefficients span the "
                 "space of the rows, so that it cannot be left out; save the responses in separate fits"
@@ -503,9 +505,9 @@ class LinearResults(RowPlots, Results):
             self.__dict__.pop(name, None)
 
     @property
-    def _joint(self) -> bool:
-        """Whether the joint posterior of all coefficients is here."""
-        return not isinstance(self._posterior, RidgeMarginals | SelectionMarginals)
+    def has_joint_posterior(self) -> bool:
+        """Whether the joint posterior of all coefficients is available, and not only that of each."""
+        return not isinstance(self.posterior, RidgeMarginals | SelectionMarginals)
 
 
 def wrapper_attributes(extra: dict[str, str] | None = None) -> dict[str, Any]:
@@ -532,9 +534,15 @@ class LinearResultsWrapper(wrap.ResultsWrapper):
     _methods: ClassVar[dict[str, Any]] = {"cov_params": "cov", "conf_int": "interval"}
     _wrap_methods = _methods
 
+    @property
+    def unlabelled(self) -> LinearResults:
+        """The same results with arrays in place of Series and DataFrames."""
+        results: LinearResults = self._results
+        return results
+
     def save(self, fname: Any, remove_data: bool = False, row_space: bool = True) -> None:
         """Write the results to a file; see :meth:`LinearResults.save`."""
-        saved.write(type(self)(self._results._as_saved(remove_data, row_space)), fname)
+        saved.write(type(self)(self._results.as_saved(remove_data, row_space)), fname)
 
     @classmethod
     def load(cls, fname: Any) -> Any:

@@ -306,7 +306,7 @@ def _design_values(results: Any, design: Any) -> dict[str, Any]:
 
 def _ridge_posterior(results: Any) -> dict[str, Any]:
     """The mixture over log t2, in units in which the singular values are those of the standardised columns."""
-    posterior, prior = results._posterior, results.penalty_model()
+    posterior, prior = results.posterior, results.penalty_model()
     spectrum, mixture, design = posterior.spectrum, posterior.mixture, posterior.design
     unit = 2 * float(np.log(spectrum.top))
     points = [hyper.points_of_log_t2(mixture, i) for i in range(design.q)]
@@ -316,7 +316,7 @@ def _ridge_posterior(results: Any) -> dict[str, Any]:
         "noise": mixture.scale2,
         "df": float(mixture.df),
         "log_t2": mixture.log_t2 - unit,
-        "log_unit": float(results._fit.log_unit) - unit,
+        "log_unit": float(results.ridge_fit.log_unit) - unit,
         "s": spectrum.s * spectrum.top,
         "right": spectrum.with_right(design).right,
         "z": spectrum.z,
@@ -362,7 +362,7 @@ def _selection_values(results: Any) -> dict[str, Any]:
 
 def _selection_posterior(results: Any) -> dict[str, Any]:
     """EP's Gaussian for each value of the hyperparameters; with many columns nothing is (p, p)."""
-    posterior = results._posterior
+    posterior = results.posterior
     selection, rotation = posterior.selection, posterior.selection.rotation
     noises = np.array([h.noise_var for h in selection.hypers])
     parts = [

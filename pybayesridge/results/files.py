@@ -114,7 +114,7 @@ def read(source: Any, kind: type) -> Any:
             found = _read(file, name)
     else:
         found = _read(source, name)
-    if not isinstance(getattr(found, "_results", found), kind):
+    if not isinstance(getattr(found, "unlabelled", found), kind):
         article = "an" if type(found).__name__[:1].lower() in "aeiou" else "a"
         raise ValueError(f"{name} is not a fit saved by pybayesridge: it holds {article} {type(found).__name__}")
     return found

@@ -35,7 +35,7 @@ NOTHING_TO_SHRINK = "No penalised column varies: there is nothing to shrink."
 
 def of_ridge(res: BayesRidgeResults) -> list[Finding]:
     """Findings on the validity of a ridge, which cost nothing to find."""
-    fit, design = res._fit, res._posterior.design
+    fit, design = res.ridge_fit, res.posterior.design
     vanishes = res.noise.vanishes(design)
     out: list[Finding] = []
 
@@ -94,7 +94,7 @@ def of_ridge(res: BayesRidgeResults) -> list[Finding]:
 
 def on_reading_ridge(res: BayesRidgeResults) -> list[Finding]:
     """Findings on how the numbers of a ridge are to be read."""
-    fit, design = res._fit, res._posterior.design
+    fit, design = res.ridge_fit, res.posterior.design
     out = []
     if design.p == 0 and not fit.null.any():
         out.append(note("nothing-to-shrink", NOTHING_TO_SHRINK))
@@ -131,7 +131,7 @@ def _prior_in_words(prior: BetaPrime) -> str:
 
 def of_spike_slab(res: SpikeSlabResults) -> list[Finding]:
     """Findings on the validity of a spike-and-slab regression."""
-    selection = res._posterior.selection
+    selection = res.posterior.selection
     out = []
     if selection.noiseless:
         out.append(warning("nothing-to-explain", NOTHING_TO_EXPLAIN, DegenerateFitWarning))
@@ -199,7 +199,7 @@ def lost_digits(res: Any, *, certain: bool = True) -> list[Finding]:
 def on_data(res: Any) -> list[Finding]:
     """Findings on columns and rows; the same for both families."""
     data, out = res.model.data, []
-    flat = res.model.flat_columns(res._posterior.design)
+    flat = res.model.flat_columns(res.posterior.design)
     if flat:
         out.append(note("constant-columns", f"Constant column(s), coefficient 0: {listed(flat)}."))
     if data.const_idx is not None:

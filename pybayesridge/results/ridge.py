@@ -74,6 +74,10 @@ class BayesRidgeResults(RidgePlots, LinearResults):
         Route of the one-off rotation.
     converged : bool
     n_iter : int
+    ridge_fit : RidgeFit
+        Answer of the method in the numerics' own units; internal.
+    noise_sd : (q,) array
+        Square root of `sigma2` for each target, computed without its square, which can underflow.
     """
 
     family: ClassVar[str] = "BayesRidge"
@@ -91,9 +95,9 @@ class BayesRidgeResults(RidgePlots, LinearResults):
         maxiter: int,
         recipe: Recipe,
     ) -> None:
-        self._posterior = RidgePosterior(design, fit.spectrum, fit.mixture)
-        self._fit = fit
-        params = model.scatter(*self._posterior.coefficients(), design)
+        self.posterior = RidgePosterior(design, fit.spectrum, fit.mixture)
+        self.ridge_fit = fit
+        params = model.scatter(*self.posterior.coefficients(), design)
         super().__init__(
             model,
             params[:, 0] if model.one_target else params,
@@ -112,25 +116,25 @@ class BayesRidgeResults(RidgePlots, LinearResults):
             self.lambda_ = self._per_target(penalty)
             self.tau2 = self._per_target(np.exp(fit.log_t2 - fit.log_unit))
             self.sigma2 = self._per_target((np.sqrt(fit.sigma2) * design.y_norm) ** 2)
-        self._sigma = np.sqrt(fit.sigma2) * design.y_norm
+        self.noise_sd = np.sqrt(fit.sigma2) * design.y_norm
 
     @cached_property
     def df_model(self) -> Any:
         """Effective degrees of freedom: the trace of the hat matrix, excluding the constant (as in statsmodels)."""
-        shrunk = mean_shrinkage(self._fit.spectrum, self._fit.mixture).sum(axis=0)
-        return self._per_target(shrunk + (self._posterior.design.block.k - self.model.k_constant))
+        shrunk = mean_shrinkage(self.ridge_fit.spectrum, self.ridge_fit.mixture).sum(axis=0)
+        return self._per_target(shrunk + (self.posterior.design.block.k - self.model.k_constant))
 
     @property
     def can_fit_anything(self) -> bool:
         """Whether there are so many columns that the in-sample R-squared says nothing."""
-        return self._posterior.design.p >= self._posterior.design.nu
+        return self.posterior.design.p >= self.posterior.design.nu
 
     @cached_property
     def n_modes(self) -> Any:
         """Number of interior modes of the posterior of tau2 or tau (see ``parameterization``), for every method."""
-        counted = self._fit.n_modes
+        counted = self.ridge_fit.n_modes
         if counted is None:
-            counted = find_modes(self._fit.spectrum, self.penalty_model(), tol=1e-8, maxiter=100).n_modes
+            counted = find_modes(self.ridge_fit.spectrum, self.penalty_model(), tol=1e-8, maxiter=100).n_modes
         return int(counted[0]) if self.model.one_target else counted
 
     @cached_property
@@ -142,7 +146,7 @@ class BayesRidgeResults(RidgePlots, LinearResults):
         """
         if self.model.endog is None:
             raise ValueError(self.model.why_no_rows)
-        return self._squeeze(loo_residuals(self._posterior.design, self._fit.spectrum, self._fit.log_t2))
+        return self._squeeze(loo_residuals(self.posterior.design, self.ridge_fit.spectrum, self.ridge_fit.log_t2))
 
     @cached_property
     def loo_mse(self) -> Any:
@@ -178,17 +182,17 @@ class BayesRidgeResults(RidgePlots, LinearResults):
 
         Near 0 the data contain little information about the penalty, and the prior decides.
         """
-        found = self._fit.quadrature
+        found = self.ridge_fit.quadrature
         if found is None:
             return None
         return self._per_target(
-            information(self._fit.spectrum, self.penalty_model(), found.log_t2, found.weight, found.log_integral)
+            information(self.ridge_fit.spectrum, self.penalty_model(), found.log_t2, found.weight, found.log_integral)
         )
 
     @property
     def grid(self) -> FloatArray | None:
         """Grid of penalties, (L,), or (L, q) if it depends on the target; None for other methods."""
-        grid = self._fit.grid
+        grid = self.ridge_fit.grid
         if grid is None:
             return None
         return grid[:, 0] if (grid == grid[:, :1]).all() else grid
@@ -196,23 +200,23 @@ class BayesRidgeResults(RidgePlots, LinearResults):
     @property
     def grid_scores(self) -> FloatArray | None:
         """Cross-validation score of each penalty of `grid`, in squared units of the response, (L,) or (L, q)."""
-        if self._fit.search is None:
+        if self.ridge_fit.search is None:
             return None
-        return self._squeeze(self._fit.search.scores * self._posterior.design.y_norm**2)
+        return self._squeeze(self.ridge_fit.search.scores * self.posterior.design.y_norm**2)
 
     @property
     def quadrature_error(self) -> Any:
         """Estimated error of the quadrature of ``"exact"``; None for other methods."""
-        found = self._fit.quadrature
+        found = self.ridge_fit.quadrature
         return None if found is None else self._per_target(found.error)
 
     @cached_property
     def precision_loss(self) -> float:
         """Relative error, about, that rounding errors have left in the fit."""
-        loss = self._fit.loss
+        loss = self.ridge_fit.loss
         if self.model.moments is None:
             return loss
-        residual = self._fit.spectrum.rss0[self._fit.spectrum.rss0 > 0]
+        residual = self.ridge_fit.spectrum.rss0[self.ridge_fit.spectrum.rss0 > 0]
         return max(self.model.precision_loss, loss, float((16 * EPS / residual).max(initial=0.0)))
 
     @cached_property
@@ -231,8 +235,8 @@ class BayesRidgeResults(RidgePlots, LinearResults):
     def penalty_model(self) -> PenaltyModel:
         """The prior of the penalty and the likelihood that it meets, in rotated units."""
         return penalty_model(
-            self._posterior.design,
-            self._fit.spectrum,
+            self.posterior.design,
+            self.ridge_fit.spectrum,
             self.model.prior_of_tau2,
             self.noise,
             self.parameterization,  # type: ignore[arg-type]
@@ -250,17 +254,17 @@ class BayesRidgeResults(RidgePlots, LinearResults):
         integrated out, which is what counting n instead of n - rank(Z) amounts to: compare such values only with one
         another.
         """
-        design, spectrum, model = self._posterior.design, self._fit.spectrum, self.penalty_model()
-        undefined = self._fit.perfect | self.noise.vanishes(design)
+        design, spectrum, model = self.posterior.design, self.ridge_fit.spectrum, self.penalty_model()
+        undefined = self.ridge_fit.perfect | self.noise.vanishes(design)
         if self.method_entry.given:
-            undefined = undefined | np.isinf(self._fit.log_t2)
-            integral = log_likelihood(spectrum, model, np.where(undefined, 0.0, self._fit.log_t2))
+            undefined = undefined | np.isinf(self.ridge_fit.log_t2)
+            integral = log_likelihood(spectrum, model, np.where(undefined, 0.0, self.ridge_fit.log_t2))
             prior_constant = 0.0
         elif not is_proper(replace(spectrum, rss0=np.where(undefined, 1.0, spectrum.rss0)), model):
             return self._per_target(np.full(design.q, np.nan))
         else:
             spectrum = replace(spectrum, rss0=np.where(undefined, 1.0, spectrum.rss0))
-            found = self._fit.quadrature or integrate(spectrum, model, tol=1e-8, maxiter=14)
+            found = self.ridge_fit.quadrature or integrate(spectrum, model, tol=1e-8, maxiter=14)
             integral = found.log_integral
             prior_constant = -float(betaln(model.a, model.b))
         log_z = 2 * float(np.log(np.abs(np.diag(design.block.r))).sum())
@@ -298,14 +302,15 @@ class BayesRidgeResults(RidgePlots, LinearResults):
         tables = {}
         for i, name in enumerate(self.model.data.targets):
             tables[name] = pd.DataFrame(
-                self._hyperparameters_of(i, at),
+                self.hyperparameters_of(i, at),
                 index=hyper.HYPERPARAMETERS,
                 columns=["mean", "median", "lower", "upper"],
             )
         return next(iter(tables.values())) if self.model.one_target else pd.concat(tables, names=["target", None])
 
-    def _hyperparameters_of(self, i: int, at: FloatArray) -> FloatArray:
-        fit, design = self._fit, self._posterior.design
+    def hyperparameters_of(self, i: int, at: FloatArray) -> FloatArray:
+        """Posterior means, and quantiles at the three levels `at`, of one target's hyperparameters, (4, 4)."""
+        fit, design = self.ridge_fit, self.posterior.design
         mixture, spectrum, model = fit.mixture, fit.spectrum, self.penalty_model()
         points = hyper.quantiles_of_log_t2(spectrum, model, mixture, i, at)
         others = design.block.k - self.model.k_constant
@@ -319,14 +324,14 @@ class BayesRidgeResults(RidgePlots, LinearResults):
 
     def hyperparameter_means(self, i: int) -> FloatArray:
         """Posterior means of lambda, tau2, sigma2 and the effective degrees of freedom of one target, (4,)."""
-        fit, model = self._fit, self.penalty_model()
+        fit, model = self.ridge_fit, self.penalty_model()
         given = fit.spectrum, model, fit.mixture, i
         with np.errstate(over="ignore"):
             return np.array(
                 [
                     hyper.mean_of_penalty(*given) * np.exp(fit.log_unit),
                     hyper.mean_of_t2(*given) * np.exp(-fit.log_unit),
-                    fit.sigma2[i] * self._posterior.design.y_norm[i] ** 2,
+                    fit.sigma2[i] * self.posterior.design.y_norm[i] ** 2,
                     float(np.atleast_1d(self.df_model)[i]),
                 ]
             )
@@ -368,13 +373,13 @@ class BayesRidgeResults(RidgePlots, LinearResults):
         """
         check_alpha(alpha)
         targets = self.model.data.targets
-        rows = [self._explained_variance_of(i, alpha, rng) for i in range(len(targets))]
+        rows = [self.explained_variance_of(i, alpha, rng) for i in range(len(targets))]
         out = pd.DataFrame(rows, index=targets, columns=["mean", "median", "lower", "upper"])
         return out.iloc[0].rename("explained_variance") if self.model.one_target else out
 
-    def _explained_variance_of(self, i: int, alpha: float, rng: Any = 0) -> FloatArray:
+    def explained_variance_of(self, i: int, alpha: float, rng: Any = 0) -> FloatArray:
         """Mean, median and interval for one target, whose draws are the same whatever the others are."""
-        fit, n = self._fit, self._posterior.design.n
+        fit, n = self.ridge_fit, self.posterior.design.n
         share = explained_share(fit.spectrum, self.penalty_model(), fit.mixture, i, n, np.random.default_rng(rng))
         return np.array([share.mean(), *np.quantile(share, [0.5, alpha / 2, 1 - alpha / 2])])
 
@@ -415,9 +420,9 @@ class BayesRidgeResults(RidgePlots, LinearResults):
         return frames[self.model.data.targets[0]] if self.model.one_target else pd.concat(frames, axis=1)
 
     def _draw_chain(self, n: int, generator: np.random.Generator) -> Draws:
-        if not self._joint:
+        if not self.has_joint_posterior:
             raise ValueError(NO_ROW_SPACE.format(what="a draw"))
-        fit, design = self._fit, self._posterior.design
+        fit, design = self.ridge_fit, self.posterior.design
         beta, tau2, sigma2 = [], [], []
         for i in range(design.q):
             of_z, b, log_t2, s2 = hyper.draw(design, fit.spectrum, self.penalty_model(), fit.mixture, i, n, generator)
@@ -446,7 +451,7 @@ class BayesRidgeResults(RidgePlots, LinearResults):
 
     def diagnostics_by_target(self) -> list[dict[str, Any]]:
         """The values of :meth:`diagnostics` of each target."""
-        fit, spectrum, design = self._fit, self._fit.spectrum, self._posterior.design
+        fit, spectrum, design = self.ridge_fit, self.ridge_fit.spectrum, self.posterior.design
         rank = certain_rank(design, spectrum)
         full = rank == design.p > 0
         smallest = float(spectrum.s[-1] ** 2) * np.exp(fit.log_unit) if full else 0.0
@@ -475,32 +480,32 @@ class BayesRidgeResults(RidgePlots, LinearResults):
         return self.nobs - self.df_model - self.model.k_constant
 
     def _standard_deviations(self) -> FloatArray:
-        return self.model.scatter(*self._posterior.standard_deviations(), self._posterior.design)
+        return self.model.scatter(*self.posterior.standard_deviations(), self.posterior.design)
 
     def _intervals(self, alpha: float) -> FloatArray:
-        return self.model.scatter(*self._posterior.intervals(alpha), self._posterior.design)
+        return self.model.scatter(*self.posterior.intervals(alpha), self.posterior.design)
 
     def _covariance(self, target: int) -> FloatArray:
-        at = np.concatenate(self.model.positions(self._posterior.design))
+        at = np.concatenate(self.model.positions(self.posterior.design))
         out = np.zeros((len(self.model.exog_names),) * 2)
-        out[np.ix_(at, at)] = self._posterior.covariance(target)
+        out[np.ix_(at, at)] = self.posterior.covariance(target)
         return out
 
     def _prepared_rows(self, rows: AnyArray) -> RowFunctions:
-        return self._posterior.row_functions(*self.model.split_rows(rows, self._posterior.design))
+        return self.posterior.row_functions(*self.model.split_rows(rows, self.posterior.design))
 
     def _row_moments(self, rows: RowFunctions) -> tuple[FloatArray, FloatArray]:
-        return self._posterior.row_moments(rows)
+        return self.posterior.row_moments(rows)
 
     def _row_intervals(self, rows: RowFunctions, alpha: float, noise: FloatArray | None) -> FloatArray:
-        return self._posterior.row_intervals(rows, alpha, noise)
+        return self.posterior.row_intervals(rows, alpha, noise)
 
     def _release_rows(self, row_space: bool) -> None:
         _ = self.log_marginal
-        if not row_space and self._joint:
-            self._posterior = RidgeMarginals.of(self._posterior)
-        self._posterior = self._posterior.without_rows()
-        self._fit = replace(self._fit, spectrum=self._posterior.spectrum)
+        if not row_space and self.has_joint_posterior:
+            self.posterior = RidgeMarginals.of(self.posterior)
+        self.posterior = self.posterior.without_rows()
+        self.ridge_fit = replace(self.ridge_fit, spectrum=self.posterior.spectrum)
         for name in ("loo_residuals", "loo_mse"):
             self.__dict__.pop(name, None)
 
@@ -521,15 +526,15 @@ class BayesRidgeResults(RidgePlots, LinearResults):
         """
         return ridge_summary.summary(self, check_alpha(alpha))
 
-    def _some_coefficients(
+    def some_coefficients(
         self, positions: list[int], target: int, alpha: float
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Means, standard deviations and intervals of a few coefficients, without those of the others."""
         params = self.params if self.model.one_target else self.params[:, target]
-        if len(positions) > LONGEST or len(positions) == len(params) or not self._joint:
+        if len(positions) > LONGEST or len(positions) == len(params) or not self.has_joint_posterior:
             at: Any = (positions,) if self.model.one_target else (positions, target)
             return params[positions], self.bse[at], self.conf_int(alpha)[at]
-        design = self._posterior.design
+        design = self.posterior.design
         z_at, at_penalized = self.model.positions(design)
         x_rows = np.zeros((len(positions), design.p))
         z_rows = np.zeros((len(positions), design.block.k))
@@ -538,18 +543,18 @@ class BayesRidgeResults(RidgePlots, LinearResults):
             for row, position in enumerate(positions):
                 if position in column:
                     rows[row, column[position]] = 1.0
-        prepared = self._posterior.row_functions(x_rows, z_rows)
-        sd = self._posterior.row_moments(prepared)[1][:, target]
-        interval = self._posterior.row_intervals(prepared, alpha, None)[:, target]
+        prepared = self.posterior.row_functions(x_rows, z_rows)
+        sd = self.posterior.row_moments(prepared)[1][:, target]
+        interval = self.posterior.row_intervals(prepared, alpha, None)[:, target]
         return params[positions], sd, interval
 
-    def _standardized_size(self, target: int) -> FloatArray:
+    def standardized_size(self, target: int) -> FloatArray:
         """Size of the coefficients per standard deviation; unpenalised ones always come first."""
-        design = self._posterior.design
+        design = self.posterior.design
         b = self.params if self.model.one_target else self.params[:, target]
         size = np.zeros(len(self.model.exog_names))
         z_at, at = self.model.positions(design)
-        size[at] = np.abs(b[at]) * self._posterior.design.sd
+        size[at] = np.abs(b[at]) * self.posterior.design.sd
         size[z_at] = np.inf
         return size
 

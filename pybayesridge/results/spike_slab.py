@@ -87,12 +87,12 @@ class SpikeSlabResults(SpikeSlabPlots, LinearResults):
         maxiter: int,
         recipe: Recipe,
     ) -> None:
-        self._posterior = SelectionPosterior(design, data, selection)
+        self.posterior = SelectionPosterior(design, data, selection)
         best = selection.best
         unit = design.y_norm[0]
         super().__init__(
             model,
-            model.scatter(*self._posterior.coefficients(), design),
+            model.scatter(*self.posterior.coefficients(), design),
             method=method,
             tol=tol,
             maxiter=maxiter,
@@ -114,21 +114,21 @@ class SpikeSlabResults(SpikeSlabPlots, LinearResults):
     @property
     def penalized_names(self) -> list[str]:
         """Names of the columns that are subject to selection."""
-        return [self.model.data.exog_columns[j] for j in self._posterior.design.columns]
+        return [self.model.data.exog_columns[j] for j in self.posterior.design.columns]
 
     def starting_point(self) -> StartingPoint:
         """Where another fit of the same columns can start: what ``fit(start=)`` takes of these results."""
-        return self._posterior.starting_point(self.penalized_names)
+        return self.posterior.starting_point(self.penalized_names)
 
     @cached_property
     def precision_loss(self) -> float:
         """Approximate relative error of the fit due to forming moments; 0 for a fit from rows."""
         if self.model.moments is None:
             return 0.0
-        if self._posterior.selection.noiseless:
+        if self.posterior.selection.noiseless:
             return float(self.model.precision_loss)
-        best = self._posterior.selection.best_hyper
-        loss = loss_of_moments(self._posterior.data, best.noise_var / best.slab_var)
+        best = self.posterior.selection.best_hyper
+        loss = loss_of_moments(self.posterior.data, best.noise_var / best.slab_var)
         return max(self.model.precision_loss, loss)
 
     @cached_property
@@ -140,7 +140,7 @@ class SpikeSlabResults(SpikeSlabPlots, LinearResults):
         return [findings.intervals_of_spike_slab(self), *findings.on_reading_spike_slab(self)]
 
     def _spread(self, values: FloatArray, unpenalized: float) -> FloatArray:
-        design = self._posterior.design
+        design = self.posterior.design
         return self.model.scatter(  # type: ignore[no-any-return]
             np.full(design.block.k, unpenalized), values, design
         )
@@ -148,7 +148,7 @@ class SpikeSlabResults(SpikeSlabPlots, LinearResults):
     @cached_property
     def inclusion_prob(self) -> FloatArray:
         """Posterior probability that a coefficient is not zero; 1 for unpenalised columns, equal within a group."""
-        return self._spread(self._posterior.selection.inclusion_prob, 1.0)
+        return self._spread(self.posterior.selection.inclusion_prob, 1.0)
 
     @property
     def group_inclusion_prob(self) -> pd.Series:
@@ -157,17 +157,17 @@ class SpikeSlabResults(SpikeSlabPlots, LinearResults):
         With a formula the groups are its terms, else a column on its own is a group with its name. Unpenalised
         columns are in no group, and a group without another column is left out; a group of constant columns has 0.
         """
-        data, design, groups = self.model.data, self._posterior.design, self.model.groups
+        data, design, groups = self.model.data, self.posterior.design, self.model.groups
         penalized = np.setdiff1d(np.arange(len(data.exog_columns)), data.unpenalized)
         prob = np.zeros(len(data.exog_columns))
-        prob[design.columns] = self._posterior.selection.inclusion_prob
+        prob[design.columns] = self.posterior.selection.inclusion_prob
         of_group = pd.Series(prob[penalized]).groupby(groups.of_column[penalized]).max()
         labels = [groups.labels[g] for g in of_group.index]
         return pd.Series(of_group.to_numpy(), index=labels, name="inclusion_prob")
 
     def group_members(self) -> dict[str, list[str]]:
         """Names of the columns of each group with at least two columns that vary."""
-        design, groups, names = self._posterior.design, self.model.groups, self.model.data.exog_columns
+        design, groups, names = self.posterior.design, self.model.groups, self.model.data.exog_columns
         out: dict[str, list[str]] = {}
         for j in design.columns:
             out.setdefault(groups.labels[groups.of_column[j]], []).append(names[j])
@@ -178,40 +178,40 @@ class SpikeSlabResults(SpikeSlabPlots, LinearResults):
         """Prior inclusion probability: a number if it is the same for all columns, else one for each coefficient."""
         given = self.model.prior_inclusion
         if given is None or np.ndim(given) == 0:
-            s = self._posterior.selection
-            if self._posterior.design.p == 0:
+            s = self.posterior.selection
+            if self.posterior.design.p == 0:
                 return float("nan") if given is None else float(given)
             return float(s.weights @ [h.prior_inclusion[0] for h in s.hypers])
         return self.prior_by_column()
 
     def prior_by_column(self) -> FloatArray:
         """Prior inclusion probability of each coefficient; 1 for unpenalised columns."""
-        s = self._posterior.selection
+        s = self.posterior.selection
         p = np.einsum("g,gj->j", s.weights, np.stack([h.prior_inclusion for h in s.hypers]))
         return self._spread(p, 1.0)
 
     @cached_property
     def cond_mean(self) -> FloatArray:
         """Posterior means conditional on inclusion, user's scale."""
-        return self._with_z(self._posterior.given_inclusion()[0], self._posterior.coefficients()[0])
+        return self._with_z(self.posterior.given_inclusion()[0], self.posterior.coefficients()[0])
 
     @cached_property
     def cond_var(self) -> FloatArray:
         """Posterior variances conditional on inclusion, user's scale."""
-        return self._with_z(self._posterior.given_inclusion()[1], self._posterior.standard_deviations()[0] ** 2)
+        return self._with_z(self.posterior.given_inclusion()[1], self.posterior.standard_deviations()[0] ** 2)
 
     def _with_z(self, penalized: FloatArray, of_z: FloatArray) -> FloatArray:
-        return self.model.scatter(of_z, penalized, self._posterior.design)  # type: ignore[no-any-return]
+        return self.model.scatter(of_z, penalized, self.posterior.design)  # type: ignore[no-any-return]
 
     @property
     def expected_size(self) -> float:
         """Posterior expected number of included columns (not groups), excluding unpenalised columns."""
-        return float(self._posterior.selection.inclusion_prob.sum())
+        return float(self.posterior.selection.inclusion_prob.sum())
 
     @property
     def df_model(self) -> float:
         """Effective degrees of freedom: expected included columns plus unpenalised ones, excluding the constant."""
-        return self.expected_size + self._posterior.design.block.k - self.model.k_constant
+        return self.expected_size + self.posterior.design.block.k - self.model.k_constant
 
     @property
     def df_resid(self) -> float:
@@ -223,38 +223,38 @@ class SpikeSlabResults(SpikeSlabPlots, LinearResults):
 
         Of a group all varying columns or none.
         """
-        chosen = self._posterior.selection.inclusion_prob > MEDIAN
+        chosen = self.posterior.selection.inclusion_prob > MEDIAN
         return [name for name, keep in zip(self.penalized_names, chosen, strict=True) if keep]
 
     def _tidy_columns(self) -> dict[str, FloatArray]:
         return {"inclusion_prob": self.inclusion_prob}
 
     def _standard_deviations(self) -> FloatArray:
-        of_z, b = self._posterior.standard_deviations()
-        return self.model.scatter(of_z, b, self._posterior.design)[:, None]  # type: ignore[no-any-return]
+        of_z, b = self.posterior.standard_deviations()
+        return self.model.scatter(of_z, b, self.posterior.design)[:, None]  # type: ignore[no-any-return]
 
     def _intervals(self, alpha: float) -> FloatArray:
-        of_z, b = self._posterior.intervals(alpha)
-        return self.model.scatter(of_z, b, self._posterior.design)[:, None]  # type: ignore[no-any-return]
+        of_z, b = self.posterior.intervals(alpha)
+        return self.model.scatter(of_z, b, self.posterior.design)[:, None]  # type: ignore[no-any-return]
 
     def _covariance(self, target: int) -> FloatArray:
-        at = np.concatenate(self.model.positions(self._posterior.design))
+        at = np.concatenate(self.model.positions(self.posterior.design))
         out = np.zeros((len(self.model.exog_names),) * 2)
-        out[np.ix_(at, at)] = self._posterior.covariance()
+        out[np.ix_(at, at)] = self.posterior.covariance()
         return out
 
     def _row_moments(self, rows: AnyArray) -> tuple[FloatArray, FloatArray]:
-        mean, sd = self._posterior.row_moments(*self.model.split_rows(rows, self._posterior.design))
+        mean, sd = self.posterior.row_moments(*self.model.split_rows(rows, self.posterior.design))
         return mean[:, None], sd[:, None]
 
     def _row_intervals(self, rows: AnyArray, alpha: float, noise: FloatArray | None) -> FloatArray:
-        split = self.model.split_rows(rows, self._posterior.design)
-        return self._posterior.row_intervals(split[0], split[1], alpha, noise)[:, None]
+        split = self.model.split_rows(rows, self.posterior.design)
+        return self.posterior.row_intervals(split[0], split[1], alpha, noise)[:, None]
 
     def _release_rows(self, row_space: bool) -> None:
-        if not row_space and self._joint:
-            self._posterior = SelectionMarginals.of(self._posterior)
-        self._posterior = self._posterior.without_rows()
+        if not row_space and self.has_joint_posterior:
+            self.posterior = SelectionMarginals.of(self.posterior)
+        self.posterior = self.posterior.without_rows()
 
     def sample(self, n: int, rng: Any = None, kind: str = "gaussian") -> pd.DataFrame:
         """Draw from the posterior of the coefficients.
@@ -293,8 +293,8 @@ class SpikeSlabResults(SpikeSlabPlots, LinearResults):
     def _draw_chain(self, n: int, generator: np.random.Generator, kind: str = "gaussian") -> Draws:
         if kind not in ("gaussian", "gibbs"):
             raise ValueError(f"kind must be 'gaussian' or 'gibbs', not {kind!r}")
-        design = self._posterior.design
-        of_z, b, noise = self._posterior.draw(n, generator, by_gibbs=kind == "gibbs")
+        design = self.posterior.design
+        of_z, b, noise = self.posterior.draw(n, generator, by_gibbs=kind == "gibbs")
         return Draws(self.model.scatter(of_z.T, b.T, design).T[..., None], noise[:, None], {})
 
     def to_arviz(
@@ -391,17 +391,17 @@ def compare_evidence(fits: Mapping[str, Any]) -> pd.DataFrame:
     """
     if not fits:
         raise ValueError("there are no fits to compare")
-    inner = {name: getattr(fit, "_results", fit) for name, fit in fits.items()}
+    inner = {name: getattr(fit, "unlabelled", fit) for name, fit in fits.items()}
     odd = [name for name, fit in inner.items() if not isinstance(fit, SpikeSlabResults)]
     if odd:
         raise ValueError(f"{listed(odd)} are not results of a SpikeSlab")
     first = next(iter(inner.values()))
     for name, fit in inner.items():
-        mine, other = fit._posterior.design, first._posterior.design
+        mine, other = fit.posterior.design, first.posterior.design
         same = mine.nu == other.nu and np.allclose(mine.y_norm, other.y_norm, rtol=1e-10, atol=0)
         if not same or fit.model.data.ynames != first.model.data.ynames:
             raise ValueError(f"the fit {name!r} is of another response, other rows or other unpenalised columns")
-        if fit._posterior.selection.noiseless:
+        if fit.posterior.selection.noiseless:
             raise ValueError(
                 f"the fit {name!r} has no evidence: the unpenalised columns fit the response exactly; give noise_var"
             )

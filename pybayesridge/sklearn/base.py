@@ -51,7 +51,7 @@ class LinearEstimator(BaseEstimator):
         one_target : bool
             Whether the response was a vector, so that arrays over targets lose that axis.
         """
-        params = results._results.params
+        params = results.unlabelled.params
         params = params[:, None] if params.ndim == 1 else params
         shift = int(self.fit_intercept)
         coef = np.ascontiguousarray(params[shift:].T)

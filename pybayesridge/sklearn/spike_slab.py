@@ -161,8 +161,8 @@ class SpikeSlabRegressor(SelectorMixin, Regressor):
         results = model.fit(self.method, tol=self.tol, maxiter=self.maxiter, damping=self.damping, hyper=self.hyper)
         self._take_results(results, True)
         shift = int(self.fit_intercept)
-        self.inclusion_prob_: FloatArray = results._results.inclusion_prob[shift:]
-        prior = results._results.prior_inclusion
+        self.inclusion_prob_: FloatArray = results.unlabelled.inclusion_prob[shift:]
+        prior = results.unlabelled.prior_inclusion
         self.prior_inclusion_ = prior if np.ndim(prior) == 0 else prior[shift:]
         self.slab_var_ = float(results.slab_var)
         self.sigma2_ = float(results.noise_var)

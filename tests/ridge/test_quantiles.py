@@ -62,7 +62,7 @@ def test_quantiles_for_tables_are_those_that_are_solved_for_one_by_one(n, p, sig
     rng = np.random.default_rng(n + p)
     X = rng.normal(size=(n, p))
     fit = BayesRidge(X[:, :3].sum(axis=1) + rng.normal(size=n), X, sigma2=sigma2).fit("exact")
-    posterior = fit._results._posterior
+    posterior = fit._results.posterior
     at = QuantileTable.probabilities(exactly=False)
     several = [0, 5, 20, 31, 42, 58, 63]
     for table, each in zip(
@@ -103,7 +103,7 @@ def test_many_quantiles_are_those_of_few(monkeypatch):
     rng = np.random.default_rng(3)
     X = rng.normal(size=(12, 400))
     fit = BayesRidge(X[:, :3].sum(axis=1) + rng.normal(size=12), X).fit("exact")
-    assert 400 * np.count_nonzero(fit._results._posterior.mixture.weight > mixture.NEGLIGIBLE) > mixture.MANY
+    assert 400 * np.count_nonzero(fit._results.posterior.mixture.weight > mixture.NEGLIGIBLE) > mixture.MANY
     for alpha in (1e-6, 0.05, 0.5):
         many = fit.conf_int(alpha)
         with monkeypatch.context() as few:

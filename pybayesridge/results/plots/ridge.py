@@ -82,14 +82,14 @@ class RidgePlots:
         """
         i = target_position(self.model.data.targets, target, "plot_coefficients")
         probability = percent(check_alpha(alpha))
-        design = self._posterior.design
+        design = self.posterior.design
         at, note = shown_positions(
-            self.model, design, self._standardized_size(i), terms=terms, top=top, intercept=intercept, most="largest"
+            self.model, design, self.standardized_size(i), terms=terms, top=top, intercept=intercept, most="largest"
         )
         if at.size == 0:
             raise ValueError("there is no coefficient to show except the intercept: use intercept=True")
         unit = units(self.model, design, standardized)[at]
-        mean, _, interval = self._some_coefficients(at.tolist(), i, alpha)
+        mean, _, interval = self.some_coefficients(at.tolist(), i, alpha)
         return coefficients.intervals(
             unit_names(self.model, design, at, standardized),
             mean * unit,
@@ -134,8 +134,8 @@ class RidgePlots:
         """
         i = target_position(self.model.data.targets, target, "plot_lambda")
         shaded = percent(check_alpha(alpha))
-        fit = self._fit
-        if not self._has_penalty_posterior(i):
+        fit = self.ridge_fit
+        if not self.has_penalty_posterior(i):
             raise ValueError(
                 "lambda has no posterior here: there is nothing to shrink, or the response is fitted exactly"
             )
@@ -152,9 +152,9 @@ class RidgePlots:
             ax=ax,
         )
 
-    def _has_penalty_posterior(self: Any, i: int) -> bool:
+    def has_penalty_posterior(self: Any, i: int) -> bool:
         """Whether lambda has a proper posterior that the data say something about."""
-        fit, vanishes = self._fit, self.noise.vanishes(self._posterior.design)[i]
+        fit, vanishes = self.ridge_fit, self.noise.vanishes(self.posterior.design)[i]
         return not (fit.spectrum.rank == 0 or fit.perfect[i] or vanishes)
 
     def _penalty_in_use(self: Any, i: int) -> str:
@@ -167,7 +167,7 @@ class RidgePlots:
 
     def _penalty_scores(self: Any, i: int, log_t2: FloatArray) -> tuple[FloatArray, FloatArray, str] | None:
         """A cross-validation curve: penalties ascending, scores, and what they are."""
-        fit, design = self._fit, self._posterior.design
+        fit, design = self.ridge_fit, self.posterior.design
         if fit.search is not None:
             order = np.argsort(fit.grid[:, i])
             scores = fit.search.scores[order, i] * design.y_norm[i] ** 2
@@ -222,15 +222,15 @@ class RidgePlots:
         """
         i = target_position(self.model.data.targets, target, "plot_path")
         named = check_top(top) or 0
-        fit, design = self._fit, self._posterior.design
+        fit, design = self.ridge_fit, self.posterior.design
         if fit.spectrum.rank == 0:
             raise ValueError("there is no path: no penalised column varies")
-        if not self._joint:
+        if not self.has_joint_posterior:
             raise ValueError(NO_ROW_SPACE.format(what="a path"))
         points = path_points(fit.spectrum, float(fit.log_t2[i])) if lambdas is None else fit.log_unit - _logs(lambdas)
         points = np.sort(points)[::-1]
         at = self.model.positions(design)[1]
-        size = self._standardized_size(i)[at]
+        size = self.standardized_size(i)[at]
         if not size.any():
             size = np.abs(
                 design.sd * coefficient_path(design, fit.spectrum, i, points[:1], np.arange(design.p))[:, 0]

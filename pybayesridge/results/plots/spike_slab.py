@@ -69,7 +69,7 @@ class SpikeSlabPlots:
             raise ValueError(f"threshold must lie between 0 and 1, not {threshold!r}")
         probability = self.inclusion_prob
         limit = check_top(top)
-        at, note = self.model.positions(self._posterior.design)[1], ""
+        at, note = self.model.positions(self.posterior.design)[1], ""
         if terms is not None:
             at = term_positions(self.model, terms)
         elif at.size == 0:
@@ -131,7 +131,7 @@ class SpikeSlabPlots:
             If matplotlib is missing.
         """
         probability = percent(check_alpha(alpha))
-        posterior, model = self._posterior, self.model
+        posterior, model = self.posterior, self.model
         likely = self.inclusion_prob
         at, note = shown_positions(
             model, posterior.design, likely, terms=terms, top=top, intercept=intercept, most="likeliest"
@@ -175,9 +175,9 @@ class SpikeSlabPlots:
         ImportError
             If matplotlib is missing.
         """
-        chosen = self._posterior.selection
+        chosen = self.posterior.selection
         inclusion = np.clip(np.stack([r.inclusion_prob for r in chosen.results]), 0.0, 1.0)
-        groups, sizes, units = self.model.groups_of(self._posterior.design), None, "columns"
+        groups, sizes, units = self.model.groups_of(self.posterior.design), None, "columns"
         if groups is not None:
             _, first, sizes = np.unique(groups, return_index=True, return_counts=True)
             inclusion, units = inclusion[:, first], "groups of columns"
@@ -217,7 +217,7 @@ class SpikeSlabPlots:
         ImportError
             If matplotlib is missing.
         """
-        start = self._posterior.selection.best.monotone_from
+        start = self.posterior.selection.best.monotone_from
         state = "converged" if self.converged else "NOT converged"
         return selection.trace(
             self.energy_trace,

@@ -32,13 +32,13 @@ def summary(res: BayesRidgeResults, alpha: float) -> Summary:
     for i in range(min(len(targets), TARGETS)):
         share = _explained_variance(res, i, alpha)
         tables.append(facts_table("Bayesian Ridge Regression" if i == 0 else None, *_facts(res, i, share)))
-        shown = rows_to_show(res._standardized_size(i))
+        shown = rows_to_show(res.standardized_size(i))
         left_out = len(names) - len(shown)
-        mean, sd, interval = res._some_coefficients(shown, i, alpha)
+        mean, sd, interval = res.some_coefficients(shown, i, alpha)
         tables.append(coefficient_table([names[j] for j in shown], mean, sd, interval, alpha))
         if res.method_entry.integrates:
             heads = ["mean", "median", f"[{alpha / 2:.3g}", f"{1 - alpha / 2:.4g}]"]
-            values = res._hyperparameters_of(i, np.array([0.5, alpha / 2, 1 - alpha / 2]))
+            values = res.hyperparameters_of(i, np.array([0.5, alpha / 2, 1 - alpha / 2]))
             cells = [[number_or_dash(v) for v in row] for row in values]
             cells.append([_share_or_dash(v) for v in share])
             tables.append(table([*HYPERPARAMETERS, "explained variance"], heads, cells))
@@ -57,7 +57,7 @@ def summary(res: BayesRidgeResults, alpha: float) -> Summary:
 def _explained_variance(res: BayesRidgeResults, i: int, alpha: float) -> FloatArray:
     """Mean, median and interval of one target, where the summary shows any of them."""
     shown = res.method_entry.integrates or res.can_fit_anything
-    return res._explained_variance_of(i, alpha) if shown else np.full(4, np.nan)
+    return res.explained_variance_of(i, alpha) if shown else np.full(4, np.nan)
 
 
 def _share_or_dash(value: float) -> str:
@@ -78,12 +78,12 @@ def _facts(
         ("Solver:", res.solver),
         ("No. Observations:", f"{int(res.nobs)}"),
         ("Iterations:", iterations),
-        ("Converged:", "yes" if res._fit.converged[i] else "NO"),
+        ("Converged:", "yes" if res.ridge_fit.converged[i] else "NO"),
     ]
     right = [
         ("lambda:", number_or_dash(pick(res.lambda_))),
         ("tau:", number_or_dash(np.sqrt(pick(res.tau2)))),
-        ("sigma:", number(float(res._sigma[i]))),
+        ("sigma:", number(float(res.noise_sd[i]))),
         ("Df Model (effective):", number(pick(res.df_model))),
         ("Df Residuals:", number(pick(res.df_resid))),
         _share(res, i, explained[0]),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def summary(res: SpikeSlabResults, alpha: float) -> Summary:
     """See :meth:`SpikeSlabResults.summary`."""
     names = res.model.exog_names
-    z_at, at = res.model.positions(res._posterior.design)
+    z_at, at = res.model.positions(res.posterior.design)
     flat = np.setdiff1d(np.arange(len(names)), np.concatenate([z_at, at]))
     pip = res.inclusion_prob
     by_pip = at[np.argsort(-pip[at], kind="stable")]

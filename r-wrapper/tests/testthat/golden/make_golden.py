@@ -63,7 +63,7 @@ def made(model, arguments):
         warnings.simplefilter("ignore")
         results = model.fit(**arguments)
     rows = np.round(np.asarray(model.data.orig_exog)[:ROWS] + 0.25, 3)
-    return {"export": export(results._results), "level": LEVEL, "rows": rows, "answers": answers(results, rows)}
+    return {"export": export(results.unlabelled), "level": LEVEL, "rows": rows, "answers": answers(results, rows)}
 
 
 def encoded(value):
