@@ -1,7 +1,8 @@
 """Expectation propagation over rows for one t2, O(n r^2) a sweep.
 
-All sites are updated at once. For log-concave likelihoods site precisions cannot become negative, so every
-intermediate posterior is proper; where the sweeps do not come closer they are damped.
+All sites are updated at once, accelerated by what the last sweeps have shown. For log-concave likelihoods site
+precisions cannot become negative, so every intermediate posterior is proper; where the sweeps do not come closer they
+are damped.
 """
 
 from __future__ import annotations
@@ -9,18 +10,28 @@ from __future__ import annotations
 import numpy as np
 
 from pybayesridge._types import FloatArray
+from pybayesridge.binomial.acceleration import History
 from pybayesridge.binomial.approximation import Approximation, cavity
 from pybayesridge.binomial.coordinates import Coordinates
 from pybayesridge.binomial.gaussian import Gaussian, Sites, combine
-from pybayesridge.binomial.laplace import first_guess, sites_at
+from pybayesridge.binomial.laplace import laplace
 from pybayesridge.binomial.likelihood import Binomial
 from pybayesridge.binomial.tilted import Tilted, tilted_moments
+
+RECOVERY = 1.1
+"""Growth of damped steps with each sweep that is the best so far."""
+
+PATIENCE = 8
+"""So is what followed the best sweep after this many that were no better."""
+
+ROUGH = 0.1
+"""Accuracy of Laplace's approximation where EP starts from it."""
 
 LEAST_DAMPING = 0.05
 """Share of an update that is made at the least."""
 
-CLOSER = 0.9
-"""A sweep that leaves more than this share of the change of the one before it halves the steps."""
+WORSE = 3.0
+"""A sweep after which more than this many times the least change is left is undone, and steps are halved."""
 
 
 def expectation_propagation(
@@ -42,8 +53,10 @@ def expectation_propagation(
         Most sweeps.
     """
     rows, k = space.scaled(log_t2), space.k
-    sites = sites_at(likelihood, first_guess(likelihood)) if start is None else start
-    share, previous = 1.0, np.inf
+    if start is None:
+        start = laplace(space, likelihood, log_t2, None, tol=ROUGH, maxiter=maxiter).sites
+    sites = start
+    share, least, waiting, history = 1.0, np.inf, 0, History()
     for sweep in range(1, maxiter + 1):
         gaussian = combine(rows, k, sites)
         mean, variance = rows @ gaussian.mean, gaussian.variances(rows)
@@ -52,11 +65,19 @@ def expectation_propagation(
         change = _difference(tilted, mean, variance)
         if change <= tol:
             break
-        if change > CLOSER * previous:
-            share = max(0.5 * share, LEAST_DAMPING)
-        previous = change
-        if sweep < maxiter:
-            sites = _updated(sites, tilted, share)
+        waiting += 1
+        if change <= least:
+            if waiting == 1:
+                share = min(RECOVERY * share, 1.0)
+            least, best, waiting = change, (sites, _swept(tilted), variance), 0
+        if sweep == maxiter:
+            break
+        if change <= WORSE * least and waiting <= PATIENCE:
+            sites = history.next(sites, _swept(tilted), variance, share)
+        else:
+            share, waiting = max(0.5 * share, LEAST_DAMPING), 0
+            history.clear()
+            sites = history.next(*best, share)
     return Approximation(
         log_t2=log_t2,
         sites=sites,
@@ -75,12 +96,8 @@ def _difference(tilted: Tilted, mean: FloatArray, variance: FloatArray) -> float
     return float(np.maximum(moved, widened).max(initial=0.0))
 
 
-def _updated(sites: Sites, tilted: Tilted, share: float) -> Sites:
-    precision = tilted.site_precision
-    shift = tilted.gradient + precision * tilted.mean
-    if share == 1.0:
-        return Sites(precision, shift)
-    return Sites(sites.precision + share * (precision - sites.precision), sites.shift + share * (shift - sites.shift))
+def _swept(tilted: Tilted) -> Sites:
+    return Sites(tilted.site_precision, tilted.gradient + tilted.site_precision * tilted.mean)
 
 
 def _log_evidence(gaussian: Gaussian, sites: Sites, tilted: Tilted, mean: FloatArray, variance: FloatArray) -> float:

@@ -16,8 +16,8 @@ from pybayesridge.binomial.approximation import Approximation
 from pybayesridge.binomial.nodes import Nodes
 from pybayesridge.binomial.prior import LogPrior
 
-DROP = 25.0
-"""Nodes end where the density, and its products with moments, have fallen by this in logarithm: e^-25 is 1e-11."""
+DROP = 20.0
+"""Nodes end where the density, and its products with moments, have fallen by this in logarithm: e^-20 is 2e-9."""
 
 FIRST_STEP = 1.0
 GROWTH = 1.5
@@ -30,7 +30,7 @@ FARTHEST = {"ep": 35.0, "laplace": 25.0}
 """The search ends this far from the prior's scale in log t2: farther out the density is an exponential, to 1e-7.
 Where the columns separate the responses Laplace's mode runs away with t2, and rounding takes over earlier."""
 
-FIRST_NODES = 9
+FIRST_NODES = 11
 
 SETTLED = 1e-3
 """The rate at which the density falls has reached its limit when its last two estimates agree this well."""

@@ -22,8 +22,11 @@ SOLVERS: dict[str, Callable[..., Approximation]] = {"ep": expectation_propagatio
 NEIGHBOURS = 4
 """Sites are interpolated between this many neighbours."""
 
+STRIDE = 1.0
+"""Steps in log t2 towards a first value at which the solver does not settle by itself."""
+
 REACH = 3.0
-"""Beyond this distance in log t2 from the nearest node its sites are taken as they are."""
+"""Sites are extrapolated over no more than this many times the distance of the two nearest nodes."""
 
 
 @dataclass(slots=True)
@@ -54,11 +57,24 @@ class Nodes:
         place = bisect_left(self.log_t2, log_t2)
         if place < len(self.log_t2) and self.log_t2[place] == log_t2:
             return self.found[place]
-        solve = SOLVERS[self.solver]
-        new = solve(self.space, self.likelihood, log_t2, self._start(log_t2), tol=self.tol, maxiter=self.maxiter)
+        new = self._solved(log_t2)
+        if not (new.converged or self.found) and abs(log_t2 - self.prior.log_scale) > STRIDE:
+            self._approach(log_t2)
+            new = self._solved(log_t2)
+            place = bisect_left(self.log_t2, log_t2)
         self.log_t2.insert(place, log_t2)
         self.found.insert(place, new)
         return new
+
+    def _solved(self, log_t2: float) -> Approximation:
+        solve = SOLVERS[self.solver]
+        return solve(self.space, self.likelihood, log_t2, self._start(log_t2), tol=self.tol, maxiter=self.maxiter)
+
+    def _approach(self, log_t2: float) -> None:
+        """Solve on the way from the prior's scale, in steps over which sites can be followed."""
+        begin = self.prior.log_scale
+        for l in np.linspace(begin, log_t2, max(2, int(np.ceil(abs(log_t2 - begin) / STRIDE)) + 1))[:-1]:
+            self.at(float(l))
 
     def log_density(self, log_t2: float) -> float:
         """Unnormalised log posterior density of log t2."""
@@ -76,14 +92,14 @@ class Nodes:
         nearest = np.argsort(np.abs(where - log_t2))[:NEIGHBOURS]
         inside = where[0] < log_t2 < where[-1]
         if not inside:
-            close = np.abs(where[nearest] - where[nearest[0]]) <= REACH
-            nearest = nearest[close & (np.abs(log_t2 - where[nearest[0]]) <= REACH)][:2]
-            if nearest.size == 0:
-                nearest = np.array([int(np.abs(where - log_t2).argmin())])
+            nearest = nearest[:2]
+            gap = REACH * float(np.ptp(where[nearest]))
+            log_t2 = float(np.clip(log_t2, where[nearest[0]] - gap, where[nearest[0]] + gap))
         weights = _lagrange(where[nearest], log_t2)
+        slack = 2.0 + float(np.ptp(where[nearest])) * REACH
         logs = np.stack([np.log(np.maximum(self.found[i].sites.precision, 1e-300)) for i in nearest])
         slopes = np.stack([_relative_shift(self.found[i].sites) for i in nearest])
-        precision = np.exp(np.clip(weights @ logs, logs.min(axis=0) - 2.0, logs.max(axis=0) + 2.0))
+        precision = np.exp(np.clip(weights @ logs, logs.min(axis=0) - slack, logs.max(axis=0) + slack))
         return Sites(precision, (weights @ slopes) * np.sqrt(precision))
 
 

@@ -3,10 +3,11 @@
 ``t2 / scale = t ~ beta-prime(a, b)``. By default scale is the variance of the latent noise (pi^2/3 or 1) divided by
 the sum of the columns' variances, so that ``t / (1 + t)`` is the share of the latent variance.
 
-The unpenalised coefficients are flat. In which units matters where t2 is unknown: ``"link"`` has them flat on
-the scale of the link; ``"latent"`` has them flat in units of the standard deviation of the whole latent response, a
-factor ``(1 + t)^(-k/2)``. Where the columns separate the responses the evidence grows as ``t2^(k/2)``, and with
-"link" the posterior is improper for b <= k/2: with an intercept and the default prior whenever p >= n.
+The unpenalised coefficients are flat. In which units matters where t2 is unknown. With ``"link"`` they are flat on
+the scale of the link. With ``"latent"`` they are flat in units of the standard deviation of the whole latent
+response, which is a factor ``(1 + t)^(-k/2)``. Where the columns separate the responses the evidence grows as
+``t2^(k/2)``, and with "link" the posterior is improper for b <= k/2: with the default prior and an intercept,
+wherever columns in general position are at least as many as rows less one.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from scipy.special import ndtr
 from pybayesridge.binomial.ep import expectation_propagation
 from pybayesridge.binomial.laplace import laplace
 from tests.binomial import brute_force
-from tests.binomial.problems import columns, problem, responses, standardized
+from tests.binomial.problems import columns, nodes, problem, responses, standardized
 
 # EP is an approximation: these bound its distance from the posterior. The worst is seen at t2 = 30 with 25 rows; at
 # t2 = 1 with 100 rows it is .002 posterior standard deviations for means, 1.5 % for standard deviations, .007 for the
@@ -157,3 +157,18 @@ def test_a_flat_column_of_one_row_has_a_flat_cavity():
     eta, weight = brute_force.legendre(-60, 60, 2000)
     density = weight * np.exp(brute_force.log_likelihood(3, 4, eta, "logit"))
     assert found.mean[4] == pytest.approx(density @ eta / density.sum(), abs=1e-5)
+
+
+@pytest.mark.parametrize("distance", [3.0, 12.0, 26.0])
+@pytest.mark.parametrize("kind", ["rare", "perfect"])
+def test_a_distant_t2_is_reached_without_a_start(kind, distance):
+    """Sweeps from afar overshoot with rare events and creep with a perfect predictor."""
+    if kind == "rare":
+        rng = np.random.default_rng(2)
+        x, y = rng.standard_normal((1000, 6)), np.zeros(1000)
+        y[np.argsort(x[:, 0] + rng.standard_normal(1000))[-5:]] = 1
+    else:
+        x = columns(60, 3, 8)
+        y = (x[:, 0] > np.median(x[:, 0])).astype(float)
+    every = nodes(*problem(x, y), tol=1e-6)
+    assert every.at(every.prior.log_scale + distance).converged

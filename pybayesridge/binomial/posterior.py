@@ -1,0 +1,250 @@
+"""Coefficients and linear predictors on the user's scale: a mixture over t2 of Gaussians, never p x p."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.special import ndtr
+
+from pybayesridge._types import AnyArray, FloatArray
+from pybayesridge.binomial.approximation import Approximation
+from pybayesridge.binomial.coordinates import Coordinates
+from pybayesridge.binomial.likelihood import Link, probability
+from pybayesridge.binomial.tilted import normal_cavity, tilted_moments
+from pybayesridge.linalg import blas
+from pybayesridge.ridge.mixture import mixture_quantile
+from pybayesridge.ridge.outside import outside_of_columns
+from pybayesridge.ridge.posterior import LEFT
+
+NEGLIGIBLE = 1e-9
+"""Nodes of smaller weight move no quantile visibly; means and variances take all nodes."""
+
+ELEMENTS = 1 << 18
+"""Most elements of a temporary array over nodes and functionals."""
+
+
+@dataclass(frozen=True, slots=True)
+class Functionals:
+    """m linear functions of the coordinates and of what lies outside the row space.
+
+    Attributes
+    ----------
+    coords : (m, k + r) array
+    outside : (m,) array
+        Squared norm of the part outside the row space, which has the prior's variance t2.
+    """
+
+    coords: FloatArray
+    outside: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class BinaryPosterior:
+    """The joint posterior of all coefficients.
+
+    Attributes
+    ----------
+    space : Coordinates
+    link : {"logit", "probit"}
+    nodes : tuple of K approximations
+    weight : (K,) array
+        Sums to 1.
+    mean : (k + r,) array
+        Posterior mean of the coordinates.
+    covariance : (k + r, k + r) array
+        Their posterior covariance, over the nodes.
+    mean_t2 : float
+        Posterior mean of t2: the variance outside the row space; inf where it does not exist.
+    has_mean, has_variance : bool
+        Whether coefficients have a posterior mean and variance: where the columns separate the responses the tail
+        of t2 can be too heavy. Medians and quantiles, and everything about probabilities, always exist.
+    """
+
+    space: Coordinates
+    link: Link
+    nodes: tuple[Approximation, ...]
+    weight: FloatArray
+    mean: FloatArray
+    covariance: FloatArray
+    mean_t2: float
+    has_mean: bool
+    has_variance: bool
+
+    def coefficient_means(self) -> tuple[FloatArray, FloatArray]:
+        """Posterior means of the unpenalised (k,) and penalised (p,) coefficients; nan where there is none."""
+        return self._coefficients(self._means)
+
+    def coefficient_sds(self) -> tuple[FloatArray, FloatArray]:
+        """Posterior standard deviations of the same."""
+        return self._coefficients(lambda f: np.sqrt(self._variances(f)))
+
+    def coefficient_quantiles(self, probabilities: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Posterior quantiles, (k, m) and (p, m)."""
+        return self._coefficients(lambda f: self._quantiles(f, probabilities))
+
+    def linear_moments(self, x_rows: AnyArray, z_rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Posterior mean and standard deviation of the linear predictor of rows, each (m,).
+
+        Parameters
+        ----------
+        x_rows : (m, p) array
+            The penalised columns that vary, on the user's scale.
+        z_rows : (m, k) array
+            The unpenalised columns.
+        """
+        f = self._of_rows(x_rows, z_rows)
+        return self._means(f), np.sqrt(self._variances(f))
+
+    def linear_quantiles(self, x_rows: AnyArray, z_rows: FloatArray, probabilities: FloatArray) -> FloatArray:
+        """Posterior quantiles of the linear predictor of rows, (m, len(probabilities))."""
+        return self._quantiles(self._of_rows(x_rows, z_rows), probabilities)
+
+    def probability_means(self, x_rows: AnyArray, z_rows: FloatArray) -> FloatArray:
+        """Posterior mean of the probability of success of rows, (m,)."""
+        return self._chunked(self._of_rows(x_rows, z_rows), self._mean_probabilities)
+
+    def probability_quantiles(self, x_rows: AnyArray, z_rows: FloatArray, probabilities: FloatArray) -> FloatArray:
+        """Posterior quantiles of the probability of success of rows, (m, len(probabilities))."""
+        return probability(self.linear_quantiles(x_rows, z_rows, probabilities), self.link)
+
+    def draws(self, count: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        """Draws of the unpenalised (count, k) and penalised (count, p) coefficients, user's scale."""
+        space, design, k = self.space, self.space.design, self.space.k
+        which = rng.choice(self.weight.size, size=count, p=self.weight)
+        of_coordinates = np.empty((count, k + space.rank))
+        t = np.empty(count)
+        for node in np.unique(which):
+            rows = np.flatnonzero(which == node)
+            gaussian = self.nodes[node].gaussian(space)
+            noise = rng.standard_normal((k + space.rank, rows.size))
+            noise = solve_triangular(gaussian.factor, noise, lower=True, trans="T", check_finite=False)
+            of_coordinates[rows] = (gaussian.mean[:, None] + noise).T * _units(space, self.nodes[node].log_t2)
+            t[rows] = np.exp(0.5 * self.nodes[node].log_t2)
+        inside = np.ascontiguousarray(of_coordinates[:, k:].T)
+        if space.rank < design.p:
+            prior = rng.standard_normal((count, design.p))
+            inside_of_prior = space.spectrum.project_rows(design, prior)
+            b = space.spectrum.standardized_coefficients(design, inside - (t[:, None] * inside_of_prior).T).T
+            b = b + t[:, None] * prior
+        else:
+            b = space.spectrum.standardized_coefficients(design, inside).T
+        b = b / design.scale
+        h = of_coordinates[:, :k] @ _to_user(space).T
+        return h + design.taken_from_z(np.ascontiguousarray(b.T)).T, b
+
+    def _means(self, f: Functionals) -> FloatArray:
+        if not self.has_mean:
+            return np.full(f.outside.size, np.nan)
+        return f.coords @ self.mean
+
+    def _variances(self, f: Functionals) -> FloatArray:
+        if not self.has_variance:
+            return np.full(f.outside.size, np.inf)
+        out: FloatArray = np.einsum("ij,ij->i", blas.product(f.coords, self.covariance), f.coords)
+        beyond = f.outside > 0
+        out[beyond] += f.outside[beyond] * self.mean_t2
+        return np.maximum(out, 0.0)
+
+    def _at_nodes(self, f: Functionals) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Mean and standard deviation at each node that matters, (K, m), and the nodes' weights."""
+        keep = np.flatnonzero(self.weight > NEGLIGIBLE)
+        mean, sd = np.empty((2, keep.size, f.outside.size))
+        for i, node in enumerate(keep):
+            log_t2 = self.nodes[node].log_t2
+            gaussian = self.nodes[node].gaussian(self.space)
+            rows = np.asfortranarray(f.coords * _units(self.space, log_t2))
+            mean[i] = rows @ gaussian.mean
+            sd[i] = np.sqrt(gaussian.variances(rows) + f.outside * np.exp(log_t2))
+        return mean, sd, self.weight[keep] / self.weight[keep].sum()
+
+    def _quantiles(self, f: Functionals, probabilities: FloatArray) -> FloatArray:
+        mean, sd, weight = self._at_nodes(f)
+        out = np.empty((f.outside.size, probabilities.size))
+        for i, p in enumerate(probabilities):
+            out[:, i] = mixture_quantile(mean, sd, weight, np.inf, float(p))
+        return out
+
+    def _mean_probabilities(self, f: Functionals) -> FloatArray:
+        mean, sd, weight = self._at_nodes(f)
+        out: FloatArray = weight @ mean_probability(mean, sd**2, self.link)
+        return out
+
+    def _of_rows(self, x_rows: AnyArray, z_rows: FloatArray) -> Functionals:
+        space, design = self.space, self.space.design
+        rows = design.rows_outside_z(x_rows, z_rows)
+        inside = space.spectrum.project_rows(design, rows)
+        outside = np.zeros(rows.shape[0])
+        if space.rank < design.p:
+            left = rows - space.spectrum.standardized_coefficients(design, np.ascontiguousarray(inside.T)).T
+            rest, whole = (np.einsum("ij,ij->i", a, a) for a in (left, rows))
+            outside = np.where(rest > LEFT * whole, rest, 0.0)
+        return Functionals(np.hstack([z_rows @ _to_user(space), inside]), outside)
+
+    def _coefficients(self, function: Callable[[Functionals], FloatArray]) -> tuple[FloatArray, FloatArray]:
+        space, design, k = self.space, self.space.design, self.space.k
+        of_z = function(self._of_rows(np.zeros((k, design.p)), np.eye(k)))
+        pieces = []
+        for part, right in space.spectrum.right_pieces(design):
+            m = right.shape[0]
+            outside = outside_of_columns(design, space.spectrum, part.start, right)
+            values = self._chunked(Functionals(np.hstack([np.zeros((m, k)), right]), outside), function)
+            unit = 1.0 / design.scale[part]
+            pieces.append(values * (unit[:, None] if values.ndim == 2 else unit))
+        if not pieces:
+            return of_z, function(Functionals(np.empty((0, k + space.rank)), np.empty(0)))
+        return of_z, np.concatenate(pieces)
+
+    def _chunked(self, f: Functionals, function: Callable[[Functionals], FloatArray]) -> FloatArray:
+        step = max(1, ELEMENTS // max(self.weight.size, 1))
+        parts = range(0, max(f.outside.size, 1), step)
+        return np.concatenate([function(Functionals(f.coords[i : i + step], f.outside[i : i + step])) for i in parts])
+
+
+def make_posterior(
+    space: Coordinates,
+    link: Link,
+    nodes: tuple[Approximation, ...],
+    weight: FloatArray,
+    *,
+    has_mean: bool,
+    has_variance: bool,
+    t2_has_mean: bool,
+) -> BinaryPosterior:
+    """Average the nodes' means and covariances."""
+    size = space.k + space.rank
+    covariance = np.zeros((size, size))
+    means = np.empty((weight.size, size))
+    for i, node in enumerate(nodes):
+        gaussian, units = node.gaussian(space), _units(space, node.log_t2)
+        means[i] = gaussian.mean * units
+        covariance += weight[i] * gaussian.covariance() * np.outer(units, units)
+    mean = weight @ means
+    centred = (means - mean) * np.sqrt(weight)[:, None]
+    covariance += blas.product(centred, centred, transpose_a=True)
+    mean_t2 = float(weight @ np.exp([node.log_t2 for node in nodes])) if t2_has_mean else np.inf
+    return BinaryPosterior(space, link, nodes, weight, mean, covariance, mean_t2, has_mean, has_variance)
+
+
+def mean_probability(mean: FloatArray, variance: FloatArray, link: Link) -> FloatArray:
+    """Mean of the probability of success where the linear predictor is normal; shape of `mean`."""
+    if link == "probit":
+        out: FloatArray = ndtr(mean / np.sqrt(1.0 + variance))
+        return out
+    flat_mean, flat_variance = mean.ravel(), np.maximum(variance.ravel(), np.finfo(float).tiny)
+    one = np.ones(flat_mean.size)
+    tilted = tilted_moments(one, 0 * one, link, normal_cavity(flat_mean, flat_variance))
+    share = np.exp(tilted.log_integral - 0.5 * np.log(2 * np.pi * flat_variance))
+    return np.minimum(share, 1.0).reshape(mean.shape)
+
+
+def _units(space: Coordinates, log_t2: float) -> FloatArray:
+    """From coordinates of unit prior variance to those of the rows, (k + r,)."""
+    return np.r_[np.ones(space.k), np.full(space.rank, np.exp(0.5 * log_t2))]
+
+
+def _to_user(space: Coordinates) -> FloatArray:
+    """From flat coordinates to coefficients of the unpenalised columns, (k, k)."""
+    return space.design.block.regress(np.eye(space.k)) * np.sqrt(space.design.n)
