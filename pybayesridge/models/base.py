@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,21 +10,19 @@ from scipy import sparse
 from statsmodels.base.model import Model
 
 from pybayesridge._types import AnyArray, FloatArray, IntArray
-from pybayesridge.data.frames import to_pandas
 from pybayesridge.data.prepare import (
     ModelData,
-    as_exog,
     as_weights,
     check_weights,
-    constant_values,
     prepare,
     refuse_infinite,
 )
 from pybayesridge.design.crossproducts import CrossProducts
-from pybayesridge.design.design import Design, build_design
-from pybayesridge.design.from_moments import constants_of, design_of_moments, prepare_moments
+from pybayesridge.design.design import Design
+from pybayesridge.design.from_moments import prepare_moments
 from pybayesridge.formula import build as formulas
-from pybayesridge.linalg.blocks import block_size
+from pybayesridge.models.new_rows import linear_predictor, rows_of_exog
+from pybayesridge.models.sources import Layout, MomentData, RowData, Source
 from pybayesridge.models.streamed import StreamedModel
 from pybayesridge.moments.moments import Moments
 from pybayesridge.text import listed
@@ -66,31 +63,21 @@ class LinearModel(StreamedModel, Model):
             "terms": None if formula_data is None else formula_data.terms,
             "find_constant": formula_data is None,
         }
-        self.moments = exog if isinstance(exog, Moments) else None
-        if self.moments is not None:
-            data = prepare_moments(self.moments, **options)
+        if isinstance(exog, Moments):
+            data = prepare_moments(exog, **options)
+            self.source: Source = MomentData(data, exog)
         else:
             data = prepare(endog, exog, weights=weights, missing=missing, **options)
+            self.source = RowData.of(data)
         self.formula_spec = None if formula_data is None else formula_data.spec
         if formula_data is not None:
             data.n_dropped += formula_data.n_dropped
             data.library = formula_data.library
             self.formula = formula_data.spec.formula
         self.standardize = bool(standardize)
-        self.nobs = int(data.endog.shape[0]) if self.moments is None else self.moments.n
+        self.nobs = self.source.n
         self.one_target = isinstance(data.ynames, str)
         self.weighted = data.weights is not None
-        self.weight_mean = 1.0
-        self.weights: FloatArray | None = None
-        self.log_weights = 0.0
-        if self.moments is not None:
-            self.weight_mean = self.moments.weight_sum / self.nobs
-            self.log_weights = self.moments.log_weight_sum - self.nobs * float(np.log(self.weight_mean))
-        if data.weights is not None:
-            top = float(data.weights.max())
-            self.weight_mean = top * float((data.weights / top).mean())
-            self.weights = data.weights / self.weight_mean
-            self.log_weights = float(np.log(self.weights).sum())
         self.precision_loss = 0.0
         self._built: Design | None = None
         super().__init__(data.endog, data.exog, missing="none", hasconst=bool(data.k_constant), prepared=data)
@@ -205,60 +192,44 @@ class LinearModel(StreamedModel, Model):
         return model
 
     @property
+    def moments(self) -> Moments | None:
+        """The moments that the model was made from, while they are here."""
+        return self.source.moments if isinstance(self.source, MomentData) else None
+
+    @property
+    def weights(self) -> FloatArray | None:
+        """Precision weights over their mean, (n,), where there are such and the rows are here."""
+        return self.source.weights
+
+    @property
+    def weight_mean(self) -> float:
+        """Mean of the precision weights; 1 without."""
+        return self.source.weight_mean
+
+    @property
+    def log_weights(self) -> float:
+        """Sum of the logs of the weights over their mean."""
+        return self.source.log_weights
+
+    @property
     def why_no_rows(self) -> str:
         """The message of what needs rows that are not there."""
-        if self.moments is not None:
-            return "this fit was made from moments, which hold no rows: fit from rows for what runs over them"
-        return "the data of this fit were removed: fit again, or keep the data, for what runs over its rows"
-
-    def _layout(self) -> tuple[IntArray, IntArray, bool]:
-        """Unpenalised and penalised columns of exog, and whether an intercept precedes them."""
-        data: ModelData = self.data
-        constants: dict[int, float] = {}
-        if data.k_constant:
-            constants = constant_values(data.exog) if self.moments is None else constants_of(self.moments)
-        unpenalized = np.array(
-            [j for j in data.unpenalized if j == data.const_idx or j not in constants], dtype=np.intp
-        )
-        rest = np.ones(len(data.exog_columns), dtype=bool)
-        rest[data.unpenalized] = False
-        penalized = np.flatnonzero(rest)
-        return unpenalized, penalized, data.intercept_name is not None
+        return self.source.why_no_rows
 
     def _build(self) -> tuple[Design, CrossProducts]:
         """Make the design and take the pass over X."""
-        if self.data.exog is None and self.moments is None:
-            raise ValueError("the data of this model were removed: build it again to fit")
         data: ModelData = self.data
-        unpenalized, penalized, added = self._layout()
-        names = [data.exog_columns[j] for j in unpenalized]
-        names = ([str(data.intercept_name)] if added else []) + names
-        constant = 0 if added else None
-        if data.const_idx is not None:
-            constant = int(np.flatnonzero(unpenalized == data.const_idx)[0])
-        shared: dict[str, Any] = {
-            "penalized": penalized,
-            "z_names": names,
-            "z_constant": constant,
-            "standardize": self.standardize,
-            "constant_serves": data.const_idx is not None,
-        }
-        if self.moments is not None:
-            design, products, self.precision_loss = design_of_moments(self.moments, unpenalized=unpenalized, **shared)
-        else:
-            z = np.column_stack(
-                [np.ones((self.nobs, int(added))), *(_column(self.data.exog, j) for j in unpenalized)]
-            )
-            y = self.endog[:, None] if self.endog.ndim == 1 else self.endog
-            design, products = build_design(y, self.data.exog, z=z, weights=self.weights, **shared)
+        layout = Layout.of(data, self.source.constants())
+        design, products, self.precision_loss = self.source.design(
+            layout, standardize=self.standardize, serves=data.const_idx is not None
+        )
         if products.constant.any() and self.standardize and design.block.ones is None:
             flat = [data.exog_columns[j] for j in design.constant]
             raise ValueError(
                 f"column(s) {listed(flat)} are constant and the model has no intercept, so that there is no "
                 "standard deviation to scale their prior by: name them in `unpenalized`, or use standardize=False"
             )
-        self._columns_of_z = unpenalized
-        self._intercept_added = added
+        self._layout = layout
         self.k_constant = int(design.block.ones is not None)
         self._built = design
         return design, products
@@ -274,20 +245,20 @@ class LinearModel(StreamedModel, Model):
     def flat_columns(self, design: Design) -> list[str]:
         """Names of the columns without variation, which the intercept makes superfluous; their coefficient is 0."""
         data: ModelData = self.data
-        unused = np.setdiff1d(data.unpenalized, self._columns_of_z)
+        unused = np.setdiff1d(data.unpenalized, self._layout.unpenalized)
         return [data.exog_columns[j] for j in np.union1d(design.constant, unused).astype(int)]
 
     def positions(self, design: Design) -> tuple[IntArray, IntArray]:
         """Positions in ``exog_names`` of the unpenalised and of the penalised coefficients that vary."""
-        shift = int(self._intercept_added)
-        of_z = self._columns_of_z + shift
+        shift = int(self._layout.added)
+        of_z = self._layout.unpenalized + shift
         return (np.concatenate([[0], of_z]).astype(np.intp) if shift else of_z), design.columns + shift
 
     def split_rows(self, rows: AnyArray, design: Design) -> tuple[AnyArray, FloatArray]:
         """Rows of exog as (penalised columns that vary, unpenalised columns with the intercept)."""
         rows = _dense(rows)
-        z = rows[:, self._columns_of_z].astype(np.float64)
-        if self._intercept_added:
+        z = rows[:, self._layout.unpenalized].astype(np.float64)
+        if self._layout.added:
             z = np.column_stack([np.ones(rows.shape[0]), z])
         return rows[:, design.columns], z
 
@@ -302,49 +273,9 @@ class LinearModel(StreamedModel, Model):
             frame, labels = formulas.transform(self.formula_spec, exog, formulas.capture(2))
             rows = frame.to_numpy(dtype=np.float64)
         else:
-            rows, labels = self._rows_of_exog(exog, data.exog_columns)
+            rows, labels = rows_of_exog(exog, data)
         refuse_infinite(rows, data.exog_columns)
         return rows, labels
-
-    def _rows_of_exog(self, exog: Any, names: list[str]) -> tuple[AnyArray, pd.Index]:
-        exog = to_pandas(exog, "exog")
-        if isinstance(exog, pd.Series) and sorted(map(str, exog.index)) == sorted(names):
-            exog = exog.to_frame().T.infer_objects()  # one row, whose labels are those of the columns
-        if isinstance(exog, pd.DataFrame):
-            return self._frame_rows(exog, names)
-        width = len(names)
-        own: Any = exog.index if isinstance(exog, pd.Series) and len(exog) != width else None
-        rows = as_exog(exog)
-        if np.ndim(exog) == 1 and rows.shape[0] == width and width != 1:
-            rows = rows.T
-        if self._intercept_added and rows.shape[1] == width + 1 and _is_one(rows):
-            rows = rows[:, 1:]  # columns as in ``exog``, the intercept first
-        if rows.shape[1] != width:
-            raise ValueError(
-                f"exog has {rows.shape[1]} columns for {width} of the fit (without the intercept that was added)"
-                if self._intercept_added
-                else f"exog has {rows.shape[1]} columns for {width} of the fit"
-            )
-        return rows, pd.RangeIndex(rows.shape[0]) if own is None else own
-
-    def _frame_rows(self, exog: pd.DataFrame, names: list[str]) -> tuple[AnyArray, pd.Index]:
-        given = [str(c) for c in exog.columns]
-        if set(names) <= set(given):
-            position = {name: i for i, name in enumerate(given)}
-            if len(position) < len(given):
-                count = Counter(given)
-                twice = [name for name in names if count[name] > 1]
-                if twice:
-                    raise ValueError(
-                        f"duplicate column name(s) {listed(twice)} in exog: give each column a name of its own"
-                    )
-            return as_exog(exog.iloc[:, [position[name] for name in names]]), exog.index
-        generic = not isinstance(self.data.orig_exog, pd.DataFrame)
-        if generic and len(given) == len(names):
-            return as_exog(exog), exog.index
-        known = set(given)
-        absent = [name for name in names if name not in known]
-        raise ValueError(f"exog lacks the column(s) {listed(absent)} of the fit")
 
     def noise_factors(self, m: int, weights: Any, *, own: bool) -> FloatArray:
         """Noise variance of new observations relative to sigma2: 1/w, the weights of the fit having mean 1."""
@@ -364,31 +295,20 @@ class LinearModel(StreamedModel, Model):
         rows = self.data.exog if exog is None else exog
         if rows is None:
             raise ValueError(self.why_no_rows)
-        b = np.asarray(params, dtype=np.float64)
         if exog is not None and not sparse.issparse(rows):
             rows = np.asarray(rows)
-        if self.data.intercept_name is not None and rows.shape[1] == len(b) and _is_one(rows):
-            rows = rows[:, 1:]
-        shift = int(self.data.intercept_name is not None)
-        base = b[0] if shift else 0.0
-        slopes = b[shift:]
-        if sparse.issparse(rows):
-            return np.asarray(rows @ slopes) + base
-        if rows.dtype == np.float64:
-            return rows @ slopes + base
-        step = block_size(rows.shape[1])
-        pieces = [rows[i : i + step].astype(np.float64) @ slopes + base for i in range(0, max(len(rows), 1), step)]
-        return np.concatenate(pieces)
+        return linear_predictor(rows, np.asarray(params, dtype=np.float64), self.data)
 
     def forget_rows(self, row_space: bool = True) -> None:
         """Drop every array over rows, every label of a row, and unless `row_space` the moments too."""
-        if self.moments is not None and row_space:
+        left = self.source.without(row_space=row_space)
+        if left is self.source:
             return
-        self.moments = None
+        self.source = left
         data: ModelData = self.data
         for holder in (self, data):
             holder.endog = holder.exog = None
-        self.weights = data.weights = None
+        data.weights = None
         # Names, and not a frame without rows: categories and levels of labels would stay in it.
         named = isinstance(data.orig_exog, pd.DataFrame)
         data.orig_exog = pd.DataFrame(columns=data.exog_columns) if named else None
@@ -409,16 +329,5 @@ def _after_ones(columns: Any) -> Any:
     return out
 
 
-def _is_one(rows: Any) -> bool:
-    """Whether the first column is one of ones."""
-    first = rows[:, [0]].toarray() if sparse.issparse(rows) else rows[:, 0]
-    return bool((first == 1).all())
-
-
 def _dense(rows: Any) -> AnyArray:
     return rows.toarray() if sparse.issparse(rows) else rows
-
-
-def _column(exog: Any, j: int) -> FloatArray:
-    column = exog[:, [j]].toarray()[:, 0] if sparse.issparse(exog) else exog[:, j]
-    return np.asarray(column, dtype=np.float64)

@@ -206,7 +206,7 @@ class BayesRidge(LinearModel):
             "grid": grid is not None,
         }
         check_options(self.methods, entry, given)
-        check_rows(entry, has_rows=self.moments is None)
+        check_rows(entry, has_rows=not self.source.from_moments)
         options = FitOptions(
             tol=float(tol),
             maxiter=int(maxiter),
@@ -248,7 +248,7 @@ class BayesRidge(LinearModel):
     def forget_rows(self, row_space: bool = True) -> None:
         """Drop every array over rows; see :meth:`LinearModel.forget_rows`."""
         super().forget_rows(row_space)
-        if self.moments is None:
+        if self._built is None:
             self._spectrum = None
 
 

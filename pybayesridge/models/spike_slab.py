@@ -243,7 +243,7 @@ class SpikeSlab(LinearModel):
         if isinstance(maxiter, bool) or not isinstance(maxiter, int | np.integer) or maxiter < 1:
             raise ValueError(f"maxiter must be a positive integer, not {maxiter!r}")
         check_options(self.methods, entry, {"damping": damping != DAMPING, "hyper": hyper != "maximize"})
-        check_rows(entry, has_rows=self.moments is None)
+        check_rows(entry, has_rows=not self.source.from_moments)
         design, data, rotation = self._prepared()
         task = Task(
             data,
@@ -288,7 +288,7 @@ class SpikeSlab(LinearModel):
     def forget_rows(self, row_space: bool = True) -> None:
         """Drop every array over rows; see :meth:`LinearModel.forget_rows`."""
         super().forget_rows(row_space)
-        if self.moments is None:
+        if self._built is None:
             self._data = None
 
     def _known(self, design: Design) -> Given:

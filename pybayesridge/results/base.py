@@ -16,7 +16,6 @@ from statsmodels.iolib.summary import Summary
 
 from pybayesridge._types import AnyArray, FloatArray
 from pybayesridge.data.frames import make_frame
-from pybayesridge.design.from_moments import rsquared_of_moments
 from pybayesridge.ep.gaussian_posterior import SelectionMarginals
 from pybayesridge.findings import Finding
 from pybayesridge.recipes import Recipe
@@ -186,21 +185,9 @@ class LinearResults(RowPlots, Results):
     @cached_property
     def rsquared(self) -> Any:
         """R-squared: share of the (weighted) variation explained; about the mean if the model has a constant."""
-        y, w = self.model.endog, self.model.weights
-        if self.model.moments is not None:
-            return self._per_target(self._rsquared_of_moments())
-        if y is None:
-            raise ValueError(self.model.why_no_rows)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            size = np.abs(y).max(axis=0)
-            unit = np.where(size > 0, size, 1.0)
-            center = np.average(y / unit, axis=0, weights=w) if self.model.k_constant else 0.0
-            weight = 1.0 if w is None else (w if y.ndim == 1 else w[:, None])
-            residual = (weight * (self.resid / unit) ** 2).sum(axis=0)
-            total = (weight * (y / unit - center) ** 2).sum(axis=0)
-            floor = (32 * np.finfo(float).eps) ** 2 * len(y)
-            out = np.where(total > floor, 1.0 - residual / total, np.nan)
-        return float(out) if np.ndim(out) == 0 else out
+        b = self.params[:, None] if self.params.ndim == 1 else self.params
+        constant = bool(self.model.k_constant)
+        return self._per_target(self.model.source.rsquared(b, lambda: self.resid, constant=constant))
 
     @property
     def precision_loss(self) -> float:
@@ -237,13 +224,6 @@ class LinearResults(RowPlots, Results):
     def notes(self) -> list[str]:
         """The sentences of the :attr:`findings`."""
         return [finding.sentence for finding in self.findings]
-
-    def _rsquared_of_moments(self) -> FloatArray:
-        model = self.model
-        b = self.params[:, None] if self.params.ndim == 1 else self.params
-        added = int(model.data.intercept_name is not None)
-        level = b[0] if added else np.zeros(b.shape[1])
-        return rsquared_of_moments(model.moments, level, b[added:], constant=bool(model.k_constant))
 
     @property
     def nobs(self) -> float:

@@ -55,11 +55,13 @@ def of_ridge(res: BayesRidgeResults) -> list[Finding]:
     unseen = (
         " (moments cannot detect residuals below 3e-7 of the response, nor the digits of coefficients that "
         "depend on such residuals)"
+        if res.model.source.from_moments
+        else ""
     )
     add(
         "exact-fit",
         fit.perfect,
-        f"The columns fit the response exactly: least squares without noise{unseen if res.model.moments else ''}.",
+        f"The columns fit the response exactly: least squares without noise{unseen}.",
         DegenerateFitWarning,
     )
     add(
@@ -176,7 +178,7 @@ def on_reading_spike_slab(res: SpikeSlabResults) -> list[Finding]:
 
 def lost_digits(res: Any, *, certain: bool = True) -> list[Finding]:
     """A finding on digits that are lost or uncertain, where there are such."""
-    loss, moments = res.precision_loss, res.model.moments is not None
+    loss, moments = res.precision_loss, res.model.source.from_moments
     if loss <= FEW_DIGITS:
         if certain:
             return []

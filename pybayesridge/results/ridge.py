@@ -214,7 +214,7 @@ class BayesRidgeResults(RidgePlots, LinearResults):
     def precision_loss(self) -> float:
         """Relative error, about, that rounding errors have left in the fit."""
         loss = self.ridge_fit.loss
-        if self.model.moments is None:
+        if not self.model.source.from_moments:
             return loss
         residual = self.ridge_fit.spectrum.rss0[self.ridge_fit.spectrum.rss0 > 0]
         return max(self.model.precision_loss, loss, float((16 * EPS / residual).max(initial=0.0)))

@@ -123,7 +123,7 @@ class SpikeSlabResults(SpikeSlabPlots, LinearResults):
     @cached_property
     def precision_loss(self) -> float:
         """Approximate relative error of the fit due to forming moments; 0 for a fit from rows."""
-        if self.model.moments is None:
+        if not self.model.source.from_moments:
             return 0.0
         if self.posterior.selection.noiseless:
             return float(self.model.precision_loss)

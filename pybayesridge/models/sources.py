@@ -1,0 +1,283 @@
+"""What a model is fitted to, rows or moments, behind one interface: checked data in, a design and R-squared out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from scipy import sparse
+
+from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.data.prepare import ModelData, constant_values
+from pybayesridge.design.crossproducts import CrossProducts
+from pybayesridge.design.design import Design, build_design
+from pybayesridge.design.from_moments import constants_of, design_of_moments, rsquared_of_moments
+from pybayesridge.moments.moments import Moments
+
+NO_MORE_ROWS = "the data of this fit were removed: fit again, or keep the data, for what runs over its rows"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How the columns enter a design.
+
+    Attributes
+    ----------
+    unpenalized, penalized : int arrays
+        Positions of columns, ascending; an intercept that was added is not among them.
+    z_names : tuple of str
+        Names of the unpenalised columns, the intercept among them.
+    z_constant : int or None
+        Which of `z_names` is the intercept.
+    added : bool
+        Whether an intercept that is not a column precedes the unpenalised ones.
+    """
+
+    unpenalized: IntArray
+    penalized: IntArray
+    z_names: tuple[str, ...]
+    z_constant: int | None
+    added: bool
+
+    @classmethod
+    def of(cls, data: ModelData, constants: dict[int, float]) -> Layout:
+        """The layout of data in which some columns are constant: one at most, the intercept, stays unpenalised."""
+        kept = [j for j in data.unpenalized if j == data.const_idx or not (data.k_constant and j in constants)]
+        unpenalized = np.array(kept, dtype=np.intp)
+        rest = np.ones(len(data.exog_columns), dtype=bool)
+        rest[data.unpenalized] = False
+        added = data.intercept_name is not None
+        names = [str(data.intercept_name)] if added else []
+        names += [data.exog_columns[j] for j in unpenalized]
+        constant = 0 if added else None
+        if data.const_idx is not None:
+            constant = int(np.flatnonzero(unpenalized == data.const_idx)[0])
+        return cls(unpenalized, np.flatnonzero(rest), tuple(names), constant, added)
+
+
+class Source(Protocol):
+    """What a model asks of the data it is fitted to."""
+
+    @property
+    def from_moments(self) -> bool:
+        """Whether products, which double the digits that are lost, stand for the rows."""
+
+    @property
+    def why_no_rows(self) -> str:
+        """The message of what needs rows that are not there."""
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+
+    @property
+    def weight_mean(self) -> float:
+        """Mean of the precision weights; 1 without."""
+
+    @property
+    def log_weights(self) -> float:
+        """Sum of the logs of the weights over their mean."""
+
+    @property
+    def weights(self) -> FloatArray | None:
+        """Weights over their mean, (n,), where there are such and rows."""
+
+    def constants(self) -> dict[int, float]:
+        """Columns whose values are all equal, and the value."""
+
+    def design(self, layout: Layout, *, standardize: bool, serves: bool) -> tuple[Design, CrossProducts, float]:
+        """The design, its cross-products and their relative error.
+
+        `serves` says whether a column of the user's is the intercept.
+        """
+
+    def rsquared(self, params: FloatArray, residuals: Callable[[], FloatArray], *, constant: bool) -> FloatArray:
+        """R-squared, (q,), of coefficients (k, q), about the mean with a constant.
+
+        `residuals` gives those of the rows, in the shape of the response, where they are asked for.
+        """
+
+    def without(self, *, row_space: bool) -> Source:
+        """What is left of it when rows, and unless `row_space` their products, are removed."""
+
+
+@dataclass(frozen=True)
+class RowData:
+    """Rows in memory.
+
+    Attributes
+    ----------
+    data : ModelData
+    weight_mean : float
+        Mean of the precision weights; 1 without.
+    weights : (n,) array or None
+        Weights over their mean.
+    """
+
+    data: ModelData
+    weight_mean: float
+    weights: FloatArray | None
+
+    from_moments = False
+    why_no_rows = NO_MORE_ROWS
+
+    @classmethod
+    def of(cls, data: ModelData) -> RowData:
+        """Bring the weights to mean 1."""
+        if data.weights is None:
+            return cls(data, 1.0, None)
+        top = float(data.weights.max())
+        mean = top * float((data.weights / top).mean())
+        return cls(data, mean, data.weights / mean)
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return int(self.data.endog.shape[0])
+
+    @property
+    def log_weights(self) -> float:
+        """Sum of the logs of the weights over their mean."""
+        return 0.0 if self.weights is None else float(np.log(self.weights).sum())
+
+    def constants(self) -> dict[int, float]:
+        """Columns whose values are all equal, and the value."""
+        return constant_values(self.data.exog)
+
+    def design(self, layout: Layout, *, standardize: bool, serves: bool) -> tuple[Design, CrossProducts, float]:
+        """The design and its cross-products, by one pass over the rows; nothing is lost."""
+        exog, endog = self.data.exog, self.data.endog
+        ones = np.ones((self.n, int(layout.added)))
+        z = np.column_stack([ones, *(_column(exog, j) for j in layout.unpenalized)])
+        design, products = build_design(
+            endog[:, None] if endog.ndim == 1 else endog,
+            exog,
+            penalized=layout.penalized,
+            z=z,
+            z_names=layout.z_names,
+            z_constant=layout.z_constant,
+            weights=self.weights,
+            standardize=standardize,
+            constant_serves=serves,
+        )
+        return design, products, 0.0
+
+    def rsquared(self, params: FloatArray, residuals: Callable[[], FloatArray], *, constant: bool) -> FloatArray:
+        """R-squared of the rows."""
+        y, w = self.data.endog, self.weights
+        with np.errstate(invalid="ignore", divide="ignore"):
+            size = np.abs(y).max(axis=0)
+            unit = np.where(size > 0, size, 1.0)
+            center = np.average(y / unit, axis=0, weights=w) if constant else 0.0
+            weight = 1.0 if w is None else (w if y.ndim == 1 else w[:, None])
+            residual = (weight * (residuals() / unit) ** 2).sum(axis=0)
+            total = (weight * (y / unit - center) ** 2).sum(axis=0)
+            floor = (32 * np.finfo(float).eps) ** 2 * len(y)
+            return np.atleast_1d(np.where(total > floor, 1.0 - residual / total, np.nan))
+
+    def without(self, *, row_space: bool) -> Source:
+        """Nothing is left."""
+        return Removed(self.n, self.weight_mean, self.log_weights, from_moments=False)
+
+
+@dataclass(frozen=True)
+class MomentData:
+    """Sufficient statistics in place of rows.
+
+    Attributes
+    ----------
+    data : ModelData
+        Names and the layout; without rows.
+    moments : Moments
+    """
+
+    data: ModelData
+    moments: Moments
+
+    from_moments = True
+    why_no_rows = "this fit was made from moments, which hold no rows: fit from rows for what runs over them"
+    weights: FloatArray | None = None
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return self.moments.n
+
+    @property
+    def weight_mean(self) -> float:
+        """Mean of the precision weights."""
+        return self.moments.weight_sum / self.moments.n
+
+    @property
+    def log_weights(self) -> float:
+        """Sum of the logs of the weights over their mean."""
+        return self.moments.log_weight_sum - self.moments.n * float(np.log(self.weight_mean))
+
+    def constants(self) -> dict[int, float]:
+        """Columns whose values are all equal, and the value."""
+        return constants_of(self.moments)
+
+    def design(self, layout: Layout, *, standardize: bool, serves: bool) -> tuple[Design, CrossProducts, float]:
+        """The same design and cross-products, with the digits that cancellation costs."""
+        return design_of_moments(
+            self.moments,
+            penalized=layout.penalized,
+            unpenalized=layout.unpenalized,
+            z_names=layout.z_names,
+            z_constant=layout.z_constant,
+            standardize=standardize,
+            constant_serves=serves,
+        )
+
+    def rsquared(self, params: FloatArray, residuals: Callable[[], FloatArray], *, constant: bool) -> FloatArray:
+        """R-squared of the moments; residuals are not asked for."""
+        added = int(self.data.intercept_name is not None)
+        level = params[0] if added else np.zeros(params.shape[1])
+        return rsquared_of_moments(self.moments, level, params[added:], constant=constant)
+
+    def without(self, *, row_space: bool) -> Source:
+        """The moments, as far as they may stay."""
+        return self if row_space else Removed(self.n, self.weight_mean, self.log_weights, from_moments=True)
+
+
+@dataclass(frozen=True)
+class Removed:
+    """Data that were removed.
+
+    Attributes
+    ----------
+    n : int
+    weight_mean, log_weights : float
+    from_moments : bool
+    """
+
+    n: int
+    weight_mean: float
+    log_weights: float
+    from_moments: bool
+
+    why_no_rows = NO_MORE_ROWS
+    weights: FloatArray | None = None
+
+    def constants(self) -> dict[int, float]:
+        """Not here."""
+        raise ValueError("the data of this model were removed: build it again to fit")
+
+    def design(self, layout: Layout, *, standardize: bool, serves: bool) -> tuple[Design, CrossProducts, float]:
+        """Not here."""
+        raise ValueError("the data of this model were removed: build it again to fit")
+
+    def rsquared(self, params: FloatArray, residuals: Callable[[], FloatArray], *, constant: bool) -> FloatArray:
+        """Not here."""
+        raise ValueError(self.why_no_rows)
+
+    def without(self, *, row_space: bool) -> Source:
+        """The same."""
+        return self
+
+
+def _column(exog: Any, j: int) -> FloatArray:
+    column = exog[:, [j]].toarray()[:, 0] if sparse.issparse(exog) else exog[:, j]
+    return np.asarray(column, dtype=np.float64)
