@@ -16,7 +16,7 @@ import pandas as pd
 from scipy import sparse
 
 from pybayesridge._types import FloatArray
-from pybayesridge.data.prepare import NamedColumns
+from pybayesridge.data.arrays import NamedColumns
 from pybayesridge.ep.posterior import StartingPoint
 from pybayesridge.findings import Finding
 from pybayesridge.models.ridge import BayesRidge

@@ -18,8 +18,9 @@ from formulaic import ModelSpec
 from formulaic.errors import DataMismatchWarning, FormulaicError
 from formulaic.utils.context import capture_context
 
+from pybayesridge.data.arrays import as_weights
 from pybayesridge.data.frames import library_of, masked_column, to_pandas
-from pybayesridge.data.prepare import as_weights, check_labels
+from pybayesridge.data.prepare import check_labels
 from pybayesridge.exceptions import DataWarning
 from pybayesridge.formula.names import names_in_factor, names_of, names_read, parse, refuse_unknown, sees_other_rows
 from pybayesridge.formula.plain import PlainFormula, kinds_of_numbers, numbers, plain_formula

@@ -10,13 +10,8 @@ from scipy import sparse
 from statsmodels.base.model import Model
 
 from pybayesridge._types import AnyArray, FloatArray, IntArray
-from pybayesridge.data.prepare import (
-    ModelData,
-    as_weights,
-    check_weights,
-    prepare,
-    refuse_infinite,
-)
+from pybayesridge.data.arrays import as_weights, check_weights, refuse_infinite
+from pybayesridge.data.prepare import ModelData, prepare
 from pybayesridge.design.crossproducts import CrossProducts
 from pybayesridge.design.design import Design
 from pybayesridge.design.from_moments import prepare_moments

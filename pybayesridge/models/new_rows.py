@@ -10,8 +10,9 @@ import pandas as pd
 from scipy import sparse
 
 from pybayesridge._types import AnyArray, FloatArray
+from pybayesridge.data.arrays import as_exog
 from pybayesridge.data.frames import to_pandas
-from pybayesridge.data.prepare import ModelData, as_exog
+from pybayesridge.data.prepare import ModelData
 from pybayesridge.linalg.blocks import block_size
 from pybayesridge.text import listed
 

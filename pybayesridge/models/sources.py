@@ -10,7 +10,8 @@ import numpy as np
 from scipy import sparse
 
 from pybayesridge._types import FloatArray, IntArray
-from pybayesridge.data.prepare import ModelData, constant_values
+from pybayesridge.data.arrays import constant_values
+from pybayesridge.data.prepare import ModelData
 from pybayesridge.design.crossproducts import CrossProducts
 from pybayesridge.design.design import Design, build_design
 from pybayesridge.design.from_moments import constants_of, design_of_moments, rsquared_of_moments

@@ -10,9 +10,9 @@ import pandas as pd
 from scipy.sparse import issparse
 
 from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.data.arrays import is_sparse_frame
 from pybayesridge.data.frames import unmasked
 from pybayesridge.data.groups import TERM, Groups, resolve_groups, shared
-from pybayesridge.data.prepare import is_sparse_frame
 from pybayesridge.design.design import Design
 from pybayesridge.ep.methods import DEFAULT, METHODS, FitOptions, SelectionMethod, Task
 from pybayesridge.ep.model.groups import compress

@@ -12,7 +12,7 @@ import pandas as pd
 from scipy.linalg import eigh
 
 from pybayesridge._types import BoolArray, FloatArray
-from pybayesridge.data.prepare import as_column_names
+from pybayesridge.data.arrays import as_column_names
 from pybayesridge.exceptions import InconsistentSummaryWarning
 from pybayesridge.text import listed
 

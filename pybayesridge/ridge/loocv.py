@@ -57,9 +57,9 @@ class FullLeverageError(ValueError):
         )
 
 
-def _stuck(design: Design, rows: slice, left: FloatArray) -> BoolArray:
+def _stuck(design: Design, rows: slice, slack: FloatArray) -> BoolArray:
     """Rows that cannot be predicted from the others."""
-    stuck: BoolArray = (left <= 0).any(axis=1) | ((design.block.q[rows] ** 2).sum(axis=1) >= 1.0 - FULL_LEVERAGE)
+    stuck: BoolArray = (slack <= 0).any(axis=1) | ((design.block.q[rows] ** 2).sum(axis=1) >= 1.0 - FULL_LEVERAGE)
     return stuck
 
 
@@ -77,16 +77,16 @@ def loo_residuals(design: Design, spectrum: Spectrum, log_t2: FloatArray) -> Flo
 
 
 def _residuals(design: Design, spectrum: Spectrum, log_t2: FloatArray) -> tuple[FloatArray, float]:
-    """Weighted residuals in units of each target's norm, (n, q), and the least that any row has left."""
+    """Weighted residuals in units of each target's norm, (n, q), and the least slack, 1 less leverage, of a row."""
     out = np.empty((design.n, design.q))
     least = np.inf
     f = complement(spectrum.s, log_t2)
     for piece in row_pieces(design, spectrum):
         error = piece.residual + blas.product(piece.u, f.T * spectrum.z)
-        left = piece.share[:, None] + blas.product(piece.u**2, np.ascontiguousarray(f.T))
-        least = min(least, float(left.min(initial=np.inf)))
-        left[_stuck(design, piece.rows, left)] = np.nan
-        out[piece.rows] = error / left
+        slack = piece.share[:, None] + blas.product(piece.u**2, np.ascontiguousarray(f.T))
+        least = min(least, float(slack.min(initial=np.inf)))
+        slack[_stuck(design, piece.rows, slack)] = np.nan
+        out[piece.rows] = error / slack
     return out, least
 
 
@@ -116,7 +116,7 @@ def loo_scores(design: Design, spectrum: Spectrum, log_t2: FloatArray) -> FloatA
 
 
 def _scores(design: Design, spectrum: Spectrum, log_t2: FloatArray) -> tuple[FloatArray, float]:
-    """Scores, and the least that any row has left at any penalty."""
+    """Scores, and the least slack, 1 less leverage, that any row has at any penalty."""
     points, q = log_t2.shape
     scores = np.zeros((points, q))
     least = np.inf
@@ -126,11 +126,11 @@ def _scores(design: Design, spectrum: Spectrum, log_t2: FloatArray) -> tuple[Flo
         for target in range(q):
             if target == 0 or not same:
                 f = complement(spectrum.s, log_t2[:, target])
-                left = piece.share[:, None] + blas.product(squares, np.ascontiguousarray(f.T))
-                _check_leverage(design, left, piece.rows)
-                least = min(least, float(left.min(initial=np.inf)))
+                slack = piece.share[:, None] + blas.product(squares, np.ascontiguousarray(f.T))
+                _check_leverage(design, slack, piece.rows)
+                least = min(least, float(slack.min(initial=np.inf)))
             error = piece.residual[:, [target]] + blas.product(piece.u, (f * spectrum.z[:, target]).T)
-            error /= left
+            error /= slack
             scores[:, target] += np.einsum("il,il->l", error, error)
     return scores / design.n, least
 
@@ -148,8 +148,8 @@ def loo_curve(design: Design, spectrum: Spectrum, target: int, log_t2: FloatArra
     return loo_scores(one, rotated, log_t2[:, None])[:, 0] * design.y_norm[target] ** 2
 
 
-def _check_leverage(design: Design, left: FloatArray, rows: slice) -> None:
-    stuck = np.flatnonzero(_stuck(design, rows, left))
+def _check_leverage(design: Design, slack: FloatArray, rows: slice) -> None:
+    stuck = np.flatnonzero(_stuck(design, rows, slack))
     if stuck.size:
         raise FullLeverageError(rows.start + int(stuck[0]))
 
@@ -157,12 +157,12 @@ def _check_leverage(design: Design, left: FloatArray, rows: slice) -> None:
 def gcv_scores(design: Design, spectrum: Spectrum, log_t2: FloatArray) -> FloatArray:
     """Generalised cross-validation, ``(RSS / n) / (1 - tr(H) / n)^2``, (L, q), O(r) a penalty and target."""
     f = complement(spectrum.s, log_t2)
-    left = (design.nu - spectrum.rank) + f.sum(axis=-1)
+    slack = (design.nu - spectrum.rank) + f.sum(axis=-1)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
         # Divided before they are squared: squares of small penalties would vanish.
-        inside = np.einsum("ktj,jt->kt", (f / left[..., None]) ** 2, spectrum.z**2)
-        outside = np.where(spectrum.rss0 > 0, spectrum.rss0 / left**2, 0.0)
-        out: FloatArray = np.where(left > 0, (inside + outside) * design.n, np.inf)
+        inside = np.einsum("ktj,jt->kt", (f / slack[..., None]) ** 2, spectrum.z**2)
+        outside = np.where(spectrum.rss0 > 0, spectrum.rss0 / slack**2, 0.0)
+        out: FloatArray = np.where(slack > 0, (inside + outside) * design.n, np.inf)
     return out
 
 

@@ -11,8 +11,8 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from pybayesridge._types import AnyArray, FloatArray
+from pybayesridge.data.arrays import NamedColumns
 from pybayesridge.data.frames import to_pandas
-from pybayesridge.data.prepare import NamedColumns
 
 SPARSE = ("csr", "csc", "coo")
 DTYPES = (np.float64, np.float32)

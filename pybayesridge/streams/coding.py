@@ -19,7 +19,7 @@ from formulaic.parser.types import Factor
 from formulaic.transforms import TRANSFORMS
 
 from pybayesridge._types import FloatArray
-from pybayesridge.data.prepare import NamedColumns
+from pybayesridge.data.arrays import NamedColumns
 from pybayesridge.formula.build import Context, FormulaSpec, layout, numeric_endog, variables_of
 from pybayesridge.formula.calls import (
     SPLINES,

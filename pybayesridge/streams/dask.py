@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from pybayesridge.data.arrays import missing_rows
 from pybayesridge.data.frames import unmasked
-from pybayesridge.data.prepare import missing_rows
 from pybayesridge.formula.build import Context, FormulaData, warn_of_levels
 from pybayesridge.moments.moments import Moments
 from pybayesridge.streams.coding import Coding, StreamPlan, Survey, make_coding, make_plan, survey

@@ -15,9 +15,10 @@ from pybayesridge.ep import (
     learn,
     row_variances,
 )
-from pybayesridge.ep.algorithms.convergent import _Effort, _evaluate, _inner_curvature, _newton_step, solve_inner
+from pybayesridge.ep.algorithms.convergent import _inner_curvature
 from pybayesridge.ep.algorithms.damped import FLOOR
 from pybayesridge.ep.algorithms.energy import energy_point
+from pybayesridge.ep.algorithms.inner import Effort, evaluate, newton_step, solve_inner
 from pybayesridge.ep.algorithms.newton import newton_direction
 from pybayesridge.ep.algorithms.solve import marginal_variances
 from pybayesridge.ep.algorithms.state import Model
@@ -270,14 +271,14 @@ def test_inner_newton_step_of_pcep_is_the_same_dense_and_by_conjugate_gradients(
     steps = []
     moving = np.ones(6, dtype=bool)
     for dual in (False, True):
-        point = _evaluate(pcep_model(dual), v1, v2, t1, t2, _Effort())
-        steps.append(_newton_step(point, moving, moving, (np.full(6, -1e9), np.full(6, 1e9))))
+        point = evaluate(pcep_model(dual), v1, v2, t1, t2, Effort())
+        steps.append(newton_step(point, moving, moving, (np.full(6, -1e9), np.full(6, 1e9))))
     assert np.allclose(steps[0], steps[1], rtol=1e-3, atol=1e-3)
     step = np.concatenate(steps[0])
     m = pcep_model(False)
 
     def gradient(x):
-        p = _evaluate(m, v1, v2, x[:6], x[6:], _Effort())
+        p = evaluate(m, v1, v2, x[:6], x[6:], Effort())
         return np.concatenate([p.grad1, p.grad2])
 
     at = np.concatenate([t1, t2])
@@ -292,7 +293,7 @@ def test_inner_curvature_of_pcep_is_the_derivative_of_the_moments(low, high, at_
     v2, v1 = rng.uniform(low, high, 6), rng.standard_normal(6)
 
     def solved(v1, v2):
-        return solve_inner(m, v1, v2, np.zeros(6), np.full(6, 1.0), floor, _Effort())
+        return solve_inner(m, v1, v2, np.zeros(6), np.full(6, 1.0), floor, Effort())
 
     inner = solved(v1, v2)
     upper = inner.t2 >= v2 - floor * (1 + 1e-6)
