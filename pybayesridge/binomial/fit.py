@@ -28,6 +28,9 @@ SITE_TOL = 1e-6
 NO_VARIANCE = -1600.0
 """Log of t2 that stands for 0: the root of t2 underflows."""
 
+LEVEL = 1e-6
+"""Differences of the log density that may be errors of the approximation."""
+
 EXISTS = 1e-3
 """A moment exists where the density of t2 falls faster than the moment grows by more than this."""
 
@@ -227,7 +230,9 @@ def _mode(nodes: Nodes, power: float, tol: float) -> BinaryFit:
     find_ends(nodes)
     where = np.array(nodes.log_t2)
     value = nodes.log_densities() - power * where
-    peaks = np.flatnonzero((value[1:-1] > value[:-2]) & (value[1:-1] >= value[2:])) + 1
+    # Towards t2 = 0 the density of the root of t2 can be level to the last digits.
+    rise = value - np.minimum.accumulate(value) > LEVEL
+    peaks = np.flatnonzero((value[1:-1] > value[:-2]) & (value[1:-1] >= value[2:]) & rise[1:-1]) + 1
     if peaks.size == 0:
         return _one(nodes, "em", nodes.prior.log_scale + NO_VARIANCE, null=True)
     top = int(peaks[np.argmax(value[peaks])])

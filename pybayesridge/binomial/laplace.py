@@ -53,8 +53,9 @@ def laplace(
         likely = log_likelihood(successes, failures, eta, likelihood.link).sum()
         return float(likely - 0.5 * coefficients[k:] @ coefficients[k:])
 
-    sites = sites_at(likelihood, first_guess(likelihood)) if start is None else start
-    at = combine(rows, k, sites).mean
+    at = combine(rows, k, sites_at(likelihood, first_guess(likelihood))).mean
+    if start is not None:
+        at = _better(height, rows, at, k, start)
     eta = rows @ at
     best = height(at, eta)
     change, n_iter = np.inf, 0
@@ -77,6 +78,17 @@ def laplace(
         n_iter=n_iter,
         change=change,
     )
+
+
+def _better(
+    height: Callable[[FloatArray, FloatArray], float], rows: FloatArray, at: FloatArray, k: int, start: Sites
+) -> FloatArray:
+    """The coefficients of `start` where these are higher than `at`; sites from afar may not even be proper."""
+    try:
+        other = combine(rows, k, start).mean
+    except FloatingPointError:
+        return at
+    return other if height(other, rows @ other) >= height(at, rows @ at) else at
 
 
 def _search(

@@ -19,7 +19,7 @@ from pybayesridge.ridge.mixture import mixture_quantile
 from pybayesridge.ridge.outside import outside_of_columns
 from pybayesridge.ridge.posterior import LEFT
 
-NEGLIGIBLE = 1e-9
+NEGLIGIBLE = 1e-7
 """Nodes of smaller weight move no quantile visibly; means and variances take all nodes."""
 
 ELEMENTS = 1 << 18

@@ -79,3 +79,11 @@ def test_the_density_falls_as_the_prior_and_the_separation_say(b):
     x = columns(20, 40, 1)
     found = integrate(nodes(*problem(x, responses(x, 1)), prior=BetaPrime(0.5, b, None)), tol=1e-6, maxiter=5)
     assert found.fall == pytest.approx(b - 0.5, abs=1e-3)
+
+
+@pytest.mark.parametrize("flat_in", ["link", "latent"])
+def test_laplace_integrates_where_the_columns_separate(flat_in):
+    """Laplace's evidence falls where EP's does not: its mode runs away with t2."""
+    x = np.random.default_rng(1).standard_normal((60, 200))
+    found = integrate(nodes(*problem(x, responses(x, 2)), solver="laplace", flat_in=flat_in), tol=1e-6, maxiter=5)
+    assert found.converged
