@@ -81,7 +81,7 @@ class BayesRidgeRegressor(Regressor, _RidgeEstimator):
 
     Parameters
     ----------
-    method : {"exact", "em", "loocv", "gcv", "fixed"}, default "exact"
+    method : str, default "exact"
         How the penalty is found; see :meth:`pybayesridge.BayesRidge.fit`.
     fit_intercept : bool, default True
         Whether there is an unpenalised intercept. A constant column of X never serves as it: its coefficient is 0.
@@ -226,7 +226,7 @@ class BayesRidgeClassifier(ClassifierMixin, _RidgeEstimator):
 
     Parameters
     ----------
-    method : {"exact", "em", "loocv", "gcv", "fixed"}, default "exact"
+    method : str, default "exact"
         How the penalties are found; see :meth:`pybayesridge.BayesRidge.fit`.
     fit_intercept : bool, default True
         Whether there is an unpenalised intercept. A constant column of X never serves as it: its coefficient is 0.
