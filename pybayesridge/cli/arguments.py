@@ -7,11 +7,11 @@ import codecs
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from pybayesridge.ep.methods import DEFAULT as SPIKE_SLAB_DEFAULT
-from pybayesridge.ep.methods import METHODS as SPIKE_SLAB_METHODS
 from pybayesridge.ridge.methods import DEFAULT as RIDGE_DEFAULT
 from pybayesridge.ridge.methods import METHODS as RIDGE_METHODS
 from pybayesridge.ridge.prior import NAMED
+from pybayesridge.selection.methods import DEFAULT as SPIKE_SLAB_DEFAULT
+from pybayesridge.selection.methods import METHODS as SPIKE_SLAB_METHODS
 
 DATA = "CSV (.csv, compressed too), TSV (.tsv, .tab) or Parquet (.parquet) by the file's name; - is CSV from stdin"
 

@@ -1,6 +1,7 @@
-"""The registry of methods of variable selection: all that the package knows about each of them.
+"""The entries of expectation propagation in the registry of methods of variable selection.
 
-Nothing else compares the names of methods: a new one is a module with its fit function and an entry here.
+The registry itself is in selection/methods.py. Nothing else compares the names of methods: a new one is a module with
+its fit function and an entry.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from pybayesridge._types import IntArray
 from pybayesridge.ep.algorithms.solve import Method
@@ -32,12 +34,26 @@ class FitOptions:
         The share of the new sites in an update.
     average : bool
         Average over the hyperparameters that are not given, where learning would maximise.
+    mcse : float
+        The largest Monte Carlo standard error of an inclusion probability.
+    chains : int
+        How many chains.
+    rng : int or numpy.random.Generator
+    expected_size : float
+        Columns or groups expected a priori to be in.
+    progress : callable or None
+        Called now and then with the number of steps and the present estimate.
     """
 
     tol: float = 1e-4
     maxiter: int = 1000
     damping: float = 0.5
     average: bool = False
+    mcse: float = 0.01
+    chains: int = 4
+    rng: Any = 0
+    expected_size: float = 1.0
+    progress: Callable[[int, Any], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +64,10 @@ class Task:
     ----------
     data : Data
         Rotated within groups.
+    plain : Data
+        Not rotated.
+    n : float
+        Rows.
     given : Given
     groups : (p,) int array or None
         Which columns are in or out together.
@@ -60,6 +80,8 @@ class Task:
     """
 
     data: Data
+    plain: Data
+    n: float
     given: Given
     groups: IntArray | None
     rotation: Rotation
@@ -87,6 +109,16 @@ def fit_by_ep(task: Task, options: FitOptions, *, algorithm: Method) -> Selectio
     )
 
 
+def _unsettled(selection: Any, tol: float) -> str:
+    """Why expectation propagation, or the learning of hyperparameters, is not finished."""
+    if selection.residual > tol:
+        return (
+            f"NOT CONVERGED (residual {selection.residual:.2g} for tol={tol:g}): do not report these numbers; raise "
+            "maxiter, or use method='auto'."
+        )
+    return "NOT CONVERGED (hyperparameters not at a maximum of the evidence): do not report these numbers."
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectionMethod:
     """One way to select variables.
@@ -96,7 +128,7 @@ class SelectionMethod:
     name : str
         As ``fit`` takes it.
     fit : callable
-        A task and options in, a `Selection` out.
+        A task and options in; a `Selection`, or what answers the same questions, out.
     options : tuple of str
         Options of ``fit`` that only some methods take, and this one does.
     required : tuple of str
@@ -111,12 +143,20 @@ class SelectionMethod:
         How hyperparameters that are not given are treated, for the report; ``{names}`` stands for theirs.
     approximation : str
         Name of the approximation whose convergence the report states.
+    measure : str
+        What `residual` is, for the summary.
+    maxiter : int
+        Most iterations, unless the user says.
+    takes_start : bool
+        Whether it can start from another fit.
+    unconverged : callable
+        Of the fit and its tolerance: what is said of one that has not converged.
     needs_rows : str
         Why it cannot do with moments; empty where it can.
     """
 
     name: str
-    fit: Callable[[Task, FitOptions], Selection]
+    fit: Callable[[Task, FitOptions], Any]
     options: tuple[str, ...] = ()
     required: tuple[str, ...] = ()
     help: str
@@ -127,26 +167,31 @@ class SelectionMethod:
         "are conditional on them."
     )
     approximation: str = "Expectation propagation"
+    measure: str = "Residual"
+    maxiter: int = 1000
+    takes_start: bool = True
+    unconverged: Callable[[Any, float], str] = _unsettled
     needs_rows: str = ""
 
 
-METHODS: dict[str, SelectionMethod] = {
+EP_METHODS: dict[str, SelectionMethod] = {
     method.name: method
     for method in (
         SelectionMethod(
             name="auto",
             fit=partial(fit_by_ep, algorithm="auto"),
-            options=("hyper",),
+            options=("tol", "hyper"),
             help="EP, followed by a descent on its energy if it does not converge",
         ),
         SelectionMethod(
-            name="ep", fit=partial(fit_by_ep, algorithm="ep"), options=("damping",), help="damped parallel EP"
+            name="ep", fit=partial(fit_by_ep, algorithm="ep"), options=("tol", "damping"), help="damped parallel EP"
         ),
         SelectionMethod(
-            name="pcep", fit=partial(fit_by_ep, algorithm="pcep"), help="the provably convergent double loop"
+            name="pcep",
+            fit=partial(fit_by_ep, algorithm="pcep"),
+            options=("tol",),
+            help="the provably convergent double loop",
         ),
     )
 }
-"""The methods of ``SpikeSlab.fit``, by name; the first is the default."""
-
-DEFAULT = next(iter(METHODS))
+"""By name."""

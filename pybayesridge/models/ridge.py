@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pybayesridge._types import FloatArray
+from pybayesridge.checks import positive
 from pybayesridge.data.frames import unmasked
 from pybayesridge.findings import issue
 from pybayesridge.models.base import LinearModel
@@ -250,19 +251,6 @@ class BayesRidge(LinearModel):
         super().forget_rows(row_space)
         if self._built is None:
             self._spectrum = None
-
-
-def positive(name: str, value: Any) -> float:
-    """A positive finite number, or a ValueError that names the argument."""
-    try:
-        if isinstance(value, bool | np.bool_ | str | bytes):
-            raise TypeError
-        number = float(value)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must be a positive number, not {value!r}") from None
-    if not (np.isfinite(number) and number > 0):
-        raise ValueError(f"{name} must be positive and finite, not {value!r}")
-    return number
 
 
 def _as_prior(prior: Any) -> BetaPrime:

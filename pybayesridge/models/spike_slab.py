@@ -10,11 +10,12 @@ import pandas as pd
 from scipy.sparse import issparse
 
 from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.checks import positive, positive_int
 from pybayesridge.data.arrays import is_sparse_frame
 from pybayesridge.data.frames import unmasked
 from pybayesridge.data.groups import TERM, Groups, resolve_groups, shared
 from pybayesridge.design.design import Design
-from pybayesridge.ep.methods import DEFAULT, METHODS, FitOptions, SelectionMethod, Task
+from pybayesridge.ep.methods import FitOptions, SelectionMethod, Task
 from pybayesridge.ep.model.groups import compress
 from pybayesridge.ep.model.hyperparameters import Given, Hyperparameters
 from pybayesridge.ep.model.least_squares import Data
@@ -25,11 +26,20 @@ from pybayesridge.ep.selection import data_of, data_of_products
 from pybayesridge.findings import issue
 from pybayesridge.linalg.blas import one_pool
 from pybayesridge.models.base import LinearModel
-from pybayesridge.models.ridge import positive
 from pybayesridge.recipes import Recipe, call_of
 from pybayesridge.registry import check_options, check_rows, look_up
 from pybayesridge.results.spike_slab import SpikeSlabResults, SpikeSlabResultsWrapper
+from pybayesridge.selection.methods import DEFAULT, METHODS, ExactSelection
+from pybayesridge.selection.posterior import posterior_of
 from pybayesridge.text import listed
+
+TOL = 1e-4
+"""Tolerance of EP's residual, unless another is given."""
+
+MCSE = 0.01
+"""Largest Monte Carlo standard error of an inclusion probability, unless another is given."""
+
+CHAINS = 4
 
 DAMPING = 0.5
 """The share of the new sites in an update of damped EP, unless another is given."""
@@ -74,6 +84,9 @@ class SpikeSlab(LinearModel):
         the column (per its own unit with ``standardize=False``).
     noise_var : float, optional
         Noise variance in squared units of the response, for an observation of average weight.
+    expected_size : float, default 1
+        Columns (or groups) that are expected to be in, if `prior_inclusion` is learned: the middle of the prior of
+        their number. For ``fit("exact")``.
     group : None, "term", sequence, Series, dict or list of lists, optional
         Columns that are in or out together: a label for each column of `exog` (a Series by name), a dict from label
         to names of columns, or a list of lists of names; columns not named are on their own. ``"term"``, the default
@@ -148,6 +161,7 @@ class SpikeSlab(LinearModel):
         prior_inclusion: Any = None,
         slab_var: float | None = None,
         noise_var: float | None = None,
+        expected_size: float = 1.0,
         group: Any = None,
         missing: str = "raise",
         formula_data: Any = None,
@@ -157,6 +171,9 @@ class SpikeSlab(LinearModel):
             raise ValueError("SpikeSlab takes dense columns: make exog dense, or use BayesRidge for sparse ones")
         self.slab_var = None if slab_var is None else positive("slab_var", slab_var)
         self.noise_var = None if noise_var is None else positive("noise_var", noise_var)
+        self.expected_size = positive("expected_size", expected_size)
+        if prior_inclusion is not None and self.expected_size != 1.0:
+            raise ValueError("expected_size is for a prior_inclusion that is learned: give one of the two")
         super().__init__(
             endog,
             exog,
@@ -174,14 +191,17 @@ class SpikeSlab(LinearModel):
         if isinstance(self.prior_inclusion, np.ndarray):
             rest = np.setdiff1d(np.arange(len(self.data.exog_columns)), self.data.unpenalized)
             shared(self.prior_inclusion, self.groups, rest, "prior_inclusion")
-        self._data: tuple[Data, Rotation] | None = None
+        self._data: tuple[Data, Data, Rotation] | None = None
 
     def fit(  # type: ignore[override]
         self,
         method: str = DEFAULT,
         *,
-        tol: float = 1e-4,
-        maxiter: int = 1000,
+        mcse: float = MCSE,
+        chains: int = CHAINS,
+        rng: Any = 0,
+        tol: float = TOL,
+        maxiter: int | None = None,
         damping: float = DAMPING,
         hyper: str = "maximize",
         start: Any = None,
@@ -191,15 +211,24 @@ class SpikeSlab(LinearModel):
 
         Parameters
         ----------
-        method : {"auto", "ep", "pcep"}
+        method : {"auto", "ep", "pcep", "exact"}
             ``"auto"``: ordinary EP, and where it does not settle a descent on its energy from where it stands.
             ``"ep"``: damped parallel EP. ``"pcep"``: the provably convergent double loop; where its constraints are
             active its evidence and some standard errors are biased, which the results say.
-        tol : float
-            Tolerance of the residual: the largest change that the next iteration asks for, of means beside
+            ``"exact"``: the posterior of the sets of columns, with the hyperparameters that are left at None
+            integrated out under the prior of the notes: the sum over all sets for at most 15 columns or groups,
+            otherwise a tempered Gibbs sampler whose inclusion probabilities have Monte Carlo standard errors.
+        mcse : float, for ``"exact"``
+            Sampling stops when no inclusion probability has a larger Monte Carlo standard error.
+        chains : int, for ``"exact"``
+            Number of chains, from different starts.
+        rng : int or numpy.random.Generator, for ``"exact"``
+            Seed, or source of randomness. Two fits with the same seed give the same numbers.
+        tol : float, for ``"auto"``, ``"ep"`` and ``"pcep"``
+            Tolerance of the residual: the largest change that the next iteration asks for, of means relative to
             posterior standard deviations, and of variances in proportion.
-        maxiter : int
-            Most iterations.
+        maxiter : int, optional
+            Most iterations, 1,000 by default; for ``"exact"`` most steps of all chains, 200,000 by default.
         damping : float in (0, 1], for ``"ep"``
             The share of the new sites in an update.
         hyper : {"maximize", "average"}, for ``"auto"``
@@ -218,7 +247,8 @@ class SpikeSlab(LinearModel):
         Warns
         -----
         ConvergenceWarning
-            If EP (or the learning of hyperparameters) has not converged; the residual is in the message.
+            If EP (or the learning of hyperparameters) has not converged; the residual is in the message. If sampling
+            has not reached `mcse`; the message says by how much.
         DegenerateFitWarning
             If the unpenalised columns fit the response exactly (a constant response and an intercept) and the noise
             is learned: see the notes of the class.
@@ -240,43 +270,68 @@ class SpikeSlab(LinearModel):
         positive("tol", tol)
         if not 0 < positive("damping", damping) <= 1:
             raise ValueError(f"damping must lie in (0, 1], not {damping!r}")
-        if isinstance(maxiter, bool) or not isinstance(maxiter, int | np.integer) or maxiter < 1:
-            raise ValueError(f"maxiter must be a positive integer, not {maxiter!r}")
-        check_options(self.methods, entry, {"damping": damping != DAMPING, "hyper": hyper != "maximize"})
+        most = entry.maxiter if maxiter is None else positive_int("maxiter", maxiter)
+        seed = isinstance(rng, int | np.integer | np.random.Generator) and not isinstance(rng, bool)
+        check_options(
+            self.methods,
+            entry,
+            {
+                "damping": damping != DAMPING,
+                "hyper": hyper != "maximize",
+                "tol": tol != TOL,
+                "mcse": positive("mcse", mcse) != MCSE,
+                "chains": positive_int("chains", chains) != CHAINS,
+                "rng": not seed or (not isinstance(rng, np.random.Generator) and rng != 0),
+                "expected_size": self.expected_size != 1.0,
+            },
+        )
+        if not seed or (not isinstance(rng, np.random.Generator) and rng < 0):
+            raise ValueError(f"rng must be a seed (an integer of at least 0) or a numpy Generator, not {rng!r}")
+        if start is not None and not entry.takes_start:
+            raise ValueError(f"start goes with expectation propagation, not with {method!r}")
         check_rows(entry, has_rows=not self.source.from_moments)
-        design, data, rotation = self._prepared()
+        design, plain, data, rotation = self._prepared()
         task = Task(
             data,
+            plain,
+            float(design.n),
             self._known(design),
             self.groups_of(design),
             rotation,
             vanishes=bool(design.y_vanishes[0]),
             start=None if start is None else self._start(start, design, rotation),
         )
-        options = FitOptions(float(tol), int(maxiter), float(damping), hyper == "average")
+        options = FitOptions(
+            float(tol),
+            most,
+            float(damping),
+            hyper == "average",
+            float(mcse),
+            chains,
+            rng,
+            self.expected_size,
+        )
         with one_pool(float(data.root.size) * min(data.root.shape)):
             selection = entry.fit(task, options)
         results = SpikeSlabResults(
             self,
-            design,
-            data,
-            selection,
+            posterior_of(design, data, plain, selection),
             method=method,
-            tol=float(tol),
-            maxiter=int(maxiter),
+            tol=float(mcse) if isinstance(selection, ExactSelection) else float(tol),
+            maxiter=most,
             recipe=Recipe(self.call, call),
         )
         issue(results.findings_on_validity, stacklevel=2)
         if disp:
-            print(f"{method}: {selection.n_iter} iterations, residual {selection.residual:.2g}")
+            print(f"{method}: {selection.n_iter} iterations, {entry.measure.lower()} {selection.residual:.2g}")
         return SpikeSlabResultsWrapper(results)
 
-    def _prepared(self) -> tuple[Design, Data, Rotation]:
-        """The design, EP's data and how they were rotated within groups, made once for all fits of the model."""
+    def _prepared(self) -> tuple[Design, Data, Data, Rotation]:
+        """The design, the numerics' data, the same rotated within groups, and how; made once for all fits."""
         if self._built is None or self._data is None:
             design, products = self._build()
             data = data_of(design) if design.has_rows else data_of_products(design, products)
-            self._data = orthogonal_groups(data, self.groups_of(design))
+            self._data = (data, *orthogonal_groups(data, self.groups_of(design)))
         if self._built is None:
             raise AssertionError("a design was built")
         return self._built, *self._data

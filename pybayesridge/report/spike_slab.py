@@ -149,7 +149,8 @@ def _remarks(res: Any) -> list[Remark]:
     out = []
     noiseless = res.posterior.selection.noiseless
     if res.converged and not noiseless:
-        out.append(Remark("good", f"{res.method_entry.approximation} converged (residual {res.residual:.1e})."))
+        entry = res.method_entry
+        out.append(Remark("good", f"{entry.approximation} converged ({entry.measure.lower()} {res.residual:.1e})."))
     open_ = int(((res.inclusion_prob > 0.1) & (res.inclusion_prob < 0.9)).sum())
     if open_:
         which = "1 column is" if open_ == 1 else f"{open_:,} columns are"
@@ -186,8 +187,10 @@ def _draw(res: Any, album: Album, alpha: float, out: Target) -> None:
         out.pictures.append(
             album.picture(
                 lambda ax: res.plot_n_included(ax=ax),
-                "Number of included columns, if columns (or groups) are included independently of each other, as the "
-                "approximation assumes.",
+                "Posterior probabilities of the number of included columns or groups."
+                if res.exact_posterior is not None
+                else "Number of included columns, if columns (or groups) are included independently of each other, "
+                "as the approximation assumes.",
             )
         )
     if res.energy_trace.size > 1:

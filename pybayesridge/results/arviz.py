@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from pybayesridge._types import FloatArray
+from pybayesridge.checks import positive_int
 from pybayesridge.data.prepare import ModelData
 from pybayesridge.text import listed
 
@@ -38,13 +39,6 @@ class Draws:
     beta: FloatArray
     sigma2: FloatArray
     others: dict[str, FloatArray]
-
-
-def positive_int(name: str, value: Any) -> int:
-    """A positive integer, or a ValueError that names the argument."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise ValueError(f"{name} must be a positive integer, not {value!r}")
-    return int(value)
 
 
 def to_arviz(

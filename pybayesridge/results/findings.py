@@ -138,12 +138,7 @@ def of_spike_slab(res: SpikeSlabResults) -> list[Finding]:
     if selection.noiseless:
         out.append(warning("nothing-to-explain", NOTHING_TO_EXPLAIN, DegenerateFitWarning))
     if not res.converged:
-        text = (
-            f"NOT CONVERGED (residual {res.residual:.2g} for tol={res.tol:g}): do not report these numbers; raise "
-            "maxiter, or use method='auto'."
-            if res.residual > res.tol
-            else "NOT CONVERGED (hyperparameters not at a maximum of the evidence): do not report these numbers."
-        )
+        text = res.method_entry.unconverged(selection, res.tol)
         out.append(warning("not-converged", text, ConvergenceWarning))
     if res.evidence_biased:
         active = int(sum(r.active.sum() for r in selection.results))

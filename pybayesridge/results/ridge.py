@@ -13,13 +13,14 @@ from scipy.special import betaln
 from statsmodels.iolib.summary import Summary
 
 from pybayesridge._types import AnyArray, FloatArray
+from pybayesridge.checks import positive_int
 from pybayesridge.design.design import Design
 from pybayesridge.findings import Finding
 from pybayesridge.quantile_tables import NO_ROW_SPACE
 from pybayesridge.recipes import Recipe
 from pybayesridge.results import findings
 from pybayesridge.results.arguments import check_alpha
-from pybayesridge.results.arviz import Draws, positive_int
+from pybayesridge.results.arviz import Draws
 from pybayesridge.results.base import (
     LinearResults,
     LinearResultsWrapper,

@@ -12,26 +12,28 @@ import statsmodels.base.wrapper as wrap
 from statsmodels.iolib.summary import Summary
 
 from pybayesridge._types import AnyArray, FloatArray
-from pybayesridge.design.design import Design
+from pybayesridge.checks import positive_int
 from pybayesridge.ep.gaussian_posterior import SelectionMarginals
-from pybayesridge.ep.model.least_squares import Data
 from pybayesridge.ep.posterior import SelectionPosterior, StartingPoint
-from pybayesridge.ep.selection import Selection, loss_of_moments
+from pybayesridge.ep.selection import loss_of_moments
 from pybayesridge.findings import Finding
 from pybayesridge.recipes import Recipe
 from pybayesridge.results import findings
 from pybayesridge.results.arguments import check_alpha
-from pybayesridge.results.arviz import GROUPS, Draws, positive_int, to_arviz
+from pybayesridge.results.arviz import GROUPS, Draws, to_arviz
 from pybayesridge.results.base import LinearResults, LinearResultsWrapper, wrapper_attributes
 from pybayesridge.results.plots.spike_slab import SpikeSlabPlots
+from pybayesridge.results.sets import SetResults
 from pybayesridge.results.summary import spike_slab as spike_slab_summary
+from pybayesridge.selection.methods import ExactSelection
+from pybayesridge.selection.posterior import ExactPosterior
 from pybayesridge.text import listed
 
 MEDIAN = 0.5
 """The median probability model holds the columns whose inclusion probability exceeds this."""
 
 
-class SpikeSlabResults(SpikeSlabPlots, LinearResults):
+class SpikeSlabResults(SetResults, SpikeSlabPlots, LinearResults):
     """Approximate posterior of a spike-and-slab regression.
 
     Made by :meth:`pybayesridge.SpikeSlab.fit`. Vectors run over ``model.exog_names`` (the intercept first, if it
@@ -78,17 +80,15 @@ class SpikeSlabResults(SpikeSlabPlots, LinearResults):
     def __init__(
         self,
         model: Any,
-        design: Design,
-        data: Data,
-        selection: Selection,
+        posterior: SelectionPosterior | ExactPosterior,
         *,
         method: str,
         tol: float,
         maxiter: int,
         recipe: Recipe,
     ) -> None:
-        self.posterior = SelectionPosterior(design, data, selection)
-        best = selection.best
+        self.posterior = posterior
+        design, selection = posterior.design, posterior.selection
         unit = design.y_norm[0]
         super().__init__(
             model,
@@ -109,12 +109,8 @@ class SpikeSlabResults(SpikeSlabPlots, LinearResults):
         self.slab_var = float(weights @ [h.slab_var for h in selection.hypers]) * (unit / design.common_scale) ** 2
         self.sigma2 = self.noise_var
         self.log_evidence = selection.log_evidence - design.nu * float(np.log(unit))
-        self.energy_trace = best.energy_trace + design.nu * float(np.log(unit))
-
-    @property
-    def penalized_names(self) -> list[str]:
-        """Names of the columns that are subject to selection."""
-        return [self.model.data.exog_columns[j] for j in self.posterior.design.columns]
+        trace = np.zeros(0) if isinstance(selection, ExactSelection) else selection.best.energy_trace
+        self.energy_trace = trace + design.nu * float(np.log(unit))
 
     def starting_point(self) -> StartingPoint:
         """Where another fit of the same columns can start: what ``fit(start=)`` takes of these results."""
@@ -252,11 +248,11 @@ class SpikeSlabResults(SpikeSlabPlots, LinearResults):
         return self.posterior.row_intervals(split[0], split[1], alpha, noise)[:, None]
 
     def _release_rows(self, row_space: bool) -> None:
-        if not row_space and self.has_joint_posterior:
+        if not row_space and self.has_joint_posterior and self.exact_posterior is None:
             self.posterior = SelectionMarginals.of(self.posterior)
         self.posterior = self.posterior.without_rows()
 
-    def sample(self, n: int, rng: Any = None, kind: str = "gaussian") -> pd.DataFrame:
+    def sample(self, n: int, rng: Any = None, kind: str | None = None) -> pd.DataFrame:
         """Draw from the posterior of the coefficients.
 
         Parameters
@@ -265,11 +261,12 @@ class SpikeSlabResults(SpikeSlabPlots, LinearResults):
             How many draws.
         rng : numpy.random.Generator, int or None
             Source of randomness, or a seed.
-        kind : {"gaussian", "gibbs"}
-            ``"gaussian"``: independent draws from EP's Gaussian, without zeros. ``"gibbs"``: draws from the exact
-            posterior given the hyperparameters, with exact zeros (of a group all or none), by a Gibbs run started at
-            EP's answer; successive draws are dependent, and a sweep costs a pass over the columns in Python (10 ms
-            for 1,000).
+        kind : {"gaussian", "gibbs"}, optional
+            For fits by expectation propagation; draws of an exact fit are independent draws from its posterior, with
+            exact zeros. ``"gaussian"``, the default: independent draws from EP's Gaussian, without zeros.
+            ``"gibbs"``: draws from the exact posterior given the hyperparameters, with exact zeros (of a group all or
+            none), by a Gibbs run started at EP's answer; successive draws are dependent, and a sweep costs a pass
+            over the columns in Python (10 ms for 1,000).
 
         Returns
         -------
@@ -290,8 +287,10 @@ class SpikeSlabResults(SpikeSlabPlots, LinearResults):
         drawn = self._draw_chain(positive_int("n", n), np.random.default_rng(rng), kind)
         return pd.DataFrame(drawn.beta[..., 0], columns=self.model.exog_names)
 
-    def _draw_chain(self, n: int, generator: np.random.Generator, kind: str = "gaussian") -> Draws:
-        if kind not in ("gaussian", "gibbs"):
+    def _draw_chain(self, n: int, generator: np.random.Generator, kind: str | None = None) -> Draws:
+        if kind is not None and self.exact_posterior is not None:
+            raise ValueError("kind is for fits by expectation propagation: draws of an exact fit are exact")
+        if kind not in (None, "gaussian", "gibbs"):
             raise ValueError(f"kind must be 'gaussian' or 'gibbs', not {kind!r}")
         design = self.posterior.design
         of_z, b, noise = self.posterior.draw(n, generator, by_gibbs=kind == "gibbs")
@@ -303,7 +302,7 @@ class SpikeSlabResults(SpikeSlabPlots, LinearResults):
         chains: int = 4,
         rng: Any = None,
         groups: Sequence[str] = GROUPS,
-        kind: str = "gaussian",
+        kind: str | None = None,
     ) -> Any:
         """Posterior draws in the container of ArviZ, for ``az.loo``, ``az.plot_forest`` and similar functions.
 
@@ -395,6 +394,11 @@ def compare_evidence(fits: Mapping[str, Any]) -> pd.DataFrame:
     odd = [name for name, fit in inner.items() if not isinstance(fit, SpikeSlabResults)]
     if odd:
         raise ValueError(f"{listed(odd)} are not results of a SpikeSlab")
+    if len({fit.exact_posterior is None for fit in inner.values()}) > 1:
+        raise ValueError(
+            "evidence with the hyperparameters integrated out ('exact') cannot be compared with evidence at their "
+            "estimates (expectation propagation): fit all by one method"
+        )
     first = next(iter(inner.values()))
     for name, fit in inner.items():
         mine, other = fit.posterior.design, first.posterior.design
@@ -425,6 +429,7 @@ class SpikeSlabResultsWrapper(LinearResultsWrapper):
     _attrs = wrapper_attributes(
         {
             "inclusion_prob": "columns",
+            "inclusion_se": "columns",
             "prior_inclusion": "columns",
             "cond_mean": "columns",
             "cond_var": "columns",

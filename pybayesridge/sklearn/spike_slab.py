@@ -103,7 +103,7 @@ class SpikeSlabRegressor(SelectorMixin, Regressor):
         hyper: str = "maximize",
         damping: float = 0.5,
         tol: float = 1e-4,
-        maxiter: int = 1000,
+        maxiter: int | None = None,
     ) -> None:
         self.method = method
         self.fit_intercept = fit_intercept

@@ -9,7 +9,7 @@ import statsmodels.api as sm
 from pybayesridge import SpikeSlab
 from pybayesridge.cli.arguments import make_parser
 from pybayesridge.cli.as_json import as_json
-from pybayesridge.ep.methods import METHODS
+from pybayesridge.selection.methods import METHODS
 
 FORMULA = "TOTEMP ~ GNP + UNEMP + ARMED"
 

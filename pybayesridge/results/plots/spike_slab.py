@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pybayesridge._types import FloatArray
 from pybayesridge.ep.model_size import size_distribution
 from pybayesridge.plots import coefficients, selection
 from pybayesridge.plots.frame import MOST_NAMES, label, percent, titled
@@ -175,6 +176,9 @@ class SpikeSlabPlots:
         ImportError
             If matplotlib is missing.
         """
+        if self.exact_posterior is not None:
+            exact = self.exact_posterior.exact
+            return self._draw_sizes(exact.size_prob, exact.expected_size, "posterior probabilities", ax)
         chosen = self.posterior.selection
         inclusion = np.clip(np.stack([r.inclusion_prob for r in chosen.results]), 0.0, 1.0)
         groups, sizes, units = self.model.groups_of(self.posterior.design), None, "columns"
@@ -182,15 +186,16 @@ class SpikeSlabPlots:
             _, first, sizes = np.unique(groups, return_index=True, return_counts=True)
             inclusion, units = inclusion[:, first], "groups of columns"
         distribution = size_distribution(inclusion, chosen.weights, sizes)
+        text = f"EP's approximation: {units} are in independently"
+        return self._draw_sizes(distribution, self.expected_size, text, ax)
+
+    def _draw_sizes(self: Any, distribution: FloatArray, expected: float, text: str, ax: Any) -> Axes:
         seen = np.flatnonzero(distribution >= VISIBLE * distribution.max())
         return selection.sizes(
             distribution[seen[0] : seen[-1] + 1],
             int(seen[0]),
-            self.expected_size,
-            title=titled(
-                f"{label(self.model.data.targets[0])}: number of included columns",
-                f"EP's approximation: {units} are in independently",
-            ),
+            expected,
+            title=titled(f"{label(self.model.data.targets[0])}: number of included columns", text),
             ax=ax,
         )
 
@@ -217,6 +222,8 @@ class SpikeSlabPlots:
         ImportError
             If matplotlib is missing.
         """
+        if self.exact_posterior is not None:
+            raise ValueError("there is no trace of an exact fit: plot_trace is for expectation propagation")
         start = self.posterior.selection.best.monotone_from
         state = "converged" if self.converged else "NOT converged"
         return selection.trace(

@@ -50,7 +50,9 @@ def _group_table(res: SpikeSlabResults) -> SimpleTable:
 
 def _facts(res: SpikeSlabResults) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
     def how(name: str) -> str:
-        return "learned" if name in res.learned else "fixed"
+        if name not in res.learned:
+            return "fixed"
+        return "learned" if res.exact_posterior is None else "mean"
 
     prior = number_or_dash(float(res.prior_inclusion)) if np.ndim(res.prior_inclusion) == 0 else "by column"
     left = [
@@ -59,19 +61,27 @@ def _facts(res: SpikeSlabResults) -> tuple[list[tuple[str, str]], list[tuple[str
         ("Method:", res.method),
         ("No. Observations:", f"{int(res.nobs)}"),
         ("Iterations:", f"{res.n_iter}"),
-        ("Residual:", f"{res.residual:.1e}"),
+        (f"{res.method_entry.measure}:", f"{res.residual:.1e}"),
         ("Converged:", "yes" if res.converged else "NO"),
     ]
     right = [
         (f"prior_inclusion ({how('prior_inclusion')}):", prior),
         (f"slab_var ({how('slab_var')}):", number(res.slab_var)),
         (f"noise_var ({how('noise_var')}):", number(res.noise_var)),
-        ("Expected size:", f"{res.expected_size:.2f}"),
+        ("Expected size:", _size(res)),
         ("R-squared:", _three_digits(res.rsquared)),
         ("Log Evidence:", _three_digits(res.log_evidence)),
         ("", ""),
     ]
     return left, right
+
+
+def _size(res: SpikeSlabResults) -> str:
+    """The posterior mean of the number of columns in; of an exact fit with its 95 % interval, groups counted once."""
+    if res.exact_posterior is None:
+        return f"{res.expected_size:.2f}"
+    mean, low, high = res.exact_posterior.hyperparameters(0.05)["size"]
+    return f"{mean:.2f} [{low:.0f}, {high:.0f}]"
 
 
 def _three_digits(value: float) -> str:

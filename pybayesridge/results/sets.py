@@ -1,0 +1,201 @@
+"""Questions on sets of columns: which are in together, which replace each other, how many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pybayesridge._types import FloatArray
+from pybayesridge.checks import positive, positive_int
+from pybayesridge.results.arguments import check_alpha
+from pybayesridge.selection.credible import credible_sets, pair_inclusion, select_by_fdr
+from pybayesridge.selection.posterior import ExactPosterior
+from pybayesridge.text import did_you_mean
+
+
+class SetResults:
+    """Methods of the results of variable selection that are about sets of columns."""
+
+    model: Any
+    posterior: Any
+
+    @property
+    def penalized_names(self) -> list[str]:
+        """Names of the columns that are subject to selection."""
+        return [self.model.data.exog_columns[j] for j in self.posterior.design.columns]
+
+    def _spread(self, values: FloatArray, unpenalized: float) -> FloatArray:
+        raise NotImplementedError
+
+    @property
+    def exact_posterior(self) -> ExactPosterior | None:
+        """The exact posterior, if that is what was computed."""
+        return self.posterior if isinstance(self.posterior, ExactPosterior) else None
+
+    def _exactly(self, what: str) -> ExactPosterior:
+        """The exact posterior, or an error that names what needs it."""
+        if self.exact_posterior is None:
+            raise ValueError(f"{what} needs the joint posterior of the columns: use fit('exact')")
+        return self.exact_posterior
+
+    @property
+    def inclusion_se(self) -> FloatArray:
+        """Monte Carlo standard errors of `inclusion_prob`, 0 for sums over all sets.
+
+        NaN for expectation propagation, whose error is not one of sampling; 0 for unpenalised and constant columns.
+        """
+        exact = self.exact_posterior
+        if exact is None:
+            return self._spread(np.full(self.posterior.design.p, np.nan), 0.0)
+        return self._spread(exact.exact.inclusion_se, 0.0)
+
+    @property
+    def log_evidence_se(self) -> float:
+        """Monte Carlo standard error of `log_evidence`; NaN for expectation propagation."""
+        return float("nan") if self.exact_posterior is None else self.exact_posterior.exact.log_evidence_se
+
+    def hyperparameters(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Posterior mean and equal-tailed interval of the hyperparameters and of the number of columns in.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the probability of the intervals.
+
+        Returns
+        -------
+        DataFrame
+            Rows ``prior_inclusion``, ``slab_var``, ``noise_var``, ``prior_share`` (the share of variance that the
+            hyperparameters expect the columns to explain) and ``size`` (columns or groups in); columns ``mean``,
+            ``lower``, ``upper``.
+
+        Raises
+        ------
+        ValueError
+            For a fit by expectation propagation, which has point estimates: `noise_var`, `slab_var`,
+            `prior_inclusion`.
+        """
+        exact = self._exactly("the posterior of the hyperparameters")
+        found = exact.hyperparameters(check_alpha(alpha))
+        return pd.DataFrame.from_dict(found, orient="index", columns=["mean", "lower", "upper"])
+
+    def credible_sets(self, coverage: float = 0.95, min_abs_corr: float = 0.5) -> pd.DataFrame:
+        """Disjoint sets of correlated columns, each of which holds at least one column that is in.
+
+        Parameters
+        ----------
+        coverage : float
+            The posterior probability that at least one column of a set is in, at least.
+        min_abs_corr : float
+            The least absolute correlation of two columns of a set.
+
+        Returns
+        -------
+        DataFrame
+            A row for each column of a set: ``set`` (from 1), ``column``, ``inclusion_prob``, ``purity`` (the least
+            absolute correlation within the set), ``probability`` (that at least one of the set is in). Columns that
+            `prior_inclusion` keeps in are in no set.
+
+        Raises
+        ------
+        ValueError
+            For a fit by another method than ``"exact"``, or numbers that are not in (0, 1).
+        """
+        exact = self._exactly("a credible set")
+        for name, value in (("coverage", coverage), ("min_abs_corr", min_abs_corr)):
+            if not 0 < positive(name, value) < 1:
+                raise ValueError(f"{name} must lie between 0 and 1, not {value!r}")
+        problem, names, rows = exact.problem(), self.penalized_names, []
+        found = credible_sets(problem, exact.exact, coverage=coverage, min_abs_corr=min_abs_corr)
+        for i, one in enumerate(found, 1):
+            for j in problem.units.columns(one.units):
+                rows.append((i, names[j], exact.exact.inclusion_prob[j], one.purity, one.probability))
+        return pd.DataFrame(rows, columns=["set", "column", "inclusion_prob", "purity", "probability"])
+
+    def select(self, fdr: float = 0.1) -> pd.DataFrame:
+        """The largest set of the most probable columns of which an expected share of at most `fdr` is false.
+
+        Parameters
+        ----------
+        fdr : float in (0, 1)
+            Bayesian false discovery rate.
+
+        Returns
+        -------
+        DataFrame
+            A row for each selected column, the most probable first: its ``inclusion_prob`` and the expected
+            ``false_share`` among it and those above it. Of a group all columns or none; unpenalised columns are not
+            among them.
+        """
+        if not 0 < positive("fdr", fdr) < 1:
+            raise ValueError(f"fdr must lie between 0 and 1, not {fdr!r}")
+        prob = self.posterior.selection.inclusion_prob
+        groups = self.model.groups_of(self.posterior.design)
+        groups = np.arange(prob.size) if groups is None else groups
+        _, first, of_column = np.unique(groups, return_index=True, return_inverse=True)
+        chosen = select_by_fdr(prob[first], fdr)
+        share = np.cumsum(1.0 - prob[first][chosen.units]) / np.arange(1, chosen.units.size + 1)
+        of_column = of_column.reshape(-1)
+        names = np.array(self.penalized_names, dtype=object)
+        at = [np.flatnonzero(of_column == unit) for unit in chosen.units]
+        sizes = [columns.size for columns in at]
+        return pd.DataFrame(
+            {
+                "inclusion_prob": np.repeat(prob[first][chosen.units], sizes),
+                "false_share": np.repeat(share, sizes),
+            },
+            index=pd.Index([name for columns in at for name in names[columns]], dtype=object),
+        )
+
+    def pair_inclusion(self, columns: Sequence[str]) -> pd.DataFrame:
+        """Posterior probabilities that two columns are in together; each alone on the diagonal.
+
+        Parameters
+        ----------
+        columns : sequence of str
+            Names of columns that are subject to selection.
+
+        Returns
+        -------
+        DataFrame
+        """
+        exact, names = self._exactly("the probability of a pair"), self.penalized_names
+        at = {name: j for j, name in enumerate(names)}
+        for name in columns:
+            if name not in at:
+                raise ValueError(f"{name!r} is not a column subject to selection{did_you_mean(str(name), names)}")
+        problem = exact.problem()
+        units = problem.units.of_column[[at[name] for name in columns]]
+        every, position = np.unique(units, return_inverse=True)
+        both = pair_inclusion(problem, exact.exact.states, every)[np.ix_(position.reshape(-1), position.reshape(-1))]
+        return pd.DataFrame(both, index=list(columns), columns=list(columns))
+
+    def models(self, k: int = 10) -> pd.DataFrame:
+        """The most probable sets of columns.
+
+        Parameters
+        ----------
+        k : int
+            How many, at most 100.
+
+        Returns
+        -------
+        DataFrame
+            ``columns`` (a tuple of names), ``size`` and ``probability``, the most probable first.
+        """
+        exact, names = (
+            self._exactly("the probability of a set of columns"),
+            np.array(self.penalized_names, dtype=object),
+        )
+        units, best = exact.problem().units, exact.exact.models[: positive_int("k", k)]
+        sets = [tuple(names[np.sort(units.columns(model.units))]) for model in best]
+        return pd.DataFrame(
+            {
+                "columns": pd.Series(sets, dtype=object),
+                "size": [len(one) for one in sets],
+                "probability": [model.probability for model in best],
+            }
+        )

@@ -1,0 +1,182 @@
+"""The registry of methods of ``SpikeSlab.fit``: those of expectation propagation, and the exact posterior of sets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit
+
+from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.ep.learning.maximize import NAMES
+from pybayesridge.ep.methods import EP_METHODS, FitOptions, SelectionMethod, Task, fit_by_ep
+from pybayesridge.ep.model.hyperparameters import Hyperparameters
+from pybayesridge.ep.model.least_squares import Data
+from pybayesridge.ep.selection import Selection
+from pybayesridge.selection.fit import AGREEMENT, MAXITER, fit_exact
+from pybayesridge.selection.grid import Given
+from pybayesridge.selection.problem import GRAM_COLUMNS, Problem, units_of
+from pybayesridge.selection.result import Exact
+
+
+@dataclass(frozen=True, slots=True)
+class ExactSelection:
+    """The exact posterior with the answers that results ask of any method.
+
+    Attributes
+    ----------
+    exact : Exact
+    learned : tuple of str
+        Names of the hyperparameters that were not given.
+    hyper : Hyperparameters
+        Their posterior means.
+    groups : (p,) int array or None
+        Which columns are in or out together.
+    n : float
+        Rows.
+    """
+
+    exact: Exact
+    learned: tuple[str, ...]
+    hyper: Hyperparameters
+    groups: IntArray | None
+    n: float
+
+    @property
+    def inclusion_prob(self) -> FloatArray:
+        """Posterior inclusion probabilities, (p,)."""
+        return self.exact.inclusion_prob
+
+    @property
+    def hypers(self) -> tuple[Hyperparameters, ...]:
+        """The posterior means of the hyperparameters."""
+        return (self.hyper,)
+
+    @property
+    def weights(self) -> FloatArray:
+        """Of `hypers`."""
+        return np.ones(1)
+
+    @property
+    def best_hyper(self) -> Hyperparameters:
+        """The posterior means of the hyperparameters."""
+        return self.hyper
+
+    @property
+    def results(self) -> tuple[()]:
+        """There are no results of expectation propagation."""
+        return ()
+
+    @property
+    def noiseless(self) -> bool:
+        """Whether this is the limit without noise: it never is."""
+        return False
+
+    @property
+    def converged(self) -> bool:
+        """Whether the precision asked for was reached, and the chains agree."""
+        return self.exact.converged
+
+    @property
+    def n_iter(self) -> int:
+        """Sets summed over, or steps of all chains."""
+        return self.exact.n_iter
+
+    @property
+    def n_fac(self) -> int:
+        """Evaluations of EP's covariance."""
+        return 0
+
+    @property
+    def residual(self) -> float:
+        """The largest Monte Carlo standard error of an inclusion probability."""
+        return self.exact.max_se
+
+    @property
+    def log_evidence(self) -> float:
+        """Of the response with norm 1."""
+        return self.exact.log_evidence
+
+
+def problem_of_data(data: Data, n: float, groups: IntArray | None) -> Problem:
+    """The cross-products that the exact posterior needs, of data that are not rotated."""
+    small = data.n_columns <= GRAM_COLUMNS
+    return Problem(
+        cross=data.cross,
+        diag=data.gram_diag,
+        yy=data.yy,
+        nu=data.nu,
+        n=n,
+        units=units_of(data.n_columns, groups),
+        gram=np.ascontiguousarray(data.root.T @ data.root) if small else None,
+        rows=None if small else data.root,
+    )
+
+
+def fit_by_sets(task: Task, options: FitOptions) -> Selection | ExactSelection:
+    """The exact posterior, by a sum over all sets or by Monte Carlo."""
+    given = task.given
+    if task.data.n_columns == 0 or (task.vanishes and given.noise_var is None):
+        return fit_by_ep(task, options, algorithm="auto")
+    problem = problem_of_data(task.plain, task.n, task.groups)
+    exact = fit_exact(
+        problem,
+        Given(given.prior_inclusion, given.slab_var, given.noise_var, options.expected_size),
+        mcse=options.mcse,
+        n_chains=options.chains,
+        maxiter=options.maxiter,
+        rng=options.rng,
+        progress=options.progress,
+    )
+    learned = tuple(name for name in NAMES if getattr(given, name) is None)
+    states = exact.states
+    noise = float(states.weight @ states.mean_noise())
+    slab = float(states.weight @ (states.mean_noise() * np.exp(states.log_g)))
+    p = given.prior_inclusion
+    if p is None:
+        p = np.full(problem.d, float(states.weight @ expit(states.t)))
+    hyper = Hyperparameters(np.asarray(p, dtype=np.float64), slab, noise)
+    return ExactSelection(exact, learned, hyper, task.groups, task.n)
+
+
+def _imprecise(selection: Selection | ExactSelection, tol: float) -> str:
+    """Why sampling is not finished."""
+    if not isinstance(selection, ExactSelection):
+        return "NOT CONVERGED: do not report these numbers."
+    exact = selection.exact
+    reasons = []
+    if exact.max_se > tol:
+        reasons.append(
+            f"the largest Monte Carlo standard error of an inclusion probability is {exact.max_se:.2g} for "
+            f"mcse={tol:g}"
+        )
+    if exact.agreement > AGREEMENT:
+        reasons.append(f"the chains disagree (potential scale reduction {exact.agreement:.2f})")
+    if exact.size_limit is not None:
+        reasons.append(f"a chain reached the largest set that is considered, {exact.size_limit} columns")
+    stopped = "interrupted: " if exact.interrupted else ""
+    return f"NOT CONVERGED ({stopped}{'; '.join(reasons) or 'too few steps'}): raise maxiter, or allow a larger mcse."
+
+
+METHODS: dict[str, SelectionMethod] = {
+    **EP_METHODS,
+    "exact": SelectionMethod(
+        name="exact",
+        fit=fit_by_sets,
+        options=("mcse", "chains", "rng", "expected_size"),
+        help="the posterior of all sets of columns, hyperparameters integrated out",
+        intervals="Hyperparameters that are not given are integrated out; mean, sd and interval are marginal over "
+        "inclusion.",
+        treatment="The posterior of the sets of columns was computed exactly, by enumeration or by Monte Carlo with "
+        "stated standard errors.",
+        learning="Hyperparameters that were not given ({names}) are integrated out.",
+        approximation="The computation of the posterior",
+        measure="Largest s.e.",
+        maxiter=MAXITER,
+        takes_start=False,
+        unconverged=_imprecise,
+    ),
+}
+"""The methods of ``SpikeSlab.fit``, by name; the first is the default."""
+
+DEFAULT = next(iter(METHODS))

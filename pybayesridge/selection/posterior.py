@@ -1,0 +1,279 @@
+"""From the exact posterior of sets back to the user's scale: coefficients, intervals, predictions, draws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import expit, ndtr, stdtr
+
+from pybayesridge._types import AnyArray, BoolArray, FloatArray
+from pybayesridge.design.design import Design
+from pybayesridge.ep.model.least_squares import Data
+from pybayesridge.ep.posterior import SelectionPosterior, StartingPoint
+from pybayesridge.ep.selection import Selection
+from pybayesridge.selection.methods import ExactSelection, problem_of_data
+from pybayesridge.selection.moments import covariance, draw, prior_share, quantiles
+from pybayesridge.selection.problem import Problem
+from pybayesridge.selection.result import Exact
+from pybayesridge.selection.states import States
+
+BISECTIONS = 60
+"""Halvings of a bracket of a quantile of a linear predictor."""
+
+BLOCK = 4_000_000
+"""Numbers held at once for the linear predictors of rows in all states."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExactPosterior:
+    """The joint posterior of all coefficients, unpenalised ones first, on the user's scale.
+
+    Inclusion probabilities, means and variances are those of :class:`Exact`, which use every step of the sampler; all
+    that depends on the joint distribution comes from the states that were kept.
+
+    Attributes
+    ----------
+    design : Design
+    data : Data
+        Not rotated within groups.
+    selection : ExactSelection
+    """
+
+    design: Design
+    data: Data
+    selection: ExactSelection
+
+    @property
+    def exact(self) -> Exact:
+        """The posterior in the units of the design."""
+        return self.selection.exact
+
+    @property
+    def unit(self) -> FloatArray:
+        """Factors that convert coefficients of the design to the user's scale, (p,)."""
+        return self.design.y_norm[0] / self.design.scale
+
+    def problem(self) -> Problem:
+        """The cross-products of the columns."""
+        return problem_of_data(self.data, self.selection.n, self.selection.groups)
+
+    def starting_point(self, columns: list[str]) -> StartingPoint:
+        """Where a fit by expectation propagation can start: the posterior means of the hyperparameters."""
+        hyper, y = self.selection.hyper, self.design.y_norm[0]
+        none = np.zeros(self.design.p)
+        return StartingPoint(
+            tuple(columns),
+            none,
+            none,
+            hyper.prior_inclusion,
+            float(hyper.slab_var * (y / self.design.common_scale) ** 2),
+            float(hyper.noise_var * y**2),
+        )
+
+    @property
+    def inclusion_prob(self) -> FloatArray:
+        """Posterior probability that each penalised column is in, (p,)."""
+        return self.exact.inclusion_prob
+
+    def coefficients(self) -> tuple[FloatArray, FloatArray]:
+        """Posterior means of the unpenalised (k,) and the penalised (p,) coefficients."""
+        b = self.exact.mean * self.unit
+        return self.design.coefficients_of_z(b[:, None])[:, 0], b
+
+    def standard_deviations(self) -> tuple[FloatArray, FloatArray]:
+        """Posterior standard deviations, as :meth:`coefficients`."""
+        k = self.design.block.k
+        of_z = self.row_moments(np.zeros((k, self.design.p)), np.eye(k))[1]
+        return of_z, np.sqrt(self.exact.var) * self.unit
+
+    def given_inclusion(self) -> tuple[FloatArray, FloatArray]:
+        """Means and variances of the penalised coefficients given that they are in, each (p,)."""
+        return self.exact.cond_mean * self.unit, self.exact.cond_var * self.unit**2
+
+    def intervals(self, alpha: float) -> tuple[FloatArray, FloatArray]:
+        """Equal-tailed intervals, (k, 2) and (p, 2); of a penalised one those of spike and slab together."""
+        k = self.design.block.k
+        of_z = self.row_intervals(np.zeros((k, self.design.p)), np.eye(k), alpha, None)
+        return of_z, self._quantiles(alpha, given=False)
+
+    def intervals_given_inclusion(self, alpha: float) -> FloatArray:
+        """Equal-tailed intervals of the penalised coefficients given that they are in, (p, 2)."""
+        return self._quantiles(alpha, given=True)
+
+    def _quantiles(self, alpha: float, *, given: bool) -> FloatArray:
+        tails = np.array([alpha / 2, 1 - alpha / 2])
+        at = quantiles(self.exact.states, self.exact.inclusion_prob, tails, given_inclusion=given)
+        return at * self.unit[:, None]
+
+    def covariance(self) -> FloatArray:
+        """Posterior covariance of (unpenalised, penalised) coefficients, (k + p, k + p).
+
+        Correlations are those of the kept states, variances those of :meth:`standard_deviations`.
+        """
+        design, k, p = self.design, self.design.block.k, self.design.p
+        of_states = covariance(self.exact.states, p)
+        own = np.diag(of_states)
+        factor = np.sqrt(np.divide(self.exact.var, own, out=np.zeros(p), where=own > 0))
+        cov = of_states * factor[:, None] * factor
+        np.fill_diagonal(cov, self.exact.var)
+        of_z = design.rows_outside_z(np.zeros((k, p)), np.eye(k))
+        half = design.block.regress(np.eye(k))
+        noise = float(self.exact.states.weight @ self.exact.states.mean_noise())
+        out = np.zeros((k + p, k + p))
+        cross = of_z @ cov
+        out[k:, k:], out[:k, k:], out[k:, :k] = cov, cross, cross.T
+        out[:k, :k] = cross @ of_z.T + noise * (half @ half.T)
+        unit = np.concatenate([np.full(k, design.y_norm[0]), self.unit])
+        return out * unit[:, None] * unit
+
+    def row_moments(self, x_rows: AnyArray, z_rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Posterior mean and standard deviation of the linear predictor of new rows, each (m,)."""
+        weight, noise = self.exact.states.weight, self.exact.states.mean_noise()
+        sd, mean = [], []
+        for rows, _, center, spread in self._predictors(x_rows, z_rows):
+            each = weight @ center
+            sd.append(np.sqrt(weight @ (noise[:, None] * spread + (center - each) ** 2)))
+            mean.append(rows @ self.exact.mean)
+        unit, of_z = self.design.y_norm[0], (z_rows @ self.design.y_on_z)[:, 0]
+        return of_z + _joined(mean) * unit, _joined(sd) * unit
+
+    def row_intervals(
+        self, x_rows: AnyArray, z_rows: FloatArray, alpha: float, noise: FloatArray | None
+    ) -> FloatArray:
+        """Equal-tailed intervals of the linear predictor, or with `noise` (m,) of new observations: (m, 2)."""
+        tails = (alpha / 2, 1 - alpha / 2)
+        return np.stack([self.row_quantiles(x_rows, z_rows, pr, noise) for pr in tails], axis=-1)
+
+    def row_quantiles(
+        self, x_rows: AnyArray, z_rows: FloatArray, probability: float, noise: FloatArray | None
+    ) -> FloatArray:
+        """Quantile of the linear predictor, or with `noise` (m,) of new observations: (m,)."""
+        states, out = self.exact.states, []
+        for rows, at, center, spread in self._predictors(x_rows, z_rows):
+            own = spread if noise is None else spread + noise[at]
+            missing: BoolArray = np.asarray(np.isnan(rows).any(axis=1))
+            out.append(_row_quantiles(states, center, np.sqrt(own), probability, missing))
+        return (z_rows @ self.design.y_on_z)[:, 0] + _joined(out) * self.design.y_norm[0]
+
+    def _predictors(
+        self, x_rows: AnyArray, z_rows: FloatArray
+    ) -> Iterator[tuple[FloatArray, slice, FloatArray, FloatArray]]:
+        """Blocks of rows outside Z, their place, and the mean and variance / s2 of their predictors given each state.
+
+        Both are (S, rows of the block).
+        """
+        states, total = self.exact.states, z_rows.shape[0]
+        leverage = self.design.block.leverage(z_rows)
+        step = max(BLOCK // max(states.n, self.design.p, 1), 1)
+        for begin in range(0, total, step):
+            at = slice(begin, min(begin + step, total))
+            rows = self.design.rows_outside_z(x_rows[at], z_rows[at])
+            center = np.empty((states.n, rows.shape[0]))
+            spread = np.empty_like(center)
+            for i in range(states.n):
+                inside = rows[:, states.set_of(i)]
+                center[i] = inside @ states.coef[states.start[i] : states.start[i + 1]]
+                half = inside @ states.root[i]
+                spread[i] = np.einsum("ij,ij->i", half, half) + leverage[at]
+            yield rows, at, center, spread
+
+    def draw(
+        self, size: int, rng: np.random.Generator, *, by_gibbs: bool = False
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Independent draws of the unpenalised (size, k) and penalised (size, p) coefficients and the noise (size,).
+
+        Columns that are out have coefficients of exactly 0. `by_gibbs` makes no difference.
+        """
+        drawn = draw(self.exact.states, self.design.p, size, rng)
+        b = drawn.coef * self.unit
+        spread = np.sqrt(drawn.noise_var) * self.design.y_norm[0]
+        of_z = self.design.coefficients_of_z(np.ascontiguousarray(b.T))
+        k = self.design.block.k
+        if k:
+            of_z = of_z + self.design.block.regress(rng.standard_normal((k, size)) * spread)
+        return of_z.T, b, spread**2
+
+    def hyperparameters(self, alpha: float) -> dict[str, tuple[float, float, float]]:
+        """Mean and equal-tailed interval of what the fit has learned, on the user's scale.
+
+        ``noise_var``, ``slab_var``, ``prior_inclusion``, ``prior_share`` (of the variance, explained a priori at the
+        hyperparameters of the posterior) and ``size``, the number of columns or groups in.
+        """
+        states, rng = self.exact.states, np.random.default_rng(0)
+        index = rng.choice(states.n, DRAWS, p=states.weight)
+        s2 = states.draw_noise(index, rng)
+        y = self.design.y_norm[0]
+        values = {
+            "noise_var": s2 * y**2,
+            "slab_var": s2 * np.exp(states.log_g[index]) * (y / self.design.common_scale) ** 2,
+            "prior_inclusion": expit(states.t[index]),
+            "prior_share": prior_share(states, self.exact.grid)[index],
+        }
+        tails = [alpha / 2, 1 - alpha / 2]
+        out = {}
+        for name, v in values.items():
+            low, high = np.quantile(v, tails)
+            out[name] = (float(v.mean()), float(low), float(high))
+        below = np.cumsum(self.exact.size_prob)
+        ends = [int(np.searchsorted(below, tail)) for tail in tails]
+        last = self.exact.size_prob.size - 1
+        out["size"] = (self.exact.expected_size, float(min(ends[0], last)), float(min(ends[1], last)))
+        return out
+
+    def without_rows(self) -> ExactPosterior:
+        """The same posterior without any row."""
+        data = self.data.without_rows() if self.design.has_rows else self.data
+        return replace(self, data=data, design=self.design.without_rows())
+
+
+DRAWS = 20_000
+"""Draws from which intervals of hyperparameters are taken."""
+
+
+def posterior_of(
+    design: Design, data: Data, plain: Data, selection: Selection | ExactSelection
+) -> SelectionPosterior | ExactPosterior:
+    """What a fit found, on the user's scale; `data` are rotated within groups, `plain` are not."""
+    if isinstance(selection, ExactSelection):
+        return ExactPosterior(design, plain, selection)
+    return SelectionPosterior(design, data, selection)
+
+
+def _joined(parts: list[FloatArray]) -> FloatArray:
+    return np.concatenate([*parts, np.zeros(0)])
+
+
+def _row_quantiles(
+    states: States, center: FloatArray, scale: FloatArray, probability: float, missing: BoolArray
+) -> FloatArray:
+    """Quantile of a mixture over states for each row, by bisection; NaN where a row is missing."""
+    if states.noise_var is None:
+        scale, nu = scale * np.sqrt(states.left / states.nu)[:, None], states.nu
+    else:
+        scale, nu = scale * np.sqrt(states.noise_var)[:, None], np.inf
+    point = scale <= 0.0
+    safe = np.where(point, 1.0, scale)
+
+    def cdf(x: FloatArray) -> FloatArray:
+        standard = (x - center) / safe
+        below = ndtr(standard) if np.isinf(nu) else stdtr(nu, standard)
+        total: FloatArray = states.weight @ np.where(point, (x >= center).astype(float), below)
+        return total
+
+    with np.errstate(invalid="ignore"):
+        step = (scale.max(axis=0) + np.ptp(center, axis=0)) * 4.0
+        low, high = center.min(axis=0) - step, center.max(axis=0) + step
+        for _ in range(BISECTIONS):
+            outside = ~missing & ((cdf(low) > probability) | (cdf(high) < probability))
+            if not outside.any():
+                break
+            step = np.where(outside, 2.0 * step, step)
+            low, high = np.where(outside, low - step, low), np.where(outside, high + step, high)
+        for _ in range(BISECTIONS):
+            middle = 0.5 * (low + high)
+            reached = cdf(middle) >= probability
+            high = np.where(reached, middle, high)
+            low = np.where(reached, low, middle)
+    return np.where(missing, np.nan, high)
