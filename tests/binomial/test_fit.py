@@ -19,7 +19,7 @@ from pybayesridge.ridge.prior import BetaPrime
 from tests.binomial.problems import R2, columns, nodes, problem, responses, standardized
 
 LOO_TOL = 0.02
-"""Cavities beside refitting, in log score; EP's cavities are approximate. .004 is the worst seen."""
+"""Cavities beside refitting, in log score; EP's cavities are approximate."""
 
 MODE_TOL = 1e-4
 SAME_TOL = 1e-6

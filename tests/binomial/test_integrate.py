@@ -10,7 +10,7 @@ from tests.binomial import brute_force
 from tests.binomial.problems import columns, nodes, problem, responses, standardized
 
 MEAN_TOL = 0.05
-"""In posterior standard deviations; .006 is the worst seen."""
+"""EP is an approximation: its distance from the posterior, in posterior standard deviations."""
 
 VARIATION_TOL = 0.015
 RULE_TOL = 1e-5
