@@ -7,9 +7,9 @@ density proper. It is log-concave.
 One success or failure with the probit link has moments in closed form. All others are integrated by the trapezoidal
 rule, which converges geometrically for analytic functions, over the range where the density is above e^-DROP of its
 top. Where this range is wide compared with the bend of the likelihood the rule runs in a variable that is fine near
-the bend and coarse away from it. The largest errors seen, relative for
-integral and variance and in standard deviations for the mean, are 3e-7 for counts up to 10,000 and cavities of standard
-deviations from .01 to 300; for a single trial they are below 1e-8.
+the bend and coarse away from it. The largest errors seen, relative for integral and variance and in
+standard deviations for the mean, are 3e-7 for counts up to 10,000 and cavities of standard deviations from .01 to
+300; for a single trial they are below 1e-8.
 """
 
 from __future__ import annotations

@@ -19,7 +19,8 @@ from pybayesridge.ridge.prior import BetaPrime
 from tests.binomial.problems import R2, columns, nodes, problem, responses, standardized
 
 LOO_TOL = 0.02
-"""Cavities beside refitting, in log score; EP's cavities are approximate."""
+"""Cavities beside refitting, in probability; EP's cavities are approximate: .008 in probability
+and .045 in log score is the worst of all rows of these problems."""
 
 MODE_TOL = 1e-4
 SAME_TOL = 1e-6
