@@ -2,12 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:
+    from narwhals.typing import IntoDataFrame
 
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.intp]
 BoolArray: TypeAlias = NDArray[np.bool_]
 AnyArray: TypeAlias = NDArray[Any]
+
+
+class SparseLike(Protocol):
+    """A sparse matrix or array of scipy."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Numbers of rows and columns."""
+
+    def tocsc(self) -> Any:
+        """By columns."""
+
+
+TableLike: TypeAlias = "ArrayLike | IntoDataFrame | SparseLike"
+"""Columns or responses: anything like an array, a frame of a library that narwhals knows, a sparse matrix."""
+
+RowsLike: TypeAlias = "TableLike | Mapping[str, ArrayLike]"
+"""Data for a formula or for predictions: also a dict from names to values."""
+
+Names: TypeAlias = str | int | Sequence[str | int] | ArrayLike
+"""Columns by name or position."""
+
+RandomLike: TypeAlias = np.random.Generator | int | None
+"""A source of randomness or a seed."""
+
+PathLike: TypeAlias = str | os.PathLike[str]
+
+PathOrFile: TypeAlias = PathLike | BinaryIO

@@ -13,8 +13,7 @@ import statsmodels.api as sm
 import pybayesridge
 from pybayesridge import BayesRidge, Moments, SpikeSlab, load
 from pybayesridge.results import files as saved
-from pybayesridge.results.ridge import BayesRidgeResultsWrapper
-from pybayesridge.results.spike_slab import SpikeSlabResultsWrapper
+from pybayesridge.results.labelled import BayesRidgeResultsWrapper, SpikeSlabResultsWrapper
 
 MODELS = {"ridge": BayesRidge, "spikeslab": SpikeSlab}
 

@@ -43,7 +43,7 @@ def demo(report: str | None = None) -> str:
             f"{ridge.params[name]:>14.4g}{f'[{lower:.4g}, {upper:.4g}]':>26}"
         )
     width = (ols_interval[1] - ols_interval[0]) / (interval[1] - interval[0])
-    condition = ridge.diagnostics()["condition_number"]
+    condition = ridge.unlabelled.diagnostics_by_target()[0]["condition_number"]
     of_ridge = (
         "Longley's economic series move together (condition number of the standardised columns: "
         f"{number(condition)}),\n"

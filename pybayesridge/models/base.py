@@ -109,7 +109,7 @@ class LinearModel(StreamedModel, Model):
         return prepared
 
     @classmethod
-    def from_formula(  # type: ignore[override]
+    def from_formula(
         cls,
         formula: str,
         data: Any,
@@ -282,7 +282,7 @@ class LinearModel(StreamedModel, Model):
             return 1.0 / self.weights
         return np.ones(m)
 
-    def predict(self, params: Any, exog: Any = None) -> FloatArray:  # type: ignore[override]
+    def predict(self, params: Any, exog: Any = None) -> FloatArray:
         """Linear predictor at rows of exog for given coefficients, (m,) or (m, q).
 
         The columns are those of the fit, with or without the intercept that was added.

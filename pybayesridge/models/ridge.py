@@ -14,7 +14,8 @@ from pybayesridge.findings import issue
 from pybayesridge.models.base import LinearModel
 from pybayesridge.recipes import Recipe, call_of
 from pybayesridge.registry import check_options, check_rows, look_up
-from pybayesridge.results.ridge import BayesRidgeResults, BayesRidgeResultsWrapper
+from pybayesridge.results.labelled import BayesRidgeResultsWrapper
+from pybayesridge.results.ridge import BayesRidgeResults
 from pybayesridge.ridge.fit import FitOptions
 from pybayesridge.ridge.likelihood import GaussianNoise
 from pybayesridge.ridge.loocv import FullLeverageError
@@ -120,7 +121,7 @@ class BayesRidge(LinearModel):
         )
         self._spectrum: Spectrum | None = None
 
-    def fit(  # type: ignore[override]
+    def fit(
         self,
         method: str = DEFAULT,
         *,

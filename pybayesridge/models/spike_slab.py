@@ -28,7 +28,8 @@ from pybayesridge.linalg.blas import one_pool
 from pybayesridge.models.base import LinearModel
 from pybayesridge.recipes import Recipe, call_of
 from pybayesridge.registry import check_options, check_rows, look_up
-from pybayesridge.results.spike_slab import SpikeSlabResults, SpikeSlabResultsWrapper
+from pybayesridge.results.labelled import SpikeSlabResultsWrapper
+from pybayesridge.results.spike_slab import SpikeSlabResults
 from pybayesridge.selection.methods import DEFAULT, METHODS, ExactSelection
 from pybayesridge.selection.posterior import posterior_of
 from pybayesridge.text import listed
@@ -193,7 +194,7 @@ class SpikeSlab(LinearModel):
             shared(self.prior_inclusion, self.groups, rest, "prior_inclusion")
         self._data: tuple[Data, Data, Rotation] | None = None
 
-    def fit(  # type: ignore[override]
+    def fit(
         self,
         method: str = DEFAULT,
         *,

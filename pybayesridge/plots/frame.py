@@ -45,7 +45,7 @@ def new_axes(ax: Any, width: float = 7.0, height: float = 4.5) -> Axes:
     if ax is not None:
         if not (hasattr(ax, "plot") and hasattr(ax, "set_xlabel")):
             raise ValueError(f"ax must be a matplotlib Axes, not {type(ax).__name__}")
-        return ax  # type: ignore[no-any-return]
+        return ax
     try:
         from matplotlib import pyplot
     except ImportError as error:

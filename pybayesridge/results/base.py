@@ -6,15 +6,13 @@ import copy
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
-import statsmodels.base.wrapper as wrap
 from statsmodels.base.model import Results
-from statsmodels.iolib.summary import Summary
 
-from pybayesridge._types import AnyArray, FloatArray
+from pybayesridge._types import AnyArray, ArrayLike, FloatArray, PathLike, PathOrFile, RandomLike, RowsLike
 from pybayesridge.data.frames import make_frame
 from pybayesridge.ep.gaussian_posterior import SelectionMarginals
 from pybayesridge.findings import Finding
@@ -22,12 +20,19 @@ from pybayesridge.recipes import Recipe
 from pybayesridge.results import files as saved
 from pybayesridge.results.arguments import check_alpha, target_position
 from pybayesridge.results.arviz import GROUPS, Draws, to_arviz
-from pybayesridge.results.plots.rows import RowPlots
+from pybayesridge.results.plots import rows as row_plots
 from pybayesridge.results.prediction import BayesPrediction
+from pybayesridge.results.summary.formats import FormattedSummary
 from pybayesridge.ridge.marginals import RidgeMarginals
 
+if TYPE_CHECKING:
+    from pybayesridge.ep.posterior import SelectionPosterior
+    from pybayesridge.models.base import LinearModel
+    from pybayesridge.ridge.posterior import RidgePosterior
+    from pybayesridge.selection.posterior import ExactPosterior
 
-class LinearResults(RowPlots, Results):
+
+class LinearResults(Results):
     """Posterior of a linear model; the part common to both models.
 
     Subclasses supply ``_standard_deviations``, ``_intervals``, ``_covariance``, ``_row_moments`` and
@@ -60,10 +65,15 @@ class LinearResults(RowPlots, Results):
     recipe: Recipe
     tol: float
     maxiter: int
-    sigma2: Any
-    posterior: Any
+    params: FloatArray
+    model: LinearModel
+    sigma2: float | FloatArray
+    posterior: RidgePosterior | RidgeMarginals | SelectionPosterior | SelectionMarginals | ExactPosterior
 
-    def __init__(self, model: Any, params: FloatArray, **kwds: Any) -> None:
+    plot_fit = row_plots.plot_fit
+    plot_residuals = row_plots.plot_residuals
+
+    def __init__(self, model: LinearModel, params: FloatArray, **kwds: Any) -> None:
         super().__init__(model, params, **kwds)
 
     def _standard_deviations(self) -> FloatArray:
@@ -96,11 +106,11 @@ class LinearResults(RowPlots, Results):
         """The entry of the method in the model's registry of methods."""
         return self.model.methods[self.method]
 
-    def _squeeze(self, a: FloatArray) -> Any:
+    def _squeeze(self, a: FloatArray) -> FloatArray:
         """Drop the axis over targets (axis 1) of a model with one."""
         return a[:, 0] if self.model.one_target else a
 
-    def _per_target(self, a: FloatArray) -> Any:
+    def _per_target(self, a: FloatArray) -> float | FloatArray:
         """A number for a model with one target, the array otherwise."""
         return float(a[0]) if self.model.one_target else a
 
@@ -183,7 +193,7 @@ class LinearResults(RowPlots, Results):
         return self.model.endog - self.fittedvalues
 
     @cached_property
-    def rsquared(self) -> Any:
+    def rsquared(self) -> float | FloatArray:
         """R-squared: share of the (weighted) variation explained; about the mean if the model has a constant."""
         b = self.params[:, None] if self.params.ndim == 1 else self.params
         constant = bool(self.model.k_constant)
@@ -231,7 +241,7 @@ class LinearResults(RowPlots, Results):
         return float(self.model.nobs)
 
     @property
-    def mse_resid(self) -> Any:
+    def mse_resid(self) -> float:
         """Not available: the residual mean square of least squares, which statsmodels uses for intervals."""
         raise AttributeError(
             "these results have no mse_resid, from which statsmodels computes intervals of least squares (plot_fit, "
@@ -246,7 +256,7 @@ class LinearResults(RowPlots, Results):
             "plot_residuals(), and loo_residuals of a BayesRidge"
         )
 
-    def predict(self, exog: Any = None, transform: bool = True) -> Any:  # type: ignore[override]
+    def predict(self, exog: RowsLike | None = None, transform: bool = True) -> pd.Series | pd.DataFrame:
         """Posterior mean of the linear predictor.
 
         Parameters
@@ -271,7 +281,11 @@ class LinearResults(RowPlots, Results):
         return pd.DataFrame(mean, index=labels, columns=self.model.data.targets)
 
     def get_prediction(
-        self, exog: Any = None, transform: bool = True, weights: Any = None, row_labels: Any = None
+        self,
+        exog: RowsLike | None = None,
+        transform: bool = True,
+        weights: ArrayLike | None = None,
+        row_labels: Sequence[Any] | pd.Index | None = None,
     ) -> BayesPrediction:
         """Predictions with uncertainty; ``.summary_frame(alpha)`` has credible and prediction intervals.
 
@@ -313,7 +327,9 @@ class LinearResults(RowPlots, Results):
             None if self.model.one_target else self.model.data.targets,
         )
 
-    def to_arviz(self, draws: int = 1000, chains: int = 4, rng: Any = None, groups: Sequence[str] = GROUPS) -> Any:
+    def to_arviz(
+        self, draws: int = 1000, chains: int = 4, rng: RandomLike = None, groups: Sequence[str] = GROUPS
+    ) -> Any:
         """Posterior draws in the container of ArviZ, for ``az.loo``, ``az.plot_forest`` and similar functions.
 
         The draws are independent, so that the chains differ by chance alone.
@@ -347,13 +363,13 @@ class LinearResults(RowPlots, Results):
         """
         return to_arviz(self.model, self._draw_chain, draws=draws, chains=chains, rng=rng, groups=groups)
 
-    def summary(self, alpha: float = 0.05) -> Summary:
+    def summary(self, alpha: float = 0.05) -> FormattedSummary:
         """Regression table in the format of statsmodels."""
         raise NotImplementedError
 
     def report(
         self,
-        path: Any,
+        path: PathLike,
         *,
         title: str | None = None,
         question: str | None = None,
@@ -398,7 +414,7 @@ class LinearResults(RowPlots, Results):
         i = None if target is None else target_position(self.model.data.targets, target, "report")
         return write_report(self, path, title=title, question=question, target=i, alpha=check_alpha(alpha))
 
-    def save(self, fname: Any, remove_data: bool = False, row_space: bool = True) -> None:
+    def save(self, fname: PathOrFile, remove_data: bool = False, row_space: bool = True) -> None:
         """Write the results to a file, which :func:`pybayesridge.load` reads.
 
         The file is a pickle with a checksum. An old file is replaced only once the new one is complete.
@@ -423,7 +439,7 @@ class LinearResults(RowPlots, Results):
         saved.write(self.as_saved(remove_data, row_space), fname)
 
     @classmethod
-    def load(cls, fname: Any) -> Any:
+    def load(cls, fname: PathOrFile) -> Any:
         """Read results that :meth:`save` wrote, as :func:`pybayesridge.load` does."""
         return load(fname)
 
@@ -490,50 +506,7 @@ class LinearResults(RowPlots, Results):
         return not isinstance(self.posterior, RidgeMarginals | SelectionMarginals)
 
 
-def wrapper_attributes(extra: dict[str, str] | None = None) -> dict[str, Any]:
-    """How statsmodels' wrapper labels each array-valued attribute."""
-    shared: dict[str, Any] = {
-        "params": "columns",
-        "bse": "columns",
-        "posterior_var": "columns",
-        "fittedvalues": "rows",
-        "resid": "rows",
-        "rsquared": "targets",
-        "df_model": "targets",
-        "df_resid": "targets",
-        "sigma2": "targets",
-    }
-    return shared | (extra or {})
-
-
-class LinearResultsWrapper(wrap.ResultsWrapper):
-    """Labelled results of a linear model."""
-
-    _attrs: ClassVar[dict[str, Any]] = wrapper_attributes()
-    _wrap_attrs = _attrs
-    _methods: ClassVar[dict[str, Any]] = {"cov_params": "cov", "conf_int": "interval"}
-    _wrap_methods = _methods
-
-    @property
-    def unlabelled(self) -> LinearResults:
-        """The same results with arrays in place of Series and DataFrames."""
-        results: LinearResults = self._results
-        return results
-
-    def save(self, fname: Any, remove_data: bool = False, row_space: bool = True) -> None:
-        """Write the results to a file; see :meth:`LinearResults.save`."""
-        saved.write(type(self)(self._results.as_saved(remove_data, row_space)), fname)
-
-    @classmethod
-    def load(cls, fname: Any) -> Any:
-        """Read results that :meth:`save` wrote, as :func:`pybayesridge.load` does."""
-        return load(fname)
-
-
-wrap.populate_wrapper(LinearResultsWrapper, LinearResults)
-
-
-def load(path: Any) -> Any:
+def load(path: PathOrFile) -> Any:
     """Read results of either model that ``results.save`` (or ``--save`` of the command line) wrote.
 
     Reading a pickle runs whatever code is in it: load only files that you trust. A file that ``pickle.dump`` wrote of

@@ -100,9 +100,10 @@ def on_reading_ridge(res: BayesRidgeResults) -> list[Finding]:
     out = []
     if design.p == 0 and not fit.null.any():
         out.append(note("nothing-to-shrink", NOTHING_TO_SHRINK))
-    if fit.quadrature is not None and design.p:
+    information = res.penalty_information if design.p else None
+    if information is not None:
         vanishes = res.noise.vanishes(design)
-        weak = (np.atleast_1d(res.penalty_information) <= LITTLE) & ~vanishes & ~fit.perfect
+        weak = (np.atleast_1d(information) <= LITTLE) & ~vanishes & ~fit.perfect
         if weak.any():
             text = "The data contain little information about lambda: its posterior is close to its prior."
             out.append(note("little-information", text, _targets(res, weak)))

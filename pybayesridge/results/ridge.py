@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
-import statsmodels.base.wrapper as wrap
 from scipy.special import betaln
-from statsmodels.iolib.summary import Summary
 
-from pybayesridge._types import AnyArray, FloatArray
+from pybayesridge._types import AnyArray, FloatArray, IntArray, RandomLike
 from pybayesridge.checks import positive_int
 from pybayesridge.design.design import Design
 from pybayesridge.findings import Finding
@@ -21,13 +19,10 @@ from pybayesridge.recipes import Recipe
 from pybayesridge.results import findings
 from pybayesridge.results.arguments import check_alpha
 from pybayesridge.results.arviz import Draws
-from pybayesridge.results.base import (
-    LinearResults,
-    LinearResultsWrapper,
-    wrapper_attributes,
-)
-from pybayesridge.results.plots.ridge import RidgePlots
+from pybayesridge.results.base import LinearResults
+from pybayesridge.results.plots import ridge as ridge_plots
 from pybayesridge.results.summary import ridge as ridge_summary
+from pybayesridge.results.summary.formats import FormattedSummary
 from pybayesridge.results.summary.tables import LONGEST
 from pybayesridge.ridge import hyperparameters as hyper
 from pybayesridge.ridge.density import information, is_proper, log_likelihood, log_marginal
@@ -42,8 +37,11 @@ from pybayesridge.ridge.profile import PenaltyModel, find_modes, shrinkage
 from pybayesridge.ridge.quadrature import integrate
 from pybayesridge.ridge.spectrum import EPS, certain_rank
 
+if TYPE_CHECKING:
+    from pybayesridge.models.ridge import BayesRidge
 
-class BayesRidgeResults(RidgePlots, LinearResults):
+
+class BayesRidgeResults(LinearResults):
     """Posterior of a Bayesian ridge regression.
 
     Made by :meth:`pybayesridge.BayesRidge.fit`. Vectors run over ``model.exog_names`` (the intercept first, if it
@@ -82,10 +80,21 @@ class BayesRidgeResults(RidgePlots, LinearResults):
     """
 
     family: ClassVar[str] = "BayesRidge"
+    model: BayesRidge
+    posterior: RidgePosterior | RidgeMarginals
+    lambda_: float | FloatArray
+    tau2: float | FloatArray
+    dof: Literal["nu", "paper"]
+    parameterization: Literal["tau2", "tau"]
+    solver: str
+
+    plot_coefficients = ridge_plots.plot_coefficients
+    plot_lambda = ridge_plots.plot_lambda
+    plot_path = ridge_plots.plot_path
 
     def __init__(
         self,
-        model: Any,
+        model: BayesRidge,
         design: Design,
         fit: RidgeFit,
         *,
@@ -120,7 +129,7 @@ class BayesRidgeResults(RidgePlots, LinearResults):
         self.noise_sd = np.sqrt(fit.sigma2) * design.y_norm
 
     @cached_property
-    def df_model(self) -> Any:
+    def df_model(self) -> float | FloatArray:
         """Effective degrees of freedom: the trace of the hat matrix, excluding the constant (as in statsmodels)."""
         shrunk = mean_shrinkage(self.ridge_fit.spectrum, self.ridge_fit.mixture).sum(axis=0)
         return self._per_target(shrunk + (self.posterior.design.block.k - self.model.k_constant))
@@ -131,7 +140,7 @@ class BayesRidgeResults(RidgePlots, LinearResults):
         return self.posterior.design.p >= self.posterior.design.nu
 
     @cached_property
-    def n_modes(self) -> Any:
+    def n_modes(self) -> int | IntArray:
         """Number of interior modes of the posterior of tau2 or tau (see ``parameterization``), for every method."""
         counted = self.ridge_fit.n_modes
         if counted is None:
@@ -150,7 +159,7 @@ class BayesRidgeResults(RidgePlots, LinearResults):
         return self._squeeze(loo_residuals(self.posterior.design, self.ridge_fit.spectrum, self.ridge_fit.log_t2))
 
     @cached_property
-    def loo_mse(self) -> Any:
+    def loo_mse(self) -> float | FloatArray:
         """Leave-one-out mean squared error at the penalty ``lambda_``, weighted if the fit has weights."""
         residuals = self.loo_residuals
         size = np.abs(residuals).max(axis=0, initial=0.0)
@@ -159,7 +168,7 @@ class BayesRidgeResults(RidgePlots, LinearResults):
         return float(out) if np.ndim(out) == 0 else out
 
     @cached_property
-    def loo_rsquared(self) -> Any:
+    def loo_rsquared(self) -> float | FloatArray:
         """Leave-one-out R-squared: 1 minus the ratio of `loo_mse` to the error of the mean of the other rows.
 
         The mean is weighted where the rows are; without an intercept the comparison is with zero. NaN where the
@@ -178,7 +187,7 @@ class BayesRidgeResults(RidgePlots, LinearResults):
         return self._per_target(1.0 - share)
 
     @cached_property
-    def penalty_information(self) -> Any:
+    def penalty_information(self) -> float | FloatArray | None:
         """Kullback-Leibler divergence of the posterior of lambda from its prior in nats; None except for ``"exact"``.
 
         Near 0 the data contain little information about the penalty, and the prior decides.
@@ -206,7 +215,7 @@ class BayesRidgeResults(RidgePlots, LinearResults):
         return self._squeeze(self.ridge_fit.search.scores * self.posterior.design.y_norm**2)
 
     @property
-    def quadrature_error(self) -> Any:
+    def quadrature_error(self) -> float | FloatArray | None:
         """Estimated error of the quadrature of ``"exact"``; None for other methods."""
         found = self.ridge_fit.quadrature
         return None if found is None else self._per_target(found.error)
@@ -228,10 +237,15 @@ class BayesRidgeResults(RidgePlots, LinearResults):
     def _findings_on_reading(self) -> list[Finding]:
         return [findings.intervals_of_ridge(self), *findings.on_reading_ridge(self)]
 
+    def has_penalty_posterior(self, i: int) -> bool:
+        """Whether lambda has a proper posterior that the data say something about."""
+        fit, vanishes = self.ridge_fit, self.noise.vanishes(self.posterior.design)[i]
+        return not (fit.spectrum.rank == 0 or fit.perfect[i] or vanishes)
+
     @property
     def noise(self) -> GaussianNoise:
         """The noise variance, known or not, and the degrees of freedom."""
-        return GaussianNoise(self.model.known_sigma2, self.dof)  # type: ignore[arg-type]
+        return GaussianNoise(self.model.known_sigma2, self.dof)
 
     def penalty_model(self) -> PenaltyModel:
         """The prior of the penalty and the likelihood that it meets, in rotated units."""
@@ -240,11 +254,11 @@ class BayesRidgeResults(RidgePlots, LinearResults):
             self.ridge_fit.spectrum,
             self.model.prior_of_tau2,
             self.noise,
-            self.parameterization,  # type: ignore[arg-type]
+            self.parameterization,
         )
 
     @cached_property
-    def log_marginal(self) -> Any:
+    def log_marginal(self) -> float | FloatArray:
         """Log marginal likelihood log p(y).
 
         For ``"fixed"`` given the penalty; for every other method with the penalty integrated out, so that it
@@ -337,7 +351,7 @@ class BayesRidgeResults(RidgePlots, LinearResults):
                 ]
             )
 
-    def explained_variance(self, alpha: float = 0.05, rng: Any = 0) -> pd.Series | pd.DataFrame:
+    def explained_variance(self, alpha: float = 0.05, rng: RandomLike = 0) -> pd.Series | pd.DataFrame:
         """Posterior mean, median and interval of the share of variance that the penalised columns explain.
 
         With g the fitted part of the penalised columns (the unpenalised ones projected out) and n rows the share is
@@ -378,13 +392,13 @@ class BayesRidgeResults(RidgePlots, LinearResults):
         out = pd.DataFrame(rows, index=targets, columns=["mean", "median", "lower", "upper"])
         return out.iloc[0].rename("explained_variance") if self.model.one_target else out
 
-    def explained_variance_of(self, i: int, alpha: float, rng: Any = 0) -> FloatArray:
+    def explained_variance_of(self, i: int, alpha: float, rng: RandomLike = 0) -> FloatArray:
         """Mean, median and interval for one target, whose draws are the same whatever the others are."""
         fit, n = self.ridge_fit, self.posterior.design.n
         share = explained_share(fit.spectrum, self.penalty_model(), fit.mixture, i, n, np.random.default_rng(rng))
         return np.array([share.mean(), *np.quantile(share, [0.5, alpha / 2, 1 - alpha / 2])])
 
-    def sample(self, n: int, rng: Any = None, hyper_columns: bool = False) -> pd.DataFrame:
+    def sample(self, n: int, rng: RandomLike = None, hyper_columns: bool = False) -> pd.DataFrame:
         """Draw from the joint posterior of the coefficients.
 
         Parameters
@@ -476,7 +490,7 @@ class BayesRidgeResults(RidgePlots, LinearResults):
         ]
 
     @property
-    def df_resid(self) -> Any:
+    def df_resid(self) -> float | FloatArray:
         """Residual degrees of freedom: rows minus effective degrees of freedom, including the constant."""
         return self.nobs - self.df_model - self.model.k_constant
 
@@ -503,14 +517,14 @@ class BayesRidgeResults(RidgePlots, LinearResults):
 
     def _release_rows(self, row_space: bool) -> None:
         _ = self.log_marginal
-        if not row_space and self.has_joint_posterior:
+        if not row_space and isinstance(self.posterior, RidgePosterior):
             self.posterior = RidgeMarginals.of(self.posterior)
         self.posterior = self.posterior.without_rows()
         self.ridge_fit = replace(self.ridge_fit, spectrum=self.posterior.spectrum)
         for name in ("loo_residuals", "loo_mse"):
             self.__dict__.pop(name, None)
 
-    def summary(self, alpha: float = 0.05) -> Summary:
+    def summary(self, alpha: float = 0.05) -> FormattedSummary:
         """Regression table: posterior mean, standard deviation and interval of every coefficient.
 
         Tables of more than 60 coefficients show the largest standardised ones first and say how many are left out.
@@ -533,7 +547,7 @@ class BayesRidgeResults(RidgePlots, LinearResults):
         """Means, standard deviations and intervals of a few coefficients, without those of the others."""
         params = self.params if self.model.one_target else self.params[:, target]
         if len(positions) > LONGEST or len(positions) == len(params) or not self.has_joint_posterior:
-            at: Any = (positions,) if self.model.one_target else (positions, target)
+            at: tuple[Any, ...] = (positions,) if self.model.one_target else (positions, target)
             return params[positions], self.bse[at], self.conf_int(alpha)[at]
         design = self.posterior.design
         z_at, at_penalized = self.model.positions(design)
@@ -558,23 +572,3 @@ class BayesRidgeResults(RidgePlots, LinearResults):
         size[at] = np.abs(b[at]) * self.posterior.design.sd
         size[z_at] = np.inf
         return size
-
-
-class BayesRidgeResultsWrapper(LinearResultsWrapper):
-    """Labelled results of a Bayesian ridge regression; see :class:`BayesRidgeResults`."""
-
-    _attrs = wrapper_attributes(
-        {
-            "lambda_": "targets",
-            "tau2": "targets",
-            "n_modes": "targets",
-            "log_marginal": "targets",
-            "loo_mse": "targets",
-            "loo_residuals": "rows",
-            "quadrature_error": "targets",
-        }
-    )
-    _wrap_attrs = _attrs
-
-
-wrap.populate_wrapper(BayesRidgeResultsWrapper, BayesRidgeResults)

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from pybayesridge._types import FloatArray
 from pybayesridge.checks import positive, positive_int
+from pybayesridge.ep.gaussian_posterior import SelectionMarginals
+from pybayesridge.ep.posterior import SelectionPosterior
 from pybayesridge.results.arguments import check_alpha
+from pybayesridge.results.base import LinearResults
 from pybayesridge.selection.credible import credible_sets, pair_inclusion, select_by_fdr
 from pybayesridge.selection.posterior import ExactPosterior
 from pybayesridge.text import did_you_mean
 
+if TYPE_CHECKING:
+    from pybayesridge.models.spike_slab import SpikeSlab
 
-class SetResults:
+
+class SetResults(LinearResults):
     """Methods of the results of variable selection that are about sets of columns."""
 
-    model: Any
-    posterior: Any
+    model: SpikeSlab
+    posterior: SelectionPosterior | SelectionMarginals | ExactPosterior
 
     @property
     def penalized_names(self) -> list[str]:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
-import statsmodels.base.wrapper as wrap
-from statsmodels.iolib.summary import Summary
 
-from pybayesridge._types import AnyArray, FloatArray
+from pybayesridge._types import AnyArray, FloatArray, RandomLike
 from pybayesridge.checks import positive_int
 from pybayesridge.ep.gaussian_posterior import SelectionMarginals
 from pybayesridge.ep.posterior import SelectionPosterior, StartingPoint
@@ -21,19 +19,23 @@ from pybayesridge.recipes import Recipe
 from pybayesridge.results import findings
 from pybayesridge.results.arguments import check_alpha
 from pybayesridge.results.arviz import GROUPS, Draws, to_arviz
-from pybayesridge.results.base import LinearResults, LinearResultsWrapper, wrapper_attributes
-from pybayesridge.results.plots.spike_slab import SpikeSlabPlots
+from pybayesridge.results.plots import spike_slab as spike_slab_plots
 from pybayesridge.results.sets import SetResults
 from pybayesridge.results.summary import spike_slab as spike_slab_summary
+from pybayesridge.results.summary.formats import FormattedSummary
 from pybayesridge.selection.methods import ExactSelection
 from pybayesridge.selection.posterior import ExactPosterior
 from pybayesridge.text import listed
+
+if TYPE_CHECKING:
+    from pybayesridge.models.spike_slab import SpikeSlab
+    from pybayesridge.results.labelled import SpikeSlabResultsWrapper
 
 MEDIAN = 0.5
 """The median probability model holds the columns whose inclusion probability exceeds this."""
 
 
-class SpikeSlabResults(SetResults, SpikeSlabPlots, LinearResults):
+class SpikeSlabResults(SetResults):
     """Approximate posterior of a spike-and-slab regression.
 
     Made by :meth:`pybayesridge.SpikeSlab.fit`. Vectors run over ``model.exog_names`` (the intercept first, if it
@@ -76,10 +78,19 @@ class SpikeSlabResults(SetResults, SpikeSlabPlots, LinearResults):
     """
 
     family: ClassVar[str] = "SpikeSlab"
+    residual: float
+    n_fac: int
+    learned: tuple[str, ...]
+    evidence_biased: bool
+
+    plot_coefficients = spike_slab_plots.plot_coefficients
+    plot_inclusion = spike_slab_plots.plot_inclusion
+    plot_n_included = spike_slab_plots.plot_n_included
+    plot_trace = spike_slab_plots.plot_trace
 
     def __init__(
         self,
-        model: Any,
+        model: SpikeSlab,
         posterior: SelectionPosterior | ExactPosterior,
         *,
         method: str,
@@ -119,7 +130,7 @@ class SpikeSlabResults(SetResults, SpikeSlabPlots, LinearResults):
     @cached_property
     def precision_loss(self) -> float:
         """Approximate relative error of the fit due to forming moments; 0 for a fit from rows."""
-        if not self.model.source.from_moments:
+        if not self.model.source.from_moments or isinstance(self.posterior, SelectionMarginals):
             return 0.0
         if self.posterior.selection.noiseless:
             return float(self.model.precision_loss)
@@ -137,9 +148,7 @@ class SpikeSlabResults(SetResults, SpikeSlabPlots, LinearResults):
 
     def _spread(self, values: FloatArray, unpenalized: float) -> FloatArray:
         design = self.posterior.design
-        return self.model.scatter(  # type: ignore[no-any-return]
-            np.full(design.block.k, unpenalized), values, design
-        )
+        return self.model.scatter(np.full(design.block.k, unpenalized), values, design)
 
     @cached_property
     def inclusion_prob(self) -> FloatArray:
@@ -197,7 +206,7 @@ class SpikeSlabResults(SetResults, SpikeSlabPlots, LinearResults):
         return self._with_z(self.posterior.given_inclusion()[1], self.posterior.standard_deviations()[0] ** 2)
 
     def _with_z(self, penalized: FloatArray, of_z: FloatArray) -> FloatArray:
-        return self.model.scatter(of_z, penalized, self.posterior.design)  # type: ignore[no-any-return]
+        return self.model.scatter(of_z, penalized, self.posterior.design)
 
     @property
     def expected_size(self) -> float:
@@ -227,11 +236,11 @@ class SpikeSlabResults(SetResults, SpikeSlabPlots, LinearResults):
 
     def _standard_deviations(self) -> FloatArray:
         of_z, b = self.posterior.standard_deviations()
-        return self.model.scatter(of_z, b, self.posterior.design)[:, None]  # type: ignore[no-any-return]
+        return self.model.scatter(of_z, b, self.posterior.design)[:, None]
 
     def _intervals(self, alpha: float) -> FloatArray:
         of_z, b = self.posterior.intervals(alpha)
-        return self.model.scatter(of_z, b, self.posterior.design)[:, None]  # type: ignore[no-any-return]
+        return self.model.scatter(of_z, b, self.posterior.design)[:, None]
 
     def _covariance(self, target: int) -> FloatArray:
         at = np.concatenate(self.model.positions(self.posterior.design))
@@ -248,11 +257,11 @@ class SpikeSlabResults(SetResults, SpikeSlabPlots, LinearResults):
         return self.posterior.row_intervals(split[0], split[1], alpha, noise)[:, None]
 
     def _release_rows(self, row_space: bool) -> None:
-        if not row_space and self.has_joint_posterior and self.exact_posterior is None:
+        if not row_space and isinstance(self.posterior, SelectionPosterior):
             self.posterior = SelectionMarginals.of(self.posterior)
         self.posterior = self.posterior.without_rows()
 
-    def sample(self, n: int, rng: Any = None, kind: str | None = None) -> pd.DataFrame:
+    def sample(self, n: int, rng: RandomLike = None, kind: str | None = None) -> pd.DataFrame:
         """Draw from the posterior of the coefficients.
 
         Parameters
@@ -300,7 +309,7 @@ class SpikeSlabResults(SetResults, SpikeSlabPlots, LinearResults):
         self,
         draws: int = 1000,
         chains: int = 4,
-        rng: Any = None,
+        rng: RandomLike = None,
         groups: Sequence[str] = GROUPS,
         kind: str | None = None,
     ) -> Any:
@@ -342,7 +351,7 @@ class SpikeSlabResults(SetResults, SpikeSlabPlots, LinearResults):
 
         return to_arviz(self.model, draw, draws=draws, chains=chains, rng=rng, groups=groups)
 
-    def summary(self, alpha: float = 0.05) -> Summary:
+    def summary(self, alpha: float = 0.05) -> FormattedSummary:
         """Table of the coefficients by inclusion probability; at most 30 of those that can be out.
 
         Parameters
@@ -357,7 +366,7 @@ class SpikeSlabResults(SetResults, SpikeSlabPlots, LinearResults):
         return spike_slab_summary.summary(self, check_alpha(alpha))
 
 
-def compare_evidence(fits: Mapping[str, Any]) -> pd.DataFrame:
+def compare_evidence(fits: Mapping[str, SpikeSlabResults | SpikeSlabResultsWrapper]) -> pd.DataFrame:
     """Compare fits of the same response by their evidence.
 
     Parameters
@@ -390,7 +399,7 @@ def compare_evidence(fits: Mapping[str, Any]) -> pd.DataFrame:
     """
     if not fits:
         raise ValueError("there are no fits to compare")
-    inner = {name: getattr(fit, "unlabelled", fit) for name, fit in fits.items()}
+    inner: dict[str, Any] = {name: getattr(fit, "unlabelled", fit) for name, fit in fits.items()}
     odd = [name for name, fit in inner.items() if not isinstance(fit, SpikeSlabResults)]
     if odd:
         raise ValueError(f"{listed(odd)} are not results of a SpikeSlab")
@@ -421,21 +430,3 @@ def compare_evidence(fits: Mapping[str, Any]) -> pd.DataFrame:
     table_.insert(1, "difference", difference)
     table_.insert(2, "probability", np.exp(difference) / np.exp(difference).sum())
     return table_
-
-
-class SpikeSlabResultsWrapper(LinearResultsWrapper):
-    """Labelled results of a spike-and-slab regression; see :class:`SpikeSlabResults`."""
-
-    _attrs = wrapper_attributes(
-        {
-            "inclusion_prob": "columns",
-            "inclusion_se": "columns",
-            "prior_inclusion": "columns",
-            "cond_mean": "columns",
-            "cond_var": "columns",
-        }
-    )
-    _wrap_attrs = _attrs
-
-
-wrap.populate_wrapper(SpikeSlabResultsWrapper, SpikeSlabResults)

@@ -74,6 +74,14 @@ class RidgeMarginals:
         """Not here."""
         raise ValueError(NO_ROW_SPACE.format(what="the uncertainty of a prediction"))
 
+    def row_moments(self, rows: object) -> NoReturn:
+        """Not here."""
+        raise ValueError(NO_ROW_SPACE.format(what="the uncertainty of a prediction"))
+
+    def row_intervals(self, rows: object, alpha: float, noise: FloatArray | None) -> NoReturn:
+        """Not here."""
+        raise ValueError(NO_ROW_SPACE.format(what="the uncertainty of a prediction"))
+
     def without_rows(self) -> RidgeMarginals:
         """The same."""
         return self

@@ -376,7 +376,7 @@ class BayesRidgeClassifier(ClassifierMixin, _RidgeEstimator):
         if self._multilabel:
             return (scores.reshape(len(scores), -1) > 0).astype(np.intp)
         at = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        return self.classes_[at]  # type: ignore[no-any-return]
+        return self.classes_[at]
 
     def __sklearn_tags__(self) -> Any:
         """Several labels a row are taken."""

@@ -163,7 +163,7 @@ class SpikeSlabRegressor(SelectorMixin, Regressor):
         shift = int(self.fit_intercept)
         self.inclusion_prob_: FloatArray = results.unlabelled.inclusion_prob[shift:]
         prior = results.unlabelled.prior_inclusion
-        self.prior_inclusion_ = prior if np.ndim(prior) == 0 else prior[shift:]
+        self.prior_inclusion_ = prior[shift:] if isinstance(prior, np.ndarray) else prior
         self.slab_var_ = float(results.slab_var)
         self.sigma2_ = float(results.noise_var)
         return self

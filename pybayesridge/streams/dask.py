@@ -124,7 +124,7 @@ def moments_of_arrays(endog: Any, exog: Any, weights: Any, *, missing: str) -> M
     blocks = enumerate(zip(*columns, strict=True))
     tasks = [dask.delayed(_block)(y, rows, w, i) for i, (rows, y, w) in blocks]
     total = _reduced(dask, tasks).checked(missing)
-    return total.value.with_dropped(total.n_dropped)  # type: ignore[no-any-return]
+    return total.value.with_dropped(total.n_dropped)
 
 
 def _dask() -> Any:
@@ -142,7 +142,7 @@ def _reduced(dask: Any, tasks: Sequence[Any]) -> Part:
         return Part(None)
     while len(level) > 1:
         level = [dask.delayed(_merged)(level[i : i + BRANCHES]) for i in range(0, len(level), BRANCHES)]
-    return dask.compute(level[0])[0]  # type: ignore[no-any-return]
+    return dask.compute(level[0])[0]
 
 
 def _merged(parts: Sequence[Part]) -> Part:
@@ -158,7 +158,7 @@ def _sample(dask: Any, partitions: Sequence[Any]) -> pd.DataFrame:
     for partition in partitions:
         part = dask.compute(dask.delayed(_head)(partition))[0]
         if part.value is not None:
-            return part.value  # type: ignore[no-any-return]
+            return part.value
         total = total.merge(part)
     total.checked("drop")
     raise AssertionError("no rows were found, and none were missed")

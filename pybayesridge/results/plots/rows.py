@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,96 +14,100 @@ from pybayesridge.results.arguments import target_position
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from pybayesridge.results.base import LinearResults
+
 KINDS = ("fitted", "qq")
 
 
-class RowPlots:
-    """The pictures that ``LinearResults`` has for both families."""
+def plot_fit(
+    res: LinearResults, *, target: str | int | None = None, left_out: bool = False, ax: Axes | None = None
+) -> Axes:
+    """Draw observed against predicted values, with the line on which they are equal.
 
-    def plot_fit(self: Any, *, target: str | int | None = None, left_out: bool = False, ax: Any = None) -> Axes:
-        """Draw observed against predicted values, with the line on which they are equal.
+    Parameters
+    ----------
+    target : str or int, optional
+        Which target, by name or position; needed where there are several.
+    left_out : bool, default False
+        Predict each row from the others, at the same penalty, instead of drawing the fitted values: what to
+        judge a fit by. For the ridge only.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure of pyplot's by default.
 
-        Parameters
-        ----------
-        target : str or int, optional
-            Which target, by name or position; needed where there are several.
-        left_out : bool, default False
-            Predict each row from the others, at the same penalty, instead of drawing the fitted values: what to
-            judge a fit by. For the ridge only.
-        ax : matplotlib.axes.Axes, optional
-            Where to draw; a new figure of pyplot's by default.
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The one drawn on.
 
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The one drawn on.
+    Raises
+    ------
+    ValueError
+        For an unknown target, if the rows were removed, or for `left_out` where it does not exist.
+    ImportError
+        If matplotlib is missing.
+    """
+    names = res.model.data.targets
+    i = target_position(names, target, "plot_fit")
+    if res.model.endog is None:
+        raise ValueError(res.model.why_no_rows)
+    observed = _column(res.model.endog, i)
+    if left_out:
+        if not hasattr(res, "loo_residuals"):
+            raise ValueError("left_out=True is for BayesRidge: a spike and slab would have to be fitted again")
+        predicted, share = observed - _column(res.loo_residuals, i), None
+    else:
+        predicted, share = _column(res.fittedvalues, i), float(np.atleast_1d(res.rsquared)[i])
+    note = "" if share is None or not np.isfinite(share) else f"R-squared {share:.3f}"
+    return rows.fit(
+        predicted,
+        observed,
+        xlabel="predicted from the other rows" if left_out else "fitted",
+        title=titled(f"{label(names[i])}: observed and {'predicted' if left_out else 'fitted'} values", note),
+        ax=ax,
+    )
 
-        Raises
-        ------
-        ValueError
-            For an unknown target, if the rows were removed, or for `left_out` where it does not exist.
-        ImportError
-            If matplotlib is missing.
-        """
-        names = self.model.data.targets
-        i = target_position(names, target, "plot_fit")
-        if self.model.endog is None:
-            raise ValueError(self.model.why_no_rows)
-        observed = _column(self.model.endog, i)
-        if left_out:
-            if not hasattr(self, "loo_residuals"):
-                raise ValueError("left_out=True is for BayesRidge: a spike and slab would have to be fitted again")
-            predicted, share = observed - _column(self.loo_residuals, i), None
-        else:
-            predicted, share = _column(self.fittedvalues, i), float(np.atleast_1d(self.rsquared)[i])
-        note = "" if share is None or not np.isfinite(share) else f"R-squared {share:.3f}"
-        return rows.fit(
-            predicted,
-            observed,
-            xlabel="predicted from the other rows" if left_out else "fitted",
-            title=titled(f"{label(names[i])}: observed and {'predicted' if left_out else 'fitted'} values", note),
-            ax=ax,
-        )
 
-    def plot_residuals(self: Any, kind: str = "fitted", *, target: str | int | None = None, ax: Any = None) -> Axes:
-        """Draw residuals against fitted values, or their ordered values against normal quantiles.
+def plot_residuals(
+    res: LinearResults, kind: str = "fitted", *, target: str | int | None = None, ax: Axes | None = None
+) -> Axes:
+    """Draw residuals against fitted values, or their ordered values against normal quantiles.
 
-        Parameters
-        ----------
-        kind : {"fitted", "qq"}
-            ``"fitted"``: over fitted values, with a smooth line where there are ten rows or more. ``"qq"``: a
-            normal QQ plot, with the line through the quartiles.
-        target : str or int, optional
-            Which target, by name or position; needed where there are several.
-        ax : matplotlib.axes.Axes, optional
-            Where to draw; a new figure of pyplot's by default.
+    Parameters
+    ----------
+    kind : {"fitted", "qq"}
+        ``"fitted"``: over fitted values, with a smooth line where there are ten rows or more. ``"qq"``: a
+        normal QQ plot, with the line through the quartiles.
+    target : str or int, optional
+        Which target, by name or position; needed where there are several.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure of pyplot's by default.
 
-        Returns
-        -------
-        matplotlib.axes.Axes
-            Residuals of weighted rows are multiplied by the roots of their weights (of mean 1), so that
-            all have the same variance; the label says so.
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Residuals of weighted rows are multiplied by the roots of their weights (of mean 1), so that
+        all have the same variance; the label says so.
 
-        Raises
-        ------
-        ValueError
-            For an unknown kind or target, or if the rows were removed.
-        ImportError
-            If matplotlib is missing.
-        """
-        if kind not in KINDS:
-            raise ValueError(f"kind must be one of {', '.join(map(repr, KINDS))}, not {kind!r}")
-        names = self.model.data.targets
-        i = target_position(names, target, "plot_residuals")
-        residual = _column(self.resid, i)
-        weights = self.model.weights
-        if weights is not None:
-            residual = residual * np.sqrt(weights)
-        ylabel = "residual" if weights is None else "residual times root of weight"
-        if kind == "qq":
-            return rows.normal_qq(residual, ylabel=ylabel, title=f"{label(names[i])}: normal QQ plot", ax=ax)
-        title = f"{label(names[i])}: residuals"
-        return rows.residuals(_column(self.fittedvalues, i), residual, ylabel=ylabel, title=title, ax=ax)
+    Raises
+    ------
+    ValueError
+        For an unknown kind or target, or if the rows were removed.
+    ImportError
+        If matplotlib is missing.
+    """
+    if kind not in KINDS:
+        raise ValueError(f"kind must be one of {', '.join(map(repr, KINDS))}, not {kind!r}")
+    names = res.model.data.targets
+    i = target_position(names, target, "plot_residuals")
+    residual = _column(res.resid, i)
+    weights = res.model.weights
+    if weights is not None:
+        residual = residual * np.sqrt(weights)
+    ylabel = "residual" if weights is None else "residual times root of weight"
+    if kind == "qq":
+        return rows.normal_qq(residual, ylabel=ylabel, title=f"{label(names[i])}: normal QQ plot", ax=ax)
+    title = f"{label(names[i])}: residuals"
+    return rows.residuals(_column(res.fittedvalues, i), residual, ylabel=ylabel, title=title, ax=ax)
 
 
 def _column(values: FloatArray, i: int) -> FloatArray:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,220 +19,223 @@ from pybayesridge.results.arguments import (
     unit_names,
     units,
 )
+from pybayesridge.selection.methods import ExactSelection
 from pybayesridge.text import TOP
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from pybayesridge.results.spike_slab import SpikeSlabResults
+
 VISIBLE = 1e-4
 """Numbers of included columns of a smaller share of the largest probability are not drawn at either end."""
 
 
-class SpikeSlabPlots:
-    """The pictures of ``SpikeSlabResults``, which inherits from this class."""
+def plot_inclusion(
+    res: SpikeSlabResults,
+    *,
+    terms: str | Sequence[str] | None = None,
+    top: int | None = None,
+    threshold: float = 0.5,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the posterior inclusion probabilities of the columns that can be in or out.
 
-    def plot_inclusion(
-        self: Any,
-        *,
-        terms: Any = None,
-        top: int | None = None,
-        threshold: float = 0.5,
-        ax: Any = None,
-    ) -> Axes:
-        """Draw the posterior inclusion probabilities of the columns that can be in or out.
+    Up to 60 columns are named, the most probable on top. More are dots in the order of the columns, like a
+    Manhattan plot, with the names of at most 20 above the threshold.
 
-        Up to 60 columns are named, the most probable on top. More are dots in the order of the columns, like a
-        Manhattan plot, with the names of at most 20 above the threshold.
+    Parameters
+    ----------
+    terms : str or sequence of str, optional
+        Coefficients to show, by column or by term of the formula.
+    top : int, optional
+        Show only so many, the most probable; all by default.
+    threshold : float, default 0.5
+        Columns above it are coloured; the default is that of the median probability model.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure of pyplot's by default.
 
-        Parameters
-        ----------
-        terms : str or sequence of str, optional
-            Coefficients to show, by column or by term of the formula.
-        top : int, optional
-            Show only so many, the most probable; all by default.
-        threshold : float, default 0.5
-            Columns above it are coloured; the default is that of the median probability model.
-        ax : matplotlib.axes.Axes, optional
-            Where to draw; a new figure of pyplot's by default.
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The one drawn on.
 
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The one drawn on.
+    Raises
+    ------
+    ValueError
+        For an unknown term, a threshold that is no probability, or where no column can be in or out.
+    ImportError
+        If matplotlib is missing.
+    """
+    if not 0 <= threshold <= 1:
+        raise ValueError(f"threshold must lie between 0 and 1, not {threshold!r}")
+    probability = res.inclusion_prob
+    limit = check_top(top)
+    at, note = res.model.positions(res.posterior.design)[1], ""
+    if terms is not None:
+        at = term_positions(res.model, terms)
+    elif at.size == 0:
+        raise ValueError("no column can be in or out: every one is unpenalised or constant")
+    elif limit is not None and at.size > limit:
+        note = f"the {limit:,} most probable of {at.size:,} columns"
+        at = np.sort(at[np.argsort(-probability[at], kind="stable")[:limit]])
+    title = titled(f"{label(res.model.data.targets[0])}: inclusion probabilities", note)
+    draw = selection.inclusion_columns
+    if at.size <= MOST_NAMES:
+        draw = selection.inclusion_rows
+        if terms is None:
+            at = at[np.argsort(-probability[at], kind="stable")]
+    names = [res.model.exog_names[i] for i in at]
+    return draw(names, probability[at], threshold, title=title, ax=ax)
 
-        Raises
-        ------
-        ValueError
-            For an unknown term, a threshold that is no probability, or where no column can be in or out.
-        ImportError
-            If matplotlib is missing.
-        """
-        if not 0 <= threshold <= 1:
-            raise ValueError(f"threshold must lie between 0 and 1, not {threshold!r}")
-        probability = self.inclusion_prob
-        limit = check_top(top)
-        at, note = self.model.positions(self.posterior.design)[1], ""
-        if terms is not None:
-            at = term_positions(self.model, terms)
-        elif at.size == 0:
-            raise ValueError("no column can be in or out: every one is unpenalised or constant")
-        elif limit is not None and at.size > limit:
-            note = f"the {limit:,} most probable of {at.size:,} columns"
-            at = np.sort(at[np.argsort(-probability[at], kind="stable")[:limit]])
-        title = titled(f"{label(self.model.data.targets[0])}: inclusion probabilities", note)
-        draw = selection.inclusion_columns
-        if at.size <= MOST_NAMES:
-            draw = selection.inclusion_rows
-            if terms is None:
-                at = at[np.argsort(-probability[at], kind="stable")]
-        names = [self.model.exog_names[i] for i in at]
-        return draw(names, probability[at], threshold, title=title, ax=ax)
 
-    def plot_coefficients(
-        self: Any,
-        alpha: float = 0.05,
-        *,
-        terms: Any = None,
-        top: int | None = TOP,
-        standardized: bool = True,
-        intercept: bool = False,
-        ax: Any = None,
-    ) -> Axes:
-        """Draw the coefficients given that they are in, the darker and larger the likelier they are in.
+def plot_coefficients(
+    res: SpikeSlabResults,
+    alpha: float = 0.05,
+    *,
+    terms: str | Sequence[str] | None = None,
+    top: int | None = TOP,
+    standardized: bool = True,
+    intercept: bool = False,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the coefficients given that they are in, the darker and larger the likelier they are in.
 
-        Posterior means and equal-tailed intervals are those of the slab: ``cond_mean``, not ``params``, which are
-        over spike and slab together. The inclusion probabilities stand at the right.
+    Posterior means and equal-tailed intervals are those of the slab: ``cond_mean``, not ``params``, which are
+    over spike and slab together. The inclusion probabilities stand at the right.
 
-        Parameters
-        ----------
-        alpha : float
-            One minus the probability of the intervals.
-        terms : str or sequence of str, optional
-            Coefficients to show, by column or by term of the formula, in this order.
-        top : int or None, default 40
-            Of more coefficients the likeliest are shown, likeliest first; the title says how many. None shows all:
-            beyond 60 without names, in the order of the columns.
-        standardized : bool, default True
-            Per standard deviation of the column, so that sizes compare; else as in ``cond_mean``. Unpenalised
-            coefficients are always as in ``cond_mean``, and marked so.
-        intercept : bool, default False
-            Whether to show the intercept.
-        ax : matplotlib.axes.Axes, optional
-            Where to draw; a new figure of pyplot's by default.
+    Parameters
+    ----------
+    alpha : float
+        One minus the probability of the intervals.
+    terms : str or sequence of str, optional
+        Coefficients to show, by column or by term of the formula, in this order.
+    top : int or None, default 40
+        Of more coefficients the likeliest are shown, likeliest first; the title says how many. None shows all:
+        beyond 60 without names, in the order of the columns.
+    standardized : bool, default True
+        Per standard deviation of the column, so that sizes compare; else as in ``cond_mean``. Unpenalised
+        coefficients are always as in ``cond_mean``, and marked so.
+    intercept : bool, default False
+        Whether to show the intercept.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure of pyplot's by default.
 
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The one drawn on.
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The one drawn on.
 
-        Raises
-        ------
-        ValueError
-            For an unknown term, or where there is nothing to show.
-        ImportError
-            If matplotlib is missing.
-        """
-        probability = percent(check_alpha(alpha))
-        posterior, model = self.posterior, self.model
-        likely = self.inclusion_prob
-        at, note = shown_positions(
-            model, posterior.design, likely, terms=terms, top=top, intercept=intercept, most="likeliest"
-        )
-        if at.size == 0:
-            raise ValueError("there is no coefficient to show except the intercept: use intercept=True")
-        unit = units(model, posterior.design, standardized)[at]
-        ends = model.scatter(
-            posterior.intervals(alpha)[0], posterior.intervals_given_inclusion(alpha), posterior.design
-        )
-        return coefficients.given_inclusion(
-            unit_names(model, posterior.design, at, standardized),
-            self.cond_mean[at] * unit,
-            ends[at] * unit[:, None],
-            likely[at],
-            xlabel=("coefficient per standard deviation" if standardized else "coefficient") + ", given inclusion",
-            title=titled(f"{label(model.data.targets[0])}: {probability} intervals given inclusion", note),
-            ax=ax,
-        )
+    Raises
+    ------
+    ValueError
+        For an unknown term, or where there is nothing to show.
+    ImportError
+        If matplotlib is missing.
+    """
+    probability = percent(check_alpha(alpha))
+    posterior, model = res.posterior, res.model
+    likely = res.inclusion_prob
+    at, note = shown_positions(
+        model, posterior.design, likely, terms=terms, top=top, intercept=intercept, most="likeliest"
+    )
+    if at.size == 0:
+        raise ValueError("there is no coefficient to show except the intercept: use intercept=True")
+    unit = units(model, posterior.design, standardized)[at]
+    ends = model.scatter(posterior.intervals(alpha)[0], posterior.intervals_given_inclusion(alpha), posterior.design)
+    return coefficients.given_inclusion(
+        unit_names(model, posterior.design, at, standardized),
+        res.cond_mean[at] * unit,
+        ends[at] * unit[:, None],
+        likely[at],
+        xlabel=("coefficient per standard deviation" if standardized else "coefficient") + ", given inclusion",
+        title=titled(f"{label(model.data.targets[0])}: {probability} intervals given inclusion", note),
+        ax=ax,
+    )
 
-    def plot_n_included(self: Any, *, ax: Any = None) -> Axes:
-        """Draw the posterior distribution of the number of included columns.
 
-        The distribution is computed exactly (a Poisson-binomial one, no sampling) for EP's approximation, in which
-        columns (or groups of them, whole) are in or out independently of each other given the hyperparameters; with
-        ``hyper="average"`` it is the mixture over them. Where columns stand in for each other, the
-        true distribution is as a rule narrower.
+def plot_n_included(res: SpikeSlabResults, *, ax: Axes | None = None) -> Axes:
+    """Draw the posterior distribution of the number of included columns.
 
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Where to draw; a new figure of pyplot's by default.
+    The distribution is computed exactly (a Poisson-binomial one, no sampling) for EP's approximation, in which
+    columns (or groups of them, whole) are in or out independently of each other given the hyperparameters; with
+    ``hyper="average"`` it is the mixture over them. Where columns stand in for each other, the
+    true distribution is as a rule narrower.
 
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The one drawn on.
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure of pyplot's by default.
 
-        Raises
-        ------
-        ImportError
-            If matplotlib is missing.
-        """
-        if self.exact_posterior is not None:
-            exact = self.exact_posterior.exact
-            return self._draw_sizes(exact.size_prob, exact.expected_size, "posterior probabilities", ax)
-        chosen = self.posterior.selection
-        inclusion = np.clip(np.stack([r.inclusion_prob for r in chosen.results]), 0.0, 1.0)
-        groups, sizes, units = self.model.groups_of(self.posterior.design), None, "columns"
-        if groups is not None:
-            _, first, sizes = np.unique(groups, return_index=True, return_counts=True)
-            inclusion, units = inclusion[:, first], "groups of columns"
-        distribution = size_distribution(inclusion, chosen.weights, sizes)
-        text = f"EP's approximation: {units} are in independently"
-        return self._draw_sizes(distribution, self.expected_size, text, ax)
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The one drawn on.
 
-    def _draw_sizes(self: Any, distribution: FloatArray, expected: float, text: str, ax: Any) -> Axes:
-        seen = np.flatnonzero(distribution >= VISIBLE * distribution.max())
-        return selection.sizes(
-            distribution[seen[0] : seen[-1] + 1],
-            int(seen[0]),
-            expected,
-            title=titled(f"{label(self.model.data.targets[0])}: number of included columns", text),
-            ax=ax,
-        )
+    Raises
+    ------
+    ImportError
+        If matplotlib is missing.
+    """
+    if res.exact_posterior is not None:
+        exact = res.exact_posterior.exact
+        return _draw_sizes(res, exact.size_prob, exact.expected_size, "posterior probabilities", ax)
+    chosen = res.posterior.selection
+    inclusion = np.clip(np.stack([r.inclusion_prob for r in chosen.results]), 0.0, 1.0)
+    groups, sizes, units = res.model.groups_of(res.posterior.design), None, "columns"
+    if groups is not None:
+        _, first, sizes = np.unique(groups, return_index=True, return_counts=True)
+        inclusion, units = inclusion[:, first], "groups of columns"
+    distribution = size_distribution(inclusion, chosen.weights, sizes)
+    text = f"EP's approximation: {units} are in independently"
+    return _draw_sizes(res, distribution, res.expected_size, text, ax)
 
-    def plot_trace(self: Any, *, ax: Any = None) -> Axes:
-        """Draw minus the log evidence after each iteration: ``energy_trace``.
 
-        From where ordinary EP gave way to an algorithm whose energy cannot rise, a line is drawn. With
-        ``hyper="average"`` the trace is that of the likeliest hyperparameters. The iterations that learned the
-        hyperparameters are not in it: the last fit starts where they ended, so that it often has a single
-        iteration. Fit with the hyperparameters given to see a whole trace.
+def _draw_sizes(res: SpikeSlabResults, distribution: FloatArray, expected: float, text: str, ax: Axes | None) -> Axes:
+    seen = np.flatnonzero(distribution >= VISIBLE * distribution.max())
+    return selection.sizes(
+        distribution[seen[0] : seen[-1] + 1],
+        int(seen[0]),
+        expected,
+        title=titled(f"{label(res.model.data.targets[0])}: number of included columns", text),
+        ax=ax,
+    )
 
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Where to draw; a new figure of pyplot's by default.
 
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The one drawn on.
+def plot_trace(res: SpikeSlabResults, *, ax: Axes | None = None) -> Axes:
+    """Draw minus the log evidence after each iteration: ``energy_trace``.
 
-        Raises
-        ------
-        ImportError
-            If matplotlib is missing.
-        """
-        if self.exact_posterior is not None:
-            raise ValueError("there is no trace of an exact fit: plot_trace is for expectation propagation")
-        start = self.posterior.selection.best.monotone_from
-        state = "converged" if self.converged else "NOT converged"
-        return selection.trace(
-            self.energy_trace,
-            start if 0 < start < self.energy_trace.size else None,
-            title=f"{label(self.model.data.targets[0])}: {self.method}, {state} (residual {self.residual:.1e})",
-            single="A single iteration: it started where the search\nfor the hyperparameters ended."
-            if self.learned
-            else "Converged in a single iteration.",
-            ax=ax,
-        )
+    From where ordinary EP gave way to an algorithm whose energy cannot rise, a line is drawn. With
+    ``hyper="average"`` the trace is that of the likeliest hyperparameters. The iterations that learned the
+    hyperparameters are not in it: the last fit starts where they ended, so that it often has a single
+    iteration. Fit with the hyperparameters given to see a whole trace.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure of pyplot's by default.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The one drawn on.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is missing.
+    """
+    found = res.posterior.selection
+    if isinstance(found, ExactSelection):
+        raise ValueError("there is no trace of an exact fit: plot_trace is for expectation propagation")
+    start = found.best.monotone_from
+    state = "converged" if res.converged else "NOT converged"
+    return selection.trace(
+        res.energy_trace,
+        start if 0 < start < res.energy_trace.size else None,
+        title=f"{label(res.model.data.targets[0])}: {res.method}, {state} (residual {res.residual:.1e})",
+        single="A single iteration: it started where the search\nfor the hyperparameters ended."
+        if res.learned
+        else "Converged in a single iteration.",
+        ax=ax,
+    )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from statsmodels.iolib.summary import Summary
 
 from pybayesridge._types import FloatArray
+from pybayesridge.results.summary.formats import FormattedSummary
 from pybayesridge.results.summary.tables import (
     coefficient_table,
     facts_table,
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pybayesridge.results.ridge import BayesRidgeResults
 
 
-def summary(res: BayesRidgeResults, alpha: float) -> Summary:
+def summary(res: BayesRidgeResults, alpha: float) -> FormattedSummary:
     """See :meth:`BayesRidgeResults.summary`."""
     tables = []
     names = res.model.exog_names
@@ -45,7 +45,7 @@ def summary(res: BayesRidgeResults, alpha: float) -> Summary:
             undefined = undefined or not np.isfinite(values[:, 0]).all()
     if undefined:
         notes.append("A dash stands for a mean that does not exist: the tail of the posterior is too heavy.")
-    if not np.isfinite([res.lambda_, res.tau2]).all():
+    if not np.isfinite(np.array([res.lambda_, res.tau2])).all():
         notes.append("A dash for lambda or tau stands for infinity.")
     if left_out:
         notes.append(f"The {left_out} smallest standardised coefficients are omitted; see params, conf_int().")

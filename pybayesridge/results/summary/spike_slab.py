@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from statsmodels.iolib.summary import Summary
 from statsmodels.iolib.table import SimpleTable
 
+from pybayesridge.results.summary.formats import FormattedSummary
 from pybayesridge.results.summary.tables import SHOWN, facts_table, make_summary, table
 from pybayesridge.text import number, number_or_dash
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pybayesridge.results.spike_slab import SpikeSlabResults
 
 
-def summary(res: SpikeSlabResults, alpha: float) -> Summary:
+def summary(res: SpikeSlabResults, alpha: float) -> FormattedSummary:
     """See :meth:`SpikeSlabResults.summary`."""
     names = res.model.exog_names
     z_at, at = res.model.positions(res.posterior.design)
@@ -69,7 +69,7 @@ def _facts(res: SpikeSlabResults) -> tuple[list[tuple[str, str]], list[tuple[str
         (f"slab_var ({how('slab_var')}):", number(res.slab_var)),
         (f"noise_var ({how('noise_var')}):", number(res.noise_var)),
         ("Expected size:", _size(res)),
-        ("R-squared:", _three_digits(res.rsquared)),
+        ("R-squared:", _three_digits(float(res.rsquared))),
         ("Log Evidence:", _three_digits(res.log_evidence)),
         ("", ""),
     ]

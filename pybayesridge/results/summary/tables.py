@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from statsmodels.iolib.summary import Summary
 from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_2cols, fmt_params
 
@@ -37,7 +36,7 @@ def rows_to_show(size: FloatArray) -> list[int]:
     """Positions of the coefficients a table shows: all, or where there are too many the largest of `size` first."""
     if size.size <= LONGEST:
         return list(range(size.size))
-    return np.argsort(-size, kind="stable")[:SHOWN].tolist()  # type: ignore[no-any-return]
+    return np.argsort(-size, kind="stable")[:SHOWN].tolist()
 
 
 def coefficient_table(
@@ -53,7 +52,7 @@ def table(stubs: Sequence[str], heads: Sequence[str], rows: Sequence[Sequence[st
     return Table(rows, heads, [one_line(stub) for stub in stubs], txt_fmt=fmt_params)
 
 
-def make_summary(tables: Sequence[SimpleTable], notes: Sequence[str]) -> Summary:
+def make_summary(tables: Sequence[SimpleTable], notes: Sequence[str]) -> FormattedSummary:
     """Put tables and numbered notes together."""
     out = FormattedSummary()
     out.tables.extend(tables)

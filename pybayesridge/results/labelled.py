@@ -1,0 +1,230 @@
+"""The results as ``fit`` returns them: arrays with the names of columns, rows and targets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, ParamSpec, TypeVar
+
+import pandas as pd
+
+from pybayesridge._types import FloatArray, PathOrFile
+from pybayesridge.findings import Finding
+from pybayesridge.recipes import Recipe
+from pybayesridge.results import files as saved
+from pybayesridge.results.base import LinearResults, load
+from pybayesridge.results.ridge import BayesRidgeResults
+from pybayesridge.results.spike_slab import SpikeSlabResults
+
+if TYPE_CHECKING:
+    from pybayesridge.models.base import LinearModel
+    from pybayesridge.models.ridge import BayesRidge
+    from pybayesridge.models.spike_slab import SpikeSlab
+
+    ResultsWrapper = object
+    """Without types: as a base class it would let every attribute pass."""
+else:
+    from statsmodels.base.wrapper import ResultsWrapper
+
+P = ParamSpec("P")
+R = TypeVar("R")
+ResultsT = TypeVar("ResultsT", bound=LinearResults)
+
+SHARED = {
+    "params": "columns",
+    "bse": "columns",
+    "posterior_var": "columns",
+    "fittedvalues": "rows",
+    "resid": "rows",
+    "rsquared": "targets",
+    "df_model": "targets",
+    "df_resid": "targets",
+    "sigma2": "targets",
+}
+"""How statsmodels' wrapper labels the arrays that both families have."""
+
+
+class Delegated(Generic[P, R]):
+    """A method of the results that is used as it is, with its signature and docstring.
+
+    Parameters
+    ----------
+    method : function
+    """
+
+    def __init__(self, method: Callable[Concatenate[Any, P], R]) -> None:
+        self.method: Callable[..., R] = method
+
+    def __get__(self, wrapper: LinearResultsWrapper[Any] | None, owner: type) -> Callable[P, R]:
+        """The method of the wrapped results; of the class, the function."""
+        if wrapper is None:
+            return self.method
+        out: Callable[P, R] = getattr(wrapper.unlabelled, self.method.__name__)
+        return out
+
+
+class LinearResultsWrapper(ResultsWrapper, Generic[ResultsT]):
+    """Labelled results of a linear model; see :class:`LinearResults`.
+
+    What is annotated here is an attribute of the results, labelled as ``_wrap_attrs`` says where it is an array.
+    """
+
+    params: pd.Series | pd.DataFrame
+    bse: pd.Series | pd.DataFrame
+    posterior_var: pd.Series | pd.DataFrame
+    fittedvalues: pd.Series | pd.DataFrame
+    resid: pd.Series | pd.DataFrame
+    rsquared: float | pd.Series
+    df_model: float | pd.Series
+    df_resid: float | pd.Series
+    sigma2: float | pd.Series
+    nobs: float
+    k_constant: int
+    model: LinearModel
+    family: str
+    method: str
+    converged: bool
+    n_iter: int
+    tol: float
+    maxiter: int
+    precision_loss: float
+    recipe: Recipe
+    findings: tuple[Finding, ...]
+    findings_on_validity: tuple[Finding, ...]
+    notes: list[str]
+
+    predict = Delegated(LinearResults.predict)
+    get_prediction = Delegated(LinearResults.get_prediction)
+    tidy = Delegated(LinearResults.tidy)
+    report = Delegated(LinearResults.report)
+    plot_fit = Delegated(LinearResults.plot_fit)
+    plot_residuals = Delegated(LinearResults.plot_residuals)
+    remove_data = Delegated(LinearResults.remove_data)
+
+    _wrap_attrs: ClassVar[dict[str, str]] = SHARED
+    _results: ResultsT
+
+    if TYPE_CHECKING:
+
+        def __init__(self, results: ResultsT) -> None: ...
+
+    @property
+    def unlabelled(self) -> ResultsT:
+        """The same results with arrays in place of Series and DataFrames."""
+        return self._results
+
+    def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Equal-tailed credible intervals of the coefficients; see :meth:`LinearResults.conf_int`."""
+        out: pd.DataFrame = self.model.data.wrap_output(self._results.conf_int(alpha), "interval")
+        return out
+
+    def cov_params(self, target: str | int | None = None) -> pd.DataFrame:
+        """Posterior covariance matrix of the coefficients; see :meth:`LinearResults.cov_params`."""
+        out: pd.DataFrame = self.model.data.wrap_output(self._results.cov_params(target), "cov")
+        return out
+
+    def save(self, fname: PathOrFile, remove_data: bool = False, row_space: bool = True) -> None:
+        """Write the results to a file; see :meth:`LinearResults.save`."""
+        saved.write(type(self)(self._results.as_saved(remove_data, row_space)), fname)
+
+    @classmethod
+    def load(cls, fname: PathOrFile) -> Any:
+        """Read results that :meth:`save` wrote, as :func:`pybayesridge.load` does."""
+        return load(fname)
+
+
+class BayesRidgeResultsWrapper(LinearResultsWrapper[BayesRidgeResults]):
+    """Labelled results of a Bayesian ridge regression; see :class:`BayesRidgeResults`."""
+
+    model: BayesRidge
+    lambda_: float | pd.Series
+    tau2: float | pd.Series
+    n_modes: int | pd.Series
+    log_marginal: float | pd.Series
+    loo_residuals: pd.Series | pd.DataFrame
+    loo_mse: float | pd.Series
+    loo_rsquared: float | pd.Series
+    quadrature_error: float | pd.Series | None
+    penalty_information: float | pd.Series | None
+    grid: FloatArray | None
+    grid_scores: FloatArray | None
+    can_fit_anything: bool
+    solver: str
+    dof: str
+    parameterization: str
+
+    summary = Delegated(BayesRidgeResults.summary)
+    hyperparameters = Delegated(BayesRidgeResults.hyperparameters)
+    explained_variance = Delegated(BayesRidgeResults.explained_variance)
+    diagnostics = Delegated(BayesRidgeResults.diagnostics)
+    sample = Delegated(BayesRidgeResults.sample)
+    to_arviz = Delegated(BayesRidgeResults.to_arviz)
+    plot_coefficients = Delegated(BayesRidgeResults.plot_coefficients)
+    plot_lambda = Delegated(BayesRidgeResults.plot_lambda)
+    plot_path = Delegated(BayesRidgeResults.plot_path)
+
+    _wrap_attrs = SHARED | {
+        "lambda_": "targets",
+        "tau2": "targets",
+        "n_modes": "targets",
+        "log_marginal": "targets",
+        "loo_mse": "targets",
+        "loo_rsquared": "targets",
+        "loo_residuals": "rows",
+        "quadrature_error": "targets",
+        "penalty_information": "targets",
+    }
+
+
+class SpikeSlabResultsWrapper(LinearResultsWrapper[SpikeSlabResults]):
+    """Labelled results of a spike-and-slab regression; see :class:`SpikeSlabResults`."""
+
+    model: SpikeSlab
+    params: pd.Series
+    bse: pd.Series
+    posterior_var: pd.Series
+    fittedvalues: pd.Series
+    resid: pd.Series
+    rsquared: float
+    df_model: float
+    df_resid: float
+    sigma2: float
+    inclusion_prob: pd.Series
+    inclusion_se: pd.Series
+    group_inclusion_prob: pd.Series
+    prior_inclusion: float | pd.Series
+    cond_mean: pd.Series
+    cond_var: pd.Series
+    expected_size: float
+    slab_var: float
+    noise_var: float
+    log_evidence: float
+    log_evidence_se: float
+    evidence_biased: bool
+    learned: tuple[str, ...]
+    energy_trace: FloatArray
+    residual: float
+    n_fac: int
+    penalized_names: list[str]
+
+    summary = Delegated(SpikeSlabResults.summary)
+    hyperparameters = Delegated(SpikeSlabResults.hyperparameters)
+    credible_sets = Delegated(SpikeSlabResults.credible_sets)
+    select = Delegated(SpikeSlabResults.select)
+    pair_inclusion = Delegated(SpikeSlabResults.pair_inclusion)
+    models = Delegated(SpikeSlabResults.models)
+    median_model = Delegated(SpikeSlabResults.median_model)
+    group_members = Delegated(SpikeSlabResults.group_members)
+    sample = Delegated(SpikeSlabResults.sample)
+    to_arviz = Delegated(SpikeSlabResults.to_arviz)
+    plot_coefficients = Delegated(SpikeSlabResults.plot_coefficients)
+    plot_inclusion = Delegated(SpikeSlabResults.plot_inclusion)
+    plot_n_included = Delegated(SpikeSlabResults.plot_n_included)
+    plot_trace = Delegated(SpikeSlabResults.plot_trace)
+
+    _wrap_attrs = SHARED | {
+        "inclusion_prob": "columns",
+        "inclusion_se": "columns",
+        "prior_inclusion": "columns",
+        "cond_mean": "columns",
+        "cond_var": "columns",
+    }

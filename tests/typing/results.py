@@ -1,0 +1,44 @@
+"""Types that users see: mypy prints what it knows of each expression."""
+
+import pandas as pd
+
+from pybayesridge import BayesRidge, SpikeSlab
+
+data = pd.DataFrame()
+ridge = BayesRidge.from_formula("y ~ a", data).fit()
+select = SpikeSlab.from_formula("y ~ a", data).fit()
+
+reveal_type(ridge.params)  # Series | DataFrame
+reveal_type(ridge.bse)  # Series | DataFrame
+reveal_type(ridge.conf_int())  # DataFrame
+reveal_type(ridge.cov_params())  # DataFrame
+reveal_type(ridge.fittedvalues)  # Series | DataFrame
+reveal_type(ridge.resid)  # Series | DataFrame
+reveal_type(ridge.predict(data))  # Series | DataFrame
+reveal_type(ridge.get_prediction(data))  # BayesPrediction
+reveal_type(ridge.get_prediction().summary_frame())  # DataFrame
+reveal_type(ridge.summary())  # FormattedSummary
+reveal_type(ridge.lambda_)  # float | Series
+reveal_type(ridge.tau2)  # float | Series
+reveal_type(ridge.sigma2)  # float | Series
+reveal_type(ridge.log_marginal)  # float | Series
+reveal_type(ridge.hyperparameters())  # DataFrame
+reveal_type(ridge.sample(10, rng=0))  # DataFrame
+reveal_type(ridge.model)  # BayesRidge
+reveal_type(ridge.findings)  # tuple[Finding, ...]
+reveal_type(ridge.unlabelled)  # BayesRidgeResults
+reveal_type(ridge.unlabelled.params)  # ndarray
+
+reveal_type(select.params)  # Series
+reveal_type(select.bse)  # Series
+reveal_type(select.conf_int(0.1))  # DataFrame
+reveal_type(select.inclusion_prob)  # Series
+reveal_type(select.fittedvalues)  # Series
+reveal_type(select.sigma2)  # float
+reveal_type(select.log_evidence)  # float
+reveal_type(select.median_model())  # list[str]
+reveal_type(select.summary())  # FormattedSummary
+reveal_type(select.unlabelled.inclusion_prob)  # ndarray
+
+ridge.paramz  # error: "BayesRidgeResultsWrapper" has no attribute "paramz"
+ridge.predict(dat=data)  # error: Unexpected keyword argument "dat"
