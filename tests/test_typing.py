@@ -21,10 +21,24 @@ ROOT = Path(__file__).resolve().parents[1]
 SNIPPET = Path("tests", "typing", "results.py")
 
 INTERNAL = {
-    "diagnostics_by_target", "has_joint_posterior", "has_penalty_posterior", "hyperparameter_means", "hyperparameters_of",
-    "explained_variance_of", "method_entry", "noise", "noise_sd", "penalty_model", "posterior",
-    "prior_by_column", "ridge_fit", "some_coefficients", "standardized_size", "starting_point", "as_saved",
-}  # fmt: skip
+    "diagnostics_by_target",
+    "has_joint_posterior",
+    "has_penalty_posterior",
+    "hyperparameter_means",
+    "hyperparameters_of",
+    "explained_variance_of",
+    "method_entry",
+    "noise",
+    "noise_sd",
+    "penalty_model",
+    "posterior",
+    "prior_by_column",
+    "ridge_fit",
+    "some_coefficients",
+    "standardized_size",
+    "starting_point",
+    "as_saved",
+}
 """Names that report, summary and export read of the unlabelled results."""
 
 REFUSED = {"get_influence", "mse_resid"}
