@@ -26,6 +26,7 @@ INTERNAL = {
     "has_penalty_posterior",
     "hyperparameter_means",
     "hyperparameters_of",
+    "exact_posterior",
     "explained_variance_of",
     "method_entry",
     "noise",
