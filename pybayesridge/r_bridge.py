@@ -23,7 +23,8 @@ from pybayesridge.models.ridge import BayesRidge
 from pybayesridge.models.spike_slab import SpikeSlab
 from pybayesridge.report import write_report
 from pybayesridge.report.parts import Origin
-from pybayesridge.results.export import export, flat_findings, over
+from pybayesridge.results.export import check_selection_method, export, flat_findings, over
+from pybayesridge.selection.methods import DEFAULT
 
 PROTOCOL = 3
 """Raised whenever what goes over the bridge changes; the R package compares it with its own."""
@@ -108,6 +109,7 @@ def fitted(
     """The results of what :func:`fit_model` describes."""
     if family == "bayes_ridge":
         return BayesRidge(endog, exog, **arguments(model)).fit(**arguments(fit))
+    check_selection_method(fit.get("method") or DEFAULT)
     built = SpikeSlab(endog, exog, group=group_labels(group), **arguments(model))
     return built.fit(**arguments(fit), start=starting_point(start))
 

@@ -5,6 +5,7 @@ import pytest
 from scipy import sparse
 
 from pybayesridge import BayesRidge, SpikeSlab, r_bridge
+from pybayesridge.results.export import export
 
 RNG = np.random.default_rng(3)
 X = RNG.standard_normal((30, 4)) + 2.0
@@ -93,6 +94,21 @@ def test_errors_and_warnings_are_text():
     assert answer["warnings"][0].startswith("The smallest cross-validation score")
     broken = r_bridge.guarded(lambda: {}["missing"])
     assert broken["error"] == "KeyError: 'missing'"
+
+
+def test_a_method_that_r_does_not_have_is_refused_before_the_fit(monkeypatch):
+    monkeypatch.setattr(SpikeSlab, "fit", lambda *_, **__: pytest.fail("fitted"))
+    answer = spike(method="exact")
+    assert answer["value"] is None
+    assert answer["error_class"] == "ValueError"
+    assert answer["error"] == (
+        "method='exact' is not available from R: use 'auto' or 'ep' or 'pcep', or fit the model in Python"
+    )
+
+
+def test_an_exact_fit_is_not_exported():
+    with pytest.raises(ValueError, match=r"^method='exact' is not available from R"):
+        export(SpikeSlab(Y, X).fit("exact").unlabelled)
 
 
 def test_rs_types_are_understood():

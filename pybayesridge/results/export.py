@@ -23,6 +23,7 @@ import numpy as np
 
 from pybayesridge._types import FloatArray
 from pybayesridge.ep.algorithms.solve import posterior_factor
+from pybayesridge.ep.methods import EP_METHODS
 from pybayesridge.ep.model.gaussian import DualFactor
 from pybayesridge.ep.model.group_covariance import JointFactor
 from pybayesridge.ep.model.likelihood import GaussianLikelihood
@@ -175,6 +176,11 @@ def export(results: Any) -> dict[str, Any]:
     Parameters
     ----------
     results : BayesRidgeResults or SpikeSlabResults
+
+    Raises
+    ------
+    ValueError
+        For a selection by another method than expectation propagation.
     """
     values = _selection_values(results) if hasattr(results, "inclusion_prob") else _ridge_values(results)
     return {name: value for name, value in (_shared_values(results) | values).items() if value is not None}
@@ -335,7 +341,15 @@ def _ridge_posterior(results: Any) -> dict[str, Any]:
     return out if known is None else out | {"prior_noise": known}
 
 
+def check_selection_method(method: str) -> None:
+    """Refuse a method of selection that has no export."""
+    if method not in EP_METHODS:
+        known = " or ".join(map(repr, EP_METHODS))
+        raise ValueError(f"method={method!r} is not available from R: use {known}, or fit the model in Python")
+
+
 def _selection_values(results: Any) -> dict[str, Any]:
+    check_selection_method(results.method)
     of_group, point = results.group_inclusion_prob, results.starting_point()
     return {
         "family": "spike_slab",
