@@ -52,7 +52,7 @@ def answers(results, rows):
     }
     if len(results.params) <= LARGEST_COVARIANCE:
         out["cov_params"] = np.stack([np.asarray(results.cov_params(i)) for i in range(q)])
-    if hasattr(results, "hyperparameters"):
+    if isinstance(results.model, BayesRidge):
         out["hyperparameters"] = results.hyperparameters(1 - LEVEL).to_numpy().reshape(q, 4, 4)
     return {"params": results.params.to_numpy().reshape(-1, q), "bse": results.bse.to_numpy().reshape(-1, q), **out}
 
