@@ -103,6 +103,20 @@ def in_child(task: str, n: int, p: int, repetitions: int, limit: float) -> dict 
     return json.loads(done.stdout)
 
 
+def exact_compared(args: argparse.Namespace, found: dict[str, dict]) -> list[list[str]]:
+    """Rows on the exact posterior relative to the mode; the times go into `found`."""
+    ratios = []
+    for n, p in QUICK_EXACT_SIZES if args.quick else EXACT_SIZES:
+        y, x = data(n, p)
+        turns = {m: lambda m=m, y=y, x=x: ours(m, y, x) for m in ("em", "exact")}
+        times = interleaved(turns, args.repetitions)
+        found[f"{n}x{p}"] = times
+        em, exact = times["em"], times["exact"]
+        ratio = [f"{exact[k] / em[k]:.2f}" for k in ("median", "least")]
+        ratios.append([f"{n} × {p}", show_seconds(em["median"]), show_seconds(exact["median"]), *ratio])
+    return ratios
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small sizes, for a look")
@@ -149,15 +163,7 @@ def main() -> None:
         )
         print(*rows[-1], sep=" | ", file=sys.stderr, flush=True)
         del y, x, turns
-    ratios = []
-    for n, p in QUICK_EXACT_SIZES if args.quick else EXACT_SIZES:
-        y, x = data(n, p)
-        turns = {m: lambda m=m, y=y, x=x: ours(m, y, x) for m in ("em", "exact")}
-        times = interleaved(turns, args.repetitions)
-        found["exact"][f"{n}x{p}"] = times
-        em, exact = times["em"], times["exact"]
-        ratio = [f"{exact[k] / em[k]:.2f}" for k in ("median", "least")]
-        ratios.append([f"{n} × {p}", show_seconds(em["median"]), show_seconds(exact["median"]), *ratio])
+    ratios = exact_compared(args, found["exact"])
     head = ["n × p", "floor", "em", "em / floor", "of the least", "ms over it", *(f"{p} / em" for p in PEERS)]
     text = "\n\n".join(
         [

@@ -15,7 +15,7 @@ from pybayesridge.models.ridge import BayesRidge
 from pybayesridge.models.spike_slab import SpikeSlab
 from pybayesridge.moments.moments import Moments
 from pybayesridge.results.base import load
-from pybayesridge.results.spike_slab import compare_evidence
+from pybayesridge.results.evidence import compare_evidence
 
 __version__ = "0.1.0.dev0"
 

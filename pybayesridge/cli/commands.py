@@ -26,8 +26,8 @@ from pybayesridge.cli.tables import (
 )
 from pybayesridge.cli.terminal import progress, warnings_as_lines
 from pybayesridge.exceptions import PybayesridgeWarning
-from pybayesridge.formula.build import names_read
 from pybayesridge.formula.check import refuse_code
+from pybayesridge.formula.names import names_read
 from pybayesridge.text import did_you_mean, listed
 
 MODEL_OPTIONS = {"ridge": ("prior", "sigma2"), "spikeslab": ("prior_inclusion", "slab_var", "noise_var")}

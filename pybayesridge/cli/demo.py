@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from pybayesridge.text import number
+
+if TYPE_CHECKING:
+    from pybayesridge.results.labelled import BayesRidgeResultsWrapper, SpikeSlabResultsWrapper
 
 FORMULA = "TOTEMP ~ GNPDEFL + GNP + UNEMP + ARMED + POP + YEAR"
 
@@ -13,6 +17,35 @@ def _beside(report: str, name: str) -> Path:
     """The file of one model's report."""
     file = Path(report)
     return file.with_name(f"{file.stem}-{name}{file.suffix}")
+
+
+def _of_ridge(ridge: BayesRidgeResultsWrapper, least_squares: Any) -> str:
+    """A comparison of the ridge with least squares."""
+    interval, ols_interval = ridge.conf_int(), least_squares.conf_int()
+    width = (ols_interval[1] - ols_interval[0]) / (interval[1] - interval[0])
+    condition = ridge.unlabelled.diagnostics_by_target()[0]["condition_number"]
+    return (
+        "Longley's economic series move together (condition number of the standardised columns: "
+        f"{number(condition)}),\n"
+        "so least squares cannot tell them apart. The ridge penalty was found from the posterior,\n"
+        "without cross-validation, and the intervals account for its uncertainty: "
+        f"{ridge.df_model:.1f} effective\n"
+        "degrees of "
+        f"freedom of {least_squares.df_model:.0f}, R-squared {ridge.rsquared:.3f} against "
+        f"{least_squares.rsquared:.3f}. Notice GNP and POP: least squares gives them\n"
+        f"{least_squares.params['GNP']:.2g} and {least_squares.params['POP']:.2g}, with intervals "
+        f"{width['GNP']:.1f} and {width['POP']:.1f} times as wide."
+    )
+
+
+def _of_selection(selection: SpikeSlabResultsWrapper) -> str:
+    """A sentence on the inclusion probabilities."""
+    pip = selection.inclusion_prob.drop("Intercept").sort_values(ascending=False)
+    return (
+        "PIP is the probability that a coefficient is not zero: "
+        + ", ".join(f"{name} {value:.2f}" for name, value in pip.items())
+        + ".\nWith 16 rows of collinear series the data leave some of that open; the table says so."
+    )
 
 
 def demo(report: str | None = None) -> str:
@@ -42,26 +75,6 @@ def demo(report: str | None = None) -> str:
             f"{name:<12}{least_squares.params[name]:>12.4g}{f'[{low:.4g}, {high:.4g}]':>28}"
             f"{ridge.params[name]:>14.4g}{f'[{lower:.4g}, {upper:.4g}]':>26}"
         )
-    width = (ols_interval[1] - ols_interval[0]) / (interval[1] - interval[0])
-    condition = ridge.unlabelled.diagnostics_by_target()[0]["condition_number"]
-    of_ridge = (
-        "Longley's economic series move together (condition number of the standardised columns: "
-        f"{number(condition)}),\n"
-        "so least squares cannot tell them apart. The ridge penalty was found from the posterior,\n"
-        "without cross-validation, and the intervals account for its uncertainty: "
-        f"{ridge.df_model:.1f} effective\n"
-        "degrees of "
-        f"freedom of {least_squares.df_model:.0f}, R-squared {ridge.rsquared:.3f} against "
-        f"{least_squares.rsquared:.3f}. Notice GNP and POP: least squares gives them\n"
-        f"{least_squares.params['GNP']:.2g} and {least_squares.params['POP']:.2g}, with intervals "
-        f"{width['GNP']:.1f} and {width['POP']:.1f} times as wide."
-    )
-    pip = selection.inclusion_prob.drop("Intercept").sort_values(ascending=False)
-    of_selection = (
-        "PIP is the probability that a coefficient is not zero: "
-        + ", ".join(f"{name} {value:.2f}" for name, value in pip.items())
-        + ".\nWith 16 rows of collinear series the data leave some of that open; the table says so."
-    )
     title = "Longley's data: employment in the USA, 1947-1962"
     written = []
     if report is not None:
@@ -81,11 +94,11 @@ def demo(report: str | None = None) -> str:
             "",
             str(ridge.summary()),
             "",
-            of_ridge,
+            _of_ridge(ridge, least_squares),
             "",
             str(selection.summary()),
             "",
-            of_selection,
+            _of_selection(selection),
             *written,
         ]
     )

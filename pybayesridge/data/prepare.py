@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pybayesridge._types import FloatArray, IntArray
+from pybayesridge._types import AnyArray, FloatArray, IntArray
 from pybayesridge.data.arrays import (
     NamedColumns,
     as_column_names,
@@ -228,21 +228,12 @@ def prepare(
     w = None if weights is None else as_weights(weights, y.shape[0])
     if is_pandas(weights) and (is_pandas(exog) or is_pandas(endog)):
         check_labels(weights, labels, "the data")
-    dropped = 0
+    rows = len(y)
     if missing == "drop":
-        gone = missing_rows(y, x, w)
-        dropped = int(gone.sum())
-        if dropped:
-            if gone.all():
-                raise ValueError("every row has a missing value: nothing is left to fit")
-            y, x, labels = y[~gone], x[np.flatnonzero(~gone)], labels[~gone]
-            w = None if w is None else w[~gone]
+        y, x, w, labels = _complete_rows(y, x, w, labels)
     ynames = _target_names(endog, one_target)
     targets = [ynames] if isinstance(ynames, str) else ynames
-    if isinstance(exog, pd.DataFrame):
-        given = as_column_names(exog.columns)
-    elif isinstance(exog, pd.Series):
-        given = [str(exog.name) if exog.name is not None else "x1"]
+    given = _names_of(exog) or given
     check_finite(y, targets, "endog")
     if not is_finite(x):
         check_finite(x, given or array_names(x.shape[1], None), "exog")
@@ -265,11 +256,32 @@ def prepare(
         intercept_name=added,
         const_idx=const_idx,
         unpenalized=fixed,
-        n_dropped=dropped,
+        n_dropped=rows - len(y),
         library=library,
         orig_endog=endog,
         orig_exog=exog,
     )
+
+
+def _names_of(exog: Any) -> list[str] | None:
+    """The column names of a frame or Series of pandas."""
+    if isinstance(exog, pd.DataFrame):
+        return as_column_names(exog.columns)
+    if isinstance(exog, pd.Series):
+        return [str(exog.name) if exog.name is not None else "x1"]
+    return None
+
+
+def _complete_rows(
+    y: FloatArray, x: AnyArray, w: FloatArray | None, labels: pd.Index
+) -> tuple[FloatArray, AnyArray, FloatArray | None, pd.Index]:
+    """The rows without a missing value."""
+    gone = missing_rows(y, x, w)
+    if not gone.any():
+        return y, x, w, labels
+    if gone.all():
+        raise ValueError("every row has a missing value: nothing is left to fit")
+    return y[~gone], x[np.flatnonzero(~gone)], None if w is None else w[~gone], labels[~gone]
 
 
 def check_labels(weights: Any, labels: pd.Index, of: str) -> None:

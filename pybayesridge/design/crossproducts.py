@@ -144,12 +144,7 @@ def _tall(
     centred = block.ones is not None
     explicit = block.k > 0 and not block.only_constant
     base = shift if centred else np.zeros(p)
-    on_q = np.zeros((block.k, p))
-    if explicit:
-        for rows, piece in row_blocks(x, columns, buffer.shape[0]):
-            a = _fill(buffer, piece, base, scaled)
-            q_rows = block.q[rows] if block.sqrt_w is None else block.q[rows] * block.sqrt_w[rows, None]
-            on_q += blas.product(q_rows, a, transpose_a=True)
+    on_q = _coordinates(x, columns, block, buffer, base, scaled) if explicit else np.zeros((block.k, p))
     gram = np.zeros((p, p), order="F")
     xty = np.zeros((p, y.shape[1]))
     total = np.zeros(p)
@@ -195,6 +190,33 @@ def _tall(
     }
 
 
+def _coordinates(
+    x: AnyArray,
+    columns: IntArray,
+    block: Unpenalized,
+    buffer: FloatArray,
+    base: FloatArray,
+    scaled: FloatArray | None,
+) -> FloatArray:
+    """Coordinates of the columns in the orthonormal basis of the unpenalised ones, (k, p)."""
+    on_q = np.zeros((block.k, columns.size))
+    for rows, piece in row_blocks(x, columns, buffer.shape[0]):
+        a = _fill(buffer, piece, base, scaled)
+        q_rows = block.q[rows] if block.sqrt_w is None else block.q[rows] * block.sqrt_w[rows, None]
+        on_q += blas.product(q_rows, a, transpose_a=True)
+    return on_q
+
+
+def _project_out(a: FloatArray, q: FloatArray) -> FloatArray:
+    """Remove from columns, in place and twice, what lies in the span of `q`; return its coordinates."""
+    on_q = np.zeros((q.shape[1], a.shape[1]))
+    for _ in range(2):
+        step = blas.product(q, a, transpose_a=True)
+        a -= blas.product(q, step)
+        on_q += step
+    return on_q
+
+
 def _wide(
     x: AnyArray,
     columns: IntArray,
@@ -209,11 +231,8 @@ def _wide(
     centred = block.ones is not None
     explicit = block.k > 0 and not block.only_constant
     projection = np.empty((block.k, p)) if explicit else None
-    center = np.zeros(p)
-    scale = np.empty(p)
-    deviation = np.empty(p)
+    center, scale, deviation, sumsq = np.zeros(p), np.empty(p), np.empty(p), np.empty(p)
     constant = np.empty(p, dtype=bool)
-    sumsq = np.empty(p)
     gram = np.zeros((n, n), order="F")
     root = np.ones(n) if block.sqrt_w is None else block.sqrt_w
     buffer = work_buffer(x, n, min(p, block_size(n)))
@@ -238,12 +257,7 @@ def _wide(
             _fill(a, piece, np.zeros(m), None if scaled is None else u)
             a *= root[:, None]
         if projection is not None:
-            on_q = np.zeros((block.k, m))
-            for _ in range(2):
-                on_q_step = blas.product(block.q, a, transpose_a=True)
-                a -= blas.product(block.q, on_q_step)
-                on_q += on_q_step
-            projection[:, part] = block.regress(on_q) / u
+            projection[:, part] = block.regress(_project_out(a, block.q)) / u
         if part.start == 0:
             shared = common_scale(sd / u)
         inner = np.where(constant[part], 1.0, sd) if standardize else shared * u

@@ -137,16 +137,11 @@ def design_of_moments(
         If the unpenalised columns are (to the accuracy of moments) linearly dependent.
     """
     k = len(z_names)
-    if k > moments.n:
-        raise ValueError(
-            f"{k} unpenalised columns (the intercept among them) for {moments.n} rows: "
-            "leave some out of `unpenalized`"
-        )
+    _check_count(k, moments.n)
     # The column that serves as the intercept is not one of U.
     u = np.delete(unpenalized, z_constant) if z_constant is not None and constant_serves else unpenalized
     u_names = [name for i, name in enumerate(z_names) if i != z_constant]
-    centred = z_constant is not None
-    unit = moments.n / moments.weight_sum
+    centred, unit = z_constant is not None, moments.n / moments.weight_sum
     mean = moments.x_mean
     value = 1.0 if z_constant is None or not constant_serves else float(mean[unpenalized[z_constant]])
     reduced = _partial_out(moments, u, penalized, u_names, centred=centred, unit=unit)
@@ -158,10 +153,8 @@ def design_of_moments(
     inverse = np.where(absorbed, 0.0, 1.0 / scale)
     keep = ~flat if block.ones is not None or standardize else np.ones(penalized.size, dtype=bool)
     center = mean[penalized] if centred else np.zeros(penalized.size)
-    projection = None
     on_z = _on_z(moments, u, penalized, reduced, k=k, constant=z_constant, value=value)
-    if u.size:
-        projection = on_z[:, : penalized.size][:, keep]
+    projection = on_z[:, : penalized.size] if u.size else None
     y_norm, vanishes, size = _norms(moments, reduced.yy, unit, centred)
     gram = reduced.xx * inverse * inverse[:, None]
     products = CrossProducts(
@@ -169,7 +162,7 @@ def design_of_moments(
         product=np.asfortranarray(gram[np.ix_(keep, keep)]),
         xty=np.where(vanishes, 0.0, reduced.xy * inverse[:, None] / y_norm)[keep],
         center=center,
-        projection=on_z[:, : penalized.size] if u.size else None,
+        projection=projection,
         scale=scale,
         sd=sd,
         constant=flat,
@@ -182,7 +175,7 @@ def design_of_moments(
         center=center[keep],
         scale=scale[keep],
         sd=sd[keep],
-        projection=projection,
+        projection=None if projection is None else projection[:, keep],
         y=np.empty((0, len(moments.targets))),
         y_norm=y_norm,
         y_on_z=on_z[:, penalized.size :],
@@ -193,6 +186,13 @@ def design_of_moments(
         n=moments.n,
     )
     return design, products, reduced.loss
+
+
+def _check_count(k: int, n: int) -> None:
+    if k > n:
+        raise ValueError(
+            f"{k} unpenalised columns (the intercept among them) for {n} rows: leave some out of `unpenalized`"
+        )
 
 
 def _cross(moments: Moments, rows: IntArray, columns: IntArray, *, centred: bool, unit: float) -> FloatArray:

@@ -1,15 +1,12 @@
-"""Formulas: formula/ and streams/coding.py alone know formulaic.
+"""Formulas: formula/ and streams/ alone know formulaic.
 
 statsmodels' global engine is never consulted, neither when a model is built nor when it predicts or is unpickled.
 """
 
 from __future__ import annotations
 
-import pickle
-import re
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +21,7 @@ from pybayesridge.data.prepare import check_labels
 from pybayesridge.exceptions import DataWarning
 from pybayesridge.formula.names import names_in_factor, names_of, names_read, parse, refuse_unknown, sees_other_rows
 from pybayesridge.formula.plain import PlainFormula, kinds_of_numbers, numbers, plain_formula
+from pybayesridge.formula.spec import Context, FormulaData, FormulaSpec, warn_of_levels
 from pybayesridge.formula.values import (
     kinds_of,
     model_matrix,
@@ -33,97 +31,6 @@ from pybayesridge.formula.values import (
     used_categories,
 )
 from pybayesridge.text import SHOWN, did_you_mean, listed, repeated
-
-Context = Mapping[str, Any]
-
-LIKE_A_NUMBER = re.compile(r"[^\w.+-]*[+-]?[^\w.]*\d[\d.,' ]*[^\w.]*")
-"""A number with a sign of a currency, a percentage, or separators of thousands."""
-
-
-@dataclass(frozen=True, slots=True)
-class FormulaSpec:
-    """How a formula was coded, so that new data are coded the same way.
-
-    Attributes
-    ----------
-    formula : str
-        As the user wrote it.
-    spec : formulaic.ModelSpec or None
-        Of the right-hand side, with the states of its transforms; None where it is a sum of columns of numbers.
-    columns : list of str
-        Columns of the design that were kept.
-    variables : list of str
-        Columns of the data that the right-hand side reads.
-    kinds : dict
-        Of each of them "number", "boolean", "text", "category" or "other".
-    context : dict
-        The user's own names (functions, constants) that the right-hand side uses.
-    has_intercept : bool
-    """
-
-    formula: str
-    spec: ModelSpec | None
-    columns: list[str]
-    variables: list[str]
-    kinds: dict[str, str]
-    context: dict[str, Any]
-    has_intercept: bool
-
-    @property
-    def text_variables(self) -> list[str]:
-        """Variables whose values were text, which stay text where a file is read whose values look like numbers."""
-        return [name for name, kind in self.kinds.items() if kind == "text"]
-
-    def columns_of_terms(self) -> dict[str, list[str]]:
-        """Columns of the design, before any was left out, of each term."""
-        if self.spec is None:
-            first = {"1": ["Intercept"]} if self.has_intercept else {}
-            return first | {name: [name] for name in self.variables}
-        names = list(self.spec.column_names)
-        return {str(term): names[where] for term, where in self.spec.term_slices.items()}
-
-    def without_rows(self, lengths: tuple[int, ...]) -> FormulaSpec:
-        """The same without the user's arrays that have an entry for each row (whose number is one of `lengths`)."""
-        context = {name: value for name, value in self.context.items() if not _is_over(value, lengths)}
-        return replace(self, context=context)
-
-    def __getstate__(self) -> tuple[Any, ...]:
-        """Leave out names that cannot be pickled: they are looked up again where the model predicts."""
-        context = {name: value for name, value in self.context.items() if _picklable(value)}
-        return (self.formula, self.spec, self.columns, self.variables, self.kinds, context, self.has_intercept)
-
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        """Restore the fields in order."""
-        for name, value in zip(self.__slots__, state, strict=True):
-            object.__setattr__(self, name, value)
-
-
-@dataclass(frozen=True, slots=True)
-class FormulaData:
-    """The matrices a formula yields.
-
-    Attributes
-    ----------
-    endog : pandas.DataFrame
-    exog : pandas.DataFrame
-        Without the intercept's column.
-    weights : pandas.Series or None
-    terms : dict
-        Positions in `exog` of each term's columns.
-    spec : FormulaSpec
-    n_dropped : int
-        Rows left out because a variable was missing.
-    library : str
-        Whose frame the data are.
-    """
-
-    endog: pd.DataFrame
-    exog: pd.DataFrame
-    weights: Any
-    terms: dict[str, list[int]]
-    spec: FormulaSpec
-    n_dropped: int
-    library: str = "pandas"
 
 
 def capture(depth: int) -> Context | None:
@@ -403,21 +310,6 @@ def _refuse_duplicates(names: list[str]) -> None:
         raise ValueError(f"duplicate column name(s) {listed(twice)} in the data: give each column a name of its own")
 
 
-def _is_over(value: Any, lengths: tuple[int, ...]) -> bool:
-    if isinstance(value, list | tuple | dict | set):
-        return len(value) in lengths
-    shape = getattr(value, "shape", None)
-    return isinstance(shape, tuple) and any(n in shape for n in lengths)
-
-
-def _picklable(value: Any) -> bool:
-    try:
-        pickle.dumps(value)
-    except Exception:
-        return False
-    return True
-
-
 def _weights(weights: Any, frame: pd.DataFrame) -> np.ndarray[Any, Any] | None:
     if weights is None:
         return None
@@ -489,28 +381,3 @@ __all__ = [
     "to_frame",
     "transform",
 ]
-
-
-def factor_levels(spec: FormulaSpec) -> list[tuple[str, list[str], str]]:
-    """The factors of the right-hand side: name, levels in their order, and how they are coded."""
-    out = []
-    for name, (_, state) in {} if spec.spec is None else spec.spec.encoder_state.items():
-        if "categories" in state:
-            coding = getattr(state.get("contrasts"), "contrasts", None)
-            how = "" if coding is None else type(coding).__name__.removesuffix("Contrasts").lower()
-            out.append((str(name), [str(level) for level in state["categories"]], how))
-    return out
-
-
-def warn_of_levels(spec: FormulaSpec, n: int) -> None:
-    """Warn of factors that have more levels than half the rows: identifiers, and numbers that are text."""
-    for name, levels, _ in factor_levels(spec):
-        if len(levels) > n / 2:
-            like = [level for level in levels if LIKE_A_NUMBER.fullmatch(level)]
-            numeric = f", or make numbers of values such as {like[0]!r}" if len(like) > len(levels) / 2 else ""
-            warnings.warn(
-                f"the factor {name!r} has {len(levels)} levels in {n} rows, and the model a coefficient for nearly "
-                f"each: leave it out (- {name}){numeric}",
-                DataWarning,
-                stacklevel=4,
-            )

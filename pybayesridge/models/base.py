@@ -16,6 +16,7 @@ from pybayesridge.design.crossproducts import CrossProducts
 from pybayesridge.design.design import Design
 from pybayesridge.design.from_moments import prepare_moments
 from pybayesridge.formula import build as formulas
+from pybayesridge.formula.spec import FormulaData
 from pybayesridge.models.new_rows import linear_predictor, rows_of_exog
 from pybayesridge.models.sources import Layout, MomentData, RowData, Source
 from pybayesridge.models.streamed import StreamedModel
@@ -32,7 +33,7 @@ class LinearModel(StreamedModel, Model):
 
     _max_targets: ClassVar[int | None] = 1
     _formula_defaults: ClassVar[dict[str, Any]] = {}
-    _formula_data: formulas.FormulaData | None = None
+    _formula_data: FormulaData | None = None
     _with_intercept: Any = None
 
     def __init__(
@@ -45,7 +46,7 @@ class LinearModel(StreamedModel, Model):
         unpenalized: Any,
         standardize: bool,
         missing: str,
-        formula_data: formulas.FormulaData | None = None,
+        formula_data: FormulaData | None = None,
     ) -> None:
         if not isinstance(standardize, bool | np.bool_):
             raise ValueError(f"standardize must be True or False, not {standardize!r}")

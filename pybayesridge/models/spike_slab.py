@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-import pandas as pd
 from scipy.sparse import issparse
 
-from pybayesridge._types import FloatArray, IntArray
+from pybayesridge._types import IntArray
 from pybayesridge.checks import positive, positive_int
 from pybayesridge.data.arrays import is_sparse_frame
-from pybayesridge.data.frames import unmasked
 from pybayesridge.data.groups import TERM, Groups, resolve_groups, shared
+from pybayesridge.data.inclusion import inclusion_by_column
 from pybayesridge.design.design import Design
 from pybayesridge.ep.methods import FitOptions, SelectionMethod, Task
 from pybayesridge.ep.model.groups import compress
@@ -188,7 +187,7 @@ class SpikeSlab(LinearModel):
         terms = None if formula_data is None else formula_data.terms
         self.groups: Groups = resolve_groups(group, self.data.exog_columns, terms)
         self.grouped_by = "column" if group is None else "term" if isinstance(group, str) else "labels"
-        self.prior_inclusion = _inclusion(prior_inclusion, self.data.exog_columns, self.groups)
+        self.prior_inclusion = inclusion_by_column(prior_inclusion, self.data.exog_columns, self.groups)
         if isinstance(self.prior_inclusion, np.ndarray):
             rest = np.setdiff1d(np.arange(len(self.data.exog_columns)), self.data.unpenalized)
             shared(self.prior_inclusion, self.groups, rest, "prior_inclusion")
@@ -200,7 +199,7 @@ class SpikeSlab(LinearModel):
         *,
         mcse: float = MCSE,
         chains: int = CHAINS,
-        rng: Any = 0,
+        rng: np.random.Generator | int = 0,
         tol: float = TOL,
         maxiter: int | None = None,
         damping: float = DAMPING,
@@ -266,6 +265,58 @@ class SpikeSlab(LinearModel):
         """
         call = call_of("fit", SpikeSlab.fit, locals(), defaults={"method": None})
         entry = look_up(self.methods, method)
+        options = self._options(
+            entry,
+            tol=tol,
+            maxiter=maxiter,
+            damping=damping,
+            hyper=hyper,
+            mcse=mcse,
+            chains=chains,
+            rng=rng,
+        )
+        if start is not None and not entry.takes_start:
+            raise ValueError(f"start goes with expectation propagation, not with {method!r}")
+        check_rows(entry, has_rows=not self.source.from_moments)
+        design, plain, data, rotation = self._prepared()
+        task = Task(
+            data,
+            plain,
+            float(design.n),
+            self._known(design),
+            self.groups_of(design),
+            rotation,
+            vanishes=bool(design.y_vanishes[0]),
+            start=None if start is None else self._start(start, design, rotation),
+        )
+        with one_pool(float(data.root.size) * min(data.root.shape)):
+            selection = entry.fit(task, options)
+        results = SpikeSlabResults(
+            self,
+            posterior_of(design, data, plain, selection),
+            method=method,
+            tol=float(mcse) if isinstance(selection, ExactSelection) else float(tol),
+            maxiter=options.maxiter,
+            recipe=Recipe(self.call, call),
+        )
+        issue(results.findings_on_validity, stacklevel=2)
+        if disp:
+            print(f"{method}: {selection.n_iter} iterations, {entry.measure.lower()} {selection.residual:.2g}")
+        return SpikeSlabResultsWrapper(results)
+
+    def _options(
+        self,
+        entry: SelectionMethod,
+        *,
+        tol: float,
+        maxiter: int | None,
+        damping: float,
+        hyper: str,
+        mcse: float,
+        chains: int,
+        rng: np.random.Generator | int,
+    ) -> FitOptions:
+        """The checked options of a method, or a ValueError for those that it does not take."""
         if hyper not in ("maximize", "average"):
             raise ValueError(f"hyper must be 'maximize' or 'average', not {hyper!r}")
         positive("tol", tol)
@@ -288,21 +339,7 @@ class SpikeSlab(LinearModel):
         )
         if not seed or (not isinstance(rng, np.random.Generator) and rng < 0):
             raise ValueError(f"rng must be a seed (an integer of at least 0) or a numpy Generator, not {rng!r}")
-        if start is not None and not entry.takes_start:
-            raise ValueError(f"start goes with expectation propagation, not with {method!r}")
-        check_rows(entry, has_rows=not self.source.from_moments)
-        design, plain, data, rotation = self._prepared()
-        task = Task(
-            data,
-            plain,
-            float(design.n),
-            self._known(design),
-            self.groups_of(design),
-            rotation,
-            vanishes=bool(design.y_vanishes[0]),
-            start=None if start is None else self._start(start, design, rotation),
-        )
-        options = FitOptions(
+        return FitOptions(
             float(tol),
             most,
             float(damping),
@@ -312,20 +349,6 @@ class SpikeSlab(LinearModel):
             rng,
             self.expected_size,
         )
-        with one_pool(float(data.root.size) * min(data.root.shape)):
-            selection = entry.fit(task, options)
-        results = SpikeSlabResults(
-            self,
-            posterior_of(design, data, plain, selection),
-            method=method,
-            tol=float(mcse) if isinstance(selection, ExactSelection) else float(tol),
-            maxiter=most,
-            recipe=Recipe(self.call, call),
-        )
-        issue(results.findings_on_validity, stacklevel=2)
-        if disp:
-            print(f"{method}: {selection.n_iter} iterations, {entry.measure.lower()} {selection.residual:.2g}")
-        return SpikeSlabResultsWrapper(results)
 
     def _prepared(self) -> tuple[Design, Data, Data, Rotation]:
         """The design, the numerics' data, the same rotated within groups, and how; made once for all fits."""
@@ -360,7 +383,7 @@ class SpikeSlab(LinearModel):
         )
 
     def _start(self, start: Any, design: Design, rotation: Rotation) -> tuple[Hyperparameters, Sites]:
-        inner = getattr(start, "_results", start)
+        inner = getattr(start, "unlabelled", start)
         point = inner.starting_point() if isinstance(inner, SpikeSlabResults) else inner
         if not isinstance(point, StartingPoint):
             raise ValueError(f"start must be results of a SpikeSlab, not {type(start).__name__}")
@@ -372,51 +395,3 @@ class SpikeSlab(LinearModel):
             raise ValueError(f"start is a fit of other columns: {listed(odd)} differ")
         hyper, sites = point.in_design(design)
         return hyper, rotation.unknown(sites)
-
-
-def _inclusion(prior_inclusion: Any, columns: list[str], groups: Groups) -> float | FloatArray | None:
-    if prior_inclusion is None:
-        return None
-    if isinstance(prior_inclusion, pd.Series | Mapping):
-        given = _by_column({str(name): value for name, value in dict(prior_inclusion).items()}, columns, groups)
-        known = set(columns)
-        unknown = [name for name in given if name not in known]
-        absent = [name for name in columns if name not in given]
-        if unknown:
-            raise ValueError(f"prior_inclusion names {listed(unknown)}, which are not columns (or groups) of exog")
-        values = np.array([given.get(name, np.nan) for name in columns], dtype=np.float64)
-        if absent and not np.isfinite(values).any():
-            raise ValueError("prior_inclusion is empty: give a probability for each column, or one for all")
-        if absent:
-            raise ValueError(f"prior_inclusion lacks column(s) {listed(absent)}")
-    else:
-        try:
-            if np.asarray(prior_inclusion).dtype.kind not in "fiuO":
-                raise TypeError
-            values = np.asarray(unmasked(prior_inclusion), dtype=np.float64)
-        except (TypeError, ValueError):
-            raise ValueError(
-                f"prior_inclusion must be a probability or one for each column, not {prior_inclusion!r}"
-            ) from None
-        if values.ndim > 1 or (values.ndim == 1 and values.size != len(columns)):
-            raise ValueError(f"prior_inclusion has shape {values.shape} for {len(columns)} columns of exog")
-    bad = np.flatnonzero(~((values >= 0) & (values <= 1)).ravel())
-    if bad.size:
-        where = "" if values.ndim == 0 else f" of column {columns[bad[0]]!r}"
-        value = float(values.ravel()[bad[0]])
-        raise ValueError(f"prior_inclusion{where} is {value!r}: a probability lies between 0 and 1")
-    return float(values) if values.ndim == 0 else values
-
-
-def _by_column(given: dict[str, Any], columns: list[str], groups: Groups) -> dict[str, Any]:
-    """Values by name of column or group as values by name of column."""
-    out: dict[str, Any] = {}
-    own, labels = set(columns), set(groups.labels)
-    for name, value in given.items():
-        whole = name in labels and name not in own
-        names = [columns[j] for j in groups.members(name)] if whole else [name]
-        twice = [column for column in names if column in out]
-        if twice:
-            raise ValueError(f"prior_inclusion gives {listed(twice)} a probability twice, as column and in a group")
-        out |= dict.fromkeys(names, value)
-    return out

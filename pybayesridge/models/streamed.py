@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Self
 
 from pybayesridge.formula import build as formulas
+from pybayesridge.formula.spec import FormulaData
 from pybayesridge.moments.moments import Moments, as_moments
 from pybayesridge.recipes import Call, call_of
 
@@ -200,9 +201,7 @@ class StreamedModel:
         return _from_formula(cls, moments, built, call, kwargs)
 
 
-def _from_formula(
-    cls: Any, moments: Moments, built: formulas.FormulaData, call: Call, kwargs: Mapping[str, Any]
-) -> Any:
+def _from_formula(cls: Any, moments: Moments, built: FormulaData, call: Call, kwargs: Mapping[str, Any]) -> Any:
     given = {**cls._formula_defaults, **kwargs}
     call = call.using(built.spec.context)
     return _build(cls, moments, call, intercept=built.spec.has_intercept, formula_data=built, **given)

@@ -13,6 +13,7 @@ from pybayesridge.data.prepare import prepare, resolve_columns
 from pybayesridge.files import written_whole
 from pybayesridge.moments.checks import check_entries
 from pybayesridge.moments.files import ARRAYS, FORMAT, read_moments
+from pybayesridge.moments.merge import sums
 from pybayesridge.moments.rows import sums_of_rows
 from pybayesridge.moments.summary import moments_of_summary
 from pybayesridge.recipes import Call, call_of
@@ -284,32 +285,7 @@ class Moments:
         ValueError
             If the names of columns or targets differ.
         """
-        for what in ("columns", "targets"):
-            mine, theirs = getattr(self, what), getattr(other, what)
-            if mine != theirs:
-                odd = sorted(set(mine) ^ set(theirs))
-                told = f"{listed(odd)} are in only one of them" if odd else "their order is not the same"
-                raise ValueError(f"the {what} of the moments to merge differ: {told}")
-        total = self.weight_sum + other.weight_sum
-        share = other.weight_sum / total
-        dx = (other.x_origin - self.x_origin) + (other.x_offset - self.x_offset)
-        dy = (other.y_origin - self.y_origin) + (other.y_offset - self.y_offset)
-        between = self.weight_sum * share
-        xx = self.xx + other.xx
-        xx += np.outer(between * dx, dx)
-        return replace(
-            self,
-            n=self.n + other.n,
-            weight_sum=total,
-            log_weight_sum=self.log_weight_sum + other.log_weight_sum,
-            x_offset=self.x_offset + share * dx,
-            y_offset=self.y_offset + share * dy,
-            xx=xx,
-            xy=self.xy + other.xy + np.outer(between * dx, dy),
-            yy=self.yy + other.yy + between * dy**2,
-            n_dropped=self.n_dropped + other.n_dropped,
-            call=None,
-        )
+        return replace(self, call=None, **sums(self, other))
 
     def subset(self, columns: Any = None, targets: Any = None) -> Self:
         """Select columns or targets, in the order of these moments.
@@ -406,15 +382,6 @@ class Moments:
             return cls(**fields, call=call)
         except ValueError as error:
             raise ValueError(f"{file!r} contains invalid moments: {error}") from error
-
-
-def merge_all(parts: Iterable[Moments | None]) -> Moments | None:
-    """Merge several moments; None stands for no rows."""
-    total: Moments | None = None
-    for part in parts:
-        if part is not None:
-            total = part if total is None else total.merge(part)
-    return total
 
 
 def _positions(wanted: Any, names: Sequence[str], what: str) -> IntArray:

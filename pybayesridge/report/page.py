@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
 
-from pybayesridge.formula import build as formula
+from pybayesridge.formula.spec import factor_levels
 from pybayesridge.report import ridge, spike_slab
 from pybayesridge.report.parts import Origin, Page, Remark
 from pybayesridge.report.shared import Album, rows_there
@@ -48,7 +48,7 @@ def contents(
         family=res.family,
         method=res.method,
         facts=facts(res),
-        factors=[] if res.model.formula_spec is None else formula.factor_levels(res.model.formula_spec),
+        factors=[] if res.model.formula_spec is None else factor_levels(res.model.formula_spec),
         model=family.model(res),
         words=family.words(res),
         remarks=[Remark(found.severity, found.sentence) for found in findings],

@@ -1,6 +1,6 @@
 """A fit as named arrays, numbers and strings, from which any language computes its answers: :func:`export`.
 
-:data:`FIELDS` documents every name; :func:`check` compares an export with it. R keeps exports as its fits. Positions
+:data:`~pybayesridge.results.export_fields.FIELDS` documents every name. R keeps exports as its fits. Positions
 count from 1. The standardised row of a row (x, z) of the model matrix, z its unpenalised columns, is
 ``(x - z on_z) / scale``; a linear predictor is ``z y_on_z`` plus ``y_norm`` times a mixture over K nodes of normals
 (of t's where ``df`` is finite) with the weights ``weight``. With v the standardised row and c = v right its
@@ -16,7 +16,7 @@ over the rows of ``root`` with ``root_of`` i. A new observation adds noise_i, di
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -28,150 +28,12 @@ from pybayesridge.ep.model.gaussian import DualFactor
 from pybayesridge.ep.model.group_covariance import JointFactor
 from pybayesridge.ep.model.likelihood import GaussianLikelihood
 from pybayesridge.findings import Finding
+from pybayesridge.results.export_fields import VERSION
 from pybayesridge.ridge import hyperparameters as hyper
-
-VERSION = 1
-"""Raised whenever a name, a shape or a meaning changes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """One value of an export.
-
-    Attributes
-    ----------
-    form : str
-        "text", "texts", "flag", "number", or the dimensions of an array: k coefficients, n rows, q targets,
-        p penalised columns that vary, u unpenalised columns, r singular values, K nodes; d, L and c are counts of
-        their own.
-    meaning : str
-    families : str
-        Which family has it.
-    optional : bool
-        Whether a fit may lack it.
-    """
-
-    form: str
-    meaning: str
-    families: str = "bayes_ridge spike_slab"
-    optional: bool = False
-
-
-def _of_ridge(form: str, meaning: str, *, optional: bool = False) -> Field:
-    return Field(form, meaning, "bayes_ridge", optional)
-
-
-def _of_selection(form: str, meaning: str, *, optional: bool = False) -> Field:
-    return Field(form, meaning, "spike_slab", optional)
-
-
-FIELDS = {
-    "version": Field("number", "of the export"),
-    "family": Field("text", "bayes_ridge or spike_slab"),
-    "names": Field("texts", "of the coefficients, in their order"),
-    "targets": Field("texts", "names of the responses"),
-    "intercept_added": Field("flag", "whether the first coefficient is that of an intercept that was added"),
-    "constant": Field("flag", "whether a constant is in the span of the unpenalised columns"),
-    "method": Field("text", "of the fit"),
-    "params": Field("k q", "posterior means"),
-    "bse": Field("k q", "posterior standard deviations"),
-    "fittedvalues": Field("n q", "posterior means of the linear predictor at the rows of the data"),
-    "resid": Field("n q", "the response less these"),
-    "rsquared": Field("q", "share of the variation explained"),
-    "nobs": Field("number", "rows"),
-    "df_model": Field("q", "effective degrees of freedom, less one for a constant"),
-    "df_resid": Field("q", "rows less effective degrees of freedom"),
-    "converged": Field("flag", "whether every iteration met its stopping rule"),
-    "n_iter": Field("number", "iterations"),
-    "standardize": Field("flag", "whether the prior is on the scale of the columns' standard deviations"),
-    "weight_mean": Field("number", "mean of the weights"),
-    "findings.code": Field("texts", "the kind of each finding"),
-    "findings.severity": Field("texts", "note or warning"),
-    "findings.text": Field("texts", "its sentence"),
-    "dof": _of_ridge("text", "nu or paper"),
-    "parameterization": _of_ridge("text", "tau2 or tau"),
-    "lambda_": _of_ridge("q", "the penalty"),
-    "tau2": _of_ridge("q", "prior variance of standardised coefficients, in units of the noise variance"),
-    "sigma2": _of_ridge("q", "noise variance"),
-    "log_marginal": _of_ridge("q", "log marginal likelihood"),
-    "n_modes": _of_ridge("q", "interior modes of the posterior of tau2"),
-    "solver": _of_ridge("text", "route of the rotation"),
-    "loo_mse": _of_ridge("q", "leave-one-out mean squared error", optional=True),
-    "grid": _of_ridge("L q", "penalties that were tried (one column where targets share them)", optional=True),
-    "grid_scores": _of_ridge("L q", "their cross-validation scores", optional=True),
-    "quadrature_error": _of_ridge("q", "of method exact", optional=True),
-    "hyper_means": _of_ridge("4 q", "posterior means of lambda, tau2, sigma2 and the effective degrees of freedom"),
-    "inclusion_prob": _of_selection("k", "posterior inclusion probabilities"),
-    "group_inclusion_prob": _of_selection("c", "those of the groups"),
-    "group_labels": _of_selection("texts", "labels of the groups"),
-    "several": _of_selection("flag", "whether a group has several columns"),
-    "prior_inclusion": _of_selection("k", "prior inclusion probabilities"),
-    "cond_mean": _of_selection("k", "posterior means given inclusion"),
-    "cond_var": _of_selection("k", "posterior variances given inclusion"),
-    "log_evidence": _of_selection("number", "of EP"),
-    "slab_var": _of_selection("number", "hyperparameter"),
-    "noise_var": _of_selection("number", "hyperparameter"),
-    "learned": _of_selection("texts", "names of the hyperparameters that were learned"),
-    "expected_size": _of_selection("number", "expected number of included columns"),
-    "residual": _of_selection("number", "scale-free residual at which EP stopped"),
-    "n_fac": _of_selection("number", "factorisations"),
-    "evidence_biased": _of_selection("flag", "whether constraints of EP are active"),
-    "energy_trace": _of_selection("L", "minus the log evidence along the iteration"),
-    "posterior.z_at": Field("u", "positions of the unpenalised coefficients"),
-    "posterior.at": Field("p", "positions of the penalised ones that vary; all others are zero"),
-    "posterior.scale": Field("p", "what penalised columns are divided by"),
-    "posterior.sd": Field("p", "their standard deviations"),
-    "posterior.on_z": Field("u p", "coefficients of the penalised columns on the unpenalised ones"),
-    "posterior.z_root": Field("u u", "H with HH' the inverse of Z'WZ"),
-    "posterior.y_on_z": Field("u q", "coefficients of the responses on the unpenalised columns"),
-    "posterior.y_norm": Field("q", "norms of the responses outside these columns: the unit of what follows"),
-    "posterior.weight": Field("K q", "of the nodes; sums to 1"),
-    "posterior.noise": Field("K q", "squared scale of the noise"),
-    "posterior.df": Field("number", "degrees of freedom of the t's; infinite for normals"),
-    "posterior.log_t2": _of_ridge("K q", "log of tau2, less log_unit"),
-    "posterior.log_unit": _of_ridge("number", "log of the unit of tau2"),
-    "posterior.s": _of_ridge("r", "singular values of the standardised columns"),
-    "posterior.right": _of_ridge("p r", "their right singular vectors"),
-    "posterior.z": _of_ridge("r q", "responses in the basis of the left ones"),
-    "posterior.rss0": _of_ridge("q", "squared norm of the responses outside of them"),
-    "posterior.outside": _of_ridge("p", "share of each coefficient outside the row space"),
-    "posterior.open_variance": _of_ridge("flag", "whether variances outside the row space are infinite"),
-    "posterior.log_t2_from": _of_ridge("q", "first of the equally spaced points of its distribution function"),
-    "posterior.log_t2_to": _of_ridge("q", "the last one"),
-    "posterior.log_t2_points": _of_ridge("q", "how many; 1 for a penalty that is fixed"),
-    "posterior.prior_a": _of_ridge("number", "tau2 is beta-prime (a, b)"),
-    "posterior.prior_b": _of_ridge("number", "see prior_a"),
-    "posterior.prior_count": _of_ridge("number", "power of the residual sum of squares in the likelihood"),
-    "posterior.prior_log_scale": _of_ridge("number", "log of the prior's scale of tau2, less log_unit"),
-    "posterior.prior_noise": _of_ridge("q", "the noise variance, where it is known", optional=True),
-    "posterior.mean": _of_selection("K p", "means of the standardised coefficients"),
-    "posterior.own": _of_selection("K p", "diagonal part of their covariance"),
-    "posterior.root": _of_selection("d p", "rows of its low-rank part"),
-    "posterior.root_sign": _of_selection("d", "1 or -1: whether the row's square is added or subtracted"),
-    "posterior.root_of": _of_selection("d", "the node of the row"),
-    "posterior.slab_weight": _of_selection("K p", "inclusion probability of each coefficient"),
-    "posterior.slab_mean": _of_selection("K p", "mean given inclusion"),
-    "posterior.slab_var": _of_selection("K p", "variance given inclusion"),
-    "posterior.groups": _of_selection("p", "number of the group; absent where columns are alone", optional=True),
-    "start.columns": _of_selection("texts", "names of the columns that can be in or out"),
-    "start.site1": _of_selection("p", "first parameters of EP's sites"),
-    "start.site2": _of_selection("p", "second parameters"),
-    "start.prior_inclusion": _of_selection("p", "prior inclusion probabilities"),
-    "start.slab_var": _of_selection("number", "hyperparameter"),
-    "start.noise_var": _of_selection("number", "hyperparameter"),
-    **{
-        f"diagnostics.{name}": _of_ridge("q", "see diagnostics()")
-        for name in (
-            "gamma_n", "tau2_bound", "unique_mode_certified", "n_modes", "condition_number", "rank", "null_model",
-            "exact_fit", "converged",
-        )
-    },
-}  # fmt: skip
-"""Every value of an export; a name with a dot is of an inner dict."""
 
 
 def export(results: Any) -> dict[str, Any]:
-    """Every value of a fit that :data:`FIELDS` lists; "posterior", "start" and "diagnostics" are dicts of their own.
+    """Every value of a fit; "posterior", "start" and "diagnostics" are dicts of their own.
 
     Parameters
     ----------
@@ -184,43 +46,6 @@ def export(results: Any) -> dict[str, Any]:
     """
     values = _selection_values(results) if hasattr(results, "inclusion_prob") else _ridge_values(results)
     return {name: value for name, value in (_shared_values(results) | values).items() if value is not None}
-
-
-def check(exported: dict[str, Any]) -> None:
-    """Refuse what is not an export of this version.
-
-    Raises
-    ------
-    ValueError
-        Naming the value that is missing, unknown, or of another form.
-    """
-    values = dict(flat(exported))
-    if values.get("version") != VERSION:
-        raise ValueError(f"version is {values.get('version')!r}: this is not an export of version {VERSION}")
-    known = {name: field for name, field in FIELDS.items() if str(values.get("family")) in field.families.split()}
-    for name in sorted(set(values) ^ set(known)):
-        if name in values or not known[name].optional:
-            raise ValueError(f"{name} is {'not a value' if name in values else 'missing'} of such a fit")
-    sizes: dict[str, int] = {"4": 4, "k": len(values["names"]), "q": len(values["targets"])}
-    kinds: dict[str, type] = {"text": str, "texts": list, "flag": bool, "number": float}
-    for name, value in values.items():
-        form = known[name].form
-        if form in kinds:
-            if not isinstance(value, kinds[form]):
-                raise ValueError(f"{name} must be a {form}")
-            continue
-        own = {} if name.startswith("grid") or form in ("L", "c", "d") else sizes
-        good = isinstance(value, np.ndarray) and value.dtype == np.float64 and value.ndim == len(form.split())
-        if not good or any(own.setdefault(d, s) != s for d, s in zip(form.split(), value.shape, strict=True)):
-            raise ValueError(f"{name} must be an array of shape ({', '.join(form.split())})")
-
-
-def flat(exported: dict[str, Any]) -> list[tuple[str, Any]]:
-    """Names and values, those of an inner dict with its name and a dot before theirs."""
-    out = []
-    for name, value in exported.items():
-        out += [(f"{name}.{inner}", v) for inner, v in value.items()] if isinstance(value, dict) else [(name, value)]
-    return out
 
 
 def over(a: Any) -> FloatArray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -25,11 +25,9 @@ from pybayesridge.results.summary import spike_slab as spike_slab_summary
 from pybayesridge.results.summary.formats import FormattedSummary
 from pybayesridge.selection.methods import ExactSelection
 from pybayesridge.selection.posterior import ExactPosterior
-from pybayesridge.text import listed
 
 if TYPE_CHECKING:
     from pybayesridge.models.spike_slab import SpikeSlab
-    from pybayesridge.results.labelled import SpikeSlabResultsWrapper
 
 MEDIAN = 0.5
 """The median probability model holds the columns whose inclusion probability exceeds this."""
@@ -364,69 +362,3 @@ class SpikeSlabResults(SetResults):
         statsmodels.iolib.summary.Summary
         """
         return spike_slab_summary.summary(self, check_alpha(alpha))
-
-
-def compare_evidence(fits: Mapping[str, SpikeSlabResults | SpikeSlabResultsWrapper]) -> pd.DataFrame:
-    """Compare fits of the same response by their evidence.
-
-    Parameters
-    ----------
-    fits : dict of str to SpikeSlab results
-        Of the same response, rows, weights and unpenalised columns.
-
-    Returns
-    -------
-    DataFrame
-        A row for each fit, the highest evidence first: ``log_evidence``, ``difference`` to the highest,
-        ``probability`` (the fits being equally probable before), ``expected_size``, ``converged``,
-        ``evidence_biased``.
-
-    Raises
-    ------
-    ValueError
-        If the fits are not of the same response, or one has no noise and so no evidence.
-
-    Examples
-    --------
-    >>> import statsmodels.api as sm
-    >>> from pybayesridge import SpikeSlab, compare_evidence
-    >>> longley = sm.datasets.longley.load_pandas().data
-    >>> fits = {
-    ...     name: SpikeSlab.from_formula(f"TOTEMP ~ GNP + {name}", longley).fit() for name in ("UNEMP", "YEAR")
-    ... }
-    >>> compare_evidence(fits)["probability"].round(1).to_dict()
-    {'UNEMP': 0.7, 'YEAR': 0.3}
-    """
-    if not fits:
-        raise ValueError("there are no fits to compare")
-    inner: dict[str, Any] = {name: getattr(fit, "unlabelled", fit) for name, fit in fits.items()}
-    odd = [name for name, fit in inner.items() if not isinstance(fit, SpikeSlabResults)]
-    if odd:
-        raise ValueError(f"{listed(odd)} are not results of a SpikeSlab")
-    if len({fit.exact_posterior is None for fit in inner.values()}) > 1:
-        raise ValueError(
-            "evidence with the hyperparameters integrated out ('exact') cannot be compared with evidence at their "
-            "estimates (expectation propagation): fit all by one method"
-        )
-    first = next(iter(inner.values()))
-    for name, fit in inner.items():
-        mine, other = fit.posterior.design, first.posterior.design
-        same = mine.nu == other.nu and np.allclose(mine.y_norm, other.y_norm, rtol=1e-10, atol=0)
-        if not same or fit.model.data.ynames != first.model.data.ynames:
-            raise ValueError(f"the fit {name!r} is of another response, other rows or other unpenalised columns")
-        if fit.posterior.selection.noiseless:
-            raise ValueError(
-                f"the fit {name!r} has no evidence: the unpenalised columns fit the response exactly; give noise_var"
-            )
-    table_ = pd.DataFrame(
-        {
-            "log_evidence": {name: fit.log_evidence for name, fit in inner.items()},
-            "expected_size": {name: fit.expected_size for name, fit in inner.items()},
-            "converged": {name: fit.converged for name, fit in inner.items()},
-            "evidence_biased": {name: fit.evidence_biased for name, fit in inner.items()},
-        }
-    ).sort_values("log_evidence", ascending=False)
-    difference = table_["log_evidence"] - table_["log_evidence"].max()
-    table_.insert(1, "difference", difference)
-    table_.insert(2, "probability", np.exp(difference) / np.exp(difference).sum())
-    return table_

@@ -16,79 +16,28 @@ import pandas as pd
 from formulaic import Formula
 from formulaic.errors import DataMismatchWarning
 from formulaic.parser.types import Factor
-from formulaic.transforms import TRANSFORMS
 
 from pybayesridge._types import FloatArray
 from pybayesridge.data.arrays import NamedColumns
-from pybayesridge.formula.build import Context, FormulaSpec, layout, numeric_endog, variables_of
+from pybayesridge.formula.build import layout, numeric_endog, variables_of
 from pybayesridge.formula.calls import (
     SPLINES,
-    argument,
     as_written,
-    calls,
-    column_of_factor,
-    refuse_undeclared,
     text,
     tree_of,
     unquoted,
 )
-from pybayesridge.formula.names import names_of, parse, refuse_unknown
+from pybayesridge.formula.spec import FormulaSpec
 from pybayesridge.formula.values import kinds_of, model_matrix, plain_dtypes
 from pybayesridge.moments.moments import Moments
-from pybayesridge.text import listed, repeated
-
-EXACT = ("center", "scale")
+from pybayesridge.streams.plan import EXACT, StreamPlan
+from pybayesridge.text import listed
 
 CHECKED_ROWS = 8
 """Rows of each batch that are coded again by themselves, to find expressions that look at other rows."""
 
 ROUNDING = 1e-9
 """Largest difference that may make, relative to the column."""
-
-
-@dataclass(frozen=True, slots=True)
-class StreamPlan:
-    """Requirements of a formula on a stream, before any row is read.
-
-    Attributes
-    ----------
-    formula : str
-    parsed : formulaic.Formula
-    columns : list of str
-        Columns of the data that are read, the weights' among them.
-    variables : list of str
-        Those the formula names.
-    weights : str or None
-        The column of the weights.
-    factors : list of str
-        Columns whose levels have to be known.
-    declared : dict
-        Levels of those that the user declared.
-    moments_of : list of str
-        Arguments of ``scale`` and ``center``, as Python expressions.
-    context : dict
-        The user's own names that the formula uses.
-    """
-
-    formula: str
-    parsed: Any
-    columns: list[str]
-    variables: list[str]
-    weights: str | None
-    factors: list[str]
-    declared: dict[str, list[Any]]
-    moments_of: list[str]
-    context: dict[str, Any]
-
-    @property
-    def undeclared(self) -> list[str]:
-        """Factors whose levels a first pass must find."""
-        return [name for name in self.factors if name not in self.declared]
-
-    @property
-    def needs_survey(self) -> bool:
-        """Whether the rows must be read once before they can be coded."""
-        return bool(self.undeclared or self.moments_of)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,69 +142,6 @@ class Coding:
                     f"column(s) {listed(names)} depend on more than their own row, so that they cannot be computed "
                     "batch by batch: add them to the data as columns"
                 )
-
-
-def make_plan(
-    formula: str,
-    names: Sequence[str],
-    numeric: Mapping[str, bool],
-    *,
-    weights: str | None,
-    levels: Mapping[str, Iterable[Any]] | None,
-    context: Context | None,
-) -> StreamPlan:
-    """Find out what a formula needs.
-
-    Parameters
-    ----------
-    formula : str
-    names : sequence of str
-        The columns there are.
-    numeric : mapping
-        Whether each of them holds numbers (or truth values).
-    weights : str or None
-    levels : mapping or None
-        Levels that the user declares.
-    context : mapping or None
-        Where names that are not columns are looked up.
-
-    Raises
-    ------
-    ValueError
-        For a transform whose state a stream cannot give; the message says what to declare instead.
-    """
-    if not isinstance(formula, str):
-        raise ValueError(f"formula must be a string such as 'y ~ x', not {type(formula).__name__}")
-    if weights is not None and weights not in names:
-        raise ValueError(f"weights names {weights!r}, which is not a column of the data")
-    parsed = parse(formula, pd.DataFrame(columns=list(names)))
-    used = names_of(parsed)
-    refuse_unknown(used, names, context or {})
-    variables = [name for name in names if name in used]
-    twice = repeated(name for name in names if name in used)
-    if twice:
-        raise ValueError(f"duplicate column name(s) {listed(twice)} in the data: give each column a name of its own")
-    own = {name: context[name] for name in used if context is not None and name in context and name not in names}
-    factors, arguments = [name for name in variables if not numeric[name]], []
-    for call, placeholders in calls(parsed):
-        function = call.func.id if isinstance(call.func, ast.Name) else ""
-        if function in own or function not in TRANSFORMS:
-            continue
-        if function == "C":
-            coded = column_of_factor(call, placeholders, names)
-            factors += [coded] if coded is not None and coded not in factors else []
-        elif function in EXACT:
-            arguments.append(argument(call, placeholders, own))
-        else:
-            refuse_undeclared(function, call, placeholders)
-    declared = {str(name): list(dict.fromkeys(values)) for name, values in (levels or {}).items()}
-    stray = [name for name in declared if name not in factors]
-    if stray:
-        raise ValueError(f"levels names {listed(stray)}, which the formula {formula!r} does not use as factors")
-    columns = variables + ([weights] if weights is not None and weights not in variables else [])
-    return StreamPlan(
-        formula, parsed, columns, variables, weights, factors, declared, list(dict.fromkeys(arguments)), own
-    )
 
 
 def survey(plan: StreamPlan, frame: pd.DataFrame) -> Survey | None:

@@ -11,9 +11,10 @@ import pandas as pd
 
 from pybayesridge.data.arrays import missing_rows
 from pybayesridge.data.frames import unmasked
-from pybayesridge.formula.build import Context, FormulaData, warn_of_levels
+from pybayesridge.formula.spec import Context, FormulaData, warn_of_levels
 from pybayesridge.moments.moments import Moments
-from pybayesridge.streams.coding import Coding, StreamPlan, Survey, make_coding, make_plan, survey
+from pybayesridge.streams.coding import Coding, Survey, make_coding, survey
+from pybayesridge.streams.plan import StreamPlan, make_plan
 
 SAMPLE = 64
 """Rows that show the types of the columns."""

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pybayesridge.formula.build import Context, FormulaData, warn_of_levels
+from pybayesridge.formula.spec import Context, FormulaData, warn_of_levels
 from pybayesridge.moments.moments import Moments
-from pybayesridge.streams.coding import StreamPlan, Survey, make_coding, make_plan, survey
+from pybayesridge.streams.coding import Survey, make_coding, survey
+from pybayesridge.streams.plan import StreamPlan, make_plan
 from pybayesridge.streams.schemas import check_files, common_schema, is_text
 
 SAMPLE = 64

@@ -1,0 +1,245 @@
+"""The penalty of a Bayesian ridge regression: its posterior, and what follows from it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import pandas as pd
+from scipy.special import betaln
+
+from pybayesridge._types import FloatArray, RandomLike
+from pybayesridge.results.arguments import check_alpha
+from pybayesridge.results.base import LinearResults
+from pybayesridge.ridge import hyperparameters as hyper
+from pybayesridge.ridge.density import information, is_proper, log_likelihood, log_marginal
+from pybayesridge.ridge.explained import explained_share
+from pybayesridge.ridge.fit import RidgeFit, penalty_model
+from pybayesridge.ridge.likelihood import GaussianNoise
+from pybayesridge.ridge.marginals import RidgeMarginals
+from pybayesridge.ridge.posterior import RidgePosterior
+from pybayesridge.ridge.profile import PenaltyModel, shrinkage
+from pybayesridge.ridge.quadrature import integrate
+
+if TYPE_CHECKING:
+    from pybayesridge.models.ridge import BayesRidge
+
+
+class PenaltyResults(LinearResults):
+    """Results of a ridge regression on the penalty, the noise and the share of variance explained.
+
+    Attributes
+    ----------
+    ridge_fit : RidgeFit
+        Answer of the method in the numerics' own units; internal.
+    """
+
+    model: BayesRidge
+    posterior: RidgePosterior | RidgeMarginals
+    ridge_fit: RidgeFit
+    lambda_: float | FloatArray
+    tau2: float | FloatArray
+    dof: Literal["nu", "paper"]
+    parameterization: Literal["tau2", "tau"]
+
+    @property
+    def df_model(self) -> float | FloatArray:
+        """Effective degrees of freedom: the trace of the hat matrix, excluding the constant (as in statsmodels)."""
+        raise NotImplementedError
+
+    @cached_property
+    def penalty_information(self) -> float | FloatArray | None:
+        """Kullback-Leibler divergence of the posterior of lambda from its prior in nats; None except for ``"exact"``.
+
+        Near 0 the data contain little information about the penalty, and the prior decides.
+        """
+        found = self.ridge_fit.quadrature
+        if found is None:
+            return None
+        return self._per_target(
+            information(self.ridge_fit.spectrum, self.penalty_model(), found.log_t2, found.weight, found.log_integral)
+        )
+
+    @property
+    def grid(self) -> FloatArray | None:
+        """Grid of penalties, (L,), or (L, q) if it depends on the target; None for other methods."""
+        grid = self.ridge_fit.grid
+        if grid is None:
+            return None
+        return grid[:, 0] if (grid == grid[:, :1]).all() else grid
+
+    @property
+    def grid_scores(self) -> FloatArray | None:
+        """Cross-validation score of each penalty of `grid`, in squared units of the response, (L,) or (L, q)."""
+        if self.ridge_fit.search is None:
+            return None
+        return self._squeeze(self.ridge_fit.search.scores * self.posterior.design.y_norm**2)
+
+    @property
+    def quadrature_error(self) -> float | FloatArray | None:
+        """Estimated error of the quadrature of ``"exact"``; None for other methods."""
+        found = self.ridge_fit.quadrature
+        return None if found is None else self._per_target(found.error)
+
+    def has_penalty_posterior(self, i: int) -> bool:
+        """Whether lambda has a proper posterior that the data say something about."""
+        fit, vanishes = self.ridge_fit, self.noise.vanishes(self.posterior.design)[i]
+        return not (fit.spectrum.rank == 0 or fit.perfect[i] or vanishes)
+
+    @property
+    def noise(self) -> GaussianNoise:
+        """The noise variance, known or not, and the degrees of freedom."""
+        return GaussianNoise(self.model.known_sigma2, self.dof)
+
+    def penalty_model(self) -> PenaltyModel:
+        """The prior of the penalty and the likelihood that it meets, in rotated units."""
+        return penalty_model(
+            self.posterior.design,
+            self.ridge_fit.spectrum,
+            self.model.prior_of_tau2,
+            self.noise,
+            self.parameterization,
+        )
+
+    @cached_property
+    def log_marginal(self) -> float | FloatArray:
+        """Log marginal likelihood log p(y).
+
+        For ``"fixed"`` given the penalty; for every other method with the penalty integrated out, so that it
+        belongs to the model and not to the method. The priors of the unpenalised coefficients (flat, 1) and of the
+        noise variance (1/s2) are improper: only differences between models with the same unpenalised columns and
+        the same response mean something. NaN where the response is fitted exactly, the penalty is 0, or the posterior
+        is improper. With ``dof="paper"`` and unknown noise the unpenalised coefficients are maximised over, not
+        integrated out, which is what counting n instead of n - rank(Z) amounts to: compare such values only with one
+        another.
+        """
+        design, spectrum, model = self.posterior.design, self.ridge_fit.spectrum, self.penalty_model()
+        undefined = self.ridge_fit.perfect | self.noise.vanishes(design)
+        if self.method_entry.given:
+            undefined = undefined | np.isinf(self.ridge_fit.log_t2)
+            integral = log_likelihood(spectrum, model, np.where(undefined, 0.0, self.ridge_fit.log_t2))
+            prior_constant = 0.0
+        elif not is_proper(replace(spectrum, rss0=np.where(undefined, 1.0, spectrum.rss0)), model):
+            return self._per_target(np.full(design.q, np.nan))
+        else:
+            spectrum = replace(spectrum, rss0=np.where(undefined, 1.0, spectrum.rss0))
+            found = self.ridge_fit.quadrature or integrate(spectrum, model, tol=1e-8, maxiter=14)
+            integral = found.log_integral
+            prior_constant = -float(betaln(model.a, model.b))
+        log_z = 2 * float(np.log(np.abs(np.diag(design.block.r))).sum())
+        out = log_marginal(integral, model, design.nu, design.y_norm, self.model.log_weights, log_z) + prior_constant
+        return self._per_target(np.where(undefined, np.nan, out))
+
+    def hyperparameters(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Posterior mean, median and interval of lambda, tau2, sigma2 and the effective degrees of freedom.
+
+        A method that fixes the penalty has a single point for it. A mean is inf where the posterior has none: for
+        lambda that is so for every prior with a <= 1, the named ones among them, since its tail is the prior's.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the probability of the interval.
+
+        Returns
+        -------
+        DataFrame
+            Rows lambda, tau2, sigma2, df_model (under each target, where there are several); columns mean, median,
+            lower, upper.
+
+        Examples
+        --------
+        >>> import statsmodels.api as sm
+        >>> from pybayesridge import BayesRidge
+        >>> longley = sm.datasets.longley.load_pandas().data
+        >>> res = BayesRidge.from_formula("TOTEMP ~ GNP + UNEMP + ARMED", longley).fit()
+        >>> res.hyperparameters().loc["df_model"].round(2).to_dict()
+        {'mean': 2.96, 'median': 2.97, 'lower': 2.87, 'upper': 3.0}
+        """
+        check_alpha(alpha)
+        at = np.array([0.5, alpha / 2, 1 - alpha / 2])
+        tables = {}
+        for i, name in enumerate(self.model.data.targets):
+            tables[name] = pd.DataFrame(
+                self.hyperparameters_of(i, at),
+                index=hyper.HYPERPARAMETERS,
+                columns=["mean", "median", "lower", "upper"],
+            )
+        return next(iter(tables.values())) if self.model.one_target else pd.concat(tables, names=["target", None])
+
+    def hyperparameters_of(self, i: int, at: FloatArray) -> FloatArray:
+        """Posterior means, and quantiles at the three levels `at`, of one target's hyperparameters, (4, 4)."""
+        fit, design = self.ridge_fit, self.posterior.design
+        mixture, spectrum, model = fit.mixture, fit.spectrum, self.penalty_model()
+        points = hyper.quantiles_of_log_t2(spectrum, model, mixture, i, at)
+        others = design.block.k - self.model.k_constant
+        df = shrinkage(spectrum.s, points).sum(axis=-1) + others
+        sigma2 = hyper.quantiles_of_sigma2(spectrum, model, mixture, i, at)
+        unit = design.y_norm[i] ** 2
+        with np.errstate(over="ignore"):
+            penalty = np.exp(fit.log_unit - points)[[0, 2, 1]]
+            t2 = np.exp(points - fit.log_unit)
+        return np.column_stack([self.hyperparameter_means(i), np.stack([penalty, t2, sigma2 * unit, df])])
+
+    def hyperparameter_means(self, i: int) -> FloatArray:
+        """Posterior means of lambda, tau2, sigma2 and the effective degrees of freedom of one target, (4,)."""
+        fit, model = self.ridge_fit, self.penalty_model()
+        given = fit.spectrum, model, fit.mixture, i
+        with np.errstate(over="ignore"):
+            return np.array(
+                [
+                    hyper.mean_of_penalty(*given) * np.exp(fit.log_unit),
+                    hyper.mean_of_t2(*given) * np.exp(-fit.log_unit),
+                    fit.sigma2[i] * self.posterior.design.y_norm[i] ** 2,
+                    float(np.atleast_1d(self.df_model)[i]),
+                ]
+            )
+
+    def explained_variance(self, alpha: float = 0.05, rng: RandomLike = 0) -> pd.Series | pd.DataFrame:
+        """Posterior mean, median and interval of the share of variance that the penalised columns explain.
+
+        With g the fitted part of the penalised columns (the unpenalised ones projected out) and n rows the share is
+        ``|g|^2 / (|g|^2 + n sigma2)`` (weighted where the rows are). Unlike ``rsquared`` it has a posterior, in which
+        the coefficients and the noise vary, and with ``"exact"`` the penalty as well: where there is no signal its
+        interval reaches 0. With the other methods it is conditional on what they fix. NaN where the unpenalised
+        columns fit the response exactly.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the probability of the (equal-tailed) interval.
+        rng : numpy.random.Generator, int or None
+            The posterior is that of 4,000 to 20,000 draws; by default they are the same at each call. The standard
+            error of the probability at a 2.5 % quantile is at most 0.0025.
+
+        Returns
+        -------
+        Series or DataFrame
+            mean, median, lower, upper; a row for each target where there are several.
+
+        References
+        ----------
+        Gelman, Goodrich, Gabry & Vehtari (2019). R-squared for Bayesian regression models. The American Statistician.
+
+        Examples
+        --------
+        >>> import statsmodels.api as sm
+        >>> from pybayesridge import BayesRidge
+        >>> longley = sm.datasets.longley.load_pandas().data
+        >>> res = BayesRidge.from_formula("TOTEMP ~ GNP + UNEMP + ARMED", longley).fit("exact")
+        >>> bool(res.explained_variance()["lower"] > 0.9)
+        True
+        """
+        check_alpha(alpha)
+        targets = self.model.data.targets
+        rows = [self.explained_variance_of(i, alpha, rng) for i in range(len(targets))]
+        out = pd.DataFrame(rows, index=targets, columns=["mean", "median", "lower", "upper"])
+        return out.iloc[0].rename("explained_variance") if self.model.one_target else out
+
+    def explained_variance_of(self, i: int, alpha: float, rng: RandomLike = 0) -> FloatArray:
+        """Mean, median and interval for one target, whose draws are the same whatever the others are."""
+        fit, n = self.ridge_fit, self.posterior.design.n
+        share = explained_share(fit.spectrum, self.penalty_model(), fit.mixture, i, n, np.random.default_rng(rng))
+        return np.array([share.mean(), *np.quantile(share, [0.5, alpha / 2, 1 - alpha / 2])])
