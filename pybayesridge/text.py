@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
-
-import numpy as np
 
 SHOWN = 5
 """How many names, rows or columns a message lists before it says how many more there are."""
@@ -18,6 +17,18 @@ TARGETS = 10
 
 TOP = 40
 """How many coefficients a picture shows unless it is asked for more."""
+
+DIGITS = 4
+"""Significant digits of numbers in tables and sentences."""
+
+ZEROS = 4
+"""A number that takes more places than its significant digits and this is in scientific notation."""
+
+NO_VARIANCE = "A dash for sigma or an sd stands for infinity: the tail of the posterior is too heavy for a variance."
+"""The note to such a table."""
+
+DASH = "–"
+"""It stands for a number that does not exist, or is infinite."""
 
 
 def listed(items: Iterable[Any]) -> str:
@@ -41,11 +52,97 @@ def did_you_mean(name: str, known: Iterable[Any]) -> str:
     return f": did you mean {near[0]!r}?" if near else f"; there are {listed(names)}"
 
 
-def number(value: float) -> str:
-    """Four significant digits, in the shorter of the usual notations."""
-    return f"{value:.4g}"
+class Number(str):
+    """A number as people write it: ``1,239,000``, ``4.9e9``."""
+
+    __slots__ = ()
+
+    @property
+    def plain(self) -> str:
+        """The same for machines, without thousands separators."""
+        return self.replace(",", "")
 
 
-def number_or_dash(value: float) -> str:
-    """A number as tables write it, or a dash where there is none."""
-    return number(value) if np.isfinite(value) else "–"
+def column(values: Iterable[float], digits: int = DIGITS) -> list[Number]:
+    """The numbers of a column, written alike.
+
+    In fixed notation the column has as many decimals as give the largest number `digits` significant digits and every
+    number at least one less, without zeros that end all of them. Where this takes more than ``digits + 4`` places,
+    all of the column is in scientific notation. Zero is written as 0 and what is not finite as a dash.
+
+    Parameters
+    ----------
+    values : iterable of float
+    digits : int
+        At least 1.
+    """
+    numbers = [float(value) for value in values]
+    proper = [value for value in numbers if value != 0 and math.isfinite(value)]
+    decimals = _decimals([abs(value) for value in proper], digits)
+    texts = iter(_scientific(proper, digits - 1) if decimals is None else _fixed(proper, decimals))
+    return [Number(DASH if not math.isfinite(value) else "0" if value == 0 else next(texts)) for value in numbers]
+
+
+def columns(values: Iterable[Iterable[float]], *, interval: bool = False, digits: int = DIGITS) -> list[list[Number]]:
+    """Columns, each written alike; with `interval` the last two, the ends of intervals, like one."""
+    numbers = [list(line) for line in values]
+    if not interval:
+        return [column(line, digits) for line in numbers]
+    low, high = numbers[-2:]
+    ends = column([*low, *high], digits)
+    return [*columns(numbers[:-2], digits=digits), ends[: len(low)], ends[len(low) :]]
+
+
+def _decimals(sizes: Sequence[float], digits: int) -> int | None:
+    """Decimals of a column in fixed notation, or None where that takes too many places."""
+    if not sizes:
+        return 0
+    fewer = max(digits - 1, 1)
+    largest = _exponent(max(sizes), digits)
+    decimals = max(digits - 1 - largest, fewer - 1 - _exponent(min(sizes), fewer), 0)
+    return decimals if max(largest + 1, 1) + decimals <= digits + ZEROS else None
+
+
+def _exponent(size: float, digits: int) -> int:
+    """The exponent of a number rounded to so many significant digits."""
+    return int(f"{size:.{digits - 1}e}".partition("e")[2])
+
+
+def _fixed(values: Sequence[float], decimals: int) -> list[str]:
+    needed = _needed(f"{value:.{decimals}f}" for value in values)
+    return [f"{value:,.{needed}f}" for value in values]
+
+
+def _scientific(values: Sequence[float], decimals: int) -> list[str]:
+    needed = _needed(f"{value:.{decimals}e}".partition("e")[0] for value in values)
+    parts = [f"{value:.{needed}e}".partition("e") for value in values]
+    return [f"{mantissa}e{int(exponent)}" for mantissa, _, exponent in parts]
+
+
+def _needed(texts: Iterable[str]) -> int:
+    """How many decimals are left without the zeros that end all numbers."""
+    return max((len(text.partition(".")[2].rstrip("0")) for text in texts), default=0)
+
+
+def number(value: float, digits: int = DIGITS) -> Number:
+    """A single number to so many significant digits: a column of its own."""
+    return column([value], digits)[0]
+
+
+def in_words(value: float) -> str:
+    """A single number of a sentence, which has no dash."""
+    if math.isnan(value):
+        return "not defined"
+    return number(value) if math.isfinite(value) else "infinite"
+
+
+def count(value: int) -> Number:
+    """A whole number, all of its digits."""
+    return Number(f"{value:,}")
+
+
+def rounded(value: float, decimals: int = 3) -> Number:
+    """A probability, a share of variance or a log evidence: a number of known size, to so many decimals."""
+    if not math.isfinite(value):
+        return Number(DASH)
+    return Number(f"{round(value, decimals) + 0.0:,.{decimals}f}")

@@ -24,7 +24,9 @@ matplotlib = pytest.importorskip("matplotlib")
 from matplotlib.figure import Figure  # noqa: E402
 
 from pybayesridge.report.figures import WIDTH, svg  # noqa: E402
+from pybayesridge.report.parts import table_of  # noqa: E402
 from pybayesridge.ridge.loocv import leverages  # noqa: E402
+from pybayesridge.text import number  # noqa: E402
 
 SAME = 1e-12
 """The same numbers by another way through the code, beside the largest."""
@@ -182,7 +184,17 @@ def test_ridge(case, tmp_path):
     np.testing.assert_allclose(hyper, res.hyperparameters(), rtol=SAME)
     assert list(hyper.index) == list(res.hyperparameters().index)
     assert "Bayesian ridge regression of y" in page.said()
-    assert f"{res.loo_mse**0.5:.4g}" in page.said()
+    assert number(res.loo_mse**0.5) in page.said()
+
+
+def test_columns_of_a_table_are_written_alike():
+    values = np.array([[0.99961, 1239000.0, 0.0412, np.inf], [1e-9, 49.15, 2.5e6, 0.0]])
+    table = table_of("Caption", "name", ["share", "a", "b", "c"], ["r", "s"], values, shares=(0,))
+    texts = [("1.000", "1,239,000.0", "4.12e-2", "–"), ("0.000", "49.1", "2.50e6", "0")]
+    assert [row.texts for row in table.rows] == texts
+    assert [row.values for row in table.rows] == [tuple(line) for line in values]
+    long = table_of("Caption", "name", ["a"], ["r"] * 201, np.full((201, 1), 1239000.5))
+    assert long.csv.splitlines()[1] == "r,1239000.5"
 
 
 @pytest.mark.usefixtures("sketched")

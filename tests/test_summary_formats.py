@@ -12,7 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pybayesridge import BayesRidge, SpikeSlab
+from pybayesridge.text import column
 from tests.problems import regression
+
+THREE_DIGITS = 5.01e-3
+"""Half a unit in the third significant digit, and the rounding of the comparison."""
 
 FORMATS = ("as_text", "as_html", "as_latex", "as_csv")
 
@@ -121,7 +125,7 @@ def made(family, names, response="y"):
 def check_every_format(res, names):
     summary = res.summary()
     shown = {printed(name).strip() for name in names}
-    numbers = {f"{value:.4g}" for value in res.params}
+    numbers = set(column(res.params))
 
     text = summary.as_text()
     assert all(printed(name) in text for name in names)
@@ -140,7 +144,7 @@ def check_every_format(res, names):
     assert shown <= {line[0].removeprefix("'") for line in lines if line} | shown & {
         line[0] for line in lines if line
     }
-    assert numbers <= {cell for line in lines for cell in line}
+    assert {cell.plain for cell in numbers} <= {cell for line in lines for cell in line}
     for line in lines:
         for cell in line:
             assert not cell.lstrip().startswith(("=", "+", "-", "@")) or np.isfinite(float(cell)), cell
@@ -204,6 +208,24 @@ def test_numbers_of_csv_are_numbers():
     for name in res.params.index:
         assert [float(cell) for cell in lines[name][:1]] == pytest.approx([res.params[name]], rel=1e-3)
     assert any(cell.startswith("-") for cells in lines.values() for cell in cells)
+
+
+def test_thousands_are_separated_in_tables_and_not_in_csv():
+    y, x = regression(1200, 2, noise=0.5)
+    target = pd.Series(20000.0 * y + 5e5, name="1,234")
+    res = BayesRidge(target, pd.DataFrame(x, columns=["5,678", "b"])).fit()
+    summary = res.summary()
+    for shown in (summary.as_text(), summary.as_html(), summary.as_latex()):
+        assert all(cell in shown for cell in column(res.params))
+        assert "1,200" in shown
+    assert any("," in cell for cell in column(res.params))
+    lines = list(csv.reader(io.StringIO(summary.as_csv())))
+    assert ["Dep. Variable:", "1,234"] in [line[:2] for line in lines]
+    assert ["No. Observations:", "1200"] in [line[:2] for line in lines]
+    cells = {line[0]: line[1:] for line in lines if len(line) == 5}
+    wanted = np.column_stack([res.params, res.bse, res.conf_int()])
+    found = np.array([[float(cell) for cell in cells[name]] for name in ("const", "5,678", "b")])
+    np.testing.assert_allclose(found, wanted, rtol=THREE_DIGITS)
 
 
 def test_lines_added_by_hand():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pybayesridge.text import number
+from pybayesridge.text import columns, number
 
 if TYPE_CHECKING:
     from pybayesridge.results.labelled import BayesRidgeResultsWrapper, SpikeSlabResultsWrapper
@@ -17,6 +17,13 @@ def _beside(report: str, name: str) -> Path:
     """The file of one model's report."""
     file = Path(report)
     return file.with_name(f"{file.stem}-{name}{file.suffix}")
+
+
+def _with_intervals(fit: Any, names: list[str]) -> list[tuple[str, str]]:
+    """Estimates and 95 % intervals as tables write them."""
+    ends = fit.conf_int().loc[names]
+    cells = columns([fit.params[names], ends.iloc[:, 0], ends.iloc[:, 1]], interval=True)
+    return [(estimate, f"[{low}, {high}]") for estimate, low, high in zip(*cells, strict=True)]
 
 
 def _of_ridge(ridge: BayesRidgeResultsWrapper, least_squares: Any) -> str:
@@ -33,7 +40,7 @@ def _of_ridge(ridge: BayesRidgeResultsWrapper, least_squares: Any) -> str:
         "degrees of "
         f"freedom of {least_squares.df_model:.0f}, R-squared {ridge.rsquared:.3f} against "
         f"{least_squares.rsquared:.3f}. Notice GNP and POP: least squares gives them\n"
-        f"{least_squares.params['GNP']:.2g} and {least_squares.params['POP']:.2g}, with intervals "
+        f"{number(least_squares.params['GNP'], 2)} and {number(least_squares.params['POP'], 2)}, with intervals "
         f"{width['GNP']:.1f} and {width['POP']:.1f} times as wide."
     )
 
@@ -65,16 +72,13 @@ def demo(report: str | None = None) -> str:
     least_squares = ols(FORMULA, data).fit()
     ridge = BayesRidge.from_formula(FORMULA, data).fit()
     selection = SpikeSlab.from_formula(FORMULA, data).fit()
-    interval, ols_interval = ridge.conf_int(), least_squares.conf_int()
-    header = f"{'':<12}{'OLS':>12}{'95 % interval':>28}{'BayesRidge':>14}{'95 % interval':>26}"
-    rows = []
-    for name in ridge.params.index:
-        low, high = ols_interval.loc[name]
-        lower, upper = interval.loc[name]
-        rows.append(
-            f"{name:<12}{least_squares.params[name]:>12.4g}{f'[{low:.4g}, {high:.4g}]':>28}"
-            f"{ridge.params[name]:>14.4g}{f'[{lower:.4g}, {upper:.4g}]':>26}"
-        )
+    header = f"{'':<12}{'OLS':>12}{'95 % interval':>26}{'BayesRidge':>14}{'95 % interval':>26}"
+    names = list(ridge.params.index)
+    cells = zip(*(_with_intervals(fit, names) for fit in (least_squares, ridge)), strict=True)
+    rows = [
+        f"{name:<12}{other[0]:>12}{other[1]:>26}{ours[0]:>14}{ours[1]:>26}"
+        for name, (other, ours) in zip(names, cells, strict=True)
+    ]
     title = "Longley's data: employment in the USA, 1947-1962"
     written = []
     if report is not None:

@@ -18,6 +18,7 @@ from pybayesridge.ep.model.least_squares import Data
 from pybayesridge.ep.model.result import Sites
 from pybayesridge.ep.model.rotation import Rotation
 from pybayesridge.ep.selection import Selection, average_over, select, select_nothing
+from pybayesridge.text import number
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +114,8 @@ def _unsettled(selection: Any, tol: float) -> str:
     """Why expectation propagation, or the learning of hyperparameters, is not finished."""
     if selection.residual > tol:
         return (
-            f"NOT CONVERGED (residual {selection.residual:.2g} for tol={tol:g}): do not report these numbers; raise "
-            "maxiter, or use method='auto'."
+            f"NOT CONVERGED (residual {number(selection.residual, 2)} for tol={tol:g}): do not report these numbers; "
+            "raise maxiter, or use method='auto'."
         )
     return "NOT CONVERGED (hyperparameters not at a maximum of the evidence): do not report these numbers."
 

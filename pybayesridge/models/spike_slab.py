@@ -31,7 +31,7 @@ from pybayesridge.results.labelled import SpikeSlabResultsWrapper
 from pybayesridge.results.spike_slab import SpikeSlabResults
 from pybayesridge.selection.methods import DEFAULT, METHODS, ExactSelection
 from pybayesridge.selection.posterior import posterior_of
-from pybayesridge.text import listed
+from pybayesridge.text import listed, number
 
 TOL = 1e-4
 """Tolerance of EP's residual, unless another is given."""
@@ -301,7 +301,8 @@ class SpikeSlab(LinearModel):
         )
         issue(results.findings_on_validity, stacklevel=2)
         if disp:
-            print(f"{method}: {selection.n_iter} iterations, {entry.measure.lower()} {selection.residual:.2g}")
+            residual = number(selection.residual, 2)
+            print(f"{method}: {selection.n_iter} iterations, {entry.measure.lower()} {residual}")
         return SpikeSlabResultsWrapper(results)
 
     def _options(

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
 
 from pybayesridge._types import FloatArray
-from pybayesridge.text import listed
+from pybayesridge.text import listed, number
 
 ROUNDED = 1e-6
 """Moments that were printed with six decimals are off by so much, relative to the columns' sums of squares."""
@@ -70,15 +70,16 @@ def check_definite(moments: Any) -> None:
         worst = np.argsort(-np.abs(vectors[:, 0]))[:3]
         raise ValueError(
             f"xx is not that of any rows: a combination of columns has a negative variance (eigenvalue "
-            f"{values[0]:.3g} of their correlations), most of all of {listed(names[worst].tolist())}; compute all "
-            "entries from the same rows"
+            f"{number(values[0], 3)} of their correlations), most of all of {listed(names[worst].tolist())}; compute "
+            "all entries from the same rows"
         ) from None
     half = solve_triangular(root, marginal, lower=True, check_finite=False)
     share = (half**2).sum(axis=0)
     if share.max(initial=0.0) > 1 + ROUNDED:
         at = int(share.argmax())
+        percent = number(100 * share[at])
         raise ValueError(
-            f"xx, xy and yy are not those of any rows: together the columns would explain {100 * share[at]:.4g} % of "
+            f"xx, xy and yy are not those of any rows: together the columns would explain {percent} % of "
             f"the variation of {moments.targets[at]!r}; compute all of them from the same rows"
         )
 

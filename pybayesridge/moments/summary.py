@@ -14,7 +14,7 @@ from scipy.linalg import eigh
 from pybayesridge._types import BoolArray, FloatArray
 from pybayesridge.data.arrays import as_column_names
 from pybayesridge.exceptions import InconsistentSummaryWarning
-from pybayesridge.text import listed
+from pybayesridge.text import listed, number
 
 ROUNDED = 1e-6
 """Entries of a correlation matrix may be off by this much: single precision, six decimals."""
@@ -170,10 +170,10 @@ def _vector(values: Any, what: str, labels: list[str]) -> FloatArray:
 
 def _check_positive(values: FloatArray, vectors: FloatArray, labels: list[str]) -> None:
     if values[0] < -ROUNDED * values[-1]:
-        worst = np.argsort(-np.abs(vectors[:, 0]))[:3]
+        worst = listed([labels[i] for i in np.argsort(-np.abs(vectors[:, 0]))[:3]])
         raise ValueError(
-            f"correlation has a negative eigenvalue ({values[0]:.3g}), so that no data have it; the columns most in "
-            f"its direction are {listed([labels[i] for i in worst])}: compute all entries from the same rows, or use "
+            f"correlation has a negative eigenvalue ({number(values[0], 3)}), so that no data have it; the columns "
+            f"most in its direction are {worst}: compute all entries from the same rows, or use "
             f"shrink={min(1.0, 2 * -values[0] / (1 - values[0])):.2g}"
         )
 
@@ -203,11 +203,11 @@ def _check_explained(
         )
     if share > 1.0 + ROUNDED:
         gain = np.abs(marginal * (vectors[:, ~null] @ (rotated[~null] / values[~null])))
-        worst = np.argsort(-gain)[:3]
+        most = listed([labels[i] for i in np.argsort(-gain)[:3]])
         raise ValueError(
-            f"the z scores contradict the correlations: together the columns would explain {100 * share:.4g} % of "
-            f"the variance of the response; most of all {listed([labels[i] for i in worst])}: use the R of the same "
-            f"rows and the n of the regressions, or shrink=0.01{hint}"
+            f"the z scores contradict the correlations: together the columns would explain {number(100 * share)} % "
+            f"of the variance of the response; most of all {most}: use the R of the "
+            f"same rows and the n of the regressions, or shrink=0.01{hint}"
         )
 
 

@@ -21,6 +21,7 @@ from pybayesridge.plots.frame import (
     spread_out,
     whole_numbers,
 )
+from pybayesridge.text import number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -89,7 +90,7 @@ def sizes(probability: FloatArray, first: int, mean: float, *, title: str, ax: A
         ax.bar(at, probability, width=0.8, color=BLUE)
     else:
         ax.stairs(probability, np.append(at, at[-1] + 1) - 0.5, fill=True, color=BLUE)
-    ax.axvline(mean, color=ORANGE, linewidth=1.4, linestyle="--", label=f"mean {mean:.3g}")
+    ax.axvline(mean, color=ORANGE, linewidth=1.4, linestyle="--", label=f"mean {number(mean, 3)}")
     whole_numbers(ax)
     ax.set_xlim(at[0] - 1.0, max(at[-1], at[0] + 3) + 1.0)
     ax.set_xlabel("number of included columns (unpenalised ones not counted)")

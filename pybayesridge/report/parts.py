@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from pybayesridge._types import FloatArray
 from pybayesridge.findings import Finding
-from pybayesridge.text import number_or_dash
+from pybayesridge.text import columns, rounded
 
 ROWS = 200
 """A table on the page shows at most this many rows."""
@@ -135,6 +135,8 @@ def table_of(
     names: Sequence[str],
     values: FloatArray,
     *,
+    shares: Collection[int] = (),
+    interval: bool = False,
     left_out: int = 0,
     note: str = "",
     file: str = "table.csv",
@@ -147,18 +149,26 @@ def table_of(
     heads : sequence of c str
     names : sequence of m str
     values : (m, c) array
+    shares : collection of int
+        Which columns are probabilities or shares of variance, which are written to three decimals.
+    interval : bool
+        Whether the last two columns are the ends of intervals, which are written like one column.
     left_out : int
         How many rows are not even in `values`.
     note, file : str
     """
+    shown = np.asarray(values[:ROWS], dtype=np.float64)
+    texts = columns(shown.T, interval=interval)
+    for j in shares:
+        texts[j] = list(map(rounded, shown[:, j]))
     rows = tuple(
-        Row(name, tuple(float(v) for v in line), tuple(number_or_dash(float(v)) for v in line))
-        for name, line in zip(names[:ROWS], values[:ROWS], strict=True)
+        Row(name, tuple(line), text)
+        for name, line, text in zip(names[:ROWS], shown.tolist(), zip(*texts, strict=True), strict=True)
     )
     if len(names) <= ROWS:
         return Table(caption, first, tuple(heads), rows, note)
-    note += f"The first {ROWS} of {len(names) + left_out:,} rows are shown; "
-    note += "all are below as CSV." if not left_out else f"the first {len(names):,} are below as CSV."
+    below = "all are" if not left_out else f"the first {len(names):,} are"
+    note = f"{note} The first {ROWS} of {len(names) + left_out:,} rows are shown; {below} below as CSV.".lstrip()
     return Table(caption, first, tuple(heads), rows, note, as_csv(first, heads, names, values), file)
 
 

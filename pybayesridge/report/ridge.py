@@ -13,7 +13,7 @@ from pybayesridge.report.shared import Album, order_by, residual_remarks, row_pi
 from pybayesridge.ridge.hyperparameters import HYPERPARAMETERS
 from pybayesridge.ridge.loocv import leverages
 from pybayesridge.ridge.prior import NAMED, BetaPrime
-from pybayesridge.text import TOP, listed, number
+from pybayesridge.text import NO_VARIANCE, TOP, in_words, listed, number
 
 NAME = "Bayesian ridge regression"
 
@@ -81,7 +81,9 @@ def overview(res: Any, wanted: list[int]) -> Table:
         columns.append(res.loo_rsquared)
     values = np.column_stack([np.asarray(column, dtype=np.float64) for column in columns])[wanted]
     names = [res.model.data.targets[i] for i in wanted]
-    return table_of("All targets", "target", heads, names, values, file="targets.csv")
+    return table_of(
+        "All targets", "target", heads, names, values, shares=(3, 5)[: len(heads) - 4], file="targets.csv"
+    )
 
 
 def target(res: Any, i: int, album: Album | None, alpha: float) -> Target:
@@ -110,7 +112,9 @@ def _coefficients(res: Any, i: int, alpha: float) -> tuple[Table, FloatArray, An
         heads,
         [names[j] for j in at],
         values,
+        interval=True,
         left_out=len(names) - at.size,
+        note=NO_VARIANCE if np.isinf(sd).any() else "",
         file="coefficients.csv",
     )
     return table, values, at
@@ -125,7 +129,7 @@ def _hyperparameters(res: Any, i: int, alpha: float) -> Table:
         if np.isfinite(values).all()
         else "A dash stands for a mean that does not exist: the tail of the posterior is too heavy."
     )
-    return table_of(caption, "", heads, HYPERPARAMETERS, values, note=note)
+    return table_of(caption, "", heads, HYPERPARAMETERS, values, interval=True, note=note)
 
 
 def _findings(res: Any, i: int, values: FloatArray, at: Any, alpha: float) -> list[str]:
@@ -136,7 +140,7 @@ def _findings(res: Any, i: int, values: FloatArray, at: Any, alpha: float) -> li
     lam, df = (float(np.atleast_1d(value)[i]) for value in (res.lambda_, res.df_model))
     out = [*_how_well(res, i, alpha)]
     out.append(
-        f"The penalty lambda is {number(lam)}; the {design.p:,} penalised coefficients have "
+        f"The penalty lambda is {in_words(lam)}; the {design.p:,} penalised coefficients have "
         f"{number(df - design.block.k + res.model.k_constant)} effective degrees of freedom."
     )
     of = f"{int(penalized.sum()):,} penalised coefficients" + (" examined" if penalized.sum() < design.p else "")
@@ -183,7 +187,7 @@ def _check(res: Any, i: int) -> list[str]:
     noise = "estimated" if res.model.known_sigma2 is None else "known"
     out = [
         "Each row was predicted from all other rows, with the same penalty and the same scaling of the columns. The "
-        f"root mean squared error is {number(root)}; the {noise} noise SD is {number(float(res.noise_sd[i]))}."
+        f"root mean squared error is {in_words(root)}; the {noise} noise SD is {in_words(res.noise_sd[i])}."
     ]
     if root > FAR * res.noise_sd[i] > 0:
         out.append(
@@ -228,7 +232,7 @@ def _remarks(res: Any, i: int) -> list[Remark]:
         out.append(Remark("note", f"The columns are collinear ({why}). {text}"))
     if res.quadrature_error is not None:
         error = float(np.atleast_1d(res.quadrature_error)[i])
-        out.append(Remark("good", f"The estimated error of the integration over the penalty is {error:.1g}."))
+        out.append(Remark("good", f"The estimated error of the integration over the penalty is {number(error, 1)}."))
     if rows_there(res):
         out += _row_remarks(res, i)
     return out

@@ -85,6 +85,8 @@ def _coefficients(res: Any, alpha: float) -> Table:
         ["inclusion probability", "mean", "sd", "mean given inclusion", "sd given inclusion", *ends],
         [names[j] for j in at],
         values,
+        shares=(0,),
+        interval=True,
         left_out=len(names) - at.size,
         file="coefficients.csv",
     )
@@ -100,6 +102,7 @@ def _groups(res: Any) -> Table:
         ["inclusion probability", "columns"],
         [str(prob.index[i]) for i in at],
         np.column_stack([prob.to_numpy()[at], sizes]),
+        shares=(0,),
         left_out=prob.size - at.size,
         file="groups.csv",
     )
@@ -149,8 +152,8 @@ def _remarks(res: Any) -> list[Remark]:
     out = []
     noiseless = res.posterior.selection.noiseless
     if res.converged and not noiseless:
-        entry = res.method_entry
-        out.append(Remark("good", f"{entry.approximation} converged ({entry.measure.lower()} {res.residual:.1e})."))
+        entry, size = res.method_entry, number(res.residual, 2)
+        out.append(Remark("good", f"{entry.approximation} converged ({entry.measure.lower()} {size})."))
     open_ = int(((res.inclusion_prob > 0.1) & (res.inclusion_prob < 0.9)).sum())
     if open_:
         which = "1 column is" if open_ == 1 else f"{open_:,} columns are"

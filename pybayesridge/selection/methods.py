@@ -17,6 +17,7 @@ from pybayesridge.selection.fit import AGREEMENT, MAXITER, fit_exact
 from pybayesridge.selection.grid import Given
 from pybayesridge.selection.problem import GRAM_COLUMNS, Problem, units_of
 from pybayesridge.selection.result import Exact
+from pybayesridge.text import number
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +148,8 @@ def _imprecise(selection: Selection | ExactSelection, tol: float) -> str:
     reasons = []
     if exact.max_se > tol:
         reasons.append(
-            f"the largest Monte Carlo standard error of an inclusion probability is {exact.max_se:.2g} for "
-            f"mcse={tol:g}"
+            f"the largest Monte Carlo standard error of an inclusion probability is {number(exact.max_se, 2)} "
+            f"for mcse={tol:g}"
         )
     if exact.agreement > AGREEMENT:
         reasons.append(f"the chains disagree (potential scale reduction {exact.agreement:.2f})")

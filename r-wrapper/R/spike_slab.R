@@ -307,9 +307,9 @@ headline.spike_slab <- function(object, digits) {
   chosen <- median_model(object)
   c(
     paste0(
-      "prior inclusion ", signif(mean(prior_of_penalized(object)), digits), ", slab variance ",
-      signif(object$slab_var, digits), ", sigma ", signif(sqrt(object$noise_var), digits), ", log evidence ",
-      if (is.nan(object$log_evidence)) "not defined" else signif(object$log_evidence, digits)
+      "prior inclusion ", singly(mean(prior_of_penalized(object)), digits), ", slab variance ",
+      singly(object$slab_var, digits), ", sigma ", singly(sqrt(object$noise_var), digits), ", log evidence ",
+      if (is.nan(object$log_evidence)) "not defined" else singly(object$log_evidence, digits)
     ),
     strwrap(paste("median model:", if (length(chosen)) paste(chosen, collapse = ", ") else "no column"), exdent = 2L)
   )

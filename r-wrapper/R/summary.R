@@ -20,6 +20,7 @@
 NULL
 
 longest <- 60L
+inclusion <- "Pr(incl.)"
 shown <- 30L
 
 #' @rdname summary.pybayesridge_fit
@@ -46,9 +47,9 @@ print.pybayesridge_fit <- function(x, digits = max(3L, getOption("digits") - 3L)
 
 show_coefficients <- function(b, digits) {
   if (ncol(b) == 1L) {
-    print.default(format(b[, 1L], digits = digits), print.gap = 2L, quote = FALSE)
+    print.default(alike(b[, 1L], digits), print.gap = 2L, quote = FALSE)
   } else {
-    print.default(apply_signif(b, digits), print.gap = 2L, quote = FALSE, right = TRUE)
+    print.default(columns_alike(b, digits), print.gap = 2L, quote = FALSE, right = TRUE)
   }
 }
 
@@ -62,8 +63,8 @@ headline <- function(object, digits) UseMethod("headline")
 headline.bayes_ridge <- function(object, digits) {
   paste0(
     if (length(object$targets) > 1L) paste0(object$targets, ": "),
-    "lambda ", signif(object$lambda_, digits), ", sigma ", signif(sqrt(object$sigma2), digits),
-    ", effective df ", signif(object$df_model, digits)
+    "lambda ", singly(object$lambda_, digits), ", sigma ", singly(sqrt(object$sigma2), digits),
+    ", effective df ", singly(object$df_model, digits)
   )
 }
 
@@ -151,7 +152,7 @@ notes_of <- function(findings) {
 }
 
 extra_columns <- function(object, at) {
-  if (inherits(object, "spike_slab")) cbind("Pr(incl.)" = object$inclusion_prob[at])
+  if (inherits(object, "spike_slab")) matrix(object$inclusion_prob[at], dimnames = list(NULL, inclusion))
 }
 
 # What stands above the table, a row for each target.
@@ -186,27 +187,46 @@ print.summary.pybayesridge_fit <- function(x, digits = max(3L, getOption("digits
       cat("\nTarget: ", x$targets[i], "\n", sep = "")
     }
     cat("\nCoefficients:\n")
-    print.default(apply_signif(table, digits), print.gap = 2L, quote = FALSE, right = TRUE)
+    print.default(columns_alike(table, digits, ends = 3:4), print.gap = 2L, quote = FALSE, right = TRUE)
     if (x$omitted > 0L) {
       cat(left_out(x$omitted, inherits(x, "summary.spike_slab")))
     }
     cat("\n")
     numbers <- unlist(x$facts[i, ])
-    shown_numbers <- ifelse(is.nan(numbers), "not defined", signif(numbers, digits))
+    shown_numbers <- ifelse(is.nan(numbers), "not defined", singly(numbers, digits))
     cat(strwrap(paste0(names(numbers), " ", shown_numbers, collapse = ", ")), sep = "\n")
   }
   if (!is.null(x$groups)) {
     top <- sort(x$groups, decreasing = TRUE)
     cat("\nInclusion probabilities of terms or groups:\n")
-    print.default(format(top[seq_len(min(shown, length(top)))], digits = digits), print.gap = 2L, quote = FALSE)
+    print.default(probabilities(top[seq_len(min(shown, length(top)))]), print.gap = 2L, quote = FALSE)
   }
   cat("\nNotes:\n")
   cat(strwrap(paste("-", x$notes), exdent = 2L), sep = "\n")
   invisible(x)
 }
 
-# Each number with its own digits, as in Python's tables.
-apply_signif <- function(table, digits) {
-  out <- formatC(table, digits = digits, format = "g", flag = "")
-  matrix(out, nrow(table), dimnames = dimnames(table))
+# Numbers of one column: with thousands separators and the same decimals, or all in scientific notation (-1.239e6).
+alike <- function(values, digits) {
+  out <- format(values, digits = digits, big.mark = ",")
+  out <- sub("e-0*([0-9])", "e-\\1", sub("e[+]0*([0-9])", "e\\1", trimws(out)))
+  out[!is.na(values) & values == 0] <- "0"
+  stats::setNames(format(out, justify = "right"), names(values))
 }
+
+# Columns of a table, each alike; `ends` are columns that are written like one.
+columns_alike <- function(table, digits, ends = integer()) {
+  out <- vapply(seq_len(ncol(table)), function(j) {
+    if (identical(colnames(table)[j], inclusion)) probabilities(table[, j]) else alike(table[, j], digits)
+  }, character(nrow(table)))
+  out <- matrix(out, nrow(table), dimnames = dimnames(table))
+  if (length(ends)) out[, ends] <- alike(c(table[, ends]), digits)
+  out
+}
+
+probabilities <- function(values) {
+  stats::setNames(formatC(values, digits = 3L, format = "f"), names(values))
+}
+
+# Numbers that do not stand in a column: each as if it were alone.
+singly <- function(values, digits) vapply(values, alike, "", digits = digits, USE.NAMES = FALSE)

@@ -20,7 +20,7 @@ from pybayesridge.results.arguments import (
     units,
 )
 from pybayesridge.selection.methods import ExactSelection
-from pybayesridge.text import TOP
+from pybayesridge.text import TOP, number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -230,10 +230,11 @@ def plot_trace(res: SpikeSlabResults, *, ax: Axes | None = None) -> Axes:
         raise ValueError("there is no trace of an exact fit: plot_trace is for expectation propagation")
     start = found.best.monotone_from
     state = "converged" if res.converged else "NOT converged"
+    residual = number(res.residual, 2)
     return selection.trace(
         res.energy_trace,
         start if 0 < start < res.energy_trace.size else None,
-        title=f"{label(res.model.data.targets[0])}: {res.method}, {state} (residual {res.residual:.1e})",
+        title=f"{label(res.model.data.targets[0])}: {res.method}, {state} (residual {residual})",
         single="A single iteration: it started where the search\nfor the hyperparameters ended."
         if res.learned
         else "Converged in a single iteration.",

@@ -14,6 +14,8 @@ from typing import Any
 from statsmodels.iolib.summary import Summary
 from statsmodels.iolib.table import SimpleTable
 
+from pybayesridge.text import Number
+
 LATEX = str.maketrans(
     {
         "\\": r"\textbackslash{}",
@@ -81,8 +83,8 @@ class Table(SimpleTable):
         writer = csv.writer(out, lineterminator="\n")
         if self.title:
             writer.writerow([csv_text(self.title)])
-        for cells in _texts(self):
-            writer.writerow([csv_text(cell) for cell in cells])
+        for row, cells in zip(self, _texts(self), strict=True):
+            writer.writerow([_csv_cell(cell.data, text) for cell, text in zip(row, cells, strict=True)])
         return out.getvalue().rstrip("\n")
 
     def as_latex_tabular(self, center: bool = True, **_: Any) -> str:
@@ -101,6 +103,11 @@ class Table(SimpleTable):
         if self.title:
             lines.append(rf"%\caption{{{latex_text(self.title)}}}")
         return "\n".join([r"\begin{center}", *lines, r"\end{center}"] if center else lines)
+
+
+def _csv_cell(data: Any, text: str) -> str:
+    """Numbers without thousands separators, text that a spreadsheet does not evaluate."""
+    return data.plain if isinstance(data, Number) else csv_text(text)
 
 
 def _texts(table: SimpleTable) -> list[list[str]]:

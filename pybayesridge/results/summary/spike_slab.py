@@ -8,8 +8,8 @@ import numpy as np
 from statsmodels.iolib.table import SimpleTable
 
 from pybayesridge.results.summary.formats import FormattedSummary
-from pybayesridge.results.summary.tables import SHOWN, facts_table, make_summary, table
-from pybayesridge.text import number, number_or_dash
+from pybayesridge.results.summary.tables import SHOWN, facts_table, interval_heads, make_summary, rows_of, table
+from pybayesridge.text import count, number, rounded
 
 if TYPE_CHECKING:
     from pybayesridge.results.spike_slab import SpikeSlabResults
@@ -20,13 +20,13 @@ def summary(res: SpikeSlabResults, alpha: float) -> FormattedSummary:
     names = res.model.exog_names
     z_at, at = res.model.positions(res.posterior.design)
     flat = np.setdiff1d(np.arange(len(names)), np.concatenate([z_at, at]))
-    pip = res.inclusion_prob
+    pip = np.asarray(res.inclusion_prob)
     by_pip = at[np.argsort(-pip[at], kind="stable")]
     order = np.concatenate([z_at, by_pip[:SHOWN], flat[: max(SHOWN - by_pip.size, 0)]]).astype(int)
     intervals = res.conf_int(alpha)
-    columns = np.column_stack([pip, res.params, res.bse, res.cond_mean, np.sqrt(res.cond_var), intervals])
-    heads = ["PIP", "mean", "sd", "mean|in", "sd|in", f"[{alpha / 2:.3g}", f"{1 - alpha / 2:.4g}]"]
-    rows = [[f"{columns[i, 0]:.3f}", *(number_or_dash(v) for v in columns[i, 1:])] for i in order]
+    columns = np.column_stack([res.params, res.bse, res.cond_mean, np.sqrt(res.cond_var), intervals])
+    heads = ["PIP", "mean", "sd", "mean|in", "sd|in", *interval_heads(alpha)]
+    rows = [[rounded(pip[i]), *cells] for i, cells in zip(order, rows_of(columns[order]), strict=True)]
     tables = [
         facts_table("Spike-and-Slab Regression", *_facts(res)),
         table([names[i] for i in order], heads, rows),
@@ -44,7 +44,7 @@ def _group_table(res: SpikeSlabResults) -> SimpleTable:
     """A row for each group, the most probable first; at most 30."""
     prob, large = res.group_inclusion_prob, res.group_members()
     order = np.argsort(-prob.to_numpy(), kind="stable")[:SHOWN]
-    rows = [[f"{prob.iloc[i]:.3f}", str(len(large.get(prob.index[i], [""])))] for i in order]
+    rows = [[rounded(prob.iloc[i]), count(len(large.get(prob.index[i], [""])))] for i in order]
     return table([str(prob.index[i]) for i in order], ["PIP", "columns"], rows)
 
 
@@ -54,14 +54,14 @@ def _facts(res: SpikeSlabResults) -> tuple[list[tuple[str, str]], list[tuple[str
             return "fixed"
         return "learned" if res.exact_posterior is None else "mean"
 
-    prior = number_or_dash(float(res.prior_inclusion)) if np.ndim(res.prior_inclusion) == 0 else "by column"
+    prior = number(float(res.prior_inclusion)) if np.ndim(res.prior_inclusion) == 0 else "by column"
     left = [
         ("Dep. Variable:", res.model.data.targets[0]),
         ("Model:", "SpikeSlab"),
         ("Method:", res.method),
-        ("No. Observations:", f"{int(res.nobs)}"),
+        ("No. Observations:", count(int(res.nobs))),
         ("Iterations:", f"{res.n_iter}"),
-        (f"{res.method_entry.measure}:", f"{res.residual:.1e}"),
+        (f"{res.method_entry.measure}:", number(res.residual, 2)),
         ("Converged:", "yes" if res.converged else "NO"),
     ]
     right = [
@@ -69,8 +69,8 @@ def _facts(res: SpikeSlabResults) -> tuple[list[tuple[str, str]], list[tuple[str
         (f"slab_var ({how('slab_var')}):", number(res.slab_var)),
         (f"noise_var ({how('noise_var')}):", number(res.noise_var)),
         ("Expected size:", _size(res)),
-        ("R-squared:", _three_digits(float(res.rsquared))),
-        ("Log Evidence:", _three_digits(res.log_evidence)),
+        ("R-squared:", rounded(float(res.rsquared))),
+        ("Log Evidence:", rounded(res.log_evidence)),
         ("", ""),
     ]
     return left, right
@@ -79,11 +79,6 @@ def _facts(res: SpikeSlabResults) -> tuple[list[tuple[str, str]], list[tuple[str
 def _size(res: SpikeSlabResults) -> str:
     """The posterior mean of the number of columns in; of an exact fit with its 95 % interval, groups counted once."""
     if res.exact_posterior is None:
-        return f"{res.expected_size:.2f}"
+        return rounded(res.expected_size, 2)
     mean, low, high = res.exact_posterior.hyperparameters(0.05)["size"]
-    return f"{mean:.2f} [{low:.0f}, {high:.0f}]"
-
-
-def _three_digits(value: float) -> str:
-    """A number to three decimals, or a dash where there is none."""
-    return f"{value:.3f}" if np.isfinite(value) else "–"
+    return f"{rounded(mean, 2)} [{low:,.0f}, {high:,.0f}]"

@@ -10,7 +10,7 @@ from statsmodels.iolib.tableformatting import fmt_2cols, fmt_params
 
 from pybayesridge._types import FloatArray
 from pybayesridge.results.summary.formats import FormattedSummary, Table, one_line
-from pybayesridge.text import number_or_dash
+from pybayesridge.text import Number, columns
 
 LONGEST = 60
 """Tables of more coefficients are cut."""
@@ -27,9 +27,8 @@ def facts_table(title: str | None, left: Sequence[tuple[str, str]], right: Seque
 
 
 def _two_columns(title: str | None, facts: Sequence[tuple[str, str]]) -> SimpleTable:
-    return Table(
-        [[one_line(value)] for _, value in facts], None, [name for name, _ in facts], title, txt_fmt=fmt_2cols
-    )
+    cells = [[value if isinstance(value, Number) else one_line(value)] for _, value in facts]
+    return Table(cells, None, [name for name, _ in facts], title, txt_fmt=fmt_2cols)
 
 
 def rows_to_show(size: FloatArray) -> list[int]:
@@ -43,8 +42,17 @@ def coefficient_table(
     names: Sequence[str], mean: FloatArray, sd: FloatArray, interval: FloatArray, alpha: float
 ) -> SimpleTable:
     """A row for each coefficient: mean, sd, interval."""
-    rows = [[number_or_dash(v) for v in (mean[i], sd[i], interval[i, 0], interval[i, 1])] for i in range(len(names))]
-    return table(names, ["mean", "sd", f"[{alpha / 2:.3g}", f"{1 - alpha / 2:.4g}]"], rows)
+    return table(names, ["mean", "sd", *interval_heads(alpha)], rows_of(np.column_stack([mean, sd, interval])))
+
+
+def interval_heads(alpha: float) -> list[str]:
+    """Heads of the two ends of an interval."""
+    return [f"[{alpha / 2:.3g}", f"{1 - alpha / 2:.4g}]"]
+
+
+def rows_of(values: FloatArray) -> list[tuple[Number, ...]]:
+    """The rows of a table of numbers whose columns are each written alike, the last two as one interval."""
+    return list(zip(*columns(values.T, interval=True), strict=True))
 
 
 def table(stubs: Sequence[str], heads: Sequence[str], rows: Sequence[Sequence[str]]) -> SimpleTable:
