@@ -208,7 +208,7 @@ print.summary.pybayesridge_fit <- function(x, digits = max(3L, getOption("digits
 
 # Numbers of one column: with thousands separators and the same decimals, or all in scientific notation (-1.239e6).
 alike <- function(values, digits) {
-  out <- format(values, digits = digits, big.mark = ",")
+  out <- format(values, digits = digits, big.mark = if (getOption("OutDec") == ",") "" else ",")
   out <- sub("e-0*([0-9])", "e-\\1", sub("e[+]0*([0-9])", "e\\1", trimws(out)))
   out[!is.na(values) & values == 0] <- "0"
   stats::setNames(format(out, justify = "right"), names(values))
