@@ -18,7 +18,7 @@ from pybayesridge.results.labelled import BayesRidgeResultsWrapper, SpikeSlabRes
 
 ROOT = Path(__file__).resolve().parents[1]
 
-SNIPPET = Path("tests", "typing", "results.py")
+SNIPPETS = [Path("tests", "typing", f"{name}.py") for name in ("results", "arguments")]
 
 INTERNAL = {
     "diagnostics_by_target",
@@ -52,19 +52,21 @@ def spoken(text):
     return re.sub(r"\bndarray\[.*\]", "ndarray", text)
 
 
-def test_mypy_knows_the_results():
+@pytest.mark.parametrize("snippet", SNIPPETS, ids=lambda path: path.stem)
+def test_mypy_knows_what_users_write(snippet):
     pytest.importorskip("mypy")
-    command = [sys.executable, "-m", "mypy", "--no-error-summary", str(SNIPPET)]
+    command = [sys.executable, "-m", "mypy", "--no-error-summary", str(snippet)]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
     found = {}
     for line in run.stdout.splitlines():
         path, number, severity, message = line.split(":", 3)
-        assert Path(path) == SNIPPET, line
+        assert Path(path) == snippet, line
         revealed = re.fullmatch(r' Revealed type is "(.*)"', message)
-        found[int(number)] = spoken(revealed[1]) if revealed else f"{severity.strip()}:{message.split('  [')[0]}"
+        error = f"{severity.strip()}:{re.split('; expected|  .(?=[a-z-]+.$)', message)[0]}"
+        found[int(number)] = spoken(revealed[1]) if revealed else error
     expected = {
         number: line.split("  # ")[1]
-        for number, line in enumerate((ROOT / SNIPPET).read_text(encoding="utf-8").splitlines(), 1)
+        for number, line in enumerate((ROOT / snippet).read_text(encoding="utf-8").splitlines(), 1)
         if "  # " in line
     }
     assert found == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -9,7 +10,7 @@ import pandas as pd
 from scipy import sparse
 from statsmodels.base.model import Model
 
-from pybayesridge._types import AnyArray, FloatArray, IntArray
+from pybayesridge._types import AnyArray, ArrayLike, FloatArray, IntArray, Names, RowsLike, TableLike
 from pybayesridge.data.arrays import as_weights, check_weights, refuse_infinite
 from pybayesridge.data.prepare import ModelData, prepare
 from pybayesridge.design.crossproducts import CrossProducts
@@ -38,12 +39,12 @@ class LinearModel(StreamedModel, Model):
 
     def __init__(
         self,
-        endog: Any,
-        exog: Any,
+        endog: TableLike | None,
+        exog: TableLike | Moments,
         *,
         intercept: bool | str,
-        weights: Any,
-        unpenalized: Any,
+        weights: ArrayLike | None,
+        unpenalized: Names | None,
         standardize: bool,
         missing: str,
         formula_data: FormulaData | None = None,
@@ -113,12 +114,12 @@ class LinearModel(StreamedModel, Model):
     def from_formula(
         cls,
         formula: str,
-        data: Any,
+        data: RowsLike,
         *,
-        subset: Any = None,
-        drop_cols: Any = None,
+        subset: ArrayLike | None = None,
+        drop_cols: Sequence[str] | None = None,
         missing: str = "drop",
-        weights: Any = None,
+        weights: str | ArrayLike | None = None,
         **kwargs: Any,
     ) -> Self:
         """Build the model from a formula and a data frame.
@@ -258,7 +259,7 @@ class LinearModel(StreamedModel, Model):
             z = np.column_stack([np.ones(rows.shape[0]), z])
         return rows[:, design.columns], z
 
-    def new_rows(self, exog: Any, transform: bool) -> tuple[AnyArray, pd.Index]:
+    def new_rows(self, exog: RowsLike | None, transform: bool) -> tuple[AnyArray, pd.Index]:
         """New data as columns of exog, and their row labels; the fit's own rows for None."""
         data: ModelData = self.data
         if exog is None:
@@ -273,7 +274,7 @@ class LinearModel(StreamedModel, Model):
         refuse_infinite(rows, data.exog_columns)
         return rows, labels
 
-    def noise_factors(self, m: int, weights: Any, *, own: bool) -> FloatArray:
+    def noise_factors(self, m: int, weights: ArrayLike | None, *, own: bool) -> FloatArray:
         """Noise variance of new observations relative to sigma2: 1/w, the weights of the fit having mean 1."""
         if weights is not None:
             w = as_weights(weights, m)
@@ -283,7 +284,7 @@ class LinearModel(StreamedModel, Model):
             return 1.0 / self.weights
         return np.ones(m)
 
-    def predict(self, params: Any, exog: Any = None) -> FloatArray:
+    def predict(self, params: ArrayLike, exog: TableLike | None = None) -> FloatArray:
         """Linear predictor at rows of exog for given coefficients, (m,) or (m, q).
 
         The columns are those of the fit, with or without the intercept that was added.

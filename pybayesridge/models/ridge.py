@@ -7,11 +7,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pybayesridge._types import FloatArray
+from pybayesridge._types import ArrayLike, FloatArray, Names, TableLike
 from pybayesridge.checks import positive
 from pybayesridge.data.frames import unmasked
 from pybayesridge.findings import issue
+from pybayesridge.formula.spec import FormulaData
 from pybayesridge.models.base import LinearModel
+from pybayesridge.moments.moments import Moments
 from pybayesridge.recipes import Recipe, call_of
 from pybayesridge.registry import check_options, check_rows, look_up
 from pybayesridge.results.labelled import BayesRidgeResultsWrapper
@@ -93,17 +95,17 @@ class BayesRidge(LinearModel):
 
     def __init__(
         self,
-        endog: Any,
-        exog: Any,
+        endog: TableLike | None,
+        exog: TableLike | Moments,
         *,
         intercept: bool | str = True,
-        weights: Any = None,
-        unpenalized: Any = None,
+        weights: ArrayLike | None = None,
+        unpenalized: Names | None = None,
         standardize: bool = True,
         prior: str | tuple[float, ...] = "r2",
         sigma2: float | None = None,
         missing: str = "raise",
-        formula_data: Any = None,
+        formula_data: FormulaData | None = None,
     ) -> None:
         self.call = call_of("BayesRidge", BayesRidge.__init__, locals())
         self.prior_of_tau2 = _as_prior(prior)
@@ -127,8 +129,8 @@ class BayesRidge(LinearModel):
         *,
         tol: float = 1e-8,
         maxiter: int = 10_000,
-        grid: Any = None,
-        lam: Any = None,
+        grid: str | ArrayLike | None = None,
+        lam: ArrayLike | None = None,
         dof: str = "nu",
         parameterization: str = "tau2",
         accelerate: bool = True,

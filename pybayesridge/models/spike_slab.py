@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.sparse import issparse
 
-from pybayesridge._types import IntArray
+from pybayesridge._types import ArrayLike, IntArray, Names, TableLike
 from pybayesridge.checks import positive, positive_int
 from pybayesridge.data.arrays import is_sparse_frame
 from pybayesridge.data.groups import TERM, Groups, resolve_groups, shared
@@ -23,8 +23,10 @@ from pybayesridge.ep.model.rotation import Rotation, orthogonal_groups
 from pybayesridge.ep.posterior import StartingPoint
 from pybayesridge.ep.selection import data_of, data_of_products
 from pybayesridge.findings import issue
+from pybayesridge.formula.spec import FormulaData
 from pybayesridge.linalg.blas import one_pool
 from pybayesridge.models.base import LinearModel
+from pybayesridge.moments.moments import Moments
 from pybayesridge.recipes import Recipe, call_of
 from pybayesridge.registry import check_options, check_rows, look_up
 from pybayesridge.results.labelled import SpikeSlabResultsWrapper
@@ -151,20 +153,20 @@ class SpikeSlab(LinearModel):
 
     def __init__(
         self,
-        endog: Any,
-        exog: Any,
+        endog: TableLike | None,
+        exog: TableLike | Moments,
         *,
         intercept: bool | str = True,
-        weights: Any = None,
-        unpenalized: Any = None,
+        weights: ArrayLike | None = None,
+        unpenalized: Names | None = None,
         standardize: bool = True,
-        prior_inclusion: Any = None,
+        prior_inclusion: ArrayLike | Mapping[str, float] | None = None,
         slab_var: float | None = None,
         noise_var: float | None = None,
         expected_size: float = 1.0,
-        group: Any = None,
+        group: str | Sequence[Any] | ArrayLike | Mapping[str, Any] | None = None,
         missing: str = "raise",
-        formula_data: Any = None,
+        formula_data: FormulaData | None = None,
     ) -> None:
         self.call = call_of("SpikeSlab", SpikeSlab.__init__, locals())
         if issparse(exog) or is_sparse_frame(exog):
@@ -204,7 +206,7 @@ class SpikeSlab(LinearModel):
         maxiter: int | None = None,
         damping: float = DAMPING,
         hyper: str = "maximize",
-        start: Any = None,
+        start: SpikeSlabResults | SpikeSlabResultsWrapper | StartingPoint | None = None,
         disp: bool = False,
     ) -> SpikeSlabResultsWrapper:
         """Fit the model.

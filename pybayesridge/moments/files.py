@@ -6,11 +6,16 @@ import io
 import os
 import zipfile
 import zlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pybayesridge._types import PathOrFile
+from pybayesridge.files import written_whole
 from pybayesridge.text import listed
+
+if TYPE_CHECKING:
+    from pybayesridge.moments.moments import Moments
 
 FORMAT = 1
 """Version of the files that ``Moments.save`` writes."""
@@ -74,3 +79,17 @@ def _read(file: Any, name: str) -> dict[str, Any]:
         "targets": tuple(str(target) for target in content["targets"]),
         **{key: content[key] for key in ARRAYS},
     }
+
+
+def write_moments(moments: Moments, file: PathOrFile) -> None:
+    """Write moments to a file, whole or not at all."""
+    with written_whole(file) as opened:
+        np.savez(
+            opened,
+            format=np.array(FORMAT),
+            counts=np.array([moments.n, moments.n_dropped], dtype=np.int64),
+            weights=np.array([moments.weight_sum, moments.log_weight_sum]),
+            columns=np.array(moments.columns, dtype=np.str_),
+            targets=np.array(moments.targets, dtype=np.str_),
+            **{name: getattr(moments, name) for name in ARRAYS},
+        )

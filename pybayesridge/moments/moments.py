@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
-from pybayesridge._types import FloatArray, IntArray
+from pybayesridge._types import ArrayLike, FloatArray, IntArray, Names, PathOrFile, TableLike
+from pybayesridge.data.arrays import NamedColumns
 from pybayesridge.data.prepare import prepare, resolve_columns
-from pybayesridge.files import written_whole
 from pybayesridge.moments.checks import check_entries
-from pybayesridge.moments.files import ARRAYS, FORMAT, read_moments
+from pybayesridge.moments.files import ARRAYS, read_moments, write_moments
 from pybayesridge.moments.merge import sums
 from pybayesridge.moments.rows import sums_of_rows
 from pybayesridge.moments.summary import moments_of_summary
 from pybayesridge.recipes import Call, call_of
 from pybayesridge.text import listed, repeated
+
+Columns: TypeAlias = "TableLike | NamedColumns"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -118,7 +120,9 @@ class Moments:
         return self.y_origin + self.y_offset
 
     @classmethod
-    def from_arrays(cls, endog: Any, exog: Any, *, weights: Any = None, missing: str = "raise") -> Self:
+    def from_arrays(
+        cls, endog: TableLike, exog: Columns, *, weights: ArrayLike | None = None, missing: str = "raise"
+    ) -> Self:
         """Compute moments of rows in memory.
 
         Parameters
@@ -180,12 +184,12 @@ class Moments:
     @classmethod
     def from_summary(
         cls,
-        correlation: Any,
-        z: Any = None,
+        correlation: TableLike,
+        z: ArrayLike | None = None,
         *,
         n: int,
-        estimates: Any = None,
-        se: Any = None,
+        estimates: ArrayLike | None = None,
+        se: ArrayLike | None = None,
         var_y: float | None = None,
         names: Sequence[str] | None = None,
         target: str = "y",
@@ -254,7 +258,9 @@ class Moments:
             call=call,
         )
 
-    def update(self, endog: Any, exog: Any, *, weights: Any = None, missing: str = "raise") -> Self:
+    def update(
+        self, endog: TableLike, exog: Columns, *, weights: ArrayLike | None = None, missing: str = "raise"
+    ) -> Self:
         """Add rows.
 
         Parameters
@@ -287,7 +293,7 @@ class Moments:
         """
         return replace(self, call=None, **sums(self, other))
 
-    def subset(self, columns: Any = None, targets: Any = None) -> Self:
+    def subset(self, columns: Names | None = None, targets: Names | None = None) -> Self:
         """Select columns or targets, in the order of these moments.
 
         Parameters
@@ -332,7 +338,7 @@ class Moments:
         """
         return replace(self, n_dropped=int(n_dropped), call=None)
 
-    def save(self, file: Any) -> None:
+    def save(self, file: PathOrFile) -> None:
         """Write the moments to a file in NumPy's format ``.npz``, with exactly the given name.
 
         An old file is replaced only once the new one is complete.
@@ -346,19 +352,10 @@ class Moments:
         OSError
             If the file cannot be written; what was there before is still there.
         """
-        with written_whole(file) as opened:
-            np.savez(
-                opened,
-                format=np.array(FORMAT),
-                counts=np.array([self.n, self.n_dropped], dtype=np.int64),
-                weights=np.array([self.weight_sum, self.log_weight_sum]),
-                columns=np.array(self.columns, dtype=np.str_),
-                targets=np.array(self.targets, dtype=np.str_),
-                **{name: getattr(self, name) for name in ARRAYS},
-            )
+        write_moments(self, file)
 
     @classmethod
-    def load(cls, file: Any) -> Self:
+    def load(cls, file: PathOrFile) -> Self:
         """Read moments written by :meth:`save`, without executing code from the file.
 
         Parameters

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from pybayesridge._types import AnyArray, FloatArray
+from pybayesridge._types import AnyArray, FloatArray, TableLike
 from pybayesridge.data.arrays import NamedColumns
 from pybayesridge.data.frames import to_pandas
 
@@ -65,7 +65,7 @@ class LinearEstimator(BaseEstimator):
 class Regressor(RegressorMixin, LinearEstimator):
     """A regressor that can say how sure it is."""
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
+    def predict(self, X: TableLike, return_std: bool = False) -> Any:
         """Predict new observations.
 
         Parameters

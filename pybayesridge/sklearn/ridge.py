@@ -12,7 +12,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from pybayesridge._types import AnyArray, FloatArray
+from pybayesridge._types import AnyArray, ArrayLike, FloatArray, Names, TableLike
 from pybayesridge.models.ridge import BayesRidge
 from pybayesridge.sklearn.base import DTYPES, SPARSE, LinearEstimator, Regressor, named, target_names, used_rows
 
@@ -157,9 +157,9 @@ class BayesRidgeRegressor(Regressor, _RidgeEstimator):
         standardize: bool = True,
         prior: str | tuple[float, ...] = "r2",
         sigma2: float | None = None,
-        unpenalized: Any = None,
-        lam: Any = None,
-        grid: Any = None,
+        unpenalized: Names | None = None,
+        lam: ArrayLike | None = None,
+        grid: str | ArrayLike | None = None,
         dof: str = "nu",
         parameterization: str = "tau2",
         accelerate: bool = True,
@@ -180,7 +180,7 @@ class BayesRidgeRegressor(Regressor, _RidgeEstimator):
         self.tol = tol
         self.maxiter = maxiter
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the model.
 
         Parameters
@@ -205,10 +205,10 @@ class BayesRidgeRegressor(Regressor, _RidgeEstimator):
         if issparse(y):
             raise ValueError("y is sparse: the response must be dense")
         names = target_names(y)
-        X, y = validate_data(
+        checked = validate_data(
             self, X, y, accept_sparse=SPARSE, dtype=DTYPES, multi_output=True, y_numeric=True, ensure_min_samples=2
         )
-        X, y, weight = used_rows(X, y, sample_weight)
+        X, y, weight = used_rows(checked[0], checked[1], sample_weight)
         self._fit_model(X, y, weight, names)
         return self
 
@@ -282,9 +282,9 @@ class BayesRidgeClassifier(ClassifierMixin, _RidgeEstimator):
         class_weight: Any = None,
         prior: str | tuple[float, ...] = "r2",
         sigma2: float | None = None,
-        unpenalized: Any = None,
-        lam: Any = None,
-        grid: Any = None,
+        unpenalized: Names | None = None,
+        lam: ArrayLike | None = None,
+        grid: str | ArrayLike | None = None,
         dof: str = "nu",
         parameterization: str = "tau2",
         accelerate: bool = True,
@@ -306,7 +306,7 @@ class BayesRidgeClassifier(ClassifierMixin, _RidgeEstimator):
         self.tol = tol
         self.maxiter = maxiter
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the regressions of all classes.
 
         Parameters
@@ -328,9 +328,11 @@ class BayesRidgeClassifier(ClassifierMixin, _RidgeEstimator):
         ValueError
             For a single class, or data or arguments that cannot be a regression.
         """
-        X, y = validate_data(self, X, y, accept_sparse=SPARSE, dtype=DTYPES, multi_output=True, ensure_min_samples=2)
-        check_classification_targets(y)
-        X, y, weight = used_rows(X, y, sample_weight)
+        checked = validate_data(
+            self, X, y, accept_sparse=SPARSE, dtype=DTYPES, multi_output=True, ensure_min_samples=2
+        )
+        check_classification_targets(checked[1])
+        X, y, weight = used_rows(checked[0], checked[1], sample_weight)
         binarizer = LabelBinarizer(pos_label=1, neg_label=-1)
         targets = binarizer.fit_transform(y).astype(np.float64)
         self._multilabel = binarizer.y_type_.startswith("multilabel")
@@ -345,7 +347,7 @@ class BayesRidgeClassifier(ClassifierMixin, _RidgeEstimator):
         self._fit_model(X, targets, weight, [str(label) for label in labels])
         return self
 
-    def decision_function(self, X: Any) -> FloatArray:
+    def decision_function(self, X: TableLike) -> FloatArray:
         """Fitted values of the regressions at new rows.
 
         Parameters
@@ -360,7 +362,7 @@ class BayesRidgeClassifier(ClassifierMixin, _RidgeEstimator):
         scores = self._linear_predictor(X)[0]
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
-    def predict(self, X: Any) -> AnyArray:
+    def predict(self, X: TableLike) -> AnyArray:
         """The class with the highest score; with several labels a row, an indicator of the scores above 0.
 
         Parameters

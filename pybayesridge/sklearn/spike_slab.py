@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pybayesridge._types import BoolArray, FloatArray
+from pybayesridge._types import ArrayLike, BoolArray, FloatArray, Names, TableLike
 from pybayesridge.models.spike_slab import SpikeSlab
 from pybayesridge.results.spike_slab import MEDIAN
 from pybayesridge.sklearn.base import Regressor, named, target_names, used_rows
@@ -98,7 +98,7 @@ class SpikeSlabRegressor(SelectorMixin, Regressor):
         group: Any = None,
         slab_var: float | None = None,
         noise_var: float | None = None,
-        unpenalized: Any = None,
+        unpenalized: Names | None = None,
         threshold: float = MEDIAN,
         hyper: str = "maximize",
         damping: float = 0.5,
@@ -119,7 +119,7 @@ class SpikeSlabRegressor(SelectorMixin, Regressor):
         self.tol = tol
         self.maxiter = maxiter
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the model.
 
         Parameters
@@ -144,8 +144,8 @@ class SpikeSlabRegressor(SelectorMixin, Regressor):
         if not isinstance(self.threshold, float | int | np.floating) or not 0 <= self.threshold < 1:
             raise ValueError(f"threshold must lie in [0, 1), not {self.threshold!r}: it is a probability")
         names = target_names(y)
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
-        X, y, weight = used_rows(X, y, sample_weight)
+        checked = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
+        X, y, weight = used_rows(checked[0], checked[1], sample_weight)
         model = SpikeSlab(
             named(y, names),
             self._columns(X),
