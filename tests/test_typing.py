@@ -42,7 +42,7 @@ INTERNAL = {
 }
 """Names that report, summary and export read of the unlabelled results."""
 
-REFUSED = {"get_influence", "mse_resid"}
+REFUSED = {"get_influence", "mse_resid", "t_test", "f_test", "wald_test", "pvalues", "tvalues"}
 """Names of statsmodels that raise."""
 
 

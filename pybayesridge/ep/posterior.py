@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from pybayesridge._types import AnyArray, BoolArray, FloatArray
+from pybayesridge._types import AnyArray, BoolArray, FloatArray, IntArray
 from pybayesridge.design.design import Design
 from pybayesridge.ep.algorithms.solve import covariance, draw_coefficients, marginal_variances, row_variances
 from pybayesridge.ep.gibbs import gibbs
@@ -190,6 +190,30 @@ class SelectionPosterior:
         at = mixture_quantile(means, np.sqrt(variances), full, probability)
         return (z_rows @ self.design.y_on_z)[:, 0] + at * self.design.y_norm[0]
 
+    def row_exceedance(self, x_rows: AnyArray, z_rows: FloatArray, at: FloatArray) -> FloatArray:
+        """Probability, by the joint Gaussian, that the linear predictor of each row exceeds `at`; (m,)."""
+        means, variances = self._row_components(x_rows, z_rows)
+        bound = (at - (z_rows @ self.design.y_on_z)[:, 0]) / self.design.y_norm[0]
+        return self.selection.weights @ upper_tail(means, np.sqrt(variances), bound)
+
+    def units(self) -> IntArray:
+        """The group of each penalised column, (p,): columns with equal numbers are in or out together."""
+        groups = self.selection.results[0].groups
+        return np.arange(self.design.p) if groups is None else groups
+
+    def within_unit(self, x_rows: AnyArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Slabs of linear functions of the columns of one unit each, as :func:`mixture_quantile` takes them.
+
+        Means, standard deviations and weights on the user's scale, (g, m); the weight that is left is that of zero.
+        """
+        selection, rows = self.selection, x_rows * self.unit
+        rotated = selection.rotation.rows(rows)
+        means = np.stack([rotated @ r.cond_mean for r in selection.results])
+        variances = np.stack([rotated**2 @ r.cond_var for r in selection.results])
+        column = np.abs(x_rows).argmax(axis=1)
+        inside = np.stack([r.inclusion_prob[column] for r in selection.results])
+        return means, np.sqrt(variances), selection.weights[:, None] * inside
+
     def _row_components(self, x_rows: AnyArray, z_rows: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Means and variances of b's and Z's part of the linear predictor for each result, (g, m)."""
         rows = self.design.rows_outside_z(x_rows, z_rows)
@@ -247,6 +271,12 @@ class SelectionPosterior:
         """The same posterior without any row: where n <= p these are turned into others with the same products."""
         data = self.data.without_rows() if self.design.has_rows else self.data
         return replace(self, data=data, design=self.design.without_rows())
+
+
+def upper_tail(mean: FloatArray, sd: FloatArray, at: FloatArray) -> FloatArray:
+    """Probability that each of (g, m) normals exceeds `at` (m,); a standard deviation of 0 is a point."""
+    safe = np.where(sd > 0, sd, 1.0)
+    return np.where(sd > 0, ndtr((mean - at) / safe), (mean > at).astype(float))
 
 
 def mixture_quantile(mean: FloatArray, sd: FloatArray, weight: FloatArray, probability: float) -> FloatArray:

@@ -12,6 +12,7 @@ import pandas as pd
 
 from pybayesridge._types import ArrayLike, PathLike, PathOrFile, RandomLike, RowsLike
 from pybayesridge.ep.gaussian_posterior import SelectionMarginals
+from pybayesridge.results import contrast as contrasts
 from pybayesridge.results import files as saved
 from pybayesridge.results.arguments import check_alpha, target_position
 from pybayesridge.results.arviz import GROUPS, to_arviz
@@ -28,6 +29,12 @@ if TYPE_CHECKING:
 class LinearResults(LinearEstimates):
     """Results of a linear model; the part common to both models: predictions, pictures, reports and files."""
 
+    contrast = contrasts.contrast
+    t_test = contrasts.refused("t_test")
+    f_test = contrasts.refused("f_test")
+    wald_test = contrasts.refused("wald_test")
+    pvalues = contrasts.refused("pvalues")
+    tvalues = contrasts.refused("tvalues")
     plot_fit = row_plots.plot_fit
     plot_residuals = row_plots.plot_residuals
 

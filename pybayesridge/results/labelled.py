@@ -95,6 +95,7 @@ class LinearResultsWrapper(ResultsWrapper, Generic[ResultsT]):
     predict = Delegated(LinearResults.predict)
     get_prediction = Delegated(LinearResults.get_prediction)
     tidy = Delegated(LinearResults.tidy)
+    contrast = Delegated(LinearResults.contrast)
     report = Delegated(LinearResults.report)
     plot_fit = Delegated(LinearResults.plot_fit)
     plot_residuals = Delegated(LinearResults.plot_residuals)

@@ -39,6 +39,10 @@ QUANTILE_MAXITER = 200
 """Bisection alone would halve a bracket this often; Newton's steps take about six."""
 
 
+ROUNDING = 1e-12
+"""Share of the terms of a sum that is left of it by rounding errors, at most."""
+
+
 @dataclass(frozen=True, slots=True)
 class Mixture:
     """Nodes of the posterior of log t2, in the units of the rotated problem.
@@ -315,6 +319,23 @@ def quantiles(
                 start = mixture_quantile(*parts, mixture.df, float(probability), law=tabulated(mixture.df))
             out[:, target, i] = mixture_quantile(*parts, mixture.df, float(probability), start)
     return out
+
+
+def exceedance(f: Functionals, spectrum: Spectrum, mixture: Mixture, at: FloatArray) -> FloatArray:
+    """Probability that each functional is larger than its entry of `at`; both (m, q).
+
+    Without noise a component is a point, which is not larger if rounding errors alone separate them.
+    """
+    distance = locations(f, spectrum, mixture) - at.T
+    scale = np.sqrt(squared_scales(f, spectrum, mixture))
+    point = scale == 0
+    # Of the upper tail, as the lower tail of the law's mirror image: small probabilities keep their digits.
+    each = exact(mixture.df)(distance / np.where(point, 1.0, scale))[0]
+    if point.any():
+        size = np.abs(rotated_coefficients(spectrum, mixture.log_t2)) @ np.abs(f.coords).T + np.abs(at.T)
+        each = np.where(point, distance > ROUNDING * size, each)
+    out: FloatArray = np.einsum("kt,ktm->mt", mixture.weight, each)
+    return np.clip(out, 0.0, 1.0)
 
 
 def mixture_quantile(

@@ -157,6 +157,11 @@ class RidgePosterior:
         out = (out + rows.shift[..., None]) * self.design.y_norm[:, None]
         return (rows.z_rows @ self.design.y_on_z)[..., None] + out
 
+    def row_exceedance(self, rows: RowFunctions, at: FloatArray) -> FloatArray:
+        """Probability that the linear predictor of each row exceeds its entry of `at` (m,), (m, q)."""
+        bound = (at[:, None] - rows.z_rows @ self.design.y_on_z) / self.design.y_norm - rows.shift
+        return posterior.exceedance(rows.functionals, self.spectrum, self.mixture, bound)
+
     def without_rows(self) -> RidgePosterior:
         """The same posterior without any array over rows of the data."""
         return replace(self, spectrum=self.spectrum.with_right(self.design), design=self.design.without_rows())

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import expit, ndtr, stdtr
 
-from pybayesridge._types import AnyArray, BoolArray, FloatArray
+from pybayesridge._types import AnyArray, BoolArray, FloatArray, IntArray
 from pybayesridge.design.design import Design
 from pybayesridge.ep.model.least_squares import Data
 from pybayesridge.ep.posterior import SelectionPosterior, StartingPoint
@@ -157,6 +157,31 @@ class ExactPosterior:
             out.append(_row_quantiles(states, center, np.sqrt(own), probability, missing))
         return (z_rows @ self.design.y_on_z)[:, 0] + _joined(out) * self.design.y_norm[0]
 
+    def units(self) -> IntArray:
+        """The group of each penalised column, (p,): columns with equal numbers are in or out together."""
+        groups = self.selection.groups
+        return np.arange(self.design.p) if groups is None else groups
+
+    def row_exceedance(self, x_rows: AnyArray, z_rows: FloatArray, at: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Probabilities that the linear predictor of each row exceeds `at` (m,), and that it is equal to it; (m,).
+
+        By the kept states; of the columns of one unit these are weighted by its inclusion probability.
+        """
+        states, units, above, equal = self.exact.states, self.units(), [], []
+        bound = (at - (z_rows @ self.design.y_on_z)[:, 0]) / self.design.y_norm[0]
+        for rows, place, center, spread in self._predictors(x_rows, z_rows):
+            weight = np.repeat(states.weight[:, None], rows.shape[0], axis=1)
+            for i, row in enumerate(rows):
+                of_row = np.unique(units[row != 0])
+                share = float(states.weight[spread[:, i] > 0].sum())
+                if of_row.size == 1 and 0.0 < share < 1.0:
+                    p = float(self.exact.inclusion_prob[units == of_row[0]].max())
+                    weight[:, i] *= np.where(spread[:, i] > 0, p / share, (1.0 - p) / (1.0 - share))
+            each, same = _tails(states, center, np.sqrt(spread), bound[place])
+            above.append((weight * each).sum(axis=0))
+            equal.append((weight * same).sum(axis=0))
+        return np.clip(_joined(above), 0.0, 1.0), np.clip(_joined(equal), 0.0, 1.0)
+
     def _predictors(
         self, x_rows: AnyArray, z_rows: FloatArray
     ) -> Iterator[tuple[FloatArray, slice, FloatArray, FloatArray]]:
@@ -245,14 +270,27 @@ def _joined(parts: list[FloatArray]) -> FloatArray:
     return np.concatenate([*parts, np.zeros(0)])
 
 
+def _law(states: States, scale: FloatArray) -> tuple[FloatArray, float]:
+    """Scales (S, m) beside s2 as those of t distributions (or normal ones), and the degrees of freedom."""
+    if states.noise_var is None:
+        return scale * np.sqrt(states.left / states.nu)[:, None], states.nu
+    return scale * np.sqrt(states.noise_var)[:, None], np.inf
+
+
+def _tails(states: States, center: FloatArray, scale: FloatArray, at: FloatArray) -> tuple[FloatArray, BoolArray]:
+    """For each state and row, the probability of exceeding `at` (m,), and whether all of it is at `at`; (S, m)."""
+    scale, nu = _law(states, scale)
+    point = scale <= 0.0
+    distance = (center - at) / np.where(point, 1.0, scale)
+    above = ndtr(distance) if np.isinf(nu) else stdtr(nu, distance)
+    return np.where(point, (center > at).astype(float), above), point & (center == at)
+
+
 def _row_quantiles(
     states: States, center: FloatArray, scale: FloatArray, probability: float, missing: BoolArray
 ) -> FloatArray:
     """Quantile of a mixture over states for each row, by bisection; NaN where a row is missing."""
-    if states.noise_var is None:
-        scale, nu = scale * np.sqrt(states.left / states.nu)[:, None], states.nu
-    else:
-        scale, nu = scale * np.sqrt(states.noise_var)[:, None], np.inf
+    scale, nu = _law(states, scale)
     point = scale <= 0.0
     safe = np.where(point, 1.0, scale)
 

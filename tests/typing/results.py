@@ -24,6 +24,7 @@ reveal_type(ridge.sigma2)  # float | Series
 reveal_type(ridge.log_marginal)  # float | Series
 reveal_type(ridge.hyperparameters())  # DataFrame
 reveal_type(ridge.sample(10, rng=0))  # DataFrame
+reveal_type(ridge.contrast("a"))  # DataFrame
 reveal_type(ridge.model)  # BayesRidge
 reveal_type(ridge.findings)  # tuple[Finding, ...]
 reveal_type(ridge.unlabelled)  # BayesRidgeResults
