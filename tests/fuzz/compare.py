@@ -125,7 +125,7 @@ class Answers:
     def compute(self):
         """Fill in everything."""
         o, t, problem = self.o, self.target, self.problem
-        mixture = self.posterior()
+        mixture = self._posterior()
         if mixture is None:
             return self
         sigma2 = mixture.weight @ mixture.scale2 * mixture.factor
