@@ -30,8 +30,11 @@ typecheck: .venv/.dev ## mypy
 test-python: .venv/.dev ## pytest with the newest dependencies
 	OPENBLAS_NUM_THREADS=1 $(PY) -m pytest -q -n auto --dist worksteal -m 'not against_r'
 
-test-oldest: .venv-oldest/.installed ## pytest with the oldest supported dependencies
-	OPENBLAS_NUM_THREADS=1 $(OLDEST) -m pytest -q -n auto --dist worksteal -m 'not against_r' -o cache_dir=.venv-oldest/.pytest_cache
+# Numerics alone, of which test-old-processor runs all with the oldest versions too.
+NUMERICS := tests/binomial tests/fuzz tests/selection tests/benchmarks
+
+test-oldest: .venv-oldest/.installed ## pytest with the oldest supported dependencies, but for folders of numerics alone
+	OPENBLAS_NUM_THREADS=1 $(OLDEST) -m pytest -q -n auto --dist worksteal -m 'not against_r' $(NUMERICS:%=--ignore=%) -o cache_dir=.venv-oldest/.pytest_cache
 
 test-r: ## the R package and the comparisons with R, with the R of this machine
 	tools/test-r
