@@ -172,14 +172,24 @@ def test_draws_have_zeros(fit) -> None:
 
 def test_saved_without_rows(tmp_path, frame) -> None:
     res = SpikeSlab(frame["y"], frame[list("abcde")]).fit("exact")
-    for row_space in (True, False):
-        path = tmp_path / f"fit{row_space}.pickle"
-        res.save(path, remove_data=True, row_space=row_space)
-        back = load(path)
-        pd.testing.assert_series_equal(back.inclusion_prob, res.inclusion_prob)
-        pd.testing.assert_frame_equal(back.conf_int(), res.conf_int())
-        new = frame[list("abcde")].head(3)
-        pd.testing.assert_series_equal(back.predict(new), res.predict(new))
+    path = tmp_path / "fit.pickle"
+    res.save(path, remove_data=True)
+    back = load(path)
+    pd.testing.assert_series_equal(back.inclusion_prob, res.inclusion_prob)
+    pd.testing.assert_frame_equal(back.conf_int(), res.conf_int())
+    pd.testing.assert_frame_equal(back.credible_sets(), res.credible_sets())
+    new = frame[list("abcde")].head(3)
+    pd.testing.assert_series_equal(back.predict(new), res.predict(new))
+
+
+def test_products_of_columns_are_not_saved_as_if_they_were_left_out(tmp_path, frame) -> None:
+    res = SpikeSlab(frame["y"], frame[list("abcde")]).fit("exact")
+    with pytest.raises(ValueError, match=r"row_space=False is not available for fit\('exact'\)"):
+        res.save(tmp_path / "fit.pickle", remove_data=True, row_space=False)
+    assert not (tmp_path / "fit.pickle").exists()
+    with pytest.raises(ValueError, match="row_space=False is not available"):
+        res.remove_data(row_space=False)
+    assert len(res.fittedvalues) == len(frame)
 
 
 def test_summary_says_what_was_done(fit, frame) -> None:

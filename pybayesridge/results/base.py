@@ -256,7 +256,8 @@ class LinearResults(LinearEstimates):
         Raises
         ------
         ValueError
-            For ``row_space=False`` with as many responses as degrees of freedom, whose coefficients span that space.
+            For ``row_space=False`` with as many responses as degrees of freedom, whose coefficients span that space,
+            and of ``SpikeSlab.fit("exact")``, whose posterior of sets consists of products of columns.
 
         Notes
         -----

@@ -255,6 +255,11 @@ class SpikeSlabResults(SetResults):
         return self.posterior.row_intervals(split[0], split[1], alpha, noise)[:, None]
 
     def _release_rows(self, row_space: bool) -> None:
+        if not row_space and self.exact_posterior is not None:
+            raise ValueError(
+                "row_space=False is not available for fit('exact'), whose posterior of sets consists of products of "
+                "columns: save with row_space=True, or fit by expectation propagation"
+            )
         if not row_space and isinstance(self.posterior, SelectionPosterior):
             self.posterior = SelectionMarginals.of(self.posterior)
         self.posterior = self.posterior.without_rows()
