@@ -18,9 +18,6 @@ from pybayesridge.selection.states import States, build_states, resampled
 from pybayesridge.selection.tallies import Estimate
 from pybayesridge.selection.traces import evidence, heaviest, log_joint_of, sets_at, size_distribution
 
-AGREEMENT = 1.1
-"""Chains whose potential scale reduction is larger than this disagree."""
-
 N_MODELS = 100
 
 MAXITER = 200_000
@@ -102,7 +99,7 @@ def _assembled(problem: Problem, grid: Grid, run: Run, rng: np.random.Generator)
         states=_kept(problem, grid, run, rng),
         grid=grid,
         method="sampler",
-        converged=run.converged and found.agreement <= AGREEMENT,
+        converged=run.converged and not run.limited,
         n_iter=int(run.trace.key.size),
         agreement=found.agreement,
         effective=found.effective,

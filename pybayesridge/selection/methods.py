@@ -13,10 +13,11 @@ from pybayesridge.ep.methods import EP_METHODS, FitOptions, SelectionMethod, Tas
 from pybayesridge.ep.model.hyperparameters import Hyperparameters
 from pybayesridge.ep.model.least_squares import Data
 from pybayesridge.ep.selection import Selection
-from pybayesridge.selection.fit import AGREEMENT, MAXITER, fit_exact
+from pybayesridge.selection.fit import MAXITER, fit_exact
 from pybayesridge.selection.grid import Given
 from pybayesridge.selection.problem import GRAM_COLUMNS, Problem, units_of
 from pybayesridge.selection.result import Exact
+from pybayesridge.selection.sampler import AGREEMENT
 from pybayesridge.text import number
 
 
@@ -156,7 +157,10 @@ def _imprecise(selection: Selection | ExactSelection, tol: float) -> str:
     if exact.size_limit is not None:
         reasons.append(f"a chain reached the largest set that is considered, {exact.size_limit} columns")
     stopped = "interrupted: " if exact.interrupted else ""
-    return f"NOT CONVERGED ({stopped}{'; '.join(reasons) or 'too few steps'}): raise maxiter, or allow a larger mcse."
+    remedy = "raise maxiter, or allow a larger mcse."
+    if exact.size_limit is not None:
+        remedy = "larger sets are left out; use method='auto', or BayesRidge if most columns matter."
+    return f"NOT CONVERGED ({stopped}{'; '.join(reasons) or 'too few steps'}): {remedy}"
 
 
 METHODS: dict[str, SelectionMethod] = {

@@ -40,6 +40,9 @@ UNIFORMS = 1024
 FIRST_CHECK = ((500, 4096), (5000, 2048), (np.inf, 1024))
 """Steps of a chain before its precision is looked at, up to so many units: fewer would miss rare large sets."""
 
+AGREEMENT = 1.1
+"""Chains whose potential scale reduction is larger than this disagree, and run on."""
+
 MEMORY = 2**28
 """Bytes for all chains' factorisations: they limit the size of a set."""
 
@@ -115,7 +118,7 @@ def sample_sets(
     explore: float = EXPLORE,
     progress: Callable[[int, Estimate], None] | None = None,
 ) -> Run:
-    """Run one chain from each start until the largest standard error is at most `mcse`.
+    """Run one chain from each start until the largest standard error is at most `mcse` and the chains agree.
 
     Parameters
     ----------
@@ -141,7 +144,8 @@ def sample_sets(
             now = estimate(walk.tallies)
             if progress is not None:
                 progress(walk.tallies.steps * len(starts), now)
-            if walk.tallies.steps >= first and float(now.se.max(initial=0.0)) <= mcse:
+            precise = float(now.se.max(initial=0.0)) <= mcse and now.agreement <= AGREEMENT
+            if walk.tallies.steps >= first and precise:
                 converged = True
                 break
             check = int(1.25 * check)

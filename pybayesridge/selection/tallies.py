@@ -80,7 +80,8 @@ class Estimate:
     ----------
     prob, se : (G,) arrays
     agreement : float
-        The largest square root of (variance within + variance between chains) / variance within.
+        The largest square root of (variance within + variance between chains) / variance within, over units with a
+        probability that is not near 0 or 1.
     effective : float
         Smallest effective number of independent draws, over units with a probability that is not near 0 or 1.
     """
@@ -107,10 +108,9 @@ def estimate(tallies: Tallies) -> Estimate:
     use_chains = (chain_var > DISAGREEMENT * batch_var) & (n_chains > 1)
     variance = np.where(use_chains, chain_var, batch_var)
     within = prob * (1.0 - prob)
-    known = within > 1e-4
+    central = within > 0.01
     own = chain_gap / np.where(denom.sum(axis=0) > 0, denom.sum(axis=0), 1.0)[:, None]
     between = (own**2).sum(axis=0) / max(n_chains - 1, 1)
-    agreement = float(np.sqrt(1.0 + np.max(between[known] / within[known], initial=0.0)))
-    central = within > 0.01
+    agreement = float(np.sqrt(1.0 + np.max(between[central] / within[central], initial=0.0)))
     effective = float(np.min(within[central] / np.maximum(variance[central], 1e-300), initial=np.inf))
     return Estimate(np.clip(prob, 0.0, 1.0), np.sqrt(variance), agreement, effective)

@@ -171,9 +171,23 @@ def test_standard_errors_are_right():
 
 def test_a_limit_of_the_size_of_sets_is_said(monkeypatch):
     problem = make(n=60, noise=0.1, size=6)
-    assert fit_exact(problem, Given(), method="sampler", maxiter=2_000).size_limit is None
+    whole = fit_exact(problem, Given(), method="sampler", mcse=0.1)
+    assert whole.size_limit is None
+    assert whole.converged
     for module in ("sampler", "fit", "starts"):
         monkeypatch.setattr(f"pybayesridge.selection.{module}.largest_set", lambda problem, n_chains: 4)
-    found = fit_exact(problem, Given(), method="sampler", maxiter=2_000)
+    found = fit_exact(problem, Given(), method="sampler", mcse=0.1)
     assert found.size_limit == 4
     assert found.states.sizes.max() <= 4
+    assert not found.converged
+
+
+def test_chains_that_disagree_run_on(monkeypatch):
+    problem = make(twins=0.3)
+    agreed = fit_exact(problem, Given(), method="sampler", mcse=0.1, maxiter=30_000)
+    assert agreed.converged
+    assert agreed.n_iter < 30_000
+    monkeypatch.setattr("pybayesridge.selection.sampler.AGREEMENT", 0.5)
+    found = fit_exact(problem, Given(), method="sampler", mcse=0.1, maxiter=30_000)
+    assert found.n_iter > agreed.n_iter
+    assert not found.converged
