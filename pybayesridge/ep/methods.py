@@ -65,8 +65,6 @@ class Task:
     ----------
     data : Data
         Rotated within groups.
-    plain : Data
-        Not rotated.
     n : float
         Rows.
     given : Given
@@ -81,7 +79,6 @@ class Task:
     """
 
     data: Data
-    plain: Data
     n: float
     given: Given
     groups: IntArray | None

@@ -193,7 +193,7 @@ class SpikeSlab(LinearModel):
         if isinstance(self.prior_inclusion, np.ndarray):
             rest = np.setdiff1d(np.arange(len(self.data.exog_columns)), self.data.unpenalized)
             shared(self.prior_inclusion, self.groups, rest, "prior_inclusion")
-        self._data: tuple[Data, Data, Rotation] | None = None
+        self._data: tuple[Data, Rotation] | None = None
 
     def fit(
         self,
@@ -280,10 +280,9 @@ class SpikeSlab(LinearModel):
         if start is not None and not entry.takes_start:
             raise ValueError(f"start goes with expectation propagation, not with {method!r}")
         check_rows(entry, has_rows=not self.source.from_moments)
-        design, plain, data, rotation = self._prepared()
+        design, data, rotation = self._prepared()
         task = Task(
             data,
-            plain,
             float(design.n),
             self._known(design),
             self.groups_of(design),
@@ -295,7 +294,7 @@ class SpikeSlab(LinearModel):
             selection = entry.fit(task, options)
         results = SpikeSlabResults(
             self,
-            posterior_of(design, data, plain, selection),
+            posterior_of(design, data, selection),
             method=method,
             tol=float(mcse) if isinstance(selection, ExactSelection) else float(tol),
             maxiter=options.maxiter,
@@ -353,12 +352,12 @@ class SpikeSlab(LinearModel):
             self.expected_size,
         )
 
-    def _prepared(self) -> tuple[Design, Data, Data, Rotation]:
-        """The design, the numerics' data, the same rotated within groups, and how; made once for all fits."""
+    def _prepared(self) -> tuple[Design, Data, Rotation]:
+        """The design, the data and how they were rotated within groups, made once for all fits of the model."""
         if self._built is None or self._data is None:
             design, products = self._build()
             data = data_of(design) if design.has_rows else data_of_products(design, products)
-            self._data = (data, *orthogonal_groups(data, self.groups_of(design)))
+            self._data = orthogonal_groups(data, self.groups_of(design))
         if self._built is None:
             raise AssertionError("a design was built")
         return self._built, *self._data

@@ -12,6 +12,7 @@ from pybayesridge.ep.learning.maximize import NAMES
 from pybayesridge.ep.methods import EP_METHODS, FitOptions, SelectionMethod, Task, fit_by_ep
 from pybayesridge.ep.model.hyperparameters import Hyperparameters
 from pybayesridge.ep.model.least_squares import Data
+from pybayesridge.ep.model.rotation import Rotation
 from pybayesridge.ep.selection import Selection
 from pybayesridge.selection.fit import MAXITER, fit_exact
 from pybayesridge.selection.grid import Given
@@ -36,6 +37,8 @@ class ExactSelection:
         Which columns are in or out together.
     n : float
         Rows.
+    rotation : Rotation
+        How the data were rotated within groups.
     """
 
     exact: Exact
@@ -43,6 +46,7 @@ class ExactSelection:
     hyper: Hyperparameters
     groups: IntArray | None
     n: float
+    rotation: Rotation
 
     @property
     def inclusion_prob(self) -> FloatArray:
@@ -120,7 +124,7 @@ def fit_by_sets(task: Task, options: FitOptions) -> Selection | ExactSelection:
     given = task.given
     if task.data.n_columns == 0 or (task.vanishes and given.noise_var is None):
         return fit_by_ep(task, options, algorithm="auto")
-    problem = problem_of_data(task.plain, task.n, task.groups)
+    problem = problem_of_data(task.rotation.unrotated(task.data), task.n, task.groups)
     exact = fit_exact(
         problem,
         Given(given.prior_inclusion, given.slab_var, given.noise_var, options.expected_size),
@@ -138,7 +142,7 @@ def fit_by_sets(task: Task, options: FitOptions) -> Selection | ExactSelection:
     if p is None:
         p = np.full(problem.d, float(states.weight @ expit(states.t)))
     hyper = Hyperparameters(np.asarray(p, dtype=np.float64), slab, noise)
-    return ExactSelection(exact, learned, hyper, task.groups, task.n)
+    return ExactSelection(exact, learned, hyper, task.groups, task.n, task.rotation)
 
 
 def _imprecise(selection: Selection | ExactSelection, tol: float) -> str:

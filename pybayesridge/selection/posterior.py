@@ -37,7 +37,7 @@ class ExactPosterior:
     ----------
     design : Design
     data : Data
-        Not rotated within groups.
+        Rotated within groups.
     selection : ExactSelection
     """
 
@@ -57,7 +57,8 @@ class ExactPosterior:
 
     def problem(self) -> Problem:
         """The cross-products of the columns."""
-        return problem_of_data(self.data, self.selection.n, self.selection.groups)
+        selection = self.selection
+        return problem_of_data(selection.rotation.unrotated(self.data), selection.n, selection.groups)
 
     def starting_point(self, columns: list[str]) -> StartingPoint:
         """Where a fit by expectation propagation can start: the posterior means of the hyperparameters."""
@@ -258,11 +259,11 @@ DRAWS = 20_000
 
 
 def posterior_of(
-    design: Design, data: Data, plain: Data, selection: Selection | ExactSelection
+    design: Design, data: Data, selection: Selection | ExactSelection
 ) -> SelectionPosterior | ExactPosterior:
-    """What a fit found, on the user's scale; `data` are rotated within groups, `plain` are not."""
+    """The posterior that a fit found, on the user's scale; `data` are rotated within groups."""
     if isinstance(selection, ExactSelection):
-        return ExactPosterior(design, plain, selection)
+        return ExactPosterior(design, data, selection)
     return SelectionPosterior(design, data, selection)
 
 

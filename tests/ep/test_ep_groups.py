@@ -27,6 +27,7 @@ from .ep_checks import problem
 
 INVERSE_TOL = 1e-10
 SAME = 1e-13
+ROTATED = 1e-11
 DERIVATIVE_TOL = 1e-5
 
 GROUPS = np.array([1, 0, 1, 2, 1, 0])
@@ -219,3 +220,12 @@ def test_columns_on_their_own_are_not_rotated():
     same, rotation = orthogonal_groups(data, None)
     assert same is data
     assert rotation.blocks == ()
+
+
+def test_data_are_rotated_back():
+    rng = np.random.default_rng(5)
+    data = Data.from_rows(rng.standard_normal((30, 5)) @ rng.standard_normal((5, 5)), rng.standard_normal(30))
+    rotated, rotation = orthogonal_groups(data, np.array([0, 0, 1, 1, 1]))
+    back = rotation.unrotated(rotated)
+    for name in ("root", "cross", "gram_diag", "target"):
+        np.testing.assert_allclose(getattr(back, name), getattr(data, name), rtol=ROTATED, atol=ROTATED)

@@ -52,6 +52,13 @@ class Rotation:
             out[..., index] = coefficients[..., index] @ u.T
         return out
 
+    def unrotated(self, data: Data) -> Data:
+        """The data before they were rotated; the same object where nothing is rotated."""
+        if not self.blocks:
+            return data
+        root = np.ascontiguousarray(self.back(data.root))
+        return replace(data, root=root, gram_diag=np.einsum("ij,ij->j", root, root), cross=self.back(data.cross))
+
     def variances(self, variances: FloatArray) -> FloatArray:
         """Variances (..., d) of the old coefficients, the new ones of a group being independent."""
         out = variances.copy()
