@@ -35,7 +35,7 @@ SIZE = 10
 TOL = 1e-3
 ENOUGH = 30.0
 """The price, in times of 30 EP sweeps, within which a fit should have converged."""
-NAMES = ("chain - chain", "auto", "30 EP sweeps", "1000 EP sweeps")
+NAMES = ("chain - chain", "ep", "30 EP sweeps", "1000 EP sweeps")
 CORES = ((30, 0), (60, 0), (120, 0), (240, 0), (30, 40), (120, 40))
 """Sizes of the Newton step's core, and conjugate-gradient iterations near the solution."""
 
@@ -66,7 +66,7 @@ def ar_set(scale: Scale, rho: float, sigma: float, seed: int) -> tuple[np.ndarra
     return X, X @ w + sigma * rng.standard_normal(scale.n)
 
 
-def timed_fit(data: Data, sigma: float, method: Any = "auto") -> tuple[EPResult, float]:
+def timed_fit(data: Data, sigma: float, method: Any = "ep") -> tuple[EPResult, float]:
     """A fit at the true hyperparameters, and its seconds."""
     start = common.clock()
     p = np.full(data.n_columns, SIZE / data.n_columns)
@@ -87,7 +87,7 @@ def thirty_sweeps(data: Data, sigma: float) -> tuple[State, float]:
 
 
 def large(scale: Scale) -> tuple[str, Any]:
-    """Convergence and price of "auto" on large correlated designs, compared with damped EP."""
+    """Convergence and price of "ep" on large correlated designs, compared with damped EP."""
     rows, found = [], []
     for rho in RHOS:
         for sigma in SIGMAS:
@@ -95,24 +95,24 @@ def large(scale: Scale) -> tuple[str, Any]:
             for seed in range(scale.seeds):
                 data = Data.from_rows(*ar_set(scale, rho, sigma, seed))
                 unit = thirty_sweeps(data, sigma)[1]
-                auto, seconds = timed_fit(data, sigma)
-                plain, _ = timed_fit(data, sigma, "ep")
-                runs.append((auto.converged, auto.n_fac, seconds / unit, plain.converged))
+                ours, seconds = timed_fit(data, sigma)
+                plain, _ = timed_fit(data, sigma, "damped")
+                runs.append((ours.converged, ours.n_fac, seconds / unit, plain.converged))
             ok, fac, price, plain_ok = (np.array(part) for part in zip(*runs, strict=True))
             counts = [f"{ok.sum()} of {ok.size}", f"{np.median(fac):g}", fac.max()]
             rows.append([rho, sigma, *counts, f"{np.median(price):.1f}", f"{price.max():.1f}"])
             rows[-1].append(f"{plain_ok.sum()} of {ok.size}")
             print(*rows[-1], sep=" | ", file=sys.stderr, flush=True)
             found += [
-                {"rho": rho, "sigma": sigma, "auto": bool(a), "fac": int(f), "price": float(c), "ep": bool(e)}
+                {"rho": rho, "sigma": sigma, "ep": bool(a), "fac": int(f), "price": float(c), "damped": bool(e)}
                 for a, f, c, e in runs
             ]
-    head = ["rho", "sigma", "auto converged", "fac, median", "fac, largest", "price, median", "price, largest"]
-    within = sum(run["auto"] and run["price"] <= ENOUGH for run in found)
+    head = ["rho", "sigma", "ep converged", "fac, median", "fac, largest", "price, median", "price, largest"]
+    within = sum(run["ep"] and run["price"] <= ENOUGH for run in found)
     text = (
-        'The price is the time of the whole fit by "auto" divided by that of 30 EP sweeps on the same data. '
+        'The price is the time of the whole fit by "ep" divided by that of 30 EP sweeps on the same data. '
         "Ordinary EP (1000 sweeps at most, damping 0.5) also counts as converged with active constraints; "
-        f'"auto" does not.\n\n{common.table([*head, "ep, 1000 sweeps"], rows)}\n\n'
+        f'"ep" does not.\n\n{common.table([*head, "damped, 1000 sweeps"], rows)}\n\n'
         f"Converged to {TOL:g} within a price of {ENOUGH:g}: {within} of {len(found)} sets."
     )
     return text, found
@@ -127,13 +127,13 @@ def accuracy(scale: Scale) -> tuple[str, Any]:
             for seed in range(scale.chain_seeds):
                 X, y = ar_set(scale, rho, sigma, seed)
                 data = Data.from_rows(X, y)
-                auto, plain = timed_fit(data, sigma)[0], timed_fit(data, sigma, "ep")[0]
+                ours, plain = timed_fit(data, sigma)[0], timed_fit(data, sigma, "damped")[0]
                 rng = np.random.default_rng(seed)
                 odds = logit(SIZE / scale.d)
-                starts = (None, auto.inclusion_prob > 0.5)
+                starts = (None, ours.inclusion_prob > 0.5)
                 a, b = (chain(X, y, odds, 1.0, sigma**2, scale.steps, rng, inside=s) for s in starts)
                 truth = 0.5 * (a + b)
-                others = (auto.inclusion_prob, thirty_sweeps(data, sigma)[0].tilt.prob, plain.inclusion_prob)
+                others = (ours.inclusion_prob, thirty_sweeps(data, sigma)[0].tilt.prob, plain.inclusion_prob)
                 gaps = [a - b, *(prob - truth for prob in others)]
                 errors.append([(float(np.sum(np.abs(g))), float(np.max(np.abs(g)))) for g in gaps])
             mean = np.mean(errors, axis=0)
@@ -142,7 +142,7 @@ def accuracy(scale: Scale) -> tuple[str, Any]:
             found.append({"rho": rho, "sigma": sigma, "names": NAMES, "sum_and_largest": errors})
     text = (
         f"Sets for each row: {scale.chain_seeds}; two chains of {scale.steps} steps of weighted tempered Gibbs "
-        'sampling, one started empty, one at the result of "auto". Sum over columns of the absolute errors of the '
+        'sampling, one started empty, one at the result of "ep". Sum over columns of the absolute errors of the '
         f"inclusion probabilities, mean over sets; in parentheses the mean of the largest error.\n\n"
         + common.table(["rho", "sigma", *NAMES], rows)
     )

@@ -118,9 +118,9 @@ def settles() -> None:
     """How many runs converge, their price, and whether an energy ever rose."""
     print("method  coordinates  settled      fac median, largest  rises")
     runs = [
-        ("auto", True, PROBLEMS),
-        ("auto", False, PROBLEMS),
         ("ep", True, PROBLEMS),
+        ("ep", False, PROBLEMS),
+        ("damped", True, PROBLEMS),
         ("pcep", True, PCEP_PROBLEMS),
     ]
     for method, rotated, count in runs:

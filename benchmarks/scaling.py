@@ -2,7 +2,7 @@
 
     python -m benchmarks.scaling [--quick] [--render] [--out FOLDER]
 
-BayesRidge by "em", "exact" and "loocv" (fixed grid), SpikeSlab by "auto" with its hyperparameters given
+BayesRidge by "em", "exact" and "loocv" (fixed grid), SpikeSlab by "ep" with its hyperparameters given
 (learning them takes a number of such fits that differs from one data set to the next): model and fit together, one
 thread. Memory is the peak of what Python and NumPy allocate beyond X and y. Data are made with as much signal as
 noise; SpikeSlab's have ten coefficients that are not zero.

@@ -95,9 +95,9 @@ def test_every_option_reaches_the_model(data, frame, capsys):
     model = BayesRidge.from_formula(formula, frame, **both, standardize=False, sigma2=1.5)
     assert out == f"{model.fit('fixed', lam=2.0).summary()}\n"
     hyper = ["--prior-inclusion", 0.3, "--slab-var", 2, "--noise-var", 1.1]
-    _, out, _ = run(capsys, "spikeslab", formula, data, *options, *hyper, "--method", "ep", "--tol", 1e-6)
+    _, out, _ = run(capsys, "spikeslab", formula, data, *options, *hyper, "--method", "damped", "--tol", 1e-6)
     model = SpikeSlab.from_formula(formula, frame, **both, prior_inclusion=0.3, slab_var=2.0, noise_var=1.1)
-    assert out == f"{model.fit('ep', tol=1e-6).summary()}\n"
+    assert out == f"{model.fit('damped', tol=1e-6).summary()}\n"
     _, out, _ = run(capsys, "spikeslab", formula, data, "--hyper", "average")
     assert out == f"{SpikeSlab.from_formula(formula, frame).fit(hyper='average').summary()}\n"
     _, out, err = run(capsys, "ridge", formula, data, "--method", "gcv", "--grid", "glmnet")

@@ -499,7 +499,7 @@ CALLS = [
     ["spikeslab", "y ~ x1", "--prior-inclusion", "2"],
     ["spikeslab", "y ~ x1", "--slab-var", "-1"],
     ["spikeslab", "y ~ x1", "--noise-var", "0"],
-    ["spikeslab", "y ~ x1", "--hyper", "average", "--method", "ep"],
+    ["spikeslab", "y ~ x1", "--hyper", "average", "--method", "damped"],
     ["spikeslab", "y + k ~ x1"],
     ["spikeslab", "y ~ x1", "--hyper", "best"],
     ["bogus", "y ~ x1"],

@@ -55,7 +55,7 @@ def check_limit(res, level=LEVEL):
 
 @pytest.mark.parametrize("known", KNOWN)
 @pytest.mark.parametrize(
-    ("fit", "hyper"), [("auto", "maximize"), ("ep", "maximize"), ("pcep", "maximize"), ("auto", "average")]
+    ("fit", "hyper"), [("ep", "maximize"), ("damped", "maximize"), ("pcep", "maximize"), ("ep", "average")]
 )
 def test_a_constant_response_has_a_defined_limit(known, fit, hyper):
     given = KNOWN[known]

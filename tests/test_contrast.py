@@ -45,7 +45,7 @@ def ridge(frame):
 
 @pytest.fixture(scope="module")
 def by_ep(frame):
-    return SpikeSlab.from_formula(FORMULA, frame).fit("ep")
+    return SpikeSlab.from_formula(FORMULA, frame).fit("damped")
 
 
 @pytest.fixture(scope="module")
@@ -183,7 +183,7 @@ def test_one_coefficient_is_the_coefficient_of_the_ridge(frame, method):
     single(res)
 
 
-@pytest.mark.parametrize("method", ["ep", "pcep", "exact"])
+@pytest.mark.parametrize("method", ["damped", "pcep", "exact"])
 @pytest.mark.parametrize("group", ["terms", None])
 def test_one_coefficient_is_the_coefficient_of_the_selection(frame, method, group):
     given = {} if group else {"group": None}
@@ -259,7 +259,7 @@ def test_selection_with_given_hyperparameters_in_closed_form(frame):
 def test_expectation_propagation_of_one_column_is_exact(frame):
     """With one column the tilted distribution of EP is the posterior: spike and slab."""
     given = {"prior_inclusion": 0.3, "slab_var": 0.5, "noise_var": 1.3}
-    fits = [SpikeSlab(frame["y"], frame[["x3"]], **given).fit(method) for method in ("ep", "exact")]
+    fits = [SpikeSlab(frame["y"], frame[["x3"]], **given).fit(method) for method in ("damped", "exact")]
     found = [fit.contrast("x3, -2*x3, x3 = 0.1, x3 = -0.1").loc[:, "lower":] for fit in fits]
     np.testing.assert_allclose(found[0], found[1], rtol=0, atol=1e-8)
 
@@ -353,7 +353,7 @@ def test_a_fit_without_noise_is_a_point(method):
     np.testing.assert_allclose(found["prob_positive"], [0, 1, 0, 0, 0, 0], atol=0)
 
 
-@pytest.mark.parametrize("method", ["ep", "exact"])
+@pytest.mark.parametrize("method", ["damped", "exact"])
 def test_a_column_that_cannot_be_in_is_zero(method):
     y, x = regression(30, 3)
     res = SpikeSlab(y, x, prior_inclusion=[0.5, 0.5, 0.0]).fit(method)

@@ -128,7 +128,7 @@ def test_expected_size_moves_the_probabilities(frame, fit) -> None:
     with pytest.raises(ValueError, match="expected_size"):
         SpikeSlab(frame["y"], frame[list("abcde")], expected_size=2, prior_inclusion=0.5)
     with pytest.raises(ValueError, match="expected_size goes with method='exact'"):
-        SpikeSlab(frame["y"], frame[list("abcde")], expected_size=2).fit("auto")
+        SpikeSlab(frame["y"], frame[list("abcde")], expected_size=2).fit("ep")
 
 
 def test_twins_make_a_credible_set(frame) -> None:
@@ -235,7 +235,7 @@ def test_options_that_make_no_sense(frame, options, match) -> None:
 
 
 def test_questions_that_expectation_propagation_cannot_answer(frame, fit) -> None:
-    ep = SpikeSlab(frame["y"], frame[list("abcde")]).fit("auto")
+    ep = SpikeSlab(frame["y"], frame[list("abcde")]).fit("ep")
     for ask in (ep.credible_sets, ep.models, ep.hyperparameters, lambda: ep.pair_inclusion(["a", "b"])):
         with pytest.raises(ValueError, match=r"use fit\('exact'\)"):
             ask()
@@ -246,5 +246,5 @@ def test_questions_that_expectation_propagation_cannot_answer(frame, fit) -> Non
         fit.pair_inclusion(["A"])
     with pytest.raises(ValueError, match="start goes with"):
         SpikeSlab(frame["y"], frame[list("abcde")]).fit("exact", start=ep)
-    started = SpikeSlab(frame["y"], frame[list("abcde")]).fit("auto", start=fit)
+    started = SpikeSlab(frame["y"], frame[list("abcde")]).fit("ep", start=fit)
     assert started.converged

@@ -56,7 +56,7 @@ CASES = {
         {"nothing-to-explain"},
     ),
     "constant y, ep": (lambda: SpikeSlab(np.ones(40), arrays()[1]).fit(), {"nothing-to-explain"}),
-    "too few iterations, ep": (lambda: SpikeSlab(*arrays()).fit("ep", maxiter=1), {"not-converged"}),
+    "too few iterations, ep": (lambda: SpikeSlab(*arrays()).fit("damped", maxiter=1), {"not-converged"}),
 }
 
 

@@ -436,7 +436,7 @@ def test_mixture_of_sizes():
     np.testing.assert_allclose(size_distribution(parts, np.array([0.25, 0.75])), [0.25, 0, 0.75], atol=ROUNDING)
 
 
-@pytest.mark.parametrize("method", ["auto", "ep", "pcep"])
+@pytest.mark.parametrize("method", ["ep", "damped", "pcep"])
 def test_trace(method):
     res = selection(model={"prior_inclusion": 0.3, "slab_var": 1.0, "noise_var": 1.0}, method=method)
     ax = res.plot_trace()

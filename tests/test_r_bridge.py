@@ -102,7 +102,7 @@ def test_a_method_that_r_does_not_have_is_refused_before_the_fit(monkeypatch):
     assert answer["value"] is None
     assert answer["error_class"] == "ValueError"
     assert answer["error"] == (
-        "method='exact' is not available from R: use 'auto' or 'ep' or 'pcep', or fit the model in Python"
+        "method='exact' is not available from R: use 'ep' or 'damped' or 'pcep', or fit the model in Python"
     )
 
 
@@ -129,7 +129,7 @@ def test_rs_column_of_ones_is_the_intercept_and_not_noted():
     assert any("serves as the intercept" in note for note in ridge(x=x, names=names)["value"]["findings"]["text"])
 
 
-@pytest.mark.parametrize("fit", [{}, {"method": "ep"}, {"method": "pcep"}, {"hyper": "average"}])
+@pytest.mark.parametrize("fit", [{}, {"method": "damped"}, {"method": "pcep"}, {"hyper": "average"}])
 @pytest.mark.filterwarnings("ignore::pybayesridge.PybayesridgeWarning")
 def test_spike_and_slab_values_are_plain_and_make_the_covariance(fit):
     value = spike(**fit)["value"]

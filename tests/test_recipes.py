@@ -142,7 +142,7 @@ BY_NAME = pd.Series(np.linspace(0.1, 0.9, 5), index=NAMES)
 
 SELECTIONS = {
     "given": lambda: (SpikeSlab(Y, X, prior_inclusion=0.3, slab_var=1.5, noise_var=0.7).fit(), ARRAYS),
-    "array": lambda: (SpikeSlab(Y, X, prior_inclusion=np.linspace(0.1, 0.9, 5)).fit("ep", damping=0.4), ARRAYS),
+    "array": lambda: (SpikeSlab(Y, X, prior_inclusion=np.linspace(0.1, 0.9, 5)).fit("damped", damping=0.4), ARRAYS),
     "series": lambda: (
         SpikeSlab(Y, FRAME[NAMES].fillna(0.0), prior_inclusion=BY_NAME).fit(),
         {"endog": Y, "exog": FRAME[NAMES].fillna(0.0), "prior_inclusion": BY_NAME},

@@ -158,7 +158,7 @@ RIDGES = {
     "formula": lambda: BayesRidge.from_formula(FORMULA, frame(), weights="w", unpenalized=["a"]).fit("exact"),
 }
 SELECTIONS = {
-    "auto": lambda: selection(),
+    "ep": lambda: selection(),
     "pcep": lambda: selection(method="pcep"),
     "average": lambda: selection(hyper="average"),
     "given": lambda: selection(model={"prior_inclusion": 0.3, "slab_var": 1.0, "noise_var": 1.0}),
@@ -390,7 +390,7 @@ def test_nothing_is_left_behind(tmp_path):
 @pytest.mark.usefixtures("sketched")
 def test_warnings_are_told(tmp_path):
     with pytest.warns(match="NOT CONVERGED"):
-        res = selection(model={"prior_inclusion": 0.3, "slab_var": 1.0, "noise_var": 1.0}, method="ep", maxiter=1)
+        res = selection(model={"prior_inclusion": 0.3, "slab_var": 1.0, "noise_var": 1.0}, method="damped", maxiter=1)
     said = report(res, tmp_path).said()
     assert "Warning NOT CONVERGED" in said
     assert "has converged" not in said

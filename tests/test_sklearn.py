@@ -344,7 +344,7 @@ def test_degenerate_fits_warn():
     with pytest.warns(GridEdgeWarning, match="edge of the grid"):
         BayesRidgeRegressor("gcv", grid=[1e5, 1e6]).fit(x, x.sum(axis=1) + rng.normal(size=40))
     with pytest.warns(ConvergenceWarning, match="NOT CONVERGED"):
-        SpikeSlabRegressor("ep", maxiter=1).fit(x, x[:, 0] + rng.normal(size=40))
+        SpikeSlabRegressor("damped", maxiter=1).fit(x, x[:, 0] + rng.normal(size=40))
     with pytest.warns(DegenerateFitWarning, match="fit the response exactly"):
         assert SpikeSlabRegressor().fit(x, np.ones(40)).predict(x) == pytest.approx(1.0)
 

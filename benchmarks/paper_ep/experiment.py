@@ -22,8 +22,8 @@ TOL = 1e-3
 """Of the scale-free residual: posterior standard deviations for means, a fraction for variances."""
 ABSOLUTE = (1e-3, 3e-4, 1e-4)
 """Other rules by which one might stop: the largest change of a mean or a variance from one sweep to the next."""
-METHODS: dict[str, dict[str, Any]] = {f"R-EP {tau}": {"method": "ep", "damping": tau} for tau in DAMPINGS}
-METHODS |= {"PC-EP": {"method": "pcep"}, "auto": {"method": "auto"}, "auto, 1e-6": {"method": "auto", "tol": 1e-6}}
+METHODS: dict[str, dict[str, Any]] = {f"R-EP {tau}": {"method": "damped", "damping": tau} for tau in DAMPINGS}
+METHODS |= {"PC-EP": {"method": "pcep"}, "ep": {"method": "ep"}, "ep, 1e-6": {"method": "ep", "tol": 1e-6}}
 
 
 def paper_set(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

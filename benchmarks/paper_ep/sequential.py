@@ -95,13 +95,13 @@ def figure(sets: list[dict[str, Any]], rule: str, settled: bool) -> str:
     for tau in DAMPINGS:
         mine = [one for one in sets if (one["R-EP"][tau][rule]["sweeps"] <= MAXITER) == settled]
         r = np.array([one["R-EP"][tau][rule]["mse"] for one in mine])
-        pc, auto = (np.array([one[name] for one in mine]) for name in ("PC-EP", "auto"))
+        pc, ours = (np.array([one[name] for one in mine]) for name in ("PC-EP", "ep"))
         paper = PAPER[tau]
         theirs = (100 - paper[0], *paper[3:]) if settled else paper[:3]
-        cells = [theirs[0], len(mine), theirs[1], show(pc), theirs[2], show(r), show(auto)]
-        rows.append([tau, *cells, show(pc - r, sign=True), show(auto - r, sign=True)])
-    head = ["tau", "sets, paper", "sets", "PC-EP, paper", "PC-EP", "R-EP, paper", "R-EP", "auto"]
-    return common.table([*head, "PC-EP less R-EP", "auto less R-EP"], rows)
+        cells = [theirs[0], len(mine), theirs[1], show(pc), theirs[2], show(r), show(ours)]
+        rows.append([tau, *cells, show(pc - r, sign=True), show(ours - r, sign=True)])
+    head = ["tau", "sets, paper", "sets", "PC-EP, paper", "PC-EP", "R-EP, paper", "R-EP", "ep"]
+    return common.table([*head, "PC-EP less R-EP", "ep less R-EP"], rows)
 
 
 def page(sets: list[dict[str, Any]]) -> str:
@@ -113,7 +113,7 @@ def page(sets: list[dict[str, Any]]) -> str:
     return "\n\n".join(
         [
             f"{len(sets)} sets, those of paper_ep; the sites of R-EP are updated sequentially, {MAXITER} sweeps at "
-            f'most. PC-EP and "auto" as in paper_ep (scale-free residual of {TOL:g}). Mean squared errors on 1000 '
+            f'most. PC-EP and "ep" as in paper_ep (scale-free residual of {TOL:g}). Mean squared errors on 1000 '
             "test rows are means ± standard errors over sets; differences are paired.",
             "## Sets not converged, by stopping rule",
             '"absolute": largest change of a mean or variance from one sweep to the next.',
@@ -150,7 +150,7 @@ def main() -> None:
         }
         others = {
             name: fit_sites(GaussianLikelihood(data, SIGMA**2), p, SLAB, tol=TOL, **METHODS[name])
-            for name in ("PC-EP", "auto")
+            for name in ("PC-EP", "ep")
         }
         sets.append({"R-EP": found} | {name: mse(result.mean) for name, result in others.items()})
         print(f"set {seed + 1} of {n_sets}", file=sys.stderr, flush=True)

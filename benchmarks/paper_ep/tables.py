@@ -43,18 +43,18 @@ def figure(runs: list[dict[str, Any]], settled: bool) -> tuple[str, list[dict[st
     rows, data = [], []
     for tau in DAMPINGS:
         mine = [run for run in runs if run[f"R-EP {tau}"]["converged"] == settled]
-        mse = {name: column(mine, name, "mse") for name in ("PC-EP", f"R-EP {tau}", "auto")}
-        pc, r, auto = mse.values()
+        mse = {name: column(mine, name, "mse") for name in ("PC-EP", f"R-EP {tau}", "ep")}
+        pc, r, ours = mse.values()
         paper = PAPER[tau]
         theirs = (100 - paper[0], *paper[3:]) if settled else paper[:3]
-        gaps = {"PC-EP less R-EP": pc - r, "auto less R-EP": auto - r}
-        cells = [theirs[0], len(mine), theirs[1], show(pc), theirs[2], show(r), show(auto)]
+        gaps = {"PC-EP less R-EP": pc - r, "ep less R-EP": ours - r}
+        cells = [theirs[0], len(mine), theirs[1], show(pc), theirs[2], show(r), show(ours)]
         rows.append([tau, *cells, *(show(gap, sign=True) for gap in gaps.values())])
         entry = {"sets": len(mine), "paper": theirs, "PC-EP": mean_error(pc), "R-EP": mean_error(r)}
-        entry |= {"auto": mean_error(auto)} | {name: mean_error(gap) for name, gap in gaps.items()}
+        entry |= {"ep": mean_error(ours)} | {name: mean_error(gap) for name, gap in gaps.items()}
         data.append(entry | {"damping": tau})
-    head = ["tau", "sets, paper", "sets", "PC-EP, paper", "PC-EP", "R-EP, paper", "R-EP", "auto"]
-    return common.table([*head, "PC-EP less R-EP", "auto less R-EP"], rows), data
+    head = ["tau", "sets, paper", "sets", "PC-EP, paper", "PC-EP", "R-EP, paper", "R-EP", "ep"]
+    return common.table([*head, "PC-EP less R-EP", "ep less R-EP"], rows), data
 
 
 def prices(runs: list[dict[str, Any]]) -> str:
@@ -127,8 +127,8 @@ def page(runs: list[dict[str, Any]]) -> tuple[str, dict[str, Any]]:
         stops(runs),
         "## Convergence and cost of all methods, all sets",
         '"fac" counts covariance evaluations. R-EP\'s converged sets include those with active constraints, where '
-        'the fixed point is not one of EP; "auto" does not accept these. "energy rises": steps of PC-EP or of '
-        'the descent of "auto" that increase the energy by more than rounding errors.',
+        'the fixed point is not one of EP; "ep" does not accept these. "energy rises": steps of PC-EP or of '
+        'the descent of "ep" that increase the energy by more than rounding errors.',
         prices(runs),
         "## Comparison with the exact posterior",
         f"{len(with_exact)} sets compared with the sum over all 2^25 patterns. KL of inclusion: of the inclusion "

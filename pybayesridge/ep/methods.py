@@ -112,7 +112,7 @@ def _unsettled(selection: Any, tol: float) -> str:
     if selection.residual > tol:
         return (
             f"NOT CONVERGED (residual {number(selection.residual, 2)} for tol={tol:g}): do not report these numbers; "
-            "raise maxiter, or use method='auto'."
+            "raise maxiter, or use method='ep'."
         )
     return "NOT CONVERGED (hyperparameters not at a maximum of the evidence): do not report these numbers."
 
@@ -176,13 +176,16 @@ EP_METHODS: dict[str, SelectionMethod] = {
     method.name: method
     for method in (
         SelectionMethod(
-            name="auto",
-            fit=partial(fit_by_ep, algorithm="auto"),
+            name="ep",
+            fit=partial(fit_by_ep, algorithm="ep"),
             options=("tol", "hyper"),
             help="EP, followed by a descent on its energy if it does not converge",
         ),
         SelectionMethod(
-            name="ep", fit=partial(fit_by_ep, algorithm="ep"), options=("tol", "damping"), help="damped parallel EP"
+            name="damped",
+            fit=partial(fit_by_ep, algorithm="damped"),
+            options=("tol", "damping"),
+            help="damped parallel EP",
         ),
         SelectionMethod(
             name="pcep",

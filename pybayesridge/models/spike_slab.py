@@ -213,10 +213,10 @@ class SpikeSlab(LinearModel):
 
         Parameters
         ----------
-        method : {"auto", "ep", "pcep", "exact"}
-            ``"auto"``: ordinary EP, and where it does not settle a descent on its energy from where it stands.
-            ``"ep"``: damped parallel EP. ``"pcep"``: the provably convergent double loop; where its constraints are
-            active its evidence and some standard errors are biased, which the results say.
+        method : {"ep", "damped", "pcep", "exact"}
+            ``"ep"``: ordinary EP, and where it does not settle a descent on its energy from where it stands.
+            ``"damped"``: damped parallel EP. ``"pcep"``: the provably convergent double loop; where its constraints
+            are active its evidence and some standard errors are biased, which the results say.
             ``"exact"``: the posterior of the sets of columns, with the hyperparameters that are left at None
             integrated out under the prior of the notes: the sum over all sets for at most 15 columns or groups,
             otherwise a tempered Gibbs sampler whose inclusion probabilities have Monte Carlo standard errors.
@@ -226,14 +226,14 @@ class SpikeSlab(LinearModel):
             Number of chains, from different starts.
         rng : int or numpy.random.Generator, for ``"exact"``
             Seed, or source of randomness. Two fits with the same seed give the same numbers.
-        tol : float, for ``"auto"``, ``"ep"`` and ``"pcep"``
+        tol : float, for ``"ep"``, ``"damped"`` and ``"pcep"``
             Tolerance of the residual: the largest change that the next iteration asks for, of means relative to
             posterior standard deviations, and of variances in proportion.
         maxiter : int, optional
             Most iterations, 1,000 by default; for ``"exact"`` most steps of all chains, 200,000 by default.
-        damping : float in (0, 1], for ``"ep"``
+        damping : float in (0, 1], for ``"damped"``
             The share of the new sites in an update.
-        hyper : {"maximize", "average"}, for ``"auto"``
+        hyper : {"maximize", "average"}, for ``"ep"``
             Learn hyperparameters left at None by maximising the evidence, or average over a small grid around the
             maximum, weighted by evidence: better calibrated for small n.
         start : SpikeSlab results, optional

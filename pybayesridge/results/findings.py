@@ -146,7 +146,7 @@ def of_spike_slab(res: SpikeSlabResults) -> list[Finding]:
         text = (
             f"Constraints are active on {active} site(s): the log evidence is biased and cannot be compared with "
             "that of other fits, and the standard errors of columns whose inclusion probability is between 0.05 and "
-            "0.95 can be biased too; use method='auto'."
+            "0.95 can be biased too; use method='ep'."
         )
         out.append(warning("biased-evidence", text))
     return out + lost_digits(res)

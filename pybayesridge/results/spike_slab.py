@@ -54,7 +54,7 @@ class SpikeSlabResults(SetResults):
     ----------
     params : (k,) array
         Posterior means of the coefficients, user's scale: over spike and slab together.
-    method : {"auto", "ep", "pcep"}
+    method : {"ep", "damped", "pcep"}
     converged : bool
         Whether EP, and where there was one the search for hyperparameters, has converged.
     residual : float

@@ -123,7 +123,7 @@ def fit_by_sets(task: Task, options: FitOptions) -> Selection | ExactSelection:
     """The exact posterior, by a sum over all sets or by Monte Carlo."""
     given = task.given
     if task.data.n_columns == 0 or (task.vanishes and given.noise_var is None):
-        return fit_by_ep(task, options, algorithm="auto")
+        return fit_by_ep(task, options, algorithm="ep")
     problem = problem_of_data(task.rotation.unrotated(task.data), task.n, task.groups)
     exact = fit_exact(
         problem,
@@ -163,7 +163,7 @@ def _imprecise(selection: Selection | ExactSelection, tol: float) -> str:
     stopped = "interrupted: " if exact.interrupted else ""
     remedy = "raise maxiter, or allow a larger mcse."
     if exact.size_limit is not None:
-        remedy = "larger sets are left out; use method='auto', or BayesRidge if most columns matter."
+        remedy = "larger sets are left out; use method='ep', or BayesRidge if most columns matter."
     return f"NOT CONVERGED ({stopped}{'; '.join(reasons) or 'too few steps'}): {remedy}"
 
 

@@ -22,7 +22,7 @@ class SpikeSlabRegressor(SelectorMixin, Regressor):
 
     Parameters
     ----------
-    method : {"auto", "ep", "pcep"}
+    method : {"ep", "damped", "pcep"}
         See :meth:`pybayesridge.SpikeSlab.fit`.
     fit_intercept : bool, default True
         Whether there is an unpenalised intercept. A constant column of X never serves as it: its coefficient and
@@ -42,7 +42,7 @@ class SpikeSlabRegressor(SelectorMixin, Regressor):
         probability model, which predicts best under conditions (Barbieri & Berger, 2004).
     hyper : {"maximize", "average"}
         Learn hyperparameters by maximising the evidence, or average over them.
-    damping : float in (0, 1], for ``method="ep"``
+    damping : float in (0, 1], for ``method="damped"``
         The share of the new sites in an update.
     tol, maxiter : float, int
         Tolerance of EP's residual, and most iterations.
@@ -90,7 +90,7 @@ class SpikeSlabRegressor(SelectorMixin, Regressor):
 
     def __init__(
         self,
-        method: str = "auto",
+        method: str = "ep",
         *,
         fit_intercept: bool = True,
         standardize: bool = True,

@@ -16,7 +16,7 @@
 #' mass at zero and a normal distribution.
 #'
 #' @inheritParams bayes_ridge
-#' @param method `"ep"`: damped expectation propagation; `"pcep"`: the provably convergent double loop; `"auto"`:
+#' @param method `"damped"`: damped expectation propagation; `"pcep"`: the provably convergent double loop; `"ep"`:
 #'   ordinary expectation propagation, followed by a convergent algorithm if it does not converge.
 #' @param prior_inclusion Prior inclusion probability: one number, or one for each column of the model matrix except the
 #'   intercept, in their order or by name; 0 excludes a column. If `NULL`, it is learned.
@@ -30,7 +30,7 @@
 #'   variance and all other coefficients are 0, with a warning.
 #' @param tol Tolerance of the scale-free residual at which the iteration stops.
 #' @param maxiter Maximum number of iterations.
-#' @param damping For `"ep"`: weight of the new sites in an update.
+#' @param damping For `"damped"`: weight of the new sites in an update.
 #' @param hyper Whether to learn hyperparameters by maximising the evidence (`"maximize"`) or to average over a grid
 #'   around the maximum, weighted by the evidence (`"average"`), which is better calibrated for few rows.
 #' @param start A fit of the same columns that provides starting values.
@@ -56,7 +56,7 @@
 #' inclusion_prob(fit)
 #' median_model(fit)
 #' @export
-spike_slab <- function(formula, data, subset, weights, na.action, method = c("auto", "ep", "pcep"),
+spike_slab <- function(formula, data, subset, weights, na.action, method = c("ep", "damped", "pcep"),
                        x = NULL, y = NULL, intercept = TRUE, unpenalized = NULL, standardize = TRUE,
                        group = "term", prior_inclusion = NULL, slab_var = NULL, noise_var = NULL, tol = 1e-4,
                        maxiter = 1000,

@@ -22,7 +22,7 @@ def test_same_fixed_point(seed):
         GaussianLikelihood(Data.from_rows(X, y), 0.005**2),
         np.full(25, 0.2),
         1.0,
-        method="ep",
+        method="damped",
         damping=0.5,
         tol=experiment.TOL,
     )

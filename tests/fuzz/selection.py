@@ -57,7 +57,7 @@ class Choice:
             model = SpikeSlab.from_moments(Moments.from_arrays(self.y, self.x, weights=self.weights), **options)
         else:
             model = SpikeSlab(self.y, self.x, weights=self.weights, **options)
-        return model.fit("auto", tol=TOL, maxiter=5000)
+        return model.fit("ep", tol=TOL, maxiter=5000)
 
     def in_other_units(self, unit):
         """The same with the response in other units."""

@@ -21,7 +21,7 @@ from pybayesridge.ep.model.prior import Prior
 from pybayesridge.ep.model.result import EPResult, Sites
 from pybayesridge.ep.model.rotation import Rotation
 
-Method = Literal["auto", "ep", "pcep"]
+Method = Literal["ep", "damped", "pcep"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +65,8 @@ def _descent(
 
 
 ALGORITHMS: dict[str, Algorithm] = {
-    "auto": Algorithm(_descent, constrained=False, takes_learned_sites=True),
-    "ep": Algorithm(_damped, constrained=True, takes_learned_sites=False),
+    "ep": Algorithm(_descent, constrained=False, takes_learned_sites=True),
+    "damped": Algorithm(_damped, constrained=True, takes_learned_sites=False),
     "pcep": Algorithm(_double_loop, constrained=True, takes_learned_sites=False),
 }
 
@@ -77,7 +77,7 @@ def fit_sites(
     slab_var: float,
     *,
     groups: IntArray | None = None,
-    method: Method = "auto",
+    method: Method = "ep",
     tol: float = 1e-4,
     maxiter: int = 1000,
     damping: float = 0.5,
@@ -95,15 +95,15 @@ def fit_sites(
         Variance, > 0.
     groups : ndarray (d,) of int, optional
         Columns with equal numbers are in or out together; their prior probabilities are equal.
-    method : {"auto", "ep", "pcep"}
-        "auto": ordinary EP, and where it does not settle a descent on its energy. "ep": damped parallel
+    method : {"ep", "damped", "pcep"}
+        "ep": ordinary EP, and where it does not settle a descent on its energy. "damped": damped parallel
         EP under the constraints of the paper. "pcep": the paper's provably convergent double loop.
     tol : float
         Tolerance of the scale-free residual.
     maxiter : int
         Iterations at most.
     damping : float
-        For "ep": the share of the new site.
+        For "damped": the share of the new site.
     start : Sites, optional
         Those of the same columns, or a result, to start from.
 

@@ -61,7 +61,7 @@ class EPResult(Sites):
     active : ndarray (d,) of bool
         Sites held by a constraint on their own or the cavity's precision.
     method : str
-        "auto", "ep" or "pcep".
+        "ep", "damped" or "pcep".
     evidence_biased : bool
         Whether any constraint is active: the evidence is then not that of a fixed point of EP, and its
         derivatives do not hold.

@@ -34,7 +34,7 @@ test_that("the call in a report makes the same fit again", {
     bayes_ridge(mpg ~ 0 + hp + wt, d, method = "loocv", grid = c(0.01, 0.1, 1, 10)),
     bayes_ridge(x = x, y = mtcars$mpg, intercept = FALSE),
     spike_slab(mpg ~ hp + factor(cyl) + wt, d, group = NULL, prior_inclusion = 0.3),
-    spike_slab(x = x, y = mtcars$mpg, method = "ep", damping = 0.4)
+    spike_slab(x = x, y = mtcars$mpg, method = "damped", damping = 0.4)
   )
   for (fit in fits) {
     report(fit, file)

@@ -48,8 +48,8 @@ expect_spike_as_python <- function(ours, y, x, newdata, rows, ...) {
 }
 
 spike_cases <- list(
-  auto = list(),
-  ep = list(method = "ep"),
+  ep = list(),
+  damped = list(method = "damped"),
   pcep = list(method = "pcep"),
   given = list(prior_inclusion = 0.3, slab_var = 2, noise_var = 5),
   average = list(hyper = "average")
