@@ -8,6 +8,7 @@ import pytest
 
 from pybayesridge import Moments, SpikeSlab, compare_evidence, load
 from pybayesridge.exceptions import ConvergenceWarning, DegenerateFitWarning
+from pybayesridge.selection.moments import draw
 
 EQUAL = 1e-9
 """Of two ways to the same sum over all sets, relative."""
@@ -159,6 +160,34 @@ def test_hyperparameters_have_intervals(fit) -> None:
     assert (found["lower"] <= found["mean"]).all()
     assert (found["mean"] <= found["upper"]).all()
     assert found.loc["size", "mean"] == pytest.approx(fit.inclusion_prob[list("abcde")].sum(), rel=EQUAL)
+
+
+def test_hyperparameters_are_those_of_draws(frame, fit) -> None:
+    """Whose intervals hold the probability that they state, and whose means are the attributes."""
+    n = 40_000
+    given = SpikeSlab(frame["y"], frame[list("abcde")], noise_var=1.2).fit("exact")
+    for res in (fit, given):
+        posterior = res.unlabelled.posterior
+        exact, design = posterior.exact, posterior.design
+        drawn = draw(exact.states, design.p, n, np.random.default_rng(5))
+        unit = design.y_norm[0] ** 2
+        values = {
+            "noise_var": drawn.noise_var * unit,
+            "slab_var": drawn.slab_var * unit / design.common_scale**2,
+            "prior_inclusion": drawn.prior_inclusion,
+            "size": (drawn.coef != 0).sum(axis=1),
+        }
+        found = res.hyperparameters(0.2)
+        for name, own in values.items():
+            lower, upper = found.loc[name, ["lower", "upper"]] * [1 - EQUAL, 1 + EQUAL]
+            at_most, below = (own <= upper).mean(), (own < lower).mean()
+            error = ERRORS * np.sqrt(0.09 / n)
+            assert at_most >= 0.9 - error, name
+            assert below <= 0.1 + error, name
+            assert found.loc[name, "mean"] == pytest.approx(own.mean(), abs=ERRORS * own.std() / np.sqrt(n) + 1e-12)
+        assert found.loc["noise_var", "mean"] == pytest.approx(res.noise_var, rel=EQUAL)
+        assert found.loc["slab_var", "mean"] == pytest.approx(res.slab_var, rel=EQUAL)
+        assert found.loc["prior_inclusion", "mean"] == pytest.approx(res.prior_inclusion, rel=EQUAL)
 
 
 def test_draws_have_zeros(fit) -> None:

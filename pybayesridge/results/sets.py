@@ -15,6 +15,7 @@ from pybayesridge.ep.posterior import SelectionPosterior
 from pybayesridge.results.arguments import check_alpha
 from pybayesridge.results.base import LinearResults
 from pybayesridge.selection.credible import credible_sets, pair_inclusion, select_by_fdr
+from pybayesridge.selection.hyperparameters import hyperparameters
 from pybayesridge.selection.posterior import ExactPosterior
 from pybayesridge.text import did_you_mean
 
@@ -85,7 +86,7 @@ class SetResults(LinearResults):
             `prior_inclusion`.
         """
         exact = self._exactly("the posterior of the hyperparameters")
-        found = exact.hyperparameters(check_alpha(alpha))
+        found = hyperparameters(exact, check_alpha(alpha))
         return pd.DataFrame.from_dict(found, orient="index", columns=["mean", "lower", "upper"])
 
     def credible_sets(self, coverage: float = 0.95, min_abs_corr: float = 0.5) -> pd.DataFrame:

@@ -17,6 +17,9 @@ LEAST_PROBABILITY = 1e-4
 MOST_IN_PLAY = 2000
 """Units from which credible sets are made, the most probable ones."""
 
+ROUNDING = 1e-12
+"""Error of a sum of weights: it decides neither on the coverage nor between units that add the same."""
+
 
 @dataclass(frozen=True, slots=True)
 class CredibleSet:
@@ -97,6 +100,7 @@ def credible_sets(
     of the set is at least `min_abs_corr` are added, always the one that adds most to the probability that at least
     one of the set is in, until that probability reaches `coverage`. Units that are not needed are then dropped, the
     least probable first. Where `coverage` cannot be reached there is no set. A group is a set of its own or in none.
+    Units that no kept state has in are in no set.
 
     Parameters
     ----------
@@ -116,7 +120,9 @@ def credible_sets(
     play = play[prob[play] > LEAST_PROBABILITY]
     if odds is not None:
         play = play[odds[play] < np.inf]
+    play = play[np.isin(play, problem.units.of_column[exact.states.columns])]
     inside = membership(problem, exact.states, play) > 0
+    coverage -= ROUNDING
     weight = exact.states.weight
     taken = np.zeros(play.size, dtype=bool)
     out = []
@@ -161,7 +167,7 @@ def _grow(
         if near.size == 0:
             return None
         gain = weight[~covered] @ inside[~covered][:, near]
-        best = int(near[gain.argmax()])
+        best = int(near[np.argmax(gain >= gain.max() - ROUNDING)])
         if gain.max() <= 0:
             return None
         chosen.append(best)

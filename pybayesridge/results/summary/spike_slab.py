@@ -9,6 +9,7 @@ from statsmodels.iolib.table import SimpleTable
 
 from pybayesridge.results.summary.formats import FormattedSummary
 from pybayesridge.results.summary.tables import SHOWN, facts_table, interval_heads, make_summary, rows_of, table
+from pybayesridge.selection.hyperparameters import size
 from pybayesridge.text import count, number, rounded
 
 if TYPE_CHECKING:
@@ -80,5 +81,5 @@ def _size(res: SpikeSlabResults) -> str:
     """The posterior mean of the number of columns in; of an exact fit with its 95 % interval, groups counted once."""
     if res.exact_posterior is None:
         return rounded(res.expected_size, 2)
-    mean, low, high = res.exact_posterior.hyperparameters(0.05)["size"]
+    mean, low, high = size(res.exact_posterior.exact, 0.05)
     return f"{rounded(mean, 2)} [{low:,.0f}, {high:,.0f}]"
