@@ -23,10 +23,9 @@ from pybayesridge.models.ridge import BayesRidge
 from pybayesridge.models.spike_slab import SpikeSlab
 from pybayesridge.report import write_report
 from pybayesridge.report.parts import Origin
-from pybayesridge.results.export import check_selection_method, export, flat_findings, over
-from pybayesridge.selection.methods import DEFAULT
+from pybayesridge.results.export import export, flat_findings, over
 
-PROTOCOL = 3
+PROTOCOL = 4
 """Raised whenever what goes over the bridge changes; the R package compares it with its own."""
 
 
@@ -109,7 +108,6 @@ def fitted(
     """The results of what :func:`fit_model` describes."""
     if family == "bayes_ridge":
         return BayesRidge(endog, exog, **arguments(model)).fit(**arguments(fit))
-    check_selection_method(fit.get("method") or DEFAULT)
     built = SpikeSlab(endog, exog, group=group_labels(group), **arguments(model))
     return built.fit(**arguments(fit), start=starting_point(start))
 
@@ -209,9 +207,10 @@ def labelled(
 def arguments(given: dict[str, Any]) -> dict[str, Any]:
     """Arguments as Python expects them: R's NULL means that the default holds, whole numbers are integers."""
     out = {name: value for name, value in given.items() if value is not None}
-    maxiter = out.get("maxiter")
-    if isinstance(maxiter, float) and maxiter.is_integer():
-        out["maxiter"] = int(maxiter)
+    for name in ("maxiter", "chains", "rng"):
+        value = out.get(name)
+        if isinstance(value, float) and value.is_integer():
+            out[name] = int(value)
     if isinstance(out.get("unpenalized"), list):
         out["unpenalized"] = [int(u) if isinstance(u, float) else u for u in out["unpenalized"]]
     return out

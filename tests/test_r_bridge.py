@@ -96,19 +96,34 @@ def test_errors_and_warnings_are_text():
     assert broken["error"] == "KeyError: 'missing'"
 
 
-def test_a_method_that_r_does_not_have_is_refused_before_the_fit(monkeypatch):
-    monkeypatch.setattr(SpikeSlab, "fit", lambda *_, **__: pytest.fail("fitted"))
-    answer = spike(method="exact")
-    assert answer["value"] is None
-    assert answer["error_class"] == "ValueError"
-    assert answer["error"] == (
-        "method='exact' is not available from R: use 'ep' or 'damped' or 'pcep', or fit the model in Python"
-    )
+@pytest.mark.parametrize("learned", [True, False])
+def test_an_exact_selection_is_plain(learned):
+    model = {"expected_size": 2.0} if learned else {"prior_inclusion": 0.5, "noise_var": 1.0}
+    answer = spike(model=model, method="exact", mcse=0.02, chains=2.0, rng=3.0)
+    assert answer["error"] is None
+    assert_plain(answer["value"])
+    given = SpikeSlab(Y, X, **model).fit("exact")
+    np.testing.assert_allclose(answer["value"]["inclusion_prob"], given.inclusion_prob, rtol=1e-9)
+    assert answer["value"]["enumerated"] is True
+    assert np.isinf(answer["value"]["posterior"]["df"]) == (not learned)
 
 
-def test_an_exact_fit_is_not_exported():
-    with pytest.raises(ValueError, match=r"^method='exact' is not available from R"):
-        export(SpikeSlab(Y, X).fit("exact").unlabelled)
+def test_an_exact_selection_without_anything_to_select_is_exported():
+    value = spike(model={"unpenalized": [0.0, 1.0, 2.0, 3.0], "noise_var": 1.0}, method="exact")["value"]
+    assert_plain(value)
+    assert value["method"] == "exact"
+    assert "set_size" not in value["posterior"]
+
+
+def test_the_export_of_a_sampled_selection_is_no_larger_than_its_data():
+    x = RNG.standard_normal((80, 300))
+    results = SpikeSlab(x[:, 0] + RNG.standard_normal(80), x).fit("exact", mcse=0.05)
+    posterior = export(results.unlabelled)["posterior"]
+    of_states = [posterior[name] for name in ("weight", "noise", "log_g", "t", "state_set", "set_columns")]
+    assert max(part.size for part in of_states) <= 20_000
+    rows, columns = posterior["square_root"].shape
+    assert rows <= 80
+    assert columns == posterior["visited"].size == posterior["cross"].size <= 300
 
 
 def test_rs_types_are_understood():

@@ -9,8 +9,10 @@ coordinates, node i has for a ridge
     location     sum_j c_j e_ij z_j / s_j,                     e_ij = s_j^2 / (s_j^2 + exp(-log_t2_i)),
     scale^2      noise_i (sum_j c_j^2 e_ij / s_j^2 + exp(log_t2_i) |v - c right'|^2 + |z z_root|^2),
 
-and for a selection ``v mean_i`` and ``v^2 own_i + sum_j root_sign_j (root_j v)^2 + noise_i |z z_root|^2``, j running
-over the rows of ``root`` with ``root_of`` i. A new observation adds noise_i, divided by its weight.
+for a selection by expectation propagation ``v mean_i`` and ``v^2 own_i + sum_j root_sign_j (root_j v)^2 + noise_i
+|z z_root|^2``, j running over the rows of ``root`` with ``root_of`` i, and for an exact one ``v b_i`` and ``noise_i
+(v M_i^-1 v' + |z z_root|^2)`` with the b_i and M_i of `export_sets`. A new observation adds noise_i, divided by its
+weight.
 """
 
 from __future__ import annotations
@@ -23,12 +25,13 @@ import numpy as np
 
 from pybayesridge._types import FloatArray
 from pybayesridge.ep.algorithms.solve import posterior_factor
-from pybayesridge.ep.methods import EP_METHODS
 from pybayesridge.ep.model.gaussian import DualFactor
 from pybayesridge.ep.model.group_covariance import JointFactor
 from pybayesridge.ep.model.likelihood import GaussianLikelihood
+from pybayesridge.ep.posterior import SelectionPosterior
 from pybayesridge.findings import Finding
 from pybayesridge.results.export_fields import VERSION
+from pybayesridge.results.export_sets import sets_posterior, sets_values
 from pybayesridge.ridge import hyperparameters as hyper
 
 
@@ -38,11 +41,6 @@ def export(results: Any) -> dict[str, Any]:
     Parameters
     ----------
     results : BayesRidgeResults or SpikeSlabResults
-
-    Raises
-    ------
-    ValueError
-        For a selection by another method than expectation propagation.
     """
     values = _selection_values(results) if hasattr(results, "inclusion_prob") else _ridge_values(results)
     return {name: value for name, value in (_shared_values(results) | values).items() if value is not None}
@@ -166,16 +164,9 @@ def _ridge_posterior(results: Any) -> dict[str, Any]:
     return out if known is None else out | {"prior_noise": known}
 
 
-def check_selection_method(method: str) -> None:
-    """Refuse a method of selection that has no export."""
-    if method not in EP_METHODS:
-        known = " or ".join(map(repr, EP_METHODS))
-        raise ValueError(f"method={method!r} is not available from R: use {known}, or fit the model in Python")
-
-
 def _selection_values(results: Any) -> dict[str, Any]:
-    check_selection_method(results.method)
     of_group, point = results.group_inclusion_prob, results.starting_point()
+    exact = results.exact_posterior
     return {
         "family": "spike_slab",
         "inclusion_prob": np.asarray(results.inclusion_prob, dtype=np.float64),
@@ -194,23 +185,30 @@ def _selection_values(results: Any) -> dict[str, Any]:
         "n_fac": float(results.n_fac),
         "evidence_biased": bool(results.evidence_biased),
         "energy_trace": np.asarray(results.energy_trace, dtype=np.float64),
+        **({} if exact is None else sets_values(results, exact)),
         "posterior": _selection_posterior(results),
         "start": {f.name: getattr(point, f.name) for f in fields(point)} | {"columns": list(point.columns)},
     }
 
 
 def _selection_posterior(results: Any) -> dict[str, Any]:
+    """Either family of posteriors of a selection, in the same frame."""
+    exact, design = results.exact_posterior, results.posterior.design
+    own = _ep_posterior(results.posterior) if exact is None else sets_posterior(exact)
+    groups = results.model.groups_of(design)
+    out = _design_values(results, design) | own
+    return out if groups is None else out | {"groups": groups.astype(np.float64)}
+
+
+def _ep_posterior(posterior: SelectionPosterior) -> dict[str, Any]:
     """EP's Gaussian for each value of the hyperparameters; with many columns nothing is (p, p)."""
-    posterior = results.posterior
     selection, rotation = posterior.selection, posterior.selection.rotation
     noises = np.array([h.noise_var for h in selection.hypers])
     parts = [
         _covariance_parts(values.likelihood(posterior.data), each_, rotation)
         for values, each_ in zip(selection.hypers, selection.results, strict=True)
     ]
-    groups = results.model.groups_of(posterior.design)
-    out = {
-        **_design_values(results, posterior.design),
+    return {
         "weight": over(selection.weights),
         "noise": over(noises),
         "df": float("inf"),
@@ -223,7 +221,6 @@ def _selection_posterior(results: Any) -> dict[str, Any]:
         "slab_mean": rotation.back(np.stack([r.cond_mean for r in selection.results])),
         "slab_var": np.stack([rotation.variances(r.cond_var) for r in selection.results]),
     }
-    return out if groups is None else out | {"groups": groups.astype(np.float64)}
 
 
 def _covariance_parts(

@@ -19,11 +19,12 @@ class Field:
     ----------
     form : str
         "text", "texts", "flag", "number", or the dimensions of an array: k coefficients, n rows, q targets,
-        p penalised columns that vary, u unpenalised columns, r singular values, K nodes; d, L and c are counts of
-        their own.
+        p penalised columns that vary, u unpenalised columns, r singular values, K nodes; v columns in kept sets; d, L
+        and c are counts of their own.
     meaning : str
     families : str
-        Which family has it.
+        Which family has it: bayes_ridge, spike_slab, or of the latter those by expectation propagation (ep) or by
+        sets of columns (sets).
     optional : bool
         Whether a fit may lack it.
     """
@@ -40,6 +41,14 @@ def _of_ridge(form: str, meaning: str, *, optional: bool = False) -> Field:
 
 def _of_selection(form: str, meaning: str, *, optional: bool = False) -> Field:
     return Field(form, meaning, "spike_slab", optional)
+
+
+def _of_ep(form: str, meaning: str) -> Field:
+    return Field(form, meaning, "ep")
+
+
+def _of_sets(form: str, meaning: str) -> Field:
+    return Field(form, meaning, "sets")
 
 
 FIELDS = {
@@ -85,15 +94,20 @@ FIELDS = {
     "prior_inclusion": _of_selection("k", "prior inclusion probabilities"),
     "cond_mean": _of_selection("k", "posterior means given inclusion"),
     "cond_var": _of_selection("k", "posterior variances given inclusion"),
-    "log_evidence": _of_selection("number", "of EP"),
+    "log_evidence": _of_selection("number", "log marginal likelihood, by EP or exact"),
     "slab_var": _of_selection("number", "hyperparameter"),
     "noise_var": _of_selection("number", "hyperparameter"),
     "learned": _of_selection("texts", "names of the hyperparameters that were learned"),
     "expected_size": _of_selection("number", "expected number of included columns"),
-    "residual": _of_selection("number", "scale-free residual at which EP stopped"),
+    "residual": _of_selection("number", "scale-free residual at which EP stopped; largest of inclusion_se"),
     "n_fac": _of_selection("number", "factorisations"),
     "evidence_biased": _of_selection("flag", "whether constraints of EP are active"),
     "energy_trace": _of_selection("L", "minus the log evidence along the iteration"),
+    "inclusion_se": _of_sets("k", "Monte Carlo standard errors of the inclusion probabilities"),
+    "log_evidence_se": _of_sets("number", "that of the log evidence"),
+    "enumerated": _of_sets("flag", "whether the posterior is a sum over all sets"),
+    "agreement": _of_sets("number", "potential scale reduction factor of the chains"),
+    "effective": _of_sets("number", "effective number of draws"),
     "posterior.z_at": Field("u", "positions of the unpenalised coefficients"),
     "posterior.at": Field("p", "positions of the penalised ones that vary; all others are zero"),
     "posterior.scale": Field("p", "what penalised columns are divided by"),
@@ -121,14 +135,28 @@ FIELDS = {
     "posterior.prior_count": _of_ridge("number", "power of the residual sum of squares in the likelihood"),
     "posterior.prior_log_scale": _of_ridge("number", "log of the prior's scale of tau2, less log_unit"),
     "posterior.prior_noise": _of_ridge("q", "the noise variance, where it is known", optional=True),
-    "posterior.mean": _of_selection("K p", "means of the standardised coefficients"),
-    "posterior.own": _of_selection("K p", "diagonal part of their covariance"),
-    "posterior.root": _of_selection("d p", "rows of its low-rank part"),
-    "posterior.root_sign": _of_selection("d", "1 or -1: whether the row's square is added or subtracted"),
-    "posterior.root_of": _of_selection("d", "the node of the row"),
-    "posterior.slab_weight": _of_selection("K p", "inclusion probability of each coefficient"),
-    "posterior.slab_mean": _of_selection("K p", "mean given inclusion"),
-    "posterior.slab_var": _of_selection("K p", "variance given inclusion"),
+    "posterior.mean": _of_ep("K p", "means of the standardised coefficients"),
+    "posterior.own": _of_ep("K p", "diagonal part of their covariance"),
+    "posterior.root": _of_ep("d p", "rows of its low-rank part"),
+    "posterior.root_sign": _of_ep("d", "1 or -1: whether the row's square is added or subtracted"),
+    "posterior.root_of": _of_ep("d", "the node of the row"),
+    "posterior.slab_weight": _of_ep("K p", "inclusion probability of each coefficient"),
+    "posterior.slab_mean": _of_ep("K p", "mean given inclusion"),
+    "posterior.slab_var": _of_ep("K p", "variance given inclusion"),
+    "posterior.log_g": _of_sets("K", "log of slab variance / noise variance of each kept state"),
+    "posterior.t": _of_sets("K", "logit of its prior inclusion probability; NaN where that is given"),
+    "posterior.state_set": _of_sets("K", "the number of its set of columns"),
+    "posterior.set_size": _of_sets("c", "number of columns of each set"),
+    "posterior.set_columns": _of_sets("d", "positions of these among the visited, set by set"),
+    "posterior.visited": _of_sets("v", "positions, among the p, of the columns that are in a set"),
+    "posterior.cross": _of_sets("v", "their products with the response"),
+    "posterior.square_root": _of_sets("d v", "B with B'B their products"),
+    "posterior.slab_unit": _of_sets("number", "unit of the slab variance"),
+    "posterior.log_spread": _of_sets("number", "log of the sum of mean squares of the columns, times p if given"),
+    "posterior.size_prob": _of_sets("L", "probabilities of 0, 1, ... columns or groups in"),
+    "posterior.model_size": _of_sets("c", "number of columns of each of the most probable sets"),
+    "posterior.model_columns": _of_sets("d", "positions of these among the p, set by set"),
+    "posterior.model_prob": _of_sets("c", "probabilities of these sets"),
     "posterior.groups": _of_selection("p", "number of the group; absent where columns are alone", optional=True),
     "start.columns": _of_selection("texts", "names of the columns that can be in or out"),
     "start.site1": _of_selection("p", "first parameters of EP's sites"),
@@ -158,7 +186,10 @@ def check(exported: dict[str, Any]) -> None:
     values = dict(flat(exported))
     if values.get("version") != VERSION:
         raise ValueError(f"version is {values.get('version')!r}: this is not an export of version {VERSION}")
-    known = {name: field for name, field in FIELDS.items() if str(values.get("family")) in field.families.split()}
+    families = {str(values.get("family"))}
+    if "spike_slab" in families:
+        families.add("sets" if "posterior.set_size" in values else "ep")
+    known = {name: field for name, field in FIELDS.items() if families & set(field.families.split())}
     for name in sorted(set(values) ^ set(known)):
         if name in values or not known[name].optional:
             raise ValueError(f"{name} is {'not a value' if name in values else 'missing'} of such a fit")

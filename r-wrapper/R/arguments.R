@@ -176,6 +176,13 @@ check_count <- function(value, name) {
   as.integer(value)
 }
 
+check_seed <- function(seed) {
+  if (!is.numeric(seed) || length(seed) != 1L || is.na(seed) || seed < 0 || seed != round(seed)) {
+    stop("'seed' must be a whole number of at least 0", call. = FALSE)
+  }
+  as.double(seed)
+}
+
 # "fixed", "glmnet" or penalties; NULL for the default.
 check_grid <- function(grid) {
   if (is.null(grid) || (is.character(grid) && length(grid) == 1L && grid %in% c("fixed", "glmnet"))) {

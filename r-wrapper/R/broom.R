@@ -15,8 +15,10 @@
 #' @return A tibble if the package 'tibble' is installed, otherwise a data frame. With several targets the column
 #'   `response` contains the name of the target.
 #'   * `tidy()`: a row for each coefficient, with `term`, `estimate` (posterior mean), `std.error` (standard deviation),
-#'     for [spike_slab()] `inclusion_prob`, and with `conf.int = TRUE` `conf.low` and `conf.high`.
-#'   * `glance()`: a row for each target.
+#'     for [spike_slab()] `inclusion_prob`, by `method = "exact"` also `inclusion_se` (Monte Carlo standard error), and
+#'     with `conf.int = TRUE` `conf.low` and `conf.high`.
+#'   * `glance()`: a row for each target; for [spike_slab()] by `method = "exact"` with `log_evidence_se`, the largest
+#'     `inclusion_se`, and `agreement` (the potential scale reduction factor of the chains).
 #'   * `augment()`: the data with `.fitted`, `.resid` if the response is known, and `.lower` and `.upper` if an interval
 #'     is requested.
 #' @examplesIf pybayesridge::pybayesridge_available() && requireNamespace("generics", quietly = TRUE)
@@ -47,6 +49,7 @@ tidy.pybayesridge_fit <- function(x, conf.int = FALSE, conf.level = 0.95, expone
     }
     if (inherits(x, "spike_slab")) {
       out$inclusion_prob <- unname(x$inclusion_prob)
+      if (is_sets(x$posterior)) out$inclusion_se <- unname(x$inclusion_se)
     }
     if (conf.int) {
       check_level(conf.level)
@@ -75,6 +78,9 @@ glance.pybayesridge_fit <- function(x, ...) {
   )
   own <- setdiff(names(numbers), c("r.squared", "sigma", "df_model", "df_resid", "nobs", "log_marginal", "log_evidence"))
   out <- cbind(out, numbers[own], method = x$method, converged = x$converged, n_iter = x$n_iter)
+  if (is_sets(x$posterior)) {
+    out <- cbind(out, log_evidence_se = x$log_evidence_se, inclusion_se = x$residual, agreement = x$agreement)
+  }
   if (several) {
     out <- cbind(response = x$targets, out)
   }

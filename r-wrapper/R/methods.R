@@ -271,7 +271,12 @@ variable.names.pybayesridge_fit <- function(object, ...) {
 #' @details For [bayes_ridge()] the draws are independent draws from the exact joint posterior described by `confint()`
 #'   and `vcov()` (conditional on the penalty for methods that fix it).
 #'
-#' For [spike_slab()] the draws are independent draws from one of two approximations of the joint posterior.
+#' For [spike_slab()] with `method = "exact"` the draws are independent draws from the joint posterior: a set of columns
+#'   and hyperparameters among those kept by the fit, the noise variance, and the coefficients. The coefficients of
+#'   columns outside the set are exactly 0.
+#'
+#' For [spike_slab()] by expectation propagation the draws are independent draws from one of two approximations of the
+#'   joint posterior.
 #'
 #' * `kind = "spike_slab"`: each penalised coefficient is drawn from its marginal posterior: zero with probability `1 -
 #'   inclusion_prob(object)` and otherwise from its slab. The share of zeros and the quantiles therefore agree with
@@ -290,7 +295,7 @@ variable.names.pybayesridge_fit <- function(object, ...) {
 #' @param n,nsim Number of draws.
 #' @param target Name or position of a target, if there are several.
 #' @param hyper Whether to add the corresponding draws of `tau2` and `sigma2`, if the method provides them.
-#' @param kind For [spike_slab()]: `"spike_slab"` or `"gaussian"`; see the details.
+#' @param kind For [spike_slab()] by expectation propagation: `"spike_slab"` or `"gaussian"`; see the details.
 #' @param seed `NULL`, or a number for [set.seed()], as in [stats::simulate()]; the random number generator of the
 #'   session is then restored.
 #' @param newdata Data for which responses are simulated; by default the rows of the fit, which requires the data (see
@@ -306,6 +311,9 @@ variable.names.pybayesridge_fit <- function(object, ...) {
 posterior_sample <- function(object, n = 1000, target = 1, hyper = FALSE, kind = c("spike_slab", "gaussian")) {
   if (!missing(kind) && !inherits(object, "spike_slab")) {
     stop("'kind' is for fits of spike_slab(): the draws of others are from the joint posterior", call. = FALSE)
+  }
+  if (!missing(kind) && is_sets(object$posterior)) {
+    stop("'kind' is for fits by expectation propagation: the draws of this fit are from the joint posterior", call. = FALSE)
   }
   draws <- posterior_draws(object, target_position(object, target), check_count(n, "n"), match.arg(kind))
   if (!check_flag(hyper, "hyper")) {
@@ -353,44 +361,4 @@ generator_state <- function() {
     stats::runif(1L)
   }
   get(".Random.seed", envir = globalenv())
-}
-
-#' Posterior of the hyperparameters of a ridge
-#'
-#' Posterior mean, median and credible interval of the penalty `lambda`, of `tau2 = 1/lambda`, of the noise variance
-#' `sigma2` and of the effective degrees of freedom.
-#'
-#' @param object A fit of [bayes_ridge()].
-#' @param level Probability of the credible interval.
-#' @return A data frame with a row for each quantity (and each target, if there are several) and the columns `mean`,
-#'   `median`, `lower` and `upper`. A mean is infinite if it does not exist, as for `lambda` if `a` is at most 1 in the
-#'   prior. For methods that fix the penalty all columns contain its value.
-#' @examplesIf pybayesridge::pybayesridge_available()
-#' hyperparameters(bayes_ridge(mpg ~ ., data = mtcars))
-#' @export
-hyperparameters <- function(object, level = 0.95) {
-  if (!inherits(object, "bayes_ridge")) {
-    stop("hyperparameters() is for fits of bayes_ridge()", call. = FALSE)
-  }
-  check_level(level)
-  post <- object$posterior
-  others <- length(post$z_at) - object$constant
-  tables <- lapply(seq_along(object$targets), function(i) {
-    at <- c(0.5, tails(level))
-    d <- log_t2_distribution(post, i)
-    points <- log_t2_quantiles(d, at)
-    df <- rowSums(shrinkage(post$s, points)) + others
-    sigma2 <- sigma2_quantiles(post, i, d, at) * post$y_norm[i]^2
-    quantiles <- rbind(exp(post$log_unit - points)[c(1L, 3L, 2L)], exp(points - post$log_unit), sigma2, df)
-    table <- data.frame(object$hyper_means[, i], quantiles)
-    names(table) <- c("mean", "median", "lower", "upper")
-    what <- c("lambda", "tau2", "sigma2", "df_model")
-    if (length(object$targets) == 1L) {
-      rownames(table) <- what
-      return(table)
-    }
-    rownames(table) <- paste(object$targets[i], what, sep = ":")
-    cbind(response = object$targets[i], parameter = what, table)
-  })
-  do.call(rbind, tables)
 }

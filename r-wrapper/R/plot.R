@@ -12,6 +12,8 @@
 #' @param intercept Whether to show the intercept.
 #' @param standardized Whether to show coefficients per standard deviation of their column.
 #' @param xlab,main Labels.
+#' @param sets For inclusion probabilities of a fit by `method = "exact"`: whether to write the number of the credible set
+#'   of a column (see [credible_sets()]) at the right margin.
 #' @param ... Passed to [graphics::plot.default()] in place of the defaults of the plot: `xlim`, `ylim`, `ylab`, `sub`
 #'   and similar arguments. `col`, `pch`, `cex` and `lwd` apply to points and lines.
 #' @return `x`, invisibly.

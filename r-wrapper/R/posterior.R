@@ -70,6 +70,9 @@ nodes_of <- function(post, target, floor = -1) {
 # Where functionals lie at the nodes, and their squared scales: K x m. `noise` (m) is the variance of new observations
 # relative to that of the noise.
 mixture_of <- function(f, post, target, noise = 0, floor = -1) {
+  if (is_sets(post)) {
+    return(mixture_of_sets(f, post, noise))
+  }
   nodes <- nodes_of(post, target, floor)
   extra <- outer(nodes$noise, f$leverage + noise)
   if (is_ridge(post)) {
@@ -107,9 +110,10 @@ functional_quantiles <- function(f, post, target, probabilities, noise = 0) {
   out <- matrix(0, m, length(probabilities))
   for (at in chunks(m, elements / nrow(post$weight))) {
     part <- lapply(f, function(a) if (is.matrix(a)) a[at, , drop = FALSE] else a[at])
-    each <- mixture_of(part, post, target, noise[at], floor = negligible)
-    scale <- sqrt(each$scale2)
-    out[at, ] <- unlist(lapply(probabilities, function(p) mixture_quantile(each$where, scale, each$weight, post$df, p)))
+    each <- without_atoms(mixture_of(part, post, target, noise[at], floor = negligible), is_sets(post))
+    out[at, ] <- unlist(lapply(probabilities, function(p) {
+      mixture_quantile(each$where, each$scale, each$weight, post$df, p, each$spike)
+    }))
   }
   out * post$y_norm[target]
 }
@@ -180,7 +184,11 @@ refined <- function(point, low, high, center, unit, probability, where, scale, w
 }
 
 # Quantiles of standardised coefficients j; of a selection those of spike and slab together.
-penalized_quantiles <- function(post, target, probabilities, j) {
+penalized_quantiles <- function(object, target, probabilities, j) {
+  post <- object$posterior
+  if (is_sets(post)) {
+    return(sets_quantiles(post, probabilities, j, unname(object$inclusion_prob[post$at])))
+  }
   if (is_ridge(post)) {
     f <- list(coords = post$right[j, , drop = FALSE], outside = post$outside[j], leverage = numeric(length(j)))
     return(functional_quantiles(f, post, target, probabilities))
@@ -195,6 +203,17 @@ penalized_quantiles <- function(post, target, probabilities, j) {
 # Covariance of all coefficients of one target, in the order of the coefficients.
 posterior_covariance <- function(object, target) {
   post <- object$posterior
+  covariance <- if (is_sets(post)) sets_covariance_of_all(object) else covariance_of_nodes(post, target)
+  unit <- c(rep(1, length(post$z_at)), 1 / post$scale) * post$y_norm[target]
+  size <- length(coefficient_names(object))
+  out <- matrix(0, size, size)
+  at <- c(post$z_at, post$at)
+  out[at, at] <- covariance * outer(unit, unit)
+  out
+}
+
+# The same of standardised coefficients, the unpenalised ones first, in units of the response.
+covariance_of_nodes <- function(post, target) {
   k <- length(post$z_at)
   p <- length(post$at)
   of_z <- functionals_of_z(post)
@@ -222,12 +241,7 @@ posterior_covariance <- function(object, target) {
     centred <- sweep(where, 2L, drop(nodes$weight %*% where))
     covariance <- covariance + crossprod(centred * nodes$weight, centred)
   }
-  unit <- c(rep(1, k), 1 / post$scale) * post$y_norm[target]
-  size <- length(coefficient_names(object))
-  out <- matrix(0, size, size)
-  at <- c(post$z_at, post$at)
-  out[at, at] <- covariance * outer(unit, unit)
-  out
+  covariance
 }
 
 # The posterior of log t2: points, the residual sum of squares there, and the density (unnormalised) and distribution function
@@ -282,14 +296,7 @@ sigma2_quantiles <- function(post, target, d, probabilities) {
     weight <- d$density(d$points) / sum(d$density(d$points))
     noise <- d$rss / post$df
   }
-  shape <- post$df / 2
-  vapply(probabilities, function(probability) {
-    excess <- function(log_s2) {
-      sum(weight * stats::pgamma(noise * shape * exp(-log_s2), shape, lower.tail = FALSE)) - probability
-    }
-    ends <- log(sum(weight * noise)) + c(-1, 1) * (1 + 100 / post$df)
-    exp(stats::uniroot(excess, ends, extendInt = "upX", tol = 1e-13, maxiter = 1000L)$root)
-  }, 0)
+  variance_quantiles(weight, noise, post$df, probabilities)
 }
 
 # Draws of log t2 and of the noise variance (units of the target's squared norm).
@@ -311,7 +318,13 @@ draw_hyperparameters <- function(post, target, size) {
 # selection: see posterior_sample().
 posterior_draws <- function(object, target, size, kind = "gaussian") {
   post <- object$posterior
-  draws <- if (is_ridge(post)) ridge_draws(post, target, size) else selection_draws(post, size, kind)
+  draws <- if (is_ridge(post)) {
+    ridge_draws(post, target, size)
+  } else if (is_sets(post)) {
+    sets_draws(post, size)
+  } else {
+    selection_draws(post, size, kind)
+  }
   b <- sweep(draws$b, 2L, post$y_norm[target] / post$scale, "*")
   spread <- sqrt(draws$sigma2) * post$y_norm[target]
   k <- length(post$z_at)

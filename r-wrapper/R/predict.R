@@ -204,7 +204,7 @@ coefficient_intervals <- function(object, target, probabilities, at = seq_along(
   j <- match(at, post$at)
   penalized <- !is.na(j)
   j <- j[penalized]
-  out[penalized, ] <- penalized_quantiles(post, target, probabilities, j) / post$scale[j]
+  out[penalized, ] <- penalized_quantiles(object, target, probabilities, j) / post$scale[j]
   out
 }
 

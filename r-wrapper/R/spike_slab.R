@@ -1,7 +1,7 @@
 #' Bayesian variable selection with a spike-and-slab prior
 #'
-#' Posterior inclusion probabilities and coefficients under a spike-and-slab prior, computed by expectation propagation.
-#' The algorithm is deterministic.
+#' Posterior inclusion probabilities and coefficients under a spike-and-slab prior, computed exactly (by a sum over all
+#' sets of columns, or by Monte Carlo with stated standard errors) or by expectation propagation.
 #'
 #' @details Let \eqn{Z} contain the unpenalised columns (at least the intercept), which have a flat prior and are always
 #'   included, and \eqn{X} the other columns. The model is
@@ -13,27 +13,47 @@
 #'
 #' The model is fitted by Python, see [install_pybayesridge()]. The fit is a list of plain R values, and its methods
 #' (see [pybayesridge-methods]) do not require Python. `confint()` returns quantiles of the posterior mixture of a point
-#' mass at zero and a normal distribution.
+#' mass at zero and a continuous distribution.
+#'
+#' `method = "exact"` computes the posterior distribution of the set of included columns. Hyperparameters that are not
+#' given are integrated out, under a prior for which one included column is expected (see `expected_size`), the tail
+#' probability that more than m columns are included is of the order 1/m, and the share of variance that the
+#' hyperparameters expect the columns to explain is uniform. With at most 15 columns or groups the posterior is a sum
+#' over all sets. With more it is computed by a tempered Gibbs sampler, which stops if the Monte Carlo standard error of
+#' every inclusion probability is at most `mcse`; see [inclusion_se()]. The fit keeps at most 4,000 sets of columns and
+#' hyperparameters, from which `confint()`, `predict()`, [credible_sets()] and [posterior_sample()] are computed.
+#'
+#' Expectation propagation (`"ep"`, `"damped"`, `"pcep"`) is deterministic, and its probabilities can be wrong if columns
+#' are strongly correlated. Hyperparameters that are not given are estimated.
 #'
 #' @inheritParams bayes_ridge
-#' @param method `"damped"`: damped expectation propagation; `"pcep"`: the provably convergent double loop; `"ep"`:
-#'   ordinary expectation propagation, followed by a convergent algorithm if it does not converge.
+#' @param method `"exact"`: the exact posterior; see the details. `"ep"`: ordinary expectation propagation, followed by a
+#'   convergent algorithm if it does not converge; `"damped"`: damped expectation propagation; `"pcep"`: the provably
+#'   convergent double loop.
 #' @param prior_inclusion Prior inclusion probability: one number, or one for each column of the model matrix except the
-#'   intercept, in their order or by name; 0 excludes a column. If `NULL`, it is learned.
+#'   intercept, in their order or by name; 0 excludes a column. If `NULL`, it is learned (integrated out by `"exact"`).
 #' @param group Columns that are included or excluded together, with one inclusion probability. `"term"`: with a formula
 #'   the columns of a term (a factor, a spline, a polynomial), with `x` and `y` each column separately. `NULL`: each
 #'   column separately. Otherwise a label for each column of the model matrix except the intercept, or a list of column
 #'   names.
+#' @param expected_size For `"exact"`: number of columns or groups that are expected to be included, if
+#'   `prior_inclusion` is not given.
 #' @param slab_var Slab variance; if `NULL`, it is learned.
-#' @param noise_var Noise variance; if `NULL`, it is learned. Hyperparameters are learned by maximising the evidence. If
-#'   the unpenalised columns fit the response exactly (a constant response with an intercept), the learned noise
-#'   variance and all other coefficients are 0, with a warning.
-#' @param tol Tolerance of the scale-free residual at which the iteration stops.
-#' @param maxiter Maximum number of iterations.
+#' @param noise_var Noise variance; if `NULL`, it is learned. Expectation propagation learns hyperparameters by
+#'   maximising the evidence; `"exact"` integrates them out. If the unpenalised columns fit the response
+#'   exactly (a constant response with an intercept), the learned noise variance and all other coefficients are 0, with
+#'   a warning.
+#' @param mcse For `"exact"` with more than 15 columns or groups: the Monte Carlo standard error of an inclusion
+#'   probability at which sampling stops.
+#' @param chains For `"exact"`: number of chains, from different starts.
+#' @param seed For `"exact"`: seed of Python's random numbers, a whole number of at least 0. Fits with the same seed are
+#'   identical; the random number generator of the R session is not used.
+#' @param tol For expectation propagation: tolerance of the scale-free residual at which the iteration stops.
+#' @param maxiter Maximum number of iterations; `NULL` is 1,000, and for `"exact"` 200,000 steps of all chains.
 #' @param damping For `"damped"`: weight of the new sites in an update.
 #' @param hyper Whether to learn hyperparameters by maximising the evidence (`"maximize"`) or to average over a grid
 #'   around the maximum, weighted by the evidence (`"average"`), which is better calibrated for few rows.
-#' @param start A fit of the same columns that provides starting values.
+#' @param start For expectation propagation: a fit of the same columns that provides starting values.
 #'
 #' @return A list of class `"spike_slab"`. It has the elements of [bayes_ridge()] except those of the penalty, and among
 #'   others
@@ -41,25 +61,34 @@
 #'     \item{inclusion_prob}{posterior inclusion probabilities (1 for unpenalised columns); see [inclusion_prob()]}
 #'     \item{group_inclusion_prob}{posterior inclusion probabilities of groups; see `inclusion_prob(by = "group")`}
 #'     \item{cond_mean, cond_var}{mean and variance of each coefficient conditional on inclusion}
-#'     \item{log_evidence}{approximate log marginal likelihood by expectation propagation, also returned by `logLik()`}
-#'     \item{prior_inclusion, slab_var, noise_var, learned}{the hyperparameters, and the names of those that were
-#'       learned}
+#'     \item{log_evidence}{log marginal likelihood, also returned by `logLik()`: approximate for expectation propagation,
+#'       and with the hyperparameters integrated out for `"exact"`}
+#'     \item{prior_inclusion, slab_var, noise_var, learned}{the hyperparameters (for `"exact"` posterior means), and the
+#'       names of those that were learned; see [hyperparameters()]}
+#'     \item{inclusion_se, log_evidence_se}{for `"exact"`: Monte Carlo standard errors, 0 for a sum over all sets}
 #'     \item{expected_size}{expected number of included columns, excluding unpenalised columns}
-#'     \item{residual, n_fac, evidence_biased, energy_trace}{diagnostics of the computation}
+#'     \item{residual, n_fac, evidence_biased, energy_trace}{diagnostics of expectation propagation; for `"exact"` the
+#'       residual is the largest standard error of an inclusion probability}
+#'     \item{enumerated, agreement, effective}{diagnostics of `"exact"`: whether the posterior is a sum over all sets,
+#'       the potential scale reduction factor of the chains, and the effective number of draws}
 #'   }
 #' @references Hernandez-Lobato and Hernandez-Lobato (2011). Convergent Expectation Propagation in Linear Models with
 #'   Spike-and-slab Priors. arXiv:1112.2289.
-#' @seealso [bayes_ridge()], [inclusion_prob()], [median_model()], [pybayesridge-methods]
+#' @seealso [bayes_ridge()], [inclusion_prob()], [median_model()], [credible_sets()], [pybayesridge-methods]
 #' @examplesIf pybayesridge::pybayesridge_available()
 #' fit <- spike_slab(mpg ~ ., data = mtcars)
 #' summary(fit)
 #' inclusion_prob(fit)
 #' median_model(fit)
+#'
+#' exact <- spike_slab(mpg ~ ., data = mtcars, method = "exact")
+#' hyperparameters(exact)
+#' top_models(exact, 3)
 #' @export
-spike_slab <- function(formula, data, subset, weights, na.action, method = c("ep", "damped", "pcep"),
+spike_slab <- function(formula, data, subset, weights, na.action, method = c("ep", "damped", "pcep", "exact"),
                        x = NULL, y = NULL, intercept = TRUE, unpenalized = NULL, standardize = TRUE,
-                       group = "term", prior_inclusion = NULL, slab_var = NULL, noise_var = NULL, tol = 1e-4,
-                       maxiter = 1000,
+                       group = "term", prior_inclusion = NULL, slab_var = NULL, noise_var = NULL, expected_size = 1,
+                       mcse = 0.01, chains = 4, seed = 0, tol = 1e-4, maxiter = NULL,
                        damping = 0.5, hyper = c("maximize", "average"), start = NULL, contrasts = NULL,
                        model = NULL, disp = FALSE) {
   call <- match.call()
@@ -82,10 +111,14 @@ spike_slab <- function(formula, data, subset, weights, na.action, method = c("ep
       standardize = check_flag(standardize, "standardize"),
       prior_inclusion = resolve_inclusion(prior_inclusion, input),
       slab_var = check_number(slab_var, "slab_var"),
-      noise_var = check_number(noise_var, "noise_var")
+      noise_var = check_number(noise_var, "noise_var"),
+      expected_size = check_number(expected_size, "expected_size")
     ),
     fit = list(
       method = method,
+      mcse = check_number(mcse, "mcse"),
+      chains = check_number(chains, "chains"),
+      rng = check_seed(seed),
       tol = check_number(tol, "tol"),
       maxiter = check_number(maxiter, "maxiter"),
       damping = check_number(damping, "damping"),
@@ -115,6 +148,11 @@ selection_values <- function(value, names) {
     n_fac = as.integer(value$n_fac),
     evidence_biased = value$evidence_biased,
     energy_trace = as.vector(value$energy_trace),
+    inclusion_se = if (!is.null(value$inclusion_se)) over(value$inclusion_se),
+    log_evidence_se = value$log_evidence_se,
+    enumerated = value$enumerated,
+    agreement = value$agreement,
+    effective = value$effective,
     start = plain_tree(value$start)
   )
 }
@@ -247,61 +285,6 @@ median_model <- function(object) {
   names(p)[p > 0.5]
 }
 
-#' Compare fits by their evidence
-#'
-#' @param ... Fits of [spike_slab()], named or unnamed, or a list of fits. They must have the same response, rows,
-#'   weights and unpenalised columns.
-#' @return A data frame with a row for each fit in decreasing order of the evidence: `log_evidence`, `difference` from
-#'   the maximum, `probability` (posterior probability for equal prior probabilities), `expected_size`, `converged` and
-#'   `evidence_biased`.
-#' @examplesIf pybayesridge::pybayesridge_available()
-#' compare_evidence(
-#'   linear = spike_slab(mpg ~ wt + hp, mtcars),
-#'   quadratic = spike_slab(mpg ~ poly(wt, 2) + poly(hp, 2), mtcars)
-#' )
-#' @export
-compare_evidence <- function(...) {
-  fits <- list(...)
-  written <- vapply(as.list(substitute(list(...)))[-1L], deparse1, "")
-  if (length(fits) == 1L && is.list(fits[[1L]]) && !inherits(fits[[1L]], "pybayesridge_fit")) {
-    fits <- fits[[1L]]
-    written <- as.character(seq_along(fits))
-  }
-  if (!length(fits)) {
-    stop("there are no fits to compare", call. = FALSE)
-  }
-  given <- if (is.null(names(fits))) character(length(fits)) else names(fits)
-  names(fits) <- make.unique(ifelse(nzchar(given), given, written))
-  odd <- !vapply(fits, inherits, NA, "spike_slab")
-  if (any(odd)) {
-    stop(paste0("'", names(fits)[odd], "'", collapse = ", "), " not made by spike_slab()", call. = FALSE)
-  }
-  about <- function(fit) c(fit$nobs, length(fit$posterior$z_at), fit$posterior$y_norm)
-  first <- about(fits[[1L]])
-  for (name in names(fits)) {
-    same <- all(abs(about(fits[[name]]) - first) <= 1e-10 * first)
-    if (!same || !identical(fits[[name]]$targets, fits[[1L]]$targets)) {
-      stop("the fit '", name, "' is of another response, other rows or other unpenalised columns", call. = FALSE)
-    }
-    if (fits[[name]]$noise_var == 0) {
-      stop(
-        "the fit '", name, "' has no evidence: the unpenalised columns fit the response exactly; give noise_var",
-        call. = FALSE
-      )
-    }
-  }
-  of <- function(what, type) unname(vapply(fits, `[[`, type, what))
-  log_evidence <- of("log_evidence", 0)
-  difference <- log_evidence - max(log_evidence)
-  out <- data.frame(
-    row.names = names(fits), log_evidence, difference,
-    probability = exp(difference) / sum(exp(difference)),
-    expected_size = of("expected_size", 0), converged = of("converged", NA),
-    evidence_biased = of("evidence_biased", NA)
-  )
-  out[order(-log_evidence), ]
-}
-
 #' @exportS3Method
 headline.spike_slab <- function(object, digits) {
   chosen <- median_model(object)
@@ -311,6 +294,7 @@ headline.spike_slab <- function(object, digits) {
       singly(object$slab_var, digits), ", sigma ", singly(sqrt(object$noise_var), digits), ", log evidence ",
       if (is.nan(object$log_evidence)) "not defined" else singly(object$log_evidence, digits)
     ),
+    if (is_sampled(object)) paste("largest Monte Carlo s.e. of an inclusion probability", singly(object$residual, 2L)),
     strwrap(paste("median model:", if (length(chosen)) paste(chosen, collapse = ", ") else "no column"), exdent = 2L)
   )
 }
@@ -338,7 +322,8 @@ facts.spike_slab <- function(object) {
 #' @rdname plot.pybayesridge_fit
 #' @export
 plot.spike_slab <- function(x, which = c("inclusion", "coefficients"), level = 0.95, max_shown = 40, intercept = FALSE,
-                            standardized = TRUE, xlab = NULL, main = NULL, ...) {
+                            standardized = TRUE, xlab = NULL, main = NULL, sets = TRUE, ...) {
+  check_flag(sets, "sets")
   which <- match.arg(which)
   if (which == "coefficients") {
     return(plot_coefficients(x, level, 1, max_shown, intercept, standardized, xlab, main, ...))
@@ -356,7 +341,30 @@ plot.spike_slab <- function(x, which = c("inclusion", "coefficients"), level = 0
   graphics::abline(v = 0.5, lty = 2L, col = "grey50")
   do.call(graphics::segments, utils::modifyList(list(0, at, p, at, lwd = 3, lend = 1L), given$line))
   draw_points(p, at, given$point)
+  if (sets && is_sets(x$posterior)) draw_sets(credible_sets(x), x, names(p))
   invisible(x)
+}
+
+# The numbers of credible sets at the right, beside the columns or terms `shown`.
+draw_sets <- function(found, x, shown) {
+  of_shown <- found$set[match(shown, label_of_columns(x, found$column))]
+  marked <- which(!is.na(of_shown))
+  if (!length(marked)) {
+    return(invisible())
+  }
+  graphics::mtext(of_shown[marked], side = 4L, line = 0.3, at = marked, las = 1L, cex = name_size * graphics::par("cex"))
+  graphics::mtext("set", side = 3L, line = 0.2, at = graphics::par("usr")[2L], adj = 0, cex = name_size * graphics::par("cex"))
+}
+
+# What inclusion_bars() calls columns: their terms or groups, or themselves.
+label_of_columns <- function(x, columns) {
+  if (is.null(x$posterior$groups) || is.null(x$settings$group)) {
+    return(columns)
+  }
+  labels <- as.character(unlist(x$settings$group))
+  names <- coefficient_names(x)
+  if (x$intercept_added) names <- names[-1L]
+  labels[match(columns, names)]
 }
 
 # Inclusion probabilities as they are shown: of every term or group once, in the order of the model, unpenalised columns

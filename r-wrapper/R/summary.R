@@ -3,7 +3,9 @@
 #' `summary()` returns the posterior mean, standard deviation and credible interval of each coefficient, the
 #' hyperparameters and notes on the interpretation. If there are more than 60 coefficients, the table (and printing a fit)
 #' contains the 30 largest standardised coefficients or, for [spike_slab()], the 30 coefficients with the highest inclusion
-#' probabilities; `coef()`, `confint()` and `tidy()` return all. Neither requires Python.
+#' probabilities; `coef()`, `confint()` and `tidy()` return all. The column `Pr(incl.)` contains inclusion probabilities,
+#' and for a fit by the sampler of `method = "exact"` `MC s.e.` their Monte Carlo standard errors. Neither function
+#' requires Python.
 #'
 #' @param object,x A fit, or a summary.
 #' @param level Probability of the credible intervals.
@@ -19,6 +21,7 @@
 #' @name summary.pybayesridge_fit
 NULL
 
+mc_error <- "MC s.e."
 longest <- 60L
 inclusion <- "Pr(incl.)"
 shown <- 30L
@@ -152,8 +155,16 @@ notes_of <- function(findings) {
 }
 
 extra_columns <- function(object, at) {
-  if (inherits(object, "spike_slab")) matrix(object$inclusion_prob[at], dimnames = list(NULL, inclusion))
+  if (!inherits(object, "spike_slab")) {
+    return(NULL)
+  }
+  out <- matrix(object$inclusion_prob[at], dimnames = list(NULL, inclusion))
+  if (is_sampled(object)) out <- cbind(out, matrix(object$inclusion_se[at], dimnames = list(NULL, mc_error)))
+  out
 }
+
+# Whether probabilities have Monte Carlo errors.
+is_sampled <- function(object) identical(object$enumerated, FALSE)
 
 # What stands above the table, a row for each target.
 facts <- function(object) UseMethod("facts")
@@ -217,7 +228,7 @@ alike <- function(values, digits) {
 # Columns of a table, each alike; `ends` are columns that are written like one.
 columns_alike <- function(table, digits, ends = integer()) {
   out <- vapply(seq_len(ncol(table)), function(j) {
-    if (identical(colnames(table)[j], inclusion)) probabilities(table[, j]) else alike(table[, j], digits)
+    if (colnames(table)[j] %in% c(inclusion, mc_error)) probabilities(table[, j]) else alike(table[, j], digits)
   }, character(nrow(table)))
   out <- matrix(out, nrow(table), dimnames = dimnames(table))
   if (length(ends)) out[, ends] <- alike(c(table[, ends]), digits)

@@ -38,6 +38,7 @@ test_that("fits that were saved work in a session without Python", {
     em = bayes_ridge(mpg ~ poly(wt, 2) + factor(cyl), mtcars),
     exact = bayes_ridge(mpg ~ splines::ns(hp, 3), mtcars, method = "exact"),
     spike = spike_slab(mpg ~ wt + hp + qsec, mtcars),
+    sets = spike_slab(mpg ~ wt + hp + factor(cyl), mtcars, method = "exact"),
     many = bayes_ridge(cbind(mpg, hp) ~ wt, mtcars, method = "fixed", lam = 3)
   )
   saveRDS(fits, file)

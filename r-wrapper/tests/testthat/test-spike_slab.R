@@ -160,7 +160,7 @@ test_that("bad input to spike_slab is refused", {
   expect_error(spike_slab(mpg ~ wt + hp, mtcars, prior_inclusion = c(wt = 0.1, x = 0.2)), "not columns")
   expect_error(spike_slab(mpg ~ wt, mtcars, slab_var = -1), "slab_var must be positive")
   expect_error(spike_slab(mpg ~ wt, mtcars, method = "em"), "should be one of")
-  expect_error(spike_slab(mpg ~ wt, mtcars, method = "exact"), "should be one of .*auto.*, .*ep.*, .*pcep")
+  expect_error(spike_slab(mpg ~ wt, mtcars, method = "auto"), "should be one of .*ep.*, .*damped.*, .*pcep.*, .*exact")
   expect_error(hyperparameters(spike_slab(mpg ~ wt, mtcars)), "bayes_ridge")
 })
 

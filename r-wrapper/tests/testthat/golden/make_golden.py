@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from pybayesridge import BayesRidge, SpikeSlab
+from pybayesridge.datasets import load_cars
 from pybayesridge.results.export import export
 
 HERE = Path(__file__).parent
@@ -18,6 +19,9 @@ LEVEL = 0.9
 ROWS = 3
 RNG_SEED = 20
 LARGEST_COVARIANCE = 20
+SETS = {"coverage": 0.8, "min_abs_corr": 0.3}
+FDR = 0.4
+MODELS = 8
 
 
 def cases():
@@ -29,6 +33,13 @@ def cases():
     many = np.round(rng.standard_normal((4, 66)), 1)
     weights = np.linspace(0.5, 2.0, 12)
     given = {"prior_inclusion": 0.4, "slab_var": 1.0, "noise_var": 0.8}
+    cars = load_cars()
+    levels = np.stack([cars["cyl"] == 6, cars["cyl"] == 8], axis=1).astype(np.float64)
+    grouped = np.column_stack([levels, cars[["wt", "hp", "qsec"]]])
+    crowd = np.round(rng.standard_normal((16, 17)), 1)
+    crowd[:, 1] = crowd[:, 0] + 0.3 * crowd[:, 1]
+    crowded = np.round(2.0 * crowd[:, 0] + 1.5 * crowd[:, 2] + rng.standard_normal(16), 2)
+    exact = {"method": "exact"}
     return {
         "ridge_exact": (BayesRidge(y, x), {}),
         "ridge_em": (BayesRidge(y, x, weights=weights, unpenalized=[2]), {"method": "em"}),
@@ -39,6 +50,23 @@ def cases():
         "selection_average": (SpikeSlab(y, x, unpenalized=[0]), {"hyper": "average"}),
         "selection_groups": (SpikeSlab(y, x, group=["a", "b", "a"], **given), {}),
         "selection_wide": (SpikeSlab(many[:, 0] * 3, many, **given), {}),
+        "sets": (SpikeSlab(cars["mpg"].to_numpy(), cars[["wt", "hp", "qsec", "am"]].to_numpy()), exact),
+        "sets_groups": (
+            SpikeSlab(
+                cars["mpg"].to_numpy(),
+                grouped,
+                group=["cyl", "cyl", "wt", "hp", "qsec"],
+                unpenalized=[3],
+                weights=cars["wt"].to_numpy(),
+                noise_var=7.0,
+                expected_size=2.0,
+            ),
+            exact,
+        ),
+        "sets_sampled": (
+            SpikeSlab(crowded, crowd, intercept=False),
+            {**exact, "maxiter": 800, "chains": 2, "rng": 1},
+        ),
     }
 
 
@@ -54,7 +82,26 @@ def answers(results, rows):
         out["cov_params"] = np.stack([np.asarray(results.cov_params(i)) for i in range(q)])
     if isinstance(results.model, BayesRidge):
         out["hyperparameters"] = results.hyperparameters(1 - LEVEL).to_numpy().reshape(q, 4, 4)
+    if isinstance(results.model, SpikeSlab) and results.method == "exact":
+        out |= answers_on_sets(results)
     return {"params": results.params.to_numpy().reshape(-1, q), "bse": results.bse.to_numpy().reshape(-1, q), **out}
+
+
+def answers_on_sets(results):
+    """The same of sets of columns; columns by their positions among the coefficients, from 1."""
+    names = list(results.params.index)
+    place = {name: i + 1.0 for i, name in enumerate(names)}
+    credible, selected = results.credible_sets(**SETS), results.select(FDR)
+    best, columns = results.models(MODELS), results.unlabelled.penalized_names
+    return {
+        "hyperparameters": results.hyperparameters(1 - LEVEL).to_numpy(),
+        "inclusion_se": results.inclusion_se.to_numpy(),
+        "credible_sets": credible.assign(column=credible["column"].map(place)).to_numpy(dtype=np.float64),
+        "select": np.column_stack([[place[name] for name in selected.index], selected.to_numpy()]),
+        "pair_inclusion": results.pair_inclusion(columns).to_numpy(),
+        "models": best[["size", "probability"]].to_numpy(dtype=np.float64),
+        "models_hold": np.array([[float(name in inside) for name in names] for inside in best["columns"]]),
+    }
 
 
 def made(model, arguments):

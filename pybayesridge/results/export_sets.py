@@ -1,0 +1,83 @@
+"""What an export has of the exact posterior of sets of columns: the sets that were kept, not their covariances.
+
+Let B be ``square_root`` and c be ``cross``. State i has the columns A of set ``state_set`` i and the ridge
+k = exp(-``log_g``): given its noise variance s2 its coefficients are N(M^-1 c_A, s2 M^-1) with M = B_A'B_A + k.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.selection.posterior import ExactPosterior
+from pybayesridge.selection.problem import units_of
+from pybayesridge.selection.states import States
+
+
+def sets_values(results: Any, posterior: ExactPosterior) -> dict[str, Any]:
+    """What a fit by expectation propagation does not have."""
+    exact = posterior.exact
+    return {
+        "inclusion_se": np.asarray(results.inclusion_se, dtype=np.float64),
+        "log_evidence_se": float(exact.log_evidence_se),
+        "enumerated": exact.method == "enumeration",
+        "agreement": float(exact.agreement),
+        "effective": float(exact.effective),
+    }
+
+
+def sets_posterior(posterior: ExactPosterior) -> dict[str, Any]:
+    """The kept states, and the most probable sets."""
+    exact, states, design = posterior.exact, posterior.exact.states, posterior.design
+    data = posterior.selection.rotation.unrotated(posterior.data)
+    units = units_of(design.p, posterior.selection.groups)
+    visited, within = np.unique(states.columns, return_inverse=True)
+    sizes, columns, of_state = _distinct_sets(states, within.reshape(-1))
+    models = [np.sort(units.columns(model.units)) for model in exact.models]
+    unit = design.y_norm[0]
+    return {
+        "weight": states.weight[:, None],
+        "noise": _noise(states)[:, None],
+        "df": float(states.nu) if states.noise_var is None else float("inf"),
+        "log_g": states.log_g,
+        "t": states.t,
+        "state_set": of_state + 1.0,
+        "set_size": sizes.astype(np.float64),
+        "set_columns": columns + 1.0,
+        "visited": visited + 1.0,
+        "cross": data.cross[visited],
+        "square_root": _square_root(data.root[:, visited]),
+        "slab_unit": float((unit / design.common_scale) ** 2),
+        "log_spread": float(exact.grid.prior.log_spread),
+        "size_prob": exact.size_prob,
+        "model_size": np.array([columns.size for columns in models], dtype=np.float64),
+        "model_columns": np.concatenate([np.zeros(0), *models]) + 1.0,
+        "model_prob": np.array([model.probability for model in exact.models]),
+    }
+
+
+def _noise(states: States) -> FloatArray:
+    """Squared scale of the noise of each state's normal or t distribution, (S,)."""
+    return states.left / states.nu if states.noise_var is None else states.noise_var
+
+
+def _distinct_sets(states: States, columns: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """Sizes (D,) and columns of the distinct sets, one after another, and the set of each state (S,)."""
+    number: dict[bytes, int] = {}
+    sets: list[IntArray] = []
+    of_state = np.empty(states.n, dtype=np.intp)
+    for i in range(states.n):
+        inside = columns[states.start[i] : states.start[i + 1]]
+        of_state[i] = number.setdefault(inside.tobytes(), len(sets))
+        if of_state[i] == len(sets):
+            sets.append(inside)
+    sizes = np.array([inside.size for inside in sets], dtype=np.intp)
+    return sizes, np.concatenate([*sets, np.zeros(0, dtype=np.intp)]).astype(np.intp), of_state
+
+
+def _square_root(rows: FloatArray) -> FloatArray:
+    """B with B'B the products of the columns of `rows`, with no more rows than columns."""
+    tall = rows.shape[0] > rows.shape[1]
+    return np.asarray(np.linalg.qr(rows, mode="r")) if tall else np.ascontiguousarray(rows)

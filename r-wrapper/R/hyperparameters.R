@@ -1,0 +1,98 @@
+#' Posterior of the hyperparameters
+#'
+#' Posterior mean, median and credible interval of the hyperparameters. For [bayes_ridge()]: the penalty `lambda`,
+#' `tau2 = 1/lambda`, the noise variance `sigma2` and the effective degrees of freedom. For [spike_slab()] with
+#' `method = "exact"`: `noise_var`, `slab_var`, `prior_inclusion` (`NaN` if it was given), `prior_share` (the share of
+#' variance that the hyperparameters expect the columns to explain) and `size` (the number of included columns or
+#' groups).
+#'
+#' @param object A fit of [bayes_ridge()], or of [spike_slab()] with `method = "exact"`.
+#' @param level Probability of the credible interval.
+#' @return A data frame with a row for each quantity (and each target, if there are several) and the columns `mean`,
+#'   `median`, `lower` and `upper`. A mean is infinite if it does not exist, as for `lambda` if `a` is at most 1 in the
+#'   prior. For methods that fix the penalty all columns contain its value.
+#' @examplesIf pybayesridge::pybayesridge_available()
+#' hyperparameters(bayes_ridge(mpg ~ ., data = mtcars))
+#' hyperparameters(spike_slab(mpg ~ ., data = mtcars, method = "exact"))
+#' @export
+hyperparameters <- function(object, level = 0.95) {
+  check_level(level)
+  if (inherits(object, "spike_slab") && is_sets(object$posterior)) {
+    return(sets_hyperparameters(object, level))
+  }
+  if (!inherits(object, "bayes_ridge")) {
+    stop("hyperparameters() is for fits of bayes_ridge(), and of spike_slab() with method = \"exact\"", call. = FALSE)
+  }
+  post <- object$posterior
+  others <- length(post$z_at) - object$constant
+  tables <- lapply(seq_along(object$targets), function(i) {
+    at <- c(0.5, tails(level))
+    d <- log_t2_distribution(post, i)
+    points <- log_t2_quantiles(d, at)
+    df <- rowSums(shrinkage(post$s, points)) + others
+    sigma2 <- sigma2_quantiles(post, i, d, at) * post$y_norm[i]^2
+    quantiles <- rbind(exp(post$log_unit - points)[c(1L, 3L, 2L)], exp(points - post$log_unit), sigma2, df)
+    table <- data.frame(object$hyper_means[, i], quantiles)
+    names(table) <- c("mean", "median", "lower", "upper")
+    what <- c("lambda", "tau2", "sigma2", "df_model")
+    if (length(object$targets) == 1L) {
+      rownames(table) <- what
+      return(table)
+    }
+    rownames(table) <- paste(object$targets[i], what, sep = ":")
+    cbind(response = object$targets[i], parameter = what, table)
+  })
+  do.call(rbind, tables)
+}
+
+# Quantiles of values with weights: the smallest value that the probability does not exceed.
+discrete_quantiles <- function(weight, values, probabilities) {
+  if (anyNA(values)) {
+    return(rep(NaN, length(probabilities)))
+  }
+  sorted <- order(values)
+  below <- cumsum(weight[sorted])
+  at <- vapply(probabilities, function(probability) sum(below < probability - sum_error) + 1, 0)
+  values[sorted[pmin(at, length(values))]]
+}
+
+# Quantiles of a mixture of the inverse gammas with shape df / 2 and scale df / 2 times `scale2`.
+variance_quantiles <- function(weight, scale2, df, probabilities) {
+  shape <- df / 2
+  vapply(probabilities, function(probability) {
+    excess <- function(log_s2) {
+      sum(weight * stats::pgamma(scale2 * shape * exp(-log_s2), shape, lower.tail = FALSE)) - probability
+    }
+    ends <- log(sum(weight * scale2)) + c(-1, 1) * (1 + 100 / df)
+    exp(stats::uniroot(excess, ends, extendInt = "upX", tol = 1e-13, maxiter = 1000L)$root)
+  }, 0)
+}
+
+# Mean, median and interval of the hyperparameters of the states, and of the number of columns or groups in.
+sets_hyperparameters <- function(object, level) {
+  post <- object$posterior
+  at <- c(0.5, tails(level))
+  weight <- post$weight[, 1L]
+  g <- exp(post$log_g)
+  log_p <- if (anyNA(post$t)) 0 else stats::plogis(post$t, log.p = TRUE)
+  size <- seq_along(post$size_prob) - 1
+  of_variance <- function(factor) {
+    scale2 <- factor * post$noise[, 1L]
+    limits <- if (is.finite(post$df)) {
+      variance_quantiles(weight, scale2, post$df, at)
+    } else {
+      discrete_quantiles(weight, scale2, at)
+    }
+    c(variance_factor(post$df) * sum(weight * scale2), limits)
+  }
+  of_values <- function(values) c(sum(weight * values), discrete_quantiles(weight, values, at))
+  table <- rbind(
+    noise_var = of_variance(rep(post$y_norm[1L]^2, length(weight))),
+    slab_var = of_variance(g * post$slab_unit),
+    prior_inclusion = of_values(stats::plogis(post$t)),
+    prior_share = of_values(stats::plogis(post$log_spread + log_p + post$log_g)),
+    size = c(sum(unit_probabilities(object)), discrete_quantiles(post$size_prob, size, at))
+  )
+  colnames(table) <- c("mean", "median", "lower", "upper")
+  as.data.frame(table)
+}
