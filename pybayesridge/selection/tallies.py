@@ -17,6 +17,9 @@ SHORTEST = 32
 LEAD = 8
 """One of so many batches, the first ones, is left out: the chain's way from its start."""
 
+FEWEST_PAIRS = 3
+"""Pairs of batches of a chain that say how dependent neighbours are."""
+
 DISAGREEMENT = 6.0
 """Beyond this ratio of the variance between chains to that between batches, the error is that between chains: an F
 test with 3 degrees of freedom at a level of about .001."""
@@ -92,6 +95,30 @@ class Estimate:
     effective: float
 
 
+def _batch_variance(gap: FloatArray, denom: FloatArray) -> FloatArray:
+    """Variances of ratios of sums, (G,), by deviations of batches from them (B, C, G) and weights of batches (B, C).
+
+    Neighbouring batches are dependent if they are short. The variance by pairs of batches is then larger, and the
+    difference is added to it (Vats & Flegal 2022, Biometrika, "Lugsail lag windows").
+    """
+    single = _by_batches(gap, denom, float(denom.sum()))
+    pairs = gap.shape[0] // 2
+    if pairs < FEWEST_PAIRS:
+        return single
+    shape = (pairs, 2, *denom.shape[1:])
+    both_gap = gap[-2 * pairs :].reshape(*shape, gap.shape[-1]).sum(axis=1)
+    both_denom = denom[-2 * pairs :].reshape(shape).sum(axis=1)
+    double = _by_batches(both_gap, both_denom, float(denom.sum()))
+    return np.maximum(2.0 * double - single, single)
+
+
+def _by_batches(gap: FloatArray, denom: FloatArray, total: float) -> FloatArray:
+    """The same by independent batches, for all batches of weight `total`."""
+    count = denom.size
+    square: FloatArray = (gap**2).sum(axis=(0, 1))
+    return square * (count / max(count - 1, 1)) / (float(denom.sum()) * total)
+
+
 def estimate(tallies: Tallies) -> Estimate:
     """Pool all chains, and compare batches and chains."""
     first = tallies.used // LEAD
@@ -100,8 +127,7 @@ def estimate(tallies: Tallies) -> Estimate:
     total = float(denom.sum())
     prob = numer.sum(axis=(0, 1)) / total
     gap = numer - prob * denom[..., None]
-    count = denom.size
-    batch_var = (gap**2).sum(axis=(0, 1)) * (count / max(count - 1, 1)) / total**2
+    batch_var = _batch_variance(gap, denom)
     chain_gap = gap.sum(axis=0)
     n_chains = chain_gap.shape[0]
     chain_var = (chain_gap**2).sum(axis=0) * (n_chains / max(n_chains - 1, 1)) / total**2
