@@ -11,6 +11,8 @@ BINS = (0.0, 0.05, 0.2, 0.5, 0.8, 1.0)
 """Edges of the bins in which inclusion probabilities are compared with the share of true variables."""
 LEVEL = 0.95
 """Probability of the intervals."""
+LEAST_PROBABILITY = 1e-6
+"""Of the log score, which one sure error would make infinite."""
 SMALLEST = 1e-12
 """Probabilities are moved this far from 0 and 1 before a divergence is taken."""
 
@@ -69,6 +71,12 @@ def average_precision(true: np.ndarray, score: np.ndarray) -> float:
 def brier(true: np.ndarray, prob: np.ndarray) -> float:
     """Mean squared difference of probability and truth."""
     return float(np.mean((prob - true) ** 2))
+
+
+def log_score(true: np.ndarray, prob: np.ndarray) -> float:
+    """Mean of minus the log probability of what is true; probabilities are bounded away from 0 and 1."""
+    clipped = np.clip(prob, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
+    return float(-np.mean(np.log(np.where(true, clipped, 1 - clipped))))
 
 
 def reliability(true: np.ndarray, prob: np.ndarray) -> list[dict[str, float]]:

@@ -126,6 +126,7 @@ def assess(fit: Fit, problem: Problem) -> dict[str, float]:
         out["auprc"] = measures.average_precision(true, fit.score)
     if fit.prob is not None:
         out["brier"] = measures.brier(true, fit.prob)
+        out["log_score"] = measures.log_score(true, fit.prob)
         out["bias"] = float(fit.prob.sum() - true.sum())
     return out
 

@@ -27,6 +27,7 @@ SCRIPTS: dict[str, list[str]] = {
     "paper_ep": ["-m", "benchmarks.paper_ep.tables", "--quick", "--out", "{out}"],
     "peers_ridge": ["-m", "benchmarks.peers_ridge", "--quick", "--out", "{out}"],
     "peers_selection": ["-m", "benchmarks.peers_selection", "--quick", "--out", "{out}"],
+    "finemapping": ["-m", "benchmarks.finemapping", "--quick", "--out", "{out}"],
     "scaling": ["-m", "benchmarks.scaling", "--quick", "--out", "{out}"],
 }
 """Each is to take no more than its share of ten minutes on two cores."""

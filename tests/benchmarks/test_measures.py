@@ -37,6 +37,12 @@ def test_average_precision_is_scikit_learns():
         assert measures.average_precision(true, score) == pytest.approx(expected, abs=TOL)
 
 
+def test_log_score():
+    true, prob = np.array([True, False, False]), np.array([0.5, 0.5, 0.0])
+    assert measures.log_score(true, prob) == pytest.approx(2 * np.log(2) / 3, abs=1e-6)
+    assert measures.log_score(np.array([True]), np.array([0.0])) == pytest.approx(-np.log(1e-6), abs=TOL)
+
+
 def test_density_and_coverage():
     y = np.array([0.0, 1.0, 5.0])
     mean, sd = np.array([0.0, 0.0, 0.0]), np.array([1.0, 2.0, 1.0])

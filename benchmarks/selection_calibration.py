@@ -1,0 +1,396 @@
+"""Calibration of the exact selection: standard errors of the sampler, and what is said compared with what is true.
+
+    python -m benchmarks.selection_calibration [--quick] [--out FOLDER] [--render] [--only PART ...]
+
+Standard errors: many short runs of the sampler on problems whose sets can be summed over; each error of an inclusion
+probability is divided by its standard error, and the quotients should be standard normal. Calibration:
+hyperparameters, sets, coefficients and responses are drawn from the model, its prior included, and fitted;
+probabilities should be frequencies, and intervals should hold the truth as often as they say. The prior of the noise
+is flat in its logarithm, so that its scale does not matter and the noise variance is 1 in all draws.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, logit, stdtr
+from scipy.stats import chi2
+
+from benchmarks import common
+from pybayesridge.linalg.blas import one_pool
+from pybayesridge.selection.enumeration import enumerate_sets
+from pybayesridge.selection.fit import fit_exact
+from pybayesridge.selection.grid import Given, grid_of
+from pybayesridge.selection.prior import HyperPrior, hyper_prior
+from pybayesridge.selection.problem import Problem, problem_of_rows
+from pybayesridge.selection.sampler import sample_sets
+from pybayesridge.selection.starts import starting_sets
+from pybayesridge.selection.states import States
+
+NAME = "selection_calibration"
+PACKAGES = ["pybayesridge", "numpy", "scipy"]
+LEVEL = 0.95
+CHAINS = 4
+BINS = (0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
+FEWEST = 20
+"""Columns of a bin that is shown."""
+LEAST_SE = 1e-5
+"""Errors of inclusion probabilities with smaller standard errors are not looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Short:
+    """A problem for short runs: `runs` of them with so many steps of all chains, or until `mcse`."""
+
+    problem: Problem
+    given: Given
+    runs: int
+    steps: int
+    mcse: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """A setting for draws from the prior.
+
+    Attributes
+    ----------
+    d : int
+    rows : tuple of int
+        Numbers of rows, taken in turn.
+    rho : float
+        Correlation of neighbouring columns.
+    sets : int
+    """
+
+    d: int
+    rows: tuple[int, ...]
+    rho: float
+    sets: int
+
+
+def autoregressive(n: int, d: int, rho: float, rng: np.random.Generator) -> np.ndarray:
+    """Centred AR(1) columns of mean square 1."""
+    x = rng.standard_normal((n, d))
+    for j in range(1, d):
+        x[:, j] = rho * x[:, j - 1] + np.sqrt(1 - rho**2) * x[:, j]
+    x -= x.mean(axis=0)
+    return x / np.sqrt((x**2).mean(axis=0))
+
+
+def short_problem(n: int, d: int, rho: float, *, twins: float = 0.0, groups: bool = False) -> Problem:
+    """AR(1) columns of which three matter; with `twins` the second column is the first plus that much noise."""
+    rng = np.random.default_rng([n, d])
+    x = autoregressive(n, d, rho, rng)
+    if twins:
+        x[:, 1] = x[:, 0] + twins * x[:, 1]
+    y = 0.6 * x[:, 0] - 0.5 * x[:, 3] + 0.4 * x[:, d - 1] + rng.standard_normal(n)
+    labels = np.repeat(np.arange(d), 2)[:d] if groups else None
+    return problem_of_rows(x, y - y.mean(), nu=n - 1, labels=labels)
+
+
+def short_cases(quick: bool) -> dict[str, Short]:
+    """Problems with near copies, groups, strong correlation, everything learned or given."""
+    runs, steps = (lambda full: 4 if quick else full), 2_000 if quick else 4_000
+    copies = short_problem(40, 10, 0.5, twins=0.05)
+    given = Given(np.full(10, 0.25), 0.5, 1.0)
+    some = Given(np.linspace(0.05, 0.5, 12))
+    return {
+        "near copies, all learned": Short(copies, Given(), runs(250), steps),
+        "near copies, all given": Short(copies, given, runs(400), steps),
+        "groups of two, all learned": Short(short_problem(40, 12, 0.8, groups=True), Given(), runs(50), steps),
+        "AR(0.95), given probabilities": Short(short_problem(60, 12, 0.95), some, runs(130), steps),
+        "wide (6 rows, 10 columns), all learned": Short(short_problem(6, 10, 0.5), Given(), runs(130), steps),
+        "near copies, all learned, stopped at 0.02": Short(copies, Given(), runs(40), 100_000, 0.02),
+    }
+
+
+def quotients(case: Short) -> np.ndarray:
+    """Errors in standard errors, (runs, units); NaN where a standard error is next to nothing."""
+    truth = enumerate_sets(case.problem, case.given).unit_prob
+    grid, out = grid_of(case.problem, case.given), []
+    with one_pool(0.0):
+        for seed in range(case.runs):
+            rng = np.random.default_rng(seed)
+            first = starting_sets(case.problem, grid, CHAINS, rng)
+            run = sample_sets(case.problem, grid, first, rng=rng, mcse=case.mcse, maxiter=case.steps)
+            found = run.estimate
+            out.append((found.prob - truth) / np.where(found.se > LEAST_SE, found.se, np.nan))
+    return np.array(out)
+
+
+def standard_errors(quick: bool) -> dict[str, Any]:
+    """Moments and tails of the quotients of each problem."""
+    out: dict[str, Any] = {}
+    for name, case in short_cases(quick).items():
+        start = time.process_time()
+        z = quotients(case)
+        known = z[~np.isnan(z)]
+        out[name] = {
+            "runs": case.runs,
+            "steps": case.steps,
+            "mean": float(known.mean()),
+            "sd": float(known.std()),
+            "beyond_2": float((np.abs(known) > 2).mean()),
+            "beyond_3": float((np.abs(known) > 3).mean()),
+            "largest": float(np.abs(known).max()),
+            "largest_sd_of_a_unit": float(max(np.nanstd(u) for u in z.T if not np.isnan(u).all())),
+            "left_out": float(np.isnan(z).mean()),
+            "seconds": time.process_time() - start,
+        }
+        print(name, out[name], file=sys.stderr, flush=True)
+    return out
+
+
+def truncated_logistic(center: float, low: float, high: float, rng: np.random.Generator) -> float:
+    """A draw from the logistic distribution within bounds."""
+    ends = expit(np.array([low, high]) - center)
+    return center + float(logit(rng.uniform(*ends)))
+
+
+def draw_of_prior(prior: HyperPrior, d: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Which columns are in, and all coefficients, for noise with variance 1."""
+    t = truncated_logistic(prior.center, prior.t_low, prior.t_high, rng)
+    eta = truncated_logistic(0.0, prior.eta_low, prior.eta_high, rng)
+    p = expit(t)
+    slab_var = np.exp(eta - prior.log_spread) / p
+    inside = rng.random(d) < p
+    return inside, inside * rng.standard_normal(d) * np.sqrt(slab_var)
+
+
+def between(prob: np.ndarray, at: int, uniform: float) -> float:
+    """Randomised position of a whole number in its distribution: uniform if the distribution is right."""
+    below = np.concatenate([[0.0], np.cumsum(prob)])
+    return float(below[min(at, prob.size)] + uniform * (prob[at] if at < prob.size else 0.0))
+
+
+def one_draw(setting: Prior, seed: int) -> dict[str, Any]:
+    """Draw from the model, fit, and compare."""
+    rng = np.random.default_rng([seed, setting.d])
+    n, d = setting.rows[seed % len(setting.rows)], setting.d
+    x = autoregressive(n, d, setting.rho, rng)
+    inside, coef = draw_of_prior(hyper_prior(d, (x**2).sum(axis=0), n), d, rng)
+    y = x @ coef + rng.standard_normal(n)
+    start = time.process_time()
+    found = fit_exact(problem_of_rows(x, y - y.mean(), nu=n - 1), Given())
+    seconds = time.process_time() - start
+    states = found.states
+    return {
+        "prob": found.unit_prob.round(7).tolist(),
+        "in": np.flatnonzero(inside).tolist(),
+        "coef_at": [position(states, int(j), float(coef[j])) for j in np.flatnonzero(inside)],
+        "noise_at": float(states.weight @ chi2.sf(states.left, states.nu)),
+        "size_at": between(found.size_prob, int(inside.sum()), float(rng.random())),
+        "converged": bool(found.converged),
+        "max_se": found.max_se,
+        "steps": found.n_iter,
+        "seconds": seconds,
+    }
+
+
+def position(states: States, j: int, value: float) -> float:
+    """Posterior probability that a coefficient is less than `value`, given that it is in; NaN if it never is."""
+    at = np.flatnonzero(states.columns == j)
+    state = states.of_state[at]
+    if not at.size:
+        return float("nan")
+    rows = [states.root[s][i - states.start[s]] for s, i in zip(state, at, strict=True)]
+    scale = np.sqrt([row @ row for row in rows] * states.left[state] / states.nu)
+    below = stdtr(states.nu, (value - states.coef[at]) / scale)
+    return float(states.weight[state] @ below / states.weight[state].sum())
+
+
+def settings(quick: bool) -> dict[str, Prior]:
+    """Few columns, by the sum over all sets, and 200, by the sampler."""
+    return {
+        "d = 8": Prior(8, (16, 32, 64, 128), 0.8, 8 if quick else 1000),
+        "d = 12": Prior(12, (16, 32, 64, 128), 0.8, 4 if quick else 250),
+        "d = 200": Prior(200, (50, 100, 200), 0.8, 2 if quick else 40),
+    }
+
+
+def calibration(setting: Prior, name: str) -> dict[str, Any]:
+    """All draws of a setting."""
+    draws = []
+    for seed in range(setting.sets):
+        draws.append(one_draw(setting, seed))
+        if (seed + 1) % 20 == 0:
+            print(f"{name}: {seed + 1} of {setting.sets}", file=sys.stderr, flush=True)
+    return summarised(draws, setting)
+
+
+def summarised(draws: list[dict[str, Any]], setting: Prior) -> dict[str, Any]:
+    """Bins of probabilities, coverages with their standard errors, times."""
+    prob = np.array([draw["prob"] for draw in draws])
+    inside = np.zeros(prob.shape)
+    for i, draw in enumerate(draws):
+        inside[i, draw["in"]] = 1.0
+    active = np.array([len(draw["in"]) for draw in draws], dtype=float)
+    # Per draw, since coefficients of one draw are dependent; never in a kept state counts as not covered.
+    held = np.array([sum(inside_level(at) for at in draw["coef_at"]) for draw in draws], dtype=float)
+    share = held.sum() / active.sum()
+    size_at, noise_at = (np.array([draw[key] for draw in draws]) for key in ("size_at", "noise_at"))
+    return {
+        "sets": len(draws),
+        "d": setting.d,
+        "rows": list(setting.rows),
+        "rho": setting.rho,
+        "bins": bins(prob, inside),
+        "active": int(active.sum()),
+        "active_coverage": [float(share), float(np.sqrt(((held - share * active) ** 2).sum()) / active.sum())],
+        "never_seen": int(sum(np.isnan(draw["coef_at"]).sum() for draw in draws)),
+        "noise_coverage": mean_and_error([inside_level(at) for at in noise_at]),
+        "noise_position": mean_and_error(noise_at),
+        "size_coverage": mean_and_error([inside_level(at) for at in size_at]),
+        "size_position": mean_and_error(size_at),
+        "converged": sum(draw["converged"] for draw in draws),
+        "largest_se": max(draw["max_se"] for draw in draws),
+        "median_seconds": float(np.median([draw["seconds"] for draw in draws])),
+        "most_seconds": max(draw["seconds"] for draw in draws),
+    }
+
+
+def inside_level(at: float) -> bool:
+    """Whether a position in a distribution is within its equal-tailed 95 % interval."""
+    return abs(at - 0.5) <= LEVEL / 2
+
+
+def mean_and_error(values: Any) -> list[float]:
+    """Mean and its standard error."""
+    found = np.asarray(values, dtype=float)
+    return [float(found.mean()), float(found.std(ddof=1) / np.sqrt(found.size))]
+
+
+def bins(prob: np.ndarray, inside: np.ndarray) -> list[dict[str, float]]:
+    """Mean probability and frequency in each bin; the error of their difference is over data sets, not columns."""
+    out = []
+    for low, high in pairwise(BINS):
+        mask = (prob >= low) & ((prob < high) | (high == BINS[-1]))
+        count = int(mask.sum())
+        if not count:
+            continue
+        gap = ((inside - prob) * mask).sum(axis=1)
+        error = float(np.sqrt((gap**2).sum()) / count)
+        expected = float(np.sqrt((prob * (1 - prob) * mask).sum()) / count)
+        said, true = float(prob[mask].mean()), float(inside[mask].mean())
+        out.append(
+            {"low": low, "high": high, "columns": count, "said": said, "true": true}
+            | {"error": max(error, expected), "z": (true - said) / max(error, expected, 1e-300)}
+        )
+    return out
+
+
+def percent(pair: list[float]) -> str:
+    """A share and its standard error in per cent."""
+    return f"{100 * pair[0]:.1f} ± {100 * pair[1]:.1f} %"
+
+
+def page_of_errors(found: dict[str, Any]) -> str:
+    """The table of quotients."""
+    rows = [
+        [
+            name,
+            one["runs"],
+            f"{one['mean']:+.2f}",
+            f"{one['sd']:.2f}",
+            f"{100 * one['beyond_2']:.1f} %",
+            f"{100 * one['beyond_3']:.2f} %",
+            f"{one['largest']:.1f}",
+            f"{one['largest_sd_of_a_unit']:.2f}",
+        ]
+        for name, one in found.items()
+    ]
+    head = ["problem", "runs", "mean", "sd", "beyond 2", "beyond 3", "largest", "largest sd of a unit"]
+    return common.table(head, rows)
+
+
+def page_of_calibration(name: str, one: dict[str, Any]) -> list[str]:
+    """Bins and coverages of a setting."""
+    rows = [
+        [
+            f"{b['low']:g} to {b['high']:g}",
+            b["columns"],
+            f"{b['said']:.4f}",
+            f"{b['true']:.4f}",
+            f"{b['error']:.4f}",
+            f"{b['z']:+.1f}",
+        ]
+        for b in one["bins"]
+        if b["columns"] >= FEWEST
+    ]
+    worst = max(abs(b["z"]) for b in one["bins"] if b["columns"] >= FEWEST)
+    return [
+        f"### {name}, {one['sets']} draws",
+        f"AR({one['rho']:g}) columns, {', '.join(map(str, one['rows']))} rows in turn. The largest deviation of a "
+        f"bin is {worst:.1f} standard errors. Coverage of equal-tailed 95 % intervals: coefficients that are in, "
+        f"given that they are in, {percent(one['active_coverage'])} of {one['active']}"
+        + (f" ({one['never_seen']} of them were in no kept state, and count as missed)" if one["never_seen"] else "")
+        + f"; noise variance {percent(one['noise_coverage'])}; number of columns that are in (randomised within its "
+        f"steps) {percent(one['size_coverage'])}. Mean positions of the truth in its posterior (0.5 is right): noise "
+        f"{one['noise_position'][0]:.3f} ± {one['noise_position'][1]:.3f}, number of columns "
+        f"{one['size_position'][0]:.3f} ± {one['size_position'][1]:.3f}. Converged: {one['converged']} of "
+        f"{one['sets']}; largest standard error of a probability {one['largest_se']:.3f}; processor time of a fit "
+        f"{common.show_seconds(one['median_seconds'])} in the median, {common.show_seconds(one['most_seconds'])} at "
+        "most.",
+        common.table(["said", "columns", "mean said", "true", "standard error", "difference / error"], rows),
+    ]
+
+
+def page(found: dict[str, Any]) -> str:
+    """The whole page."""
+    parts = []
+    if "errors" in found:
+        parts += [
+            "## Standard errors of inclusion probabilities",
+            "Errors of the sampler's inclusion probabilities relative to the sum over all sets, divided by their "
+            "standard errors, over all columns or groups of all runs. Under a normal distribution the standard "
+            "deviation is 1, 4.6 % lie beyond 2 and 0.27 % beyond 3. The quotients follow rather a t distribution, "
+            "since a standard error rests on at most 64 batches. Columns of one run are dependent. Runs are short: "
+            "4,000 steps of all four chains, a quarter of the least of a fit; the last problem stops by itself.",
+            page_of_errors(found["errors"]),
+        ]
+    if any(name in found for name in settings(False)):
+        parts += ["## Draws from the model", "Probabilities of columns: mean said and share true, by bins."]
+        for name in settings(False):
+            parts += page_of_calibration(name, found[name]) if name in found else []
+    return "\n\n".join(parts)
+
+
+PARTS = ("errors", *settings(False))
+
+
+def measure(part: str, quick: bool) -> dict[str, Any]:
+    """One part."""
+    return standard_errors(quick) if part == "errors" else calibration(settings(quick)[part], part)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a few runs and draws")
+    parser.add_argument("--out", type=Path, help="folder for the page and the numbers")
+    parser.add_argument("--render", action="store_true", help="write the page again from stored numbers")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
+    args = parser.parse_args()
+    common.use_one_thread()
+    folder = args.out or (common.QUICK_RESULTS if args.quick else common.RESULTS)
+    stored = folder / f"{NAME}.json"
+    kept = json.loads(stored.read_text()) if stored.exists() else {"environment": {}, "results": {}}
+    if args.render:
+        common.save(NAME, kept["environment"], kept["results"], page(kept["results"]), folder)
+        return
+    env, found = common.environment(PACKAGES), dict(kept["results"])
+    for part in args.only:
+        found[part] = measure(part, args.quick)
+        common.save(NAME, env, found, page(found), folder)
+
+
+if __name__ == "__main__":
+    main()
