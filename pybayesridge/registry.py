@@ -26,7 +26,7 @@ class Method(Protocol):
         """Why it cannot do with moments; empty where it can."""
 
 
-M = TypeVar("M", bound=Method)
+M = TypeVar("M")
 
 
 def look_up(methods: Mapping[str, M], name: Any) -> M:

@@ -174,7 +174,7 @@ def test_loo_of_a_selection_is_that_of_all_models(data):
         whole - log_marginal_by_enumeration(np.delete(y.to_numpy(), i), np.delete(rows, i, axis=0), *known.values())
         for i in range(N)
     ]
-    res = SpikeSlab(y, x, standardize=False, **known).fit()
+    res = SpikeSlab(y, x, standardize=False, **known).fit("ep")
     found = az.loo(res.to_arviz(draws=1500, rng=1, kind="gibbs"))
     assert elpd(found) == pytest.approx(sum(exact), abs=GIBBS_LOO)
 
@@ -183,7 +183,7 @@ def test_loo_of_a_selection_is_that_of_all_models(data):
 @pytest.mark.parametrize("kind", ["gaussian", "gibbs"])
 def test_selection(hyper, kind, data):
     y, x = data
-    res = SpikeSlab(y, x).fit(hyper=hyper)
+    res = SpikeSlab(y, x).fit("ep", hyper=hyper)
     container = res.to_arviz(draws=1000, rng=0, kind=kind)
     beta = container["posterior"]["beta"].to_numpy()
     assert (beta[..., -1] == 0).any() == (kind == "gibbs")
@@ -216,7 +216,7 @@ def test_plots(data):
 
 def test_bad_arguments(data):
     y, x = data
-    res = SpikeSlab(y, x).fit()
+    res = SpikeSlab(y, x).fit("ep")
     for arguments, message in (
         ({"draws": 0}, "draws must be a positive integer"),
         ({"chains": 2.0}, "chains must be a positive integer"),

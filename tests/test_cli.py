@@ -98,8 +98,8 @@ def test_every_option_reaches_the_model(data, frame, capsys):
     _, out, _ = run(capsys, "spikeslab", formula, data, *options, *hyper, "--method", "damped", "--tol", 1e-6)
     model = SpikeSlab.from_formula(formula, frame, **both, prior_inclusion=0.3, slab_var=2.0, noise_var=1.1)
     assert out == f"{model.fit('damped', tol=1e-6).summary()}\n"
-    _, out, _ = run(capsys, "spikeslab", formula, data, "--hyper", "average")
-    assert out == f"{SpikeSlab.from_formula(formula, frame).fit(hyper='average').summary()}\n"
+    _, out, _ = run(capsys, "spikeslab", formula, data, "--method", "ep", "--hyper", "average")
+    assert out == f"{SpikeSlab.from_formula(formula, frame).fit('ep', hyper='average').summary()}\n"
     _, out, err = run(capsys, "ridge", formula, data, "--method", "gcv", "--grid", "glmnet")
     with pytest.warns(GridEdgeWarning, match="lies on the edge of the grid"):
         results = BayesRidge.from_formula(formula, frame).fit("gcv", grid="glmnet")

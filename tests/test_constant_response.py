@@ -144,7 +144,7 @@ def test_predictions_draws_and_files(tmp_path):
         np.testing.assert_allclose(res.sample(7, rng=0, kind=kind), np.tile(res.params, (7, 1)), rtol=DIGITS)
     assert not res.tidy().isna().any(axis=None)
     with pytest.raises(ValueError, match="start is a fit without noise"):
-        SpikeSlab(x[:, 0] + columns(20, 1)[:, 0], x).fit(start=res)
+        SpikeSlab(x[:, 0] + columns(20, 1)[:, 0], x).fit("ep", start=res)
     with pytest.raises(ValueError, match="has no evidence"):
         compare_evidence({"one": res})
     path = tmp_path / "fit.pickle"
@@ -203,7 +203,7 @@ def test_the_command_line(tmp_path, capsys):
 def test_values_for_r():
     frame = pd.DataFrame(columns(), columns=list("abcd")).assign(y=LEVEL)
     with pytest.warns(DegenerateFitWarning, match=MESSAGE):
-        res = SpikeSlab.from_formula("y ~ a + b", frame).fit()
+        res = SpikeSlab.from_formula("y ~ a + b", frame).fit("ep")
     values = r_bridge.values(res, True)
     assert values["noise_var"] == 0
     assert np.isfinite(values["posterior"]["own"]).all()

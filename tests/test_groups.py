@@ -93,8 +93,8 @@ def test_terms_of_one_column_change_nothing():
 )
 def test_ways_to_name_groups_are_the_same_model(group):
     y, x = arrays()
-    expected = SpikeSlab(y, x, group=LISTS, **FIXED).fit(tol=1e-9)
-    fit = SpikeSlab(y, x, group=group, **FIXED).fit(tol=1e-9)
+    expected = SpikeSlab(y, x, group=LISTS, **FIXED).fit("ep", tol=1e-9)
+    fit = SpikeSlab(y, x, group=group, **FIXED).fit("ep", tol=1e-9)
     assert np.allclose(fit.params, expected.params, atol=EXACT)
     assert fit.log_evidence == pytest.approx(expected.log_evidence, abs=EXACT)
     assert fit.group_inclusion_prob.size == 3
@@ -133,7 +133,7 @@ def test_bad_groups_say_what_is_wrong(group, message):
 @pytest.mark.parametrize("standardize", [True, False])
 def test_beside_enumeration_of_the_models_of_groups(standardize):
     y, x = arrays()
-    fit = SpikeSlab(y, x, group=LISTS, standardize=standardize, **FIXED).fit(tol=1e-9)
+    fit = SpikeSlab(y, x, group=LISTS, standardize=standardize, **FIXED).fit("ep", tol=1e-9)
     columns = standardized(x) if standardize else (x - x.mean()).to_numpy()
     unit = x.std(ddof=0).to_numpy() if standardize else 1.0
     groups, p = np.array([0, 0, 1, 2, 2, 2]), np.full(3, 0.4)
@@ -150,7 +150,7 @@ def test_beside_enumeration_of_the_models_of_groups(standardize):
 def test_intervals_of_a_single_group_are_quantiles_of_the_exact_mixture():
     y, x = arrays(seed=3)
     y = 0.72 * (y - y.mean()) + np.random.default_rng(1).standard_normal(60)
-    fit = SpikeSlab(y, x, group=[0] * 6, **FIXED).fit(tol=1e-11)
+    fit = SpikeSlab(y, x, group=[0] * 6, **FIXED).fit("ep", tol=1e-11)
     columns, unit = standardized(x), x.std(ddof=0).to_numpy()
     exact = enumerate_groups(columns, (y - y.mean()).to_numpy(), np.zeros(6, int), np.array([0.4]), 0.8, 1.1)
     cov = np.linalg.inv(columns.T @ columns / 1.1 + np.eye(6) / 0.8)
@@ -166,7 +166,7 @@ def test_intervals_of_a_single_group_are_quantiles_of_the_exact_mixture():
 
 def test_single_group_predictions_are_exact():
     y, x = arrays(seed=4)
-    fit = SpikeSlab(y, x, group=[0] * 6, **FIXED).fit(tol=1e-11)
+    fit = SpikeSlab(y, x, group=[0] * 6, **FIXED).fit("ep", tol=1e-11)
     columns, at = standardized(x), (x.iloc[:5] * 1.3 - x.mean()) / x.std(ddof=0)
     exact = enumerate_groups(columns, (y - y.mean()).to_numpy(), np.zeros(6, int), np.array([0.4]), 0.8, 1.1)
     table = fit.get_prediction(x.iloc[:5] * 1.3).summary_frame()
@@ -179,8 +179,8 @@ def test_unpenalized_and_constant_columns_are_not_part_of_a_group():
     y, x = arrays()
     x["flat"] = 0.0
     group = ["g", "g", "g", "h", "h", "h", "h"]
-    part = SpikeSlab(y, x, group=group, unpenalized=["a", "d", "e", "f"], **FIXED).fit(tol=1e-9)
-    rest = SpikeSlab(y, x, group=[["b", "c"]], unpenalized=["a", "d", "e", "f"], **FIXED).fit(tol=1e-9)
+    part = SpikeSlab(y, x, group=group, unpenalized=["a", "d", "e", "f"], **FIXED).fit("ep", tol=1e-9)
+    rest = SpikeSlab(y, x, group=[["b", "c"]], unpenalized=["a", "d", "e", "f"], **FIXED).fit("ep", tol=1e-9)
     assert part.group_inclusion_prob.index.tolist() == ["g", "h"]
     assert part.group_inclusion_prob["h"] == 0
     assert part.inclusion_prob[["a", "d", "e", "f"]].tolist() == [1, 1, 1, 1]
@@ -220,7 +220,7 @@ def test_summary_says_which_columns_go_together():
 
 def test_draws_of_a_group_are_zero_together():
     data = frame()
-    fit = SpikeSlab.from_formula(FORMULA, data, **FIXED).fit()
+    fit = SpikeSlab.from_formula(FORMULA, data, **FIXED).fit("ep")
     draws = fit.sample(10_000, rng=0, kind="gibbs")
     for columns in (["C(g)[T.b]", "C(g)[T.c]", "C(g)[T.d]"], [f"poly(z, 3)[{k}]" for k in (1, 2, 3)]):
         zero = draws[columns] == 0
@@ -234,9 +234,9 @@ def test_draws_of_a_group_are_zero_together():
 @pytest.mark.parametrize("method", ["damped", "pcep", "ep"])
 def test_methods(method):
     fit = SpikeSlab.from_formula(FORMULA, frame(), **FIXED).fit(method)
-    auto = SpikeSlab.from_formula(FORMULA, frame(), **FIXED).fit()
+    exact = SpikeSlab.from_formula(FORMULA, frame(), **FIXED).fit("exact")
     assert fit.converged
-    assert np.allclose(fit.group_inclusion_prob, auto.group_inclusion_prob, atol=EP)
+    assert np.allclose(fit.group_inclusion_prob, exact.group_inclusion_prob, atol=EP)
 
 
 def test_saved_and_reduced_fits_keep_their_groups(tmp_path):
@@ -255,15 +255,15 @@ def test_saved_and_reduced_fits_keep_their_groups(tmp_path):
 def test_averaging_and_starting_from_another_fit():
     data = frame()
     model = SpikeSlab.from_formula(FORMULA, data)
-    fit = model.fit(hyper="average")
+    fit = model.fit("ep", hyper="average")
     assert fit.converged
     assert (fit.inclusion_prob.filter(like="poly") == fit.group_inclusion_prob["poly(z, 3)"]).all()
     assert np.allclose(np.diag(fit.cov_params()), fit.bse**2, rtol=1e-9)
-    base = SpikeSlab.from_formula(FORMULA, data, **FIXED).fit(tol=1e-8)
-    columns = SpikeSlab.from_formula(FORMULA, data, group=None, **FIXED).fit(tol=1e-8)
-    other = SpikeSlab.from_formula(FORMULA, data.iloc[:50], **FIXED).fit(tol=1e-8)
+    base = SpikeSlab.from_formula(FORMULA, data, **FIXED).fit("ep", tol=1e-8)
+    columns = SpikeSlab.from_formula(FORMULA, data, group=None, **FIXED).fit("ep", tol=1e-8)
+    other = SpikeSlab.from_formula(FORMULA, data.iloc[:50], **FIXED).fit("ep", tol=1e-8)
     for start in (base, columns, other):
-        fit = SpikeSlab.from_formula(FORMULA, data, **FIXED).fit(start=start, tol=1e-8)
+        fit = SpikeSlab.from_formula(FORMULA, data, **FIXED).fit("ep", start=start, tol=1e-8)
         assert np.allclose(fit.params, base.params, atol=SAME_FIT)
 
 
@@ -281,17 +281,17 @@ def test_weights_and_units_of_grouped_fits():
     weights = rng.integers(1, 4, 60)
     # A rotation of standardised columns by weights: repeated rows are weights, the noise being that of one row.
     known = {"slab_var": 0.8, "prior_inclusion": 0.4, "group": LISTS}
-    weighted = SpikeSlab(y, x, weights=weights, noise_var=1.1 / weights.mean(), **known).fit(tol=1e-9)
+    weighted = SpikeSlab(y, x, weights=weights, noise_var=1.1 / weights.mean(), **known).fit("ep", tol=1e-9)
     rows = np.repeat(np.arange(60), weights)
     repeated = SpikeSlab(
         y.to_numpy()[rows], x.to_numpy()[rows], noise_var=1.1, **(known | {"group": [0, 0, 1, 2, 2, 2]})
     )
-    fit = repeated.fit(tol=1e-9)
+    fit = repeated.fit("ep", tol=1e-9)
     assert np.allclose(weighted.params, fit.params, atol=1e-6)
     assert np.allclose(weighted.inclusion_prob, fit.inclusion_prob, atol=1e-6)
     known |= {"slab_var": 0.8 * 100}
-    scaled = SpikeSlab(10 * y, x * [1, 2, 3, 4, 5, 1e3], noise_var=110, **known).fit(tol=1e-9)
-    plain = SpikeSlab(y, x, noise_var=1.1, **(known | {"slab_var": 0.8})).fit(tol=1e-9)
+    scaled = SpikeSlab(10 * y, x * [1, 2, 3, 4, 5, 1e3], noise_var=110, **known).fit("ep", tol=1e-9)
+    plain = SpikeSlab(y, x, noise_var=1.1, **(known | {"slab_var": 0.8})).fit("ep", tol=1e-9)
     assert np.allclose(scaled.inclusion_prob, plain.inclusion_prob, atol=1e-6)
     assert scaled.params["f"] * 1e3 / 10 == pytest.approx(plain.params["f"] * 1.0, abs=1e-6)
 
@@ -304,12 +304,12 @@ def test_bridge_to_r_has_groups_and_their_covariance(n):
     names = ["(Intercept)", *x.columns, *(f"m{j}" for j in range(70))]
     assign = np.concatenate([[0, 1, 1, 2, 3, 3, 3], 4 + np.arange(70) // 7]).astype(float)
     out = r_bridge.spike_slab(
-        y.to_numpy()[:, None], columns, x_names=names, y_names=["y"], from_formula=True, model=dict(FIXED), fit={},
+        y.to_numpy()[:, None], columns, x_names=names, y_names=["y"], from_formula=True, model=dict(FIXED), fit={"method": "ep"},
         group=assign.tolist(),
     )  # fmt: skip
     assert out["error"] is None
     value = out["value"]
-    direct = SpikeSlab(y, pd.DataFrame(columns, columns=names), group=assign.astype(int), **FIXED).fit()
+    direct = SpikeSlab(y, pd.DataFrame(columns, columns=names), group=assign.astype(int), **FIXED).fit("ep")
     assert value["group_labels"] == [str(k) for k in range(1, 14)]
     assert np.allclose(value["group_inclusion_prob"], direct.group_inclusion_prob)
     part = value["posterior"]
@@ -319,6 +319,12 @@ def test_bridge_to_r_has_groups_and_their_covariance(n):
     assert np.allclose(part["mean"][0] * unit, direct.params[1:], atol=1e-9)
     assert np.allclose(part["slab_var"][0] * unit**2, direct.cond_var[1:], rtol=1e-9)
     alone = r_bridge.spike_slab(
-        y.to_numpy()[:, None], columns, x_names=names, y_names=["y"], from_formula=True, model=dict(FIXED), fit={}
+        y.to_numpy()[:, None],
+        columns,
+        x_names=names,
+        y_names=["y"],
+        from_formula=True,
+        model=dict(FIXED),
+        fit={"method": "ep"},
     )["value"]
     assert alone["group_labels"] == names[1:]

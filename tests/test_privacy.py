@@ -43,7 +43,7 @@ FITS = {
     "groups": lambda y, x: SpikeSlab(
         y, x, noise_var=1.0, group=[j // 40 for j in range(x.shape[1])], unpenalized=["c1"]
     ).fit(),
-    "averaged": lambda y, x: SpikeSlab(y, x, prior_inclusion=0.02).fit(hyper="average"),
+    "averaged": lambda y, x: SpikeSlab(y, x, prior_inclusion=0.02).fit("ep", hyper="average"),
 }
 
 

@@ -147,7 +147,7 @@ SELECTIONS = {
         SpikeSlab(Y, FRAME[NAMES].fillna(0.0), prior_inclusion=BY_NAME).fit(),
         {"endog": Y, "exog": FRAME[NAMES].fillna(0.0), "prior_inclusion": BY_NAME},
     ),
-    "groups": lambda: (SpikeSlab(Y, X, group={"both": ["x1", "x2"]}).fit(hyper="average"), ARRAYS),
+    "groups": lambda: (SpikeSlab(Y, X, group={"both": ["x1", "x2"]}).fit("ep", hyper="average"), ARRAYS),
     "labels": lambda: (SpikeSlab(Y, X, group=[1, 1, 2, 2, "e"]).fit("pcep"), ARRAYS),
     "terms": lambda: (SpikeSlab.from_formula(FORMULA, FRAME, group="term").fit(), DATA),
     "columns": lambda: (SpikeSlab.from_formula(FORMULA, FRAME, group=None).fit(), DATA),

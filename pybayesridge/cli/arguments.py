@@ -10,8 +10,8 @@ from typing import Any, NoReturn
 from pybayesridge.ridge.methods import DEFAULT as RIDGE_DEFAULT
 from pybayesridge.ridge.methods import METHODS as RIDGE_METHODS
 from pybayesridge.ridge.prior import NAMED
+from pybayesridge.selection.methods import CHOICES as SPIKE_SLAB_METHODS
 from pybayesridge.selection.methods import DEFAULT as SPIKE_SLAB_DEFAULT
-from pybayesridge.selection.methods import METHODS as SPIKE_SLAB_METHODS
 
 DATA = "CSV (.csv, compressed too), TSV (.tsv, .tab) or Parquet (.parquet) by the file's name; - is CSV from stdin"
 

@@ -1,4 +1,4 @@
-"""Spike and slab by expectation propagation: takes data in, calls the numerics, hands results out."""
+"""Spike and slab: takes data in, calls the numerics, hands results out."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 from scipy.sparse import issparse
 
 from pybayesridge._types import ArrayLike, IntArray, Names, TableLike
-from pybayesridge.checks import positive, positive_int
+from pybayesridge.checks import positive
 from pybayesridge.data.arrays import is_sparse_frame
 from pybayesridge.data.groups import TERM, Groups, resolve_groups, shared
 from pybayesridge.data.inclusion import inclusion_by_column
 from pybayesridge.design.design import Design
-from pybayesridge.ep.methods import FitOptions, SelectionMethod, Task
+from pybayesridge.ep.methods import SelectionMethod, Task
 from pybayesridge.ep.model.groups import compress
 from pybayesridge.ep.model.hyperparameters import Given, Hyperparameters
 from pybayesridge.ep.model.least_squares import Data
@@ -28,27 +28,17 @@ from pybayesridge.linalg.blas import one_pool
 from pybayesridge.models.base import LinearModel
 from pybayesridge.moments.moments import Moments
 from pybayesridge.recipes import Recipe, call_of
-from pybayesridge.registry import check_options, check_rows, look_up
+from pybayesridge.registry import check_rows
 from pybayesridge.results.labelled import SpikeSlabResultsWrapper
 from pybayesridge.results.spike_slab import SpikeSlabResults
-from pybayesridge.selection.methods import DEFAULT, METHODS, ExactSelection
+from pybayesridge.selection.methods import DEFAULT, METHODS, ExactSelection, method_for
+from pybayesridge.selection.options import CHAINS, DAMPING, MCSE, TOL, checked_options
 from pybayesridge.selection.posterior import posterior_of
 from pybayesridge.text import listed, number
 
-TOL = 1e-4
-"""Tolerance of EP's residual, unless another is given."""
-
-MCSE = 0.01
-"""Largest Monte Carlo standard error of an inclusion probability, unless another is given."""
-
-CHAINS = 4
-
-DAMPING = 0.5
-"""The share of the new sites in an update of damped EP, unless another is given."""
-
 
 class SpikeSlab(LinearModel):
-    r"""Bayesian variable selection with spike-and-slab priors, by expectation propagation.
+    r"""Bayesian variable selection with spike-and-slab priors.
 
     The model, with Z the unpenalised columns (the intercept at least) under a flat prior and X the others:
 
@@ -58,8 +48,8 @@ class SpikeSlab(LinearModel):
         w_i \sim p_i N(0, v) + (1 - p_i) \delta_0,
 
     on the standardised scale of X. The columns of a group share one indicator: with probability p all of them are in,
-    each with its own coefficient from N(0, v), else all are zero. A hyperparameter left at None is learned by
-    maximising EP's evidence.
+    each with its own coefficient from N(0, v), else all are zero. A hyperparameter left at None is integrated out by
+    ``fit("exact")`` and learned by the methods of expectation propagation.
 
     Parameters
     ----------
@@ -142,9 +132,9 @@ class SpikeSlab(LinearModel):
     >>> longley = sm.datasets.longley.load_pandas().data
     >>> res = SpikeSlab.from_formula("TOTEMP ~ GNP + UNEMP + ARMED + POP", longley, unpenalized=["GNP"]).fit()
     >>> res.inclusion_prob.round(2).to_dict()
-    {'Intercept': 1.0, 'GNP': 1.0, 'UNEMP': 0.97, 'ARMED': 0.64, 'POP': 0.67}
+    {'Intercept': 1.0, 'GNP': 1.0, 'UNEMP': 0.75, 'ARMED': 0.45, 'POP': 0.55}
     >>> res.median_model()
-    ['UNEMP', 'ARMED', 'POP']
+    ['UNEMP', 'POP']
     """
 
     methods: ClassVar[Mapping[str, SelectionMethod]] = METHODS
@@ -213,13 +203,15 @@ class SpikeSlab(LinearModel):
 
         Parameters
         ----------
-        method : {"ep", "damped", "pcep", "exact"}
-            ``"ep"``: ordinary EP, and where it does not settle a descent on its energy from where it stands.
-            ``"damped"``: damped parallel EP. ``"pcep"``: the provably convergent double loop; where its constraints
-            are active its evidence and some standard errors are biased, which the results say.
+        method : {"auto", "exact", "ep", "damped", "pcep"}
             ``"exact"``: the posterior of the sets of columns, with the hyperparameters that are left at None
             integrated out under the prior of the notes: the sum over all sets for at most 15 columns or groups,
             otherwise a tempered Gibbs sampler whose inclusion probabilities have Monte Carlo standard errors.
+            ``"ep"``: ordinary EP, and where it does not settle a descent on its energy from where it stands.
+            ``"damped"``: damped parallel EP. ``"pcep"``: the provably convergent double loop; where its constraints
+            are active its evidence and some standard errors are biased, which the results say.
+            ``"auto"``: ``"exact"``, or ``"ep"`` if min(n, p) p exceeds 100,000,000; `method` of the results says
+            which. Options are those of the method that is chosen.
         mcse : float, for ``"exact"``
             Sampling stops when no inclusion probability has a larger Monte Carlo standard error.
         chains : int, for ``"exact"``
@@ -266,8 +258,9 @@ class SpikeSlab(LinearModel):
         (True, ('slab_var', 'noise_var'))
         """
         call = call_of("fit", SpikeSlab.fit, locals(), defaults={"method": None})
-        entry = look_up(self.methods, method)
-        options = self._options(
+        entry = method_for(method, self.nobs, len(self.data.exog_columns))
+        options = checked_options(
+            self.methods,
             entry,
             tol=tol,
             maxiter=maxiter,
@@ -276,9 +269,10 @@ class SpikeSlab(LinearModel):
             mcse=mcse,
             chains=chains,
             rng=rng,
+            expected_size=self.expected_size,
         )
         if start is not None and not entry.takes_start:
-            raise ValueError(f"start goes with expectation propagation, not with {method!r}")
+            raise ValueError(f"start goes with expectation propagation, not with {entry.name!r}")
         check_rows(entry, has_rows=not self.source.from_moments)
         design, data, rotation = self._prepared()
         task = Task(
@@ -295,7 +289,7 @@ class SpikeSlab(LinearModel):
         results = SpikeSlabResults(
             self,
             posterior_of(design, data, selection),
-            method=method,
+            method=entry.name,
             tol=float(mcse) if isinstance(selection, ExactSelection) else float(tol),
             maxiter=options.maxiter,
             recipe=Recipe(self.call, call),
@@ -303,54 +297,8 @@ class SpikeSlab(LinearModel):
         issue(results.findings_on_validity, stacklevel=2)
         if disp:
             residual = number(selection.residual, 2)
-            print(f"{method}: {selection.n_iter} iterations, {entry.measure.lower()} {residual}")
+            print(f"{entry.name}: {selection.n_iter} iterations, {entry.measure.lower()} {residual}")
         return SpikeSlabResultsWrapper(results)
-
-    def _options(
-        self,
-        entry: SelectionMethod,
-        *,
-        tol: float,
-        maxiter: int | None,
-        damping: float,
-        hyper: str,
-        mcse: float,
-        chains: int,
-        rng: np.random.Generator | int,
-    ) -> FitOptions:
-        """The checked options of a method, or a ValueError for those that it does not take."""
-        if hyper not in ("maximize", "average"):
-            raise ValueError(f"hyper must be 'maximize' or 'average', not {hyper!r}")
-        positive("tol", tol)
-        if not 0 < positive("damping", damping) <= 1:
-            raise ValueError(f"damping must lie in (0, 1], not {damping!r}")
-        most = entry.maxiter if maxiter is None else positive_int("maxiter", maxiter)
-        seed = isinstance(rng, int | np.integer | np.random.Generator) and not isinstance(rng, bool)
-        check_options(
-            self.methods,
-            entry,
-            {
-                "damping": damping != DAMPING,
-                "hyper": hyper != "maximize",
-                "tol": tol != TOL,
-                "mcse": positive("mcse", mcse) != MCSE,
-                "chains": positive_int("chains", chains) != CHAINS,
-                "rng": not seed or (not isinstance(rng, np.random.Generator) and rng != 0),
-                "expected_size": self.expected_size != 1.0,
-            },
-        )
-        if not seed or (not isinstance(rng, np.random.Generator) and rng < 0):
-            raise ValueError(f"rng must be a seed (an integer of at least 0) or a numpy Generator, not {rng!r}")
-        return FitOptions(
-            float(tol),
-            most,
-            float(damping),
-            hyper == "average",
-            float(mcse),
-            chains,
-            rng,
-            self.expected_size,
-        )
 
     def _prepared(self) -> tuple[Design, Data, Rotation]:
         """The design, the data and how they were rotated within groups, made once for all fits of the model."""

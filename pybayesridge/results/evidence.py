@@ -44,7 +44,7 @@ def compare_evidence(fits: Mapping[str, SpikeSlabResults | SpikeSlabResultsWrapp
     ...     name: SpikeSlab.from_formula(f"TOTEMP ~ GNP + {name}", longley).fit() for name in ("UNEMP", "YEAR")
     ... }
     >>> compare_evidence(fits)["probability"].round(1).to_dict()
-    {'UNEMP': 0.7, 'YEAR': 0.3}
+    {'UNEMP': 0.6, 'YEAR': 0.4}
     """
     if not fits:
         raise ValueError("there are no fits to compare")

@@ -54,7 +54,8 @@ class SpikeSlabResults(SetResults):
     ----------
     params : (k,) array
         Posterior means of the coefficients, user's scale: over spike and slab together.
-    method : {"ep", "damped", "pcep"}
+    method : {"exact", "ep", "damped", "pcep"}
+        The method that was used, also where ``fit`` was to choose.
     converged : bool
         Whether EP, and where there was one the search for hyperparameters, has converged.
     residual : float
@@ -291,10 +292,10 @@ class SpikeSlabResults(SetResults):
         >>> from pybayesridge import SpikeSlab
         >>> longley = sm.datasets.longley.load_pandas().data
         >>> res = SpikeSlab.from_formula("TOTEMP ~ GNP + UNEMP + POP", longley).fit()
-        >>> draws = res.sample(500, rng=0, kind="gibbs")
+        >>> draws = res.sample(5000, rng=0)
         >>> both = (draws["UNEMP"] != 0) & (draws["POP"] != 0)
         >>> print(f"P(UNEMP and POP are in) = {both.mean():.1f}")
-        P(UNEMP and POP are in) = 0.2
+        P(UNEMP and POP are in) = 0.3
         """
         drawn = self._draw_chain(positive_int("n", n), np.random.default_rng(rng), kind)
         return pd.DataFrame(drawn.beta[..., 0], columns=self.model.exog_names)

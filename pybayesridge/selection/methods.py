@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,7 @@ from pybayesridge.ep.model.hyperparameters import Hyperparameters
 from pybayesridge.ep.model.least_squares import Data
 from pybayesridge.ep.model.rotation import Rotation
 from pybayesridge.ep.selection import Selection
+from pybayesridge.registry import look_up
 from pybayesridge.selection.fit import MAXITER, fit_exact
 from pybayesridge.selection.grid import Given
 from pybayesridge.selection.problem import GRAM_COLUMNS, Problem, units_of
@@ -168,7 +170,6 @@ def _imprecise(selection: Selection | ExactSelection, tol: float) -> str:
 
 
 METHODS: dict[str, SelectionMethod] = {
-    **EP_METHODS,
     "exact": SelectionMethod(
         name="exact",
         fit=fit_by_sets,
@@ -185,7 +186,47 @@ METHODS: dict[str, SelectionMethod] = {
         takes_start=False,
         unconverged=_imprecise,
     ),
+    **EP_METHODS,
 }
-"""The methods of ``SpikeSlab.fit``, by name; the first is the default."""
+"""The methods of ``SpikeSlab.fit``, by name."""
 
-DEFAULT = next(iter(METHODS))
+EXACT_UP_TO = 100_000_000
+"""Largest min(n, p) p for which the exact posterior is the default: about two minutes of sampling."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A name for one method or another, depending on the size of the data.
+
+    Attributes
+    ----------
+    name : str
+        As ``fit`` takes it.
+    help : str
+        A clause for the command line's help.
+    method : callable
+        Of the numbers of rows and columns: the name of the method.
+    """
+
+    name: str
+    help: str
+    method: Callable[[int, int], str]
+
+
+def exact_or_ep(n: int, p: int) -> str:
+    """The default method for n rows and p columns."""
+    return "exact" if min(n, p) * p <= EXACT_UP_TO else "ep"
+
+
+AUTO = Choice("auto", f"exact; ep if min(n, p) x p > {EXACT_UP_TO:.0e}", exact_or_ep)
+
+CHOICES: dict[str, SelectionMethod | Choice] = {AUTO.name: AUTO, **METHODS}
+"""All that ``fit`` takes as a method, by name."""
+
+DEFAULT = AUTO.name
+
+
+def method_for(name: str, n: int, p: int) -> SelectionMethod:
+    """The method with a name, or the one that the name stands for with n rows and p columns."""
+    entry = look_up(CHOICES, name)
+    return METHODS[entry.method(n, p)] if isinstance(entry, Choice) else entry

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit, log_expit, ndtr, stdtr
+from scipy.special import expit, log_expit
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.selection.grid import Grid
+from pybayesridge.selection.mixture import Mixture, law_of
 from pybayesridge.selection.states import States
 
-BISECTIONS = 80
-"""Halvings of a bracket of a quantile."""
+SMALLEST, EPS = float(np.finfo(float).tiny), float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,35 +68,6 @@ def prior_share(states: States, grid: Grid) -> FloatArray:
     return expit(grid.prior.log_spread + log_p + states.log_g)
 
 
-@dataclass(frozen=True, slots=True)
-class _Components:
-    """The slabs of one coefficient: weights, centres and scales, each (c,)."""
-
-    weight: FloatArray
-    center: FloatArray
-    scale: FloatArray
-    nu: float
-
-    def cdf(self, x: float) -> float:
-        standard = (x - self.center) / self.scale
-        below = ndtr(standard) if np.isinf(self.nu) else stdtr(self.nu, standard)
-        return float(self.weight @ below)
-
-    def quantile(self, probability: float) -> float:
-        """Of the slabs with weights that sum to 1."""
-        low = float((self.center - self.scale).min())
-        high = float((self.center + self.scale).max())
-        step = high - low
-        while self.cdf(low) > probability:
-            low, step = low - step, 2.0 * step
-        while self.cdf(high) < probability:
-            high, step = high + step, 2.0 * step
-        for _ in range(BISECTIONS):
-            middle = 0.5 * (low + high)
-            low, high = (low, middle) if self.cdf(middle) >= probability else (middle, high)
-        return high
-
-
 def quantiles(
     states: States, inclusion_prob: FloatArray, probabilities: FloatArray, *, given_inclusion: bool = False
 ) -> FloatArray:
@@ -122,23 +93,24 @@ def quantiles(
     own_var = np.concatenate([np.zeros(0), *[np.einsum("ij,ij->i", root, root) for root in states.root]])
     state = states.of_state
     if states.noise_var is None:
-        scale, nu = np.sqrt(own_var * states.left[state] / states.nu), states.nu
+        scale, law = np.sqrt(own_var * states.left[state] / states.nu), law_of(states.nu)
     else:
-        scale, nu = np.sqrt(own_var * states.noise_var[state]), np.inf
+        scale, law = np.sqrt(own_var * states.noise_var[state]), law_of(np.inf)
     for j in np.flatnonzero(np.diff(begins)).tolist():
         at = order[begins[j] : begins[j + 1]]
         weight = states.weight[state[at]]
-        slabs = _Components(weight / weight.sum(), states.coef[at], scale[at], nu)
+        slabs = Mixture(weight / weight.sum(), states.coef[at, None], scale[at, None], law)
         share = 1.0 if given_inclusion else float(inclusion_prob[j])
         out[j] = [_with_spike(slabs, share, p) for p in probabilities.tolist()]
     return out
 
 
-def _with_spike(slabs: _Components, share: float, probability: float) -> float:
+def _with_spike(slabs: Mixture, share: float, probability: float) -> float:
+    """Quantile of the slabs of a coefficient, weighted by `share`, and a point mass at 0."""
     if share <= 0.0:
         return 0.0
-    negative = share * slabs.cdf(0.0)
+    negative = share * float(slabs.below(np.zeros(1))[0])
     if share < 1.0 and negative < probability <= negative + 1.0 - share:
         return 0.0
     below = probability / share if probability <= negative else (probability - (1.0 - share)) / share
-    return slabs.quantile(min(max(below, 0.0), 1.0))
+    return float(slabs.quantile(min(max(below, SMALLEST), 1.0 - EPS))[0])

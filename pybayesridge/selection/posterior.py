@@ -14,13 +14,11 @@ from pybayesridge.ep.model.least_squares import Data
 from pybayesridge.ep.posterior import SelectionPosterior, StartingPoint
 from pybayesridge.ep.selection import Selection
 from pybayesridge.selection.methods import ExactSelection, problem_of_data
+from pybayesridge.selection.mixture import Mixture, law_of
 from pybayesridge.selection.moments import covariance, draw, prior_share, quantiles
 from pybayesridge.selection.problem import Problem
 from pybayesridge.selection.result import Exact
 from pybayesridge.selection.states import States
-
-BISECTIONS = 60
-"""Halvings of a bracket of a quantile of a linear predictor."""
 
 BLOCK = 4_000_000
 """Numbers held at once for the linear predictors of rows in all states."""
@@ -154,8 +152,13 @@ class ExactPosterior:
         states, out = self.exact.states, []
         for rows, at, center, spread in self._predictors(x_rows, z_rows):
             own = spread if noise is None else spread + noise[at]
-            missing: BoolArray = np.asarray(np.isnan(rows).any(axis=1))
-            out.append(_row_quantiles(states, center, np.sqrt(own), probability, missing))
+            scale, nu = _law(states, np.sqrt(own))
+            known = np.flatnonzero(~np.isnan(rows).any(axis=1))
+            at_rows = np.full(rows.shape[0], np.nan)
+            at_rows[known] = Mixture(states.weight, center[:, known], scale[:, known], law_of(nu)).quantile(
+                probability
+            )
+            out.append(at_rows)
         return (z_rows @ self.design.y_on_z)[:, 0] + _joined(out) * self.design.y_norm[0]
 
     def units(self) -> IntArray:
@@ -285,34 +288,3 @@ def _tails(states: States, center: FloatArray, scale: FloatArray, at: FloatArray
     distance = (center - at) / np.where(point, 1.0, scale)
     above = ndtr(distance) if np.isinf(nu) else stdtr(nu, distance)
     return np.where(point, (center > at).astype(float), above), point & (center == at)
-
-
-def _row_quantiles(
-    states: States, center: FloatArray, scale: FloatArray, probability: float, missing: BoolArray
-) -> FloatArray:
-    """Quantile of a mixture over states for each row, by bisection; NaN where a row is missing."""
-    scale, nu = _law(states, scale)
-    point = scale <= 0.0
-    safe = np.where(point, 1.0, scale)
-
-    def cdf(x: FloatArray) -> FloatArray:
-        standard = (x - center) / safe
-        below = ndtr(standard) if np.isinf(nu) else stdtr(nu, standard)
-        total: FloatArray = states.weight @ np.where(point, (x >= center).astype(float), below)
-        return total
-
-    with np.errstate(invalid="ignore"):
-        step = (scale.max(axis=0) + np.ptp(center, axis=0)) * 4.0
-        low, high = center.min(axis=0) - step, center.max(axis=0) + step
-        for _ in range(BISECTIONS):
-            outside = ~missing & ((cdf(low) > probability) | (cdf(high) < probability))
-            if not outside.any():
-                break
-            step = np.where(outside, 2.0 * step, step)
-            low, high = np.where(outside, low - step, low), np.where(outside, high + step, high)
-        for _ in range(BISECTIONS):
-            middle = 0.5 * (low + high)
-            reached = cdf(middle) >= probability
-            high = np.where(reached, middle, high)
-            low = np.where(reached, low, middle)
-    return np.where(missing, np.nan, high)

@@ -22,7 +22,7 @@ class SpikeSlabRegressor(SelectorMixin, Regressor):
 
     Parameters
     ----------
-    method : {"ep", "damped", "pcep"}
+    method : {"auto", "exact", "ep", "damped", "pcep"}
         See :meth:`pybayesridge.SpikeSlab.fit`.
     fit_intercept : bool, default True
         Whether there is an unpenalised intercept. A constant column of X never serves as it: its coefficient and
@@ -90,7 +90,7 @@ class SpikeSlabRegressor(SelectorMixin, Regressor):
 
     def __init__(
         self,
-        method: str = "ep",
+        method: str = "auto",
         *,
         fit_intercept: bool = True,
         standardize: bool = True,

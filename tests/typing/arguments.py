@@ -21,6 +21,6 @@ BayesRidge.from_formula("y ~ a", {"y": [1.0, 2.0, 4.0], "a": [1.0, 3.0, 2.0]}, w
 SpikeSlab(frame["y"], frame[["a"]], prior_inclusion={"a": 0.5}, group={"g": ["a"]})
 BayesRidge(frame["y"], frame[["a"]]).fit().predict({"a": [1.0]})
 first = SpikeSlab(frame["y"], frame[["a"]], prior_inclusion=0.5, group=[["a"]]).fit()
-SpikeSlab(frame["y"], frame[["a"]]).fit(start=first)
+SpikeSlab(frame["y"], frame[["a"]]).fit("ep", start=first)
 Moments.from_arrays(frame["y"], frame[["a"]]).subset(columns=["a"]).save("moments.npz")
 BayesRidge(1.0j, None)  # error: Argument 2 to "BayesRidge" has incompatible type "None"

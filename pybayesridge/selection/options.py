@@ -1,0 +1,70 @@
+"""The options of ``SpikeSlab.fit``: their defaults and their checks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from pybayesridge.checks import positive, positive_int
+from pybayesridge.ep.methods import FitOptions, SelectionMethod
+from pybayesridge.registry import check_options
+
+TOL = 1e-4
+"""Tolerance of EP's residual, unless another is given."""
+
+MCSE = 0.01
+"""Largest Monte Carlo standard error of an inclusion probability, unless another is given."""
+
+CHAINS = 4
+
+DAMPING = 0.5
+"""The share of the new sites in an update of damped EP, unless another is given."""
+
+
+def checked_options(
+    methods: Mapping[str, SelectionMethod],
+    entry: SelectionMethod,
+    *,
+    tol: float,
+    maxiter: int | None,
+    damping: float,
+    hyper: str,
+    mcse: float,
+    chains: int,
+    rng: np.random.Generator | int,
+    expected_size: float,
+) -> FitOptions:
+    """The checked options of a method, or a ValueError for those that it does not take."""
+    if hyper not in ("maximize", "average"):
+        raise ValueError(f"hyper must be 'maximize' or 'average', not {hyper!r}")
+    positive("tol", tol)
+    if not 0 < positive("damping", damping) <= 1:
+        raise ValueError(f"damping must lie in (0, 1], not {damping!r}")
+    most = entry.maxiter if maxiter is None else positive_int("maxiter", maxiter)
+    seed = isinstance(rng, int | np.integer | np.random.Generator) and not isinstance(rng, bool)
+    check_options(
+        methods,
+        entry,
+        {
+            "damping": damping != DAMPING,
+            "hyper": hyper != "maximize",
+            "tol": tol != TOL,
+            "mcse": positive("mcse", mcse) != MCSE,
+            "chains": positive_int("chains", chains) != CHAINS,
+            "rng": not seed or (not isinstance(rng, np.random.Generator) and rng != 0),
+            "expected_size": expected_size != 1.0,
+        },
+    )
+    if not seed or (not isinstance(rng, np.random.Generator) and rng < 0):
+        raise ValueError(f"rng must be a seed (an integer of at least 0) or a numpy Generator, not {rng!r}")
+    return FitOptions(
+        float(tol),
+        most,
+        float(damping),
+        hyper == "average",
+        float(mcse),
+        chains,
+        rng,
+        expected_size,
+    )
