@@ -304,8 +304,8 @@ def test_bridge_to_r_has_groups_and_their_covariance(n):
     names = ["(Intercept)", *x.columns, *(f"m{j}" for j in range(70))]
     assign = np.concatenate([[0, 1, 1, 2, 3, 3, 3], 4 + np.arange(70) // 7]).astype(float)
     out = r_bridge.spike_slab(
-        y.to_numpy()[:, None], columns, x_names=names, y_names=["y"], from_formula=True, model=dict(FIXED), fit={"method": "ep"},
-        group=assign.tolist(),
+        y.to_numpy()[:, None], columns, x_names=names, y_names=["y"], from_formula=True, model=dict(FIXED),
+        fit={"method": "ep"}, group=assign.tolist(),
     )  # fmt: skip
     assert out["error"] is None
     value = out["value"]
