@@ -60,9 +60,9 @@ def ridge(n=40, p=6, method="em", model=None, noise=1.0, **fit):
     return BayesRidge(y, pd.DataFrame(x, columns=columns(p)), **(model or {})).fit(method, **fit)
 
 
-def selection(n=60, p=6, model=None, **fit):
+def selection(n=60, p=6, model=None, method="ep", **fit):
     y, x = regression(n, p)
-    return SpikeSlab(y, pd.DataFrame(x, columns=columns(p)), **(model or {})).fit(**fit)
+    return SpikeSlab(y, pd.DataFrame(x, columns=columns(p)), **(model or {})).fit(method, **fit)
 
 
 def own_axes():
@@ -399,7 +399,7 @@ def test_nothing_included():
 
 def test_nothing_to_choose():
     y, x = regression(30, 2)
-    res = SpikeSlab(y, x, unpenalized=[0, 1], noise_var=1.0, slab_var=1.0, prior_inclusion=0.5).fit()
+    res = SpikeSlab(y, x, unpenalized=[0, 1], noise_var=1.0, slab_var=1.0, prior_inclusion=0.5).fit("ep")
     with pytest.raises(ValueError, match="no column can be in or out"):
         res.plot_inclusion()
 

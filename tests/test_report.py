@@ -138,9 +138,9 @@ def ridge(n=40, p=6, method="em", model=None, **fit):
     return BayesRidge(y, x, **(model or {})).fit(method, **fit)
 
 
-def selection(n=60, p=6, model=None, **fit):
+def selection(n=60, p=6, model=None, method="ep", **fit):
     y, x = regression(n, p, noise=0.5)
-    return SpikeSlab(y, x, **(model or {})).fit(**fit)
+    return SpikeSlab(y, x, **(model or {})).fit(method, **fit)
 
 
 RIDGES = {
@@ -159,6 +159,7 @@ RIDGES = {
 }
 SELECTIONS = {
     "ep": lambda: selection(),
+    "exact": lambda: selection(method="exact"),
     "pcep": lambda: selection(method="pcep"),
     "average": lambda: selection(hyper="average"),
     "given": lambda: selection(model={"prior_inclusion": 0.3, "slab_var": 1.0, "noise_var": 1.0}),
