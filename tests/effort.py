@@ -1,0 +1,24 @@
+"""How many cases are tried: all if PYBAYESRIDGE_THOROUGH is set, as in continuous integration, otherwise a share."""
+
+import os
+from itertools import product
+
+THOROUGH = bool(os.environ.get("PYBAYESRIDGE_THOROUGH"))
+
+
+def number(thorough, ordinary):
+    """One of two numbers: of problems, of iterations, of examples."""
+    return thorough if THOROUGH else ordinary
+
+
+def pairs(rows, columns, each):
+    """All pairs of two lists; ordinarily `each` columns for every row, in turn, so that every column has its rows."""
+    rows, columns = list(rows), list(columns)
+    if THOROUGH:
+        return list(product(rows, columns))
+    return [(row, columns[(i * each + j) % len(columns)]) for i, row in enumerate(rows) for j in range(each)]
+
+
+def share(cases, of):
+    """All cases; ordinarily every `of`-th."""
+    return list(cases)[:: 1 if THOROUGH else of]
