@@ -141,8 +141,9 @@ def call_of(
     defaults : mapping, optional
         Defaults that differ from those of the signatures.
     """
-    parameters = {**(_parameters(rest) if rest is not None else {}), **_parameters(function)}
-    order = [*_parameters(function), *(name for name in parameters if name not in _parameters(function))]
+    own = _parameters(function)
+    parameters = {**(_parameters(rest) if rest is not None else {}), **own}
+    order = [*own, *(name for name in parameters if name not in own)]
     arguments, named = [], []
     for name in order:
         parameter = parameters[name]

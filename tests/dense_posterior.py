@@ -17,6 +17,10 @@ NEGLIGIBLE = 1e-22
 """Values of log t2 of smaller weight are left out, except where t2 itself is averaged."""
 
 
+ROUNDING = 1e-19
+"""All values of log t2 of smaller weight together do not change a probability."""
+
+
 class DensePosterior:
     """Everything about [Z, X] coefficients, noise and penalty of an oracle, with the penalty integrated out."""
 
@@ -121,6 +125,14 @@ class DensePosterior:
             ends = each[heavy].min() - width - 1e-9, each[heavy].max() + width + 1e-9
             out.append(brentq(excess, *ends, xtol=1e-14 * abs(ends[1] - ends[0]), rtol=1e-14))
         return np.array(out)
+
+    def probability(self, rows, values, noise=0.0):
+        """Distribution functions of linear functions plus noise, each at its value."""
+        heavy = self.weight > ROUNDING
+        where = self.locations[heavy] @ np.atleast_2d(rows).T
+        scale = np.sqrt(self.scale2[heavy, None] * (self.forms(rows)[heavy] + noise))
+        x = (np.asarray(values) - where) / scale
+        return self.weight[heavy] @ (special.ndtr(x) if np.isinf(self.df) else special.stdtr(self.df, x))
 
     def quantile_of_log_t2(self, probability):
         """Root of the distribution function of log t2, the antiderivative of a spline through the density."""

@@ -17,6 +17,7 @@ from pybayesridge import BayesRidge, cli
 from pybayesridge.cli import tables
 from pybayesridge.cli.conditions import rows_where
 from pybayesridge.formula.check import refuse_code
+from tests.effort import number, share
 
 N = 30
 
@@ -266,7 +267,7 @@ def test_bad_conditions(condition, data, tmp_path, capsys):
 
 
 @given(text=st.text(st.sampled_from("x1kg \t()[]<>=!&|~+-*/%.,'\"`@:0123abinotrdTF_"), max_size=25))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=number(300, 100), deadline=None)
 def test_any_condition_is_answered_or_refused(text):
     some = pd.DataFrame({"x1": [1.0, 2.0, np.nan], "k": [1, 2, 3], "g": ["a", None, "b"]})
     try:
@@ -278,7 +279,7 @@ def test_any_condition_is_answered_or_refused(text):
 
 
 @given(text=st.text(st.sampled_from("yx1kg ~()[]{}<>=!&|+-*/%.,'\"`@:0123abinotrdTFC_"), max_size=25))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=number(100, 40), deadline=None)
 def test_any_formula_is_fitted_or_refused(text, tmp_path_factory):
     path = tmp_path_factory.mktemp("formula") / "d.csv"
     path.write_text("y,x1,k,g\n1,2,3,a\n2,1,4,b\n4,1,0,a\n3,5,1,b\n5,2,2,a\n", encoding="utf-8")
@@ -538,7 +539,8 @@ def test_files_that_are_no_fits(data, tmp_path, capsys):
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_a_full_disk(data, saved, capsys):
     command = [sys.executable, "-m", "pybayesridge"]
-    for call in (["ridge", "y ~ x1", data], ["ridge", "y ~ x1", data, "--json"], ["predict", str(saved), data]):
+    calls = [["ridge", "y ~ x1", data], ["ridge", "y ~ x1", data, "--json"], ["predict", str(saved), data]]
+    for call in share(calls, 3):
         with open("/dev/full", "w", encoding="utf-8") as full:
             done = subprocess.run([*command, *call], stdout=full, stderr=subprocess.PIPE, text=True)
         assert done.returncode == 2

@@ -9,6 +9,7 @@ import pytest
 from pybayesridge import BayesRidge, SpikeSlab
 from pybayesridge.formula import build as formulas
 from pybayesridge.formula.plain import plain_formula
+from tests.effort import pairs
 
 N = 30
 NAMES = ["x1", "x2", "units sold", "x.1", "100%", "größe", "_z", "log", "a[b", "T", "class"]
@@ -113,24 +114,22 @@ OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize("formula", PLAIN)
-@pytest.mark.parametrize("holes", [False, True])
-def test_the_design_is_formulaics(formula, holes, monkeypatch):
-    for seed, options in list(enumerate(OPTIONS))[int(holes) :: 2]:
-        data = table(seed)
-        if holes:
-            rng = np.random.default_rng(seed)
-            for name in ("x1", "T", "units sold"):
-                data.loc[data.index[rng.integers(0, N, 2)], name] = np.nan
-        plain, slow = both(monkeypatch, lambda data=data, options=options: build(formula, data, **options))
-        if isinstance(slow, str):
-            assert plain == slow
-        else:
-            same(plain, slow)
-            new = table(seed + 50).iloc[:6].copy()
-            new.loc[new.index[2], "x2"] = np.nan
-            for rows in (new, new.iloc[0], new.astype(object), new.drop(columns="x1"), new.assign(x1="a")):
-                same_rows(coded(plain.spec, rows), coded(slow.spec, rows))
+@pytest.mark.parametrize(("formula", "number"), pairs(PLAIN, range(len(OPTIONS)), 3))
+def test_the_design_is_formulaics(formula, number, monkeypatch):
+    data = table(number)
+    if number % 2:
+        rng = np.random.default_rng(number)
+        for name in ("x1", "T", "units sold"):
+            data.loc[data.index[rng.integers(0, N, 2)], name] = np.nan
+    plain, slow = both(monkeypatch, lambda: build(formula, data, **OPTIONS[number]))
+    if isinstance(slow, str):
+        assert plain == slow
+    else:
+        same(plain, slow)
+        new = table(number + 50).iloc[:6].copy()
+        new.loc[new.index[2], "x2"] = np.nan
+        for rows in (new, new.iloc[0], new.astype(object), new.drop(columns="x1"), new.assign(x1="a")):
+            same_rows(coded(plain.spec, rows), coded(slow.spec, rows))
 
 
 def coded(spec, rows):

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from pybayesridge import BayesRidge, SpikeSlab
+from tests.effort import pairs
 
 EQUAL = 1e-12
 """Relative difference of two designs computed in float64."""
@@ -58,8 +59,7 @@ def design(model):
     return pd.DataFrame(model.data.exog, columns=model.data.exog_columns)
 
 
-@pytest.mark.parametrize("dtype", SMALL)
-@pytest.mark.parametrize("formula", COMPUTED)
+@pytest.mark.parametrize(("formula", "dtype"), pairs(COMPUTED, SMALL, 4))
 def test_numbers_are_computed_in_double_precision(formula, dtype):
     outer = np.arange(60, dtype="int8") + np.int8(60)  # noqa: F841 the caller's own array
     wide, narrow = table(), table(dtype)

@@ -8,6 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pybayesridge import BayesRidge
+from tests.effort import number
 from tests.problems import regression
 
 LOG_LAMBDA = 1e-8
@@ -19,7 +20,7 @@ IN_SD = 1e-7
 SHIFTED = 1e-6
 """The same where a shift has cost digits of the input."""
 
-settings.register_profile("pybayesridge", max_examples=25, deadline=None, derandomize=True)
+settings.register_profile("pybayesridge", max_examples=number(25, 10), deadline=None, derandomize=True)
 settings.load_profile("pybayesridge")
 
 SHAPES = st.sampled_from([(30, 1), (40, 4), (25, 20), (12, 12), (12, 30)])

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from pybayesridge import BayesRidge, DataWarning, SpikeSlab
+from tests.effort import pairs
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -245,8 +246,10 @@ def same_as_memory(folder, formula, whole, **options):
     close(found.bse, wanted.bse)
 
 
-@pytest.mark.parametrize("formula", ["y ~ x + C(g)", "y ~ log(x + 9) * C(g)", "y ~ scale(x) + C(g)", "y ~ x + g"])
-@pytest.mark.parametrize("batch_size", [1, 2, 8])
+FACTORS = ["y ~ x + C(g)", "y ~ log(x + 9) * C(g)", "y ~ scale(x) + C(g)", "y ~ x + g"]
+
+
+@pytest.mark.parametrize(("formula", "batch_size"), pairs(FACTORS, [1, 2, 8], 1))
 def test_batches_with_one_complete_row(formula, batch_size, tmp_path):
     data = small()
     data.loc[[1, 2, 4, 5, 6], "x"] = np.nan

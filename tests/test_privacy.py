@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from pybayesridge import BayesRidge, Moments, SpikeSlab, load
+from tests.effort import share
 
 SPREAD = 6e-3
 """Ten times the worst seen: quantiles from a table less those of the whole posterior, in standard deviations."""
@@ -200,7 +201,7 @@ def test_single_coefficients_stay(pair):
     np.testing.assert_allclose(back.params, res.params, rtol=SAME)
     np.testing.assert_allclose(back.bse, res.bse, rtol=SAME)
     sd = np.asarray(res.bse)
-    for alpha in ALPHAS:
+    for alpha in share(ALPHAS, 2):
         a, b = (np.asarray(r.conf_int(alpha)).reshape(*sd.shape, 2) for r in (back, res))
         unit = np.where(np.isfinite(sd) & (sd > 0), sd, np.abs(b).max())
         assert (np.abs(a - b) / unit[..., None]).max() < SPREAD
@@ -244,9 +245,10 @@ def test_what_needs_the_joint_posterior_says_so(pair):
             call()
 
 
-def test_pictures_and_reports(pair, tmp_path):
+def test_pictures_and_reports(pair, tmp_path, request):
     pytest.importorskip("matplotlib")
     pytest.importorskip("jinja2")
+    request.getfixturevalue("sketched")
     import matplotlib.pyplot as plt
 
     res, back, _ = pair

@@ -16,12 +16,11 @@ import pandas as pd
 import pytest
 
 from pybayesridge import BayesRidge, SpikeSlab, cli
+from tests.effort import share
 from tests.problems import regression
 
 jinja2 = pytest.importorskip("jinja2")
 matplotlib = pytest.importorskip("matplotlib")
-
-from matplotlib.figure import Figure  # noqa: E402
 
 from pybayesridge.report.figures import WIDTH, svg  # noqa: E402
 from pybayesridge.report.parts import table_of  # noqa: E402
@@ -99,17 +98,6 @@ class Reader(HTMLParser):
         return pd.DataFrame(
             [[float(value) for value in row[1:]] for row in rows], index=[row[0] for row in rows], columns=head[1:]
         )
-
-
-@pytest.fixture
-def sketched(monkeypatch):
-    """Pictures are drawn but not laid out and written, which is what takes time."""
-
-    def svg(draw, number, height):
-        draw(ax=Figure().subplots())
-        return "<svg></svg>"
-
-    monkeypatch.setattr("pybayesridge.report.shared.svg", svg)
 
 
 def report(res, folder, **options):
@@ -218,7 +206,8 @@ def test_selection(case, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("make", "count"), [(RIDGES["dual"], 6), (RIDGES["weights"], 6), (SELECTIONS["wide"], 7), (SELECTIONS["pcep"], 7)]
+    ("make", "count"),
+    share([(RIDGES["dual"], 6), (RIDGES["weights"], 6), (SELECTIONS["wide"], 7), (SELECTIONS["pcep"], 7)], 2),
 )
 def test_pictures_are_in_the_page(make, count, tmp_path):
     res = make()
@@ -296,7 +285,7 @@ def test_the_recipe_is_in_the_page(tmp_path):
     assert "endog : the response" in said
 
 
-@pytest.mark.parametrize("make", [ridge, selection])
+@pytest.mark.parametrize("make", share([ridge, selection], 2))
 def test_without_rows(make, tmp_path):
     res = make(model={"weights": np.linspace(1, 3, 40)}, n=40)
     full = report(res, tmp_path)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from pybayesridge import BayesRidge, SpikeSlab
 from pybayesridge.text import column
+from tests.effort import number
 from tests.problems import regression
 
 THREE_DIGITS = 5.01e-3
@@ -171,7 +172,7 @@ SPECIAL = st.lists(
 
 @pytest.mark.parametrize("family", [BayesRidge, SpikeSlab])
 @given(names=st.one_of(SPECIAL, NAMES))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=number(25, 10), deadline=None)
 def test_any_name_in_any_format(family, names):
     res = made(family, names, response=names[1])
     check_every_format(res, [f"{name}" for name in res.params.index])

@@ -6,6 +6,8 @@ import time
 import numpy as np
 import pytest
 
+from tests.effort import share
+
 data = pytest.importorskip("benchmarks.peers_data")
 run = pytest.importorskip("benchmarks.peers_run")
 
@@ -116,7 +118,7 @@ def test_methods_of_python_on_one_set():
     assert run.assess(methods["sets"](problem), problem)["auprc"] == 1.0
 
 
-@pytest.mark.parametrize("package", ["glmnet", "MASS", "susieR"])
+@pytest.mark.parametrize("package", share(["susieR", "glmnet", "MASS"], 3))
 def test_packages_of_r(package):
     peers_r = pytest.importorskip("benchmarks.peers_r")
     ridge = pytest.importorskip("benchmarks.peers_ridge")

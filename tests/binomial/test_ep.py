@@ -8,6 +8,7 @@ from pybayesridge.binomial.ep import expectation_propagation
 from pybayesridge.binomial.laplace import laplace
 from tests.binomial import brute_force
 from tests.binomial.problems import columns, nodes, problem, responses, standardized
+from tests.effort import pairs
 
 # EP is an approximation: these bound its distance from the posterior. The worst is seen at t2 = 30 with 25 rows; at
 # t2 = 1 with 100 rows it is .002 posterior standard deviations for means, 1.5 % for standard deviations, .007 for the
@@ -29,10 +30,12 @@ def coefficients(space, found):
     return back @ gaussian.mean, back @ gaussian.covariance() @ back.T
 
 
-@pytest.mark.parametrize("link", ["logit", "probit"])
-@pytest.mark.parametrize("t2", [0.01, 1.0, 30.0])
-@pytest.mark.parametrize(("n", "p"), [(40, 1), (25, 2)])
-def test_ep_is_close_to_the_posterior(link, t2, n, p):
+SMALL = [(link, n, p) for link in ("logit", "probit") for n, p in ((40, 1), (25, 2))]
+
+
+@pytest.mark.parametrize(("case", "t2"), pairs(SMALL, [0.01, 30.0, 1.0], 2))
+def test_ep_is_close_to_the_posterior(case, t2):
+    link, n, p = case
     x = columns(n, p, 3)
     y = responses(x, 3)
     space, likelihood = problem(x, y, link=link)
@@ -159,8 +162,7 @@ def test_a_flat_column_of_one_row_has_a_flat_cavity():
     assert found.mean[4] == pytest.approx(density @ eta / density.sum(), abs=1e-5)
 
 
-@pytest.mark.parametrize("distance", [3.0, 12.0, 26.0])
-@pytest.mark.parametrize("kind", ["rare", "perfect"])
+@pytest.mark.parametrize(("kind", "distance"), pairs(["rare", "perfect"], [26.0, 12.0, 3.0], 1))
 def test_a_distant_t2_is_reached_without_a_start(kind, distance):
     """Sweeps from afar overshoot with rare events and creep with a perfect predictor."""
     if kind == "rare":

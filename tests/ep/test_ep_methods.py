@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from pybayesridge.ep import Data, covariance, draw_coefficients, fit_sites, row_variances
 from pybayesridge.ep.model.likelihood import GaussianLikelihood
+from tests.effort import number
 
 from .ep_checks import enumerate_models, nasty, paper_set, problem
 
@@ -13,8 +14,9 @@ EQUIVARIANCE_TOL = 1e-6
 TIGHT = 1e-11
 #: Median errors of EP against enumeration at d = 12: log evidence, largest inclusion probability.
 MEDIAN_ERROR = {(30, 1.0, 0.0): (0.01, 0.01), (30, 1.0, 0.9): (0.3, 0.15), (8, 0.1, 0.0): (0.05, 0.05)}
-PAPER_SETS = 40
-PCEP_SETS = 8
+PAPER_SETS = number(40, 12)
+PCEP_SETS = number(8, 3)
+NASTY = {"ep": number(400, 100), "damped": 40, "pcep": number(40, 15)}
 
 
 def paper_fit(seed, **options):
@@ -205,7 +207,7 @@ def test_wide_correlated_design_converges():
 
 @pytest.mark.parametrize("method", ["ep", "damped", "pcep"])
 def test_nasty_problems_give_sane_answers_or_say_so(method):
-    count, unsettled = (400, 0) if method == "ep" else (40, 0)
+    count, unsettled = NASTY[method], 0
     for seed in range(count):
         X, y, p, slab_var, noise_var = nasty(seed)
         data = Data.from_rows(X, y) if seed % 2 else Data.from_moments(X.T @ X, X.T @ y, y @ y, len(y))
@@ -223,7 +225,7 @@ def test_nasty_problems_give_sane_answers_or_say_so(method):
     assert method != "ep" or unsettled <= 0.05 * count
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=number(25, 12), deadline=None)
 @given(seed=st.integers(0, 10**6), log_k=st.floats(-8, 8), log_c=st.floats(-3, 3))
 def test_equivariance(seed, log_k, log_c):
     rng = np.random.default_rng(seed)

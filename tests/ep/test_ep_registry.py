@@ -19,7 +19,7 @@ def model():
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_a_new_method_is_one_entry(name, monkeypatch, tmp_path):
+def test_a_new_method_is_one_entry(name, monkeypatch, tmp_path, request):
     said = {"intervals": "Intervals of a dummy.", "treatment": "A dummy did this."}
     monkeypatch.setitem(METHODS, "dummy", replace(METHODS[name], name="dummy", **said))
     known, dummy = model().fit(name), model().fit("dummy")
@@ -32,6 +32,7 @@ def test_a_new_method_is_one_entry(name, monkeypatch, tmp_path):
     assert make_parser().parse_args(["spikeslab", FORMULA, "data.csv", "--method", "dummy"]).method == "dummy"
     pytest.importorskip("jinja2")
     pytest.importorskip("matplotlib")
+    request.getfixturevalue("sketched")
     assert "A dummy did this." in dummy.report(tmp_path / "report.html").read_text(encoding="utf-8")
 
 

@@ -10,6 +10,7 @@ from scipy.special import betaln
 
 from pybayesridge import BayesRidge, ConvergenceWarning, DegenerateFitWarning
 from tests.dense_posterior import DensePosterior
+from tests.effort import number
 from tests.gibbs import gibbs
 from tests.oracle import Oracle
 from tests.problems import CASES, Case
@@ -150,16 +151,20 @@ def test_log_marginal(fitted):
     assert res.log_marginal == pytest.approx(dense.log_marginal, abs=MOMENTS)
 
 
+def is_quantile(dense, rows, values, probability, within, noise=0.0):
+    """Whether the quantiles of linear functions lie less than `within` from `values`: their probabilities say."""
+    below, above = (dense.probability(rows, values + side * within, noise) for side in (-1, 1))
+    return bool(np.all(below < probability) and np.all(probability < above))
+
+
 def test_intervals(fitted):
     case, res, dense = fitted
-    rows = every_coefficient(case, dense)
     some = slice(0, 8)
-    unit = exact_sd(case, dense)[some]
+    rows, unit = every_coefficient(case, dense)[some], exact_sd(case, dense)[some]
     for alpha in (0.05, 0.5):
         actual = np.asarray(res.conf_int(alpha))[some]
         for side, probability in enumerate((alpha / 2, 1 - alpha / 2)):
-            error = actual[:, side] - dense.quantile(rows[some], probability)
-            assert (np.abs(error) / unit).max() < QUANTILES
+            assert is_quantile(dense, rows, actual[:, side], probability, QUANTILES * unit)
 
 
 def test_predictions(fitted):
@@ -177,8 +182,7 @@ def test_predictions(fitted):
         ("obs_ci_lower", 0.05, 1.0),
         ("obs_ci_upper", 0.95, 1.0),
     ):
-        error = frame[column] - dense.quantile(split, probability, noise)
-        assert (np.abs(error) / sd).max() < 10 * QUANTILES, column
+        assert is_quantile(dense, split, frame[column], probability, 10 * QUANTILES * sd, noise), column
 
 
 def test_predictive_intervals_of_given_weights():
@@ -436,7 +440,7 @@ def worst(estimates, wanted):
 def test_against_a_gibbs_sampler(name):
     case = GIBBS_CASES[name]
     res = case.results(method="exact")
-    draws = gibbs(case.oracle(), chains=200, draws=1200, burn_in=300, seed=20)
+    draws = gibbs(case.oracle(), chains=200, draws=number(1200, 600), burn_in=300, seed=20)
     b = draws.coefficients[..., case.order]
     mean, sd = np.asarray(res.params), np.asarray(res.bse)
     assert worst(b.mean(axis=1), mean) < GIBBS

@@ -39,9 +39,10 @@ def test_a_new_method_is_one_entry(name, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_pictures_and_reports_ask_the_entry(name, monkeypatch, tmp_path):
+def test_pictures_and_reports_ask_the_entry(name, monkeypatch, tmp_path, request):
     pytest.importorskip("jinja2")
     figure = pytest.importorskip("matplotlib.figure")
+    request.getfixturevalue("sketched")
     monkeypatch.setitem(METHODS, "dummy", replace(METHODS[name], name="dummy", treatment="A dummy's treatment."))
     res = model().fit("dummy", **OPTIONS.get(name, {}))
     page = res.report(tmp_path / "report.html").read_text(encoding="utf-8")

@@ -10,6 +10,7 @@ from pybayesridge.selection.credible import credible_sets
 from pybayesridge.selection.fit import fit_exact
 from pybayesridge.selection.grid import Given
 from pybayesridge.selection.problem import problem_of_rows
+from tests.effort import number, share
 
 FOLDER = Path(os.environ.get("FINEMAPPING_DATA", "../shared/data/finemapping"))
 """The folder of susieR's N3finemapping.RData."""
@@ -59,7 +60,7 @@ def test_genotypes_with_everything_learned(genotypes):
         assert any(true in s.units for s in sets)
 
 
-@pytest.mark.parametrize("rho", [0.9, 0.99])
+@pytest.mark.parametrize("rho", share([0.99, 0.9], 2))
 def test_two_runs_agree_on_autoregressive_columns(rho):
     rng = np.random.default_rng(1)
     x = rng.standard_normal((100, 300))
@@ -69,7 +70,7 @@ def test_two_runs_agree_on_autoregressive_columns(rho):
     w[[30, 120, 200]] = [1.5, -1.5, 1.0]
     y = x @ w + rng.standard_normal(100)
     problem = problem_of_rows((x - x.mean(axis=0)) / x.std(axis=0), y - y.mean(), nu=99)
-    one, two = (fit_exact(problem, Given(), rng=seed, mcse=0.012) for seed in range(2))
+    one, two = (fit_exact(problem, Given(), rng=seed, mcse=number(0.012, 0.02)) for seed in range(2))
     assert one.converged
     assert two.converged
     assert np.abs(one.unit_prob - two.unit_prob).max() < WITHIN

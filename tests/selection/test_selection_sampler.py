@@ -11,6 +11,7 @@ from pybayesridge.selection.grid import Given, grid_of
 from pybayesridge.selection.odds import eliminate, layout_of, log_odds, new_chains
 from pybayesridge.selection.problem import problem_of_rows
 from pybayesridge.selection.tallies import Tallies, estimate
+from tests.effort import number
 from tests.selection.oracle import log_marginal, regression
 
 WITHIN = 4.0
@@ -48,7 +49,7 @@ def test_sampler_agrees_with_the_sum(case, known):
     given = KNOWN[known]
     problem = make(**CASES[case])
     exact = enumerate_sets(problem, given)
-    found = fit_exact(problem, given, method="sampler", mcse=0.0, maxiter=12_000)
+    found = fit_exact(problem, given, method="sampler", mcse=0.0, maxiter=number(12_000, 3_000))
     z = (found.unit_prob - exact.unit_prob) / np.maximum(found.unit_se, FLOOR)
     assert np.abs(z).max() < WITHIN
     assert abs(found.log_evidence - exact.log_evidence) < max(WITHIN * found.log_evidence_se, 0.01)
