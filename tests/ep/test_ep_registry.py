@@ -9,7 +9,7 @@ import statsmodels.api as sm
 from pybayesridge import SpikeSlab
 from pybayesridge.cli.arguments import make_parser
 from pybayesridge.cli.as_json import as_json
-from pybayesridge.selection.methods import METHODS
+from pybayesridge.selection.methods import CHOICES, METHODS
 
 FORMULA = "TOTEMP ~ GNP + UNEMP + ARMED"
 
@@ -21,7 +21,8 @@ def model():
 @pytest.mark.parametrize("name", METHODS)
 def test_a_new_method_is_one_entry(name, monkeypatch, tmp_path, request):
     said = {"intervals": "Intervals of a dummy.", "treatment": "A dummy did this."}
-    monkeypatch.setitem(METHODS, "dummy", replace(METHODS[name], name="dummy", **said))
+    for registry in (METHODS, CHOICES):
+        monkeypatch.setitem(registry, "dummy", replace(METHODS[name], name="dummy", **said))
     known, dummy = model().fit(name), model().fit("dummy")
     assert np.array_equal(known.params, dummy.params)
     assert known.converged == dummy.converged
