@@ -11,6 +11,7 @@ from pybayesridge.exceptions import (
     PybayesridgeWarning,
 )
 from pybayesridge.findings import Finding
+from pybayesridge.models.binary import BinaryRidge as _BinaryRidge  # noqa: F401
 from pybayesridge.models.ridge import BayesRidge
 from pybayesridge.models.spike_slab import SpikeSlab
 from pybayesridge.moments.moments import Moments

@@ -44,9 +44,52 @@ class Approximation:
         """The joint posterior in coordinates of unit prior variance; not kept, since many t2 may be looked at."""
         return combine(space.scaled(self.log_t2), space.k, self.sites)
 
+    def effective_df(self) -> float:
+        """Trace of the matrix that takes the rows' working responses to their fits: flat coordinates count whole."""
+        return float(self.sites.precision @ self.variance)
+
+    def without_rows(self, space: Coordinates, joint: bool) -> Kept:
+        """The same without what runs over rows; the joint posterior only with `joint`."""
+        return Kept(self.log_t2, self.log_evidence, self.effective_df(), self.gaussian(space) if joint else None)
+
     def cavity(self) -> Cavity:
         """What the linear predictors are like without the row's site."""
         return cavity(self.mean, self.variance, self.sites)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is kept of an approximation when the rows are removed.
+
+    Attributes
+    ----------
+    log_t2, log_evidence, df : float
+        As of the approximation; `df` is its effective degrees of freedom.
+    joint : Gaussian or None
+        None where the weight of the node is negligible.
+    """
+
+    log_t2: float
+    log_evidence: float
+    df: float
+    joint: Gaussian | None
+
+    def gaussian(self, space: Coordinates) -> Gaussian:
+        """The joint posterior in coordinates of unit prior variance."""
+        assert self.joint is not None
+        return self.joint
+
+    def effective_df(self) -> float:
+        """See :meth:`Approximation.effective_df`."""
+        return self.df
+
+    def without_rows(self, space: Coordinates, joint: bool) -> Kept:
+        """The same."""
+        return self
+
+
+Node = Approximation | Kept
+"""The posterior given one t2, with or without the rows."""
 
 
 def cavity(mean: FloatArray, variance: FloatArray, sites: Sites) -> Cavity:

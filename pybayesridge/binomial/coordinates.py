@@ -53,6 +53,10 @@ class Coordinates:
         """Sum of the variances of the penalised columns on the scale of the prior."""
         return float((self.spectrum.s**2).sum()) * self.spectrum.top**2 / self.design.n
 
+    def without_rows(self) -> Coordinates:
+        """The same with every array over rows emptied."""
+        return Coordinates(self.rows[:0], self.k, self.design.without_rows(), self.spectrum.with_right(self.design))
+
     def scaled(self, log_t2: float) -> FloatArray:
         """The rows for coordinates of unit prior variance: ``[Q, t A]``."""
         out = self.rows.copy(order="F")

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
 from pybayesridge._types import FloatArray
-from pybayesridge.binomial.approximation import Approximation
+from pybayesridge.binomial.approximation import Node
 from pybayesridge.binomial.coordinates import Coordinates
 from pybayesridge.binomial.integrate import find_ends, integrate
 from pybayesridge.binomial.leave_one_out import at_node, total_log_score
 from pybayesridge.binomial.likelihood import Binomial
 from pybayesridge.binomial.nodes import Nodes
-from pybayesridge.binomial.posterior import BinaryPosterior, make_posterior
+from pybayesridge.binomial.posterior import NEGLIGIBLE, BinaryPosterior, make_posterior, mean_probability
 from pybayesridge.binomial.prior import FlatIn, log_prior
 from pybayesridge.ridge.prior import BetaPrime
 
@@ -75,7 +75,7 @@ class BinaryFit:
     method: str
     space: Coordinates
     likelihood: Binomial
-    nodes: tuple[Approximation, ...]
+    nodes: tuple[Node, ...]
     weight: FloatArray
     log_t2: float
     log_evidence: float
@@ -88,6 +88,22 @@ class BinaryFit:
     grid_scores: FloatArray | None
     converged: bool
     n_iter: int
+
+    def fitted(self) -> FloatArray:
+        """Posterior mean of each row's probability of success, (n,); needs the rows."""
+        keep = np.flatnonzero(self.weight > NEGLIGIBLE)
+        nodes = [self.nodes[i] for i in keep]
+        mean, variance = (np.stack([getattr(node, name) for node in nodes]) for name in ("mean", "variance"))
+        out: FloatArray = self.weight[keep] @ mean_probability(mean, variance, self.likelihood.link)
+        return out / self.weight[keep].sum()
+
+    def without_rows(self) -> BinaryFit:
+        """The same with every array over rows emptied."""
+        nodes = tuple(
+            n.without_rows(self.space, w > NEGLIGIBLE) for n, w in zip(self.nodes, self.weight, strict=True)
+        )
+        none = self.likelihood.rows(np.empty(0, dtype=np.intp))
+        return replace(self, space=self.space.without_rows(), likelihood=none, nodes=nodes)
 
     def posterior(self) -> BinaryPosterior:
         """The joint posterior of the coefficients."""

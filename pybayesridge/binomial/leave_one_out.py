@@ -117,6 +117,14 @@ def area_under_curve(likelihood: Binomial, share: FloatArray) -> float:
     return float((up * (below + 0.5 * down)).sum() / (up.sum() * down.sum()))
 
 
+def roc_curve(likelihood: Binomial, share: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Shares of failures and of successes whose probability is at least a threshold, for every threshold."""
+    successes, failures = likelihood.totals()
+    rank = rankdata(-share, method="dense") - 1
+    up, down = (np.r_[0.0, np.bincount(rank, weights=count).cumsum()] for count in (successes, failures))
+    return down / down[-1], up / up[-1]
+
+
 @dataclass(frozen=True, slots=True)
 class Calibration:
     """How predicted probabilities agree with outcomes.

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 from pybayesridge._types import AnyArray, FloatArray
-from pybayesridge.binomial.approximation import Approximation
+from pybayesridge.binomial.approximation import Node
 from pybayesridge.binomial.coordinates import Coordinates
 from pybayesridge.binomial.likelihood import Link, probability
 from pybayesridge.binomial.tilted import normal_cavity, tilted_moments
+from pybayesridge.design.design import Design
 from pybayesridge.linalg import blas
 from pybayesridge.ridge.mixture import mixture_quantile
 from pybayesridge.ridge.outside import outside_of_columns
@@ -21,6 +22,11 @@ from pybayesridge.ridge.posterior import LEFT
 
 NEGLIGIBLE = 1e-7
 """Nodes of smaller weight move no quantile visibly; means and variances take all nodes."""
+
+MIDDLE = np.array([0.5])
+
+LEVELS = 256
+"""Equally likely values of a normal variable in place of its distribution."""
 
 ELEMENTS = 1 << 18
 """Most elements of a temporary array over nodes and functionals."""
@@ -65,13 +71,25 @@ class BinaryPosterior:
 
     space: Coordinates
     link: Link
-    nodes: tuple[Approximation, ...]
+    nodes: tuple[Node, ...]
     weight: FloatArray
     mean: FloatArray
     covariance: FloatArray
     mean_t2: float
     has_mean: bool
     has_variance: bool
+
+    @property
+    def design(self) -> Design:
+        """The columns, and the way back to the user's scale."""
+        return self.space.design
+
+    def without_rows(self, nodes: tuple[Node, ...]) -> BinaryPosterior:
+        """The same without what runs over rows, of `nodes` without it; those of negligible weight are left out."""
+        keep = np.flatnonzero(self.weight > NEGLIGIBLE)
+        weight = self.weight[keep] / self.weight[keep].sum()
+        kept = tuple(nodes[i] for i in keep)
+        return replace(self, space=self.space.without_rows(), nodes=kept, weight=weight)
 
     def coefficient_means(self) -> tuple[FloatArray, FloatArray]:
         """Posterior means of the unpenalised (k,) and penalised (p,) coefficients; nan where there is none."""
@@ -84,6 +102,21 @@ class BinaryPosterior:
     def coefficient_quantiles(self, probabilities: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Posterior quantiles, (k, m) and (p, m)."""
         return self._coefficients(lambda f: self._quantiles(f, probabilities))
+
+    def covariance_of_coefficients(self) -> FloatArray:
+        """Posterior covariance of (unpenalised, penalised) coefficients, (k + p, k + p), where there is one."""
+        design, k, p = self.design, self.space.k, self.design.p
+        x_rows = np.vstack([np.zeros((k, p)), np.eye(p) * design.scale])
+        z_rows = np.vstack([np.eye(k), np.zeros((p, k))])
+        f = self._of_rows(x_rows, z_rows)
+        out = blas.product(blas.product(f.coords, self.covariance), f.coords.T)
+        if self.space.rank < p:
+            rows = design.rows_outside_z(x_rows, z_rows)
+            inside = np.ascontiguousarray(f.coords[:, k:].T)
+            rest = rows - self.space.spectrum.standardized_coefficients(design, inside).T
+            out += self.mean_t2 * blas.product(rest, rest.T)
+        unit = np.concatenate([np.ones(k), 1.0 / design.scale])
+        return out * unit[:, None] * unit
 
     def linear_moments(self, x_rows: AnyArray, z_rows: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Posterior mean and standard deviation of the linear predictor of rows, each (m,).
@@ -98,13 +131,37 @@ class BinaryPosterior:
         f = self._of_rows(x_rows, z_rows)
         return self._means(f), np.sqrt(self._variances(f))
 
+    def linear_centers(self, x_rows: AnyArray, z_rows: FloatArray) -> FloatArray:
+        """Posterior mean of the linear predictor of rows, or where there is none the median, (m,)."""
+        f = self._of_rows(x_rows, z_rows)
+        return self._means(f) if self.has_mean else self._quantiles(f, MIDDLE)[:, 0]
+
+    def coefficient_centers(self) -> tuple[FloatArray, FloatArray]:
+        """Likewise of the unpenalised (k,) and penalised (p,) coefficients."""
+        if self.has_mean:
+            return self.coefficient_means()
+        of_z, b = self.coefficient_quantiles(MIDDLE)
+        return of_z[:, 0], b[:, 0]
+
     def linear_quantiles(self, x_rows: AnyArray, z_rows: FloatArray, probabilities: FloatArray) -> FloatArray:
         """Posterior quantiles of the linear predictor of rows, (m, len(probabilities))."""
         return self._quantiles(self._of_rows(x_rows, z_rows), probabilities)
 
+    def linear_exceedance(self, x_rows: AnyArray, z_rows: FloatArray, value: FloatArray) -> FloatArray:
+        """Posterior probability that the linear predictor of a row is above `value`, (m,)."""
+        mean, sd, weight = self._at_nodes(self._of_rows(x_rows, z_rows))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            above = np.where(sd > 0, ndtr((mean - value) / sd), mean > value)
+        out: FloatArray = weight @ above
+        return out
+
     def probability_means(self, x_rows: AnyArray, z_rows: FloatArray) -> FloatArray:
         """Posterior mean of the probability of success of rows, (m,)."""
         return self._chunked(self._of_rows(x_rows, z_rows), self._mean_probabilities)
+
+    def probability_sds(self, x_rows: AnyArray, z_rows: FloatArray) -> FloatArray:
+        """Posterior standard deviation of the probability of success of rows, (m,), to about four digits."""
+        return self._chunked(self._of_rows(x_rows, z_rows), self._sd_of_probabilities)
 
     def probability_quantiles(self, x_rows: AnyArray, z_rows: FloatArray, probabilities: FloatArray) -> FloatArray:
         """Posterior quantiles of the probability of success of rows, (m, len(probabilities))."""
@@ -112,6 +169,11 @@ class BinaryPosterior:
 
     def draws(self, count: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         """Draws of the unpenalised (count, k) and penalised (count, p) coefficients, user's scale."""
+        of_z, b, _ = self.draws_with_penalty(count, rng)
+        return of_z, b
+
+    def draws_with_penalty(self, count: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The same and the draws of t2 that go with them, (count,): each is one of the nodes."""
         space, design, k = self.space, self.space.design, self.space.k
         which = rng.choice(self.weight.size, size=count, p=self.weight)
         of_coordinates = np.empty((count, k + space.rank))
@@ -133,7 +195,7 @@ class BinaryPosterior:
             b = space.spectrum.standardized_coefficients(design, inside).T
         b = b / design.scale
         h = of_coordinates[:, :k] @ _to_user(space).T
-        return h + design.taken_from_z(np.ascontiguousarray(b.T)).T, b
+        return h + design.taken_from_z(np.ascontiguousarray(b.T)).T, b, t**2
 
     def _means(self, f: Functionals) -> FloatArray:
         if not self.has_mean:
@@ -172,6 +234,16 @@ class BinaryPosterior:
         out: FloatArray = weight @ mean_probability(mean, sd**2, self.link)
         return out
 
+    def _sd_of_probabilities(self, f: Functionals) -> FloatArray:
+        mean, sd, weight = self._at_nodes(f)
+        normal = ndtri((np.arange(LEVELS) + 0.5) / LEVELS)
+        first, second = np.zeros((2, f.outside.size))
+        for share, m, s in zip(weight, mean, sd, strict=True):
+            at = probability(m[:, None] + s[:, None] * normal, self.link)
+            first += share * at.mean(axis=1)
+            second += share * (at**2).mean(axis=1)
+        return np.sqrt(np.maximum(second - first**2, 0.0))
+
     def _of_rows(self, x_rows: AnyArray, z_rows: FloatArray) -> Functionals:
         space, design = self.space, self.space.design
         rows = design.rows_outside_z(x_rows, z_rows)
@@ -206,7 +278,7 @@ class BinaryPosterior:
 def make_posterior(
     space: Coordinates,
     link: Link,
-    nodes: tuple[Approximation, ...],
+    nodes: tuple[Node, ...],
     weight: FloatArray,
     *,
     has_mean: bool,

@@ -143,12 +143,14 @@ def as_weights(weights: Any, n: int, what: str = "weights") -> FloatArray:
     return out
 
 
-def check_weights(weights: FloatArray, labels: pd.Index) -> None:
+def check_weights(weights: FloatArray | None, labels: pd.Index, what: str = "weights") -> None:
     """Refuse weights that are not positive and finite."""
+    if weights is None:
+        return
     bad = np.flatnonzero(~(np.isfinite(weights) & (weights > 0)))
     if bad.size:
         raise ValueError(
-            f"weights must be positive and finite, but those of row(s) {listed(labels[bad].tolist())} are not: "
+            f"{what} must be positive and finite, but those of row(s) {listed(labels[bad].tolist())} are not: "
             "leave out rows that should not count"
         )
 

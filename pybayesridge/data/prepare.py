@@ -55,6 +55,8 @@ class ModelData:
         Rows left out because something in them was missing.
     library : str
         Of the frames that were given, which :meth:`LinearResults.tidy` makes its table with.
+    trials : (n,) array or None
+        Of binomial counts.
     """
 
     endog: Any
@@ -68,6 +70,7 @@ class ModelData:
     unpenalized: IntArray
     n_dropped: int = 0
     library: str = "pandas"
+    trials: FloatArray | None = None
     orig_endog: Any = None
     orig_exog: Any = None
 
@@ -77,6 +80,13 @@ class ModelData:
         return self.exog_columns if self.intercept_name is None else [self.intercept_name, *self.exog_columns]
 
     param_names = xnames
+
+    @property
+    def row_weights(self) -> FloatArray | None:
+        """Weights of the rows in means and variances: the weights, times the trials where there are such."""
+        if self.weights is None or self.trials is None:
+            return self.trials if self.weights is None else self.weights
+        return self.weights * self.trials
 
     @property
     def k_constant(self) -> int:
@@ -189,6 +199,7 @@ def prepare(
     max_targets: int | None,
     terms: dict[str, list[int]] | None = None,
     find_constant: bool = True,
+    trials: Any = None,
 ) -> ModelData:
     """Check everything the user handed over and label it.
 
@@ -207,6 +218,8 @@ def prepare(
     find_constant : bool
         Whether a constant column of `exog` may serve as the intercept; not with a formula, which says by itself
         what the intercept is.
+    trials : array-like, optional
+        Of binomial counts.
 
     Raises
     ------
@@ -222,23 +235,21 @@ def prepare(
         exog, given = exog.matrix, as_column_names(exog.names)
     labels = _row_labels(endog, exog)
     y = as_matrix(endog, "endog").astype(np.float64)
-    one_target = y.shape[1] == 1
-    x = as_exog(exog)
+    x, one_target = as_exog(exog), y.shape[1] == 1
     _check_shapes(y, x, max_targets)
-    w = None if weights is None else as_weights(weights, y.shape[0])
-    if is_pandas(weights) and (is_pandas(exog) or is_pandas(endog)):
-        check_labels(weights, labels, "the data")
+    own = labels if is_pandas(exog) or is_pandas(endog) else None
+    w, m = _per_row(weights, "weights", y, own), _per_row(trials, "trials", y, own)
     rows = len(y)
     if missing == "drop":
-        y, x, w, labels = _complete_rows(y, x, w, labels)
+        y, x, w, m, labels = _complete_rows(y, x, w, m, labels)
     ynames = _target_names(endog, one_target)
     targets = [ynames] if isinstance(ynames, str) else ynames
     given = _names_of(exog) or given
     check_finite(y, targets, "endog")
     if not is_finite(x):
         check_finite(x, given or array_names(x.shape[1], None), "exog")
-    if w is not None:
-        check_weights(w, labels)
+    check_weights(w, labels)
+    check_weights(m, labels, "trials")
     may_serve = bool(intercept) and intercept != "add" and find_constant
     const_idx = serving_constant(x.shape[0], constant_values(x)) if may_serve else None
     names = given or array_names(x.shape[1], const_idx)
@@ -250,6 +261,7 @@ def prepare(
         endog=y[:, 0] if one_target else y,
         exog=x,
         weights=w,
+        trials=m,
         row_labels=labels,
         ynames=ynames,
         exog_columns=names,
@@ -272,22 +284,33 @@ def _names_of(exog: Any) -> list[str] | None:
     return None
 
 
+def _per_row(values: Any, what: str, y: FloatArray, labels: pd.Index | None) -> FloatArray | None:
+    """One number for each row; its labels must be those of the data, where these have some."""
+    if values is None:
+        return None
+    out = as_weights(values, y.shape[0], what)
+    if labels is not None and is_pandas(values):
+        check_labels(values, labels, "the data", what)
+    return out
+
+
 def _complete_rows(
-    y: FloatArray, x: AnyArray, w: FloatArray | None, labels: pd.Index
-) -> tuple[FloatArray, AnyArray, FloatArray | None, pd.Index]:
+    y: FloatArray, x: AnyArray, w: FloatArray | None, m: FloatArray | None, labels: pd.Index
+) -> tuple[FloatArray, AnyArray, FloatArray | None, FloatArray | None, pd.Index]:
     """The rows without a missing value."""
-    gone = missing_rows(y, x, w)
+    gone = missing_rows(y, x, w, m)
     if not gone.any():
-        return y, x, w, labels
+        return y, x, w, m, labels
     if gone.all():
         raise ValueError("every row has a missing value: nothing is left to fit")
-    return y[~gone], x[np.flatnonzero(~gone)], None if w is None else w[~gone], labels[~gone]
+    left_w, left_m = (None if values is None else values[~gone] for values in (w, m))
+    return y[~gone], x[np.flatnonzero(~gone)], left_w, left_m, labels[~gone]
 
 
-def check_labels(weights: Any, labels: pd.Index, of: str) -> None:
+def check_labels(weights: Any, labels: pd.Index, of: str, what: str = "weights") -> None:
     """Refuse weights whose row labels are not those of the data: they would be taken by position."""
     if not weights.index.equals(labels):
-        raise ValueError(f"the row labels of weights and of {of} differ: align them, or pass an array")
+        raise ValueError(f"the row labels of {what} and of {of} differ: align them, or pass an array")
 
 
 def _row_labels(endog: Any, exog: Any) -> pd.Index:

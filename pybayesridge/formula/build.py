@@ -15,11 +15,10 @@ from formulaic import ModelSpec
 from formulaic.errors import DataMismatchWarning, FormulaicError
 from formulaic.utils.context import capture_context
 
-from pybayesridge.data.arrays import as_weights
 from pybayesridge.data.frames import library_of, masked_column, to_pandas
-from pybayesridge.data.prepare import check_labels
 from pybayesridge.exceptions import DataWarning
 from pybayesridge.formula.names import names_in_factor, names_of, names_read, parse, refuse_unknown, sees_other_rows
+from pybayesridge.formula.per_row import PerRow, check_missing, labelled, missing_in, per_row, take
 from pybayesridge.formula.plain import PlainFormula, kinds_of_numbers, numbers, plain_formula
 from pybayesridge.formula.spec import Context, FormulaData, FormulaSpec, warn_of_levels
 from pybayesridge.formula.values import (
@@ -62,6 +61,8 @@ def build(
     missing: str,
     weights: Any,
     context: Context | None,
+    trials: Any = None,
+    binary: bool = False,
 ) -> FormulaData:
     """Evaluate a two-sided formula on data.
 
@@ -80,6 +81,10 @@ def build(
         The name of a column, or one weight for each row of `data`.
     context : mapping or None
         Where names that are not columns of the data are looked up.
+    trials : str, array-like or None
+        Of binomial counts, as `weights`.
+    binary : bool
+        Whether the left-hand side may be a factor, which then stays one.
 
     Raises
     ------
@@ -89,28 +94,24 @@ def build(
     formulaic.errors.FormulaicError
         For a formula that cannot be parsed, or names a variable that is not there.
     """
-    if missing not in ("drop", "raise"):
-        raise ValueError(f"missing must be 'drop' or 'raise', not {missing!r}")
-    if not isinstance(formula, str):
-        raise ValueError(f"formula must be a string such as 'y ~ x', not {type(formula).__name__}")
+    _check_arguments(formula, missing)
     frame = to_frame(data)
     plain = plain_formula(formula, frame)
     parsed = parse(formula, frame) if plain is None else None
-    weight = _weights(weights, frame)
+    beside = per_row(frame, weights=weights, trials=trials)
     if subset is not None:
-        frame, weight = _take(frame, weight, subset)
+        frame, beside = take(frame, beside, subset)
+    library = library_of(data)
     if plain is not None:
-        return _build_plain(plain, formula, frame, weight, drop_cols, missing, library_of(data))
+        return _build_plain(plain, formula, frame, beside, drop_cols, missing, library)
     names = names_of(parsed)
     refuse_unknown(names, [str(c) for c in frame.columns], context or {})
     used = [str(c) for c in frame.columns if str(c) in names]
     _refuse_duplicates(used)
     frame, labels = frame.reset_index(drop=True), frame.index
-    absent: Any = frame[used].isna().any(axis=1).to_numpy() if used else np.zeros(len(frame), dtype=bool)
-    if weight is not None:
-        absent = absent | np.isnan(weight)
+    absent: Any = frame[used].isna().any(axis=1).to_numpy() | missing_in(beside)
     if absent.any():
-        _check_missing(absent, dict(zip(used, frame[used].isna().sum().tolist(), strict=True)), weight, missing)
+        check_missing(absent, dict(zip(used, frame[used].isna().sum().tolist(), strict=True)), beside, missing)
     rows = np.arange(len(frame)) if sees_other_rows(parsed) else np.flatnonzero(~absent)
     if len(rows) == 0:
         raise ValueError("there are no rows: nothing can be fitted")
@@ -119,7 +120,7 @@ def build(
     matrices, without_level = model_matrix(parsed, frame, context)
     rhs, spec = pd.DataFrame(matrices.rhs), matrices.rhs.model_spec
     keep, terms, has_intercept = layout(spec, rhs.columns, drop_cols)
-    endog, exog = numeric_endog(pd.DataFrame(matrices.lhs), formula), rhs[keep]
+    endog, exog = _response(pd.DataFrame(matrices.lhs), parsed, formula, binary), rhs[keep]
     complete = ~absent[rows]
     made = pd.concat([endog, exog], axis=1)
     if (without_level & complete).any():
@@ -133,11 +134,12 @@ def build(
     return FormulaData(
         endog.set_axis(labels[rows], axis=0),
         exog.set_axis(labels[rows], axis=0),
-        None if weight is None else pd.Series(weight[rows], index=labels[rows]),
+        labelled(beside, "weights", rows, labels[rows]),
         terms,
         fspec,
         len(labels) - len(rows),
-        library_of(data),
+        library,
+        labelled(beside, "trials", rows, labels[rows]),
     )
 
 
@@ -167,7 +169,7 @@ def _build_plain(
     plain: PlainFormula,
     formula: str,
     frame: pd.DataFrame,
-    weight: Any,
+    beside: PerRow,
     drop_cols: Iterable[str] | None,
     missing: str,
     library: str,
@@ -176,12 +178,12 @@ def _build_plain(
     names, labels = [*plain.responses, *plain.columns], frame.index
     values = numbers(frame, names)
     absent: Any = np.isnan(values).any(axis=1)
-    if weight is not None:
-        absent = absent | np.isnan(weight)
+    absent = absent | missing_in(beside)
+    rows = np.flatnonzero(~absent)
     if absent.any():
         counts = dict(zip(names, np.isnan(values).sum(axis=0).tolist(), strict=True))
-        _check_missing(absent, {c: counts[c] for c in frame.columns if c in counts}, weight, missing)
-        values, labels, weight = values[~absent], labels[~absent], None if weight is None else weight[~absent]
+        check_missing(absent, {c: counts[c] for c in frame.columns if c in counts}, beside, missing)
+        values, labels = values[rows], labels[rows]
     if len(values) == 0:
         raise ValueError("there are no rows: nothing can be fitted")
     q, first = len(plain.responses), ["Intercept"] if plain.has_intercept else []
@@ -198,11 +200,12 @@ def _build_plain(
     return FormulaData(
         numeric_endog(pd.DataFrame(values[:, :q], columns=plain.responses, index=labels), formula),
         pd.DataFrame(design, columns=keep, index=labels, copy=False),
-        None if weight is None else pd.Series(weight, index=labels),
+        labelled(beside, "weights", rows, labels),
         terms,
         FormulaSpec(formula, None, keep, variables, kinds, {}, has_intercept),
         int(absent.sum()),
         library,
+        labelled(beside, "trials", rows, labels),
     )
 
 
@@ -310,46 +313,6 @@ def _refuse_duplicates(names: list[str]) -> None:
         raise ValueError(f"duplicate column name(s) {listed(twice)} in the data: give each column a name of its own")
 
 
-def _weights(weights: Any, frame: pd.DataFrame) -> np.ndarray[Any, Any] | None:
-    if weights is None:
-        return None
-    if isinstance(weights, str):
-        if weights not in frame.columns:
-            raise ValueError(f"weights names {weights!r}, which is not a column of the data")
-        weights = frame[weights]
-    values = as_weights(weights, len(frame))
-    if isinstance(weights, pd.Series):
-        check_labels(weights, frame.index, "the data")
-    return values
-
-
-def _take(frame: pd.DataFrame, weight: Any, subset: Any) -> tuple[pd.DataFrame, Any]:
-    mask = np.asarray(subset)
-    if mask.dtype == bool:
-        if mask.size != len(frame):
-            raise ValueError(f"subset has {mask.size} entries for {len(frame)} rows of data")
-        return frame.loc[mask], None if weight is None else weight[mask]
-    rows = pd.Series(np.arange(len(frame)), index=frame.index)
-    try:
-        positions = rows.loc[subset].to_numpy()
-    except KeyError as error:
-        raise ValueError(f"subset has row labels that the data lack: {error}") from error
-    return frame.iloc[positions], None if weight is None else weight[positions]
-
-
-def _check_missing(absent: Any, counts: Mapping[str, int], weight: Any, missing: str) -> None:
-    """Refuse missing values where they may not be left out, or where nothing else is there."""
-    found = {name: int(count) for name, count in counts.items() if count}
-    if weight is not None and np.isnan(weight).any():
-        found["weights"] = int(np.isnan(weight).sum())
-    told = ", ".join(f"{name!r} ({count})" for name, count in list(found.items())[:SHOWN])
-    told += f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-    if missing == "raise":
-        raise ValueError(f"missing values in {told}: impute them, or use missing='drop'")
-    if absent.all():
-        raise ValueError(f"every row has a missing value (in {told}): nothing is left to fit")
-
-
 def _checked_drop(drop_cols: Iterable[str] | None, columns: pd.Index) -> set[str]:
     if drop_cols is None:
         return set()
@@ -368,6 +331,31 @@ def numeric_endog(lhs: pd.DataFrame, formula: str) -> pd.DataFrame:
             f"the left-hand side of {formula!r} is a factor (columns {listed(levels)}): the response must be numeric"
         )
     return lhs
+
+
+def _check_arguments(formula: Any, missing: Any) -> None:
+    if missing not in ("drop", "raise"):
+        raise ValueError(f"missing must be 'drop' or 'raise', not {missing!r}")
+    if not isinstance(formula, str):
+        raise ValueError(f"formula must be a string such as 'y ~ x', not {type(formula).__name__}")
+
+
+def _response(lhs: pd.DataFrame, parsed: Any, formula: str, binary: bool) -> pd.DataFrame:
+    return _as_factor(lhs, parsed) if binary else numeric_endog(lhs, formula)
+
+
+def _as_factor(lhs: pd.DataFrame, parsed: Any) -> pd.DataFrame:
+    """The left-hand side with the columns of a factor put together again."""
+    terms = [str(term) for term in parsed.lhs]
+    start = f"{terms[0]}[" if len(terms) == 1 else ""
+    names = [str(name) for name in lhs.columns]
+    if not start or not all(name.startswith(start) and name.endswith("]") for name in names):
+        return lhs
+    values = lhs.to_numpy(dtype=np.float64)
+    codes = np.where(np.isnan(values).any(axis=1), -1, np.nan_to_num(values).argmax(axis=1))
+    levels = [name[len(start) : -1] for name in names]
+    factor = pd.Categorical.from_codes(codes.astype(np.int64), pd.Index(levels))
+    return pd.DataFrame({terms[0]: factor}, index=lhs.index)
 
 
 __all__ = [

@@ -95,6 +95,8 @@ class FormulaData:
         Rows left out because a variable was missing.
     library : str
         Whose frame the data are.
+    trials : pandas.Series or None
+        Of binomial counts.
     """
 
     endog: pd.DataFrame
@@ -104,6 +106,7 @@ class FormulaData:
     spec: FormulaSpec
     n_dropped: int
     library: str = "pandas"
+    trials: Any = None
 
 
 def _is_over(value: Any, lengths: tuple[int, ...]) -> bool:

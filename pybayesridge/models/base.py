@@ -29,13 +29,32 @@ class LinearModel(StreamedModel, Model):
     """A linear model with penalised and unpenalised columns, on statsmodels' ``Model``.
 
     Subclasses set ``_max_targets``, the ``_formula_defaults`` of their arguments where a formula has others, and add
-    their own arguments.
+    their own arguments. A class for another family of responses is a subclass that calls itself by the name of the
+    family: it is made where that is the argument ``family`` of the class above it.
     """
+
+    family: ClassVar[str] = "gaussian"
+    _families: ClassVar[dict[str, type[LinearModel]]] = {}
+    _binary: ClassVar[bool] = False
 
     _max_targets: ClassVar[int | None] = 1
     _formula_defaults: ClassVar[dict[str, Any]] = {}
     _formula_data: FormulaData | None = None
     _with_intercept: Any = None
+
+    def __init_subclass__(cls, family: str | None = None, **kwargs: Any) -> None:
+        """Note the class of a family where the class above it finds it."""
+        super().__init_subclass__(**kwargs)
+        if family is None:
+            cls._families = {}
+        else:
+            cls.family = family
+            cls._families[family] = cls
+
+    def __new__(cls, *_: Any, family: Any = None, **__: Any) -> Self:
+        """An object of the class of the family."""
+        found = cls._families.get(family, cls) if isinstance(family, str) else cls
+        return super().__new__(found)
 
     def __init__(
         self,
@@ -48,6 +67,7 @@ class LinearModel(StreamedModel, Model):
         standardize: bool,
         missing: str,
         formula_data: FormulaData | None = None,
+        trials: ArrayLike | None = None,
     ) -> None:
         if not isinstance(standardize, bool | np.bool_):
             raise ValueError(f"standardize must be True or False, not {standardize!r}")
@@ -64,7 +84,8 @@ class LinearModel(StreamedModel, Model):
             data = prepare_moments(exog, **options)
             self.source: Source = MomentData(data, exog)
         else:
-            data = prepare(endog, exog, weights=weights, missing=missing, **options)
+            data = prepare(endog, exog, weights=weights, trials=trials, missing=missing, **options)
+            data.endog = self._checked_response(data)
             self.source = RowData.of(data)
         self.formula_spec = None if formula_data is None else formula_data.spec
         if formula_data is not None:
@@ -79,6 +100,11 @@ class LinearModel(StreamedModel, Model):
         self._built: Design | None = None
         super().__init__(data.endog, data.exog, missing="none", hasconst=bool(data.k_constant), prepared=data)
         self._init_keys: list[str] = []
+
+    def _checked_response(self, data: ModelData) -> FloatArray:
+        """The response as the numerics take it, (n,) or (n, q)."""
+        out: FloatArray = data.endog
+        return out
 
     @property
     def exog(self) -> Any:
@@ -167,6 +193,7 @@ class LinearModel(StreamedModel, Model):
             if name in kwargs:
                 raise ValueError(f"{name} is not an argument of from_formula: the formula says it ('0 +' for none)")
         call = cls._called("from_formula", locals(), kwargs)
+        binary = cls._binary or kwargs.get("family") == "binomial"
         built = formulas.build(
             formula,
             data,
@@ -175,7 +202,10 @@ class LinearModel(StreamedModel, Model):
             missing=missing,
             weights=weights,
             context=formulas.capture(1),
+            trials=kwargs.get("trials") if binary else None,
+            binary=binary,
         )
+        own = {} if built.trials is None else {"trials": built.trials}
         model = cls(
             built.endog,
             built.exog,
@@ -183,7 +213,7 @@ class LinearModel(StreamedModel, Model):
             weights=built.weights,
             missing="raise",
             formula_data=built,
-            **(cls._formula_defaults | kwargs),
+            **(cls._formula_defaults | kwargs | own),
         )
         model.call = call.using(built.spec.context)
         return model
@@ -305,7 +335,7 @@ class LinearModel(StreamedModel, Model):
         data: ModelData = self.data
         for holder in (self, data):
             holder.endog = holder.exog = None
-        data.weights = None
+        data.weights = data.trials = None
         # Names, and not a frame without rows: categories and levels of labels would stay in it.
         named = isinstance(data.orig_exog, pd.DataFrame)
         data.orig_exog = pd.DataFrame(columns=data.exog_columns) if named else None

@@ -15,13 +15,13 @@ from pybayesridge.formula.spec import FormulaData
 from pybayesridge.models.base import LinearModel
 from pybayesridge.moments.moments import Moments
 from pybayesridge.recipes import Recipe, call_of
-from pybayesridge.registry import check_options, check_rows, look_up
+from pybayesridge.registry import Method, check_options, check_rows, look_up
 from pybayesridge.results.labelled import BayesRidgeResultsWrapper
 from pybayesridge.results.ridge import BayesRidgeResults
 from pybayesridge.ridge.fit import FitOptions
 from pybayesridge.ridge.likelihood import GaussianNoise
 from pybayesridge.ridge.loocv import FullLeverageError
-from pybayesridge.ridge.methods import DEFAULT, METHODS, RidgeMethod
+from pybayesridge.ridge.methods import DEFAULT, METHODS
 from pybayesridge.ridge.prior import NAMED, BetaPrime
 from pybayesridge.ridge.spectrum import Spectrum, rotate
 
@@ -67,6 +67,11 @@ class BayesRidge(LinearModel):
         not given is 1.
     sigma2 : float, optional
         The noise variance where it is known.
+    family : {"gaussian", "binomial"}
+        The distribution of the responses. With ``"binomial"`` the model and the arguments `link`, `event`, `trials`
+        and `flat_in` are those of :class:`~pybayesridge.models.binary.BinaryRidge`.
+    link, event, trials, flat_in
+        With ``family="binomial"`` only.
     missing : {"raise", "drop"}
         What to do with rows in which something is missing.
 
@@ -90,7 +95,7 @@ class BayesRidge(LinearModel):
     {'Intercept': 53240.65, 'GNP': 0.04, 'UNEMP': -0.74, 'ARMED': -0.42}
     """
 
-    methods: ClassVar[Mapping[str, RidgeMethod]] = METHODS
+    methods: ClassVar[Mapping[str, Method]] = METHODS
     _max_targets: ClassVar[int | None] = None
 
     def __init__(
@@ -104,15 +109,21 @@ class BayesRidge(LinearModel):
         standardize: bool = True,
         prior: str | tuple[float, ...] = "r2",
         sigma2: float | None = None,
+        family: str = "gaussian",
+        link: str | None = None,
+        event: Any = None,
+        trials: ArrayLike | None = None,
+        flat_in: str | None = None,
         missing: str = "raise",
         formula_data: FormulaData | None = None,
     ) -> None:
         self.call = call_of("BayesRidge", BayesRidge.__init__, locals())
+        self._take_family(family, link=link, event=event, trials=trials, flat_in=flat_in, sigma2=sigma2)
         self.prior_of_tau2 = _as_prior(prior)
         self.prior = prior if isinstance(prior, str) else tuple(float(value) for value in prior)
         self.known_sigma2 = None if sigma2 is None else positive("sigma2", sigma2)
         super().__init__(
-            endog,
+            self._coded(endog),
             exog,
             intercept=intercept,
             weights=weights,
@@ -120,8 +131,21 @@ class BayesRidge(LinearModel):
             standardize=standardize,
             missing=missing,
             formula_data=formula_data,
+            trials=trials,
         )
         self._spectrum: Spectrum | None = None
+
+    def _take_family(self, family: Any, **given: Any) -> None:
+        """Check the arguments that depend on the family."""
+        if family != self.family:
+            raise ValueError(f"family must be 'gaussian' or 'binomial', not {family!r}")
+        for name in ("link", "event", "trials", "flat_in"):
+            if given[name] is not None:
+                raise ValueError(f"{name} goes with family='binomial'")
+
+    def _coded(self, endog: TableLike | None) -> TableLike | None:
+        """The response as numbers."""
+        return endog
 
     def fit(
         self,
@@ -195,7 +219,7 @@ class BayesRidge(LinearModel):
         loocv: 0.0774
         """
         call = call_of("fit", BayesRidge.fit, locals(), defaults={"method": None})
-        entry = look_up(self.methods, method)
+        entry = look_up(METHODS, method)
         if dof not in ("nu", "paper"):
             raise ValueError(f"dof must be 'nu' or 'paper', not {dof!r}")
         if parameterization not in ("tau2", "tau"):
@@ -209,7 +233,7 @@ class BayesRidge(LinearModel):
             "accelerate": not accelerate,
             "grid": grid is not None,
         }
-        check_options(self.methods, entry, given)
+        check_options(METHODS, entry, given)
         check_rows(entry, has_rows=not self.source.from_moments)
         options = FitOptions(
             tol=float(tol),

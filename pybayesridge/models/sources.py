@@ -112,7 +112,7 @@ class RowData:
     ----------
     data : ModelData
     weight_mean : float
-        Mean of the precision weights; 1 without.
+        Mean of the precision weights (of binomial counts, of the weights times the trials); 1 without.
     weights : (n,) array or None
         Weights over their mean.
     """
@@ -127,11 +127,12 @@ class RowData:
     @classmethod
     def of(cls, data: ModelData) -> RowData:
         """Bring the weights to mean 1."""
-        if data.weights is None:
+        weights = data.row_weights
+        if weights is None:
             return cls(data, 1.0, None)
-        top = float(data.weights.max())
-        mean = top * float((data.weights / top).mean())
-        return cls(data, mean, data.weights / mean)
+        top = float(weights.max())
+        mean = top * float((weights / top).mean())
+        return cls(data, mean, weights / mean)
 
     @property
     def n(self) -> int:
@@ -147,16 +148,19 @@ class RowData:
         """Columns whose values are all equal, and the value."""
         return constant_values(self.data.exog)
 
+    def unpenalized(self, layout: Layout) -> FloatArray:
+        """The unpenalised columns, the intercept among them, (n, k)."""
+        ones = np.ones((self.n, int(layout.added)))
+        return np.column_stack([ones, *(_column(self.data.exog, j) for j in layout.unpenalized)])
+
     def design(self, layout: Layout, *, standardize: bool, serves: bool) -> tuple[Design, CrossProducts, float]:
         """The design and its cross-products, by one pass over the rows; nothing is lost."""
         exog, endog = self.data.exog, self.data.endog
-        ones = np.ones((self.n, int(layout.added)))
-        z = np.column_stack([ones, *(_column(exog, j) for j in layout.unpenalized)])
         design, products = build_design(
             endog[:, None] if endog.ndim == 1 else endog,
             exog,
             penalized=layout.penalized,
-            z=z,
+            z=self.unpenalized(layout),
             z_names=layout.z_names,
             z_constant=layout.z_constant,
             weights=self.weights,

@@ -52,6 +52,7 @@ class StreamedModel:
             moments that no rows can have, or for an argument that needs rows.
         """
         call = cls._called("from_moments", locals(), kwargs)
+        _refuse_family(cls, kwargs, "from_moments")
         _refuse(kwargs, ("endog", "exog", "weights", "missing", "formula_data"), "from_moments")
         return _build(cls, as_moments(moments), call.after("moments", moments.call), **kwargs)
 
@@ -112,6 +113,7 @@ class StreamedModel:
         from pybayesridge.streams.parquet import moments_of_parquet
 
         call = cls._called("from_parquet", locals(), kwargs)
+        _refuse_family(cls, kwargs, "from_parquet")
         _refuse(kwargs, ("intercept", "formula_data", "subset"), "from_parquet")
         moments, built = moments_of_parquet(
             source,
@@ -174,6 +176,7 @@ class StreamedModel:
         from pybayesridge.streams.dask import moments_of_arrays, moments_of_frame
 
         call = cls._called("from_dask", locals(), kwargs)
+        _refuse_family(cls, kwargs, "from_dask")
         if missing not in (None, "drop", "raise"):
             raise ValueError(f"missing must be 'drop' or 'raise', not {missing!r}")
         if formula is None:
@@ -217,3 +220,13 @@ def _refuse(kwargs: Mapping[str, Any], names: Iterable[str], where: str) -> None
     for name in names:
         if name in kwargs:
             raise ValueError(f"{name} is not an argument of {where}")
+
+
+def _refuse_family(cls: Any, kwargs: Mapping[str, Any], where: str) -> None:
+    """Refuse a family whose likelihood needs the rows, before any is read."""
+    family = kwargs.get("family", cls.family)
+    if family != "gaussian":
+        raise ValueError(
+            f"{where} is for family='gaussian': sufficient statistics do not determine the likelihood of "
+            f"family={family!r}; fit from rows in memory"
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,13 @@ def check_alpha(alpha: float) -> float:
     if not isinstance(alpha, float | int | np.floating | np.integer) or not 0 < alpha < 1:
         raise ValueError(f"alpha must lie between 0 and 1, not {alpha!r}: 0.05 gives 95 % intervals")
     return float(alpha)
+
+
+def check_which(which: str) -> str:
+    """Whether probabilities ("mean") or linear predictors ("linear") are asked for."""
+    if which not in ("mean", "linear"):
+        raise ValueError(f"which must be 'mean' (probabilities) or 'linear' (the linear predictor), not {which!r}")
+    return which
 
 
 def target_position(names: list[str], target: Any, what: str) -> int:
@@ -132,3 +140,25 @@ def unit_names(model: Any, design: Design, positions: IntArray, standardized: bo
     """Names of coefficients; where others are standardised, those that are not say so."""
     own = set(model.positions(design)[0].tolist()) if standardized else set()
     return [model.exog_names[i] + (" (per unit)" if i in own else "") for i in positions]
+
+
+def standardized_size(model: Any, design: Design, b: FloatArray) -> FloatArray:
+    """Size of coefficients (k,) per standard deviation of their column; unpenalised ones always come first."""
+    size = np.zeros(len(model.exog_names))
+    z_at, at = model.positions(design)
+    size[at] = np.abs(b[at]) * design.sd
+    size[z_at] = np.inf
+    return size
+
+
+def unit_rows(model: Any, design: Design, positions: Sequence[int]) -> tuple[FloatArray, FloatArray]:
+    """Rows over the penalised (m, p) and the unpenalised columns (m, k) that give single coefficients."""
+    z_at, at_penalized = model.positions(design)
+    x_rows = np.zeros((len(positions), design.p))
+    z_rows = np.zeros((len(positions), design.block.k))
+    for rows, where in ((z_rows, z_at), (x_rows, at_penalized)):
+        column = {int(position): j for j, position in enumerate(where)}
+        for row, position in enumerate(positions):
+            if position in column:
+                rows[row, column[position]] = 1.0
+    return x_rows, z_rows

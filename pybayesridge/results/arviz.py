@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import gammaln
 
 from pybayesridge._types import FloatArray
+from pybayesridge.binomial.likelihood import log_likelihood, probability
 from pybayesridge.checks import positive_int
 from pybayesridge.data.prepare import ModelData
 from pybayesridge.text import listed
@@ -30,14 +32,14 @@ class Draws:
     ----------
     beta : (draws, k, q) array
         Coefficients, user's scale.
-    sigma2 : (draws, q) array
-        Noise variance of an observation of average weight.
+    sigma2 : (draws, q) array or None
+        Noise variance of an observation of average weight; None where there is none.
     others : dict of str to (draws, q) array
         Other parameters.
     """
 
     beta: FloatArray
-    sigma2: FloatArray
+    sigma2: FloatArray | None
     others: dict[str, FloatArray]
 
 
@@ -72,18 +74,14 @@ def to_arviz(
         raise ValueError(f"only groups='posterior' can be made: {model.why_no_rows}")
     generator = np.random.default_rng(rng)
     sampled = [draw(draws, generator) for _ in range(chains)]
-    if "log_likelihood" in wanted and any((chain.sigma2 == 0).any() for chain in sampled):
+    if "log_likelihood" in wanted and any(c.sigma2 is not None and (c.sigma2 == 0).any() for c in sampled):
         raise ValueError(
             "the response is fitted without noise, so that it has no density: leave out 'log_likelihood'"
         )
+    over_rows = _binary_rows if sampled[0].sigma2 is None else _gaussian_rows
     make: dict[str, Callable[[], dict[str, Any]]] = {
         "posterior": lambda: _posterior(model, sampled, fixed=False),
-        "posterior_predictive": lambda: _over_rows(
-            model, sampled, lambda _, mean, variance: generator.normal(mean, np.sqrt(variance))
-        ),
-        "log_likelihood": lambda: _over_rows(model, sampled, _log_density),
-        "observed_data": lambda: {name: ((OBS,), y) for name, y in _responses(model)},
-    }
+    } | over_rows(model, sampled, generator)
     made = {name: make[name]() for name in wanted}
     if "posterior" in wanted:
         made["constant_data"] = _posterior(model, sampled, fixed=True)
@@ -118,7 +116,9 @@ def _posterior(model: Any, sampled: list[Draws], *, fixed: bool) -> dict[str, An
     whole = {"beta": np.stack([chain.beta for chain in sampled])}
     for name in sampled[0].others:
         whole[name] = np.stack([chain.others[name] for chain in sampled])
-    whole["sigma2"] = np.stack([chain.sigma2 for chain in sampled])
+    variances = [chain.sigma2 for chain in sampled if chain.sigma2 is not None]
+    if variances:
+        whole["sigma2"] = np.stack(variances)
     out: dict[str, Any] = {}
     for name, values in whole.items():
         if fixed != (name != "beta" and bool((values == values[:1, :1]).all())):
@@ -135,6 +135,47 @@ def _responses(model: Any) -> list[tuple[str, FloatArray]]:
     return [(name, y[:, i]) for i, name in enumerate(model.data.targets)]
 
 
+def _gaussian_rows(
+    model: Any, sampled: list[Draws], generator: np.random.Generator
+) -> dict[str, Callable[[], dict[str, Any]]]:
+    """The groups over rows for Gaussian noise."""
+    return {
+        "posterior_predictive": lambda: _over_rows(
+            model, sampled, lambda _, mean, variance: generator.normal(mean, np.sqrt(variance))
+        ),
+        "log_likelihood": lambda: _over_rows(model, sampled, _log_density),
+        "observed_data": lambda: {name: ((OBS,), y) for name, y in _responses(model)},
+    }
+
+
+def _binary_rows(
+    model: Any, sampled: list[Draws], generator: np.random.Generator
+) -> dict[str, Callable[[], dict[str, Any]]]:
+    """The groups over rows for numbers of successes; copies of a row count in the log likelihood."""
+    if model.endog is None:
+        return {}
+    rows, name = model.likelihood(), model.data.targets[0]
+    trials = (rows.successes + rows.failures).astype(int)
+    ways = gammaln(trials + 1) - gammaln(rows.successes + 1) - gammaln(rows.failures + 1)
+
+    def each(function: Callable[[FloatArray], Any]) -> dict[str, Any]:
+        """A function of the linear predictors (n, draws), over chains."""
+        found = [function(model.predict(chain.beta[..., 0].T, which="linear")).T for chain in sampled]
+        return {name: (("chain", "draw", OBS), np.stack(found))}
+
+    def log_density(eta: FloatArray) -> FloatArray:
+        s, f = rows.successes[:, None], rows.failures[:, None]
+        return (rows.copies * ways)[:, None] + rows.copies[:, None] * log_likelihood(s, f, eta, rows.link)
+
+    return {
+        "posterior_predictive": lambda: each(
+            lambda eta: generator.binomial(trials[:, None], probability(eta, rows.link))
+        ),
+        "log_likelihood": lambda: each(log_density),
+        "observed_data": lambda: {name: ((OBS,), rows.successes)},
+    }
+
+
 def _over_rows(
     model: Any, sampled: list[Draws], function: Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 ) -> dict[str, Any]:
@@ -145,13 +186,18 @@ def _over_rows(
             ("chain", "draw", OBS),
             np.stack(
                 [
-                    function(y, model.predict(chain.beta[:, :, i].T).T, chain.sigma2[:, [i]] * factors)
+                    function(y, model.predict(chain.beta[:, :, i].T).T, _variances(chain)[:, [i]] * factors)
                     for chain in sampled
                 ]
             ),
         )
         for i, (name, y) in enumerate(_responses(model))
     }
+
+
+def _variances(chain: Draws) -> FloatArray:
+    assert chain.sigma2 is not None
+    return chain.sigma2
 
 
 def _log_density(y: FloatArray, mean: FloatArray, variance: FloatArray) -> FloatArray:

@@ -231,7 +231,7 @@ class LinearResults(LinearEstimates):
             if not row_space:
                 raise ValueError("row_space=False goes with remove_data=True: the data span the space of their rows")
             return self
-        _ = self.rsquared
+        self._settle()
         out = copy.copy(self)
         out.model = copy.copy(self.model)
         out.model.data = copy.copy(self.model.data)
@@ -277,11 +277,15 @@ class LinearResults(LinearEstimates):
                 f"{len(self.model.data.targets)} responses for {self.nobs:.0f} rows: their coefficients span the "
                 "space of the rows, so that it cannot be left out; save the responses in separate fits"
             )
-        _ = self.rsquared, self.precision_loss
+        self._settle()
         self._release_rows(row_space)
         self.model.forget_rows(row_space)
         for name in ("fittedvalues", "resid"):
             self.__dict__.pop(name, None)
+
+    def _settle(self) -> None:
+        """Compute the numbers that stay when the rows are removed."""
+        _ = self.rsquared, self.precision_loss
 
     @property
     def has_joint_posterior(self) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from pybayesridge._types import ArrayLike, BoolArray, FloatArray, IntArray
+from pybayesridge.binomial.posterior import BinaryPosterior
 from pybayesridge.data.frames import to_pandas
 from pybayesridge.ep.posterior import SelectionPosterior, mixture_quantile, upper_tail
 from pybayesridge.formula.constraints import Combination, combinations
@@ -97,10 +98,12 @@ def contrast(
     Notes
     -----
     For the ridge the posterior is a mixture over the penalty of normal or t distributions, the one from which the
-    intervals of coefficients and predictions come. For ``SpikeSlab.fit("exact")`` it is a mixture over the sets of
-    columns, with a point mass where no column of the contrast is in. Expectation propagation gives spike and slab
-    for the columns of one group, and so for a single coefficient; contrasts across groups follow from its joint
-    Gaussian, which has no point mass: there ``prob_zero`` is NaN, or 0 if an unpenalised coefficient takes part.
+    intervals of coefficients and predictions come. With ``family="binomial"`` contrasts are on the scale of the link,
+    and `mean` is the posterior median where `params` are medians. For ``SpikeSlab.fit("exact")`` it is a mixture over
+    the sets of columns, with a point mass where no column of the contrast is in. Expectation propagation gives spike
+    and slab for the columns of one group, and so for a single coefficient; contrasts across groups follow from its
+    joint Gaussian, which has no point mass: there ``prob_zero`` is NaN, or 0 if an unpenalised coefficient takes
+    part.
 
     Examples
     --------
@@ -213,6 +216,8 @@ def _answer(res: LinearResults, asked: list[Combination], alpha: float, target: 
     rows = _Rows(weights[:, penalized], weights[:, of_z], np.array([each.value for each in asked]))
     if isinstance(posterior, RidgePosterior):
         return _of_ridge(posterior, rows, alpha, target)
+    if isinstance(posterior, BinaryPosterior):
+        return _of_binary(posterior, rows, alpha)
     if isinstance(posterior, ExactPosterior):
         return _of_exact(posterior, rows, alpha)
     assert isinstance(posterior, SelectionPosterior)
@@ -225,6 +230,14 @@ def _of_ridge(posterior: RidgePosterior, rows: _Rows, alpha: float, target: int)
     interval = posterior.row_intervals(prepared, alpha, None)[:, target]
     positive = posterior.row_exceedance(prepared, rows.value)[:, target]
     return _Answer(mean - rows.value, sd, interval - rows.value[:, None], positive)
+
+
+def _of_binary(posterior: BinaryPosterior, rows: _Rows, alpha: float) -> _Answer:
+    _, sd = posterior.linear_moments(rows.x, rows.z)
+    quantiles = posterior.linear_quantiles(rows.x, rows.z, np.array([alpha / 2, 1 - alpha / 2]))
+    positive = posterior.linear_exceedance(rows.x, rows.z, rows.value)
+    mean = posterior.linear_centers(rows.x, rows.z)
+    return _Answer(mean - rows.value, sd, quantiles - rows.value[:, None], positive)
 
 
 def _of_ep(posterior: SelectionPosterior, rows: _Rows, alpha: float) -> _Answer:

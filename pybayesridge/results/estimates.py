@@ -18,6 +18,7 @@ from pybayesridge.results.arviz import Draws
 from pybayesridge.ridge.marginals import RidgeMarginals
 
 if TYPE_CHECKING:
+    from pybayesridge.binomial.posterior import BinaryPosterior
     from pybayesridge.ep.posterior import SelectionPosterior
     from pybayesridge.models.base import LinearModel
     from pybayesridge.ridge.posterior import RidgePosterior
@@ -46,7 +47,7 @@ class LinearEstimates(Results):
         As given to ``fit``.
     maxiter : int
         As given to ``fit``.
-    posterior : RidgePosterior, SelectionPosterior or their marginals
+    posterior : RidgePosterior, BinaryPosterior, SelectionPosterior or marginals
         The posterior in the numerics' own units; internal.
     """
 
@@ -60,7 +61,9 @@ class LinearEstimates(Results):
     params: FloatArray
     model: LinearModel
     sigma2: float | FloatArray
-    posterior: RidgePosterior | RidgeMarginals | SelectionPosterior | SelectionMarginals | ExactPosterior
+    posterior: (
+        RidgePosterior | RidgeMarginals | BinaryPosterior | SelectionPosterior | SelectionMarginals | ExactPosterior
+    )
 
     def __init__(self, model: LinearModel, params: FloatArray, **kwds: Any) -> None:
         super().__init__(model, params, **kwds)

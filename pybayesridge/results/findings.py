@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pybayesridge.binomial.methods import APPROXIMATION
 from pybayesridge.exceptions import (
     ConvergenceWarning,
     DegenerateFitWarning,
@@ -17,6 +18,7 @@ from pybayesridge.ridge.prior import NAMED, BetaPrime
 from pybayesridge.text import listed, number
 
 if TYPE_CHECKING:
+    from pybayesridge.results.binary import BinaryRidgeResults
     from pybayesridge.results.ridge import BayesRidgeResults
     from pybayesridge.results.spike_slab import SpikeSlabResults
 
@@ -28,6 +30,12 @@ LITTLE = 0.2
 
 A normal posterior would have about .6 of the prior's standard deviation."""
 
+
+FEW_EVENTS = 10
+"""Fewer events, or non-events, are called few."""
+
+LAPLACE = 0.1
+"""Effective coefficients for each event up to which Laplace's approximation passes without a remark."""
 
 NOTHING_TO_EXPLAIN = "The unpenalised columns fit the response exactly: there is nothing to explain."
 NOTHING_TO_SHRINK = "No penalised column varies: there is nothing to shrink."
@@ -123,13 +131,66 @@ def _scale(res: Any) -> str:
     return f"The prior is on the scale of {scale}."
 
 
-def _prior_in_words(prior: BetaPrime) -> str:
+def _prior_in_words(prior: BetaPrime, share: str = "the share of variance explained") -> str:
     if prior == NAMED["r2"]:
-        return "A priori the share of variance explained is Beta(1/2, 1/2)."
+        return f"A priori {share} is Beta(1/2, 1/2)."
     if prior == NAMED["half-cauchy"]:
         return "A priori tau is half-Cauchy."
     scaled = "tau2" if prior.scale == 1 else f"tau2 / {number(prior.scale or 1.0)}"
     return f"A priori {scaled} is beta-prime({number(prior.a)}, {number(prior.b)})."
+
+
+def of_binary(res: BinaryRidgeResults) -> list[Finding]:
+    """Findings on the validity of a ridge of yes/no responses."""
+    fit, out = res.binary_fit, []
+    if fit.space.rank == 0:
+        out.append(warning("nothing-to-shrink", NOTHING_TO_SHRINK, DegenerateFitWarning))
+    elif fit.null:
+        text = "No signal: all coefficients are shrunk to zero, the posterior has no interior mode."
+        out.append(warning("no-signal", text, DegenerateFitWarning))
+    if not res.converged:
+        text = res.method_entry.unconverged(res.tol, res.maxiter)
+        out.append(warning("not-converged", text, ConvergenceWarning))
+    if fit.at_edge:
+        text = "The best leave-one-out log score lies on the edge of the grid: widen it, or use method='ep'."
+        out.append(warning("grid-edge", text, GridEdgeWarning))
+    return out + lost_digits(res)
+
+
+def intervals_of_binary(res: BinaryRidgeResults) -> Finding:
+    """Finding on the uncertainty that the intervals of a ridge of yes/no responses account for."""
+    entry = res.method_entry
+    prior = ""
+    if entry.uses_prior:
+        share = "the share of the latent variance explained"
+        prior = f" {_prior_in_words(res.model.prior_of_tau2, share)}"
+    return note("intervals", f"{entry.intervals.format(how=APPROXIMATION[res.solver])} {_scale(res)}{prior}")
+
+
+def on_reading_binary(res: BinaryRidgeResults) -> list[Finding]:
+    """Findings on how the numbers of a ridge of yes/no responses are to be read."""
+    out = []
+    if not res.posterior.has_mean:
+        text = (
+            "The columns separate the responses: the tail of the penalty's posterior is so heavy that coefficients "
+            "have no posterior mean. params, and means on the scale of the link, are posterior medians; "
+            "probabilities have a mean."
+        )
+        out.append(note("separation", text))
+    elif res.binary_fit.separated:
+        out.append(note("separation", "The columns separate the responses: the prior limits the coefficients."))
+    rare = min(res.n_events, res.n_trials - res.n_events)
+    if rare < FEW_EVENTS:
+        which = "events" if res.n_events <= res.n_trials - res.n_events else "non-events"
+        text = f"There are only {rare:g} {which} among {res.n_trials:g} trials: the prior has much weight."
+        out.append(note("rare-events", text))
+    if res.solver == "laplace" and res.df_model + res.model.k_constant > LAPLACE * rare:
+        text = (
+            "Laplace's approximation is inaccurate with few events for each coefficient: compare with method='ep' "
+            "(solver='ep')."
+        )
+        out.append(note("laplace", text))
+    return out + on_data(res)
 
 
 def of_spike_slab(res: SpikeSlabResults) -> list[Finding]:

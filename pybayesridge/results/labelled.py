@@ -12,11 +12,13 @@ from pybayesridge.findings import Finding
 from pybayesridge.recipes import Recipe
 from pybayesridge.results import files as saved
 from pybayesridge.results.base import LinearResults, load
+from pybayesridge.results.binary import BinaryRidgeResults
 from pybayesridge.results.ridge import BayesRidgeResults
 from pybayesridge.results.spike_slab import SpikeSlabResults
 
 if TYPE_CHECKING:
     from pybayesridge.models.base import LinearModel
+    from pybayesridge.models.binary import BinaryRidge
     from pybayesridge.models.ridge import BayesRidge
     from pybayesridge.models.spike_slab import SpikeSlab
 
@@ -174,6 +176,51 @@ class BayesRidgeResultsWrapper(LinearResultsWrapper[BayesRidgeResults]):
         "quadrature_error": "targets",
         "penalty_information": "targets",
     }
+
+
+class BinaryRidgeResultsWrapper(LinearResultsWrapper[BinaryRidgeResults]):
+    """Labelled results of a Bayesian ridge regression of yes/no responses; see :class:`BinaryRidgeResults`."""
+
+    model: BinaryRidge
+    params: pd.Series
+    bse: pd.Series
+    posterior_var: pd.Series
+    fittedvalues: pd.Series
+    resid: pd.Series
+    rsquared: float
+    df_model: float
+    df_resid: float
+    link: str
+    event: str
+    n_trials: float
+    n_events: float
+    lambda_: float
+    tau2: float
+    log_marginal: float
+    log_evidence: float
+    loo_probabilities: pd.Series
+    loo_log_score: float
+    loo_brier: float
+    loo_auc: float
+    quadrature_error: float | None
+    grid: FloatArray | None
+    grid_scores: FloatArray | None
+    solver: str
+    parameterization: str
+
+    predict = Delegated(BinaryRidgeResults.predict)
+    get_prediction = Delegated(BinaryRidgeResults.get_prediction)  # type: ignore[assignment]
+    summary = Delegated(BinaryRidgeResults.summary)
+    odds_ratios = Delegated(BinaryRidgeResults.odds_ratios)
+    hyperparameters = Delegated(BinaryRidgeResults.hyperparameters)
+    sample = Delegated(BinaryRidgeResults.sample)
+    to_arviz = Delegated(BinaryRidgeResults.to_arviz)
+    loo_calibration = Delegated(BinaryRidgeResults.loo_calibration)
+    plot_coefficients = Delegated(BinaryRidgeResults.plot_coefficients)
+    plot_calibration = Delegated(BinaryRidgeResults.plot_calibration)
+    plot_roc = Delegated(BinaryRidgeResults.plot_roc)
+
+    _wrap_attrs = {name: how for name, how in SHARED.items() if name != "sigma2"} | {"loo_probabilities": "rows"}
 
 
 class SpikeSlabResultsWrapper(LinearResultsWrapper[SpikeSlabResults]):

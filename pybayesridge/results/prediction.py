@@ -10,6 +10,7 @@ import pandas as pd
 from statsmodels.regression._prediction import PredictionResults
 
 from pybayesridge._types import FloatArray
+from pybayesridge.results.arguments import check_alpha
 
 COLUMNS = ["mean", "mean_se", "mean_ci_lower", "mean_ci_upper", "obs_ci_lower", "obs_ci_upper"]
 
@@ -79,3 +80,31 @@ class BayesPrediction(PredictionResults):
         return pd.DataFrame(
             np.stack(parts, axis=-1).reshape(len(mean_ci), -1), index=self.row_labels, columns=columns
         )
+
+
+class BinaryPrediction:
+    """Posterior of the probability of the event, or of the linear predictor, at some rows.
+
+    Parameters
+    ----------
+    mean, sd : (m,) arrays
+        Posterior mean and standard deviation.
+    quantiles : callable
+        ``quantiles(at)`` gives the posterior quantiles at probabilities `at`, (m, len(at)).
+    row_labels : pandas.Index
+    """
+
+    def __init__(
+        self, mean: FloatArray, sd: FloatArray, quantiles: Callable[[FloatArray], FloatArray], row_labels: pd.Index
+    ) -> None:
+        self.predicted_mean, self.se, self.row_labels = mean, sd, row_labels
+        self._quantiles = quantiles
+
+    def conf_int(self, alpha: float = 0.05) -> FloatArray:
+        """Equal-tailed credible intervals, (m, 2)."""
+        return self._quantiles(np.array([check_alpha(alpha) / 2, 1 - alpha / 2]))
+
+    def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
+        """A row for each prediction, with statsmodels' columns: mean, mean_se, mean_ci_lower, mean_ci_upper."""
+        values = np.column_stack([self.predicted_mean, self.se, self.conf_int(alpha)])
+        return pd.DataFrame(values, index=self.row_labels, columns=COLUMNS[:4])

@@ -16,7 +16,7 @@ from pybayesridge.findings import Finding
 from pybayesridge.quantile_tables import NO_ROW_SPACE
 from pybayesridge.recipes import Recipe
 from pybayesridge.results import findings
-from pybayesridge.results.arguments import check_alpha
+from pybayesridge.results.arguments import check_alpha, standardized_size, unit_rows
 from pybayesridge.results.arviz import Draws
 from pybayesridge.results.penalty import PenaltyResults
 from pybayesridge.results.plots import ridge as ridge_plots
@@ -225,6 +225,7 @@ class BayesRidgeResults(PenaltyResults):
             frames[name] = pd.DataFrame(drawn.beta[..., i], columns=self.model.exog_names)
             if hyper_columns:
                 frames[name]["tau2"] = drawn.others["tau2"][:, i]
+                assert drawn.sigma2 is not None
                 frames[name]["sigma2"] = drawn.sigma2[:, i]
         return frames[self.model.data.targets[0]] if self.model.one_target else pd.concat(frames, axis=1)
 
@@ -344,14 +345,7 @@ class BayesRidgeResults(PenaltyResults):
             at: tuple[Any, ...] = (positions,) if self.model.one_target else (positions, target)
             return params[positions], self.bse[at], self.conf_int(alpha)[at]
         design = self.posterior.design
-        z_at, at_penalized = self.model.positions(design)
-        x_rows = np.zeros((len(positions), design.p))
-        z_rows = np.zeros((len(positions), design.block.k))
-        for rows, where in ((z_rows, z_at), (x_rows, at_penalized)):
-            column = {int(position): j for j, position in enumerate(where)}
-            for row, position in enumerate(positions):
-                if position in column:
-                    rows[row, column[position]] = 1.0
+        x_rows, z_rows = unit_rows(self.model, design, positions)
         prepared = self.posterior.row_functions(x_rows, z_rows)
         sd = self.posterior.row_moments(prepared)[1][:, target]
         interval = self.posterior.row_intervals(prepared, alpha, None)[:, target]
@@ -359,10 +353,5 @@ class BayesRidgeResults(PenaltyResults):
 
     def standardized_size(self, target: int) -> FloatArray:
         """Size of the coefficients per standard deviation; unpenalised ones always come first."""
-        design = self.posterior.design
         b = self.params if self.model.one_target else self.params[:, target]
-        size = np.zeros(len(self.model.exog_names))
-        z_at, at = self.model.positions(design)
-        size[at] = np.abs(b[at]) * self.posterior.design.sd
-        size[z_at] = np.inf
-        return size
+        return standardized_size(self.model, self.posterior.design, b)

@@ -1,4 +1,5 @@
-"""The ridge for yes/no responses beside NumPyro's NUTS: EP's means and standard deviations, t2 integrated out."""
+"""The ridge for yes/no responses beside NumPyro's NUTS: EP's means and standard deviations, the penalty integrated
+out."""
 
 import json
 from pathlib import Path
@@ -6,10 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pybayesridge.binomial.fit import fit
-from pybayesridge.ridge.prior import BetaPrime
-from tests.binomial.problems import problem
-from tests.reference.numpyro_binary import ROWS, data
+from pybayesridge import BayesRidge
+from tests.reference.numpyro_binary import LATENT, ROWS, data
 
 STORED = json.loads((Path(__file__).parent / "numpyro_binary.json").read_text())["problems"]
 MEAN_TOL = 0.05
@@ -22,19 +21,19 @@ SD_TOL = 0.03
 def test_ep_agrees_with_nuts(name):
     settings = STORED[name]
     y, x = data(settings["n"], settings["p"], settings["seed"])
-    found = fit(*problem(x, y), prior=BetaPrime(0.5, settings["b"], None), flat_in="link")
-    post = found.posterior()
-    mean, sd = post.linear_moments(x[:ROWS], np.ones((ROWS, 1)))
-    own = {f"eta{i}": (mean[i], sd[i]) for i in range(ROWS)}
-    log_t2 = np.array([node.log_t2 for node in found.nodes])
-    center = found.weight @ log_t2
-    own["log_tau2"] = (center, np.sqrt(found.weight @ (log_t2 - center) ** 2))
+    prior = (0.5, settings["b"], LATENT / settings["p"])
+    res = BayesRidge(y, x, family="binomial", prior=prior, flat_in="link").fit()
+    linear = res.get_prediction(x[:ROWS], which="linear")
+    own = {f"eta{i}": (linear.predicted_mean[i], linear.se[i]) for i in range(ROWS)}
+    fit = res.unlabelled.binary_fit
+    log_tau2 = np.array([node.log_t2 for node in fit.nodes])
+    center = fit.weight @ log_tau2
+    own["log_tau2"] = (center, np.sqrt(fit.weight @ (log_tau2 - center) ** 2))
     if settings["p"] < settings["n"]:
-        (g, b), (g_sd, b_sd) = post.coefficient_means(), post.coefficient_sds()
-        own["intercept"] = (g[0], g_sd[0])
-        own |= {f"b{j}": (b[j], b_sd[j]) for j in range(settings["p"])}
+        for j, name in enumerate(["intercept", *(f"b{j}" for j in range(settings["p"]))]):
+            own[name] = (res.params.iloc[j], res.bse.iloc[j])
     assert settings["divergences"] == 0
-    assert found.converged
+    assert res.converged
     assert own.keys() == settings["quantities"].keys()
     for key, stored in settings["quantities"].items():
         (mean, mean_error), (sd, sd_error) = stored["mean"], stored["sd"]

@@ -1,0 +1,179 @@
+"""Results of a ridge regression of yes/no responses on its penalty, its evidence and its leave-one-out scores."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from scipy.special import gammaln
+
+from pybayesridge._types import FloatArray
+from pybayesridge.binomial import penalty
+from pybayesridge.binomial.fit import BinaryFit
+from pybayesridge.binomial.leave_one_out import (
+    Calibration,
+    LeaveOneOut,
+    area_under_curve,
+    brier_score,
+    calibration,
+    leave_one_out,
+    total_log_score,
+)
+from pybayesridge.binomial.posterior import BinaryPosterior
+from pybayesridge.binomial.prior import LogPrior, log_prior
+from pybayesridge.checks import positive_int
+from pybayesridge.results.arguments import check_alpha
+from pybayesridge.results.base import LinearResults
+
+if TYPE_CHECKING:
+    from pybayesridge.models.binary import BinaryRidge
+
+HYPERPARAMETERS = ("lambda", "tau2", "df_model")
+
+
+class BinaryScores(LinearResults):
+    """The part of the results that follows from the penalty and from the rows' predictions of each other.
+
+    Attributes
+    ----------
+    binary_fit : BinaryFit
+        Answer of the method in the numerics' own units; internal.
+    n_trials, n_events : float
+        Number of trials (rows, where there are no `trials`; copies of them) and of events.
+    """
+
+    model: BinaryRidge
+    posterior: BinaryPosterior
+    binary_fit: BinaryFit
+    lambda_: float
+    tau2: float
+    n_trials: float
+    n_events: float
+
+    @property
+    def _unit(self) -> float:
+        """Log of the factor from tau2 to t2 in the units of the coordinates."""
+        return 2 * float(np.log(self.posterior.design.common_scale))
+
+    @cached_property
+    def df_model(self) -> float:
+        """Effective degrees of freedom of the coefficients, excluding the constant."""
+        return penalty.effective_df(self.binary_fit) - self.model.k_constant
+
+    @property
+    def df_resid(self) -> float:
+        """Rows minus effective degrees of freedom, including the constant."""
+        return self.nobs - self.df_model - self.model.k_constant
+
+    @cached_property
+    def log_marginal(self) -> float:
+        """Log marginal likelihood log p(y), approximated by the method.
+
+        For ``"ep"`` and ``"laplace"`` with the penalty integrated out, else given the penalty. The prior of the
+        unpenalised coefficients is flat, and with ``flat_in="latent"`` scaled by the latent standard deviation: only
+        differences between models with the same unpenalised columns and the same response mean something.
+        """
+        fit, design = self.binary_fit, self.posterior.design
+        log_z = 0.5 * fit.space.k * np.log(design.n) - float(np.log(np.abs(np.diag(design.block.r))).sum())
+        s, f, copies = fit.likelihood.successes, fit.likelihood.failures, fit.likelihood.copies
+        ways = float(copies @ (gammaln(s + f + 1) - gammaln(s + 1) - gammaln(f + 1)))
+        return fit.log_evidence + log_z + ways
+
+    @property
+    def log_evidence(self) -> float:
+        """The same as :attr:`log_marginal`."""
+        return self.log_marginal
+
+    @cached_property
+    def _left_out(self) -> LeaveOneOut:
+        if self.model.endog is None:
+            raise ValueError(self.model.why_no_rows)
+        fit = self.binary_fit
+        return leave_one_out(fit.likelihood, fit.nodes, fit.weight)  # type: ignore[arg-type]
+
+    @property
+    def loo_probabilities(self) -> FloatArray:
+        """Leave-one-out probabilities of the event, (n,): each row predicted from the others.
+
+        Of rows with several trials or a weight above 1, one trial (one copy) is predicted from all others. They come
+        from the approximate posterior without refitting.
+        """
+        return self._left_out.probability
+
+    @cached_property
+    def loo_log_score(self) -> float:
+        """Leave-one-out log score: mean log probability of an observed outcome, over rows (copies of them).
+
+        The larger the better; log(1/2) = -0.69 is that of a coin. With `trials` the mean is over trials, the
+        binomial coefficients left out.
+        """
+        return total_log_score(self.binary_fit.likelihood, self._left_out) / self.n_trials
+
+    @cached_property
+    def loo_brier(self) -> float:
+        """Leave-one-out Brier score: mean squared difference of outcome and probability; the smaller the better."""
+        return brier_score(self.binary_fit.likelihood, self._left_out.probability)
+
+    @cached_property
+    def loo_auc(self) -> float:
+        """Leave-one-out area under the ROC curve: probability that an event was given the larger probability."""
+        return area_under_curve(self.binary_fit.likelihood, self._left_out.probability)
+
+    def loo_calibration(self, bins: int = 10) -> Calibration:
+        """Leave-one-out probabilities and observed shares in bins of equal trials; see :meth:`plot_calibration`."""
+        return calibration(self.binary_fit.likelihood, self._left_out.probability, positive_int("bins", bins))
+
+    @property
+    def grid(self) -> FloatArray | None:
+        """Penalties that ``"loocv"`` tried, (L,); None for other methods."""
+        grid = self.binary_fit.grid
+        return None if grid is None else np.exp(self._unit - grid)
+
+    @property
+    def grid_scores(self) -> FloatArray | None:
+        """Leave-one-out log score of each penalty of `grid`, as :attr:`loo_log_score`; None for other methods."""
+        scores = self.binary_fit.grid_scores
+        return None if scores is None else scores / self.n_trials
+
+    @property
+    def quadrature_error(self) -> float | None:
+        """Estimated error of the integral over the penalty; None for methods without."""
+        return self.binary_fit.error if self.method_entry.integrates else None
+
+    def hyperparameters(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Posterior mean, median and interval of lambda, tau2 and the effective degrees of freedom.
+
+        A method that fixes the penalty has a single point for it. A mean is inf where the posterior has none.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the probability of the interval.
+
+        Returns
+        -------
+        DataFrame
+            Rows lambda, tau2, df_model; columns mean, median, lower, upper.
+        """
+        at = np.array([0.5, check_alpha(alpha) / 2, 1 - alpha / 2])
+        fit = self.binary_fit
+        with np.errstate(over="ignore"):
+            if self.method_entry.integrates and fit.space.rank:
+                points = penalty.penalty_posterior(fit, self._prior()).quantiles(at)
+                where = np.array([node.log_t2 for node in fit.nodes])
+                df = np.interp(points, where, [node.effective_df() for node in fit.nodes]) - self.model.k_constant
+                means = [
+                    penalty.mean_of_penalty(fit, self._prior()) * np.exp(self._unit),
+                    penalty.mean_of_t2(fit) * np.exp(-self._unit),
+                ]
+            else:
+                points, df, means = np.full(3, fit.log_t2), np.full(3, self.df_model), [self.lambda_, self.tau2]
+            values = np.array([np.exp(self._unit - points)[[0, 2, 1]], np.exp(points - self._unit), df])
+        table = np.column_stack([[*means, self.df_model], values])
+        return pd.DataFrame(table, index=HYPERPARAMETERS, columns=["mean", "median", "lower", "upper"])
+
+    def _prior(self) -> LogPrior:
+        model = self.model
+        return log_prior(model.prior_of_tau2, self.binary_fit.space, model.link, model.flat_in)
