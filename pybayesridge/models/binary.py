@@ -98,6 +98,7 @@ class BinaryRidge(BayesRidge, family="binomial"):
     >>> fair = fair.assign(affair=fair["affairs"] > 0)
     >>> res = BayesRidge.from_formula("affair ~ age + yrs_married + rate_marriage", fair, family="binomial").fit()
     >>> res.odds_ratios().loc["rate_marriage"].round(2).to_dict()
+    {'odds_ratio': 0.58, 'lower': 0.48, 'upper': 0.69, 'prob_above_1': 0.0}
     """
 
     methods: ClassVar[Mapping[str, Method]] = METHODS

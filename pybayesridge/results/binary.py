@@ -183,7 +183,7 @@ class BinaryRidgeResults(BinaryScores):
         >>> res = BayesRidge.from_formula("GRADE ~ GPA + TUCE + PSI", spector, family="binomial").fit()
         >>> new = {"GPA": [3.5], "TUCE": [22], "PSI": [1]}
         >>> res.get_prediction(new).summary_frame().round(2).to_numpy().tolist()
-        [[0.0]]
+        [[0.68, 0.16, 0.34, 0.92]]
         """
         rows, labels = self.model.new_rows(exog, transform)
         if row_labels is not None:
