@@ -8,17 +8,26 @@ seeds, and ``fit("ep")``.
 
 from __future__ import annotations
 
+import argparse
+import json
 import sys
+import time
 import warnings
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks import common
+from benchmarks.peers_run import OverBudgetError, budget
 
 NAME = "correlated_columns"
 PACKAGES = ["pybayesridge", "numpy", "scipy"]
 RHOS = (0.9, 0.99)
+LIMIT = 90.0
+"""Seconds of processor time after which EP is given up."""
 CLEAR, OPEN = 0.9, 0.5
 
 
@@ -60,7 +69,11 @@ def compared(
     out["brier"] = float(((truth - inside) ** 2).sum())
     if ep:
         start = common.clock()
-        res = model.fit("ep")
+        try:
+            with budget(LIMIT):
+                res = model.fit("ep")
+        except OverBudgetError:
+            return out
         found = np.asarray(res.inclusion_prob)[1:]
         gap = np.abs(found - truth)
         out["ep"] = {
@@ -78,18 +91,19 @@ def compared(
     return out
 
 
-def measure(quick: bool) -> list[dict[str, Any]]:
-    """All data sets."""
+def measure(quick: bool, seconds: float = np.inf) -> Iterator[list[dict[str, Any]]]:
+    """All data sets, or as many as there is processor time for, after each of them."""
+    start = time.process_time()
     n, d, seeds = (60, 80, 1) if quick else (100, 1000, 3)
-    out = []
-    for rho in RHOS:
-        for noise in (0.5, 2.0):
-            for seed in range(seeds):
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    out.append(compared(n, d, rho, noise, seed))
-                print(out[-1], file=sys.stderr, flush=True)
-    return out
+    out: list[dict[str, Any]] = []
+    for seed, noise, rho in product(range(seeds), (0.5, 2.0), RHOS):
+        if time.process_time() - start > seconds:
+            return
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            out.append(compared(n, d, rho, noise, seed))
+        print(out[-1], file=sys.stderr, flush=True)
+        yield out
 
 
 def page(found: list[dict[str, Any]]) -> str:
@@ -137,18 +151,28 @@ def page(found: list[dict[str, Any]]) -> str:
             common.table([*head, "time"], rows),
             "## EP compared with the mean of both",
             "Differences of inclusion probabilities over all columns, and the sum of their squared errors relative "
-            "to the true columns (Brier).",
+            f"to the true columns (Brier). EP was given up after {LIMIT:g} seconds where a row is absent.",
             common.table([*ep_head, "expected size", "Brier", "time"], ep_rows),
         ]
     )
 
 
 def main() -> None:
-    args = common.arguments(__doc__)
-    if not args.render:
-        common.use_one_thread()
-    env, found = common.measured(NAME, args, PACKAGES, measure)
-    common.save(NAME, env, found, page(found), args.out)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="one small data set of each kind")
+    parser.add_argument("--out", type=Path, help="folder for the page and the numbers")
+    parser.add_argument("--seconds", type=float, default=np.inf, help="processor time after which no data set begins")
+    parser.add_argument("--render", action="store_true", help="write the page again from stored numbers")
+    args = parser.parse_args()
+    folder = args.out or (common.QUICK_RESULTS if args.quick else common.RESULTS)
+    if args.render:
+        stored = json.loads((folder / f"{NAME}.json").read_text())
+        common.save(NAME, stored["environment"], stored["results"], page(stored["results"]), folder)
+        return
+    common.use_one_thread()
+    env = common.environment(PACKAGES)
+    for found in measure(args.quick, args.seconds):
+        common.save(NAME, env, found, page(found), folder)
 
 
 if __name__ == "__main__":

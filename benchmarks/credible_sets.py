@@ -1,6 +1,6 @@
 """Coverage and size of 95 % credible sets on simulated genotypes, SpikeSlab compared with susieR.
 
-    python -m benchmarks.credible_sets [--quick] [--out FOLDER] [--render]
+    python -m benchmarks.credible_sets [--quick] [--out FOLDER] [--render] [--seconds 3600]
 
 Each data set has blocks of linkage (``finemapping_data.linkage``) and a few true columns, of which two are in one
 block in half of the data sets. A set covers if it holds a true column. Both packages fit with their defaults.
@@ -8,9 +8,13 @@ block in half of the data sets. A set covers if it holds a true column. Both pac
 
 from __future__ import annotations
 
-import sys
+import argparse
+import json
+import time
 import warnings
+from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +25,7 @@ from benchmarks.finemapping_data import BLOCK, Data, linkage
 
 NAME = "credible_sets"
 PACKAGES = ["pybayesridge", "numpy", "scipy"]
-ROWS, COLUMNS, SETS = 300, 400, 200
+ROWS, COLUMNS, SETS = 200, 250, 200
 SHARES = (0.1, 0.2, 0.4)
 """Shares of variance that the true columns explain, taken in turn."""
 MOST_TRUE = 4
@@ -65,8 +69,9 @@ def judged(data: Data, answer: Answer) -> dict[str, Any]:
     }
 
 
-def measure(quick: bool) -> dict[str, Any]:
-    """Both packages on all data sets."""
+def measure(quick: bool, seconds: float = np.inf) -> Iterator[dict[str, Any]]:
+    """Both packages on all data sets, or on as many as there is processor time for; the state of every tenth."""
+    start = time.process_time()
     n, d, count = (80, 100, 3) if quick else (ROWS, COLUMNS, SETS)
     fits = {"SpikeSlab": ours("exact")}
     if peers_r.has("susieR"):
@@ -78,9 +83,11 @@ def measure(quick: bool) -> dict[str, Any]:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 runs[name].append(judged(data, fit(data)))
-        if (seed + 1) % 20 == 0:
-            print(f"{seed + 1} of {count}", file=sys.stderr, flush=True)
-    return {"n": n, "d": d, "count": count, "runs": runs}
+        late = time.process_time() - start > seconds
+        if (seed + 1) % 10 == 0 or seed + 1 == count or late:
+            yield {"n": n, "d": d, "count": seed + 1, "runs": runs}
+        if late:
+            break
 
 
 def total(found: list[dict[str, Any]], key: str) -> int:
@@ -133,11 +140,21 @@ def page(found: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    args = common.arguments(__doc__)
-    if not args.render:
-        common.use_one_thread()
-    env, found = common.measured(NAME, args, PACKAGES, measure)
-    common.save(NAME, env, found, page(found), args.out)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="three small data sets")
+    parser.add_argument("--out", type=Path, help="folder for the page and the numbers")
+    parser.add_argument("--seconds", type=float, default=np.inf, help="processor time after which no data set begins")
+    parser.add_argument("--render", action="store_true", help="write the page again from stored numbers")
+    args = parser.parse_args()
+    folder = args.out or (common.QUICK_RESULTS if args.quick else common.RESULTS)
+    if args.render:
+        stored = json.loads((folder / f"{NAME}.json").read_text())
+        common.save(NAME, stored["environment"], stored["results"], page(stored["results"]), folder)
+        return
+    common.use_one_thread()
+    env = common.environment(PACKAGES)
+    for found in measure(args.quick, args.seconds):
+        common.save(NAME, env, found, page(found), folder)
 
 
 if __name__ == "__main__":

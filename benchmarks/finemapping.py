@@ -16,7 +16,7 @@ import os
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -152,10 +152,10 @@ def measured(data: Data, fit: Callable[[Data], Answer], limit: float) -> dict[st
     return out
 
 
-def real(data: Data, quick: bool) -> dict[str, Any]:
-    """N3finemapping: probabilities of some columns and of blocks, beside those of two long chains."""
+def real(data: Data, quick: bool, limit: float) -> Iterator[dict[str, Any]]:
+    """N3finemapping: probabilities of some columns and of blocks, and two long chains; after each method."""
     x, y = data.x - data.x.mean(axis=0), data.y - data.y.mean()
-    z, steps = x / x.std(axis=0), 20_000 if quick else 150_000
+    z, steps = x / x.std(axis=0), 20_000 if quick else 100_000
     out: dict[str, Any] = {"n": x.shape[0], "d": x.shape[1], "steps": steps}
     given = (GIVEN["prior_inclusion"], GIVEN["slab_var"] / GIVEN["noise_var"], GIVEN["noise_var"])
     settings = {
@@ -172,13 +172,17 @@ def real(data: Data, quick: bool) -> dict[str, Any]:
         if peers_r.has("susieR"):
             fits["susieR (L = 10)"] = susie
         for method, fit in fits.items():
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                answer = fit(data)
-            rows[method] = said(data, answer.prob, truth, answer)
+            try:
+                with budget(limit), warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    answer = fit(data)
+            except OverBudgetError:
+                rows[method] = {"given_up": limit}
+            else:
+                rows[method] = said(data, answer.prob, truth, answer)
             print(name, method, rows[method], file=sys.stderr, flush=True)
-        out[name] = rows
-    return out
+            out[name] = rows
+            yield out
 
 
 def said(data: Data, prob: np.ndarray | None, truth: np.ndarray, answer: Answer | None) -> dict[str, Any]:
@@ -204,17 +208,17 @@ SIZES = ((200, 20_000, 8, 0.8), (200, 20_000, 8, 0.5), (1000, 5000, 8, 0.5))
 QUICK_SIZES = ((80, 300, 3, 0.7),)
 
 
-def made_up(quick: bool) -> list[dict[str, Any]]:
-    """Simulated genotypes of each size, every method."""
-    out = []
+def made_up(quick: bool, limit: float) -> Iterator[list[dict[str, Any]]]:
+    """Simulated genotypes of each size, every method; after each method."""
+    out: list[dict[str, Any]] = []
     for n, d, active, share in QUICK_SIZES if quick else SIZES:
         data = simulated(n, d, active, share, 1)
-        runs = {}
-        for name, fit in contenders(quick).items():
-            runs[name] = measured(data, fit, LIMIT)
-            print(n, d, share, name, runs[name], file=sys.stderr, flush=True)
+        runs: dict[str, Any] = {}
         out.append({"n": n, "d": d, "active": active, "share": share, "true": list(data.true), "runs": runs})
-    return out
+        for name, fit in contenders(quick).items():
+            runs[name] = measured(data, fit, limit)
+            print(n, d, share, name, runs[name], file=sys.stderr, flush=True)
+            yield out
 
 
 def numbers(values: list[float]) -> str:
@@ -234,8 +238,12 @@ def page_of_real(found: dict[str, Any]) -> list[str]:
     ]
     titles = {"given": "Given hyperparameters (p = 3/1001, v = 1, s2 = 6.29)", "learned": "All learned"}
     for name, title in titles.items():
+        if name not in found:
+            continue
         rows = [
-            [
+            [method, *["-"] * 7, f"given up after {one['given_up']:g} s", "-", "-"]
+            if "given_up" in one
+            else [
                 method,
                 *(f"{p:.3f}" for p in one["columns"]),
                 numbers(one["blocks"]),
@@ -311,6 +319,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="short chains, small data")
     parser.add_argument("--out", type=Path, help="folder for the page and the numbers")
     parser.add_argument("--data-dir", type=Path, default=os.environ.get("FINEMAPPING_DATA"), help=f"folder of {FILE}")
+    parser.add_argument("--limit", type=float, default=LIMIT, help="seconds of processor time that a fit may take")
     parser.add_argument("--only", nargs="+", choices=["real", "simulated"], default=["real", "simulated"])
     parser.add_argument("--render", action="store_true", help="write the page again from stored numbers")
     args = parser.parse_args()
@@ -323,10 +332,16 @@ def main() -> None:
         env = common.environment(PACKAGES)
         data = read_genotypes(None if args.data_dir is None else Path(args.data_dir))
         if "real" in args.only:
-            found["real"] = None if data is None else real(data, args.quick)
+            found["real"] = None
+            for part in real(data, args.quick, args.limit) if data is not None else ():
+                found["real"] = part
+                common.save(NAME, env, found, page(found), folder)
         if "simulated" in args.only:
-            found["simulated"] = made_up(args.quick)
-    common.save(NAME, env, found, page(found), folder)
+            for part in made_up(args.quick, args.limit):
+                found["simulated"] = part
+                common.save(NAME, env, found, page(found), folder)
+    if args.render or not found.get("real"):
+        common.save(NAME, env, found, page(found), folder)
 
 
 if __name__ == "__main__":

@@ -131,16 +131,20 @@ def assess(fit: Fit, problem: Problem) -> dict[str, float]:
     return out
 
 
-def run_case(case: Case, methods: dict[str, Method], limit: float) -> dict[str, Any]:
+def run_case(case: Case, methods: dict[str, Method], limit: float, seconds: float = np.inf) -> dict[str, Any]:
     """Every method on the same data sets; one that goes over the limit is left out from then on.
 
-    All but "probs", the inclusion probabilities themselves, can be stored as JSON.
+    No set begins after so many `seconds` of processor time. All but "probs", the inclusion probabilities themselves,
+    can be stored as JSON.
     """
     runs: dict[str, list[dict[str, float]]] = {name: [] for name in methods}
     probs: dict[str, list[np.ndarray]] = {name: [] for name in methods}
     dropped: dict[str, str] = {}
-    truths = []
+    truths: list[np.ndarray] = []
+    start = time.process_time()
     for seed in range(case.sets):
+        if time.process_time() - start > seconds:
+            break
         problem = peers_data.make(case.design, case.n, case.d, seed, active=case.active, share=case.share)
         truths.append(problem.true)
         for name, method in methods.items():
@@ -164,7 +168,7 @@ def run_case(case: Case, methods: dict[str, Method], limit: float) -> dict[str, 
         for name, p in probs.items()
         if p
     }
-    out = {"case": case.name, "sets": case.sets, "runs": runs, "dropped": dropped, "reliability": bins}
+    out = {"case": case.name, "sets": len(truths), "runs": runs, "dropped": dropped, "reliability": bins}
     return out | {"probs": {name: found for name, found in probs.items() if found}}
 
 

@@ -159,6 +159,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="folder for the page and the numbers")
     parser.add_argument("--limit", type=float, help="seconds of processor time a fit may take")
     parser.add_argument("--sets", type=int, help="data sets of each kind")
+    parser.add_argument("--seconds", type=float, default=np.inf, help="processor time of a kind of data")
     parser.add_argument("--render", action="store_true", help="write the page again from stored numbers")
     args = parser.parse_args()
     folder = args.out or (common.QUICK_RESULTS if args.quick else common.RESULTS)
@@ -172,7 +173,7 @@ def main() -> None:
     found: list[dict[str, Any]] = []
     for case in QUICK if args.quick else FULL:
         sized = dataclasses.replace(case, sets=args.sets or case.sets)
-        found.append(run_case(sized, methods(limit), limit))
+        found.append(run_case(sized, methods(limit), limit, args.seconds))
         stored = [{key: value for key, value in one.items() if key != "probs"} for one in found]
         common.save(NAME, env, stored, page(found), folder)
 

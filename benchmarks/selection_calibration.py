@@ -25,11 +25,11 @@ from scipy.special import expit, logit, stdtr
 from scipy.stats import chi2
 
 from benchmarks import common
+from benchmarks.selection_calibration_page import page
 from pybayesridge.linalg.blas import one_pool
 from pybayesridge.selection.enumeration import enumerate_sets
 from pybayesridge.selection.fit import fit_exact
-from pybayesridge.selection.grid import Given, grid_of
-from pybayesridge.selection.prior import HyperPrior, hyper_prior
+from pybayesridge.selection.grid import Given, Grid, grid_of
 from pybayesridge.selection.problem import Problem, problem_of_rows
 from pybayesridge.selection.sampler import sample_sets
 from pybayesridge.selection.starts import starting_sets
@@ -40,8 +40,6 @@ PACKAGES = ["pybayesridge", "numpy", "scipy"]
 LEVEL = 0.95
 CHAINS = 4
 BINS = (0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
-FEWEST = 20
-"""Columns of a bin that is shown."""
 LEAST_SE = 1e-5
 """Errors of inclusion probabilities with smaller standard errors are not looked at."""
 
@@ -113,8 +111,12 @@ def short_cases(quick: bool) -> dict[str, Short]:
     }
 
 
-def quotients(case: Short) -> np.ndarray:
-    """Errors in standard errors, (runs, units); NaN where a standard error is next to nothing."""
+def quotients(case: Short, seconds: float = np.inf) -> np.ndarray:
+    """Errors in standard errors, (runs, units); NaN where a standard error is next to nothing.
+
+    There are fewer runs if they take more than so many seconds of processor time.
+    """
+    start = time.process_time()
     truth = enumerate_sets(case.problem, case.given).unit_prob
     grid, out = grid_of(case.problem, case.given), []
     with one_pool(0.0):
@@ -124,18 +126,20 @@ def quotients(case: Short) -> np.ndarray:
             run = sample_sets(case.problem, grid, first, rng=rng, mcse=case.mcse, maxiter=case.steps)
             found = run.estimate
             out.append((found.prob - truth) / np.where(found.se > LEAST_SE, found.se, np.nan))
+            if time.process_time() - start > seconds:
+                break
     return np.array(out)
 
 
-def standard_errors(quick: bool) -> dict[str, Any]:
+def standard_errors(quick: bool, seconds: float) -> dict[str, Any]:
     """Moments and tails of the quotients of each problem."""
     out: dict[str, Any] = {}
     for name, case in short_cases(quick).items():
         start = time.process_time()
-        z = quotients(case)
+        z = quotients(case, seconds)
         known = z[~np.isnan(z)]
         out[name] = {
-            "runs": case.runs,
+            "runs": len(z),
             "steps": case.steps,
             "mean": float(known.mean()),
             "sd": float(known.std()),
@@ -156,8 +160,9 @@ def truncated_logistic(center: float, low: float, high: float, rng: np.random.Ge
     return center + float(logit(rng.uniform(*ends)))
 
 
-def draw_of_prior(prior: HyperPrior, d: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def draw_of_prior(grid: Grid, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Which columns are in, and all coefficients, for noise with variance 1."""
+    prior, d = grid.prior, grid.n_units
     t = truncated_logistic(prior.center, prior.t_low, prior.t_high, rng)
     eta = truncated_logistic(0.0, prior.eta_low, prior.eta_high, rng)
     p = expit(t)
@@ -177,7 +182,8 @@ def one_draw(setting: Prior, seed: int) -> dict[str, Any]:
     rng = np.random.default_rng([seed, setting.d])
     n, d = setting.rows[seed % len(setting.rows)], setting.d
     x = autoregressive(n, d, setting.rho, rng)
-    inside, coef = draw_of_prior(hyper_prior(d, (x**2).sum(axis=0), n), d, rng)
+    grid = grid_of(problem_of_rows(x, x[:, 0], nu=n - 1), Given())
+    inside, coef = draw_of_prior(grid, rng)
     y = x @ coef + rng.standard_normal(n)
     start = time.process_time()
     found = fit_exact(problem_of_rows(x, y - y.mean(), nu=n - 1), Given())
@@ -217,13 +223,15 @@ def settings(quick: bool) -> dict[str, Prior]:
     }
 
 
-def calibration(setting: Prior, name: str) -> dict[str, Any]:
-    """All draws of a setting."""
-    draws = []
+def calibration(setting: Prior, name: str, seconds: float = np.inf) -> dict[str, Any]:
+    """All draws of a setting, or as many as there is processor time for."""
+    draws, start = [], time.process_time()
     for seed in range(setting.sets):
         draws.append(one_draw(setting, seed))
         if (seed + 1) % 20 == 0:
             print(f"{name}: {seed + 1} of {setting.sets}", file=sys.stderr, flush=True)
+        if time.process_time() - start > seconds:
+            break
     return summarised(draws, setting)
 
 
@@ -288,88 +296,12 @@ def bins(prob: np.ndarray, inside: np.ndarray) -> list[dict[str, float]]:
     return out
 
 
-def percent(pair: list[float]) -> str:
-    """A share and its standard error in per cent."""
-    return f"{100 * pair[0]:.1f} ± {100 * pair[1]:.1f} %"
-
-
-def page_of_errors(found: dict[str, Any]) -> str:
-    """The table of quotients."""
-    rows = [
-        [
-            name,
-            one["runs"],
-            f"{one['mean']:+.2f}",
-            f"{one['sd']:.2f}",
-            f"{100 * one['beyond_2']:.1f} %",
-            f"{100 * one['beyond_3']:.2f} %",
-            f"{one['largest']:.1f}",
-            f"{one['largest_sd_of_a_unit']:.2f}",
-        ]
-        for name, one in found.items()
-    ]
-    head = ["problem", "runs", "mean", "sd", "beyond 2", "beyond 3", "largest", "largest sd of a unit"]
-    return common.table(head, rows)
-
-
-def page_of_calibration(name: str, one: dict[str, Any]) -> list[str]:
-    """Bins and coverages of a setting."""
-    rows = [
-        [
-            f"{b['low']:g} to {b['high']:g}",
-            b["columns"],
-            f"{b['said']:.4f}",
-            f"{b['true']:.4f}",
-            f"{b['error']:.4f}",
-            f"{b['z']:+.1f}",
-        ]
-        for b in one["bins"]
-        if b["columns"] >= FEWEST
-    ]
-    worst = max(abs(b["z"]) for b in one["bins"] if b["columns"] >= FEWEST)
-    return [
-        f"### {name}, {one['sets']} draws",
-        f"AR({one['rho']:g}) columns, {', '.join(map(str, one['rows']))} rows in turn. The largest deviation of a "
-        f"bin is {worst:.1f} standard errors. Coverage of equal-tailed 95 % intervals: coefficients that are in, "
-        f"given that they are in, {percent(one['active_coverage'])} of {one['active']}"
-        + (f" ({one['never_seen']} of them were in no kept state, and count as missed)" if one["never_seen"] else "")
-        + f"; noise variance {percent(one['noise_coverage'])}; number of columns that are in (randomised within its "
-        f"steps) {percent(one['size_coverage'])}. Mean positions of the truth in its posterior (0.5 is right): noise "
-        f"{one['noise_position'][0]:.3f} ± {one['noise_position'][1]:.3f}, number of columns "
-        f"{one['size_position'][0]:.3f} ± {one['size_position'][1]:.3f}. Converged: {one['converged']} of "
-        f"{one['sets']}; largest standard error of a probability {one['largest_se']:.3f}; processor time of a fit "
-        f"{common.show_seconds(one['median_seconds'])} in the median, {common.show_seconds(one['most_seconds'])} at "
-        "most.",
-        common.table(["said", "columns", "mean said", "true", "standard error", "difference / error"], rows),
-    ]
-
-
-def page(found: dict[str, Any]) -> str:
-    """The whole page."""
-    parts = []
-    if "errors" in found:
-        parts += [
-            "## Standard errors of inclusion probabilities",
-            "Errors of the sampler's inclusion probabilities relative to the sum over all sets, divided by their "
-            "standard errors, over all columns or groups of all runs. Under a normal distribution the standard "
-            "deviation is 1, 4.6 % lie beyond 2 and 0.27 % beyond 3. The quotients follow rather a t distribution, "
-            "since a standard error rests on at most 64 batches. Columns of one run are dependent. Runs are short: "
-            "4,000 steps of all four chains, a quarter of the least of a fit; the last problem stops by itself.",
-            page_of_errors(found["errors"]),
-        ]
-    if any(name in found for name in settings(False)):
-        parts += ["## Draws from the model", "Probabilities of columns: mean said and share true, by bins."]
-        for name in settings(False):
-            parts += page_of_calibration(name, found[name]) if name in found else []
-    return "\n\n".join(parts)
-
-
 PARTS = ("errors", *settings(False))
 
 
-def measure(part: str, quick: bool) -> dict[str, Any]:
+def measure(part: str, quick: bool, seconds: float) -> dict[str, Any]:
     """One part."""
-    return standard_errors(quick) if part == "errors" else calibration(settings(quick)[part], part)
+    return standard_errors(quick, seconds) if part == "errors" else calibration(settings(quick)[part], part, seconds)
 
 
 def main() -> None:
@@ -377,6 +309,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a few runs and draws")
     parser.add_argument("--out", type=Path, help="folder for the page and the numbers")
     parser.add_argument("--render", action="store_true", help="write the page again from stored numbers")
+    parser.add_argument("--seconds", type=float, default=np.inf, help="processor time of a problem or setting")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
     args = parser.parse_args()
     common.use_one_thread()
@@ -384,12 +317,12 @@ def main() -> None:
     stored = folder / f"{NAME}.json"
     kept = json.loads(stored.read_text()) if stored.exists() else {"environment": {}, "results": {}}
     if args.render:
-        common.save(NAME, kept["environment"], kept["results"], page(kept["results"]), folder)
+        common.save(NAME, kept["environment"], kept["results"], page(kept["results"], tuple(settings(False))), folder)
         return
     env, found = common.environment(PACKAGES), dict(kept["results"])
     for part in args.only:
-        found[part] = measure(part, args.quick)
-        common.save(NAME, env, found, page(found), folder)
+        found[part] = measure(part, args.quick, args.seconds)
+        common.save(NAME, env, found, page(found, tuple(settings(False))), folder)
 
 
 if __name__ == "__main__":

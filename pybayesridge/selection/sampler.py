@@ -18,6 +18,7 @@ from pybayesridge._types import AnyArray, FloatArray, IntArray
 from pybayesridge.selection.collapsed import Spectrum, log_joint, spectrum
 from pybayesridge.selection.grid import Grid
 from pybayesridge.selection.odds import LARGEST, ROUNDING, Chains, log_odds, near_limit, new_chains
+from pybayesridge.selection.pairs import Pairs, correlated_pairs, pair_probabilities
 from pybayesridge.selection.problem import Problem
 from pybayesridge.selection.states import mean_noise
 from pybayesridge.selection.tallies import Estimate, Tallies, estimate
@@ -36,6 +37,9 @@ MOMENTS_EVERY = 8
 
 UNIFORMS = 1024
 """Steps for which random numbers are drawn at once."""
+
+FIRST_PAIRS = 128
+"""Steps of a chain before the pairs of columns are chosen whose probabilities are averaged together."""
 
 FIRST_CHECK = ((500, 4096), (5000, 2048), (np.inf, 1024))
 """Steps of a chain before its precision is looked at, up to so many units: fewer would miss rare large sets."""
@@ -139,7 +143,9 @@ def sample_sets(
     converged = interrupted = False
     most = max(maxiter // len(starts), 1)
     try:
+        walk.advance(min(FIRST_PAIRS, most))
         while walk.tallies.steps < most:
+            walk.pair_up(estimate(walk.tallies).prob)
             walk.advance(min(check, most) - walk.tallies.steps)
             now = estimate(walk.tallies)
             if progress is not None:
@@ -181,6 +187,7 @@ class _Walk:
             self.movable = None
         n_free = n_units if self.movable is None else max(int(self.movable.sum()), 1)
         self.explore = explore / n_free
+        self.pairs: Pairs | None = None
         self.node_every = by_size(NODE_EVERY, n_units)
         self.marks = np.random.default_rng(12345).integers(0, 2**63, n_units, dtype=np.uint64)
         self.key = np.zeros(n_chains, dtype=np.uint64)
@@ -213,14 +220,21 @@ class _Walk:
 
     def _look(self) -> None:
         """Conditional probabilities and weights of the present states."""
-        self.prob, self.choice, self.total = self._choices(self.chains)
+        self.prob, self.choice, self.total, self.pair_prob = self._choices(self.chains)
 
-    def _choices(self, chains: Chains) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return q (C, G), running sums of the weights of choice (C, G), and their totals Z (C,)."""
+    def pair_up(self, prob: FloatArray) -> None:
+        """Choose pairs of correlated columns by what is known of the inclusion probabilities."""
+        free = prob if self.movable is None else np.where(self.movable, prob, 0.0)
+        self.pairs = correlated_pairs(self.chains.problem, free)
+        self._look()
+
+    def _choices(self, chains: Chains) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray | None]:
+        """Return q (C, G), running sums of the weights of choice (C, G), totals Z (C,), and q of pairs (C, K)."""
         e = self.explore
         odds = log_odds(chains)
         near = near_limit(chains)
         self.limited = self.limited or near
+        paired = None if self.pairs is None or near else pair_probabilities(chains, self.pairs, odds.value)
         blocked = np.isinf(odds.value) if near or self.movable is not None else None
         u = np.clip(odds.value, -LARGEST, LARGEST, out=odds.value)
         np.exp(u, out=u)
@@ -234,7 +248,9 @@ class _Walk:
         if blocked is not None:
             choice[blocked] = 0.0
         np.cumsum(choice, axis=1, out=choice)
-        return prob, choice, choice[:, -1].copy()
+        if self.pairs is not None and paired is None:
+            paired = prob[:, self.pairs.column]
+        return prob, choice, choice[:, -1].copy(), paired
 
     def advance(self, steps: int) -> None:
         """Take steps."""
@@ -265,7 +281,10 @@ class _Walk:
         if steps % MOMENTS_EVERY == 0:
             self._moments(w)
         # Before the flips, so that an interruption leaves whole steps.
-        self.tallies.add(w, w[:, None] * self.prob)
+        weighted = w[:, None] * self.prob
+        if self.pairs is not None and self.pair_prob is not None:
+            weighted[:, self.pairs.column] = w[:, None] * self.pair_prob
+        self.tallies.add(w, weighted)
         last = self.choice.shape[1] - 1
         for c, point in enumerate((uniform[0] * self.total).tolist()):
             j = min(int(self.choice[c].searchsorted(point, side="right")), last)
@@ -300,11 +319,13 @@ class _Walk:
             spare.factors.rebuild(c, part, float(chains.grid.k[new]))
             if new == chains.node[c]:
                 self._note_drift(c)
-        prob, choice, total = self._choices(spare)
+        prob, choice, total, paired = self._choices(spare)
         for c in np.flatnonzero(accept * self.total < total).tolist():
             chains.node[c] = spare.node[c]
             chains.factors.copy_from(spare.factors, c)
             self.prob[c], self.choice[c], self.total[c] = prob[c], choice[c], total[c]
+            if paired is not None and self.pair_prob is not None:
+                self.pair_prob[c] = paired[c]
 
     def _note_drift(self, c: int) -> None:
         """Compare with what was computed afresh for the same state."""

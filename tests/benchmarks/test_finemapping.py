@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from pybayesridge.selection.enumeration import enumerate_sets
-from pybayesridge.selection.grid import Given
-from pybayesridge.selection.prior import hyper_prior
+from pybayesridge.selection.grid import Given, grid_of
 from pybayesridge.selection.problem import problem_of_rows
 
 chain = pytest.importorskip("benchmarks.long_chain")
@@ -79,8 +78,10 @@ def test_credible_sets_and_their_page():
 
 def test_draws_of_the_prior():
     rng, n, d = np.random.default_rng(0), 50, 12
-    prior = hyper_prior(d, np.full(d, float(n)), n)
-    drawn = [calibration.draw_of_prior(prior, d, rng) for _ in range(4000)]
+    x = calibration.autoregressive(n, d, 0.0, rng)
+    grid = grid_of(problem_of_rows(x, x[:, 0], nu=n - 1), Given())
+    prior = grid.prior
+    drawn = [calibration.draw_of_prior(grid, rng) for _ in range(4000)]
     size = np.mean([inside.sum() for inside, _ in drawn])
     t = np.linspace(prior.t_low, prior.t_high, 20_001)
     density = 1.0 / np.cosh((t - prior.center) / 2) ** 2
@@ -104,7 +105,7 @@ def test_a_small_calibration_and_its_page():
     assert found["converged"] == 12
     assert sum(one["columns"] for one in found["bins"]) == 72
     assert max(abs(one["z"]) for one in found["bins"]) < 4
-    assert "12 draws" in calibration.page({"d = 12": found})
+    assert "12 draws" in calibration.page({"d = 12": found}, ("d = 12",))
 
 
 def test_strongly_correlated_columns_and_their_page():

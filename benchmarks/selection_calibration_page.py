@@ -1,0 +1,86 @@
+"""The page of ``selection_calibration.py``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks import common
+
+FEWEST = 20
+"""Columns of a bin that is shown."""
+
+
+def percent(pair: list[float]) -> str:
+    """A share and its standard error in per cent."""
+    return f"{100 * pair[0]:.1f} ± {100 * pair[1]:.1f} %"
+
+
+def page_of_errors(found: dict[str, Any]) -> str:
+    """The table of quotients."""
+    rows = [
+        [
+            name,
+            one["runs"],
+            f"{one['mean']:+.2f}",
+            f"{one['sd']:.2f}",
+            f"{100 * one['beyond_2']:.1f} %",
+            f"{100 * one['beyond_3']:.2f} %",
+            f"{one['largest']:.1f}",
+            f"{one['largest_sd_of_a_unit']:.2f}",
+        ]
+        for name, one in found.items()
+    ]
+    head = ["problem", "runs", "mean", "sd", "beyond 2", "beyond 3", "largest", "largest sd of a unit"]
+    return common.table(head, rows)
+
+
+def page_of_calibration(name: str, one: dict[str, Any]) -> list[str]:
+    """Bins and coverages of a setting."""
+    rows = [
+        [
+            f"{b['low']:g} to {b['high']:g}",
+            b["columns"],
+            f"{b['said']:.4f}",
+            f"{b['true']:.4f}",
+            f"{b['error']:.4f}",
+            f"{b['z']:+.1f}",
+        ]
+        for b in one["bins"]
+        if b["columns"] >= FEWEST
+    ]
+    worst = max(abs(b["z"]) for b in one["bins"] if b["columns"] >= FEWEST)
+    return [
+        f"### {name}, {one['sets']} draws",
+        f"AR({one['rho']:g}) columns, {', '.join(map(str, one['rows']))} rows in turn. The largest deviation of a "
+        f"bin is {worst:.1f} standard errors. Coverage of equal-tailed 95 % intervals: coefficients that are in, "
+        f"given that they are in, {percent(one['active_coverage'])} of {one['active']}"
+        + (f" ({one['never_seen']} of them were in no kept state, and count as missed)" if one["never_seen"] else "")
+        + f"; noise variance {percent(one['noise_coverage'])}; number of columns that are in (randomised within its "
+        f"steps) {percent(one['size_coverage'])}. Mean positions of the truth in its posterior (0.5 is right): noise "
+        f"{one['noise_position'][0]:.3f} ± {one['noise_position'][1]:.3f}, number of columns "
+        f"{one['size_position'][0]:.3f} ± {one['size_position'][1]:.3f}. Converged: {one['converged']} of "
+        f"{one['sets']}; largest standard error of a probability {one['largest_se']:.3f}; processor time of a fit "
+        f"{common.show_seconds(one['median_seconds'])} in the median, {common.show_seconds(one['most_seconds'])} at "
+        "most.",
+        common.table(["said", "columns", "mean said", "true", "standard error", "difference / error"], rows),
+    ]
+
+
+def page(found: dict[str, Any], names: tuple[str, ...]) -> str:
+    """The whole page."""
+    parts = []
+    if "errors" in found:
+        parts += [
+            "## Standard errors of inclusion probabilities",
+            "Errors of the sampler's inclusion probabilities relative to the sum over all sets, divided by their "
+            "standard errors, over all columns or groups of all runs. Under a normal distribution the standard "
+            "deviation is 1, 4.6 % lie beyond 2 and 0.27 % beyond 3. The quotients follow rather a t distribution, "
+            "since a standard error rests on at most 64 batches. Columns of one run are dependent. Runs are short: "
+            "4,000 steps of all four chains, a quarter of the least of a fit; the last problem stops by itself.",
+            page_of_errors(found["errors"]),
+        ]
+    if any(name in found for name in names):
+        parts += ["## Draws from the model", "Probabilities of columns: mean said and share true, by bins."]
+        for name in names:
+            parts += page_of_calibration(name, found[name]) if name in found else []
+    return "\n\n".join(parts)
