@@ -4,5 +4,6 @@ Arrays in, frozen dataclasses out; nothing here sees a model, a frame or a name.
 `problem` keeps X'y, y'y and columns of X'X on demand; `prior` is the prior of what is not given and `grid` its
 quadrature; `collapsed` is the posterior of a set. `enumeration` sums over all sets; `sampler` is tempered Gibbs, with
 `factor` (incremental factorisation), `odds` (of every column or group at once), `pairs` (less noise for correlated
-columns) and `tallies` (averages and their errors). `states`, `moments` and `credible` turn the answer into reports; `result` holds it.
+columns) and `tallies` (averages and their errors). `states`, `moments` and `credible` turn the answer into reports;
+`result` holds it.
 """
