@@ -17,8 +17,8 @@ CHECKS := lint typecheck test-python test-oldest test-r
 test: ## lint, typecheck, test-python, test-oldest and test-r; goes on to the end, then lists what failed
 	@tools/test-all $(CHECKS)
 
-test-ci: ## what continuous integration runs: test, test-r-stable and test-old-processor
-	@tools/test-all $(CHECKS) test-r-stable test-old-processor
+test-ci: ## what continuous integration runs: test with all cases, test-r-stable and test-old-processor
+	@PYBAYESRIDGE_THOROUGH=1 tools/test-all $(CHECKS) test-r-stable test-old-processor
 
 lint: .venv/.dev ## ruff: rules and format
 	$(PY) -m ruff check .
@@ -30,11 +30,10 @@ typecheck: .venv/.dev ## mypy
 test-python: .venv/.dev ## pytest with the newest dependencies
 	OPENBLAS_NUM_THREADS=1 $(PY) -m pytest -q -n auto --dist worksteal -m 'not against_r'
 
-# Numerics alone, of which test-old-processor runs all with the oldest versions too.
-NUMERICS := tests/binomial tests/fuzz tests/selection tests/benchmarks
-
-test-oldest: .venv-oldest/.installed ## pytest with the oldest supported dependencies, but for folders of numerics alone
-	OPENBLAS_NUM_THREADS=1 $(OLDEST) -m pytest -q -n auto --dist worksteal -m 'not against_r' $(NUMERICS:%=--ignore=%) -o cache_dir=.venv-oldest/.pytest_cache
+# Versions change formulas, frames, tables, files and the command line, and the linear algebra beneath them: what the
+# files directly in tests/ go through. test-old-processor runs its folders, numerics alone, with the oldest versions too.
+test-oldest: .venv-oldest/.installed ## pytest with the oldest supported dependencies: the files directly in tests/
+	OPENBLAS_NUM_THREADS=1 $(OLDEST) -m pytest -q -n auto --dist worksteal -m 'not against_r' -o cache_dir=.venv-oldest/.pytest_cache tests/test_*.py
 
 test-r: ## the R package and the comparisons with R, with the R of this machine
 	tools/test-r
