@@ -4,8 +4,7 @@ coverage <- function(fit) {
   mean(limits[, "lwr"] <= truth & truth <= limits[, "upr"])
 }
 paper <- bayes_ridge(x = x, y = y, prior = "half-cauchy")
-learned <- suppressWarnings(spike_slab(x = x, y = y))
-selected <- spike_slab(x = x, y = y, prior_inclusion = 5 / 2000)
-round(sapply(list(r2 = wide, half_cauchy = paper, learned = learned, selected = selected), coverage), 2)
+selected <- spike_slab(x = x, y = y, method = "exact")
+round(sapply(list(r2 = wide, half_cauchy = paper, selected = selected), coverage), 2)
 head(cbind(truth, predict(wide, interval = "credible")), 3)
 head(cbind(truth, predict(selected, interval = "credible")), 3)

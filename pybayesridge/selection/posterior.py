@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import expit, ndtr, stdtr
+from scipy.special import ndtr, stdtr
 
 from pybayesridge._types import AnyArray, BoolArray, FloatArray, IntArray
 from pybayesridge.design.design import Design
@@ -15,7 +15,7 @@ from pybayesridge.ep.posterior import SelectionPosterior, StartingPoint
 from pybayesridge.ep.selection import Selection
 from pybayesridge.selection.methods import ExactSelection, problem_of_data
 from pybayesridge.selection.mixture import Mixture, law_of
-from pybayesridge.selection.moments import covariance, draw, prior_share, quantiles
+from pybayesridge.selection.moments import covariance, draw, quantiles
 from pybayesridge.selection.problem import Problem
 from pybayesridge.selection.result import Exact
 from pybayesridge.selection.states import States
@@ -224,41 +224,10 @@ class ExactPosterior:
             of_z = of_z + self.design.block.regress(rng.standard_normal((k, size)) * spread)
         return of_z.T, b, spread**2
 
-    def hyperparameters(self, alpha: float) -> dict[str, tuple[float, float, float]]:
-        """Mean and equal-tailed interval of what the fit has learned, on the user's scale.
-
-        ``noise_var``, ``slab_var``, ``prior_inclusion``, ``prior_share`` (of the variance, explained a priori at the
-        hyperparameters of the posterior) and ``size``, the number of columns or groups in.
-        """
-        states, rng = self.exact.states, np.random.default_rng(0)
-        index = rng.choice(states.n, DRAWS, p=states.weight)
-        s2 = states.draw_noise(index, rng)
-        y = self.design.y_norm[0]
-        values = {
-            "noise_var": s2 * y**2,
-            "slab_var": s2 * np.exp(states.log_g[index]) * (y / self.design.common_scale) ** 2,
-            "prior_inclusion": expit(states.t[index]),
-            "prior_share": prior_share(states, self.exact.grid)[index],
-        }
-        tails = [alpha / 2, 1 - alpha / 2]
-        out = {}
-        for name, v in values.items():
-            low, high = np.quantile(v, tails)
-            out[name] = (float(v.mean()), float(low), float(high))
-        below = np.cumsum(self.exact.size_prob)
-        ends = [int(np.searchsorted(below, tail)) for tail in tails]
-        last = self.exact.size_prob.size - 1
-        out["size"] = (self.exact.expected_size, float(min(ends[0], last)), float(min(ends[1], last)))
-        return out
-
     def without_rows(self) -> ExactPosterior:
         """The same posterior without any row."""
         data = self.data.without_rows() if self.design.has_rows else self.data
         return replace(self, data=data, design=self.design.without_rows())
-
-
-DRAWS = 20_000
-"""Draws from which intervals of hyperparameters are taken."""
 
 
 def posterior_of(

@@ -4,10 +4,7 @@
 # holds m of them: their standardised rows (m x p), leverage (of the unpenalised columns, m), and for a ridge coords
 # (m x r) and outside (m), the coordinates of the rows in the row space and their squared norm outside of it.
 
-quantile_tol <- 1e-6
-quantile_step <- 1e-4
 negligible <- 1e-12
-quantile_maxiter <- 200L
 elements <- 4e6
 left_by_rounding <- (64 * .Machine$double.eps)^2
 newton_steps <- 3L
@@ -111,77 +108,15 @@ functional_quantiles <- function(f, post, target, probabilities, noise = 0) {
   for (at in chunks(m, elements / nrow(post$weight))) {
     part <- lapply(f, function(a) if (is.matrix(a)) a[at, , drop = FALSE] else a[at])
     each <- without_atoms(mixture_of(part, post, target, noise[at], floor = negligible), is_sets(post))
+    law <- student(post$df, length(each$where))
     out[at, ] <- unlist(lapply(probabilities, function(p) {
-      mixture_quantile(each$where, each$scale, each$weight, post$df, p, each$spike)
+      mixture_quantile(each$where, each$scale, each$weight, post$df, p, each$spike, law)
     }))
   }
   out * post$y_norm[target]
 }
 
 chunks <- function(m, step) split(seq_len(m), (seq_len(m) - 1L) %/% max(1, floor(step)))
-
-# Quantiles of m mixtures of K normals or t's (`where` and `scale`, K x m, with weights K or K x m) and of `spike`, the
-# probability of zero (m), by bracketed Newton: the steps that Python takes. The probability is solved for: under a heavy
-# tail a step that is small relative to the standard deviation says nothing.
-mixture_quantile <- function(where, scale, weight, df, probability, spike = numeric(ncol(where))) {
-  weight <- matrix(weight, nrow(where), ncol(where))
-  total <- colSums(weight)
-  # Weights that sum to one but for rounding leave no spike.
-  spike[spike < 1e-15] <- 0
-  below <- colSums(weight * stats::pt(ifelse(where == 0, 0, -where / scale), df))
-  on_spike <- spike > 0 & below < probability & probability <= below + spike
-  probability <- ifelse(spike > 0 & probability > below, probability - spike, rep(probability, length.out = ncol(where)))
-  share <- pmin(pmax(probability / total, 0), 1 - .Machine$double.eps)
-  each <- where + scale * rep(stats::qt(share, df), each = nrow(where))
-  point <- each[1L, ]
-  if (nrow(where) > 1L) {
-    center <- colSums(weight * where) / total
-    # Geometric mean: the standard deviation is that of the tail where this is heavy.
-    unit <- exp(colSums(ifelse(weight > 0, weight * log(scale), 0)) / total)
-    unit <- ifelse(unit > 0, unit, pmax(apply(scale, 2L, max), .Machine$double.xmin))
-    # Without noise every component is the same point.
-    todo <- which(!on_spike & apply(scale, 2L, max) > 0)
-    low <- apply(each, 2L, min)
-    high <- apply(each, 2L, max)
-    point <- pmin(pmax(center + stats::qt(share, df) * unit, low), high)
-    point[todo] <- refined(
-      point[todo], low[todo], high[todo], center[todo], unit[todo], probability[todo],
-      where[, todo, drop = FALSE], scale[, todo, drop = FALSE], weight[, todo, drop = FALSE], df
-    )
-  }
-  point[on_spike] <- 0
-  point
-}
-
-refined <- function(point, low, high, center, unit, probability, where, scale, weight, df) {
-  enough <- quantile_tol * pmin(probability, 1 - probability)
-  previous <- rep(Inf, length(point))
-  todo <- seq_along(point)
-  for (iteration in seq_len(quantile_maxiter)) {
-    if (!length(todo)) break
-    s <- scale[, todo, drop = FALSE]
-    w <- weight[, todo, drop = FALSE]
-    x <- point[todo]
-    standard <- (rep(x, each = nrow(s)) - where[, todo, drop = FALSE]) / s
-    excess <- colSums(w * stats::pt(standard, df)) - probability[todo]
-    newton <- x - excess / colSums(w * stats::dt(standard, df) / s)
-    above <- excess >= 0
-    high[todo[above]] <- x[above]
-    low[todo[!above]] <- x[!above]
-    # Between separated modes a probability next to the right one is not enough.
-    far <- abs(newton - x) > quantile_step * (abs(x - center[todo]) + unit[todo])
-    close <- abs(excess) <= enough[todo] & !(far %in% TRUE)
-    inside <- !is.nan(newton) & newton >= low[todo] & newton <= high[todo] & newton != x &
-      abs(excess) <= 0.5 * previous[todo]
-    # The ends of a bracket may lie many powers of ten apart: halve it in digits, not in length.
-    ends <- asinh((low[todo] - center[todo]) / unit[todo]) + asinh((high[todo] - center[todo]) / unit[todo])
-    middle <- pmin(pmax(center[todo] + unit[todo] * sinh(0.5 * ends), low[todo]), high[todo])
-    point[todo] <- ifelse(inside, newton, ifelse(close, x, middle))
-    previous[todo] <- abs(excess)
-    todo <- todo[!close & point[todo] != x]
-  }
-  point
-}
 
 # Quantiles of standardised coefficients j; of a selection those of spike and slab together.
 penalized_quantiles <- function(object, target, probabilities, j) {

@@ -113,7 +113,8 @@ top_models <- function(object, k = 10) {
   sets <- factor(rep(seq_along(post$model_size), post$model_size), levels = seq_along(post$model_size))
   members <- unname(split(names[post$model_columns], sets))[seq_len(k)]
   out <- data.frame(size = lengths(members), probability = post$model_prob[seq_len(k)])
-  cbind(data.frame(columns = I(members)), out)
+  out$columns <- members
+  out[c("columns", "size", "probability")]
 }
 
 #' @rdname credible_sets

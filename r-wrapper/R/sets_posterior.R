@@ -20,10 +20,9 @@ set_spectra <- function(post, states = seq_along(post$state_set)) {
   members <- set_members(post)
   lapply(names(of_set), function(name) {
     at <- members[[as.integer(name)]]
-    e <- list(values = numeric(), vectors = matrix(0, 0L, 0L))
-    if (length(at)) {
-      e <- eigen(crossprod(post$square_root[, at, drop = FALSE]), symmetric = TRUE)
-    }
+    products <- crossprod(post$square_root[, at, drop = FALSE])
+    e <- list(values = as.vector(products), vectors = diag(length(at)))
+    if (length(at) > 1L) e <- eigen(products, symmetric = TRUE)
     list(
       columns = post$visited[at], states = of_set[[name]], vectors = e$vectors, values = pmax(e$values, 0),
       cross = drop(crossprod(e$vectors, post$cross[at]))
@@ -85,6 +84,7 @@ sets_quantiles <- function(post, probabilities, j, prob) {
   out <- matrix(0, length(j), length(probabilities))
   found <- state_coefficients(post)
   of_column <- split(seq_along(found$column), factor(found$column, levels = j))
+  law <- student(post$df, length(found$column))
   for (i in which(lengths(of_column) > 0L & prob[j] > 0)) {
     at <- of_column[[i]]
     weight <- post$weight[found$state[at], 1L]
@@ -92,7 +92,7 @@ sets_quantiles <- function(post, probabilities, j, prob) {
     where <- matrix(found$mean[at])
     scale <- matrix(sqrt(found$scale2[at]))
     out[i, ] <- vapply(probabilities, function(probability) {
-      mixture_quantile(where, scale, share * weight / sum(weight), post$df, probability, 1 - share)
+      mixture_quantile(where, scale, share * weight / sum(weight), post$df, probability, 1 - share, law)
     }, 0)
   }
   out * post$y_norm[1L]

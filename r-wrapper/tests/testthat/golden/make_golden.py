@@ -39,17 +39,17 @@ def cases():
     crowd = np.round(rng.standard_normal((16, 17)), 1)
     crowd[:, 1] = crowd[:, 0] + 0.3 * crowd[:, 1]
     crowded = np.round(2.0 * crowd[:, 0] + 1.5 * crowd[:, 2] + rng.standard_normal(16), 2)
-    exact = {"method": "exact"}
+    ep, exact = {"method": "ep"}, {"method": "exact"}
     return {
         "ridge_exact": (BayesRidge(y, x), {}),
         "ridge_em": (BayesRidge(y, x, weights=weights, unpenalized=[2]), {"method": "em"}),
         "ridge_fixed": (BayesRidge(np.column_stack([y, y[::-1]]), x), {"method": "fixed", "lam": 2.0}),
         "ridge_wide": (BayesRidge(wide[:, 0] - y[:8], wide), {}),
         "ridge_known_noise": (BayesRidge(y, x, intercept=False, sigma2=1.5), {}),
-        "selection": (SpikeSlab(y, x, weights=weights, **given), {}),
-        "selection_average": (SpikeSlab(y, x, unpenalized=[0]), {"hyper": "average"}),
-        "selection_groups": (SpikeSlab(y, x, group=["a", "b", "a"], **given), {}),
-        "selection_wide": (SpikeSlab(many[:, 0] * 3, many, **given), {}),
+        "selection": (SpikeSlab(y, x, weights=weights, **given), ep),
+        "selection_average": (SpikeSlab(y, x, unpenalized=[0]), {**ep, "hyper": "average"}),
+        "selection_groups": (SpikeSlab(y, x, group=["a", "b", "a"], **given), ep),
+        "selection_wide": (SpikeSlab(many[:, 0] * 3, many, **given), ep),
         "sets": (SpikeSlab(cars["mpg"].to_numpy(), cars[["wt", "hp", "qsec", "am"]].to_numpy()), exact),
         "sets_groups": (
             SpikeSlab(

@@ -1,0 +1,5 @@
+exact <- spike_slab(mpg ~ ., data = mtcars, method = "exact")
+hyperparameters(exact)
+top_models(exact, 3)
+credible_sets(exact, coverage = 0.8)
+select_columns(exact, fdr = 0.3)
