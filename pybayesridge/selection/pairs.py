@@ -15,7 +15,7 @@ from pybayesridge.selection.odds import ROUNDING, Chains
 from pybayesridge.selection.problem import Problem
 
 MOST_PAIRS = 48
-"""Columns at most that have a partner."""
+"""Columns at most that look for a partner."""
 
 LEAST_CORRELATION = 0.5
 
@@ -33,7 +33,10 @@ class Pairs:
 
 
 def correlated_pairs(problem: Problem, prob: FloatArray) -> Pairs | None:
-    """The undecided columns, each with the most probable column that is correlated with it.
+    """The undecided columns in pairs, each with the most probable column that is correlated with it and still free.
+
+    A column and its partner stand in both orders: what one of them gains the other loses, so that sums of
+    probabilities over correlated columns are no less precise.
 
     Parameters
     ----------
@@ -47,17 +50,19 @@ def correlated_pairs(problem: Problem, prob: FloatArray) -> Pairs | None:
     variance = prob * (1.0 - prob)
     order = np.argsort(-variance, kind="stable")[:MOST_PAIRS]
     columns, partners, cross = [], [], []
+    taken = variance <= 0
     for j in order[variance[order] >= LEAST_VARIANCE].tolist():
         products = problem.column(j)
         near = products**2 >= LEAST_CORRELATION**2 * problem.diag * problem.diag[j]
-        near &= (variance > 0) & (problem.diag > 0)
+        near[taken | (problem.diag <= 0)] = False
         near[j] = False
-        if near.any():
+        if not taken[j] and near.any():
             at = np.flatnonzero(near)
             k = int(at[prob[at].argmax()])
-            columns.append(j)
-            partners.append(k)
-            cross.append(float(products[k]))
+            columns += [j, k]
+            partners += [k, j]
+            cross += [float(products[k])] * 2
+            taken[[j, k]] = True
     if not columns:
         return None
     return Pairs(np.array(columns, dtype=np.intp), np.array(partners, dtype=np.intp), np.array(cross))
