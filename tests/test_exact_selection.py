@@ -190,6 +190,15 @@ def test_hyperparameters_are_those_of_draws(frame, fit) -> None:
         assert found.loc["prior_inclusion", "mean"] == pytest.approx(res.prior_inclusion, rel=EQUAL)
 
 
+def test_evidence_is_compared_with_its_error(frame, fit) -> None:
+    one = SpikeSlab(frame["y"], frame[["a"]]).fit("exact")
+    table = compare_evidence({"one": one, "five": fit})
+    assert (table["log_evidence_se"] == 0).all()
+    assert table["probability"].sum() == pytest.approx(1.0, rel=EQUAL)
+    assert table.loc["five", "log_evidence"] == fit.log_evidence
+    assert "log_evidence_se" not in compare_evidence({"one": SpikeSlab(frame["y"], frame[["a"]]).fit("ep")})
+
+
 def test_draws_have_zeros(fit) -> None:
     draws = fit.sample(4000, rng=1)
     share = (draws[list("abcde")] != 0).mean()

@@ -28,7 +28,7 @@ def compare_evidence(fits: Mapping[str, SpikeSlabResults | SpikeSlabResultsWrapp
     DataFrame
         A row for each fit, the highest evidence first: ``log_evidence``, ``difference`` to the highest,
         ``probability`` (the fits being equally probable before), ``expected_size``, ``converged``,
-        ``evidence_biased``.
+        ``evidence_biased``; of exact fits also ``log_evidence_se``, the Monte Carlo standard error.
 
     Raises
     ------
@@ -78,4 +78,6 @@ def compare_evidence(fits: Mapping[str, SpikeSlabResults | SpikeSlabResultsWrapp
     difference = table_["log_evidence"] - table_["log_evidence"].max()
     table_.insert(1, "difference", difference)
     table_.insert(2, "probability", np.exp(difference) / np.exp(difference).sum())
+    if first.exact_posterior is not None:
+        table_["log_evidence_se"] = pd.Series({name: fit.log_evidence_se for name, fit in inner.items()})
     return table_

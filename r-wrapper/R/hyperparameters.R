@@ -75,7 +75,6 @@ sets_hyperparameters <- function(object, level) {
   weight <- post$weight[, 1L]
   g <- exp(post$log_g)
   log_p <- if (anyNA(post$t)) 0 else stats::plogis(post$t, log.p = TRUE)
-  size <- seq_along(post$size_prob) - 1
   of_variance <- function(factor) {
     scale2 <- factor * post$noise[, 1L]
     limits <- if (is.finite(post$df)) {
@@ -91,8 +90,15 @@ sets_hyperparameters <- function(object, level) {
     slab_var = of_variance(g * post$slab_unit),
     prior_inclusion = of_values(stats::plogis(post$t)),
     prior_share = of_values(stats::plogis(post$log_spread + log_p + post$log_g)),
-    size = c(sum(unit_probabilities(object)), discrete_quantiles(post$size_prob, size, at))
+    size = size_row(object, level)
   )
-  colnames(table) <- c("mean", "median", "lower", "upper")
+  colnames(table) <- names(size_row(object, level))
   as.data.frame(table)
+}
+
+# Mean, median and interval of the number of columns or groups in.
+size_row <- function(object, level) {
+  size_prob <- object$posterior$size_prob
+  ends <- discrete_quantiles(size_prob, seq_along(size_prob) - 1, c(0.5, tails(level)))
+  c(mean = sum(unit_probabilities(object)), median = ends[1L], lower = ends[2L], upper = ends[3L])
 }

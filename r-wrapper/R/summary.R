@@ -13,7 +13,8 @@
 #' @param ... Not used: further arguments raise an error.
 #' @return `summary()`: a list of class `"summary.bayes_ridge"` or `"summary.spike_slab"` with the elements `call`,
 #'   `coefficients` (a matrix; with several targets a list of matrices), `omitted` (the number of coefficients that the
-#'   matrix omits), `facts`, `notes` and `level`.
+#'   matrix omits), `facts`, `notes` and `level`; for [spike_slab()] with `method = "exact"` also `size` (mean, median and
+#'   credible interval of the number of included columns or groups).
 #'   Printing returns its argument invisibly.
 #' @examplesIf pybayesridge::pybayesridge_available()
 #' print(bayes_ridge(mpg ~ ., data = mtcars))
@@ -123,6 +124,7 @@ summary.pybayesridge_fit <- function(object, level = 0.95, ...) {
       targets = object$targets,
       coefficients = if (length(tables) == 1L) tables[[1L]] else tables,
       groups = if (isTRUE(object$several)) object$group_inclusion_prob,
+      size = if (is_sets(object$posterior)) size_row(object, level),
       facts = facts(object),
       notes = notes_of(all_findings(object)),
       omitted = if (nrow(size) > longest) nrow(size) - shown else 0L,
@@ -211,6 +213,12 @@ print.summary.pybayesridge_fit <- function(x, digits = max(3L, getOption("digits
     top <- sort(x$groups, decreasing = TRUE)
     cat("\nInclusion probabilities of terms or groups:\n")
     print.default(probabilities(top[seq_len(min(shown, length(top)))]), print.gap = 2L, quote = FALSE)
+  }
+  if (!is.null(x$size)) {
+    cat(sprintf(
+      "\nIncluded columns or groups: mean %s, %g %% interval %g to %g\n",
+      singly(x$size[["mean"]], digits), 100 * x$level, x$size[["lower"]], x$size[["upper"]]
+    ))
   }
   cat("\nNotes:\n")
   cat(strwrap(paste("-", x$notes), exdent = 2L), sep = "\n")
