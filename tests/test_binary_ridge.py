@@ -451,3 +451,27 @@ def test_draws_in_arviz(fitted):
     wanted = np.log(expit(np.where(DATA["y"] == 1, eta, -eta)))
     assert tree["log_likelihood"]["y"].to_numpy()[0, 0] == pytest.approx(wanted)
     assert tree["observed_data"]["y"].to_numpy().tolist() == DATA["y"].tolist()
+
+
+def test_report(fitted, tmp_path):
+    pytest.importorskip("jinja2")
+    pytest.importorskip("matplotlib")
+    text = fitted.report(tmp_path / "r.html", question="Which columns?").read_text(encoding="utf-8")
+    for part in (
+        "Odds ratios",
+        "Leave-one-out scores",
+        "calibration",
+        "ROC curve",
+        "π²/3",
+        "family=&#39;binomial&#39;",
+    ):
+        assert part in text, part
+    assert f"AUC {fitted.loo_auc:.3f}" in text
+    copy = pickle.loads(pickle.dumps(fitted))
+    copy.remove_data()
+    text = copy.report(tmp_path / "small.html").read_text(encoding="utf-8")
+    assert f"AUC {fitted.loo_auc:.3f}" in text
+    assert "calibration intercept" not in text
+    wide = BayesRidge.from_formula("y ~ .", frame(24, 60, 3), family="binomial", link="probit").fit("fixed", lam=9.0)
+    text = wide.report(tmp_path / "wide.html").read_text(encoding="utf-8")
+    assert "Odds ratios" not in text

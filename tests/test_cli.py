@@ -465,3 +465,48 @@ def test_prior_of_the_ridge(text, prior, frame, data, capsys):
 @pytest.mark.parametrize("text", ["R2", "", "1", "1,2,3,4", "0,1", "a,b", "1,", "nan,1", "1,-1", "1;2"])
 def test_bad_priors_of_the_ridge(text, data, capsys):
     assert "prior" in refused(capsys, "ridge", "y ~ x1 + x2", data, "--prior", text)
+
+
+def test_binomial(frame, tmp_path, capsys):
+    """The summary, JSON by its schema, the report, and predictions of a saved fit."""
+    yes = frame.assign(y=np.where(frame["y"] > 0, "yes", "no"))
+    path, saved, report = tmp_path / "yes.csv", tmp_path / "yes.fit", tmp_path / "yes.html"
+    yes.to_csv(path, index=False)
+    results = BayesRidge.from_formula("y ~ x1 + x2", yes, family="binomial", event="no").fit()
+    options = ["--family", "binomial", "--event", "no"]
+    _, out, _ = run(capsys, "ridge", "y ~ x1 + x2", path, *options, "--save", saved)
+    assert out == f"{results.summary()}\n"
+    _, out, _ = run(capsys, "ridge", "y ~ x1 + x2", path, *options, "--json")
+    found = json.loads(out, parse_constant=no_constant)
+    pytest.importorskip("jsonschema").validate(found, schema())
+    target = found["targets"][0]
+    assert (target["event"], target["link"], found["method"]) == ("no", "logit", "ep")
+    assert target["loo_auc"] == pytest.approx(results.loo_auc, rel=EQUAL)
+    ratios = results.odds_ratios()
+    assert target["coefficients"][1]["odds_ratio"] == pytest.approx(ratios["odds_ratio"].iloc[1], rel=EQUAL)
+    _, out, _ = run(capsys, "predict", saved, path)
+    table = pd.read_csv(io.StringIO(out))
+    wanted = results.get_prediction(yes).summary_frame()
+    np.testing.assert_allclose(table[list(wanted)], wanted, rtol=1e-9)
+    pytest.importorskip("jinja2")
+    run(capsys, "ridge", "y ~ x1", path, *options, "--method", "laplace", "--link", "probit", "--report", report)
+    assert "binomial" in report.read_text(encoding="utf-8")
+
+
+def test_binomial_counts_and_bad_arguments(frame, tmp_path, capsys):
+    rng = np.random.default_rng(3)
+    counts = frame.assign(m=rng.integers(2, 6, N))
+    counts["s"] = rng.binomial(counts["m"], 0.4)
+    path = tmp_path / "counts.csv"
+    counts.to_csv(path, index=False)
+    status, out, _ = run(capsys, "ridge", "s ~ x1", path, "--family", "binomial", "--trials", "m", "--method", "em")
+    assert status == 0
+    assert "success" in out
+    assert "trials goes with family='binomial'" in refused(capsys, "ridge", "s ~ x1", path, "--trials", "m")
+    assert "names 'k', which is not a column" in refused(
+        capsys, "ridge", "s ~ x1", path, "--family", "binomial", "--trials", "k"
+    )
+    line = refused(capsys, "ridge", "g ~ x1", path, "--family", "binomial")
+    assert "endog has 3 levels" in line
+    line = refused(capsys, "ridge", "s ~ x1", path, "--family", "binomial", "--trials", "m", "--method", "exact")
+    assert "use 'ep'" in line

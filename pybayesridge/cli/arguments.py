@@ -7,6 +7,8 @@ import codecs
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
+from pybayesridge.binomial.methods import DEFAULT as BINARY_DEFAULT
+from pybayesridge.binomial.methods import METHODS as BINARY_METHODS
 from pybayesridge.ridge.methods import DEFAULT as RIDGE_DEFAULT
 from pybayesridge.ridge.methods import METHODS as RIDGE_METHODS
 from pybayesridge.ridge.prior import NAMED
@@ -58,10 +60,23 @@ _PREDICT = (
 def _ridge(parser: argparse.ArgumentParser) -> None:
     _fitting(parser)
     parser.add_argument(
+        "--family",
+        choices=("gaussian", "binomial"),
+        default="gaussian",
+        help="distribution of the response; binomial is for two values, or for successes among --trials",
+    )
+    parser.add_argument("--link", choices=("logit", "probit"), help="for --family binomial (default: logit)")
+    parser.add_argument(
+        "--event",
+        metavar="LEVEL",
+        help="value of the response whose probability is modelled, for --family binomial (default: the second)",
+    )
+    parser.add_argument("--trials", metavar="COLUMN", help="column of numbers of trials, for --family binomial")
+    parser.add_argument(
         "--method",
-        choices=RIDGE_METHODS,
-        default=RIDGE_DEFAULT,
-        help=_in_words(RIDGE_METHODS, RIDGE_DEFAULT),
+        choices=list(dict.fromkeys([*RIDGE_METHODS, *BINARY_METHODS])),
+        help=f"{_in_words(RIDGE_METHODS, RIDGE_DEFAULT)}. With --family binomial: "
+        f"{_in_words(BINARY_METHODS, BINARY_DEFAULT)}",
     )
     parser.add_argument(
         "--prior",
@@ -116,7 +131,9 @@ def _fitting(parser: argparse.ArgumentParser) -> None:
         "formula", metavar="FORMULA", help="'y ~ x1 + bs(x2, df=4) + C(g)'; 'y ~ .' takes all columns"
     )
     parser.add_argument("data", metavar="DATA", help=DATA)
-    parser.add_argument("--weights", metavar="COLUMN", help="column of precision weights")
+    parser.add_argument(
+        "--weights", metavar="COLUMN", help="column of precision weights (binomial: frequency weights)"
+    )
     parser.add_argument(
         "--unpenalized",
         action="append",

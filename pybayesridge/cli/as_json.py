@@ -23,6 +23,17 @@ TARGET_NUMBERS = {
         "log_marginal": "log_marginal",
         "n_modes": "n_modes",
     },
+    "binomial": {
+        "lambda": "lambda_",
+        "tau2": "tau2",
+        "df_model": "df_model",
+        "n_trials": "n_trials",
+        "n_events": "n_events",
+        "log_marginal": "log_marginal",
+        "loo_log_score": "loo_log_score",
+        "loo_brier": "loo_brier",
+        "loo_auc": "loo_auc",
+    },
     "spikeslab": {
         "slab_var": "slab_var",
         "noise_var": "noise_var",
@@ -85,8 +96,11 @@ def as_json(results: Any, command: str, *, alpha: float, warnings: Sequence[str]
 def _target(results: Any, command: str, i: int, alpha: float) -> dict[str, Any]:
     name = results.model.data.targets[i]
     out: dict[str, Any] = {"name": name}
-    for field, attribute in TARGET_NUMBERS[command].items():
+    binomial = results.model.family == "binomial"
+    for field, attribute in TARGET_NUMBERS["binomial" if binomial else command].items():
         out[field] = finite(np.atleast_1d(getattr(results, attribute))[i])
+    if binomial:
+        out |= {"family": "binomial", "link": results.link, "event": results.event}
     if command == "ridge":
         out["hyperparameters"] = _hyperparameters(results, name, alpha)
     else:
@@ -125,6 +139,9 @@ def _coefficients(results: Any, command: str, target: str, alpha: float) -> list
     if isinstance(mean, pd.DataFrame):
         mean, sd, interval = mean[target], sd[target], interval[target]
     columns = {"mean": mean, "sd": sd, "lower": interval[0], "upper": interval[1]}
+    if results.model.family == "binomial" and results.link == "logit":
+        ratios = results.odds_ratios(alpha=alpha)
+        columns |= {"odds_ratio": ratios["odds_ratio"], "or_lower": ratios["lower"], "or_upper": ratios["upper"]}
     if command == "spikeslab":
         columns |= {
             "inclusion_prob": results.inclusion_prob,

@@ -30,7 +30,10 @@ from pybayesridge.formula.check import refuse_code
 from pybayesridge.formula.names import names_read
 from pybayesridge.text import did_you_mean, listed
 
-MODEL_OPTIONS = {"ridge": ("prior", "sigma2"), "spikeslab": ("prior_inclusion", "slab_var", "noise_var")}
+MODEL_OPTIONS = {
+    "ridge": ("prior", "sigma2", "family", "link", "event", "trials"),
+    "spikeslab": ("prior_inclusion", "slab_var", "noise_var"),
+}
 MODELS: dict[str, Any] = {"ridge": BayesRidge, "spikeslab": SpikeSlab}
 FIT_OPTIONS = {"ridge": ("lam", "grid", "tol", "maxiter"), "spikeslab": ("hyper", "tol", "maxiter")}
 
@@ -71,13 +74,16 @@ def predict(arguments: argparse.Namespace) -> None:
             frame = read_table(arguments.data, _text_format(arguments), text)
         weights = None
         if arguments.weights is not None:
+            if results.model.family == "binomial":
+                raise ValueError("--weights is for predictive intervals, which a binomial fit does not have")
             _check_column("--weights", arguments.weights, frame)
             weights = frame[arguments.weights]
         numbers = [] if spec is None else set(spec.variables) - set(text)
         read = [name for name in numbers if name in frame.columns]
         _refuse_decimal_commas(arguments, frame, read)
         with progress("predicting", quiet=arguments.quiet):
-            out = results.get_prediction(frame, weights=weights).summary_frame(alpha=arguments.alpha)
+            given = {} if weights is None else {"weights": weights}
+            out = results.get_prediction(frame, **given).summary_frame(alpha=arguments.alpha)
     if isinstance(out.columns, pd.MultiIndex):
         out.columns = pd.Index([f"{target}:{name}" for target, name in out.columns])
     write_table(out, arguments.output)
@@ -99,14 +105,15 @@ def _results(arguments: argparse.Namespace, frame: pd.DataFrame) -> Any:
             **({"group": None} if getattr(arguments, "by_column", False) else {}),
             **given(MODEL_OPTIONS[arguments.command]),
         )
-    if arguments.weights is not None and arguments.weights in model.data.exog_columns:
-        warnings.warn(
-            f"the weights {arguments.weights!r} are also a column of the model: write '. - {arguments.weights}' "
-            "if they should not be",
-            PybayesridgeWarning,
-            stacklevel=2,
-        )
-    return model.fit(arguments.method, **given(FIT_OPTIONS[arguments.command]))
+    for what in ("weights", "trials"):
+        name = getattr(arguments, what, None)
+        if name is not None and name in model.data.exog_columns:
+            warnings.warn(
+                f"the {what} {name!r} are also a column of the model: write '. - {name}' if they should not be",
+                PybayesridgeWarning,
+                stacklevel=2,
+            )
+    return model.fit(**given(("method", *FIT_OPTIONS[arguments.command])))
 
 
 @contextmanager
@@ -135,8 +142,9 @@ def _check_columns(arguments: argparse.Namespace, frame: pd.DataFrame) -> None:
     read, unknown = names_read(arguments.formula, frame)
     for name in unknown:
         _check_column("the formula", name, frame)
-    if arguments.weights is not None:
-        _check_column("--weights", arguments.weights, frame)
+    for what in ("weights", "trials"):
+        if getattr(arguments, what, None) is not None:
+            _check_column(f"--{what}", getattr(arguments, what), frame)
     _refuse_decimal_commas(arguments, frame, read)
     for sentence in numbers_among_text(frame, read):
         warnings.warn(sentence, PybayesridgeWarning, stacklevel=2)

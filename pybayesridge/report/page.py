@@ -8,7 +8,7 @@ from importlib.metadata import version
 from typing import Any
 
 from pybayesridge.formula.spec import factor_levels
-from pybayesridge.report import ridge, spike_slab
+from pybayesridge.report import binary, ridge, spike_slab
 from pybayesridge.report.parts import Origin, Page, Remark
 from pybayesridge.report.shared import Album, rows_there
 from pybayesridge.text import TARGETS, number
@@ -30,7 +30,7 @@ def contents(
     res: Any, *, title: str | None, question: str | None, target: int | None, alpha: float, origin: Origin | None
 ) -> Page:
     """Everything the report says about results (without their wrapper)."""
-    family = FAMILIES[res.family]
+    family = binary if res.model.family == "binomial" else FAMILIES[res.family]
     names = res.model.data.targets
     wanted = list(range(len(names))) if target is None else [target]
     album = Album()
@@ -94,7 +94,9 @@ def facts(res: Any) -> list[tuple[str, str]]:
     scale = "standard deviations of the columns" if model.standardize else "the columns as given"
     out.append(("Scale of the prior", scale))
     out.append(("Weights", _weights(model)))
-    if rows_there(res) and len(names) == 1:
+    if model.family == "binomial":
+        out.append(("Event", f"{res.event}: {number(res.n_events, 15)} of {number(res.n_trials, 15)}"))
+    elif rows_there(res) and len(names) == 1:
         y = model.endog
         spread = f"mean {number(y.mean())}, standard deviation {number(y.std())}"
         out.append(("Values of the response", f"{spread}, from {number(y.min())} to {number(y.max())}"))
@@ -108,8 +110,11 @@ def _some(names: list[str]) -> str:
 def _weights(model: Any) -> str:
     if not model.weighted:
         return "none"
+    kind = "precision" if model.family == "gaussian" else "frequency"
     if model.weights is None:
-        return "precision weights (no longer with the results)"
+        return f"{kind} weights (no longer with the results)"
+    if kind == "frequency":
+        return f"frequency weights, {number(model.data.weights.min())} to {number(model.data.weights.max())}"
     low, high = number(model.weights.min()), number(model.weights.max())
     return f"precision weights, {low} to {high} times their mean"
 

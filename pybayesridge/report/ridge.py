@@ -8,12 +8,12 @@ import numpy as np
 
 from pybayesridge._types import FloatArray
 from pybayesridge.plots.frame import percent
-from pybayesridge.report.parts import EMBEDDED, Remark, Table, Target, table_of
-from pybayesridge.report.shared import Album, order_by, residual_remarks, row_pictures, rows_there
+from pybayesridge.report.parts import Remark, Table, Target, table_of
+from pybayesridge.report.shared import Album, coefficients_table, residual_remarks, row_pictures, rows_there
 from pybayesridge.ridge.hyperparameters import HYPERPARAMETERS
 from pybayesridge.ridge.loocv import leverages
 from pybayesridge.ridge.prior import NAMED, BetaPrime
-from pybayesridge.text import NO_VARIANCE, TOP, in_words, listed, number
+from pybayesridge.text import TOP, in_words, listed, number
 
 NAME = "Bayesian ridge regression"
 
@@ -89,7 +89,7 @@ def overview(res: Any, wanted: list[int]) -> Table:
 def target(res: Any, i: int, album: Album | None, alpha: float) -> Target:
     """Everything about one target."""
     out = Target(res.model.data.targets[i])
-    coefficients, values, at = _coefficients(res, i, alpha)
+    coefficients, values, at = coefficients_table(res, i, alpha)
     out.tables.append(coefficients)
     out.tables.append(_hyperparameters(res, i, alpha))
     out.findings = _findings(res, i, values, at, alpha)
@@ -98,26 +98,6 @@ def target(res: Any, i: int, album: Album | None, alpha: float) -> Target:
     if album is not None:
         _draw(res, i, album, alpha, out)
     return out
-
-
-def _coefficients(res: Any, i: int, alpha: float) -> tuple[Table, FloatArray, Any]:
-    names, design = res.model.exog_names, res.posterior.design
-    at = order_by(res.standardized_size(i), res.model.positions(design)[0])[:EMBEDDED]
-    mean, sd, interval = res.some_coefficients(at.tolist(), i, alpha)
-    values = np.column_stack([mean, sd, interval])
-    heads = ["mean", "sd", f"{100 * alpha / 2:g} %", f"{100 * (1 - alpha / 2):g} %"]
-    table = table_of(
-        f"Coefficients, on the scale of the data, with {percent(alpha)} intervals",
-        "coefficient",
-        heads,
-        [names[j] for j in at],
-        values,
-        interval=True,
-        left_out=len(names) - at.size,
-        note=NO_VARIANCE if np.isinf(sd).any() else "",
-        file="coefficients.csv",
-    )
-    return table, values, at
 
 
 def _hyperparameters(res: Any, i: int, alpha: float) -> Table:

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from pybayesridge._types import FloatArray
-from pybayesridge.plots.frame import height_for
+from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.plots.frame import height_for, percent
 from pybayesridge.report.figures import svg
-from pybayesridge.report.parts import Picture, Remark
-from pybayesridge.text import listed
+from pybayesridge.report.parts import EMBEDDED, Picture, Remark, Table, table_of
+from pybayesridge.text import NO_VARIANCE, listed
 
 LARGE = 4.0
 """Of standardised residuals; one normal one in 16,000 is as large."""
@@ -42,6 +42,42 @@ def order_by(size: FloatArray, first: Any) -> Any:
     """Positions, those of `first` before the others, which follow by `size`."""
     rest = np.setdiff1d(np.arange(size.size), first)
     return np.concatenate([first, rest[np.argsort(-size[rest], kind="stable")]]).astype(np.intp)
+
+
+def coefficients_table(res: Any, i: int, alpha: float, center: str = "mean") -> tuple[Table, FloatArray, IntArray]:
+    """The table of a ridge's coefficients, its numbers, and the positions of its rows in ``exog_names``.
+
+    Parameters
+    ----------
+    res : results of a ridge
+    i : int
+        Which target.
+    alpha : float
+    center : str
+        What `params` are.
+    """
+    names, design = res.model.exog_names, res.posterior.design
+    at = order_by(res.standardized_size(i), res.model.positions(design)[0])[:EMBEDDED]
+    mean, sd, interval = res.some_coefficients(at.tolist(), i, alpha)
+    values = np.column_stack([mean, sd, interval])
+    scale = "data" if res.model.family == "gaussian" else "link"
+    table = table_of(
+        f"Coefficients, on the scale of the {scale}, with {percent(alpha)} intervals",
+        "coefficient",
+        [center, "sd", *ends(alpha)],
+        [names[j] for j in at],
+        values,
+        interval=True,
+        left_out=len(names) - at.size,
+        note=NO_VARIANCE if np.isinf(sd).any() else "",
+        file="coefficients.csv",
+    )
+    return table, values, at
+
+
+def ends(alpha: float) -> list[str]:
+    """Heads of the ends of an interval."""
+    return [f"{100 * alpha / 2:g} %", f"{100 * (1 - alpha / 2):g} %"]
 
 
 def residual_remarks(residual: FloatArray, labels: Any, sigma: float) -> list[Remark]:
