@@ -281,7 +281,7 @@ def test_the_recipe_is_in_the_page(tmp_path):
     res = RIDGES["weights"]()
     said = report(res, tmp_path).said()
     assert re.sub(r"\s+", " ", res.recipe.code) in said
-    assert "weights : a precision weight for each row" in said
+    assert "weights : a weight for each row" in said
     assert "endog : the response" in said
 
 
