@@ -165,7 +165,7 @@ def test_standard_errors_are_right():
     exact = enumerate_sets(problem, given)
     z = []
     for seed in range(12):
-        found = fit_exact(problem, given, method="sampler", mcse=0.0, maxiter=4_000, rng=seed)
+        found = fit_exact(problem, given, method="sampler", mcse=0.0, maxiter=number(4_000, 2_000), rng=seed)
         z.append((found.unit_prob - exact.unit_prob) / found.unit_se)
     # Columns are dependent, runs are not: 12 runs or more for a chi-square between 0.3 and 2.4 times its mean.
     assert 0.3 < np.mean(np.square(z)) < 2.4
