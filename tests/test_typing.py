@@ -14,13 +14,15 @@ import pytest
 
 from pybayesridge import BayesRidge, SpikeSlab
 from pybayesridge.models.base import LinearModel
-from pybayesridge.results.labelled import BayesRidgeResultsWrapper, SpikeSlabResultsWrapper
+from pybayesridge.models.binary import BinaryRidge
+from pybayesridge.results.labelled import BayesRidgeResultsWrapper, BinaryRidgeResultsWrapper, SpikeSlabResultsWrapper
 
 ROOT = Path(__file__).resolve().parents[1]
 
 SNIPPETS = [Path("tests", "typing", f"{name}.py") for name in ("results", "arguments")]
 
 INTERNAL = {
+    "binary_fit",
     "diagnostics_by_target",
     "has_joint_posterior",
     "has_penalty_posterior",
@@ -42,8 +44,8 @@ INTERNAL = {
 }
 """Names that report, summary and export read of the unlabelled results."""
 
-REFUSED = {"get_influence", "mse_resid", "t_test", "f_test", "wald_test", "pvalues", "tvalues"}
-"""Names of statsmodels that raise."""
+REFUSED = {"get_influence", "sigma2", "mse_resid", "t_test", "f_test", "wald_test", "pvalues", "tvalues"}
+"""Names of statsmodels, and of the Gaussian family, that raise in some results."""
 
 
 def spoken(text):
@@ -78,7 +80,8 @@ def fits():
     X = pd.DataFrame(rng.normal(size=(30, 3)), columns=["a", "b", "c"])
     Y = pd.DataFrame({"u": X["a"] + rng.normal(size=30), "v": rng.normal(size=30)})
     ridge = [BayesRidge(y, X).fit(method) for y in (Y, Y["u"]) for method in ("exact", "em", "loocv")]
-    return [*ridge, SpikeSlab(Y["u"], X).fit(), SpikeSlab(Y["u"], X, prior_inclusion=[0.1, 0.2, 0.3]).fit()]
+    binary = BayesRidge(Y["u"] > 0, X, family="binomial").fit()
+    return [*ridge, binary, SpikeSlab(Y["u"], X).fit(), SpikeSlab(Y["u"], X, prior_inclusion=[0.1, 0.2, 0.3]).fit()]
 
 
 def holds(value, hint):
@@ -91,7 +94,8 @@ def holds(value, hint):
 
 
 def test_attributes_hold_what_they_declare(fits):
-    models = {"LinearModel": LinearModel, "BayesRidge": BayesRidge, "SpikeSlab": SpikeSlab}
+    classes = (LinearModel, BayesRidge, BinaryRidge, SpikeSlab)
+    models = {cls.__name__: cls for cls in classes}
     for res in fits:
         hints = typing.get_type_hints(type(res), localns=models)
         for name, hint in hints.items():
@@ -108,7 +112,7 @@ def test_every_attribute_of_the_results_is_declared(fits):
         assert public - declared - INTERNAL - REFUSED == set()
 
 
-@pytest.mark.parametrize("wrapper", [BayesRidgeResultsWrapper, SpikeSlabResultsWrapper])
+@pytest.mark.parametrize("wrapper", [BayesRidgeResultsWrapper, BinaryRidgeResultsWrapper, SpikeSlabResultsWrapper])
 def test_methods_keep_signature_and_docstring(wrapper):
     for name in ("summary", "predict", "sample"):
         assert getattr(wrapper, name).__doc__

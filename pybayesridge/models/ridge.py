@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 
-from pybayesridge._types import ArrayLike, FloatArray, Names, TableLike
+from pybayesridge._types import ArrayLike, FloatArray, Names, RowsLike, TableLike
 from pybayesridge.checks import positive
 from pybayesridge.data.frames import unmasked
 from pybayesridge.findings import issue
@@ -24,6 +24,9 @@ from pybayesridge.ridge.loocv import FullLeverageError
 from pybayesridge.ridge.methods import DEFAULT, METHODS
 from pybayesridge.ridge.prior import NAMED, BetaPrime
 from pybayesridge.ridge.spectrum import Spectrum, rotate
+
+if TYPE_CHECKING:
+    from pybayesridge.models.binary import BinaryRidge
 
 
 class BayesRidge(LinearModel):
@@ -97,6 +100,41 @@ class BayesRidge(LinearModel):
 
     methods: ClassVar[Mapping[str, Method]] = METHODS
     _max_targets: ClassVar[int | None] = None
+
+    if TYPE_CHECKING:
+
+        @overload
+        @classmethod
+        def from_formula(
+            cls,
+            formula: str,
+            data: RowsLike,
+            *,
+            family: Literal["binomial"],
+            subset: ArrayLike | None = None,
+            drop_cols: Sequence[str] | None = None,
+            missing: str = "drop",
+            weights: str | ArrayLike | None = None,
+            **kwargs: Any,
+        ) -> BinaryRidge: ...
+
+        @overload
+        @classmethod
+        def from_formula(
+            cls,
+            formula: str,
+            data: RowsLike,
+            *,
+            subset: ArrayLike | None = None,
+            drop_cols: Sequence[str] | None = None,
+            missing: str = "drop",
+            weights: str | ArrayLike | None = None,
+            **kwargs: Any,
+        ) -> Self: ...
+
+        @classmethod
+        def from_formula(cls, formula: str, data: RowsLike, **kwargs: Any) -> Any:
+            """See :meth:`LinearModel.from_formula`."""
 
     def __init__(
         self,

@@ -78,7 +78,6 @@ class LinearResultsWrapper(ResultsWrapper, Generic[ResultsT]):
     rsquared: float | pd.Series
     df_model: float | pd.Series
     df_resid: float | pd.Series
-    sigma2: float | pd.Series
     nobs: float
     k_constant: int
     model: LinearModel
@@ -139,6 +138,7 @@ class BayesRidgeResultsWrapper(LinearResultsWrapper[BayesRidgeResults]):
     """Labelled results of a Bayesian ridge regression; see :class:`BayesRidgeResults`."""
 
     model: BayesRidge
+    sigma2: float | pd.Series
     lambda_: float | pd.Series
     tau2: float | pd.Series
     n_modes: int | pd.Series

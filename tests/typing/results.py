@@ -43,3 +43,11 @@ reveal_type(select.unlabelled.inclusion_prob)  # ndarray
 
 ridge.paramz  # error: "BayesRidgeResultsWrapper" has no attribute "paramz"
 ridge.predict(dat=data)  # error: Unexpected keyword argument "dat"
+
+binary = BayesRidge.from_formula("y ~ a", data, family="binomial").fit("laplace")
+reveal_type(binary.params)  # Series
+reveal_type(binary.odds_ratios())  # DataFrame
+reveal_type(binary.predict(data, which="linear"))  # Series
+reveal_type(binary.get_prediction(data))  # BinaryPrediction
+reveal_type(binary.loo_auc)  # float
+reveal_type(binary.model)  # BinaryRidge
