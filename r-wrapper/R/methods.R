@@ -13,7 +13,8 @@
 #'   the deviance is the (weighted) residual sum of squares.
 #' * `logLik()`: the log marginal likelihood for [bayes_ridge()] and the log evidence for [spike_slab()], with the
 #'   coefficients integrated out. For `"fixed"` it is conditional on the penalty; for all other methods of the ridge the
-#'   penalty is integrated out as well. Only differences between models with the same response and the same unpenalised
+#'   penalty is integrated out as well. For [spike_slab()] the hyperparameters are integrated out by `"exact"`, and are
+#'   estimates for expectation propagation. Only differences between models with the same response and the same unpenalised
 #'   columns are meaningful: they are log Bayes factors, see [compare_evidence()]. The number of free coefficients is
 #'   not defined: the attribute `df` is `NA`, and `AIC()`, `BIC()`, `anova()` and `lmtest::lrtest()` raise errors.
 #' * `formula()`, `terms()`, `model.frame()`, `model.matrix()`, `update()`: as for [lm()]. `model.frame()` and

@@ -1,7 +1,7 @@
 #' pybayesridge: Bayesian linear models for people who read regression tables
 #'
 #' * [bayes_ridge()]: ridge regression with the penalty estimated from its posterior.
-#' * [spike_slab()]: variable selection with spike-and-slab priors by expectation propagation.
+#' * [spike_slab()]: variable selection with spike-and-slab priors, exact or by expectation propagation.
 #' * [install_pybayesridge()]: installation of the Python package that fits the models.
 #' * [pybayesridge-methods], [predict.pybayesridge_fit()], [posterior_sample()]: methods for a fit, which do not require
 #'   Python.

@@ -97,7 +97,9 @@ test_that("a selection with a constant response has a defined result", {
   expect_equal(unname(as.matrix(posterior_sample(fit, 4))), matrix(coef(fit), 4, 5, byrow = TRUE))
   expect_equal(unlist(simulate(fit, 2)), rep(3, 64), ignore_attr = TRUE)
   expect_error(compare_evidence(list(flat = fit)), "has no evidence")
-  expect_error(spike_slab(mpg ~ wt + hp + factor(cyl), mtcars, start = fit), "start is a fit without noise")
+  expect_error(
+    spike_slab(mpg ~ wt + hp + factor(cyl), mtcars, method = "ep", start = fit), "start is a fit without noise"
+  )
 })
 
 test_that("the traps of R's own types do not reach Python", {
