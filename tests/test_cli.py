@@ -107,6 +107,57 @@ def test_every_option_reaches_the_model(data, frame, capsys):
     assert err.startswith("pybayesridge: warning: The smallest cross-validation score lies on the edge of the grid")
 
 
+def test_options_of_an_exact_selection(data, frame, capsys, monkeypatch):
+    monkeypatch.setattr("pybayesridge.selection.fit.can_enumerate", lambda grid: False)
+    options = ["--mcse", 0.04, "--chains", 3, "--rng", 5, "--expected-size", 2, "--maxiter", 30_000]
+    _, out, _ = run(capsys, "spikeslab", "y ~ .", data, "--method", "exact", *options)
+    model = SpikeSlab.from_formula("y ~ .", frame, expected_size=2)
+    results = model.fit("exact", mcse=0.04, chains=3, rng=5, maxiter=30_000)
+    assert out == f"{results.summary()}\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--method", "exact", "--mcse", "0"], "mcse"),
+        (["--method", "exact", "--mcse", "small"], "'small' is not a number"),
+        (["--method", "exact", "--chains", "0"], "chains must be a positive integer"),
+        (["--method", "exact", "--chains", "2.5"], "invalid int value: '2.5'"),
+        (["--method", "exact", "--rng", "-1"], "rng must be a seed"),
+        (["--method", "exact", "--expected-size", "-2"], "expected_size"),
+        (["--method", "exact", "--expected-size", "2", "--prior-inclusion", "0.1"], "expected_size"),
+        (["--method", "damped", "--mcse", "0.1"], "mcse goes with"),
+    ],
+)
+def test_bad_options_of_a_selection(options, message, data, capsys):
+    assert message in refused(capsys, "spikeslab", "y ~ x1 + x2", data, *options)
+
+
+def test_json_of_an_exact_selection(data, frame, tmp_path, capsys):
+    twin = frame.assign(twin=frame["x1"] + 1e-3 * frame["x2"])
+    path = tmp_path / "twins.csv"
+    twin.to_csv(path, index=False)
+    formula = "y ~ x1 + twin + x2 + g"
+    _, out, _ = run(capsys, "spikeslab", formula, path, "--method", "exact", "--json", "--alpha", 0.1)
+    target, results = json.loads(out)["targets"][0], fitted("spikeslab", formula, twin, method="exact")
+    table = pd.DataFrame(target["coefficients"]).set_index("name")
+    np.testing.assert_allclose(table["inclusion_se"].astype(float), results.inclusion_se, rtol=EQUAL)
+    assert target["log_evidence_se"] == pytest.approx(results.log_evidence_se, rel=EQUAL)
+    assert target["size"] == pytest.approx(results.hyperparameters(alpha=0.1).loc["size"].to_dict(), rel=EQUAL)
+    sets = results.credible_sets()
+    assert {"x1", "twin"} in [set(one["columns"]) for one in target["credible_sets"]]
+    assert [one["columns"] for one in target["credible_sets"]] == [
+        rows["column"].tolist() for _, rows in sets.groupby("set")
+    ]
+    for one, (_, rows) in zip(target["credible_sets"], sets.groupby("set"), strict=True):
+        assert one["probability"] == pytest.approx(rows["probability"].iloc[0], rel=EQUAL)
+        assert one["purity"] == pytest.approx(rows["purity"].iloc[0], rel=EQUAL)
+    _, out, _ = run(capsys, "spikeslab", formula, path, "--method", "ep", "--json")
+    target = json.loads(out)["targets"][0]
+    assert target["size"] is target["credible_sets"] is target["log_evidence_se"] is None
+    assert {c["inclusion_se"] for c in target["coefficients"] if c["name"] != "Intercept"} == {None}
+
+
 def test_maxiter_and_its_warning_in_one_line(data, capsys):
     status, out, err = run(capsys, "ridge", "y ~ .", data, "--maxiter", 1, "--tol", 1e-14)
     assert status == 0
@@ -221,6 +272,8 @@ def no_constant(text):
         ("ridge", "y ~ x1", ["--method", "fixed", "--lam", 0]),
         ("spikeslab", "y ~ .", []),
         ("spikeslab", "y ~ x1 + g", ["--method", "pcep", "--noise-var", 1]),
+        ("spikeslab", "y ~ .", ["--method", "ep"]),
+        ("spikeslab", "y ~ x1 + g", ["--method", "exact", "--alpha", 0.2]),
     ],
 )
 def test_json_keeps_to_its_schema(command, formula, options, data, capsys):

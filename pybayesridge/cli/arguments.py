@@ -50,7 +50,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 _RIDGE = "Ridge regression with the penalty estimated from its posterior. Prints the summary."
-_SPIKE_SLAB = "Variable selection with spike-and-slab priors by expectation propagation. Prints the summary."
+_SPIKE_SLAB = "Variable selection with spike-and-slab priors. Prints the summary."
 _PREDICT = (
     "Predictions for new data, a row for each row of the data: mean, its standard error, the credible interval of "
     "the mean, the predictive interval of an observation. A row in which a variable is missing gets empty fields."
@@ -117,10 +117,27 @@ def _spike_slab(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--noise-var", type=_number, metavar="VARIANCE", help="noise variance")
     parser.add_argument(
+        "--expected-size",
+        type=_number,
+        metavar="COLUMNS",
+        help="number of columns or terms expected to be included, the middle of its prior, if --prior-inclusion is "
+        "not given (default: 1)",
+    )
+    parser.add_argument(
         "--hyper",
         choices=("maximize", "average"),
         default="maximize",
         help="estimate hyperparameters that are not given by maximising the evidence (default), or average over them",
+    )
+    parser.add_argument(
+        "--mcse",
+        type=_number,
+        metavar="ERROR",
+        help="sampling stops when no inclusion probability has a larger Monte Carlo standard error (default: 0.01)",
+    )
+    parser.add_argument("--chains", type=int, metavar="N", help="number of chains (default: 4)")
+    parser.add_argument(
+        "--rng", type=int, metavar="SEED", help="seed of sampling (default: 0); the same seed gives the same numbers"
     )
     parser.set_defaults(run=_fit)
 

@@ -42,6 +42,7 @@ TARGET_NUMBERS = {
         "df_resid": "df_resid",
         "rsquared": "rsquared",
         "log_evidence": "log_evidence",
+        "log_evidence_se": "log_evidence_se",
         "residual": "residual",
     },
 }
@@ -110,6 +111,8 @@ def _target(results: Any, command: str, i: int, alpha: float) -> dict[str, Any]:
         out["evidence_biased"] = bool(results.evidence_biased)
         out["median_model"] = results.median_model()
         out["groups"] = _groups(results)
+        out["size"] = _size(results, alpha)
+        out["credible_sets"] = _credible_sets(results)
     out["coefficients"] = _coefficients(results, command, name, alpha)
     return out
 
@@ -123,6 +126,25 @@ def _groups(results: Any) -> list[dict[str, Any]]:
     return [
         {"name": str(label), "inclusion_prob": finite(value), "columns": columns[label]}
         for label, value in results.group_inclusion_prob.items()
+    ]
+
+
+def _size(results: Any, alpha: float) -> dict[str, Any] | None:
+    if results.exact_posterior is None:
+        return None
+    return {name: finite(value) for name, value in results.hyperparameters(alpha=alpha).loc["size"].items()}
+
+
+def _credible_sets(results: Any) -> list[dict[str, Any]] | None:
+    if results.exact_posterior is None:
+        return None
+    return [
+        {
+            "columns": rows["column"].tolist(),
+            "probability": finite(rows["probability"].iloc[0]),
+            "purity": finite(rows["purity"].iloc[0]),
+        }
+        for _, rows in results.credible_sets().groupby("set")
     ]
 
 
@@ -145,6 +167,7 @@ def _coefficients(results: Any, command: str, target: str, alpha: float) -> list
     if command == "spikeslab":
         columns |= {
             "inclusion_prob": results.inclusion_prob,
+            "inclusion_se": results.inclusion_se,
             "cond_mean": results.cond_mean,
             "cond_sd": np.sqrt(results.cond_var),
         }

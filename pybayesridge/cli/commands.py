@@ -32,10 +32,13 @@ from pybayesridge.text import did_you_mean, listed
 
 MODEL_OPTIONS = {
     "ridge": ("prior", "sigma2", "family", "link", "event", "trials"),
-    "spikeslab": ("prior_inclusion", "slab_var", "noise_var"),
+    "spikeslab": ("prior_inclusion", "slab_var", "noise_var", "expected_size"),
 }
 MODELS: dict[str, Any] = {"ridge": BayesRidge, "spikeslab": SpikeSlab}
-FIT_OPTIONS = {"ridge": ("lam", "grid", "tol", "maxiter"), "spikeslab": ("hyper", "tol", "maxiter")}
+FIT_OPTIONS = {
+    "ridge": ("lam", "grid", "tol", "maxiter"),
+    "spikeslab": ("hyper", "mcse", "chains", "rng", "tol", "maxiter"),
+}
 
 
 def fit(arguments: argparse.Namespace) -> None:
