@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from pybayesridge import BayesRidge, DegenerateFitWarning, SpikeSlab
+from pybayesridge.selection.moments import draw_chain
 
 with warnings.catch_warnings():
     # ArviZ 0.23 announces ArviZ 1 when it is imported, here while tests are collected.
@@ -31,6 +32,12 @@ NO_NOISE = 1e-14
 
 GIBBS_LOO = 0.15
 """The same from 6,000 Gibbs draws, which are dependent."""
+
+SHARES = 0.06
+"""Shares of draws with a coefficient that is not zero, beside inclusion probabilities; twice the largest seen."""
+
+AGREE = 1.1
+"""Of the potential scale reduction."""
 
 REFIT = 1e-6
 """Quadrature's error of a difference of two log marginal likelihoods."""
@@ -199,6 +206,63 @@ def test_selection(hyper, kind, data):
     if kind == "gaussian":
         np.testing.assert_allclose(beta.mean(axis=(0, 1)), res.params, atol=0.03)
     assert np.isfinite(elpd(az.loo(container)))
+
+
+@pytest.fixture(scope="module")
+def sampled():
+    rng = np.random.default_rng(3)
+    x = pd.DataFrame(rng.normal(size=(80, 20))).add_prefix("x")
+    x["twin"] = x["x0"] + 0.1 * rng.normal(size=80)
+    y = pd.Series(x["x0"] + 0.35 * x["x1"] + rng.normal(size=80), name="response")
+    return SpikeSlab(y, x).fit("exact")
+
+
+def test_chains_of_the_sampler(sampled):
+    container = sampled.to_arviz(draws=1000, rng=0)
+    posterior = container["posterior"]
+    assert posterior["beta"].dims == ("chain", "draw", "term")
+    assert posterior["beta"].shape == (4, 1000, 22)
+    share = (posterior["beta"] != 0).mean(["chain", "draw"]).to_numpy()
+    np.testing.assert_allclose(share, sampled.inclusion_prob, atol=SHARES)
+    for name in ("prior_inclusion", "slab_var", "sigma2"):
+        assert posterior[name].dims == ("chain", "draw")
+        wanted = sampled.hyperparameters().loc["noise_var" if name == "sigma2" else name]
+        assert wanted["lower"] < float(posterior[name].mean()) < wanted["upper"]
+    open_ = ((sampled.inclusion_prob > 0.05) & (sampled.inclusion_prob < 1)).to_numpy()
+    assert open_.sum() >= 3
+    table = az.summary(container, var_names=["beta", "sigma2", "prior_inclusion", "slab_var"], round_to="none")
+    table = table.loc[[f"beta[{name}]" for name in sampled.inclusion_prob.index[open_]] + ["sigma2", "slab_var"]]
+    assert np.isfinite(table[["ess_bulk", "r_hat"]].astype(float).to_numpy()).all()
+    assert (table["r_hat"].astype(float) < AGREE).all()
+    assert (table["ess_bulk"].astype(float) < 4 * 1000 * 1.5).all()
+    assert np.isfinite(elpd(az.loo(container)))
+    again = sampled.to_arviz(draws=1000, rng=0)
+    np.testing.assert_allclose(again["posterior"]["beta"], posterior["beta"], rtol=SAME)
+    with pytest.raises(ValueError, match="chains is 2, but the sampler ran 4"):
+        sampled.to_arviz(chains=2)
+
+
+def test_states_of_a_chain_are_resampled_by_weight_in_their_order(sampled):
+    states = sampled.exact_posterior.exact.states
+    for chain in range(4):
+        drawn = draw_chain(states, 21, chain, 5000, np.random.default_rng(chain)).state
+        own = states.chain == chain
+        assert (np.diff(drawn) >= 0).all()
+        wanted = np.where(own, states.weight, 0) / states.weight[own].sum()
+        assert (np.abs(np.bincount(drawn, minlength=states.n) - 5000 * wanted) < 1 + SAME).all()
+
+
+def test_a_sum_over_all_sets_gives_independent_draws(data):
+    y, x = data
+    res = SpikeSlab(y, x, noise_var=1.1).fit("exact")
+    container = res.to_arviz(draws=500, chains=3, rng=0)
+    beta = container["posterior"]["beta"]
+    assert beta.shape == (3, 500, P + 1)
+    np.testing.assert_allclose((beta != 0).mean(["chain", "draw"]), res.inclusion_prob, atol=SHARES)
+    assert container["constant_data"]["sigma2"].item() == pytest.approx(1.1, rel=1e-12)
+    assert res.to_arviz(draws=10, rng=0, groups="posterior")["posterior"]["beta"].shape == (4, 10, P + 1)
+    table = az.summary(container, var_names=["beta"])
+    assert table.index.tolist() == [f"beta[{name}]" for name in ["const", *"abcd"]]
 
 
 def test_plots(data):

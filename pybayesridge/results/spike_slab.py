@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pandas as pd
 
-from pybayesridge._types import AnyArray, FloatArray, RandomLike
-from pybayesridge.checks import positive_int
+from pybayesridge._types import AnyArray, FloatArray
 from pybayesridge.ep.gaussian_posterior import SelectionMarginals
 from pybayesridge.ep.posterior import SelectionPosterior, StartingPoint
 from pybayesridge.ep.selection import loss_of_moments
@@ -18,9 +16,8 @@ from pybayesridge.findings import Finding
 from pybayesridge.recipes import Recipe
 from pybayesridge.results import findings
 from pybayesridge.results.arguments import check_alpha
-from pybayesridge.results.arviz import GROUPS, Draws, to_arviz
+from pybayesridge.results.draws import DrawResults
 from pybayesridge.results.plots import spike_slab as spike_slab_plots
-from pybayesridge.results.sets import SetResults
 from pybayesridge.results.summary import spike_slab as spike_slab_summary
 from pybayesridge.results.summary.formats import FormattedSummary
 from pybayesridge.selection.methods import ExactSelection
@@ -33,7 +30,7 @@ MEDIAN = 0.5
 """The median probability model holds the columns whose inclusion probability exceeds this."""
 
 
-class SpikeSlabResults(SetResults):
+class SpikeSlabResults(DrawResults):
     """Approximate posterior of a spike-and-slab regression.
 
     Made by :meth:`pybayesridge.SpikeSlab.fit`. Vectors run over ``model.exog_names`` (the intercept first, if it
@@ -264,96 +261,6 @@ class SpikeSlabResults(SetResults):
         if not row_space and isinstance(self.posterior, SelectionPosterior):
             self.posterior = SelectionMarginals.of(self.posterior)
         self.posterior = self.posterior.without_rows()
-
-    def sample(self, n: int, rng: RandomLike = None, kind: str | None = None) -> pd.DataFrame:
-        """Draw from the posterior of the coefficients.
-
-        Parameters
-        ----------
-        n : int
-            How many draws.
-        rng : numpy.random.Generator, int or None
-            Source of randomness, or a seed.
-        kind : {"gaussian", "gibbs"}, optional
-            For fits by expectation propagation; draws of an exact fit are independent draws from its posterior, with
-            exact zeros. ``"gaussian"``, the default: independent draws from EP's Gaussian, without zeros.
-            ``"gibbs"``: draws from the exact posterior given the hyperparameters, with exact zeros (of a group all or
-            none), by a Gibbs run started at EP's answer; successive draws are dependent, and a sweep costs a pass
-            over the columns in Python (10 ms for 1,000).
-
-        Returns
-        -------
-        DataFrame
-            A row for each draw, a column for each coefficient.
-
-        Examples
-        --------
-        >>> import statsmodels.api as sm
-        >>> from pybayesridge import SpikeSlab
-        >>> longley = sm.datasets.longley.load_pandas().data
-        >>> res = SpikeSlab.from_formula("TOTEMP ~ GNP + UNEMP + POP", longley).fit()
-        >>> draws = res.sample(5000, rng=0)
-        >>> both = (draws["UNEMP"] != 0) & (draws["POP"] != 0)
-        >>> print(f"P(UNEMP and POP are in) = {both.mean():.1f}")
-        P(UNEMP and POP are in) = 0.3
-        """
-        drawn = self._draw_chain(positive_int("n", n), np.random.default_rng(rng), kind)
-        return pd.DataFrame(drawn.beta[..., 0], columns=self.model.exog_names)
-
-    def _draw_chain(self, n: int, generator: np.random.Generator, kind: str | None = None) -> Draws:
-        if kind is not None and self.exact_posterior is not None:
-            raise ValueError("kind is for fits by expectation propagation: draws of an exact fit are exact")
-        if kind not in (None, "gaussian", "gibbs"):
-            raise ValueError(f"kind must be 'gaussian' or 'gibbs', not {kind!r}")
-        design = self.posterior.design
-        of_z, b, noise = self.posterior.draw(n, generator, by_gibbs=kind == "gibbs")
-        return Draws(self.model.scatter(of_z.T, b.T, design).T[..., None], noise[:, None], {})
-
-    def to_arviz(
-        self,
-        draws: int = 1000,
-        chains: int = 4,
-        rng: RandomLike = None,
-        groups: Sequence[str] = GROUPS,
-        kind: str | None = None,
-    ) -> Any:
-        """Posterior draws in the container of ArviZ, for ``az.loo``, ``az.plot_forest`` and similar functions.
-
-        Given the hyperparameters (with ``hyper="average"`` those of the grid, by their weights).
-
-        Parameters
-        ----------
-        draws : int
-            Draws of each chain.
-        chains : int
-            How many chains.
-        rng : numpy.random.Generator, int or None
-            Source of randomness, or a seed.
-        groups : sequence of str
-            Some of ``"posterior"``, ``"posterior_predictive"``, ``"log_likelihood"``, ``"observed_data"``; all by
-            default. The second and third hold ``chains * draws * n`` numbers.
-        kind : {"gaussian", "gibbs"}
-            As for :meth:`sample`. With ``"gibbs"`` each chain is a run of its own.
-
-        Returns
-        -------
-        xarray.DataTree (ArviZ 1) or arviz.InferenceData (ArviZ 0.x)
-            ``posterior`` has ``beta`` over ``term``; ``sigma2`` is in ``constant_data``, or with
-            ``hyper="average"`` in ``posterior``. The other groups have a variable named as the
-            response over ``__obs__``, whose coordinates are the row labels.
-
-        Raises
-        ------
-        ImportError
-            Without ArviZ: ``pip install 'pybayesridge[arviz]'``.
-        ValueError
-            For an unknown group or kind, or data that were removed.
-        """
-
-        def draw(n: int, generator: np.random.Generator) -> Draws:
-            return self._draw_chain(n, generator, kind)
-
-        return to_arviz(self.model, draw, draws=draws, chains=chains, rng=rng, groups=groups)
 
     def summary(self, alpha: float = 0.05) -> FormattedSummary:
         """Table of the coefficients by inclusion probability; at most 30 of those that can be out.

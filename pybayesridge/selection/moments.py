@@ -39,7 +39,20 @@ class Draws:
 
 def draw(states: States, d: int, size: int, rng: np.random.Generator) -> Draws:
     """Draw states by weight, then s2, then the coefficients."""
-    index = rng.choice(states.n, size, p=states.weight)
+    return draws_given(states, d, rng.choice(states.n, size, p=states.weight), rng)
+
+
+def draw_chain(states: States, d: int, chain: int, size: int, rng: np.random.Generator) -> Draws:
+    """Draws in the order of the states of a chain: these are resampled systematically by weight."""
+    own = np.flatnonzero(states.chain == chain)
+    reached = np.cumsum(states.weight[own])
+    points = (rng.random() + np.arange(size)) / size * reached[-1]
+    return draws_given(states, d, own[np.minimum(np.searchsorted(reached, points), own.size - 1)], rng)
+
+
+def draws_given(states: States, d: int, index: IntArray, rng: np.random.Generator) -> Draws:
+    """Draw s2 and the coefficients given the states `index`."""
+    size = index.size
     noise = states.draw_noise(index, rng)
     coef = np.zeros((size, d))
     for i, (s, s2) in enumerate(zip(index.tolist(), noise.tolist(), strict=True)):

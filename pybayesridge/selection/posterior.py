@@ -15,7 +15,7 @@ from pybayesridge.ep.posterior import SelectionPosterior, StartingPoint
 from pybayesridge.ep.selection import Selection
 from pybayesridge.selection.methods import ExactSelection, problem_of_data
 from pybayesridge.selection.mixture import Mixture, law_of
-from pybayesridge.selection.moments import covariance, draw, quantiles
+from pybayesridge.selection.moments import covariance, draw, draw_chain, quantiles
 from pybayesridge.selection.problem import Problem
 from pybayesridge.selection.result import Exact
 from pybayesridge.selection.states import States
@@ -215,14 +215,29 @@ class ExactPosterior:
 
         Columns that are out have coefficients of exactly 0. `by_gibbs` makes no difference.
         """
-        drawn = draw(self.exact.states, self.design.p, size, rng)
+        return self.draw_with_hyperparameters(size, rng)[:3]
+
+    @property
+    def chains(self) -> tuple[int, ...]:
+        """Chains of the sampler with states that were kept; none by enumeration."""
+        if self.exact.method == "enumeration":
+            return ()
+        return tuple(np.unique(self.exact.states.chain).tolist())
+
+    def draw_with_hyperparameters(
+        self, size: int, rng: np.random.Generator, chain: int | None = None
+    ) -> tuple[FloatArray, FloatArray, FloatArray, dict[str, FloatArray]]:
+        """As :meth:`draw`, with draws of the hyperparameters (size,) by name; of one chain in its order."""
+        states, p = self.exact.states, self.design.p
+        drawn = draw(states, p, size, rng) if chain is None else draw_chain(states, p, chain, size, rng)
         b = drawn.coef * self.unit
         spread = np.sqrt(drawn.noise_var) * self.design.y_norm[0]
         of_z = self.design.coefficients_of_z(np.ascontiguousarray(b.T))
         k = self.design.block.k
         if k:
             of_z = of_z + self.design.block.regress(rng.standard_normal((k, size)) * spread)
-        return of_z.T, b, spread**2
+        slab = drawn.slab_var * (self.design.y_norm[0] / self.design.common_scale) ** 2
+        return of_z.T, b, spread**2, {"prior_inclusion": drawn.prior_inclusion, "slab_var": slab}
 
     def without_rows(self) -> ExactPosterior:
         """The same posterior without any row."""
