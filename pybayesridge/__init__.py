@@ -2,6 +2,7 @@
 
 from pybayesridge.data.polynomial import polynomial_features
 from pybayesridge.exceptions import (
+    ApproximationWarning,
     ConvergenceWarning,
     DataWarning,
     DegenerateFitWarning,
@@ -21,6 +22,7 @@ from pybayesridge.results.evidence import compare_evidence
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "ApproximationWarning",
     "BayesRidge",
     "ConvergenceWarning",
     "DataWarning",

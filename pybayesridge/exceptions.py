@@ -17,6 +17,10 @@ class DegenerateFitWarning(PybayesridgeWarning):
     """The posterior has no interior mode, or the data are fitted exactly; the result is the limit of fits."""
 
 
+class ApproximationWarning(PybayesridgeWarning):
+    """Expectation propagation contradicts the exact posterior."""
+
+
 class GridEdgeWarning(PybayesridgeWarning):
     """The best penalty of a grid is at its edge."""
 

@@ -178,19 +178,19 @@ EP_METHODS: dict[str, SelectionMethod] = {
         SelectionMethod(
             name="ep",
             fit=partial(fit_by_ep, algorithm="ep"),
-            options=("tol", "hyper"),
+            options=("tol", "hyper", "check"),
             help="EP, followed by a descent on its energy if it does not converge",
         ),
         SelectionMethod(
             name="damped",
             fit=partial(fit_by_ep, algorithm="damped"),
-            options=("tol", "damping"),
+            options=("tol", "damping", "check"),
             help="damped parallel EP",
         ),
         SelectionMethod(
             name="pcep",
             fit=partial(fit_by_ep, algorithm="pcep"),
-            options=("tol",),
+            options=("tol", "check"),
             help="the provably convergent double loop",
         ),
     )

@@ -31,6 +31,7 @@ from pybayesridge.recipes import Recipe, call_of
 from pybayesridge.registry import check_rows
 from pybayesridge.results.labelled import SpikeSlabResultsWrapper
 from pybayesridge.results.spike_slab import SpikeSlabResults
+from pybayesridge.selection.check import check_selection
 from pybayesridge.selection.methods import DEFAULT, METHODS, ExactSelection, method_for
 from pybayesridge.selection.options import CHAINS, DAMPING, MCSE, TOL, checked_options
 from pybayesridge.selection.posterior import posterior_of
@@ -196,6 +197,7 @@ class SpikeSlab(LinearModel):
         maxiter: int | None = None,
         damping: float = DAMPING,
         hyper: str = "maximize",
+        check: bool = False,
         start: SpikeSlabResults | SpikeSlabResultsWrapper | StartingPoint | None = None,
         disp: bool = False,
     ) -> SpikeSlabResultsWrapper:
@@ -228,6 +230,11 @@ class SpikeSlab(LinearModel):
         hyper : {"maximize", "average"}, for ``"ep"``
             Learn hyperparameters left at None by maximising the evidence, or average over a small grid around the
             maximum, weighted by evidence: better calibrated for small n.
+        check : bool, for ``"ep"``, ``"damped"`` and ``"pcep"``
+            Compare the inclusion probabilities with the exact ones, by the sum over all sets or a short run of the
+            sampler that starts from EP's answer: `ep_check` of the results. Both are conditional on EP's
+            hyperparameters (with ``hyper="average"`` those of the largest weight), so that the difference is EP's
+            error alone; that of learning hyperparameters instead of integrating them out is not part of it.
         start : SpikeSlab results, optional
             A fit of the same columns to start from; of columns in groups of several only its hyperparameters are
             used.
@@ -243,6 +250,9 @@ class SpikeSlab(LinearModel):
         ConvergenceWarning
             If EP (or the learning of hyperparameters) has not converged; the residual is in the message. If sampling
             has not reached `mcse`; the message says by how much.
+        ApproximationWarning
+            If EP's inclusion probabilities contradict the data for correlated columns that can replace each other,
+            or if `check` finds an error above 0.1 that exceeds three Monte Carlo standard errors.
         DegenerateFitWarning
             If the unpenalised columns fit the response exactly (a constant response and an intercept) and the noise
             is learned: see the notes of the class.
@@ -270,6 +280,7 @@ class SpikeSlab(LinearModel):
             chains=chains,
             rng=rng,
             expected_size=self.expected_size,
+            check=check,
         )
         if start is not None and not entry.takes_start:
             raise ValueError(f"start goes with expectation propagation, not with {entry.name!r}")
@@ -286,6 +297,7 @@ class SpikeSlab(LinearModel):
         )
         with one_pool(float(data.root.size) * min(data.root.shape)):
             selection = entry.fit(task, options)
+            checked = check_selection(task, selection) if check else None
         results = SpikeSlabResults(
             self,
             posterior_of(design, data, selection),
@@ -293,6 +305,7 @@ class SpikeSlab(LinearModel):
             tol=float(mcse) if isinstance(selection, ExactSelection) else float(tol),
             maxiter=options.maxiter,
             recipe=Recipe(self.call, call),
+            check=checked,
         )
         issue(results.findings_on_validity, stacklevel=2)
         if disp:

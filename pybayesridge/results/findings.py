@@ -8,6 +8,7 @@ import numpy as np
 
 from pybayesridge.binomial.methods import APPROXIMATION
 from pybayesridge.exceptions import (
+    ApproximationWarning,
     ConvergenceWarning,
     DegenerateFitWarning,
     GridEdgeWarning,
@@ -21,9 +22,16 @@ if TYPE_CHECKING:
     from pybayesridge.results.binary import BinaryRidgeResults
     from pybayesridge.results.ridge import BayesRidgeResults
     from pybayesridge.results.spike_slab import SpikeSlabResults
+    from pybayesridge.selection.check import Check
 
 FEW_DIGITS = 1e-8
 """Relative error of a fit from which on it has lost too many digits."""
+
+PAIRS = 3
+"""Pairs of columns that are named."""
+
+TOLERABLE, CLEAR = 0.1, 3.0
+"""An error of an inclusion probability above this, and above so many Monte Carlo standard errors, is a warning."""
 
 LITTLE = 0.2
 """Nats between posterior and prior of log lambda up to which the data are said to contain little information.
@@ -210,7 +218,56 @@ def of_spike_slab(res: SpikeSlabResults) -> list[Finding]:
             "0.95 can be biased too; use method='ep'."
         )
         out.append(warning("biased-evidence", text))
-    return out + lost_digits(res)
+    return [*out, *of_approximation(res), *lost_digits(res)]
+
+
+def of_approximation(res: SpikeSlabResults) -> list[Finding]:
+    """Findings on the error of expectation propagation: measured, or suspected from correlations."""
+    if res.check is not None:
+        return [_of_check(res, res.check)]
+    if not res.doubts:
+        return []
+    names = res.unit_names
+    contradicted = [doubt for doubt in res.doubts if doubt.contradicted]
+    shown = contradicted or list(res.doubts)
+    pairs = [
+        f"{listed([names[d.unit]])} and {listed([names[d.partner]])} (absolute correlation {d.correlation:.2f})"
+        for d in shown[:PAIRS]
+    ]
+    which, more = ", ".join(pairs), len(shown) - PAIRS
+    if more > 0:
+        which += f" and {more} more pair{'s' if more > 1 else ''}"
+    if contradicted:
+        text = (
+            "The inclusion probabilities by expectation propagation are unreliable for correlated columns that can "
+            f"replace each other: {which}. Conditional on the other columns they are wrong by up to "
+            f"{shown[0].error:.2f}. Use method='exact'."
+        )
+        return [warning("approximation-contradicted", text, ApproximationWarning)]
+    text = (
+        "The inclusion probabilities by expectation propagation can be inaccurate for correlated columns that can "
+        f"replace each other: {which}. method='exact' gives the exact ones; check=True measures the error."
+    )
+    return [note("approximation-doubtful", text)]
+
+
+def _of_check(res: SpikeSlabResults, check: Check) -> Finding:
+    """Finding on the largest difference of an inclusion probability from the exact one."""
+    size = np.abs(check.difference)
+    worst = int(size.argmax())
+    clear = np.flatnonzero((size > TOLERABLE) & (size > CLEAR * check.se))
+    if clear.size:
+        worst = int(clear[size[clear].argmax()])
+    sampled = f" with Monte Carlo standard error {check.se[worst]:.3f}" if check.se[worst] > 0 else ""
+    text = (
+        f"The largest error of an inclusion probability by expectation propagation is {size[worst]:.3f}: that of "
+        f"{listed([res.penalized_names[worst]])} is {check.by_ep[worst]:.3f}, the exact one at the same "
+        f"hyperparameters {check.exact[worst]:.3f}{sampled}."
+    )
+    if clear.size:
+        text = f"{text.removesuffix('.')}; use method='exact'."
+        return warning("approximation-error", text, ApproximationWarning)
+    return note("approximation-error", text)
 
 
 def intervals_of_spike_slab(res: SpikeSlabResults) -> Finding:

@@ -15,6 +15,7 @@ from pybayesridge.results.base import LinearResults, load
 from pybayesridge.results.binary import BinaryRidgeResults
 from pybayesridge.results.ridge import BayesRidgeResults
 from pybayesridge.results.spike_slab import SpikeSlabResults
+from pybayesridge.selection.doubt import Doubt
 
 if TYPE_CHECKING:
     from pybayesridge.models.base import LinearModel
@@ -253,6 +254,8 @@ class SpikeSlabResultsWrapper(LinearResultsWrapper[SpikeSlabResults]):
     residual: float
     n_fac: int
     penalized_names: list[str]
+    ep_check: pd.DataFrame | None
+    doubts: tuple[Doubt, ...]
 
     summary = Delegated(SpikeSlabResults.summary)
     hyperparameters = Delegated(SpikeSlabResults.hyperparameters)

@@ -14,6 +14,7 @@ from pybayesridge.ep.gaussian_posterior import SelectionMarginals
 from pybayesridge.ep.posterior import SelectionPosterior
 from pybayesridge.results.arguments import check_alpha
 from pybayesridge.results.base import LinearResults
+from pybayesridge.selection.check import Check
 from pybayesridge.selection.credible import credible_sets, pair_inclusion, select_by_fdr
 from pybayesridge.selection.hyperparameters import hyperparameters
 from pybayesridge.selection.posterior import ExactPosterior
@@ -27,6 +28,7 @@ class SetResults(LinearResults):
     """Methods of the results of variable selection that are about sets of columns."""
 
     model: SpikeSlab
+    check: Check | None
     posterior: SelectionPosterior | SelectionMarginals | ExactPosterior
 
     @property
@@ -58,6 +60,19 @@ class SetResults(LinearResults):
         if exact is None:
             return self._spread(np.full(self.posterior.design.p, np.nan), 0.0)
         return self._spread(exact.exact.inclusion_se, 0.0)
+
+    @property
+    def ep_check(self) -> pd.DataFrame | None:
+        """Inclusion probabilities by expectation propagation beside the exact ones at the same hyperparameters.
+
+        Of ``fit("ep", check=True)``, else None. A row for each column that is subject to selection: ``by_ep``,
+        ``exact``, its Monte Carlo standard error ``se`` and the ``difference``, the largest first.
+        """
+        if self.check is None:
+            return None
+        check, order = self.check, np.argsort(-np.abs(self.check.difference), kind="stable")
+        values = {"by_ep": check.by_ep, "exact": check.exact, "se": check.se, "difference": check.difference}
+        return pd.DataFrame(values, index=self.penalized_names).iloc[order]
 
     @property
     def log_evidence_se(self) -> float:

@@ -20,8 +20,11 @@ from pybayesridge.results.draws import DrawResults
 from pybayesridge.results.plots import spike_slab as spike_slab_plots
 from pybayesridge.results.summary import spike_slab as spike_slab_summary
 from pybayesridge.results.summary.formats import FormattedSummary
+from pybayesridge.selection.check import Check
+from pybayesridge.selection.doubt import Doubt, doubts
 from pybayesridge.selection.methods import ExactSelection
 from pybayesridge.selection.posterior import ExactPosterior
+from pybayesridge.selection.problem import units_of
 
 if TYPE_CHECKING:
     from pybayesridge.models.spike_slab import SpikeSlab
@@ -46,6 +49,8 @@ class SpikeSlabResults(DrawResults):
     method, tol, maxiter
         As given to ``fit``.
     recipe : Recipe
+    check : Check, optional
+        Of expectation propagation, by the exact posterior.
 
     Attributes
     ----------
@@ -93,8 +98,10 @@ class SpikeSlabResults(DrawResults):
         tol: float,
         maxiter: int,
         recipe: Recipe,
+        check: Check | None = None,
     ) -> None:
         self.posterior = posterior
+        self.check = check
         design, selection = posterior.design, posterior.selection
         unit = design.y_norm[0]
         super().__init__(
@@ -118,6 +125,27 @@ class SpikeSlabResults(DrawResults):
         self.log_evidence = selection.log_evidence - design.nu * float(np.log(unit))
         trace = np.zeros(0) if isinstance(selection, ExactSelection) else selection.best.energy_trace
         self.energy_trace = trace + design.nu * float(np.log(unit))
+        self.doubts = self._doubts()
+
+    def _doubts(self) -> tuple[Doubt, ...]:
+        """Pairs of columns or groups for which expectation propagation is in doubt."""
+        posterior = self.posterior
+        if not isinstance(posterior, SelectionPosterior) or self.check is not None:
+            return ()
+        selection = posterior.selection
+        units = units_of(posterior.design.p, self.model.groups_of(posterior.design))
+        prob = selection.inclusion_prob[units.order[units.start[:-1]]]
+        return doubts(selection.rotation.unrotated(posterior.data), units, selection.best_hyper, prob)
+
+    @property
+    def unit_names(self) -> list[str]:
+        """Names of the units of selection, as `doubts` counts them: single columns, or groups."""
+        design, groups = self.posterior.design, self.model.groups
+        units = units_of(design.p, self.model.groups_of(design))
+        if units.single:
+            return self.penalized_names
+        first = design.columns[units.order[units.start[:-1]]]
+        return [str(groups.labels[g]) for g in groups.of_column[first]]
 
     def starting_point(self) -> StartingPoint:
         """Where another fit of the same columns can start: what ``fit(start=)`` takes of these results."""

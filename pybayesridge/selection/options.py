@@ -34,10 +34,13 @@ def checked_options(
     chains: int,
     rng: np.random.Generator | int,
     expected_size: float,
+    check: bool,
 ) -> FitOptions:
     """The checked options of a method, or a ValueError for those that it does not take."""
     if hyper not in ("maximize", "average"):
         raise ValueError(f"hyper must be 'maximize' or 'average', not {hyper!r}")
+    if not isinstance(check, bool | np.bool_):
+        raise ValueError(f"check must be True or False, not {check!r}")
     positive("tol", tol)
     if not 0 < positive("damping", damping) <= 1:
         raise ValueError(f"damping must lie in (0, 1], not {damping!r}")
@@ -50,6 +53,7 @@ def checked_options(
             "damping": damping != DAMPING,
             "hyper": hyper != "maximize",
             "tol": tol != TOL,
+            "check": bool(check),
             "mcse": positive("mcse", mcse) != MCSE,
             "chains": positive_int("chains", chains) != CHAINS,
             "rng": not seed or (not isinstance(rng, np.random.Generator) and rng != 0),

@@ -1,0 +1,205 @@
+"""Where expectation propagation is in doubt: correlated units that can stand in for each other.
+
+EP's Gaussian has no "one of these two, not both". A look that costs a few products with X finds the pairs where this
+may matter: strongly correlated units that share their inclusion probability, and probable units that another one can
+replace. For the latter the probabilities of the four states of the pair are exact, given the other units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from scipy.special import logit, softmax
+
+from pybayesridge._types import BoolArray, FloatArray, IntArray
+from pybayesridge.ep.model.hyperparameters import Hyperparameters
+from pybayesridge.ep.model.least_squares import Data
+from pybayesridge.linalg import blas
+from pybayesridge.selection.problem import Units
+
+CORRELATED = 0.7
+"""Absolute correlation of two units from which EP can be in doubt."""
+
+SHARED, SHARED_SUM = 0.01, 0.1
+"""Least probability of each of two units that share it, and least sum of theirs and of others correlated with one."""
+
+CERTAIN = 0.99
+"""Two units that are both in with this probability do not stand in for each other."""
+
+LIKELY = 0.05
+"""Probability of a unit from which others that could take its place are looked for."""
+
+DOUBTFUL, CONTRADICTED = 0.05, 0.2
+"""Error of an inclusion probability given the other units from which it is a doubt, and from which EP is wrong."""
+
+MOST_UNITS, MOST_PARTNERS, MOST_INSIDE = 100, 20, 100
+"""Units that are looked at, others that could take the place of one, units in the set around them: at most."""
+
+MOST_INSIDE_RIVALS = 3
+"""Correlated units in the set that are looked at for each."""
+
+BLOCK = 2**22
+"""Numbers in a block of correlations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Two units whose inclusion probabilities by EP are in doubt.
+
+    Attributes
+    ----------
+    unit, partner : int
+        In ascending order.
+    correlation : float
+        Largest absolute correlation of a column of the one with a column of the other.
+    error : float
+        The larger difference of their two probabilities from those given that the other units are in or out as EP's
+        median probability model has them; 0 where this was not computed.
+    """
+
+    unit: int
+    partner: int
+    correlation: float
+    error: float = 0.0
+
+    @property
+    def contradicted(self) -> bool:
+        """Whether EP contradicts the data."""
+        return self.error > CONTRADICTED
+
+
+def doubts(data: Data, units: Units, hyper: Hyperparameters, prob: FloatArray) -> tuple[Doubt, ...]:
+    """Pairs in doubt, the clearest first; each unit is in one pair at most.
+
+    Parameters
+    ----------
+    data : Data
+        Not rotated.
+    units : Units
+    hyper : Hyperparameters
+    prob : (G,) array
+        EP's inclusion probabilities.
+    """
+    prior = hyper.prior_inclusion[units.order[units.start[:-1]]]
+    open_ = (prior > 0) & (prior < 1)
+    if not (hyper.noise_var > 0 and hyper.slab_var > 0) or open_.sum() < 2:
+        return ()
+    found = [*_exchanges(data, units, hyper, prob, prior, open_), *_shared(data, units, prob, open_)]
+    found.sort(key=lambda doubt: -doubt.error)
+    out: list[Doubt] = []
+    taken: set[int] = set()
+    for doubt in found:
+        if not {doubt.unit, doubt.partner} & taken:
+            taken |= {doubt.unit, doubt.partner}
+            first, second = sorted((doubt.unit, doubt.partner))
+            out.append(Doubt(first, second, doubt.correlation, doubt.error))
+    return tuple(out)
+
+
+def _most_probable(prob: FloatArray, keep: BoolArray, most: int) -> IntArray:
+    at = np.flatnonzero(keep)
+    return at[np.argsort(-prob[at], kind="stable")][:most].astype(np.intp)
+
+
+def _correlations(
+    data: Data, units: Units, some: IntArray, others: IntArray | None = None
+) -> Iterator[tuple[int, FloatArray]]:
+    """Each unit of `some` with its absolute correlations with `others` (all units), the largest of their columns."""
+    length = np.sqrt(data.gram_diag)
+    safe = np.where(length > 0, length, np.inf)
+    in_place = others is None and units.single
+    others = np.arange(units.n, dtype=np.intp) if others is None else others
+    columns = units.columns(others)
+    right = data.root if in_place else data.root[:, columns]
+    first = np.concatenate([[0], np.cumsum(units.sizes[others])[:-1]])
+    step = max(BLOCK // max(columns.size, 1), 1)
+    for begin in range(0, some.size, step):
+        part = some[begin : begin + step]
+        own = units.columns(part)
+        products = blas.product(data.root[:, own], right, transpose_a=True)
+        corr = np.abs(products) / safe[own][:, None] / safe[columns]
+        at = np.concatenate([[0], np.cumsum(units.sizes[part])])
+        for i, unit in enumerate(part.tolist()):
+            of_columns = corr[at[i] : at[i + 1]].max(axis=0)
+            yield unit, of_columns if units.single else np.maximum.reduceat(of_columns, first)
+
+
+def _shared(data: Data, units: Units, prob: FloatArray, open_: BoolArray) -> Iterator[Doubt]:
+    """Correlated units of which several have a probability that is neither negligible nor near 1."""
+    play = _most_probable(prob, open_ & (prob > SHARED), 3 * MOST_UNITS)
+    for unit, corr in _correlations(data, units, play, play):
+        near = (corr >= CORRELATED) & (play != unit)
+        if not near.any() or prob[play[near]].sum() + prob[unit] < SHARED_SUM:
+            continue
+        partner = int(play[near][prob[play[near]].argmax()])
+        if min(prob[unit], prob[partner]) < CERTAIN and max(prob[unit], prob[partner]) < CERTAIN:
+            yield Doubt(unit, partner, float(corr[play == partner][0]))
+
+
+def _exchanges(
+    data: Data, units: Units, hyper: Hyperparameters, prob: FloatArray, prior: FloatArray, open_: BoolArray
+) -> Iterator[Doubt]:
+    """Probable units that another one can replace, by the four states of such a pair given the other units."""
+    inside = _most_probable(prob, prob > 0.5, MOST_INSIDE)
+    for unit, corr in _correlations(data, units, _most_probable(prob, open_ & (prob > LIKELY), MOST_UNITS)):
+        corr[unit] = 0.0
+        near = np.flatnonzero(open_ & (corr >= CORRELATED)).astype(np.intp)
+        near = near[np.argsort(-corr[near], kind="stable")][:MOST_PARTNERS]
+        for partner in _rivals(data, units, hyper, near, unit, inside, prior):
+            pair = np.array([unit, partner], dtype=np.intp)
+            rest = units.columns(np.setdiff1d(inside, pair))
+            error = float(np.abs(_of_pair(data, units, hyper, rest, pair, prior) - prob[pair]).max())
+            if error >= DOUBTFUL:
+                yield Doubt(unit, partner, float(corr[partner]), error)
+
+
+def _rivals(
+    data: Data, units: Units, hyper: Hyperparameters, near: IntArray, unit: int, inside: IntArray, prior: FloatArray
+) -> list[int]:
+    """The unit out of the set that would replace `unit` best, and those in the set that are correlated with it."""
+    out = near[~np.isin(near, inside)]
+    found: list[int] = near[np.isin(near, inside)][:MOST_INSIDE_RIVALS].tolist()
+    if out.size:
+        odds = _log_odds(
+            data, units, hyper, units.columns(inside[inside != unit]), [out[[i]] for i in range(out.size)]
+        )
+        found.append(int(out[int(np.argmax(odds + logit(prior[out])))]))
+    return found
+
+
+def _of_pair(
+    data: Data, units: Units, hyper: Hyperparameters, rest: IntArray, pair: IntArray, prior: FloatArray
+) -> FloatArray:
+    """Inclusion probabilities of two units given that the columns `rest` are in, (2,)."""
+    first, second, both = _log_odds(data, units, hyper, rest, [pair[:1], pair[1:], pair])
+    own = logit(prior[pair])
+    weight = softmax([0.0, first + own[0], second + own[1], both + own.sum()])
+    return np.array([weight[1] + weight[3], weight[2] + weight[3]])
+
+
+def _log_odds(
+    data: Data, units: Units, hyper: Hyperparameters, rest: IntArray, candidates: Sequence[IntArray]
+) -> FloatArray:
+    """Log Bayes factors of sets of units being in against none, given that the columns `rest` are in, (c,)."""
+    k = hyper.noise_var / hyper.slab_var
+    every = np.unique(np.concatenate(candidates))
+    columns = units.columns(every)
+    own = data.root[:, columns]
+    reach, free = data.cross[columns], own.T @ own + k * np.eye(columns.size)
+    if rest.size:
+        part = data.root[:, rest]
+        cross = part.T @ own
+        solved = cho_solve(cho_factor(part.T @ part + k * np.eye(rest.size)), cross)
+        free = free - solved.T @ cross
+        reach = reach - solved.T @ data.cross[rest]
+    of_column = units.of_column[columns]
+    out = np.empty(len(candidates))
+    for i, some in enumerate(candidates):
+        at = np.flatnonzero(np.isin(of_column, some))
+        block, target = free[np.ix_(at, at)], reach[at]
+        explained = float(target @ np.linalg.solve(block, target)) / hyper.noise_var
+        out[i] = 0.5 * (at.size * np.log(k) - float(np.linalg.slogdet(block)[1]) + explained)
+    return out
