@@ -45,7 +45,8 @@ ESTIMATORS = [
     BayesRidgeRegressor("exact"),
     BayesRidgeRegressor("loocv", standardize=False),
     BayesRidgeClassifier(),
-    SpikeSlabRegressor(),
+    SpikeSlabRegressor("exact"),
+    SpikeSlabRegressor("ep"),
 ]
 
 
@@ -111,6 +112,8 @@ TAU = {"method": "em", "parameterization": "tau", "tol": 1e-10}
         ({"prior_inclusion": 0.2, "slab_var": 500.0, "noise_var": 3000.0}, None, {}),
         ({"unpenalized": ["sex"], "hyper": "average"}, {"unpenalized": ["sex"]}, {"hyper": "average"}),
         ({"group": {"serum": ["s1", "s2", "s3", "s4", "s5", "s6"]}}, None, {}),
+        ({"method": "exact", "expected_size": 4.0}, {"expected_size": 4.0}, {"method": "exact"}),
+        ({"method": "ep", "check": True}, {}, {"method": "ep", "check": True}),
     ],
 )
 def test_spike_slab_has_the_models_numbers(arguments, model, fit, diabetes):
@@ -149,6 +152,46 @@ def test_selection(diabetes):
     for bad in (1.0, -0.1, "median"):
         with pytest.raises(ValueError, match="threshold must lie in"):
             SpikeSlabRegressor(threshold=bad).fit(x, y)
+
+
+def test_selection_by_false_discovery_rate(diabetes):
+    x, y = diabetes
+    for fdr in (0.02, 0.1, 0.4):
+        selector = SpikeSlabRegressor("exact", fdr=fdr).fit(x, y)
+        chosen = set(selector.result_.select(fdr).index)
+        assert selector.get_feature_names_out().tolist() == [name for name in x.columns if name in chosen]
+        share = 1 - selector.inclusion_prob_[selector.get_support()].mean()
+        assert share <= fdr
+    shifted = SpikeSlabRegressor("exact", fdr=0.02, fit_intercept=False).fit(x, y - y.mean())
+    assert set(shifted.get_feature_names_out()) == set(shifted.result_.select(0.02).index)
+    always = SpikeSlabRegressor("exact", fdr=0.02, unpenalized=["age"]).fit(x.assign(one=1.0), y)
+    kept = set(always.get_feature_names_out())
+    assert kept == {"age", *always.result_.select(0.02).index}
+    assert "one" not in kept
+    for bad, match in (
+        ({"fdr": 1.0}, "fdr must lie"),
+        ({"fdr": "x"}, "fdr must lie"),
+        ({"fdr": 0.1, "threshold": 0.9}, "one"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            SpikeSlabRegressor("exact", **bad).fit(x, y)
+
+
+def test_sampling_of_a_selection(monkeypatch, diabetes):
+    x, y = diabetes
+    assert (SpikeSlabRegressor("exact").fit(x, y).inclusion_se_ == 0).all()
+    assert np.isnan(SpikeSlabRegressor("ep").fit(x, y).inclusion_se_).all()
+    monkeypatch.setattr("pybayesridge.selection.fit.can_enumerate", lambda grid: False)
+    arguments = {"mcse": 0.04, "chains": 3, "rng": 7, "maxiter": 20_000}
+    found = SpikeSlabRegressor("exact", **arguments).fit(x, y)
+    wanted = SpikeSlab(y, x).fit("exact", **arguments)
+    np.testing.assert_allclose(found.inclusion_prob_, wanted.inclusion_prob.iloc[1:], rtol=SAME)
+    np.testing.assert_allclose(found.inclusion_se_, wanted.inclusion_se.iloc[1:], rtol=SAME)
+    assert 0 < found.inclusion_se_.max() <= 0.04
+    again = clone(found).fit(x, y)
+    np.testing.assert_array_equal(again.inclusion_prob_, found.inclusion_prob_)
+    other = clone(found).set_params(rng=8).fit(x, y)
+    assert (other.inclusion_prob_ != found.inclusion_prob_).any()
 
 
 @pytest.mark.parametrize("kind", ["array", "frame", "sparse"])

@@ -7,9 +7,12 @@ import sys
 import threading
 import time
 import warnings
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
+
+from pybayesridge.progress import shown_by
 
 DELAY = 1.0
 """Seconds before the first progress line: what is quicker needs none."""
@@ -55,24 +58,27 @@ def progress(what: str, *, quiet: bool, stream: TextIO | None = None) -> Iterato
     """Keep a line with the time that has passed on stderr while the block runs, if stderr is a terminal."""
     out = sys.stderr if stream is None else stream
     if quiet or not out.isatty():
-        yield
+        with shown_by(lambda detail: None):
+            yield
         return
-    done = threading.Event()
-    thread = threading.Thread(target=_tick, args=(what, out, done), daemon=True)
+    done, details = threading.Event(), deque([""], maxlen=1)
+    thread = threading.Thread(target=_tick, args=(what, details, out, done), daemon=True)
     thread.start()
     try:
-        yield
+        with shown_by(details.append):
+            yield
     finally:
         done.set()
         thread.join()
 
 
-def _tick(what: str, out: TextIO, done: threading.Event) -> None:
+def _tick(what: str, details: deque[str], out: TextIO, done: threading.Event) -> None:
     start = time.monotonic()
     shown = False
     wait = DELAY
     while not done.wait(wait):
-        out.write(f"\r\x1b[K{what} … {time.monotonic() - start:.0f} s")
+        detail = f", {details[0]}" if details[0] else ""
+        out.write(f"\r\x1b[K{what} … {time.monotonic() - start:.0f} s{detail}")
         out.flush()
         shown, wait = True, INTERVAL
     if shown:

@@ -43,7 +43,7 @@ class FitOptions:
     expected_size : float
         Columns or groups expected a priori to be in.
     progress : callable or None
-        Called now and then with the number of steps and the present estimate.
+        Called now and then with the number of steps and the last estimate, None before the first one.
     """
 
     tol: float = 1e-4

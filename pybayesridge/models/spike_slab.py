@@ -27,13 +27,14 @@ from pybayesridge.formula.spec import FormulaData
 from pybayesridge.linalg.blas import one_pool
 from pybayesridge.models.base import LinearModel
 from pybayesridge.moments.moments import Moments
+from pybayesridge.progress import line
 from pybayesridge.recipes import Recipe, call_of
 from pybayesridge.registry import check_rows
 from pybayesridge.results.labelled import SpikeSlabResultsWrapper
 from pybayesridge.results.spike_slab import SpikeSlabResults
 from pybayesridge.selection.check import check_selection
 from pybayesridge.selection.methods import DEFAULT, METHODS, ExactSelection, method_for
-from pybayesridge.selection.options import CHAINS, DAMPING, MCSE, TOL, checked_options
+from pybayesridge.selection.options import CHAINS, DAMPING, MCSE, TOL, checked_options, with_progress
 from pybayesridge.selection.posterior import posterior_of
 from pybayesridge.text import listed, number
 
@@ -239,7 +240,9 @@ class SpikeSlab(LinearModel):
             A fit of the same columns to start from; of columns in groups of several only its hyperparameters are
             used.
         disp : bool
-            Print what happened.
+            Print what happened, and show the progress of sampling at once. Otherwise it is shown, on one line of
+            stderr, from two seconds on. There is no such line if stderr is not a terminal. Ctrl-C ends sampling; the
+            results are those of the steps until then.
 
         Returns
         -------
@@ -295,9 +298,10 @@ class SpikeSlab(LinearModel):
             vanishes=bool(design.y_vanishes[0]),
             start=None if start is None else self._start(start, design, rotation),
         )
-        with one_pool(float(data.root.size) * min(data.root.shape)):
+        with one_pool(float(data.root.size) * min(data.root.shape)), line(at_once=disp) as show:
+            options = with_progress(options, show)
             selection = entry.fit(task, options)
-            checked = check_selection(task, selection) if check else None
+            checked = check_selection(task, selection, options.progress) if check else None
         results = SpikeSlabResults(
             self,
             posterior_of(design, data, selection),

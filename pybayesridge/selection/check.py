@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,7 @@ from pybayesridge.ep.selection import Selection
 from pybayesridge.selection.fit import fit_exact
 from pybayesridge.selection.grid import Given
 from pybayesridge.selection.methods import problem_of_data
+from pybayesridge.selection.tallies import Estimate
 
 MCSE = 0.02
 """Monte Carlo standard error at which the run stops."""
@@ -40,10 +42,12 @@ class Check:
         return self.by_ep - self.exact
 
 
-def check_selection(task: Task, selection: Selection) -> Check | None:
+def check_selection(
+    task: Task, selection: Selection, progress: Callable[[int, Estimate | None], None] | None = None
+) -> Check | None:
     """Compare EP with the exact posterior at the hyperparameters of the largest weight; None where nothing is open.
 
-    One chain starts from EP's median probability model.
+    One chain starts from EP's median probability model. `progress`: as for :func:`fit_exact`.
     """
     hyper, by_ep = selection.best_hyper, np.clip(selection.best.inclusion_prob, 0.0, 1.0)
     if task.data.n_columns == 0 or selection.noiseless:
@@ -55,6 +59,7 @@ def check_selection(task: Task, selection: Selection) -> Check | None:
         mcse=MCSE,
         maxiter=STEPS,
         rng=0,
+        progress=progress,
         starts=[np.unique(problem.units.of_column[by_ep > 0.5])],
     )
     return Check(by_ep, exact.inclusion_prob, exact.inclusion_se)

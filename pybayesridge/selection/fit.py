@@ -33,7 +33,7 @@ def fit_exact(
     maxiter: int = MAXITER,
     rng: int | np.random.Generator = 0,
     starts: Sequence[IntArray] = (),
-    progress: Callable[[int, Estimate], None] | None = None,
+    progress: Callable[[int, Estimate | None], None] | None = None,
 ) -> Exact:
     """Compute inclusion probabilities, moments and all that rests on the joint posterior.
 
@@ -52,7 +52,7 @@ def fit_exact(
     starts : sequence of int arrays
         Sets of units that chains may start from, as EP's answer.
     progress : callable, optional
-        Called with the number of steps and the present :class:`Estimate`.
+        Called now and then with the number of steps and the last :class:`Estimate`, None before the first one.
 
     Raises
     ------

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from pybayesridge.checks import positive, positive_int
 from pybayesridge.ep.methods import FitOptions, SelectionMethod
+from pybayesridge.progress import Show
 from pybayesridge.registry import check_options
+from pybayesridge.selection.tallies import Estimate
+from pybayesridge.text import number
 
 TOL = 1e-4
 """Tolerance of EP's residual, unless another is given."""
@@ -62,13 +66,19 @@ def checked_options(
     )
     if not seed or (not isinstance(rng, np.random.Generator) and rng < 0):
         raise ValueError(f"rng must be a seed (an integer of at least 0) or a numpy Generator, not {rng!r}")
-    return FitOptions(
-        float(tol),
-        most,
-        float(damping),
-        hyper == "average",
-        float(mcse),
-        chains,
-        rng,
-        expected_size,
-    )
+    return FitOptions(float(tol), most, float(damping), hyper == "average", float(mcse), chains, rng, expected_size)
+
+
+def with_progress(options: FitOptions, show: Show | None) -> FitOptions:
+    """The options with a function that shows how far sampling is; the same where there is nothing to show it on."""
+    if show is None:
+        return options
+
+    def progress(steps: int, estimate: Estimate | None) -> None:
+        text = f"sampling: {steps:,} steps"
+        if estimate is not None:
+            largest = float(estimate.se.max(initial=0.0))
+            text += f", largest standard error {number(largest, 2)} (mcse {number(options.mcse, 2)})"
+        show(text)
+
+    return replace(options, progress=progress)

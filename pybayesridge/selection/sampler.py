@@ -35,6 +35,9 @@ REFRESH_EVERY = 512
 MOMENTS_EVERY = 8
 """Steps between those that count for moments of coefficients."""
 
+PIECE = 64
+"""Steps of each chain between two reports of the progress."""
+
 UNIFORMS = 1024
 """Steps for which random numbers are drawn at once."""
 
@@ -120,7 +123,7 @@ def sample_sets(
     mcse: float = 0.01,
     maxiter: int = 100_000,
     explore: float = EXPLORE,
-    progress: Callable[[int, Estimate], None] | None = None,
+    progress: Callable[[int, Estimate | None], None] | None = None,
 ) -> Run:
     """Run one chain from each start until the largest standard error is at most `mcse` and the chains agree.
 
@@ -136,20 +139,23 @@ def sample_sets(
         Steps of all chains together.
     explore : float
     progress : callable, optional
-        Called with the number of steps and the estimate whenever the precision is looked at.
+        Called now and then with the number of steps and the last estimate, None before the first one.
     """
     walk = _Walk(problem, grid, starts, rng, explore)
     first = check = by_size(FIRST_CHECK, grid.n_units)
     converged = interrupted = False
+    now: Estimate | None = None
     most = max(maxiter // len(starts), 1)
     try:
         walk.advance(min(FIRST_PAIRS, most))
         while walk.tallies.steps < most:
             walk.pair_up(estimate(walk.tallies).prob)
-            walk.advance(min(check, most) - walk.tallies.steps)
+            while walk.tallies.steps < min(check, most):
+                # Pieces, so that progress is seen before the precision is looked at; random numbers are the same.
+                walk.advance(min(PIECE, min(check, most) - walk.tallies.steps))
+                if progress is not None:
+                    progress(walk.tallies.steps * len(starts), now)
             now = estimate(walk.tallies)
-            if progress is not None:
-                progress(walk.tallies.steps * len(starts), now)
             precise = float(now.se.max(initial=0.0)) <= mcse and now.agreement <= AGREEMENT
             if walk.tallies.steps >= first and precise:
                 converged = True
@@ -258,8 +264,9 @@ class _Walk:
         while steps > 0:
             size = min(steps, UNIFORMS)
             uniform = self.rng.random((size, 3, n_chains))
+            # Zeros: an interrupted step has no flip, and its number is read as if it had.
             piece = (
-                np.empty((size, n_chains), dtype=np.int32),
+                np.zeros((size, n_chains), dtype=np.int32),
                 np.empty((size, n_chains), dtype=np.int32),
                 np.empty((size, n_chains)),
                 np.empty((size, n_chains), dtype=np.uint64),

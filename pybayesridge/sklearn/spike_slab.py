@@ -18,7 +18,7 @@ class SpikeSlabRegressor(SelectorMixin, Regressor):
     """Bayesian variable selection with spike-and-slab priors, as a scikit-learn regressor and transformer.
 
     The numbers are those of :class:`pybayesridge.SpikeSlab`, whose results object is `result_`. As a transformer it
-    keeps the columns whose inclusion probability exceeds `threshold`.
+    keeps the columns whose inclusion probability exceeds `threshold`, or those of a Bayesian false discovery rate.
 
     Parameters
     ----------
@@ -35,17 +35,32 @@ class SpikeSlabRegressor(SelectorMixin, Regressor):
         Columns that are in or out together, as for :class:`pybayesridge.SpikeSlab`; each on its own by default.
     slab_var, noise_var : float, optional
         Prior variance of an included coefficient, and noise variance; learned by default.
+    expected_size : float, default 1
+        Columns or groups expected a priori to be in, if `prior_inclusion` is learned, for ``method="exact"``.
     unpenalized : names or positions, optional
         Columns with a flat prior: never shrunk, always selected.
     threshold : float in [0, 1), default 0.5
         What an inclusion probability must exceed for a column to be selected. One half selects the median
         probability model, which predicts best under conditions (Barbieri & Berger, 2004).
+    fdr : float in (0, 1), optional
+        Select by Bayesian false discovery rate, not by `threshold`: the largest set of the most probable columns of
+        which an expected share of at most `fdr` has coefficient 0 (:meth:`SpikeSlabResults.select`).
     hyper : {"maximize", "average"}
         Learn hyperparameters by maximising the evidence, or average over them.
     damping : float in (0, 1], for ``method="damped"``
         The share of the new sites in an update.
     tol, maxiter : float, int
-        Tolerance of EP's residual, and most iterations.
+        Tolerance of EP's residual, and most iterations (steps of all chains).
+    check : bool, default False
+        For expectation propagation: measure its error by the exact posterior (``result_.ep_check``).
+    mcse : float, for ``method="exact"``
+        Sampling stops when no inclusion probability has a larger Monte Carlo standard error.
+    chains : int, for ``method="exact"``
+        Number of chains.
+    rng : int or numpy.random.Generator, for ``method="exact"``
+        Seed of sampling, or source of randomness. It is named as in the models and not ``random_state``, whose
+        default in scikit-learn, None, means results that differ from run to run: here the default is a seed, so
+        that equal fits are equal. A generator is advanced by each fit.
 
     Attributes
     ----------
@@ -54,6 +69,8 @@ class SpikeSlabRegressor(SelectorMixin, Regressor):
     intercept_ : float
     inclusion_prob_ : (p,) array
         Posterior probability that a coefficient is not zero.
+    inclusion_se_ : (p,) array
+        Monte Carlo standard errors of these; 0 for sums over all sets, NaN for expectation propagation.
     prior_inclusion_ : float or (p,) array
         Prior probability, given or learned.
     slab_var_, sigma2_ : float
@@ -98,12 +115,18 @@ class SpikeSlabRegressor(SelectorMixin, Regressor):
         group: Any = None,
         slab_var: float | None = None,
         noise_var: float | None = None,
+        expected_size: float = 1.0,
         unpenalized: Names | None = None,
         threshold: float = MEDIAN,
+        fdr: float | None = None,
         hyper: str = "maximize",
         damping: float = 0.5,
         tol: float = 1e-4,
         maxiter: int | None = None,
+        check: bool = False,
+        mcse: float = 0.01,
+        chains: int = 4,
+        rng: int | np.random.Generator = 0,
     ) -> None:
         self.method = method
         self.fit_intercept = fit_intercept
@@ -112,12 +135,18 @@ class SpikeSlabRegressor(SelectorMixin, Regressor):
         self.group = group
         self.slab_var = slab_var
         self.noise_var = noise_var
+        self.expected_size = expected_size
         self.unpenalized = unpenalized
         self.threshold = threshold
+        self.fdr = fdr
         self.hyper = hyper
         self.damping = damping
         self.tol = tol
         self.maxiter = maxiter
+        self.check = check
+        self.mcse = mcse
+        self.chains = chains
+        self.rng = rng
 
     def fit(self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the model.
@@ -143,6 +172,11 @@ class SpikeSlabRegressor(SelectorMixin, Regressor):
         """
         if not isinstance(self.threshold, float | int | np.floating) or not 0 <= self.threshold < 1:
             raise ValueError(f"threshold must lie in [0, 1), not {self.threshold!r}: it is a probability")
+        if self.fdr is not None:
+            if not isinstance(self.fdr, float | int | np.floating) or not 0 < self.fdr < 1:
+                raise ValueError(f"fdr must lie between 0 and 1, not {self.fdr!r}: it is a share")
+            if self.threshold != MEDIAN:
+                raise ValueError("columns are selected by threshold or by fdr: give one of the two")
         names = target_names(y)
         checked = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
         X, y, weight = used_rows(checked[0], checked[1], sample_weight)
@@ -157,11 +191,23 @@ class SpikeSlabRegressor(SelectorMixin, Regressor):
             group=self.group,
             slab_var=self.slab_var,
             noise_var=self.noise_var,
+            expected_size=self.expected_size,
         )
-        results = model.fit(self.method, tol=self.tol, maxiter=self.maxiter, damping=self.damping, hyper=self.hyper)
+        results = model.fit(
+            self.method,
+            tol=self.tol,
+            maxiter=self.maxiter,
+            damping=self.damping,
+            hyper=self.hyper,
+            check=self.check,
+            mcse=self.mcse,
+            chains=self.chains,
+            rng=self.rng,
+        )
         self._take_results(results, True)
         shift = int(self.fit_intercept)
         self.inclusion_prob_: FloatArray = results.unlabelled.inclusion_prob[shift:]
+        self.inclusion_se_: FloatArray = results.unlabelled.inclusion_se[shift:]
         prior = results.unlabelled.prior_inclusion
         self.prior_inclusion_ = prior[shift:] if isinstance(prior, np.ndarray) else prior
         self.slab_var_ = float(results.slab_var)
@@ -170,4 +216,9 @@ class SpikeSlabRegressor(SelectorMixin, Regressor):
 
     def _get_support_mask(self) -> BoolArray:
         check_is_fitted(self)
-        return self.inclusion_prob_ > self.threshold
+        if self.fdr is None:
+            return self.inclusion_prob_ > self.threshold
+        names = self.result_.params.index[int(self.fit_intercept) :]
+        free = names.isin(self.result_.penalized_names)
+        chosen: BoolArray = names.isin(self.result_.select(self.fdr).index) | (~free & (self.inclusion_prob_ > 0))
+        return chosen
