@@ -26,8 +26,8 @@ CORRELATED = 0.7
 SHARED, SHARED_SUM = 0.01, 0.1
 """Least probability of each of two units that share it, and least sum of theirs and of others correlated with one."""
 
-CERTAIN = 0.99
-"""Two units that are both in with this probability do not stand in for each other."""
+DEPENDENT, OPEN = 0.3, 0.1
+"""Others with such an absolute correlation with a pair and a probability that far from 0 and 1 leave it undecided."""
 
 LIKELY = 0.05
 """Probability of a unit from which others that could take its place are looked for."""
@@ -57,7 +57,8 @@ class Doubt:
         Largest absolute correlation of a column of the one with a column of the other.
     error : float
         The larger difference of their two probabilities from those given that the other units are in or out as EP's
-        median probability model has them; 0 where this was not computed.
+        median probability model has them; 0 where EP leaves others open that are correlated with the pair, so that
+        this says little.
     """
 
     unit: int
@@ -128,15 +129,14 @@ def _correlations(
 
 
 def _shared(data: Data, units: Units, prob: FloatArray, open_: BoolArray) -> Iterator[Doubt]:
-    """Correlated units of which several have a probability that is neither negligible nor near 1."""
-    play = _most_probable(prob, open_ & (prob > SHARED), 3 * MOST_UNITS)
+    """Correlated units that share a probability which is small for each of them."""
+    play = _most_probable(prob, open_ & (prob > SHARED) & (prob <= LIKELY), 3 * MOST_UNITS)
     for unit, corr in _correlations(data, units, play, play):
         near = (corr >= CORRELATED) & (play != unit)
         if not near.any() or prob[play[near]].sum() + prob[unit] < SHARED_SUM:
             continue
         partner = int(play[near][prob[play[near]].argmax()])
-        if min(prob[unit], prob[partner]) < CERTAIN and max(prob[unit], prob[partner]) < CERTAIN:
-            yield Doubt(unit, partner, float(corr[play == partner][0]))
+        yield Doubt(unit, partner, float(corr[play == partner][0]))
 
 
 def _exchanges(
@@ -153,7 +153,16 @@ def _exchanges(
             rest = units.columns(np.setdiff1d(inside, pair))
             error = float(np.abs(_of_pair(data, units, hyper, rest, pair, prior) - prob[pair]).max())
             if error >= DOUBTFUL:
-                yield Doubt(unit, partner, float(corr[partner]), error)
+                certain = _decided(data, units, prob, corr, pair)
+                yield Doubt(unit, partner, float(corr[partner]), error if certain else 0.0)
+
+
+def _decided(data: Data, units: Units, prob: FloatArray, corr: FloatArray, pair: IntArray) -> bool:
+    """Whether EP leaves no other unit open that is correlated with one of a pair, `corr` being those of the first."""
+    of_partner = next(_correlations(data, units, pair[1:]))[1]
+    near = np.maximum(corr, of_partner) >= DEPENDENT
+    near[pair] = False
+    return not bool((near & (prob > OPEN) & (prob < 1.0 - OPEN)).any())
 
 
 def _rivals(
