@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pybayesridge._types import FloatArray
+from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.plots.frame import (
     BLUE,
+    GREEN,
     GREY,
     MOST_MARKS,
     ORANGE,
+    PURPLE,
     headline,
     height_for,
     labels,
@@ -29,36 +31,82 @@ if TYPE_CHECKING:
 NAMED = 20
 """Most names above a picture of many columns."""
 
+SET_COLORS, SET_MARKERS = (ORANGE, GREEN, PURPLE), ("o", "D", "s", "^")
+"""Of credible sets; the colours are those that are not used for other columns."""
+
+MOST_SETS = 12
+"""Credible sets in the legend."""
+
 MOST_BARS = 60
 """More bars are drawn as one outline."""
 
 
 def inclusion_rows(
-    names: Sequence[str], probability: FloatArray, threshold: float, *, title: str, ax: Any = None
+    names: Sequence[str],
+    probability: FloatArray,
+    threshold: float,
+    *,
+    title: str,
+    sets: Sequence[IntArray] = (),
+    ax: Any = None,
 ) -> Axes:
-    """A row with a name and a line as long as its probability for each column."""
+    """A row with a name and a line as long as its probability for each column; those of a set in its colour."""
     ax = new_axes(ax, height=height_for(len(names)))
     at = name_rows(ax, names)
-    color = np.where(probability > threshold, BLUE, GREY)
-    ax.hlines(at, 0.0, probability, color=color, linewidth=2.0)
-    ax.scatter(probability, at, s=30, c=color, zorder=3)
+    color = np.where(probability > threshold, BLUE, GREY).astype(object)
+    alone = np.ones(probability.size, dtype=bool)
+    for i, members in enumerate(sets):
+        color[members], alone[members] = SET_COLORS[i % len(SET_COLORS)], False
+    ax.hlines(at, 0.0, probability, color=color.tolist(), linewidth=2.0)
+    ax.scatter(probability[alone], at[alone], s=30, c=color[alone].tolist(), zorder=3)
+    for i, members in enumerate(sets):
+        _mark_set(ax, i, probability[members], at[members])
     ax.axvline(threshold, color=GREY, linewidth=0.9, linestyle="--", zorder=0)
     ax.set_xlim(-0.02, 1.03)
     ax.set_xlabel("inclusion probability")
     headline(ax, title)
+    _name_sets(ax, sets)
     return ax
 
 
+def _mark_set(ax: Axes, i: int, x: FloatArray, y: FloatArray) -> None:
+    """Dots of the columns of the i-th set, whose form changes after each round of colours."""
+    label = f"credible set {i + 1}" if i < MOST_SETS else None
+    marker = SET_MARKERS[i // len(SET_COLORS) % len(SET_MARKERS)]
+    color = SET_COLORS[i % len(SET_COLORS)]
+    ax.scatter(x, y, s=34, c=color, marker=marker, linewidths=0, zorder=4, label=label)
+
+
+def _name_sets(ax: Axes, sets: Sequence[IntArray]) -> None:
+    if not len(sets):
+        return
+    more = len(sets) - MOST_SETS
+    title = f"and {more:,} more sets" if more > 0 else None
+    place: Any = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.12), "ncols": 4}
+    ax.legend(**place, frameon=False, fontsize=8, title=title, title_fontsize=8)
+
+
 def inclusion_columns(
-    names: Sequence[str], probability: FloatArray, threshold: float, *, title: str, ax: Any = None
+    names: Sequence[str],
+    probability: FloatArray,
+    threshold: float,
+    *,
+    title: str,
+    sets: Sequence[IntArray] = (),
+    ax: Any = None,
 ) -> Axes:
-    """A dot for each column in the order of the columns; the most probable above the threshold are named on top."""
+    """A dot for each column in the order of the columns, those of a set in its colour.
+
+    The most probable above the threshold are named on top.
+    """
     ax = new_axes(ax, width=9.0, height=5.0)
     at = np.arange(1, probability.size + 1, dtype=np.float64)
     chosen = probability > threshold
     many = probability.size > MOST_MARKS
     ax.scatter(at[~chosen], probability[~chosen], s=9, c=GREY, linewidths=0, rasterized=many)
     ax.scatter(at[chosen], probability[chosen], s=26, c=BLUE, linewidths=0)
+    for i, members in enumerate(sets):
+        _mark_set(ax, i, at[members], probability[members])
     ax.axhline(threshold, color=GREY, linewidth=0.9, linestyle="--", zorder=0)
     ax.set_xlim(0.0, probability.size + 1.0)
     ax.set_ylim(-0.02, 1.05)
@@ -68,6 +116,7 @@ def inclusion_columns(
     if above > NAMED:
         title += f"\nnamed: {NAMED} of {above:,} above {threshold:g}"
     headline(ax, title)
+    _name_sets(ax, sets)
     likely = np.argsort(-probability, kind="stable")[: min(NAMED, above)]
     likely.sort()
     if likely.size:

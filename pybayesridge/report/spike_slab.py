@@ -18,6 +18,12 @@ CITE = (
     "Spike-and-slab Priors. arXiv:1112.2289.",
 )
 
+SHOWN = 10
+"""Names of a set that are written out."""
+
+FDR = 0.1
+"""Bayesian false discovery rate of the columns that the report selects."""
+
 HYPERPARAMETERS = ("prior_inclusion", "slab_var", "noise_var")
 
 
@@ -64,6 +70,8 @@ def target(res: Any, i: int, album: Album | None, alpha: float) -> Target:
     out.tables = [_coefficients(res, alpha), _hyperparameters(res)]
     if res.group_members():
         out.tables.insert(1, _groups(res))
+    if res.default_sets:
+        out.tables.append(_credible_sets(res))
     out.findings = _findings(res)
     out.check = _check(res)
     out.remarks = _remarks(res)
@@ -108,6 +116,24 @@ def _groups(res: Any) -> Table:
     )
 
 
+def _credible_sets(res: Any) -> Table:
+    names = res.unit_names
+    return table_of(
+        "Credible sets: at least one column of each has a coefficient that is not zero, with the stated probability. "
+        "The columns of a set can replace each other; purity is the least absolute correlation of two of them.",
+        "columns",
+        ["number", "probability", "purity"],
+        [_some([names[j] for j in one.units]) for one in res.default_sets],
+        np.array([(one.units.size, one.probability, one.purity) for one in res.default_sets]),
+        shares=(1, 2),
+        file="credible_sets.csv",
+    )
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else "")
+
+
 def _hyperparameters(res: Any) -> Table:
     prior = res.prior_inclusion
     values = [float(np.mean(prior[res.model.positions(res.posterior.design)[1]])) if np.ndim(prior) else prior]
@@ -122,11 +148,11 @@ def _findings(res: Any) -> list[str]:
     chosen = res.median_model()
     p = res.posterior.design.p
     if chosen:
-        which = ", ".join(chosen[:10]) + (f" and {len(chosen) - 10:,} more" if len(chosen) > 10 else "")
+        which = _some(chosen)
         out = [f"{len(chosen):,} of {p:,} columns have an inclusion probability above one half: {which}."]
     else:
         out = [f"None of {p:,} columns has an inclusion probability above one half."]
-    out.append(f"The expected number of included columns is {res.expected_size:.2f}.")
+    out += [_selected(res), f"The expected number of included columns is {res.expected_size:.2f}."]
     if np.isfinite(res.rsquared):
         out.append(f"In-sample R-squared is {res.rsquared:.3f}.")
     if np.isfinite(res.log_evidence):
@@ -135,6 +161,20 @@ def _findings(res: Any) -> list[str]:
             "response."
         )
     return out
+
+
+def _selected(res: Any) -> str:
+    """The columns selected by false discovery rate, and how many false ones are expected among them."""
+    chosen = res.select(FDR)
+    if chosen.empty:
+        return f"No column can be selected with an expected false discovery rate of at most {100 * FDR:g} %."
+    false = float((1.0 - chosen["inclusion_prob"]).sum())
+    several = len(chosen) > 1
+    return (
+        f"With an expected false discovery rate of at most {100 * FDR:g} %, {len(chosen):,} "
+        f"{'columns are' if several else 'column is'} selected, of which {number(false, 2)} "
+        f"{'are' if several else 'is'} expected to be false: {_some(chosen.index.tolist())}."
+    )
 
 
 def _check(res: Any) -> list[str]:

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 FEW_DIGITS = 1e-8
 """Relative error of a fit from which on it has lost too many digits."""
 
+SETS = 5
+"""Credible sets that are named."""
+
 PAIRS = 3
 """Pairs of columns that are named."""
 
@@ -285,9 +288,29 @@ def on_reading_spike_slab(res: SpikeSlabResults) -> list[Finding]:
             "and prior_inclusion applies to groups."
         )
         out.append(note("groups", text))
+    out += credible_sets_in_words(res)
     chosen = res.median_model()
     names = ", ".join(chosen[:20]) + (f" and {len(chosen) - 20} more" if len(chosen) > 20 else "")
     return [*out, note("median-model", f"Median probability model: {names or 'no column'}.")]
+
+
+def credible_sets_in_words(res: SpikeSlabResults) -> list[Finding]:
+    """A note on each credible set of several columns or groups."""
+    sets = res.exchangeable_sets
+    names = res.unit_names if sets else []
+    out = [
+        note(
+            "credible-set",
+            f"Credible set: {listed(names[j] for j in one.units)}. At least one of them is included with probability "
+            f"{one.probability:.2f}; their least absolute correlation is {one.purity:.2f}.",
+        )
+        for one in sets[:SETS]
+    ]
+    more = len(sets) - SETS
+    if more > 0:
+        what = "There is 1 more credible set" if more == 1 else f"There are {more} more credible sets"
+        out.append(note("more-credible-sets", f"{what} of several columns: see credible_sets()."))
+    return out
 
 
 def lost_digits(res: Any, *, certain: bool = True) -> list[Finding]:

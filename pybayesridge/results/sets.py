@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,9 +16,10 @@ from pybayesridge.ep.posterior import SelectionPosterior
 from pybayesridge.results.arguments import check_alpha
 from pybayesridge.results.base import LinearResults
 from pybayesridge.selection.check import Check
-from pybayesridge.selection.credible import credible_sets, pair_inclusion, select_by_fdr
+from pybayesridge.selection.credible import CredibleSet, credible_sets, pair_inclusion, select_by_fdr
 from pybayesridge.selection.hyperparameters import hyperparameters
 from pybayesridge.selection.posterior import ExactPosterior
+from pybayesridge.selection.problem import Units, units_of
 from pybayesridge.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -35,6 +37,22 @@ class SetResults(LinearResults):
     def penalized_names(self) -> list[str]:
         """Names of the columns that are subject to selection."""
         return [self.model.data.exog_columns[j] for j in self.posterior.design.columns]
+
+    @property
+    def units(self) -> Units:
+        """Units of selection: single columns, or groups of columns."""
+        design = self.posterior.design
+        return units_of(design.p, self.model.groups_of(design))
+
+    @property
+    def unit_names(self) -> list[str]:
+        """Names of the units of selection, as `doubts` counts them: single columns, or groups."""
+        design, groups = self.posterior.design, self.model.groups
+        units = self.units
+        if units.single:
+            return self.penalized_names
+        first = design.columns[units.order[units.start[:-1]]]
+        return [str(groups.labels[g]) for g in groups.of_column[first]]
 
     def _spread(self, values: FloatArray, unpenalized: float) -> FloatArray:
         raise NotImplementedError
@@ -104,6 +122,17 @@ class SetResults(LinearResults):
         found = hyperparameters(exact, check_alpha(alpha))
         return pd.DataFrame.from_dict(found, orient="index", columns=["mean", "lower", "upper"])
 
+    @cached_property
+    def default_sets(self) -> tuple[CredibleSet, ...]:
+        """The sets of :meth:`credible_sets` with its defaults; none for fits by expectation propagation."""
+        exact = self.exact_posterior
+        return () if exact is None else credible_sets(exact.problem(), exact.exact)
+
+    @property
+    def exchangeable_sets(self) -> tuple[CredibleSet, ...]:
+        """Those of at least two columns (or groups), which can replace each other."""
+        return tuple(one for one in self.default_sets if one.units.size > 1)
+
     def credible_sets(self, coverage: float = 0.95, min_abs_corr: float = 0.5) -> pd.DataFrame:
         """Disjoint sets of correlated columns, each of which holds at least one column that is in.
 
@@ -130,10 +159,11 @@ class SetResults(LinearResults):
         for name, value in (("coverage", coverage), ("min_abs_corr", min_abs_corr)):
             if not 0 < positive(name, value) < 1:
                 raise ValueError(f"{name} must lie between 0 and 1, not {value!r}")
-        problem, names, rows = exact.problem(), self.penalized_names, []
-        found = credible_sets(problem, exact.exact, coverage=coverage, min_abs_corr=min_abs_corr)
+        found, units, names, rows = self.default_sets, self.units, self.penalized_names, []
+        if (coverage, min_abs_corr) != (0.95, 0.5):
+            found = credible_sets(exact.problem(), exact.exact, coverage=coverage, min_abs_corr=min_abs_corr)
         for i, one in enumerate(found, 1):
-            for j in problem.units.columns(one.units):
+            for j in units.columns(one.units):
                 rows.append((i, names[j], exact.exact.inclusion_prob[j], one.purity, one.probability))
         return pd.DataFrame(rows, columns=["set", "column", "inclusion_prob", "purity", "probability"])
 

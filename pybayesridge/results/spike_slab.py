@@ -24,7 +24,6 @@ from pybayesridge.selection.check import Check
 from pybayesridge.selection.doubt import Doubt, doubts
 from pybayesridge.selection.methods import ExactSelection
 from pybayesridge.selection.posterior import ExactPosterior
-from pybayesridge.selection.problem import units_of
 
 if TYPE_CHECKING:
     from pybayesridge.models.spike_slab import SpikeSlab
@@ -132,20 +131,9 @@ class SpikeSlabResults(DrawResults):
         posterior = self.posterior
         if not isinstance(posterior, SelectionPosterior) or self.check is not None:
             return ()
-        selection = posterior.selection
-        units = units_of(posterior.design.p, self.model.groups_of(posterior.design))
+        selection, units = posterior.selection, self.units
         prob = selection.inclusion_prob[units.order[units.start[:-1]]]
         return doubts(selection.rotation.unrotated(posterior.data), units, selection.best_hyper, prob)
-
-    @property
-    def unit_names(self) -> list[str]:
-        """Names of the units of selection, as `doubts` counts them: single columns, or groups."""
-        design, groups = self.posterior.design, self.model.groups
-        units = units_of(design.p, self.model.groups_of(design))
-        if units.single:
-            return self.penalized_names
-        first = design.columns[units.order[units.start[:-1]]]
-        return [str(groups.labels[g]) for g in groups.of_column[first]]
 
     def starting_point(self) -> StartingPoint:
         """Where another fit of the same columns can start: what ``fit(start=)`` takes of these results."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pybayesridge._types import FloatArray
+from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.ep.model_size import size_distribution
 from pybayesridge.plots import coefficients, selection
 from pybayesridge.plots.frame import MOST_NAMES, label, percent, titled
@@ -42,7 +42,8 @@ def plot_inclusion(
     """Draw the posterior inclusion probabilities of the columns that can be in or out.
 
     Up to 60 columns are named, the most probable on top. More are dots in the order of the columns, like a
-    Manhattan plot, with the names of at most 20 above the threshold.
+    Manhattan plot, with the names of at most 20 above the threshold. The columns of each credible set of several
+    columns (or groups) of an exact fit have a colour of their own.
 
     Parameters
     ----------
@@ -86,7 +87,18 @@ def plot_inclusion(
         if terms is None:
             at = at[np.argsort(-probability[at], kind="stable")]
     names = [res.model.exog_names[i] for i in at]
-    return draw(names, probability[at], threshold, title=title, ax=ax)
+    return draw(names, probability[at], threshold, title=title, sets=_sets_among(res, at), ax=ax)
+
+
+def _sets_among(res: SpikeSlabResults, at: IntArray) -> list[IntArray]:
+    """The credible sets of several columns or groups, as positions in `at`; without columns that are not shown."""
+    place = {int(j): i for i, j in enumerate(at)}
+    columns = res.model.positions(res.posterior.design)[1]
+    found = [
+        [place[int(j)] for j in columns[res.units.columns(one.units)] if int(j) in place]
+        for one in res.exchangeable_sets
+    ]
+    return [np.array(members, dtype=np.intp) for members in found if members]
 
 
 def plot_coefficients(
