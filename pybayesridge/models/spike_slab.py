@@ -289,15 +289,7 @@ class SpikeSlab(LinearModel):
             raise ValueError(f"start goes with expectation propagation, not with {entry.name!r}")
         check_rows(entry, has_rows=not self.source.from_moments)
         design, data, rotation = self._prepared()
-        task = Task(
-            data,
-            float(design.n),
-            self._known(design),
-            self.groups_of(design),
-            rotation,
-            vanishes=bool(design.y_vanishes[0]),
-            start=None if start is None else self._start(start, design, rotation),
-        )
+        task = self._task(design, data, rotation, start)
         with one_pool(float(data.root.size) * min(data.root.shape)), line(at_once=disp) as show:
             options = with_progress(options, show)
             selection = entry.fit(task, options)
@@ -316,6 +308,17 @@ class SpikeSlab(LinearModel):
             residual = number(selection.residual, 2)
             print(f"{entry.name}: {selection.n_iter} iterations, {entry.measure.lower()} {residual}")
         return SpikeSlabResultsWrapper(results)
+
+    def _task(self, design: Design, data: Data, rotation: Rotation, start: Any) -> Task:
+        return Task(
+            data,
+            float(design.n),
+            self._known(design),
+            self.groups_of(design),
+            rotation,
+            vanishes=bool(design.y_vanishes[0]),
+            start=None if start is None else self._start(start, design, rotation),
+        )
 
     def _prepared(self) -> tuple[Design, Data, Rotation]:
         """The design, the data and how they were rotated within groups, made once for all fits of the model."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,6 +37,11 @@ SET_COLORS, SET_MARKERS = (ORANGE, GREEN, PURPLE), ("o", "D", "s", "^")
 MOST_SETS = 12
 """Credible sets in the legend."""
 
+BELOW = 0.5
+"""Inches between the axis and the legend of credible sets."""
+
+NO_SETS: Mapping[int, IntArray] = {}
+
 MOST_BARS = 60
 """More bars are drawn as one outline."""
 
@@ -47,7 +52,7 @@ def inclusion_rows(
     threshold: float,
     *,
     title: str,
-    sets: Sequence[IntArray] = (),
+    sets: Mapping[int, IntArray] = NO_SETS,
     ax: Any = None,
 ) -> Axes:
     """A row with a name and a line as long as its probability for each column; those of a set in its colour."""
@@ -55,12 +60,12 @@ def inclusion_rows(
     at = name_rows(ax, names)
     color = np.where(probability > threshold, BLUE, GREY).astype(object)
     alone = np.ones(probability.size, dtype=bool)
-    for i, members in enumerate(sets):
+    for i, members in enumerate(sets.values()):
         color[members], alone[members] = SET_COLORS[i % len(SET_COLORS)], False
     ax.hlines(at, 0.0, probability, color=color.tolist(), linewidth=2.0)
     ax.scatter(probability[alone], at[alone], s=30, c=color[alone].tolist(), zorder=3)
-    for i, members in enumerate(sets):
-        _mark_set(ax, i, probability[members], at[members])
+    for i, (which, members) in enumerate(sets.items()):
+        _mark_set(ax, i, which, probability[members], at[members])
     ax.axvline(threshold, color=GREY, linewidth=0.9, linestyle="--", zorder=0)
     ax.set_xlim(-0.02, 1.03)
     ax.set_xlabel("inclusion probability")
@@ -69,20 +74,22 @@ def inclusion_rows(
     return ax
 
 
-def _mark_set(ax: Axes, i: int, x: FloatArray, y: FloatArray) -> None:
+def _mark_set(ax: Axes, i: int, which: int, x: FloatArray, y: FloatArray) -> None:
     """Dots of the columns of the i-th set, whose form changes after each round of colours."""
-    label = f"credible set {i + 1}" if i < MOST_SETS else None
+    label = f"credible set {which}" if i < MOST_SETS else None
     marker = SET_MARKERS[i // len(SET_COLORS) % len(SET_MARKERS)]
     color = SET_COLORS[i % len(SET_COLORS)]
     ax.scatter(x, y, s=34, c=color, marker=marker, linewidths=0, zorder=4, label=label)
 
 
-def _name_sets(ax: Axes, sets: Sequence[IntArray]) -> None:
-    if not len(sets):
+def _name_sets(ax: Axes, sets: Mapping[int, IntArray]) -> None:
+    """Legend of the sets below the label of the axis."""
+    if not sets:
         return
     more = len(sets) - MOST_SETS
     title = f"and {more:,} more sets" if more > 0 else None
-    place: Any = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.12), "ncols": 4}
+    inches = ax.get_position().height * ax.figure.get_figheight()  # type: ignore[union-attr]
+    place: Any = {"loc": "upper center", "bbox_to_anchor": (0.5, -BELOW / inches), "ncols": 4}
     ax.legend(**place, frameon=False, fontsize=8, title=title, title_fontsize=8)
 
 
@@ -92,7 +99,7 @@ def inclusion_columns(
     threshold: float,
     *,
     title: str,
-    sets: Sequence[IntArray] = (),
+    sets: Mapping[int, IntArray] = NO_SETS,
     ax: Any = None,
 ) -> Axes:
     """A dot for each column in the order of the columns, those of a set in its colour.
@@ -105,8 +112,8 @@ def inclusion_columns(
     many = probability.size > MOST_MARKS
     ax.scatter(at[~chosen], probability[~chosen], s=9, c=GREY, linewidths=0, rasterized=many)
     ax.scatter(at[chosen], probability[chosen], s=26, c=BLUE, linewidths=0)
-    for i, members in enumerate(sets):
-        _mark_set(ax, i, at[members], probability[members])
+    for i, (which, members) in enumerate(sets.items()):
+        _mark_set(ax, i, which, at[members], probability[members])
     ax.axhline(threshold, color=GREY, linewidth=0.9, linestyle="--", zorder=0)
     ax.set_xlim(0.0, probability.size + 1.0)
     ax.set_ylim(-0.02, 1.05)

@@ -301,10 +301,10 @@ def credible_sets_in_words(res: SpikeSlabResults) -> list[Finding]:
     out = [
         note(
             "credible-set",
-            f"Credible set: {listed(names[j] for j in one.units)}. At least one of them is included with probability "
-            f"{one.probability:.2f}; their least absolute correlation is {one.purity:.2f}.",
+            f"Credible set {which}: {listed(names[j] for j in one.units)}. At least one of them is included with "
+            f"probability {one.probability:.2f}; their least absolute correlation is {one.purity:.2f}.",
         )
-        for one in sets[:SETS]
+        for which, one in list(sets.items())[:SETS]
     ]
     more = len(sets) - SETS
     if more > 0:

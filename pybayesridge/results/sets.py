@@ -129,9 +129,9 @@ class SetResults(LinearResults):
         return () if exact is None else credible_sets(exact.problem(), exact.exact)
 
     @property
-    def exchangeable_sets(self) -> tuple[CredibleSet, ...]:
-        """Those of at least two columns (or groups), which can replace each other."""
-        return tuple(one for one in self.default_sets if one.units.size > 1)
+    def exchangeable_sets(self) -> dict[int, CredibleSet]:
+        """Those of at least two columns (or groups), which can replace each other, by number."""
+        return {number: one for number, one in enumerate(self.default_sets, 1) if one.units.size > 1}
 
     def credible_sets(self, coverage: float = 0.95, min_abs_corr: float = 0.5) -> pd.DataFrame:
         """Disjoint sets of correlated columns, each of which holds at least one column that is in.

@@ -90,15 +90,15 @@ def plot_inclusion(
     return draw(names, probability[at], threshold, title=title, sets=_sets_among(res, at), ax=ax)
 
 
-def _sets_among(res: SpikeSlabResults, at: IntArray) -> list[IntArray]:
-    """The credible sets of several columns or groups, as positions in `at`; without columns that are not shown."""
+def _sets_among(res: SpikeSlabResults, at: IntArray) -> dict[int, IntArray]:
+    """Credible sets of several columns or groups by number, as positions in `at`; without what is not shown."""
     place = {int(j): i for i, j in enumerate(at)}
     columns = res.model.positions(res.posterior.design)[1]
-    found = [
-        [place[int(j)] for j in columns[res.units.columns(one.units)] if int(j) in place]
-        for one in res.exchangeable_sets
-    ]
-    return [np.array(members, dtype=np.intp) for members in found if members]
+    found = {
+        number: [place[int(j)] for j in columns[res.units.columns(one.units)] if int(j) in place]
+        for number, one in res.exchangeable_sets.items()
+    }
+    return {number: np.array(members, dtype=np.intp) for number, members in found.items() if members}
 
 
 def plot_coefficients(
