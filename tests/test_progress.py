@@ -146,7 +146,7 @@ def test_an_interrupted_fit_keeps_what_was_drawn(model, flips, monkeypatch):
 
 
 def test_an_interruption_before_the_first_step_ends_the_program(model, monkeypatch):
-    def advance(self, steps):
+    def advance(self, steps, told):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(sampler._Walk, "advance", advance)

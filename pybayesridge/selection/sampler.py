@@ -35,7 +35,7 @@ REFRESH_EVERY = 512
 MOMENTS_EVERY = 8
 """Steps between those that count for moments of coefficients."""
 
-PIECE = 64
+TOLD_EVERY = 64
 """Steps of each chain between two reports of the progress."""
 
 UNIFORMS = 1024
@@ -146,15 +146,16 @@ def sample_sets(
     converged = interrupted = False
     now: Estimate | None = None
     most = max(maxiter // len(starts), 1)
+
+    def told(steps: int) -> None:
+        if progress is not None:
+            progress(steps * len(starts), now)
+
     try:
-        walk.advance(min(FIRST_PAIRS, most))
+        walk.advance(min(FIRST_PAIRS, most), told)
         while walk.tallies.steps < most:
             walk.pair_up(estimate(walk.tallies).prob)
-            while walk.tallies.steps < min(check, most):
-                # Pieces, so that progress is seen before the precision is looked at; random numbers are the same.
-                walk.advance(min(PIECE, min(check, most) - walk.tallies.steps))
-                if progress is not None:
-                    progress(walk.tallies.steps * len(starts), now)
+            walk.advance(min(check, most) - walk.tallies.steps, told)
             now = estimate(walk.tallies)
             precise = float(now.se.max(initial=0.0)) <= mcse and now.agreement <= AGREEMENT
             if walk.tallies.steps >= first and precise:
@@ -258,13 +259,13 @@ class _Walk:
             paired = prob[:, self.pairs.column]
         return prob, choice, choice[:, -1].copy(), paired
 
-    def advance(self, steps: int) -> None:
-        """Take steps."""
+    def advance(self, steps: int, told: Callable[[int], None]) -> None:
+        """Take steps, telling their number now and then."""
         n_chains = len(self.starts)
         while steps > 0:
             size = min(steps, UNIFORMS)
             uniform = self.rng.random((size, 3, n_chains))
-            # Zeros: an interrupted step has no flip, and its number is read as if it had.
+            # Zeros: a step that is interrupted has no flip.
             piece = (
                 np.zeros((size, n_chains), dtype=np.int32),
                 np.empty((size, n_chains), dtype=np.int32),
@@ -274,6 +275,8 @@ class _Walk:
             self.pieces.append(piece)
             for t in range(size):
                 self._step(t, uniform[t], piece)
+                if t % TOLD_EVERY == TOLD_EVERY - 1:
+                    told(self.tallies.steps)
             steps -= size
 
     def _step(self, t: int, uniform: FloatArray, piece: tuple[AnyArray, ...]) -> None:
