@@ -224,3 +224,15 @@ def eliminate(blocks: FloatArray, right: FloatArray) -> tuple[FloatArray, FloatA
         gain += rest[:, 0, -1] ** 2 / pivot
         rest = rest[:, 1:, 1:] - (rest[:, 1:, 0] / pivot[:, None])[:, :, None] * rest[:, None, 0, 1:]
     return log_det, gain
+
+
+def group_coefficients(chains: Chains, left: FloatArray, coef: FloatArray, var: FloatArray, rest: FloatArray) -> None:
+    """Put in means, variances (in units of s2) and R, each (C, d), if a column's group were in."""
+    factors = chains.factors
+    for columns, blocks in zip(chains.layout.columns, factors.blocks, strict=True):
+        inverse = np.linalg.inv(blocks)
+        reach = factors.reach[:, columns]
+        b = np.einsum("cgij,cgj->cgi", inverse, reach)
+        coef[:, columns] = b
+        var[:, columns] = np.einsum("cgii->cgi", inverse)
+        rest[:, columns] = left[:, :, None] - np.einsum("cgi,cgi->cg", b, reach)[..., None]

@@ -17,7 +17,15 @@ import numpy as np
 from pybayesridge._types import AnyArray, FloatArray, IntArray
 from pybayesridge.selection.collapsed import Spectrum, log_joint, spectrum
 from pybayesridge.selection.grid import Grid
-from pybayesridge.selection.odds import LARGEST, ROUNDING, Chains, log_odds, near_limit, new_chains
+from pybayesridge.selection.odds import (
+    LARGEST,
+    ROUNDING,
+    Chains,
+    group_coefficients,
+    log_odds,
+    near_limit,
+    new_chains,
+)
 from pybayesridge.selection.pairs import Pairs, correlated_pairs, pair_probabilities
 from pybayesridge.selection.problem import Problem
 from pybayesridge.selection.states import mean_noise
@@ -261,17 +269,13 @@ class _Walk:
 
     def advance(self, steps: int, told: Callable[[int], None]) -> None:
         """Take steps, telling their number now and then."""
-        n_chains = len(self.starts)
         while steps > 0:
             size = min(steps, UNIFORMS)
-            uniform = self.rng.random((size, 3, n_chains))
+            uniform = self.rng.random((size, 3, len(self.starts)))
             # Zeros: a step that is interrupted has no flip.
-            piece = (
-                np.zeros((size, n_chains), dtype=np.int32),
-                np.empty((size, n_chains), dtype=np.int32),
-                np.empty((size, n_chains)),
-                np.empty((size, n_chains), dtype=np.uint64),
-            )
+            shape = (size, len(self.starts))
+            kinds = (np.int32, np.int32, np.float64, np.uint64)
+            piece: tuple[AnyArray, ...] = tuple(np.zeros(shape, dtype=kind) for kind in kinds)
             self.pieces.append(piece)
             for t in range(size):
                 self._step(t, uniform[t], piece)
@@ -363,7 +367,7 @@ class _Walk:
         prob = self.prob
         if not problem.units.single:
             prob = prob[:, problem.units.of_column]
-            _group_coefficients(chains, left, coef, var, rest)
+            group_coefficients(chains, left, coef, var, rest)
         own_coef, own_var = factors.inside()
         for c, members in enumerate(factors.members):
             m = len(members)
@@ -391,17 +395,3 @@ def _after(start: IntArray, flipped: IntArray) -> IntArray:
     """The set after some flips."""
     unit, count = np.unique(np.concatenate([start, flipped]), return_counts=True)
     return unit[count % 2 == 1]
-
-
-def _group_coefficients(
-    chains: Chains, left: FloatArray, coef: FloatArray, var: FloatArray, rest: FloatArray
-) -> None:
-    """Put in means, variances (in units of s2) and R, each (C, d), if a column's group were in."""
-    factors = chains.factors
-    for columns, blocks in zip(chains.layout.columns, factors.blocks, strict=True):
-        inverse = np.linalg.inv(blocks)
-        reach = factors.reach[:, columns]
-        b = np.einsum("cgij,cgj->cgi", inverse, reach)
-        coef[:, columns] = b
-        var[:, columns] = np.einsum("cgii->cgi", inverse)
-        rest[:, columns] = left[:, :, None] - np.einsum("cgi,cgi->cg", b, reach)[..., None]
