@@ -11,6 +11,9 @@ from pybayesridge import SpikeSlab
 EQUAL = 1e-12
 """The same number in two places."""
 
+SUMMED = 1e-6
+"""Sums over the kept sets, of which those of negligible probability are left out, and EP's clipped probabilities."""
+
 EFFECTS = {"x0": 0.7, "x2": 0.8, "x5": 0.8}
 
 
@@ -134,6 +137,41 @@ def test_report_has_a_table_of_the_sets_and_what_is_selected(fit, tmp_path):
     text = " ".join((tmp_path / "none.html").read_text(encoding="utf-8").split())
     assert "No column can be selected with an expected false discovery rate of at most 10 %." in text
     assert "Credible sets" not in text
+
+
+@pytest.mark.parametrize("method", ["exact", "ep"])
+def test_the_number_of_columns_has_a_distribution_and_an_interval(method):
+    """Beside the sum over the models of an exact fit, and over all sets of independent inclusions of EP."""
+    y, x = twins()
+    res = SpikeSlab(y, x[["x0", "x2", "x6", "x7"]], noise_var=1.5).fit(method)
+    found = res.size_distribution()
+    assert found.sum() == pytest.approx(1, rel=EQUAL)
+    assert found.index @ found == pytest.approx(res.expected_size, rel=SUMMED)
+    if method == "exact":
+        wanted = res.models(16).groupby("size")["probability"].sum()
+    else:
+        p = res.inclusion_prob[["x0", "x2", "x6", "x7"]].to_numpy()
+        sets = np.array(np.meshgrid(*[[0, 1]] * 4)).reshape(4, -1).T
+        wanted = pd.Series(np.prod(np.where(sets, p, 1 - p), axis=1)).groupby(sets.sum(axis=1)).sum()
+    for size, probability in wanted.items():
+        assert found.get(size, 0.0) == pytest.approx(probability, abs=SUMMED)
+    for alpha in (0.05, 0.5):
+        low, high = res.size_interval(alpha)
+        assert found[:low].sum() <= alpha / 2 + SUMMED
+        assert found[: low + 1].sum() >= alpha / 2 - SUMMED
+        assert found[:high].sum() <= 1 - alpha / 2 + SUMMED
+        assert found[: high + 1].sum() >= 1 - alpha / 2 - SUMMED
+    with pytest.raises(ValueError, match="alpha"):
+        res.size_interval(1.5)
+
+
+@pytest.mark.parametrize("method", ["exact", "ep"])
+def test_columns_of_groups_are_counted(method):
+    y, x = twins()
+    res = SpikeSlab(y, x[["x0", "x1", "x2", "x6"]], group={"pair": ["x0", "x1"]}, noise_var=1.5).fit(method)
+    found = res.size_distribution()
+    assert found.index @ found == pytest.approx(res.expected_size, rel=SUMMED)
+    assert res.size_interval() == (3, 3) or res.size_interval() == (3, 4)
 
 
 def test_groups_are_named_and_a_group_alone_is_no_set(fit):

@@ -260,6 +260,8 @@ class SpikeSlabResultsWrapper(LinearResultsWrapper[SpikeSlabResults]):
     summary = Delegated(SpikeSlabResults.summary)
     hyperparameters = Delegated(SpikeSlabResults.hyperparameters)
     credible_sets = Delegated(SpikeSlabResults.credible_sets)
+    size_distribution = Delegated(SpikeSlabResults.size_distribution)
+    size_interval = Delegated(SpikeSlabResults.size_interval)
     select = Delegated(SpikeSlabResults.select)
     pair_inclusion = Delegated(SpikeSlabResults.pair_inclusion)
     models = Delegated(SpikeSlabResults.models)

@@ -12,6 +12,7 @@ import pandas as pd
 from pybayesridge._types import FloatArray
 from pybayesridge.checks import positive, positive_int
 from pybayesridge.ep.gaussian_posterior import SelectionMarginals
+from pybayesridge.ep.model_size import size_distribution
 from pybayesridge.ep.posterior import SelectionPosterior
 from pybayesridge.results.arguments import check_alpha
 from pybayesridge.results.base import LinearResults
@@ -121,6 +122,44 @@ class SetResults(LinearResults):
         exact = self._exactly("the posterior of the hyperparameters")
         found = hyperparameters(exact, check_alpha(alpha))
         return pd.DataFrame.from_dict(found, orient="index", columns=["mean", "lower", "upper"])
+
+    def size_distribution(self) -> pd.Series:
+        """Posterior probabilities of the number of columns in (of groups, all their columns).
+
+        Exact, or those of the kept states where columns are in groups. For expectation propagation, of independent
+        inclusions: where columns replace each other the true distribution is as a rule narrower.
+
+        Returns
+        -------
+        Series
+            By number of columns, from 0; unpenalised ones are not counted.
+        """
+        exact, units = self.exact_posterior, self.units
+        if exact is None:
+            chosen, first = self.posterior.selection, units.order[units.start[:-1]]
+            inclusion = np.clip(np.stack([r.inclusion_prob for r in chosen.results]), 0.0, 1.0)[:, first]
+            found = size_distribution(inclusion, chosen.weights, units.sizes)
+        elif units.single:
+            found = exact.exact.size_prob
+        else:
+            found = np.bincount(exact.exact.states.sizes, exact.exact.states.weight).astype(np.float64)
+        return pd.Series(found, index=pd.RangeIndex(found.size, name="size"), name="probability")
+
+    def size_interval(self, alpha: float = 0.05) -> tuple[int, int]:
+        """Equal-tailed posterior interval of the number of columns in, whose mean is `expected_size`.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus its probability.
+
+        Returns
+        -------
+        lower, upper : int
+        """
+        below, alpha = self.size_distribution().cumsum().to_numpy(), check_alpha(alpha)
+        low, high = (min(int(np.searchsorted(below, tail)), below.size - 1) for tail in (alpha / 2, 1 - alpha / 2))
+        return low, high
 
     @cached_property
     def default_sets(self) -> tuple[CredibleSet, ...]:

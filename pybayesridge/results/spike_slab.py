@@ -222,7 +222,10 @@ class SpikeSlabResults(DrawResults):
 
     @property
     def expected_size(self) -> float:
-        """Posterior expected number of included columns (not groups), excluding unpenalised columns."""
+        """Posterior expected number of included columns (not groups), excluding unpenalised columns.
+
+        Its interval: :meth:`size_interval`.
+        """
         return float(self.posterior.selection.inclusion_prob.sum())
 
     @property
