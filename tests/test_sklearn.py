@@ -45,7 +45,7 @@ ESTIMATORS = [
     BayesRidgeRegressor("exact"),
     BayesRidgeRegressor("loocv", standardize=False),
     BayesRidgeClassifier(),
-    SpikeSlabRegressor("exact"),
+    SpikeSlabRegressor("exact", maxiter=4_000),
     SpikeSlabRegressor("ep"),
 ]
 
