@@ -544,7 +544,7 @@ def test_nothing_leaves_the_figure(p):
     response = pd.Series(y, name="a response whose name is rather long, in millimetres per hour")
     data = pd.DataFrame(x, columns=names)
     ridge_ = BayesRidge(response, data).fit()
-    selection_ = SpikeSlab(response, data, prior_inclusion=0.1, slab_var=1.0, noise_var=1.0).fit()
+    selection_ = SpikeSlab(response, data, prior_inclusion=0.1, slab_var=1.0, noise_var=1.0).fit("ep")
     for res, methods in ((ridge_, RIDGE), (selection_, SELECTION)):
         for method in methods:
             ax = getattr(res, method)()
