@@ -29,7 +29,7 @@
 #' @inheritParams bayes_ridge
 #' @param method `"exact"`: the exact posterior; see the details. `"ep"`: ordinary expectation propagation, followed by a
 #'   convergent algorithm if it does not converge; `"damped"`: damped expectation propagation; `"pcep"`: the provably
-#'   convergent double loop.
+#'   convergent double loop. `"auto"`: `"exact"`, or `"ep"` if min(n, p) p exceeds 100,000,000.
 #' @param prior_inclusion Prior inclusion probability: one number, or one for each column of the model matrix except the
 #'   intercept, in their order or by name; 0 excludes a column. If `NULL`, it is learned (integrated out by `"exact"`).
 #' @param group Columns that are included or excluded together, with one inclusion probability. `"term"`: with a formula
@@ -81,11 +81,10 @@
 #' inclusion_prob(fit)
 #' median_model(fit)
 #'
-#' exact <- spike_slab(mpg ~ ., data = mtcars, method = "exact")
-#' hyperparameters(exact)
-#' top_models(exact, 3)
+#' hyperparameters(fit)
+#' top_models(fit, 3)
 #' @export
-spike_slab <- function(formula, data, subset, weights, na.action, method = c("ep", "damped", "pcep", "exact"),
+spike_slab <- function(formula, data, subset, weights, na.action, method = c("auto", "exact", "ep", "damped", "pcep"),
                        x = NULL, y = NULL, intercept = TRUE, unpenalized = NULL, standardize = TRUE,
                        group = "term", prior_inclusion = NULL, slab_var = NULL, noise_var = NULL, expected_size = 1,
                        mcse = 0.01, chains = 4, seed = 0, tol = 1e-4, maxiter = NULL,

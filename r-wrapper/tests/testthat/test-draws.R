@@ -4,7 +4,7 @@
 drawn <- 20000
 share_error <- 5 * sqrt(0.25 / drawn)
 
-average <- function(...) suppressWarnings(spike_slab(mpg ~ wt + hp + qsec + drat, mtcars, hyper = "average", ...))
+average <- function(...) suppressWarnings(spike_slab(mpg ~ wt + hp + qsec + drat, mtcars, method = "ep", hyper = "average", ...))
 
 # P(draw < limit) and P(draw <= limit) must hold the probability of the limit between them.
 expect_quantiles <- function(draws, limits, probabilities) {
@@ -21,11 +21,12 @@ fits_of_selection <- function() {
   set.seed(5)
   x <- matrix(rnorm(20 * 100), 20)
   list(
-    learned = spike_slab(mpg ~ ., mtcars),
+    exact = spike_slab(mpg ~ ., mtcars),
+    learned = spike_slab(mpg ~ ., mtcars, method = "ep"),
     unpenalized = spike_slab(mpg ~ wt + hp + qsec + drat, mtcars, unpenalized = "hp"),
     averaged = average(),
-    groups = spike_slab(mpg ~ factor(cyl) + wt + poly(hp, 2) + factor(gear), mtcars, prior_inclusion = 0.4, slab_var = 1, noise_var = 6),
-    wide = suppressWarnings(spike_slab(x = x, y = drop(x[, 1] * 2 + rnorm(20)), prior_inclusion = 0.05, slab_var = 2, noise_var = 1))
+    groups = spike_slab(mpg ~ factor(cyl) + wt + poly(hp, 2) + factor(gear), mtcars, prior_inclusion = 0.4, slab_var = 1, noise_var = 6, method = "ep"),
+    wide = suppressWarnings(spike_slab(method = "ep", x = x, y = drop(x[, 1] * 2 + rnorm(20)), prior_inclusion = 0.05, slab_var = 2, noise_var = 1))
   )
 }
 
@@ -67,7 +68,7 @@ test_that("an averaged fit can be drawn from however few draws there are", {
   skip_without_python()
   fit <- average()
   expect_gt(length(fit$posterior$weight), 3)
-  grouped <- suppressWarnings(spike_slab(mpg ~ wt + factor(cyl) + drat, mtcars, hyper = "average"))
+  grouped <- suppressWarnings(spike_slab(mpg ~ wt + factor(cyl) + drat, mtcars, method = "ep", hyper = "average"))
   set.seed(1)
   for (object in list(fit, grouped)) {
     for (n in 1:4) {

@@ -48,11 +48,12 @@ expect_spike_as_python <- function(ours, y, x, newdata, rows, ...) {
 }
 
 spike_cases <- list(
-  ep = list(),
+  auto = list(),
+  ep = list(method = "ep"),
   damped = list(method = "damped"),
   pcep = list(method = "pcep"),
   given = list(prior_inclusion = 0.3, slab_var = 2, noise_var = 5),
-  average = list(hyper = "average")
+  average = list(method = "ep", hyper = "average")
 )
 
 for (case in names(spike_cases)) {
@@ -74,9 +75,9 @@ test_that("a 60 x 300 matrix, unpenalised columns and weights", {
   set.seed(1)
   x <- matrix(rnorm(60 * 300), 60)
   y <- drop(x[, 1:3] %*% c(3, -2, 2)) + rnorm(60)
-  fit <- suppressWarnings(spike_slab(x = x, y = y))
+  fit <- suppressWarnings(spike_slab(x = x, y = y, method = "ep"))
   rows <- matrix(rnorm(2 * 300), 2)
-  py <- python_spike(y, x, rows)
+  py <- python_spike(y, x, rows, fit = list(method = "ep"))
   expect_close(coef(fit), py$coef)
   expect_close(fit$bse, py$bse)
   expect_close(inclusion_prob(fit), py$pip)
@@ -105,11 +106,13 @@ test_that("draws have the moments of the posterior", {
   skip_without_python()
   set.seed(5)
   fits <- list(
-    spike_slab(mpg ~ wt + hp + qsec + drat, mtcars, unpenalized = "hp"),
-    suppressWarnings(spike_slab(mpg ~ wt + hp + qsec + drat, mtcars, hyper = "average")),
+    spike_slab(mpg ~ wt + hp + qsec + drat, mtcars, unpenalized = "hp", method = "ep"),
+    suppressWarnings(spike_slab(mpg ~ wt + hp + qsec + drat, mtcars, method = "ep", hyper = "average")),
     {
       x <- matrix(rnorm(20 * 100), 20)
-      suppressWarnings(spike_slab(x = x, y = drop(x[, 1] * 2 + rnorm(20)), prior_inclusion = 0.05, slab_var = 2, noise_var = 1))
+      suppressWarnings(spike_slab(
+        x = x, y = drop(x[, 1] * 2 + rnorm(20)), method = "ep", prior_inclusion = 0.05, slab_var = 2, noise_var = 1
+      ))
     }
   )
   for (fit in fits) {
@@ -146,7 +149,7 @@ test_that("spike-and-slab fits answer like the others", {
   expect_silent(plot(fit, which = "coefficients"))
   skip_if_not_installed("generics")
   tidied <- generics::tidy(fit, conf.int = TRUE)
-  expect_named(tidied, c("term", "estimate", "std.error", "inclusion_prob", "conf.low", "conf.high"))
+  expect_named(tidied, c("term", "estimate", "std.error", "inclusion_prob", "inclusion_se", "conf.low", "conf.high"))
   glanced <- generics::glance(fit)
   expect_true(all(c("slab_var", "prior_inclusion", "expected_size", "logLik") %in% names(glanced)))
   expect_true(".fitted" %in% names(generics::augment(fit)))
@@ -159,22 +162,21 @@ test_that("bad input to spike_slab is refused", {
   expect_error(spike_slab(mpg ~ wt, mtcars, prior_inclusion = 1.5), "probability lies between 0 and 1")
   expect_error(spike_slab(mpg ~ wt + hp, mtcars, prior_inclusion = c(wt = 0.1, x = 0.2)), "not columns")
   expect_error(spike_slab(mpg ~ wt, mtcars, slab_var = -1), "slab_var must be positive")
-  expect_error(spike_slab(mpg ~ wt, mtcars, method = "em"), "should be one of")
-  expect_error(spike_slab(mpg ~ wt, mtcars, method = "auto"), "should be one of .*ep.*, .*damped.*, .*pcep.*, .*exact")
-  expect_error(hyperparameters(spike_slab(mpg ~ wt, mtcars)), "bayes_ridge")
+  expect_error(spike_slab(mpg ~ wt, mtcars, method = "em"), "should be one of .*auto.*, .*exact.*, .*ep.*, .*damped.*, .*pcep")
+  expect_error(hyperparameters(spike_slab(mpg ~ wt, mtcars, method = "ep")), "bayes_ridge")
 })
 
 test_that("a fit starts where another ended, and says when it cannot", {
   skip_without_python()
   given <- function(...) {
-    spike_slab(mpg ~ ., mtcars, prior_inclusion = 0.3, slab_var = 2, noise_var = 5, ...)
+    spike_slab(mpg ~ ., mtcars, method = "ep", prior_inclusion = 0.3, slab_var = 2, noise_var = 5, ...)
   }
   first <- given(tol = 1e-9)
   expect_lte(given(tol = 1e-6, start = first)$n_iter, 1L)
   file <- tempfile()
   saveRDS(first, file)
   expect_close(coef(given(start = readRDS(file))), coef(first), 1e-6)
-  expect_error(spike_slab(mpg ~ wt, mtcars, start = first), "other columns")
+  expect_error(spike_slab(mpg ~ wt, mtcars, method = "ep", start = first), "other columns")
   expect_error(spike_slab(mpg ~ wt, mtcars, start = 1), "must be a fit of spike_slab")
 })
 
