@@ -154,7 +154,7 @@ def test_the_check_is_the_exact_posterior_at_the_same_hyperparameters(method):
 @pytest.mark.filterwarnings("ignore::pybayesridge.ApproximationWarning")
 def test_the_check_is_conditional_on_the_learned_hyperparameters():
     y, x = twins(0)
-    res = SpikeSlab(y, x).fit("ep", check=True)
+    res = SpikeSlab(y, x).fit("ep", hyper="maximize", check=True)
     again = SpikeSlab(y, x, prior_inclusion=res.prior_inclusion, slab_var=res.slab_var, noise_var=res.noise_var).fit(
         "exact"
     )

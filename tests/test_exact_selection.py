@@ -16,6 +16,8 @@ EQUAL = 1e-9
 LEARNED = 1e-6
 """The same where hyperparameters are integrated out by quadrature."""
 
+NEAR_EVIDENCE = 0.5
+"""EP's evidence, hyperparameters integrated out, is this near to the exact one."""
 MCSE = 0.01
 ERRORS = 5.0
 """Monte Carlo standard errors between a sampler and the truth, at most."""
@@ -128,8 +130,15 @@ def test_expected_size_moves_the_probabilities(frame, fit) -> None:
     assert more.expected_size > fit.expected_size
     with pytest.raises(ValueError, match="expected_size"):
         SpikeSlab(frame["y"], frame[list("abcde")], expected_size=2, prior_inclusion=0.5)
-    with pytest.raises(ValueError, match="expected_size goes with method='exact'"):
-        SpikeSlab(frame["y"], frame[list("abcde")], expected_size=2).fit("ep")
+
+
+@pytest.mark.parametrize(("method", "hyper"), [("ep", None), ("ep", "maximize"), ("damped", None), ("pcep", None)])
+def test_expected_size_moves_what_expectation_propagation_learns(frame, method, hyper) -> None:
+    one, more = (
+        SpikeSlab(frame["y"], frame[list("abcde")], expected_size=size).fit(method, hyper=hyper).expected_size
+        for size in (1, 4)
+    )
+    assert more > one
 
 
 def test_twins_make_a_credible_set(frame) -> None:
@@ -278,8 +287,13 @@ def test_questions_that_expectation_propagation_cannot_answer(frame, fit) -> Non
         with pytest.raises(ValueError, match=r"use fit\('exact'\)"):
             ask()
     assert ep.inclusion_se[list("abcde")].isna().all()
+    # Both have the hyperparameters integrated out under one prior.
+    table = compare_evidence({"ep": ep, "exact": fit})
+    assert abs(table["difference"].min()) < NEAR_EVIDENCE
+    assert table["log_evidence_se"].isna().to_dict() == {"exact": False, "ep": True}
+    estimated = SpikeSlab(frame["y"], frame[list("abcde")]).fit("ep", hyper="maximize")
     with pytest.raises(ValueError, match="cannot be compared"):
-        compare_evidence({"ep": ep, "exact": fit})
+        compare_evidence({"ep": estimated, "exact": fit})
     with pytest.raises(ValueError, match="'A' is not a column"):
         fit.pair_inclusion(["A"])
     with pytest.raises(ValueError, match="start goes with"):

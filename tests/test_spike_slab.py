@@ -164,7 +164,7 @@ def test_duplicated_columns_share_their_probability():
 
 def test_learned_hyperparameters_beat_their_neighbours():
     y, x = regression(80, 10, seed=3)
-    res = SpikeSlab(y, x).fit("ep", tol=1e-6)
+    res = SpikeSlab(y, x).fit("ep", tol=1e-6, hyper="maximize")
     assert res.converged
     assert set(res.learned) == {"prior_inclusion", "slab_var", "noise_var"}
     assert res.median_model()[0] == "v0"
@@ -174,7 +174,7 @@ def test_learned_hyperparameters_beat_their_neighbours():
     def evidence(**change):
         return SpikeSlab(y, x, **(at | change)).fit("ep", tol=1e-8).log_evidence
 
-    # The noise has the flattest prior beside its evidence: a step of a third must not raise the evidence much.
+    # The prior of the noise is flat.
     best = evidence()
     assert best == pytest.approx(res.log_evidence, abs=1e-4)
     assert evidence(noise_var=res.noise_var * 1.4) < best
@@ -212,7 +212,7 @@ def test_no_convergence_is_told():
 
 def test_average_over_hyperparameters():
     y, x = regression(25, 5)
-    best, average = SpikeSlab(y, x).fit("ep"), SpikeSlab(y, x).fit("ep", hyper="average")
+    best, average = SpikeSlab(y, x).fit("ep", hyper="maximize"), SpikeSlab(y, x).fit("ep")
     assert ((average.inclusion_prob >= 0) & (average.inclusion_prob <= 1)).all()
     assert np.diag(average.cov_params()) == pytest.approx(average.posterior_var, rel=1e-8)
     # The uncertainty about the hyperparameters is added.
@@ -279,14 +279,17 @@ def test_predictions_for_more_columns_than_rows():
 
 def test_warm_start_and_its_refusal():
     y, x = regression(60, 10)
-    first = SpikeSlab(y, x).fit("ep")
-    again = SpikeSlab(y * 2, x * 3).fit("ep", start=first)
+    first = SpikeSlab(y, x).fit("ep", hyper="maximize")
+    again = SpikeSlab(y * 2, x * 3).fit("ep", hyper="maximize", start=first)
     assert again.n_fac < first.n_fac + 200
     np.testing.assert_allclose(again.inclusion_prob, first.inclusion_prob, atol=1e-3)
     point = first.starting_point()
     np.testing.assert_allclose([point.slab_var, point.noise_var], [first.slab_var, first.noise_var], rtol=1e-12)
-    at_once = SpikeSlab(y, x).fit("ep", start=point)
+    at_once = SpikeSlab(y, x).fit("ep", hyper="maximize", start=point)
     np.testing.assert_allclose(at_once.params, first.params, rtol=1e-4, atol=1e-6)
+    # The lattice of an average lies elsewhere, which its weights all but make up for.
+    average = SpikeSlab(y, x).fit("ep", start=first)
+    np.testing.assert_allclose(average.inclusion_prob, SpikeSlab(y, x).fit("ep").inclusion_prob, atol=0.02)
     given = {"prior_inclusion": 0.2, "slab_var": 1.0, "noise_var": 1.0}
     settled = SpikeSlab(y, x, **given).fit("ep", tol=1e-9)
     assert SpikeSlab(y, x, **given).fit("ep", tol=1e-6, start=settled).n_iter <= 1

@@ -125,9 +125,9 @@ def _spike_slab(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--hyper",
-        choices=("maximize", "average"),
-        default="maximize",
-        help="estimate hyperparameters that are not given by maximising the evidence (default), or average over them",
+        choices=("average", "maximize"),
+        help="expectation propagation: average over hyperparameters that are not given (default of ep), or take the "
+        "most probable",
     )
     parser.add_argument(
         "--mcse",

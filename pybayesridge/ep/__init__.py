@@ -1,8 +1,8 @@
 """Spike-and-slab regression by expectation propagation: pure functions on arrays.
 
 The way in is :func:`fit_sites` (hyperparameters given), :func:`learn` (hyperparameters by maximising the
-evidence) or :func:`average` (a mixture over a grid of them). Design: problem (data) and prior feed state,
-the two methods of the literature are in damped and convergent, the one that always settles in monotone.
+evidence times their prior) or :func:`average` (a mixture over a lattice of them). Design: problem (data) and prior
+feed state, the two methods of the literature are in damped and convergent, the one that always settles in monotone.
 """
 
 from pybayesridge.ep.algorithms.solve import covariance, draw_coefficients, fit_sites, posterior_factor, row_variances

@@ -91,9 +91,19 @@ def fit_by_ep(task: Task, options: FitOptions, *, algorithm: Method) -> Selectio
     """Expectation propagation by one of its algorithms, hyperparameters learned or averaged."""
     data, given, groups, rotation = task.data, task.given, task.groups, task.rotation
     if task.vanishes and given.noise_var is None:
-        return select_nothing(data, given, algorithm, groups, rotation)
+        return select_nothing(data, given, algorithm, groups, rotation, options.expected_size)
     if options.average and given.complete is None:
-        return average_over(data, given, groups, rotation)
+        return average_over(
+            data,
+            given,
+            tol=options.tol,
+            maxiter=options.maxiter,
+            start=task.start,
+            groups=groups,
+            rotation=rotation,
+            n=task.n,
+            expected_size=options.expected_size,
+        )
     return select(
         data,
         given,
@@ -104,11 +114,19 @@ def fit_by_ep(task: Task, options: FitOptions, *, algorithm: Method) -> Selectio
         start=task.start,
         groups=groups,
         rotation=rotation,
+        n=task.n,
+        expected_size=options.expected_size,
     )
 
 
 def _unsettled(selection: Any, tol: float) -> str:
     """Why expectation propagation, or the learning of hyperparameters, is not finished."""
+    if selection.unsettled > 0 and selection.residual <= tol:
+        return (
+            "NOT CONVERGED (expectation propagation does not converge at hyperparameters that have about "
+            f"{100 * selection.unsettled:.0f}% of the posterior probability, which are left out): "
+            "use method='exact', or specify hyperparameters."
+        )
     if selection.residual > tol:
         return (
             f"NOT CONVERGED (residual {number(selection.residual, 2)} for tol={tol:g}): do not report these numbers; "
@@ -129,15 +147,18 @@ class SelectionMethod:
         A task and options in; a `Selection`, or what answers the same questions, out.
     options : tuple of str
         Options of ``fit`` that only some methods take, and this one does.
+    hypers : tuple of str
+        Values of the option ``hyper`` that it takes, the default first.
     required : tuple of str
         Those of them that have to be given.
     help : str
         A clause for the command line's help.
-    intervals : str
-        What means and intervals are conditional on, for the summary.
+    intervals, intervals_integrated : str
+        What means and intervals are conditional on, for the summary: with hyperparameters at their estimates, and
+        where those that are not given are integrated out.
     treatment : str
         How the posterior is found, for the report.
-    learning : str
+    learning, learning_integrated : str
         How hyperparameters that are not given are treated, for the report; ``{names}`` stands for theirs.
     approximation : str
         Name of the approximation whose convergence the report states.
@@ -156,13 +177,21 @@ class SelectionMethod:
     name: str
     fit: Callable[[Task, FitOptions], Any]
     options: tuple[str, ...] = ()
+    hypers: tuple[str, ...] = ()
     required: tuple[str, ...] = ()
     help: str
     intervals: str = "Conditional on the hyperparameters; mean, sd and interval are marginal over inclusion."
+    intervals_integrated: str = (
+        "Hyperparameters that are not given are integrated out; mean, sd and interval are marginal over inclusion."
+    )
     treatment: str = "The posterior was approximated by expectation propagation."
     learning: str = (
-        "Hyperparameters that were not given ({names}) were estimated by maximising the evidence; all other results "
-        "are conditional on them."
+        "Hyperparameters that were not given ({names}) were estimated by maximising their approximate posterior "
+        "density; all other results are conditional on them."
+    )
+    learning_integrated: str = (
+        "Hyperparameters that were not given ({names}) are integrated out: the results are averaged over their "
+        "values, weighted by the evidence and the prior of the hyperparameters."
     )
     approximation: str = "Expectation propagation"
     measure: str = "Residual"
@@ -178,19 +207,22 @@ EP_METHODS: dict[str, SelectionMethod] = {
         SelectionMethod(
             name="ep",
             fit=partial(fit_by_ep, algorithm="ep"),
-            options=("tol", "hyper", "check"),
+            options=("tol", "hyper", "check", "expected_size"),
+            hypers=("average", "maximize"),
             help="EP, followed by a descent on its energy if it does not converge",
         ),
         SelectionMethod(
             name="damped",
             fit=partial(fit_by_ep, algorithm="damped"),
-            options=("tol", "damping", "check"),
+            options=("tol", "damping", "check", "expected_size"),
+            hypers=("maximize",),
             help="damped parallel EP",
         ),
         SelectionMethod(
             name="pcep",
             fit=partial(fit_by_ep, algorithm="pcep"),
-            options=("tol", "check"),
+            options=("tol", "check", "expected_size"),
+            hypers=("maximize",),
             help="the provably convergent double loop",
         ),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import expit
 
 from pybayesridge._types import BoolArray, FloatArray, IntArray
 from pybayesridge.design.crossproducts import CrossProducts
@@ -12,6 +13,7 @@ from pybayesridge.design.design import Design
 from pybayesridge.ep.algorithms.solve import ALGORITHMS, Method, fit_sites, nothing_left
 from pybayesridge.ep.learning.average import average
 from pybayesridge.ep.learning.maximize import NAMES, learn
+from pybayesridge.ep.model.hyper_prior import HyperPrior, hyper_prior
 from pybayesridge.ep.model.hyperparameters import Given, Hyperparameters
 from pybayesridge.ep.model.least_squares import Data
 from pybayesridge.ep.model.result import EPResult, Sites
@@ -47,6 +49,10 @@ class Selection:
         Evaluations of the Gaussian's covariance in all, those of learning included.
     rotation : Rotation
         From the columns of the results back to those of the design.
+    integrated : bool
+        Whether hyperparameters that were not given are integrated out, and not at their estimates.
+    unsettled : float
+        Share of the posterior of the hyperparameters, roughly, where expectation propagation does not settle.
     """
 
     results: tuple[EPResult, ...]
@@ -57,6 +63,8 @@ class Selection:
     converged: bool
     n_fac: int
     rotation: Rotation
+    integrated: bool = False
+    unsettled: float = 0.0
 
     @property
     def best(self) -> EPResult:
@@ -171,17 +179,20 @@ def select(
     start: tuple[Hyperparameters, Sites] | None,
     groups: IntArray | None = None,
     rotation: Rotation | None = None,
+    n: float | None = None,
+    expected_size: float = 1.0,
 ) -> Selection:
     """Learn what is not known, then run EP with the method asked for.
 
-    `groups` (p,) says which columns are in or out together, `rotation` how `data` were rotated.
+    `groups` (p,) says which columns are in or out together, `rotation` how `data` were rotated; `n` are the rows and
+    `expected_size` the columns or groups expected to be in.
     """
     learned: tuple[str, ...] = ()
     certain, n_fac = True, 0
     first: Sites | None = None if start is None else start[1]
     hyper = known.complete
     if hyper is None:
-        found = learn(data, known, groups=groups, start=start)
+        found = learn(data, known, groups=groups, n=n, expected_size=expected_size, start=start)
         hyper, first, learned, certain = found.hyper, found.result, found.learned, found.converged
         n_fac = found.n_fac
     begin_at = first if ALGORITHMS[method].takes_learned_sites or start is not None else None
@@ -208,14 +219,15 @@ def select_nothing(
     method: Method,
     groups: IntArray | None = None,
     rotation: Rotation | None = None,
+    expected_size: float = 1.0,
 ) -> Selection:
-    """The limit for a response of zeros whose noise variance is learned; groups and rotation as in :func:`select`.
+    """The limit for a response of zeros whose noise variance is learned; arguments as in :func:`select`.
 
     The density of y = 0 grows without bound as the noise variance s2 goes to 0. A set of columns A that is in
     multiplies it by ``|I + (v / s2) X_A'X_A|^(-1/2)``, which goes to 0 when the slab variance v is given: every
     column with p < 1 is out. A slab variance that is learned is in units of the response and 0, so that every
-    coefficient is 0. With nothing in, the maximum over p of ``(1 - p)^G p (1 - p)``, the last two factors being the
-    prior of learning, lies at ``1 / (G + 2)`` for G columns or groups; so does the posterior mean.
+    coefficient is 0. A p that is learned is at the maximum of ``(1 - p)^G`` for G columns or groups, none of which is
+    in, times its prior.
 
     Raises
     ------
@@ -224,8 +236,10 @@ def select_nothing(
         each other, or of others that are combinations of these.
     """
     d = data.n_columns
-    n_groups = d if groups is None else int(np.unique(groups).size)
-    p = np.full(d, 1.0 / (n_groups + 2)) if known.prior_inclusion is None else known.prior_inclusion
+    p = known.prior_inclusion
+    if p is None:
+        n_groups = d if groups is None else int(np.unique(groups).size)
+        p = np.full(d, inclusion_of_nothing(hyper_prior(n_groups, data.gram_diag, 1.0, expected_size=expected_size)))
     always = p >= 1.0
     if known.slab_var is not None and _undetermined(data.root, always, (p > 0) & ~always):
         raise ValueError(
@@ -237,6 +251,15 @@ def select_nothing(
     hyper = Hyperparameters(np.asarray(p, dtype=np.float64), known.slab_var or 0.0, 0.0)
     result = nothing_left(always.astype(np.float64), method, groups)
     return Selection((result,), (hyper,), np.ones(1), learned, np.nan, True, 0, rotation or Rotation())
+
+
+def inclusion_of_nothing(prior: HyperPrior) -> float:
+    """The maximum over p of ``(1 - p)^G`` times the prior of logit p, which is ``q c / (q + c)^2`` of the odds q."""
+    g, c = float(prior.n_units), float(np.exp(prior.center))
+    # The derivative is zero where (G + 1) q^2 + (1 + (G - 1) c) q - c = 0.
+    b = 1.0 + (g - 1.0) * c
+    q = 2.0 * c / (b + np.sqrt(b**2 + 4.0 * (g + 1.0) * c))
+    return float(np.clip(q / (1.0 + q), expit(prior.t_low), expit(prior.t_high)))
 
 
 def _undetermined(root: FloatArray, always: BoolArray, others: BoolArray) -> bool:
@@ -252,19 +275,30 @@ def _undetermined(root: FloatArray, always: BoolArray, others: BoolArray) -> boo
 
 
 def average_over(
-    data: Data, known: Given, groups: IntArray | None = None, rotation: Rotation | None = None
+    data: Data,
+    known: Given,
+    *,
+    tol: float,
+    maxiter: int,
+    start: tuple[Hyperparameters, Sites] | None,
+    groups: IntArray | None = None,
+    rotation: Rotation | None = None,
+    n: float | None = None,
+    expected_size: float = 1.0,
 ) -> Selection:
-    """Average over a grid of the hyperparameters that are not known; groups and rotation as in :func:`select`."""
-    found = average(data, known, groups=groups)
-    keep = found.weights > 1e-6
-    weights = found.weights[keep] / found.weights[keep].sum()
+    """Average over a lattice of the hyperparameters that are not known; arguments as in :func:`select`."""
+    found = average(
+        data, known, groups=groups, n=n, expected_size=expected_size, tol=tol, maxiter=maxiter, start=start
+    )
     return Selection(
-        tuple(r for r, k in zip(found.results, keep, strict=True) if k),
-        tuple(h for h, k in zip(found.hypers, keep, strict=True) if k),
-        weights,
-        found.best.learned,
+        found.results,
+        found.hypers,
+        found.weights,
+        found.learned,
         found.log_evidence,
         found.converged,
-        found.best.n_fac + sum(r.n_fac for r in found.results),
+        found.n_fac,
         rotation or Rotation(),
+        integrated=True,
+        unsettled=found.unsettled,
     )

@@ -50,8 +50,8 @@ class SpikeSlab(LinearModel):
         w_i \sim p_i N(0, v) + (1 - p_i) \delta_0,
 
     on the standardised scale of X. The columns of a group share one indicator: with probability p all of them are in,
-    each with its own coefficient from N(0, v), else all are zero. A hyperparameter left at None is integrated out by
-    ``fit("exact")`` and learned by the methods of expectation propagation.
+    each with its own coefficient from N(0, v), else all are zero. A hyperparameter left at None is learned from the
+    data, under the prior of the notes.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class SpikeSlab(LinearModel):
         Noise variance in squared units of the response, for an observation of average weight.
     expected_size : float, default 1
         Columns (or groups) that are expected to be in, if `prior_inclusion` is learned: the middle of the prior of
-        their number. For ``fit("exact")``.
+        their number, for every method.
     group : None, "term", sequence, Series, dict or list of lists, optional
         Columns that are in or out together: a label for each column of `exog` (a Series by name), a dict from label
         to names of columns, or a list of lists of names; columns not named are on their own. ``"term"``, the default
@@ -100,18 +100,24 @@ class SpikeSlab(LinearModel):
 
     Notes
     -----
-    Learning maximises the evidence and a weak prior that keeps it away from p = 0 and from zero noise: as if one
-    more column had been seen in and one out, and on each log variance a normal with standard deviation 3 around the
-    mean square of the response (noise) and around the variance of a coefficient whose column alone would explain
-    the response (slab). With groups the evidence counts groups, and so does that prior on p.
+    All methods learn hyperparameters under one prior. With G columns (or groups) and t = logit p, t + log(G - 1) is
+    standard logistic: one column is expected to be in, and the probability of more than m falls as 1 / m;
+    `expected_size` replaces the one column. The share of variance that the columns explain a priori,
+    h = d p v / (d p v + s2), is uniform, and log s2 is flat. Bounds are p from 0.01 / G (or less, if less than one
+    column is expected) to 0.995, and log(h / (1 - h)) from -5 to 6. In h, d stands for the sum over
+    columns of their (weighted, 1/n) mean squares on the prior's scale, without their parts in the unpenalised
+    columns; where the p_j are given, d p is the sum weighted by p_j. ``"exact"`` integrates over this prior. ``"ep"``
+    averages fits over a lattice in logit p and log(h / (1 - h)), weighted by EP's evidence and the prior, with the
+    noise at its maximum; with ``hyper="maximize"`` it takes the maximum of the evidence times the density of
+    (t, log(h / (1 - h)), log s2), as ``"damped"`` and ``"pcep"`` do.
 
     If the unpenalised columns fit the response exactly, as an intercept does a constant one, a noise variance that is
     learned goes to 0 and the results are the limit: the coefficients of all other columns are 0 with standard
-    deviation 0, `noise_var` is 0, a `slab_var` that is learned is 0, a `prior_inclusion` that is learned is
-    1 / (G + 2) for G columns or groups, and `log_evidence`, which has no limit, is NaN. Inclusion probabilities are 0
-    where the prior is below 1: with a given `slab_var` s2 / (s2 + v x'x), whose square root each column that is in
-    contributes to the evidence, goes to 0; with a learned one the slab itself is a point at 0. Columns whose prior
-    is 1 stay in. A fit with a given `noise_var` is an ordinary one.
+    deviation 0, `noise_var` is 0, a `slab_var` that is learned is 0, a `prior_inclusion` that is learned maximises
+    (1 - p)^G times its prior for G columns or groups, and `log_evidence`, which has no limit, is NaN. Inclusion
+    probabilities are 0 where the prior is below 1: with a given `slab_var` s2 / (s2 + v x'x), whose square root each
+    column that is in contributes to the evidence, goes to 0; with a learned one the slab itself is a point at 0.
+    Columns whose prior is 1 stay in. A fit with a given `noise_var` is an ordinary one.
 
     With ``standardize=True`` each column of a group is divided by its own standard deviation, so that v is the prior
     variance of its coefficient per standard deviation. The prior of a factor or spline as a function therefore
@@ -197,7 +203,7 @@ class SpikeSlab(LinearModel):
         tol: float = TOL,
         maxiter: int | None = None,
         damping: float = DAMPING,
-        hyper: str = "maximize",
+        hyper: str | None = None,
         check: bool = False,
         start: SpikeSlabResults | SpikeSlabResultsWrapper | StartingPoint | None = None,
         disp: bool = False,
@@ -228,9 +234,10 @@ class SpikeSlab(LinearModel):
             Most iterations, 1,000 by default; for ``"exact"`` most steps of all chains, 200,000 by default.
         damping : float in (0, 1], for ``"damped"``
             The share of the new sites in an update.
-        hyper : {"maximize", "average"}, for ``"ep"``
-            Learn hyperparameters left at None by maximising the evidence, or average over a small grid around the
-            maximum, weighted by evidence: better calibrated for small n.
+        hyper : {"average", "maximize"}, optional, for expectation propagation
+            Average over hyperparameters left at None (the default of ``"ep"``), or take those of the largest
+            posterior density as known (what ``"damped"`` and ``"pcep"`` do), which needs fewer computations and is
+            less well calibrated for few rows. See the notes of the class.
         check : bool, for ``"ep"``, ``"damped"`` and ``"pcep"``
             Compare the inclusion probabilities with the exact ones, by the sum over all sets or a short run of the
             sampler that starts from EP's answer: `ep_check` of the results. Both are conditional on EP's
@@ -251,7 +258,7 @@ class SpikeSlab(LinearModel):
         Warns
         -----
         ConvergenceWarning
-            If EP (or the learning of hyperparameters) has not converged; the residual is in the message. If sampling
+            If EP (or the learning of hyperparameters) has not converged; the message says which. If sampling
             has not reached `mcse`; the message says by how much.
         ApproximationWarning
             If EP's inclusion probabilities contradict the data for correlated columns that can replace each other,

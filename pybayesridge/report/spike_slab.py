@@ -43,13 +43,10 @@ def words(res: Any) -> list[str]:
         "prior is either exactly zero (the spike) or drawn from a normal distribution (the slab); its inclusion "
         "probability is the posterior probability that it is not zero."
     ]
-    if len(res.posterior.selection.results) > 1:
-        out.append(
-            f"The results are averaged over the hyperparameters that were not given ({', '.join(res.learned)}), "
-            "weighted by evidence."
-        )
-    elif res.learned:
-        out.append(res.method_entry.learning.format(names=", ".join(res.learned)))
+    if res.learned:
+        entry, integrated = res.method_entry, res.posterior.selection.integrated
+        sentence = entry.learning_integrated if integrated else entry.learning
+        out.append(sentence.format(names=", ".join(res.learned)))
     of = "single columns"
     if res.group_members():
         out.append(

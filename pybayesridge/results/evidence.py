@@ -52,10 +52,10 @@ def compare_evidence(fits: Mapping[str, SpikeSlabResults | SpikeSlabResultsWrapp
     odd = [name for name, fit in inner.items() if not isinstance(fit, SpikeSlabResults)]
     if odd:
         raise ValueError(f"{listed(odd)} are not results of a SpikeSlab")
-    if len({fit.exact_posterior is None for fit in inner.values()}) > 1:
+    if len({fit.posterior.selection.integrated for fit in inner.values() if fit.learned}) > 1:
         raise ValueError(
-            "evidence with the hyperparameters integrated out ('exact') cannot be compared with evidence at their "
-            "estimates (expectation propagation): fit all by one method"
+            "evidence with the hyperparameters integrated out (method='exact', or method='ep' with hyper='average') "
+            "cannot be compared with evidence at their estimates (hyper='maximize', 'damped', 'pcep'): fit all alike"
         )
     first = next(iter(inner.values()))
     for name, fit in inner.items():
@@ -78,6 +78,7 @@ def compare_evidence(fits: Mapping[str, SpikeSlabResults | SpikeSlabResultsWrapp
     difference = table_["log_evidence"] - table_["log_evidence"].max()
     table_.insert(1, "difference", difference)
     table_.insert(2, "probability", np.exp(difference) / np.exp(difference).sum())
-    if first.exact_posterior is not None:
-        table_["log_evidence_se"] = pd.Series({name: fit.log_evidence_se for name, fit in inner.items()})
+    errors = {name: fit.log_evidence_se for name, fit in inner.items() if fit.exact_posterior is not None}
+    if errors:
+        table_["log_evidence_se"] = pd.Series(errors, dtype=np.float64).reindex(table_.index)
     return table_

@@ -180,6 +180,7 @@ def _selection_values(results: Any) -> dict[str, Any]:
         "slab_var": float(results.slab_var),
         "noise_var": float(results.noise_var),
         "learned": [str(name) for name in results.learned],
+        "integrated": bool(results.posterior.selection.integrated),
         "expected_size": float(results.expected_size),
         "residual": float(results.residual),
         "n_fac": float(results.n_fac),

@@ -98,6 +98,7 @@ FIELDS = {
     "slab_var": _of_selection("number", "hyperparameter"),
     "noise_var": _of_selection("number", "hyperparameter"),
     "learned": _of_selection("texts", "names of the hyperparameters that were learned"),
+    "integrated": _of_selection("flag", "whether these are integrated out, and not estimated"),
     "expected_size": _of_selection("number", "expected number of included columns"),
     "residual": _of_selection("number", "scale-free residual at which EP stopped; largest of inclusion_se"),
     "n_fac": _of_selection("number", "factorisations"),

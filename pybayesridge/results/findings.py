@@ -275,7 +275,9 @@ def _of_check(res: SpikeSlabResults, check: Check) -> Finding:
 
 def intervals_of_spike_slab(res: SpikeSlabResults) -> Finding:
     """Finding on the uncertainty that the intervals of a spike-and-slab regression account for."""
-    return note("intervals", f"{res.method_entry.intervals} {_scale(res)}")
+    entry = res.method_entry
+    what = entry.intervals_integrated if res.posterior.selection.integrated else entry.intervals
+    return note("intervals", f"{what} {_scale(res)}")
 
 
 def on_reading_spike_slab(res: SpikeSlabResults) -> list[Finding]:

@@ -65,11 +65,12 @@ class SpikeSlabResults(DrawResults):
     n_fac : int
         Evaluations of the Gaussian's covariance, those of learning included.
     slab_var, noise_var : float
-        Hyperparameters, given or learned, in the units of the model's arguments; averaged with ``hyper="average"``.
+        Hyperparameters, given or learned, in the units of the model's arguments; means where they are averaged over.
     learned : tuple of str
         Names of those that were learned.
     log_evidence : float
-        EP's log marginal likelihood of the response, the unpenalised columns projected out. NaN where these fit the
+        EP's log marginal likelihood of the response, the unpenalised columns projected out; hyperparameters that are
+        not given are integrated out, or with ``hyper="maximize"`` at their estimates. NaN where these fit the
         response exactly and the noise is learned.
     evidence_biased : bool
         Whether constraints are active, so that the evidence is not that of a fixed point of EP.

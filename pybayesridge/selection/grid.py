@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import expit, log_expit, logsumexp
 
 from pybayesridge._types import FloatArray
-from pybayesridge.selection.prior import HyperPrior, bell, eta, hyper_prior
+from pybayesridge.ep.model.hyper_prior import HyperPrior, bell, eta, hyper_prior
 from pybayesridge.selection.problem import Problem
 
 NODES_G = 8

@@ -76,6 +76,11 @@ class ExactSelection:
         return ()
 
     @property
+    def integrated(self) -> bool:
+        """Whether hyperparameters that were not given are integrated out."""
+        return bool(self.learned)
+
+    @property
     def noiseless(self) -> bool:
         """Whether this is the limit without noise: it never is."""
         return False
@@ -175,11 +180,9 @@ METHODS: dict[str, SelectionMethod] = {
         fit=fit_by_sets,
         options=("mcse", "chains", "rng", "expected_size"),
         help="the posterior of all sets of columns, hyperparameters integrated out",
-        intervals="Hyperparameters that are not given are integrated out; mean, sd and interval are marginal over "
-        "inclusion.",
         treatment="The posterior of the sets of columns was computed exactly, by enumeration or by Monte Carlo with "
         "stated standard errors.",
-        learning="Hyperparameters that were not given ({names}) are integrated out.",
+        learning_integrated="Hyperparameters that were not given ({names}) are integrated out.",
         approximation="The computation of the posterior",
         measure="Largest s.e.",
         maxiter=MAXITER,

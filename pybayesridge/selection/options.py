@@ -33,7 +33,7 @@ def checked_options(
     tol: float,
     maxiter: int | None,
     damping: float,
-    hyper: str,
+    hyper: str | None,
     mcse: float,
     chains: int,
     rng: np.random.Generator | int,
@@ -41,8 +41,8 @@ def checked_options(
     check: bool,
 ) -> FitOptions:
     """The checked options of a method, or a ValueError for those that it does not take."""
-    if hyper not in ("maximize", "average"):
-        raise ValueError(f"hyper must be 'maximize' or 'average', not {hyper!r}")
+    if hyper not in (None, "average", "maximize"):
+        raise ValueError(f"hyper must be 'average' or 'maximize', not {hyper!r}")
     if not isinstance(check, bool | np.bool_):
         raise ValueError(f"check must be True or False, not {check!r}")
     positive("tol", tol)
@@ -55,7 +55,7 @@ def checked_options(
         entry,
         {
             "damping": damping != DAMPING,
-            "hyper": hyper != "maximize",
+            "hyper": hyper is not None and hyper not in entry.hypers,
             "tol": tol != TOL,
             "check": bool(check),
             "mcse": positive("mcse", mcse) != MCSE,
@@ -66,7 +66,8 @@ def checked_options(
     )
     if not seed or (not isinstance(rng, np.random.Generator) and rng < 0):
         raise ValueError(f"rng must be a seed (an integer of at least 0) or a numpy Generator, not {rng!r}")
-    return FitOptions(float(tol), most, float(damping), hyper == "average", float(mcse), chains, rng, expected_size)
+    average = (hyper or next(iter(entry.hypers), None)) == "average"
+    return FitOptions(float(tol), most, float(damping), average, float(mcse), chains, rng, expected_size)
 
 
 def with_progress(options: FitOptions, show: Show | None) -> FitOptions:

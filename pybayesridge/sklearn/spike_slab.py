@@ -45,8 +45,9 @@ class SpikeSlabRegressor(SelectorMixin, Regressor):
     fdr : float in (0, 1), optional
         Select by Bayesian false discovery rate, not by `threshold`: the largest set of the most probable columns of
         which an expected share of at most `fdr` has coefficient 0 (:meth:`SpikeSlabResults.select`).
-    hyper : {"maximize", "average"}
-        Learn hyperparameters by maximising the evidence, or average over them.
+    hyper : {"average", "maximize"}, optional, for expectation propagation
+        Average over hyperparameters that are not given (the default of ``method="ep"``), or take those of the largest
+        posterior density as known.
     damping : float in (0, 1], for ``method="damped"``
         The share of the new sites in an update.
     tol, maxiter : float, int
@@ -119,7 +120,7 @@ class SpikeSlabRegressor(SelectorMixin, Regressor):
         unpenalized: Names | None = None,
         threshold: float = MEDIAN,
         fdr: float | None = None,
-        hyper: str = "maximize",
+        hyper: str | None = None,
         damping: float = 0.5,
         tol: float = 1e-4,
         maxiter: int | None = None,

@@ -2,8 +2,8 @@
 #'
 #' @param ... Fits of [spike_slab()], named or unnamed, or a list of fits. They must have the same response, rows,
 #'   weights and unpenalised columns.
-#'   Fits by `method = "exact"`, whose evidence has the hyperparameters integrated out, can only be compared with each
-#'   other.
+#'   Fits whose evidence has the hyperparameters integrated out (`"exact"`, and `"ep"` unless `hyper = "maximize"`)
+#'   cannot be compared with fits whose evidence is at their estimates.
 #' @return A data frame with a row for each fit in decreasing order of the evidence: `log_evidence`, `difference` from
 #'   the maximum, `probability` (posterior probability for equal prior probabilities), `expected_size`, `converged`,
 #'   `evidence_biased`, and for fits by `"exact"` `log_evidence_se`, the Monte Carlo standard error of `log_evidence`.
@@ -30,10 +30,11 @@ compare_evidence <- function(...) {
     stop(paste0("'", names(fits)[odd], "'", collapse = ", "), " not made by spike_slab()", call. = FALSE)
   }
   exact <- vapply(fits, function(fit) !is.null(fit$log_evidence_se), NA)
-  if (any(exact) && !all(exact)) {
+  integrated <- vapply(Filter(function(fit) length(fit$learned) > 0L, fits), function(fit) fit$integrated, NA)
+  if (any(integrated) && !all(integrated)) {
     stop(
-      "evidence with the hyperparameters integrated out (\"exact\") cannot be compared with evidence at their ",
-      "estimates (expectation propagation): fit all by one method",
+      "evidence with the hyperparameters integrated out (method = \"exact\", or \"ep\" with hyper = \"average\") ",
+      "cannot be compared with evidence at their estimates (hyper = \"maximize\", \"damped\", \"pcep\"): fit all alike",
       call. = FALSE
     )
   }
@@ -60,6 +61,9 @@ compare_evidence <- function(...) {
     expected_size = of("expected_size", 0), converged = of("converged", NA),
     evidence_biased = of("evidence_biased", NA)
   )
-  if (all(exact)) out$log_evidence_se <- of("log_evidence_se", 0)
+  if (any(exact)) {
+    out$log_evidence_se <- rep(NA_real_, length(fits))
+    out$log_evidence_se[exact] <- vapply(fits[exact], `[[`, 0, "log_evidence_se")
+  }
   out[order(-log_evidence), ]
 }

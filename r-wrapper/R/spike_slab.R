@@ -15,16 +15,19 @@
 #' (see [pybayesridge-methods]) do not require Python. `confint()` returns quantiles of the posterior mixture of a point
 #' mass at zero and a continuous distribution.
 #'
-#' `method = "exact"` computes the posterior distribution of the set of included columns. Hyperparameters that are not
-#' given are integrated out, under a prior for which one included column is expected (see `expected_size`), the tail
-#' probability that more than m columns are included is of the order 1/m, and the share of variance that the
-#' hyperparameters expect the columns to explain is uniform. With at most 15 columns or groups the posterior is a sum
+#' Hyperparameters that are not given are learned under a prior for which one included column is expected (see
+#' `expected_size`), the tail probability that more than m columns are included is of the order 1/m, and the share of
+#' variance that the hyperparameters expect the columns to explain is uniform.
+#'
+#' `method = "exact"` computes the posterior distribution of the set of included columns, with the hyperparameters that
+#' are not given integrated out. With at most 15 columns or groups the posterior is a sum
 #' over all sets. With more it is computed by a tempered Gibbs sampler, which stops if the Monte Carlo standard error of
 #' every inclusion probability is at most `mcse`; see [inclusion_se()]. The fit keeps at most 4,000 sets of columns and
 #' hyperparameters, from which `confint()`, `predict()`, [credible_sets()] and [posterior_sample()] are computed.
 #'
 #' Expectation propagation (`"ep"`, `"damped"`, `"pcep"`) is deterministic, and its probabilities can be wrong if columns
-#' are strongly correlated. Hyperparameters that are not given are estimated.
+#' are strongly correlated. For hyperparameters that are not given, `"ep"` averages over a lattice of values, weighted
+#' by the evidence and their prior (see `hyper`); `"damped"` and `"pcep"` use the values of the largest posterior density.
 #'
 #' @inheritParams bayes_ridge
 #' @param method `"exact"`: the exact posterior; see the details. `"ep"`: ordinary expectation propagation, followed by a
@@ -36,11 +39,9 @@
 #'   the columns of a term (a factor, a spline, a polynomial), with `x` and `y` each column separately. `NULL`: each
 #'   column separately. Otherwise a label for each column of the model matrix except the intercept, or a list of column
 #'   names.
-#' @param expected_size For `"exact"`: number of columns or groups that are expected to be included, if
-#'   `prior_inclusion` is not given.
+#' @param expected_size Number of columns or groups that are expected to be included, if `prior_inclusion` is not given.
 #' @param slab_var Slab variance; if `NULL`, it is learned.
-#' @param noise_var Noise variance; if `NULL`, it is learned. Expectation propagation learns hyperparameters by
-#'   maximising the evidence; `"exact"` integrates them out. If the unpenalised columns fit the response
+#' @param noise_var Noise variance; if `NULL`, it is learned. If the unpenalised columns fit the response
 #'   exactly (a constant response with an intercept), the learned noise variance and all other coefficients are 0, with
 #'   a warning.
 #' @param mcse For `"exact"` with more than 15 columns or groups: the Monte Carlo standard error of an inclusion
@@ -51,8 +52,9 @@
 #' @param tol For expectation propagation: tolerance of the scale-free residual at which the iteration stops.
 #' @param maxiter Maximum number of iterations; `NULL` is 1,000, and for `"exact"` 200,000 steps of all chains.
 #' @param damping For `"damped"`: weight of the new sites in an update.
-#' @param hyper Whether to learn hyperparameters by maximising the evidence (`"maximize"`) or to average over a grid
-#'   around the maximum, weighted by the evidence (`"average"`), which is better calibrated for few rows.
+#' @param hyper For expectation propagation: whether to average over hyperparameters that are not given (`"average"`,
+#'   the default of `"ep"`), or to use the values of the largest posterior density as known (`"maximize"`, the default of
+#'   `"damped"` and `"pcep"`), which is less well calibrated for few rows.
 #' @param start For expectation propagation: a fit of the same columns that provides starting values.
 #'
 #' @return A list of class `"spike_slab"`. It has the elements of [bayes_ridge()] except those of the penalty, and among
@@ -61,10 +63,11 @@
 #'     \item{inclusion_prob}{posterior inclusion probabilities (1 for unpenalised columns); see [inclusion_prob()]}
 #'     \item{group_inclusion_prob}{posterior inclusion probabilities of groups; see `inclusion_prob(by = "group")`}
 #'     \item{cond_mean, cond_var}{mean and variance of each coefficient conditional on inclusion}
-#'     \item{log_evidence}{log marginal likelihood, also returned by `logLik()`: approximate for expectation propagation,
-#'       and with the hyperparameters integrated out for `"exact"`}
-#'     \item{prior_inclusion, slab_var, noise_var, learned}{the hyperparameters (for `"exact"` posterior means), and the
-#'       names of those that were learned; see [hyperparameters()]}
+#'     \item{log_evidence}{log marginal likelihood, also returned by `logLik()`: approximate for expectation
+#'       propagation; hyperparameters that are not given are integrated out, except with `hyper = "maximize"`,
+#'       `"damped"` or `"pcep"`}
+#'     \item{prior_inclusion, slab_var, noise_var, learned, integrated}{the hyperparameters (posterior means if
+#'       integrated out), the names of those that were learned, and whether these are integrated out; see [hyperparameters()]}
 #'     \item{inclusion_se, log_evidence_se}{for `"exact"`: Monte Carlo standard errors, 0 for a sum over all sets}
 #'     \item{expected_size}{expected number of included columns, excluding unpenalised columns}
 #'     \item{residual, n_fac, evidence_biased, energy_trace}{diagnostics of expectation propagation; for `"exact"` the
@@ -88,11 +91,11 @@ spike_slab <- function(formula, data, subset, weights, na.action, method = c("au
                        x = NULL, y = NULL, intercept = TRUE, unpenalized = NULL, standardize = TRUE,
                        group = "term", prior_inclusion = NULL, slab_var = NULL, noise_var = NULL, expected_size = 1,
                        mcse = 0.01, chains = 4, seed = 0, tol = 1e-4, maxiter = NULL,
-                       damping = 0.5, hyper = c("maximize", "average"), start = NULL, contrasts = NULL,
+                       damping = 0.5, hyper = NULL, start = NULL, contrasts = NULL,
                        model = NULL, disp = FALSE) {
   call <- match.call()
   method <- match.arg(method)
-  hyper <- match.arg(hyper)
+  if (!is.null(hyper)) hyper <- match.arg(hyper, c("average", "maximize"))
   keeps_data(model, 0)
   input <- if (missing(formula)) {
     refuse_formula_arguments(call)
@@ -142,6 +145,7 @@ selection_values <- function(value, names) {
     slab_var = value$slab_var,
     noise_var = value$noise_var,
     learned = as.character(unlist(value$learned)),
+    integrated = isTRUE(value$integrated),
     expected_size = value$expected_size,
     residual = value$residual,
     n_fac = as.integer(value$n_fac),

@@ -379,8 +379,12 @@ def test_learned_prior_inclusion_counts_groups():
     share = found.result.inclusion_prob[first(groups)]
     p = found.hyper.prior_inclusion[0]
     assert found.converged
-    # At the maximum the prior counts as one group in and one out.
-    assert p == pytest.approx((1.0 + share.sum()) / (2.0 + 12.0), rel=1e-2)
+    # At the maximum over the log odds of p, of 12 groups and not of 42 columns: with v and s2 given the log odds of
+    # the explained share rise with log p.
+    explained = p * data.gram_diag.sum() / 60 * 1.0 / 0.25
+    odds = p / (1 - p)
+    prior = 1 - 2 * odds / (odds + 1 / 11) + (1 - p) * (1 - 2 * explained / (1 + explained))
+    assert share.sum() - 12 * p + prior == pytest.approx(0.0, abs=1e-2)
     mixture = average(data, Given(None, 1.0, 0.25), groups=groups)
     assert mixture.converged
     assert np.allclose(mixture.inclusion_prob[first(groups)][groups], mixture.inclusion_prob, atol=1e-12)

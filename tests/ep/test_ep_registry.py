@@ -20,7 +20,8 @@ def model():
 
 @pytest.mark.parametrize("name", METHODS)
 def test_a_new_method_is_one_entry(name, monkeypatch, tmp_path, request):
-    said = {"intervals": "Intervals of a dummy.", "treatment": "A dummy did this."}
+    intervals = "Intervals of a dummy."
+    said = {"intervals": intervals, "intervals_integrated": intervals, "treatment": "A dummy did this."}
     for registry in (METHODS, CHOICES):
         monkeypatch.setitem(registry, "dummy", replace(METHODS[name], name="dummy", **said))
     known, dummy = model().fit(name), model().fit("dummy")

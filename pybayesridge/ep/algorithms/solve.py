@@ -122,7 +122,7 @@ def fit_sites(
         return _nothing_in(likelihood, method)
     # Where numbers leave the range of floats a factorisation or a residual fails, and that is reported.
     with np.errstate(all="ignore"):
-        model = _model(likelihood, prior_inclusion, slab_var, used, groups)
+        model = model_of(likelihood, prior_inclusion, slab_var, used, groups)
         result = _dispatch(model, used, method, tol, maxiter, damping, start)
     return result if model.prior.groups is None else replace(result, groups=groups)
 
@@ -137,7 +137,7 @@ def _dispatch(
     start: Sites | None,
 ) -> EPResult:
     """Run the method and collect its result."""
-    t1, t2, warm = _first_sites(model, used, start)
+    t1, t2, warm = first_sites(model, used, start)
     run, first = ALGORITHMS[method].run(model, t1, t2, tol, maxiter, damping, warm)
     return _result(model, run, used, method, first)
 
@@ -219,7 +219,7 @@ def covariance(likelihood: GaussianLikelihood, result: EPResult) -> FloatArray:
     return out
 
 
-def _model(
+def model_of(
     likelihood: GaussianLikelihood,
     prior_inclusion: FloatArray,
     slab_var: float,
@@ -231,7 +231,7 @@ def _model(
     return Model.build(Gaussian.build(likelihood.columns(used)), prior)
 
 
-def _first_sites(model: Model, used: BoolArray, start: Sites | None) -> tuple[FloatArray, FloatArray, bool]:
+def first_sites(model: Model, used: BoolArray, start: Sites | None) -> tuple[FloatArray, FloatArray, bool]:
     """Sites to start from, and whether they are those of an earlier result."""
     t1, t2 = model.start()
     if start is None:

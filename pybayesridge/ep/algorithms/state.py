@@ -79,6 +79,15 @@ class Model:
         copies, signs = find_copies(gaussian.likelihood.data.root, prior.log_p, prior.groups)
         return cls(gaussian, prior, cap, copies, signs)
 
+    def at(self, p: FloatArray, slab_var: float, noise_var: float) -> Model:
+        """The same data with other hyperparameters; probabilities (d,) that are equal where they were."""
+        gaussian = self.gaussian
+        if noise_var != gaussian.likelihood.noise_var:
+            gaussian = gaussian.with_noise(noise_var)
+        cap = _SITE_CAP * (gaussian.likelihood.precision + 1.0 / slab_var)
+        prior = Prior.from_probability(p, slab_var, self.prior.groups)
+        return Model(gaussian, prior, cap, self.copies, self.signs)
+
     @property
     def likelihood(self) -> GaussianLikelihood:
         """The likelihood of the coefficients."""

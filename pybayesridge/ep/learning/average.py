@@ -1,57 +1,67 @@
-"""Averaging over hyperparameters: a mixture of fits on a small grid around the maximum of the evidence."""
+"""Averaging over hyperparameters: a mixture of fits on a lattice."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import product
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import gammaln, logsumexp
 
-from pybayesridge._types import FloatArray, IntArray
-from pybayesridge.ep.learning.maximize import HyperFit, learn
-from pybayesridge.ep.learning.objective import Objective, build_objective, position
+from pybayesridge._types import BoolArray, FloatArray, IntArray
+from pybayesridge.ep.learning.lattice import Lattice, Node
+from pybayesridge.ep.learning.maximize import learned_names
+from pybayesridge.ep.learning.objective import Objective, Trial, build_objective
+from pybayesridge.ep.learning.starts import rough_modes
 from pybayesridge.ep.model.hyperparameters import Given, Hyperparameters
 from pybayesridge.ep.model.least_squares import Data
-from pybayesridge.ep.model.result import EPResult
+from pybayesridge.ep.model.result import EPResult, Sites
 
-#: Grid positions in posterior standard deviations, and limits of those deviations in log units.
-_GRID = (-1.5, 0.0, 1.5)
-_GRID_SD = (0.05, 1.5)
-_DIFFERENCE = 0.05
+#: Nodes below this weight are not kept, nor fitted to the last tolerance.
+_KEPT = 1e-3
+#: Share of the weight that may lie where EP does not settle.
+_UNSETTLED = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class HyperAverage:
-    """A mixture of fits over a grid of hyperparameters; g grid points.
+    """A mixture of fits over a lattice of hyperparameters; g nodes.
 
     Attributes
     ----------
-    best : HyperFit
-        The maximum, around which the grid lies.
     hypers : tuple of Hyperparameters
-        The grid.
+        The nodes.
     results : tuple of EPResult
         The fits.
     weights : ndarray (g,)
         Posterior weights, summing to one.
+    learned : tuple of str
+        Names of the hyperparameters that were not given.
     inclusion_prob, mean, var : ndarray (d,)
         Moments of the mixture.
     log_evidence : float
-        Log of the evidence averaged over the grid with the prior's weights.
+        Log of the evidence with the hyperparameters integrated out under their prior; log s2 is flat.
+    unsettled : float
+        Share of the posterior of the hyperparameters, roughly, where EP does not settle.
     converged : bool
-        Whether any fit of the grid has converged; the others have no weight then.
+        Whether that is negligible, and every fit of the mixture has converged.
+    n_steps : int
+        Values of the hyperparameters tried.
+    n_fac : int
+        Covariance evaluations in all.
     """
 
-    best: HyperFit
     hypers: tuple[Hyperparameters, ...]
     results: tuple[EPResult, ...]
     weights: FloatArray
+    learned: tuple[str, ...]
     inclusion_prob: FloatArray
     mean: FloatArray
     var: FloatArray
     log_evidence: float
+    unsettled: float
     converged: bool
+    n_steps: int
+    n_fac: int
 
 
 def average(
@@ -59,13 +69,18 @@ def average(
     given: Given | None = None,
     *,
     groups: IntArray | None = None,
-    maxiter: int = 30,
+    n: float | None = None,
+    expected_size: float = 1.0,
+    tol: float = 1e-4,
+    maxiter: int = 1000,
+    start: tuple[Hyperparameters, Sites] | None = None,
 ) -> HyperAverage:
-    """Average over a grid of the hyperparameters left at None, weighted by evidence and prior.
+    """Average over the hyperparameters left at None, weighted by EP's evidence and their prior.
 
-    The grid has three values per hyperparameter: the maximum (see :func:`learn`) and 1.5 posterior standard
-    deviations to either side along the principal axes of the curvature there. Where EP does not settle, the
-    weight is zero.
+    The nodes form a lattice in logit p, if it is learned, and in the log odds of the explained share, if v is
+    learned, around the maximum of the evidence times the prior; the noise, if it is learned, is at its maximum at
+    every node and adds what its integral would for a fixed set of columns. Where EP does not settle, the weight is
+    zero, and what that might leave out is stated.
 
     Parameters
     ----------
@@ -75,39 +90,77 @@ def average(
         Those that are not learned; one probability is learned for all columns.
     groups : ndarray (d,) of int, optional
         Columns with equal numbers are in or out together.
-    maxiter : int
-        As in :func:`learn`.
+    n : float, optional
+        Rows, by default the degrees of freedom of the noise.
+    expected_size : float
+        Columns or groups expected to be in, in the middle of the prior.
+    tol, maxiter : float, int
+        Tolerance of the residual and iterations of EP at each node that counts.
+    start : (Hyperparameters, Sites), optional
+        Where to start.
 
     Returns
     -------
     HyperAverage
         The mixture.
     """
-    best = learn(data, given, groups=groups, maxiter=maxiter)
-    objective = build_objective(data, given or Given(), groups)
-    centre = position(objective, best.hyper)
-    axes = _principal_axes(objective, centre, best.result)
-    trials = []
-    for place in product(_GRID, repeat=centre.size):
-        x = objective.clip(centre + axes @ np.array(place))
-        trials.append(objective.evaluate(x, best.result))
-    settled = np.array([t.result.converged for t in trials])
-    values = np.where(settled | ~np.any(settled), [t.value for t in trials], -np.inf)
-    weights = np.exp(values - logsumexp(values))
-    priors = np.where(np.isfinite(values), [objective.log_prior(t.x)[0] for t in trials], -np.inf)
+    objective = build_objective(data, given or Given(), groups, n=n, expected_size=expected_size)
+    lattice = Lattice(objective, rough_modes(objective, start))
+    nodes = lattice.fill()
+    settled = np.array([node.trial.result.converged for node in nodes])
+    all_weights = _weights(nodes, np.ones_like(settled))
+    weights = _weights(nodes, settled if settled.any() else np.ones_like(settled))
+    trials = [
+        _finished(objective, node.trial, tol, maxiter)
+        for node, weight in zip(nodes, weights, strict=True)
+        if weight > _KEPT
+    ]
+    kept = weights[weights > _KEPT]
+    lost = float(all_weights[~settled].sum())
+    failed = np.array([not t.result.converged for t in trials])
+    if 0 < kept[failed].sum() / kept.sum() <= _UNSETTLED:
+        trials, kept = [t for t, f in zip(trials, failed, strict=True) if not f], kept[~failed]
+        failed = np.zeros(len(trials), dtype=bool)
+    values = np.array([node.value for node in nodes])[settled | ~settled.any()]
+    volume = objective.place.lattice_dimension * float(np.log(lattice.spacing)) - objective.place.log_prior_total()
+    evidence = float(logsumexp(values)) + volume + _of_noise(objective)
+    return _mixture(objective, trials, kept / kept.sum(), evidence, lost, lost <= _UNSETTLED and not failed.any())
+
+
+def _weights(nodes: list[Node], use: BoolArray) -> FloatArray:
+    values = np.where(use, [node.value for node in nodes], -np.inf)
+    return np.asarray(np.exp(values - logsumexp(values)))
+
+
+def _finished(objective: Objective, trial: Trial, tol: float, maxiter: int) -> Trial:
+    """The fit at its hyperparameters, to the tolerance asked for."""
+    return trial if trial.result.residual <= tol else objective.evaluate(trial.x, trial, tol=tol, maxiter=maxiter)
+
+
+def _mixture(
+    objective: Objective,
+    trials: list[Trial],
+    weights: FloatArray,
+    evidence: float,
+    unsettled: float,
+    converged: bool,
+) -> HyperAverage:
     results = tuple(t.result for t in trials)
     mean = _weighted(weights, [r.mean for r in results])
     second = _weighted(weights, [r.var + r.mean**2 for r in results])
     return HyperAverage(
-        best=best,
-        hypers=tuple(objective.hyper(t.x) for t in trials),
+        hypers=tuple(t.hyper for t in trials),
         results=results,
         weights=weights,
+        learned=learned_names(objective),
         inclusion_prob=np.clip(_weighted(weights, [r.inclusion_prob for r in results]), 0.0, 1.0),
         mean=mean,
         var=np.maximum(second - mean**2, 0.0),
-        log_evidence=float(logsumexp(values) - logsumexp(priors)),
-        converged=bool(np.any(settled)),
+        log_evidence=evidence,
+        unsettled=unsettled,
+        converged=bool(converged),
+        n_steps=objective.n_steps,
+        n_fac=objective.n_fac,
     )
 
 
@@ -116,16 +169,9 @@ def _weighted(weights: FloatArray, arrays: list[FloatArray]) -> FloatArray:
     return np.einsum("j,ji->i", weights, np.stack(arrays))
 
 
-def _principal_axes(objective: Objective, centre: FloatArray, start: EPResult) -> FloatArray:
-    """Columns: principal axes of the objective's curvature, as long as one posterior standard deviation."""
-    k = centre.size
-    hess = np.zeros((k, k))
-    for i in range(k):
-        shift = np.zeros(k)
-        shift[i] = _DIFFERENCE
-        ahead = objective.evaluate(centre + shift, start).grad
-        behind = objective.evaluate(centre - shift, start).grad
-        hess[i] = (behind - ahead) / (2.0 * _DIFFERENCE)
-    lam, vec = np.linalg.eigh(0.5 * (hess + hess.T))
-    sd = np.clip(1.0 / np.sqrt(np.maximum(lam, 1e-12)), *_GRID_SD)
-    return vec * sd
+def _of_noise(objective: Objective) -> float:
+    """What the integral over log s2 adds to the maximum over it: the sum of squares given, a gamma function."""
+    if objective.place.given.noise_var is not None:
+        return 0.0
+    half = 0.5 * objective.data.nu
+    return float(gammaln(half) + half * (1.0 - np.log(half)))

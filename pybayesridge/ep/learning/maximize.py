@@ -6,21 +6,20 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-from scipy.special import logit
 
 from pybayesridge._types import FloatArray, IntArray
-from pybayesridge.ep.learning.objective import Objective, Trial, build_objective, position
+from pybayesridge.ep.learning.objective import Objective, Trial, build_objective
+from pybayesridge.ep.learning.starts import rough_modes
 from pybayesridge.ep.model.groups import one_of_each
 from pybayesridge.ep.model.hyperparameters import Given, Hyperparameters
 from pybayesridge.ep.model.least_squares import Data
 from pybayesridge.ep.model.result import EPResult, Sites
 
 NAMES = ("prior_inclusion", "slab_var", "noise_var")
-_STARTS = 2
-#: How roughly EP is run to choose the starts, and how long at the end if it has not settled.
-_ROUGH_TOL = 1e-2
-_ROUGH_MAXITER = 60
+#: EP's iterations at the end if it has not settled.
 _LAST_MAXITER = 1000
+#: A second mode so many nats below the first is not followed.
+_WORTH_CLIMBING = 3.0
 _STEP_MAX = 1.5
 #: Expected rises of the objective (nats) at which a maximum is reached, and at which being stuck is no loss.
 _RISE_LEFT = 1e-5
@@ -45,7 +44,7 @@ class HyperFit:
     learned : tuple of str
         Names of the learned ones.
     gradient : ndarray (len(learned),)
-        Gradient of the objective in log odds and log variances.
+        Gradient of the objective in the coordinates of learning.
     objective : float
         Log evidence plus log prior of the learned ones.
     converged : bool
@@ -67,42 +66,24 @@ class HyperFit:
     n_fac: int
 
 
-def _starts(objective: Objective) -> list[FloatArray]:
-    """Few or many variables (or groups), much or little noise; the slab such that they explain the rest."""
-    d = max(objective.n_groups, 1)
-    columns = max(objective.data.n_columns / d, 1.0)
-    if objective.fixed_p is None:
-        sizes = sorted({min(1.0, 0.5 * d), min(min(objective.data.nu / columns, d) / 5.0, 0.5 * d)})
-    else:
-        sizes = [max(float(np.sum(objective.fixed_p)), 0.1)]
-        columns = 1.0
-    noises = [0.5, 0.05] if objective.free[2] else [float(np.exp(objective.fixed[2]))]
-    out = []
-    for size, noise in product(sizes, noises):
-        full = np.array([logit(size / d), np.log(max(1.0 - noise, 0.1) / (size * columns)), np.log(noise)])
-        out.append(objective.clip(full[objective.free]))
-    return out
-
-
 def learn(
     data: Data,
     given: Given | None = None,
     *,
     groups: IntArray | None = None,
+    n: float | None = None,
+    expected_size: float = 1.0,
     maxiter: int = 30,
     start: tuple[Hyperparameters, Sites] | None = None,
 ) -> HyperFit:
-    """Maximise EP's evidence over the hyperparameters left at None.
+    """Maximise EP's evidence times the prior over the hyperparameters left at None.
 
-    A weak prior keeps the answer away from p = 0 and from noise-free fits. On the log odds of a shared p
-    it is ``p (1 - p)``: as if one more column (of groups: one more group) had been seen in and one more out.
-    On each log variance it is normal with standard deviation 3, around the mean square of y (noise) and
-    around the variance of a coefficient whose column alone would explain y (slab). Bounds: p from 0.01 / d to
-    0.999, the noise from 1e-8 to 4 and the slab from 1e-8 to 1e4 of those units. Nothing depends on the units
-    of y.
+    The prior is that of :mod:`pybayesridge.ep.model.hyper_prior`, and the maximum that of the density of logit p, the
+    log odds of the explained share, and log s2. Nothing depends on the units of y.
 
-    Quasi-Newton steps are kept only if the objective itself rises, since gradients are wrong where EP has not
-    converged; when they no longer help, a pattern search makes sure or goes on.
+    Joint sweeps of sites and hyperparameters lead near the maximum. Quasi-Newton steps from there are kept only if
+    the objective itself rises, since gradients are wrong where EP has not converged; when they no longer help, a
+    pattern search makes sure or goes on.
 
     Parameters
     ----------
@@ -111,38 +92,39 @@ def learn(
     given : Given, optional
         Those that are not learned; one probability is learned for all columns.
     groups : ndarray (d,) of int, optional
-        Columns with equal numbers are in or out together; the bound on p is then 0.01 over their number.
+        Columns with equal numbers are in or out together.
+    n : float, optional
+        Rows, by default the degrees of freedom of the noise.
+    expected_size : float
+        Columns or groups expected to be in, in the middle of the prior.
     maxiter : int
-        Quasi-Newton steps at most, from each of two starts.
+        Quasi-Newton steps at most.
     start : (Hyperparameters, Sites), optional
-        Where to start instead.
+        Where to start.
 
     Returns
     -------
     HyperFit
         The best that was found.
     """
-    objective = build_objective(data, given or Given(), groups)
-    learned = tuple(n for n, f in zip(NAMES, objective.free, strict=True) if f)
-    if start is not None:
-        firsts = [objective.evaluate(position(objective, start[0]), start[1])]
-    else:
-        rough = [objective.evaluate(x, None, tol=_ROUGH_TOL, maxiter=_ROUGH_MAXITER) for x in _starts(objective)]
-        rough.sort(key=lambda t: -t.value)
-        firsts = [objective.evaluate(t.x, t.result) for t in rough[:_STARTS]]
-    best, certain = firsts[0], False
-    for k, first in enumerate(firsts):
-        found, sure = _climb(objective, first, maxiter) if learned else (first, True)
-        if k == 0 or found.beats(best):
-            best, certain = found, sure
+    objective = build_objective(data, given or Given(), groups, n=n, expected_size=expected_size)
+    found = rough_modes(objective, start)
+    first = objective.evaluate(found[0].x, found[0])
+    best, certain = _climb(objective, first, maxiter) if first.x.size else (first, True)
+    for other in found[1:]:
+        # Another mode is worth climbing only if it might end higher.
+        if other.result.converged and other.value > best.value - _WORTH_CLIMBING:
+            again, sure = _climb(objective, objective.evaluate(other.x, other), maxiter)
+            if again.beats(best):
+                best, certain = again, sure
     if not certain:
         best, certain = _pattern_search(objective, best)
     if not best.result.converged:
-        best = objective.evaluate(best.x, best.result, maxiter=_LAST_MAXITER)
+        best = objective.evaluate(best.x, best, maxiter=_LAST_MAXITER)
     return HyperFit(
-        hyper=objective.hyper(best.x),
+        hyper=best.hyper,
         result=best.result,
-        learned=learned,
+        learned=learned_names(objective),
         gradient=best.grad,
         objective=best.value,
         converged=bool(certain and best.result.converged),
@@ -151,24 +133,30 @@ def learn(
     )
 
 
+def learned_names(objective: Objective) -> tuple[str, ...]:
+    """Names of the hyperparameters that are not given."""
+    return tuple(name for name, free in zip(NAMES, objective.place.free, strict=True) if free)
+
+
 def _projected(objective: Objective, trial: Trial) -> FloatArray:
     """Gradient without the components that push against a bound."""
-    low, high = objective.low[objective.free], objective.high[objective.free]
+    low, high = objective.place.low, objective.place.high
     out = ((trial.x <= low) & (trial.grad < 0)) | ((trial.x >= high) & (trial.grad > 0))
     return np.where(out, 0.0, trial.grad)
 
 
 def _information(objective: Objective, trial: Trial) -> FloatArray:
-    """Curvature to expect if the inclusions were known, shape (k,): scales the first step."""
+    """Curvature to expect if the inclusions were known, shape (k, k): scales the first step."""
     r = trial.result.inclusion_prob
-    p = one_of_each(objective.hyper(trial.x).prior_inclusion, objective.groups)
+    p = one_of_each(trial.hyper.prior_inclusion, objective.groups)
     full = np.array([float(np.sum(p * (1.0 - p))), 0.5 * float(np.sum(r)), 0.5 * objective.data.nu])
-    return full[objective.free] + 0.5
+    slopes = objective.place.slopes(trial.x)
+    return np.asarray(slopes.T @ (full[:, None] * slopes) + 0.5 * np.eye(slopes.shape[1]))
 
 
 def _climb(objective: Objective, trial: Trial, maxiter: int) -> tuple[Trial, bool]:
     """BFGS with bounds and a limit on the step; also whether it ended at a maximum of a converged fit."""
-    first = np.diag(2.0 / _information(objective, trial))
+    first = 2.0 * np.linalg.inv(_information(objective, trial))
     inverse = first
     for _ in range(maxiter):
         grad = _projected(objective, trial)
@@ -193,13 +181,13 @@ def _climb(objective: Objective, trial: Trial, maxiter: int) -> tuple[Trial, boo
 def _line_search(objective: Objective, trial: Trial, move: FloatArray) -> Trial | None:
     """Shorten the step until the objective rises along one branch of fixed points."""
     for length in (1.0, 0.3, 0.1):
-        candidate = objective.evaluate(objective.clip(trial.x + length * move), trial.result)
-        if candidate.beats(trial) and _continues(trial, candidate):
+        candidate = objective.evaluate(objective.place.clip(trial.x + length * move), trial)
+        if candidate.beats(trial) and continues(trial, candidate):
             return candidate
     return None
 
 
-def _continues(old: Trial, new: Trial) -> bool:
+def continues(old: Trial, new: Trial) -> bool:
     """Whether the gradients at both ends account for the change: if not, EP went to another fixed point.
 
     Among several fixed points the one of highest evidence is not the most accurate, so a rise of that kind
@@ -221,14 +209,14 @@ def _pattern_search(objective: Objective, best: Trial) -> tuple[Trial, bool]:
         for i, sign in product(range(best.x.size), (1.0, -1.0)):
             x = best.x.copy()
             x[i] += sign * step
-            x = objective.clip(x)
+            x = objective.place.clip(x)
             if np.array_equal(x, best.x):
                 continue
             if used >= _PATTERN_MAXITER:
                 return best, False
             used += 1
-            trial = objective.evaluate(x, best.result)
-            if trial.beats(best) and _continues(best, trial):
+            trial = objective.evaluate(x, best)
+            if trial.beats(best) and continues(best, trial):
                 best, improved = trial, True
         if not improved:
             step *= 0.5

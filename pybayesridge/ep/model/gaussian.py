@@ -7,7 +7,7 @@ Sites may be negative as long as A is positive definite; where it is not, factor
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.linalg import blas, lapack
@@ -252,6 +252,12 @@ class Gaussian:
             dual = d > max(k, _SMALL)
         gram = None if dual else np.asfortranarray(likelihood.gram())
         return cls(likelihood, gram, _TINY_SITE * likelihood.data.gram_diag / likelihood.noise_var)
+
+    def with_noise(self, noise_var: float) -> Gaussian:
+        """The same with another noise variance, X'X not computed again."""
+        ratio = self.likelihood.noise_var / noise_var
+        gram = None if self.gram is None else self.gram * ratio
+        return Gaussian(replace(self.likelihood, noise_var=noise_var), gram, self.rest_below * ratio)
 
     @property
     def n_columns(self) -> int:

@@ -124,7 +124,7 @@ test_that("evidence is compared within a method, with its error", {
   table <- compare_evidence(small, large)
   expect_identical(table$log_evidence_se, c(0, 0))
   expect_equal(sum(table$probability), 1)
-  expect_error(compare_evidence(small, spike_slab(mpg ~ wt, mtcars, method = "ep")), "cannot be compared")
+  expect_error(compare_evidence(small, spike_slab(mpg ~ wt, mtcars, method = "ep", hyper = "maximize")), "cannot be compared")
 })
 
 test_that("what a fit cannot answer is refused by name", {

@@ -36,6 +36,8 @@ class HyperPrior:
     log_spread : float
         Logarithm of the sum of |x_j|²/n over the columns that may be in, x_j weighted and without its part in the
         unpenalised columns; where the p_j are given, of the sum of p_j |x_j|²/n.
+    n_units : int
+        Number of columns, or of groups, G.
     """
 
     center: float
@@ -44,6 +46,7 @@ class HyperPrior:
     eta_low: float
     eta_high: float
     log_spread: float
+    n_units: int
 
 
 def hyper_prior(
@@ -86,6 +89,7 @@ def hyper_prior(
         eta_high=ETA_BOUNDS[1],
         # Without columns that may be in there is nothing to explain with, and nothing depends on it.
         log_spread=float(np.log(spread)) if spread > 0 else 0.0,
+        n_units=n_units,
     )
 
 
@@ -103,32 +107,24 @@ def bell(x: FloatArray) -> FloatArray:
     return np.asarray(log_expit(x) + log_expit(-np.asarray(x)))
 
 
-def log_density(prior: HyperPrior, t: FloatArray, log_v: FloatArray, log_s2: FloatArray) -> FloatArray:
-    """Log density of (t, log v, log s2) up to a constant; -inf outside the bounds. Arrays are broadcast."""
-    share = eta(prior, log_expit(t), np.asarray(log_v) - log_s2)
-    inside = (prior.t_low <= t) & (t <= prior.t_high) & (prior.eta_low <= share) & (share <= prior.eta_high)
-    return np.where(inside, bell(t - prior.center) + bell(share), -np.inf)
+def log_density(
+    prior: HyperPrior, t: FloatArray | float | None, log_v: FloatArray | float, log_s2: FloatArray | float
+) -> FloatArray:
+    """Log density of (t, log v, log s2), or where t is None (the p_j are given) of (log v, log s2).
+
+    Up to a constant, within the bounds. Arrays are broadcast.
+    """
+    log_p = np.asarray(0.0 if t is None else log_expit(t))
+    of_share = bell(eta(prior, log_p, np.asarray(log_v) - log_s2))
+    return of_share if t is None else bell(np.asarray(t) - prior.center) + of_share
 
 
 def log_density_gradient(
-    prior: HyperPrior, t: FloatArray, log_v: FloatArray, log_s2: FloatArray
+    prior: HyperPrior, t: FloatArray | float | None, log_v: FloatArray | float, log_s2: FloatArray | float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Derivatives of :func:`log_density` in t, log v and log s2, inside the bounds."""
-    of_eta, of_v, of_s2 = log_density_gradient_given(prior, log_v, log_s2, log_p=log_expit(t))
-    return 1.0 - 2.0 * expit(t - prior.center) + expit(-np.asarray(t)) * of_eta, of_v, of_s2
-
-
-def log_density_given(
-    prior: HyperPrior, log_v: FloatArray, log_s2: FloatArray, log_p: FloatArray | float = 0.0
-) -> FloatArray:
-    """Log density of (log v, log s2) up to a constant where the p_j are given."""
-    share = eta(prior, np.asarray(log_p), np.asarray(log_v) - log_s2)
-    return np.where((prior.eta_low <= share) & (share <= prior.eta_high), bell(share), -np.inf)
-
-
-def log_density_gradient_given(
-    prior: HyperPrior, log_v: FloatArray, log_s2: FloatArray, log_p: FloatArray | float = 0.0
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Derivatives of :func:`log_density_given` in eta, log v and log s2, inside the bounds."""
-    slope = 1.0 - 2.0 * expit(eta(prior, np.asarray(log_p), np.asarray(log_v) - log_s2))
-    return slope, slope, -slope
+    """Derivatives of :func:`log_density` in t (0 where it is None), log v and log s2."""
+    log_p = np.asarray(0.0 if t is None else log_expit(t))
+    slope = 1.0 - 2.0 * expit(eta(prior, log_p, np.asarray(log_v) - log_s2))
+    if t is None:
+        return np.zeros_like(slope), slope, -slope
+    return 1.0 - 2.0 * expit(np.asarray(t) - prior.center) + expit(-np.asarray(t)) * slope, slope, -slope
