@@ -361,7 +361,7 @@ def test_inclusion_of_many():
 
 
 def test_coefficients_given_inclusion():
-    res = selection(model={"unpenalized": ["name 2"]})
+    res = selection(model={"unpenalized": ["name 2"]}, hyper="maximize")
     ax = res.plot_coefficients(0.1, standardized=False)
     names = columns(6)
     assert ticks(ax) == names
@@ -406,7 +406,7 @@ def test_nothing_to_choose():
 
 
 def test_number_of_included_columns():
-    res = selection(30, 8, model={"prior_inclusion": 0.3})
+    res = selection(30, 8, model={"prior_inclusion": 0.3}, hyper="maximize")
     ax = res.plot_n_included()
     inclusion = res.inclusion_prob.drop("const").to_numpy()
     wanted = np.zeros(9)
@@ -514,7 +514,7 @@ def test_pictures_of_groups_are_those_of_the_approximation():
     x = rng.standard_normal((40, 5))
     x[:, 1] += x[:, 0]
     y = x[:, 0] + x[:, 1] + rng.standard_normal(40)
-    res = SpikeSlab(y, x, group=[0, 0, 1, 1, 2], prior_inclusion=0.5, slab_var=1.0, noise_var=1.0).fit()
+    res = SpikeSlab(y, x, group=[0, 0, 1, 1, 2], prior_inclusion=0.5, slab_var=1.0, noise_var=1.0).fit("ep")
     ax = res.plot_n_included()
     shown = {round(bar.get_x() + bar.get_width() / 2): bar.get_height() for bar in ax.patches}
     assert res.inclusion_prob["x1"] == res.inclusion_prob["x2"] > 0.99
@@ -529,7 +529,7 @@ def test_pictures_of_groups_are_those_of_the_approximation():
 
 
 def test_a_trace_of_one_iteration_says_why():
-    ax = selection().plot_trace()
+    ax = selection(hyper="maximize").plot_trace()
     assert len(ax.lines[0].get_ydata()) == 1
     assert "the search" in ax.texts[0].get_text()
     given = selection(model={"prior_inclusion": 0.3, "slab_var": 1.0, "noise_var": 1.0})

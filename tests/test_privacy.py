@@ -40,7 +40,7 @@ FITS = {
     ).fit("exact"),
     "two targets": lambda y, x: BayesRidge(pd.DataFrame({"y": y, "z": -2 * y + x["c5"]}), x).fit("exact"),
     "moments": lambda y, x: BayesRidge.from_moments(Moments.from_arrays(y, x)).fit("exact"),
-    "spike and slab": lambda y, x: SpikeSlab(y, x, noise_var=1.0).fit("ep"),
+    "spike and slab": lambda y, x: SpikeSlab(y, x, noise_var=1.0).fit("ep", hyper="maximize"),
     "groups": lambda y, x: SpikeSlab(
         y, x, noise_var=1.0, group=[j // 40 for j in range(x.shape[1])], unpenalized=["c1"]
     ).fit("ep"),
@@ -308,7 +308,7 @@ def test_the_space_goes_with_the_data(tmp_path):
 
 def test_rows_are_not_kept_by_spike_and_slab():
     y, x = data()
-    res = SpikeSlab(y, x, noise_var=1.0).fit("ep")
+    res = SpikeSlab(y, x, noise_var=1.0).fit("ep", hyper="maximize")
     rows = standardized(x) / np.sqrt(N)
     out = res._results.as_saved(True, True)
     for a in arrays(out):

@@ -23,7 +23,10 @@ SNIPPETS = [Path("tests", "typing", f"{name}.py") for name in ("results", "argum
 
 INTERNAL = {
     "binary_fit",
+    "check",
+    "default_sets",
     "diagnostics_by_target",
+    "exchangeable_sets",
     "has_joint_posterior",
     "has_penalty_posterior",
     "hyperparameter_means",
@@ -40,6 +43,8 @@ INTERNAL = {
     "some_coefficients",
     "standardized_size",
     "starting_point",
+    "unit_names",
+    "units",
     "as_saved",
 }
 """Names that report, summary and export read of the unlabelled results."""
