@@ -25,7 +25,7 @@ from pybayesridge.report import write_report
 from pybayesridge.report.parts import Origin
 from pybayesridge.results.export import export, flat_findings, over
 
-PROTOCOL = 4
+PROTOCOL = 5
 """Raised whenever what goes over the bridge changes; the R package compares it with its own."""
 
 
@@ -81,7 +81,8 @@ def fit_model(
     from_formula : bool
         Whether the column of ones is the intercept of R's formula, which needs no mention in the notes.
     model, fit : dict
-        Arguments of the model and of its ``fit``.
+        Arguments of the model and of its ``fit``; of a model with ``family="binomial"`` also ``levels``, the two
+        levels of R's factor whose codes 0 and 1 are `y`.
     start : dict, optional
         The ``start`` of an earlier value of a SpikeSlab.
     group : list, optional
@@ -107,7 +108,9 @@ def fitted(
 ) -> Any:
     """The results of what :func:`fit_model` describes."""
     if family == "bayes_ridge":
-        return BayesRidge(endog, exog, **arguments(model)).fit(**arguments(fit))
+        given = arguments(model)
+        endog = factor(endog, given.pop("levels", None))
+        return BayesRidge(endog, exog, **given).fit(**arguments(fit))
     built = SpikeSlab(endog, exog, group=group_labels(group), **arguments(model))
     return built.fit(**arguments(fit), start=starting_point(start))
 
@@ -204,6 +207,15 @@ def labelled(
     return endog, pd.DataFrame(values, columns=list(x_names), copy=False)
 
 
+def factor(endog: pd.DataFrame, levels: Sequence[str] | None) -> pd.DataFrame:
+    """Codes of 0 and 1 as the factor that they are in R."""
+    if levels is None:
+        return endog
+    codes = endog.iloc[:, 0].to_numpy(dtype=np.intp)
+    column = pd.Categorical.from_codes(codes, pd.Index(list(levels), dtype=object))
+    return pd.DataFrame({endog.columns[0]: column}, index=endog.index)
+
+
 def arguments(given: dict[str, Any]) -> dict[str, Any]:
     """Arguments as Python expects them: R's NULL means that the default holds, whole numbers are integers."""
     out = {name: value for name, value in given.items() if value is not None}
@@ -211,6 +223,8 @@ def arguments(given: dict[str, Any]) -> dict[str, Any]:
         value = out.get(name)
         if isinstance(value, float) and value.is_integer():
             out[name] = int(value)
+    if "trials" in out:
+        out["trials"] = np.atleast_1d(out["trials"])
     if isinstance(out.get("unpenalized"), list):
         out["unpenalized"] = [int(u) if isinstance(u, float) else u for u in out["unpenalized"]]
     return out

@@ -31,6 +31,8 @@ INTERNAL = {
     "has_penalty_posterior",
     "hyperparameter_means",
     "hyperparameters_of",
+    "log_unit",
+    "penalty_distribution",
     "exact_posterior",
     "explained_variance_of",
     "method_entry",

@@ -111,8 +111,8 @@ class BinaryRidgeResults(BinaryScores):
         )
         self.link, self.event = model.link, model.event
         with np.errstate(over="ignore"):
-            self.lambda_ = float(np.exp(self._unit - fit.log_t2))
-            self.tau2 = float(np.exp(fit.log_t2 - self._unit))
+            self.lambda_ = float(np.exp(self.log_unit - fit.log_t2))
+            self.tau2 = float(np.exp(fit.log_t2 - self.log_unit))
         successes, _ = fit.likelihood.totals()
         self.n_trials, self.n_events = float(fit.likelihood.trials.sum()), float(successes.sum())
 
@@ -283,7 +283,7 @@ class BinaryRidgeResults(BinaryScores):
     def _draw_chain(self, n: int, generator: np.random.Generator) -> Draws:
         of_z, b, t2 = self.posterior.draws_with_penalty(n, generator)
         beta = self.model.scatter(of_z.T, b.T, self.posterior.design).T
-        return Draws(beta[..., None], None, {"tau2": (t2 * np.exp(-self._unit))[:, None]})
+        return Draws(beta[..., None], None, {"tau2": (t2 * np.exp(-self.log_unit))[:, None]})
 
     def _standard_deviations(self) -> FloatArray:
         return self.model.scatter(*self.posterior.coefficient_sds(), self.posterior.design)[:, None]

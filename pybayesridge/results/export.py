@@ -12,7 +12,7 @@ coordinates, node i has for a ridge
 for a selection by expectation propagation ``v mean_i`` and ``v^2 own_i + sum_j root_sign_j (root_j v)^2 + noise_i
 |z z_root|^2``, j running over the rows of ``root`` with ``root_of`` i, and for an exact one ``v b_i`` and ``noise_i
 (v M_i^-1 v' + |z z_root|^2)`` with the b_i and M_i of `export_sets`. A new observation adds noise_i, divided by its
-weight.
+weight. `export_binary` has the same of yes/no responses, where y_on_z is 0 and y_norm 1.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from pybayesridge.ep.model.group_covariance import JointFactor
 from pybayesridge.ep.model.likelihood import GaussianLikelihood
 from pybayesridge.ep.posterior import SelectionPosterior
 from pybayesridge.findings import Finding
+from pybayesridge.results.export_binary import binary_posterior, binary_values
 from pybayesridge.results.export_fields import VERSION
 from pybayesridge.results.export_sets import sets_posterior, sets_values
 from pybayesridge.ridge import hyperparameters as hyper
@@ -40,9 +41,15 @@ def export(results: Any) -> dict[str, Any]:
 
     Parameters
     ----------
-    results : BayesRidgeResults or SpikeSlabResults
+    results : BayesRidgeResults, BinaryRidgeResults or SpikeSlabResults
     """
-    values = _selection_values(results) if hasattr(results, "inclusion_prob") else _ridge_values(results)
+    if hasattr(results, "inclusion_prob"):
+        values = _selection_values(results)
+    elif hasattr(results, "binary_fit"):
+        design = _design_values(results, results.posterior.design)
+        values = binary_values(results) | {"posterior": design | binary_posterior(results)}
+    else:
+        values = _ridge_values(results)
     return {name: value for name, value in (_shared_values(results) | values).items() if value is not None}
 
 

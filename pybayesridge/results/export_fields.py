@@ -23,20 +23,28 @@ class Field:
         and c are counts of their own.
     meaning : str
     families : str
-        Which family has it: bayes_ridge, spike_slab, or of the latter those by expectation propagation (ep) or by
-        sets of columns (sets).
+        Which family has it: bayes_ridge, bayes_ridge_binomial (binary), spike_slab, or of the latter those by
+        expectation propagation (ep) or by sets of columns (sets).
     optional : bool
         Whether a fit may lack it.
     """
 
     form: str
     meaning: str
-    families: str = "bayes_ridge spike_slab"
+    families: str = "bayes_ridge binary spike_slab"
     optional: bool = False
 
 
 def _of_ridge(form: str, meaning: str, *, optional: bool = False) -> Field:
     return Field(form, meaning, "bayes_ridge", optional)
+
+
+def _of_both(form: str, meaning: str, *, optional: bool = False) -> Field:
+    return Field(form, meaning, "bayes_ridge binary", optional)
+
+
+def _of_binary(form: str, meaning: str) -> Field:
+    return Field(form, meaning, "binary")
 
 
 def _of_selection(form: str, meaning: str, *, optional: bool = False) -> Field:
@@ -53,7 +61,7 @@ def _of_sets(form: str, meaning: str) -> Field:
 
 FIELDS = {
     "version": Field("number", "of the export"),
-    "family": Field("text", "bayes_ridge or spike_slab"),
+    "family": Field("text", "bayes_ridge, bayes_ridge_binomial or spike_slab"),
     "names": Field("texts", "of the coefficients, in their order"),
     "targets": Field("texts", "names of the responses"),
     "intercept_added": Field("flag", "whether the first coefficient is that of an intercept that was added"),
@@ -61,7 +69,7 @@ FIELDS = {
     "method": Field("text", "of the fit"),
     "params": Field("k q", "posterior means"),
     "bse": Field("k q", "posterior standard deviations"),
-    "fittedvalues": Field("n q", "posterior means of the linear predictor at the rows of the data"),
+    "fittedvalues": Field("n q", "posterior means at the rows of the data, of linear predictors or probabilities"),
     "resid": Field("n q", "the response less these"),
     "rsquared": Field("q", "share of the variation explained"),
     "nobs": Field("number", "rows"),
@@ -75,18 +83,28 @@ FIELDS = {
     "findings.severity": Field("texts", "note or warning"),
     "findings.text": Field("texts", "its sentence"),
     "dof": _of_ridge("text", "nu or paper"),
-    "parameterization": _of_ridge("text", "tau2 or tau"),
-    "lambda_": _of_ridge("q", "the penalty"),
-    "tau2": _of_ridge("q", "prior variance of standardised coefficients, in units of the noise variance"),
+    "parameterization": _of_both("text", "tau2 or tau"),
+    "lambda_": _of_both("q", "the penalty"),
+    "tau2": _of_both("q", "prior variance of standardised coefficients, in units of the noise variance"),
     "sigma2": _of_ridge("q", "noise variance"),
-    "log_marginal": _of_ridge("q", "log marginal likelihood"),
+    "log_marginal": _of_both("q", "log marginal likelihood"),
     "n_modes": _of_ridge("q", "interior modes of the posterior of tau2"),
-    "solver": _of_ridge("text", "route of the rotation"),
+    "solver": _of_both("text", "route of the rotation; of yes/no responses the approximation, ep or laplace"),
     "loo_mse": _of_ridge("q", "leave-one-out mean squared error", optional=True),
-    "grid": _of_ridge("L q", "penalties that were tried (one column where targets share them)", optional=True),
-    "grid_scores": _of_ridge("L q", "their cross-validation scores", optional=True),
-    "quadrature_error": _of_ridge("q", "of method exact", optional=True),
+    "grid": _of_both("L q", "penalties that were tried (one column where targets share them)", optional=True),
+    "grid_scores": _of_both("L q", "their cross-validation scores", optional=True),
+    "quadrature_error": _of_both("q", "of methods that integrate the penalty out", optional=True),
     "hyper_means": _of_ridge("4 q", "posterior means of lambda, tau2, sigma2 and the effective degrees of freedom"),
+    "link": _of_binary("text", "logit or probit"),
+    "event": _of_binary("text", "the level whose probability is modelled"),
+    "trials": _of_binary("n", "trials of each row"),
+    "n_trials": _of_binary("number", "trials in all, each row counted as its weight says"),
+    "n_events": _of_binary("number", "events among them"),
+    "loo_probabilities": _of_binary("n", "probability of the event at each row, predicted from the others"),
+    "loo_log_score": _of_binary("number", "mean log probability of the outcomes by these"),
+    "loo_brier": _of_binary("number", "their mean squared error"),
+    "loo_auc": _of_binary("number", "area under their ROC curve"),
+    "penalty_means": _of_binary("3", "posterior means of lambda, tau2 and the effective degrees of freedom"),
     "inclusion_prob": _of_selection("k", "posterior inclusion probabilities"),
     "group_inclusion_prob": _of_selection("c", "those of the groups"),
     "group_labels": _of_selection("texts", "labels of the groups"),
@@ -118,24 +136,36 @@ FIELDS = {
     "posterior.y_on_z": Field("u q", "coefficients of the responses on the unpenalised columns"),
     "posterior.y_norm": Field("q", "norms of the responses outside these columns: the unit of what follows"),
     "posterior.weight": Field("K q", "of the nodes; sums to 1"),
-    "posterior.noise": Field("K q", "squared scale of the noise"),
+    "posterior.noise": Field("K q", "squared scale of the noise", "bayes_ridge spike_slab"),
     "posterior.df": Field("number", "degrees of freedom of the t's; infinite for normals"),
-    "posterior.log_t2": _of_ridge("K q", "log of tau2, less log_unit"),
-    "posterior.log_unit": _of_ridge("number", "log of the unit of tau2"),
-    "posterior.s": _of_ridge("r", "singular values of the standardised columns"),
-    "posterior.right": _of_ridge("p r", "their right singular vectors"),
+    "posterior.log_t2": _of_both("K q", "log of tau2, less log_unit"),
+    "posterior.log_unit": _of_both("number", "log of the unit of tau2"),
+    "posterior.s": _of_both("r", "singular values of the standardised columns"),
+    "posterior.right": _of_both("p r", "their right singular vectors"),
     "posterior.z": _of_ridge("r q", "responses in the basis of the left ones"),
     "posterior.rss0": _of_ridge("q", "squared norm of the responses outside of them"),
-    "posterior.outside": _of_ridge("p", "share of each coefficient outside the row space"),
+    "posterior.outside": _of_both("p", "share of each coefficient outside the row space"),
     "posterior.open_variance": _of_ridge("flag", "whether variances outside the row space are infinite"),
-    "posterior.log_t2_from": _of_ridge("q", "first of the equally spaced points of its distribution function"),
-    "posterior.log_t2_to": _of_ridge("q", "the last one"),
-    "posterior.log_t2_points": _of_ridge("q", "how many; 1 for a penalty that is fixed"),
+    "posterior.log_t2_from": _of_both("q", "first of the equally spaced points of its distribution function"),
+    "posterior.log_t2_to": _of_both("q", "the last one"),
+    "posterior.log_t2_points": _of_both("q", "how many; 1 for a penalty that is fixed"),
     "posterior.prior_a": _of_ridge("number", "tau2 is beta-prime (a, b)"),
     "posterior.prior_b": _of_ridge("number", "see prior_a"),
     "posterior.prior_count": _of_ridge("number", "power of the residual sum of squares in the likelihood"),
     "posterior.prior_log_scale": _of_ridge("number", "log of the prior's scale of tau2, less log_unit"),
     "posterior.prior_noise": _of_ridge("q", "the noise variance, where it is known", optional=True),
+    "posterior.node_mean": _of_binary("K m", "means of the coordinates; m = u + r"),
+    "posterior.node_root": _of_binary("d m", "m rows for each node, whose products are its covariance"),
+    "posterior.center": _of_binary("m", "posterior mean of the coordinates, over all nodes"),
+    "posterior.covariance": _of_binary("m m", "their posterior covariance"),
+    "posterior.mean_t2": _of_binary("number", "posterior mean of t2; infinite where there is none"),
+    "posterior.has_mean": _of_binary("flag", "whether coefficients have posterior means; params are medians if not"),
+    "posterior.has_variance": _of_binary("flag", "whether they have variances"),
+    "posterior.path_log_t2": _of_binary("w", "log t2 of all nodes, also those of negligible weight"),
+    "posterior.path_df": _of_binary("w", "their effective degrees of freedom, the constant included"),
+    "posterior.cumulative": _of_binary("L", "distribution function of log t2 at its points"),
+    "posterior.rise": _of_binary("number", "rate of its exponential tail below the points"),
+    "posterior.fall": _of_binary("number", "rate of that above them"),
     "posterior.mean": _of_ep("K p", "means of the standardised coefficients"),
     "posterior.own": _of_ep("K p", "diagonal part of their covariance"),
     "posterior.root": _of_ep("d p", "rows of its low-rank part"),
@@ -187,14 +217,14 @@ def check(exported: dict[str, Any]) -> None:
     values = dict(flat(exported))
     if values.get("version") != VERSION:
         raise ValueError(f"version is {values.get('version')!r}: this is not an export of version {VERSION}")
-    families = {str(values.get("family"))}
+    families = {{"bayes_ridge_binomial": "binary"}.get(name, name) for name in [str(values.get("family"))]}
     if "spike_slab" in families:
         families.add("sets" if "posterior.set_size" in values else "ep")
     known = {name: field for name, field in FIELDS.items() if families & set(field.families.split())}
     for name in sorted(set(values) ^ set(known)):
         if name in values or not known[name].optional:
             raise ValueError(f"{name} is {'not a value' if name in values else 'missing'} of such a fit")
-    sizes: dict[str, int] = {"4": 4, "k": len(values["names"]), "q": len(values["targets"])}
+    sizes: dict[str, int] = {"3": 3, "4": 4, "k": len(values["names"]), "q": len(values["targets"])}
     kinds: dict[str, type] = {"text": str, "texts": list, "flag": bool, "number": float}
     for name, value in values.items():
         form = known[name].form

@@ -53,8 +53,8 @@ class BinaryScores(LinearResults):
     n_events: float
 
     @property
-    def _unit(self) -> float:
-        """Log of the factor from tau2 to t2 in the units of the coordinates."""
+    def log_unit(self) -> float:
+        """Log of the factor from tau2 to t2 in the units of the coordinates; internal."""
         return 2 * float(np.log(self.posterior.design.common_scale))
 
     @cached_property
@@ -129,7 +129,7 @@ class BinaryScores(LinearResults):
     def grid(self) -> FloatArray | None:
         """Penalties that ``"loocv"`` tried, (L,); None for other methods."""
         grid = self.binary_fit.grid
-        return None if grid is None else np.exp(self._unit - grid)
+        return None if grid is None else np.exp(self.log_unit - grid)
 
     @property
     def grid_scores(self) -> FloatArray | None:
@@ -160,19 +160,26 @@ class BinaryScores(LinearResults):
         at = np.array([0.5, check_alpha(alpha) / 2, 1 - alpha / 2])
         fit = self.binary_fit
         with np.errstate(over="ignore"):
-            if self.method_entry.integrates and fit.space.rank:
-                points = penalty.penalty_posterior(fit, self._prior()).quantiles(at)
+            found = self.penalty_distribution()
+            if found is not None:
+                points = found.quantiles(at)
                 where = np.array([node.log_t2 for node in fit.nodes])
                 df = np.interp(points, where, [node.effective_df() for node in fit.nodes]) - self.model.k_constant
                 means = [
-                    penalty.mean_of_penalty(fit, self._prior()) * np.exp(self._unit),
-                    penalty.mean_of_t2(fit) * np.exp(-self._unit),
+                    penalty.mean_of_penalty(fit, self._prior()) * np.exp(self.log_unit),
+                    penalty.mean_of_t2(fit) * np.exp(-self.log_unit),
                 ]
             else:
                 points, df, means = np.full(3, fit.log_t2), np.full(3, self.df_model), [self.lambda_, self.tau2]
-            values = np.array([np.exp(self._unit - points)[[0, 2, 1]], np.exp(points - self._unit), df])
+            values = np.array([np.exp(self.log_unit - points)[[0, 2, 1]], np.exp(points - self.log_unit), df])
         table = np.column_stack([[*means, self.df_model], values])
         return pd.DataFrame(table, index=HYPERPARAMETERS, columns=["mean", "median", "lower", "upper"])
+
+    def penalty_distribution(self) -> penalty.PenaltyPosterior | None:
+        """The posterior of log t2; None for a method that fixes it. Internal."""
+        if not (self.method_entry.integrates and self.binary_fit.space.rank):
+            return None
+        return penalty.penalty_posterior(self.binary_fit, self._prior())
 
     def _prior(self) -> LogPrior:
         model = self.model

@@ -22,6 +22,28 @@
 #' | `"loocv"`, `"gcv"` | minimises cross-validation over `grid` | conditional on the penalty: t |
 #' | `"fixed"` | `lam` | conditional on the penalty: t |
 #'
+#' With `family = binomial()` the responses are yes/no values or successes among trials \eqn{m}:
+#'
+#' \deqn{y \sim \mathrm{Binomial}(m, F(Z g + X b)), \quad b \sim N(0, \tau^2 I), \quad
+#'   \tau^2 \sum_j |x_j|^2 / n \sim c \, \mathrm{beta'}(1/2, 1/2),}
+#'
+#' where \eqn{F} is the logistic (`binomial()`) or the normal (`binomial("probit")`) distribution function and \eqn{c} the
+#' variance of the latent noise, \eqn{\pi^2/3} or 1. A priori the share of latent variance that the columns explain is
+#' Beta(1/2, 1/2). Coefficients are on the scale of the link: for `binomial()` they are log odds ratios, see
+#' [odds_ratios()]. No method is exact; `"gcv"` is not available.
+#'
+#' | `method` | the penalty | the coefficients for each penalty |
+#' | --- | --- | --- |
+#' | `"ep"` (default) | integrated out | expectation propagation |
+#' | `"laplace"` | integrated out | Laplace's approximation: faster with many rows, less accurate with few |
+#' | `"em"` | posterior mode | `solver` |
+#' | `"loocv"` | the best leave-one-out log score over `grid` | `solver` |
+#' | `"fixed"` | `lam` | `solver` |
+#'
+#' A binomial response is one of: 0 and 1; a logical vector; a factor or character vector with two values, the second
+#' level being the event whose probability is modelled; `cbind(successes, failures)`. In contrast to [stats::glm()] a
+#' vector of fractions is refused, and `weights` are frequency weights: a row of weight 3 counts as three rows.
+#'
 #' The model is fitted by Python, see [install_pybayesridge()]. The fit is a list of plain R values, and its methods
 #' (see [pybayesridge-methods]) do not require Python. It keeps its model frame, or `x` and `y`, if they are small; see
 #' `model`. Each fit contains the fitted values and the residuals, whose sum is the response.
@@ -30,8 +52,10 @@
 #'   evaluated by [stats::model.frame()] and [stats::model.matrix()]. An offset raises an error.
 #' @param data A data frame, list or environment with the variables of the formula.
 #' @param subset,weights,na.action As in [stats::lm()], evaluated in `data`; `subset` and `na.action` require a formula.
-#'   Weights are precision weights; only their ratios matter.
-#' @param method `"exact"`, `"em"`, `"loocv"`, `"gcv"` or `"fixed"`; see the details.
+#'   Weights are precision weights, of which only the ratios matter; with `family = binomial()` frequency weights.
+#' @param method `"exact"` (the default), `"em"`, `"loocv"`, `"gcv"` or `"fixed"`; with `family = binomial()` `"ep"` (the
+#'   default), `"laplace"`, `"em"`, `"loocv"` or `"fixed"`. See the details.
+#' @param family `gaussian()`, `binomial()`, `binomial("probit")`, or a name: `"gaussian"`, `"binomial"`.
 #' @param x,y Instead of a formula: a numeric matrix (or data frame) of columns, and a vector or matrix of targets. A
 #'   constant column of `x` serves as the intercept. `bayes_ridge()` keeps sparse matrices of the package 'Matrix'
 #'   sparse; `spike_slab()` converts them to dense matrices.
@@ -46,23 +70,29 @@
 #'   columns on the scale of the prior, weighted and with the unpenalised columns projected out. `"half-cauchy"` is the
 #'   prior of the paper, (1/2, 1/2, 1): \eqn{\tau} is half-Cauchy with scale 1. Under it the prior share of explained
 #'   variance tends to 1 as columns are added.
-#' @param sigma2 The noise variance, if it is known.
-#' @param tol Accuracy of log lambda at which the iteration stops.
-#' @param maxiter Maximum number of iterations.
+#' @param sigma2 For `family = gaussian()`: the noise variance, if it is known.
+#' @param tol Accuracy of log lambda at which the iteration stops. With `family = binomial()` 1e-6 by default: the largest
+#'   estimated error of the integral over the penalty.
+#' @param maxiter Maximum number of iterations. With `family = binomial()` 200 by default: of sweeps at one penalty.
 #' @param grid For `"loocv"` and `"gcv"`: `"fixed"` (1e10 to 1e-10, the default), `"glmnet"` (the penalties of glmnet),
 #'   or a vector of penalties.
 #' @param lam For `"fixed"`: the penalty, or one for each target; 0 is least squares.
-#' @param dof Degrees of freedom: `"nu"` is n minus the rank of the unpenalised columns (recommended), `"paper"` is n.
+#' @param dof For `family = gaussian()`, degrees of freedom: `"nu"` is n minus the rank of the unpenalised columns (recommended), `"paper"` is n.
 #' @param parameterization For `"em"`: whether the mode is that of the density of \eqn{\tau^2} or of \eqn{\tau}.
-#' @param accelerate For `"em"`: whether to find the fixed point of EM by root finding; `FALSE` runs the EM iteration.
+#' @param accelerate For `"em"` and `family = gaussian()`: whether to find the fixed point of EM by root finding; `FALSE` runs the EM iteration.
 #'   The results agree.
+#' @param solver For `family = binomial()` and `"em"`, `"loocv"` and `"fixed"`: how the posterior of the coefficients is
+#'   approximated.
+#' @param flat_in For `family = binomial()`: units in which the unpenalised coefficients have a flat prior. `"latent"`
+#'   (recommended): the standard deviation of the latent response, which gives a proper posterior also if the columns
+#'   separate the responses. `"link"`: the scale of the link.
 #' @param contrasts A list as in [stats::lm()].
 #' @param model Whether to keep the model frame (or `x` and `y`) with the fit, for methods that use the rows of the fit:
 #'   `predict(interval = )`, `augment()`, `model.matrix()`, `simulate()`, `report()`. `NULL` keeps at most a million
 #'   cells. With `FALSE` these methods use the data named in the call.
 #' @param disp Whether to print the number of iterations.
 #'
-#' @return A list of class `"bayes_ridge"`. With several targets vectors over coefficients and rows are matrices with
+#' @return A list of class `"bayes_ridge"` (for `family = binomial()` also `"bayes_ridge_binomial"`). With several targets vectors over coefficients and rows are matrices with
 #'   one column per target, and numbers are vectors. Among the elements are
 #'   \describe{
 #'     \item{coefficients, bse}{posterior means and standard deviations}
@@ -76,6 +106,11 @@
 #'     \item{findings}{what a reader must know: a data frame with `code`, `severity` (`"note"` or `"warning"`) and
 #'       `text`}
 #'     \item{loo_mse, grid, grid_scores}{cross-validation, for `"loocv"` and `"gcv"`}
+#'     \item{event, link, n_trials, n_events}{for `family = binomial()`: the event whose probability is modelled, the link,
+#'       and the numbers of trials and events}
+#'     \item{loo_probabilities, loo_log_score, loo_brier, loo_auc}{for `family = binomial()`: probability of the event at
+#'       each row predicted from the other rows, the mean log probability of the outcomes, the Brier score and the area
+#'       under the ROC curve}
 #'     \item{posterior}{the representation of the posterior that intervals and predictions use}
 #'   }
 #' @references Tew, Boley and Schmidt (2023). Bayes beats Cross Validation: Fast and Accurate Ridge Regression via
@@ -87,34 +122,45 @@
 #' predict(fit, mtcars[1:3, ], interval = "prediction")
 #'
 #' confint(bayes_ridge(mpg ~ poly(hp, 2) + wt + factor(cyl), data = mtcars))
+#'
+#' yes <- bayes_ridge(am ~ wt + hp, data = mtcars, family = binomial())
+#' odds_ratios(yes)
+#' predict(yes, mtcars[1:3, ], interval = "credible")
 #' @export
 bayes_ridge <- function(formula, data, subset, weights, na.action,
-                        method = c("exact", "em", "loocv", "gcv", "fixed"),
+                        method = c("exact", "em", "loocv", "gcv", "fixed", "ep", "laplace"), family = "gaussian",
                         x = NULL, y = NULL, intercept = TRUE, unpenalized = NULL, standardize = TRUE,
                         prior = "r2", sigma2 = NULL, tol = 1e-8, maxiter = 10000, grid = NULL, lam = NULL,
                         dof = c("nu", "paper"), parameterization = c("tau2", "tau"), accelerate = TRUE,
+                        solver = c("ep", "laplace"), flat_in = c("latent", "link"),
                         contrasts = NULL, model = NULL, disp = FALSE) {
   call <- match.call()
-  method <- match.arg(method)
-  dof <- match.arg(dof)
-  parameterization <- match.arg(parameterization)
+  link <- link_of(family)
+  binomial <- link != "gaussian"
+  refuse_other_family(call, binomial)
+  valid <- methods_of_family[[if (binomial) "binomial" else "gaussian"]]
+  method <- if (missing(method)) valid[1L] else match.arg(method, valid)
   keeps_data(model, 0)
   input <- if (missing(formula)) {
     refuse_formula_arguments(call)
-    matrix_input(x, y, if (missing(weights)) NULL else weights, check_flag(intercept, "intercept"), sparse = TRUE)
+    matrix_input(
+      x, y, if (missing(weights)) NULL else weights, check_flag(intercept, "intercept"),
+      sparse = TRUE, binary = binomial
+    )
   } else {
     refuse_both(x, y)
     check_formula(formula, "bayes_ridge", data)
-    formula_input(call, parent.frame(), contrasts, if (!missing(intercept)) intercept)
+    formula_input(call, parent.frame(), contrasts, if (!missing(intercept)) intercept, binary = binomial)
   }
+  if (binomial && missing(tol)) tol <- NULL
+  if (binomial && missing(maxiter)) maxiter <- NULL
   settings <- list(
     family = "bayes_ridge",
     model = list(
       intercept = input$intercept,
       unpenalized = resolve_unpenalized(unpenalized, input),
       standardize = check_flag(standardize, "standardize"),
-      prior = prior_for_python(prior),
-      sigma2 = check_number(sigma2, "sigma2")
+      prior = prior_for_python(prior)
     ),
     fit = list(
       method = method,
@@ -122,11 +168,22 @@ bayes_ridge <- function(formula, data, subset, weights, na.action,
       maxiter = check_number(maxiter, "maxiter"),
       grid = check_grid(grid),
       lam = if (is.null(lam)) NULL else check_numbers(lam, "lam"),
-      dof = dof,
-      parameterization = parameterization,
-      accelerate = check_flag(accelerate, "accelerate")
+      parameterization = match.arg(parameterization)
     )
   )
+  own <- if (binomial) {
+    list(
+      model = list(family = "binomial", link = link, flat_in = match.arg(flat_in), trials = input$trials, levels = input$levels),
+      fit = list(solver = match.arg(solver))
+    )
+  } else {
+    list(
+      model = list(sigma2 = check_number(sigma2, "sigma2")),
+      fit = list(dof = match.arg(dof), accelerate = check_flag(accelerate, "accelerate"))
+    )
+  }
+  settings$model <- c(settings$model, own$model)
+  settings$fit <- c(settings$fit, own$fit)
   fit <- new_fit(call_fit(settings, input), input, call, settings, model, list(prior = prior, known_sigma2 = sigma2))
   tell_iterations(fit, disp)
 }
@@ -150,11 +207,13 @@ call_fit <- function(settings, input, ..., what = settings$family) {
 # A fit: what Python exports of it, and what only R knows.
 new_fit <- function(value, input, call, settings, model, own = list()) {
   fit <- fit_of_export(value, input$row_names)
+  if (!is.null(input$event)) fit$event <- input$event
   of_formula <- !is.null(input$terms)
   keep <- keeps_data(model, cells(input))
   known <- list(
     call = strip_call(call),
     weights = input$weights,
+    levels = input$levels,
     named = if (!of_formula) !is.null(colnames(input$x)),
     columns = if (!of_formula) setdiff(coefficient_names(fit), if (fit$intercept_added) "(Intercept)"),
     settings = settings,
@@ -198,9 +257,14 @@ fit_of_export <- function(value, row_names = NULL) {
     intercept_added = value$intercept_added,
     constant = value$constant
   )
-  of_family <- if (value$family == "bayes_ridge") ridge_values(value, one) else selection_values(value, names)
+  of_family <- switch(value$family,
+    bayes_ridge = ridge_values(value, one),
+    bayes_ridge_binomial = binomial_values(value, one),
+    selection_values(value, names)
+  )
   fit <- c(fit, of_family, list(posterior = plain_tree(value$posterior)))
-  structure(fit[!vapply(fit, is.null, NA)], class = c(value$family, "pybayesridge_fit"))
+  family <- c(value$family, if (value$family == "bayes_ridge_binomial") "bayes_ridge")
+  structure(fit[!vapply(fit, is.null, NA)], class = c(family, "pybayesridge_fit"))
 }
 
 ridge_values <- function(value, one) {

@@ -9,7 +9,8 @@
 #' @param conf.level Probability of the credible intervals.
 #' @param data The data of the fit; by default those kept by the fit or named in its call.
 #' @param newdata New data.
-#' @param exponentiate Must be `FALSE`: coefficients are on the scale of the response.
+#' @param exponentiate For a binomial fit with the logit link: whether estimates and intervals are odds ratios (the
+#'   standard deviation stays that of the coefficient). Otherwise `FALSE`: coefficients are on the scale of the response.
 #' @param interval Interval of the predictions, as in [predict.pybayesridge_fit()].
 #' @param ... Not used: further arguments raise an error.
 #' @return A tibble if the package 'tibble' is installed, otherwise a data frame. With several targets the column
@@ -37,8 +38,17 @@ as_tibble <- function(table) {
 #' @exportS3Method generics::tidy
 tidy.pybayesridge_fit <- function(x, conf.int = FALSE, conf.level = 0.95, exponentiate = FALSE, ...) {
   refuse_dots("tidy", ...)
-  if (!identical(exponentiate, FALSE)) {
-    stop("'exponentiate' must be FALSE: the coefficients are on the scale of the response", call. = FALSE)
+  logit <- is_binomial(x) && x$link == "logit"
+  if (check_flag(exponentiate, "exponentiate") && !logit) {
+    stop(
+      "'exponentiate' must be FALSE: ",
+      if (is_binomial(x)) {
+        "coefficients of the probit link are not log odds ratios"
+      } else {
+        "the coefficients are on the scale of the response"
+      },
+      call. = FALSE
+    )
   }
   b <- as.matrix(x$coefficients)
   sd <- as.matrix(x$bse)
@@ -57,6 +67,8 @@ tidy.pybayesridge_fit <- function(x, conf.int = FALSE, conf.level = 0.95, expone
       out$conf.low <- limits[, 1L]
       out$conf.high <- limits[, 2L]
     }
+    scaled <- intersect(c("estimate", "conf.low", "conf.high"), names(out))
+    if (exponentiate) out[scaled] <- lapply(out[scaled], exp)
     out
   })
   as_tibble(do.call(rbind, rows))
@@ -69,13 +81,12 @@ glance.pybayesridge_fit <- function(x, ...) {
   numbers <- facts(x)
   several <- length(x$targets) > 1L
   out <- data.frame(
-    r.squared = numbers$r.squared,
-    sigma = numbers$sigma,
     logLik = unname(log_evidence(x)),
     df = numbers$df_model,
     df.residual = numbers$df_resid,
     nobs = x$nobs
   )
+  if (!is_binomial(x)) out <- cbind(r.squared = numbers$r.squared, sigma = numbers$sigma, out)
   own <- setdiff(names(numbers), c("r.squared", "sigma", "df_model", "df_resid", "nobs", "log_marginal", "log_evidence"))
   out <- cbind(out, numbers[own], method = x$method, converged = x$converged, n_iter = x$n_iter)
   if (is_sets(x$posterior)) {
@@ -93,7 +104,7 @@ glance.pybayesridge_fit <- function(x, ...) {
 augment.pybayesridge_fit <- function(x, data = NULL, newdata = NULL, interval = c("none", "credible", "prediction"),
                                      conf.level = 0.95, ...) {
   refuse_dots("augment", ...)
-  interval <- check_interval(interval)
+  interval <- if (is_binomial(x)) check_binomial_interval(interval[1L]) else check_interval(interval)
   if (length(x$targets) > 1L) {
     stop("augment() is for fits of one target", call. = FALSE)
   }
@@ -146,6 +157,7 @@ own_prediction <- function(x, interval, level, env) {
   rows <- own_rows(x, env)$x
   noise <- if (interval == "prediction") noise_factors(x, nrow(rows), NULL, TRUE)
   limits <- row_intervals(x, rows, 1L, tails(check_level(level)), noise)
+  if (is_binomial(x)) limits <- link_probability(limits, x$link)
   list(fit = x$fitted.values, lwr = limits[, 1L], upr = limits[, 2L])
 }
 
@@ -172,5 +184,6 @@ response_in <- function(x, table, env) {
   if (!all(all.vars(response) %in% names(table))) {
     return(NULL)
   }
-  as.double(eval(response, table, env))
+  values <- eval(response, table, env)
+  if (is_binomial(x)) shares_of_events(values, x) else as.double(values)
 }

@@ -7,6 +7,9 @@
 #' uncertainty in the coefficients and the noise variance and, with `method = "exact"`, in the penalty. Without signal
 #' the interval extends to 0. With the other methods it is conditional on the quantities that they fix.
 #'
+#' For `family = binomial()` it is the share of the latent variance: the noise variance is that of the link, \eqn{\pi^2/3}
+#' for the logit and 1 for the probit link, and a priori the share is Beta(1/2, 1/2).
+#'
 #' @param object A fit of [bayes_ridge()].
 #' @param level Probability of the (equal-tailed) interval.
 #' @param seed For [set.seed()]; the random number generator of the session is restored. The posterior is computed from
@@ -40,6 +43,9 @@ explained_share <- function(object, target) {
   post <- object$posterior
   r <- length(post$s)
   size <- max(4000L, min(20000L, 2^23 %/% max(r, 1L)))
+  if (is_binomial(object)) {
+    return(latent_share(object, size))
+  }
   drawn <- draw_hyperparameters(post, target, size)
   step <- max(1L, 2^18 %/% max(r, 1L))
   fit <- unlist(lapply(seq(1L, size, by = step), function(start) {

@@ -2,7 +2,7 @@
 
 # The parts of a model as a list: y (n x q), x (n x p) with names, weights, and what is kept with the fit.
 # `call` is the user's, `env` where it was made.
-formula_input <- function(call, env, contrasts, intercept = NULL) {
+formula_input <- function(call, env, contrasts, intercept = NULL, binary = FALSE) {
   wanted <- match(c("formula", "data", "subset", "weights", "na.action"), names(call), 0L)
   frame_call <- call[c(1L, wanted)]
   frame_call$drop.unused.levels <- TRUE
@@ -21,14 +21,13 @@ formula_input <- function(call, env, contrasts, intercept = NULL) {
   if (nrow(frame) == 0L) {
     stop("0 (non-NA) cases", call. = FALSE)
   }
-  y <- as_response(stats::model.response(frame), deparse1(terms[[2L]]))
+  response <- response_of(stats::model.response(frame), deparse1(terms[[2L]]), binary)
   x <- stats::model.matrix(terms, frame, contrasts)
   check_finite(x, "column")
-  list(
-    y = y,
+  c(response, list(
     x = x,
     row_names = rownames(frame),
-    weights = as_weights(stats::model.weights(frame), nrow(y)),
+    weights = as_weights(stats::model.weights(frame), nrow(response$y)),
     intercept = attr(terms, "intercept") == 1L,
     assign = attr(x, "assign"),
     terms = strip_environment(terms),
@@ -37,15 +36,19 @@ formula_input <- function(call, env, contrasts, intercept = NULL) {
     contrasts = attr(x, "contrasts"),
     na.action = attr(frame, "na.action"),
     frame = frame
-  )
+  ))
 }
 
-matrix_input <- function(x, y, weights, intercept, sparse = FALSE) {
+# A response as a list: `y`, and for a binomial model what binary_response() finds.
+response_of <- function(y, name, binary) if (binary) binary_response(y, name) else list(y = as_response(y, name))
+
+matrix_input <- function(x, y, weights, intercept, sparse = FALSE, binary = FALSE) {
   if (is.null(x) || is.null(y)) {
     stop("give a formula, or both x and y", call. = FALSE)
   }
   x <- as_columns(x, "x", sparse)
-  y <- as_response(y, "y")
+  response <- response_of(y, "y", binary)
+  y <- response$y
   if (nrow(x) != nrow(y)) {
     stop(sprintf("x has %d rows and y has %d", nrow(x), nrow(y)), call. = FALSE)
   }
@@ -58,13 +61,12 @@ matrix_input <- function(x, y, weights, intercept, sparse = FALSE) {
   }
   row_names <- rownames(x)
   if (is.null(row_names)) row_names <- rownames(y)
-  list(
-    y = y,
+  c(response, list(
     x = x,
     row_names = row_names,
     weights = as_weights(weights, nrow(x)),
     intercept = intercept
-  )
+  ))
 }
 
 # A numeric matrix, from a matrix, a data frame of numbers or a vector; where `sparse`, those of the package Matrix stay so.
@@ -101,7 +103,11 @@ as_response <- function(y, name) {
     y <- response_of_frame(y)
   }
   if (is.factor(y) || is.character(y) || !(is.numeric(y) || is.logical(y)) || inherits(y, c("Surv", "Date", "POSIXct"))) {
-    stop("the response must be numeric, not ", class(y)[1L], call. = FALSE)
+    stop(
+      "the response must be numeric, not ", class(y)[1L],
+      if (is.factor(y) || is.character(y)) ": family = binomial() is for responses with two values",
+      call. = FALSE
+    )
   }
   if (is.null(dim(y))) {
     y <- matrix(as.double(y), ncol = 1L, dimnames = list(names(y), name))

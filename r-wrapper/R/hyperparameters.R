@@ -1,8 +1,8 @@
 #' Posterior of the hyperparameters
 #'
 #' Posterior mean, median and credible interval of the hyperparameters. For [bayes_ridge()]: the penalty `lambda`,
-#' `tau2 = 1/lambda`, the noise variance `sigma2` and the effective degrees of freedom. For [spike_slab()] with
-#' `method = "exact"`: `noise_var`, `slab_var`, `prior_inclusion` (`NaN` if it was given), `prior_share` (the share of
+#' `tau2 = 1/lambda`, the noise variance `sigma2` (with `family = gaussian()`) and the effective degrees of freedom. For
+#' [spike_slab()] with `method = "exact"`: `noise_var`, `slab_var`, `prior_inclusion` (`NaN` if it was given), `prior_share` (the share of
 #' variance that the hyperparameters expect the columns to explain) and `size` (the number of included columns or
 #' groups).
 #'
@@ -22,6 +22,9 @@ hyperparameters <- function(object, level = 0.95) {
   }
   if (!inherits(object, "bayes_ridge")) {
     stop("hyperparameters() is for fits of bayes_ridge(), and of spike_slab() with method = \"exact\"", call. = FALSE)
+  }
+  if (is_binomial(object)) {
+    return(binary_hyperparameters(object, level))
   }
   post <- object$posterior
   others <- length(post$z_at) - object$constant

@@ -10,7 +10,8 @@
 #'   matrix is block-diagonal; `target` selects one block.
 #' * `confint()`: equal-tailed credible intervals.
 #' * `sigma()`: square root of the noise variance. `nobs()`, `df.residual()`, `weights()`, `deviance()`: as for [lm()];
-#'   the deviance is the (weighted) residual sum of squares.
+#'   the deviance is the (weighted) residual sum of squares. For binomial fits the deviance and the residuals are those of
+#'   [glm()] at the posterior means of the probabilities, and `sigma()` is an error.
 #' * `logLik()`: the log marginal likelihood for [bayes_ridge()] and the log evidence for [spike_slab()], with the
 #'   coefficients integrated out. For `"fixed"` it is conditional on the penalty; for all other methods of the ridge the
 #'   penalty is integrated out as well. For [spike_slab()] the hyperparameters are integrated out by `"exact"`, and are
@@ -25,7 +26,8 @@
 #' @param parm Names or positions of coefficients; by default all.
 #' @param level Probability of the credible intervals.
 #' @param target Name or position of a target, if there are several.
-#' @param type `"response"`, or `"weighted"` for residuals multiplied by the square roots of the weights.
+#' @param type `"response"`, or `"weighted"` for residuals multiplied by the square roots of the weights; for binomial fits
+#'   `"response"`, `"deviance"` or `"pearson"`.
 #' @param use.fallback Not used; part of the generic function.
 #' @param k Not used; the penalty of [stats::AIC()].
 #' @param ... Not used: further arguments raise an error.
@@ -207,6 +209,8 @@ no_criterion <- function(name, object) {
     "are log Bayes factors; see ",
     if (inherits(object, "spike_slab")) {
       "compare_evidence()"
+    } else if (is_binomial(object)) {
+      "the element loo_log_score for errors of prediction"
     } else {
       "the element loo_mse of fits by method = \"loocv\" for errors of prediction"
     },
@@ -270,7 +274,9 @@ variable.names.pybayesridge_fit <- function(object, ...) {
 #' predictive distribution, which includes the uncertainty of the coefficients. Neither requires Python.
 #'
 #' @details For [bayes_ridge()] the draws are independent draws from the exact joint posterior described by `confint()`
-#'   and `vcov()` (conditional on the penalty for methods that fix it).
+#'   and `vcov()` (conditional on the penalty for methods that fix it). For binomial fits they are from its approximation,
+#'   and `simulate()` draws yes/no responses (a factor if the response was one), or numbers of events among the trials of
+#'   each row; for `newdata` of one trial.
 #'
 #' For [spike_slab()] with `method = "exact"` the draws are independent draws from the joint posterior: a set of columns
 #'   and hyperparameters among those kept by the fit, the noise variance, and the coefficients. The coefficients of
@@ -295,7 +301,7 @@ variable.names.pybayesridge_fit <- function(object, ...) {
 #' @param object A fit.
 #' @param n,nsim Number of draws.
 #' @param target Name or position of a target, if there are several.
-#' @param hyper Whether to add the corresponding draws of `tau2` and `sigma2`, if the method provides them.
+#' @param hyper Whether to add the corresponding draws of `tau2` and `sigma2`, if the fit has them.
 #' @param kind For [spike_slab()] by expectation propagation: `"spike_slab"` or `"gaussian"`; see the details.
 #' @param seed `NULL`, or a number for [set.seed()], as in [stats::simulate()]; the random number generator of the
 #'   session is then restored.

@@ -4,13 +4,16 @@
 #' is not required.
 #'
 #' @param x A fit.
-#' @param which `"coefficients"` or, for [spike_slab()], `"inclusion"` (the default for these fits).
+#' @param which `"coefficients"` or, for [spike_slab()], `"inclusion"` (the default for these fits). For binomial fits also
+#'   `"calibration"` (shares of events in bins of the leave-one-out probabilities, with Clopper-Pearson 95 % intervals) and
+#'   `"roc"` (their ROC curve).
 #' @param level Probability of the credible intervals.
 #' @param target Name or position of a target, if there are several.
 #' @param max_shown Number of coefficients to show: those with the largest standardised values, or those with the
 #'   highest inclusion probabilities.
 #' @param intercept Whether to show the intercept.
 #' @param standardized Whether to show coefficients per standard deviation of their column.
+#' @param bins For `"calibration"`: number of bins of equally many trials.
 #' @param xlab,main Labels.
 #' @param sets For inclusion probabilities of a fit by `method = "exact"`: whether to write the number of the credible set
 #'   of a column (see [credible_sets()]) at the right margin.

@@ -24,6 +24,7 @@ functionals <- function(post, x, z) {
     rest <- rowSums((rows - tcrossprod(coords, post$right))^2)
     outside <- ifelse(rest > left_by_rounding * rowSums(rows^2), rest, 0)
   }
+  if (is_binary(post)) coords <- cbind(z %*% post$z_root, coords)
   c(out, list(coords = coords, outside = outside))
 }
 
@@ -70,6 +71,9 @@ mixture_of <- function(f, post, target, noise = 0, floor = -1) {
   if (is_sets(post)) {
     return(mixture_of_sets(f, post, noise))
   }
+  if (is_binary(post)) {
+    return(mixture_of_binary(f, post))
+  }
   nodes <- nodes_of(post, target, floor)
   extra <- outer(nodes$noise, f$leverage + noise)
   if (is_ridge(post)) {
@@ -91,6 +95,9 @@ variance_factor <- function(df) {
 }
 
 functional_sd <- function(f, post, target) {
+  if (is_binary(post)) {
+    return(binary_sd(f, post))
+  }
   each <- mixture_of(f, post, target)
   spread <- ifelse(each$scale2 == 0, 0, variance_factor(post$df) * each$scale2)
   variance <- drop(each$weight %*% (spread + sweep(each$where, 2L, drop(each$weight %*% each$where))^2))
@@ -125,7 +132,9 @@ penalized_quantiles <- function(object, target, probabilities, j) {
     return(sets_quantiles(post, probabilities, j, unname(object$inclusion_prob[post$at])))
   }
   if (is_ridge(post)) {
-    f <- list(coords = post$right[j, , drop = FALSE], outside = post$outside[j], leverage = numeric(length(j)))
+    coords <- post$right[j, , drop = FALSE]
+    if (is_binary(post)) coords <- cbind(matrix(0, length(j), length(post$z_at)), coords)
+    f <- list(coords = coords, outside = post$outside[j], leverage = numeric(length(j)))
     return(functional_quantiles(f, post, target, probabilities))
   }
   weight <- post$slab_weight[, j, drop = FALSE] * post$weight[, 1L]
@@ -138,7 +147,13 @@ penalized_quantiles <- function(object, target, probabilities, j) {
 # Covariance of all coefficients of one target, in the order of the coefficients.
 posterior_covariance <- function(object, target) {
   post <- object$posterior
-  covariance <- if (is_sets(post)) sets_covariance_of_all(object) else covariance_of_nodes(post, target)
+  covariance <- if (is_sets(post)) {
+    sets_covariance_of_all(object)
+  } else if (is_binary(post)) {
+    covariance_of_binary(post)
+  } else {
+    covariance_of_nodes(post, target)
+  }
   unit <- c(rep(1, length(post$z_at)), 1 / post$scale) * post$y_norm[target]
   size <- length(coefficient_names(object))
   out <- matrix(0, size, size)
@@ -249,11 +264,13 @@ draw_hyperparameters <- function(post, target, size) {
   list(log_t2 = log_t2, sigma2 = sigma2)
 }
 
-# Draws of one target: coefficients (size x k), the noise variance of each draw and of a ridge its tau2. `kind` matters to a
-# selection: see posterior_sample().
+# Draws of one target: coefficients (size x k), the noise variance of each draw (if there is noise) and of a ridge its tau2.
+# `kind` matters to a selection: see posterior_sample().
 posterior_draws <- function(object, target, size, kind = "gaussian") {
   post <- object$posterior
-  draws <- if (is_ridge(post)) {
+  draws <- if (is_binary(post)) {
+    binary_draws(post, size)
+  } else if (is_ridge(post)) {
     ridge_draws(post, target, size)
   } else if (is_sets(post)) {
     sets_draws(post, size)
@@ -261,13 +278,14 @@ posterior_draws <- function(object, target, size, kind = "gaussian") {
     selection_draws(post, size, kind)
   }
   b <- sweep(draws$b, 2L, post$y_norm[target] / post$scale, "*")
-  spread <- sqrt(draws$sigma2) * post$y_norm[target]
+  spread <- if (!is.null(draws$sigma2)) sqrt(draws$sigma2) * post$y_norm[target]
   k <- length(post$z_at)
-  of_z <- (matrix(stats::rnorm(size * k), size, k) * spread) %*% t(post$z_root) - b %*% t(post$on_z)
+  flat <- if (is.null(spread)) draws$flat else matrix(stats::rnorm(size * k), size, k) * spread
+  of_z <- flat %*% t(post$z_root) - b %*% t(post$on_z)
   out <- matrix(0, size, length(coefficient_names(object)), dimnames = list(NULL, coefficient_names(object)))
   out[, post$z_at] <- sweep(of_z, 2L, post$y_on_z[, target], "+")
   out[, post$at] <- b
-  list(coefficients = out, sigma2 = spread^2, tau2 = draws$tau2)
+  list(coefficients = out, sigma2 = if (!is.null(spread)) spread^2, tau2 = draws$tau2)
 }
 
 # Standardised coefficients (size x p), noise variances and tau2.

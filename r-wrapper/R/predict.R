@@ -1,7 +1,8 @@
 #' Predictions and their intervals
 #'
 #' Posterior mean of the linear predictor for new data or for the rows of the fit, with credible intervals of the linear
-#' predictor (`"credible"`) or prediction intervals of a new observation (`"prediction"`). Python is not required.
+#' predictor (`"credible"`) or prediction intervals of a new observation (`"prediction"`). For fits with `family =
+#' binomial()` the posterior mean of the probability of the event, with credible intervals. Python is not required.
 #'
 #' @param object A fit of [bayes_ridge()] or [spike_slab()].
 #' @param newdata A data frame with the variables of the formula, or a matrix with the columns of `x`. By default the
@@ -12,10 +13,14 @@
 #' @param weights Precision weights of the new observations for `"prediction"`, in the units of the weights of the fit.
 #'   The default is the weights of the fit for its own rows and their mean for new data.
 #' @param na.action Treatment of missing values in `newdata`; by default the prediction is `NA`.
-#' @param type `"response"`; predictions of terms are not available.
+#' @param type `"response"`; for binomial fits also `"link"`, the linear predictor. In contrast to [stats::predict.glm()]
+#'   the default is the probability. Predictions of terms are not available.
 #' @param ... Not used: further arguments raise an error.
 #' @details Intervals for the rows of the fit require its data. A fit keeps small data (see `model` in [bayes_ridge()]);
 #'   otherwise the data named in its call are used, and an error is raised if they are not found.
+#'
+#'   The interval of a probability is that of the linear predictor, transformed. A new yes/no response has no interval:
+#'   `interval = "prediction"` is an error for binomial fits.
 #' @return A vector; with an interval a matrix with columns `fit`, `lwr` and `upr`. With several targets a matrix with
 #'   one column per target; with an interval an array whose third dimension is the target. With `se.fit = TRUE` a list
 #'   with these values (`fit`), `se.fit` and `residual.scale`.
@@ -39,12 +44,7 @@ predict.pybayesridge_fit <- function(object, newdata, interval = c("none", "cred
   noise <- noise_factors(object, nrow(rows$x), weights, own)
   complete <- !is.na(rowSums(rows$x))
   x <- rows$x[complete, , drop = FALSE]
-  pad <- function(v) {
-    out <- rep(NA_real_, length(complete))
-    out[complete] <- v
-    names(out) <- rownames(rows$x)
-    stats::napredict(rows$na.action, out)
-  }
+  pad <- function(v) padded(v, rows, complete)
   parts <- lapply(seq_along(object$targets), function(target) {
     fit <- list(fit = pad(linear_predictor(object, x, target)))
     if (interval != "none") {
@@ -69,6 +69,14 @@ predict.pybayesridge_fit <- function(object, newdata, interval = c("none", "cred
     se <- matrix(se, ncol = length(parts), dimnames = list(names(parts[[1L]]$fit), object$targets))
   }
   list(fit = out, se.fit = se, residual.scale = stats::sigma(object))
+}
+
+# Values of the complete rows as those of all rows.
+padded <- function(values, rows, complete) {
+  out <- rep(NA_real_, length(complete))
+  out[complete] <- values
+  names(out) <- rownames(rows$x)
+  stats::napredict(rows$na.action, out)
 }
 
 check_type <- function(type) {
@@ -119,7 +127,11 @@ same_rows <- function(object, x) {
   b <- as.matrix(object$coefficients)
   same <- nrow(x) == nrow(fitted) && ncol(x) + object$intercept_added == nrow(b)
   if (same) {
-    again <- (if (object$intercept_added) cbind(1, x) else x) %*% b
+    again <- if (is_binomial(object)) {
+      binomial_rows(object, x, "response", NULL, FALSE)$fit
+    } else {
+      (if (object$intercept_added) cbind(1, x) else x) %*% b
+    }
     same <- same_numbers(as.vector(again), as.vector(fitted))
   }
   if (!same) {

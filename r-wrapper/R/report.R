@@ -31,7 +31,7 @@ report.pybayesridge_fit <- function(object, file, title = NULL, question = NULL,
   }
   input <- list(
     x = own_rows(object, parent.frame())$x,
-    y = as.matrix(object$fitted.values) + as.matrix(object$residuals),
+    y = responses_of(object),
     weights = object$weights,
     terms = object$terms
   )
@@ -57,4 +57,10 @@ report.pybayesridge_fit <- function(object, file, title = NULL, question = NULL,
     warning("Python's fit for the report differs from this one: the versions differ, or the fit had a 'start'", call. = FALSE)
   }
   invisible(file)
+}
+
+# The responses of a fit as Python takes them, n x q: of trials the numbers of successes.
+responses_of <- function(object) {
+  y <- as.matrix(object$fitted.values) + as.matrix(object$residuals)
+  if (is_binomial(object)) round(y * object$trials) else y
 }

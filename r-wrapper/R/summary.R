@@ -32,7 +32,7 @@ shown <- 30L
 print.pybayesridge_fit <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
   refuse_dots("print", ...)
   cat("\n", title_of(x), " (method \"", x$method, "\")\n\nCall:\n", sep = "")
-  cat(paste(deparse(x$call), collapse = "\n"), "\n\nCoefficients (posterior means):\n", sep = "")
+  cat(paste(deparse(x$call), collapse = "\n"), "\n\nCoefficients (posterior ", center_of(x), "s):\n", sep = "")
   b <- as.matrix(x$coefficients)
   if (nrow(b) > longest) {
     keep <- order(-apply(importance(x), 1L, max))[seq_len(shown)]
@@ -57,7 +57,13 @@ show_coefficients <- function(b, digits) {
   }
 }
 
+# What the coefficients are: medians where the posterior of a binomial fit has no mean.
+center_of <- function(object) if (isFALSE(object$posterior$has_mean)) "median" else "mean"
+
 title_of <- function(object) {
+  if (is_binomial(object)) {
+    return(paste0("Bayesian ridge regression, binomial family, ", object$link, " link"))
+  }
   if (inherits(object, "spike_slab")) "Spike-and-slab regression" else "Bayesian ridge regression"
 }
 
@@ -112,7 +118,8 @@ summary.pybayesridge_fit <- function(object, level = 0.95, ...) {
       as.matrix(object$coefficients)[at, i], as.matrix(object$bse)[at, i],
       coefficient_intervals(object, i, tails(level), at), extra_columns(object, at)
     )
-    dimnames(out) <- list(rownames(size)[at], c("Mean", "SD", percent(tails(level)), colnames(extra_columns(object, at))))
+    heads <- c(if (center_of(object) == "mean") "Mean" else "Median", "SD", percent(tails(level)))
+    dimnames(out) <- list(rownames(size)[at], c(heads, colnames(extra_columns(object, at))))
     out
   })
   names(tables) <- object$targets
@@ -121,6 +128,7 @@ summary.pybayesridge_fit <- function(object, level = 0.95, ...) {
       call = object$call,
       title = title_of(object),
       method = object$method,
+      event = object$event,
       targets = object$targets,
       coefficients = if (length(tables) == 1L) tables[[1L]] else tables,
       groups = if (isTRUE(object$several)) object$group_inclusion_prob,
@@ -193,6 +201,7 @@ print.summary.pybayesridge_fit <- function(x, digits = max(3L, getOption("digits
   refuse_dots("print", ...)
   cat("\n", x$title, " (method \"", x$method, "\")\n\nCall:\n", sep = "")
   cat(paste(deparse(x$call), collapse = "\n"), "\n", sep = "")
+  if (!is.null(x$event)) cat("\nEvent: ", x$event, "\n", sep = "")
   tables <- if (is.list(x$coefficients)) x$coefficients else list(x$coefficients)
   for (i in seq_along(tables)) {
     table <- tables[[i]]

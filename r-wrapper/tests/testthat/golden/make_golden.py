@@ -40,7 +40,15 @@ def cases():
     crowd[:, 1] = crowd[:, 0] + 0.3 * crowd[:, 1]
     crowded = np.round(2.0 * crowd[:, 0] + 1.5 * crowd[:, 2] + rng.standard_normal(16), 2)
     ep, exact = {"method": "ep"}, {"method": "exact"}
+    yes = np.array([0.0, 1, 0, 1, 1, 0, 1, 0, 0, 1, 0, 0])
+    trials, successes = np.tile([3.0, 1.0, 5.0], 4), np.array([1.0, 0, 5, 2, 1, 2, 0, 1, 4, 3, 0, 1])
     return {
+        "binomial": (BayesRidge(successes, x, family="binomial", trials=trials, weights=np.tile([1.0, 2.0], 6)), {}),
+        "binomial_fixed": (
+            BayesRidge(yes, x, family="binomial", link="probit", unpenalized=[2]),
+            {"method": "fixed", "lam": 2.0},
+        ),
+        "binomial_wide": (BayesRidge(yes[:8], wide, family="binomial", standardize=False), {}),
         "ridge_exact": (BayesRidge(y, x), {}),
         "ridge_em": (BayesRidge(y, x, weights=weights, unpenalized=[2]), {"method": "em"}),
         "ridge_fixed": (BayesRidge(np.column_stack([y, y[::-1]]), x), {"method": "fixed", "lam": 2.0}),
@@ -73,6 +81,8 @@ def cases():
 def answers(results, rows):
     """What the results say of coefficients, of new rows and of hyperparameters."""
     q = len(results.model.data.targets)
+    if hasattr(results, "loo_auc"):
+        return answers_on_binary(results, rows)
     predicted = results.get_prediction(rows).summary_frame(1 - LEVEL).to_numpy().reshape(-1, q, 6)
     out = {
         "conf_int": np.asarray(results.conf_int(1 - LEVEL)).reshape(-1, q, 2),
@@ -85,6 +95,24 @@ def answers(results, rows):
     if isinstance(results.model, SpikeSlab) and results.method == "exact":
         out |= answers_on_sets(results)
     return {"params": results.params.to_numpy().reshape(-1, q), "bse": results.bse.to_numpy().reshape(-1, q), **out}
+
+
+def answers_on_binary(results, rows):
+    """The same of yes/no responses, whose probabilities and linear predictors are predicted."""
+    out = {
+        "params": results.params.to_numpy()[:, None],
+        "bse": results.bse.to_numpy()[:, None],
+        "conf_int": results.conf_int(1 - LEVEL).to_numpy()[:, None, :],
+        "hyperparameters": results.hyperparameters(1 - LEVEL).to_numpy(),
+    }
+    for which in ("mean", "linear"):
+        predicted = results.get_prediction(rows, which=which)
+        out[f"prediction_{which}"] = predicted.summary_frame(1 - LEVEL).to_numpy(dtype=np.float64)
+    if np.isfinite(out["bse"]).all():
+        out["cov_params"] = results.cov_params().to_numpy()[None]
+    if results.link == "logit":
+        out["odds_ratios"] = results.odds_ratios(1 - LEVEL).to_numpy()
+    return out
 
 
 def answers_on_sets(results):

@@ -1,0 +1,111 @@
+"""The export of a ridge of yes/no responses: a Gaussian for each value of t2, in coordinates of the rows.
+
+With v the standardised row, the coordinates of a row are ``c = [z z_root, v right]``, and node i has
+
+    location     sum_j c_j node_mean_ij,
+    scale^2      |root_i c|^2 + exp(log_t2_i) |v - v right right'|^2,
+
+root_i being the m rows of ``node_root`` from (i - 1) m + 1 on. These are linear predictors: probabilities are their
+logistic or normal distribution function. Their posterior means and covariance over all nodes, among them those whose
+weight is too small for quantiles, are ``center`` and ``covariance``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from pybayesridge._types import FloatArray
+from pybayesridge.binomial.posterior import NEGLIGIBLE
+from pybayesridge.ridge.outside import outside_of_columns
+
+if TYPE_CHECKING:
+    from pybayesridge.results.binary import BinaryRidgeResults
+
+
+def binary_values(results: BinaryRidgeResults) -> dict[str, Any]:
+    """The values that only these fits have, but for the posterior."""
+    likelihood, scores = results.binary_fit.likelihood, results.grid_scores
+    error, grid = results.quadrature_error, results.grid
+    return {
+        "family": "bayes_ridge_binomial",
+        "link": str(results.link),
+        "event": str(results.event),
+        "parameterization": results.parameterization,
+        "lambda_": np.array([results.lambda_]),
+        "tau2": np.array([results.tau2]),
+        "log_marginal": np.array([results.log_marginal]),
+        "solver": str(results.solver),
+        "trials": likelihood.successes + likelihood.failures,
+        "n_trials": float(results.n_trials),
+        "n_events": float(results.n_events),
+        "loo_probabilities": np.asarray(results.loo_probabilities, dtype=np.float64),
+        "loo_log_score": float(results.loo_log_score),
+        "loo_brier": float(results.loo_brier),
+        "loo_auc": float(results.loo_auc),
+        "grid": None if grid is None else grid[:, None],
+        "grid_scores": None if scores is None else scores[:, None],
+        "quadrature_error": None if error is None else np.array([error]),
+        "penalty_means": results.hyperparameters()["mean"].to_numpy(dtype=np.float64),
+    }
+
+
+def binary_posterior(results: BinaryRidgeResults) -> dict[str, Any]:
+    """The nodes of the mixture, and the posterior of log t2 alone."""
+    post, fit = results.posterior, results.binary_fit
+    space, design = post.space, post.design
+    keep = np.flatnonzero(post.weight > NEGLIGIBLE)
+    unit = np.r_[np.full(space.k, np.sqrt(design.n)), np.ones(space.rank)]
+    parts = [_of_node(post.nodes[i].gaussian(space), space.k, post.nodes[i].log_t2) for i in keep]
+    right = space.spectrum.with_right(design).right
+    right = np.zeros((design.p, 0)) if right is None else right
+    weight = post.weight[keep] / post.weight[keep].sum()
+    return {
+        "y_on_z": np.zeros((space.k, 1)),
+        "y_norm": np.ones(1),
+        "weight": weight[:, None],
+        "df": float("inf"),
+        "log_t2": np.array([[post.nodes[i].log_t2] for i in keep]),
+        "log_unit": float(results.log_unit),
+        "s": space.spectrum.s * space.spectrum.top,
+        "right": right,
+        "outside": outside_of_columns(design, space.spectrum, 0, right),
+        "node_mean": np.stack([mean for mean, _ in parts]) * unit,
+        "node_root": np.concatenate([root for _, root in parts]) * unit,
+        "center": post.mean * unit,
+        "covariance": post.covariance * np.outer(unit, unit),
+        "mean_t2": float(post.mean_t2),
+        "has_mean": bool(post.has_mean),
+        "has_variance": bool(post.has_variance),
+        "path_log_t2": np.array([node.log_t2 for node in fit.nodes]),
+        "path_df": np.array([node.effective_df() for node in fit.nodes]),
+        **_of_penalty(results),
+    }
+
+
+def _of_node(gaussian: Any, k: int, log_t2: float) -> tuple[FloatArray, FloatArray]:
+    """Mean and root of the covariance in the coordinates of the rows."""
+    size = gaussian.mean.size
+    units = np.r_[np.ones(k), np.full(size - k, np.exp(0.5 * log_t2))]
+    root = solve_triangular(gaussian.factor, np.eye(size), lower=True, check_finite=False)
+    return gaussian.mean * units, root * units
+
+
+def _of_penalty(results: BinaryRidgeResults) -> dict[str, Any]:
+    """The distribution function of log t2 on equally spaced points, with its exponential tails."""
+    found = results.penalty_distribution()
+    if found is None:
+        at = np.array([results.binary_fit.log_t2])
+        points, cumulative, rise, fall = at, np.ones(1), np.inf, np.inf
+    else:
+        points, cumulative, rise, fall = found.log_t2, found.cumulative, found.rise, found.fall
+    return {
+        "log_t2_from": points[:1],
+        "log_t2_to": points[-1:],
+        "log_t2_points": np.array([float(points.size)]),
+        "cumulative": cumulative,
+        "rise": float(rise),
+        "fall": float(fall),
+    }
