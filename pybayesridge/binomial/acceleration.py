@@ -53,13 +53,13 @@ class History:
         self.points.append(point)
         self.moves.append(move)
         del self.points[: -DEPTH - 1], self.moves[: -DEPTH - 1]
-        new = point + share * move
+        plain = new = point + move if share == 1.0 else _vector(_mixed(sites, swept, share))
         if len(self.points) > 1:
             steps, changes = (np.diff(np.array(a), axis=0).T for a in (self.points, self.moves))
             part = np.linalg.lstsq(changes * size[:, None], move * size, rcond=1e-10)[0]
             new = new - (steps + share * changes) @ part
             if np.linalg.norm((new - point) * size) > FARTHEST * np.linalg.norm(move * size):
-                new = point + share * move
+                new = plain
         n = sites.precision.size
         return Sites(np.exp(new[:n]), new[n:])
 
@@ -67,6 +67,14 @@ class History:
         """Forget all."""
         self.points.clear()
         self.moves.clear()
+
+
+def _mixed(sites: Sites, swept: Sites, share: float) -> Sites:
+    """A part of the move, in natural parameters: a precision between the logs of two would not fit the shift."""
+    return Sites(
+        sites.precision + share * (swept.precision - sites.precision),
+        sites.shift + share * (swept.shift - sites.shift),
+    )
 
 
 def _vector(sites: Sites) -> FloatArray:

@@ -7,7 +7,8 @@ except ImportError as error:
         "pybayesridge.sklearn needs scikit-learn 1.6 or newer: pip install 'pybayesridge[sklearn]'"
     ) from error
 
-from pybayesridge.sklearn.ridge import BayesRidgeClassifier, BayesRidgeRegressor
+from pybayesridge.sklearn.classifier import BayesRidgeClassifier
+from pybayesridge.sklearn.ridge import BayesRidgeRegressor
 from pybayesridge.sklearn.spike_slab import SpikeSlabRegressor
 
 __all__ = ["BayesRidgeClassifier", "BayesRidgeRegressor", "SpikeSlabRegressor"]

@@ -1,4 +1,4 @@
-"""BayesRidge as a regressor and as a one-versus-all classifier."""
+"""BayesRidge as a regressor, and what the classifier shares with it."""
 
 from __future__ import annotations
 
@@ -6,22 +6,18 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.base import ClassifierMixin
-from sklearn.preprocessing import LabelBinarizer
-from sklearn.utils.class_weight import compute_sample_weight
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d, validate_data
+from sklearn.utils.validation import validate_data
 
 from pybayesridge._types import AnyArray, ArrayLike, FloatArray, Names, TableLike
 from pybayesridge.models.ridge import BayesRidge
 from pybayesridge.sklearn.base import DTYPES, SPARSE, LinearEstimator, Regressor, named, target_names, used_rows
 
 
-class _RidgeEstimator(LinearEstimator):
+class RidgeEstimator(LinearEstimator):
     """The fit that the regressor and the classifier share."""
 
     _accept_sparse = SPARSE
-    method: str
+    method: str | None
     standardize: bool
     prior: str | tuple[float, ...]
     sigma2: float | None
@@ -31,8 +27,8 @@ class _RidgeEstimator(LinearEstimator):
     dof: str
     parameterization: str
     accelerate: bool
-    tol: float
-    maxiter: int
+    tol: float | None
+    maxiter: int | None
 
     def _fit_model(self, X: Any, y: AnyArray, weight: FloatArray | None, names: list[str] | None) -> None:
         if issparse(X) and X.format == "coo":
@@ -48,9 +44,9 @@ class _RidgeEstimator(LinearEstimator):
             sigma2=self.sigma2,
         )
         results = model.fit(
-            self.method,
-            tol=self.tol,
-            maxiter=self.maxiter,
+            "exact" if self.method is None else self.method,
+            tol=1e-8 if self.tol is None else self.tol,
+            maxiter=10_000 if self.maxiter is None else self.maxiter,
             grid=self.grid,
             lam=self.lam,
             dof=self.dof,
@@ -74,7 +70,7 @@ def _per_target(value: Any, one_target: bool) -> Any:
     return float(array[0]) if one_target else array
 
 
-class BayesRidgeRegressor(Regressor, _RidgeEstimator):
+class BayesRidgeRegressor(Regressor, RidgeEstimator):
     """Bayesian ridge regression whose penalty is found from its posterior, as a scikit-learn regressor.
 
     The numbers are those of :class:`pybayesridge.BayesRidge`, whose results object is `result_`.
@@ -216,172 +212,4 @@ class BayesRidgeRegressor(Regressor, _RidgeEstimator):
         """Several targets are taken."""
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
-        return tags
-
-
-class BayesRidgeClassifier(ClassifierMixin, _RidgeEstimator):
-    """One-versus-all classification by Bayesian ridge regression on targets of -1 and 1, as ``RidgeClassifier``.
-
-    All classes are fitted at once, each with a penalty of its own. Two classes need one regression.
-
-    Parameters
-    ----------
-    method : str, default "exact"
-        How the penalties are found; see :meth:`pybayesridge.BayesRidge.fit`.
-    fit_intercept : bool, default True
-        Whether there is an unpenalised intercept. A constant column of X never serves as it: its coefficient is 0.
-    standardize : bool, default True
-        The prior is on the scale of each column's (weighted, 1/n) standard deviation; `coef_` is on that of X.
-    class_weight : dict or "balanced", optional
-        Weights of the classes, which multiply `sample_weight`.
-    prior : {"r2", "half-cauchy"}, (a, b) or (a, b, scale), default "r2"
-        Prior of tau2; see :class:`pybayesridge.BayesRidge`.
-    sigma2 : float, optional
-        The noise variance where it is known.
-    unpenalized : names or positions, optional
-        Columns with a flat prior: never shrunk.
-    lam : float or (q,) array, for ``method="fixed"``
-        The penalty on the standardised scale; with ``standardize=False`` it is ``RidgeClassifier``'s `alpha`.
-    grid : {"fixed", "glmnet"} or array, for ``method="loocv"`` and ``"gcv"``
-        Penalties to try.
-    dof : {"nu", "paper"}
-        Count the data as ``n - rank(Z)`` or as n.
-    parameterization : {"tau2", "tau"}
-        Whether the mode is that of a density in tau2 or in tau.
-    accelerate : bool, default True
-        Find EM's fixed point by root finding; the answers are the same.
-    tol, maxiter : float, int
-        Accuracy of log lambda, and most iterations.
-
-    Attributes
-    ----------
-    classes_ : array
-    coef_ : (q, p) array
-        q is 1 for two classes.
-    intercept_ : (q,) array
-    lambda_, tau2_, sigma2_ : (q,) arrays
-        As those of :class:`BayesRidgeRegressor`.
-    result_ : BayesRidgeResults
-        Of the regressions on -1 and 1.
-    n_iter_ : int
-    n_features_in_ : int
-    feature_names_in_ : (p,) array of str
-        Where X has names.
-
-    Notes
-    -----
-    The regression's noise is not that of a class: there are scores (`decision_function`), not probabilities.
-    """
-
-    def __init__(
-        self,
-        method: str = "exact",
-        *,
-        fit_intercept: bool = True,
-        standardize: bool = True,
-        class_weight: Any = None,
-        prior: str | tuple[float, ...] = "r2",
-        sigma2: float | None = None,
-        unpenalized: Names | None = None,
-        lam: ArrayLike | None = None,
-        grid: str | ArrayLike | None = None,
-        dof: str = "nu",
-        parameterization: str = "tau2",
-        accelerate: bool = True,
-        tol: float = 1e-8,
-        maxiter: int = 10_000,
-    ) -> None:
-        self.method = method
-        self.fit_intercept = fit_intercept
-        self.standardize = standardize
-        self.class_weight = class_weight
-        self.prior = prior
-        self.sigma2 = sigma2
-        self.unpenalized = unpenalized
-        self.lam = lam
-        self.grid = grid
-        self.dof = dof
-        self.parameterization = parameterization
-        self.accelerate = accelerate
-        self.tol = tol
-        self.maxiter = maxiter
-
-    def fit(self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit the regressions of all classes.
-
-        Parameters
-        ----------
-        X : (n, p) array-like or sparse matrix
-            The columns.
-        y : (n,) array-like of labels, or (n, q) indicators of several labels a row
-            The classes.
-        sample_weight : (n,) array-like, optional
-            Precision weights: only their ratios matter; rows of weight 0 are left out.
-
-        Returns
-        -------
-        self
-            Fitted.
-
-        Raises
-        ------
-        ValueError
-            For a single class, or data or arguments that cannot be a regression.
-        """
-        checked = validate_data(
-            self, X, y, accept_sparse=SPARSE, dtype=DTYPES, multi_output=True, ensure_min_samples=2
-        )
-        check_classification_targets(checked[1])
-        X, y, weight = used_rows(checked[0], checked[1], sample_weight)
-        binarizer = LabelBinarizer(pos_label=1, neg_label=-1)
-        targets = binarizer.fit_transform(y).astype(np.float64)
-        self._multilabel = binarizer.y_type_.startswith("multilabel")
-        self.classes_ = binarizer.classes_
-        if not self._multilabel:
-            y = column_or_1d(y, warn=True)
-            if len(self.classes_) < 2:
-                raise ValueError(f"y has one class only, {self.classes_.tolist()[0]!r}: two are needed")
-        if self.class_weight is not None:
-            weight = (1.0 if weight is None else weight) * compute_sample_weight(self.class_weight, y)
-        labels = self.classes_[1:] if targets.shape[1] == 1 else self.classes_
-        self._fit_model(X, targets, weight, [str(label) for label in labels])
-        return self
-
-    def decision_function(self, X: TableLike) -> FloatArray:
-        """Fitted values of the regressions at new rows.
-
-        Parameters
-        ----------
-        X : (m, p) array-like or sparse matrix
-            New rows, with the columns of the fit.
-
-        Returns
-        -------
-        (m,) array for two classes, (m, q) otherwise
-        """
-        scores = self._linear_predictor(X)[0]
-        return scores[:, 0] if scores.shape[1] == 1 else scores
-
-    def predict(self, X: TableLike) -> AnyArray:
-        """The class with the highest score; with several labels a row, an indicator of the scores above 0.
-
-        Parameters
-        ----------
-        X : (m, p) array-like or sparse matrix
-            New rows, with the columns of the fit.
-
-        Returns
-        -------
-        (m,) array of labels, or (m, q) array of 0 and 1
-        """
-        scores = self.decision_function(X)
-        if self._multilabel:
-            return (scores.reshape(len(scores), -1) > 0).astype(np.intp)
-        at = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        return self.classes_[at]
-
-    def __sklearn_tags__(self) -> Any:
-        """Several labels a row are taken."""
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_label = True
         return tags

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
+from pybayesridge.binomial.acceleration import History
 from pybayesridge.binomial.ep import expectation_propagation
+from pybayesridge.binomial.gaussian import Sites
 from pybayesridge.binomial.laplace import laplace
 from tests.binomial import brute_force
 from tests.binomial.problems import columns, nodes, problem, responses, standardized
@@ -174,3 +176,12 @@ def test_a_distant_t2_is_reached_without_a_start(kind, distance):
         y = (x[:, 0] > np.median(x[:, 0])).astype(float)
     every = nodes(*problem(x, y), tol=1e-6)
     assert every.at(every.prior.log_scale + distance).converged
+
+
+def test_a_damped_step_is_a_part_of_the_sweep_in_natural_parameters():
+    """Between the logs of the precisions 1e-3 and 1e-100 a twentieth of the way is 1e-8, with the old shift."""
+    before = Sites(np.array([1e-3, 0.2]), np.array([0.5, -0.1]))
+    swept = Sites(np.array([1e-100, 0.3]), np.array([1e-90, -0.2]))
+    found = History().next(before, swept, np.array([4.0, 1.0]), 0.05)
+    np.testing.assert_allclose(found.precision, 0.95 * before.precision + 0.05 * swept.precision)
+    np.testing.assert_allclose(found.shift, 0.95 * before.shift + 0.05 * swept.shift)
