@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from scipy.interpolate import CubicSpline
+from scipy.interpolate import CubicSpline, PchipInterpolator
 from scipy.special import ndtr, ndtri, stdtrit
 
 from pybayesridge._types import FloatArray
@@ -57,7 +57,7 @@ class QuantileTable:
         return out
 
     @classmethod
-    def of(cls, quantiles: FloatArray, df: float, *, exactly: bool, points: int = POINTS) -> QuantileTable:
+    def of(cls, quantiles: FloatArray, df: float, *, exactly: bool, points: int = POINTS) -> Self:
         """Tabulate quantiles (m, q, c) at :meth:`probabilities`; `exactly`: these are t (or normal) ones."""
         grid = SHAPE if exactly else _grid(points)
         low, center, high = (quantiles[..., i] for i in np.searchsorted(grid, SHAPE))
@@ -72,29 +72,59 @@ class QuantileTable:
 
     def at(self, probability: Any) -> FloatArray:
         """Quantiles (m, q) at a probability, or at one for each distribution (m, q)."""
-        p = np.broadcast_to(np.asarray(probability, dtype=np.float64), self.center.shape)
-        # A distribution of scale 0 is a point, at probabilities 0 and 1 too.
-        u = np.where(self.scale > 0, _base(p, self.df), 0.0)
-        if self.table is None:
-            return self.center + self.scale * u
-        knots = _base(ndtr(_knots(len(self.table))), self.df)
-        u = np.clip(u, knots[0], knots[-1])
-        spline = CubicSpline(knots, self.table.astype(np.float64), axis=0).c
-        piece = np.clip(np.searchsorted(knots, u, side="right") - 1, 0, knots.size - 2)
-        step = u - knots[piece]
-        value = np.zeros(u.shape)
-        for coefficients in spline:
-            value = value * step + np.take_along_axis(coefficients, piece[None], axis=0)[0]
-        return self.center + self.scale * value
+        return self._at(probability, self._pieces())
 
     def below_zero(self) -> FloatArray:
         """Probability of a value below zero, (m, q), by bisection."""
         low, high = np.full(self.center.shape, SMALLEST_TAIL), np.full(self.center.shape, 1 - SMALLEST_TAIL)
+        pieces = self._pieces()
         for _ in range(60):
             middle = 0.5 * (low + high)
-            below = self.at(middle) < 0
+            below = self._at(middle, pieces) < 0
             low, high = np.where(below, middle, low), np.where(below, high, middle)
         return 0.5 * (low + high)
+
+    def _interpolated(self, knots: FloatArray, values: FloatArray) -> FloatArray:
+        """Coefficients of a cubic (4, c - 1, m, q) between each two of the points (c,) with values (c, m, q)."""
+        return CubicSpline(knots, values, axis=0).c
+
+    def _pieces(self) -> FloatArray | None:
+        if self.table is None or self.center.size == 0:
+            return None
+        return self._interpolated(self._points(), self.table.astype(np.float64))
+
+    def _points(self) -> FloatArray:
+        knots: FloatArray = _base(ndtr(_knots(len(self.table))), self.df)
+        return knots
+
+    def _at(self, probability: Any, pieces: FloatArray | None) -> FloatArray:
+        p = np.broadcast_to(np.asarray(probability, dtype=np.float64), self.center.shape)
+        # A distribution of scale 0 is a point, at probabilities 0 and 1 too.
+        u = np.where(self.scale > 0, _base(p, self.df), 0.0)
+        if pieces is None:
+            return self.center + self.scale * u
+        knots = self._points()
+        u = np.clip(u, knots[0], knots[-1])
+        piece = np.clip(np.searchsorted(knots, u, side="right") - 1, 0, knots.size - 2)
+        step = u - knots[piece]
+        value = np.zeros(u.shape)
+        for coefficients in pieces:
+            value = value * step + np.take_along_axis(coefficients, piece[None], axis=0)[0]
+        return self.center + self.scale * value
+
+
+class MonotoneTable(QuantileTable):
+    """A table of distributions that can have several modes, or points: between its points it does not oscillate.
+
+    Where a quantile function jumps from one mode to the next, the probability up to the interpolated quantile is off
+    by at most that between two points of the table.
+    """
+
+    __slots__ = ()
+
+    def _interpolated(self, knots: FloatArray, values: FloatArray) -> FloatArray:
+        """See `QuantileTable`."""
+        return PchipInterpolator(knots, values, axis=0).c
 
 
 def check_tail(alpha: float) -> None:

@@ -229,14 +229,18 @@ def test_saved_without_rows(tmp_path, frame) -> None:
     pd.testing.assert_series_equal(back.predict(new), res.predict(new))
 
 
-def test_products_of_columns_are_not_saved_as_if_they_were_left_out(tmp_path, frame) -> None:
-    res = SpikeSlab(frame["y"], frame[list("abcde")]).fit("exact")
-    with pytest.raises(ValueError, match=r"row_space=False is not available for fit\('exact'\)"):
+def test_probabilities_of_all_sets_of_more_columns_than_rows_are_not_saved(tmp_path, frame) -> None:
+    few = frame.iloc[:5]
+    res = SpikeSlab(few["y"], few[list("abcde")]).fit("exact")
+    with pytest.raises(ValueError, match="the probabilities of all sets of 5 columns with 4 degrees of freedom"):
         res.save(tmp_path / "fit.pickle", remove_data=True, row_space=False)
     assert not (tmp_path / "fit.pickle").exists()
-    with pytest.raises(ValueError, match="row_space=False is not available"):
+    with pytest.raises(ValueError, match="treat the file like the data"):
         res.remove_data(row_space=False)
-    assert len(res.fittedvalues) == len(frame)
+    assert len(res.fittedvalues) == 5
+    res = SpikeSlab(few["y"], few[list("abcde")], group=[0, 0, 1, 1, 2]).fit("exact")
+    res.remove_data(row_space=False)
+    assert res.credible_sets(coverage=0.95).shape[1] == 5
 
 
 def test_summary_says_what_was_done(fit, frame) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pybayesridge import BayesRidge, Moments, SpikeSlab, load
+from pybayesridge import BayesRidge, Moments, SpikeSlab, compare_evidence, load
 from tests.effort import share
 
 SPREAD = 6e-3
@@ -45,7 +45,20 @@ FITS = {
         y, x, noise_var=1.0, group=[j // 40 for j in range(x.shape[1])], unpenalized=["c1"]
     ).fit("ep"),
     "averaged": lambda y, x: SpikeSlab(y, x, prior_inclusion=0.02).fit("ep", hyper="average"),
+    "sets": lambda y, x: SpikeSlab(y, x).fit("exact", mcse=0.1),
+    "sets of groups": lambda y, x: SpikeSlab(
+        y, x, slab_var=0.5, noise_var=1.0, group=[j // 4 for j in range(x.shape[1])], unpenalized=["c1"]
+    ).fit("exact", mcse=0.1),
+    "all sets of groups": lambda y, x: SpikeSlab(
+        y, x, group=[j // 40 for j in range(x.shape[1])], unpenalized=["c1"], weights=np.linspace(1, 2, len(y))
+    ).fit("exact"),
+    "all sets, others always in or out": lambda y, x: SpikeSlab(
+        y, x, prior_inclusion=[0.3] * 9 + [1.0] + [0.0] * (x.shape[1] - 10)
+    ).fit("exact"),
 }
+
+
+EXACT = [name for name in FITS if "sets" in name]
 
 
 @pytest.fixture(scope="module", params=list(FITS))
@@ -233,14 +246,53 @@ def test_what_needs_the_joint_posterior_says_so(pair):
     ]
     if find_spec("arviz") is not None:
         calls.append(lambda: back.to_arviz(groups=["posterior"]))
-    if hasattr(res, "inclusion_prob"):
+    calls.append(lambda: back.contrast({"one": "c1 - c2"}, **target))
+    if hasattr(res, "inclusion_prob") and res.method != "exact":
         calls.append(lambda: back._results.starting_point())
+    if getattr(back._results, "exact_sets", None) is not None:
+        calls.append(lambda: back.credible_sets(coverage=0.9))
+        calls.append(lambda: back.credible_sets(min_abs_corr=0.6))
     for call in calls:
         with pytest.raises(ValueError, match="saved without the space of the rows"):
             call()
     for call in (lambda: back.fittedvalues, lambda: back.resid, lambda: back.model.fit(), back.predict):
         with pytest.raises(ValueError, match="removed"):
             call()
+
+
+@pytest.mark.parametrize("pair", EXACT, indirect=True)
+def test_sets_of_columns_stay(pair):
+    res, back, _ = pair
+    pd.testing.assert_frame_equal(back.credible_sets(), res.credible_sets())
+    pd.testing.assert_frame_equal(back.models(20), res.models(20))
+    pd.testing.assert_frame_equal(back.select(0.3), res.select(0.3))
+    pd.testing.assert_series_equal(back.size_distribution(), res.size_distribution(), rtol=SAME)
+    names = ["c0", "c2", "c5", "c99"]
+    pd.testing.assert_frame_equal(back.pair_inclusion(names), res.pair_inclusion(names), rtol=SAME, atol=1e-15)
+    for name in ("inclusion_se", "group_inclusion_se", "log_evidence", "log_evidence_se", "slab_var", "residual"):
+        np.testing.assert_allclose(getattr(back, name), getattr(res, name), rtol=SAME)
+    assert back.size_interval() == res.size_interval()
+    there, here = back.hyperparameters(0.1), res.hyperparameters(0.1)
+    np.testing.assert_allclose(there["mean"], here["mean"], rtol=SAME)
+    np.testing.assert_allclose(there.loc["size"], here.loc["size"], rtol=SAME)
+    point, other = back._results.starting_point(), res._results.starting_point()
+    assert point.slab_var == pytest.approx(other.slab_var)
+    assert point.noise_var == pytest.approx(other.noise_var)
+    assert compare_evidence({"here": res, "there": back})["probability"].tolist() == pytest.approx([0.5, 0.5])
+
+
+@pytest.mark.parametrize("pair", EXACT, indirect=True)
+def test_the_states_of_a_selection_do_not_stay(pair):
+    """Their coefficients and residual sums of squares would give products of columns."""
+    res, back, _ = pair
+    before, after = res._results.exact_sets.states, back._results.exact_sets.states
+    for name in ("coef", "left", "log_g", "t", "chain"):
+        assert getattr(before, name).size > 0
+        assert getattr(after, name).size == 0
+    assert after.root == ()
+    assert after.noise_var is None
+    assert len({after.set_of(i).tobytes() for i in range(after.n)}) == after.n
+    assert back._results.posterior.selection.rotation.blocks == ()
 
 
 def test_pictures_and_reports(pair, tmp_path, request):

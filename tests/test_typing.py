@@ -33,6 +33,7 @@ INTERNAL = {
     "hyperparameters_of",
     "log_unit",
     "penalty_distribution",
+    "exact_sets",
     "exact_posterior",
     "explained_variance_of",
     "method_entry",

@@ -130,13 +130,13 @@ def _groups(results: Any) -> list[dict[str, Any]]:
 
 
 def _size(results: Any, alpha: float) -> dict[str, Any] | None:
-    if results.exact_posterior is None:
+    if results.exact_sets is None:
         return None
     return {name: finite(value) for name, value in results.hyperparameters(alpha=alpha).loc["size"].items()}
 
 
 def _credible_sets(results: Any) -> list[dict[str, Any]] | None:
-    if results.exact_posterior is None:
+    if results.exact_sets is None:
         return None
     return [
         {

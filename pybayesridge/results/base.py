@@ -21,6 +21,7 @@ from pybayesridge.results.plots import rows as row_plots
 from pybayesridge.results.prediction import BayesPrediction
 from pybayesridge.results.summary.formats import FormattedSummary
 from pybayesridge.ridge.marginals import RidgeMarginals
+from pybayesridge.selection.marginals import ExactMarginals
 
 if TYPE_CHECKING:
     pass
@@ -249,15 +250,16 @@ class LinearResults(LinearEstimates):
         ----------
         row_space : bool
             Whether to keep the space that the rows span, which joint statements about coefficients need: the
-            uncertainty of predictions, ``cov_params``, ``sample``. Without it these raise a ValueError; means,
-            standard deviations and intervals of single coefficients (for an `alpha` of at least 2e-7), mean
-            predictions and the summary stay.
+            uncertainty of predictions, ``cov_params``, ``sample``, ``contrast``, and ``credible_sets`` with other
+            arguments than the default ones. Without it these raise a ValueError; means, standard deviations and
+            intervals of single coefficients (for an `alpha` of at least 2e-7), mean predictions and the summary stay.
 
         Raises
         ------
         ValueError
             For ``row_space=False`` with as many responses as degrees of freedom, whose coefficients span that space,
-            and of ``SpikeSlab.fit("exact")``, whose posterior of sets consists of products of columns.
+            and of ``SpikeSlab.fit("exact")`` with at most 15 columns and fewer degrees of freedom: the probabilities
+            of all sets of columns determine it.
 
         Notes
         -----
@@ -269,7 +271,9 @@ class LinearResults(LinearEstimates):
 
         With ``row_space=False`` neither that space nor the cross-products are in the file, but the number of rows,
         means and standard deviations of the columns, names and levels, singular values, and of each coefficient its
-        posterior. Coefficients are themselves a combination of the rows, one for each response, and a level of a
+        posterior; of ``SpikeSlab.fit("exact")`` also the visited sets of columns with their probabilities, which
+        indicate how strongly likely columns are correlated, and the default credible sets with their least
+        correlations. Coefficients are themselves a combination of the rows, one for each response, and a level of a
         factor that one person alone has tells of that person: no summary of data is anonymous by construction.
         """
         if not row_space and self.has_joint_posterior and len(self.model.data.targets) >= self.posterior.design.nu:
@@ -290,7 +294,7 @@ class LinearResults(LinearEstimates):
     @property
     def has_joint_posterior(self) -> bool:
         """Whether the joint posterior of all coefficients is available, and not only that of each."""
-        return not isinstance(self.posterior, RidgeMarginals | SelectionMarginals)
+        return not isinstance(self.posterior, RidgeMarginals | SelectionMarginals | ExactMarginals)
 
 
 def load(path: PathOrFile) -> Any:

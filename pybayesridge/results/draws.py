@@ -60,7 +60,7 @@ class DrawResults(SetResults):
     def _draw_chain(
         self, n: int, generator: np.random.Generator, kind: str | None = None, chain: int | None = None
     ) -> Draws:
-        if kind is not None and self.exact_posterior is not None:
+        if kind is not None and self.exact_sets is not None:
             raise ValueError("kind is for fits by expectation propagation: draws of an exact fit are exact")
         if kind not in (None, "gaussian", "gibbs"):
             raise ValueError(f"kind must be 'gaussian' or 'gibbs', not {kind!r}")

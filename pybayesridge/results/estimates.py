@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pybayesridge.ep.posterior import SelectionPosterior
     from pybayesridge.models.base import LinearModel
     from pybayesridge.ridge.posterior import RidgePosterior
+    from pybayesridge.selection.marginals import ExactMarginals
     from pybayesridge.selection.posterior import ExactPosterior
 
 
@@ -62,7 +63,13 @@ class LinearEstimates(Results):
     model: LinearModel
     sigma2: float | FloatArray
     posterior: (
-        RidgePosterior | RidgeMarginals | BinaryPosterior | SelectionPosterior | SelectionMarginals | ExactPosterior
+        RidgePosterior
+        | RidgeMarginals
+        | BinaryPosterior
+        | SelectionPosterior
+        | SelectionMarginals
+        | ExactPosterior
+        | ExactMarginals
     )
 
     def __init__(self, model: LinearModel, params: FloatArray, **kwds: Any) -> None:

@@ -78,7 +78,7 @@ def compare_evidence(fits: Mapping[str, SpikeSlabResults | SpikeSlabResultsWrapp
     difference = table_["log_evidence"] - table_["log_evidence"].max()
     table_.insert(1, "difference", difference)
     table_.insert(2, "probability", np.exp(difference) / np.exp(difference).sum())
-    errors = {name: fit.log_evidence_se for name, fit in inner.items() if fit.exact_posterior is not None}
+    errors = {name: fit.log_evidence_se for name, fit in inner.items() if fit.exact_sets is not None}
     if errors:
         table_["log_evidence_se"] = pd.Series(errors, dtype=np.float64).reindex(table_.index)
     return table_

@@ -14,13 +14,16 @@ from pybayesridge.checks import positive, positive_int
 from pybayesridge.ep.gaussian_posterior import SelectionMarginals
 from pybayesridge.ep.model_size import size_distribution
 from pybayesridge.ep.posterior import SelectionPosterior
+from pybayesridge.quantile_tables import NO_ROW_SPACE
 from pybayesridge.results.arguments import check_alpha
 from pybayesridge.results.base import LinearResults
 from pybayesridge.selection.check import Check
 from pybayesridge.selection.credible import CredibleSet, credible_sets, pair_inclusion, select_by_fdr
 from pybayesridge.selection.hyperparameters import hyperparameters
+from pybayesridge.selection.marginals import ExactMarginals
 from pybayesridge.selection.posterior import ExactPosterior
 from pybayesridge.selection.problem import Units, units_of
+from pybayesridge.selection.result import Exact
 from pybayesridge.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -32,7 +35,7 @@ class SetResults(LinearResults):
 
     model: SpikeSlab
     check: Check | None
-    posterior: SelectionPosterior | SelectionMarginals | ExactPosterior
+    posterior: SelectionPosterior | SelectionMarginals | ExactPosterior | ExactMarginals
 
     @property
     def penalized_names(self) -> list[str]:
@@ -60,14 +63,19 @@ class SetResults(LinearResults):
 
     @property
     def exact_posterior(self) -> ExactPosterior | None:
-        """The exact posterior, if that is what was computed."""
+        """The exact joint posterior, if that is what was computed and it was not removed."""
         return self.posterior if isinstance(self.posterior, ExactPosterior) else None
 
-    def _exactly(self, what: str) -> ExactPosterior:
-        """The exact posterior, or an error that names what needs it."""
-        if self.exact_posterior is None:
+    @property
+    def exact_sets(self) -> Exact | None:
+        """The exact posterior of the sets of columns, if that is what was computed, without the joint one too."""
+        return self.posterior.exact if isinstance(self.posterior, ExactPosterior | ExactMarginals) else None
+
+    def _exactly(self, what: str) -> Exact:
+        """The exact posterior of the sets, or an error that names what needs it."""
+        if self.exact_sets is None:
             raise ValueError(f"{what} needs the joint posterior of the columns: use fit('exact')")
-        return self.exact_posterior
+        return self.exact_sets
 
     @property
     def inclusion_se(self) -> FloatArray:
@@ -75,10 +83,27 @@ class SetResults(LinearResults):
 
         NaN for expectation propagation, whose error is not one of sampling; 0 for unpenalised and constant columns.
         """
-        exact = self.exact_posterior
+        exact = self.exact_sets
         if exact is None:
             return self._spread(np.full(self.posterior.design.p, np.nan), 0.0)
-        return self._spread(exact.exact.inclusion_se, 0.0)
+        return self._spread(exact.inclusion_se, 0.0)
+
+    @property
+    def group_inclusion_se(self) -> pd.Series:
+        """Monte Carlo standard errors of `group_inclusion_prob`; 0 and NaN as those of `inclusion_se`."""
+        exact, p = self.exact_sets, self.posterior.design.p
+        return self._by_group(np.full(p, np.nan) if exact is None else exact.inclusion_se, "inclusion_se")
+
+    def _by_group(self, values: FloatArray, name: str) -> pd.Series:
+        """The largest of `values` (p,) in each group with a penalised column; 0 for constant columns."""
+        data, groups = self.model.data, self.model.groups
+        penalized = np.setdiff1d(np.arange(len(data.exog_columns)), data.unpenalized)
+        of_column = np.zeros(len(data.exog_columns))
+        of_column[self.posterior.design.columns] = values
+        present, position = np.unique(groups.of_column[penalized], return_inverse=True)
+        out = np.zeros(present.size)
+        np.maximum.at(out, position.reshape(-1), of_column[penalized])
+        return pd.Series(out, index=[groups.labels[g] for g in present], name=name)
 
     @property
     def ep_check(self) -> pd.DataFrame | None:
@@ -96,7 +121,7 @@ class SetResults(LinearResults):
     @property
     def log_evidence_se(self) -> float:
         """Monte Carlo standard error of `log_evidence`; NaN for expectation propagation."""
-        return float("nan") if self.exact_posterior is None else self.exact_posterior.exact.log_evidence_se
+        return float("nan") if self.exact_sets is None else self.exact_sets.log_evidence_se
 
     def hyperparameters(self, alpha: float = 0.05) -> pd.DataFrame:
         """Posterior mean and equal-tailed interval of the hyperparameters and of the number of columns in.
@@ -119,8 +144,13 @@ class SetResults(LinearResults):
             For a fit by expectation propagation, which has point estimates: `noise_var`, `slab_var`,
             `prior_inclusion`.
         """
-        exact = self._exactly("the posterior of the hyperparameters")
-        found = hyperparameters(exact, check_alpha(alpha))
+        self._exactly("the posterior of the hyperparameters")
+        posterior, alpha = self.posterior, check_alpha(alpha)
+        if isinstance(posterior, ExactMarginals):
+            found = posterior.hyperparameters(alpha)
+        else:
+            assert isinstance(posterior, ExactPosterior)
+            found = hyperparameters(posterior, alpha)
         return pd.DataFrame.from_dict(found, orient="index", columns=["mean", "lower", "upper"])
 
     def size_distribution(self) -> pd.Series:
@@ -134,15 +164,15 @@ class SetResults(LinearResults):
         Series
             By number of columns, from 0; unpenalised ones are not counted.
         """
-        exact, units = self.exact_posterior, self.units
+        exact, units = self.exact_sets, self.units
         if exact is None:
             chosen, first = self.posterior.selection, units.order[units.start[:-1]]
             inclusion = np.clip(np.stack([r.inclusion_prob for r in chosen.results]), 0.0, 1.0)[:, first]
             found = size_distribution(inclusion, chosen.weights, units.sizes)
         elif units.single:
-            found = exact.exact.size_prob
+            found = exact.size_prob
         else:
-            found = np.bincount(exact.exact.states.sizes, exact.exact.states.weight).astype(np.float64)
+            found = np.bincount(exact.states.sizes, exact.states.weight).astype(np.float64)
         return pd.Series(found, index=pd.RangeIndex(found.size, name="size"), name="probability")
 
     def size_interval(self, alpha: float = 0.05) -> tuple[int, int]:
@@ -164,8 +194,10 @@ class SetResults(LinearResults):
     @cached_property
     def default_sets(self) -> tuple[CredibleSet, ...]:
         """The sets of :meth:`credible_sets` with its defaults; none for fits by expectation propagation."""
-        exact = self.exact_posterior
-        return () if exact is None else credible_sets(exact.problem(), exact.exact)
+        posterior = self.posterior
+        if isinstance(posterior, ExactMarginals):
+            return posterior.sets
+        return credible_sets(posterior.problem(), posterior.exact) if isinstance(posterior, ExactPosterior) else ()
 
     @property
     def exchangeable_sets(self) -> dict[int, CredibleSet]:
@@ -192,7 +224,8 @@ class SetResults(LinearResults):
         Raises
         ------
         ValueError
-            For a fit by another method than ``"exact"``, or numbers that are not in (0, 1).
+            For a fit by another method than ``"exact"``, or numbers that are not in (0, 1); for numbers other than
+            the defaults, if the results were saved without the space of the rows.
         """
         exact = self._exactly("a credible set")
         for name, value in (("coverage", coverage), ("min_abs_corr", min_abs_corr)):
@@ -200,10 +233,13 @@ class SetResults(LinearResults):
                 raise ValueError(f"{name} must lie between 0 and 1, not {value!r}")
         found, units, names, rows = self.default_sets, self.units, self.penalized_names, []
         if (coverage, min_abs_corr) != (0.95, 0.5):
-            found = credible_sets(exact.problem(), exact.exact, coverage=coverage, min_abs_corr=min_abs_corr)
+            if self.exact_posterior is None:
+                raise ValueError(NO_ROW_SPACE.format(what="a credible set with arguments other than the defaults"))
+            problem = self.exact_posterior.problem()
+            found = credible_sets(problem, exact, coverage=coverage, min_abs_corr=min_abs_corr)
         for i, one in enumerate(found, 1):
             for j in units.columns(one.units):
-                rows.append((i, names[j], exact.exact.inclusion_prob[j], one.purity, one.probability))
+                rows.append((i, names[j], exact.inclusion_prob[j], one.purity, one.probability))
         return pd.DataFrame(rows, columns=["set", "column", "inclusion_prob", "purity", "probability"])
 
     def select(self, fdr: float = 0.1) -> pd.DataFrame:
@@ -258,10 +294,9 @@ class SetResults(LinearResults):
         for name in columns:
             if name not in at:
                 raise ValueError(f"{name!r} is not a column subject to selection{did_you_mean(str(name), names)}")
-        problem = exact.problem()
-        units = problem.units.of_column[[at[name] for name in columns]]
-        every, position = np.unique(units, return_inverse=True)
-        both = pair_inclusion(problem, exact.exact.states, every)[np.ix_(position.reshape(-1), position.reshape(-1))]
+        units = self.units
+        every, position = np.unique(units.of_column[[at[name] for name in columns]], return_inverse=True)
+        both = pair_inclusion(units, exact.states, every)[np.ix_(position.reshape(-1), position.reshape(-1))]
         return pd.DataFrame(both, index=list(columns), columns=list(columns))
 
     def models(self, k: int = 10) -> pd.DataFrame:
@@ -281,7 +316,7 @@ class SetResults(LinearResults):
             self._exactly("the probability of a set of columns"),
             np.array(self.penalized_names, dtype=object),
         )
-        units, best = exact.problem().units, exact.exact.models[: positive_int("k", k)]
+        units, best = self.units, exact.models[: positive_int("k", k)]
         sets = [tuple(names[np.sort(units.columns(model.units))]) for model in best]
         return pd.DataFrame(
             {

@@ -22,6 +22,7 @@ from pybayesridge.results.summary import spike_slab as spike_slab_summary
 from pybayesridge.results.summary.formats import FormattedSummary
 from pybayesridge.selection.check import Check
 from pybayesridge.selection.doubt import Doubt, doubts
+from pybayesridge.selection.marginals import ExactMarginals
 from pybayesridge.selection.methods import ExactSelection
 from pybayesridge.selection.posterior import ExactPosterior
 
@@ -143,7 +144,7 @@ class SpikeSlabResults(DrawResults):
     @cached_property
     def precision_loss(self) -> float:
         """Approximate relative error of the fit due to forming moments; 0 for a fit from rows."""
-        if not self.model.source.from_moments or isinstance(self.posterior, SelectionMarginals):
+        if not self.model.source.from_moments or isinstance(self.posterior, SelectionMarginals | ExactMarginals):
             return 0.0
         if self.posterior.selection.noiseless:
             return float(self.model.precision_loss)
@@ -175,13 +176,7 @@ class SpikeSlabResults(DrawResults):
         With a formula the groups are its terms, else a column on its own is a group with its name. Unpenalised
         columns are in no group, and a group without another column is left out; a group of constant columns has 0.
         """
-        data, design, groups = self.model.data, self.posterior.design, self.model.groups
-        penalized = np.setdiff1d(np.arange(len(data.exog_columns)), data.unpenalized)
-        prob = np.zeros(len(data.exog_columns))
-        prob[design.columns] = self.posterior.selection.inclusion_prob
-        of_group = pd.Series(prob[penalized]).groupby(groups.of_column[penalized]).max()
-        labels = [groups.labels[g] for g in of_group.index]
-        return pd.Series(of_group.to_numpy(), index=labels, name="inclusion_prob")
+        return self._by_group(self.posterior.selection.inclusion_prob, "inclusion_prob")
 
     def group_members(self) -> dict[str, list[str]]:
         """Names of the columns of each group with at least two columns that vary."""
@@ -273,13 +268,10 @@ class SpikeSlabResults(DrawResults):
         return self.posterior.row_intervals(split[0], split[1], alpha, noise)[:, None]
 
     def _release_rows(self, row_space: bool) -> None:
-        if not row_space and self.exact_posterior is not None:
-            raise ValueError(
-                "row_space=False is not available for fit('exact'), whose posterior of sets consists of products of "
-                "columns: save with row_space=True, or fit by expectation propagation"
-            )
         if not row_space and isinstance(self.posterior, SelectionPosterior):
             self.posterior = SelectionMarginals.of(self.posterior)
+        elif not row_space and isinstance(self.posterior, ExactPosterior):
+            self.posterior = ExactMarginals.of(self.posterior, self.default_sets)
         self.posterior = self.posterior.without_rows()
 
     def summary(self, alpha: float = 0.05) -> FormattedSummary:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pybayesridge._types import BoolArray, FloatArray, IntArray
-from pybayesridge.selection.problem import Problem
+from pybayesridge.selection.problem import Problem, Units
 from pybayesridge.selection.result import Exact
 from pybayesridge.selection.states import States
 
@@ -68,26 +68,26 @@ def select_by_fdr(unit_prob: FloatArray, fdr: float) -> Selected:
     return Selected(order[:count].astype(np.intp), float(share[count - 1]) if count else 0.0)
 
 
-def units_of_states(problem: Problem, states: States) -> tuple[IntArray, IntArray]:
+def units_of_states(units: Units, states: States) -> tuple[IntArray, IntArray]:
     """State and unit of each unit that is in, of all states."""
-    pairs = np.unique(np.column_stack([states.of_state, problem.units.of_column[states.columns]]), axis=0)
+    pairs = np.unique(np.column_stack([states.of_state, units.of_column[states.columns]]), axis=0)
     return pairs[:, 0].astype(np.intp), pairs[:, 1].astype(np.intp)
 
 
-def membership(problem: Problem, states: States, units: IntArray) -> FloatArray:
-    """1 where a unit (a,) is in a state, (S, a)."""
-    position = np.full(problem.units.n, -1, dtype=np.intp)
-    position[units] = np.arange(units.size)
-    state, unit = units_of_states(problem, states)
+def membership(units: Units, states: States, which: IntArray) -> FloatArray:
+    """1 where a unit of `which` (a,) is in a state, (S, a)."""
+    position = np.full(units.n, -1, dtype=np.intp)
+    position[which] = np.arange(which.size)
+    state, unit = units_of_states(units, states)
     at = position[unit]
-    out = np.zeros((states.n, units.size))
+    out = np.zeros((states.n, which.size))
     out[state[at >= 0], at[at >= 0]] = 1.0
     return out
 
 
-def pair_inclusion(problem: Problem, states: States, units: IntArray) -> FloatArray:
+def pair_inclusion(units: Units, states: States, which: IntArray) -> FloatArray:
     """Posterior probabilities that two units are in together, (a, a); on the diagonal those of each alone."""
-    inside = membership(problem, states, units)
+    inside = membership(units, states, which)
     return (inside * states.weight[:, None]).T @ inside
 
 
@@ -121,7 +121,7 @@ def credible_sets(
     if odds is not None:
         play = play[odds[play] < np.inf]
     play = play[np.isin(play, problem.units.of_column[exact.states.columns])]
-    inside = membership(problem, exact.states, play) > 0
+    inside = membership(problem.units, exact.states, play) > 0
     coverage -= ROUNDING
     weight = exact.states.weight
     taken = np.zeros(play.size, dtype=bool)

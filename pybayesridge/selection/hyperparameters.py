@@ -27,19 +27,34 @@ def hyperparameters(posterior: ExactPosterior, alpha: float) -> dict[str, Interv
     ``noise_var``, ``slab_var``, ``prior_inclusion``, ``prior_share`` (of the variance, explained a priori at the
     hyperparameters of the posterior) and ``size``, the number of columns or groups in.
     """
-    exact, design, states = posterior.exact, posterior.design, posterior.exact.states
-    tails, weight, unit = np.array([alpha / 2, 1 - alpha / 2]), states.weight, design.y_norm[0] ** 2
+    tails = np.array([alpha / 2, 1 - alpha / 2])
+    found = variances(posterior, tails) | shares(posterior, tails)
+    return {name: _row(mean, ends) for name, (mean, ends) in found.items()} | {"size": size(posterior.exact, alpha)}
+
+
+def variances(posterior: ExactPosterior, probabilities: FloatArray) -> dict[str, tuple[float, FloatArray]]:
+    """Mean and quantiles (q,) of the variances; see :func:`hyperparameters`."""
+    design, states = posterior.design, posterior.exact.states
+    weight, unit = states.weight, design.y_norm[0] ** 2
     slab = np.exp(states.log_g) * unit / design.common_scale**2
-    out: dict[str, Interval] = {}
+    out = {}
     for name, factor in (("noise_var", np.full(states.n, unit)), ("slab_var", slab)):
         if states.noise_var is None:
-            ends = variance_quantiles(weight, factor * states.left / states.nu, states.nu, tails)
+            ends = variance_quantiles(weight, factor * states.left / states.nu, states.nu, probabilities)
         else:
-            ends = discrete_quantiles(weight, factor * states.noise_var, tails)
-        out[name] = _row(float(weight @ (factor * states.mean_noise())), ends)
-    for name, values in (("prior_inclusion", expit(states.t)), ("prior_share", prior_share(states, exact.grid))):
-        out[name] = _row(float(weight @ values), discrete_quantiles(weight, values, tails))
-    return out | {"size": size(exact, alpha)}
+            ends = discrete_quantiles(weight, factor * states.noise_var, probabilities)
+        out[name] = (float(weight @ (factor * states.mean_noise())), ends)
+    return out
+
+
+def shares(posterior: ExactPosterior, probabilities: FloatArray) -> dict[str, tuple[float, FloatArray]]:
+    """Likewise of those between 0 and 1."""
+    states = posterior.exact.states
+    values = {"prior_inclusion": expit(states.t), "prior_share": prior_share(states, posterior.exact.grid)}
+    return {
+        name: (float(states.weight @ each), discrete_quantiles(states.weight, each, probabilities))
+        for name, each in values.items()
+    }
 
 
 def size(exact: Exact, alpha: float) -> Interval:

@@ -1,14 +1,15 @@
-"""Quantiles of mixtures of t or normal distributions with common degrees of freedom, one mixture for each row."""
+"""Quantiles of many mixtures of t or normal distributions with common degrees of freedom."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from scipy.special import gammaln, ndtr, ndtri, stdtr, stdtrit
 
-from pybayesridge._types import FloatArray, IntArray
+from pybayesridge._types import BoolArray, FloatArray, IntArray
 
 REACH = 40.0
 """The table of a distribution function covers standard values up to here in absolute value."""
@@ -17,13 +18,23 @@ STEP = 0.005
 """Distance of the table's nodes: cubic interpolation between them is accurate to 1e-11."""
 
 FEW = 256
-"""Components of the smaller mixture from whose quantile the search begins."""
+"""Components of the smaller mixture from whose quantile the search begins, the first ones."""
 
-SMALL_STEP = 1e-11
-"""A Newton step below this multiple of the largest scale ends the search."""
+NARROW = 1e-11
+"""A bracket of this width, in multiples of the largest scale and center, ends the search."""
+
+LAST, ROUGH = 1e-6, 0.03
+"""A Newton step below this multiple of the smallest scale is the last: its error is of the order of the square.
+
+The second where a guess is enough."""
 
 MAXITER = 200
 """Most Newton or bisection steps; bisections alone need about 60."""
+
+ROOT_2PI = float(np.sqrt(2.0 * np.pi))
+
+AT_ONCE = 2**14
+"""Components in a piece of work: larger arrays are fetched from the system anew for every operation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +52,16 @@ class Law:
     below: FloatArray | None
     density: FloatArray | None
 
-    def quantile(self, probability: float) -> float:
-        """Quantile of the law."""
-        return float(ndtri(probability) if self.below is None else stdtrit(self.nu, probability))
+    def quantile(self, probability: FloatArray) -> FloatArray:
+        """Quantiles of the law, as many as probabilities."""
+        unique, inverse = np.unique(probability, return_inverse=True)
+        found: FloatArray = ndtri(unique) if self.below is None else stdtrit(self.nu, unique)
+        return found[inverse.reshape(-1)]
 
     def both(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Distribution function and, to a relative error of about `STEP` squared, density."""
         if self.below is None or self.density is None:
-            return ndtr(x), np.exp(-0.5 * x * x) / np.sqrt(2.0 * np.pi)
+            return ndtr(x), np.exp(-0.5 * x * x) / ROOT_2PI
         place = (np.clip(x, -REACH, REACH) + REACH) / STEP
         node = np.minimum(place.astype(np.int32), self.below.size - 2)
         s = place - node
@@ -79,90 +92,200 @@ def law_of(nu: float) -> Law:
 
 
 @dataclass(frozen=True, slots=True)
-class Mixture:
-    """For each of m rows a mixture of S components: t distributions, and point masses at 0 where the scale is 0.
+class Mixtures:
+    """m mixtures, each of at least one component: t distributions, and point masses at 0 where the scale is 0.
 
     Attributes
     ----------
-    weight : (S,) array
-        Sums to 1.
-    center, scale : (S, m) arrays
-        Finite.
+    weight, center, scale : (E,) arrays
+        Of the components, mixture by mixture; finite. The weights of a mixture sum to 1; a search is fast where the
+        heaviest come first.
+    start : (m + 1,) int array
+        The components of mixture i are ``start[i]`` to ``start[i + 1] - 1``.
     law : Law
     """
 
     weight: FloatArray
     center: FloatArray
     scale: FloatArray
+    start: IntArray
     law: Law
 
-    def quantile(self, probability: float) -> FloatArray:
-        """Quantile of each row, (m,), at a probability between 0 and 1; exactly 0 where a point mass has it."""
-        out = np.zeros(self.center.shape[1])
-        spike = self.weight @ (self.scale <= 0.0)
-        rows = np.arange(out.size)
+    @classmethod
+    def alike(cls, weight: FloatArray, center: FloatArray, scale: FloatArray, law: Law) -> Mixtures:
+        """Mixtures with the same weights (S,), of centers and scales (S, m)."""
+        states, m = center.shape
+        order = np.argsort(-weight, kind="stable")
+        start = states * np.arange(m + 1, dtype=np.intp)
+        return cls(np.tile(weight[order], m), center[order].T.ravel(), scale[order].T.ravel(), start, law)
+
+    @property
+    def sizes(self) -> IntArray:
+        """Number of components of each mixture, (m,)."""
+        return np.diff(self.start)
+
+    def quantiles(self, probabilities: FloatArray) -> FloatArray:
+        """Quantiles of all mixtures at all of some probabilities (q,) between 0 and 1, (m, q)."""
+        m, q = self.start.size - 1, probabilities.size
+        which = np.repeat(np.arange(m, dtype=np.intp), q)
+        return self.at(which, np.tile(probabilities, m)).reshape(m, q)
+
+    def at(self, which: IntArray, probability: FloatArray, *, last: float = LAST) -> FloatArray:
+        """Quantile of mixture ``which[i]`` at ``probability[i]``, (P,); exactly 0 where a point mass has it."""
+        out = np.zeros(which.size)
+        spike = self._sum(self.weight * (self.scale <= 0.0))
+        todo = np.arange(which.size)
         if spike.any():
-            below = self.below(out)
-            rows = np.flatnonzero((below >= probability) | (below + spike < probability))
-        if rows.size:
-            some = self._of_rows(rows)
-            out[rows] = some.search(probability, some.start(probability))
+            below = self.below(np.zeros(spike.size))[which]
+            todo = np.flatnonzero((below >= probability) | (below + spike[which] < probability))
+        first = self._first(which[todo], probability[todo])
+        for part in _pieces(self.sizes[which[todo]]):
+            some = todo[part]
+            out[some] = self._search(which[some], probability[some], first[part], last)
         return out
 
     def below(self, x: FloatArray) -> FloatArray:
-        """Probability of each row below x (m,), without point masses."""
-        return self._smooth(x)[0]
+        """Probability of each mixture below x (m,), without point masses."""
+        out, every = np.empty(x.size), np.arange(x.size, dtype=np.intp)
+        for part in _pieces(self.sizes):
+            out[part] = _Components.of(self, every[part]).smooth(x[part])[0]
+        return out
 
-    def _of_rows(self, rows: IntArray) -> Mixture:
-        return (
-            self
-            if rows.size == self.center.shape[1]
-            else replace(self, center=self.center[:, rows], scale=self.scale[:, rows])
-        )
+    def _sum(self, values: FloatArray) -> FloatArray:
+        """Sums of `values` (E,) over the components of each mixture, (m,)."""
+        return np.add.reduceat(values, self.start[:-1]) if values.size else np.zeros(0)
 
-    def start(self, probability: float) -> FloatArray:
-        """The quantile of the heaviest components; if these are all, that of a normal distribution."""
-        if self.weight.size > 2 * FEW:
-            heaviest = np.argsort(-self.weight, kind="stable")[:FEW]
-            weight = self.weight[heaviest] / self.weight[heaviest].sum()
-            few = Mixture(weight, self.center[heaviest], self.scale[heaviest], self.law)
-            return few.search(probability, few.start(probability))
-        mean = self.weight @ self.center
-        var = self.weight @ (self.scale**2 + (self.center - mean) ** 2)
-        return mean + np.sqrt(var) * ndtri(probability)
+    def _first(self, which: IntArray, probability: FloatArray) -> FloatArray:
+        """A guess: the quantile of the first components; if these are all, that of a normal distribution."""
+        few = self._first_components()
+        if few is not None:
+            return few.at(which, probability, last=ROUGH)
+        mean = self._sum(self.weight * self.center)
+        about = self.center - np.repeat(mean, self.sizes)
+        sd = np.sqrt(self._sum(self.weight * (self.scale**2 + about**2)))
+        return mean[which] + sd[which] * ndtri(probability)
 
-    def _smooth(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Distribution function without the point masses, and density, of each row at x (m,)."""
-        point = self.scale <= 0.0
-        if not point.any():
-            below, density = self.law.both((x - self.center) / self.scale)
-            return self.weight @ below, self.weight @ (density / self.scale)
-        safe = np.where(point, 1.0, self.scale)
-        below, density = self.law.both((x - self.center) / safe)
-        return self.weight @ np.where(point, 0.0, below), self.weight @ np.where(point, 0.0, density / safe)
+    def _first_components(self) -> Mixtures | None:
+        """The mixtures of the first components alone of those with many; None if none has many."""
+        sizes = self.sizes
+        if sizes.size == 0 or sizes.max() <= 2 * FEW:
+            return None
+        fewer = np.where(sizes > 2 * FEW, FEW, sizes)
+        start = np.concatenate([[0], np.cumsum(fewer)]).astype(np.intp)
+        kept = np.arange(start[-1]) + np.repeat(self.start[:-1] - start[:-1], fewer)
+        weight = self.weight[kept] / np.repeat(np.add.reduceat(self.weight[kept], start[:-1]), fewer)
+        return Mixtures(weight, self.center[kept], self.scale[kept], start, self.law)
 
-    def search(self, probability: float, first: FloatArray) -> FloatArray:
-        """Newton's method in a bracket that shrinks, with bisections where a step would leave it."""
-        ends = self.center + self.scale * self.law.quantile(probability)
-        low, high = ends.min(axis=0), ends.max(axis=0)
-        enough = SMALL_STEP * (self.scale.max(axis=0) + np.abs(self.center).max(axis=0))
-        spike = self.weight @ (self.scale <= 0.0)
-        x, left, mixture = np.clip(first, low, high), np.arange(first.size), self
+    def _search(self, which: IntArray, probability: FloatArray, first: FloatArray, last: float) -> FloatArray:
+        """Newton's method in a bracket that shrinks, with bisections where a step would leave it.
+
+        Its equation is in normal scores, in which the tails are nearly straight lines.
+        """
+        parts = _Components.of(self, which)
+        low, high = parts.bracket(probability)
+        width, step_size = parts.sizes()
+        width, step_size = NARROW * width, np.maximum(last * step_size, NARROW * width)
+        x, left, score = np.clip(first, low, high), np.arange(which.size), ndtri(probability)
         for step in range(MAXITER):
-            at = x[left]
-            below, density = mixture._smooth(at)
-            below = below + np.where(at >= 0.0, spike[left], 0.0)
-            reached = below >= probability
+            at, wanted = x[left], probability[left]
+            below, density = parts.smooth(at)
+            below = below + np.where(at >= 0.0, parts.spike, 0.0)
+            reached = below >= wanted
             high[left], low[left] = np.where(reached, at, high[left]), np.where(reached, low[left], at)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                newton = at - (below - probability) / density
+            found = ndtri(below)
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                newton = at - (found - score[left]) * np.exp(-0.5 * found**2) / (ROOT_2PI * density)
             inside = (newton >= low[left]) & (newton <= high[left]) & (step % 8 != 7)
             x[left] = np.where(inside, newton, 0.5 * (low[left] + high[left]))
-            narrow = high[left] - low[left] <= enough[left]
-            going = ~(narrow | (inside & (np.abs(newton - at) <= enough[left])))
+            narrow = high[left] - low[left] <= width[left]
+            going = ~(narrow | (inside & (np.abs(newton - at) <= step_size[left])))
             left = left[going]
             if left.size == 0:
                 break
             if not going.all():
-                mixture = self._of_rows(left)
+                parts = parts.some(going)
         return x
+
+
+@dataclass(frozen=True, slots=True)
+class _Components:
+    """The components of the mixtures of some pairs of mixture and probability, pair by pair.
+
+    Attributes
+    ----------
+    weight, center, scale : (T,) arrays
+        Scales of point masses are 1, their weights 0.
+    pair : (T,) int array
+    start : (P,) int array
+        The first component of each pair.
+    spike : (P,) array
+        Weight of the point masses at 0.
+    law : Law
+    """
+
+    weight: FloatArray
+    center: FloatArray
+    scale: FloatArray
+    pair: IntArray
+    start: IntArray
+    spike: FloatArray
+    law: Law
+
+    @classmethod
+    def of(cls, mixtures: Mixtures, which: IntArray) -> _Components:
+        """Gather them."""
+        sizes = mixtures.sizes[which]
+        start = np.cumsum(sizes) - sizes
+        pair = np.repeat(np.arange(which.size), sizes)
+        at = np.arange(pair.size) + np.repeat(mixtures.start[which] - start, sizes)
+        weight, scale = mixtures.weight[at], mixtures.scale[at]
+        point = scale <= 0.0
+        spike = np.zeros(which.size)
+        if point.any():
+            spike = np.add.reduceat(weight * point, start)
+            weight, scale = np.where(point, 0.0, weight), np.where(point, 1.0, scale)
+        return cls(weight, mixtures.center[at], scale, pair, start, spike, mixtures.law)
+
+    def smooth(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Distribution function without the point masses, and density, of each pair at x (P,)."""
+        below, density = self.law.both((x[self.pair] - self.center) / self.scale)
+        return (
+            np.add.reduceat(self.weight * below, self.start),
+            np.add.reduceat(self.weight / self.scale * density, self.start),
+        )
+
+    def bracket(self, probability: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Bounds of the quantiles at probabilities (P,)."""
+        scale = np.where(self.weight > 0.0, self.scale, 0.0)
+        ends = self.center + scale * self.law.quantile(probability)[self.pair]
+        return np.minimum.reduceat(ends, self.start), np.maximum.reduceat(ends, self.start)
+
+    def sizes(self) -> tuple[FloatArray, FloatArray]:
+        """The largest scale and center of each pair together, and the smallest scale."""
+        largest = np.maximum.reduceat(np.where(self.weight > 0.0, self.scale, 0.0), self.start)
+        smallest = np.minimum.reduceat(np.where(self.weight > 0.0, self.scale, np.inf), self.start)
+        return largest + np.maximum.reduceat(np.abs(self.center), self.start), smallest
+
+    def some(self, kept: BoolArray) -> _Components:
+        """Those of some of the pairs."""
+        inside = kept[self.pair]
+        sizes = np.diff(self.start, append=self.pair.size)[kept]
+        return _Components(
+            self.weight[inside],
+            self.center[inside],
+            self.scale[inside],
+            np.repeat(np.arange(sizes.size), sizes),
+            np.cumsum(sizes) - sizes,
+            self.spike[kept],
+            self.law,
+        )
+
+
+def _pieces(sizes: IntArray) -> Iterator[slice]:
+    """Split pairs, with so many components, into pieces of about `AT_ONCE` components."""
+    reached, begin = np.cumsum(sizes), 0
+    while begin < sizes.size:
+        done = int(reached[begin - 1]) if begin else 0
+        end = max(int(np.searchsorted(reached, done + AT_ONCE, side="right")), begin + 1)
+        yield slice(begin, end)
+        begin = end

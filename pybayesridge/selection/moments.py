@@ -9,7 +9,7 @@ from scipy.special import expit, log_expit
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.selection.grid import Grid
-from pybayesridge.selection.mixture import Mixture, law_of
+from pybayesridge.selection.mixture import Mixtures, law_of
 from pybayesridge.selection.states import States
 
 SMALLEST, EPS = float(np.finfo(float).tiny), float(np.finfo(float).eps)
@@ -99,31 +99,51 @@ def quantiles(
     (d, q) array
         0 for columns that no kept state has in; NaN for these given inclusion.
     """
-    d = inclusion_prob.size
-    out = np.full((d, probabilities.size), np.nan if given_inclusion else 0.0)
-    order = np.argsort(states.columns, kind="stable")
-    begins = np.searchsorted(states.columns[order], np.arange(d + 1))
-    own_var = np.concatenate([np.zeros(0), *[np.einsum("ij,ij->i", root, root) for root in states.root]])
-    state = states.of_state
-    if states.noise_var is None:
-        scale, law = np.sqrt(own_var * states.left[state] / states.nu), law_of(states.nu)
-    else:
-        scale, law = np.sqrt(own_var * states.noise_var[state]), law_of(np.inf)
-    for j in np.flatnonzero(np.diff(begins)).tolist():
-        at = order[begins[j] : begins[j + 1]]
-        weight = states.weight[state[at]]
-        slabs = Mixture(weight / weight.sum(), states.coef[at, None], scale[at, None], law)
-        share = 1.0 if given_inclusion else float(inclusion_prob[j])
-        out[j] = [_with_spike(slabs, share, p) for p in probabilities.tolist()]
+    out = np.full((inclusion_prob.size, probabilities.size), np.nan if given_inclusion else 0.0)
+    visited, slabs = slabs_of(states)
+    if visited.size == 0:
+        return out
+    if given_inclusion:
+        out[visited] = slabs.quantiles(np.clip(probabilities, SMALLEST, 1.0 - EPS))
+        return out
+    share = inclusion_prob[visited][:, None]
+    negative = share * slabs.below(np.zeros(visited.size))[:, None]
+    in_spike = (negative < probabilities) & (probabilities <= negative + 1.0 - share)
+    which, at = np.nonzero((share > 0.0) & ~(in_spike & (share < 1.0)))
+    slab_probability = within_slab(probabilities[at], share[which, 0], negative[which, 0])
+    out[visited[which], at] = slabs.at(which, np.clip(slab_probability, SMALLEST, 1.0 - EPS))
     return out
 
 
-def _with_spike(slabs: Mixture, share: float, probability: float) -> float:
-    """Quantile of the slabs of a coefficient, weighted by `share`, and a point mass at 0."""
-    if share <= 0.0:
-        return 0.0
-    negative = share * float(slabs.below(np.zeros(1))[0])
-    if share < 1.0 and negative < probability <= negative + 1.0 - share:
-        return 0.0
-    below = probability / share if probability <= negative else (probability - (1.0 - share)) / share
-    return float(slabs.quantile(min(max(below, SMALLEST), 1.0 - EPS))[0])
+def within_slab(probability: FloatArray, share: FloatArray, negative: FloatArray) -> FloatArray:
+    """Probability given inclusion at a quantile of spike and slab together that is not the spike.
+
+    Parameters
+    ----------
+    probability : array
+    share : array
+        The weight of the slab, above 0.
+    negative : array
+        `share` times the slab's probability below 0.
+    """
+    return np.where(probability <= negative, probability, probability - (1.0 - share)) / share
+
+
+def slabs_of(states: States) -> tuple[IntArray, Mixtures]:
+    """The columns that are in some kept state, (V,), and their coefficients given inclusion."""
+    state = states.of_state
+    order = np.lexsort((-states.weight[state], states.columns))
+    visited, start, count = np.unique(states.columns[order], return_index=True, return_counts=True)
+    own_var = np.concatenate([np.zeros(0), *[np.einsum("ij,ij->i", root, root) for root in states.root]])
+    noise, nu = (states.left / states.nu, states.nu) if states.noise_var is None else (states.noise_var, np.inf)
+    state = state[order]
+    weight = states.weight[state]
+    if visited.size:
+        weight = weight / np.repeat(np.add.reduceat(weight, start), count)
+    return visited, Mixtures(
+        weight,
+        states.coef[order],
+        np.sqrt(own_var[order] * noise[state]),
+        np.append(start, order.size).astype(np.intp),
+        law_of(nu),
+    )

@@ -14,7 +14,7 @@ from pybayesridge.ep.model.least_squares import Data
 from pybayesridge.ep.posterior import SelectionPosterior, StartingPoint
 from pybayesridge.ep.selection import Selection
 from pybayesridge.selection.methods import ExactSelection, problem_of_data
-from pybayesridge.selection.mixture import Mixture, law_of
+from pybayesridge.selection.mixture import Mixtures, law_of
 from pybayesridge.selection.moments import covariance, draw, draw_chain, quantiles
 from pybayesridge.selection.problem import Problem
 from pybayesridge.selection.result import Exact
@@ -60,16 +60,7 @@ class ExactPosterior:
 
     def starting_point(self, columns: list[str]) -> StartingPoint:
         """Where a fit by expectation propagation can start: the posterior means of the hyperparameters."""
-        hyper, y = self.selection.hyper, self.design.y_norm[0]
-        none = np.zeros(self.design.p)
-        return StartingPoint(
-            tuple(columns),
-            none,
-            none,
-            hyper.prior_inclusion,
-            float(hyper.slab_var * (y / self.design.common_scale) ** 2),
-            float(hyper.noise_var * y**2),
-        )
+        return starting_point(self.design, self.selection, columns)
 
     @property
     def inclusion_prob(self) -> FloatArray:
@@ -142,24 +133,20 @@ class ExactPosterior:
         self, x_rows: AnyArray, z_rows: FloatArray, alpha: float, noise: FloatArray | None
     ) -> FloatArray:
         """Equal-tailed intervals of the linear predictor, or with `noise` (m,) of new observations: (m, 2)."""
-        tails = (alpha / 2, 1 - alpha / 2)
-        return np.stack([self.row_quantiles(x_rows, z_rows, pr, noise) for pr in tails], axis=-1)
+        return self.row_quantiles(x_rows, z_rows, np.array([alpha / 2, 1 - alpha / 2]), noise)
 
     def row_quantiles(
-        self, x_rows: AnyArray, z_rows: FloatArray, probability: float, noise: FloatArray | None
+        self, x_rows: AnyArray, z_rows: FloatArray, probabilities: FloatArray, noise: FloatArray | None
     ) -> FloatArray:
-        """Quantile of the linear predictor, or with `noise` (m,) of new observations: (m,)."""
-        states, out = self.exact.states, []
+        """Quantiles (q,) of the linear predictor, or with `noise` (m,) of new observations: (m, q)."""
+        states, out = self.exact.states, np.full((z_rows.shape[0], probabilities.size), np.nan)
         for rows, at, center, spread in self._predictors(x_rows, z_rows):
             own = spread if noise is None else spread + noise[at]
             scale, nu = _law(states, np.sqrt(own))
             known = np.flatnonzero(~np.isnan(rows).any(axis=1))
-            at_rows = np.full(rows.shape[0], np.nan)
-            at_rows[known] = Mixture(states.weight, center[:, known], scale[:, known], law_of(nu)).quantile(
-                probability
-            )
-            out.append(at_rows)
-        return (z_rows @ self.design.y_on_z)[:, 0] + _joined(out) * self.design.y_norm[0]
+            mixtures = Mixtures.alike(states.weight, center[:, known], scale[:, known], law_of(nu))
+            out[at.start + known] = mixtures.quantiles(probabilities)
+        return z_rows @ self.design.y_on_z + out * self.design.y_norm[0]
 
     def units(self) -> IntArray:
         """The group of each penalised column, (p,): columns with equal numbers are in or out together."""
@@ -243,6 +230,19 @@ class ExactPosterior:
         """The same posterior without any row."""
         data = self.data.without_rows() if self.design.has_rows else self.data
         return replace(self, data=data, design=self.design.without_rows())
+
+
+def starting_point(design: Design, selection: ExactSelection, columns: list[str]) -> StartingPoint:
+    """Where a fit by expectation propagation can start: the posterior means of the hyperparameters."""
+    hyper, y, none = selection.hyper, design.y_norm[0], np.zeros(design.p)
+    return StartingPoint(
+        tuple(columns),
+        none,
+        none,
+        hyper.prior_inclusion,
+        float(hyper.slab_var * (y / design.common_scale) ** 2),
+        float(hyper.noise_var * y**2),
+    )
 
 
 def posterior_of(

@@ -83,6 +83,31 @@ class States:
         """Columns of state i."""
         return self.columns[self.start[i] : self.start[i + 1]]
 
+    def sets_alone(self) -> States:
+        """The distinct sets with their weights, the most probable first, and nothing else."""
+        sets: dict[bytes, IntArray] = {}
+        weights: dict[bytes, float] = {}
+        for i in range(self.n):
+            inside = self.set_of(i)
+            key = inside.tobytes()
+            sets[key] = inside
+            weights[key] = weights.get(key, 0.0) + float(self.weight[i])
+        ordered = sorted(sets, key=lambda key: -weights[key])
+        none: FloatArray = np.zeros(0)
+        return States(
+            columns=np.concatenate([np.zeros(0, dtype=np.intp), *(sets[key] for key in ordered)]),
+            start=np.concatenate([[0], np.cumsum([sets[key].size for key in ordered])]).astype(np.intp),
+            weight=np.array([weights[key] for key in ordered]),
+            chain=np.zeros(0, dtype=np.intp),
+            log_g=none,
+            t=none,
+            left=none,
+            noise_var=None,
+            nu=self.nu,
+            coef=none,
+            root=(),
+        )
+
     def mean_noise(self) -> FloatArray:
         """Mean of s2 given each state, (S,); infinite with 2 degrees of freedom or fewer."""
         return self.noise_var if self.noise_var is not None else mean_noise(self.left, self.nu)

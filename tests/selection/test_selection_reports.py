@@ -32,7 +32,7 @@ def test_pairs_are_those_of_the_sum(twins):
         value = log_marginal(X, y, 40, inside, 2.0, 0.5)[0][0] + np.log(0.25) * inside.sum()
         total += np.exp(value + 50)
         pairs += np.exp(value + 50) * np.outer(inside, inside)
-    assert np.allclose(pair_inclusion(problem, exact.states, np.arange(6)), pairs / total, rtol=0, atol=EXACT)
+    assert np.allclose(pair_inclusion(problem.units, exact.states, np.arange(6)), pairs / total, rtol=0, atol=EXACT)
 
 
 def test_two_nearly_equal_columns_are_one_set(twins):
@@ -41,7 +41,7 @@ def test_two_nearly_equal_columns_are_one_set(twins):
     assert sorted(sets[0].units.tolist()) == [0, 1]
     assert sets[0].probability >= 0.95
     assert np.isclose(sets[0].purity, abs(X[:, 0] @ X[:, 1]) / np.sqrt((X[:, 0] @ X[:, 0]) * (X[:, 1] @ X[:, 1])))
-    one_or_other = exact.unit_prob[:2].sum() - pair_inclusion(problem, exact.states, np.arange(2))[0, 1]
+    one_or_other = exact.unit_prob[:2].sum() - pair_inclusion(problem.units, exact.states, np.arange(2))[0, 1]
     assert np.isclose(sets[0].probability, one_or_other, rtol=0, atol=EXACT)
     assert exact.unit_prob[:2].max() < 0.95
 

@@ -189,8 +189,8 @@ def plot_n_included(res: SpikeSlabResults, *, ax: Axes | None = None) -> Axes:
     ImportError
         If matplotlib is missing.
     """
-    if res.exact_posterior is not None:
-        exact = res.exact_posterior.exact
+    exact = res.exact_sets
+    if exact is not None:
         return _draw_sizes(res, exact.size_prob, exact.expected_size, "posterior probabilities", ax)
     chosen = res.posterior.selection
     inclusion = np.clip(np.stack([r.inclusion_prob for r in chosen.results]), 0.0, 1.0)

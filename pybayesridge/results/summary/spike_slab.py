@@ -53,7 +53,7 @@ def _facts(res: SpikeSlabResults) -> tuple[list[tuple[str, str]], list[tuple[str
     def how(name: str) -> str:
         if name not in res.learned:
             return "fixed"
-        return "learned" if res.exact_posterior is None else "mean"
+        return "learned" if res.exact_sets is None else "mean"
 
     prior = number(float(res.prior_inclusion)) if np.ndim(res.prior_inclusion) == 0 else "by column"
     left = [
@@ -79,7 +79,7 @@ def _facts(res: SpikeSlabResults) -> tuple[list[tuple[str, str]], list[tuple[str
 
 def _size(res: SpikeSlabResults) -> str:
     """The posterior mean of the number of columns in; of an exact fit with its 95 % interval, groups counted once."""
-    if res.exact_posterior is None:
+    if res.exact_sets is None:
         return rounded(res.expected_size, 2)
-    mean, low, high = size(res.exact_posterior.exact, 0.05)
+    mean, low, high = size(res.exact_sets, 0.05)
     return f"{rounded(mean, 2)} [{low:,.0f}, {high:,.0f}]"
