@@ -148,6 +148,7 @@ RIDGES = {
 SELECTIONS = {
     "ep": lambda: selection(),
     "exact": lambda: selection(method="exact"),
+    "sampled": lambda: selection(60, 16, method="exact", mcse=0.05, model={"noise_var": 1.0}),
     "pcep": lambda: selection(method="pcep"),
     "average": lambda: selection(hyper="average"),
     "given": lambda: selection(model={"prior_inclusion": 0.3, "slab_var": 1.0, "noise_var": 1.0}),
@@ -201,8 +202,30 @@ def test_selection(case, tmp_path):
     if groups:
         of_group = page.numbers(1)["inclusion probability"]
         np.testing.assert_allclose(of_group, res.group_inclusion_prob[of_group.index], rtol=SAME, atol=SAME)
-    hyperparameters = page.numbers(1 + groups)["value"]
-    np.testing.assert_allclose(hyperparameters.iloc[1:], [res.slab_var, res.noise_var], rtol=SAME, err_msg=case)
+    exact = res.method == "exact"
+    hyperparameters = page.numbers(1 + groups)
+    means = hyperparameters["mean" if exact else "value"].iloc[1:3]
+    np.testing.assert_allclose(means, [res.slab_var, res.noise_var], rtol=SAME, err_msg=case)
+    if exact:
+        wanted = res.hyperparameters(0.1)
+        learned = [name in res.learned for name in wanted.index[:3]]
+        ours = hyperparameters.set_axis(["prior_inclusion", "slab_var", "noise_var", "prior_share", "size"])
+        ours = ours.loc[wanted.index]
+        np.testing.assert_allclose(ours[3:], wanted[3:], rtol=SAME)
+        np.testing.assert_allclose(ours[:3][learned], wanted[:3][learned], rtol=SAME)
+        assert ours[:3][np.invert(learned)].iloc[:, 1:].isna().all(axis=None)
+
+
+@pytest.mark.usefixtures("sketched")
+def test_reports_cite_the_method_that_was_used(tmp_path):
+    """Expectation propagation, a sum over all sets, which needs no paper, or sampling."""
+    said = {name: report(SELECTIONS[name](), tmp_path).said() for name in ("ep", "exact", "sampled")}
+    assert "Spike-and-slab Priors. arXiv" in said["ep"]
+    assert "Spike-and-slab Priors. arXiv" not in said["exact"] + said["sampled"]
+    assert "a sum over all sets of columns" in said["exact"]
+    assert "Zanella" not in said["ep"] + said["exact"]
+    assert "Scalable Importance Tempering" in said["sampled"]
+    assert "tempered Gibbs sampling (Zanella and Roberts, 2019)" in said["sampled"]
 
 
 @pytest.mark.parametrize(
@@ -449,7 +472,7 @@ def test_citations_are_those_of_the_package(tmp_path):
     text = (Path(__file__).parents[1] / "CITATION.cff").read_text(encoding="utf-8")
     titles = re.findall(r'title: "(.*)"', text)
     assert len(titles) >= 3
-    said = report(ridge(), tmp_path).said() + report(selection(), tmp_path).said()
+    said = "".join(report(res, tmp_path).said() for res in (ridge(), selection(), SELECTIONS["sampled"]()))
     for title in titles:
         if title != "Advances in Neural Information Processing Systems":
             assert title in said

@@ -24,6 +24,11 @@ CITE = (
 NO_MEAN = "A dash stands for a mean that does not exist: the tail of the posterior is too heavy."
 
 
+def citations(_: Any) -> tuple[str, ...]:
+    """The papers of the method."""
+    return CITE
+
+
 def model(res: Any) -> dict[str, Any]:
     """Values on which the formulas of the model depend."""
     m = res.model

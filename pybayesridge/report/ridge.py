@@ -32,6 +32,11 @@ COLLINEAR = 30.0
 """Condition number from which single coefficients of least squares are poorly determined."""
 
 
+def citations(_: Any) -> tuple[str, ...]:
+    """The papers of the method."""
+    return CITE
+
+
 def model(res: Any) -> dict[str, Any]:
     """Values on which the formulas of the model depend."""
     m = res.model

@@ -8,14 +8,19 @@ import numpy as np
 
 from pybayesridge.plots.frame import MOST_NAMES, percent
 from pybayesridge.report.parts import EMBEDDED, Remark, Table, Target, table_of
-from pybayesridge.report.shared import Album, order_by, residual_remarks, row_pictures, rows_there
+from pybayesridge.report.shared import Album, ends, order_by, residual_remarks, row_pictures, rows_there
 from pybayesridge.text import TOP, number
 
 NAME = "Spike-and-slab regression"
 
-CITE = (
+EP = (
     "Hernández-Lobato, J. M., Hernández-Lobato, D. (2011). Convergent Expectation Propagation in Linear Models with "
-    "Spike-and-slab Priors. arXiv:1112.2289.",
+    "Spike-and-slab Priors. arXiv:1112.2289."
+)
+
+TEMPERED_GIBBS = (
+    "Zanella, G., Roberts, G. (2019). Scalable Importance Tempering and Bayesian Variable Selection. Journal of the "
+    "Royal Statistical Society: Series B, 81(3), 489–517."
 )
 
 SHOWN = 10
@@ -26,6 +31,12 @@ FDR = 0.1
 
 HYPERPARAMETERS = ("prior_inclusion", "slab_var", "noise_var")
 
+DERIVED = {
+    "prior_share": "share of variance that the hyperparameters expect the columns to explain",
+    "size": "number of columns (or groups) included",
+}
+"""Rows that follow from them, and from the sets of columns."""
+
 
 def model(res: Any) -> dict[str, Any]:
     """Values on which the formulas of the model depend."""
@@ -34,6 +45,13 @@ def model(res: Any) -> dict[str, Any]:
         "by_column": np.ndim(res.prior_inclusion) == 1,
         "groups": bool(res.group_members()),
     }
+
+
+def citations(res: Any) -> list[str]:
+    """The papers of the method; enumeration needs none."""
+    if res.exact_sets is None:
+        return [EP]
+    return [TEMPERED_GIBBS] if res.exact_sets.method == "sampler" else []
 
 
 def words(res: Any) -> list[str]:
@@ -55,16 +73,30 @@ def words(res: Any) -> list[str]:
         )
         of = "single columns or groups"
     out.append(
-        f"{res.method_entry.treatment} Inclusion probabilities refer to {of}: if "
+        f"{_treatment(res)} Inclusion probabilities refer to {of}: if "
         "several are correlated and one of them is needed, each may still have a small probability."
     )
     return out
 
 
+def _treatment(res: Any) -> str:
+    """How the posterior was computed."""
+    exact = res.exact_sets
+    if exact is None:
+        return str(res.method_entry.treatment)
+    if exact.method == "enumeration":
+        return "The posterior is exact: a sum over all sets of columns, without Monte Carlo error."
+    return (
+        f"Sets of columns were sampled from their exact posterior by tempered Gibbs sampling (Zanella and Roberts, "
+        f"2019) in {exact.n_iter:,} steps. The largest Monte Carlo standard error of an inclusion probability is "
+        f"{number(exact.max_se, 2)}."
+    )
+
+
 def target(res: Any, i: int, album: Album | None, alpha: float) -> Target:
     """Everything about the response."""
     out = Target(res.model.data.targets[i])
-    out.tables = [_coefficients(res, alpha), _hyperparameters(res)]
+    out.tables = [_coefficients(res, alpha), _hyperparameters(res, alpha)]
     if res.group_members():
         out.tables.insert(1, _groups(res))
     if res.default_sets:
@@ -83,11 +115,10 @@ def _coefficients(res: Any, alpha: float) -> Table:
     values = np.column_stack(
         [res.inclusion_prob, res.params, res.bse, res.cond_mean, np.sqrt(res.cond_var), res.conf_int(alpha)]
     )[at]
-    ends = [f"{100 * alpha / 2:g} %", f"{100 * (1 - alpha / 2):g} %"]
     return table_of(
         f"Coefficients, on the scale of the data, with {percent(alpha)} intervals (marginal over inclusion)",
         "coefficient",
-        ["inclusion probability", "mean", "sd", "mean given inclusion", "sd given inclusion", *ends],
+        ["inclusion probability", "mean", "sd", "mean given inclusion", "sd given inclusion", *ends(alpha)],
         [names[j] for j in at],
         values,
         shares=(0,),
@@ -131,14 +162,30 @@ def _some(names: list[str]) -> str:
     return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else "")
 
 
-def _hyperparameters(res: Any) -> Table:
+def _hyperparameters(res: Any, alpha: float) -> Table:
+    """Values; where they are integrated out the posterior means and intervals."""
     prior = res.prior_inclusion
     values = [float(np.mean(prior[res.model.positions(res.posterior.design)[1]])) if np.ndim(prior) else prior]
     values += [res.slab_var, res.noise_var]
-    names = [f"{name} ({'learned' if name in res.learned else 'given'})" for name in HYPERPARAMETERS]
+    how = "learned" if res.exact_sets is None else "integrated out"
+    names = [f"{name} ({how if name in res.learned else 'given'})" for name in HYPERPARAMETERS]
     if np.ndim(prior):
         names[0] = "prior_inclusion (by column; mean)"
-    return table_of("Hyperparameters", "", ["value"], names, np.array(values, dtype=np.float64)[:, None])
+    table = np.array(values, dtype=np.float64)[:, None]
+    if res.exact_sets is None:
+        return table_of("Hyperparameters", "", ["value"], names, table)
+    found = res.hyperparameters(alpha)
+    learned = [name in res.learned for name in HYPERPARAMETERS]
+    intervals = np.where(np.array(learned)[:, None], found.loc[list(HYPERPARAMETERS), ["lower", "upper"]], np.nan)
+    rows = found.loc[list(DERIVED)].to_numpy()
+    return table_of(
+        f"Hyperparameters: posterior means and {percent(alpha)} intervals of those that were not given",
+        "",
+        ["mean", *ends(alpha)],
+        [*names, *DERIVED.values()],
+        np.vstack([np.column_stack([table, intervals]), rows]),
+        interval=True,
+    )
 
 
 def _findings(res: Any) -> list[str]:
@@ -228,7 +275,7 @@ def _draw(res: Any, album: Album, alpha: float, out: Target) -> None:
             album.picture(
                 lambda ax: res.plot_n_included(ax=ax),
                 "Posterior probabilities of the number of included columns or groups."
-                if res.exact_posterior is not None
+                if res.exact_sets is not None
                 else "Number of included columns, if columns (or groups) are included independently of each other, "
                 "as the approximation assumes.",
             )
