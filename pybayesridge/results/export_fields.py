@@ -123,6 +123,7 @@ FIELDS = {
     "evidence_biased": _of_selection("flag", "whether constraints of EP are active"),
     "energy_trace": _of_selection("L", "minus the log evidence along the iteration"),
     "inclusion_se": _of_sets("k", "Monte Carlo standard errors of the inclusion probabilities"),
+    "group_inclusion_se": _of_sets("c", "those of the probabilities of the groups"),
     "log_evidence_se": _of_sets("number", "that of the log evidence"),
     "enumerated": _of_sets("flag", "whether the posterior is a sum over all sets"),
     "agreement": _of_sets("number", "potential scale reduction factor of the chains"),

@@ -21,6 +21,7 @@ def sets_values(results: Any, posterior: ExactPosterior) -> dict[str, Any]:
     exact = posterior.exact
     return {
         "inclusion_se": np.asarray(results.inclusion_se, dtype=np.float64),
+        "group_inclusion_se": results.group_inclusion_se.to_numpy(dtype=np.float64),
         "log_evidence_se": float(exact.log_evidence_se),
         "enumerated": exact.method == "enumeration",
         "agreement": float(exact.agreement),

@@ -240,6 +240,7 @@ class SpikeSlabResultsWrapper(LinearResultsWrapper[SpikeSlabResults]):
     inclusion_prob: pd.Series
     inclusion_se: pd.Series
     group_inclusion_prob: pd.Series
+    group_inclusion_se: pd.Series
     prior_inclusion: float | pd.Series
     cond_mean: pd.Series
     cond_var: pd.Series

@@ -27,6 +27,8 @@
 #' @param fdr Expected share of false selections.
 #' @param columns Names of columns that are subject to selection; by default the columns of [median_model()].
 #' @param k Number of sets.
+#' @param by Whether to return the standard errors of all coefficients or of the groups (with a formula its terms), as in
+#'   [inclusion_prob()].
 #' @return
 #'   * `credible_sets()`: a data frame with a row for each column of a set: `set` (a number), `column`,
 #'     `inclusion_prob`, `purity` (smallest absolute correlation in the set) and `probability` (that at least one column
@@ -35,13 +37,14 @@
 #'     `column`, `inclusion_prob`, and `false_share`, the expected share of false selections up to this row.
 #'   * `pair_inclusion()`: a matrix; the diagonal contains the probability of each column.
 #'   * `top_models()`: a data frame with `columns` (a list of names), `size` and `probability`.
-#'   * `inclusion_se()`: a named vector.
+#'   * `inclusion_se()`: a named vector, of the coefficients or of the groups.
 #' @examplesIf pybayesridge::pybayesridge_available()
 #' fit <- spike_slab(mpg ~ ., data = mtcars, method = "exact")
 #' credible_sets(fit)
 #' select_columns(fit, fdr = 0.2)
 #' pair_inclusion(fit, c("wt", "hp"))
 #' top_models(fit, 3)
+#' inclusion_se(fit, by = "group")
 #' @name credible_sets
 NULL
 
@@ -119,10 +122,14 @@ top_models <- function(object, k = 10) {
 
 #' @rdname credible_sets
 #' @export
-inclusion_se <- function(object) {
+inclusion_se <- function(object, by = c("column", "group")) {
   check_selection(object, "inclusion_se")
+  by_group <- match.arg(by) == "group"
   if (!is.null(object$inclusion_se)) {
-    return(object$inclusion_se)
+    return(if (by_group) object$group_inclusion_se else object$inclusion_se)
+  }
+  if (by_group) {
+    return(replace(object$group_inclusion_prob, TRUE, NA_real_))
   }
   out <- object$inclusion_prob
   out[] <- 0

@@ -68,7 +68,7 @@
 #'       `"damped"` or `"pcep"`}
 #'     \item{prior_inclusion, slab_var, noise_var, learned, integrated}{the hyperparameters (posterior means if
 #'       integrated out), the names of those that were learned, and whether these are integrated out; see [hyperparameters()]}
-#'     \item{inclusion_se, log_evidence_se}{for `"exact"`: Monte Carlo standard errors, 0 for a sum over all sets}
+#'     \item{inclusion_se, group_inclusion_se, log_evidence_se}{for `"exact"`: Monte Carlo standard errors, 0 for a sum over all sets}
 #'     \item{expected_size}{expected number of included columns, excluding unpenalised columns}
 #'     \item{residual, n_fac, evidence_biased, energy_trace}{diagnostics of expectation propagation; for `"exact"` the
 #'       residual is the largest standard error of an inclusion probability}
@@ -152,6 +152,9 @@ selection_values <- function(value, names) {
     evidence_biased = value$evidence_biased,
     energy_trace = as.vector(value$energy_trace),
     inclusion_se = if (!is.null(value$inclusion_se)) over(value$inclusion_se),
+    group_inclusion_se = if (!is.null(value$group_inclusion_se)) {
+      stats::setNames(as.vector(value$group_inclusion_se), unlist(value$group_labels))
+    },
     log_evidence_se = value$log_evidence_se,
     enumerated = value$enumerated,
     agreement = value$agreement,

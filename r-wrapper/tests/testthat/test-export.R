@@ -20,6 +20,7 @@ rows_of <- function(stored, width) matrix(stored, ncol = width)
 expect_golden_sets <- function(fit, answers, level) {
   place <- function(columns) match(columns, coefficient_names(fit))
   expect_close(inclusion_se(fit), answers$inclusion_se)
+  expect_close(inclusion_se(fit, by = "group"), answers$group_inclusion_se)
   own <- as.matrix(hyperparameters(fit, level = level)[c("mean", "lower", "upper")])
   python <- c("noise_var", "slab_var", "prior_inclusion", "prior_share", "size")
   for (i in seq_along(python)) expect_close(own[python[i], ], answers$hyperparameters[i, ])

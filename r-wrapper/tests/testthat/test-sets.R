@@ -16,6 +16,7 @@ test_that("an exact fit answers like the others", {
   expect_identical(fit$method, "exact")
   expect_true(fit$enumerated)
   expect_true(all(inclusion_se(fit) == 0))
+  expect_identical(names(inclusion_se(fit, by = "group")), names(inclusion_prob(fit, by = "group")))
   expect_identical(fit$inclusion_prob[["factor(cyl)6"]], fit$inclusion_prob[["factor(cyl)8"]])
   expect_output(print(fit), "median model")
   expect_output(print(summary(fit)), "Inclusion probabilities of terms")
@@ -48,6 +49,7 @@ test_that("probabilities of a sampled fit have errors, twins are a set, and a se
   expect_true(all(inclusion_se(fit)[-1] > 0 | fit$inclusion_prob[-1] == 1))
   expect_lte(max(inclusion_se(fit)), 0.02)
   expect_identical(inclusion_se(fit)[["(Intercept)"]], 0)
+  expect_identical(inclusion_se(fit, "group"), inclusion_se(fit)[-1])
   sets <- credible_sets(fit)
   expect_setequal(sets$column[sets$set == sets$set[sets$column == "v1"]], c("v1", "v2"))
   expect_true(all(sets$probability >= 0.95))
@@ -135,6 +137,7 @@ test_that("what a fit cannot answer is refused by name", {
   }
   expect_error(hyperparameters(ep), "method = \"exact\"")
   expect_true(all(is.na(inclusion_se(ep)[c("wt", "hp")])))
+  expect_identical(inclusion_se(ep, by = "group"), replace(inclusion_prob(ep, by = "group"), TRUE, NA_real_))
   expect_identical(select_columns(ep, 0.99)$column[1], "wt")
   fit <- cars_fit()
   expect_error(pair_inclusion(fit, "wr"), "did you mean 'wt'")

@@ -124,6 +124,7 @@ def answers_on_sets(results):
     return {
         "hyperparameters": results.hyperparameters(1 - LEVEL).to_numpy(),
         "inclusion_se": results.inclusion_se.to_numpy(),
+        "group_inclusion_se": results.group_inclusion_se.to_numpy(),
         "credible_sets": credible.assign(column=credible["column"].map(place)).to_numpy(dtype=np.float64),
         "select": np.column_stack([[place[name] for name in selected.index], selected.to_numpy()]),
         "pair_inclusion": results.pair_inclusion(columns).to_numpy(),
