@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
-from scipy.special import expit, log_expit, logsumexp
+from scipy.special import log_expit, logsumexp
 
 from pybayesridge._types import FloatArray
 from pybayesridge.ep.model.hyper_prior import HyperPrior, bell, eta, hyper_prior
@@ -204,11 +204,3 @@ def quantiles_of_t(grid: Grid, m: int, node: int, uniform: FloatArray) -> FloatA
     # Half of a node's mass lies below it.
     mass = np.cumsum(own)
     return np.interp(uniform * mass[-1], mass - 0.5 * own, t)
-
-
-def mean_p(grid: Grid, m: int) -> FloatArray:
-    """Posterior mean of p given a set of m units at each node of log g, (K,)."""
-    t, log_w = grid.t_nodes(m)
-    log_mass = log_w + grid.log_set(t, m)
-    mass = np.exp(log_mass - log_mass.max(axis=1, keepdims=True))
-    return (mass * expit(t)).sum(axis=1) / mass.sum(axis=1)

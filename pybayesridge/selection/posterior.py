@@ -62,11 +62,6 @@ class ExactPosterior:
         """Where a fit by expectation propagation can start: the posterior means of the hyperparameters."""
         return starting_point(self.design, self.selection, columns)
 
-    @property
-    def inclusion_prob(self) -> FloatArray:
-        """Posterior probability that each penalised column is in, (p,)."""
-        return self.exact.inclusion_prob
-
     def coefficients(self) -> tuple[FloatArray, FloatArray]:
         """Posterior means of the unpenalised (k,) and the penalised (p,) coefficients."""
         b = self.exact.mean * self.unit

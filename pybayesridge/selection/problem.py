@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pybayesridge._types import FloatArray, IntArray
-from pybayesridge.design.crossproducts import CrossProducts
-from pybayesridge.design.design import Design
 from pybayesridge.linalg import blas
 
 GRAM_COLUMNS = 2500
@@ -161,30 +159,3 @@ def problem_of_rows(
         gram=np.ascontiguousarray(blas.product(rows, rows, transpose_a=True)) if small else None,
         rows=None if small else np.ascontiguousarray(rows),
     )
-
-
-def problem_of_gram(
-    gram: FloatArray, cross: FloatArray, yy: float, *, nu: float, n: float, labels: IntArray | None = None
-) -> Problem:
-    """Take X'X (d, d), X'y (d,) and y'y."""
-    full = np.ascontiguousarray(0.5 * (gram + gram.T))
-    return Problem(
-        cross, np.diag(full).copy(), float(yy), float(nu), float(n), units_of(cross.size, labels), full, None
-    )
-
-
-def problem_of_design(design: Design, products: CrossProducts, labels: IntArray | None = None) -> Problem:
-    """Take a design with one target and its cross-products.
-
-    Units are those of the design: a response of norm 1 (0 if it vanishes), columns divided by `scale`.
-    """
-    if products.side == "gram":
-        if products.xty is None:
-            raise AssertionError("the side 'gram' yields X'y")
-        gram = np.tril(products.product) + np.tril(products.product, -1).T
-        yy = 0.0 if design.y_vanishes[0] else 1.0
-        return problem_of_gram(gram, products.xty[:, 0].copy(), yy, nu=design.nu, n=design.n, labels=labels)
-    rows = np.empty((design.n, design.p))
-    for part, piece in design.column_pieces():
-        rows[:, part] = piece
-    return problem_of_rows(rows, design.y[:, 0], nu=design.nu, labels=labels)

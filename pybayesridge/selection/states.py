@@ -74,11 +74,6 @@ class States:
         """The state of each entry of `columns`, (total,)."""
         return np.repeat(np.arange(self.n), self.sizes)
 
-    @property
-    def effective(self) -> float:
-        """Kish's effective number of states."""
-        return float(1.0 / np.sum(self.weight**2))
-
     def set_of(self, i: int) -> IntArray:
         """Columns of state i."""
         return self.columns[self.start[i] : self.start[i + 1]]

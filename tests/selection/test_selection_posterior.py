@@ -93,7 +93,7 @@ def test_given_inclusion(posterior, models) -> None:
         first = sum(w * m for w, m, _ in inside) / share
         assert mean[j] == pytest.approx(first, rel=FLAT)
         assert variance[j] == pytest.approx(sum(w * (s + m * m) for w, m, s in inside) / share - first**2, rel=FLAT)
-        assert posterior.inclusion_prob[j] == pytest.approx(share, rel=FLAT)
+        assert posterior.exact.inclusion_prob[j] == pytest.approx(share, rel=FLAT)
 
 
 def cdf(models, row: np.ndarray, at: float, noise: float = 0.0) -> float:
@@ -136,7 +136,7 @@ def test_draws(posterior, models) -> None:
     both = np.column_stack([of_z, b])
     mean, cov = moments(models, np.eye(5))
     np.testing.assert_array_less(np.abs(both.mean(axis=0) - mean), DRAWN * np.sqrt(np.diag(cov) / 40_000))
-    share = posterior.inclusion_prob
+    share = posterior.exact.inclusion_prob
     error = np.sqrt(share * (1 - share) / 40_000) + 1e-12
     np.testing.assert_array_less(np.abs((b != 0).mean(axis=0) - share), DRAWN * error)
     np.testing.assert_allclose(noise, 1.0, rtol=SUM)
