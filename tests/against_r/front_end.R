@@ -46,3 +46,44 @@ for (case in names(fits)) {
     if (case != "wide") for (i in seq_along(fit$targets)) say(name, paste0("cov", i), vcov(fit, target = i))
   }
 }
+
+# Selections. Columns of the matrix are fractions that both languages have to the last digit: the chains are the same.
+crowd_x <- outer(1:40, 1:18, function(i, j) ((i^2 * j + 3 * i * j^2 + 7 * i) %% 101 - 50) / 25)
+crowd_x[, 2] <- crowd_x[, 1] + crowd_x[, 2] / 8
+crowd_y <- crowd_x[, 1] + crowd_x[, 5] / 2 + ((1:40)^3 %% 31 - 15) / 16
+
+selections <- list(
+  terms = quote(spike_slab(mpg ~ wt + hp + factor(cyl) + qsec, mtcars, method = "exact")),
+  given = quote(spike_slab(
+    mpg ~ wt + hp + qsec + am, mtcars, method = "exact", weights = disp, unpenalized = "am", prior_inclusion = 0.4, noise_var = 6
+  )),
+  sampled = quote(spike_slab(x = crowd_x, y = crowd_y, method = "exact", mcse = 0.05))
+)
+
+for (case in names(selections)) {
+  fit <- eval(selections[[case]])
+  name <- paste("selection", case)
+  place <- function(columns) match(columns, names(coef(fit)))
+  penalized <- names(coef(fit))[sort(fit$posterior$at)]
+  newdata <- if (case == "sampled") crowd_x[1:3, ] + 0.5 else mtcars[c(1, 11, 13), ]
+  say(name, "params", coef(fit))
+  say(name, "bse", fit$bse)
+  say(name, "inclusion_prob", inclusion_prob(fit))
+  say(name, "inclusion_se", inclusion_se(fit))
+  say(name, "group_inclusion_prob", inclusion_prob(fit, by = "group"))
+  say(name, "group_inclusion_se", inclusion_se(fit, by = "group"))
+  say(name, "log_evidence", c(fit$log_evidence, fit$log_evidence_se))
+  say(name, "conf_int", confint(fit, level = 0.9))
+  say(name, "cov", vcov(fit))
+  say(name, "credible", predict(fit, newdata, "credible", level = 0.9))
+  say(name, "prediction", predict(fit, newdata, "prediction", level = 0.9))
+  sets <- credible_sets(fit, coverage = 0.8, min_abs_corr = 0.4)
+  say(name, "credible_sets", c(sets$set, place(sets$column), sets$inclusion_prob, sets$purity, sets$probability))
+  selected <- select_columns(fit, fdr = 0.3)
+  say(name, "select", c(place(selected$column), selected$inclusion_prob, selected$false_share))
+  say(name, "pair_inclusion", pair_inclusion(fit, penalized))
+  best <- top_models(fit, 5)
+  say(name, "models", c(best$size, best$probability, unlist(lapply(best$columns, place))))
+  table <- hyperparameters(fit, level = 0.9)
+  for (row in rownames(table)) say(name, row, unlist(table[row, c("mean", "lower", "upper")]))
+}

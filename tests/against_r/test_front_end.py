@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pybayesridge import BayesRidge
+from pybayesridge import BayesRidge, SpikeSlab
 from tests.against_r.conftest import missing
 
 SCRIPT = Path(__file__).with_name("front_end.R")
@@ -105,3 +105,64 @@ def test_every_number(case, method, theirs, frame, close):
             ours[f"cov{i + 1}"] = np.asarray(res.cov_params(i)).ravel(order="F")
     for what, numbers in ours.items():
         close(numbers, theirs[f"{case} {method}", what], "FRONT_END")
+
+
+def crowd():
+    """Fractions that both languages have to the last digit."""
+    i, j = np.arange(1, 41)[:, None], np.arange(1, 19)
+    x = ((i**2 * j + 3 * i * j**2 + 7 * i) % 101 - 50) / 25
+    x[:, 1] = x[:, 0] + x[:, 1] / 8
+    return x[:, 0] + x[:, 4] / 2 + (i[:, 0] ** 3 % 31 - 15) / 16, x
+
+
+def selection_and_rows(case, frame):
+    if case == "sampled":
+        y, x = crowd()
+        return SpikeSlab(y, x).fit("exact", mcse=0.05), x[:3] + 0.5
+    data = frame("mtcars")
+    rows = data.iloc[[0, 10, 12]]
+    if case == "terms":
+        return SpikeSlab.from_formula("mpg ~ wt + hp + C(cyl) + qsec", data).fit("exact"), rows
+    given = {"weights": "disp", "unpenalized": ["am"], "prior_inclusion": 0.4, "noise_var": 6.0}
+    return SpikeSlab.from_formula("mpg ~ wt + hp + qsec + am", data, **given).fit("exact"), rows
+
+
+def table_numbers(table, place):
+    """The columns of a table one after another, names of coefficients as their positions from 1."""
+    parts = [table[name].map(place) if name == "column" else table[name] for name in table]
+    return np.concatenate([np.asarray(part, dtype=float) for part in parts])
+
+
+@pytest.mark.parametrize("case", ["terms", "given", "sampled"])
+def test_every_number_of_a_selection(case, theirs, frame, close):
+    res, rows = selection_and_rows(case, frame)
+    place = {name: i + 1.0 for i, name in enumerate(res.model.exog_names)}
+    penalized = sorted(res.penalized_names, key=place.get)
+    best = res.models(5)
+    held = [place[name] for columns in best["columns"] for name in columns]
+    ours = {
+        name: getattr(res, name)
+        for name in (
+            "params",
+            "bse",
+            "inclusion_prob",
+            "inclusion_se",
+            "group_inclusion_prob",
+            "group_inclusion_se",
+        )
+    }
+    ours |= {
+        "log_evidence": [res.log_evidence, res.log_evidence_se],
+        "conf_int": np.ravel(res.conf_int(0.1), order="F"),
+        "cov": np.ravel(res.cov_params()),
+        "credible_sets": table_numbers(res.credible_sets(0.8, 0.4), place),
+        "select": table_numbers(res.select(0.3).reset_index(names="column"), place),
+        "pair_inclusion": np.ravel(res.pair_inclusion(penalized)),
+        "models": np.concatenate([best["size"], best["probability"], held]),
+    }
+    table = res.get_prediction(rows).summary_frame(0.1).to_numpy()
+    ours |= {"credible": table[:, [0, 2, 3]].ravel(order="F"), "prediction": table[:, [0, 4, 5]].ravel(order="F")}
+    hyper = res.hyperparameters(0.1)
+    ours |= {row: hyper.loc[row] for row in hyper.index}
+    for what, numbers in ours.items():
+        close(np.asarray(numbers, dtype=float), theirs[f"selection {case}", what], "FRONT_END")
