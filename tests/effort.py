@@ -3,7 +3,13 @@
 import os
 from itertools import product
 
+import pytest
+
 THOROUGH = bool(os.environ.get("PYBAYESRIDGE_THOROUGH"))
+
+
+only_thorough = pytest.mark.skipif(not THOROUGH, reason="long; runs with PYBAYESRIDGE_THOROUGH")
+"""A test that continuous integration alone runs."""
 
 
 def number(thorough, ordinary):

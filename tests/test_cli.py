@@ -109,6 +109,7 @@ def test_every_option_reaches_the_model(data, frame, capsys):
 
 def test_options_of_an_exact_selection(data, frame, capsys, monkeypatch):
     monkeypatch.setattr("pybayesridge.selection.fit.can_enumerate", lambda grid: False)
+    monkeypatch.setattr("pybayesridge.selection.sampler.FIRST_CHECK", ((np.inf, 256),))
     options = ["--mcse", 0.04, "--chains", 3, "--rng", 5, "--expected-size", 2, "--maxiter", 30_000]
     _, out, _ = run(capsys, "spikeslab", "y ~ .", data, "--method", "exact", *options)
     model = SpikeSlab.from_formula("y ~ .", frame, expected_size=2)

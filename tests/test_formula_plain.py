@@ -114,7 +114,7 @@ OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize(("formula", "number"), pairs(PLAIN, range(len(OPTIONS)), 3))
+@pytest.mark.parametrize(("formula", "number"), pairs(PLAIN, range(len(OPTIONS)), 2))
 def test_the_design_is_formulaics(formula, number, monkeypatch):
     data = table(number)
     if number % 2:

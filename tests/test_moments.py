@@ -13,6 +13,7 @@ import pytest
 from scipy import sparse
 
 from pybayesridge import BayesRidge, DegenerateFitWarning, Moments, PrecisionWarning, SpikeSlab
+from tests.effort import share
 from tests.problems import regression
 
 EXACT = 4e-15
@@ -134,7 +135,7 @@ def test_ridge_from_moments_is_ridge_from_rows(model, weighted, method):
     assert str(res.summary()).replace("moments", "   gram") == str(rows.summary())
 
 
-@pytest.mark.parametrize("model", [name for name in MODELS if name not in ("known-noise", "prior")])
+@pytest.mark.parametrize("model", share([name for name in MODELS if name not in ("known-noise", "prior")], 2))
 def test_selection_from_moments_is_selection_from_rows(model):
     y, x = regression(120, 5, noise=2.0)
     x = np.column_stack([x, np.sin(np.arange(120))])

@@ -9,6 +9,7 @@ from scipy import sparse
 
 from pybayesridge import BayesRidge, Moments, SpikeSlab, load
 from pybayesridge.recipes import Call
+from tests.effort import share
 from tests.problems import regression
 
 AGAIN = 1e-12
@@ -165,7 +166,7 @@ CASES = {
 
 
 @pytest.mark.filterwarnings("ignore::pybayesridge.PybayesridgeWarning")
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", share(CASES, 2))
 def test_the_recipe_makes_the_fit_again(case, tmp_path):
     res, space = CASES[case](tmp_path)
     assert set(res.recipe.named) == set(space)

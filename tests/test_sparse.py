@@ -9,6 +9,7 @@ import pytest
 from scipy import sparse
 
 from pybayesridge import BayesRidge, GridEdgeWarning, SpikeSlab
+from tests.effort import pairs
 
 SAME = 1e-9
 """Against dense columns: implicit centring sums in another order, lambda is a root."""
@@ -70,8 +71,7 @@ def agree(actual, wanted, tolerance=SAME):
 
 
 @pytest.mark.filterwarnings("ignore::pybayesridge.GridEdgeWarning")
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize(("name", "method"), pairs(SETTINGS, METHODS, 2))
 def test_like_dense(name, method):
     n, p, settings = SETTINGS[name]
     y, x = problem(n, p)

@@ -52,8 +52,9 @@ UNIFORMS = 1024
 FIRST_PAIRS = 128
 """Steps of a chain before the pairs of columns are chosen whose probabilities are averaged together."""
 
-FIRST_CHECK = ((500, 4096), (5000, 2048), (np.inf, 1024))
-"""Steps of a chain before its precision is looked at, up to so many units: fewer would miss rare large sets."""
+FIRST_CHECK = ((50, 2048), (500, 4096), (5000, 2048), (np.inf, 1024))
+"""Steps of a chain before its precision is looked at, up to so many units: fewer would miss rare large sets, which
+few units reach sooner and many at a price."""
 
 AGREEMENT = 1.1
 """Chains whose potential scale reduction is larger than this disagree, and run on."""

@@ -6,6 +6,7 @@ import pytest
 from pybayesridge.selection.enumeration import enumerate_sets
 from pybayesridge.selection.grid import Given, grid_of
 from pybayesridge.selection.problem import problem_of_rows
+from tests.effort import only_thorough
 
 chain = pytest.importorskip("benchmarks.long_chain")
 data = pytest.importorskip("benchmarks.finemapping_data")
@@ -108,6 +109,7 @@ def test_a_small_calibration_and_its_page():
     assert "12 draws" in calibration.page({"d = 12": found}, ("d = 12",))
 
 
+@only_thorough
 def test_strongly_correlated_columns_and_their_page():
     found = correlated.compared(40, 16, 0.99, 0.5, 0, ep=False, mcse=0.05)
     assert found["difference"] < 0.25

@@ -14,6 +14,7 @@ from pybayesridge.selection.fit import fit_exact
 from pybayesridge.selection.grid import Given as ExactGiven
 from pybayesridge.selection.grid import grid_of
 from pybayesridge.selection.problem import problem_of_rows
+from tests.effort import share
 
 from .ep_checks import enumerate_models, problem
 
@@ -166,7 +167,7 @@ def test_coordinates_go_there_and_back_under_the_prior_of_the_exact_method(case)
         assert place.log_prior_total() == pytest.approx(grid.log_total, abs=PRIOR_TOL)
 
 
-@pytest.mark.parametrize("case", FREE)
+@pytest.mark.parametrize("case", share(FREE, 3))
 @pytest.mark.parametrize(("seed", "n", "size"), [(1, 40, 2), (2, 15, 0)])
 def test_the_maximum_is_that_of_a_general_optimiser(case, seed, n, size):
     X, y = problem(seed, n, COLUMNS, size=size)
@@ -187,7 +188,7 @@ def test_the_maximum_is_that_of_a_general_optimiser(case, seed, n, size):
 # --- averages ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", FREE)
+@pytest.mark.parametrize("case", share(FREE, 3))
 @pytest.mark.parametrize(("seed", "n", "size"), [(1, 40, 2), (2, 15, 0)])
 def test_the_average_is_that_of_a_fine_grid(case, seed, n, size):
     """The lattice against an integral over a box of points, log s2 integrated too."""
