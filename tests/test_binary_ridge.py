@@ -221,6 +221,19 @@ def test_methods_agree_on_easy_data():
         model.fit("fixed", lam=1.0, maxiter=1)
 
 
+@pytest.mark.parametrize("text", [False, True])
+def test_the_trials_are_no_predictor_of_the_dot(text):
+    """Neither in the short way for numbers nor in formulaic's; a formula that names them has them."""
+    trials = np.tile([2.0, 3.0, 5.0], 20)
+    data = DATA[["y", "x0"]].assign(m=trials, g=["a", "b"] * 30) if text else DATA[["y", "x0"]].assign(m=trials)
+    model = BayesRidge.from_formula("y ~ .", data, family="binomial", trials="m")
+    assert [name for name in model.exog_names if name.startswith("m")] == []
+    res = model.fit("fixed", lam=1.0)
+    assert res.predict(data.drop(columns=["m"])).to_numpy() == pytest.approx(res.fittedvalues.to_numpy(), abs=NEAR)
+    named = BayesRidge.from_formula("y ~ . + m", data, family="binomial", trials="m")
+    assert "m" in named.exog_names
+
+
 def test_nothing_to_shrink():
     with pytest.warns(DegenerateFitWarning, match="nothing to shrink"):
         res = BayesRidge.from_formula("y ~ x0", DATA, family="binomial", unpenalized="x0").fit()
@@ -364,6 +377,38 @@ def test_hyperparameters_are_those_of_the_nodes(fitted):
     assert table.loc["lambda", "lower"] < table.loc["lambda", "median"] < table.loc["lambda", "upper"]
     assert np.isinf(table.loc["lambda", "mean"])
     assert 0 < table.loc["df_model", "mean"] < 3
+
+
+@pytest.mark.parametrize("link", ["logit", "probit"])
+@pytest.mark.parametrize(("n", "p"), [(60, 3), (15, 30)])
+def test_explained_variance_is_that_of_the_draws(link, n, p):
+    data = frame(n, p, 21)
+    trials = np.tile([1.0, 4.0, 2.0], n // 3)
+    data["y"] = np.random.default_rng(1).binomial(trials.astype(int), expit(data["x0"]))
+    model = BayesRidge.from_formula(
+        "y ~ " + " + ".join(f"x{j}" for j in range(p)),
+        data,
+        family="binomial",
+        link=link,
+        trials=trials,
+        unpenalized=["x1"],
+    )
+    res = model.fit("fixed", lam=1.0) if p > n else model.fit()
+    found = res.explained_variance(alpha=0.1)
+    assert found.index.tolist() == ["mean", "median", "lower", "upper"]
+    names = [f"x{j}" for j in range(p) if j != 1]
+    weight = np.sqrt(trials / trials.mean())[:, None]
+    g = weight * (data[names].to_numpy() @ res.sample(20_000, rng=5)[names].to_numpy().T)
+    z = weight * np.column_stack([np.ones(n), data["x1"]])
+    g -= z @ np.linalg.lstsq(z, g, rcond=None)[0]
+    size = (g**2).sum(axis=0)
+    share = size / (size + n * (np.pi**2 / 3 if link == "logit" else 1.0))
+    assert found["mean"] == pytest.approx(share.mean(), abs=5 * share.std() / np.sqrt(10_000))
+    for name, probability in (("median", 0.5), ("lower", 0.05), ("upper", 0.95)):
+        error = np.sqrt(probability * (1 - probability) / 10_000)
+        assert np.mean(share < found[name]) == pytest.approx(probability, abs=5 * error)
+    with pytest.raises(ValueError, match="alpha"):
+        res.explained_variance(alpha=2.0)
 
 
 def test_scores_are_those_of_the_left_out_probabilities(fitted):

@@ -12,10 +12,11 @@ from scipy.special import ndtr, ndtri
 from pybayesridge._types import AnyArray, FloatArray
 from pybayesridge.binomial.approximation import Node
 from pybayesridge.binomial.coordinates import Coordinates
-from pybayesridge.binomial.likelihood import Link, probability
+from pybayesridge.binomial.likelihood import LATENT_VARIANCE, Link, probability
 from pybayesridge.binomial.tilted import normal_cavity, tilted_moments
 from pybayesridge.design.design import Design
 from pybayesridge.linalg import blas
+from pybayesridge.ridge.explained import number_of_draws
 from pybayesridge.ridge.mixture import mixture_quantile
 from pybayesridge.ridge.outside import outside_of_columns
 from pybayesridge.ridge.posterior import LEFT
@@ -175,16 +176,7 @@ class BinaryPosterior:
     def draws_with_penalty(self, count: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray, FloatArray]:
         """The same and the draws of t2 that go with them, (count,): each is one of the nodes."""
         space, design, k = self.space, self.space.design, self.space.k
-        which = rng.choice(self.weight.size, size=count, p=self.weight)
-        of_coordinates = np.empty((count, k + space.rank))
-        t = np.empty(count)
-        for node in np.unique(which):
-            rows = np.flatnonzero(which == node)
-            gaussian = self.nodes[node].gaussian(space)
-            noise = rng.standard_normal((k + space.rank, rows.size))
-            noise = solve_triangular(gaussian.factor, noise, lower=True, trans="T", check_finite=False)
-            of_coordinates[rows] = (gaussian.mean[:, None] + noise).T * _units(space, self.nodes[node].log_t2)
-            t[rows] = np.exp(0.5 * self.nodes[node].log_t2)
+        of_coordinates, t = self.coordinate_draws(count, rng)
         inside = np.ascontiguousarray(of_coordinates[:, k:].T)
         if space.rank < design.p:
             prior = rng.standard_normal((count, design.p))
@@ -196,6 +188,34 @@ class BinaryPosterior:
         b = b / design.scale
         h = of_coordinates[:, :k] @ _to_user(space).T
         return h + design.taken_from_z(np.ascontiguousarray(b.T)).T, b, t**2
+
+    def coordinate_draws(self, count: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        """Draws of the coordinates of the rows (count, k + r), and of the roots of t2 that go with them (count,)."""
+        space, k = self.space, self.space.k
+        which = rng.choice(self.weight.size, size=count, p=self.weight)
+        of_coordinates = np.empty((count, k + space.rank))
+        t = np.empty(count)
+        for node in np.unique(which):
+            rows = np.flatnonzero(which == node)
+            gaussian = self.nodes[node].gaussian(space)
+            noise = rng.standard_normal((k + space.rank, rows.size))
+            noise = solve_triangular(gaussian.factor, noise, lower=True, trans="T", check_finite=False)
+            of_coordinates[rows] = (gaussian.mean[:, None] + noise).T * _units(space, self.nodes[node].log_t2)
+            t[rows] = np.exp(0.5 * self.nodes[node].log_t2)
+        return of_coordinates, t
+
+    def latent_share(self, rng: np.random.Generator) -> FloatArray:
+        """Draws, ascending, of the share of latent variance that the penalised columns explain at the rows.
+
+        With g their part of the linear predictor (the unpenalised columns projected out, rows weighted by their
+        trials to a mean weight of 1) and c the variance of the latent noise it is ``|g|^2 / (|g|^2 + n c)``. In
+        coordinates a of the row space ``|g|^2`` is ``sum_j s_j^2 a_j^2``.
+        """
+        space, spectrum = self.space, self.space.spectrum
+        drawn = self.coordinate_draws(number_of_draws(space.rank), rng)[0][:, space.k :]
+        explained = (drawn**2) @ (spectrum.s * spectrum.top) ** 2
+        out: FloatArray = np.sort(explained / (explained + space.design.n * LATENT_VARIANCE[self.link]))
+        return out
 
     def _means(self, f: Functionals) -> FloatArray:
         if not self.has_mean:

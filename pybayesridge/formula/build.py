@@ -69,7 +69,8 @@ def build(
     Parameters
     ----------
     formula : str
-        ``"y ~ x1 + C(g)"``, ``"y1 + y2 ~ x"``; ``.`` stands for the columns not named otherwise.
+        ``"y ~ x1 + C(g)"``, ``"y1 + y2 ~ x"``; ``.`` stands for the columns not named otherwise, `trials`
+        among them.
     data : pandas, polars or pyarrow frame, dict of arrays
     subset : array-like or None
         Boolean mask or row labels of the rows to use.
@@ -96,8 +97,9 @@ def build(
     """
     _check_arguments(formula, missing)
     frame = to_frame(data)
-    plain = plain_formula(formula, frame)
-    parsed = parse(formula, frame) if plain is None else None
+    apart = trials if isinstance(trials, str) else None
+    plain = plain_formula(formula, frame, apart)
+    parsed = parse(formula, frame, apart) if plain is None else None
     beside = per_row(frame, weights=weights, trials=trials)
     if subset is not None:
         frame, beside = take(frame, beside, subset)

@@ -51,9 +51,9 @@ def names_read(formula: str, frame: pd.DataFrame) -> tuple[list[str], list[str]]
     return [c for c in columns if c in read], sorted(unknown)
 
 
-def parse(formula: str, frame: pd.DataFrame) -> Any:
-    """Parse a two-sided formula; ``.`` stands for the columns of `frame` not named otherwise."""
-    available = {"__formulaic_variables_available__": [str(c) for c in frame.columns]}
+def parse(formula: str, frame: pd.DataFrame, apart: str | None = None) -> Any:
+    """Parse a two-sided formula; ``.`` stands for the columns of `frame` not named otherwise, but for `apart`."""
+    available = {"__formulaic_variables_available__": [str(c) for c in frame.columns if str(c) != apart]}
     names_one = "1" in available["__formulaic_variables_available__"]
     if names_one and (DOT.search(formula) or "`1`" in formula):
         raise ValueError("the data have a column named '1', which a formula takes for the intercept: rename it")

@@ -39,8 +39,11 @@ class PlainFormula:
     has_intercept: bool
 
 
-def plain_formula(formula: str, frame: pd.DataFrame) -> PlainFormula | None:
-    """The sums that a formula is; None where it is anything else, or where a column is no number."""
+def plain_formula(formula: str, frame: pd.DataFrame, apart: str | None = None) -> PlainFormula | None:
+    """The sums that a formula is; None where it is anything else, or where a column is no number.
+
+    The dot stands for the columns not named otherwise, but for `apart`.
+    """
     left, tilde, right = formula.partition("~")
     if not tilde or "~" in right or frame.columns.inferred_type != "string":
         return None
@@ -49,7 +52,7 @@ def plain_formula(formula: str, frame: pd.DataFrame) -> PlainFormula | None:
     if not responses or columns is None or any(sign != "+" or kind != "name" for sign, kind, _ in responses):
         return None
     targets = list(dict.fromkeys(name for _, _, name in responses))
-    taken = set(targets)
+    taken = {*targets, apart}
     rest = [name for name in available if name not in taken]
     chosen: dict[str, None] = {}
     intercept = True

@@ -136,6 +136,47 @@ class BayesRidge(LinearModel):
         def from_formula(cls, formula: str, data: RowsLike, **kwargs: Any) -> Any:
             """See :meth:`LinearModel.from_formula`."""
 
+    @overload
+    def __init__(
+        self: BinaryRidge,
+        endog: TableLike,
+        exog: TableLike,
+        *,
+        family: Literal["binomial"],
+        intercept: bool | str = True,
+        weights: ArrayLike | None = None,
+        unpenalized: Names | None = None,
+        standardize: bool = True,
+        prior: str | tuple[float, ...] = "r2",
+        link: str | None = None,
+        event: Any = None,
+        trials: ArrayLike | None = None,
+        flat_in: str | None = None,
+        missing: str = "raise",
+        formula_data: FormulaData | None = None,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        endog: TableLike | None,
+        exog: TableLike | Moments,
+        *,
+        family: str = "gaussian",
+        intercept: bool | str = True,
+        weights: ArrayLike | None = None,
+        unpenalized: Names | None = None,
+        standardize: bool = True,
+        prior: str | tuple[float, ...] = "r2",
+        sigma2: float | None = None,
+        link: str | None = None,
+        event: Any = None,
+        trials: ArrayLike | None = None,
+        flat_in: str | None = None,
+        missing: str = "raise",
+        formula_data: FormulaData | None = None,
+    ) -> None: ...
+
     def __init__(
         self,
         endog: TableLike | None,

@@ -214,6 +214,7 @@ class BinaryRidgeResultsWrapper(LinearResultsWrapper[BinaryRidgeResults]):
     summary = Delegated(BinaryRidgeResults.summary)
     odds_ratios = Delegated(BinaryRidgeResults.odds_ratios)
     hyperparameters = Delegated(BinaryRidgeResults.hyperparameters)
+    explained_variance = Delegated(BinaryRidgeResults.explained_variance)
     sample = Delegated(BinaryRidgeResults.sample)
     to_arviz = Delegated(BinaryRidgeResults.to_arviz)
     loo_calibration = Delegated(BinaryRidgeResults.loo_calibration)

@@ -23,4 +23,4 @@ BayesRidge(frame["y"], frame[["a"]]).fit().predict({"a": [1.0]})
 first = SpikeSlab(frame["y"], frame[["a"]], prior_inclusion=0.5, group=[["a"]]).fit()
 SpikeSlab(frame["y"], frame[["a"]]).fit("ep", start=first)
 Moments.from_arrays(frame["y"], frame[["a"]]).subset(columns=["a"]).save("moments.npz")
-BayesRidge(1.0j, None)  # error: Argument 2 to "BayesRidge" has incompatible type "None"
+SpikeSlab(1.0j, None)  # error: Argument 2 to "SpikeSlab" has incompatible type "None"

@@ -45,9 +45,14 @@ ridge.paramz  # error: "BayesRidgeResultsWrapper" has no attribute "paramz"
 ridge.predict(dat=data)  # error: Unexpected keyword argument "dat"
 
 binary = BayesRidge.from_formula("y ~ a", data, family="binomial").fit("laplace")
+of_arrays = BayesRidge([0, 1, 1], [[1.0], [2.0], [3.0]], family="binomial", trials=[1, 2, 2])
+reveal_type(of_arrays)  # BinaryRidge
+reveal_type(of_arrays.fit("em").odds_ratios())  # DataFrame
+reveal_type(BayesRidge([1.0, 2.0], [[1.0], [2.0]], sigma2=1.0).fit().params)  # Series | DataFrame
 reveal_type(binary.params)  # Series
 reveal_type(binary.odds_ratios())  # DataFrame
 reveal_type(binary.predict(data, which="linear"))  # Series
 reveal_type(binary.get_prediction(data))  # BinaryPrediction
 reveal_type(binary.loo_auc)  # float
+reveal_type(binary.explained_variance())  # Series
 reveal_type(binary.model)  # BinaryRidge
