@@ -97,8 +97,8 @@ class BinaryScores(LinearResults):
     def loo_probabilities(self) -> FloatArray:
         """Leave-one-out probabilities of the event, (n,): each row predicted from the others.
 
-        Of rows with several trials or a weight above 1, one trial (one copy) is predicted from all others. They come
-        from the approximate posterior without refitting.
+        All trials of a row are left out together; of a row with a weight above 1 one copy is. They come from the
+        approximate posterior without refitting.
         """
         return self._left_out.probability
 
