@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeAlias
 
 import numpy as np
@@ -44,3 +44,45 @@ RandomLike: TypeAlias = np.random.Generator | int | None
 PathLike: TypeAlias = str | os.PathLike[str]
 
 PathOrFile: TypeAlias = PathLike | BinaryIO
+
+Levels: TypeAlias = Mapping[str, Iterable[Hashable]]
+"""Levels of factors by column."""
+
+GroupsLike: TypeAlias = "str | Sequence[Hashable] | Sequence[Sequence[str]] | ArrayLike | Mapping[str, Names]"
+"""Columns that are in or out together: a label for each, lists of names, or names by label."""
+
+
+class DatasetLike(Protocol):
+    """A ``pyarrow.dataset.Dataset``."""
+
+    def get_fragments(self) -> Iterable[Any]:
+        """Its files."""
+
+    def count_rows(self) -> int:
+        """Number of rows."""
+
+
+class DaskArrayLike(Protocol):
+    """A Dask array."""
+
+    def compute_chunk_sizes(self) -> Any:
+        """The array with known sizes of its chunks."""
+
+
+class DaskFrameLike(Protocol):
+    """A Dask DataFrame."""
+
+    @property
+    def columns(self) -> Any:
+        """Names of the columns."""
+
+    @property
+    def divisions(self) -> Any:
+        """Bounds of the partitions."""
+
+    def map_partitions(self, func: Any) -> Any:
+        """Apply a function to each partition."""
+
+
+ParquetLike: TypeAlias = PathLike | Sequence[PathLike] | DatasetLike
+"""Parquet files: a file, a folder, several files, a dataset."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 
-def positive_int(name: str, value: Any) -> int:
+def positive_int(name: str, value: object) -> int:
     """A positive integer, or a ValueError that names the argument."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
         raise ValueError(f"{name} must be a positive integer, not {value!r}")

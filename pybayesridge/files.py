@@ -7,19 +7,21 @@ import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, BinaryIO
+from typing import BinaryIO, TypeGuard
+
+from pybayesridge._types import PathOrFile
 
 NEW_FILE = 0o666
 """Permissions of a file that did not exist, before the process's umask."""
 
 
-def is_file_object(target: Any) -> bool:
+def is_file_object(target: object) -> TypeGuard[BinaryIO]:
     """Whether `target` is an open file rather than the name of one."""
     return hasattr(target, "write") and not isinstance(target, str | bytes | os.PathLike)
 
 
 @contextmanager
-def written_whole(target: Any) -> Iterator[BinaryIO]:
+def written_whole(target: PathOrFile) -> Iterator[BinaryIO]:
     """Open a file to write, and put it in the place of an old one only once everything is on the disk.
 
     The bytes go to a temporary file in the same folder, which replaces the old file at the end. Whatever interrupts
@@ -61,7 +63,7 @@ def written_whole(target: Any) -> Iterator[BinaryIO]:
         raise _naming(error, named) from error
 
 
-def write_text(target: Any, text: str) -> None:
+def write_text(target: PathOrFile, text: str) -> None:
     """Write a text as UTF-8, whole or not at all; line ends are left as they are."""
     with written_whole(target) as file:
         file.write(text.encode("utf-8"))
@@ -102,7 +104,7 @@ def _keep(path: str, old: os.stat_result, mode: int) -> None:
     os.chmod(path, mode)
 
 
-def _naming(error: OSError, path: Any) -> OSError:
+def _naming(error: OSError, path: PathOrFile) -> OSError:
     """The error with the name of the file that was to be written, whichever file it was about."""
     if error.errno is None:
         text = str(error) or type(error).__name__

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.interpolate import CubicSpline, PchipInterpolator
 from scipy.special import ndtr, ndtri, stdtrit
 
-from pybayesridge._types import FloatArray
+from pybayesridge._types import ArrayLike, FloatArray
 
 REACH = 5.2
 """The outermost points, in standard deviations of a normal distribution: tails of 1e-7."""
@@ -70,7 +70,7 @@ class QuantileTable:
             table[i] = (quantiles[..., at] - center) / unit
         return cls(center, scale, df, table)
 
-    def at(self, probability: Any) -> FloatArray:
+    def at(self, probability: ArrayLike) -> FloatArray:
         """Quantiles (m, q) at a probability, or at one for each distribution (m, q)."""
         return self._at(probability, self._pieces())
 

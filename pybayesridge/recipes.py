@@ -9,7 +9,6 @@ import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -122,11 +121,11 @@ class Recipe:
 
 def call_of(
     entry: str,
-    function: Callable[..., Any],
-    given: Mapping[str, Any],
+    function: Callable[..., object],
+    given: Mapping[str, object],
     *,
-    rest: Callable[..., Any] | None = None,
-    defaults: Mapping[str, Any] | None = None,
+    rest: Callable[..., object] | None = None,
+    defaults: Mapping[str, object] | None = None,
 ) -> Call:
     """A call as code: what differs from the defaults, and what has none.
 
@@ -162,7 +161,7 @@ def call_of(
     return Call(entry, tuple(arguments), tuple(named))
 
 
-def _parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+def _parameters(function: Callable[..., object]) -> dict[str, inspect.Parameter]:
     variadic = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
     found = inspect.signature(function).parameters
     return {
@@ -172,12 +171,12 @@ def _parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     }
 
 
-def _same(value: Any, default: Any) -> bool:
+def _same(value: object, default: object) -> bool:
     plain = value is None or isinstance(value, bool | int | float | str | tuple)
     return value is default or (plain and type(value) is type(default) and value == default)
 
 
-def _code(name: str, value: Any) -> str | None:
+def _code(name: str, value: object) -> str | None:
     """A value as code; None where only its name can stand there."""
     if isinstance(value, os.PathLike):
         value = os.fspath(value)
@@ -188,7 +187,7 @@ def _code(name: str, value: Any) -> str | None:
     return None if code is None or len(code) > LONGEST else code
 
 
-def _literal(value: Any) -> str | None:
+def _literal(value: object) -> str | None:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, os.PathLike):
@@ -204,7 +203,7 @@ def _literal(value: Any) -> str | None:
     return None
 
 
-def _collection(value: Any) -> str | None:
+def _collection(value: list[object] | tuple[object, ...] | Mapping[object, object]) -> str | None:
     if len(value) > LONGEST:
         return None
     if isinstance(value, Mapping):
@@ -221,7 +220,7 @@ def _collection(value: Any) -> str | None:
     return f"({inner},)" if len(items) == 1 else f"({inner})"
 
 
-def _about(value: Any) -> str:
+def _about(value: object) -> str:
     """A short description of a named argument."""
     shape = np.shape(value) if isinstance(value, list | tuple | np.ndarray | pd.Series | pd.DataFrame) else ()
     return f"{' × '.join(map(str, shape))} values" if shape else f"a {type(value).__name__}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 
 class Method(Protocol):
@@ -29,7 +29,7 @@ class Method(Protocol):
 M = TypeVar("M")
 
 
-def look_up(methods: Mapping[str, M], name: Any) -> M:
+def look_up(methods: Mapping[str, M], name: object) -> M:
     """The entry with a name, or a ValueError that lists those there are."""
     if not isinstance(name, str) or name not in methods:
         raise ValueError(f"method must be one of {', '.join(map(repr, methods))}, not {name!r}")
@@ -50,9 +50,9 @@ def check_options(methods: Mapping[str, Method], method: Method, given: Mapping[
     for option, differs in given.items():
         takers = [repr(other.name) for other in methods.values() if option in other.options]
         if differs and option not in method.options:
-            raise ValueError(f"{option} goes with method={' or '.join(takers)}, not with {method.name!r}")
+            raise ValueError(f"{option} is an option of method={' or '.join(takers)}, not of {method.name!r}")
         if not differs and option in method.required:
-            raise ValueError(f"{option} goes with method={' or '.join(takers)}, and only with it")
+            raise ValueError(f"method={method.name!r} requires {option}")
 
 
 def check_rows(method: Method, *, has_rows: bool) -> None:

@@ -21,6 +21,9 @@ TOP = 40
 DIGITS = 4
 """Significant digits of numbers in tables and sentences."""
 
+SPARE = 2
+"""A column has the same decimals if its numbers then take at most this many places beside its significant digits."""
+
 ZEROS = 4
 """A number that takes more places than its significant digits and this is in scientific notation."""
 
@@ -64,11 +67,12 @@ class Number(str):
 
 
 def column(values: Iterable[float], digits: int = DIGITS) -> list[Number]:
-    """The numbers of a column, written alike.
+    """The numbers of a column, written alike as far as their sizes allow.
 
     In fixed notation the column has as many decimals as give the largest number `digits` significant digits and every
-    number at least one less, without zeros that end all of them. Where this takes more than ``digits + 4`` places,
-    all of the column is in scientific notation. Zero is written as 0 and what is not finite as a dash.
+    number at least one less, without zeros that end all of them. If this takes more than ``digits + 2`` places, each
+    number has its own decimals, for `digits` significant digits, and only those that take more than ``digits + 4``
+    places are in scientific notation. Zero is written as 0 and what is not finite as a dash.
 
     Parameters
     ----------
@@ -78,8 +82,8 @@ def column(values: Iterable[float], digits: int = DIGITS) -> list[Number]:
     """
     numbers = [float(value) for value in values]
     proper = [value for value in numbers if value != 0 and math.isfinite(value)]
-    decimals = _decimals([abs(value) for value in proper], digits)
-    texts = iter(_scientific(proper, digits - 1) if decimals is None else _fixed(proper, decimals))
+    decimals = _decimals([abs(value) for value in proper], digits, SPARE if len(proper) > 1 else ZEROS)
+    texts = iter(_by_size(proper, digits) if decimals is None else _fixed(proper, decimals))
     return [Number(DASH if not math.isfinite(value) else "0" if value == 0 else next(texts)) for value in numbers]
 
 
@@ -93,14 +97,14 @@ def columns(values: Iterable[Iterable[float]], *, interval: bool = False, digits
     return [*columns(numbers[:-2], digits=digits), ends[: len(low)], ends[len(low) :]]
 
 
-def _decimals(sizes: Sequence[float], digits: int) -> int | None:
+def _decimals(sizes: Sequence[float], digits: int, spare: int) -> int | None:
     """Decimals of a column in fixed notation, or None where that takes too many places."""
     if not sizes:
         return 0
     fewer = max(digits - 1, 1)
     largest = _exponent(max(sizes), digits)
     decimals = max(digits - 1 - largest, fewer - 1 - _exponent(min(sizes), fewer), 0)
-    return decimals if max(largest + 1, 1) + decimals <= digits + ZEROS else None
+    return decimals if max(largest + 1, 1) + decimals <= digits + spare else None
 
 
 def _exponent(size: float, digits: int) -> int:
@@ -113,9 +117,24 @@ def _fixed(values: Sequence[float], decimals: int) -> list[str]:
     return [f"{value:,.{needed}f}" for value in values]
 
 
+def _by_size(values: Sequence[float], digits: int) -> list[str]:
+    """Each number with its own decimals; all in scientific notation only where all need it."""
+    decimals = [_decimals([abs(value)], digits, ZEROS) for value in values]
+    if all(places is None for places in decimals):
+        return _scientific(values, _needed_mantissa(values, digits))
+    return [
+        _scientific([value], digits - 1)[0] if places is None else f"{value:,.{places}f}"
+        for value, places in zip(values, decimals, strict=True)
+    ]
+
+
+def _needed_mantissa(values: Sequence[float], digits: int) -> int:
+    """Decimals of mantissas without the zeros that end all of them."""
+    return _needed(f"{value:.{digits - 1}e}".partition("e")[0] for value in values)
+
+
 def _scientific(values: Sequence[float], decimals: int) -> list[str]:
-    needed = _needed(f"{value:.{decimals}e}".partition("e")[0] for value in values)
-    parts = [f"{value:.{needed}e}".partition("e") for value in values]
+    parts = [f"{value:.{decimals}e}".partition("e") for value in values]
     return [f"{mantissa}e{int(exponent)}" for mantissa, _, exponent in parts]
 
 

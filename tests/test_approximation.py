@@ -189,7 +189,7 @@ def test_the_check_by_sampling_states_its_error(monkeypatch):
 @pytest.mark.filterwarnings("ignore::pybayesridge.ApproximationWarning")
 def test_where_a_check_is_refused_and_where_there_is_nothing_to_check():
     y, x = twins(0)
-    with pytest.raises(ValueError, match="check goes with method='ep' or 'damped' or 'pcep', not with 'exact'"):
+    with pytest.raises(ValueError, match="check is an option of method='ep' or 'damped' or 'pcep', not of 'exact'"):
         SpikeSlab(y, x).fit("exact", check=True)
     with pytest.raises(ValueError, match="check must be True or False, not 'yes'"):
         SpikeSlab(y, x).fit("ep", check="yes")

@@ -127,7 +127,7 @@ def test_options_of_an_exact_selection(data, frame, capsys, monkeypatch):
         (["--method", "exact", "--rng", "-1"], "rng must be a seed"),
         (["--method", "exact", "--expected-size", "-2"], "expected_size"),
         (["--method", "exact", "--expected-size", "2", "--prior-inclusion", "0.1"], "expected_size"),
-        (["--method", "damped", "--mcse", "0.1"], "mcse goes with"),
+        (["--method", "damped", "--mcse", "0.1"], "mcse is an option of"),
     ],
 )
 def test_bad_options_of_a_selection(options, message, data, capsys):
@@ -360,7 +360,7 @@ def test_bad_formula(formula, message, data, capsys):
         (["--subset", "x3 > 1"], "--subset 'x3 > 1'"),
         (["--subset", "x1 + 1"], "is not a condition"),
         (["--subset", "x1 > 1e9"], "leaves no row"),
-        (["--lam", "1"], "lam goes with method='fixed'"),
+        (["--lam", "1"], "lam is an option of method='fixed'"),
         (["--maxiter", "0"], "maxiter must be a positive integer"),
         (["--save", "no/such/folder/fit"], "there is no folder"),
         (["--report", "no/such/folder/report.html"], "there is no folder"),
@@ -556,7 +556,7 @@ def test_binomial_counts_and_bad_arguments(frame, tmp_path, capsys):
     status, out, _ = run(capsys, "ridge", "s ~ x1", path, "--family", "binomial", "--trials", "m", "--method", "em")
     assert status == 0
     assert "success" in out
-    assert "trials goes with family='binomial'" in refused(capsys, "ridge", "s ~ x1", path, "--trials", "m")
+    assert "trials requires family='binomial'" in refused(capsys, "ridge", "s ~ x1", path, "--trials", "m")
     assert "names 'k', which is not a column" in refused(
         capsys, "ridge", "s ~ x1", path, "--family", "binomial", "--trials", "k"
     )

@@ -290,9 +290,9 @@ def test_no_column_to_select(frame) -> None:
         ({"chains": 0}, "chains"),
         ({"rng": -1}, "rng must be a seed"),
         ({"rng": "x"}, "rng must be a seed"),
-        ({"tol": 1e-3}, "tol goes with"),
-        ({"damping": 0.2}, "damping goes with"),
-        ({"hyper": "average"}, "hyper goes with"),
+        ({"tol": 1e-3}, "tol is an option of"),
+        ({"damping": 0.2}, "damping is an option of"),
+        ({"hyper": "average"}, "hyper is an option of"),
         ({"maxiter": 2.5}, "maxiter"),
     ],
 )
@@ -316,7 +316,7 @@ def test_questions_that_expectation_propagation_cannot_answer(frame, fit) -> Non
         compare_evidence({"ep": estimated, "exact": fit})
     with pytest.raises(ValueError, match="'A' is not a column"):
         fit.pair_inclusion(["A"])
-    with pytest.raises(ValueError, match="start goes with"):
+    with pytest.raises(ValueError, match="start is for"):
         SpikeSlab(frame["y"], frame[list("abcde")]).fit("exact", start=ep)
     started = SpikeSlab(frame["y"], frame[list("abcde")]).fit("ep", start=fit)
     assert started.converged

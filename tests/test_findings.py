@@ -15,6 +15,9 @@ from pybayesridge.cli.as_json import as_json
 from pybayesridge.findings import Finding
 from tests.problems import regression
 
+CONDITION = 1e-6
+"""Of a condition number of 1e4 by the Gram matrix, relative."""
+
 
 def arrays(noise=1.0):
     return regression(40, 4, noise=noise)
@@ -27,6 +30,11 @@ def nothing():
 def collinear():
     y, x = arrays()
     return y, np.column_stack([x, x[:, 0] + 1e-6 * x[:, 1]])
+
+
+def nearly_collinear():
+    y, x = arrays()
+    return y, np.column_stack([x, x[:, 0] + 1e-3 * np.sin(np.arange(40))])
 
 
 def of_moments(model, make, **fit):
@@ -55,6 +63,9 @@ CASES = {
         lambda: BayesRidge(np.column_stack([arrays()[0], np.ones(40)]), arrays()[1]).fit(),
         {"nothing-to-explain"},
     ),
+    "collinear": (lambda: BayesRidge(*collinear()).fit(), set()),
+    "nearly collinear": (lambda: BayesRidge(*nearly_collinear()).fit(), set()),
+    "more columns than rows": (lambda: BayesRidge(*regression(6, 9)).fit(), set()),
     "constant y, ep": (lambda: SpikeSlab(np.ones(40), arrays()[1]).fit(), {"nothing-to-explain"}),
     "too few iterations, ep": (lambda: SpikeSlab(*arrays()).fit("damped", maxiter=1), {"not-converged"}),
 }
@@ -81,6 +92,38 @@ def test_every_warning_is_a_finding(case):
     assert all(w.filename == __file__ for w in caught)
     for found in raised:
         assert found.severity == "warning"
+
+
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        ("nearly collinear", "condition number of the standardised columns: "),
+        ("collinear", "(linearly dependent)"),
+        ("more columns than rows", "9 columns for 6 rows"),
+        ("exact, moments", None),
+        ("nothing varies", None),
+        ("no signal", None),
+    ],
+)
+def test_collinear_columns_are_a_finding(case, words):
+    res, _ = made(case)
+    found = [f.text for f in res.findings if f.code == "collinear"]
+    assert len(found) == (words is not None)
+    assert words is None or words in found[0]
+
+
+def test_columns_in_their_own_units_are_not_called_collinear():
+    y, x = arrays()
+    res = BayesRidge(y, x * [1.0, 1e3, 1e-3, 1.0], standardize=False).fit()
+    assert res.condition_number > 1e3
+    assert "collinear" not in [f.code for f in res.findings]
+
+
+def test_the_condition_number_is_that_of_the_standardised_columns():
+    y, x = nearly_collinear()
+    res = BayesRidge(y, x).fit()
+    assert res.condition_number == pytest.approx(np.linalg.cond((x - x.mean(axis=0)) / x.std(axis=0)), rel=CONDITION)
+    assert float(res.diagnostics()["condition_number"]) == res.condition_number
 
 
 @pytest.mark.parametrize("case", CASES)

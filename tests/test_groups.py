@@ -115,7 +115,7 @@ def test_labels_of_groups():
         ([1, 1, 1, None, 2, 2], "no label for column.*'d'"),
         ([1, "1", 2, 3, 4, 5], "different types"),
         ("terms", "'terms'"),
-        ("term", "goes with a formula"),
+        ("term", "requires a formula"),
         (3, "must be None"),
         ({"g": ["a", "nope"]}, "'g' names 'nope'"),
         ({"g": ["a", "b"], "h": ["b", "c"]}, "'b' of group 'h' are already in a group"),

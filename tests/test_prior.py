@@ -265,5 +265,5 @@ def test_bad_priors(bad):
 def test_options_of_em_are_refused_by_other_methods(method, options):
     y, x, _ = data((40, 5))
     more = {"lam": 1.0} if method == "fixed" else {}
-    with pytest.raises(ValueError, match=f"{next(iter(options))} goes with method='em'"):
+    with pytest.raises(ValueError, match=f"{next(iter(options))} is an option of method='em'"):
         BayesRidge(y, x).fit(method, **more, **options)

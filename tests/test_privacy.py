@@ -353,7 +353,7 @@ def test_as_many_responses_as_rows_are_refused():
 
 def test_the_space_goes_with_the_data(tmp_path):
     res = BayesRidge(*data(40, 3)).fit()
-    with pytest.raises(ValueError, match="row_space=False goes with remove_data=True"):
+    with pytest.raises(ValueError, match="row_space=False requires remove_data=True"):
         res.save(tmp_path / "fit", row_space=False)
     assert not list(tmp_path.iterdir())
 

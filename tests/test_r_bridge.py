@@ -87,7 +87,7 @@ def test_values_are_those_of_the_results():
 def test_errors_and_warnings_are_text():
     answer = ridge(method="fixed")
     assert answer["value"] is None
-    assert answer["error"] == "lam goes with method='fixed', and only with it"
+    assert answer["error"] == "method='fixed' requires lam"
     assert answer["error_class"] == "ValueError"
     answer = ridge(method="loocv", grid=[1.0, 2.0])
     assert answer["warning_classes"] == ["GridEdgeWarning"]

@@ -180,7 +180,7 @@ def test_ridge(case, tmp_path):
 def test_columns_of_a_table_are_written_alike():
     values = np.array([[0.99961, 1239000.0, 0.0412, np.inf], [1e-9, 49.15, 2.5e6, 0.0]])
     table = table_of("Caption", "name", ["share", "a", "b", "c"], ["r", "s"], values, shares=(0,))
-    texts = [("1.000", "1,239,000.0", "4.12e-2", "–"), ("0.000", "49.1", "2.50e6", "0")]
+    texts = [("1.000", "1,239,000", "0.04120", "–"), ("0.000", "49.15", "2,500,000", "0")]
     assert [row.texts for row in table.rows] == texts
     assert [row.values for row in table.rows] == [tuple(line) for line in values]
     long = table_of("Caption", "name", ["a"], ["r"] * 201, np.full((201, 1), 1239000.5))

@@ -481,7 +481,7 @@ def test_arguments_are_checked(diabetes):
     x, y = diabetes
     with pytest.raises(ValueError, match="method must be one of"):
         BayesRidgeRegressor("ols").fit(x, y)
-    with pytest.raises(ValueError, match="lam goes with method='fixed'"):
+    with pytest.raises(ValueError, match="lam is an option of method='fixed'"):
         BayesRidgeRegressor(lam=1.0).fit(x, y)
     with pytest.raises(ValueError, match="y is sparse"):
         BayesRidgeRegressor().fit(x, sparse.csr_array(np.asarray(y)[:, None]))

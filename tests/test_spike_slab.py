@@ -412,7 +412,7 @@ def test_bad_hyperparameters(arguments, message):
     [
         ({"method": "vb"}, "method must be one of"),
         ({"hyper": "sample"}, "hyper must be"),
-        ({"hyper": "average", "method": "damped"}, "goes with method='ep'"),
+        ({"hyper": "average", "method": "damped"}, "is an option of method='ep'"),
         ({"tol": 0}, "tol must be positive"),
         ({"maxiter": 0}, "maxiter must be a positive integer"),
         ({"damping": 1.5}, "damping must lie"),

@@ -119,9 +119,9 @@ def test_what_is_no_correlation_matrix_is_refused(study):
         Moments.from_summary(r, estimates=table["beta"], se=table["se"] * np.r_[0, np.ones(5)], n=n)
     with pytest.raises(ValueError, match="give either z, or estimates and se"):
         Moments.from_summary(r, n=n)
-    with pytest.raises(ValueError, match="estimates and se go together"):
+    with pytest.raises(ValueError, match="estimates and se must be given together"):
         Moments.from_summary(r, estimates=table["beta"], n=n)
-    with pytest.raises(ValueError, match="var_y goes with estimates and se"):
+    with pytest.raises(ValueError, match="var_y requires estimates and se"):
         Moments.from_summary(r, z, n=n, var_y=2.0)
     with pytest.raises(ValueError, match="n must be an integer of at least 3"):
         Moments.from_summary(r, z, n=2)

@@ -47,11 +47,17 @@ def test_digits_of_a_column(values):
 
 
 @given(COLUMNS)
-def test_cells_of_a_column_are_alike_and_narrow(values):
+def test_cells_of_a_column_are_alike_where_they_fit_and_narrow(values):
+    """In one notation with the same decimals, or each in that which it would have alone."""
+    numbers = proper(values)
     cells = [cell for cell in column(values) if cell not in ("0", DASH)]
     assert all(len(cell) <= WIDEST for cell in cells)
-    assert all(map(FIXED.fullmatch, cells)) or all(map(SCIENTIFIC.fullmatch, cells))
-    assert len({len(cell.partition("e")[0].partition(".")[2]) for cell in cells}) <= 1
+    alone = [bool(FIXED.fullmatch(number(value))) for value in numbers]
+    if len({len(cell.partition("e")[0].partition(".")[2]) for cell in cells}) > 1:
+        assert [bool(FIXED.fullmatch(cell)) for cell in cells] == alone
+        assert all(SCIENTIFIC.fullmatch(cell) for cell, fixed in zip(cells, alone, strict=True) if not fixed)
+    else:
+        assert all(map(FIXED.fullmatch, cells)) or not all(alone)
 
 
 @given(COLUMNS)
@@ -78,8 +84,11 @@ def test_columns_of_one_order_of_magnitude_are_in_fixed_notation(values, power):
     ("values", "cells"),
     [
         ([45.67, -0.0412], ["45.6700", "-0.0412"]),
-        ([-1239000.0, 49.15, 0.0], ["-1,239,000.0", "49.1", "0"]),
-        ([-1239000.0, 4.915, 0.008875], ["-1.239e6", "4.915e0", "8.875e-3"]),
+        ([-123900.0, 491.5, 0.0], ["-123,900", "492", "0"]),
+        ([-1239000.0, 49.15, 0.0], ["-1,239,000", "49.15", "0"]),
+        ([20.503158, -0.0035581], ["20.50", "-0.003558"]),
+        ([-1239000.0, 49.15, 0.008875], ["-1,239,000", "49.15", "0.008875"]),
+        ([1.234e9, 2.5, 0.0, 1e-7], ["1.234e9", "2.500", "0", "1.000e-7"]),
         ([3.1e-5, 1.2341e-9], ["3.100e-5", "1.234e-9"]),
         ([1.0, 2.0, 12.0], ["1", "2", "12"]),
         ([0.5, 0.25], ["0.50", "0.25"]),
@@ -94,7 +103,7 @@ def test_columns(values, cells):
 
 def test_ends_of_intervals_are_written_like_one_column():
     cells = columns([[1239000.0, 1.0], [-3010000.0, 0.5], [49.15, 2.0]], interval=True)
-    assert cells == [["1.239e6", "1.000e0"], ["-3.010e6", "5.000e-1"], ["4.915e1", "2.000e0"]]
+    assert cells == [["1,239,000", "1.000"], ["-3,010,000", "0.5000"], ["49.15", "2.000"]]
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ REFUSED = {"get_influence", "sigma2", "mse_resid", "t_test", "f_test", "wald_tes
 def spoken(text):
     """A type as the comments of the snippet write it: no module, no parameters of arrays and Series."""
     text = re.sub(r"\b(?:\w+\.)+(?=\w)", "", text).replace("Series[Any]", "Series")
-    return re.sub(r"\bndarray\[.*\]", "ndarray", text)
+    return re.sub(r"\bndarray\[(?:[^][]|\[[^][]*\])*\]", "ndarray", text)
 
 
 @pytest.mark.parametrize("snippet", SNIPPETS, ids=lambda path: path.stem)
@@ -72,7 +72,10 @@ def test_mypy_knows_what_users_write(snippet):
         path, number, severity, message = line.split(":", 3)
         assert Path(path) == snippet, line
         revealed = re.fullmatch(r' Revealed type is "(.*)"', message)
-        error = f"{severity.strip()}:{re.split('; expected|  .(?=[a-z-]+.$)', message)[0]}"
+        told = re.sub(r'("from_\w+") of "StreamedModel"', r"\1", re.sub(r' for "\w+" of.*', "", message))
+        error = f"{severity.strip()}:{re.split('; expected|  .(?=[a-z-]+.$)', told)[0]}"
+        if not revealed and severity.strip() == "note":
+            continue
         found[int(number)] = spoken(revealed[1]) if revealed else error
     expected = {
         number: line.split("  # ")[1]

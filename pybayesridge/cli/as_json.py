@@ -49,7 +49,7 @@ TARGET_NUMBERS = {
 """Field of a target → attribute of the results."""
 
 
-def finite(value: Any) -> float | int | None:
+def finite(value: float | np.number) -> float | int | None:
     """A number, or None where it is infinite or not a number: JSON has neither."""
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
         return int(value)

@@ -30,10 +30,9 @@ def _of_ridge(ridge: BayesRidgeResultsWrapper, least_squares: Any) -> str:
     """A comparison of the ridge with least squares."""
     interval, ols_interval = ridge.conf_int(), least_squares.conf_int()
     width = (ols_interval[1] - ols_interval[0]) / (interval[1] - interval[0])
-    condition = ridge.unlabelled.diagnostics_by_target()[0]["condition_number"]
     return (
         "Longley's economic series move together (condition number of the standardised columns: "
-        f"{number(condition)}),\n"
+        f"{number(ridge.condition_number)}),\n"
         "so least squares cannot tell them apart. The ridge penalty was found from the posterior,\n"
         "without cross-validation, and the intervals account for its uncertainty: "
         f"{ridge.df_model:.1f} effective\n"

@@ -1,4 +1,4 @@
-"""What was handed over → real numeric matrices, dense or sparse, and the checks of their values."""
+"""User input → real numeric matrices, dense or sparse, and the checks of their values."""
 
 from __future__ import annotations
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from pybayesridge._types import IntArray
+from pybayesridge._types import AnyArray, GroupsLike, IntArray
 from pybayesridge.data.frames import to_pandas
 from pybayesridge.text import listed
 
@@ -46,7 +46,9 @@ class Groups:
         return self._by_group[self._ends[g - 1] if g else 0 : self._ends[g]]
 
 
-def resolve_groups(group: Any, columns: Sequence[str], terms: Mapping[str, Sequence[int]] | None) -> Groups:
+def resolve_groups(
+    group: GroupsLike | None, columns: Sequence[str], terms: Mapping[str, Sequence[int]] | None
+) -> Groups:
     """Groups from the argument `group` of :class:`SpikeSlab`.
 
     Parameters
@@ -69,7 +71,7 @@ def resolve_groups(group: Any, columns: Sequence[str], terms: Mapping[str, Seque
         if group != TERM:
             raise ValueError(f"group must be None, 'term', labels, a dict or a list of lists, not {group!r}")
         if terms is None:
-            raise ValueError("group='term' goes with a formula: give labels, a dict or a list of lists of columns")
+            raise ValueError("group='term' requires a formula: give labels, a dict or a list of lists of columns")
         return _named({term: [columns[j] for j in where] for term, where in terms.items()}, columns)
     if isinstance(group, Mapping):
         return _named({str(label): _names(names) for label, names in group.items()}, columns)
@@ -88,8 +90,10 @@ def resolve_groups(group: Any, columns: Sequence[str], terms: Mapping[str, Seque
     return _labelled(items, columns)
 
 
-def _names(names: Any) -> list[str]:
-    return [names] if isinstance(names, str) else [str(name) for name in names]
+def _names(names: object) -> list[str]:
+    if isinstance(names, Iterable) and not isinstance(names, str):
+        return [str(name) for name in names]
+    return [str(names)]
 
 
 def _own_label(names: list[str]) -> str:
@@ -136,7 +140,7 @@ def _named(members: Mapping[str, Sequence[str]], columns: Sequence[str]) -> Grou
     return Groups([label_of.get(name, name) for name in columns])
 
 
-def shared(values: np.ndarray[Any, Any], groups: Groups, among: IntArray, what: str) -> None:
+def shared(values: AnyArray, groups: Groups, among: IntArray, what: str) -> None:
     """Refuse values of columns (m,) that differ within a group, of the columns `among` only."""
     counted = np.asarray(among, dtype=np.intp)
     low, high = np.full(len(groups.labels), np.inf), np.full(len(groups.labels), -np.inf)

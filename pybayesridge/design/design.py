@@ -57,7 +57,7 @@ class Design:
     y_vanishes : (q,) bool array
         Whether Z fits the target exactly.
     y_size : (q,) array
-        Norm of the whole weighted target beside `y_norm`: what rounding errors are relative to.
+        Norm of the whole weighted target relative to `y_norm`: the unit of rounding errors.
     standardized_columns : bool
         Whether each column was divided by its own standard deviation.
     constant_serves : bool
@@ -144,9 +144,10 @@ class Design:
         # Then neither the centre nor the projection contributes, and X may be taken as it is. Of singular vectors
         # with tiny singular values, where rounding mixes the null spaces of X and Z, much more has to go than noise.
         v = self.block.residual(v)
-        if issparse(self.x) and self.cancellation <= LARGE_MEAN:
+        as_given = self.cancellation <= LARGE_MEAN
+        if issparse(self.x) and as_given:
             return np.asarray(self.x.T @ self.block.weigh(v))[self.columns] / self.scale[:, None]
-        direct = not issparse(self.x) and self.x.dtype == np.float64 and self.cancellation <= LARGE_MEAN
+        direct = not issparse(self.x) and self.x.dtype == np.float64 and as_given
         if direct and (self.x.flags.c_contiguous or self.x.flags.f_contiguous):
             full = blas.product(self.x, self.block.weigh(v), transpose_a=True)
             return full[column_selector(self.columns)] / self.scale[:, None]

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from pybayesridge._types import IntArray
 from pybayesridge.ep.algorithms.solve import Method
 from pybayesridge.ep.model.hyperparameters import Given, Hyperparameters
@@ -52,14 +54,14 @@ class FitOptions:
     average: bool = False
     mcse: float = 0.01
     chains: int = 4
-    rng: Any = 0
+    rng: np.random.Generator | int = 0
     expected_size: float = 1.0
     progress: Callable[[int, Any], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What is to be fitted, in the units of the design.
+    """Input of a fit, in the units of the design.
 
     Attributes
     ----------
@@ -119,7 +121,7 @@ def fit_by_ep(task: Task, options: FitOptions, *, algorithm: Method) -> Selectio
     )
 
 
-def _unsettled(selection: Any, tol: float) -> str:
+def _unsettled(selection: Selection, tol: float) -> str:
     """Why expectation propagation, or the learning of hyperparameters, is not finished."""
     if selection.unsettled > 0 and selection.residual <= tol:
         return (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 import numpy as np
 import pandas as pd
@@ -19,10 +19,14 @@ from pybayesridge.design.from_moments import prepare_moments
 from pybayesridge.formula import build as formulas
 from pybayesridge.formula.spec import FormulaData
 from pybayesridge.models.new_rows import linear_predictor, rows_of_exog
+from pybayesridge.models.options import ModelOptions
 from pybayesridge.models.sources import Layout, MomentData, RowData, Source
 from pybayesridge.models.streamed import StreamedModel
 from pybayesridge.moments.moments import Moments
 from pybayesridge.text import listed
+
+if TYPE_CHECKING:
+    from scipy.sparse import csc_matrix
 
 
 class LinearModel(StreamedModel, Model):
@@ -38,9 +42,8 @@ class LinearModel(StreamedModel, Model):
     _binary: ClassVar[bool] = False
 
     _max_targets: ClassVar[int | None] = 1
-    _formula_defaults: ClassVar[dict[str, Any]] = {}
     _formula_data: FormulaData | None = None
-    _with_intercept: Any = None
+    _with_intercept: AnyArray | csc_matrix | None = None
 
     def __init_subclass__(cls, family: str | None = None, **kwargs: Any) -> None:
         """Note the class of a family where the class above it finds it."""
@@ -51,7 +54,7 @@ class LinearModel(StreamedModel, Model):
             cls.family = family
             cls._families[family] = cls
 
-    def __new__(cls, *_: Any, family: Any = None, **__: Any) -> Self:
+    def __new__(cls, *_: object, family: object = None, **__: object) -> Self:
         """An object of the class of the family."""
         found = cls._families.get(family, cls) if isinstance(family, str) else cls
         return super().__new__(found)
@@ -107,7 +110,7 @@ class LinearModel(StreamedModel, Model):
         return out
 
     @property
-    def exog(self) -> Any:
+    def exog(self) -> AnyArray | csc_matrix | None:
         """All columns in the order of ``exog_names``, the intercept among them, (n, k); None where there are no rows.
 
         Where an intercept was added this is a copy of the columns, with ones before them: made when it is first asked
@@ -122,7 +125,7 @@ class LinearModel(StreamedModel, Model):
         return self._with_intercept
 
     @exog.setter
-    def exog(self, value: Any) -> None:
+    def exog(self, value: object) -> None:
         if value is not None and value is not self.data.exog:
             raise ValueError("the columns of a model cannot be replaced: build a new model")
         self._with_intercept = None
@@ -131,7 +134,9 @@ class LinearModel(StreamedModel, Model):
         """Leave out the copy of the columns."""
         return self.__dict__ | {"_with_intercept": None}
 
-    def _handle_data(self, endog: Any, exog: Any, missing: Any, hasconst: Any, **kwargs: Any) -> ModelData:
+    def _handle_data(
+        self, endog: object, exog: object, missing: object, hasconst: object, **kwargs: Any
+    ) -> ModelData:
         # statsmodels' own handling would copy, look for a constant by SVD, and tie pickles to its formula engine.
         prepared: ModelData = kwargs["prepared"]
         return prepared
@@ -146,7 +151,7 @@ class LinearModel(StreamedModel, Model):
         drop_cols: Sequence[str] | None = None,
         missing: str = "drop",
         weights: str | ArrayLike | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[ModelOptions],
     ) -> Self:
         """Build the model from a formula and a data frame.
 
@@ -205,7 +210,9 @@ class LinearModel(StreamedModel, Model):
             trials=kwargs.get("trials") if binary else None,
             binary=binary,
         )
-        own = {} if built.trials is None else {"trials": built.trials}
+        options: dict[str, Any] = {**cls._formula_defaults, **kwargs}
+        if built.trials is not None:
+            options["trials"] = built.trials
         model = cls(
             built.endog,
             built.exog,
@@ -213,7 +220,7 @@ class LinearModel(StreamedModel, Model):
             weights=built.weights,
             missing="raise",
             formula_data=built,
-            **(cls._formula_defaults | kwargs | own),
+            **options,
         )
         model.call = call.using(built.spec.context)
         return model
@@ -346,7 +353,7 @@ class LinearModel(StreamedModel, Model):
         self._built = None
 
 
-def _after_ones(columns: Any) -> Any:
+def _after_ones(columns: AnyArray | csc_matrix) -> AnyArray | csc_matrix:
     """Columns with ones before them, in a type of floats."""
     n = columns.shape[0]
     if sparse.issparse(columns):
@@ -357,4 +364,5 @@ def _after_ones(columns: Any) -> Any:
 
 
 def _dense(rows: Any) -> AnyArray:
-    return rows.toarray() if sparse.issparse(rows) else rows
+    out: AnyArray = rows.toarray() if sparse.issparse(rows) else rows
+    return out

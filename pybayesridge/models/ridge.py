@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, Unpack, overload
 
 import numpy as np
 
 from pybayesridge._types import ArrayLike, FloatArray, Names, RowsLike, TableLike
 from pybayesridge.checks import positive
 from pybayesridge.data.frames import unmasked
+from pybayesridge.design.design import Design
 from pybayesridge.findings import issue
 from pybayesridge.formula.spec import FormulaData
 from pybayesridge.models.base import LinearModel
+from pybayesridge.models.options import ModelArguments, ModelOptions
 from pybayesridge.moments.moments import Moments
 from pybayesridge.recipes import Recipe, call_of
 from pybayesridge.registry import Method, check_options, check_rows, look_up
@@ -115,7 +117,7 @@ class BayesRidge(LinearModel):
             drop_cols: Sequence[str] | None = None,
             missing: str = "drop",
             weights: str | ArrayLike | None = None,
-            **kwargs: Any,
+            **kwargs: Unpack[ModelArguments],
         ) -> BinaryRidge: ...
 
         @overload
@@ -129,7 +131,7 @@ class BayesRidge(LinearModel):
             drop_cols: Sequence[str] | None = None,
             missing: str = "drop",
             weights: str | ArrayLike | None = None,
-            **kwargs: Any,
+            **kwargs: Unpack[ModelOptions],
         ) -> Self: ...
 
         @classmethod
@@ -190,7 +192,7 @@ class BayesRidge(LinearModel):
         sigma2: float | None = None,
         family: str = "gaussian",
         link: str | None = None,
-        event: Any = None,
+        event: object = None,
         trials: ArrayLike | None = None,
         flat_in: str | None = None,
         missing: str = "raise",
@@ -214,13 +216,13 @@ class BayesRidge(LinearModel):
         )
         self._spectrum: Spectrum | None = None
 
-    def _take_family(self, family: Any, **given: Any) -> None:
+    def _take_family(self, family: object, **given: Any) -> None:
         """Check the arguments that depend on the family."""
         if family != self.family:
             raise ValueError(f"family must be 'gaussian' or 'binomial', not {family!r}")
         for name in ("link", "event", "trials", "flat_in"):
             if given[name] is not None:
-                raise ValueError(f"{name} goes with family='binomial'")
+                raise ValueError(f"{name} requires family='binomial'")
 
     def _coded(self, endog: TableLike | None) -> TableLike | None:
         """The response as numbers."""
@@ -345,11 +347,12 @@ class BayesRidge(LinearModel):
             print(f"{method}: {fit.n_iter} iterations, converged: {bool(fit.converged.all())}")
         return BayesRidgeResultsWrapper(results)
 
-    def _rotation(self) -> tuple[Any, Spectrum]:
+    def _rotation(self) -> tuple[Design, Spectrum]:
         """The design and its rotation, made once for all fits of the model."""
         if self._built is None or self._spectrum is None:
             design, products = self._build()
             self._spectrum = rotate(design, products)
+        assert self._built is not None
         return self._built, self._spectrum
 
     def forget_rows(self, row_space: bool = True) -> None:
@@ -371,11 +374,11 @@ def _as_prior(prior: Any) -> BetaPrime:
     return BetaPrime(*(positive(f"prior[{i}]", value) for i, value in enumerate(numbers)))
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
-def _penalties(lam: Any, q: int) -> FloatArray:
+def _penalties(lam: ArrayLike, q: int) -> FloatArray:
     try:
         if np.asarray(lam).dtype.kind not in "fiuO":
             raise TypeError

@@ -1,4 +1,4 @@
-"""What a model is fitted to, rows or moments, behind one interface: checked data in, a design and R-squared out."""
+"""Rows or moments behind one interface: checked data in, a design and R-squared out."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Layout:
 
 
 class Source(Protocol):
-    """What a model asks of the data it is fitted to."""
+    """Common interface of the data a model is fitted to."""
 
     @property
     def from_moments(self) -> bool:
@@ -101,7 +101,7 @@ class Source(Protocol):
         """
 
     def without(self, *, row_space: bool) -> Source:
-        """What is left of it when rows, and unless `row_space` their products, are removed."""
+        """The source without rows and, unless `row_space`, without their products."""
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 from scipy.sparse import issparse
 
-from pybayesridge._types import ArrayLike, IntArray, Names, TableLike
+from pybayesridge._types import ArrayLike, GroupsLike, IntArray, Names, TableLike
 from pybayesridge.checks import positive
 from pybayesridge.data.arrays import is_sparse_frame
 from pybayesridge.data.groups import TERM, Groups, resolve_groups, shared
@@ -26,6 +26,7 @@ from pybayesridge.findings import issue
 from pybayesridge.formula.spec import FormulaData
 from pybayesridge.linalg.blas import one_pool
 from pybayesridge.models.base import LinearModel
+from pybayesridge.models.options import ModelOptions
 from pybayesridge.moments.moments import Moments
 from pybayesridge.progress import line
 from pybayesridge.recipes import Recipe, call_of
@@ -147,7 +148,7 @@ class SpikeSlab(LinearModel):
 
     methods: ClassVar[Mapping[str, SelectionMethod]] = METHODS
     _max_targets: ClassVar[int | None] = 1
-    _formula_defaults: ClassVar[dict[str, Any]] = {"group": TERM}
+    _formula_defaults: ClassVar[ModelOptions] = {"group": TERM}
 
     def __init__(
         self,
@@ -162,7 +163,7 @@ class SpikeSlab(LinearModel):
         slab_var: float | None = None,
         noise_var: float | None = None,
         expected_size: float = 1.0,
-        group: str | Sequence[Any] | ArrayLike | Mapping[str, Any] | None = None,
+        group: GroupsLike | None = None,
         missing: str = "raise",
         formula_data: FormulaData | None = None,
     ) -> None:
@@ -293,7 +294,7 @@ class SpikeSlab(LinearModel):
             check=check,
         )
         if start is not None and not entry.takes_start:
-            raise ValueError(f"start goes with expectation propagation, not with {entry.name!r}")
+            raise ValueError(f"start is for expectation propagation, not for method={entry.name!r}")
         check_rows(entry, has_rows=not self.source.from_moments)
         design, data, rotation = self._prepared()
         task = self._task(design, data, rotation, start)
@@ -316,7 +317,13 @@ class SpikeSlab(LinearModel):
             print(f"{entry.name}: {selection.n_iter} iterations, {entry.measure.lower()} {residual}")
         return SpikeSlabResultsWrapper(results)
 
-    def _task(self, design: Design, data: Data, rotation: Rotation, start: Any) -> Task:
+    def _task(
+        self,
+        design: Design,
+        data: Data,
+        rotation: Rotation,
+        start: SpikeSlabResults | SpikeSlabResultsWrapper | StartingPoint | None,
+    ) -> Task:
         return Task(
             data,
             float(design.n),
@@ -359,7 +366,12 @@ class SpikeSlab(LinearModel):
             noise_var=None if self.noise_var is None else (np.sqrt(self.noise_var) / unit) ** 2,
         )
 
-    def _start(self, start: Any, design: Design, rotation: Rotation) -> tuple[Hyperparameters, Sites]:
+    def _start(
+        self,
+        start: SpikeSlabResults | SpikeSlabResultsWrapper | StartingPoint | None,
+        design: Design,
+        rotation: Rotation,
+    ) -> tuple[Hyperparameters, Sites]:
         inner = getattr(start, "unlabelled", start)
         point = inner.starting_point() if isinstance(inner, SpikeSlabResults) else inner
         if not isinstance(point, StartingPoint):

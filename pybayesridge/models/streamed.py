@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Self
+from collections.abc import Callable, Iterable, Mapping
+from typing import ClassVar, Self, TypeVar, Unpack
 
+from pybayesridge._types import DaskArrayLike, DaskFrameLike, Levels, ParquetLike
 from pybayesridge.formula import build as formulas
 from pybayesridge.formula.spec import FormulaData
+from pybayesridge.models.options import ModelOptions
 from pybayesridge.moments.moments import Moments, as_moments
 from pybayesridge.recipes import Call, call_of
+
+Model = TypeVar("Model", bound="StreamedModel")
 
 
 class StreamedModel:
@@ -21,10 +25,11 @@ class StreamedModel:
     """
 
     call: Call
-    _formula_defaults: ClassVar[dict[str, Any]] = {}
+    family: ClassVar[str]
+    _formula_defaults: ClassVar[ModelOptions] = {}
 
     @classmethod
-    def _called(cls, entry: str, given: Mapping[str, Any], rest: Mapping[str, Any]) -> Call:
+    def _called(cls, entry: str, given: Mapping[str, object], rest: Mapping[str, object]) -> Call:
         """The call of a constructor with the class's other arguments in `rest`."""
         defaults = cls._formula_defaults if given.get("formula") is not None else {}
         return call_of(
@@ -32,7 +37,7 @@ class StreamedModel:
         )
 
     @classmethod
-    def from_moments(cls, moments: Moments, **kwargs: Any) -> Self:
+    def from_moments(cls, moments: Moments, **kwargs: Unpack[ModelOptions]) -> Self:
         """Build the model from sufficient statistics instead of rows.
 
         The fit is that from the rows. What runs over rows (fitted values, residuals, leave-one-out) raises a
@@ -54,21 +59,21 @@ class StreamedModel:
         call = cls._called("from_moments", locals(), kwargs)
         _refuse_family(cls, kwargs, "from_moments")
         _refuse(kwargs, ("endog", "exog", "weights", "missing", "formula_data"), "from_moments")
-        return _build(cls, as_moments(moments), call.after("moments", moments.call), **kwargs)
+        return _build(cls, as_moments(moments), call.after("moments", moments.call), kwargs)
 
     @classmethod
     def from_parquet(
         cls,
-        source: Any,
+        source: ParquetLike,
         formula: str,
         *,
         weights: str | None = None,
-        levels: Mapping[str, Iterable[Any]] | None = None,
+        levels: Levels | None = None,
         drop_cols: Iterable[str] | None = None,
         missing: str = "drop",
         batch_size: int = 65_536,
         progress: bool | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[ModelOptions],
     ) -> Self:
         """Build the model from Parquet files and a formula, reading a batch of rows at a time.
 
@@ -131,15 +136,15 @@ class StreamedModel:
     @classmethod
     def from_dask(
         cls,
-        data: Any,
+        data: DaskFrameLike | DaskArrayLike,
         formula: str | None = None,
         *,
-        endog: Any = None,
-        weights: Any = None,
-        levels: Mapping[str, Iterable[Any]] | None = None,
+        endog: DaskArrayLike | None = None,
+        weights: str | DaskArrayLike | None = None,
+        levels: Levels | None = None,
         drop_cols: Iterable[str] | None = None,
         missing: str | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[ModelOptions],
     ) -> Self:
         """Build the model from a Dask DataFrame and a formula, or from Dask arrays.
 
@@ -188,10 +193,12 @@ class StreamedModel:
                 "from_dask with arrays",
             )
             moments = moments_of_arrays(endog, data, weights, missing=missing or "raise")
-            return _build(cls, moments, call, **kwargs)
+            return _build(cls, moments, call, kwargs)
         _refuse(kwargs, ("intercept", "formula_data", "subset"), "from_dask with a formula")
         if endog is not None or not hasattr(data, "columns"):
             raise ValueError("with a formula data is a Dask DataFrame, and the response one of its columns")
+        if weights is not None and not isinstance(weights, str):
+            raise ValueError("with a formula weights must be the name of a column")
         moments, built = moments_of_frame(
             data,
             formula,
@@ -204,25 +211,27 @@ class StreamedModel:
         return _from_formula(cls, moments, built, call, kwargs)
 
 
-def _from_formula(cls: Any, moments: Moments, built: FormulaData, call: Call, kwargs: Mapping[str, Any]) -> Any:
-    given = {**cls._formula_defaults, **kwargs}
-    call = call.using(built.spec.context)
-    return _build(cls, moments, call, intercept=built.spec.has_intercept, formula_data=built, **given)
+def _from_formula(
+    cls: type[Model], moments: Moments, built: FormulaData, call: Call, kwargs: Mapping[str, object]
+) -> Model:
+    own = {"intercept": built.spec.has_intercept, "formula_data": built}
+    return _build(cls, moments, call.using(built.spec.context), {**own, **cls._formula_defaults, **kwargs})
 
 
-def _build(cls: Any, moments: Moments, call: Call, **kwargs: Any) -> Any:
-    model = cls(None, moments, **kwargs)
+def _build(cls: type[Model], moments: Moments, call: Call, kwargs: Mapping[str, object]) -> Model:
+    made: Callable[..., Model] = cls
+    model = made(None, moments, **kwargs)
     model.call = call
     return model
 
 
-def _refuse(kwargs: Mapping[str, Any], names: Iterable[str], where: str) -> None:
+def _refuse(kwargs: Mapping[str, object], names: Iterable[str], where: str) -> None:
     for name in names:
         if name in kwargs:
             raise ValueError(f"{name} is not an argument of {where}")
 
 
-def _refuse_family(cls: Any, kwargs: Mapping[str, Any], where: str) -> None:
+def _refuse_family(cls: type[StreamedModel], kwargs: Mapping[str, object], where: str) -> None:
     """Refuse a family whose likelihood needs the rows, before any is read."""
     family = kwargs.get("family", cls.family)
     if family != "gaussian":

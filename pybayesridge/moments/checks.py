@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
 
 from pybayesridge._types import FloatArray
 from pybayesridge.text import listed, number
+
+if TYPE_CHECKING:
+    from pybayesridge.moments.moments import Moments
 
 ROUNDED = 1e-6
 """Moments that were printed with six decimals are off by so much, relative to the columns' sums of squares."""
@@ -17,7 +20,7 @@ NEGATIVE = 1e-9
 """A sum of squares below zero by this share of what a mean contributes is a rounding error."""
 
 
-def check_entries(moments: Any) -> None:
+def check_entries(moments: Moments) -> None:
     """Refuse counts and sums that no rows have, at the cost of looking at each entry.
 
     Raises
@@ -29,7 +32,7 @@ def check_entries(moments: Any) -> None:
         raise ValueError(f"n must be a whole number of rows, not {moments.n!r}")
     if not np.isfinite(moments.log_weight_sum):
         raise ValueError(f"log_weight_sum must be finite, not {moments.log_weight_sum!r}")
-    sums: list[tuple[str, str, FloatArray, FloatArray, Any]] = [
+    sums: list[tuple[str, str, FloatArray, FloatArray, tuple[str, ...]]] = [
         ("xx", "column", np.diag(moments.xx), moments.x_mean, moments.columns),
         ("yy", "target", moments.yy, moments.y_mean, moments.targets),
     ]
@@ -51,7 +54,7 @@ def check_entries(moments: Any) -> None:
         )
 
 
-def check_definite(moments: Any) -> None:
+def check_definite(moments: Moments) -> None:
     """Refuse cross-products by which a combination of columns has a negative variance, or explains more than all.
 
     Raises

@@ -6,7 +6,7 @@ import io
 import os
 import zipfile
 import zlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
@@ -28,7 +28,7 @@ BROKEN = (ValueError, TypeError, KeyError, IndexError, EOFError, NotImplementedE
 """Errors of reading a file that is no archive of arrays, or of which a part is missing or changed."""
 
 
-def read_moments(file: Any) -> dict[str, Any]:
+def read_moments(file: PathOrFile) -> dict[str, Any]:
     """All fields of the moments in a file (a name or a binary file).
 
     Raises
@@ -38,15 +38,13 @@ def read_moments(file: Any) -> dict[str, Any]:
     OSError
         If it cannot be read.
     """
-    named = isinstance(file, str | os.PathLike)
-    name = repr(os.fspath(file)) if named else "the file"
-    if named:
+    if isinstance(file, str | os.PathLike):
         with open(file, "rb") as opened:
-            return _read(opened, name)
-    return _read(file if file.seekable() else io.BytesIO(file.read()), name)
+            return _read(opened, repr(os.fspath(file)))
+    return _read(file if file.seekable() else io.BytesIO(file.read()), "the file")
 
 
-def _read(file: Any, name: str) -> dict[str, Any]:
+def _read(file: BinaryIO, name: str) -> dict[str, Any]:
     start = file.tell()
     opening = file.read(2)
     file.seek(start)

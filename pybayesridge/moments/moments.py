@@ -28,7 +28,7 @@ class Moments:
 
     They are additive over rows: those of two sets of rows merge into those of both, in any order, by the formula of
     Chan, Golub & LeVeque (1983), which subtracts no large numbers. A mean is kept as a point near it and the
-    (accurate) rest, so that columns lose no digits by a mean that is large beside their standard deviation.
+    (accurate) rest, so that columns lose no digits by a mean that is large relative to their standard deviation.
 
     What moments cannot keep are the digits that squaring a matrix costs: directions of the columns that vary less
     than 3e-4 times the most variable one (after standardisation) are known to fewer than 8 digits. A fit that
@@ -148,7 +148,7 @@ class Moments:
         return cls(**sums_of_rows(data), n_dropped=data.n_dropped, call=call)
 
     @classmethod
-    def from_batches(cls, batches: Iterable[Any], *, missing: str = "raise") -> Self:
+    def from_batches(cls, batches: Iterable[Sequence[Any]], *, missing: str = "raise") -> Self:
         """Compute moments of rows in batches, of which one at a time is in memory.
 
         Parameters
@@ -381,13 +381,13 @@ class Moments:
             raise ValueError(f"{file!r} contains invalid moments: {error}") from error
 
 
-def _positions(wanted: Any, names: Sequence[str], what: str) -> IntArray:
+def _positions(wanted: Names | None, names: Sequence[str], what: str) -> IntArray:
     if wanted is None:
         return np.arange(len(names))
     return resolve_columns(wanted, names, what=what, of="the moments")
 
 
-def as_moments(moments: Any) -> Moments:
+def as_moments(moments: Moments) -> Moments:
     """The moments, or a ValueError that says what was given instead."""
     if not isinstance(moments, Moments):
         raise ValueError(f"moments must be pybayesridge.Moments, not {type(moments).__name__}")

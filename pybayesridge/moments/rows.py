@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pybayesridge._types import AnyArray, FloatArray, IntArray
+from pybayesridge._types import AnyArray, FloatArray, IntArray, SparseLike
 from pybayesridge.data.prepare import ModelData
 from pybayesridge.linalg import blas
 from pybayesridge.linalg.blocks import row_blocks, work_buffer
@@ -65,7 +65,7 @@ def sums_of_rows(data: ModelData) -> dict[str, Any]:
     }
 
 
-def _near_mean(x: Any, w: FloatArray | None, total: float) -> FloatArray:
+def _near_mean(x: AnyArray | SparseLike, w: FloatArray | None, total: float) -> FloatArray:
     """A point within rounding of the weighted mean of each column; the value itself where there is only one."""
     columns = np.arange(x.shape[1])
     first: FloatArray | None = None

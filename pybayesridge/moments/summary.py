@@ -5,13 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy.linalg import eigh
 
-from pybayesridge._types import BoolArray, FloatArray
+from pybayesridge._types import ArrayLike, BoolArray, FloatArray, TableLike
 from pybayesridge.data.arrays import as_column_names
 from pybayesridge.exceptions import InconsistentSummaryWarning
 from pybayesridge.text import listed, number
@@ -51,12 +50,12 @@ class SummaryMoments:
 
 
 def moments_of_summary(
-    correlation: Any,
-    z: Any,
+    correlation: TableLike,
+    z: ArrayLike | None,
     *,
     n: int,
-    estimates: Any,
-    se: Any,
+    estimates: ArrayLike | None,
+    se: ArrayLike | None,
     var_y: float | None,
     names: Sequence[str] | None,
     shrink: float,
@@ -74,7 +73,7 @@ def moments_of_summary(
     if var_y is not None and not (np.isfinite(var_y) and var_y > 0):
         raise ValueError(f"var_y must be positive and finite, not {var_y!r}")
     if var_y is not None and errors is None:
-        raise ValueError("var_y goes with estimates and se: z scores alone have no units")
+        raise ValueError("var_y requires estimates and se: z scores have no units")
     if not 0 <= shrink <= 1:
         raise ValueError(f"shrink must lie between 0 and 1, not {shrink!r}")
     if shrink > 0:
@@ -95,7 +94,7 @@ def moments_of_summary(
     return SummaryMoments(labels, r * np.outer(size, size), marginal * size * np.sqrt(yy), yy)
 
 
-def _correlation_matrix(correlation: Any, names: Sequence[str] | None) -> tuple[FloatArray, list[str]]:
+def _correlation_matrix(correlation: TableLike, names: Sequence[str] | None) -> tuple[FloatArray, list[str]]:
     given = None
     if isinstance(correlation, pd.DataFrame):
         given = as_column_names(correlation.columns)
@@ -137,24 +136,26 @@ def _correlation_matrix(correlation: Any, names: Sequence[str] | None) -> tuple[
     return r, labels
 
 
-def _named(mask: Any, labels: list[str]) -> list[str]:
+def _named(mask: ArrayLike, labels: list[str]) -> list[str]:
     return [labels[i] for i in np.flatnonzero(mask)]
 
 
-def _z_scores(z: Any, estimates: Any, se: Any, labels: list[str]) -> tuple[FloatArray, FloatArray | None]:
+def _z_scores(
+    z: ArrayLike | None, estimates: ArrayLike | None, se: ArrayLike | None, labels: list[str]
+) -> tuple[FloatArray, FloatArray | None]:
     if (z is None) == (estimates is None and se is None):
         raise ValueError("give either z, or estimates and se")
     if z is not None:
         return _vector(z, "z", labels), None
     if estimates is None or se is None:
-        raise ValueError("estimates and se go together")
+        raise ValueError("estimates and se must be given together")
     errors = _vector(se, "se", labels)
     if (errors <= 0).any():
         raise ValueError(f"se must be positive; that of {listed(_named(errors <= 0, labels))} is not")
     return _vector(estimates, "estimates", labels) / errors, errors
 
 
-def _vector(values: Any, what: str, labels: list[str]) -> FloatArray:
+def _vector(values: ArrayLike, what: str, labels: list[str]) -> FloatArray:
     if isinstance(values, pd.Series) and not isinstance(values.index, pd.RangeIndex):
         given = [str(name) for name in values.index]
         if given != labels:

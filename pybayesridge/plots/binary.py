@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pybayesridge._types import FloatArray
 from pybayesridge.plots.frame import BLUE, GREY, headline, new_axes
@@ -19,7 +19,7 @@ def calibration(
     xlabel: str,
     ylabel: str,
     title: str,
-    ax: Any,
+    ax: Axes | None,
 ) -> Axes:
     """Observed shares with intervals (m, 2) over mean predicted probabilities of bins."""
     ax = new_axes(ax, width=5.5, height=5.0)
@@ -32,7 +32,7 @@ def calibration(
     return ax
 
 
-def roc(false_positive: FloatArray, true_positive: FloatArray, *, title: str, ax: Any) -> Axes:
+def roc(false_positive: FloatArray, true_positive: FloatArray, *, title: str, ax: Axes | None) -> Axes:
     """Share of events above a threshold over the share of non-events above it."""
     ax = new_axes(ax, width=5.5, height=5.0)
     _diagonal(ax)

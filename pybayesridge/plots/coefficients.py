@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def intervals(
-    names: Sequence[str], middle: FloatArray, ends: FloatArray, *, xlabel: str, title: str, ax: Any = None
+    names: Sequence[str], middle: FloatArray, ends: FloatArray, *, xlabel: str, title: str, ax: Axes | None = None
 ) -> Axes:
     """A row with a name, a dot and an interval for each coefficient; unnamed columns where there are very many.
 
@@ -50,7 +50,7 @@ def intervals(
     return ax
 
 
-def _columns(middle: FloatArray, ends: FloatArray, *, ylabel: str, title: str, ax: Any) -> Axes:
+def _columns(middle: FloatArray, ends: FloatArray, *, ylabel: str, title: str, ax: Axes | None) -> Axes:
     """An upright interval for each coefficient, in the order of the columns."""
     ax = new_axes(ax, width=9.0)
     at = np.arange(1, middle.size + 1, dtype=np.float64)
@@ -73,7 +73,7 @@ def given_inclusion(
     *,
     xlabel: str,
     title: str,
-    ax: Any = None,
+    ax: Axes | None = None,
 ) -> Axes:
     """As :func:`intervals`, the darker and larger the likelier the coefficient is in; its probability at the right.
 

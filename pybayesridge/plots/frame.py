@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -40,7 +40,7 @@ MOST_MARKS = 2000
 """More marks are drawn as pixels in vector formats, so that files stay small."""
 
 
-def new_axes(ax: Any, width: float = 7.0, height: float = 4.5) -> Axes:
+def new_axes(ax: Axes | None, width: float = 7.0, height: float = 4.5) -> Axes:
     """The Axes to draw on: the caller's, or a new figure's in inches."""
     if ax is not None:
         if not (hasattr(ax, "plot") and hasattr(ax, "set_xlabel")):

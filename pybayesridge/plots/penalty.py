@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from pybayesridge._types import FloatArray
 from pybayesridge.plots.frame import BLUE, CYCLE, GREY, MOST_MARKS, ORANGE, STYLES, headline, labels, new_axes
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
 
@@ -24,7 +25,7 @@ def posterior(
     interval_label: str,
     scores: tuple[FloatArray, FloatArray, str] | None,
     title: str,
-    ax: Any = None,
+    ax: Axes | None = None,
 ) -> Axes:
     """Posterior density of log10 lambda, the penalty in use, and a cross-validation curve on a second axis.
 
@@ -86,9 +87,9 @@ def _second_axis(
     name: str,
     low: float,
     high: float,
-    handles: list[Any],
-    texts: list[Any],
-) -> tuple[list[Any], list[Any]]:
+    handles: list[Artist],
+    texts: list[str],
+) -> tuple[list[Artist], list[str]]:
     twin = ax.twinx()
     twin.spines["right"].set_visible(True)
     visible = (at >= low) & (at <= high) & np.isfinite(scores)
@@ -109,7 +110,7 @@ def path(
     chosen_label: str,
     ylabel: str,
     title: str,
-    ax: Any = None,
+    ax: Axes | None = None,
 ) -> Axes:
     """Coefficients over the penalty: a few coloured and named, the others grey.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import ndtri
@@ -25,7 +25,7 @@ def _points(ax: Axes, x: FloatArray, y: FloatArray) -> None:
     ax.scatter(x, y, s=18, c=BLUE, alpha=faint, linewidths=0, rasterized=x.size > MOST_MARKS)
 
 
-def fit(predicted: FloatArray, observed: FloatArray, *, xlabel: str, title: str, ax: Any = None) -> Axes:
+def fit(predicted: FloatArray, observed: FloatArray, *, xlabel: str, title: str, ax: Axes | None = None) -> Axes:
     """Observed over predicted values, and the line on which they are equal."""
     ax = new_axes(ax, width=5.5, height=5.0)
     _points(ax, predicted, observed)
@@ -38,7 +38,7 @@ def fit(predicted: FloatArray, observed: FloatArray, *, xlabel: str, title: str,
     return ax
 
 
-def residuals(fitted: FloatArray, residual: FloatArray, *, ylabel: str, title: str, ax: Any = None) -> Axes:
+def residuals(fitted: FloatArray, residual: FloatArray, *, ylabel: str, title: str, ax: Axes | None = None) -> Axes:
     """Residuals over fitted values with a smooth line, which should stay near zero."""
     ax = new_axes(ax)
     _points(ax, fitted, residual)
@@ -66,7 +66,7 @@ def smooth(x: FloatArray, y: FloatArray) -> FloatArray | None:
     return out if len(out) else None
 
 
-def normal_qq(residual: FloatArray, *, ylabel: str, title: str, ax: Any = None) -> Axes:
+def normal_qq(residual: FloatArray, *, ylabel: str, title: str, ax: Axes | None = None) -> Axes:
     """Ordered residuals over normal quantiles, with the line through the quartiles."""
     ax = new_axes(ax, width=5.5, height=5.0)
     ordered = np.sort(residual)

@@ -53,7 +53,7 @@ def inclusion_rows(
     *,
     title: str,
     sets: Mapping[int, IntArray] = NO_SETS,
-    ax: Any = None,
+    ax: Axes | None = None,
 ) -> Axes:
     """A row with a name and a line as long as its probability for each column; those of a set in its colour."""
     ax = new_axes(ax, height=height_for(len(names)))
@@ -89,7 +89,7 @@ def _name_sets(ax: Axes, sets: Mapping[int, IntArray]) -> None:
     more = len(sets) - MOST_SETS
     title = f"and {more:,} more sets" if more > 0 else None
     inches = ax.get_position().height * ax.figure.get_figheight()  # type: ignore[union-attr]
-    place: Any = {"loc": "upper center", "bbox_to_anchor": (0.5, -BELOW / inches), "ncols": 4}
+    place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -BELOW / inches), "ncols": 4}
     ax.legend(**place, frameon=False, fontsize=8, title=title, title_fontsize=8)
 
 
@@ -100,7 +100,7 @@ def inclusion_columns(
     *,
     title: str,
     sets: Mapping[int, IntArray] = NO_SETS,
-    ax: Any = None,
+    ax: Axes | None = None,
 ) -> Axes:
     """A dot for each column in the order of the columns, those of a set in its colour.
 
@@ -138,7 +138,7 @@ def inclusion_columns(
     return ax
 
 
-def sizes(probability: FloatArray, first: int, mean: float, *, title: str, ax: Any = None) -> Axes:
+def sizes(probability: FloatArray, first: int, mean: float, *, title: str, ax: Axes | None = None) -> Axes:
     """Probabilities of consecutive numbers of included columns from `first` on, and their mean."""
     ax = new_axes(ax)
     at = np.arange(first, first + probability.size)
@@ -156,10 +156,12 @@ def sizes(probability: FloatArray, first: int, mean: float, *, title: str, ax: A
     return ax
 
 
-def trace(energy: FloatArray, descent_from: int | None, *, title: str, single: str = "", ax: Any = None) -> Axes:
+def trace(
+    energy: FloatArray, descent_from: int | None, *, title: str, single: str = "", ax: Axes | None = None
+) -> Axes:
     """The energy after each iteration, from `descent_from` on (counted from 0) that of the descent.
 
-    `single` is written beside the point where there is one only; where there is none the picture says so.
+    `single` labels the point if there is only one; without points the picture says so.
     """
     ax = new_axes(ax)
     if energy.size == 0:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
+from pybayesridge._types import PathLike
 from pybayesridge.files import write_text
 from pybayesridge.report.page import Page, contents
 from pybayesridge.report.parts import Origin
 
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+    from pybayesridge.results.base import LinearResults
+
 
 def write_report(
-    res: Any,
-    path: Any,
+    res: LinearResults,
+    path: PathLike,
     *,
     title: str | None,
     question: str | None,
@@ -29,7 +35,7 @@ def write_report(
     return file
 
 
-def _checked_path(path: Any) -> Path:
+def _checked_path(path: PathLike) -> Path:
     if not isinstance(path, str | os.PathLike) or not os.fspath(path):
         raise ValueError(f"path must be the name of a file, not {path!r}")
     file = Path(path)
@@ -40,7 +46,7 @@ def _checked_path(path: Any) -> Path:
     return file
 
 
-def _environment() -> Any:
+def _environment() -> Environment:
     try:
         import jinja2
         import matplotlib  # noqa: F401
@@ -55,5 +61,5 @@ def _environment() -> Any:
     )
 
 
-def _rendered(environment: Any, page: Page) -> str:
+def _rendered(environment: Environment, page: Page) -> str:
     return str(environment.get_template("report.html.j2").render(page=page)) + "\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from pybayesridge.report.parts import EMBEDDED, Remark, Table, Target, table_of
 from pybayesridge.report.shared import Album, coefficients_table, ends, rows_there
 from pybayesridge.ridge.prior import NAMED
 from pybayesridge.text import TOP, in_words, number
+
+if TYPE_CHECKING:
+    from pybayesridge.results.binary import BinaryRidgeResults
 
 NAME = "Bayesian ridge regression (binomial)"
 
@@ -24,12 +27,12 @@ CITE = (
 NO_MEAN = "A dash stands for a mean that does not exist: the tail of the posterior is too heavy."
 
 
-def citations(_: Any) -> tuple[str, ...]:
+def citations(_: BinaryRidgeResults) -> tuple[str, ...]:
     """The papers of the method."""
     return CITE
 
 
-def model(res: Any) -> dict[str, Any]:
+def model(res: BinaryRidgeResults) -> dict[str, object]:
     """Values on which the formulas of the model depend."""
     m = res.model
     return {
@@ -46,7 +49,7 @@ def model(res: Any) -> dict[str, Any]:
     }
 
 
-def words(res: Any) -> list[str]:
+def words(res: BinaryRidgeResults) -> list[str]:
     """The model and the method in plain language."""
     scale = "log odds" if res.link == "logit" else "normal quantile"
     out = [
@@ -57,18 +60,18 @@ def words(res: Any) -> list[str]:
     entry = res.method_entry
     if entry.uses_prior and NAMED["r2"] == res.model.prior_of_tau2:
         prior = (
-            "A priori the share of the latent variance that the columns with a prior explain is as likely near 0 as "
-            "near 1, however many columns there are."
+            "The share of the latent variance that the penalised columns explain has a Beta(1/2, 1/2) prior, "
+            "whatever the number of columns."
         )
         return [*out, entry.treatment, prior]
     return [*out, entry.treatment]
 
 
-def overview(res: Any, wanted: list[int]) -> None:
+def overview(res: BinaryRidgeResults, wanted: list[int]) -> None:
     """There is one target."""
 
 
-def target(res: Any, i: int, album: Album | None, alpha: float) -> Target:
+def target(res: BinaryRidgeResults, i: int, album: Album | None, alpha: float) -> Target:
     """Everything about the response."""
     out = Target(res.model.data.targets[i])
     center = "mean" if res.posterior.has_mean else "median"
@@ -84,7 +87,7 @@ def target(res: Any, i: int, album: Album | None, alpha: float) -> Target:
     return out
 
 
-def _odds_ratios(res: Any, at: IntArray, alpha: float) -> Table:
+def _odds_ratios(res: BinaryRidgeResults, at: IntArray, alpha: float) -> Table:
     names = [res.model.exog_names[j] for j in at]
     ratios = res.odds_ratios(alpha)[["odds_ratio", "prob_above_1", "lower", "upper"]].to_numpy()[at]
     return table_of(
@@ -100,7 +103,7 @@ def _odds_ratios(res: Any, at: IntArray, alpha: float) -> Table:
     )
 
 
-def _hyperparameters(res: Any, alpha: float) -> Table:
+def _hyperparameters(res: BinaryRidgeResults, alpha: float) -> Table:
     found = res.hyperparameters(alpha)
     note = "" if np.isfinite(found.to_numpy()).all() else NO_MEAN
     heads = ["mean", "median", *ends(alpha)]
@@ -108,7 +111,7 @@ def _hyperparameters(res: Any, alpha: float) -> Table:
     return table_of(caption, "", heads, list(found.index), found.to_numpy(), interval=True, note=note)
 
 
-def _scores(res: Any) -> Table:
+def _scores(res: BinaryRidgeResults) -> Table:
     share = res.n_events / res.n_trials
     base = share * np.log(share) + (1 - share) * np.log1p(-share)
     values = np.array([[res.loo_log_score, base], [res.loo_brier, share * (1 - share)], [res.loo_auc, 0.5]])
@@ -123,7 +126,7 @@ def _scores(res: Any) -> Table:
     )
 
 
-def _findings(res: Any, values: FloatArray, at: IntArray, alpha: float) -> list[str]:
+def _findings(res: BinaryRidgeResults, values: FloatArray, at: IntArray, alpha: float) -> list[str]:
     design = res.posterior.design
     penalized = np.isin(at, res.model.positions(design)[1])
     clear = penalized & ((values[:, 2] > 0) | (values[:, 3] < 0))
@@ -143,7 +146,7 @@ def _findings(res: Any, values: FloatArray, at: IntArray, alpha: float) -> list[
     return out
 
 
-def _check(res: Any) -> list[str]:
+def _check(res: BinaryRidgeResults) -> list[str]:
     if not rows_there(res):
         return []
     found = res.loo_calibration()
@@ -160,7 +163,7 @@ def _check(res: Any) -> list[str]:
     return out
 
 
-def _remarks(res: Any) -> list[Remark]:
+def _remarks(res: BinaryRidgeResults) -> list[Remark]:
     out = [Remark("good", "The algorithm converged.")] if res.converged else []
     if res.quadrature_error is not None:
         error = number(res.quadrature_error, 1)
@@ -168,7 +171,7 @@ def _remarks(res: Any) -> list[Remark]:
     return out
 
 
-def _draw(res: Any, album: Album, alpha: float, out: Target) -> None:
+def _draw(res: BinaryRidgeResults, album: Album, alpha: float, out: Target) -> None:
     shown = len(res.model.exog_names) - res.model.k_constant
     if shown:
         out.pictures.append(

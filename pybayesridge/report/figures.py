@@ -5,9 +5,12 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pybayesridge.plots.frame import BLUE, GREEN, GREY, ORANGE, PURPLE
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 INK = "#123457"
 """Stands for the page's colour of text until the picture is in the page."""
@@ -24,7 +27,7 @@ COLORS = {
 WIDTH = 10.5
 """Of every picture, in inches: as wide as the page's text, whose type the picture's then resembles."""
 
-STYLE: Any = {
+STYLE: dict[Any, object] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "pybayesridge",
     "font.family": "sans-serif",
@@ -41,8 +44,8 @@ STYLE: Any = {
 }
 
 
-def svg(draw: Callable[..., Any], number: int, height: float) -> str:
-    """The picture that ``draw(ax=...)`` makes, as an SVG element whose text is text and whose ids are its own.
+def svg(draw: Callable[[Axes], Axes], number: int, height: float) -> str:
+    """The picture that ``draw(ax)`` makes, as an SVG element whose text is text and whose ids are its own.
 
     Parameters
     ----------
@@ -57,7 +60,7 @@ def svg(draw: Callable[..., Any], number: int, height: float) -> str:
 
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(WIDTH, height), layout="constrained")
-        draw(ax=figure.subplots())
+        draw(figure.subplots())
         file = io.StringIO()
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         figure.savefig(file, format="svg", metadata=nothing, dpi=150)

@@ -5,13 +5,18 @@ from __future__ import annotations
 import platform
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from pybayesridge.formula.spec import factor_levels
 from pybayesridge.report import binary, ridge, spike_slab
 from pybayesridge.report.parts import Origin, Page, Remark
 from pybayesridge.report.shared import Album, rows_there
 from pybayesridge.text import TARGETS, number
+
+if TYPE_CHECKING:
+    from pybayesridge.models.base import LinearModel
+    from pybayesridge.results.base import LinearResults
 
 PACKAGES = ("numpy", "scipy", "pandas", "statsmodels", "formulaic")
 
@@ -22,12 +27,18 @@ CITE_PACKAGE = (
     "The pybayesridge developers. pybayesridge: Bayesian linear models for people who read regression tables."
 )
 
-FAMILIES: dict[str, Any] = {"BayesRidge": ridge, "SpikeSlab": spike_slab}
+FAMILIES: dict[str, ModuleType] = {"BayesRidge": ridge, "SpikeSlab": spike_slab}
 """The module that writes the report of each model."""
 
 
 def contents(
-    res: Any, *, title: str | None, question: str | None, target: int | None, alpha: float, origin: Origin | None
+    res: LinearResults,
+    *,
+    title: str | None,
+    question: str | None,
+    target: int | None,
+    alpha: float,
+    origin: Origin | None,
 ) -> Page:
     """Everything the report says about results (without their wrapper)."""
     family = binary if res.model.family == "binomial" else FAMILIES[res.family]
@@ -64,7 +75,7 @@ def contents(
     )
 
 
-def missing(res: Any) -> list[str]:
+def missing(res: LinearResults) -> list[str]:
     """Sentences about what is not in the report because the rows were removed."""
     if rows_there(res):
         return []
@@ -76,7 +87,7 @@ def missing(res: Any) -> list[str]:
     ]
 
 
-def facts(res: Any) -> list[tuple[str, str]]:
+def facts(res: LinearResults) -> list[tuple[str, str]]:
     """Facts about the data, as pairs of a name and a value."""
     model, data, design = res.model, res.model.data, res.posterior.design
     names = data.targets
@@ -107,7 +118,7 @@ def _some(names: list[str]) -> str:
     return ", ".join(names[:12]) + (f" and {len(names) - 12:,} more" if len(names) > 12 else "")
 
 
-def _weights(model: Any) -> str:
+def _weights(model: LinearModel) -> str:
     if not model.weighted:
         return "none"
     kind = "precision" if model.family == "gaussian" else "frequency"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
-from pybayesridge._types import FloatArray
+from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.plots.frame import percent
 from pybayesridge.report.parts import Remark, Table, Target, table_of
 from pybayesridge.report.shared import Album, coefficients_table, residual_remarks, row_pictures, rows_there
@@ -14,6 +15,9 @@ from pybayesridge.ridge.hyperparameters import HYPERPARAMETERS
 from pybayesridge.ridge.loocv import leverages
 from pybayesridge.ridge.prior import NAMED, BetaPrime
 from pybayesridge.text import TOP, in_words, listed, number
+
+if TYPE_CHECKING:
+    from pybayesridge.results.ridge import BayesRidgeResults
 
 NAME = "Bayesian ridge regression"
 
@@ -28,16 +32,14 @@ HIGH = 0.5
 FAR = 2.0
 """Left-out errors this many times the noise are worth a sentence."""
 
-COLLINEAR = 30.0
-"""Condition number from which single coefficients of least squares are poorly determined."""
 
 
-def citations(_: Any) -> tuple[str, ...]:
+def citations(_: BayesRidgeResults) -> tuple[str, ...]:
     """The papers of the method."""
     return CITE
 
 
-def model(res: Any) -> dict[str, Any]:
+def model(res: BayesRidgeResults) -> dict[str, object]:
     """Values on which the formulas of the model depend."""
     m = res.model
     return {
@@ -57,7 +59,7 @@ def _named(prior: BetaPrime) -> str | None:
     return next((name for name, known in NAMED.items() if known == prior), None)
 
 
-def words(res: Any) -> list[str]:
+def words(res: BayesRidgeResults) -> list[str]:
     """The model and the method in plain language."""
     noise = "known" if res.model.known_sigma2 is not None else "estimated"
     out = [
@@ -69,15 +71,15 @@ def words(res: Any) -> list[str]:
     if not entry.uses_prior:
         return [*out, entry.treatment]
     prior = {
-        "r2": "A priori the share of variance that the columns with a prior explain is as likely near 0 as near 1, "
-        "however many columns there are.",
+        "r2": "The share of variance that the penalised columns explain has a Beta(1/2, 1/2) prior, whatever the "
+        "number of columns.",
         "half-cauchy": "A priori tau, one over the square root of lambda, is half-Cauchy with scale 1.",
         None: "The prior of the penalty was given.",
     }
     return [*out, entry.treatment, prior[_named(res.model.prior_of_tau2)]]
 
 
-def overview(res: Any, wanted: list[int]) -> Table:
+def overview(res: BayesRidgeResults, wanted: list[int]) -> Table:
     """A row for each target."""
     heads = ["lambda", "sigma", "effective df", "R-squared", "modes"]
     columns = [res.lambda_, res.noise_sd, res.df_model, res.rsquared, res.n_modes]
@@ -91,7 +93,7 @@ def overview(res: Any, wanted: list[int]) -> Table:
     )
 
 
-def target(res: Any, i: int, album: Album | None, alpha: float) -> Target:
+def target(res: BayesRidgeResults, i: int, album: Album | None, alpha: float) -> Target:
     """Everything about one target."""
     out = Target(res.model.data.targets[i])
     coefficients, values, at = coefficients_table(res, i, alpha)
@@ -105,7 +107,7 @@ def target(res: Any, i: int, album: Album | None, alpha: float) -> Target:
     return out
 
 
-def _hyperparameters(res: Any, i: int, alpha: float) -> Table:
+def _hyperparameters(res: BayesRidgeResults, i: int, alpha: float) -> Table:
     values = res.hyperparameters_of(i, np.array([0.5, alpha / 2, 1 - alpha / 2]))
     heads = ["mean", "median", f"{100 * alpha / 2:g} %", f"{100 * (1 - alpha / 2):g} %"]
     caption = f"Penalty, noise and effective degrees of freedom{res.method_entry.caption}"
@@ -117,7 +119,7 @@ def _hyperparameters(res: Any, i: int, alpha: float) -> Table:
     return table_of(caption, "", heads, HYPERPARAMETERS, values, interval=True, note=note)
 
 
-def _findings(res: Any, i: int, values: FloatArray, at: Any, alpha: float) -> list[str]:
+def _findings(res: BayesRidgeResults, i: int, values: FloatArray, at: IntArray, alpha: float) -> list[str]:
     design = res.posterior.design
     penalized = np.isin(at, res.model.positions(design)[1])
     clear = penalized & ((values[:, 2] > 0) | (values[:, 3] < 0))
@@ -140,7 +142,7 @@ def _findings(res: Any, i: int, values: FloatArray, at: Any, alpha: float) -> li
     return out
 
 
-def _how_well(res: Any, i: int, alpha: float) -> list[str]:
+def _how_well(res: BayesRidgeResults, i: int, alpha: float) -> list[str]:
     """How well the model predicts, and how much it explains."""
     out = []
     if rows_there(res):
@@ -157,7 +159,7 @@ def _how_well(res: Any, i: int, alpha: float) -> list[str]:
     return out
 
 
-def _check(res: Any, i: int) -> list[str]:
+def _check(res: BayesRidgeResults, i: int) -> list[str]:
     if not rows_there(res):
         return []
     residual = _column(res.loo_residuals, i)
@@ -181,8 +183,8 @@ def _check(res: Any, i: int) -> list[str]:
         )
     if np.isfinite(share):
         than = "the mean of the other rows" if res.model.k_constant else "zero"
-        verdict = "better than" if share > 0 else "NO better than"
-        out.append(f"Leave-one-out R-squared is {share:.3f}: the model predicts {verdict} {than} does.")
+        verdict = "better than" if share > 0 else "no better than"
+        out.append(f"Leave-one-out R-squared is {share:.3f}: the model predicts {verdict} {than}.")
     return out
 
 
@@ -190,9 +192,8 @@ def _column(values: FloatArray, i: int) -> FloatArray:
     return values if values.ndim == 1 else values[:, i]
 
 
-def _remarks(res: Any, i: int) -> list[Remark]:
-    row = res.diagnostics()
-    found = row if res.model.one_target else row.iloc[:, i]
+def _remarks(res: BayesRidgeResults, i: int) -> list[Remark]:
+    found = res.diagnostics_by_target()[i]
     name = res.model.data.targets[i]
     said = {finding.code for finding in res.findings if not finding.targets or name in finding.targets}
     out = [Remark("good", "The algorithm converged.")] if found["converged"] else []
@@ -204,17 +205,6 @@ def _remarks(res: Any, i: int) -> list[Remark]:
         out.append(Remark("note", f"The posterior of tau2 has {modes} modes; {text} over all of them."))
     elif modes == 0 and not said & {"no-signal", "unbounded", "exact-fit", "nothing-to-explain"}:
         out.append(Remark("note", "The posterior of tau2 has no interior mode."))
-    condition, design = float(found["condition_number"]), res.posterior.design
-    if condition > COLLINEAR:
-        of = "standardised " if res.model.standardize else ""
-        why = (
-            f"condition number of the {of}columns: {number(condition)}"
-            if np.isfinite(condition)
-            else "linearly dependent"
-        )
-        why = f"{design.p:,} columns for {res.model.nobs:,} rows" if design.p > res.model.nobs else why
-        text = "Individual coefficients are then poorly determined; predictions need not be."
-        out.append(Remark("note", f"The columns are collinear ({why}). {text}"))
     if res.quadrature_error is not None:
         error = float(np.atleast_1d(res.quadrature_error)[i])
         out.append(Remark("good", f"The estimated error of the integration over the penalty is {number(error, 1)}."))
@@ -223,7 +213,7 @@ def _remarks(res: Any, i: int) -> list[Remark]:
     return out
 
 
-def _row_remarks(res: Any, i: int) -> list[Remark]:
+def _row_remarks(res: BayesRidgeResults, i: int) -> list[Remark]:
     labels, weights = res.model.data.row_labels, res.model.weights
     leverage = leverages(res.posterior.design, res.ridge_fit.spectrum, res.ridge_fit.log_t2)[:, i]
     out = [_leverage_remark(leverage, labels)]
@@ -234,7 +224,7 @@ def _row_remarks(res: Any, i: int) -> list[Remark]:
     return out + residual_remarks(np.where(leverage < 1.0, standard, np.nan), labels, sigma)
 
 
-def _leverage_remark(leverage: FloatArray, labels: Any) -> Remark:
+def _leverage_remark(leverage: FloatArray, labels: pd.Index) -> Remark:
     high = np.flatnonzero(leverage > HIGH)
     if high.size == 0:
         return Remark("good", f"No row has a leverage above {HIGH:g} (largest: {leverage.max():.2f}).")
@@ -249,7 +239,7 @@ def _leverage_remark(leverage: FloatArray, labels: Any) -> Remark:
     return Remark("note", f"{high.size:,} row(s) have a leverage above {HIGH:g}: {worst}. {text}")
 
 
-def _draw(res: Any, i: int, album: Album, alpha: float, out: Target) -> None:
+def _draw(res: BayesRidgeResults, i: int, album: Album, alpha: float, out: Target) -> None:
     p = res.posterior.design.p
     shown = len(res.model.exog_names) - res.model.k_constant
     if shown:

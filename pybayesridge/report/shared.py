@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.plots.frame import height_for, percent
 from pybayesridge.report.figures import svg
 from pybayesridge.report.parts import EMBEDDED, Picture, Remark, Table, table_of
 from pybayesridge.text import NO_VARIANCE, listed
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from pybayesridge.results.base import LinearResults
+    from pybayesridge.results.binary import BinaryRidgeResults
+    from pybayesridge.results.ridge import BayesRidgeResults
 
 LARGE = 4.0
 """Of standardised residuals; one normal one in 16,000 is as large."""
@@ -23,28 +31,30 @@ class Album:
     def __init__(self) -> None:
         self.count = 0
 
-    def picture(self, draw: Callable[..., Any], caption: str, height: float = 4.6) -> Picture:
-        """The picture that ``draw(ax=...)`` makes, with a caption."""
+    def picture(self, draw: Callable[[Axes], Axes], caption: str, height: float = 4.6) -> Picture:
+        """The picture that ``draw(ax)`` makes, with a caption."""
         self.count += 1
         return Picture(svg(draw, self.count, height), caption)
 
-    def rows(self, draw: Callable[..., Any], caption: str, count: int) -> Picture:
+    def rows(self, draw: Callable[[Axes], Axes], caption: str, count: int) -> Picture:
         """Likewise of a picture with a row for each of `count` names."""
         return self.picture(draw, caption, height=height_for(count))
 
 
-def rows_there(res: Any) -> bool:
+def rows_there(res: LinearResults) -> bool:
     """Whether the rows of the data are still with the results."""
     return res.model.endog is not None
 
 
-def order_by(size: FloatArray, first: Any) -> Any:
+def order_by(size: FloatArray, first: IntArray) -> IntArray:
     """Positions, those of `first` before the others, which follow by `size`."""
     rest = np.setdiff1d(np.arange(size.size), first)
     return np.concatenate([first, rest[np.argsort(-size[rest], kind="stable")]]).astype(np.intp)
 
 
-def coefficients_table(res: Any, i: int, alpha: float, center: str = "mean") -> tuple[Table, FloatArray, IntArray]:
+def coefficients_table(
+    res: BayesRidgeResults | BinaryRidgeResults, i: int, alpha: float, center: str = "mean"
+) -> tuple[Table, FloatArray, IntArray]:
     """The table of a ridge's coefficients, its numbers, and the positions of its rows in ``exog_names``.
 
     Parameters
@@ -80,7 +90,7 @@ def ends(alpha: float) -> list[str]:
     return [f"{100 * alpha / 2:g} %", f"{100 * (1 - alpha / 2):g} %"]
 
 
-def residual_remarks(residual: FloatArray, labels: Any, sigma: float) -> list[Remark]:
+def residual_remarks(residual: FloatArray, labels: pd.Index, sigma: float) -> list[Remark]:
     """Rows whose standardised residual is large.
 
     Parameters
@@ -106,10 +116,10 @@ def residual_remarks(residual: FloatArray, labels: Any, sigma: float) -> list[Re
     ]
 
 
-def row_pictures(res: Any, i: int, album: Album) -> list[Picture]:
+def row_pictures(res: LinearResults, i: int, album: Album) -> list[Picture]:
     """Residuals over fitted values and the normal QQ plot."""
 
-    def draw(kind: str) -> Callable[..., Any]:
+    def draw(kind: str) -> Callable[[Axes], Axes]:
         return lambda ax: res.plot_residuals(kind, target=i, ax=ax)
 
     return [

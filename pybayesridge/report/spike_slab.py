@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,6 +10,9 @@ from pybayesridge.plots.frame import MOST_NAMES, percent
 from pybayesridge.report.parts import EMBEDDED, Remark, Table, Target, table_of
 from pybayesridge.report.shared import Album, ends, order_by, residual_remarks, row_pictures, rows_there
 from pybayesridge.text import TOP, number
+
+if TYPE_CHECKING:
+    from pybayesridge.results.spike_slab import SpikeSlabResults
 
 NAME = "Spike-and-slab regression"
 
@@ -38,7 +41,7 @@ DERIVED = {
 """Rows that follow from them, and from the sets of columns."""
 
 
-def model(res: Any) -> dict[str, Any]:
+def model(res: SpikeSlabResults) -> dict[str, object]:
     """Values on which the formulas of the model depend."""
     return {
         "weights": res.model.weighted,
@@ -47,14 +50,14 @@ def model(res: Any) -> dict[str, Any]:
     }
 
 
-def citations(res: Any) -> list[str]:
+def citations(res: SpikeSlabResults) -> list[str]:
     """The papers of the method; enumeration needs none."""
     if res.exact_sets is None:
         return [EP]
     return [TEMPERED_GIBBS] if res.exact_sets.method == "sampler" else []
 
 
-def words(res: Any) -> list[str]:
+def words(res: SpikeSlabResults) -> list[str]:
     """The model and the method in plain language."""
     out = [
         "The response is modelled as a linear function of the columns plus normal noise. Each coefficient with a "
@@ -79,7 +82,7 @@ def words(res: Any) -> list[str]:
     return out
 
 
-def _treatment(res: Any) -> str:
+def _treatment(res: SpikeSlabResults) -> str:
     """How the posterior was computed."""
     exact = res.exact_sets
     if exact is None:
@@ -93,7 +96,7 @@ def _treatment(res: Any) -> str:
     )
 
 
-def target(res: Any, i: int, album: Album | None, alpha: float) -> Target:
+def target(res: SpikeSlabResults, i: int, album: Album | None, alpha: float) -> Target:
     """Everything about the response."""
     out = Target(res.model.data.targets[i])
     out.tables = [_coefficients(res, alpha), _hyperparameters(res, alpha)]
@@ -109,7 +112,7 @@ def target(res: Any, i: int, album: Album | None, alpha: float) -> Target:
     return out
 
 
-def _coefficients(res: Any, alpha: float) -> Table:
+def _coefficients(res: SpikeSlabResults, alpha: float) -> Table:
     names = res.model.exog_names
     at = order_by(res.inclusion_prob, res.model.positions(res.posterior.design)[0])[:EMBEDDED]
     values = np.column_stack(
@@ -128,7 +131,7 @@ def _coefficients(res: Any, alpha: float) -> Table:
     )
 
 
-def _groups(res: Any) -> Table:
+def _groups(res: SpikeSlabResults) -> Table:
     prob, members = res.group_inclusion_prob, res.group_members()
     at = np.argsort(-prob.to_numpy(), kind="stable")[:EMBEDDED]
     sizes = [len(members.get(prob.index[i], [""])) for i in at]
@@ -144,7 +147,7 @@ def _groups(res: Any) -> Table:
     )
 
 
-def _credible_sets(res: Any) -> Table:
+def _credible_sets(res: SpikeSlabResults) -> Table:
     names = res.unit_names
     return table_of(
         "Credible sets: at least one column of each has a coefficient that is not zero, with the stated probability. "
@@ -162,11 +165,10 @@ def _some(names: list[str]) -> str:
     return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else "")
 
 
-def _hyperparameters(res: Any, alpha: float) -> Table:
+def _hyperparameters(res: SpikeSlabResults, alpha: float) -> Table:
     """Values; where they are integrated out the posterior means and intervals."""
-    prior = res.prior_inclusion
-    values = [float(np.mean(prior[res.model.positions(res.posterior.design)[1]])) if np.ndim(prior) else prior]
-    values += [res.slab_var, res.noise_var]
+    prior, at = res.prior_inclusion, res.model.positions(res.posterior.design)[1]
+    values = [float(np.mean(prior[at])) if isinstance(prior, np.ndarray) else prior, res.slab_var, res.noise_var]
     how = "learned" if res.exact_sets is None else "integrated out"
     names = [f"{name} ({how if name in res.learned else 'given'})" for name in HYPERPARAMETERS]
     if np.ndim(prior):
@@ -188,7 +190,7 @@ def _hyperparameters(res: Any, alpha: float) -> Table:
     )
 
 
-def _findings(res: Any) -> list[str]:
+def _findings(res: SpikeSlabResults) -> list[str]:
     chosen = res.median_model()
     p = res.posterior.design.p
     if chosen:
@@ -207,7 +209,7 @@ def _findings(res: Any) -> list[str]:
     return out
 
 
-def _selected(res: Any) -> str:
+def _selected(res: SpikeSlabResults) -> str:
     """The columns selected by false discovery rate, and how many false ones are expected among them."""
     chosen = res.select(FDR)
     if chosen.empty:
@@ -221,7 +223,7 @@ def _selected(res: Any) -> str:
     )
 
 
-def _check(res: Any) -> list[str]:
+def _check(res: SpikeSlabResults) -> list[str]:
     if not rows_there(res):
         return []
     noise = "estimated" if "noise_var" in res.learned else "given"
@@ -232,7 +234,7 @@ def _check(res: Any) -> list[str]:
     ]
 
 
-def _remarks(res: Any) -> list[Remark]:
+def _remarks(res: SpikeSlabResults) -> list[Remark]:
     out = []
     noiseless = res.posterior.selection.noiseless
     if res.converged and not noiseless:
@@ -250,12 +252,12 @@ def _remarks(res: Any) -> list[Remark]:
     return out
 
 
-def _draw(res: Any, album: Album, alpha: float, out: Target) -> None:
+def _draw(res: SpikeSlabResults, album: Album, alpha: float, out: Target) -> None:
     p = res.posterior.design.p
     shown = len(res.model.exog_names) - res.model.k_constant
     if p:
         draw = album.rows if p <= MOST_NAMES else album.picture
-        size: dict[str, Any] = {"count": p} if p <= MOST_NAMES else {}
+        size: dict[str, int] = {"count": p} if p <= MOST_NAMES else {}
         out.pictures.append(
             draw(
                 lambda ax: res.plot_inclusion(ax=ax), "Inclusion probabilities; the dashed line is one half.", **size

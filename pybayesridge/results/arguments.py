@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pybayesridge._types import FloatArray, IntArray
+from pybayesridge._types import FloatArray, IntArray, Names
 from pybayesridge.design.design import Design
 from pybayesridge.text import listed
+
+if TYPE_CHECKING:
+    from pybayesridge.models.base import LinearModel
 
 
 def check_alpha(alpha: float) -> float:
@@ -26,7 +29,7 @@ def check_which(which: str) -> str:
     return which
 
 
-def target_position(names: list[str], target: Any, what: str) -> int:
+def target_position(names: list[str], target: str | int | None, what: str) -> int:
     """Position of a target given by name or position; it has to be given where there are several.
 
     Raises
@@ -45,7 +48,7 @@ def target_position(names: list[str], target: Any, what: str) -> int:
     return int(target)
 
 
-def term_positions(model: Any, terms: Any) -> IntArray:
+def term_positions(model: LinearModel, terms: Names) -> IntArray:
     """Positions in ``exog_names`` of coefficients named by column or by term of the formula, in the order given.
 
     Raises
@@ -59,7 +62,7 @@ def term_positions(model: Any, terms: Any) -> IntArray:
     if spec is not None:
         for term, columns in spec.columns_of_terms().items():
             where.setdefault(term, [where[name][0] for name in columns if name in where])
-    wanted = [terms] if isinstance(terms, str) else list(terms)
+    wanted = list(terms) if isinstance(terms, Iterable) and not isinstance(terms, str) else [terms]
     unknown = [term for term in wanted if str(term) not in where]
     if unknown:
         raise ValueError(
@@ -71,7 +74,7 @@ def term_positions(model: Any, terms: Any) -> IntArray:
     return np.array(out, dtype=np.intp)
 
 
-def check_top(top: Any) -> int | None:
+def check_top(top: int | None) -> int | None:
     """How many to show: a positive integer, or None for all."""
     if top is None:
         return None
@@ -81,7 +84,14 @@ def check_top(top: Any) -> int | None:
 
 
 def shown_positions(
-    model: Any, design: Design, importance: FloatArray, *, terms: Any, top: Any, intercept: bool, most: str
+    model: LinearModel,
+    design: Design,
+    importance: FloatArray,
+    *,
+    terms: Names | None,
+    top: int | None,
+    intercept: bool,
+    most: str,
 ) -> tuple[IntArray, str]:
     """Positions in ``exog_names`` of the coefficients to show, and how many of how many these are.
 
@@ -120,7 +130,7 @@ def shown_positions(
     return order, f"the {limit:,} {most} of {at.size:,} coefficients"
 
 
-def intercept_position(model: Any) -> list[int]:
+def intercept_position(model: LinearModel) -> list[int]:
     """Position of the intercept in ``exog_names``, as a list of one or none."""
     data = model.data
     if data.intercept_name is not None:
@@ -128,7 +138,7 @@ def intercept_position(model: Any) -> list[int]:
     return [] if data.const_idx is None else [int(data.const_idx)]
 
 
-def units(model: Any, design: Design, standardized: bool) -> FloatArray:
+def units(model: LinearModel, design: Design, standardized: bool) -> FloatArray:
     """Factors that put coefficients per standard deviation of their column; 1 for unpenalised ones."""
     out = np.ones(len(model.exog_names))
     if standardized:
@@ -136,13 +146,13 @@ def units(model: Any, design: Design, standardized: bool) -> FloatArray:
     return out
 
 
-def unit_names(model: Any, design: Design, positions: IntArray, standardized: bool) -> list[str]:
+def unit_names(model: LinearModel, design: Design, positions: IntArray, standardized: bool) -> list[str]:
     """Names of coefficients; where others are standardised, those that are not say so."""
     own = set(model.positions(design)[0].tolist()) if standardized else set()
     return [model.exog_names[i] + (" (per unit)" if i in own else "") for i in positions]
 
 
-def standardized_size(model: Any, design: Design, b: FloatArray) -> FloatArray:
+def standardized_size(model: LinearModel, design: Design, b: FloatArray) -> FloatArray:
     """Size of coefficients (k,) per standard deviation of their column; unpenalised ones always come first."""
     size = np.zeros(len(model.exog_names))
     z_at, at = model.positions(design)
@@ -151,7 +161,7 @@ def standardized_size(model: Any, design: Design, b: FloatArray) -> FloatArray:
     return size
 
 
-def unit_rows(model: Any, design: Design, positions: Sequence[int]) -> tuple[FloatArray, FloatArray]:
+def unit_rows(model: LinearModel, design: Design, positions: Sequence[int]) -> tuple[FloatArray, FloatArray]:
     """Rows over the penalised (m, p) and the unpenalised columns (m, k) that give single coefficients."""
     z_at, at_penalized = model.positions(design)
     x_rows = np.zeros((len(positions), design.p))

@@ -6,17 +6,23 @@ import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from scipy.special import gammaln
 
-from pybayesridge._types import FloatArray
+from pybayesridge._types import FloatArray, RandomLike
 from pybayesridge.binomial.likelihood import log_likelihood, probability
 from pybayesridge.checks import positive_int
 from pybayesridge.data.prepare import ModelData
 from pybayesridge.text import listed
+
+if TYPE_CHECKING:
+    from arviz import InferenceData
+    from xarray import DataTree
+
+    from pybayesridge.models.base import LinearModel
 
 GROUPS = ("posterior", "posterior_predictive", "log_likelihood", "observed_data")
 
@@ -44,14 +50,14 @@ class Draws:
 
 
 def to_arviz(
-    model: Any,
+    model: LinearModel,
     draw: Callable[[int, np.random.Generator], Draws],
     *,
     draws: int,
     chains: int,
-    rng: Any,
+    rng: RandomLike,
     groups: Sequence[str],
-) -> Any:
+) -> DataTree | InferenceData:
     """Draw chains and put what is asked for into ArviZ's container.
 
     Parameters
@@ -111,7 +117,7 @@ def _coordinates(data: ModelData) -> dict[str, Any]:
     return {"term": np.array(data.xnames, dtype=object), "target": np.array(data.targets, dtype=object), OBS: rows}
 
 
-def _posterior(model: Any, sampled: list[Draws], *, fixed: bool) -> dict[str, Any]:
+def _posterior(model: LinearModel, sampled: list[Draws], *, fixed: bool) -> dict[str, Any]:
     """The parameters with their dimensions: those that vary, or those that the method holds fixed."""
     whole = {"beta": np.stack([chain.beta for chain in sampled])}
     for name in sampled[0].others:
@@ -130,13 +136,13 @@ def _posterior(model: Any, sampled: list[Draws], *, fixed: bool) -> dict[str, An
     return out
 
 
-def _responses(model: Any) -> list[tuple[str, FloatArray]]:
+def _responses(model: LinearModel) -> list[tuple[str, FloatArray]]:
     y = model.endog.reshape(len(model.endog), -1)
     return [(name, y[:, i]) for i, name in enumerate(model.data.targets)]
 
 
 def _gaussian_rows(
-    model: Any, sampled: list[Draws], generator: np.random.Generator
+    model: LinearModel, sampled: list[Draws], generator: np.random.Generator
 ) -> dict[str, Callable[[], dict[str, Any]]]:
     """The groups over rows for Gaussian noise."""
     return {
@@ -177,7 +183,7 @@ def _binary_rows(
 
 
 def _over_rows(
-    model: Any, sampled: list[Draws], function: Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
+    model: LinearModel, sampled: list[Draws], function: Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 ) -> dict[str, Any]:
     """``function(y, mean, variance)`` for each target: (chains, draws, n) from y (n,) and two (draws, n) arrays."""
     factors = model.noise_factors(model.nobs, None, own=True)

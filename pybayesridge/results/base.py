@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import pandas as pd
@@ -24,7 +24,10 @@ from pybayesridge.ridge.marginals import RidgeMarginals
 from pybayesridge.selection.marginals import ExactMarginals
 
 if TYPE_CHECKING:
-    pass
+    from arviz import InferenceData
+    from xarray import DataTree
+
+    from pybayesridge.results.labelled import AnyResults
 
 
 class LinearResults(LinearEstimates):
@@ -68,7 +71,7 @@ class LinearResults(LinearEstimates):
         exog: RowsLike | None = None,
         transform: bool = True,
         weights: ArrayLike | None = None,
-        row_labels: Sequence[Any] | pd.Index | None = None,
+        row_labels: Sequence[Hashable] | pd.Index | None = None,
     ) -> BayesPrediction:
         """Predictions with uncertainty; ``.summary_frame(alpha)`` has credible and prediction intervals.
 
@@ -112,7 +115,7 @@ class LinearResults(LinearEstimates):
 
     def to_arviz(
         self, draws: int = 1000, chains: int = 4, rng: RandomLike = None, groups: Sequence[str] = GROUPS
-    ) -> Any:
+    ) -> DataTree | InferenceData:
         """Posterior draws in the container of ArviZ, for ``az.loo``, ``az.plot_forest`` and similar functions.
 
         The draws are independent, so that the chains differ by chance alone.
@@ -161,7 +164,7 @@ class LinearResults(LinearEstimates):
     ) -> Path:
         """Write a report: an HTML file with tables, plots, predictive checks and the code that reproduces the fit.
 
-        The file needs nothing beside it and no network, follows the reader's choice of light or dark, and prints.
+        The file needs no other file and no network, follows the reader's choice of light or dark, and prints.
         Of results without the rows of their data it says what is missing.
 
         Parameters
@@ -222,7 +225,7 @@ class LinearResults(LinearEstimates):
         saved.write(self.as_saved(remove_data, row_space), fname)
 
     @classmethod
-    def load(cls, fname: PathOrFile) -> Any:
+    def load(cls, fname: PathOrFile) -> AnyResults:
         """Read results that :meth:`save` wrote, as :func:`pybayesridge.load` does."""
         return load(fname)
 
@@ -230,7 +233,7 @@ class LinearResults(LinearEstimates):
         """These results, or a copy of them without data; the copy shares the other arrays."""
         if not remove_data:
             if not row_space:
-                raise ValueError("row_space=False goes with remove_data=True: the data span the space of their rows")
+                raise ValueError("row_space=False requires remove_data=True: the data span the space of their rows")
             return self
         self._settle()
         out = copy.copy(self)
@@ -297,8 +300,8 @@ class LinearResults(LinearEstimates):
         return not isinstance(self.posterior, RidgeMarginals | SelectionMarginals | ExactMarginals)
 
 
-def load(path: PathOrFile) -> Any:
-    """Read results of either model that ``results.save`` (or ``--save`` of the command line) wrote.
+def load(path: PathOrFile) -> AnyResults:
+    """Read results of a model that ``results.save`` (or ``--save`` of the command line) wrote.
 
     Reading a pickle runs whatever code is in it: load only files that you trust. A file that ``pickle.dump`` wrote of
     results is read too, but only a file of ``save`` is checked for damage.
@@ -309,7 +312,7 @@ def load(path: PathOrFile) -> Any:
 
     Returns
     -------
-    BayesRidgeResultsWrapper or SpikeSlabResultsWrapper
+    BayesRidgeResultsWrapper, BinaryRidgeResultsWrapper or SpikeSlabResultsWrapper
         What was saved.
 
     Raises
@@ -331,4 +334,5 @@ def load(path: PathOrFile) -> Any:
     >>> pybayesridge.load(file).predict({"GNP": [555000], "UNEMP": [4000]}).round().tolist()
     [71175.0]
     """
-    return saved.read(path, LinearResults)
+    results: AnyResults = saved.read(path, LinearResults)
+    return results

@@ -138,7 +138,7 @@ class refused(property):  # noqa: N801
     """A property that raises an AttributeError, with a sentence on what to use instead."""
 
     def __init__(self, name: str) -> None:
-        def refuse(_: Any) -> NoReturn:
+        def refuse(_: object) -> NoReturn:
             raise AttributeError(REFUSED.format(name=name))
 
         super().__init__(refuse, doc="Not available: of least squares. Use :meth:`contrast`.")
@@ -170,7 +170,7 @@ def _combinations(contrasts: Any, names: list[str]) -> list[Combination]:
     return out
 
 
-def _labelled(label: str, text: Any, names: list[str]) -> Combination:
+def _labelled(label: str, text: object, names: list[str]) -> Combination:
     parts = combinations(text, names) if isinstance(text, str) else []
     if len(parts) != 1:
         raise ValueError(f"the contrast {label!r} must be one contrast as text, not {text!r}")
@@ -190,7 +190,7 @@ def _of_frame(frame: pd.DataFrame, names: list[str]) -> list[Combination]:
     return [Combination(str(label), row, 0.0) for label, row in zip(frame.index, weights, strict=True)]
 
 
-def _of_array(array: Any, names: list[str]) -> list[Combination]:
+def _of_array(array: ArrayLike, names: list[str]) -> list[Combination]:
     weights = np.atleast_2d(_numbers(array))
     if weights.ndim != 2 or weights.shape[1] != len(names):
         raise ValueError(
@@ -200,7 +200,7 @@ def _of_array(array: Any, names: list[str]) -> list[Combination]:
     return [Combination(f"row {i}", row, 0.0) for i, row in enumerate(weights)]
 
 
-def _numbers(values: Any) -> FloatArray:
+def _numbers(values: ArrayLike) -> FloatArray:
     try:
         return np.array(values, dtype=np.float64)
     except (TypeError, ValueError):

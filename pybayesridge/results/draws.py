@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -12,6 +12,10 @@ from pybayesridge._types import FloatArray, RandomLike
 from pybayesridge.checks import positive_int
 from pybayesridge.results.arviz import GROUPS, Draws, to_arviz
 from pybayesridge.results.sets import SetResults
+
+if TYPE_CHECKING:
+    from arviz import InferenceData
+    from xarray import DataTree
 
 CHAINS = 4
 """Chains of independent draws, unless the user says."""
@@ -80,7 +84,7 @@ class DrawResults(SetResults):
         rng: RandomLike = None,
         groups: Sequence[str] = GROUPS,
         kind: str | None = None,
-    ) -> Any:
+    ) -> DataTree | InferenceData:
         """Posterior draws in the container of ArviZ, for ``az.loo``, ``az.plot_forest`` and similar functions.
 
         A fit by sampling gives the chains of the sampler: its states are resampled within each chain by their

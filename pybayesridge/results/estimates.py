@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 from statsmodels.base.model import Results
@@ -248,7 +248,7 @@ class LinearEstimates(Results):
             "plot_fit with vlines=False"
         )
 
-    def get_influence(self, *_: Any, **__: Any) -> Any:
+    def get_influence(self, *_: object, **__: object) -> NoReturn:
         """Not available: influence measures of least squares."""
         raise ValueError(
             "statsmodels' measures of influence are those of least squares, and say nothing of this fit: use "

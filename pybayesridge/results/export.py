@@ -19,24 +19,36 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from pybayesridge._types import FloatArray
+from pybayesridge._types import ArrayLike, FloatArray
+from pybayesridge.design.design import Design
 from pybayesridge.ep.algorithms.solve import posterior_factor
 from pybayesridge.ep.model.gaussian import DualFactor
 from pybayesridge.ep.model.group_covariance import JointFactor
 from pybayesridge.ep.model.likelihood import GaussianLikelihood
+from pybayesridge.ep.model.result import EPResult
+from pybayesridge.ep.model.rotation import Rotation
 from pybayesridge.ep.posterior import SelectionPosterior
 from pybayesridge.findings import Finding
+from pybayesridge.quantile_tables import NO_ROW_SPACE
 from pybayesridge.results.export_binary import binary_posterior, binary_values
 from pybayesridge.results.export_fields import VERSION
 from pybayesridge.results.export_sets import sets_posterior, sets_values
 from pybayesridge.ridge import hyperparameters as hyper
+from pybayesridge.ridge.posterior import RidgePosterior
+from pybayesridge.selection.posterior import ExactPosterior
+
+if TYPE_CHECKING:
+    from pybayesridge.results.base import LinearResults
+    from pybayesridge.results.binary import BinaryRidgeResults
+    from pybayesridge.results.ridge import BayesRidgeResults
+    from pybayesridge.results.spike_slab import SpikeSlabResults
 
 
-def export(results: Any) -> dict[str, Any]:
+def export(results: BayesRidgeResults | BinaryRidgeResults | SpikeSlabResults) -> dict[str, Any]:
     """Every value of a fit; "posterior", "start" and "diagnostics" are dicts of their own.
 
     Parameters
@@ -44,27 +56,28 @@ def export(results: Any) -> dict[str, Any]:
     results : BayesRidgeResults, BinaryRidgeResults or SpikeSlabResults
     """
     if hasattr(results, "inclusion_prob"):
-        values = _selection_values(results)
+        own = _selection_values(cast("SpikeSlabResults", results))
     elif hasattr(results, "binary_fit"):
-        design = _design_values(results, results.posterior.design)
-        values = binary_values(results) | {"posterior": design | binary_posterior(results)}
+        binary = cast("BinaryRidgeResults", results)
+        design = _design_values(binary, binary.posterior.design)
+        own = binary_values(binary) | {"posterior": design | binary_posterior(binary)}
     else:
-        values = _ridge_values(results)
-    return {name: value for name, value in (_shared_values(results) | values).items() if value is not None}
+        own = _ridge_values(cast("BayesRidgeResults", results))
+    return {name: value for name, value in (_shared_values(results) | own).items() if value is not None}
 
 
-def over(a: Any) -> FloatArray:
+def over(a: ArrayLike) -> FloatArray:
     """A vector or matrix over coefficients or rows, always with a column for each target."""
     out = np.asarray(a, dtype=np.float64)
     return out[:, None] if out.ndim == 1 else out
 
 
-def each(a: Any) -> FloatArray:
+def each(a: ArrayLike) -> FloatArray:
     """A number of each target, always (q,)."""
     return np.atleast_1d(np.asarray(a, dtype=np.float64))
 
 
-def _shared_values(results: Any) -> dict[str, Any]:
+def _shared_values(results: LinearResults) -> dict[str, Any]:
     model = results.model
     return {
         "version": float(VERSION),
@@ -98,7 +111,7 @@ def flat_findings(findings: Sequence[Finding]) -> dict[str, list[str]]:
     }
 
 
-def _ridge_values(results: Any) -> dict[str, Any]:
+def _ridge_values(results: BayesRidgeResults) -> dict[str, Any]:
     grids = results.method_entry.grid
     scores, error = results.grid_scores, results.quadrature_error
     table = results.diagnostics_by_target()
@@ -113,7 +126,7 @@ def _ridge_values(results: Any) -> dict[str, Any]:
         "n_modes": each(results.n_modes),
         "solver": str(results.solver),
         "loo_mse": each(results.loo_mse) if grids else None,
-        "grid": over(results.grid) if grids else None,
+        "grid": None if results.grid is None else over(results.grid),
         "grid_scores": None if scores is None else over(scores),
         "quadrature_error": None if error is None else each(error),
         "diagnostics": {name: each([t[name] for t in table]) for name in table[0] if name != "solver"},
@@ -122,7 +135,7 @@ def _ridge_values(results: Any) -> dict[str, Any]:
     }
 
 
-def _design_values(results: Any, design: Any) -> dict[str, Any]:
+def _design_values(results: LinearResults, design: Design) -> dict[str, Any]:
     """Between rows on the user's scale and the standardised problem."""
     z_at, at = results.model.positions(design)
     block = design.block
@@ -140,9 +153,11 @@ def _design_values(results: Any, design: Any) -> dict[str, Any]:
     }
 
 
-def _ridge_posterior(results: Any) -> dict[str, Any]:
+def _ridge_posterior(results: BayesRidgeResults) -> dict[str, Any]:
     """The mixture over log t2, in units in which the singular values are those of the standardised columns."""
     posterior, prior = results.posterior, results.penalty_model()
+    if not isinstance(posterior, RidgePosterior):
+        raise ValueError(NO_ROW_SPACE.format(what="an export"))
     spectrum, mixture, design = posterior.spectrum, posterior.mixture, posterior.design
     unit = 2 * float(np.log(spectrum.top))
     points = [hyper.points_of_log_t2(mixture, i) for i in range(design.q)]
@@ -171,7 +186,7 @@ def _ridge_posterior(results: Any) -> dict[str, Any]:
     return out if known is None else out | {"prior_noise": known}
 
 
-def _selection_values(results: Any) -> dict[str, Any]:
+def _selection_values(results: SpikeSlabResults) -> dict[str, Any]:
     of_group, point = results.group_inclusion_prob, results.starting_point()
     exact = results.exact_posterior
     return {
@@ -199,10 +214,15 @@ def _selection_values(results: Any) -> dict[str, Any]:
     }
 
 
-def _selection_posterior(results: Any) -> dict[str, Any]:
+def _selection_posterior(results: SpikeSlabResults) -> dict[str, Any]:
     """Either family of posteriors of a selection, in the same frame."""
-    exact, design = results.exact_posterior, results.posterior.design
-    own = _ep_posterior(results.posterior) if exact is None else sets_posterior(exact)
+    posterior, design = results.posterior, results.posterior.design
+    if isinstance(posterior, ExactPosterior):
+        own = sets_posterior(posterior)
+    elif isinstance(posterior, SelectionPosterior):
+        own = _ep_posterior(posterior)
+    else:
+        raise ValueError(NO_ROW_SPACE.format(what="an export"))
     groups = results.model.groups_of(design)
     out = _design_values(results, design) | own
     return out if groups is None else out | {"groups": groups.astype(np.float64)}
@@ -232,7 +252,7 @@ def _ep_posterior(posterior: SelectionPosterior) -> dict[str, Any]:
 
 
 def _covariance_parts(
-    likelihood: GaussianLikelihood, result: Any, rotation: Any
+    likelihood: GaussianLikelihood, result: EPResult, rotation: Rotation
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """``own``, ``root`` and ``root_sign`` of one Gaussian; of rotated columns what is their own moves to ``root``."""
     factor, used = posterior_factor(likelihood, result)

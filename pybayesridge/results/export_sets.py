@@ -1,4 +1,4 @@
-"""What an export has of the exact posterior of sets of columns: the sets that were kept, not their covariances.
+"""Values of an export that only fits by the exact posterior of sets have: the sets that were kept.
 
 Let B be ``square_root`` and c be ``cross``. State i has the columns A of set ``state_set`` i and the ridge
 k = exp(-``log_g``): given its noise variance s2 its coefficients are N(M^-1 c_A, s2 M^-1) with M = B_A'B_A + k.
@@ -6,7 +6,7 @@ k = exp(-``log_g``): given its noise variance s2 its coefficients are N(M^-1 c_A
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,9 +15,12 @@ from pybayesridge.selection.posterior import ExactPosterior
 from pybayesridge.selection.problem import units_of
 from pybayesridge.selection.states import States
 
+if TYPE_CHECKING:
+    from pybayesridge.results.spike_slab import SpikeSlabResults
 
-def sets_values(results: Any, posterior: ExactPosterior) -> dict[str, Any]:
-    """What a fit by expectation propagation does not have."""
+
+def sets_values(results: SpikeSlabResults, posterior: ExactPosterior) -> dict[str, Any]:
+    """Values that a fit by expectation propagation lacks."""
     exact = posterior.exact
     return {
         "inclusion_se": np.asarray(results.inclusion_se, dtype=np.float64),

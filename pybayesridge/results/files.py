@@ -10,8 +10,9 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
+from pybayesridge._types import PathOrFile
 from pybayesridge.files import is_file_object, written_whole
 
 FORMAT = 1
@@ -61,7 +62,7 @@ class _Sum:
     def __init__(self, file: BinaryIO) -> None:
         self.file, self.sum, self.length = file, hashlib.sha256(), 0
 
-    def write(self, data: Any) -> int:
+    def write(self, data: bytes | memoryview) -> int:
         """Write bytes."""
         self.sum.update(data)
         self.length += memoryview(data).nbytes
@@ -80,7 +81,7 @@ def installed() -> str:
         return "unknown"
 
 
-def write(results: Any, target: Any) -> None:
+def write(results: object, target: PathOrFile) -> None:
     """Write results to a file; the pickle is never held in memory where `target` is the name of an ordinary file."""
     with written_whole(target) as file:
         if is_file_object(target) or not file.seekable():
@@ -98,7 +99,7 @@ def write(results: Any, target: Any) -> None:
         file.write(through.header().packed())
 
 
-def read(source: Any, kind: type) -> Any:
+def read(source: PathOrFile, kind: type) -> Any:
     """Results of `kind` (or that wrap some) from a file that :func:`write` or pickle made.
 
     Raises
@@ -109,18 +110,18 @@ def read(source: Any, kind: type) -> Any:
         If it cannot be read.
     """
     name = _name(source)
-    if not is_file_object(source) and not hasattr(source, "read"):
+    if hasattr(source, "read"):
+        found = _read(cast("BinaryIO", source), name)
+    else:
         with open(source, "rb") as file:
             found = _read(file, name)
-    else:
-        found = _read(source, name)
     if not isinstance(getattr(found, "unlabelled", found), kind):
         article = "an" if type(found).__name__[:1].lower() in "aeiou" else "a"
         raise ValueError(f"{name} is not a fit saved by pybayesridge: it holds {article} {type(found).__name__}")
     return found
 
 
-def _name(source: Any) -> str:
+def _name(source: PathOrFile) -> str:
     if isinstance(source, str | os.PathLike):
         return str(os.fspath(source))
     given = getattr(source, "name", None)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pybayesridge._types import BoolArray
 from pybayesridge.binomial.methods import APPROXIMATION
 from pybayesridge.exceptions import (
     ApproximationWarning,
@@ -19,6 +20,7 @@ from pybayesridge.ridge.prior import NAMED, BetaPrime
 from pybayesridge.text import listed, number
 
 if TYPE_CHECKING:
+    from pybayesridge.results.base import LinearResults
     from pybayesridge.results.binary import BinaryRidgeResults
     from pybayesridge.results.ridge import BayesRidgeResults
     from pybayesridge.results.spike_slab import SpikeSlabResults
@@ -42,6 +44,9 @@ LITTLE = 0.2
 A normal posterior would have about .6 of the prior's standard deviation."""
 
 
+COLLINEAR = 30.0
+"""Condition number above which columns are called collinear."""
+
 FEW_EVENTS = 10
 """Fewer events, or non-events, are called few."""
 
@@ -58,7 +63,7 @@ def of_ridge(res: BayesRidgeResults) -> list[Finding]:
     vanishes = res.noise.vanishes(design)
     out: list[Finding] = []
 
-    def add(code: str, mask: Any, text: str, category: type[Warning] | None) -> None:
+    def add(code: str, mask: BoolArray, text: str, category: type[Warning] | None) -> None:
         if np.any(mask):
             out.append(warning(code, text, category, _targets(res, mask)))
 
@@ -126,7 +131,21 @@ def on_reading_ridge(res: BayesRidgeResults) -> list[Finding]:
         if weak.any():
             text = "The data contain little information about lambda: its posterior is close to its prior."
             out.append(note("little-information", text, _targets(res, weak)))
-    return out + on_data(res)
+    return [*out, *collinearity(res), *on_data(res)]
+
+
+def collinearity(res: BayesRidgeResults) -> list[Finding]:
+    """A note on columns that are collinear, where they are; of columns in their own units only if it is exact."""
+    p, condition = res.posterior.design.p, res.condition_number
+    if p < 2 or condition <= COLLINEAR or (np.isfinite(condition) and not res.model.standardize):
+        return []
+    why = "linearly dependent"
+    if p > res.model.nobs:
+        why = f"{p:,} columns for {res.model.nobs:,} rows"
+    elif np.isfinite(condition):
+        why = f"condition number of the standardised columns: {number(condition)}"
+    text = f"The columns are collinear ({why}): the data determine single coefficients poorly, predictions less so."
+    return [note("collinear", text)]
 
 
 def intervals_of_ridge(res: BayesRidgeResults) -> Finding:
@@ -137,7 +156,7 @@ def intervals_of_ridge(res: BayesRidgeResults) -> Finding:
     return note("intervals", f"{what} {_scale(res)}{prior}")
 
 
-def _scale(res: Any) -> str:
+def _scale(res: LinearResults) -> str:
     scale = "standard deviations of the columns" if res.model.standardize else "the original columns"
     return f"The prior is on the scale of {scale}."
 
@@ -315,7 +334,7 @@ def credible_sets_in_words(res: SpikeSlabResults) -> list[Finding]:
     return out
 
 
-def lost_digits(res: Any, *, certain: bool = True) -> list[Finding]:
+def lost_digits(res: LinearResults, *, certain: bool = True) -> list[Finding]:
     """A finding on digits that are lost or uncertain, where there are such."""
     loss, moments = res.precision_loss, res.model.source.from_moments
     if loss <= FEW_DIGITS:
@@ -337,7 +356,7 @@ def lost_digits(res: Any, *, certain: bool = True) -> list[Finding]:
     return [warning("lost-digits", text, PrecisionWarning)]
 
 
-def on_data(res: Any) -> list[Finding]:
+def on_data(res: LinearResults) -> list[Finding]:
     """Findings on columns and rows; the same for both families."""
     data, out = res.model.data, []
     flat = res.model.flat_columns(res.posterior.design)
@@ -351,5 +370,5 @@ def on_data(res: Any) -> list[Finding]:
     return out
 
 
-def _targets(res: Any, mask: Any) -> tuple[str, ...]:
+def _targets(res: LinearResults, mask: BoolArray) -> tuple[str, ...]:
     return () if res.model.one_target else tuple(np.array(res.model.data.targets, dtype=object)[mask].tolist())

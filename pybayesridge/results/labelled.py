@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, ParamSpec, TypeAlias, TypeVar
 
 import pandas as pd
 
@@ -130,7 +130,7 @@ class LinearResultsWrapper(ResultsWrapper, Generic[ResultsT]):
         saved.write(type(self)(self._results.as_saved(remove_data, row_space)), fname)
 
     @classmethod
-    def load(cls, fname: PathOrFile) -> Any:
+    def load(cls, fname: PathOrFile) -> AnyResults:
         """Read results that :meth:`save` wrote, as :func:`pybayesridge.load` does."""
         return load(fname)
 
@@ -142,6 +142,7 @@ class BayesRidgeResultsWrapper(LinearResultsWrapper[BayesRidgeResults]):
     sigma2: float | pd.Series
     lambda_: float | pd.Series
     tau2: float | pd.Series
+    condition_number: float
     n_modes: int | pd.Series
     log_marginal: float | pd.Series
     loo_residuals: pd.Series | pd.DataFrame
@@ -283,3 +284,7 @@ class SpikeSlabResultsWrapper(LinearResultsWrapper[SpikeSlabResults]):
         "cond_mean": "columns",
         "cond_var": "columns",
     }
+
+
+AnyResults: TypeAlias = BayesRidgeResultsWrapper | BinaryRidgeResultsWrapper | SpikeSlabResultsWrapper
+"""Results of one of the models, as `fit` returns them."""

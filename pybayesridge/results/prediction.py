@@ -25,7 +25,7 @@ class BayesPrediction(PredictionResults):
     sigma2 : (q,) array
         Posterior mean (or fitted value) of the noise variance.
     noise : (m,) array
-        Variance of a new observation beside sigma2.
+        Variance of a new observation relative to sigma2.
     interval : callable
         ``interval(alpha, obs)`` gives equal-tailed intervals, (m, q, 2).
     row_labels : pandas.Index

@@ -249,21 +249,28 @@ class BayesRidgeResults(PenaltyResults):
         Series, or DataFrame with a column for each target
             ``gamma_n``: smallest eigenvalue of X'X/n, X standardised. ``tau2_bound``: 4 / (n gamma_n); for tau2 above
             it the posterior has one mode (Theorem 3.1 of Tew, Boley & Schmidt, 2023). ``unique_mode_certified``:
-            whether the mode reported lies there. ``condition_number``: of the penalised columns as the prior sees
-            them (standardised unless ``standardize=False``, the unpenalised ones projected out); statsmodels' is that
-            of the columns as given, with the constant. ``n_modes``, ``solver``, ``rank``, ``null_model``,
-            ``exact_fit``, ``converged``.
+            whether the mode reported lies there. :attr:`condition_number`, ``n_modes``, ``solver``, ``rank``,
+            ``null_model``, ``exact_fit``, ``converged``.
         """
         columns = dict(zip(self.model.data.targets, self.diagnostics_by_target(), strict=True))
         if self.model.one_target:
             return pd.Series(columns[self.model.data.targets[0]], name="diagnostics", dtype=object)
         return pd.DataFrame(columns, dtype=object)
 
-    def diagnostics_by_target(self) -> list[dict[str, Any]]:
+    @cached_property
+    def condition_number(self) -> float:
+        """Condition number of the penalised columns as the prior sees them; infinite if they are linearly dependent.
+
+        They are standardised (unless ``standardize=False``), the unpenalised ones projected out; statsmodels' is that
+        of the columns as given, with the constant.
+        """
+        spectrum, design = self.ridge_fit.spectrum, self.posterior.design
+        return float(1.0 / spectrum.s[-1]) if certain_rank(design, spectrum) == design.p > 0 else np.inf
+
+    def diagnostics_by_target(self) -> list[dict[str, float | str]]:
         """The values of :meth:`diagnostics` of each target."""
         fit, spectrum, design = self.ridge_fit, self.ridge_fit.spectrum, self.posterior.design
-        rank = certain_rank(design, spectrum)
-        full = rank == design.p > 0
+        full = bool(np.isfinite(self.condition_number))
         smallest = float(spectrum.s[-1] ** 2) * np.exp(fit.log_unit) if full else 0.0
         gamma = smallest / self.model.nobs
         bound = 4.0 / smallest if smallest > 0 else np.inf
@@ -275,8 +282,8 @@ class BayesRidgeResults(PenaltyResults):
                 "unique_mode_certified": bool(np.isfinite(t2[i]) and t2[i] > bound),
                 "n_modes": int(n_modes[i]),
                 "solver": self.solver,
-                "condition_number": float(1.0 / spectrum.s[-1]) if full else np.inf,
-                "rank": rank,
+                "condition_number": self.condition_number,
+                "rank": certain_rank(design, spectrum),
                 "null_model": bool(fit.null[i]),
                 "exact_fit": bool(fit.perfect[i]),
                 "converged": bool(fit.converged[i]),

@@ -107,7 +107,7 @@ class SetResults(LinearResults):
 
     @property
     def ep_check(self) -> pd.DataFrame | None:
-        """Inclusion probabilities by expectation propagation beside the exact ones at the same hyperparameters.
+        """Inclusion probabilities by expectation propagation and the exact ones at the same hyperparameters.
 
         Of ``fit("ep", check=True)``, else None. A row for each column that is subject to selection: ``by_ep``,
         ``exact``, its Monte Carlo standard error ``se`` and the ``difference``, the largest first.

@@ -138,7 +138,7 @@ class SpikeSlabResults(DrawResults):
         return doubts(selection.rotation.unrotated(posterior.data), units, selection.best_hyper, prob)
 
     def starting_point(self) -> StartingPoint:
-        """Where another fit of the same columns can start: what ``fit(start=)`` takes of these results."""
+        """Starting point of another fit of the same columns, for ``fit(start=)``."""
         return self.posterior.starting_point(self.penalized_names)
 
     @cached_property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from pybayesridge._types import BoolArray, FloatArray, IntArray
+from pybayesridge._types import ArrayLike, BoolArray, FloatArray, IntArray
 from pybayesridge.design.design import Design
 from pybayesridge.ridge.likelihood import GaussianNoise
 from pybayesridge.ridge.loocv import GridSearch
@@ -44,7 +44,7 @@ class FitOptions:
 
     tol: float = 1e-8
     maxiter: int = 10_000
-    grid: object = None
+    grid: str | ArrayLike | None = None
     lam: FloatArray | None = None
     parameterization: Parameterization = "tau2"
     accelerate: bool = True
@@ -63,7 +63,7 @@ class RidgeFit:
     log_t2 : (q,) array
         The t2 reported, in rotated units.
     log_unit : float
-        Log of rotated t2 beside the user's.
+        Log of the ratio of rotated t2 to the user's.
     sigma2 : (q,) array
         Noise variance reported, in units of each target's squared norm.
     n_modes : (q,) int array or None

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from pybayesridge._types import FloatArray
+from pybayesridge._types import ArrayLike, FloatArray
 from pybayesridge.design.design import Design
 from pybayesridge.ridge.spectrum import Spectrum
 
 POINTS = 100
 
 
-def make_grid(grid: Any, design: Design, spectrum: Spectrum) -> FloatArray:
+def make_grid(grid: str | ArrayLike | None, design: Design, spectrum: Spectrum) -> FloatArray:
     """Penalties on the user's (standardised) scale, (L, q): one column for each target.
 
     Parameters

@@ -58,7 +58,7 @@ class RidgeMethod:
     in_use : str
         What the penalty reported is, for pictures; ``{of}`` stands for tau2 or tau.
     score : str
-        The cross-validation score drawn beside the posterior of the penalty.
+        The cross-validation score drawn with the posterior of the penalty.
     uses_prior : bool
         Whether the prior of the penalty has a say.
     integrates : bool

@@ -172,7 +172,7 @@ class MomentFactors:
     spread : tuple of (r, few) arrays
         For each target L with LL' the covariance of ``a``'s location over the nodes; empty for one node.
     variance_factor : float
-        Variance beside squared scale.
+        Variance relative to the squared scale.
     """
 
     mean: FloatArray

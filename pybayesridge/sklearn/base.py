@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 import pandas as pd
@@ -10,9 +10,12 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from pybayesridge._types import AnyArray, FloatArray, TableLike
+from pybayesridge._types import AnyArray, ArrayLike, FloatArray, TableLike
 from pybayesridge.data.arrays import NamedColumns
 from pybayesridge.data.frames import to_pandas
+
+if TYPE_CHECKING:
+    from pybayesridge.results.labelled import BayesRidgeResultsWrapper, SpikeSlabResultsWrapper
 
 SPARSE = ("csr", "csc", "coo")
 DTYPES = (np.float64, np.float32)
@@ -23,11 +26,12 @@ class LinearEstimator(BaseEstimator):
 
     fit_intercept: bool
     coef_: FloatArray
-    intercept_: Any
+    intercept_: float | FloatArray
     n_features_in_: int
-    _accept_sparse: Any = False
+    result_: BayesRidgeResultsWrapper | SpikeSlabResultsWrapper
+    _accept_sparse: bool | tuple[str, ...] = False
 
-    def _linear_predictor(self, X: Any) -> tuple[FloatArray, Any]:
+    def _linear_predictor(self, X: TableLike) -> tuple[FloatArray, Any]:
         """``X coef_' + intercept_`` for new rows, and the rows as checked."""
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse=self._accept_sparse, dtype=DTYPES, reset=False)
@@ -42,7 +46,7 @@ class LinearEstimator(BaseEstimator):
         names = getattr(self, "feature_names_in_", None)
         return X if names is None else NamedColumns(X, [str(name) for name in names])
 
-    def _take_results(self, results: Any, one_target: bool) -> None:
+    def _take_results(self, results: BayesRidgeResultsWrapper | SpikeSlabResultsWrapper, one_target: bool) -> None:
         """Set the attributes that both families have.
 
         Parameters
@@ -65,7 +69,13 @@ class LinearEstimator(BaseEstimator):
 class Regressor(RegressorMixin, LinearEstimator):
     """A regressor that can say how sure it is."""
 
-    def predict(self, X: TableLike, return_std: bool = False) -> Any:
+    @overload
+    def predict(self, X: TableLike, return_std: Literal[False] = False) -> FloatArray: ...
+
+    @overload
+    def predict(self, X: TableLike, return_std: Literal[True]) -> tuple[FloatArray, FloatArray]: ...
+
+    def predict(self, X: TableLike, return_std: bool = False) -> FloatArray | tuple[FloatArray, FloatArray]:
         """Predict new observations.
 
         Parameters
@@ -90,7 +100,9 @@ class Regressor(RegressorMixin, LinearEstimator):
         return mean, self.result_.get_prediction(rows).se_obs.reshape(mean.shape)
 
 
-def used_rows(X: Any, y: AnyArray, sample_weight: Any) -> tuple[Any, AnyArray, FloatArray | None]:
+def used_rows(
+    X: AnyArray, y: AnyArray, sample_weight: ArrayLike | None
+) -> tuple[AnyArray, AnyArray, FloatArray | None]:
     """The rows whose weight is not zero, and the weights of these.
 
     Raises
@@ -110,7 +122,7 @@ def used_rows(X: Any, y: AnyArray, sample_weight: Any) -> tuple[Any, AnyArray, F
     return X[rows], y[rows], weight[rows]
 
 
-def target_names(y: Any) -> list[str] | None:
+def target_names(y: ArrayLike) -> list[str] | None:
     """Names that the response carries, for the tables of `result_`."""
     y = to_pandas(y, "y")
     if isinstance(y, pd.Series) and y.name is not None:
@@ -118,7 +130,7 @@ def target_names(y: Any) -> list[str] | None:
     return [str(name) for name in y.columns] if isinstance(y, pd.DataFrame) else None
 
 
-def named(y: AnyArray, names: list[str] | None) -> Any:
+def named(y: AnyArray, names: list[str] | None) -> AnyArray | pd.DataFrame:
     """The response as the model takes it."""
     if names is None:
         return y

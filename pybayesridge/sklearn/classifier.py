@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -10,6 +11,7 @@ from scipy.sparse import issparse
 from scipy.special import logit, ndtri
 from sklearn.base import ClassifierMixin
 from sklearn.preprocessing import LabelBinarizer
+from sklearn.utils import Tags
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -116,7 +118,7 @@ class BayesRidgeClassifier(ClassifierMixin, RidgeEstimator):
         link: str = "logit",
         fit_intercept: bool = True,
         standardize: bool = True,
-        class_weight: Any = None,
+        class_weight: Mapping[Hashable, float] | str | None = None,
         prior: str | tuple[float, ...] = "r2",
         sigma2: float | None = None,
         unpenalized: Names | None = None,
@@ -328,7 +330,7 @@ class BayesRidgeClassifier(ClassifierMixin, RidgeEstimator):
         at = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[at]
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         """Several labels a row are taken."""
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True

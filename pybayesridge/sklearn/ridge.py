@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 from scipy.sparse import issparse
+from sklearn.utils import Tags
 from sklearn.utils.validation import validate_data
 
 from pybayesridge._types import AnyArray, ArrayLike, FloatArray, Names, TableLike
 from pybayesridge.models.ridge import BayesRidge
+from pybayesridge.results.labelled import BayesRidgeResultsWrapper
 from pybayesridge.sklearn.base import DTYPES, SPARSE, LinearEstimator, Regressor, named, target_names, used_rows
 
 
@@ -19,11 +22,12 @@ class RidgeEstimator(LinearEstimator):
     _accept_sparse = SPARSE
     method: str | None
     standardize: bool
+    result_: BayesRidgeResultsWrapper
     prior: str | tuple[float, ...]
     sigma2: float | None
-    unpenalized: Any
-    lam: Any
-    grid: Any
+    unpenalized: Names | None
+    lam: ArrayLike | None
+    grid: str | ArrayLike | None
     dof: str
     parameterization: str
     accelerate: bool
@@ -58,14 +62,14 @@ class RidgeEstimator(LinearEstimator):
         self.tau2_ = _per_target(results.tau2, y.ndim == 1)
         self.sigma2_ = _per_target(results.sigma2, y.ndim == 1)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         """Sparse columns are taken."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
 
 
-def _per_target(value: Any, one_target: bool) -> Any:
+def _per_target(value: float | pd.Series, one_target: bool) -> float | FloatArray:
     array = np.atleast_1d(np.asarray(value, dtype=np.float64))
     return float(array[0]) if one_target else array
 
@@ -111,8 +115,8 @@ class BayesRidgeRegressor(Regressor, RidgeEstimator):
         Posterior means, on the scale of X.
     intercept_ : float or (q,) array
     lambda_ : float or (q,) array
-        The penalty on the standardised scale: noise variance beside prior variance. (``BayesianRidge.lambda_`` is
-        another thing, the prior precision.)
+        The penalty on the standardised scale: ratio of the noise variance to the prior variance. (The attribute
+        of this name of ``BayesianRidge`` is the prior precision.)
     tau2_ : float or (q,) array
         ``1 / lambda_``.
     sigma2_ : float or (q,) array
@@ -208,7 +212,7 @@ class BayesRidgeRegressor(Regressor, RidgeEstimator):
         self._fit_model(X, y, weight, names)
         return self
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         """Several targets are taken."""
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Mapping
+from typing import Self
 
 import numpy as np
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pybayesridge._types import ArrayLike, BoolArray, FloatArray, Names, TableLike
+from pybayesridge._types import ArrayLike, BoolArray, FloatArray, GroupsLike, Names, TableLike
 from pybayesridge.models.spike_slab import SpikeSlab
+from pybayesridge.results.labelled import SpikeSlabResultsWrapper
 from pybayesridge.results.spike_slab import MEDIAN
 from pybayesridge.sklearn.base import Regressor, named, target_names, used_rows
 
@@ -106,14 +108,16 @@ class SpikeSlabRegressor(SelectorMixin, Regressor):
     ['sex', 'bmi', 'bp', 's1', 's2', 's3', 's4', 's5']
     """
 
+    result_: SpikeSlabResultsWrapper
+
     def __init__(
         self,
         method: str = "auto",
         *,
         fit_intercept: bool = True,
         standardize: bool = True,
-        prior_inclusion: Any = None,
-        group: Any = None,
+        prior_inclusion: ArrayLike | Mapping[str, float] | None = None,
+        group: GroupsLike | None = None,
         slab_var: float | None = None,
         noise_var: float | None = None,
         expected_size: float = 1.0,

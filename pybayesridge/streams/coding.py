@@ -83,7 +83,7 @@ class Coding:
     responses : list of str or None
         Where it takes nothing but columns of numbers, one a term, the responses: then there is nothing to code.
     sample : pandas.DataFrame
-        A few complete rows, beside which a batch of one row is checked.
+        A few complete rows, with which a batch of one row is checked.
     """
 
     plan: StreamPlan

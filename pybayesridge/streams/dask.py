@@ -50,17 +50,17 @@ class Part:
         value = values[0].merge(values[1]) if len(values) == 2 else (values[0] if values else None)
         return Part(value, self.n_dropped + other.n_dropped, missing)
 
-    def told(self) -> str:
-        """Where values are missing."""
+    def where_missing(self) -> str:
+        """Columns with missing values, and their numbers."""
         return ", ".join(f"{name!r} ({count})" for name, count in list(self.missing.items())[:5])
 
     def checked(self, missing: str) -> Part:
         """The same, or a ValueError where rows are missing that must not be."""
         if self.n_dropped and missing == "raise":
-            where = f" in {self.told()}" if self.missing else f" in {self.n_dropped} row(s)"
+            where = f" in {self.where_missing()}" if self.missing else f" in {self.n_dropped} row(s)"
             raise ValueError(f"missing values{where}: impute them, or use missing='drop'")
         if self.value is None and self.n_dropped:
-            where = f" (in {self.told()})" if self.missing else ""
+            where = f" (in {self.where_missing()})" if self.missing else ""
             raise ValueError(f"every row has a missing value{where}: nothing is left to fit")
         if self.value is None:
             raise ValueError("there are no rows: nothing can be fitted")

@@ -37,8 +37,8 @@ class Pass:
     n_dropped: int
     missing: dict[str, int]
 
-    def told(self) -> str:
-        """Where values are missing."""
+    def where_missing(self) -> str:
+        """Columns with missing values, and their numbers."""
         return ", ".join(f"{name!r} ({count})" for name, count in list(self.missing.items())[:5])
 
 
@@ -78,7 +78,7 @@ def moments_of_parquet(
     if total is None:
         raise AssertionError("the sample was not empty")
     if reader.last.n_dropped and missing == "raise":
-        raise ValueError(f"missing values in {reader.last.told()}: impute them, or use missing='drop'")
+        raise ValueError(f"missing values in {reader.last.where_missing()}: impute them, or use missing='drop'")
     total = total.with_dropped(reader.last.n_dropped)
     warn_of_levels(coding.spec, total.n)
     return total, FormulaData(pd.DataFrame(), pd.DataFrame(), None, coding.terms, coding.spec, 0)
@@ -128,7 +128,9 @@ class _Reader:
         if frame is not None:
             return frame
         if self.last.missing:
-            raise ValueError(f"every row has a missing value (in {self.last.told()}): nothing is left to fit")
+            raise ValueError(
+                f"every row has a missing value (in {self.last.where_missing()}): nothing is left to fit"
+            )
         raise ValueError("there are no rows: nothing can be fitted")
 
     def _heads(self) -> Iterator[pd.DataFrame]:

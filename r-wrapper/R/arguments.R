@@ -91,7 +91,7 @@ refuse_formula_arguments <- function(call) {
   given <- intersect(c("data", "subset", "na.action", "contrasts"), names(call))
   if (length(given)) {
     stop(
-      "'", given[1L], "' goes with a formula: with x and y, ",
+      "'", given[1L], "' requires a formula: with x and y, ",
       if (given[1L] == "subset") "give those rows of x and y" else "leave it out",
       call. = FALSE
     )
@@ -139,7 +139,7 @@ check_intercept <- function(intercept, terms) {
     if (intercept) {
       "'intercept' is TRUE, and the formula has no intercept: leave out '0 +' or '- 1'"
     } else {
-      "'intercept' goes with x and y: to leave the intercept out, write the formula with '0 +', as in y ~ 0 + x"
+      "'intercept' requires x and y: to leave the intercept out, write the formula with '0 +', as in y ~ 0 + x"
     },
     call. = FALSE
   )

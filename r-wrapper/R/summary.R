@@ -234,13 +234,58 @@ print.summary.pybayesridge_fit <- function(x, digits = max(3L, getOption("digits
   invisible(x)
 }
 
-# Numbers of one column: with thousands separators and the same decimals, or all in scientific notation (-1.239e6).
+# Numbers of one column, as the tables of the Python package write them: with thousands separators and the same
+# decimals; where sizes differ too much for that each with its own, and scientific (1.239e9) only where it needs it.
 alike <- function(values, digits) {
-  out <- format(values, digits = digits, big.mark = if (getOption("OutDec") == ",") "" else ",")
-  out <- sub("e-0*([0-9])", "e-\\1", sub("e[+]0*([0-9])", "e\\1", trimws(out)))
+  out <- format(values, digits = digits)
+  proper <- is.finite(values) & values != 0
+  if (any(proper)) {
+    places <- decimal_places(abs(values[proper]), digits, if (sum(proper) > 1L) 2 else 4)
+    out[proper] <- if (is.na(places)) by_size(values[proper], digits) else fixed_notation(values[proper], places)
+  }
   out[!is.na(values) & values == 0] <- "0"
-  stats::setNames(format(out, justify = "right"), names(values))
+  stats::setNames(format(trimws(out), justify = "right"), names(values))
 }
+
+# Decimals that give the largest number so many significant digits and all others one less; NA where that takes too
+# many places.
+decimal_places <- function(sizes, digits, spare) {
+  exponent <- function(size, digits) as.integer(sub(".*e", "", sprintf("%.*e", as.integer(digits - 1), size)))
+  fewer <- max(digits - 1, 1)
+  largest <- exponent(max(sizes), digits)
+  places <- max(digits - 1 - largest, fewer - 1 - exponent(min(sizes), fewer), 0)
+  if (max(largest + 1, 1) + places <= digits + spare) places else NA
+}
+
+by_size <- function(values, digits) {
+  places <- vapply(abs(values), decimal_places, 0, digits = digits, spare = 4)
+  if (all(is.na(places))) {
+    mantissas <- sub("e.*", "", sprintf("%.*e", as.integer(digits - 1), values))
+    return(scientific_notation(values, needed_decimals(mantissas)))
+  }
+  out <- scientific_notation(values, digits - 1)
+  fixed <- !is.na(places)
+  mark <- thousands_mark()
+  out[fixed] <- mapply(formatC, values[fixed], digits = places[fixed], MoreArgs = list(format = "f", big.mark = mark))
+  out
+}
+
+fixed_notation <- function(values, places) {
+  needed <- needed_decimals(sprintf("%.*f", as.integer(places), values))
+  formatC(values, digits = needed, format = "f", big.mark = thousands_mark())
+}
+
+scientific_notation <- function(values, places) {
+  text <- formatC(values, digits = places, format = "e")
+  sub("e-0*([0-9])", "e-\\1", sub("e[+]0*([0-9])", "e\\1", text))
+}
+
+# Decimals that are left without the zeros that end all numbers.
+needed_decimals <- function(texts) {
+  max(nchar(sub("0+$", "", ifelse(grepl(".", texts, fixed = TRUE), sub(".*[.]", "", texts), ""))))
+}
+
+thousands_mark <- function() if (getOption("OutDec") == ",") "" else ","
 
 # Columns of a table, each alike; `ends` are columns that are written like one.
 columns_alike <- function(table, digits, ends = integer()) {

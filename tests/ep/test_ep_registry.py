@@ -44,5 +44,5 @@ def test_options_of_other_methods_are_refused_by_name(name, option, value):
     if option in METHODS[name].options:
         assert model().fit(name, **{option: value}).converged
         return
-    with pytest.raises(ValueError, match=f"{option} goes with method='.*', not with '{name}'"):
+    with pytest.raises(ValueError, match=f"{option} is an option of method='.*', not of '{name}'"):
         model().fit(name, **{option: value})

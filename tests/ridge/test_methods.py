@@ -63,12 +63,12 @@ def test_options_of_other_methods_are_refused_by_name(name, option, value):
     if option in entry.options:
         assert model().fit(name, **given).converged
         return
-    with pytest.raises(ValueError, match=f"{option} goes with method=.*, not with '{name}'"):
+    with pytest.raises(ValueError, match=f"{option} is an option of method=.*, not of '{name}'"):
         model().fit(name, **given)
 
 
 def test_a_penalty_has_to_be_given_where_the_user_gives_it():
-    with pytest.raises(ValueError, match="lam goes with method='fixed', and only with it"):
+    with pytest.raises(ValueError, match="method='fixed' requires lam"):
         model().fit("fixed")
 
 

@@ -24,3 +24,5 @@ first = SpikeSlab(frame["y"], frame[["a"]], prior_inclusion=0.5, group=[["a"]]).
 SpikeSlab(frame["y"], frame[["a"]]).fit("ep", start=first)
 Moments.from_arrays(frame["y"], frame[["a"]]).subset(columns=["a"]).save("moments.npz")
 SpikeSlab(1.0j, None)  # error: Argument 2 to "SpikeSlab" has incompatible type "None"
+SpikeSlab.from_moments(Moments.load("m.npz"), unpenalised=["a"])  # error: Unexpected keyword argument "unpenalised"
+BayesRidge.from_parquet(3, "y ~ a")  # error: Argument 1 to "from_parquet" has incompatible type "int"

@@ -2,7 +2,8 @@
 
 import pandas as pd
 
-from pybayesridge import BayesRidge, SpikeSlab
+from pybayesridge import BayesRidge, Moments, SpikeSlab, load
+from pybayesridge.sklearn import BayesRidgeRegressor, SpikeSlabRegressor
 
 data = pd.DataFrame()
 ridge = BayesRidge.from_formula("y ~ a", data).fit()
@@ -56,3 +57,15 @@ reveal_type(binary.get_prediction(data))  # BinaryPrediction
 reveal_type(binary.loo_auc)  # float
 reveal_type(binary.explained_variance())  # Series
 reveal_type(binary.model)  # BinaryRidge
+
+loaded = load("fit.pkl")
+reveal_type(loaded)  # BayesRidgeResultsWrapper | BinaryRidgeResultsWrapper | SpikeSlabResultsWrapper
+reveal_type(loaded.conf_int())  # DataFrame
+reveal_type(BayesRidge.from_parquet("folder", "y ~ a", unpenalized=["a"]).fit().condition_number)  # float
+reveal_type(SpikeSlab.from_moments(Moments.load("moments.npz"), group={"g": ["a"]}).fit().median_model())  # list[str]
+
+regressor = BayesRidgeRegressor().fit(data, [1.0])
+reveal_type(regressor.result_)  # BayesRidgeResultsWrapper
+reveal_type(regressor.predict(data))  # ndarray
+reveal_type(regressor.predict(data, return_std=True))  # tuple[ndarray, ndarray]
+reveal_type(SpikeSlabRegressor().fit(data, [1.0]).result_)  # SpikeSlabResultsWrapper

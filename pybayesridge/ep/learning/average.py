@@ -170,7 +170,7 @@ def _weighted(weights: FloatArray, arrays: list[FloatArray]) -> FloatArray:
 
 
 def _of_noise(objective: Objective) -> float:
-    """What the integral over log s2 adds to the maximum over it: the sum of squares given, a gamma function."""
+    """Difference of the log integral over log s2 and its log maximum: given the sum of squares, a gamma function."""
     if objective.place.given.noise_var is not None:
         return 0.0
     half = 0.5 * objective.data.nu

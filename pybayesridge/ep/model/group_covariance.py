@@ -21,7 +21,7 @@ from pybayesridge.ep.model.gaussian import Factor, Gaussian
 from pybayesridge.ep.model.groups import group_sizes, group_sum
 from pybayesridge.ep.model.result import EPResult
 
-#: A smaller probability of being out is rounding, and means nothing beside that of being in.
+#: A smaller probability of being out is rounding, and is negligible relative to that of being in.
 _OUT = 1e-13
 
 

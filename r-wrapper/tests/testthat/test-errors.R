@@ -52,7 +52,7 @@ test_that("rows that are not complete are predicted as NA", {
 test_that("Python's errors and warnings arrive with their message alone", {
   skip_without_python()
   error <- tryCatch(bayes_ridge(mpg ~ wt, mtcars, method = "fixed"), error = identity)
-  expect_identical(conditionMessage(error), "lam goes with method='fixed', and only with it")
+  expect_identical(conditionMessage(error), "method='fixed' requires lam")
   expect_s3_class(error, "ValueError")
   error <- tryCatch(bayes_ridge(mpg ~ wt, mtcars, maxiter = 1.5), error = identity)
   expect_identical(conditionMessage(error), "maxiter must be a positive integer, not 1.5")
@@ -61,7 +61,7 @@ test_that("Python's errors and warnings arrive with their message alone", {
   expect_error(bayes_ridge(mpg ~ wt, mtcars, prior = c(1, NA)), "'prior' must be")
   expect_error(bayes_ridge(mpg ~ wt, mtcars, prior = TRUE), "'prior' must be")
   expect_error(bayes_ridge(mpg ~ wt, mtcars, prior = NULL), "'prior' must be")
-  expect_error(bayes_ridge(mpg ~ wt, mtcars, accelerate = FALSE), "accelerate goes with method='em'")
+  expect_error(bayes_ridge(mpg ~ wt, mtcars, accelerate = FALSE), "accelerate is an option of method='em'")
   expect_error(bayes_ridge(mpg ~ wt, mtcars, prior = c(-1, 1)), "positive")
   expect_error(bayes_ridge(mpg ~ wt, mtcars, tol = -1), "tol must be positive")
   expect_error(bayes_ridge(x = cbind(a = 1:3, a = 3:1), y = 1:3), "duplicate column name")

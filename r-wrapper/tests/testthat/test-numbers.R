@@ -4,6 +4,9 @@ test_that("the numbers of a column have the same decimals, thousands separators 
   expect_identical(alike(c(1239.5, -2, 0), 5), c("1,239.5", "   -2.0", "      0"))
   expect_identical(alike(c(a = 1.5, b = NA), 4), c(a = "1.5", b = " NA"))
   expect_identical(trimws(alike(c(1.5e9, 2e-9), 3)), c("1.5e9", "2.0e-9"))
+  expect_identical(trimws(alike(c(-1239000, 49.15, 0.008875), 4)), c("-1,239,000", "49.15", "0.008875"))
+  expect_identical(trimws(alike(c(1.234e9, 2.5, 0, 1e-7), 4)), c("1.234e9", "2.500", "0", "1.000e-7"))
+  expect_identical(trimws(alike(c(999.96, 1), 4)), c("999.96", "1.00"))
 })
 
 test_that("numbers in a sentence are written each on its own", {

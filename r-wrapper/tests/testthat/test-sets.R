@@ -150,10 +150,10 @@ test_that("what a fit cannot answer is refused by name", {
   expect_error(cars_fit(seed = 1.5), "'seed' must be a whole number")
   expect_error(cars_fit(mcse = 0), "mcse must be positive")
   expect_error(cars_fit(chains = 1.5), "chains must be a positive integer")
-  expect_error(cars_fit(damping = 0.2), "damping goes with")
-  expect_error(cars_fit(start = ep), "start goes with")
+  expect_error(cars_fit(damping = 0.2), "damping is an option of")
+  expect_error(cars_fit(start = ep), "start is for")
   expect_error(cars_fit(expected_size = 9), "expected_size is 9 for 4 columns or groups")
-  expect_error(spike_slab(mpg ~ wt, mtcars, method = "ep", mcse = 0.1), "mcse goes with")
+  expect_error(spike_slab(mpg ~ wt, mtcars, method = "ep", mcse = 0.1), "mcse is an option of")
 })
 
 test_that("a fit with nothing to select, or nothing to explain, works as well", {
