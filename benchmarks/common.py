@@ -12,7 +12,7 @@ import statistics
 import sys
 import time
 import tracemalloc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -120,12 +120,19 @@ def plain(data: Any) -> Any:
     return None if isinstance(data, float) and not math.isfinite(data) else data
 
 
-def arguments(doc: str | None) -> argparse.Namespace:
-    """Read the command line of a script with a quick form: ``quick``, ``render``, and ``out``, where results go."""
+def arguments(doc: str | None, *, limited: bool = False) -> argparse.Namespace:
+    """Read the command line of a script with a quick form: ``quick``, ``render``, and ``out``, where results go.
+
+    Of a script that is `limited` also ``seconds``, after which it begins no data set.
+    """
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small sizes, for a look; not kept in the repository")
     parser.add_argument("--out", type=Path, help="folder of results (benchmarks/results; quick: build/benchmarks)")
     parser.add_argument("--render", action="store_true", help="write page and pictures again from stored numbers")
+    if limited:
+        parser.add_argument(
+            "--seconds", type=float, default=math.inf, help="processor time; no data set begins later"
+        )
     args = parser.parse_args()
     if args.out is None:
         args.out = QUICK_RESULTS if args.quick else RESULTS
@@ -143,6 +150,28 @@ def measured(
     data = measure(args.quick)
     env["load_at_end"] = [round(v, 2) for v in os.getloadavg()]
     return env, data
+
+
+def run_in_steps(
+    name: str,
+    doc: str | None,
+    packages: Sequence[str],
+    measure: Callable[[bool, float], Iterator[Any]],
+    page: Callable[[Any], str],
+) -> None:
+    """Measure with one thread and save numbers and page after each step, or write the page from stored numbers.
+
+    ``measure(quick, seconds)`` yields the results so far.
+    """
+    args = arguments(doc, limited=True)
+    if args.render:
+        stored = json.loads((args.out / f"{name}.json").read_text())
+        save(name, stored["environment"], stored["results"], page(stored["results"]), args.out)
+        return
+    use_one_thread()
+    env = environment(packages)
+    for found in measure(args.quick, args.seconds):
+        save(name, env, found, page(found), args.out)
 
 
 def peak_bytes(function: Callable[[], Any]) -> int:

@@ -8,13 +8,10 @@ block in half of the data sets. A set covers if it holds a true column. Both pac
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
 import warnings
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -140,21 +137,7 @@ def page(found: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="three small data sets")
-    parser.add_argument("--out", type=Path, help="folder for the page and the numbers")
-    parser.add_argument("--seconds", type=float, default=np.inf, help="processor time after which no data set begins")
-    parser.add_argument("--render", action="store_true", help="write the page again from stored numbers")
-    args = parser.parse_args()
-    folder = args.out or (common.QUICK_RESULTS if args.quick else common.RESULTS)
-    if args.render:
-        stored = json.loads((folder / f"{NAME}.json").read_text())
-        common.save(NAME, stored["environment"], stored["results"], page(stored["results"]), folder)
-        return
-    common.use_one_thread()
-    env = common.environment(PACKAGES)
-    for found in measure(args.quick, args.seconds):
-        common.save(NAME, env, found, page(found), folder)
+    common.run_in_steps(NAME, __doc__, PACKAGES, measure, page)
 
 
 if __name__ == "__main__":
