@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from pybayesridge import BayesRidge
 from tests.oracle import Oracle
@@ -17,6 +18,27 @@ def regression(n, p, *, seed=0, noise=1.0, correlation=0.5):
     x = np.sqrt(1 - correlation) * rng.standard_normal((n, p)) + np.sqrt(correlation) * rng.standard_normal((n, 1))
     y = 3.0 + x @ rng.normal(1.0, 0.5, p) + noise * np.sqrt(p) * rng.standard_normal(n)
     return y, x * 10.0 ** rng.uniform(-1, 1, p) + rng.standard_normal(p)
+
+
+def rows_of_two_kinds():
+    """A frame with numbers, a factor and labels of rows, for formulas."""
+    rng = np.random.default_rng(0)
+    n = 90
+    frame = pd.DataFrame(
+        {
+            "x1": rng.normal(2, 1, n),
+            "x2": rng.uniform(0, 10, n),
+            "x3": rng.lognormal(0, 0.5, n),
+            "g": rng.choice(["low", "mid", "high"], n),
+            "k": rng.integers(0, 4, n),
+            "w": rng.uniform(0.5, 3, n),
+        },
+        index=[f"row{i}" for i in range(n)],
+    )
+    effect = frame["g"].map({"low": -1.0, "mid": 0.0, "high": 2.0})
+    signal = frame["x1"] + np.sin(frame["x2"]) + 0.3 * frame["x2"] + frame["x3"] + effect
+    frame["y"] = np.exp(0.1 * (signal + rng.normal(0, 0.5, n)))
+    return frame
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,7 @@
-"""Bad input ends in a ValueError that says what is wrong and where."""
+"""Bad input ends in a ValueError that says what is wrong and where.
+
+Long because of its tables of input that is refused.
+"""
 
 import subprocess
 import sys

@@ -1,4 +1,7 @@
-"""The ridge for yes/no responses as users call it."""
+"""The ridge for yes/no responses as users call it.
+
+Long because all tests share one set of data and its fits.
+"""
 
 import pickle
 

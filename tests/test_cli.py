@@ -1,4 +1,7 @@
-"""The command line: its numbers are those of the models, its errors one line."""
+"""The command line: its numbers are those of the models, its errors one line.
+
+Long because all tests share one table of data and one way to call the program.
+"""
 
 import io
 import json

@@ -1,4 +1,7 @@
-"""What users type wrongly, and what nobody should be able to type: one line on stderr and exit status 2."""
+"""What users type wrongly, and what nobody should be able to type: one line on stderr and exit status 2.
+
+Long because of its tables of formulas, conditions, files and calls that are refused.
+"""
 
 import gzip
 import io

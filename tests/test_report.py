@@ -1,4 +1,7 @@
-"""Reports: one well-formed file that needs no network and says what the results say."""
+"""Reports: one well-formed file that needs no network and says what the results say.
+
+Long because all tests share the reader that takes a page apart.
+"""
 
 import csv
 import io

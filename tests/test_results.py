@@ -146,63 +146,13 @@ def test_without_data(results, tmp_path):
         back.get_prediction()
     with pytest.raises(ValueError, match="removed"):
         back.model.fit()
-    with_attribute = type(results).load(_saved(results, tmp_path))
+    with_attribute = type(results).load(file_of(results, tmp_path))
     assert_same(everything(with_attribute, rows), before)
 
 
-@pytest.mark.parametrize("shape", [(30, 4), (12, 30)])
-@pytest.mark.parametrize("fit", [{"method": "em"}, {"method": "exact"}, {"method": "fixed", "lam": 1.0}])
-def test_hyperparameters_and_draws_without_data(fit, shape):
-    y, x = regression(*shape, noise=0.3)
-    res = BayesRidge(y, x).fit(**fit)
-    before, draws = res.hyperparameters(), res.sample(5, rng=0, hyper_columns=True)
-    text = str(res.summary())
-    res.remove_data()
-    pd.testing.assert_frame_equal(res.hyperparameters(), before)
-    pd.testing.assert_frame_equal(res.sample(5, rng=0, hyper_columns=True), draws)
-    assert str(res.summary()) == text
-
-
-def _saved(res, folder):
+def file_of(res, folder):
     res.save(folder / "small.pickle", remove_data=True)
     return folder / "small.pickle"
-
-
-@pytest.mark.parametrize("method", ["em", "exact"])
-def test_hyperparameters_and_draws_are_the_same_without_data(method):
-    y, x = regression(40, 4, noise=0.5)
-    res = BayesRidge(y, x).fit(method)
-    table, draws = res.hyperparameters(), res.sample(5, rng=1, hyper_columns=True)
-    res.remove_data()
-    pd.testing.assert_frame_equal(res.hyperparameters(), table, rtol=SAME)
-    pd.testing.assert_frame_equal(res.sample(5, rng=1, hyper_columns=True), draws, rtol=SAME)
-
-
-@pytest.mark.parametrize("shape", [(5000, 4), (20, 500)])
-def test_a_fit_without_data_is_small(shape):
-    y, x = regression(*shape, noise=0.3)
-    res = BayesRidge(y, pd.DataFrame(x), weights=np.linspace(1, 2, shape[0])).fit()
-    full = len(pickle.dumps(res))
-    res.remove_data()
-    small = len(pickle.dumps(res))
-    if shape[0] > shape[1]:
-        assert small < 20_000 < full
-    else:
-        # Beside V itself there is next to nothing.
-        assert small < 8 * x.size + 40 * shape[1] * 8
-
-
-def test_without_data_after_a_formula():
-    y, x = regression(60, 2)
-    data = pd.DataFrame({"y": y, "a": x[:, 0], "b": x[:, 1], "g": np.tile(["u", "v", "w"], 20)})
-    res = BayesRidge.from_formula("y ~ a + bs(b, df=4) + g", data).fit()
-    new = data.iloc[:5]
-    before = res.get_prediction(new).summary_frame()
-    res.remove_data()
-    back = pickle.loads(pickle.dumps(res))
-    pd.testing.assert_frame_equal(back.get_prediction(new).summary_frame(), before, rtol=1e-10)
-    with pytest.raises(ValueError, match="level"):
-        back.predict(new.assign(g="new"))
 
 
 def test_labels_of_frames(frame):
@@ -384,73 +334,6 @@ def test_summary_as_html_and_latex(results):
     assert "Df Model" in latex
     assert "Notes" in html
     assert "," in summary.as_csv()
-
-
-def test_summary_of_names_that_html_and_latex_must_escape():
-    y, x = regression(30, 2)
-    names = ["a_b & c", "x<1>%"]
-    summary = BayesRidge(y, pd.DataFrame(x, columns=names)).fit().summary()
-    for name in names:
-        assert name in str(summary)
-    assert "x&lt;1&gt;%" in summary.as_html()
-    assert "<1>" not in summary.as_html()
-    assert r"a\_b \& c" in summary.as_latex()
-
-
-def test_long_tables_show_the_largest_coefficients():
-    y, x = regression(80, 70, noise=0.3)
-    res = BayesRidge(y, x, unpenalized=["x7"]).fit()
-    text = str(res.summary())
-    size = (res.params.iloc[1:] * x.std(axis=0)).abs().drop("x7").sort_values(ascending=False)
-    rows = [line.split()[0] for line in text.splitlines() if line.split()[:1] and line.split()[0] in res.params.index]
-    assert rows[:2] == ["const", "x7"]
-    assert rows[2:] == list(size.index[:28])
-    assert "The 41 smallest standardised coefficients are omitted" in " ".join(text.split())
-
-
-@pytest.mark.parametrize(("p", "long"), [(59, False), (60, True)])
-def test_tables_are_cut_from_more_than_sixty_coefficients_on(p, long):
-    y, x = regression(100, p)
-    text = str(BayesRidge(y, x).fit().summary())
-    assert ("omitted" in text) == long
-    rows = [line for line in text.splitlines() if line.startswith("x") and line.split()[0][1:].isdigit()]
-    assert len(rows) == (29 if long else p)
-
-
-def test_long_table_without_standardisation_counts_in_standard_deviations():
-    y, x = regression(90, 70, noise=0.3)
-    res = BayesRidge(y, x, standardize=False).fit()
-    size = (res.params.iloc[1:] * x.std(axis=0)).abs().sort_values(ascending=False)
-    text = str(res.summary())
-    rows = [line.split()[0] for line in text.splitlines() if line.split()[:1] and line.split()[0] in res.params.index]
-    assert rows[1:] == list(size.index[:29])
-
-
-def test_notes():
-    y, x = regression(40, 3)
-    frame = pd.DataFrame(x, columns=["a", "b", "c"]).assign(flat=2.0, one=1.0)
-    frame.iloc[4, 0] = np.nan
-    res = BayesRidge(y, frame, missing="drop", standardize=False).fit(method="fixed", lam=2.0)
-    notes = res.notes
-    assert len(notes) == 4
-    assert "sigma is integrated out" in notes[0]
-    assert "the original columns" in notes[0]
-    assert notes[1] == "Constant column(s), coefficient 0: 'flat'."
-    assert notes[2] == "The column 'one' serves as the intercept."
-    assert notes[3] == "1 row(s) with missing values were left out."
-    text = " ".join(str(res.summary()).split())
-    for i, note in enumerate(notes, 1):
-        assert f"[{i}] {note}" in text
-    known = BayesRidge(y, x, sigma2=2.0).fit()
-    assert "sigma is known" in known.notes[0]
-
-
-def test_unpenalised_constant_column_is_noted():
-    y, x = regression(40, 3, noise=0.2)
-    frame = pd.DataFrame(x, columns=["a", "b", "c"]).assign(flat=2.0, one=1.0)
-    res = BayesRidge(y, frame, unpenalized=["flat", "a"]).fit()
-    assert res.params["flat"] == 0
-    assert "Constant column(s), coefficient 0: 'flat'." in res.notes
 
 
 def test_attributes_of_both_families(results):

@@ -33,7 +33,14 @@ def r_functions(text):
 
 
 def sources():
-    folders = {"pybayesridge": "*.py", "benchmarks": "*.py", "tools": "*.py", "r-wrapper/R": "*.R"}
+    folders = {
+        "pybayesridge": "*.py",
+        "benchmarks": "*.py",
+        "tests": "*.py",
+        "tools": "*.py",
+        "r-wrapper/R": "*.R",
+        "r-wrapper/tests": "*.R",
+    }
     return [path for folder, pattern in folders.items() for path in sorted((ROOT / folder).rglob(pattern))]
 
 

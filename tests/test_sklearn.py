@@ -1,4 +1,7 @@
-"""The scikit-learn estimators: scikit-learn's own checks, and numbers equal to the models'."""
+"""The scikit-learn estimators: scikit-learn's own checks, and numbers equal to the models'.
+
+Long because all estimators are checked on the same data.
+"""
 
 import importlib
 import pickle

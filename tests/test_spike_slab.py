@@ -1,4 +1,7 @@
-"""SpikeSlab on the user's scale: against enumeration of all models, the ridge, and its own invariances."""
+"""SpikeSlab on the user's scale: against enumeration of all models, the ridge, and its own invariances.
+
+Long because every test compares with the same enumeration of all models.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""EP with groups beside enumeration of all models of groups, and its own invariances."""
+"""EP with groups beside enumeration of all models of groups, and its own invariances.
+
+Long because of the enumeration that all tests compare with.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,7 @@
-"""Cross-validation against refitting without each row, and against dense hat matrices."""
+"""Cross-validation against refitting without each row, and against dense hat matrices.
+
+Long because every score has an oracle of its own here.
+"""
 
 import warnings
 from contextlib import nullcontext
