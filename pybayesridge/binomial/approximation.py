@@ -53,13 +53,13 @@ class Approximation:
         return Kept(self.log_t2, self.log_evidence, self.effective_df(), self.gaussian(space) if joint else None)
 
     def cavity(self) -> Cavity:
-        """What the linear predictors are like without the row's site."""
+        """Distributions of the linear predictors without the row's site."""
         return cavity(self.mean, self.variance, self.sites)
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What is kept of an approximation when the rows are removed.
+    """The part of an approximation that is kept when the rows are removed.
 
     Attributes
     ----------

@@ -186,7 +186,7 @@ def _shape(nodes: Nodes) -> tuple[float, float]:
 
 
 def _summary(log_integral: float, l: FloatArray, weight: FloatArray, found: tuple[Approximation, ...]) -> FloatArray:
-    """What has to stand still: the log integral, the mean of log t2, and about the probabilities of the rows."""
+    """Quantities whose change decides on convergence: the log integral, the mean of log t2, rows' probabilities."""
     squashed = [node.mean / np.sqrt(1.0 + node.variance) for node in found]
     rows = weight @ np.arctan(np.stack(squashed))
     return np.concatenate([[log_integral, float(weight @ l)], rows])

@@ -62,7 +62,7 @@ MODE_TOL = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Cavity:
-    """What the linear predictor of each row is like without the row, up to a constant factor.
+    """Density of the linear predictor of each row without the row, up to a constant factor.
 
     Attributes
     ----------
@@ -243,7 +243,7 @@ def _sum_up(
 def _range(
     successes: FloatArray, failures: FloatArray, link: Link, cavity: Cavity
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Where the log density has its top, and points beyond which it lies lower by DROP; each (n,)."""
+    """Modes of the log density, and points beyond which it is lower by DROP; each (n,)."""
 
     def log_density(x: FloatArray) -> FloatArray:
         away = x - cavity.center
@@ -311,7 +311,7 @@ def _top(slopes, start: FloatArray, low: FloatArray, high: FloatArray) -> FloatA
 
 
 def _bend(successes: FloatArray, failures: FloatArray, link: Link) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Where the log likelihood bends, over which length, and its curvature there, each (n,)."""
+    """Points at which the log likelihood bends, over which length, and its curvature there, each (n,)."""
     total = successes + failures
     # Where there are successes or failures only, the bend is where the expected number of the others is 1.
     least = np.minimum(1.0, total)

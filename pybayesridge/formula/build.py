@@ -77,7 +77,7 @@ def build(
     drop_cols : iterable of str or None
         Columns of the design to leave out.
     missing : {"drop", "raise"}
-        What to do with rows in which a variable of the formula is missing.
+        Treatment of rows in which a variable of the formula is missing.
     weights : str, array-like or None
         The name of a column, or one weight for each row of `data`.
     context : mapping or None

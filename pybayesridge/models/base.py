@@ -169,7 +169,7 @@ class LinearModel(StreamedModel, Model):
         drop_cols : list of str, optional
             Columns of the design to leave out.
         missing : {"drop", "raise"}
-            What to do with rows in which a variable of the formula (or a weight) is missing.
+            Treatment of rows in which a variable of the formula (or a weight) is missing.
         weights : str or array-like, optional
             Name of a column, or one weight for each row of `data`.
         **kwargs

@@ -63,7 +63,7 @@ class BinaryRidge(BayesRidge, family="binomial"):
     prior : {"r2", "half-cauchy"}, (a, b) or (a, b, scale), default "r2"
         Prior of tau2, as for :class:`~pybayesridge.BayesRidge`; the scale of ``"r2"`` is c times as large.
     sigma2 : None
-        There is no noise variance to know.
+        Not used: binomial responses have no noise variance.
     family : "binomial"
     link : {"logit", "probit"}, default "logit"
         F is the logistic or the normal distribution function. Coefficients of the logit link are log odds ratios.
@@ -80,15 +80,14 @@ class BinaryRidge(BayesRidge, family="binomial"):
         For data that cannot be a regression: the message names the column, row or argument. When fitted, also if the
         unpenalised columns separate the responses.
 
-    Notes
-    -----
-    The unpenalised coefficients have a flat prior. Where tau2 is unknown it matters in which units it is flat. With
-    ``"latent"`` they are flat in units of the standard deviation of the latent response, to which both its noise and
-    its explained part contribute: with t the ratio of tau2 to the scale of its prior, the joint prior has the factor
-    :math:`(1 + t)^{-k/2}` for k unpenalised coefficients. Then the posterior is proper wherever that of the
-    unpenalised coefficients alone is, also if the other columns predict every response, as they do in general
-    position with as many columns as rows less one. With ``"link"`` they are flat on the scale of the link itself:
-    there the posterior is improper under the default prior, and ``fit`` raises a ValueError that says so.
+    Notes ----- The unpenalised coefficients have a flat prior. If tau2 is unknown, the posterior depends on the units
+    in which it is flat. With ``"latent"`` they are flat in units of the standard deviation of the latent response, to
+    which both its noise and its explained part contribute: with t the ratio of tau2 to the scale of its prior, the
+    joint prior has the factor :math:`(1 + t)^{-k/2}` for k unpenalised coefficients. Then the posterior is proper
+    wherever that of the unpenalised coefficients alone is, also if the other columns predict every response, as they
+    do in general position if there are as many columns as rows less one. With ``"link"`` they are flat on the scale
+    of the link itself: there the posterior is improper under the default prior, and ``fit`` raises a ValueError that
+    says so.
 
     Examples
     --------
@@ -113,7 +112,7 @@ class BinaryRidge(BayesRidge, family="binomial"):
         if flat_in not in FLAT_IN:
             raise ValueError(f"flat_in must be 'latent' or 'link', not {flat_in!r}")
         if given["sigma2"] is not None:
-            raise ValueError("sigma2 goes with family='gaussian': binomial responses have no noise variance")
+            raise ValueError("sigma2 requires family='gaussian': binomial responses have no noise variance")
         self.link: Link = link
         self.flat_in: FlatIn = flat_in
         self._event, self._counts = given["event"], given["trials"] is not None

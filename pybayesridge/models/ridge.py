@@ -78,7 +78,7 @@ class BayesRidge(LinearModel):
     link, event, trials, flat_in
         With ``family="binomial"`` only.
     missing : {"raise", "drop"}
-        What to do with rows in which something is missing.
+        Treatment of rows with missing values.
 
     Raises
     ------

@@ -89,7 +89,7 @@ class SpikeSlab(LinearModel):
         out whole. None, the default for arrays: each column on its own. Of a group with unpenalised or constant
         columns the others are the group.
     missing : {"raise", "drop"}
-        What to do with rows in which something is missing.
+        Treatment of rows with missing values.
 
     Raises
     ------

@@ -40,8 +40,8 @@ class StreamedModel:
     def from_moments(cls, moments: Moments, **kwargs: Unpack[ModelOptions]) -> Self:
         """Build the model from sufficient statistics instead of rows.
 
-        The fit is that from the rows. What runs over rows (fitted values, residuals, leave-one-out) raises a
-        ValueError.
+        The fit equals that from the rows. Quantities that require rows (fitted values, residuals, leave-one-out)
+        raise a ValueError.
 
         Parameters
         ----------
@@ -77,8 +77,8 @@ class StreamedModel:
     ) -> Self:
         """Build the model from Parquet files and a formula, reading a batch of rows at a time.
 
-        Memory does not grow with the number of rows. The fit is that of :meth:`from_formula` on the same rows;
-        what runs over rows (fitted values, residuals, leave-one-out) raises a ValueError.
+        Memory does not grow with the number of rows. The fit equals that of :meth:`from_formula` on the same rows;
+        quantities that require rows (fitted values, residuals, leave-one-out) raise a ValueError.
 
         Parameters
         ----------
@@ -99,7 +99,7 @@ class StreamedModel:
         drop_cols : list of str, optional
             Columns of the design to leave out.
         missing : {"drop", "raise"}
-            What to do with rows in which a variable of the formula (or a weight) is missing.
+            Treatment of rows in which a variable of the formula (or a weight) is missing.
         batch_size : int
             Most rows in a batch.
         progress : bool, optional
@@ -148,10 +148,10 @@ class StreamedModel:
     ) -> Self:
         """Build the model from a Dask DataFrame and a formula, or from Dask arrays.
 
-        Moments of partitions are merged in a tree on the scheduler that is active (that of a
-        ``distributed.Client``, if there is one); only their sum comes back, and the model is fitted here. Lost
-        workers are Dask's concern: their tasks run again elsewhere. The fit is that of the same rows in memory;
-        what runs over rows (fitted values, residuals, leave-one-out) raises a ValueError.
+        Moments of partitions are merged in a tree on the scheduler that is active (that of a ``distributed.Client``,
+        if there is one); only their sum is returned, and the model is fitted here. If a worker fails, Dask repeats
+        its tasks elsewhere. The fit equals that of the same rows in memory; quantities that require rows (fitted
+        values, residuals, leave-one-out) raise a ValueError.
 
         Parameters
         ----------
@@ -166,7 +166,7 @@ class StreamedModel:
         levels, drop_cols : optional, with a formula only
             As for :meth:`from_parquet`.
         missing : {"drop", "raise"}, optional
-            What to do with rows in which something is missing: "drop" by default with a formula, "raise" with
+            Treatment of rows with missing values: "drop" by default with a formula, "raise" with
             arrays.
         **kwargs
             The class's other arguments.

@@ -26,15 +26,16 @@ Columns: TypeAlias = "TableLike | NamedColumns"
 class Moments:
     """Weighted means, and cross-products of the deviations from them, of columns and responses.
 
-    They are additive over rows: those of two sets of rows merge into those of both, in any order, by the formula of
-    Chan, Golub & LeVeque (1983), which subtracts no large numbers. A mean is kept as a point near it and the
-    (accurate) rest, so that columns lose no digits by a mean that is large relative to their standard deviation.
+    They are additive over rows: the moments of two sets of rows merge into those of both, in any order, by the
+    formula of Chan, Golub & LeVeque (1983), which subtracts no large numbers. A mean is stored as a point near it and
+    the (accurate) remainder, so that columns lose no digits by a mean that is large relative to their standard
+    deviation.
 
-    What moments cannot keep are the digits that squaring a matrix costs: directions of the columns that vary less
-    than 3e-4 times the most variable one (after standardisation) are known to fewer than 8 digits. A fit that
-    depends on them warns (:class:`~pybayesridge.PrecisionWarning`); fitted from rows it would not have to.
+    Moments lose digits, since they are squares: directions in which the columns vary less than 3e-4 times as much as
+    in the most variable direction (after standardisation) are known to fewer than 8 digits. A fit that depends on
+    such directions warns (:class:`~pybayesridge.PrecisionWarning`); a fit from rows keeps the digits.
 
-    Make them by :meth:`from_arrays`, :meth:`from_batches` or :meth:`from_summary`.
+    They are made by :meth:`from_arrays`, :meth:`from_batches` or :meth:`from_summary`.
 
     Parameters
     ----------
@@ -134,7 +135,7 @@ class Moments:
         weights : (n,) array-like, optional
             Precision weights; a set of rows without weights counts 1 each when it is merged with others.
         missing : {"raise", "drop"}
-            What to do with rows in which something is missing.
+            Treatment of rows with missing values.
 
         Raises
         ------
@@ -156,7 +157,7 @@ class Moments:
         batches : iterable of (endog, exog) or (endog, exog, weights)
             As for :meth:`from_arrays`; names of columns must agree from batch to batch.
         missing : {"raise", "drop"}
-            What to do with rows in which something is missing.
+            Treatment of rows with missing values.
 
         Raises
         ------

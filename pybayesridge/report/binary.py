@@ -151,7 +151,7 @@ def _check(res: BinaryRidgeResults) -> list[str]:
         return []
     found = res.loo_calibration()
     out = [
-        "Each row was predicted from all other rows, the penalty estimated from those others too. The predictions "
+        "Each row was predicted from all other rows, the penalty estimated from the others too. The predictions "
         "come from the approximate posterior without refitting; columns are standardised by all rows."
     ]
     if np.isfinite(found.slope):

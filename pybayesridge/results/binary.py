@@ -45,8 +45,8 @@ class BinaryRidgeResults(BinaryScores):
     """Posterior of a Bayesian ridge regression of yes/no responses.
 
     Made by :meth:`pybayesridge.BayesRidge.fit` with ``family="binomial"``. Coefficients, their standard deviations,
-    intervals and contrasts are on the scale of the link: log odds ratios for the logit link. What is called
-    leave-one-out predicts each row from the others, the penalty estimated from those others too.
+    intervals and contrasts are on the scale of the link: log odds ratios for the logit link. Leave-one-out
+    predicts each row from the others; the penalty is estimated from the others too.
 
     Parameters
     ----------
