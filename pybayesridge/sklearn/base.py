@@ -15,7 +15,12 @@ from pybayesridge.data.arrays import NamedColumns
 from pybayesridge.data.frames import to_pandas
 
 if TYPE_CHECKING:
-    from pybayesridge.results.labelled import BayesRidgeResultsWrapper, SpikeSlabResultsWrapper
+    from pybayesridge.results.labelled import (
+        AnyResults,
+        BayesRidgeResultsWrapper,
+        BinaryRidgeResultsWrapper,
+        SpikeSlabResultsWrapper,
+    )
 
 SPARSE = ("csr", "csc", "coo")
 DTYPES = (np.float64, np.float32)
@@ -28,7 +33,7 @@ class LinearEstimator(BaseEstimator):
     coef_: FloatArray
     intercept_: float | FloatArray
     n_features_in_: int
-    result_: BayesRidgeResultsWrapper | SpikeSlabResultsWrapper
+    result_: AnyResults | list[BinaryRidgeResultsWrapper]
     _accept_sparse: bool | tuple[str, ...] = False
 
     def _linear_predictor(self, X: TableLike) -> tuple[FloatArray, Any]:
@@ -68,6 +73,8 @@ class LinearEstimator(BaseEstimator):
 
 class Regressor(RegressorMixin, LinearEstimator):
     """A regressor that can say how sure it is."""
+
+    result_: BayesRidgeResultsWrapper | SpikeSlabResultsWrapper
 
     @overload
     def predict(self, X: TableLike, return_std: Literal[False] = False) -> FloatArray: ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import pandas as pd
@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from pybayesridge._types import AnyArray, ArrayLike, FloatArray, Names, TableLike
 from pybayesridge.models.ridge import BayesRidge
+from pybayesridge.results.labelled import BayesRidgeResultsWrapper, BinaryRidgeResultsWrapper
 from pybayesridge.sklearn.base import DTYPES, SPARSE, used_rows
 from pybayesridge.sklearn.ridge import RidgeEstimator
 
@@ -109,6 +110,8 @@ class BayesRidgeClassifier(ClassifierMixin, RidgeEstimator):
     >>> classifier.predict_proba(X[:2]).shape
     (2, 3)
     """
+
+    result_: BayesRidgeResultsWrapper | BinaryRidgeResultsWrapper | list[BinaryRidgeResultsWrapper]
 
     def __init__(
         self,
@@ -233,7 +236,8 @@ class BayesRidgeClassifier(ClassifierMixin, RidgeEstimator):
         ]
         params = np.stack([each.unlabelled.params for each in results])
         shift = int(self.fit_intercept)
-        self.result_ = results[0] if len(results) == 1 else results
+        fits = cast("list[BinaryRidgeResultsWrapper]", results)
+        self.result_ = fits[0] if len(fits) == 1 else fits
         self.coef_ = np.ascontiguousarray(params[:, shift:])
         self.intercept_ = params[:, 0] if shift else np.zeros(len(results))
         self.lambda_ = np.array([each.lambda_ for each in results])

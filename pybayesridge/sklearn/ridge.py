@@ -22,7 +22,6 @@ class RidgeEstimator(LinearEstimator):
     _accept_sparse = SPARSE
     method: str | None
     standardize: bool
-    result_: BayesRidgeResultsWrapper
     prior: str | tuple[float, ...]
     sigma2: float | None
     unpenalized: Names | None
@@ -148,6 +147,8 @@ class BayesRidgeRegressor(Regressor, RidgeEstimator):
     >>> regressor = BayesRidgeRegressor("exact").fit(X, y)
     >>> mean, std = regressor.predict(X[:2], return_std=True)
     """
+
+    result_: BayesRidgeResultsWrapper
 
     def __init__(
         self,
