@@ -33,7 +33,6 @@ FAR = 2.0
 """Left-out errors this many times the noise are worth a sentence."""
 
 
-
 def citations(_: BayesRidgeResults) -> tuple[str, ...]:
     """The papers of the method."""
     return CITE
