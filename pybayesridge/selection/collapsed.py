@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,6 +42,22 @@ def spectrum(problem: Problem, columns: IntArray) -> Spectrum:
         return Spectrum(columns, np.zeros(0), np.zeros((0, 0)), np.zeros(0))
     values, vectors = np.linalg.eigh(problem.block(columns))
     return Spectrum(columns, np.maximum(values, 0.0), vectors, problem.cross[columns] @ vectors)
+
+
+def spectra(problem: Problem, sets: Sequence[IntArray]) -> list[Spectrum]:
+    """Diagonalise X'X of several sets of columns, those of equal size at once."""
+    out: dict[int, Spectrum] = {}
+    by_size: dict[int, list[int]] = {}
+    for i, columns in enumerate(sets):
+        by_size.setdefault(columns.size, []).append(i)
+    for size, members in by_size.items():
+        if size == 0:
+            out.update((i, spectrum(problem, sets[i])) for i in members)
+            continue
+        values, vectors = np.linalg.eigh(problem.blocks(np.stack([sets[i] for i in members])))
+        for i, own, axes in zip(members, np.maximum(values, 0.0), vectors, strict=True):
+            out[i] = Spectrum(sets[i], own, axes, problem.cross[sets[i]] @ axes)
+    return [out[i] for i in range(len(sets))]
 
 
 def left_over(problem: Problem, part: Spectrum, k: FloatArray) -> FloatArray:

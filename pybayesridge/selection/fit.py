@@ -16,7 +16,7 @@ from pybayesridge.selection.sampler import Run, largest_set, sample_sets
 from pybayesridge.selection.starts import starting_sets
 from pybayesridge.selection.states import States, build_states, resampled
 from pybayesridge.selection.tallies import Estimate
-from pybayesridge.selection.traces import evidence, heaviest, log_joint_of, sets_at, size_distribution
+from pybayesridge.selection.traces import evidence, heaviest, log_joints, sets_at, size_distribution
 
 N_MODELS = 100
 
@@ -118,12 +118,13 @@ def _with_fixed(grid: Grid, prob: FloatArray) -> FloatArray:
 def _models(problem: Problem, grid: Grid, run: Run, log_evidence: float) -> tuple[Model, ...]:
     """The sets that were visited most; probabilities by their joint densities and the evidence."""
     best = heaviest(run.trace, 0, run.trace.key.shape[0], N_MODELS)
-    sets = sets_at(run.trace, [where for _, where, _ in best])
-    models = []
-    for _, where, share in best:
-        units = sets[where]
-        exact = np.exp(log_joint_of(problem, grid, units) - log_evidence) if np.isfinite(log_evidence) else share
-        models.append(Model(units, float(min(exact, 1.0))))
+    at = sets_at(run.trace, [where for _, where, _ in best])
+    sets = [at[where] for _, where, _ in best]
+    if np.isfinite(log_evidence):
+        prob = np.minimum(np.exp(log_joints(problem, grid, sets) - log_evidence), 1.0)
+    else:
+        prob = np.array([share for _, _, share in best])
+    models = [Model(units, float(p)) for units, p in zip(sets, prob, strict=True)]
     return tuple(sorted(models, key=lambda model: -model.probability))
 
 

@@ -61,8 +61,8 @@ class Grid:
         Logarithm of the prior's normalising constant.
     bounded : bool
         Whether eta is kept within its bounds: v or s2 is learned.
-    tables : dict
-        ``log_size`` for the sizes that were asked for.
+    tables, odds : dict
+        ``log_size`` and ``size_odds`` for the sizes (and nodes) that were asked for.
     """
 
     log_g: FloatArray
@@ -75,6 +75,7 @@ class Grid:
     log_total: float
     bounded: bool
     tables: dict[int, FloatArray] = field(default_factory=dict, repr=False, compare=False)
+    odds: dict[tuple[int, int], tuple[float, float]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def k(self) -> FloatArray:
@@ -94,6 +95,14 @@ class Grid:
             t, log_w = self.t_nodes(m)
             self.tables[m] = logsumexp(log_w + self.log_set(t, m), axis=1) + self.log_weight - self.log_total
         return self.tables[m]
+
+    def size_odds(self, m: int, node: int) -> tuple[float, float]:
+        """Prior log odds at a node of one more unit than m, -inf if there is none, and of the m-th; 0 if m is 0."""
+        if (m, node) not in self.odds:
+            here = self.log_size(m)[node]
+            more = self.log_size(m + 1)[node] - here if m < self.n_units else -np.inf
+            self.odds[m, node] = float(more), float(here - self.log_size(m - 1)[node]) if m else 0.0
+        return self.odds[m, node]
 
     def log_set(self, t: FloatArray, m: int) -> FloatArray:
         """Log probability given t of one set of m units."""

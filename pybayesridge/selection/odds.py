@@ -145,9 +145,7 @@ def prior_odds(chains: Chains) -> tuple[FloatArray, FloatArray]:
         return grid.unit_odds, np.broadcast_to(grid.unit_odds, chains.state.shape)
     out, inside = np.empty((chains.node.size, 1)), np.empty((chains.node.size, 1))
     for c, (m, node) in enumerate(zip(chains.n_in.tolist(), chains.node.tolist(), strict=True)):
-        here = grid.log_size(m)[node]
-        out[c, 0] = grid.log_size(m + 1)[node] - here if m < grid.n_units else -np.inf
-        inside[c, 0] = here - grid.log_size(m - 1)[node] if m else 0.0
+        out[c, 0], inside[c, 0] = grid.size_odds(m, node)
     return out, inside
 
 

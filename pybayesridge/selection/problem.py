@@ -136,6 +136,12 @@ class Problem:
         part = self.rows[:, columns]
         return part.T @ part
 
+    def blocks(self, sets: IntArray) -> FloatArray:
+        """X'X of several sets (S, m) of columns, (S, m, m)."""
+        if self.gram is not None:
+            return self.gram[sets[:, :, None], sets[:, None, :]]
+        return np.stack([self.block(columns) for columns in sets])
+
     def stacked(self, columns: IntArray) -> FloatArray:
         """Columns of X'X as rows, (m, d)."""
         if self.gram is not None:

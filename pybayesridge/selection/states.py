@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pybayesridge._types import FloatArray, IntArray
-from pybayesridge.selection.collapsed import Spectrum, left_over, spectrum
+from pybayesridge.selection.collapsed import left_over, spectra
 from pybayesridge.selection.grid import Grid, quantiles_of_t
 from pybayesridge.selection.problem import Problem
 
@@ -174,19 +174,16 @@ def build_states(
         For t.
     """
     left, coef, root, columns = np.empty(len(sets)), [], [], []
-    parts: dict[bytes, Spectrum] = {}
+    different = {units.tobytes(): problem.units.columns(units) for units in sets}
+    parts = dict(zip(different, spectra(problem, list(different.values())), strict=True))
     for i, units in enumerate(sets):
-        inside = problem.units.columns(units)
-        key = inside.tobytes()
-        part = parts.get(key)
-        if part is None:
-            part = parts[key] = spectrum(problem, inside)
+        part = parts[units.tobytes()]
         k = grid.k[nodes[i] : nodes[i] + 1]
         left[i] = left_over(problem, part, k)[0]
         values = part.values + k
         coef.append(part.vectors @ (part.cross / values))
         root.append(part.vectors / np.sqrt(values))
-        columns.append(inside)
+        columns.append(part.columns)
     empty = [np.zeros(0)]
     return States(
         columns=np.concatenate([*columns, np.zeros(0, dtype=np.intp)]).astype(np.intp),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from scipy.special import logsumexp
 
 from pybayesridge._types import FloatArray, IntArray
-from pybayesridge.selection.collapsed import log_joint, spectrum
+from pybayesridge.selection.collapsed import log_joint, spectra
 from pybayesridge.selection.grid import Grid
 from pybayesridge.selection.problem import Problem
 from pybayesridge.selection.sampler import Trace
@@ -48,10 +48,16 @@ def heaviest(trace: Trace, first: int, last: int, most: int) -> list[tuple[np.ui
     ]
 
 
-def log_joint_of(problem: Problem, grid: Grid, units: IntArray) -> float:
-    """Log p(y, A), summed over the nodes."""
-    part = spectrum(problem, problem.units.columns(units))
-    return float(logsumexp(log_joint(problem, grid, part, units)))
+def log_joints(problem: Problem, grid: Grid, sets: Sequence[IntArray]) -> FloatArray:
+    """Log p(y, A) of several sets of units, summed over the nodes, (S,)."""
+    different = {units.tobytes(): units for units in sets}
+    parts = spectra(problem, [problem.units.columns(units) for units in different.values()])
+    found = {}
+    for (key, units), part in zip(different.items(), parts, strict=True):
+        at_nodes = log_joint(problem, grid, part, units)
+        top = at_nodes.max()
+        found[key] = top + np.log(np.exp(at_nodes - top).sum())
+    return np.array([found[units.tobytes()] for units in sets])
 
 
 def evidence(problem: Problem, grid: Grid, trace: Trace) -> tuple[float, float]:
@@ -60,9 +66,16 @@ def evidence(problem: Problem, grid: Grid, trace: Trace) -> tuple[float, float]:
     half = steps // 2
     if half < EVIDENCE_BATCHES:
         return np.nan, np.inf
+    halves: tuple[tuple[int, int], tuple[int, int]] = ((0, half), (half, steps))
+    best = [heaviest(trace, first, last, EVIDENCE_SETS) for first, last in halves]
+    sets = [sets_at(trace, [where for _, where, _ in some]) for some in best]
+    joint = log_joints(
+        problem, grid, [own[where] for some, own in zip(best, sets, strict=True) for _, where, _ in some]
+    )
+    parts = np.split(joint, [len(best[0])])
     found = [
-        _evidence(problem, grid, trace, (0, half), (half, steps)),
-        _evidence(problem, grid, trace, (half, steps), (0, half)),
+        _evidence(trace, use, [key for key, _, _ in some], float(logsumexp(own)))
+        for use, some, own in zip(halves[::-1], best, parts, strict=True)
     ]
     value = np.array([f[0] for f in found])
     se = np.array([f[1] for f in found])
@@ -72,14 +85,10 @@ def evidence(problem: Problem, grid: Grid, trace: Trace) -> tuple[float, float]:
     return float(value.mean()), float(max(0.5 * np.sqrt((se**2).sum()), 0.5 * np.ptp(value)))
 
 
-def _evidence(
-    problem: Problem, grid: Grid, trace: Trace, choose: tuple[int, int], use: tuple[int, int]
-) -> tuple[float, float]:
-    best = heaviest(trace, *choose, EVIDENCE_SETS)
-    sets = sets_at(trace, [where for _, where, _ in best])
-    joint = logsumexp([log_joint_of(problem, grid, sets[where]) for _, where, _ in best])
+def _evidence(trace: Trace, use: tuple[int, int], keys: list[np.uint64], joint: float) -> tuple[float, float]:
+    """Log p(y) and its error, by the log joint density of some sets and their share of the steps `use`."""
     weight = trace.weight[slice(*use)]
-    inside = weight * np.isin(trace.key[slice(*use)], np.array([key for key, _, _ in best]))
+    inside = weight * np.isin(trace.key[slice(*use)], np.array(keys))
     parts = np.array_split(np.arange(weight.shape[0]), EVIDENCE_BATCHES)
     numer = np.array([inside[p].sum(axis=0) for p in parts])
     denom = np.array([weight[p].sum(axis=0) for p in parts])
