@@ -26,6 +26,7 @@ SCRIPTS: dict[str, list[str]] = {
     "appendix_a": ["-m", "benchmarks.paper_ridge.appendix_a", "--quick", "--out", "{out}"],
     "paper_ep": ["-m", "benchmarks.paper_ep.tables", "--quick", "--out", "{out}"],
     "peers_ridge": ["-m", "benchmarks.peers_ridge", "--quick", "--out", "{out}"],
+    "peers_binary": ["-m", "benchmarks.peers_binary", "--quick", "--out", "{out}"],
     "peers_selection": ["-m", "benchmarks.peers_selection", "--quick", "--out", "{out}"],
     "finemapping": ["-m", "benchmarks.finemapping", "--quick", "--out", "{out}"],
     "scaling": ["-m", "benchmarks.scaling", "--quick", "--out", "{out}"],
