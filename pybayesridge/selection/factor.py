@@ -169,7 +169,8 @@ class Factors:
         cap = self.member.shape[1]
         if m <= cap:
             return
-        new, d = max(2 * cap, m), self.problem.d
+        # Doubled, so that two factorisations with room for each other's columns have the same room.
+        new, d = cap * 2 ** int(np.ceil(np.log2(m / cap))), self.problem.d
         n_chains = self.k.size
         whole = np.zeros((n_chains, new, d + 1 + new))
         whole[:, :cap, : d + 1 + cap] = self.whole

@@ -123,6 +123,24 @@ def test_factor_keeps_up_with_what_comes_and_goes():
     assert np.array_equal(fresh.inside()[0][0], factors.inside()[0][0])
 
 
+@pytest.mark.parametrize(("mine", "its"), [(20, 17), (17, 20), (3, 40), (40, 9), (33, 18)])
+def test_factorisations_of_any_size_are_copied(mine, its):
+    problem = make(n=60, d=48)
+    first, second = (Factors(problem, 2, []) for _ in range(2))
+    for j in range(mine):
+        first.append(0, j)
+    second.rebuild(1, spectrum(problem, np.arange(its)), 1.0)
+    second.rebuild(0, spectrum(problem, np.arange(its)), 1.0)
+    first.copy_from(second, 0)
+    np.testing.assert_array_equal(first.reach[0], second.reach[0])
+    for j in range(its, 48):
+        first.append(0, j)
+    whole = Factors(problem, 1, [])
+    whole.rebuild(0, spectrum(problem, np.arange(48)), 1.0)
+    np.testing.assert_allclose(first.reach[0], whole.reach[0], rtol=0, atol=DRIFT)
+    np.testing.assert_allclose(first.free[0], whole.free[0], rtol=0, atol=DRIFT * problem.diag.max())
+
+
 @pytest.mark.parametrize("labels", [None, np.array([0, 0, 1, 2, 2, 2, 3])])
 @pytest.mark.parametrize("s2", [None, 0.7])
 def test_log_odds_are_differences_of_log_marginals(labels, s2):
