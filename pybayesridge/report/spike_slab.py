@@ -84,13 +84,13 @@ def words(res: SpikeSlabResults) -> list[str]:
 
 def _treatment(res: SpikeSlabResults) -> str:
     """How the posterior was computed."""
-    exact = res.exact_sets
+    exact, treatment = res.exact_sets, str(res.method_entry.treatment)
     if exact is None:
-        return str(res.method_entry.treatment)
+        return treatment
     if exact.method == "enumeration":
-        return "The posterior is exact: a sum over all sets of columns, without Monte Carlo error."
+        return f"{treatment} It is a sum over all sets, without Monte Carlo error."
     return (
-        f"Sets of columns were sampled from their exact posterior by tempered Gibbs sampling (Zanella and Roberts, "
+        f"{treatment} Sets were sampled from it by tempered Gibbs sampling (Zanella and Roberts, "
         f"2019) in {exact.n_iter:,} steps. The largest Monte Carlo standard error of an inclusion probability is "
         f"{number(exact.max_se, 2)}."
     )

@@ -180,8 +180,7 @@ METHODS: dict[str, SelectionMethod] = {
         fit=fit_by_sets,
         options=("mcse", "chains", "rng", "expected_size"),
         help="the posterior of all sets of columns, hyperparameters integrated out",
-        treatment="The posterior of the sets of columns was computed exactly, by enumeration or by Monte Carlo with "
-        "stated standard errors.",
+        treatment="The posterior of the sets of columns is exact.",
         learning_integrated="Hyperparameters that were not given ({names}) are integrated out.",
         approximation="The computation of the posterior",
         measure="Largest s.e.",
