@@ -46,7 +46,7 @@ class SpikeSlabRegressor(SelectorMixin, Regressor):
         probability model, which predicts best under conditions (Barbieri & Berger, 2004).
     fdr : float in (0, 1), optional
         Select by Bayesian false discovery rate, not by `threshold`: the largest set of the most probable columns of
-        which an expected share of at most `fdr` has coefficient 0 (:meth:`SpikeSlabResults.select`).
+        which an expected share of at most `fdr` has coefficient 0 (``result_.select``).
     hyper : {"average", "maximize"}, optional, for expectation propagation
         Average over hyperparameters that are not given (the default of ``method="ep"``), or take those of the largest
         posterior density as known.
