@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import logsumexp
-from scipy.stats import rankdata
 
 from pybayesridge._types import FloatArray
 from pybayesridge.binomial.approximation import Approximation
@@ -111,7 +110,7 @@ def brier_score(likelihood: Binomial, share: FloatArray) -> float:
 def area_under_curve(likelihood: Binomial, share: FloatArray) -> float:
     """Probability that a success was given a larger probability than a failure; ties count half."""
     successes, failures = likelihood.totals()
-    rank = rankdata(share, method="dense") - 1
+    rank = np.unique(share, return_inverse=True)[1]
     up, down = (np.bincount(rank, weights=count) for count in (successes, failures))
     below = np.cumsum(down) - down
     return float((up * (below + 0.5 * down)).sum() / (up.sum() * down.sum()))
@@ -120,7 +119,7 @@ def area_under_curve(likelihood: Binomial, share: FloatArray) -> float:
 def roc_curve(likelihood: Binomial, share: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Shares of failures and of successes whose probability is at least a threshold, for every threshold."""
     successes, failures = likelihood.totals()
-    rank = rankdata(-share, method="dense") - 1
+    rank = np.unique(-share, return_inverse=True)[1]
     up, down = (np.r_[0.0, np.bincount(rank, weights=count).cumsum()] for count in (successes, failures))
     return down / down[-1], up / up[-1]
 
