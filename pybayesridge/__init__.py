@@ -1,23 +1,10 @@
 """Bayesian linear models for people who read regression tables."""
 
-from pybayesridge.data.polynomial import polynomial_features
-from pybayesridge.exceptions import (
-    ApproximationWarning,
-    ConvergenceWarning,
-    DataWarning,
-    DegenerateFitWarning,
-    GridEdgeWarning,
-    InconsistentSummaryWarning,
-    PrecisionWarning,
-    PybayesridgeWarning,
-)
-from pybayesridge.findings import Finding
-from pybayesridge.models.binary import BinaryRidge as _BinaryRidge  # noqa: F401
-from pybayesridge.models.ridge import BayesRidge
-from pybayesridge.models.spike_slab import SpikeSlab
-from pybayesridge.moments.moments import Moments
-from pybayesridge.results.base import load
-from pybayesridge.results.evidence import compare_evidence
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0.dev0"
 
@@ -38,3 +25,54 @@ __all__ = [
     "load",
     "polynomial_features",
 ]
+
+if TYPE_CHECKING:
+    from pybayesridge.data.polynomial import polynomial_features
+    from pybayesridge.exceptions import (
+        ApproximationWarning,
+        ConvergenceWarning,
+        DataWarning,
+        DegenerateFitWarning,
+        GridEdgeWarning,
+        InconsistentSummaryWarning,
+        PrecisionWarning,
+        PybayesridgeWarning,
+    )
+    from pybayesridge.findings import Finding
+    from pybayesridge.models.ridge import BayesRidge
+    from pybayesridge.models.spike_slab import SpikeSlab
+    from pybayesridge.moments.moments import Moments
+    from pybayesridge.results.base import load
+    from pybayesridge.results.evidence import compare_evidence
+else:
+    # Names are imported when they are first used: SciPy and statsmodels take more than a second.
+    _MODULES = {
+        "ApproximationWarning": "exceptions",
+        "BayesRidge": "models.ridge",
+        "ConvergenceWarning": "exceptions",
+        "DataWarning": "exceptions",
+        "DegenerateFitWarning": "exceptions",
+        "Finding": "findings",
+        "GridEdgeWarning": "exceptions",
+        "InconsistentSummaryWarning": "exceptions",
+        "Moments": "moments.moments",
+        "PrecisionWarning": "exceptions",
+        "PybayesridgeWarning": "exceptions",
+        "SpikeSlab": "models.spike_slab",
+        "compare_evidence": "results.evidence",
+        "load": "results.base",
+        "polynomial_features": "data.polynomial",
+    }
+
+    def __getattr__(name: str) -> object:
+        """Import a public name, or a module of the package, when it is first used."""
+        if name in _MODULES:
+            value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+            globals()[name] = value
+            return value
+        if not name.startswith("_") and find_spec(f"{__name__}.{name}") is not None:
+            return import_module(f"{__name__}.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -1,5 +1,8 @@
 """What the packaging files promise: tested lower bounds, one version, a light import."""
 
+import ast
+import inspect
+import pydoc
 import re
 import subprocess
 import sys
@@ -7,6 +10,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
+
+import pybayesridge
 
 ROOT = Path(__file__).resolve().parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -22,7 +27,11 @@ class Spy:
         self.asked.add(name.partition(".")[0])
 
 sys.meta_path.insert(0, Spy())
-import pybayesridge
+try:
+    exec(sys.argv.pop(1))
+except SystemExit as stop:
+    assert not stop.code, stop
+print()
 print(*sorted(Spy.asked | {name.partition(".")[0] for name in sys.modules}))
 """
 
@@ -64,18 +73,86 @@ def test_citation_has_the_version_of_the_package():
     assert re.findall(r"^version: (\S+)$", citation, flags=re.MULTILINE) == [PYPROJECT["version"]]
 
 
+def packages_asked_for(statement: str, *arguments: str) -> set[str]:
+    """Top-level packages that a new Python loads, or tries to load, installed or not."""
+    command = [sys.executable, "-c", IMPORT_PROBE, statement, *arguments]
+    probe = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return set(probe.stdout.splitlines()[-1].split())
+
+
 @pytest.fixture(scope="module")
-def packages_asked_for_on_import() -> set[str]:
-    """Top-level packages that `import pybayesridge` loads, or tries to load, installed or not."""
-    probe = subprocess.run([sys.executable, "-c", IMPORT_PROBE], cwd=ROOT, capture_output=True, text=True, check=True)
-    return set(probe.stdout.split())
+def without_the_package() -> set[str]:
+    return packages_asked_for("import sys")
 
 
-# patsy is not in the list: statsmodels itself imports it.
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import pybayesridge",
+        "import pybayesridge; dir(pybayesridge); pybayesridge.__version__; pybayesridge.text.listed",
+        "import pybayesridge.cli; pybayesridge.cli.main(['--help'])",
+        "import runpy; sys.argv = ['pybayesridge', '--version']; runpy.run_module('pybayesridge')",
+    ],
+)
+def test_what_shows_no_numbers_imports_no_other_package(statement, without_the_package):
+    asked = packages_asked_for(statement) - without_the_package
+    assert asked - set(sys.stdlib_module_names) == {"pybayesridge"}
+
+
+@pytest.mark.parametrize("command", ["ridge", "spikeslab", "predict"])
+def test_help_of_a_command_imports_no_statistics(command):
+    asked = packages_asked_for(f"import pybayesridge.cli; pybayesridge.cli.main([{command!r}, '--help'])")
+    assert asked.isdisjoint({*LATE, "formulaic", "matplotlib", "pandas", "patsy", "polars", "pyarrow", "statsmodels"})
+
+
+# patsy and polars are not in the list: statsmodels itself imports them.
 LATE = ["arviz", "dask", "distributed", "jinja2", "matplotlib", "rpy2", "sklearn", "tqdm", "xarray"]
 
 
+FAMILY_FROM_ITS_MODULE = """
+from pybayesridge.models.ridge import BayesRidge
+assert type(BayesRidge([0, 1, 1], [[1], [2], [2.5]], family="binomial")).__name__ == "BinaryRidge"
+from pybayesridge import *
+SpikeSlab.from_formula
+"""
+"""A model that is imported alone, as pickles import it, knows the other families."""
+
+
+@pytest.fixture(scope="module")
+def packages_of_all_names() -> set[str]:
+    return packages_asked_for(FAMILY_FROM_ITS_MODULE)
+
+
 @pytest.mark.parametrize("package", LATE)
-def test_import_is_light(package, packages_asked_for_on_import):
-    assert "pybayesridge" in packages_asked_for_on_import
-    assert package not in packages_asked_for_on_import
+def test_the_models_import_nothing_optional(package, packages_of_all_names):
+    assert "statsmodels" in packages_of_all_names
+    assert package not in packages_of_all_names
+
+
+def test_every_public_name_is_imported_from_where_types_say():
+    tree = ast.parse(inspect.getsource(pybayesridge))
+    typed = {
+        alias.name: node.module
+        for branch in tree.body
+        if isinstance(branch, ast.If)
+        for node in branch.body
+        for alias in node.names
+    }
+    late = {name: f"pybayesridge.{module}" for name, module in pybayesridge._MODULES.items()}
+    assert typed == late
+    assert sorted(typed) == pybayesridge.__all__
+    for name, module in typed.items():
+        assert getattr(pybayesridge, name) is getattr(sys.modules[module], name)
+
+
+def test_names_of_the_package_are_listed_and_documented():
+    assert set(pybayesridge.__all__) < set(dir(pybayesridge))
+    text = pydoc.plain(pydoc.render_doc(pybayesridge))
+    assert [name for name in pybayesridge.__all__ if name not in text] == []
+
+
+def test_names_that_are_not_there_are_refused():
+    for name in ("BayesRige", "_private", "__wrapped__"):
+        assert not hasattr(pybayesridge, name)
+    with pytest.raises(AttributeError, match="module 'pybayesridge' has no attribute 'BayesRige'"):
+        _ = pybayesridge.BayesRige

@@ -6,8 +6,6 @@ import os
 import sys
 from collections.abc import Sequence
 
-from formulaic.errors import FormulaicError
-
 from pybayesridge.cli.arguments import make_parser
 from pybayesridge.cli.terminal import one_line
 
@@ -32,10 +30,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         return BROKEN_PIPE
     except KeyboardInterrupt:
         return INTERRUPTED
-    except (ValueError, OSError, ImportError, MemoryError, FormulaicError) as error:
+    except _errors_of_input() as error:
         print(f"pybayesridge: {one_line(error)}", file=sys.stderr)
         return BAD_INPUT
     return 0
+
+
+def _errors_of_input() -> tuple[type[Exception], ...]:
+    """What bad input raises. Formulaic is imported here, once there is an error, since it takes long."""
+    from formulaic.errors import FormulaicError
+
+    return ValueError, OSError, ImportError, MemoryError, FormulaicError
 
 
 def _forget_stdout() -> None:

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 import argparse
 import codecs
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
-
-from pybayesridge.binomial.methods import DEFAULT as BINARY_DEFAULT
-from pybayesridge.binomial.methods import METHODS as BINARY_METHODS
-from pybayesridge.ridge.methods import DEFAULT as RIDGE_DEFAULT
-from pybayesridge.ridge.methods import METHODS as RIDGE_METHODS
-from pybayesridge.ridge.prior import NAMED
-from pybayesridge.selection.methods import CHOICES as SPIKE_SLAB_METHODS
-from pybayesridge.selection.methods import DEFAULT as SPIKE_SLAB_DEFAULT
 
 DATA = "CSV (.csv, compressed too), TSV (.tsv, .tab) or Parquet (.parquet) by the file's name; - is CSV from stdin"
 
@@ -22,7 +14,26 @@ TAB = ("\\t", "tab")
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line."""
+    """A parser whose errors are one line, and whose arguments are added when it parses: their help lists methods.
+
+    Parameters
+    ----------
+    *args, **kwargs
+        As for ``argparse.ArgumentParser``.
+    arguments : callable, optional
+        Adds the arguments to the parser that it takes.
+    """
+
+    def __init__(self, *args: Any, arguments: Callable[[argparse.ArgumentParser], None] | None = None, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self._arguments = arguments
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Add the arguments if they are not there yet, and parse."""
+        add, self._arguments = self._arguments, None
+        if add is not None:
+            add(self)
+        return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
         """Exit with status 2 after one line on stderr."""
@@ -43,9 +54,12 @@ def make_parser() -> argparse.ArgumentParser:
         help="write an HTML report of each model: FILE with -ridge and -spikeslab",
     )
     demo.set_defaults(run=_demo)
-    _ridge(commands.add_parser("ridge", help="Bayesian ridge regression", description=_RIDGE))
-    _spike_slab(commands.add_parser("spikeslab", help="variable selection, spike and slab", description=_SPIKE_SLAB))
-    _predict(commands.add_parser("predict", help="predictions of a saved fit for new data", description=_PREDICT))
+    for name, line, description, arguments in (
+        ("ridge", "Bayesian ridge regression", _RIDGE, _ridge),
+        ("spikeslab", "variable selection, spike and slab", _SPIKE_SLAB, _spike_slab),
+        ("predict", "predictions of a saved fit for new data", _PREDICT, _predict),
+    ):
+        commands.add_parser(name, help=line, description=description, arguments=arguments)
     return parser
 
 
@@ -58,6 +72,11 @@ _PREDICT = (
 
 
 def _ridge(parser: argparse.ArgumentParser) -> None:
+    from pybayesridge.binomial.methods import DEFAULT as BINARY_DEFAULT
+    from pybayesridge.binomial.methods import METHODS as BINARY_METHODS
+    from pybayesridge.ridge.methods import DEFAULT as RIDGE_DEFAULT
+    from pybayesridge.ridge.methods import METHODS as RIDGE_METHODS
+
     _fitting(parser)
     parser.add_argument(
         "--family",
@@ -99,12 +118,14 @@ def _in_words(methods: Mapping[str, Any], default: str) -> str:
 
 
 def _spike_slab(parser: argparse.ArgumentParser) -> None:
+    from pybayesridge.selection.methods import CHOICES, DEFAULT
+
     _fitting(parser)
     parser.add_argument(
         "--method",
-        choices=SPIKE_SLAB_METHODS,
-        default=SPIKE_SLAB_DEFAULT,
-        help=_in_words(SPIKE_SLAB_METHODS, SPIKE_SLAB_DEFAULT),
+        choices=CHOICES,
+        default=DEFAULT,
+        help=_in_words(CHOICES, DEFAULT),
     )
     parser.add_argument(
         "--by-column",
@@ -254,6 +275,8 @@ def _encoding(text: str) -> str:
 
 
 def _prior(text: str) -> str | tuple[float, ...]:
+    from pybayesridge.ridge.prior import NAMED
+
     if text in NAMED:
         return text
     try:

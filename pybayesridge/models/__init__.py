@@ -1,1 +1,3 @@
 """The models."""
+
+from pybayesridge.models import binary  # noqa: F401 - the family that BayesRidge(family="binomial") looks up

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.stats import beta
+from scipy.special import betaincinv
 
 from pybayesridge.binomial.leave_one_out import roc_curve
 from pybayesridge.plots import binary
@@ -46,8 +46,8 @@ def plot_calibration(res: BinaryRidgeResults, bins: int = 10, *, ax: Axes | None
     """
     found = res.loo_calibration(bins)
     up, down = found.observed * found.trials, (1 - found.observed) * found.trials
-    low = np.where(up > 0, beta.ppf(INTERVAL / 2, np.maximum(up, 1e-9), down + 1), 0.0)
-    high = np.where(down > 0, beta.ppf(1 - INTERVAL / 2, up + 1, np.maximum(down, 1e-9)), 1.0)
+    low = np.where(up > 0, betaincinv(np.maximum(up, 1e-9), down + 1, INTERVAL / 2), 0.0)
+    high = np.where(down > 0, betaincinv(up + 1, np.maximum(down, 1e-9), 1 - INTERVAL / 2), 1.0)
     line = f"calibration intercept {found.intercept:.2f}, slope {found.slope:.2f}"
     return binary.calibration(
         found.predicted,
