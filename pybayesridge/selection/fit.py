@@ -69,10 +69,14 @@ def fit_exact(
     with one_pool(0.0):
         first = starting_sets(problem, grid, n_chains, generator, starts)
         run = sample_sets(problem, grid, first, rng=generator, mcse=mcse, maxiter=maxiter, progress=progress)
-        return _assembled(problem, grid, run, generator)
+        states = _kept(problem, grid, run, generator)
+        return assembled(problem, grid, run, states, evidence(problem, grid, run.trace))
 
 
-def _assembled(problem: Problem, grid: Grid, run: Run, rng: np.random.Generator) -> Exact:
+def assembled(
+    problem: Problem, grid: Grid, run: Run, states: States, log_evidence_with_se: tuple[float, float]
+) -> Exact:
+    """The answer from a run, the states that are kept of it, and the log evidence, NaN if it is not known."""
     found, of_column = run.estimate, problem.units.of_column
     unit_prob = _with_fixed(grid, found.prob)
     prob = unit_prob[of_column]
@@ -80,7 +84,7 @@ def _assembled(problem: Problem, grid: Grid, run: Run, rng: np.random.Generator)
     safe = np.where(share > 0, share, 1.0)
     cond_mean = run.coef[1] / safe
     square = run.coef[2] / safe
-    log_evidence, evidence_se = evidence(problem, grid, run.trace)
+    log_evidence, evidence_se = log_evidence_with_se
     node_prob = run.node_prob if run.node_prob.sum() > 0 else np.ones(grid.log_g.size) / grid.log_g.size
     return Exact(
         unit_prob=unit_prob,
@@ -96,7 +100,7 @@ def _assembled(problem: Problem, grid: Grid, run: Run, rng: np.random.Generator)
         models=_models(problem, grid, run, log_evidence),
         log_evidence=log_evidence,
         log_evidence_se=evidence_se,
-        states=_kept(problem, grid, run, rng),
+        states=states,
         grid=grid,
         method="sampler",
         converged=run.converged and not run.limited,

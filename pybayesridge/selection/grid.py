@@ -31,12 +31,16 @@ class Given:
     slab_var, noise_var : float or None
     expected_size : float
         Number of columns or groups expected in the middle of the prior of a common inclusion probability.
+    flat : int
+        Number of unpenalised coefficients that have a flat prior in units of the standard deviation of a latent
+        response, to which the explained part contributes; those with a flat prior in its noise's units do not count.
     """
 
     prior_inclusion: FloatArray | None = None
     slab_var: float | None = None
     noise_var: float | None = None
     expected_size: float = 1.0
+    flat: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,8 @@ class Grid:
         Logarithm of the prior's normalising constant.
     bounded : bool
         Whether eta is kept within its bounds: v or s2 is learned.
+    flat : int
+        As for :class:`Given`.
     tables, odds : dict
         ``log_size`` and ``size_odds`` for the sizes (and nodes) that were asked for.
     """
@@ -74,6 +80,7 @@ class Grid:
     log_none: float
     log_total: float
     bounded: bool
+    flat: int = 0
     tables: dict[int, FloatArray] = field(default_factory=dict, repr=False, compare=False)
     odds: dict[tuple[int, int], tuple[float, float]] = field(default_factory=dict, repr=False, compare=False)
 
@@ -118,7 +125,12 @@ class Grid:
         share = eta(self.prior, log_expit(t), log_g[:, None])
         with np.errstate(divide="ignore"):
             log_w = np.log(weight) + np.log(high - low)[:, None]
-        return t, log_w + bell(t - self.prior.center) + bell(share)
+        return t, log_w + bell(t - self.prior.center) + self.log_share(share)
+
+    def log_share(self, eta: FloatArray) -> FloatArray:
+        """Log density of eta, times ``(1 + exp(eta))^(-1/2)`` for each coefficient that is flat in latent units."""
+        out = bell(eta)
+        return out + 0.5 * self.flat * log_expit(-eta) if self.flat else out
 
     def _t_range(self, g: FloatArray) -> tuple[FloatArray, FloatArray]:
         prior = self.prior
@@ -183,7 +195,7 @@ def grid_of(problem: Problem, given: Given, *, panel: float = 1.0) -> Grid:
         noise = np.full(log_g.size, float(given.noise_var))
     elif given.slab_var is not None:
         noise = given.slab_var * np.exp(-log_g)
-    grid = Grid(log_g, log_weight, noise, prior, units.n, odds, log_none, 0.0, not both)
+    grid = Grid(log_g, log_weight, noise, prior, units.n, odds, log_none, 0.0, not both, given.flat)
     return _normalised(grid)
 
 
@@ -201,7 +213,7 @@ def _normalised(grid: Grid) -> Grid:
         return replace(grid, log_total=total)
     if not grid.bounded:
         return grid
-    log_weight = grid.log_weight + bell(grid.eta)
+    log_weight = grid.log_weight + grid.log_share(grid.eta)
     return replace(grid, log_weight=log_weight - logsumexp(log_weight))
 
 

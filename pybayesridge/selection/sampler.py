@@ -133,6 +133,7 @@ def sample_sets(
     maxiter: int = 100_000,
     explore: float = EXPLORE,
     progress: Callable[[int, Estimate | None], None] | None = None,
+    make: Callable[..., _Walk] | None = None,
 ) -> Run:
     """Run one chain from each start until the largest standard error is at most `mcse` and the chains agree.
 
@@ -150,7 +151,7 @@ def sample_sets(
     progress : callable, optional
         Called now and then with the number of steps and the last estimate, None before the first one.
     """
-    walk = _Walk(problem, grid, starts, rng, explore)
+    walk = (make or _Walk)(problem, grid, starts, rng, explore)
     first = check = by_size(FIRST_CHECK, grid.n_units)
     converged = interrupted = False
     now: Estimate | None = None

@@ -191,7 +191,7 @@ def build_states(
         weight=weight / weight.sum(),
         chain=chain,
         log_g=grid.log_g[nodes],
-        t=_draw_t(grid, np.array([units.size for units in sets], dtype=np.intp), nodes, rng),
+        t=draw_t(grid, np.array([units.size for units in sets], dtype=np.intp), nodes, rng),
         left=left,
         noise_var=None if grid.noise_var is None else grid.noise_var[nodes],
         nu=problem.nu,
@@ -200,7 +200,7 @@ def build_states(
     )
 
 
-def _draw_t(grid: Grid, sizes: IntArray, nodes: IntArray, rng: np.random.Generator) -> FloatArray:
+def draw_t(grid: Grid, sizes: IntArray, nodes: IntArray, rng: np.random.Generator) -> FloatArray:
     """One t for each state, given its number of units and its node; NaN where the probabilities are given."""
     t = np.full(sizes.size, np.nan)
     if grid.unit_odds is not None:

@@ -1,0 +1,146 @@
+"""The sampler of sets for yes/no responses beside quadrature over all coefficients, and its parts."""
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from pybayesridge.binomial.augmentation import Augmented, Rows, problem_given
+from pybayesridge.binomial.kept import FEWEST_STATES, Kept, State, conditional
+from pybayesridge.binomial.likelihood import from_counts
+from pybayesridge.binomial.selection import fit_binary_selection
+from pybayesridge.selection.collapsed import spectrum
+from pybayesridge.selection.grid import Given
+from pybayesridge.selection.problem import units_of
+from tests.binomial.selection_oracle import brute_force
+from tests.effort import number
+
+WITHIN = 4.0
+MOMENTS = 0.15  # of a posterior standard deviation; worst seen .04 in 12,000 steps
+ALGEBRA = 1e-9  # worst seen 1e-13
+
+
+def data(seed=3, n=30, d=3, trials=None):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    X[:, 1] = 0.9 * X[:, 0] + 0.4 * X[:, 1]
+    count = np.ones(n) if trials is None else rng.integers(1, trials + 1, n).astype(float)
+    X -= np.average(X, axis=0, weights=count)
+    X /= np.sqrt(np.average(X**2, axis=0, weights=count))
+    return X, rng.binomial(count.astype(int), expit(0.3 + X[:, 0])).astype(float), count
+
+
+CASES = [
+    ("logit", None, None, None, None),
+    ("logit", 0.4, None, 5, 0.5),
+    ("probit", 0.4, 1.0, None, None),
+    ("probit", None, 1.0, 3, None),
+]
+
+
+@pytest.mark.parametrize(("link", "p", "v", "trials", "weight"), CASES)
+def test_sampler_agrees_with_quadrature(link, p, v, trials, weight):
+    X, y, count = data(trials=trials)
+    weights = None if weight is None else np.full(y.size, weight)
+    rows = Rows.of(X, np.ones((y.size, 1)), from_counts(y, count, weights, link), units_of(3))
+    given = Given(None if p is None else np.full(3, p), v)
+    found = fit_binary_selection(rows, given, mcse=0.0, maxiter=number(12_000, 2_400))
+    exact, copies = found.exact, 1.0 if weight is None else weight
+    oracle = brute_force(X, copies * y, copies * (count - y), link=link, p=p, v=v, points=7, nodes=16)
+    assert np.abs((exact.unit_prob - oracle.prob) / exact.unit_se).max() < WITHIN
+    sd = np.sqrt(oracle.square - oracle.mean**2)
+    assert np.abs(exact.mean - oracle.mean[1:]).max() < MOMENTS * sd.max()
+    assert np.abs(np.sqrt(exact.var) / sd[1:] - 1).max() < 2 * MOMENTS
+    joint = found.joint
+    intercept = sum(w * joint.coef[joint.start[i]] for i, w in enumerate(joint.weight))
+    assert abs(intercept - oracle.mean[0]) < MOMENTS * sd[0]
+    assert 0.3 < found.acceptance <= 1.0
+    assert np.isnan(exact.log_evidence)
+
+
+@pytest.mark.parametrize(("link", "d", "k"), [("logit", 5, 2), ("probit", 5, 0), ("logit", 70, 1)])
+def test_cross_products_are_those_of_weighted_rows(link, d, k):
+    rng = np.random.default_rng(1)
+    n = 40
+    X, c = rng.standard_normal((n, d)), rng.standard_normal((n, k))
+    y = (rng.random(n) < 0.5).astype(float)
+    rows = Rows.of(X, c, from_counts(y, None, None, link), units_of(d))
+    given = rows.draw(rng.standard_normal(n), rng)
+    problem = problem_given(rows, given)
+    root = np.sqrt(given.weight)
+    outside = np.eye(n) - (root[:, None] * c) @ np.linalg.pinv(root[:, None] * c) if k else np.eye(n)
+    weighted, response = outside @ (root[:, None] * X), outside @ (given.linear / root)
+    gram = weighted.T @ weighted
+    some = np.array([3, 0])
+    assert np.allclose(problem.cross, weighted.T @ response, rtol=0, atol=ALGEBRA * n)
+    assert np.allclose(problem.diag, np.diag(gram), rtol=ALGEBRA)
+    assert np.isclose(problem.yy, response @ response, rtol=ALGEBRA)
+    assert np.allclose(problem.stacked(some), gram[some], rtol=0, atol=ALGEBRA * n)
+    assert np.allclose(problem.column(4), gram[4], rtol=0, atol=ALGEBRA * n)
+    assert np.allclose(problem.block(some), gram[np.ix_(some, some)], rtol=0, atol=ALGEBRA * n)
+    assert np.allclose(problem.blocks(some[:, None])[:, 0, 0], np.diag(gram)[some], rtol=0, atol=ALGEBRA * n)
+
+
+def test_coefficients_given_the_variables_are_normal():
+    X, y, count = data(n=20)
+    c = np.column_stack([np.ones(20), np.arange(20) / 20])
+    rows = Rows.of(X, c, from_counts(y, count, None, "logit"), units_of(3))
+    rng = np.random.default_rng(0)
+    given = Augmented(rng.random(20), y - 0.5)
+    problem, columns = problem_given(rows, given), np.array([2, 0])
+    mean, root = conditional(problem, spectrum(problem, columns), 0.7)
+    both = np.column_stack([c, X[:, columns]])
+    precision = (both * given.weight[:, None]).T @ both + np.diag([0, 0, 0.7, 0.7])
+    assert np.allclose(mean, np.linalg.solve(precision, both.T @ given.linear), rtol=1e-6)
+    assert np.allclose(root @ root.T, np.linalg.inv(precision), rtol=1e-6)
+
+
+def test_groups_and_sure_columns_stay_together():
+    X, y, count = data(d=5)
+    labels = np.array([0, 0, 1, 2, 3])
+    rows = Rows.of(X, np.ones((30, 1)), from_counts(y, count, None, "logit"), units_of(5, labels))
+    p = np.array([0.3, 0.3, 1.0, 0.0, 0.3])
+    found = fit_binary_selection(rows, Given(p), mcse=0.0, maxiter=1200, n_chains=2)
+    assert found.exact.unit_prob[1] == 1.0
+    assert found.exact.unit_prob[2] == 0.0
+    for i in range(found.joint.n):
+        inside = set((found.joint.set_of(i)[1:] - 1).tolist())
+        assert 2 in inside
+        assert 3 not in inside
+        assert (0 in inside) == (1 in inside)
+
+
+def test_two_runs_are_alike_and_an_interruption_keeps_what_is_there():
+    X, y, count = data()
+    rows = Rows.of(X, np.ones((30, 1)), from_counts(y, count, None, "logit"), units_of(3))
+    one, two = (fit_binary_selection(rows, Given(), mcse=0.0, maxiter=600, n_chains=2) for _ in range(2))
+    assert np.array_equal(one.exact.unit_prob, two.exact.unit_prob)
+
+    def stop(steps, _):
+        if steps > 200:
+            raise KeyboardInterrupt
+
+    found = fit_binary_selection(rows, Given(), progress=stop)
+    assert found.exact.interrupted
+    assert not found.exact.converged
+    assert found.joint.n > 0
+
+
+def test_probit_refuses_shares_of_rows():
+    X, y, count = data()
+    with pytest.raises(ValueError, match="weights must be whole numbers"):
+        Rows.of(X, np.ones((30, 1)), from_counts(y, count, np.full(30, 1.5), "probit"), units_of(3))
+
+
+def test_kept_states_are_thinned_evenly():
+    kept, none = Kept(4), np.zeros(0, dtype=np.intp)
+    for step in range(0, 4 * 9000, 4):
+        kept.add(State(step, 0, none, none, 0, 1.0, np.zeros(1), np.zeros((1, 1))))
+    kept.thin()
+    assert kept.every == 8
+    assert {state.step for state in kept.states} == set(range(0, 4 * 9000, 8))
+    large = Kept(1)
+    for step in range(2 * FEWEST_STATES):
+        large.add(State(step, 0, none, none, 0, 1.0, np.zeros(300), np.zeros((300, 300))))
+    large.thin()
+    assert FEWEST_STATES // 2 <= len(large.states) <= FEWEST_STATES
+    assert len(large.after(10**6)) == len(large.states)
