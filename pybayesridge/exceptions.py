@@ -35,3 +35,7 @@ class InconsistentSummaryWarning(PybayesridgeWarning):
 
 class DataWarning(PybayesridgeWarning):
     """The data are probably wrong: a factor with a level for nearly every row, the logarithm of a negative number."""
+
+
+class ExtrapolationWarning(PybayesridgeWarning):
+    """Values for which a prediction or an effect was asked lie outside the range of the data."""

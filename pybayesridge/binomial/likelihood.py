@@ -134,3 +134,11 @@ def probability(eta: FloatArray, link: Link) -> FloatArray:
     small = np.exp(-np.abs(eta))
     share: FloatArray = np.where(eta > 0, 1.0, small) / (1.0 + small)
     return share
+
+
+def probability_slope(eta: FloatArray, link: Link) -> FloatArray:
+    """Derivative of the probability of success with respect to the linear predictor."""
+    if link == "probit":
+        out: FloatArray = np.exp(-0.5 * np.minimum(np.abs(eta), 40.0) ** 2) / np.sqrt(2 * np.pi)
+        return out
+    return probability(eta, link) * probability(-eta, link)

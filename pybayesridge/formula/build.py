@@ -103,9 +103,8 @@ def build(
     beside = per_row(frame, weights=weights, trials=trials)
     if subset is not None:
         frame, beside = take(frame, beside, subset)
-    library = library_of(data)
     if plain is not None:
-        return _build_plain(plain, formula, frame, beside, drop_cols, missing, library)
+        return _build_plain(plain, formula, frame, beside, drop_cols, missing, library_of(data))
     names = names_of(parsed)
     refuse_unknown(names, [str(c) for c in frame.columns], context or {})
     used = [str(c) for c in frame.columns if str(c) in names]
@@ -140,8 +139,9 @@ def build(
         terms,
         fspec,
         len(labels) - len(rows),
-        library,
+        library_of(data),
         labelled(beside, "trials", rows, labels[rows]),
+        frame.loc[complete, variables].reset_index(drop=True),
     )
 
 

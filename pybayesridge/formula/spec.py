@@ -13,6 +13,7 @@ import pandas as pd
 from formulaic import ModelSpec
 
 from pybayesridge.exceptions import DataWarning
+from pybayesridge.formula.names import names_in_factor
 
 Context = Mapping[str, Any]
 
@@ -97,6 +98,9 @@ class FormulaData:
         Whose frame the data are.
     trials : pandas.Series or None
         Of binomial counts.
+    variables : pandas.DataFrame or None
+        The columns of the data that the right-hand side reads, at the rows of `exog`; None where they are those of
+        `exog`, or not in memory.
     """
 
     endog: pd.DataFrame
@@ -107,6 +111,7 @@ class FormulaData:
     n_dropped: int
     library: str = "pandas"
     trials: Any = None
+    variables: pd.DataFrame | None = None
 
 
 def _is_over(value: Any, lengths: tuple[int, ...]) -> bool:
@@ -133,6 +138,27 @@ def factor_levels(spec: FormulaSpec) -> list[tuple[str, list[str], str]]:
             how = "" if coding is None else type(coding).__name__.removesuffix("Contrasts").lower()
             out.append((str(name), [str(level) for level in state["categories"]], how))
     return out
+
+
+def levels_of(spec: FormulaSpec, name: str) -> list[Any] | None:
+    """Levels of a variable that is a factor, the reference first; empty where an expression makes the factor.
+
+    None for a variable that is a number.
+    """
+    kind = spec.kinds.get(name, "number")
+    if spec.spec is None:
+        return [False, True] if kind == "boolean" else None
+    own = re.compile(rf"\s*(?:C\()?\s*`?{re.escape(name)}`?\s*(?:[,)].*)?", re.DOTALL)
+    found: list[Any] | None = None if kind == "number" else []
+    for expr, (_, state) in spec.spec.encoder_state.items():
+        if "categories" not in state or name not in names_in_factor(str(expr)):
+            continue
+        if own.fullmatch(str(expr)):
+            levels = list(state["categories"])
+            base = getattr(getattr(state.get("contrasts"), "contrasts", None), "base", None)
+            return sorted(levels, key=lambda level: level != base)
+        found = []
+    return [False, True] if kind == "boolean" else found
 
 
 def warn_of_levels(spec: FormulaSpec, n: int) -> None:

@@ -35,6 +35,11 @@ class LinearModel(StreamedModel, Model):
     Subclasses set ``_max_targets``, the ``_formula_defaults`` of their arguments where a formula has others, and add
     their own arguments. A class for another family of responses is a subclass that calls itself by the name of the
     family: it is made where that is the argument ``family`` of the class above it.
+
+    Attributes
+    ----------
+    variables : pandas.DataFrame or None
+        The columns of the data that a formula reads, at the rows of the fit; None where they are those of the design.
     """
 
     family: ClassVar[str] = "gaussian"
@@ -43,6 +48,7 @@ class LinearModel(StreamedModel, Model):
 
     _max_targets: ClassVar[int | None] = 1
     _formula_data: FormulaData | None = None
+    variables: pd.DataFrame | None = None
     _with_intercept: AnyArray | csc_matrix | None = None
 
     def __init_subclass__(cls, family: str | None = None, **kwargs: Any) -> None:
@@ -95,6 +101,7 @@ class LinearModel(StreamedModel, Model):
             data.n_dropped += formula_data.n_dropped
             data.library = formula_data.library
             self.formula = formula_data.spec.formula
+            self.variables = formula_data.variables
         self.standardize = bool(standardize)
         self.nobs = self.source.n
         self.one_target = isinstance(data.ynames, str)
@@ -350,6 +357,7 @@ class LinearModel(StreamedModel, Model):
         data.row_labels = pd.RangeIndex(0)
         if self.formula_spec is not None:
             self.formula_spec = self.formula_spec.without_rows((self.nobs, self.nobs + data.n_dropped))
+        self.variables = None
         self._built = None
 
 

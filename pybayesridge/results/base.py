@@ -13,10 +13,12 @@ import pandas as pd
 from pybayesridge._types import ArrayLike, PathLike, PathOrFile, RandomLike, RowsLike
 from pybayesridge.ep.gaussian_posterior import SelectionMarginals
 from pybayesridge.results import contrast as contrasts
+from pybayesridge.results import effects as variable_effects
 from pybayesridge.results import files as saved
 from pybayesridge.results.arguments import check_alpha, target_position
 from pybayesridge.results.arviz import GROUPS, to_arviz
 from pybayesridge.results.estimates import LinearEstimates
+from pybayesridge.results.plots import effects as effect_plots
 from pybayesridge.results.plots import rows as row_plots
 from pybayesridge.results.prediction import BayesPrediction
 from pybayesridge.results.summary.formats import FormattedSummary
@@ -34,11 +36,14 @@ class LinearResults(LinearEstimates):
     """Results of a linear model; the part common to both models: predictions, pictures, reports and files."""
 
     contrast = contrasts.contrast
+    effects = variable_effects.effects
+    predictions = variable_effects.predictions
     t_test = contrasts.refused("t_test")
     f_test = contrasts.refused("f_test")
     wald_test = contrasts.refused("wald_test")
     pvalues = contrasts.refused("pvalues")
     tvalues = contrasts.refused("tvalues")
+    plot_effect = effect_plots.plot_effect
     plot_fit = row_plots.plot_fit
     plot_residuals = row_plots.plot_residuals
 

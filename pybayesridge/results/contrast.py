@@ -49,8 +49,19 @@ class _Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
-    """Means, standard deviations (m,), intervals (m, 2) and probabilities (m,) of combinations less their values."""
+class Answer:
+    """The posterior of m combinations of coefficients, less their values.
+
+    Attributes
+    ----------
+    mean, sd : (m,) arrays
+    interval : (m, 2) array
+        Equal-tailed.
+    positive : (m,) array
+        Probabilities of a value above 0.
+    zero : (m,) array or None
+        Probabilities of exactly 0, for variable selection.
+    """
 
     mean: FloatArray
     sd: FloatArray
@@ -121,7 +132,12 @@ def contrast(
     if not res.has_joint_posterior:
         raise ValueError(NO_ROW_SPACE.format(what="a contrast"))
     asked = _combinations(contrasts, list(res.model.exog_names))
-    answer = _answer(res, asked, alpha, i)
+    weights, value = np.stack([each.weights for each in asked]), np.array([each.value for each in asked])
+    return as_table(combined(res, weights, value, alpha, i), [each.text for each in asked])
+
+
+def as_table(answer: Answer, labels: Sequence[str] | None = None) -> pd.DataFrame:
+    """A row for each combination: mean, sd, interval and probabilities."""
     columns = {
         "mean": answer.mean,
         "sd": answer.sd,
@@ -131,7 +147,7 @@ def contrast(
     }
     if answer.zero is not None:
         columns["prob_zero"] = answer.zero
-    return pd.DataFrame(columns, index=[each.text for each in asked])
+    return pd.DataFrame(columns, index=None if labels is None else list(labels))
 
 
 class refused(property):  # noqa: N801
@@ -209,11 +225,11 @@ def _numbers(values: ArrayLike) -> FloatArray:
         ) from None
 
 
-def _answer(res: LinearResults, asked: list[Combination], alpha: float, target: int) -> _Answer:
+def combined(res: LinearResults, weights: FloatArray, value: FloatArray, alpha: float, target: int) -> Answer:
+    """The posterior of combinations of coefficients with `weights` (m, k), less `value` (m,)."""
     posterior = res.posterior
-    weights = np.stack([each.weights for each in asked])
     of_z, penalized = res.model.positions(posterior.design)
-    rows = _Rows(weights[:, penalized], weights[:, of_z], np.array([each.value for each in asked]))
+    rows = _Rows(weights[:, penalized], weights[:, of_z], value)
     if isinstance(posterior, RidgePosterior):
         return _of_ridge(posterior, rows, alpha, target)
     if isinstance(posterior, BinaryPosterior):
@@ -224,23 +240,23 @@ def _answer(res: LinearResults, asked: list[Combination], alpha: float, target: 
     return _of_ep(posterior, rows, alpha)
 
 
-def _of_ridge(posterior: RidgePosterior, rows: _Rows, alpha: float, target: int) -> _Answer:
+def _of_ridge(posterior: RidgePosterior, rows: _Rows, alpha: float, target: int) -> Answer:
     prepared = posterior.row_functions(rows.x, rows.z)
     mean, sd = (each[:, target] for each in posterior.row_moments(prepared))
     interval = posterior.row_intervals(prepared, alpha, None)[:, target]
     positive = posterior.row_exceedance(prepared, rows.value)[:, target]
-    return _Answer(mean - rows.value, sd, interval - rows.value[:, None], positive)
+    return Answer(mean - rows.value, sd, interval - rows.value[:, None], positive)
 
 
-def _of_binary(posterior: BinaryPosterior, rows: _Rows, alpha: float) -> _Answer:
+def _of_binary(posterior: BinaryPosterior, rows: _Rows, alpha: float) -> Answer:
     _, sd = posterior.linear_moments(rows.x, rows.z)
     quantiles = posterior.linear_quantiles(rows.x, rows.z, np.array([alpha / 2, 1 - alpha / 2]))
     positive = posterior.linear_exceedance(rows.x, rows.z, rows.value)
     mean = posterior.linear_centers(rows.x, rows.z)
-    return _Answer(mean - rows.value, sd, quantiles - rows.value[:, None], positive)
+    return Answer(mean - rows.value, sd, quantiles - rows.value[:, None], positive)
 
 
-def _of_ep(posterior: SelectionPosterior, rows: _Rows, alpha: float) -> _Answer:
+def _of_ep(posterior: SelectionPosterior, rows: _Rows, alpha: float) -> Answer:
     mean, sd = posterior.row_moments(rows.x, rows.z)
     interval = posterior.row_intervals(rows.x, rows.z, alpha, None)
     positive = posterior.row_exceedance(rows.x, rows.z, rows.value)
@@ -255,10 +271,10 @@ def _of_ep(posterior: SelectionPosterior, rows: _Rows, alpha: float) -> _Answer:
         positive[own] = (weight * upper_tail(slab_mean, slab_sd, value)).sum(axis=0) + spike * (value < 0)
         at_value = (weight * ((slab_sd == 0) & (slab_mean == value))).sum(axis=0)
         zero[own] = at_value + spike * (value == 0)
-    return _Answer(mean - rows.value, sd, interval - rows.value[:, None], np.clip(positive, 0.0, 1.0), zero)
+    return Answer(mean - rows.value, sd, interval - rows.value[:, None], np.clip(positive, 0.0, 1.0), zero)
 
 
-def _of_exact(posterior: ExactPosterior, rows: _Rows, alpha: float) -> _Answer:
+def _of_exact(posterior: ExactPosterior, rows: _Rows, alpha: float) -> Answer:
     mean, sd = posterior.row_moments(rows.x, rows.z)
     interval = posterior.row_intervals(rows.x, rows.z, alpha, None)
     # A bisection ends next to a point mass at 0.
@@ -271,7 +287,7 @@ def _of_exact(posterior: ExactPosterior, rows: _Rows, alpha: float) -> _Answer:
         ends = weight[:, None] * posterior.intervals(alpha)[1][column]
         interval[single] = np.sort(ends, axis=1)
     positive, zero = posterior.row_exceedance(rows.x, rows.z, rows.value)
-    return _Answer(mean - rows.value, sd, interval - rows.value[:, None], positive, zero)
+    return Answer(mean - rows.value, sd, interval - rows.value[:, None], positive, zero)
 
 
 def _within_unit(rows: _Rows, units: IntArray) -> BoolArray:

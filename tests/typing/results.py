@@ -26,6 +26,8 @@ reveal_type(ridge.log_marginal)  # float | Series
 reveal_type(ridge.hyperparameters())  # DataFrame
 reveal_type(ridge.sample(10, rng=0))  # DataFrame
 reveal_type(ridge.contrast("a"))  # DataFrame
+reveal_type(ridge.effects("a", values=(0, 1)))  # DataFrame
+reveal_type(ridge.predictions({"a": [0, 1]}))  # DataFrame
 reveal_type(ridge.model)  # BayesRidge
 reveal_type(ridge.findings)  # tuple[Finding, ...]
 reveal_type(ridge.unlabelled)  # BayesRidgeResults

@@ -1,0 +1,185 @@
+"""Averages over rows of predictions and of their changes, and the posterior of these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from pybayesridge._types import FloatArray, RandomLike
+from pybayesridge.binomial.likelihood import probability, probability_slope
+from pybayesridge.binomial.posterior import BinaryPosterior
+from pybayesridge.results.contrast import as_table, combined
+from pybayesridge.results.variables import Variables
+
+if TYPE_CHECKING:
+    from pybayesridge.results.base import LinearResults
+
+DRAWS = 4000
+"""Draws for averages of probabilities."""
+
+ROWS = 1000
+"""Rows whose probabilities are computed at once for all draws."""
+
+ELEMENTS = 1 << 22
+"""Most numbers in a block of rows of the design."""
+
+AT = ("mean", "observed")
+
+SHOWN = ["mean", "sd", "lower", "upper"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of one variable.
+
+    Attributes
+    ----------
+    variable, label : str
+    ends : (a, b) or None
+        From one value to another; None for the derivative.
+    """
+
+    variable: str
+    label: str
+    ends: tuple[Any, Any] | None
+
+
+def effects_of(
+    res: LinearResults,
+    found: Variables,
+    changes: Sequence[Change],
+    *,
+    alpha: float,
+    which: str,
+    rng: RandomLike,
+    target: int,
+) -> pd.DataFrame:
+    """A row for each change, with the columns of a contrast; of probabilities by draws."""
+    for name in dict.fromkeys(change.variable for change in changes if change.ends is None):
+        found.refuse_jumps(name)
+    if which == "mean" and isinstance(res.posterior, BinaryPosterior):
+        average = _Drawn.of(res, rng)
+        return _of_draws(np.stack([average.change(found, change) for change in changes]), alpha)
+    weights = np.stack([_change(found, change) for change in changes])
+    return as_table(combined(res, weights, np.zeros(len(changes)), alpha, target))
+
+
+def predictions_of(
+    res: LinearResults,
+    found: Variables,
+    grid: pd.DataFrame,
+    *,
+    at: str,
+    alpha: float,
+    which: str,
+    rng: RandomLike,
+    target: int,
+) -> pd.DataFrame:
+    """A row for each point of a grid, labelled by its values: mean, sd and interval."""
+    if at not in AT:
+        raise ValueError(f"at must be 'mean' or 'observed', not {at!r}")
+    found.warn_outside({str(name): grid[name].tolist() for name in grid})
+    points = [{str(name): grid[name].iloc[i] for name in grid} for i in range(len(grid))]
+    binary = res.posterior if which == "mean" and isinstance(res.posterior, BinaryPosterior) else None
+    if binary is not None and at == "observed":
+        average = _Drawn.of(res, rng)
+        table = _of_draws(np.stack([average.at(found, point) for point in points]), alpha)[[*SHOWN, "mcse"]]
+    else:
+        weights = found.centered(grid) if at == "mean" else np.stack([_average(found, point) for point in points])
+        if binary is None:
+            table = as_table(combined(res, weights, np.zeros(len(weights)), alpha, target))[SHOWN]
+        else:
+            table = _probabilities(res, binary, weights, alpha)
+    if grid.columns.size:
+        index = pd.MultiIndex.from_frame(grid) if grid.columns.size > 1 else pd.Index(grid.iloc[:, 0])
+        table.index = index
+    return table
+
+
+def _change(found: Variables, change: Change) -> FloatArray:
+    """The change of the rows of the design with a variable, averaged over rows, (k,)."""
+    if found.is_linear:
+        out = np.zeros(len(found.model.exog_names))
+        a, b = (0.0, 1.0) if change.ends is None else change.ends
+        out[found.model.exog_names.index(change.variable)] = float(b) - float(a)
+        return out
+    if change.ends is not None:
+        a, b = (_average(found, {change.variable: value}) for value in change.ends)
+        return b - a
+    parts = [weight @ found.slopes(rows, change.variable) for rows, weight in found.blocks(_block(found))]
+    averaged: FloatArray = np.sum(parts, axis=0)
+    return averaged
+
+
+def _average(found: Variables, point: Mapping[str, Any]) -> FloatArray:
+    """Rows of the design with some variables at given values, averaged, (k,)."""
+    parts = [weight @ found.design(found.changed(rows, point)) for rows, weight in found.blocks(_block(found))]
+    averaged: FloatArray = np.sum(parts, axis=0)
+    return averaged
+
+
+def _block(found: Variables) -> int:
+    return max(1, ELEMENTS // len(found.model.exog_names))
+
+
+def _probabilities(res: LinearResults, posterior: BinaryPosterior, rows: FloatArray, alpha: float) -> pd.DataFrame:
+    """Posterior of the probabilities at rows of the design."""
+    of_z, penalized = res.model.positions(posterior.design)
+    x, z = rows[:, penalized], rows[:, of_z]
+    ends = posterior.probability_quantiles(x, z, np.array([alpha / 2, 1 - alpha / 2]))
+    values = [posterior.probability_means(x, z), posterior.probability_sds(x, z), *ends.T]
+    return pd.DataFrame(dict(zip(SHOWN, values, strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """Draws of the coefficients for averages of probabilities.
+
+    Attributes
+    ----------
+    coefficients : (k, draws) array
+    posterior : BinaryPosterior
+    """
+
+    coefficients: FloatArray
+    posterior: BinaryPosterior
+
+    @classmethod
+    def of(cls, res: LinearResults, rng: RandomLike) -> _Drawn:
+        """Draw from the posterior of a fit."""
+        posterior = res.posterior
+        assert isinstance(posterior, BinaryPosterior)
+        of_z, b = posterior.draws(DRAWS, np.random.default_rng(rng))
+        return cls(res.model.scatter(of_z.T, b.T, posterior.design), posterior)
+
+    def at(self, found: Variables, point: Mapping[str, Any]) -> FloatArray:
+        """Probabilities with some variables at given values, averaged over rows, for each draw."""
+        out = np.zeros(self.coefficients.shape[1])
+        for rows, weight in found.blocks(min(ROWS, _block(found))):
+            linear = found.design(found.changed(rows, point)) @ self.coefficients
+            out += weight @ probability(linear, self.posterior.link)
+        return out
+
+    def change(self, found: Variables, change: Change) -> FloatArray:
+        """The change of probabilities with a variable, averaged over rows, for each draw."""
+        if change.ends is not None:
+            a, b = (self.at(found, {change.variable: value}) for value in change.ends)
+            return b - a
+        out = np.zeros(self.coefficients.shape[1])
+        for rows, weight in found.blocks(min(ROWS, _block(found))):
+            slope = probability_slope(found.design(rows) @ self.coefficients, self.posterior.link)
+            out += weight @ (slope * (found.slopes(rows, change.variable) @ self.coefficients))
+        return out
+
+
+def _of_draws(values: FloatArray, alpha: float) -> pd.DataFrame:
+    """The columns of a contrast, of draws (m, draws), and the Monte Carlo standard error of the means."""
+    sd = values.std(axis=1, ddof=1)
+    low, high = np.quantile(values, [alpha / 2, 1 - alpha / 2], axis=1)
+    columns = [values.mean(axis=1), sd, low, high]
+    out = dict(zip(SHOWN, columns, strict=True)) | {"prob_positive": (values > 0).mean(axis=1)}
+    return pd.DataFrame(out | {"mcse": sd / np.sqrt(values.shape[1])})
