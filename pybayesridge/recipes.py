@@ -9,6 +9,7 @@ import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import pandas as pd
@@ -161,6 +162,7 @@ def call_of(
     return Call(entry, tuple(arguments), tuple(named))
 
 
+@lru_cache
 def _parameters(function: Callable[..., object]) -> dict[str, inspect.Parameter]:
     variadic = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
     found = inspect.signature(function).parameters

@@ -190,3 +190,15 @@ def test_more_unpenalised_columns_than_rows():
     y, x = regression(4, 6)
     with pytest.raises(ValueError, match=r"6 unpenalised columns \(the intercept among them\) for 4 rows"):
         BayesRidge(y, x, unpenalized=[0, 1, 2, 3, 4]).fit()
+
+
+def test_the_kept_intercept_is_that_of_any_other_constant():
+    kept, computed = (factorize(np.full((40, 1), value), None, ["const"], 0) for value in (1.0, 2.0))
+    assert factorize(np.ones((40, 1)), None, ["const"], 0) is kept
+    np.testing.assert_allclose(kept.q, computed.q, rtol=ORTHOGONAL)
+    np.testing.assert_allclose(kept.r, computed.r / 2, rtol=ORTHOGONAL)
+    np.testing.assert_allclose(kept.ones, 2 * computed.ones, rtol=ORTHOGONAL)
+    with pytest.raises(ValueError, match="read-only"):
+        kept.q[0] = 0.0
+    assert factorize(np.ones((41, 1)), None, ["const"], 0).q.shape == (41, 1)
+    assert factorize(np.ones((40, 1)), np.full(40, 2.0), ["const"], 0) is not kept

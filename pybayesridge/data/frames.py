@@ -27,7 +27,7 @@ def to_pandas(obj: Any, what: str = "data") -> Any:
     ValueError
         For a lazy frame.
     """
-    if isinstance(obj, pd.DataFrame | pd.Series):
+    if isinstance(obj, pd.DataFrame | pd.Series | np.ndarray):
         return obj
     native = nw.from_native(obj, pass_through=True, allow_series=True)
     if isinstance(native, nw.LazyFrame):
@@ -87,6 +87,8 @@ def library_of(*objects: Any) -> str:
     for obj in objects:
         if isinstance(obj, pd.DataFrame | pd.Series):
             return "pandas"
+        if isinstance(obj, np.ndarray):
+            continue
         native = nw.from_native(obj, pass_through=True, allow_series=True)
         if isinstance(native, nw.DataFrame | nw.Series):
             return str(nw.get_native_namespace(native).__name__).partition(".")[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from scipy.linalg import qr, solve_triangular
@@ -73,6 +74,10 @@ class Unpenalized:
         return np.einsum("ij,ij->j", half, half)
 
 
+SMALL = 10_000
+"""Up to this many rows the factorised intercept is kept: many small fits have the same number of them."""
+
+
 def factorize(z: FloatArray, sqrt_w: FloatArray | None, names: Sequence[str], constant: int | None) -> Unpenalized:
     """Factorise the unpenalised block.
 
@@ -92,6 +97,23 @@ def factorize(z: FloatArray, sqrt_w: FloatArray | None, names: Sequence[str], co
     ValueError
         If a column is a combination of the others.
     """
+    n, k = z.shape
+    if k == 1 and constant == 0 and sqrt_w is None and n <= SMALL and (z == 1.0).all():
+        return _intercept(n)
+    return _factorize(z, sqrt_w, names, constant)
+
+
+@lru_cache(maxsize=16)
+def _intercept(n: int) -> Unpenalized:
+    """The block of an intercept alone. Its arrays cannot be written to, since models share them."""
+    out = _factorize(np.ones((n, 1)), None, ["Intercept"], 0)
+    for array in (out.z, out.q, out.r, out.ones):
+        if array is not None:
+            array.flags.writeable = False
+    return out
+
+
+def _factorize(z: FloatArray, sqrt_w: FloatArray | None, names: Sequence[str], constant: int | None) -> Unpenalized:
     n, k = z.shape
     order = np.arange(k)
     if constant is not None:

@@ -107,12 +107,14 @@ def build(
         return _build_plain(plain, formula, frame, beside, drop_cols, missing, library_of(data))
     names = names_of(parsed)
     refuse_unknown(names, [str(c) for c in frame.columns], context or {})
-    used = [str(c) for c in frame.columns if str(c) in names]
+    where = {i: str(c) for i, c in enumerate(frame.columns) if str(c) in names}
+    used = list(where.values())
     _refuse_duplicates(used)
     frame, labels = frame.reset_index(drop=True), frame.index
-    absent: Any = frame[used].isna().any(axis=1).to_numpy() | missing_in(beside)
+    gone = frame.take(list(where), axis=1).isna().to_numpy()  # by position, which is faster than by name
+    absent: Any = gone.any(axis=1) | missing_in(beside)
     if absent.any():
-        check_missing(absent, dict(zip(used, frame[used].isna().sum().tolist(), strict=True)), beside, missing)
+        check_missing(absent, dict(zip(used, gone.sum(axis=0).tolist(), strict=True)), beside, missing)
     rows = np.arange(len(frame)) if sees_other_rows(parsed) else np.flatnonzero(~absent)
     if len(rows) == 0:
         raise ValueError("there are no rows: nothing can be fitted")
@@ -121,7 +123,8 @@ def build(
     matrices, without_level = model_matrix(parsed, frame, context)
     rhs, spec = pd.DataFrame(matrices.rhs), matrices.rhs.model_spec
     keep, terms, has_intercept = layout(spec, rhs.columns, drop_cols)
-    endog, exog = _response(pd.DataFrame(matrices.lhs), parsed, formula, binary), rhs[keep]
+    endog, kept = _response(pd.DataFrame(matrices.lhs), parsed, formula, binary), set(keep)
+    exog = rhs.take([i for i, name in enumerate(rhs.columns) if name in kept], axis=1)
     complete = ~absent[rows]
     made = pd.concat([endog, exog], axis=1)
     if (without_level & complete).any():
@@ -147,10 +150,11 @@ def build(
 
 def _made_missing(made: pd.DataFrame, complete: Any, missing: str, neighbours: bool) -> Any:
     """Rows in which something is not a number although all that it is made of is there, such as a first lag."""
-    counts = made.loc[complete].isna().sum()
-    counts = counts[counts > 0]
-    if counts.empty:
+    absent = made.isna().to_numpy()
+    if not absent[complete].any():
         return np.zeros(len(made), dtype=bool)
+    counts = pd.Series(absent[complete].sum(axis=0), index=made.columns)
+    counts = counts[counts > 0]
     told = ", ".join(f"{name!r} ({count})" for name, count in counts.head(SHOWN).items())
     if missing == "raise":
         raise ValueError(f"missing values in {told}: leave those rows out, or use missing='drop'")
@@ -164,7 +168,7 @@ def _made_missing(made: pd.DataFrame, complete: Any, missing: str, neighbours: b
         )
     if not neighbours:
         warnings.warn(f"rows in which {told} is not a number were left out", DataWarning, stacklevel=4)
-    return made.isna().any(axis=1).to_numpy()
+    return absent.any(axis=1)
 
 
 def _build_plain(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from formulaic.transforms import TRANSFORMS
@@ -154,6 +155,7 @@ class _AsWritten(ast.NodeTransformer):
         return node.args[0] if isinstance(node.func, ast.Name) and node.func.id == AS_NUMBERS else node
 
 
+@lru_cache
 def with_numbers(expression: str) -> str:
     """An expression whose arithmetic is that of numbers: a sum of comparisons counts those that hold."""
     tree, placeholders = tree_of(expression)

@@ -240,7 +240,9 @@ def plain_dtypes(frame: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
         elif isinstance(dtype, np.dtype) and dtype.kind in "iu" and dtype.itemsize < np.dtype(np.int64).itemsize:
             plain[name] = np.int64
     plain = {name: dtype for name, dtype in plain.items() if dtype is not None}
-    return frame.astype(plain) if plain else frame
+    if 2 * len(plain) > len(dtypes):
+        return frame.astype(plain)
+    return frame.assign(**{name: frame[name].astype(dtype) for name, dtype in plain.items()}) if plain else frame
 
 
 def _dtype_of_objects(column: pd.Series) -> Any:

@@ -10,14 +10,14 @@ from scipy.special import betaln
 
 from pybayesridge._types import FloatArray
 from pybayesridge.linalg import blas
-from pybayesridge.ridge.profile import CHUNK, PenaltyModel, complement, log_determinant, penalized_rss
+from pybayesridge.ridge.profile import CHUNK, PenaltyModel, rss_and_determinant, share_left, signal
 from pybayesridge.ridge.spectrum import Spectrum
 
 
 def log_density(spectrum: Spectrum, model: PenaltyModel, log_t2: FloatArray) -> FloatArray:
     """Unnormalised log density of l = log t2 at each target's own points, (K, q); the likelihood counts nu."""
-    rss = penalized_rss(spectrum, log_t2)
-    return _log_density(model, log_t2, log_determinant(spectrum, log_t2), rss)
+    rss, determinant = rss_and_determinant(spectrum, log_t2)
+    return _log_density(model, log_t2, determinant, rss)
 
 
 def log_likelihood(spectrum: Spectrum, model: PenaltyModel, log_t2: FloatArray) -> FloatArray:
@@ -36,8 +36,8 @@ def density_and_variance(
     spectrum: Spectrum, model: PenaltyModel, log_t2: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Log density and log variance at each target's own points, each (K, q)."""
-    rss = penalized_rss(spectrum, log_t2)
-    density = _log_density(model, log_t2, log_determinant(spectrum, log_t2), rss)
+    rss, determinant = rss_and_determinant(spectrum, log_t2)
+    density = _log_density(model, log_t2, determinant, rss)
     return density, _log_variance(spectrum, model, log_t2, rss)
 
 
@@ -45,13 +45,15 @@ def on_common_grid(
     spectrum: Spectrum, model: PenaltyModel, grid: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Log density, log variance and log R of every target on one grid, each (L, q): a matrix product."""
-    rss = np.empty((grid.size, spectrum.z.shape[1]))
+    rss, determinant = np.empty((grid.size, spectrum.z.shape[1])), np.empty((grid.size, 1))
     step = max(1, CHUNK // max(spectrum.rank, 1))
     for start in range(0, grid.size, step):
         rows = slice(start, start + step)
-        rss[rows] = spectrum.rss0 + blas.product(complement(spectrum.s, grid[rows]), spectrum.z**2)
+        growth = signal(spectrum.s, grid[rows])
+        determinant[rows, 0] = np.log1p(growth).sum(axis=1)
+        rss[rows] = spectrum.rss0 + blas.product(share_left(growth), spectrum.z**2)
     column = grid[:, None]
-    density = _log_density(model, column, log_determinant(spectrum, column), rss)
+    density = _log_density(model, column, determinant, rss)
     return density, _log_variance(spectrum, model, column, rss), np.log(rss)
 
 

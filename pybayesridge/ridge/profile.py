@@ -105,20 +105,41 @@ def shrinkage(s: FloatArray, log_t2: FloatArray) -> FloatArray:
 
 def complement(s: FloatArray, log_t2: FloatArray) -> FloatArray:
     """``(1/t2) / (s_j^2 + 1/t2)``, without subtracting from 1."""
+    return share_left(signal(s, log_t2))
+
+
+def signal(s: FloatArray, log_t2: FloatArray) -> FloatArray:
+    """``t2 s_j^2``: shape of `log_t2` with an axis over j appended."""
     with np.errstate(over="ignore"):
-        out: FloatArray = 1.0 / (1.0 + s**2 * np.exp(log_t2)[..., None])
+        out: FloatArray = s**2 * np.exp(log_t2)[..., None]
+    return out
+
+
+def share_left(growth: FloatArray) -> FloatArray:
+    """:func:`complement` of what :func:`signal` returned."""
+    out: FloatArray = 1.0 / (1.0 + growth)
     return out
 
 
 def penalized_rss(spectrum: Spectrum, log_t2: FloatArray) -> FloatArray:
     """``R = min_b ||y - Xb||^2 + ||b||^2 / t2`` at each target's own nodes: (K, q) for `log_t2` (K, q)."""
-    out = np.empty_like(log_t2)
+    return rss_and_determinant(spectrum, log_t2, determinant=False)[0]
+
+
+def rss_and_determinant(
+    spectrum: Spectrum, log_t2: FloatArray, *, determinant: bool = True
+) -> tuple[FloatArray, FloatArray]:
+    """:func:`penalized_rss` and, if asked for, :func:`log_determinant` (zeros otherwise): both of one exponential."""
+    rss, logs = np.empty_like(log_t2), np.zeros_like(log_t2)
     z2 = spectrum.z**2
     step = max(1, CHUNK // max(z2.size, 1))
     for start in range(0, log_t2.shape[0], step):
         rows = slice(start, start + step)
-        out[rows] = np.einsum("ktj,jt->kt", complement(spectrum.s, log_t2[rows]), z2)
-    return out + spectrum.rss0
+        growth = signal(spectrum.s, log_t2[rows])
+        if determinant:
+            logs[rows] = np.log1p(growth).sum(axis=-1)
+        rss[rows] = np.einsum("ktj,jt->kt", share_left(growth), z2)
+    return rss + spectrum.rss0, logs
 
 
 def log_determinant(spectrum: Spectrum, log_t2: FloatArray) -> FloatArray:
@@ -128,17 +149,16 @@ def log_determinant(spectrum: Spectrum, log_t2: FloatArray) -> FloatArray:
     step = max(1, CHUNK // max(spectrum.rank, 1))
     for start in range(0, flat.size, step):
         rows = slice(start, start + step)
-        with np.errstate(over="ignore"):
-            out[rows] = np.log1p(np.exp(flat[rows, None]) * spectrum.s**2).sum(axis=1)
+        out[rows] = np.log1p(signal(spectrum.s, flat[rows])).sum(axis=1)
     return out.reshape(log_t2.shape)
 
 
 def value(spectrum: Spectrum, model: PenaltyModel, log_t2: FloatArray) -> FloatArray:
     """``f`` at each target's own points, (K, q)."""
-    rss = penalized_rss(spectrum, log_t2)
+    rss, determinant = rss_and_determinant(spectrum, log_t2)
     own_l = log_t2 - model.log_scale
     out: FloatArray = (
-        0.5 * log_determinant(spectrum, log_t2)
+        0.5 * determinant
         + model.likelihood.profile(rss)
         + model.k / 2 * own_l
         + (model.a + model.b) * np.logaddexp(0.0, own_l)
@@ -151,11 +171,12 @@ def _slope(
 ) -> tuple[FloatArray, FloatArray]:
     """First and second derivative of f for pairs of a point and a target, each (m,)."""
     e = shrinkage(spectrum.s, log_t2)
-    v = e * complement(spectrum.s, log_t2)
+    left = complement(spectrum.s, log_t2)
+    v = e * left
     z2 = spectrum.z[:, target].T ** 2
     drop = (v * z2).sum(axis=1)
     bend = (v * (1 - 2 * e) * z2).sum(axis=1)
-    rss = spectrum.rss0[target] + (complement(spectrum.s, log_t2) * z2).sum(axis=1)
+    rss = spectrum.rss0[target] + (left * z2).sum(axis=1)
     data1, data2 = model.likelihood.slopes(drop, bend, rss, target)
     share = expit(log_t2 - model.log_scale)
     first = 0.5 * e.sum(axis=1) + data1 + model.k / 2 + (model.a + model.b) * share
@@ -189,18 +210,20 @@ def search_grid(spectrum: Spectrum, model: PenaltyModel) -> FloatArray:
     its own limit, the last being the residual, where rss0 > 0 stops the decrease of R.
     """
     log_s2 = 2 * np.log(spectrum.s) if spectrum.rank else np.zeros(1)
-    signal = model.likelihood.signal
+    most = model.likelihood.signal
     tail = np.log(abs(model.k)) if model.k != 0 else 0.0
-    low = min(-np.log(signal), model.log_scale) + min(tail, 0.0) - MARGIN
-    high = max(np.log(signal) - log_s2[-1], model.log_scale) + MARGIN
+    low = min(-np.log(most), model.log_scale) + min(tail, 0.0) - MARGIN
+    high = max(np.log(most) - log_s2[-1], model.log_scale) + MARGIN
     inside = spectrum.rss0 > 0
     if inside.any() and spectrum.rank:
         gain = ((spectrum.z / spectrum.s[:, None]) ** 2).sum(axis=0)[inside] / spectrum.rss0[inside]
-        high = max(high, float(np.log(signal * gain.max(initial=1.0))) + MARGIN)
+        high = max(high, float(np.log(most * gain.max(initial=1.0))) + MARGIN)
     return np.arange(low, high + SPACING, SPACING)
 
 
-def find_modes(spectrum: Spectrum, model: PenaltyModel, *, tol: float, maxiter: int) -> Modes:
+def find_modes(
+    spectrum: Spectrum, model: PenaltyModel, *, tol: float, maxiter: int, grid: FloatArray | None = None
+) -> Modes:
     """Find every interior minimum of f on the search grid, refine it, and keep the lowest of each target.
 
     Parameters
@@ -211,12 +234,14 @@ def find_modes(spectrum: Spectrum, model: PenaltyModel, *, tol: float, maxiter: 
         The iteration stops when a Newton step in log t2 is at most `tol`; its error is then of order tol^2.
     maxiter : int
         Most Newton (or bisection) steps.
+    grid : (L,) array, optional
+        The search grid, where it is known already.
     """
     q = spectrum.z.shape[1]
     none = np.zeros(q, dtype=bool)
     if spectrum.rank == 0:
         return Modes(np.full(q, -np.inf), np.zeros(q, dtype=np.intp), ~none, none, 0)
-    grid = search_grid(spectrum, model)
+    grid = search_grid(spectrum, model) if grid is None else grid
     slope = slopes_on_grid(spectrum, model, grid)
     at, target = np.nonzero((slope[:-1] < 0) & (slope[1:] >= 0))
     low, high, target = _with_shallow(spectrum, model, grid, slope, grid[at], grid[at + 1], target)

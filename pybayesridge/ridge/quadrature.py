@@ -161,7 +161,7 @@ def _ends(spectrum: Spectrum, model: PenaltyModel) -> tuple[FloatArray, FloatArr
     low = max(low, min(features[0] - ASYMPTOTIC, -FARTHEST))
     high = min(high, max(features[-1] + ASYMPTOTIC, FARTHEST))
     grid = np.arange(low, high + COARSE, COARSE)
-    modes = find_modes(spectrum, as_profile, tol=1e-6, maxiter=100)
+    modes = find_modes(spectrum, as_profile, tol=1e-6, maxiter=100, grid=features)
     density, variance, log_rss = on_common_grid(spectrum, model, grid)
     top = density.max(axis=0)
     inner = np.isfinite(modes.log_t2)
