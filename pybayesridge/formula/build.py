@@ -107,11 +107,8 @@ def build(
         return _build_plain(plain, formula, frame, beside, drop_cols, missing, library_of(data))
     names = names_of(parsed)
     refuse_unknown(names, [str(c) for c in frame.columns], context or {})
-    where = {i: str(c) for i, c in enumerate(frame.columns) if str(c) in names}
-    used = list(where.values())
-    _refuse_duplicates(used)
+    used, gone = _columns_read(frame, names)
     frame, labels = frame.reset_index(drop=True), frame.index
-    gone = frame.take(list(where), axis=1).isna().to_numpy()  # by position, which is faster than by name
     absent: Any = gone.any(axis=1) | missing_in(beside)
     if absent.any():
         check_missing(absent, dict(zip(used, gone.sum(axis=0).tolist(), strict=True)), beside, missing)
@@ -146,6 +143,14 @@ def build(
         labelled(beside, "trials", rows, labels[rows]),
         frame.loc[complete, variables].reset_index(drop=True),
     )
+
+
+def _columns_read(frame: pd.DataFrame, names: set[str]) -> tuple[list[str], Any]:
+    """Columns that a formula reads, and where their values are missing; by position, which is faster than by name."""
+    where = [i for i, column in enumerate(frame.columns) if str(column) in names]
+    used = [str(frame.columns[i]) for i in where]
+    _refuse_duplicates(used)
+    return used, frame.take(where, axis=1).isna().to_numpy()
 
 
 def _made_missing(made: pd.DataFrame, complete: Any, missing: str, neighbours: bool) -> Any:
