@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Hashable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import pandas as pd
 
-from pybayesridge._types import ArrayLike, PathLike, PathOrFile, RandomLike, RowsLike
+from pybayesridge._types import ArrayLike, FloatArray, PathLike, PathOrFile, RandomLike, RowsLike
 from pybayesridge.ep.gaussian_posterior import SelectionMarginals
 from pybayesridge.results import contrast as contrasts
 from pybayesridge.results import effects as variable_effects
 from pybayesridge.results import files as saved
 from pybayesridge.results.arguments import check_alpha, target_position
 from pybayesridge.results.arviz import GROUPS, to_arviz
+from pybayesridge.results.direction import joint_contrast, probabilities_positive
 from pybayesridge.results.estimates import LinearEstimates
 from pybayesridge.results.plots import effects as effect_plots
 from pybayesridge.results.plots import rows as row_plots
@@ -36,6 +38,7 @@ class LinearResults(LinearEstimates):
     """Results of a linear model; the part common to both models: predictions, pictures, reports and files."""
 
     contrast = contrasts.contrast
+    joint_contrast = joint_contrast
     effects = variable_effects.effects
     predictions = variable_effects.predictions
     t_test = contrasts.refused("t_test")
@@ -154,9 +157,23 @@ class LinearResults(LinearEstimates):
         """
         return to_arviz(self.model, self._draw_chain, draws=draws, chains=chains, rng=rng, groups=groups)
 
-    def summary(self, alpha: float = 0.05) -> FormattedSummary:
+    def summary(self, alpha: float = 0.05, direction: bool = False) -> FormattedSummary:
         """Regression table in the format of statsmodels."""
         raise NotImplementedError
+
+    def sample(self, n: int, rng: RandomLike = None) -> pd.DataFrame:
+        """Draw from the joint posterior of the coefficients."""
+        raise NotImplementedError
+
+    @cached_property
+    def prob_positive(self) -> FloatArray:
+        """Posterior probability that each coefficient is positive, (k,) or (k, q).
+
+        Of a SpikeSlab without the probability of exactly zero: `inclusion_prob` is the probability of either sign.
+        """
+        every = np.arange(len(self.model.exog_names))
+        targets = range(len(self.model.data.targets))
+        return self._squeeze(np.stack([probabilities_positive(self, every, i) for i in targets], axis=1))
 
     def report(
         self,

@@ -332,7 +332,7 @@ class BinaryRidgeResults(BinaryScores):
         """Not available; see :meth:`plot_calibration`."""
         raise ValueError(NOT_A_PICTURE.format(name="residuals"))
 
-    def summary(self, alpha: float = 0.05) -> FormattedSummary:
+    def summary(self, alpha: float = 0.05, direction: bool = False) -> FormattedSummary:
         """Regression table: posterior mean, standard deviation and interval of every coefficient, link's scale.
 
         Tables of more than 60 coefficients show the largest standardised ones first and say how many are left out.
@@ -341,13 +341,15 @@ class BinaryRidgeResults(BinaryScores):
         ----------
         alpha : float
             One minus the probability of the intervals.
+        direction : bool
+            Add a column with the posterior probability that each coefficient is positive, ``P(>0)``.
 
         Returns
         -------
         statsmodels.iolib.summary.Summary
             Prints as text; ``as_html()``, ``as_latex()``, ``as_csv()``.
         """
-        return binary_summary.summary(self, check_alpha(alpha))
+        return binary_summary.summary(self, check_alpha(alpha), direction)
 
 
 def _over_complete(rows: AnyArray, function: Any) -> FloatArray:

@@ -131,9 +131,15 @@ def contrast(
     check_alpha(alpha)
     if not res.has_joint_posterior:
         raise ValueError(NO_ROW_SPACE.format(what="a contrast"))
-    asked = _combinations(contrasts, list(res.model.exog_names))
-    weights, value = np.stack([each.weights for each in asked]), np.array([each.value for each in asked])
-    return as_table(combined(res, weights, value, alpha, i), [each.text for each in asked])
+    weights, value, labels = read_contrasts(contrasts, list(res.model.exog_names))
+    return as_table(combined(res, weights, value, alpha, i), labels)
+
+
+def read_contrasts(contrasts: Any, names: list[str]) -> tuple[FloatArray, FloatArray, list[str]]:
+    """Weights (m, k), values (m,) and labels of contrasts however they are given."""
+    asked = _combinations(contrasts, names)
+    weights = np.stack([each.weights for each in asked])
+    return weights, np.array([each.value for each in asked]), [each.text for each in asked]
 
 
 def as_table(answer: Answer, labels: Sequence[str] | None = None) -> pd.DataFrame:

@@ -36,6 +36,7 @@ SHARED = {
     "params": "columns",
     "bse": "columns",
     "posterior_var": "columns",
+    "prob_positive": "columns",
     "fittedvalues": "rows",
     "resid": "rows",
     "rsquared": "targets",
@@ -74,6 +75,7 @@ class LinearResultsWrapper(ResultsWrapper, Generic[ResultsT]):
     params: pd.Series | pd.DataFrame
     bse: pd.Series | pd.DataFrame
     posterior_var: pd.Series | pd.DataFrame
+    prob_positive: pd.Series | pd.DataFrame
     fittedvalues: pd.Series | pd.DataFrame
     resid: pd.Series | pd.DataFrame
     rsquared: float | pd.Series
@@ -98,6 +100,7 @@ class LinearResultsWrapper(ResultsWrapper, Generic[ResultsT]):
     get_prediction = Delegated(LinearResults.get_prediction)
     tidy = Delegated(LinearResults.tidy)
     contrast = Delegated(LinearResults.contrast)
+    joint_contrast = Delegated(LinearResults.joint_contrast)
     effects = Delegated(LinearResults.effects)
     predictions = Delegated(LinearResults.predictions)
     report = Delegated(LinearResults.report)
@@ -190,6 +193,7 @@ class BinaryRidgeResultsWrapper(LinearResultsWrapper[BinaryRidgeResults]):
     params: pd.Series
     bse: pd.Series
     posterior_var: pd.Series
+    prob_positive: pd.Series
     fittedvalues: pd.Series
     resid: pd.Series
     rsquared: float
@@ -236,6 +240,7 @@ class SpikeSlabResultsWrapper(LinearResultsWrapper[SpikeSlabResults]):
     params: pd.Series
     bse: pd.Series
     posterior_var: pd.Series
+    prob_positive: pd.Series
     fittedvalues: pd.Series
     resid: pd.Series
     rsquared: float

@@ -326,7 +326,7 @@ class BayesRidgeResults(PenaltyResults):
         for name in ("loo_residuals", "loo_mse"):
             self.__dict__.pop(name, None)
 
-    def summary(self, alpha: float = 0.05) -> FormattedSummary:
+    def summary(self, alpha: float = 0.05, direction: bool = False) -> FormattedSummary:
         """Regression table: posterior mean, standard deviation and interval of every coefficient.
 
         Tables of more than 60 coefficients show the largest standardised ones first and say how many are left out.
@@ -335,13 +335,15 @@ class BayesRidgeResults(PenaltyResults):
         ----------
         alpha : float
             One minus the probability of the intervals.
+        direction : bool
+            Add a column with the posterior probability that each coefficient is positive, ``P(>0)``.
 
         Returns
         -------
         statsmodels.iolib.summary.Summary
             Prints as text; ``as_html()``, ``as_latex()``, ``as_csv()``.
         """
-        return ridge_summary.summary(self, check_alpha(alpha))
+        return ridge_summary.summary(self, check_alpha(alpha), direction)
 
     def some_coefficients(
         self, positions: list[int], target: int, alpha: float

@@ -274,16 +274,18 @@ class SpikeSlabResults(DrawResults):
             self.posterior = ExactMarginals.of(self.posterior, self.default_sets)
         self.posterior = self.posterior.without_rows()
 
-    def summary(self, alpha: float = 0.05) -> FormattedSummary:
+    def summary(self, alpha: float = 0.05, direction: bool = False) -> FormattedSummary:
         """Table of the coefficients by inclusion probability; at most 30 of those that can be out.
 
         Parameters
         ----------
         alpha : float
             One minus the probability of the intervals.
+        direction : bool
+            Add a column with the posterior probability that each coefficient is positive, ``P(>0)``.
 
         Returns
         -------
         statsmodels.iolib.summary.Summary
         """
-        return spike_slab_summary.summary(self, check_alpha(alpha))
+        return spike_slab_summary.summary(self, check_alpha(alpha), direction)

@@ -168,6 +168,14 @@ class ExactPosterior:
             equal.append((weight * same).sum(axis=0))
         return np.clip(_joined(above), 0.0, 1.0), np.clip(_joined(equal), 0.0, 1.0)
 
+    def rows_all_at(self, x_rows: AnyArray, z_rows: FloatArray, at: FloatArray) -> float:
+        """Probability, by the kept states, that the linear predictors of all rows are equal to `at` (m,) at once."""
+        states = self.exact.states
+        bound, all_at = (at - (z_rows @ self.design.y_on_z)[:, 0]) / self.design.y_norm[0], np.ones(states.n, bool)
+        for _, place, center, spread in self._predictors(x_rows, z_rows):
+            all_at &= _tails(states, center, np.sqrt(spread), bound[place])[1].all(axis=1)
+        return float(states.weight[all_at].sum())
+
     def _predictors(
         self, x_rows: AnyArray, z_rows: FloatArray
     ) -> Iterator[tuple[FloatArray, slice, FloatArray, FloatArray]]:

@@ -26,6 +26,9 @@ reveal_type(ridge.log_marginal)  # float | Series
 reveal_type(ridge.hyperparameters())  # DataFrame
 reveal_type(ridge.sample(10, rng=0))  # DataFrame
 reveal_type(ridge.contrast("a"))  # DataFrame
+reveal_type(ridge.joint_contrast("a"))  # Series
+reveal_type(ridge.prob_positive)  # Series | DataFrame
+reveal_type(ridge.summary(direction=True))  # FormattedSummary
 reveal_type(ridge.effects("a", values=(0, 1)))  # DataFrame
 reveal_type(ridge.predictions({"a": [0, 1]}))  # DataFrame
 reveal_type(ridge.model)  # BayesRidge
@@ -35,6 +38,7 @@ reveal_type(ridge.unlabelled.params)  # ndarray
 
 reveal_type(select.params)  # Series
 reveal_type(select.bse)  # Series
+reveal_type(select.prob_positive)  # Series
 reveal_type(select.conf_int(0.1))  # DataFrame
 reveal_type(select.inclusion_prob)  # Series
 reveal_type(select.fittedvalues)  # Series

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pybayesridge.results.direction import DIRECTION, probabilities_positive
 from pybayesridge.results.summary.formats import FormattedSummary
 from pybayesridge.results.summary.tables import (
+    coefficient_table,
     facts_table,
     interval_heads,
     make_summary,
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 LOO = "LOO predicts each row from the others; the log score is the mean log probability of the outcomes."
 
 
-def summary(res: BinaryRidgeResults, alpha: float) -> FormattedSummary:
+def summary(res: BinaryRidgeResults, alpha: float, direction: bool = False) -> FormattedSummary:
     """See :meth:`BinaryRidgeResults.summary`."""
     names = res.model.exog_names
     notes = [finding.labelled for finding in res.findings]
@@ -31,8 +33,9 @@ def summary(res: BinaryRidgeResults, alpha: float) -> FormattedSummary:
     shown = rows_to_show(res.standardized_size(0))
     mean, sd, interval = res.some_coefficients(shown, 0, alpha)
     center = "mean" if res.posterior.has_mean else "median"
-    cells = rows_of(np.column_stack([mean, sd, interval]))
-    tables.append(table([names[j] for j in shown], [center, "sd", *interval_heads(alpha)], cells))
+    positive = probabilities_positive(res, shown, 0) if direction else None
+    stubs = [names[j] for j in shown]
+    tables.append(coefficient_table(stubs, mean, sd, interval, alpha, positive=positive, center=center))
     infinite = bool(np.isinf(sd).any())
     if res.method_entry.integrates and res.binary_fit.space.rank:
         hyper = res.hyperparameters(alpha)
@@ -40,6 +43,8 @@ def summary(res: BinaryRidgeResults, alpha: float) -> FormattedSummary:
         if not np.isfinite(hyper["mean"]).all():
             notes.append("A dash stands for a mean that does not exist: the tail of the posterior is too heavy.")
     notes.append(LOO)
+    if direction:
+        notes.append(DIRECTION)
     if infinite:
         notes.append(NO_VARIANCE)
     if len(shown) < len(names):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pybayesridge._types import FloatArray
+from pybayesridge.results.direction import DIRECTION, probabilities_positive
 from pybayesridge.results.summary.formats import FormattedSummary
 from pybayesridge.results.summary.tables import (
     coefficient_table,
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from pybayesridge.results.ridge import BayesRidgeResults
 
 
-def summary(res: BayesRidgeResults, alpha: float) -> FormattedSummary:
+def summary(res: BayesRidgeResults, alpha: float, direction: bool = False) -> FormattedSummary:
     """See :meth:`BayesRidgeResults.summary`."""
     tables = []
     names = res.model.exog_names
@@ -37,7 +38,8 @@ def summary(res: BayesRidgeResults, alpha: float) -> FormattedSummary:
         shown = rows_to_show(res.standardized_size(i))
         left_out = len(names) - len(shown)
         mean, sd, interval = res.some_coefficients(shown, i, alpha)
-        tables.append(coefficient_table([names[j] for j in shown], mean, sd, interval, alpha))
+        positive = probabilities_positive(res, shown, i) if direction else None
+        tables.append(coefficient_table([names[j] for j in shown], mean, sd, interval, alpha, positive=positive))
         infinite = infinite or bool(np.isinf(sd).any())
         if res.method_entry.integrates:
             heads = ["mean", "median", *interval_heads(alpha)]
@@ -45,6 +47,8 @@ def summary(res: BayesRidgeResults, alpha: float) -> FormattedSummary:
             cells = rows_of(np.vstack([values, explained]))
             tables.append(table([*HYPERPARAMETERS, "explained variance"], heads, cells))
             undefined = undefined or not np.isfinite(values[:, 0]).all()
+    if direction:
+        notes.append(DIRECTION)
     if undefined:
         notes.append("A dash stands for a mean that does not exist: the tail of the posterior is too heavy.")
     if infinite:

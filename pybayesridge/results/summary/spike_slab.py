@@ -7,8 +7,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from statsmodels.iolib.table import SimpleTable
 
+from pybayesridge.results.direction import DIRECTION, probabilities_positive
 from pybayesridge.results.summary.formats import FormattedSummary
-from pybayesridge.results.summary.tables import SHOWN, facts_table, interval_heads, make_summary, rows_of, table
+from pybayesridge.results.summary.tables import (
+    SHOWN,
+    facts_table,
+    interval_heads,
+    make_summary,
+    rows_of,
+    table,
+    with_direction,
+)
 from pybayesridge.selection.hyperparameters import size
 from pybayesridge.text import count, number, rounded
 
@@ -16,7 +25,7 @@ if TYPE_CHECKING:
     from pybayesridge.results.spike_slab import SpikeSlabResults
 
 
-def summary(res: SpikeSlabResults, alpha: float) -> FormattedSummary:
+def summary(res: SpikeSlabResults, alpha: float, direction: bool = False) -> FormattedSummary:
     """See :meth:`SpikeSlabResults.summary`."""
     names = res.model.exog_names
     z_at, at = res.model.positions(res.posterior.design)
@@ -28,13 +37,16 @@ def summary(res: SpikeSlabResults, alpha: float) -> FormattedSummary:
     columns = np.column_stack([res.params, res.bse, res.cond_mean, np.sqrt(res.cond_var), intervals])
     heads = ["PIP", "mean", "sd", "mean|in", "sd|in", *interval_heads(alpha)]
     rows = [[rounded(pip[i]), *cells] for i, cells in zip(order, rows_of(columns[order]), strict=True)]
+    positive = probabilities_positive(res, order, 0) if direction else None
     tables = [
         facts_table("Spike-and-Slab Regression", *_facts(res)),
-        table([names[i] for i in order], heads, rows),
+        table([names[i] for i in order], *with_direction(heads, rows, positive)),
     ]
     if res.group_members():
         tables.append(_group_table(res))
     notes = [finding.labelled for finding in res.findings]
+    if direction:
+        notes.append(f"{DIRECTION} The remainder of the PIP is that of a negative coefficient.")
     left_out = len(names) - len(order)
     if left_out:
         notes.append(f"{left_out} columns with smaller inclusion probabilities are omitted; see inclusion_prob.")

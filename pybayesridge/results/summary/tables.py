@@ -9,8 +9,9 @@ from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_2cols, fmt_params
 
 from pybayesridge._types import FloatArray
+from pybayesridge.results.direction import HEAD
 from pybayesridge.results.summary.formats import FormattedSummary, Table, one_line
-from pybayesridge.text import Number, columns
+from pybayesridge.text import Number, columns, rounded
 
 LONGEST = 60
 """Tables of more coefficients are cut."""
@@ -39,10 +40,27 @@ def rows_to_show(size: FloatArray) -> list[int]:
 
 
 def coefficient_table(
-    names: Sequence[str], mean: FloatArray, sd: FloatArray, interval: FloatArray, alpha: float
+    names: Sequence[str],
+    mean: FloatArray,
+    sd: FloatArray,
+    interval: FloatArray,
+    alpha: float,
+    *,
+    positive: FloatArray | None = None,
+    center: str = "mean",
 ) -> SimpleTable:
-    """A row for each coefficient: mean, sd, interval."""
-    return table(names, ["mean", "sd", *interval_heads(alpha)], rows_of(np.column_stack([mean, sd, interval])))
+    """A row for each coefficient: mean, sd, interval, and the probability that it is positive where it is given."""
+    cells = rows_of(np.column_stack([mean, sd, interval]))
+    return table(names, *with_direction([center, "sd", *interval_heads(alpha)], cells, positive))
+
+
+def with_direction(
+    heads: list[str], rows: Sequence[Sequence[str]], positive: FloatArray | None
+) -> tuple[list[str], list[list[str]]]:
+    """A table with a last column, the probability that the coefficient is positive, where it is given."""
+    if positive is None:
+        return heads, [list(cells) for cells in rows]
+    return [*heads, HEAD], [[*cells, rounded(p)] for cells, p in zip(rows, positive, strict=True)]
 
 
 def interval_heads(alpha: float) -> list[str]:
