@@ -57,6 +57,9 @@ docs: .venv/.docs ## the documentation, offline, warnings as errors, into docs/_
 docs-r: ## the R package's pages, into docs/_build/html/r
 	tools/docs-r
 
+dist: ## wheel, source distribution and R source package into dist/, installed and tried (PYTHONS='python3.11 ...')
+	tools/dist
+
 benchmark-ridge: .venv/.benchmarks ## BayesRidge beside its peers and the unavoidable linear algebra
 	$(PY) benchmarks/ridge_floor.py
 
@@ -89,4 +92,4 @@ clean: ## remove environments, caches and built files
 	@PYTHON_FIRST='python3.11 python3.12' tools/make-venv .venv-oldest -r tools/oldest-requirements.txt -e .
 	@touch $@
 
-.PHONY: help demo test test-ci lint typecheck test-python test-oldest test-r test-r-stable test-processors test-old-processor fuzz docs docs-r benchmark-ridge benchmark-quick venv clean
+.PHONY: help demo test test-ci lint typecheck test-python test-oldest test-r test-r-stable test-processors test-old-processor fuzz docs docs-r dist benchmark-ridge benchmark-quick venv clean
