@@ -15,6 +15,7 @@ from pybayesridge import BayesRidge, SpikeSlab
 from pybayesridge.cli.demo import demo
 from pybayesridge.results.base import LinearResults
 from pybayesridge.results.binary import BinaryRidgeResults
+from pybayesridge.results.binary_selection import BinarySpikeSlabResults
 from pybayesridge.results.ridge import BayesRidgeResults
 from pybayesridge.results.spike_slab import SpikeSlabResults
 
@@ -119,7 +120,7 @@ def test_estimators_are_in_the_reference():
         assert f".. autoclass:: pybayesridge.sklearn.{name}\n" in reference()
 
 
-@pytest.mark.parametrize("results", [BayesRidgeResults, BinaryRidgeResults, SpikeSlabResults])
+@pytest.mark.parametrize("results", [BayesRidgeResults, BinaryRidgeResults, SpikeSlabResults, BinarySpikeSlabResults])
 def test_results_are_in_the_reference_with_what_they_inherit(results):
     name = re.escape(f"{results.__module__}.{results.__name__}")
     pattern = rf"^\.\. autoclass:: {name}\n   :members:\n   :inherited-members: Results$"

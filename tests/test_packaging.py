@@ -113,7 +113,7 @@ FAMILY_FROM_ITS_MODULE = """
 from pybayesridge.models.ridge import BayesRidge
 assert type(BayesRidge([0, 1, 1], [[1], [2], [2.5]], family="binomial")).__name__ == "BinaryRidge"
 from pybayesridge import *
-SpikeSlab.from_formula
+assert type(SpikeSlab([0, 1, 1], [[1], [2], [2.5]], family="binomial")).__name__ == "BinarySpikeSlab"
 """
 """A model that is imported alone, as pickles import it, knows the other families."""
 

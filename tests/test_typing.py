@@ -15,7 +15,13 @@ import pytest
 from pybayesridge import BayesRidge, SpikeSlab
 from pybayesridge.models.base import LinearModel
 from pybayesridge.models.binary import BinaryRidge
-from pybayesridge.results.labelled import BayesRidgeResultsWrapper, BinaryRidgeResultsWrapper, SpikeSlabResultsWrapper
+from pybayesridge.models.binary_selection import BinarySpikeSlab
+from pybayesridge.results.labelled import (
+    BayesRidgeResultsWrapper,
+    BinaryRidgeResultsWrapper,
+    BinarySpikeSlabResultsWrapper,
+    SpikeSlabResultsWrapper,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -52,7 +58,11 @@ INTERNAL = {
 }
 """Names that report, summary and export read of the unlabelled results."""
 
-REFUSED = {"get_influence", "sigma2", "mse_resid", "t_test", "f_test", "wald_test", "pvalues", "tvalues"}
+REFUSED = {"get_influence", "sigma2", "mse_resid", "t_test", "f_test", "wald_test", "pvalues", "tvalues"} | {
+    "noise_var",
+    "log_evidence",
+    "log_evidence_se",
+}
 """Names of statsmodels, and of the Gaussian family, that raise in some results."""
 
 
@@ -92,7 +102,14 @@ def fits():
     Y = pd.DataFrame({"u": X["a"] + rng.normal(size=30), "v": rng.normal(size=30)})
     ridge = [BayesRidge(y, X).fit(method) for y in (Y, Y["u"]) for method in ("exact", "em", "loocv")]
     binary = BayesRidge(Y["u"] > 0, X, family="binomial").fit()
-    return [*ridge, binary, SpikeSlab(Y["u"], X).fit(), SpikeSlab(Y["u"], X, prior_inclusion=[0.1, 0.2, 0.3]).fit()]
+    chosen = SpikeSlab(Y["u"] > 0, X, family="binomial").fit(mcse=0.5, chains=2)
+    return [
+        *ridge,
+        binary,
+        chosen,
+        SpikeSlab(Y["u"], X).fit(),
+        SpikeSlab(Y["u"], X, prior_inclusion=[0.1, 0.2, 0.3]).fit(),
+    ]
 
 
 def holds(value, hint):
@@ -105,7 +122,7 @@ def holds(value, hint):
 
 
 def test_attributes_hold_what_they_declare(fits):
-    classes = (LinearModel, BayesRidge, BinaryRidge, SpikeSlab)
+    classes = (LinearModel, BayesRidge, BinaryRidge, BinarySpikeSlab, SpikeSlab)
     models = {cls.__name__: cls for cls in classes}
     for res in fits:
         hints = typing.get_type_hints(type(res), localns=models)
@@ -123,7 +140,15 @@ def test_every_attribute_of_the_results_is_declared(fits):
         assert public - declared - INTERNAL - REFUSED == set()
 
 
-@pytest.mark.parametrize("wrapper", [BayesRidgeResultsWrapper, BinaryRidgeResultsWrapper, SpikeSlabResultsWrapper])
+@pytest.mark.parametrize(
+    "wrapper",
+    [
+        BayesRidgeResultsWrapper,
+        BinaryRidgeResultsWrapper,
+        SpikeSlabResultsWrapper,
+        BinarySpikeSlabResultsWrapper,
+    ],
+)
 def test_methods_keep_signature_and_docstring(wrapper):
     for name in ("summary", "predict", "sample"):
         assert getattr(wrapper, name).__doc__

@@ -9,12 +9,13 @@ from sphinx.util import logging
 import pybayesridge
 import pybayesridge.sklearn
 from pybayesridge.results.binary import BinaryRidgeResults
+from pybayesridge.results.binary_selection import BinarySpikeSlabResults
 from pybayesridge.results.ridge import BayesRidgeResults
 from pybayesridge.results.spike_slab import SpikeSlabResults
 
 logger = logging.getLogger(__name__)
 
-RESULTS = (BayesRidgeResults, BinaryRidgeResults, SpikeSlabResults)
+RESULTS = (BayesRidgeResults, BinaryRidgeResults, SpikeSlabResults, BinarySpikeSlabResults)
 
 OF_MODELS = ("from_formula", "fit", "predict")
 """What users call of a model; its other methods serve the results."""

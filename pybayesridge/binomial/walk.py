@@ -25,11 +25,14 @@ from pybayesridge.binomial.augmentation import AugmentedProblem, problem_given
 from pybayesridge.binomial.kept import Kept, State, conditional
 from pybayesridge.selection.collapsed import spectrum
 from pybayesridge.selection.grid import Grid
-from pybayesridge.selection.sampler import Trace, _Walk
+from pybayesridge.selection.sampler import Trace, _Walk, by_size
 from pybayesridge.selection.tallies import Tallies
 
-RENEW_EVERY = 8
-"""Steps between proposals of new auxiliary variables."""
+RENEW_EVERY = ((15, 4), (np.inf, 8))
+"""Steps between proposals of new auxiliary variables, up to so many units."""
+
+TOGETHER = 8
+"""Steps that a chain takes before the next one takes as many."""
 
 KEEP_EVERY = 4
 """Steps between states that are kept, to begin with."""
@@ -51,11 +54,12 @@ class AugmentedWalk(_Walk):
     ) -> None:
         super().__init__(problem, grid, [start], rng, explore)
         self.label, self.kept = label, kept
+        self.renew_every = by_size(RENEW_EVERY, problem.units.n)
         self.proposed = self.accepted = 0
 
     def _step(self, t: int, uniform: FloatArray, piece: tuple[AnyArray, ...]) -> None:
         steps = self.tallies.steps
-        if steps % RENEW_EVERY == 0:
+        if steps % self.renew_every == 0:
             self._renew()
         if steps % self.kept.every == 0:
             self._keep()
@@ -122,7 +126,7 @@ class Walks:
     def advance(self, steps: int, told: Callable[[int], None]) -> None:
         """Take steps with every chain; an interruption waits until all have taken as many."""
         while steps > 0:
-            size = min(steps, RENEW_EVERY)
+            size = min(steps, TOGETHER)
             with later() as interrupted:
                 for walk in self.each:
                     walk.advance(size, _nothing)

@@ -1,3 +1,6 @@
 """The models."""
 
-from pybayesridge.models import binary  # noqa: F401 - the family that BayesRidge(family="binomial") looks up
+from pybayesridge.models import (  # noqa: F401 - the families that family="binomial" looks up
+    binary,
+    binary_selection,
+)

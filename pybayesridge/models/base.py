@@ -111,6 +111,18 @@ class LinearModel(StreamedModel, Model):
         super().__init__(data.endog, data.exog, missing="none", hasconst=bool(data.k_constant), prepared=data)
         self._init_keys: list[str] = []
 
+    def _take_family(self, family: object, **given: Any) -> None:
+        """Check the arguments that depend on the family."""
+        if family != self.family:
+            raise ValueError(f"family must be 'gaussian' or 'binomial', not {family!r}")
+        for name in ("link", "event", "trials", "flat_in"):
+            if given.get(name) is not None:
+                raise ValueError(f"{name} requires family='binomial'")
+
+    def _coded(self, endog: TableLike | None) -> TableLike | None:
+        """The response as numbers."""
+        return endog
+
     def _checked_response(self, data: ModelData) -> FloatArray:
         """The response as the numerics take it, (n,) or (n, q)."""
         out: FloatArray = data.endog

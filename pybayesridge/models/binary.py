@@ -7,26 +7,22 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pybayesridge._types import ArrayLike, FloatArray, TableLike
+from pybayesridge._types import ArrayLike, FloatArray
 from pybayesridge.binomial.coordinates import Coordinates, from_design
-from pybayesridge.binomial.likelihood import Binomial, Link, from_counts, probability
 from pybayesridge.binomial.methods import DEFAULT, METHODS, NOT_HERE, BinaryOptions
 from pybayesridge.binomial.prior import FlatIn, log_prior
 from pybayesridge.binomial.separation import check_unpenalized
 from pybayesridge.checks import positive, positive_int
-from pybayesridge.data.prepare import ModelData
-from pybayesridge.data.responses import BinaryResponse, check_both, code_response, proportions
 from pybayesridge.findings import issue
+from pybayesridge.models.binary_responses import BinaryResponses
 from pybayesridge.models.ridge import BayesRidge
 from pybayesridge.models.sources import RowData
 from pybayesridge.recipes import Recipe, call_of
 from pybayesridge.registry import Method, check_options, look_up
-from pybayesridge.results.arguments import check_which
 from pybayesridge.results.binary import BinaryRidgeResults
 from pybayesridge.results.labelled import BinaryRidgeResultsWrapper
 from pybayesridge.ridge.spectrum import rotate
 
-LINKS = ("logit", "probit")
 FLAT_IN = ("latent", "link")
 SOLVERS = ("ep", "laplace")
 
@@ -34,7 +30,7 @@ GRID = np.exp(np.linspace(-8.0, 8.0, 33))
 """Penalties that "loocv" tries by default, relative to that at which the prior share explained is 1/2."""
 
 
-class BinaryRidge(BayesRidge, family="binomial"):
+class BinaryRidge(BinaryResponses, BayesRidge, family="binomial"):
     r"""Bayesian ridge regression for yes/no responses, and for successes among trials.
 
     Made by :class:`~pybayesridge.BayesRidge` with ``family="binomial"``. The model, with Z the unpenalised columns
@@ -80,14 +76,16 @@ class BinaryRidge(BayesRidge, family="binomial"):
         For data that cannot be a regression: the message names the column, row or argument. When fitted, also if the
         unpenalised columns separate the responses.
 
-    Notes ----- The unpenalised coefficients have a flat prior. If tau2 is unknown, the posterior depends on the units
-    in which it is flat. With ``"latent"`` they are flat in units of the standard deviation of the latent response, to
-    which both its noise and its explained part contribute: with t the ratio of tau2 to the scale of its prior, the
-    joint prior has the factor :math:`(1 + t)^{-k/2}` for k unpenalised coefficients. Then the posterior is proper
-    wherever that of the unpenalised coefficients alone is, also if the other columns predict every response, as they
-    do in general position if there are as many columns as rows less one. With ``"link"`` they are flat on the scale
-    of the link itself: there the posterior is improper under the default prior, and ``fit`` raises a ValueError that
-    says so.
+    Notes
+    -----
+    The unpenalised coefficients have a flat prior. If tau2 is unknown, the posterior depends on the units in which
+    it is flat. With ``"latent"`` they are flat in units of the standard deviation of the latent response, to which
+    both its noise and its explained part contribute: with t the ratio of tau2 to the scale of its prior, the joint
+    prior has the factor :math:`(1 + t)^{-k/2}` for k unpenalised coefficients. Then the posterior is proper wherever
+    that of the unpenalised coefficients alone is, also if the other columns predict every response, as they do in
+    general position if there are as many columns as rows less one. With ``"link"`` they are flat on the scale of the
+    link itself: there the posterior is improper under the default prior, and ``fit`` raises a ValueError that says
+    so.
 
     Examples
     --------
@@ -102,57 +100,16 @@ class BinaryRidge(BayesRidge, family="binomial"):
 
     methods: ClassVar[Mapping[str, Method]] = METHODS
     _max_targets: ClassVar[int | None] = 1
-    _binary: ClassVar[bool] = True
 
     def _take_family(self, family: Any, **given: Any) -> None:
-        link: Any = given["link"] or "logit"
+        self._take_response(link=given["link"], event=given["event"], trials=given["trials"])
         flat_in: Any = given["flat_in"] or "latent"
-        if link not in LINKS:
-            raise ValueError(f"link must be 'logit' or 'probit', not {link!r}")
         if flat_in not in FLAT_IN:
             raise ValueError(f"flat_in must be 'latent' or 'link', not {flat_in!r}")
         if given["sigma2"] is not None:
             raise ValueError("sigma2 requires family='gaussian': binomial responses have no noise variance")
-        self.link: Link = link
         self.flat_in: FlatIn = flat_in
-        self._event, self._counts = given["event"], given["trials"] is not None
         self._space: Coordinates | None = None
-
-    def _coded(self, endog: TableLike | None) -> TableLike | None:
-        if endog is None:
-            raise ValueError("family='binomial' needs rows: moments do not determine its likelihood")
-        self.response: BinaryResponse = code_response(endog, self._event, counts=self._counts)
-        values: TableLike = self.response.values
-        self.response = BinaryResponse(None, self.response.event, self.response.other)
-        return values
-
-    def _checked_response(self, data: ModelData) -> FloatArray:
-        share: FloatArray = data.endog
-        if data.trials is not None:
-            share = proportions(data.endog, data.trials, data.row_labels)
-        check_both(share, self.response)
-        return share
-
-    @property
-    def event(self) -> str:
-        """The level whose probability is modelled, as text; "success" where there are trials."""
-        return self.response.event
-
-    def likelihood(self) -> Binomial:
-        """Successes and failures of the rows."""
-        data: ModelData = self.data
-        if data.endog is None:
-            raise ValueError(self.why_no_rows)
-        trials = np.ones(self.nobs) if data.trials is None else data.trials
-        return from_counts(np.rint(data.endog * trials), trials, data.weights, self.link)
-
-    def predict(self, params: ArrayLike, exog: TableLike | None = None, which: str = "mean") -> FloatArray:
-        """Probabilities at rows of exog for given coefficients, (m,); linear predictors with ``which="linear"``.
-
-        The columns are those of the fit, with or without the intercept that was added.
-        """
-        linear = super().predict(params, exog)
-        return linear if check_which(which) == "linear" else probability(linear, self.link)
 
     def fit(  # type: ignore[override]
         self,

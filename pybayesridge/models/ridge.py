@@ -216,18 +216,6 @@ class BayesRidge(LinearModel):
         )
         self._spectrum: Spectrum | None = None
 
-    def _take_family(self, family: object, **given: Any) -> None:
-        """Check the arguments that depend on the family."""
-        if family != self.family:
-            raise ValueError(f"family must be 'gaussian' or 'binomial', not {family!r}")
-        for name in ("link", "event", "trials", "flat_in"):
-            if given[name] is not None:
-                raise ValueError(f"{name} requires family='binomial'")
-
-    def _coded(self, endog: TableLike | None) -> TableLike | None:
-        """The response as numbers."""
-        return endog
-
     def fit(
         self,
         method: str = DEFAULT,

@@ -88,6 +88,11 @@ class SpikeSlab(LinearModel):
         of :meth:`from_formula` and only for formulas: the columns of each term, so that a factor or a spline is in or
         out whole. None, the default for arrays: each column on its own. Of a group with unpenalised or constant
         columns the others are the group.
+    family : {"gaussian", "binomial"}
+        ``"binomial"``: a yes/no response, or successes among trials; see
+        :class:`~pybayesridge.models.binary_selection.BinarySpikeSlab`.
+    link, event, trials : for ``family="binomial"``
+        See :class:`~pybayesridge.models.binary_selection.BinarySpikeSlab`.
     missing : {"raise", "drop"}
         Treatment of rows with missing values.
 
@@ -164,19 +169,24 @@ class SpikeSlab(LinearModel):
         noise_var: float | None = None,
         expected_size: float = 1.0,
         group: GroupsLike | None = None,
+        family: str = "gaussian",
+        link: str | None = None,
+        event: object = None,
+        trials: ArrayLike | None = None,
         missing: str = "raise",
         formula_data: FormulaData | None = None,
     ) -> None:
         self.call = call_of("SpikeSlab", SpikeSlab.__init__, locals())
         if issparse(exog) or is_sparse_frame(exog):
             raise ValueError("SpikeSlab takes dense columns: make exog dense, or use BayesRidge for sparse ones")
+        self._take_family(family, link=link, event=event, trials=trials, noise_var=noise_var)
         self.slab_var = None if slab_var is None else positive("slab_var", slab_var)
         self.noise_var = None if noise_var is None else positive("noise_var", noise_var)
         self.expected_size = positive("expected_size", expected_size)
         if prior_inclusion is not None and self.expected_size != 1.0:
             raise ValueError("expected_size is for a prior_inclusion that is learned: give one of the two")
         super().__init__(
-            endog,
+            self._coded(endog),
             exog,
             intercept=intercept,
             weights=weights,
@@ -184,6 +194,7 @@ class SpikeSlab(LinearModel):
             standardize=standardize,
             missing=missing,
             formula_data=formula_data,
+            trials=trials,
         )
         terms = None if formula_data is None else formula_data.terms
         self.groups: Groups = resolve_groups(group, self.data.exog_columns, terms)

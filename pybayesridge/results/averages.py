@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -12,11 +12,15 @@ import pandas as pd
 from pybayesridge._types import FloatArray, RandomLike
 from pybayesridge.binomial.likelihood import probability, probability_slope
 from pybayesridge.binomial.posterior import BinaryPosterior
+from pybayesridge.binomial.selection_posterior import BinarySelectionPosterior
 from pybayesridge.results.contrast import as_table, combined
 from pybayesridge.results.variables import Variables
 
 if TYPE_CHECKING:
     from pybayesridge.results.base import LinearResults
+
+OnLink: TypeAlias = BinaryPosterior | BinarySelectionPosterior
+"""Posteriors of linear predictors that are not predictions themselves."""
 
 DRAWS = 4000
 """Draws for averages of probabilities."""
@@ -61,9 +65,10 @@ def effects_of(
     """A row for each change, with the columns of a contrast; of probabilities by draws."""
     for name in dict.fromkeys(change.variable for change in changes if change.ends is None):
         found.refuse_jumps(name)
-    if which == "mean" and isinstance(res.posterior, BinaryPosterior):
+    if which == "mean" and isinstance(res.posterior, OnLink):
         average = _Drawn.of(res, rng)
-        return _of_draws(np.stack([average.change(found, change) for change in changes]), alpha)
+        drawn = np.stack([average.change(found, change) for change in changes])
+        return _of_draws(drawn, alpha, with_zeros=isinstance(res.posterior, BinarySelectionPosterior))
     weights = np.stack([_change(found, change) for change in changes])
     return as_table(combined(res, weights, np.zeros(len(changes)), alpha, target))
 
@@ -84,7 +89,7 @@ def predictions_of(
         raise ValueError(f"at must be 'mean' or 'observed', not {at!r}")
     found.warn_outside({str(name): grid[name].tolist() for name in grid})
     points = [{str(name): grid[name].iloc[i] for name in grid} for i in range(len(grid))]
-    binary = res.posterior if which == "mean" and isinstance(res.posterior, BinaryPosterior) else None
+    binary = res.posterior if which == "mean" and isinstance(res.posterior, OnLink) else None
     if binary is not None and at == "observed":
         average = _Drawn.of(res, rng)
         table = _of_draws(np.stack([average.at(found, point) for point in points]), alpha)[[*SHOWN, "mcse"]]
@@ -126,7 +131,7 @@ def _block(found: Variables) -> int:
     return max(1, ELEMENTS // len(found.model.exog_names))
 
 
-def _probabilities(res: LinearResults, posterior: BinaryPosterior, rows: FloatArray, alpha: float) -> pd.DataFrame:
+def _probabilities(res: LinearResults, posterior: OnLink, rows: FloatArray, alpha: float) -> pd.DataFrame:
     """Posterior of the probabilities at rows of the design."""
     of_z, penalized = res.model.positions(posterior.design)
     x, z = rows[:, penalized], rows[:, of_z]
@@ -142,17 +147,17 @@ class _Drawn:
     Attributes
     ----------
     coefficients : (k, draws) array
-    posterior : BinaryPosterior
+    posterior : BinaryPosterior or BinarySelectionPosterior
     """
 
     coefficients: FloatArray
-    posterior: BinaryPosterior
+    posterior: OnLink
 
     @classmethod
     def of(cls, res: LinearResults, rng: RandomLike) -> _Drawn:
         """Draw from the posterior of a fit."""
         posterior = res.posterior
-        assert isinstance(posterior, BinaryPosterior)
+        assert isinstance(posterior, OnLink)
         of_z, b = posterior.draws(DRAWS, np.random.default_rng(rng))
         return cls(res.model.scatter(of_z.T, b.T, posterior.design), posterior)
 
@@ -176,10 +181,12 @@ class _Drawn:
         return out
 
 
-def _of_draws(values: FloatArray, alpha: float) -> pd.DataFrame:
+def _of_draws(values: FloatArray, alpha: float, *, with_zeros: bool = False) -> pd.DataFrame:
     """The columns of a contrast, of draws (m, draws), and the Monte Carlo standard error of the means."""
     sd = values.std(axis=1, ddof=1)
     low, high = np.quantile(values, [alpha / 2, 1 - alpha / 2], axis=1)
     columns = [values.mean(axis=1), sd, low, high]
     out = dict(zip(SHOWN, columns, strict=True)) | {"prob_positive": (values > 0).mean(axis=1)}
+    if with_zeros:
+        out["prob_zero"] = (values == 0).mean(axis=1)
     return pd.DataFrame(out | {"mcse": sd / np.sqrt(values.shape[1])})

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pandas as pd
 
-from pybayesridge._types import AnyArray, FloatArray, IntArray, RandomLike, RowsLike
+from pybayesridge._types import FloatArray, IntArray, RandomLike
 from pybayesridge.binomial.fit import BinaryFit
+from pybayesridge.binomial.posterior import BinaryPosterior
 from pybayesridge.checks import positive_int
 from pybayesridge.findings import Finding
 from pybayesridge.recipes import Recipe
 from pybayesridge.results import findings
 from pybayesridge.results.arguments import (
     check_alpha,
-    check_which,
     standardized_size,
-    term_positions,
     unit_rows,
 )
 from pybayesridge.results.arviz import Draws
 from pybayesridge.results.plots import binary as binary_plots
 from pybayesridge.results.plots import ridge as ridge_plots
-from pybayesridge.results.prediction import BinaryPrediction
+from pybayesridge.results.probabilities import ProbabilityResults
 from pybayesridge.results.scores import BinaryScores
 from pybayesridge.results.summary import binary as binary_summary
 from pybayesridge.results.summary.formats import FormattedSummary
@@ -38,10 +36,8 @@ NO_COVARIANCE = (
     "posterior of the penalty is too heavy; use conf_int() or sample()"
 )
 
-NOT_A_PICTURE = "plot_{name} is for family='gaussian': use plot_calibration() or plot_roc()"
 
-
-class BinaryRidgeResults(BinaryScores):
+class BinaryRidgeResults(ProbabilityResults, BinaryScores):
     """Posterior of a Bayesian ridge regression of yes/no responses.
 
     Made by :meth:`pybayesridge.BayesRidge.fit` with ``family="binomial"``. Coefficients, their standard deviations,
@@ -76,6 +72,9 @@ class BinaryRidgeResults(BinaryScores):
     """
 
     family: ClassVar[str] = "BayesRidge"
+    _pictures: ClassVar[str] = "plot_calibration() or plot_roc()"
+    model: BinaryRidge
+    posterior: BinaryPosterior
     solver: str
     parameterization: str
 
@@ -116,131 +115,12 @@ class BinaryRidgeResults(BinaryScores):
         successes, _ = fit.likelihood.totals()
         self.n_trials, self.n_events = float(fit.likelihood.trials.sum()), float(successes.sum())
 
-    @property
-    def sigma2(self) -> float:  # type: ignore[override]
-        """Not available: binomial responses have no noise variance."""
-        raise AttributeError("binomial responses have no noise variance: these results have no sigma2")
-
     @cached_property
     def fittedvalues(self) -> FloatArray:
         """Posterior mean of the probability of the event at the rows of the data, (n,)."""
         if self.model.endog is None:
             raise ValueError(self.model.why_no_rows)
         return self.binary_fit.fitted()
-
-    def _probabilities(self, rows: AnyArray) -> FloatArray:
-        x, z = self.model.split_rows(rows, self.posterior.design)
-        return _over_complete(rows, lambda keep: self.posterior.probability_means(x[keep], z[keep]))
-
-    def predict(self, exog: RowsLike | None = None, transform: bool = True, which: str = "mean") -> pd.Series:
-        """Posterior mean of the probability of the event, or of the linear predictor.
-
-        Parameters
-        ----------
-        exog : array-like or frame, optional
-            New data: with a formula, a frame or dict with its variables; otherwise columns as in the fit (a
-            frame's columns are matched by name). The rows of the fit by default.
-        transform : bool
-            Whether to pass new data through the formula.
-        which : {"mean", "linear"}
-            Probabilities, averaged over the posterior; or linear predictors at `params`.
-
-        Returns
-        -------
-        Series
-            NaN in rows where a variable of the formula is missing.
-        """
-        rows, labels = self.model.new_rows(exog, transform)
-        if check_which(which) == "linear":
-            return pd.Series(self.model.predict(self.params, rows, which="linear"), index=labels)
-        return pd.Series(self.fittedvalues if exog is None else self._probabilities(rows), index=labels)
-
-    def get_prediction(  # type: ignore[override]
-        self,
-        exog: RowsLike | None = None,
-        transform: bool = True,
-        which: str = "mean",
-        row_labels: Sequence[Any] | pd.Index | None = None,
-    ) -> BinaryPrediction:
-        """Predictions with uncertainty; ``.summary_frame(alpha)`` has credible intervals.
-
-        Parameters
-        ----------
-        exog : array-like or frame, optional
-            As for :meth:`predict`.
-        transform : bool
-            Whether to pass new data through the formula.
-        which : {"mean", "linear"}
-            Probabilities, whose intervals are those of the linear predictor transformed, or linear predictors.
-        row_labels : sequence, optional
-            Labels of the rows, instead of those of `exog`.
-
-        Examples
-        --------
-        >>> import statsmodels.api as sm
-        >>> from pybayesridge import BayesRidge
-        >>> spector = sm.datasets.spector.load_pandas().data
-        >>> res = BayesRidge.from_formula("GRADE ~ GPA + TUCE + PSI", spector, family="binomial").fit()
-        >>> new = {"GPA": [3.5], "TUCE": [22], "PSI": [1]}
-        >>> res.get_prediction(new).summary_frame().round(2).to_numpy().tolist()
-        [[0.68, 0.16, 0.34, 0.92]]
-        """
-        rows, labels = self.model.new_rows(exog, transform)
-        if row_labels is not None:
-            labels = pd.Index(row_labels)
-        x, z = self.model.split_rows(rows, self.posterior.design)
-        linear = check_which(which) == "linear"
-        post = self.posterior
-        center = post.linear_centers if linear else post.probability_means
-        quantiles = post.linear_quantiles if linear else post.probability_quantiles
-
-        def sd(keep: IntArray) -> FloatArray:
-            return post.linear_moments(x[keep], z[keep])[1] if linear else post.probability_sds(x[keep], z[keep])
-
-        return BinaryPrediction(
-            _over_complete(rows, lambda keep: center(x[keep], z[keep])),
-            _over_complete(rows, sd),
-            lambda at: _over_complete(rows, lambda keep: quantiles(x[keep], z[keep], at)),
-            labels,
-        )
-
-    def odds_ratios(self, alpha: float = 0.05, *, terms: str | Sequence[str] | None = None) -> pd.DataFrame:
-        """Odds ratios with credible intervals; for the logit link.
-
-        Parameters
-        ----------
-        alpha : float
-            One minus the probability of the intervals.
-        terms : str or sequence of str, optional
-            Coefficients, by column or by term of the formula; all by default.
-
-        Returns
-        -------
-        DataFrame
-            A row for each coefficient: ``odds_ratio``, the exponential of `params`; ``lower`` and ``upper``, those of
-            the interval; ``prob_above_1``, the posterior probability that the odds rise with the column. The
-            intercept's row has the odds where every column is 0.
-
-        Raises
-        ------
-        ValueError
-            For the probit link, whose coefficients are no log odds ratios, or an unknown term.
-        """
-        if self.link != "logit":
-            raise ValueError(
-                f"odds_ratios() is for link='logit': coefficients of the {self.link} link are no log odds"
-            )
-        design, names = self.posterior.design, self.model.exog_names
-        at = np.arange(len(names)) if terms is None else term_positions(self.model, terms)
-        x, z = unit_rows(self.model, design, at.tolist())
-        ends = np.array([check_alpha(alpha) / 2, 1 - alpha / 2])
-        with np.errstate(over="ignore"):
-            ratios = np.exp(np.column_stack([self.params[at], self.posterior.linear_quantiles(x, z, ends)]))
-        above = self.posterior.linear_exceedance(x, z, np.zeros(len(at)))
-        flat = ~(x.any(axis=1) | z.any(axis=1))
-        above[flat] = np.nan
-        columns = ["odds_ratio", "lower", "upper", "prob_above_1"]
-        return pd.DataFrame(np.column_stack([ratios, above]), index=[names[i] for i in at], columns=columns)
 
     @property
     def precision_loss(self) -> float:
@@ -308,6 +188,10 @@ class BinaryRidgeResults(BinaryScores):
         interval = self.posterior.linear_quantiles(x, z, np.array([alpha / 2, 1 - alpha / 2]))
         return self.params[positions], self.posterior.linear_moments(x, z)[1], interval
 
+    def _odds_ends(self, at: IntArray, alpha: float) -> FloatArray:
+        x, z = unit_rows(self.model, self.posterior.design, at.tolist())
+        return self.posterior.linear_quantiles(x, z, np.array([alpha / 2, 1 - alpha / 2]))
+
     def standardized_size(self, target: int) -> FloatArray:
         """Size of the coefficients per standard deviation; unpenalised ones always come first."""
         return standardized_size(self.model, self.posterior.design, self.params)
@@ -323,14 +207,6 @@ class BinaryRidgeResults(BinaryScores):
         self.binary_fit = self.binary_fit.without_rows()
         self.posterior = self.posterior.without_rows(self.binary_fit.nodes)
         self.__dict__.pop("_left_out", None)
-
-    def plot_fit(self, *_: Any, **__: Any) -> Any:
-        """Not available; see :meth:`plot_calibration`."""
-        raise ValueError(NOT_A_PICTURE.format(name="fit"))
-
-    def plot_residuals(self, *_: Any, **__: Any) -> Any:
-        """Not available; see :meth:`plot_calibration`."""
-        raise ValueError(NOT_A_PICTURE.format(name="residuals"))
 
     def summary(self, alpha: float = 0.05, direction: bool = False) -> FormattedSummary:
         """Regression table: posterior mean, standard deviation and interval of every coefficient, link's scale.
@@ -350,16 +226,3 @@ class BinaryRidgeResults(BinaryScores):
             Prints as text; ``as_html()``, ``as_latex()``, ``as_csv()``.
         """
         return binary_summary.summary(self, check_alpha(alpha), direction)
-
-
-def _over_complete(rows: AnyArray, function: Any) -> FloatArray:
-    """A function of the positions of rows without missing values; NaN for the others."""
-    values = np.asarray(rows.data if hasattr(rows, "tocsc") else rows)
-    whole = values.dtype.kind != "f" or not np.isnan(values).any() or hasattr(rows, "tocsc")
-    keep = np.arange(rows.shape[0]) if whole else np.flatnonzero(~np.isnan(rows).any(axis=1))
-    found: FloatArray = function(keep)
-    if whole:
-        return found
-    out = np.full((rows.shape[0], *found.shape[1:]), np.nan)
-    out[keep] = found
-    return out

@@ -62,7 +62,7 @@ def effects(
     DataFrame
         A row for each effect, labelled by ``variable`` and ``change``; columns as in :meth:`contrast`: ``mean``,
         ``sd``, ``lower``, ``upper``, ``prob_positive``, and of a SpikeSlab ``prob_zero``. Effects on probabilities
-        also have ``mcse``, the Monte Carlo standard error of the mean.
+        also have ``mcse``, the Monte Carlo standard error of the mean due to these draws.
 
     Raises
     ------

@@ -52,6 +52,9 @@ def compare_evidence(fits: Mapping[str, SpikeSlabResults | SpikeSlabResultsWrapp
     odd = [name for name, fit in inner.items() if not isinstance(fit, SpikeSlabResults)]
     if odd:
         raise ValueError(f"{listed(odd)} are not results of a SpikeSlab")
+    binary = [name for name, fit in inner.items() if fit.model.family == "binomial"]
+    if binary:
+        raise ValueError(f"{listed(binary)} have no evidence: the sampler for family='binomial' does not give it")
     if len({fit.posterior.selection.integrated for fit in inner.values() if fit.learned}) > 1:
         raise ValueError(
             "evidence with the hyperparameters integrated out (method='exact', or method='ep' with hyper='average') "

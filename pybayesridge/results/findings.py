@@ -22,6 +22,7 @@ from pybayesridge.text import listed, number
 if TYPE_CHECKING:
     from pybayesridge.results.base import LinearResults
     from pybayesridge.results.binary import BinaryRidgeResults
+    from pybayesridge.results.binary_selection import BinarySpikeSlabResults
     from pybayesridge.results.ridge import BayesRidgeResults
     from pybayesridge.results.spike_slab import SpikeSlabResults
     from pybayesridge.selection.check import Check
@@ -209,11 +210,8 @@ def on_reading_binary(res: BinaryRidgeResults) -> list[Finding]:
         out.append(note("separation", text))
     elif res.binary_fit.separated:
         out.append(note("separation", "The columns separate the responses: the prior limits the coefficients."))
+    out += rare_events(res)
     rare = min(res.n_events, res.n_trials - res.n_events)
-    if rare < FEW_EVENTS:
-        which = "events" if res.n_events <= res.n_trials - res.n_events else "non-events"
-        text = f"There are only {rare:g} {which} among {res.n_trials:g} trials: the prior has much weight."
-        out.append(note("rare-events", text))
     if res.solver == "laplace" and res.df_model + res.model.k_constant > LAPLACE * rare:
         text = (
             "Laplace's approximation is inaccurate with few events for each coefficient: compare with method='ep' "
@@ -221,6 +219,16 @@ def on_reading_binary(res: BinaryRidgeResults) -> list[Finding]:
         )
         out.append(note("laplace", text))
     return out + on_data(res)
+
+
+def rare_events(res: BinaryRidgeResults | BinarySpikeSlabResults) -> list[Finding]:
+    """A note on few events or non-events, where they are few."""
+    rare = min(res.n_events, res.n_trials - res.n_events)
+    if rare >= FEW_EVENTS:
+        return []
+    which = "events" if res.n_events <= res.n_trials - res.n_events else "non-events"
+    text = f"There are only {rare:g} {which} among {res.n_trials:g} trials: the prior has much weight."
+    return [note("rare-events", text)]
 
 
 def of_spike_slab(res: SpikeSlabResults) -> list[Finding]:

@@ -13,6 +13,7 @@ from pybayesridge.recipes import Recipe
 from pybayesridge.results import files as saved
 from pybayesridge.results.base import LinearResults, load
 from pybayesridge.results.binary import BinaryRidgeResults
+from pybayesridge.results.binary_selection import BinarySpikeSlabResults
 from pybayesridge.results.ridge import BayesRidgeResults
 from pybayesridge.results.spike_slab import SpikeSlabResults
 from pybayesridge.selection.doubt import Doubt
@@ -20,6 +21,7 @@ from pybayesridge.selection.doubt import Doubt
 if TYPE_CHECKING:
     from pybayesridge.models.base import LinearModel
     from pybayesridge.models.binary import BinaryRidge
+    from pybayesridge.models.binary_selection import BinarySpikeSlab
     from pybayesridge.models.ridge import BayesRidge
     from pybayesridge.models.spike_slab import SpikeSlab
 
@@ -45,6 +47,18 @@ SHARED = {
     "sigma2": "targets",
 }
 """How statsmodels' wrapper labels the arrays that both families have."""
+
+WITHOUT_NOISE = {name: how for name, how in SHARED.items() if name != "sigma2"}
+"""Those of yes/no responses."""
+
+SELECTED = {
+    "inclusion_prob": "columns",
+    "inclusion_se": "columns",
+    "prior_inclusion": "columns",
+    "cond_mean": "columns",
+    "cond_var": "columns",
+}
+"""Those of variable selection."""
 
 
 class Delegated(Generic[P, R]):
@@ -230,7 +244,7 @@ class BinaryRidgeResultsWrapper(LinearResultsWrapper[BinaryRidgeResults]):
     plot_calibration = Delegated(BinaryRidgeResults.plot_calibration)
     plot_roc = Delegated(BinaryRidgeResults.plot_roc)
 
-    _wrap_attrs = {name: how for name, how in SHARED.items() if name != "sigma2"} | {"loo_probabilities": "rows"}
+    _wrap_attrs = WITHOUT_NOISE | {"loo_probabilities": "rows"}
 
 
 class SpikeSlabResultsWrapper(LinearResultsWrapper[SpikeSlabResults]):
@@ -285,14 +299,69 @@ class SpikeSlabResultsWrapper(LinearResultsWrapper[SpikeSlabResults]):
     plot_n_included = Delegated(SpikeSlabResults.plot_n_included)
     plot_trace = Delegated(SpikeSlabResults.plot_trace)
 
-    _wrap_attrs = SHARED | {
-        "inclusion_prob": "columns",
-        "inclusion_se": "columns",
-        "prior_inclusion": "columns",
-        "cond_mean": "columns",
-        "cond_var": "columns",
-    }
+    _wrap_attrs = SHARED | SELECTED
 
 
-AnyResults: TypeAlias = BayesRidgeResultsWrapper | BinaryRidgeResultsWrapper | SpikeSlabResultsWrapper
+class BinarySpikeSlabResultsWrapper(LinearResultsWrapper[BinarySpikeSlabResults]):
+    """Labelled results of a spike-and-slab regression of yes/no responses; see :class:`BinarySpikeSlabResults`."""
+
+    model: BinarySpikeSlab
+    params: pd.Series
+    bse: pd.Series
+    posterior_var: pd.Series
+    prob_positive: pd.Series
+    fittedvalues: pd.Series
+    resid: pd.Series
+    rsquared: float
+    df_model: float
+    df_resid: float
+    link: str
+    event: str
+    n_trials: float
+    n_events: float
+    inclusion_prob: pd.Series
+    inclusion_se: pd.Series
+    group_inclusion_prob: pd.Series
+    group_inclusion_se: pd.Series
+    prior_inclusion: float | pd.Series
+    cond_mean: pd.Series
+    cond_var: pd.Series
+    expected_size: float
+    slab_var: float
+    learned: tuple[str, ...]
+    residual: float
+    penalized_names: list[str]
+    evidence_biased: bool
+    energy_trace: FloatArray
+    n_fac: int
+    ep_check: pd.DataFrame | None
+    doubts: tuple[Doubt, ...]
+
+    predict = Delegated(BinarySpikeSlabResults.predict)
+    get_prediction = Delegated(BinarySpikeSlabResults.get_prediction)  # type: ignore[assignment]
+    report = Delegated(BinarySpikeSlabResults.report)
+    summary = Delegated(BinarySpikeSlabResults.summary)
+    odds_ratios = Delegated(BinarySpikeSlabResults.odds_ratios)
+    hyperparameters = Delegated(BinarySpikeSlabResults.hyperparameters)
+    credible_sets = Delegated(BinarySpikeSlabResults.credible_sets)
+    size_distribution = Delegated(BinarySpikeSlabResults.size_distribution)
+    size_interval = Delegated(BinarySpikeSlabResults.size_interval)
+    select = Delegated(BinarySpikeSlabResults.select)
+    pair_inclusion = Delegated(BinarySpikeSlabResults.pair_inclusion)
+    models = Delegated(BinarySpikeSlabResults.models)
+    median_model = Delegated(BinarySpikeSlabResults.median_model)
+    group_members = Delegated(BinarySpikeSlabResults.group_members)
+    sample = Delegated(BinarySpikeSlabResults.sample)
+    to_arviz = Delegated(BinarySpikeSlabResults.to_arviz)
+    plot_coefficients = Delegated(BinarySpikeSlabResults.plot_coefficients)
+    plot_inclusion = Delegated(BinarySpikeSlabResults.plot_inclusion)
+    plot_n_included = Delegated(BinarySpikeSlabResults.plot_n_included)
+    plot_trace = Delegated(BinarySpikeSlabResults.plot_trace)
+
+    _wrap_attrs = WITHOUT_NOISE | SELECTED
+
+
+AnyResults: TypeAlias = (
+    BayesRidgeResultsWrapper | BinaryRidgeResultsWrapper | SpikeSlabResultsWrapper | BinarySpikeSlabResultsWrapper
+)
 """Results of one of the models, as `fit` returns them."""

@@ -119,14 +119,19 @@ class SpikeSlabResults(DrawResults):
             learned=selection.learned,
             evidence_biased=any(r.evidence_biased for r in selection.results),
         )
-        weights = selection.weights
+        self._take_hyperparameters()
+        trace = np.zeros(0) if isinstance(selection, ExactSelection) else selection.best.energy_trace
+        self.energy_trace = trace + design.nu * float(np.log(unit))
+        self.doubts = self._doubts()
+
+    def _take_hyperparameters(self) -> None:
+        """Keep the hyperparameters and the evidence on the user's scale."""
+        design, selection = self.posterior.design, self.posterior.selection
+        weights, unit = selection.weights, design.y_norm[0]
         self.noise_var = float(weights @ [h.noise_var for h in selection.hypers]) * unit**2
         self.slab_var = float(weights @ [h.slab_var for h in selection.hypers]) * (unit / design.common_scale) ** 2
         self.sigma2 = self.noise_var
         self.log_evidence = selection.log_evidence - design.nu * float(np.log(unit))
-        trace = np.zeros(0) if isinstance(selection, ExactSelection) else selection.best.energy_trace
-        self.energy_trace = trace + design.nu * float(np.log(unit))
-        self.doubts = self._doubts()
 
     def _doubts(self) -> tuple[Doubt, ...]:
         """Pairs of columns or groups for which expectation propagation is in doubt."""

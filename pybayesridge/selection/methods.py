@@ -152,8 +152,10 @@ def fit_by_sets(task: Task, options: FitOptions) -> Selection | ExactSelection:
     return ExactSelection(exact, learned, hyper, task.groups, task.n, task.rotation)
 
 
-def _imprecise(selection: Selection | ExactSelection, tol: float) -> str:
-    """Why sampling is not finished."""
+def imprecise(
+    selection: Selection | ExactSelection, tol: float, *, instead: str = "use method='ep', or BayesRidge"
+) -> str:
+    """Why sampling is not finished; `instead` of it where most columns matter."""
     if not isinstance(selection, ExactSelection):
         return "NOT CONVERGED: do not report these numbers."
     exact = selection.exact
@@ -170,7 +172,7 @@ def _imprecise(selection: Selection | ExactSelection, tol: float) -> str:
     stopped = "interrupted: " if exact.interrupted else ""
     remedy = "raise maxiter, or allow a larger mcse."
     if exact.size_limit is not None:
-        remedy = "larger sets are left out; use method='ep', or BayesRidge if most columns matter."
+        remedy = f"larger sets are left out; {instead} if most columns matter."
     return f"NOT CONVERGED ({stopped}{'; '.join(reasons) or 'too few steps'}): {remedy}"
 
 
@@ -186,7 +188,7 @@ METHODS: dict[str, SelectionMethod] = {
         measure="Largest s.e.",
         maxiter=MAXITER,
         takes_start=False,
-        unconverged=_imprecise,
+        unconverged=imprecise,
     ),
     **EP_METHODS,
 }

@@ -52,7 +52,7 @@ UNIFORMS = 1024
 FIRST_PAIRS = 128
 """Steps of a chain before the pairs of columns are chosen whose probabilities are averaged together."""
 
-FIRST_CHECK = ((50, 2048), (500, 4096), (5000, 2048), (np.inf, 1024))
+FIRST_CHECK = ((15, 512), (50, 2048), (500, 4096), (5000, 2048), (np.inf, 1024))
 """Steps of a chain before its precision is looked at, up to so many units: fewer would miss rare large sets, which
 few units reach sooner and many at a price."""
 

@@ -65,7 +65,7 @@ reveal_type(binary.explained_variance())  # Series
 reveal_type(binary.model)  # BinaryRidge
 
 loaded = load("fit.pkl")
-reveal_type(loaded)  # BayesRidgeResultsWrapper | BinaryRidgeResultsWrapper | SpikeSlabResultsWrapper
+reveal_type(loaded.model)  # BayesRidge | SpikeSlab
 reveal_type(loaded.conf_int())  # DataFrame
 reveal_type(BayesRidge.from_parquet("folder", "y ~ a", unpenalized=["a"]).fit().condition_number)  # float
 reveal_type(SpikeSlab.from_moments(Moments.load("moments.npz"), group={"g": ["a"]}).fit().median_model())  # list[str]

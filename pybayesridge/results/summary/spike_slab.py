@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from statsmodels.iolib.table import SimpleTable
@@ -25,8 +25,17 @@ if TYPE_CHECKING:
     from pybayesridge.results.spike_slab import SpikeSlabResults
 
 
+Facts: TypeAlias = tuple[list[tuple[str, str]], list[tuple[str, str]]]
+"""Names and values at the top of a summary, in two columns."""
+
+
 def summary(res: SpikeSlabResults, alpha: float, direction: bool = False) -> FormattedSummary:
     """See :meth:`SpikeSlabResults.summary`."""
+    return summary_with(res, alpha, "Spike-and-Slab Regression", _facts(res), direction)
+
+
+def summary_with(res: SpikeSlabResults, alpha: float, title: str, facts: Facts, direction: bool) -> FormattedSummary:
+    """A summary with a title and facts."""
     names = res.model.exog_names
     z_at, at = res.model.positions(res.posterior.design)
     flat = np.setdiff1d(np.arange(len(names)), np.concatenate([z_at, at]))
@@ -39,7 +48,7 @@ def summary(res: SpikeSlabResults, alpha: float, direction: bool = False) -> For
     rows = [[rounded(pip[i]), *cells] for i, cells in zip(order, rows_of(columns[order]), strict=True)]
     positive = probabilities_positive(res, order, 0) if direction else None
     tables = [
-        facts_table("Spike-and-Slab Regression", *_facts(res)),
+        facts_table(title, *facts),
         table([names[i] for i in order], *with_direction(heads, rows, positive)),
     ]
     if res.group_members():
@@ -61,13 +70,19 @@ def _group_table(res: SpikeSlabResults) -> SimpleTable:
     return table([str(prob.index[i]) for i in order], ["PIP", "columns"], rows)
 
 
-def _facts(res: SpikeSlabResults) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-    def how(name: str) -> str:
-        if name not in res.learned:
-            return "fixed"
-        return "learned" if res.exact_sets is None else "mean"
+def how(res: SpikeSlabResults, name: str) -> str:
+    """Where the value of a hyperparameter comes from."""
+    if name not in res.learned:
+        return "fixed"
+    return "learned" if res.exact_sets is None else "mean"
 
-    prior = number(float(res.prior_inclusion)) if np.ndim(res.prior_inclusion) == 0 else "by column"
+
+def prior_of(res: SpikeSlabResults) -> str:
+    """The prior inclusion probability."""
+    return number(float(res.prior_inclusion)) if np.ndim(res.prior_inclusion) == 0 else "by column"
+
+
+def _facts(res: SpikeSlabResults) -> Facts:
     left = [
         ("Dep. Variable:", res.model.data.targets[0]),
         ("Model:", "SpikeSlab"),
@@ -78,10 +93,10 @@ def _facts(res: SpikeSlabResults) -> tuple[list[tuple[str, str]], list[tuple[str
         ("Converged:", "yes" if res.converged else "NO"),
     ]
     right = [
-        (f"prior_inclusion ({how('prior_inclusion')}):", prior),
-        (f"slab_var ({how('slab_var')}):", number(res.slab_var)),
-        (f"noise_var ({how('noise_var')}):", number(res.noise_var)),
-        ("Expected size:", _size(res)),
+        (f"prior_inclusion ({how(res, 'prior_inclusion')}):", prior_of(res)),
+        (f"slab_var ({how(res, 'slab_var')}):", number(res.slab_var)),
+        (f"noise_var ({how(res, 'noise_var')}):", number(res.noise_var)),
+        ("Expected size:", expected_size(res)),
         ("R-squared:", rounded(float(res.rsquared))),
         ("Log Evidence:", rounded(res.log_evidence)),
         ("", ""),
@@ -89,7 +104,7 @@ def _facts(res: SpikeSlabResults) -> tuple[list[tuple[str, str]], list[tuple[str
     return left, right
 
 
-def _size(res: SpikeSlabResults) -> str:
+def expected_size(res: SpikeSlabResults) -> str:
     """The posterior mean of the number of columns in; of an exact fit with its 95 % interval, groups counted once."""
     if res.exact_sets is None:
         return rounded(res.expected_size, 2)

@@ -1,0 +1,144 @@
+"""From the posterior of sets for yes/no responses to the user's scale: coefficients, probabilities, draws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from pybayesridge._types import AnyArray, FloatArray
+from pybayesridge.binomial.likelihood import Link, probability
+from pybayesridge.binomial.logistic_normal import probability_moments
+from pybayesridge.selection.moments import covariance, draw, draw_chain
+from pybayesridge.selection.posterior import BLOCK, ExactPosterior
+from pybayesridge.selection.states import States
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BinarySelectionPosterior(ExactPosterior):
+    """The joint posterior of all coefficients, unpenalised ones first, on the scale of the link.
+
+    Given a kept state, which stands for a set, a slab variance and auxiliary variables, the coefficients are normal.
+
+    Attributes
+    ----------
+    joint : States
+        The kept states with the k coordinates of the unpenalised columns before the columns that are in.
+    link : {"logit", "probit"}
+    """
+
+    joint: States
+    link: Link
+
+    def _to_user(self) -> FloatArray:
+        """From coordinates to coefficients of the unpenalised columns, (k, k)."""
+        return self.design.block.regress(np.eye(self.design.block.k)) * np.sqrt(self.design.n)
+
+    def _mean_coordinates(self) -> FloatArray:
+        """Posterior means of the coordinates of the unpenalised columns, (k,)."""
+        joint, k = self.joint, self.design.block.k
+        each = joint.coef[joint.start[:-1, None] + np.arange(k)]
+        out: FloatArray = joint.weight @ each
+        return out
+
+    def coefficients(self) -> tuple[FloatArray, FloatArray]:
+        """Posterior means of the unpenalised (k,) and the penalised (p,) coefficients."""
+        b = self.exact.mean * self.unit
+        return self._to_user() @ self._mean_coordinates() + self.design.taken_from_z(b[:, None])[:, 0], b
+
+    def covariance(self) -> FloatArray:
+        """Posterior covariance of (unpenalised, penalised) coefficients, (k + p, k + p).
+
+        Correlations are those of the kept states, variances those of :meth:`standard_deviations`.
+        """
+        design, k, p = self.design, self.design.block.k, self.design.p
+        cov = covariance(self.joint, k + p)
+        to_user = np.zeros((k + p, k + p))
+        to_user[:k, :k] = self._to_user()
+        to_user[:k, k:] = design.rows_outside_z(np.zeros((k, p)), np.eye(k))
+        to_user[k:, k:] = np.diag(self.unit)
+        cov = to_user @ cov @ to_user.T
+        own, sd = np.diag(cov), np.concatenate(self.standard_deviations())
+        factor = np.divide(sd, np.sqrt(own), out=np.zeros(k + p), where=own > 0)
+        cov = cov * factor[:, None] * factor
+        np.fill_diagonal(cov, sd**2)
+        return cov
+
+    def row_moments(self, x_rows: AnyArray, z_rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Posterior mean and standard deviation of the linear predictor of new rows, each (m,)."""
+        mean, sd = ExactPosterior.row_moments(self, x_rows, z_rows)
+        return mean + z_rows @ self._to_user() @ self._mean_coordinates(), sd
+
+    def probability_moments(self, x_rows: AnyArray, z_rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Posterior mean and standard deviation of the probability of success of rows, each (m,)."""
+        first, second = np.empty((2, z_rows.shape[0]))
+        for _, at, center, spread in self._predictors(x_rows, z_rows):
+            found = probability_moments(center, spread, self.link)
+            first[at], second[at] = (self.joint.weight @ part for part in found)
+        return first, np.sqrt(np.maximum(second - first**2, 0.0))
+
+    def probability_means(self, x_rows: AnyArray, z_rows: FloatArray) -> FloatArray:
+        """Posterior mean of the probability of success of rows, (m,)."""
+        return self.probability_moments(x_rows, z_rows)[0]
+
+    def probability_sds(self, x_rows: AnyArray, z_rows: FloatArray) -> FloatArray:
+        """Posterior standard deviation of the same."""
+        return self.probability_moments(x_rows, z_rows)[1]
+
+    def probability_quantiles(self, x_rows: AnyArray, z_rows: FloatArray, probabilities: FloatArray) -> FloatArray:
+        """Posterior quantiles of the same, (m, len(probabilities))."""
+        return probability(self.linear_quantiles(x_rows, z_rows, probabilities), self.link)
+
+    def linear_moments(self, x_rows: AnyArray, z_rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Posterior mean and standard deviation of the linear predictor of rows, each (m,)."""
+        return self.row_moments(x_rows, z_rows)
+
+    def linear_centers(self, x_rows: AnyArray, z_rows: FloatArray) -> FloatArray:
+        """Posterior mean of the linear predictor of rows, (m,)."""
+        return self.row_moments(x_rows, z_rows)[0]
+
+    def linear_quantiles(self, x_rows: AnyArray, z_rows: FloatArray, probabilities: FloatArray) -> FloatArray:
+        """Posterior quantiles of the linear predictor of rows, (m, len(probabilities))."""
+        return self.row_quantiles(x_rows, z_rows, probabilities, None)
+
+    def linear_exceedance(self, x_rows: AnyArray, z_rows: FloatArray, value: FloatArray) -> FloatArray:
+        """Posterior probability that the linear predictor of a row is above `value`, (m,)."""
+        return self.row_exceedance(x_rows, z_rows, value)[0]
+
+    def _predictors(
+        self, x_rows: AnyArray, z_rows: FloatArray
+    ) -> Iterator[tuple[FloatArray, slice, FloatArray, FloatArray]]:
+        """Blocks of rows outside Z, their place, and mean and variance of their predictors given each state."""
+        joint, total, k = self.joint, z_rows.shape[0], self.design.block.k
+        step = max(BLOCK // max(joint.n, self.design.p + k, 1), 1)
+        of_z = z_rows @ self._to_user()
+        for begin in range(0, total, step):
+            at = slice(begin, min(begin + step, total))
+            rows = self.design.rows_outside_z(x_rows[at], z_rows[at])
+            whole = np.hstack([of_z[at], rows])
+            center = np.empty((joint.n, rows.shape[0]))
+            spread = np.empty_like(center)
+            for i in range(joint.n):
+                inside = whole[:, joint.set_of(i)]
+                center[i] = inside @ joint.coef[joint.start[i] : joint.start[i + 1]]
+                half = inside @ joint.root[i]
+                spread[i] = np.einsum("ij,ij->i", half, half)
+            yield rows, at, center, spread
+
+    def draws(self, count: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        """Draws of the unpenalised (count, k) and penalised (count, p) coefficients, user's scale."""
+        of_z, b, _, _ = self.draw_with_hyperparameters(count, rng)
+        return of_z, b
+
+    def draw_with_hyperparameters(
+        self, size: int, rng: np.random.Generator, chain: int | None = None
+    ) -> tuple[FloatArray, FloatArray, FloatArray, dict[str, FloatArray]]:
+        """Draws of the unpenalised (size, k) and penalised (size, p) coefficients, ones, and hyperparameters."""
+        design, k = self.design, self.design.block.k
+        joint, d = self.joint, k + self.design.p
+        drawn = draw(joint, d, size, rng) if chain is None else draw_chain(joint, d, chain, size, rng)
+        b = drawn.coef[:, k:] * self.unit
+        of_z = drawn.coef[:, :k] @ self._to_user().T + design.taken_from_z(np.ascontiguousarray(b.T)).T
+        hyper = {"prior_inclusion": drawn.prior_inclusion, "slab_var": drawn.slab_var / design.common_scale**2}
+        return of_z, b, np.ones(size), hyper

@@ -1,0 +1,163 @@
+"""Results of a spike-and-slab regression of yes/no responses."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+import numpy as np
+import pandas as pd
+
+from pybayesridge._types import FloatArray, PathLike
+from pybayesridge.binomial.selection_posterior import BinarySelectionPosterior
+from pybayesridge.ep.posterior import StartingPoint
+from pybayesridge.findings import Finding
+from pybayesridge.recipes import Recipe
+from pybayesridge.results import findings
+from pybayesridge.results.arguments import check_alpha
+from pybayesridge.results.arviz import Draws
+from pybayesridge.results.probabilities import ProbabilityResults
+from pybayesridge.results.spike_slab import SpikeSlabResults
+from pybayesridge.results.summary import binary_selection as summaries
+from pybayesridge.results.summary.formats import FormattedSummary
+from pybayesridge.selection.hyperparameters import shares, size, variances
+
+if TYPE_CHECKING:
+    from pybayesridge.models.binary_selection import BinarySpikeSlab
+
+NO_EVIDENCE = "the sampler for family='binomial' gives no log evidence: compare fits by inclusion_prob and models()"
+
+
+class BinarySpikeSlabResults(ProbabilityResults, SpikeSlabResults):
+    """Posterior of a spike-and-slab regression of yes/no responses.
+
+    Made by :meth:`pybayesridge.SpikeSlab.fit` with ``family="binomial"``. Coefficients, their standard deviations,
+    intervals and contrasts are on the scale of the link: log odds ratios for the logit link. Inclusion probabilities,
+    `params` and `bse` of selected columns use every step of the sampler; intervals, predictions, sets and draws come
+    from up to 4,000 states that were kept of it.
+
+    Attributes
+    ----------
+    params : (k,) array
+        Posterior means of the coefficients, user's scale: over spike and slab together.
+    inclusion_prob, inclusion_se : (k,) arrays
+        Posterior inclusion probabilities, and their Monte Carlo standard errors.
+    link : {"logit", "probit"}
+    event : str
+        The level whose probability is modelled.
+    n_trials, n_events : float
+        Number of trials (rows, where there are no `trials`; copies of them) and of events.
+    slab_var : float
+        Given, or posterior mean: the prior variance of an included coefficient on the scale of the link.
+    learned : tuple of str
+        Names of the hyperparameters that are integrated out.
+    """
+
+    model: BinarySpikeSlab
+    posterior: BinarySelectionPosterior
+    _pictures: ClassVar[str] = "plot_inclusion() or plot_coefficients()"
+
+    def __init__(
+        self,
+        model: BinarySpikeSlab,
+        posterior: BinarySelectionPosterior,
+        *,
+        method: str,
+        tol: float,
+        maxiter: int,
+        recipe: Recipe,
+    ) -> None:
+        super().__init__(model, posterior, method=method, tol=tol, maxiter=maxiter, recipe=recipe)
+        self.link, self.event = model.link, model.event
+        likelihood = model.likelihood()
+        self.n_trials, self.n_events = float(likelihood.trials.sum()), float(likelihood.totals()[0].sum())
+
+    def _take_hyperparameters(self) -> None:
+        design, hyper = self.posterior.design, self.posterior.selection.hyper
+        self.slab_var = hyper.slab_var / design.common_scale**2
+
+    @property
+    def noise_var(self) -> float:
+        """Not available: binomial responses have no noise variance."""
+        raise AttributeError("binomial responses have no noise variance: these results have no noise_var")
+
+    @property
+    def log_evidence(self) -> float:  # type: ignore[override]
+        """Not available: the sampler does not give it."""
+        raise AttributeError(NO_EVIDENCE)
+
+    @property
+    def log_evidence_se(self) -> float:
+        """Not available: the sampler does not give the log evidence."""
+        raise AttributeError(NO_EVIDENCE)
+
+    def starting_point(self) -> StartingPoint:
+        """Not available: expectation propagation is for Gaussian responses."""
+        raise ValueError("start must be results of a SpikeSlab with family='gaussian'")
+
+    @cached_property
+    def fittedvalues(self) -> FloatArray:
+        """Posterior mean of the probability of the event at the rows of the data, (n,)."""
+        if self.model.data.exog is None:
+            raise ValueError(self.model.why_no_rows)
+        return self._probabilities(self.model.data.exog)
+
+    def hyperparameters(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Posterior mean and equal-tailed interval of the hyperparameters and of the number of columns in.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the probability of the intervals.
+
+        Returns
+        -------
+        DataFrame
+            Rows ``prior_inclusion``, ``slab_var``, ``prior_share`` (the share of the latent variance that the
+            hyperparameters expect the columns to explain) and ``size`` (columns or groups in); columns ``mean``,
+            ``lower``, ``upper``.
+        """
+        tails = np.array([check_alpha(alpha) / 2, 1 - alpha / 2])
+        found = shares(self.posterior, tails) | {"slab_var": variances(self.posterior, tails)["slab_var"]}
+        rows = {name: (mean, *ends.tolist()) for name, (mean, ends) in found.items()}
+        rows["size"] = size(self.posterior.exact, alpha)
+        order = ["prior_inclusion", "slab_var", "prior_share", "size"]
+        table = pd.DataFrame.from_dict(rows, orient="index", columns=["mean", "lower", "upper"])
+        return table.loc[order]
+
+    def _draw_chain(
+        self, n: int, generator: np.random.Generator, kind: str | None = None, chain: int | None = None
+    ) -> Draws:
+        drawn = super()._draw_chain(n, generator, kind, chain)
+        return Draws(drawn.beta, None, drawn.others)
+
+    def _findings_on_reading(self) -> list[Finding]:
+        return [*super()._findings_on_reading(), *findings.rare_events(self)]
+
+    def _release_rows(self, row_space: bool) -> None:
+        if not row_space:
+            raise ValueError(
+                "row_space=False is not available with family='binomial': its posterior needs that space"
+            )
+        self.posterior = cast("BinarySelectionPosterior", self.posterior.without_rows())
+
+    def report(self, path: PathLike, **kwargs: Any) -> Path:
+        """Not available with ``family="binomial"``."""
+        raise ValueError("report() of a SpikeSlab is for family='gaussian': use summary() and plot_inclusion()")
+
+    def summary(self, alpha: float = 0.05, direction: bool = False) -> FormattedSummary:
+        """Table of the coefficients by inclusion probability; at most 30 of those that can be out.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the probability of the intervals.
+        direction : bool
+            Add a column with the posterior probability that each coefficient is positive, ``P(>0)``.
+
+        Returns
+        -------
+        statsmodels.iolib.summary.Summary
+        """
+        return summaries.summary(self, check_alpha(alpha), direction)

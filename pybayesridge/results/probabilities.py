@@ -1,0 +1,177 @@
+"""Results on the scale of probabilities: predictions and odds ratios of models of yes/no responses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from pybayesridge._types import AnyArray, FloatArray, IntArray, RowsLike
+from pybayesridge.results.arguments import check_alpha, check_which, term_positions, unit_rows
+from pybayesridge.results.base import LinearResults
+from pybayesridge.results.prediction import BinaryPrediction
+
+NOT_A_PICTURE = "plot_{name} is for family='gaussian': use {instead}"
+
+
+class ProbabilityResults(LinearResults):
+    """The part of the results that is about probabilities; goes before the results in the list of bases.
+
+    Attributes
+    ----------
+    link : {"logit", "probit"}
+    event : str
+        The level whose probability is modelled.
+    """
+
+    link: str
+    event: str
+    model: Any
+    posterior: Any
+    _pictures: ClassVar[str] = "plot_coefficients()"
+
+    @property
+    def sigma2(self) -> float:  # type: ignore[override]
+        """Not available: binomial responses have no noise variance."""
+        raise AttributeError("binomial responses have no noise variance: these results have no sigma2")
+
+    def _probabilities(self, rows: AnyArray) -> FloatArray:
+        x, z = self.model.split_rows(rows, self.posterior.design)
+        return _over_complete(rows, lambda keep: self.posterior.probability_means(x[keep], z[keep]))
+
+    def predict(self, exog: RowsLike | None = None, transform: bool = True, which: str = "mean") -> pd.Series:
+        """Posterior mean of the probability of the event, or of the linear predictor.
+
+        Parameters
+        ----------
+        exog : array-like or frame, optional
+            New data: with a formula, a frame or dict with its variables; otherwise columns as in the fit (a
+            frame's columns are matched by name). The rows of the fit by default.
+        transform : bool
+            Whether to pass new data through the formula.
+        which : {"mean", "linear"}
+            Probabilities, averaged over the posterior; or linear predictors at `params`.
+
+        Returns
+        -------
+        Series
+            NaN in rows where a variable of the formula is missing.
+        """
+        rows, labels = self.model.new_rows(exog, transform)
+        if check_which(which) == "linear":
+            return pd.Series(self.model.predict(self.params, rows, which="linear"), index=labels)
+        return pd.Series(self.fittedvalues if exog is None else self._probabilities(rows), index=labels)
+
+    def get_prediction(  # type: ignore[override]
+        self,
+        exog: RowsLike | None = None,
+        transform: bool = True,
+        which: str = "mean",
+        row_labels: Sequence[Any] | pd.Index | None = None,
+    ) -> BinaryPrediction:
+        """Predictions with uncertainty; ``.summary_frame(alpha)`` has credible intervals.
+
+        Parameters
+        ----------
+        exog : array-like or frame, optional
+            As for :meth:`predict`.
+        transform : bool
+            Whether to pass new data through the formula.
+        which : {"mean", "linear"}
+            Probabilities, whose intervals are those of the linear predictor transformed, or linear predictors.
+        row_labels : sequence, optional
+            Labels of the rows, instead of those of `exog`.
+
+        Examples
+        --------
+        >>> import statsmodels.api as sm
+        >>> from pybayesridge import BayesRidge
+        >>> spector = sm.datasets.spector.load_pandas().data
+        >>> res = BayesRidge.from_formula("GRADE ~ GPA + TUCE + PSI", spector, family="binomial").fit()
+        >>> new = {"GPA": [3.5], "TUCE": [22], "PSI": [1]}
+        >>> res.get_prediction(new).summary_frame().round(2).to_numpy().tolist()
+        [[0.68, 0.16, 0.34, 0.92]]
+        """
+        rows, labels = self.model.new_rows(exog, transform)
+        if row_labels is not None:
+            labels = pd.Index(row_labels)
+        x, z = self.model.split_rows(rows, self.posterior.design)
+        linear = check_which(which) == "linear"
+        post = self.posterior
+        center = post.linear_centers if linear else post.probability_means
+        quantiles = post.linear_quantiles if linear else post.probability_quantiles
+
+        def sd(keep: IntArray) -> FloatArray:
+            return post.linear_moments(x[keep], z[keep])[1] if linear else post.probability_sds(x[keep], z[keep])
+
+        return BinaryPrediction(
+            _over_complete(rows, lambda keep: center(x[keep], z[keep])),
+            _over_complete(rows, sd),
+            lambda at: _over_complete(rows, lambda keep: quantiles(x[keep], z[keep], at)),
+            labels,
+        )
+
+    def odds_ratios(self, alpha: float = 0.05, *, terms: str | Sequence[str] | None = None) -> pd.DataFrame:
+        """Odds ratios with credible intervals; for the logit link.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the probability of the intervals.
+        terms : str or sequence of str, optional
+            Coefficients, by column or by term of the formula; all by default.
+
+        Returns
+        -------
+        DataFrame
+            A row for each coefficient: ``odds_ratio``, the exponential of `params`; ``lower`` and ``upper``, those of
+            the interval; ``prob_above_1``, the posterior probability that the odds rise with the column. The
+            intercept's row has the odds where every column is 0.
+
+        Raises
+        ------
+        ValueError
+            For the probit link, whose coefficients are no log odds ratios, or an unknown term.
+        """
+        if self.link != "logit":
+            raise ValueError(
+                f"odds_ratios() is for link='logit': coefficients of the {self.link} link are no log odds"
+            )
+        design, names = self.posterior.design, self.model.exog_names
+        at = np.arange(len(names)) if terms is None else term_positions(self.model, terms)
+        x, z = unit_rows(self.model, design, at.tolist())
+        with np.errstate(over="ignore"):
+            ratios = np.exp(np.column_stack([self.params[at], self._odds_ends(at, check_alpha(alpha))]))
+        above = self.posterior.linear_exceedance(x, z, np.zeros(len(at)))
+        flat = ~(x.any(axis=1) | z.any(axis=1))
+        above[flat] = np.nan
+        columns = ["odds_ratio", "lower", "upper", "prob_above_1"]
+        return pd.DataFrame(np.column_stack([ratios, above]), index=[names[i] for i in at], columns=columns)
+
+    def _odds_ends(self, at: IntArray, alpha: float) -> FloatArray:
+        """Intervals of some coefficients, (m, 2)."""
+        ends: FloatArray = self._intervals(alpha)[at, 0]
+        return ends
+
+    def plot_fit(self, *_: Any, **__: Any) -> Any:
+        """Not available for yes/no responses."""
+        raise ValueError(NOT_A_PICTURE.format(name="fit", instead=self._pictures))
+
+    def plot_residuals(self, *_: Any, **__: Any) -> Any:
+        """Not available for yes/no responses."""
+        raise ValueError(NOT_A_PICTURE.format(name="residuals", instead=self._pictures))
+
+
+def _over_complete(rows: AnyArray, function: Any) -> FloatArray:
+    """A function of the positions of rows without missing values; NaN for the others."""
+    values = np.asarray(rows.data if hasattr(rows, "tocsc") else rows)
+    whole = values.dtype.kind != "f" or not np.isnan(values).any() or hasattr(rows, "tocsc")
+    keep = np.arange(rows.shape[0]) if whole else np.flatnonzero(~np.isnan(rows).any(axis=1))
+    found: FloatArray = function(keep)
+    if whole:
+        return found
+    out = np.full((rows.shape[0], *found.shape[1:]), np.nan)
+    out[keep] = found
+    return out
