@@ -23,6 +23,7 @@ __all__ = [
     "PybayesridgeWarning",
     "SpikeSlab",
     "compare_evidence",
+    "compare_models",
     "load",
     "polynomial_features",
 ]
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from pybayesridge.models.spike_slab import SpikeSlab
     from pybayesridge.moments.moments import Moments
     from pybayesridge.results.base import load
+    from pybayesridge.results.comparison import compare_models
     from pybayesridge.results.evidence import compare_evidence
 else:
     # Names are imported when they are first used: SciPy and statsmodels take more than a second.
@@ -63,6 +65,7 @@ else:
         "PybayesridgeWarning": "exceptions",
         "SpikeSlab": "models.spike_slab",
         "compare_evidence": "results.evidence",
+        "compare_models": "results.comparison",
         "load": "results.base",
         "polynomial_features": "data.polynomial",
     }

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from pybayesridge import BayesRidge, Moments, SpikeSlab, load
+from pybayesridge import BayesRidge, Moments, SpikeSlab, compare_models, load
 from pybayesridge.sklearn import BayesRidgeRegressor, SpikeSlabRegressor
 
 data = pd.DataFrame()
@@ -63,6 +63,9 @@ reveal_type(binary.get_prediction(data))  # BinaryPrediction
 reveal_type(binary.loo_auc)  # float
 reveal_type(binary.explained_variance())  # Series
 reveal_type(binary.model)  # BinaryRidge
+
+reveal_type(compare_models({"ridge": ridge, "selection": select}).to_markdown())  # str
+reveal_type(compare_models({"ridge": ridge}).frame)  # DataFrame
 
 loaded = load("fit.pkl")
 reveal_type(loaded.model)  # BayesRidge | SpikeSlab

@@ -83,7 +83,7 @@ class Table(SimpleTable):
         writer = csv.writer(out, lineterminator="\n")
         if self.title:
             writer.writerow([csv_text(self.title)])
-        for row, cells in zip(self, _texts(self), strict=True):
+        for row, cells in zip(self, cell_texts(self), strict=True):
             writer.writerow([_csv_cell(cell.data, text) for cell, text in zip(row, cells, strict=True)])
         return out.getvalue().rstrip("\n")
 
@@ -91,7 +91,7 @@ class Table(SimpleTable):
         """The table as a ``tabular`` with the rules of the package booktabs."""
         aligned = "".join("l" if cell.datatype == "stub" else "r" for cell in self[-1])
         lines = [rf"\begin{{tabular}}{{{aligned}}}", r"\toprule"]
-        for row, cells in zip(self, _texts(self), strict=True):
+        for row, cells in zip(self, cell_texts(self), strict=True):
             marked = [
                 rf"\textbf{{{latex_text(text)}}}" if cell.datatype in BOLD and text else latex_text(text)
                 for cell, text in zip(row, cells, strict=True)
@@ -110,7 +110,8 @@ def _csv_cell(data: Any, text: str) -> str:
     return data.plain if isinstance(data, Number) else csv_text(text)
 
 
-def _texts(table: SimpleTable) -> list[list[str]]:
+def cell_texts(table: SimpleTable) -> list[list[str]]:
+    """The cells of a table as text."""
     return [["" if cell.datatype in PLACEHOLDER else str(cell.data).strip() for cell in row] for row in table]
 
 

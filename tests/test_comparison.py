@@ -1,0 +1,194 @@
+"""``compare_models()``: the numbers of each fit, in one table and all its formats."""
+
+import csv
+import io
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+import statsmodels.formula.api as smf
+
+from pybayesridge import BayesRidge, SpikeSlab, compare_models
+from tests.test_summary_formats import latex_lines
+
+SAME = 1e-12
+"""Numbers that are copied."""
+
+FORMULA = "y ~ x1 + x2 + g"
+
+
+@pytest.fixture(scope="module")
+def frame():
+    rng = np.random.default_rng(0)
+    out = pd.DataFrame(rng.normal(size=(50, 3)), columns=["x1", "x2", "w"])
+    out["g"] = rng.choice(["a", "b"], 50)
+    out["w"] = out["w"] ** 2 + 0.5
+    out["y"] = out["x1"] + rng.normal(size=50)
+    out["event"] = (out["y"] > 0).astype(int)
+    return out
+
+
+@pytest.fixture(scope="module")
+def fits(frame):
+    return {
+        "ridge": BayesRidge.from_formula(FORMULA, frame).fit(),
+        "selection": SpikeSlab.from_formula(FORMULA, frame).fit(),
+        "OLS": smf.ols("y ~ x2 + x1 + w", frame).fit(),
+    }
+
+
+@pytest.fixture(scope="module")
+def table(fits):
+    return compare_models(fits, alpha=0.1)
+
+
+def cells(table):
+    return {row[0].data: [cell.data for cell in row[1:]] for row in table.tables[0]}
+
+
+def test_numbers_are_those_of_the_fits(fits, table):
+    found = table.frame
+    assert list(found.columns) == list(fits)
+    assert list(found.index.unique("term")) == ["Intercept", "x1", "x2", "g[T.b]", "w", ""]
+    for name, fit in fits.items():
+        interval = fit.conf_int(alpha=0.1).to_numpy()
+        for value, wanted in zip(
+            ("estimate", "sd", "lower", "upper"), (fit.params, fit.bse, *interval.T), strict=True
+        ):
+            own = found[name].xs(value, level="value")[fit.params.index]
+            np.testing.assert_allclose(own, wanted, rtol=SAME)
+    assert found["OLS"].loc["g[T.b]"].isna().all()
+    selection = fits["selection"]
+    pip = found["selection"].xs("inclusion_prob", level="value")
+    np.testing.assert_allclose(pip[selection.params.index], selection.inclusion_prob, rtol=SAME)
+    facts = found.loc[""]
+    assert facts.loc["N"].tolist() == [50, 50, 50]
+    ridge, ols = fits["ridge"], fits["OLS"]
+    wanted = [ridge.rsquared, selection.rsquared, ols.rsquared]
+    np.testing.assert_allclose(facts.loc["R-squared"], wanted, rtol=SAME)
+    sigma = np.sqrt([ridge.sigma2, selection.sigma2, ols.mse_resid])
+    np.testing.assert_allclose(facts.loc["sigma"].to_numpy(dtype=float), sigma, rtol=SAME)
+    assert facts.loc["log marginal", "ridge"] == pytest.approx(ridge.log_marginal, rel=SAME)
+    assert facts.loc["log evidence", "selection"] == pytest.approx(selection.log_evidence, rel=SAME)
+    assert facts.loc["LOO R-squared", "ridge"] == pytest.approx(ridge.loo_rsquared, rel=SAME)
+    assert "LOO log score" not in facts.index
+
+
+def test_text(fits, table):
+    rows = cells(table)
+    assert rows["N"] == ["50", "50", "50"]
+    assert rows["w"][:2] == ["", ""]
+    text = " ".join(str(table).split())
+    assert f"({float(fits['ridge'].bse['x1']):.3f}" in text
+    assert f"PIP {fits['selection'].inclusion_prob['x2']:.3f}" in text
+    assert "OLS: standard errors and confidence intervals of statsmodels" in text
+    assert "different constants" in text
+    intervals = str(compare_models(fits, alpha=0.2, show="interval"))
+    assert "80 % intervals" in intervals
+    assert intervals.count("[") > 8
+
+
+def test_formats_hold_the_same(table):
+    texts = [[str(cell.data) for cell in row] for row in table.tables[0]]
+    lines = [line for line in table.to_markdown().split("\n") if line.startswith("|")]
+    assert len(lines) == len(texts) + 1
+    assert lines[1] == "| --- | ---: | ---: | ---: |"
+    assert lines[3].split(" | ")[1] == texts[2][1].strip()
+    assert "g[T.b]" in table.to_markdown()
+    latex = [row for row in latex_lines(table.as_latex().split("Notes")[0]) if row]
+    assert [row[1:] for row in latex if len(row) == 4][1:] == [[c.strip() for c in row[1:]] for row in texts[1:]]
+    assert table.as_html().count("<tr>") >= len(texts)
+    read = pd.read_csv(io.StringIO(table.as_csv()), index_col=[0, 1], keep_default_na=True)
+    np.testing.assert_allclose(read.to_numpy(), table.frame.to_numpy(dtype=float), rtol=SAME)
+    assert table.notes[0] in " ".join(str(table).split())
+
+
+def test_names_with_any_character(frame):
+    odd = frame.rename(columns={"x1": "=a|b_*<i>"})[["=a|b_*<i>", "x2"]]
+    table = compare_models({"$1 & |2": BayesRidge(frame["y"], odd).fit()})
+    assert r"=a\|b\_\*&lt;i>" in table.to_markdown()
+    assert r"\$1 \& \textbar{}2" in table.as_latex()
+    assert "=a|b_*&lt;i&gt;" in table.as_html()
+    first = [row[0] for row in csv.reader(io.StringIO(table.as_csv()))]
+    assert "'=a|b_*<i>" in first
+
+
+def test_yes_no_responses_and_weights(frame):
+    logit = smf.logit("event ~ x1 + x2", frame).fit(disp=0)
+    ridge = BayesRidge.from_formula("event ~ x1 + x2", frame, family="binomial").fit()
+    table = compare_models({"ridge": ridge, "Logit": logit})
+    facts = table.frame.loc[""]
+    assert facts.loc["LOO log score", "ridge"] == pytest.approx(ridge.loo_log_score, rel=SAME)
+    assert "sigma" not in facts.index
+    assert not any("cannot be compared" in note for note in table.notes)
+    weighted = sm.WLS(frame["y"], sm.add_constant(frame[["x1"]]), weights=frame["w"]).fit()
+    same = compare_models(
+        {
+            "WLS": weighted,
+            "tenfold": sm.WLS(frame["y"], sm.add_constant(frame[["x1"]]), weights=10 * frame["w"]).fit(),
+        }
+    )
+    np.testing.assert_allclose(*same.frame.loc[("", "sigma")].to_numpy(dtype=float), rtol=1e-9)
+
+
+def test_other_rows_and_responses_have_a_note(frame, fits):
+    fewer = BayesRidge.from_formula(FORMULA, frame[:40]).fit()
+    notes = compare_models({"all": fits["ridge"], "fewer": fewer}).notes
+    assert "The models are of different rows (all: 50, fewer: 40): their numbers cannot be compared." in notes
+    other = smf.ols("np.exp(y) ~ x1", frame).fit()
+    assert any("different responses" in note for note in compare_models({"a": fits["ridge"], "b": other}).notes)
+    shuffled = BayesRidge.from_formula(FORMULA, frame.assign(y=frame["y"].to_numpy()[::-1])).fit()
+    notes = compare_models({"a": fits["ridge"], "b": shuffled}).notes
+    assert any("values of the response differ" in note for note in notes)
+    assert not any("cannot be compared" in note for note in compare_models(fits).notes)
+
+
+def test_fits_without_rows(frame):
+    res = BayesRidge.from_formula(FORMULA, frame).fit()
+    before = compare_models({"ridge": res}).frame
+    res.remove_data()
+    after = compare_models({"ridge": res}).frame
+    assert ("", "LOO R-squared") in before.index
+    assert ("", "LOO R-squared") not in after.index
+    np.testing.assert_allclose(after, before.drop(("", "LOO R-squared")), rtol=1e-9)
+
+
+def test_many_columns_are_cut_unless_named():
+    rng = np.random.default_rng(0)
+    x = pd.DataFrame(rng.normal(size=(100, 80)), columns=[f"c{j}" for j in range(80)])
+    res = BayesRidge(3 * x["c7"] + rng.normal(size=100), x).fit()
+    table = compare_models({"ridge": res})
+    assert "c7" in cells(table)
+    assert any(note.startswith("51 coefficients are omitted") for note in table.notes)
+    assert len(table.frame.index.unique("term")) == 82
+    some = compare_models({"ridge": res}, terms=["c3", "c1"])
+    names = [row[0].data for row in some.tables[0]]
+    assert [name for name in names if name.startswith("c")] == ["c3", "c1"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"fits": {}}, "at least one fit"),
+        ({"fits": [1]}, "must be a dict"),
+        ({"fits": {"a": 3}}, "the fit 'a' is int, neither results"),
+        ({"show": "se"}, "show must be 'sd' or 'interval'"),
+        ({"alpha": 5}, "alpha must lie"),
+        ({"terms": ["G[T.b]"]}, r"'G\[T.b\]' is not a coefficient of any of the fits: did you mean 'g\[T.b\]'"),
+        ({"terms": []}, "terms is empty"),
+    ],
+)
+def test_bad_input_is_refused(fits, change, message):
+    arguments = {"fits": fits, **change}
+    with pytest.raises(ValueError, match=message):
+        compare_models(**arguments)
+
+
+def test_several_responses_are_refused(frame):
+    res = BayesRidge(frame[["y", "w"]], frame[["x1"]]).fit()
+    with pytest.raises(ValueError, match="the fit 'both' has several responses"):
+        compare_models({"both": res})
+    twice = sm.OLS(frame["y"], pd.DataFrame(frame[["x1", "x2"]].to_numpy(), columns=["x", "x"], index=frame.index))
+    with pytest.raises(ValueError, match="several coefficients named 'x'"):
+        compare_models({"OLS": twice.fit()})
