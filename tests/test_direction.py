@@ -26,6 +26,7 @@ FITS = {
     "ridge": lambda y, x: BayesRidge(y, x).fit(),
     "binomial": lambda y, x: BayesRidge(y > y.mean(), x, family="binomial").fit(),
     "by sets": lambda y, x: SpikeSlab(y, x).fit("exact"),
+    "binomial by sets": lambda y, x: SpikeSlab(y > y.mean(), x, family="binomial").fit("exact"),
     "by EP": lambda y, x: SpikeSlab(y, x).fit("damped"),
     "many columns": lambda y, x: BayesRidge(y[:20], np.random.default_rng(0).normal(size=(20, 70))).fit(),
 }
