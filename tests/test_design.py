@@ -1,8 +1,11 @@
 """The design: Z projected out, weights, scales, and the way back to the user's scale."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.linalg import LinAlgError
 from scipy.sparse import csc_array
 
 from pybayesridge import BayesRidge
@@ -202,3 +205,17 @@ def test_the_kept_intercept_is_that_of_any_other_constant():
         kept.q[0] = 0.0
     assert factorize(np.ones((41, 1)), None, ["const"], 0).q.shape == (41, 1)
     assert factorize(np.ones((40, 1)), np.full(40, 2.0), ["const"], 0) is not kept
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_regression_on_the_unpenalised_block(order):
+    rng = np.random.default_rng(3)
+    z = rng.normal(size=(30, 3))
+    block = factorize(z, None, list("abc"), None)
+    block = replace(block, r=np.asarray(block.r, order=order))
+    a = rng.normal(size=(30, 2))
+    np.testing.assert_allclose(block.regress(block.q.T @ a), np.linalg.lstsq(z, a, rcond=None)[0], rtol=0, atol=ORTHOGONAL)
+    assert block.regress(np.empty((3, 0))).shape == (3, 0)
+    for missing in (np.empty((0, 0)), np.diag([1.0, 0.0, 1.0])):
+        with pytest.raises(LinAlgError, match="not there, or is singular"):
+            replace(block, r=missing).regress(block.q.T @ a)

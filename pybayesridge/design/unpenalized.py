@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.linalg import qr, solve_triangular
+from scipy.linalg import LinAlgError, qr, solve_triangular
+from scipy.linalg.lapack import dtrtrs
 
 from pybayesridge._types import FloatArray
 from pybayesridge.linalg import blas
@@ -58,7 +59,13 @@ class Unpenalized:
 
     def regress(self, qta: FloatArray) -> FloatArray:
         """Weighted least-squares coefficients on Z from ``Q' sqrt(W) a``: ``R^-1 qta``, (k, m)."""
-        return solve_triangular(self.r, qta, check_finite=False) if self.k else qta
+        if not self.k:
+            return qta
+        out: FloatArray
+        out, info = dtrtrs(self.r.T, qta, lower=1, trans=1)  # the transpose lies as LAPACK wants it
+        if info or len(self.r) != self.k:
+            raise LinAlgError("the factor R of the unpenalised columns is not there, or is singular")
+        return out
 
     def residual(self, a_w: FloatArray) -> FloatArray:
         """Project Q out of weighted columns; twice, since once loses digits under cancellation."""

@@ -275,12 +275,16 @@ def _with_shallow(
     There f' has an extremum beyond zero that the grid steps over; a parabola through three points tells where.
     """
     before, middle, after = slope[:-2], slope[1:-1], slope[2:]
+    lowest = (middle > 0) & (before >= middle) & (after >= middle)
+    highest = (middle < 0) & (before <= middle) & (after <= middle)
+    if not (lowest.any() or highest.any()):
+        return low, high, target
     bend = before - 2 * middle + after
     with np.errstate(divide="ignore", invalid="ignore"):
         vertex = middle - (after - before) ** 2 / (8 * bend)
     overshoot = np.abs(vertex - middle) + 0.1 * np.abs(bend)
-    dip = (middle > 0) & (before >= middle) & (after >= middle) & (vertex < overshoot)
-    bump = (middle < 0) & (before <= middle) & (after <= middle) & (vertex > -overshoot)
+    dip = lowest & (vertex < overshoot)
+    bump = highest & (vertex > -overshoot)
     lows, highs, targets = [low], [high], [target]
     for i, t in zip(*np.nonzero(dip | bump), strict=True):
         sign = 1.0 if dip[i, t] else -1.0

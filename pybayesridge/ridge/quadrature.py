@@ -238,7 +238,7 @@ def _collect(
         weight: FloatArray = np.exp(log_weight)
         log_integral[target] = top[target] + np.log(weight.sum() * spacing)
         nodes = _moved_ends(nodes, spacing, of_target)
-        one = replace(spectrum, z=spectrum.z[:, [target]], rss0=spectrum.rss0[[target]])
+        one = spectrum if q == 1 else replace(spectrum, z=spectrum.z[:, [target]], rss0=spectrum.rss0[[target]])
         with np.errstate(divide="ignore"):
             log_rss = np.log(penalized_rss(one, nodes[:, None])[:, 0])
         keep = _matters(log_weight)
