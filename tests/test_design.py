@@ -214,7 +214,8 @@ def test_regression_on_the_unpenalised_block(order):
     block = factorize(z, None, list("abc"), None)
     block = replace(block, r=np.asarray(block.r, order=order))
     a = rng.normal(size=(30, 2))
-    np.testing.assert_allclose(block.regress(block.q.T @ a), np.linalg.lstsq(z, a, rcond=None)[0], rtol=0, atol=ORTHOGONAL)
+    slopes = np.linalg.lstsq(z, a, rcond=None)[0]
+    np.testing.assert_allclose(block.regress(block.q.T @ a), slopes, rtol=0, atol=ORTHOGONAL)
     assert block.regress(np.empty((3, 0))).shape == (3, 0)
     for missing in (np.empty((0, 0)), np.diag([1.0, 0.0, 1.0])):
         with pytest.raises(LinAlgError, match="not there, or is singular"):
