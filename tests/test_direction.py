@@ -6,6 +6,7 @@ import pytest
 from scipy import stats
 
 from pybayesridge import BayesRidge, SpikeSlab
+from tests.effort import only_thorough
 from tests.problems import regression
 
 SAME = 1e-10
@@ -32,7 +33,12 @@ FITS = {
 }
 
 
-@pytest.fixture(scope="module", params=list(FITS))
+SLOW = {"binomial by sets"}
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(name, marks=only_thorough if name in SLOW else ()) for name in FITS]
+)
 def res(request):
     return FITS[request.param](*columns())
 

@@ -252,6 +252,10 @@ def test_other_codings_and_expressions_of_a_factor(frame):
     made = BayesRidge.from_formula("y ~ C(g == 'a') + x", frame).fit()
     found = made.effects("g")
     np.testing.assert_allclose(found["mean"], -made.params.iloc[1] * np.ones(2), rtol=SAME)
+    cut = BayesRidge.from_formula("y ~ C(x > 4) + z", frame).fit()
+    with pytest.raises(ValueError, match="no derivative with respect to 'x'"):
+        cut.effects("x")
+    assert abs(cut.effects("x", values=(3, 5))["mean"].iloc[0]) == pytest.approx(abs(cut.params.iloc[1]), rel=SAME)
     typed = frame.assign(g=pd.Categorical(frame["g"], categories=list("cba")))
     assert list(BayesRidge.from_formula("y ~ g", typed).fit().effects().loc["g"].index) == ["b - c", "a - c"]
     numbers = frame.assign(k=pd.Categorical(frame["k"]))

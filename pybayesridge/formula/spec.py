@@ -157,7 +157,6 @@ def levels_of(spec: FormulaSpec, name: str) -> list[Any] | None:
             levels = list(state["categories"])
             base = getattr(getattr(state.get("contrasts"), "contrasts", None), "base", None)
             return sorted(levels, key=lambda level: level != base)
-        found = []
     return [False, True] if kind == "boolean" else found
 
 

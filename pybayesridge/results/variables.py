@@ -303,8 +303,9 @@ class Variables:
 
 
 def _as_frame(columns: Any, names: list[str]) -> pd.DataFrame:
-    values = columns.toarray() if sparse.issparse(columns) else columns
-    return pd.DataFrame(values, columns=names, copy=False)
+    if sparse.issparse(columns):
+        return pd.DataFrame.sparse.from_spmatrix(columns, columns=names)
+    return pd.DataFrame(columns, columns=names, copy=False)
 
 
 def _swept(rows: pd.DataFrame, name: str, values: FloatArray) -> pd.DataFrame:
