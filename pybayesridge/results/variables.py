@@ -304,7 +304,9 @@ class Variables:
 
 def _as_frame(columns: Any, names: list[str]) -> pd.DataFrame:
     if sparse.issparse(columns):
-        return pd.DataFrame.sparse.from_spmatrix(columns, columns=names)
+        accessor: Any = pd.DataFrame.sparse
+        out: pd.DataFrame = accessor.from_spmatrix(columns, columns=names)
+        return out
     return pd.DataFrame(columns, columns=names, copy=False)
 
 
