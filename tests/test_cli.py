@@ -309,6 +309,8 @@ def test_json_has_the_numbers_of_the_results(command, data, frame, capsys):
         assert target["median_model"] == results.median_model()
         groups = {group["name"]: group["inclusion_prob"] for group in target["groups"]}
         assert groups == pytest.approx(results.group_inclusion_prob.to_dict(), rel=EQUAL)
+        errors = [group["inclusion_se"] for group in target["groups"]]
+        np.testing.assert_allclose(errors, results.group_inclusion_se, rtol=EQUAL)
 
 
 def test_json_of_groups(data, capsys):

@@ -123,9 +123,15 @@ def _groups(results: Any) -> list[dict[str, Any]]:
     for j in np.setdiff1d(np.arange(len(model.data.exog_columns)), model.data.unpenalized):
         label = model.groups.labels[model.groups.of_column[j]]
         columns.setdefault(label, []).append(model.data.exog_columns[j])
+    prob, se = results.group_inclusion_prob, results.group_inclusion_se
     return [
-        {"name": str(label), "inclusion_prob": finite(value), "columns": columns[label]}
-        for label, value in results.group_inclusion_prob.items()
+        {
+            "name": str(label),
+            "inclusion_prob": finite(prob[label]),
+            "inclusion_se": finite(se[label]),
+            "columns": columns[label],
+        }
+        for label in prob.index
     ]
 
 

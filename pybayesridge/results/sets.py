@@ -102,7 +102,8 @@ class SetResults(LinearResults):
         of_column[self.posterior.design.columns] = values
         present, position = np.unique(groups.of_column[penalized], return_inverse=True)
         out = np.zeros(present.size)
-        np.maximum.at(out, position.reshape(-1), of_column[penalized])
+        with np.errstate(invalid="ignore"):  # NaN, of what has no standard errors
+            np.maximum.at(out, position.reshape(-1), of_column[penalized])
         return pd.Series(out, index=[groups.labels[g] for g in present], name=name)
 
     @property
