@@ -6,6 +6,7 @@ import ast
 import builtins
 import re
 from collections.abc import Collection, Iterable
+from functools import lru_cache
 from typing import Any
 
 import pandas as pd
@@ -40,12 +41,13 @@ def names_read(formula: str, frame: pd.DataFrame) -> tuple[list[str], list[str]]
     known = set(columns)
     own = {*known, *TRANSFORMS, *dir(builtins)}
     parsed = parse(formula, frame)
-    read, unknown = set(), set()
+    read: set[str] = set()
+    unknown: set[str] = set()
     for side in (parsed.lhs, parsed.rhs):
         for term in side:
             for factor in term.factors:
                 expr = str(factor.expr)
-                names = {expr} if expr in known else _names_in(expr)
+                names = frozenset({expr}) if expr in known else _names_in(expr)
                 read |= names & known
                 unknown |= names - own
     return [c for c in columns if c in read], sorted(unknown)
@@ -89,17 +91,18 @@ def names_in_factor(expr: str) -> set[str]:
     return {expr} | _names_in(expr)
 
 
-def _names_in(expr: str) -> set[str]:
+@lru_cache(maxsize=1024)
+def _names_in(expr: str) -> frozenset[str]:
     """Names that an expression looks up; the expression itself where it is not Python (a name with a space)."""
     quoted = set(re.findall(r"`([^`]+)`", expr))
     try:
         tree = ast.parse(re.sub(r"`[^`]+`", "0", expr).strip(), mode="eval")
     except SyntaxError:
-        return quoted or {expr}
+        return frozenset(quoted or {expr})
     nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
     bound = {node.id for node in nodes if not isinstance(node.ctx, ast.Load)}
     bound |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
-    return quoted | ({node.id for node in nodes} - bound)
+    return frozenset(quoted | ({node.id for node in nodes} - bound))
 
 
 def refuse_unknown(names: Iterable[str], columns: Collection[str], context: Collection[str]) -> None:
