@@ -30,6 +30,7 @@ FITS = {
     "binomial by sets": lambda y, x: SpikeSlab(y > y.mean(), x, family="binomial").fit("exact"),
     "by EP": lambda y, x: SpikeSlab(y, x).fit("damped"),
     "many columns": lambda y, x: BayesRidge(y[:20], np.random.default_rng(0).normal(size=(20, 70))).fit(),
+    "wide": lambda y, x: BayesRidge(y, np.random.default_rng(0).normal(size=(40, 1000)), unpenalized=["x3"]).fit(),
 }
 
 

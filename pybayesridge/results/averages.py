@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -67,9 +67,14 @@ def effects_of(
         found.refuse_jumps(name)
     if which == "mean" and isinstance(res.posterior, OnLink):
         average = _Drawn.of(res, rng)
-        drawn = np.stack([average.change(found, change) for change in changes])
+        drawn = _changes(
+            changes, lambda point: average.at(found, point), lambda variable: average.slope(found, variable)
+        )
         return _of_draws(drawn, alpha, with_zeros=isinstance(res.posterior, BinarySelectionPosterior))
-    weights = np.stack([_change(found, change) for change in changes])
+    if found.is_linear:
+        weights = np.stack([_of_columns(found, change) for change in changes])
+    else:
+        weights = _changes(changes, lambda point: _average(found, point), lambda variable: _slope(found, variable))
     return as_table(combined(res, weights, np.zeros(len(changes)), alpha, target))
 
 
@@ -105,17 +110,35 @@ def predictions_of(
     return table
 
 
-def _change(found: Variables, change: Change) -> FloatArray:
-    """The change of the rows of the design with a variable, averaged over rows, (k,)."""
-    if found.is_linear:
-        out = np.zeros(len(found.model.exog_names))
-        a, b = (0.0, 1.0) if change.ends is None else change.ends
-        out[found.model.exog_names.index(change.variable)] = float(b) - float(a)
-        return out
-    if change.ends is not None:
-        a, b = (_average(found, {change.variable: value}) for value in change.ends)
-        return b - a
-    parts = [weight @ found.slopes(rows, change.variable) for rows, weight in found.blocks(_block(found))]
+def _changes(
+    changes: Sequence[Change],
+    at: Callable[[Mapping[str, Any]], FloatArray],
+    slope: Callable[[str], FloatArray],
+) -> FloatArray:
+    """A row for each change: differences of what `at` gives for values, each computed once, or a `slope`."""
+    ends = dict.fromkeys((change.variable, end) for change in changes for end in change.ends or ())
+    averages = {(variable, end): at({variable: end}) for variable, end in ends}
+    rows = []
+    for change in changes:
+        if change.ends is None:
+            rows.append(slope(change.variable))
+        else:
+            a, b = change.ends
+            rows.append(averages[change.variable, b] - averages[change.variable, a])
+    return np.stack(rows)
+
+
+def _of_columns(found: Variables, change: Change) -> FloatArray:
+    """The change of a row of the design with one of its columns, (k,)."""
+    out = np.zeros(len(found.model.exog_names))
+    a, b = (0.0, 1.0) if change.ends is None else change.ends
+    out[found.model.exog_names.index(change.variable)] = float(b) - float(a)
+    return out
+
+
+def _slope(found: Variables, variable: str) -> FloatArray:
+    """Derivatives of the rows of the design with respect to a number, averaged, (k,)."""
+    parts = [weight @ found.slopes(rows, variable) for rows, weight in found.blocks(_block(found))]
     averaged: FloatArray = np.sum(parts, axis=0)
     return averaged
 
@@ -169,15 +192,12 @@ class _Drawn:
             out += weight @ probability(linear, self.posterior.link)
         return out
 
-    def change(self, found: Variables, change: Change) -> FloatArray:
-        """The change of probabilities with a variable, averaged over rows, for each draw."""
-        if change.ends is not None:
-            a, b = (self.at(found, {change.variable: value}) for value in change.ends)
-            return b - a
+    def slope(self, found: Variables, variable: str) -> FloatArray:
+        """Derivatives of probabilities with respect to a number, averaged over rows, for each draw."""
         out = np.zeros(self.coefficients.shape[1])
         for rows, weight in found.blocks(min(ROWS, _block(found))):
             slope = probability_slope(found.design(rows) @ self.coefficients, self.posterior.link)
-            out += weight @ (slope * (found.slopes(rows, change.variable) @ self.coefficients))
+            out += weight @ (slope * (found.slopes(rows, variable) @ self.coefficients))
         return out
 
 

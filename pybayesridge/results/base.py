@@ -18,7 +18,7 @@ from pybayesridge.results import effects as variable_effects
 from pybayesridge.results import files as saved
 from pybayesridge.results.arguments import check_alpha, target_position
 from pybayesridge.results.arviz import GROUPS, to_arviz
-from pybayesridge.results.direction import joint_contrast, probabilities_positive
+from pybayesridge.results.direction import every_probability_positive, joint_contrast
 from pybayesridge.results.estimates import LinearEstimates
 from pybayesridge.results.plots import effects as effect_plots
 from pybayesridge.results.plots import rows as row_plots
@@ -171,9 +171,7 @@ class LinearResults(LinearEstimates):
 
         Of a SpikeSlab without the probability of exactly zero: `inclusion_prob` is the probability of either sign.
         """
-        every = np.arange(len(self.model.exog_names))
-        targets = range(len(self.model.data.targets))
-        return self._squeeze(np.stack([probabilities_positive(self, every, i) for i in targets], axis=1))
+        return self._squeeze(every_probability_positive(self))
 
     def report(
         self,

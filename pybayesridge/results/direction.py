@@ -13,6 +13,7 @@ from pybayesridge.ep.posterior import SelectionPosterior
 from pybayesridge.quantile_tables import NO_ROW_SPACE
 from pybayesridge.results.arguments import target_position
 from pybayesridge.results.contrast import combined, read_contrasts
+from pybayesridge.ridge.posterior import RidgePosterior
 from pybayesridge.selection.posterior import ExactPosterior
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ DIRECTION = f"{HEAD} is the posterior probability that the coefficient is positi
 ELEMENTS = 1 << 22
 """Most numbers in a block of weights of coefficients."""
 
-DRAWS = 20_000
-"""Draws for the probability of an ellipsoid."""
+DRAWS, FEWER, MANY = 20_000, 4_000, 1_000
+"""Draws for the probability of an ellipsoid, and those of fits with so many coefficients."""
 
 BLOCK = 1_000
 """Draws of all coefficients that are held at once."""
@@ -55,6 +56,14 @@ def probabilities_positive(res: LinearResults, positions: Sequence[int] | IntArr
     return np.concatenate(parts)
 
 
+def every_probability_positive(res: LinearResults) -> FloatArray:
+    """Posterior probability that each coefficient is positive, for each target, (k, q)."""
+    posterior, k = res.posterior, len(res.model.exog_names)
+    if isinstance(posterior, RidgePosterior):
+        return res.model.scatter(*posterior.positive(), posterior.design)
+    return np.stack([probabilities_positive(res, range(k), i) for i in range(len(res.model.data.targets))], axis=1)
+
+
 def joint_contrast(
     res: LinearResults,
     contrasts: str | Sequence[str] | Mapping[str, str] | ArrayLike | pd.Series | IntoDataFrame,
@@ -71,7 +80,8 @@ def joint_contrast(
     target : str or int, optional
         Which target, by name or position; needed where there are several.
     rng : numpy.random.Generator, int or None
-        `content` is the share of 20,000 draws from the posterior, by default the same at each call.
+        `content` is a share of 20,000 draws from the posterior (of 4,000 if there are 1,000 coefficients or more), by
+        default the same at each call.
 
     Returns
     -------
@@ -115,13 +125,14 @@ def joint_contrast(
     ):
         return pd.Series({"content": 1.0, "mcse": 0.0})
     generator, inside = np.random.default_rng(rng), 0
-    for _ in range(DRAWS // BLOCK):
+    draws = DRAWS if len(res.model.exog_names) < MANY else FEWER
+    for _ in range(draws // BLOCK):
         drawn = res.sample(BLOCK, generator)
         b = drawn if res.model.one_target else drawn[res.model.data.targets[i]]
         distance = (b.to_numpy() @ weights.T - value - mean) @ whitened.T
         inside += int(((distance**2).sum(axis=1) <= (zero**2).sum()).sum())
-    share = (inside + 1) / (DRAWS + 2)  # which is neither 0 nor 1
-    return pd.Series({"content": inside / DRAWS, "mcse": float(np.sqrt(share * (1 - share) / DRAWS))})
+    share = (inside + 1) / (draws + 2)  # which is neither 0 nor 1
+    return pd.Series({"content": inside / draws, "mcse": float(np.sqrt(share * (1 - share) / draws))})
 
 
 def _moments(

@@ -100,6 +100,16 @@ class RidgePosterior:
         of_z = self._chunked(self._functionals_of_z(), each) * self.design.y_norm[:, None]
         return of_z + self.design.y_on_z[..., None], self._over_penalized(each)
 
+    def positive(self) -> tuple[FloatArray, FloatArray]:
+        """Probabilities that coefficients are positive, as :meth:`coefficients`."""
+        k = self.design.block.k
+        of_z = self.row_exceedance(self.row_functions(np.zeros((k, self.design.p)), np.eye(k)), np.zeros(k))
+
+        def each(f: Functionals) -> FloatArray:
+            return posterior.exceedance(f, self.spectrum, self.mixture, np.zeros((f.outside.size, self.design.q)))
+
+        return of_z, self._over_penalized(each, in_units=False)
+
     def covariance(self, target: int) -> FloatArray:
         """Posterior covariance of (unpenalised, penalised) coefficients of one target: (k + p, k + p)."""
         design, k, p = self.design, self.design.block.k, self.design.p
@@ -211,15 +221,18 @@ class RidgePosterior:
         parts = [outside_of_columns(self.design, self.spectrum, part.start, right) for part, right in pieces]
         return np.concatenate([np.empty(0), *parts])
 
-    def _over_penalized(self, function: Callable[[Functionals], FloatArray]) -> FloatArray:
-        """Apply `function` to the penalised coefficients piece by piece; V is never held whole by the dual route."""
+    def _over_penalized(self, function: Callable[[Functionals], FloatArray], *, in_units: bool = True) -> FloatArray:
+        """Apply `function` to the penalised coefficients piece by piece; V is never held whole by the dual route.
+
+        `in_units` says whether the values are in the units of the coefficients, and not probabilities.
+        """
         pieces = []
         for part, right in self.spectrum.right_pieces(self.design):
             m = right.shape[0]
             outside = outside_of_columns(self.design, self.spectrum, part.start, right)
             values = self._chunked(Functionals(right, outside, np.zeros(m)), function)
             unit = self.design.y_norm / (self.design.scale[part, None] * self.spectrum.top)
-            pieces.append(values * (unit[..., None] if values.ndim == 3 else unit))
+            pieces.append(values * (unit[..., None] if values.ndim == 3 else unit) if in_units else values)
         if not pieces:
             return function(Functionals(np.empty((0, self.spectrum.rank)), np.empty(0), np.empty(0)))
         return np.concatenate(pieces)
