@@ -141,4 +141,6 @@ def probability_slope(eta: FloatArray, link: Link) -> FloatArray:
     if link == "probit":
         out: FloatArray = np.exp(-0.5 * np.minimum(np.abs(eta), 40.0) ** 2) / np.sqrt(2 * np.pi)
         return out
-    return probability(eta, link) * probability(-eta, link)
+    small = np.exp(-np.abs(eta))
+    slope: FloatArray = small / (1.0 + small) ** 2
+    return slope
