@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
@@ -12,15 +11,21 @@ from pybayesridge._types import FloatArray
 from pybayesridge.binomial.augmentation import Rows, problem_given
 from pybayesridge.binomial.kept import Kept, State
 from pybayesridge.binomial.likelihood import LATENT_VARIANCE
-from pybayesridge.binomial.walk import KEEP_EVERY, Walks
+from pybayesridge.binomial.walk import Walks
 from pybayesridge.linalg.blas import one_pool
 from pybayesridge.selection.fit import MAXITER, assembled
 from pybayesridge.selection.grid import Given, Grid, grid_of
 from pybayesridge.selection.result import Exact
-from pybayesridge.selection.sampler import sample_sets
+from pybayesridge.selection.sampler import AGREEMENT, Run, by_size
 from pybayesridge.selection.starts import starting_sets
 from pybayesridge.selection.states import States, draw_t, resampled
-from pybayesridge.selection.tallies import Estimate
+from pybayesridge.selection.tallies import Estimate, estimate
+
+KEEP_EVERY = 4
+"""Steps between states that are kept, to begin with."""
+
+FIRST_CHECK = ((15, 512), (50, 1024), (np.inf, 2048))
+"""Steps of a chain before its precision is looked at, up to so many units."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,29 +89,51 @@ def fit_binary_selection(
         As for :func:`pybayesridge.selection.fit.fit_exact`.
     """
     generator = np.random.default_rng(rng)
-    grid, kept, made = binary_grid(rows, given), Kept(KEEP_EVERY), list[Walks]()
-
-    def make(*args: object) -> Walks:
-        made.append(partial(Walks, kept=kept)(*args))  # type: ignore[arg-type]
-        return made[0]
-
+    grid = binary_grid(rows, given)
     with one_pool(0.0):
         problem = problem_given(rows, rows.start())
-        first = starting_sets(problem, grid, n_chains, generator)
-        run = sample_sets(
-            problem,
-            grid,
-            first,
-            rng=generator,
-            mcse=mcse,
-            maxiter=maxiter,
-            progress=progress,
-            make=make,  # type: ignore[arg-type]
+        starts = starting_sets(problem, grid, n_chains, generator)
+        walks = Walks(problem, grid, starts, generator, Kept(KEEP_EVERY))
+        converged, interrupted = _walk(walks, mcse, max(maxiter // n_chains, 1), progress)
+        sums = walks.node_sum
+        run = Run(
+            estimate=estimate(walks.tallies),
+            trace=walks.trace(),
+            coef=walks.coef,
+            node_prob=sums / sums.sum() if sums.sum() > 0 else sums,
+            converged=converged,
+            interrupted=interrupted,
+            limited=walks.limited,
+            drift=0.0,
         )
-        lead = made[0].tallies.lead
-        states, joint = _states(kept.after(lead), rows, grid, generator)
+        states, joint = _states(walks.kept.after(walks.tallies.lead), rows, grid, generator)
         exact = assembled(problem, grid, run, states, (np.nan, np.nan))
-    return BinarySelection(exact, joint, rows.c.shape[1], made[0].acceptance)
+    return BinarySelection(exact, joint, rows.c.shape[1], walks.accepted / walks.proposed)
+
+
+def _walk(
+    walks: Walks, mcse: float, most: int, progress: Callable[[int, Estimate | None], None] | None
+) -> tuple[bool, bool]:
+    """Take steps until the largest standard error is at most `mcse` and the chains agree; whether, or interrupted."""
+    n_chains, n_units = walks.tallies.denom.shape[1], walks.chains.problem.units.n
+    check, now = by_size(FIRST_CHECK, n_units), None
+
+    def told(steps: int) -> None:
+        if progress is not None:
+            progress(steps * n_chains, now)
+
+    try:
+        while walks.tallies.steps < most:
+            walks.advance(min(check, most) - walks.tallies.steps, told)
+            now = estimate(walks.tallies)
+            if walks.tallies.steps >= check and now.se.max(initial=0.0) <= mcse and now.agreement <= AGREEMENT:
+                return True, False
+            check = int(1.25 * check)
+    except KeyboardInterrupt:
+        if walks.tallies.steps == 0:
+            raise
+        return False, True
+    return False, False
 
 
 def _states(found: list[State], rows: Rows, grid: Grid, rng: np.random.Generator) -> tuple[States, States]:

@@ -25,6 +25,9 @@ class Factors:
     Attributes
     ----------
     problem : Problem
+        Its sizes and units are those of all chains.
+    problems : list of C Problem
+        The cross-products of each chain.
     k : (C,) array
     members : list of C lists of int
         Columns that are in, in the order of W's columns.
@@ -37,11 +40,11 @@ class Factors:
         For units of b > 1 columns, ``G_jj + k I - H_j'H_j``; the units' columns are in `block_columns`.
     """
 
-    __slots__ = ("block_columns", "blocks", "free", "k", "member", "members", "problem", "reach", "whole")
+    __slots__ = ("block_columns", "blocks", "free", "k", "member", "members", "problem", "problems", "reach", "whole")
 
     def __init__(self, problem: Problem, n_chains: int, block_columns: list[IntArray]) -> None:
         d = problem.d
-        self.problem = problem
+        self.problem, self.problems = problem, [problem] * n_chains
         self.k = np.ones(n_chains)
         self.members: list[list[int]] = [[] for _ in range(n_chains)]
         self.member = np.zeros((n_chains, FIRST_ROOM), dtype=np.intp)
@@ -68,7 +71,7 @@ class Factors:
     def left(self) -> FloatArray:
         """R of all chains, (C,), before rounding is bounded."""
         z = self.z
-        return self.problem.yy - np.einsum("ci,ci->c", z, z)
+        return np.array([problem.yy for problem in self.problems]) - np.einsum("ci,ci->c", z, z)
 
     def inside(self) -> tuple[FloatArray, FloatArray]:
         """``b = M^-1 c_A`` and the diagonal of ``M^-1``, each (C, cap), in the order of `member`."""
@@ -82,7 +85,7 @@ class Factors:
 
     def rebuild(self, c: int, part: Spectrum, k: float) -> None:
         """Start a chain afresh with the columns of a spectrum: rounding errors of earlier changes are gone."""
-        problem, m, d = self.problem, part.columns.size, self.problem.d
+        problem, m, d = self.problems[c], part.columns.size, self.problem.d
         self._room(m)
         self.k[c] = k
         self.members[c] = part.columns.tolist()
@@ -101,11 +104,11 @@ class Factors:
             blocks[c] += k * np.eye(columns.shape[1])
 
     def copy_from(self, other: Factors, c: int) -> None:
-        """Take over chain c of others of the same problem."""
+        """Take over chain c of others with the same columns."""
         m = len(other.members[c])
         self._room(other.member.shape[1])
         other._room(self.member.shape[1])
-        self.k[c] = other.k[c]
+        self.k[c], self.problems[c] = other.k[c], other.problems[c]
         self.members[c] = other.members[c].copy()
         self.member[c] = other.member[c]
         self.whole[c, :m] = other.whole[c, :m]
@@ -116,7 +119,7 @@ class Factors:
 
     def append(self, c: int, j: int) -> None:
         """Let column j in."""
-        problem, d = self.problem, self.problem.d
+        problem, d = self.problems[c], self.problem.d
         members = self.members[c]
         m = len(members)
         self._room(m + 1)

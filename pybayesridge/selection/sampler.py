@@ -52,7 +52,7 @@ UNIFORMS = 1024
 FIRST_PAIRS = 128
 """Steps of a chain before the pairs of columns are chosen whose probabilities are averaged together."""
 
-FIRST_CHECK = ((15, 512), (50, 2048), (500, 4096), (5000, 2048), (np.inf, 1024))
+FIRST_CHECK = ((50, 2048), (500, 4096), (5000, 2048), (np.inf, 1024))
 """Steps of a chain before its precision is looked at, up to so many units: fewer would miss rare large sets, which
 few units reach sooner and many at a price."""
 
@@ -133,7 +133,6 @@ def sample_sets(
     maxiter: int = 100_000,
     explore: float = EXPLORE,
     progress: Callable[[int, Estimate | None], None] | None = None,
-    make: Callable[..., _Walk] | None = None,
 ) -> Run:
     """Run one chain from each start until the largest standard error is at most `mcse` and the chains agree.
 
@@ -151,7 +150,7 @@ def sample_sets(
     progress : callable, optional
         Called now and then with the number of steps and the last estimate, None before the first one.
     """
-    walk = (make or _Walk)(problem, grid, starts, rng, explore)
+    walk = _Walk(problem, grid, starts, rng, explore)
     first = check = by_size(FIRST_CHECK, grid.n_units)
     converged = interrupted = False
     now: Estimate | None = None
