@@ -15,7 +15,7 @@ from tests.effort import number
 WITHIN = 4.5
 SAME = 1e-9  # relative; what is computed twice by other formulas, worst seen 1e-14
 DRAWN = 0.05  # of a posterior sd and of probabilities: 4,000 draws of some hundred dependent states
-LOOSE = {"mcse": 0.2, "chains": 2}
+LOOSE, QUICK = {"mcse": 0.2, "chains": 2}, {"mcse": 0.5, "chains": 1}
 
 
 def table(n=60, seed=0):
@@ -198,11 +198,11 @@ def test_arrays_with_trials_and_weights_agree_with_quadrature(link):
 def test_units_of_columns_and_their_order_of_magnitude():
     data = table(40)
     y, X = data["ill"], data[["a", "b"]]
-    one = SpikeSlab(y, X, family="binomial", prior_inclusion=0.5).fit(**LOOSE)
-    two = SpikeSlab(y, X * 1024, family="binomial", prior_inclusion=0.5).fit(**LOOSE)
+    one = SpikeSlab(y, X, family="binomial", prior_inclusion=0.5).fit(**QUICK)
+    two = SpikeSlab(y, X * 1024, family="binomial", prior_inclusion=0.5).fit(**QUICK)
     np.testing.assert_allclose(two.params[["a", "b"]] * 1024, one.params[["a", "b"]], rtol=1e-6)
     scaled = X / X.std(ddof=0)
-    three = SpikeSlab(y, scaled, family="binomial", standardize=False, prior_inclusion=0.5).fit(**LOOSE)
+    three = SpikeSlab(y, scaled, family="binomial", standardize=False, prior_inclusion=0.5).fit(**QUICK)
     np.testing.assert_allclose(three.inclusion_prob, one.inclusion_prob, rtol=0, atol=0.2)
     assert 0.3 < three.slab_var / one.slab_var < 3.0
 
@@ -210,7 +210,7 @@ def test_units_of_columns_and_their_order_of_magnitude():
 def test_perfect_prediction_has_a_defined_answer():
     x = np.linspace(-1, 1, 20)
     X = np.column_stack([x, np.random.default_rng(1).standard_normal((20, 3))])
-    res = SpikeSlab(x > 0, X, family="binomial").fit(mcse=0.5, chains=2)
+    res = SpikeSlab(x > 0, X, family="binomial").fit(**QUICK)
     assert res.inclusion_prob["x1"] > 0.95
     assert np.isfinite(res.params).all()
     assert res.fittedvalues[x > 0.3].min() > 0.8

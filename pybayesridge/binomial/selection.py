@@ -24,7 +24,7 @@ from pybayesridge.selection.tallies import Estimate, estimate
 KEEP_EVERY = 4
 """Steps between states that are kept, to begin with."""
 
-FIRST_CHECK = ((15, 512), (50, 1024), (np.inf, 2048))
+FIRST_CHECK = ((50, 1024), (np.inf, 2048))
 """Steps of a chain before its precision is looked at, up to so many units."""
 
 
