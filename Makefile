@@ -12,6 +12,9 @@ help: ## list the targets
 demo: .venv/.core ## Longley's data: OLS, BayesRidge and SpikeSlab; writes report-ridge.html and report-spikeslab.html
 	@$(PY) -m pybayesridge demo --report report.html
 
+# Cases of each parametrised test at most: here; all of them in continuous integration.
+CASES = $(if $(PYBAYESRIDGE_THOROUGH),,--cases $(1))
+
 CHECKS := lint typecheck test-python test-oldest test-r
 
 test: ## lint, typecheck, test-python, test-oldest and test-r; goes on to the end, then lists what failed
@@ -28,17 +31,17 @@ typecheck: .venv/.dev ## mypy
 	$(PY) -m mypy
 
 test-python: .venv/.dev ## pytest with the newest dependencies
-	OPENBLAS_NUM_THREADS=1 $(PY) -m pytest -q -n auto --dist worksteal -m 'not against_r'
+	OPENBLAS_NUM_THREADS=1 $(PY) -m pytest -q $(call CASES,4) -n auto --dist worksteal -m 'not against_r'
 
 # Versions change formulas, frames, tables, files and the command line, and the linear algebra beneath them: what the
 # files directly in tests/ go through. test-old-processor runs its folders, numerics alone, with the oldest versions too.
 test-oldest: .venv-oldest/.installed ## pytest with the oldest supported dependencies: the files directly in tests/
-	OPENBLAS_NUM_THREADS=1 $(OLDEST) -m pytest -q -n auto --dist worksteal -m 'not against_r' -o cache_dir=.venv-oldest/.pytest_cache tests/test_*.py
+	OPENBLAS_NUM_THREADS=1 $(OLDEST) -m pytest -q $(call CASES,2) -n auto --dist worksteal -m 'not against_r' -o cache_dir=.venv-oldest/.pytest_cache tests/test_*.py
 
 test-r: ## the R package and the comparisons with R, with the R of this machine
 	tools/test-r
 
-test-r-stable: ## the same on Debian stable, in a chroot where this machine is another
+test-r-stable: ## the same on Debian stable, with test-python, in a chroot where this machine is another
 	tools/test-r-stable
 
 test-processors: .venv/.dev .venv-oldest/.installed ## pytest as on other processors (tools/test-processors --help: some of them)

@@ -1,6 +1,29 @@
-"""Fixtures of several files."""
+"""Options and fixtures of several files."""
+
+from collections import defaultdict
 
 import pytest
+
+from tests.effort import chosen
+
+
+def pytest_addoption(parser):
+    parser.addoption("--cases", type=int, metavar="N", help="of each parametrised test at most N cases")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out the cases that ``--cases`` does not ask for."""
+    most = config.getoption("--cases")
+    if most is None:
+        return
+    cases = defaultdict(list)
+    for item in items:
+        if hasattr(item, "callspec"):
+            cases[item.path, item.cls, item.originalname].append(item.nodeid)
+    kept = {name for names in cases.values() for name in chosen(names, most)}
+    out = [item for item in items if hasattr(item, "callspec") and item.nodeid not in kept]
+    config.hook.pytest_deselected(items=out)
+    items[:] = [item for item in items if item not in set(out)]
 
 
 @pytest.fixture

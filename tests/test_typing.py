@@ -118,7 +118,8 @@ def holds(value, hint):
         return any(holds(value, each) for each in typing.get_args(hint))
     if hint is int:
         return isinstance(value, int | np.integer)
-    return isinstance(value, origin or hint)
+    alias = getattr(origin, "__value__", None)  # NumPy's NDArray is one, with Python 3.12 and later
+    return holds(value, alias) if alias is not None else isinstance(value, origin or hint)
 
 
 def test_attributes_hold_what_they_declare(fits):
