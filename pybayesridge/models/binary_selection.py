@@ -90,9 +90,9 @@ class BinarySpikeSlab(BinaryResponses, SpikeSlab, family="binomial"):
     for :class:`~pybayesridge.BayesRidge`: the joint prior has the factor :math:`(1 - h)^{k/2}` for k of them.
 
     The sampler adds auxiliary variables, given which the model is Gaussian: Pólya-Gamma variables for the logit link
-    (Polson, Scott & Windle 2013), latent normal responses for the probit link (Albert & Chib 1993). Sets, the slab
-    variance and these variables are the state of a tempered Gibbs sampler. If columns separate the responses, the
-    slab limits their coefficients.
+    (Polson, Scott & Windle 2013), a latent normal response of each trial for the probit link (Albert & Chib 1993),
+    whose time therefore grows with the number of trials. Sets, the slab variance and these variables are the state
+    of a tempered Gibbs sampler. If columns separate the responses, the slab limits their coefficients.
 
     Examples
     --------

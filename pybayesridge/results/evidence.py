@@ -33,7 +33,7 @@ def compare_evidence(fits: Mapping[str, SpikeSlabResults | SpikeSlabResultsWrapp
     Raises
     ------
     ValueError
-        If the fits are not of the same response, or one has no noise and so no evidence.
+        If the fits are not of the same response, or one has no evidence: it has no noise, or yes/no responses.
 
     Examples
     --------
