@@ -11,6 +11,7 @@ from scipy.special import expit
 from pybayesridge import BayesRidge, ConvergenceWarning, Moments, SpikeSlab, compare_evidence, load
 from tests.binomial.selection_oracle import brute_force
 from tests.effort import number
+from tests.test_privacy import arrays
 
 WITHIN = 4.5
 SAME = 1e-9  # relative; what is computed twice by other formulas, worst seen 1e-14
@@ -170,6 +171,7 @@ def test_saved_without_rows(fit, tmp_path):
     with pytest.raises(ValueError, match="removed"):
         _ = again.unlabelled.fittedvalues
     assert again.model.data.exog is None
+    assert all(len(fit.fittedvalues) not in array.shape for array in arrays(again.unlabelled))
 
 
 @pytest.mark.parametrize("link", ["logit", "probit"])
