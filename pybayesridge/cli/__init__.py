@@ -32,6 +32,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except _errors_of_input() as error:
         print(f"pybayesridge: {one_line(error)}", file=sys.stderr)
+        try:
+            sys.stdout.flush()
+        except OSError:
+            _forget_stdout()
         return BAD_INPUT
     return 0
 
