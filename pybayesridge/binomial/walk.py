@@ -25,23 +25,20 @@ from pybayesridge.binomial.kept import Kept, State, conditional
 from pybayesridge.selection.collapsed import Spectrum, log_joint, spectrum
 from pybayesridge.selection.grid import Grid
 from pybayesridge.selection.odds import LARGEST, Chains, group_coefficients, log_odds, near_limit, new_chains
-from pybayesridge.selection.sampler import Trace, by_size, largest_set
+from pybayesridge.selection.sampler import (
+    EXPLORE,
+    MOMENTS_EVERY,
+    NODE_EVERY,
+    REFRESH_EVERY,
+    Trace,
+    after,
+    by_size,
+    largest_set,
+)
 from pybayesridge.selection.tallies import Tallies
-
-EXPLORE = 1.0
-"""Sum over all units of e, the part of the choice that does not depend on the data."""
 
 RENEW_EVERY = ((15, 4), (np.inf, 8))
 """Steps between proposals of new auxiliary variables, up to so many units."""
-
-NODE_EVERY = ((200, 4), (np.inf, 16))
-"""Steps between proposals of g, up to so many units."""
-
-REFRESH_EVERY = 512
-"""Steps after which the factorisations are computed afresh."""
-
-MOMENTS_EVERY = 8
-"""Steps between those that count for moments of coefficients."""
 
 TOGETHER = 8
 """Steps between two reports of the progress; Ctrl-C waits for them."""
@@ -244,10 +241,7 @@ class Walks:
         """Everything after the lead; its first sets are those at its beginning."""
         lead = self.tallies.lead
         flipped, node, weight, key = (np.stack(parts) for parts in zip(*self.record, strict=True))
-        starts = []
-        for c, start in enumerate(self.starts):
-            unit, count = np.unique(np.concatenate([start, flipped[:lead, c]]), return_counts=True)
-            starts.append(np.sort(unit[count % 2 == 1]).astype(np.intp))
+        starts = [after(start, flipped[:lead, c]) for c, start in enumerate(self.starts)]
         return Trace(flipped[lead:], node[lead:], weight[lead:], key[lead:], starts)
 
 

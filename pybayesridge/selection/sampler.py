@@ -388,11 +388,11 @@ class _Walk:
         steps = self.tallies.steps
         flipped, node, weight, key = (np.concatenate(parts)[:steps] for parts in zip(*self.pieces, strict=True))
         lead = self.tallies.lead
-        starts = [np.sort(_after(start, flipped[:lead, c])).astype(np.intp) for c, start in enumerate(self.starts)]
+        starts = [after(start, flipped[:lead, c]) for c, start in enumerate(self.starts)]
         return Trace(flipped[lead:], node[lead:], weight[lead:], key[lead:], starts)
 
 
-def _after(start: IntArray, flipped: IntArray) -> IntArray:
-    """The set after some flips."""
+def after(start: IntArray, flipped: IntArray) -> IntArray:
+    """The set, ascending, after some flips."""
     unit, count = np.unique(np.concatenate([start, flipped]), return_counts=True)
-    return unit[count % 2 == 1]
+    return unit[count % 2 == 1].astype(np.intp)

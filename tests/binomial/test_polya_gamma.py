@@ -9,7 +9,7 @@ from pybayesridge.binomial.polya_gamma import moments, polya_gamma, tail
 from tests.effort import number
 
 SERIES = 1e-9  # relative; worst seen 3e-11, where the variance's formula cancels
-TRANSFORM = 1e-8  # of the log transform, for arguments up to 10 and |c| up to 20; worst seen 4e-12
+TRANSFORM = 1e-10  # of the log transform, for arguments up to 10 and |c| up to 20; worst seen 4e-12
 Z = 4.5
 DRAWS = number(200_000, 20_000)
 
@@ -29,11 +29,11 @@ def test_moments_are_those_of_the_sum(c):
     scale = 1 / (2 * np.pi**2 * (k**2 + (c / (2 * np.pi)) ** 2))
     rest = 1 / (2 * np.pi**2 * (k[-1] + 0.5))
     mean, variance = moments(np.array([1.7]), np.array([c]))
-    assert np.isclose(mean[0], 1.7 * (scale.sum() + rest), rtol=1e-9)
-    assert np.isclose(variance[0], 1.7 * (scale**2).sum(), rtol=1e-6)
+    assert np.isclose(mean[0], 1.7 * (scale.sum() + rest), rtol=SERIES)
+    assert np.isclose(variance[0], 1.7 * (scale**2).sum(), rtol=SERIES)
 
 
-@pytest.mark.parametrize("c", [0.0, 0.5, 3.0, 10.0, 20.0])
+@pytest.mark.parametrize("c", [0.0, 9e-5, 0.02, 0.049, 0.051, 0.5, 3.0, 10.0, 20.0])
 def test_rest_of_the_sum_has_nearly_its_law(c):
     b = np.array([2.5])
     scale, shape, unit = tail(b, np.array([c]))
