@@ -78,19 +78,7 @@ def _ridge(parser: argparse.ArgumentParser) -> None:
     from pybayesridge.ridge.methods import METHODS as RIDGE_METHODS
 
     _fitting(parser)
-    parser.add_argument(
-        "--family",
-        choices=("gaussian", "binomial"),
-        default="gaussian",
-        help="distribution of the response; binomial is for two values, or for successes among --trials",
-    )
-    parser.add_argument("--link", choices=("logit", "probit"), help="for --family binomial (default: logit)")
-    parser.add_argument(
-        "--event",
-        metavar="LEVEL",
-        help="value of the response whose probability is modelled, for --family binomial (default: the second)",
-    )
-    parser.add_argument("--trials", metavar="COLUMN", help="column of numbers of trials, for --family binomial")
+    _response(parser)
     parser.add_argument(
         "--method",
         choices=list(dict.fromkeys([*RIDGE_METHODS, *BINARY_METHODS])),
@@ -121,11 +109,12 @@ def _spike_slab(parser: argparse.ArgumentParser) -> None:
     from pybayesridge.selection.methods import CHOICES, DEFAULT
 
     _fitting(parser)
+    _response(parser)
     parser.add_argument(
         "--method",
         choices=CHOICES,
         default=DEFAULT,
-        help=_in_words(CHOICES, DEFAULT),
+        help=f"{_in_words(CHOICES, DEFAULT)}. With --family binomial: exact",
     )
     parser.add_argument(
         "--by-column",
@@ -161,6 +150,23 @@ def _spike_slab(parser: argparse.ArgumentParser) -> None:
         "--rng", type=int, metavar="SEED", help="seed of sampling (default: 0); the same seed gives the same numbers"
     )
     parser.set_defaults(run=_fit)
+
+
+def _response(parser: argparse.ArgumentParser) -> None:
+    """Arguments about the response, of both models."""
+    parser.add_argument(
+        "--family",
+        choices=("gaussian", "binomial"),
+        default="gaussian",
+        help="distribution of the response; binomial is for two values, or for successes among --trials",
+    )
+    parser.add_argument("--link", choices=("logit", "probit"), help="for --family binomial (default: logit)")
+    parser.add_argument(
+        "--event",
+        metavar="LEVEL",
+        help="value of the response whose probability is modelled, for --family binomial (default: the second)",
+    )
+    parser.add_argument("--trials", metavar="COLUMN", help="column of numbers of trials, for --family binomial")
 
 
 def _fitting(parser: argparse.ArgumentParser) -> None:

@@ -23,7 +23,7 @@ TARGET_NUMBERS = {
         "log_marginal": "log_marginal",
         "n_modes": "n_modes",
     },
-    "binomial": {
+    "binomial ridge": {
         "lambda": "lambda_",
         "tau2": "tau2",
         "df_model": "df_model",
@@ -43,6 +43,15 @@ TARGET_NUMBERS = {
         "rsquared": "rsquared",
         "log_evidence": "log_evidence",
         "log_evidence_se": "log_evidence_se",
+        "residual": "residual",
+    },
+    "binomial spikeslab": {
+        "slab_var": "slab_var",
+        "n_trials": "n_trials",
+        "n_events": "n_events",
+        "expected_size": "expected_size",
+        "df_model": "df_model",
+        "df_resid": "df_resid",
         "residual": "residual",
     },
 }
@@ -98,7 +107,7 @@ def _target(results: Any, command: str, i: int, alpha: float) -> dict[str, Any]:
     name = results.model.data.targets[i]
     out: dict[str, Any] = {"name": name}
     binomial = results.model.family == "binomial"
-    for field, attribute in TARGET_NUMBERS["binomial" if binomial else command].items():
+    for field, attribute in TARGET_NUMBERS[f"binomial {command}" if binomial else command].items():
         out[field] = finite(np.atleast_1d(getattr(results, attribute))[i])
     if binomial:
         out |= {"family": "binomial", "link": results.link, "event": results.event}
@@ -108,7 +117,8 @@ def _target(results: Any, command: str, i: int, alpha: float) -> dict[str, Any]:
         prior = results.prior_inclusion
         out["prior_inclusion"] = finite(prior) if np.ndim(prior) == 0 else None
         out["learned"] = list(results.learned)
-        out["evidence_biased"] = bool(results.evidence_biased)
+        if not binomial:
+            out["evidence_biased"] = bool(results.evidence_biased)
         out["median_model"] = results.median_model()
         out["groups"] = _groups(results)
         out["size"] = _size(results, alpha)

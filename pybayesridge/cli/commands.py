@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +31,10 @@ from pybayesridge.formula.check import refuse_code
 from pybayesridge.formula.names import names_read
 from pybayesridge.text import did_you_mean, listed
 
+RESPONSE_OPTIONS = ("family", "link", "event", "trials")
 MODEL_OPTIONS = {
-    "ridge": ("prior", "sigma2", "family", "link", "event", "trials"),
-    "spikeslab": ("prior_inclusion", "slab_var", "noise_var", "expected_size"),
+    "ridge": ("prior", "sigma2", *RESPONSE_OPTIONS),
+    "spikeslab": ("prior_inclusion", "slab_var", "noise_var", "expected_size", *RESPONSE_OPTIONS),
 }
 MODELS: dict[str, Any] = {"ridge": BayesRidge, "spikeslab": SpikeSlab}
 FIT_OPTIONS = {
@@ -116,7 +118,12 @@ def _results(arguments: argparse.Namespace, frame: pd.DataFrame) -> Any:
                 PybayesridgeWarning,
                 stacklevel=2,
             )
-    return model.fit(**given(("method", *FIT_OPTIONS[arguments.command])))
+    options = given(("method", *FIT_OPTIONS[arguments.command]))
+    accepted = signature(model.fit).parameters
+    unused = [f"--{name}" for name in options if name not in accepted]
+    if unused:
+        raise ValueError(f"{', '.join(unused)} of {arguments.command} requires --family gaussian: leave it out")
+    return model.fit(**options)
 
 
 @contextmanager
