@@ -146,8 +146,6 @@ def test_what_there_is_not_says_so(fit):
     with pytest.raises(ValueError, match="have no evidence"):
         compare_evidence({"one": fit, "two": fit})
     with pytest.raises(ValueError, match="is for family='gaussian'"):
-        fit.report("page.html")
-    with pytest.raises(ValueError, match="is for family='gaussian'"):
         fit.unlabelled.plot_fit()
     with pytest.raises(ValueError, match="draws of an exact fit"):
         fit.sample(3, kind="gibbs")

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from pybayesridge.formula.spec import factor_levels
-from pybayesridge.report import binary, ridge, spike_slab
+from pybayesridge.report import binary, binary_selection, ridge, spike_slab
 from pybayesridge.report.parts import Origin, Page, Remark
 from pybayesridge.report.shared import Album, rows_there
 from pybayesridge.text import TARGETS, number
@@ -27,8 +27,13 @@ CITE_PACKAGE = (
     "The pybayesridge developers. pybayesridge: Bayesian linear models for people who read regression tables."
 )
 
-FAMILIES: dict[str, ModuleType] = {"BayesRidge": ridge, "SpikeSlab": spike_slab}
-"""The module that writes the report of each model."""
+FAMILIES: dict[tuple[str, str], ModuleType] = {
+    ("BayesRidge", "gaussian"): ridge,
+    ("BayesRidge", "binomial"): binary,
+    ("SpikeSlab", "gaussian"): spike_slab,
+    ("SpikeSlab", "binomial"): binary_selection,
+}
+"""The module that writes the report of each model and family of the response."""
 
 
 def contents(
@@ -41,7 +46,7 @@ def contents(
     origin: Origin | None,
 ) -> Page:
     """Everything the report says about results (without their wrapper)."""
-    family = binary if res.model.family == "binomial" else FAMILIES[res.family]
+    family = FAMILIES[res.family, res.model.family]
     names = res.model.data.targets
     wanted = list(range(len(names))) if target is None else [target]
     album = Album()

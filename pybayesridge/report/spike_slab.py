@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pybayesridge._types import IntArray
 from pybayesridge.plots.frame import MOST_NAMES, percent
-from pybayesridge.report.parts import EMBEDDED, Remark, Table, Target, table_of
+from pybayesridge.report.parts import EMBEDDED, Picture, Remark, Table, Target, table_of
 from pybayesridge.report.shared import Album, ends, order_by, residual_remarks, row_pictures, rows_there
 from pybayesridge.text import TOP, number
 
@@ -35,10 +36,15 @@ FDR = 0.1
 HYPERPARAMETERS = ("prior_inclusion", "slab_var", "noise_var")
 
 DERIVED = {
-    "prior_share": "share of variance that the hyperparameters expect the columns to explain",
+    "prior_share": "share of {variance} that the hyperparameters expect the columns to explain",
     "size": "number of columns (or groups) included",
 }
 """Rows that follow from them, and from the sets of columns."""
+
+SPIKE = (
+    "Each coefficient with a prior is either exactly zero (the spike) or drawn from a normal distribution (the "
+    "slab); its inclusion probability is the posterior probability that it is not zero."
+)
 
 
 def model(res: SpikeSlabResults) -> dict[str, object]:
@@ -59,11 +65,15 @@ def citations(res: SpikeSlabResults) -> list[str]:
 
 def words(res: SpikeSlabResults) -> list[str]:
     """The model and the method in plain language."""
-    out = [
-        "The response is modelled as a linear function of the columns plus normal noise. Each coefficient with a "
-        "prior is either exactly zero (the spike) or drawn from a normal distribution (the slab); its inclusion "
-        "probability is the posterior probability that it is not zero."
+    return [
+        f"The response is modelled as a linear function of the columns plus normal noise. {SPIKE}",
+        *words_on_selection(res),
     ]
+
+
+def words_on_selection(res: SpikeSlabResults) -> list[str]:
+    """The hyperparameters, the groups and the method."""
+    out = []
     if res.learned:
         entry, integrated = res.method_entry, res.posterior.selection.integrated
         sentence = entry.learning_integrated if integrated else entry.learning
@@ -99,11 +109,7 @@ def _treatment(res: SpikeSlabResults) -> str:
 def target(res: SpikeSlabResults, i: int, album: Album | None, alpha: float) -> Target:
     """Everything about the response."""
     out = Target(res.model.data.targets[i])
-    out.tables = [_coefficients(res, alpha), _hyperparameters(res, alpha)]
-    if res.group_members():
-        out.tables.insert(1, _groups(res))
-    if res.default_sets:
-        out.tables.append(_credible_sets(res))
+    out.tables = tables_on_selection(res, alpha)
     out.findings = _findings(res)
     out.check = _check(res)
     out.remarks = _remarks(res)
@@ -112,14 +118,30 @@ def target(res: SpikeSlabResults, i: int, album: Album | None, alpha: float) -> 
     return out
 
 
+def tables_on_selection(res: SpikeSlabResults, alpha: float) -> list[Table]:
+    """Coefficients, groups, hyperparameters and credible sets, as far as there are any."""
+    out = [_coefficients(res, alpha)]
+    if res.group_members():
+        out.append(_groups(res))
+    out.append(_hyperparameters(res, alpha))
+    if res.default_sets:
+        out.append(_credible_sets(res))
+    return out
+
+
+def by_inclusion(res: SpikeSlabResults) -> IntArray:
+    """Positions of the coefficients that are in the file: unpenalised ones, then the most probable ones."""
+    return order_by(res.inclusion_prob, res.model.positions(res.posterior.design)[0])[:EMBEDDED]
+
+
 def _coefficients(res: SpikeSlabResults, alpha: float) -> Table:
-    names = res.model.exog_names
-    at = order_by(res.inclusion_prob, res.model.positions(res.posterior.design)[0])[:EMBEDDED]
+    names, at = res.model.exog_names, by_inclusion(res)
+    scale = "data" if res.model.family == "gaussian" else "link"
     values = np.column_stack(
         [res.inclusion_prob, res.params, res.bse, res.cond_mean, np.sqrt(res.cond_var), res.conf_int(alpha)]
     )[at]
     return table_of(
-        f"Coefficients, on the scale of the data, with {percent(alpha)} intervals (marginal over inclusion)",
+        f"Coefficients, on the scale of the {scale}, with {percent(alpha)} intervals (marginal over inclusion)",
         "coefficient",
         ["inclusion probability", "mean", "sd", "mean given inclusion", "sd given inclusion", *ends(alpha)],
         [names[j] for j in at],
@@ -168,29 +190,34 @@ def _some(names: list[str]) -> str:
 def _hyperparameters(res: SpikeSlabResults, alpha: float) -> Table:
     """Values; where they are integrated out the posterior means and intervals."""
     prior, at = res.prior_inclusion, res.model.positions(res.posterior.design)[1]
-    values = [float(np.mean(prior[at])) if isinstance(prior, np.ndarray) else prior, res.slab_var, res.noise_var]
+    binary = res.model.family == "binomial"
+    of = HYPERPARAMETERS[:2] if binary else HYPERPARAMETERS
+    values = [float(np.mean(prior[at])) if isinstance(prior, np.ndarray) else prior]
+    values += [float(getattr(res, name)) for name in of[1:]]
     how = "learned" if res.exact_sets is None else "integrated out"
-    names = [f"{name} ({how if name in res.learned else 'given'})" for name in HYPERPARAMETERS]
+    names = [f"{name} ({how if name in res.learned else 'given'})" for name in of]
     if np.ndim(prior):
         names[0] = "prior_inclusion (by column; mean)"
     table = np.array(values, dtype=np.float64)[:, None]
     if res.exact_sets is None:
         return table_of("Hyperparameters", "", ["value"], names, table)
     found = res.hyperparameters(alpha)
-    learned = [name in res.learned for name in HYPERPARAMETERS]
-    intervals = np.where(np.array(learned)[:, None], found.loc[list(HYPERPARAMETERS), ["lower", "upper"]], np.nan)
+    learned = [name in res.learned for name in of]
+    intervals = np.where(np.array(learned)[:, None], found.loc[list(of), ["lower", "upper"]], np.nan)
     rows = found.loc[list(DERIVED)].to_numpy()
+    variance = "the latent variance" if binary else "variance"
     return table_of(
         f"Hyperparameters: posterior means and {percent(alpha)} intervals of those that were not given",
         "",
         ["mean", *ends(alpha)],
-        [*names, *DERIVED.values()],
+        [*names, *(text.format(variance=variance) for text in DERIVED.values())],
         np.vstack([np.column_stack([table, intervals]), rows]),
         interval=True,
     )
 
 
-def _findings(res: SpikeSlabResults) -> list[str]:
+def findings_on_selection(res: SpikeSlabResults) -> list[str]:
+    """How many columns are in, and which."""
     chosen = res.median_model()
     p = res.posterior.design.p
     if chosen:
@@ -198,7 +225,11 @@ def _findings(res: SpikeSlabResults) -> list[str]:
         out = [f"{len(chosen):,} of {p:,} columns have an inclusion probability above one half: {which}."]
     else:
         out = [f"None of {p:,} columns has an inclusion probability above one half."]
-    out += [_selected(res), f"The expected number of included columns is {res.expected_size:.2f}."]
+    return [*out, _selected(res), f"The expected number of included columns is {res.expected_size:.2f}."]
+
+
+def _findings(res: SpikeSlabResults) -> list[str]:
+    out = findings_on_selection(res)
     if np.isfinite(res.rsquared):
         out.append(f"In-sample R-squared is {res.rsquared:.3f}.")
     if np.isfinite(res.log_evidence):
@@ -234,17 +265,22 @@ def _check(res: SpikeSlabResults) -> list[str]:
     ]
 
 
-def _remarks(res: SpikeSlabResults) -> list[Remark]:
+def remarks_on_selection(res: SpikeSlabResults) -> list[Remark]:
+    """That the fit converged, and how many columns are undecided."""
     out = []
-    noiseless = res.posterior.selection.noiseless
-    if res.converged and not noiseless:
+    if res.converged and not res.posterior.selection.noiseless:
         entry, size = res.method_entry, number(res.residual, 2)
         out.append(Remark("good", f"{entry.approximation} converged ({entry.measure.lower()} {size})."))
     open_ = int(((res.inclusion_prob > 0.1) & (res.inclusion_prob < 0.9)).sum())
     if open_:
         which = "1 column is" if open_ == 1 else f"{open_:,} columns are"
         out.append(Remark("note", f"{which} undecided (inclusion probability 0.1 to 0.9)."))
-    if rows_there(res) and not noiseless:
+    return out
+
+
+def _remarks(res: SpikeSlabResults) -> list[Remark]:
+    out = remarks_on_selection(res)
+    if rows_there(res) and not res.posterior.selection.noiseless:
         weights = res.model.weights
         sigma = float(np.sqrt(res.noise_var))
         residual = res.resid * (1.0 if weights is None else np.sqrt(weights))
@@ -252,19 +288,21 @@ def _remarks(res: SpikeSlabResults) -> list[Remark]:
     return out
 
 
-def _draw(res: SpikeSlabResults, album: Album, alpha: float, out: Target) -> None:
+def pictures_of_selection(res: SpikeSlabResults, album: Album, alpha: float) -> list[Picture]:
+    """Inclusion probabilities, coefficients and the number of columns in."""
+    out = []
     p = res.posterior.design.p
     shown = len(res.model.exog_names) - res.model.k_constant
     if p:
         draw = album.rows if p <= MOST_NAMES else album.picture
         size: dict[str, int] = {"count": p} if p <= MOST_NAMES else {}
-        out.pictures.append(
+        out.append(
             draw(
                 lambda ax: res.plot_inclusion(ax=ax), "Inclusion probabilities; the dashed line is one half.", **size
             )
         )
     if shown:
-        out.pictures.append(
+        out.append(
             album.rows(
                 lambda ax: res.plot_coefficients(alpha, ax=ax),
                 f"Posterior means and {percent(alpha)} intervals given inclusion, per standard deviation of the "
@@ -273,7 +311,7 @@ def _draw(res: SpikeSlabResults, album: Album, alpha: float, out: Target) -> Non
             )
         )
     if p:
-        out.pictures.append(
+        out.append(
             album.picture(
                 lambda ax: res.plot_n_included(ax=ax),
                 "Posterior probabilities of the number of included columns or groups."
@@ -282,6 +320,11 @@ def _draw(res: SpikeSlabResults, album: Album, alpha: float, out: Target) -> Non
                 "as the approximation assumes.",
             )
         )
+    return out
+
+
+def _draw(res: SpikeSlabResults, album: Album, alpha: float, out: Target) -> None:
+    out.pictures = pictures_of_selection(res, album, alpha)
     if res.energy_trace.size > 1:
         out.pictures.append(
             album.picture(lambda ax: res.plot_trace(ax=ax), "Energy by iteration; it should level off.")

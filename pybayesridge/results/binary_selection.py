@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 import pandas as pd
 
-from pybayesridge._types import FloatArray, PathLike
+from pybayesridge._types import FloatArray
 from pybayesridge.binomial.selection_posterior import BinarySelectionPosterior
 from pybayesridge.ep.posterior import StartingPoint
 from pybayesridge.findings import Finding
@@ -17,6 +16,7 @@ from pybayesridge.recipes import Recipe
 from pybayesridge.results import findings
 from pybayesridge.results.arguments import check_alpha
 from pybayesridge.results.arviz import Draws
+from pybayesridge.results.plots import binary_selection as binary_plots
 from pybayesridge.results.probabilities import ProbabilityResults
 from pybayesridge.results.spike_slab import SpikeSlabResults
 from pybayesridge.results.summary import binary_selection as summaries
@@ -56,7 +56,10 @@ class BinarySpikeSlabResults(ProbabilityResults, SpikeSlabResults):
 
     model: BinarySpikeSlab
     posterior: BinarySelectionPosterior
-    _pictures: ClassVar[str] = "plot_inclusion() or plot_coefficients()"
+    _pictures: ClassVar[str] = "plot_calibration() or plot_roc()"
+
+    plot_calibration = binary_plots.plot_calibration
+    plot_roc = binary_plots.plot_roc
 
     def __init__(
         self,
@@ -141,10 +144,6 @@ class BinarySpikeSlabResults(ProbabilityResults, SpikeSlabResults):
                 "row_space=False is not available with family='binomial': its posterior needs that space"
             )
         self.posterior = cast("BinarySelectionPosterior", self.posterior.without_rows())
-
-    def report(self, path: PathLike, **kwargs: Any) -> Path:
-        """Not available with ``family="binomial"``."""
-        raise ValueError("report() of a SpikeSlab is for family='gaussian': use summary() and plot_inclusion()")
 
     def summary(self, alpha: float = 0.05, direction: bool = False) -> FormattedSummary:
         """Table of the coefficients by inclusion probability; at most 30 of those that can be out.

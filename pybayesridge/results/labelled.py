@@ -339,7 +339,6 @@ class BinarySpikeSlabResultsWrapper(LinearResultsWrapper[BinarySpikeSlabResults]
 
     predict = Delegated(BinarySpikeSlabResults.predict)
     get_prediction = Delegated(BinarySpikeSlabResults.get_prediction)  # type: ignore[assignment]
-    report = Delegated(BinarySpikeSlabResults.report)
     summary = Delegated(BinarySpikeSlabResults.summary)
     odds_ratios = Delegated(BinarySpikeSlabResults.odds_ratios)
     hyperparameters = Delegated(BinarySpikeSlabResults.hyperparameters)
@@ -357,6 +356,8 @@ class BinarySpikeSlabResultsWrapper(LinearResultsWrapper[BinarySpikeSlabResults]
     plot_inclusion = Delegated(BinarySpikeSlabResults.plot_inclusion)
     plot_n_included = Delegated(BinarySpikeSlabResults.plot_n_included)
     plot_trace = Delegated(BinarySpikeSlabResults.plot_trace)
+    plot_calibration = Delegated(BinarySpikeSlabResults.plot_calibration)
+    plot_roc = Delegated(BinarySpikeSlabResults.plot_roc)
 
     _wrap_attrs = WITHOUT_NOISE | SELECTED
 

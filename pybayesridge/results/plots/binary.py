@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import betaincinv
 
-from pybayesridge.binomial.leave_one_out import roc_curve
+from pybayesridge.binomial.leave_one_out import Calibration, roc_curve
 from pybayesridge.plots import binary
 from pybayesridge.plots.frame import label, titled
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from pybayesridge.results.binary import BinaryRidgeResults
+    from pybayesridge.results.probabilities import ProbabilityResults
 
 INTERVAL = 0.05
 """One minus the probability of the bins' intervals."""
@@ -45,17 +46,22 @@ def plot_calibration(res: BinaryRidgeResults, bins: int = 10, *, ax: Axes | None
         If matplotlib is missing.
     """
     found = res.loo_calibration(bins)
+    line = f"calibration intercept {found.intercept:.2f}, slope {found.slope:.2f}"
+    return draw_calibration(res, found, "leave-one-out probability", line if np.isfinite(found.slope) else "", ax)
+
+
+def draw_calibration(res: ProbabilityResults, found: Calibration, xlabel: str, line: str, ax: Axes | None) -> Axes:
+    """Draw bins of probabilities with intervals of the observed shares; `line` stands below the title."""
     up, down = found.observed * found.trials, (1 - found.observed) * found.trials
     low = np.where(up > 0, betaincinv(np.maximum(up, 1e-9), down + 1, INTERVAL / 2), 0.0)
     high = np.where(down > 0, betaincinv(up + 1, np.maximum(down, 1e-9), 1 - INTERVAL / 2), 1.0)
-    line = f"calibration intercept {found.intercept:.2f}, slope {found.slope:.2f}"
     return binary.calibration(
         found.predicted,
         found.observed,
         np.column_stack([low, high]),
-        xlabel="leave-one-out probability",
+        xlabel=xlabel,
         ylabel=f"share of {label(res.event)}",
-        title=titled(f"{label(res.model.data.targets[0])}: calibration", line if np.isfinite(found.slope) else ""),
+        title=titled(f"{label(res.model.data.targets[0])}: calibration", line),
         ax=ax,
     )
 
