@@ -25,18 +25,19 @@ LEAST_VARIANCE = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Columns, their partners, and their cross-products, each (K,)."""
+    """Columns, their partners, and their cross-products, each (K,); `all` is both, one after the other, (2 K,)."""
 
     column: IntArray
     partner: IntArray
     cross: FloatArray
+    all: IntArray
 
 
 def correlated_pairs(problem: Problem, prob: FloatArray) -> Pairs | None:
     """The undecided columns in pairs, each with the most probable column that is correlated with it and still free.
 
-    A column and its partner stand in both orders: what one of them gains the other loses, so that sums of
-    probabilities over correlated columns are no less precise.
+    Both take part in the averages: what one of them gains the other loses, so that sums of probabilities over
+    correlated columns are no less precise.
 
     Parameters
     ----------
@@ -59,17 +60,18 @@ def correlated_pairs(problem: Problem, prob: FloatArray) -> Pairs | None:
         if not taken[j] and near.any():
             at = np.flatnonzero(near)
             k = int(at[prob[at].argmax()])
-            columns += [j, k]
-            partners += [k, j]
-            cross += [float(products[k])] * 2
+            columns.append(j)
+            partners.append(k)
+            cross.append(float(products[k]))
             taken[[j, k]] = True
     if not columns:
         return None
-    return Pairs(np.array(columns, dtype=np.intp), np.array(partners, dtype=np.intp), np.array(cross))
+    column, partner = np.array(columns, dtype=np.intp), np.array(partners, dtype=np.intp)
+    return Pairs(column, partner, np.array(cross), np.concatenate([column, partner]))
 
 
 def pair_probabilities(chains: Chains, pairs: Pairs, odds: FloatArray) -> FloatArray:
-    """Probability of each pair's column given all columns but the pair, (C, K).
+    """Probability of each pair's columns given all columns but the pair, (C, 2 K), in the order of ``pairs.all``.
 
     Parameters
     ----------
@@ -93,12 +95,15 @@ def pair_probabilities(chains: Chains, pairs: Pairs, odds: FloatArray) -> FloatA
         instead = _instead(chains, chain, inside, outside, left)
         own[chain, i] = np.where(first, own[chain, i], instead)
         other[chain, i] = np.where(first, instead, other[chain, i])
-    for c, i in zip(*np.nonzero(column_in & partner_in), strict=True):
-        both[c, i] = _both_in(chains, int(c), int(pairs.column[i]), int(pairs.partner[i]), float(left[c]))
-        own[c, i], other[c, i] = both[c, i] - other[c, i], both[c, i] - own[c, i]
+    chain, i = np.nonzero(column_in & partner_in)
+    if chain.size:
+        pair = _both_in(chains, chain, pairs.column[i], pairs.partner[i], left)
+        both[chain, i] = pair
+        own[chain, i], other[chain, i] = pair - other[chain, i], pair - own[chain, i]
     top = np.maximum(np.maximum(own, other), np.maximum(both, 0.0))
-    with_column = np.exp(own - top) + np.exp(both - top)
-    return with_column / (with_column + np.exp(other - top) + np.exp(-top))
+    column, partner, two = np.exp(own - top), np.exp(other - top), np.exp(both - top)
+    total = column + partner + two + np.exp(-top)
+    return np.concatenate([(column + two) / total, (partner + two) / total], axis=1)
 
 
 def _partner_joins(chains: Chains, pairs: Pairs, left: FloatArray) -> FloatArray:
@@ -119,11 +124,8 @@ def _partner_joins(chains: Chains, pairs: Pairs, left: FloatArray) -> FloatArray
 
 def _instead(chains: Chains, chain: IntArray, inside: IntArray, outside: IntArray, left: FloatArray) -> FloatArray:
     """Log odds of columns that are out, each in place of one that is in, against neither, (a,)."""
-    factors, d = chains.factors, chains.problem.d
-    at = (factors.member[chain] == inside[:, None]) & (
-        np.arange(factors.member.shape[1]) < factors.n_columns[chain][:, None]
-    )
-    w = factors.whole[chain, :, d + 1 + at.argmax(axis=1)]
+    factors = chains.factors
+    w = _columns_of_w(chains, chain, inside)
     length = np.sqrt(np.einsum("ai,ai->a", w, w))
     # The last row of the factorisation, if the column that is in were the last to come.
     z = np.einsum("ai,ai->a", w, factors.z[chain]) / length
@@ -134,18 +136,27 @@ def _instead(chains: Chains, chain: IntArray, inside: IntArray, outside: IntArra
     return gain + 0.5 * np.log(factors.k[chain] / free) + _prior(chains, chain, outside, -1)[:, 0]
 
 
-def _both_in(chains: Chains, c: int, j: int, k: int, left: float) -> float:
-    """Log odds of both columns, which are in, against neither."""
+def _both_in(chains: Chains, chain: IntArray, column: IntArray, partner: IntArray, left: FloatArray) -> FloatArray:
+    """Log odds of both of two columns, which are in, against neither, (a,)."""
     factors = chains.factors
-    members = factors.members[c]
-    at = np.array([members.index(j), members.index(k)])
-    inverse = factors.inverse(c, at)
-    coef = factors.z[c] @ factors.w[c][:, at]
-    less = float(coef @ np.linalg.solve(inverse, coef))
-    gain = _gain(chains, np.array([c]), np.array([left + less]), np.array([less]))
-    log_det = float(np.log(inverse[0, 0] * inverse[1, 1] - inverse[0, 1] ** 2))
-    prior = _prior(chains, np.array([c]), np.array([j]), -1) + _prior(chains, np.array([c]), np.array([k]), -2)
-    return float(gain[0] + 0.5 * log_det + np.log(factors.k[c]) + prior[0, 0])
+    z = factors.z[chain]
+    first, second = _columns_of_w(chains, chain, column), _columns_of_w(chains, chain, partner)
+    size = np.einsum("ai,ai->a", first, first)
+    # What the second has beyond the first: M^-1 of near copies is nearly singular, and its determinant would cancel.
+    second -= (np.einsum("ai,ai->a", first, second) / size)[:, None] * first
+    its_size = np.einsum("ai,ai->a", second, second)
+    less = np.einsum("ai,ai->a", first, z) ** 2 / size + np.einsum("ai,ai->a", second, z) ** 2 / its_size
+    gain = _gain(chains, chain, left[chain] + less, less)
+    prior = _prior(chains, chain, column, -1) + _prior(chains, chain, partner, -2)
+    return gain + 0.5 * np.log(size * its_size) + np.log(factors.k[chain]) + prior[:, 0]
+
+
+def _columns_of_w(chains: Chains, chain: IntArray, inside: IntArray) -> FloatArray:
+    """The columns of W that belong to columns that are in, (a, cap)."""
+    factors = chains.factors
+    own = np.arange(factors.member.shape[1]) < factors.n_columns[chain][:, None]
+    at = ((factors.member[chain] == inside[:, None]) & own).argmax(axis=1)
+    return factors.whole[chain, :, chains.problem.d + 1 + at]
 
 
 def _gain(chains: Chains, chain: IntArray, left: FloatArray, less: FloatArray) -> FloatArray:
@@ -168,5 +179,5 @@ def _prior(chains: Chains, chain: IntArray, columns: IntArray, more: int) -> Flo
     value = np.zeros(chains.node.size)
     for c, (m, node) in enumerate(zip(chains.n_in.tolist(), chains.node.tolist(), strict=True)):
         if 0 <= m + more < grid.n_units:
-            value[c] = grid.log_size(m + more + 1)[node] - grid.log_size(m + more)[node]
+            value[c] = grid.size_odds(m + more, node)[0]
     return value[chain][:, None]

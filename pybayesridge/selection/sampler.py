@@ -265,7 +265,7 @@ class _Walk:
             choice[blocked] = 0.0
         np.cumsum(choice, axis=1, out=choice)
         if self.pairs is not None and paired is None:
-            paired = prob[:, self.pairs.column]
+            paired = prob[:, self.pairs.all]
         return prob, choice, choice[:, -1].copy(), paired
 
     def advance(self, steps: int, told: Callable[[int], None]) -> None:
@@ -298,7 +298,7 @@ class _Walk:
         # Before the flips, so that an interruption leaves whole steps.
         weighted = w[:, None] * self.prob
         if self.pairs is not None and self.pair_prob is not None:
-            weighted[:, self.pairs.column] = w[:, None] * self.pair_prob
+            weighted[:, self.pairs.all] = w[:, None] * self.pair_prob
         self.tallies.add(w, weighted)
         last = self.choice.shape[1] - 1
         for c, point in enumerate((uniform[0] * self.total).tolist()):
