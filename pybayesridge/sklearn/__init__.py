@@ -10,5 +10,6 @@ except ImportError as error:
 from pybayesridge.sklearn.classifier import BayesRidgeClassifier
 from pybayesridge.sklearn.ridge import BayesRidgeRegressor
 from pybayesridge.sklearn.spike_slab import SpikeSlabRegressor
+from pybayesridge.sklearn.spike_slab_classifier import SpikeSlabClassifier
 
-__all__ = ["BayesRidgeClassifier", "BayesRidgeRegressor", "SpikeSlabRegressor"]
+__all__ = ["BayesRidgeClassifier", "BayesRidgeRegressor", "SpikeSlabClassifier", "SpikeSlabRegressor"]

@@ -11,12 +11,49 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pybayesridge._types import ArrayLike, BoolArray, FloatArray, GroupsLike, Names, TableLike
 from pybayesridge.models.spike_slab import SpikeSlab
-from pybayesridge.results.labelled import SpikeSlabResultsWrapper
+from pybayesridge.results.labelled import BinarySpikeSlabResultsWrapper, SpikeSlabResultsWrapper
 from pybayesridge.results.spike_slab import MEDIAN
-from pybayesridge.sklearn.base import Regressor, named, target_names, used_rows
+from pybayesridge.sklearn.base import LinearEstimator, Regressor, named, target_names, used_rows
 
 
-class SpikeSlabRegressor(SelectorMixin, Regressor):
+class ColumnSelector(SelectorMixin, LinearEstimator):
+    """The part of an estimator that selects columns, by a threshold or by false discovery rate."""
+
+    result_: SpikeSlabResultsWrapper | BinarySpikeSlabResultsWrapper
+    threshold: float
+    fdr: float | None
+    inclusion_prob_: FloatArray
+
+    def _check_rule(self) -> None:
+        """Check how columns are to be selected."""
+        if not isinstance(self.threshold, float | int | np.floating) or not 0 <= self.threshold < 1:
+            raise ValueError(f"threshold must lie in [0, 1), not {self.threshold!r}: it is a probability")
+        if self.fdr is not None:
+            if not isinstance(self.fdr, float | int | np.floating) or not 0 < self.fdr < 1:
+                raise ValueError(f"fdr must lie between 0 and 1, not {self.fdr!r}: it is a share")
+            if self.threshold != MEDIAN:
+                raise ValueError("columns are selected by threshold or by fdr: give one of the two")
+
+    def _take_selection(self, results: SpikeSlabResultsWrapper | BinarySpikeSlabResultsWrapper) -> None:
+        """Set the attributes of selections."""
+        shift = int(self.fit_intercept)
+        self.inclusion_prob_ = results.unlabelled.inclusion_prob[shift:]
+        self.inclusion_se_: FloatArray = results.unlabelled.inclusion_se[shift:]
+        prior = results.unlabelled.prior_inclusion
+        self.prior_inclusion_ = prior[shift:] if isinstance(prior, np.ndarray) else prior
+        self.slab_var_ = float(results.slab_var)
+
+    def _get_support_mask(self) -> BoolArray:
+        check_is_fitted(self)
+        if self.fdr is None:
+            return self.inclusion_prob_ > self.threshold
+        names = self.result_.params.index[int(self.fit_intercept) :]
+        free = names.isin(self.result_.penalized_names)
+        chosen: BoolArray = names.isin(self.result_.select(self.fdr).index) | (~free & (self.inclusion_prob_ > 0))
+        return chosen
+
+
+class SpikeSlabRegressor(ColumnSelector, Regressor):
     """Bayesian variable selection with spike-and-slab priors, as a scikit-learn regressor and transformer.
 
     The numbers are those of :class:`pybayesridge.SpikeSlab`, whose results object is `result_`. As a transformer it
@@ -175,13 +212,7 @@ class SpikeSlabRegressor(SelectorMixin, Regressor):
         ValueError
             For data or arguments that cannot be a regression; the message names the column or argument.
         """
-        if not isinstance(self.threshold, float | int | np.floating) or not 0 <= self.threshold < 1:
-            raise ValueError(f"threshold must lie in [0, 1), not {self.threshold!r}: it is a probability")
-        if self.fdr is not None:
-            if not isinstance(self.fdr, float | int | np.floating) or not 0 < self.fdr < 1:
-                raise ValueError(f"fdr must lie between 0 and 1, not {self.fdr!r}: it is a share")
-            if self.threshold != MEDIAN:
-                raise ValueError("columns are selected by threshold or by fdr: give one of the two")
+        self._check_rule()
         names = target_names(y)
         checked = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
         X, y, weight = used_rows(checked[0], checked[1], sample_weight)
@@ -210,20 +241,6 @@ class SpikeSlabRegressor(SelectorMixin, Regressor):
             rng=self.rng,
         )
         self._take_results(results, True)
-        shift = int(self.fit_intercept)
-        self.inclusion_prob_: FloatArray = results.unlabelled.inclusion_prob[shift:]
-        self.inclusion_se_: FloatArray = results.unlabelled.inclusion_se[shift:]
-        prior = results.unlabelled.prior_inclusion
-        self.prior_inclusion_ = prior[shift:] if isinstance(prior, np.ndarray) else prior
-        self.slab_var_ = float(results.slab_var)
+        self._take_selection(results)
         self.sigma2_ = float(results.noise_var)
         return self
-
-    def _get_support_mask(self) -> BoolArray:
-        check_is_fitted(self)
-        if self.fdr is None:
-            return self.inclusion_prob_ > self.threshold
-        names = self.result_.params.index[int(self.fit_intercept) :]
-        free = names.isin(self.result_.penalized_names)
-        chosen: BoolArray = names.isin(self.result_.select(self.fdr).index) | (~free & (self.inclusion_prob_ > 0))
-        return chosen
