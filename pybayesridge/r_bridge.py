@@ -25,7 +25,7 @@ from pybayesridge.report import write_report
 from pybayesridge.report.parts import Origin
 from pybayesridge.results.export import export, flat_findings, over
 
-PROTOCOL = 5
+PROTOCOL = 6
 """Raised whenever what goes over the bridge changes; the R package compares it with its own."""
 
 
@@ -107,12 +107,13 @@ def fitted(
     family: str, endog: Any, exog: Any, model: dict[str, Any], fit: dict[str, Any], start: Any, group: Any
 ) -> Any:
     """The results of what :func:`fit_model` describes."""
+    given, options = arguments(model), arguments(fit)
+    endog = factor(endog, given.pop("levels", None))
     if family == "bayes_ridge":
-        given = arguments(model)
-        endog = factor(endog, given.pop("levels", None))
-        return BayesRidge(endog, exog, **given).fit(**arguments(fit))
-    built = SpikeSlab(endog, exog, group=group_labels(group), **arguments(model))
-    return built.fit(**arguments(fit), start=starting_point(start))
+        return BayesRidge(endog, exog, **given).fit(**options)
+    if start is not None:
+        options["start"] = starting_point(start)
+    return SpikeSlab(endog, exog, group=group_labels(group), **given).fit(**options)
 
 
 def report(

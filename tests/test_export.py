@@ -33,7 +33,7 @@ UP_TO_SIGN = {"posterior.right", "posterior.z"} | OF_COORDINATES
 NODES = {"posterior.weight", "posterior.noise", "posterior.log_t2"}
 POINTS = {"posterior.log_t2_from", "posterior.log_t2_to", "posterior.log_t2_points"}
 # A run of the sampler may take another way on another processor: then these agree within Monte Carlo errors.
-SAMPLED = {"sets_sampled"}
+SAMPLED = {"sets_sampled", "sets_binomial", "sets_probit"}
 ERRORS = 6.0
 """Standard errors of the difference of two runs."""
 UNFINISHED = 0.05
@@ -107,6 +107,9 @@ def test_the_formulas_give_means_deviations_and_intervals_of_rows(name):
     if name.startswith("binomial"):
         the_same_of_yes_no_responses(made, post, rows, alpha)
         return
+    if "state_mean" in post:
+        the_same_of_states(made, post, rows, alpha)
+        return
     if made["export"]["intercept_added"]:
         rows = np.column_stack([np.ones(len(rows)), rows])
     z, x = (rows[:, post[at].astype(int) - 1] for at in ("z_at", "at"))
@@ -159,6 +162,36 @@ def the_same_of_yes_no_responses(made, post, rows, alpha):
     for column, probability in ((2, alpha / 2), (3, 1 - alpha / 2)):
         below = post["weight"][:, 0] @ stats.norm.cdf((linear[:, column] - where) / np.sqrt(scale2))
         np.testing.assert_allclose(below, probability, atol=QUADRATURE)
+        assert_same(curve.cdf(linear[:, column]), share[:, column], "quantile", LINEAR)
+
+
+def the_same_of_states(made, post, rows, alpha):
+    rows = np.column_stack([np.ones(len(rows)), rows])
+    z, x = (rows[:, post[at].astype(int) - 1] for at in ("z_at", "at"))
+    v = (x - z @ post["on_z"]) / post["scale"]
+    ends, u = np.cumsum(post["set_size"]).astype(int), z.shape[1]
+    where, scale2, at, root_at = [], [], 0, 0
+    for number in post["state_set"].astype(int) - 1:
+        size = int(post["set_size"][number])
+        inside = post["visited"][post["set_columns"][ends[number] - size : ends[number]].astype(int) - 1].astype(int)
+        c, m = np.column_stack([z @ post["z_root"], v[:, inside - 1]]), u + size
+        root = post["state_root"][root_at : root_at + m * m].reshape(m, m, order="F")
+        where.append(c @ post["state_mean"][at : at + m])
+        scale2.append(((c @ root) ** 2).sum(axis=1))
+        at, root_at = at + m, root_at + m * m
+    where, scale2, weight = np.array(where), np.array(scale2), post["weight"][:, 0]
+    linear, share = (made["answers"][f"prediction_{which}"] for which in ("linear", "mean"))
+    curve = stats.norm if made["export"]["link"] == "probit" else stats.logistic
+    assert_same(rows @ made["export"]["params"][:, 0], linear[:, 0], "mean", LINEAR)
+    assert_same(np.sqrt(weight @ (scale2 + (where - weight @ where) ** 2)), linear[:, 1], "sd", LINEAR)
+    points = np.linspace(-12, 12, 2001)
+    grid, density = curve.cdf(where[..., None] + np.sqrt(scale2)[..., None] * points), stats.norm.pdf(points)
+    first, second = (weight @ (part @ density) * (points[1] - points[0]) for part in (grid, grid**2))
+    assert_same(first, share[:, 0], "probability", QUADRATURE)
+    assert_same(np.sqrt(second - first**2), share[:, 1], "its sd", QUADRATURE)
+    for column, probability in ((2, alpha / 2), (3, 1 - alpha / 2)):
+        below = weight @ stats.norm.cdf((linear[:, column] - where) / np.sqrt(scale2))
+        np.testing.assert_allclose(below, probability, atol=CONTAINED)
         assert_same(curve.cdf(linear[:, column]), share[:, column], "quantile", LINEAR)
 
 

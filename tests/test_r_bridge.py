@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from pybayesridge import BayesRidge, SpikeSlab, r_bridge
+from pybayesridge import BayesRidge, ConvergenceWarning, SpikeSlab, r_bridge
 from pybayesridge.results.export import export
 
 RNG = np.random.default_rng(3)
@@ -106,6 +106,23 @@ def test_an_exact_selection_is_plain(learned):
     np.testing.assert_allclose(answer["value"]["inclusion_prob"], given.inclusion_prob, rtol=1e-9)
     assert answer["value"]["enumerated"] is True
     assert np.isinf(answer["value"]["posterior"]["df"]) == (not learned)
+
+
+def test_a_selection_for_yes_no_responses_is_plain():
+    codes = (Y.mean() < Y).astype(float)
+    fit = {"method": "auto", "mcse": 0.5, "chains": 1.0, "rng": 0.0, "maxiter": 100.0}
+    answer = spike(y=codes, model={"family": "binomial", "link": "logit", "levels": ["no", "yes"]}, **fit)
+    assert answer["error"] is None
+    value = answer["value"]
+    assert_plain(value)
+    assert (value["family"], value["event"]) == ("spike_slab_binomial", "yes")
+    model = SpikeSlab(np.where(codes == 1, "yes", "no"), X, family="binomial")
+    with pytest.warns(ConvergenceWarning):
+        given = model.fit(mcse=0.5, chains=1, maxiter=100)
+    np.testing.assert_allclose(value["inclusion_prob"], given.inclusion_prob, rtol=1e-9)
+    np.testing.assert_allclose(value["linear_predictors"], given.predict(which="linear"), rtol=1e-9)
+    refused = spike(y=codes, model={"family": "binomial"}, method="ep")
+    assert refused["error"] == "method='ep' requires family='gaussian': use method='exact'"
 
 
 def test_an_exact_selection_without_anything_to_select_is_exported():

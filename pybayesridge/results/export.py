@@ -34,7 +34,7 @@ from pybayesridge.ep.model.rotation import Rotation
 from pybayesridge.ep.posterior import SelectionPosterior
 from pybayesridge.findings import Finding
 from pybayesridge.quantile_tables import NO_ROW_SPACE
-from pybayesridge.results.export_binary import binary_posterior, binary_values
+from pybayesridge.results.export_binary import binary_posterior, binary_selection_values, binary_values
 from pybayesridge.results.export_fields import VERSION
 from pybayesridge.results.export_sets import sets_posterior, sets_values
 from pybayesridge.ridge import hyperparameters as hyper
@@ -44,6 +44,7 @@ from pybayesridge.selection.posterior import ExactPosterior
 if TYPE_CHECKING:
     from pybayesridge.results.base import LinearResults
     from pybayesridge.results.binary import BinaryRidgeResults
+    from pybayesridge.results.binary_selection import BinarySpikeSlabResults
     from pybayesridge.results.ridge import BayesRidgeResults
     from pybayesridge.results.spike_slab import SpikeSlabResults
 
@@ -187,10 +188,12 @@ def _ridge_posterior(results: BayesRidgeResults) -> dict[str, Any]:
 
 
 def _selection_values(results: SpikeSlabResults) -> dict[str, Any]:
-    of_group, point = results.group_inclusion_prob, results.starting_point()
-    exact = results.exact_posterior
+    """The values of a selection; of yes/no responses there is neither noise nor evidence."""
+    of_group, exact = results.group_inclusion_prob, results.exact_posterior
+    binary = results.model.family == "binomial"
     return {
-        "family": "spike_slab",
+        "family": "spike_slab_binomial" if binary else "spike_slab",
+        **(binary_selection_values(cast("BinarySpikeSlabResults", results)) if binary else {}),
         "inclusion_prob": np.asarray(results.inclusion_prob, dtype=np.float64),
         "group_inclusion_prob": of_group.to_numpy(dtype=np.float64),
         "group_labels": [str(label) for label in of_group.index],
@@ -198,20 +201,26 @@ def _selection_values(results: SpikeSlabResults) -> dict[str, Any]:
         "prior_inclusion": results.prior_by_column(),
         "cond_mean": np.asarray(results.cond_mean, dtype=np.float64),
         "cond_var": np.asarray(results.cond_var, dtype=np.float64),
-        "log_evidence": float(results.log_evidence),
+        "log_evidence": None if binary else float(results.log_evidence),
         "slab_var": float(results.slab_var),
-        "noise_var": float(results.noise_var),
+        "noise_var": None if binary else float(results.noise_var),
         "learned": [str(name) for name in results.learned],
         "integrated": bool(results.posterior.selection.integrated),
         "expected_size": float(results.expected_size),
         "residual": float(results.residual),
-        "n_fac": float(results.n_fac),
-        "evidence_biased": bool(results.evidence_biased),
-        "energy_trace": np.asarray(results.energy_trace, dtype=np.float64),
+        "n_fac": None if binary else float(results.n_fac),
+        "evidence_biased": None if binary else bool(results.evidence_biased),
+        "energy_trace": None if binary else np.asarray(results.energy_trace, dtype=np.float64),
         **({} if exact is None else sets_values(results, exact)),
         "posterior": _selection_posterior(results),
-        "start": {f.name: getattr(point, f.name) for f in fields(point)} | {"columns": list(point.columns)},
+        "start": None if binary else _start(results),
     }
+
+
+def _start(results: SpikeSlabResults) -> dict[str, Any]:
+    """Where another fit of the same columns can start."""
+    point = results.starting_point()
+    return {f.name: getattr(point, f.name) for f in fields(point)} | {"columns": list(point.columns)}
 
 
 def _selection_posterior(results: SpikeSlabResults) -> dict[str, Any]:

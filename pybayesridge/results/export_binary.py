@@ -23,6 +23,7 @@ from pybayesridge.ridge.outside import outside_of_columns
 
 if TYPE_CHECKING:
     from pybayesridge.results.binary import BinaryRidgeResults
+    from pybayesridge.results.binary_selection import BinarySpikeSlabResults
 
 
 def binary_values(results: BinaryRidgeResults) -> dict[str, Any]:
@@ -49,6 +50,19 @@ def binary_values(results: BinaryRidgeResults) -> dict[str, Any]:
         "grid_scores": None if scores is None else scores[:, None],
         "quadrature_error": None if error is None else np.array([error]),
         "penalty_means": results.hyperparameters()["mean"].to_numpy(dtype=np.float64),
+    }
+
+
+def binary_selection_values(results: BinarySpikeSlabResults) -> dict[str, Any]:
+    """The values that only selections of yes/no responses have, but for the posterior."""
+    likelihood = results.model.likelihood()
+    return {
+        "link": str(results.link),
+        "event": str(results.event),
+        "trials": likelihood.successes + likelihood.failures,
+        "n_trials": float(results.n_trials),
+        "n_events": float(results.n_events),
+        "linear_predictors": results.predict(which="linear").to_numpy(dtype=np.float64),
     }
 
 

@@ -24,14 +24,14 @@ class Field:
     meaning : str
     families : str
         Which family has it: bayes_ridge, bayes_ridge_binomial (binary), spike_slab, or of the latter those by
-        expectation propagation (ep) or by sets of columns (sets).
+        expectation propagation (ep) or by sets of columns (sets); spike_slab_binomial (binary_sets).
     optional : bool
         Whether a fit may lack it.
     """
 
     form: str
     meaning: str
-    families: str = "bayes_ridge binary spike_slab"
+    families: str = "bayes_ridge binary spike_slab binary_sets"
     optional: bool = False
 
 
@@ -47,8 +47,16 @@ def _of_binary(form: str, meaning: str) -> Field:
     return Field(form, meaning, "binary")
 
 
+def _of_yes_no(form: str, meaning: str) -> Field:
+    return Field(form, meaning, "binary binary_sets")
+
+
 def _of_selection(form: str, meaning: str, *, optional: bool = False) -> Field:
-    return Field(form, meaning, "spike_slab", optional)
+    return Field(form, meaning, "spike_slab binary_sets", optional)
+
+
+def _of_gaussian_selection(form: str, meaning: str) -> Field:
+    return Field(form, meaning, "spike_slab")
 
 
 def _of_ep(form: str, meaning: str) -> Field:
@@ -56,12 +64,20 @@ def _of_ep(form: str, meaning: str) -> Field:
 
 
 def _of_sets(form: str, meaning: str) -> Field:
+    return Field(form, meaning, "sets binary_sets")
+
+
+def _of_gaussian_sets(form: str, meaning: str) -> Field:
     return Field(form, meaning, "sets")
+
+
+def _of_binary_sets(form: str, meaning: str) -> Field:
+    return Field(form, meaning, "binary_sets")
 
 
 FIELDS = {
     "version": Field("number", "of the export"),
-    "family": Field("text", "bayes_ridge, bayes_ridge_binomial or spike_slab"),
+    "family": Field("text", "bayes_ridge or spike_slab, with _binomial for yes/no responses"),
     "names": Field("texts", "of the coefficients, in their order"),
     "targets": Field("texts", "names of the responses"),
     "intercept_added": Field("flag", "whether the first coefficient is that of an intercept that was added"),
@@ -95,16 +111,17 @@ FIELDS = {
     "grid_scores": _of_both("L q", "their cross-validation scores", optional=True),
     "quadrature_error": _of_both("q", "of methods that integrate the penalty out", optional=True),
     "hyper_means": _of_ridge("4 q", "posterior means of lambda, tau2, sigma2 and the effective degrees of freedom"),
-    "link": _of_binary("text", "logit or probit"),
-    "event": _of_binary("text", "the level whose probability is modelled"),
-    "trials": _of_binary("n", "trials of each row"),
-    "n_trials": _of_binary("number", "trials in all, each row counted as its weight says"),
-    "n_events": _of_binary("number", "events among them"),
+    "link": _of_yes_no("text", "logit or probit"),
+    "event": _of_yes_no("text", "the level whose probability is modelled"),
+    "trials": _of_yes_no("n", "trials of each row"),
+    "n_trials": _of_yes_no("number", "trials in all, each row counted as its weight says"),
+    "n_events": _of_yes_no("number", "events among them"),
     "loo_probabilities": _of_binary("n", "probability of the event at each row, predicted from the others"),
     "loo_log_score": _of_binary("number", "mean log probability of the outcomes by these"),
     "loo_brier": _of_binary("number", "their mean squared error"),
     "loo_auc": _of_binary("number", "area under their ROC curve"),
     "penalty_means": _of_binary("3", "posterior means of lambda, tau2 and the effective degrees of freedom"),
+    "linear_predictors": _of_binary_sets("n", "linear predictors at params and the rows of the data"),
     "inclusion_prob": _of_selection("k", "posterior inclusion probabilities"),
     "group_inclusion_prob": _of_selection("c", "those of the groups"),
     "group_labels": _of_selection("texts", "labels of the groups"),
@@ -112,19 +129,19 @@ FIELDS = {
     "prior_inclusion": _of_selection("k", "prior inclusion probabilities"),
     "cond_mean": _of_selection("k", "posterior means given inclusion"),
     "cond_var": _of_selection("k", "posterior variances given inclusion"),
-    "log_evidence": _of_selection("number", "log marginal likelihood, by EP or exact"),
+    "log_evidence": _of_gaussian_selection("number", "log marginal likelihood, by EP or exact"),
     "slab_var": _of_selection("number", "hyperparameter"),
-    "noise_var": _of_selection("number", "hyperparameter"),
+    "noise_var": _of_gaussian_selection("number", "hyperparameter"),
     "learned": _of_selection("texts", "names of the hyperparameters that were learned"),
     "integrated": _of_selection("flag", "whether these are integrated out, and not estimated"),
     "expected_size": _of_selection("number", "expected number of included columns"),
     "residual": _of_selection("number", "scale-free residual at which EP stopped; largest of inclusion_se"),
-    "n_fac": _of_selection("number", "factorisations"),
-    "evidence_biased": _of_selection("flag", "whether constraints of EP are active"),
-    "energy_trace": _of_selection("L", "minus the log evidence along the iteration"),
+    "n_fac": _of_gaussian_selection("number", "factorisations"),
+    "evidence_biased": _of_gaussian_selection("flag", "whether constraints of EP are active"),
+    "energy_trace": _of_gaussian_selection("L", "minus the log evidence along the iteration"),
     "inclusion_se": _of_sets("k", "Monte Carlo standard errors of the inclusion probabilities"),
     "group_inclusion_se": _of_sets("c", "those of the probabilities of the groups"),
-    "log_evidence_se": _of_sets("number", "that of the log evidence"),
+    "log_evidence_se": _of_gaussian_sets("number", "that of the log evidence"),
     "enumerated": _of_sets("flag", "whether the posterior is a sum over all sets"),
     "agreement": _of_sets("number", "potential scale reduction factor of the chains"),
     "effective": _of_sets("number", "effective number of draws"),
@@ -137,7 +154,7 @@ FIELDS = {
     "posterior.y_on_z": Field("u q", "coefficients of the responses on the unpenalised columns"),
     "posterior.y_norm": Field("q", "norms of the responses outside these columns: the unit of what follows"),
     "posterior.weight": Field("K q", "of the nodes; sums to 1"),
-    "posterior.noise": Field("K q", "squared scale of the noise", "bayes_ridge spike_slab"),
+    "posterior.noise": Field("K q", "squared scale of the noise", "bayes_ridge spike_slab binary_sets"),
     "posterior.df": Field("number", "degrees of freedom of the t's; infinite for normals"),
     "posterior.log_t2": _of_both("K q", "log of tau2, less log_unit"),
     "posterior.log_unit": _of_both("number", "log of the unit of tau2"),
@@ -181,8 +198,10 @@ FIELDS = {
     "posterior.set_size": _of_sets("c", "number of columns of each set"),
     "posterior.set_columns": _of_sets("d", "positions of these among the visited, set by set"),
     "posterior.visited": _of_sets("v", "positions, among the p, of the columns that are in a set"),
-    "posterior.cross": _of_sets("v", "their products with the response"),
+    "posterior.cross": _of_gaussian_sets("v", "their products with the response"),
     "posterior.square_root": _of_sets("d v", "B with B'B their products"),
+    "posterior.state_mean": _of_binary_sets("d", "means of the u + m coordinates of each state, one after another"),
+    "posterior.state_root": _of_binary_sets("d", "roots of their covariances, column by column"),
     "posterior.slab_unit": _of_sets("number", "unit of the slab variance"),
     "posterior.log_spread": _of_sets("number", "log of the sum of mean squares of the columns, times p if given"),
     "posterior.size_prob": _of_sets("L", "probabilities of 0, 1, ... columns or groups in"),
@@ -190,12 +209,12 @@ FIELDS = {
     "posterior.model_columns": _of_sets("d", "positions of these among the p, set by set"),
     "posterior.model_prob": _of_sets("c", "probabilities of these sets"),
     "posterior.groups": _of_selection("p", "number of the group; absent where columns are alone", optional=True),
-    "start.columns": _of_selection("texts", "names of the columns that can be in or out"),
-    "start.site1": _of_selection("p", "first parameters of EP's sites"),
-    "start.site2": _of_selection("p", "second parameters"),
-    "start.prior_inclusion": _of_selection("p", "prior inclusion probabilities"),
-    "start.slab_var": _of_selection("number", "hyperparameter"),
-    "start.noise_var": _of_selection("number", "hyperparameter"),
+    "start.columns": _of_gaussian_selection("texts", "names of the columns that can be in or out"),
+    "start.site1": _of_gaussian_selection("p", "first parameters of EP's sites"),
+    "start.site2": _of_gaussian_selection("p", "second parameters"),
+    "start.prior_inclusion": _of_gaussian_selection("p", "prior inclusion probabilities"),
+    "start.slab_var": _of_gaussian_selection("number", "hyperparameter"),
+    "start.noise_var": _of_gaussian_selection("number", "hyperparameter"),
     **{
         f"diagnostics.{name}": _of_ridge("q", "see diagnostics()")
         for name in (
@@ -218,7 +237,8 @@ def check(exported: dict[str, Any]) -> None:
     values = dict(flat(exported))
     if values.get("version") != VERSION:
         raise ValueError(f"version is {values.get('version')!r}: this is not an export of version {VERSION}")
-    families = {{"bayes_ridge_binomial": "binary"}.get(name, name) for name in [str(values.get("family"))]}
+    family = str(values.get("family"))
+    families = {{"bayes_ridge_binomial": "binary", "spike_slab_binomial": "binary_sets"}.get(family, family)}
     if "spike_slab" in families:
         families.add("sets" if "posterior.set_size" in values else "ep")
     known = {name: field for name, field in FIELDS.items() if families & set(field.families.split())}

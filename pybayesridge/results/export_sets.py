@@ -2,6 +2,9 @@
 
 Let B be ``square_root`` and c be ``cross``. State i has the columns A of set ``state_set`` i and the ridge
 k = exp(-``log_g``): given its noise variance s2 its coefficients are N(M^-1 c_A, s2 M^-1) with M = B_A'B_A + k.
+
+Of yes/no responses each state has the normal law of the coordinates ``[z z_root, v_A]`` of rows: ``state_mean``, and
+a root of the covariance, ``state_root``. These are linear predictors, as in `export_binary`.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.binomial.selection_posterior import BinarySelectionPosterior
 from pybayesridge.selection.posterior import ExactPosterior
 from pybayesridge.selection.problem import units_of
 from pybayesridge.selection.states import States
@@ -25,7 +29,7 @@ def sets_values(results: SpikeSlabResults, posterior: ExactPosterior) -> dict[st
     return {
         "inclusion_se": np.asarray(results.inclusion_se, dtype=np.float64),
         "group_inclusion_se": results.group_inclusion_se.to_numpy(dtype=np.float64),
-        "log_evidence_se": float(exact.log_evidence_se),
+        "log_evidence_se": None if results.model.family == "binomial" else float(exact.log_evidence_se),
         "enumerated": exact.method == "enumeration",
         "agreement": float(exact.agreement),
         "effective": float(exact.effective),
@@ -41,6 +45,7 @@ def sets_posterior(posterior: ExactPosterior) -> dict[str, Any]:
     sizes, columns, of_state = _distinct_sets(states, within.reshape(-1))
     models = [np.sort(units.columns(model.units)) for model in exact.models]
     unit = design.y_norm[0]
+    binary = posterior if isinstance(posterior, BinarySelectionPosterior) else None
     return {
         "weight": states.weight[:, None],
         "noise": _noise(states)[:, None],
@@ -51,7 +56,7 @@ def sets_posterior(posterior: ExactPosterior) -> dict[str, Any]:
         "set_size": sizes.astype(np.float64),
         "set_columns": columns + 1.0,
         "visited": visited + 1.0,
-        "cross": data.cross[visited],
+        **({"cross": data.cross[visited]} if binary is None else _of_states(binary)),
         "square_root": _square_root(data.root[:, visited]),
         "slab_unit": float((unit / design.common_scale) ** 2),
         "log_spread": float(exact.grid.prior.log_spread),
@@ -60,6 +65,18 @@ def sets_posterior(posterior: ExactPosterior) -> dict[str, Any]:
         "model_columns": np.concatenate([np.zeros(0), *models]) + 1.0,
         "model_prob": np.array([model.probability for model in exact.models]),
     }
+
+
+def _of_states(posterior: BinarySelectionPosterior) -> dict[str, Any]:
+    """The law of the coordinates of each state."""
+    joint, k, root_n = posterior.joint, posterior.design.block.k, np.sqrt(posterior.design.n)
+    means, roots = [np.zeros(0)], [np.zeros(0)]
+    for i in range(joint.n):
+        mean = joint.coef[joint.start[i] : joint.start[i + 1]]
+        unit = np.where(np.arange(mean.size) < k, root_n, 1.0)
+        means.append(mean * unit)
+        roots.append((joint.root[i] * unit[:, None]).ravel(order="F"))
+    return {"state_mean": np.concatenate(means), "state_root": np.concatenate(roots)}
 
 
 def _noise(states: States) -> FloatArray:

@@ -262,8 +262,9 @@ fit_of_export <- function(value, row_names = NULL) {
     bayes_ridge_binomial = binomial_values(value, one),
     selection_values(value, names)
   )
+  if (value$family == "spike_slab_binomial") of_family <- c(of_family, binomial_selection_values(value))
   fit <- c(fit, of_family, list(posterior = plain_tree(value$posterior)))
-  family <- c(value$family, if (value$family == "bayes_ridge_binomial") "bayes_ridge")
+  family <- unique(c(value$family, sub("_binomial$", "", value$family)))
   structure(fit[!vapply(fit, is.null, NA)], class = c(family, "pybayesridge_fit"))
 }
 

@@ -1,6 +1,7 @@
-# Ridges of yes/no responses: what bayes_ridge() takes and keeps for them. Their posterior is in binomial_posterior.R.
+# Yes/no responses: what bayes_ridge() takes and keeps for them. Their posterior is in binomial_posterior.R; selections are in
+# binomial_sets.R.
 
-is_binomial <- function(object) inherits(object, "bayes_ridge_binomial")
+is_binomial <- function(object) inherits(object, c("bayes_ridge_binomial", "spike_slab_binomial"))
 
 # "gaussian", or the link of a binomial family; `family` is as in glm().
 link_of <- function(family) {
@@ -24,8 +25,9 @@ link_of <- function(family) {
 }
 
 # Arguments in `call` that are of the other family.
-refuse_other_family <- function(call, binomial) {
-  others <- if (binomial) c("sigma2", "dof", "accelerate") else c("solver", "flat_in")
+refuse_other_family <- function(call, binomial, gaussian_only = c("sigma2", "dof", "accelerate"),
+                                binomial_only = c("solver", "flat_in")) {
+  others <- if (binomial) gaussian_only else binomial_only
   given <- intersect(others, names(call))
   if (length(given)) {
     stop(
@@ -181,7 +183,7 @@ facts.bayes_ridge_binomial <- function(object) {
 #'
 #' Exponentials of the coefficients of a binomial fit with credible intervals, on the logit link. Python is not required.
 #'
-#' @param object A fit of [bayes_ridge()] with `family = binomial()`.
+#' @param object A fit of [bayes_ridge()] or [spike_slab()] with `family = binomial()`.
 #' @param level Probability of the credible intervals.
 #' @param parm Names or positions of coefficients; by default all.
 #' @return A data frame with a row for each coefficient: `odds_ratio` (the exponential of `coef()`), `lower` and
@@ -192,7 +194,7 @@ facts.bayes_ridge_binomial <- function(object) {
 #' @export
 odds_ratios <- function(object, level = 0.95, parm = NULL) {
   if (!is_binomial(object)) {
-    stop("odds_ratios() is for fits of bayes_ridge() with family = binomial()", call. = FALSE)
+    stop("odds_ratios() is for fits with family = binomial()", call. = FALSE)
   }
   if (object$link != "logit") {
     stop("odds_ratios() is for the logit link: coefficients of the ", object$link, " link are not log odds ratios", call. = FALSE)
@@ -207,7 +209,11 @@ odds_ratios <- function(object, level = 0.95, parm = NULL) {
     odds_ratio = unname(exp(object$coefficients[at])),
     lower = unname(exp(limits[, 1L])),
     upper = unname(exp(limits[, 2L])),
-    prob_above_1 = coefficients_above(object$posterior, length(object$coefficients))[at],
+    prob_above_1 = if (is_binary_sets(object$posterior)) {
+      binary_sets_above(object)[at]
+    } else {
+      coefficients_above(object$posterior, length(object$coefficients))[at]
+    },
     row.names = rownames(limits)
   )
 }
@@ -319,18 +325,23 @@ plot.bayes_ridge_binomial <- function(x, which = c("coefficients", "calibration"
   if (which == "coefficients") {
     return(plot_coefficients(x, level, 1L, max_shown, intercept, standardized, xlab, main, ...))
   }
-  given <- plot_arguments(...)
+  labels <- if (which == "roc") "leave-one-out ROC curve, area %.3f" else c("leave-one-out probability", "calibration")
+  draw_fit_of_shares(x, which, x$loo_probabilities, labels, bins, xlab, main, plot_arguments(...))
+  invisible(x)
+}
+
+# The calibration or the ROC curve of probabilities `share`; `labels` are those of the curve, or of the probabilities and
+# of the picture.
+draw_fit_of_shares <- function(x, which, share, labels, bins, xlab, main, given) {
   trials <- x$trials * (x$weights %||% 1)
   events <- trials * unname(x$fitted.values + x$residuals)
-  found <- if (which == "roc") {
-    roc_points(x$loo_probabilities, events, trials - events)
+  if (which == "roc") {
+    found <- roc_points(share, events, trials - events)
+    area <- sum(diff(found$x) * (found$y[-1L] + found$y[-length(found$y)]) / 2)
+    labels <- c("false positive rate", "true positive rate", sprintf(labels, area))
   } else {
-    calibration_points(x$loo_probabilities, events, trials, check_count(bins, "bins"))
-  }
-  labels <- if (which == "roc") {
-    c("false positive rate", "true positive rate", sprintf("leave-one-out ROC curve, area %.3f", x$loo_auc))
-  } else {
-    c("leave-one-out probability", paste("share of", x$event), "calibration")
+    found <- calibration_points(share, events, trials, check_count(bins, "bins"))
+    labels <- c(labels[1L], paste("share of", x$event), labels[2L])
   }
   defaults <- list(
     x = 0:1, y = 0:1, type = "l", lty = 2L, col = "grey50", xlab = xlab %||% labels[1L], ylab = labels[2L],
@@ -342,7 +353,6 @@ plot.bayes_ridge_binomial <- function(x, which = c("coefficients", "calibration"
     do.call(graphics::segments, c(list(found$x, found$low, found$x, found$high), given$line))
     draw_points(found$x, found$y, given$point)
   }
-  invisible(x)
 }
 
 # Shares of failures and of events whose probability is at least a threshold, for every threshold.

@@ -105,10 +105,11 @@ binomial_rows <- function(object, x, type, probabilities, se.fit) {
   f <- functionals(post, split$x, split$z)
   out <- list()
   if (type == "link") {
-    out$fit <- if (post$has_mean) linear_predictor(object, x, 1L) else functional_quantiles(f, post, 1L, 0.5)[, 1L]
-    if (se.fit) out$se.fit <- binary_sd(f, post)
+    out$fit <- if (!isFALSE(post$has_mean)) linear_predictor(object, x, 1L) else functional_quantiles(f, post, 1L, 0.5)[, 1L]
+    if (se.fit) out$se.fit <- functional_sd(f, post, 1L)
   } else {
-    out <- probability_moments(f, post, object$link, se.fit)
+    moments <- if (is_binary_sets(post)) binary_sets_probabilities else probability_moments
+    out <- moments(f, post, object$link, se.fit)
   }
   if (!is.null(probabilities)) {
     limits <- functional_quantiles(f, post, 1L, probabilities)

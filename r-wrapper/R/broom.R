@@ -81,7 +81,7 @@ glance.pybayesridge_fit <- function(x, ...) {
   numbers <- facts(x)
   several <- length(x$targets) > 1L
   out <- data.frame(
-    logLik = unname(log_evidence(x)),
+    logLik = unname(log_evidence(x) %||% NA_real_),
     df = numbers$df_model,
     df.residual = numbers$df_resid,
     nobs = x$nobs
@@ -90,7 +90,8 @@ glance.pybayesridge_fit <- function(x, ...) {
   own <- setdiff(names(numbers), c("r.squared", "sigma", "df_model", "df_resid", "nobs", "log_marginal", "log_evidence"))
   out <- cbind(out, numbers[own], method = x$method, converged = x$converged, n_iter = x$n_iter)
   if (is_sets(x$posterior)) {
-    out <- cbind(out, log_evidence_se = x$log_evidence_se, inclusion_se = x$residual, agreement = x$agreement)
+    if (!is_binomial(x)) out <- cbind(out, log_evidence_se = x$log_evidence_se)
+    out <- cbind(out, inclusion_se = x$residual, agreement = x$agreement)
   }
   if (several) {
     out <- cbind(response = x$targets, out)

@@ -29,6 +29,9 @@ compare_evidence <- function(...) {
   if (any(odd)) {
     stop(paste0("'", names(fits)[odd], "'", collapse = ", "), " not made by spike_slab()", call. = FALSE)
   }
+  if (any(vapply(fits, is_binomial, NA))) {
+    stop(no_evidence, call. = FALSE)
+  }
   exact <- vapply(fits, function(fit) !is.null(fit$log_evidence_se), NA)
   integrated <- vapply(Filter(function(fit) length(fit$learned) > 0L, fits), function(fit) fit$integrated, NA)
   if (any(integrated) && !all(integrated)) {

@@ -96,6 +96,7 @@ sets_hyperparameters <- function(object, level) {
     size = size_row(object, level)
   )
   colnames(table) <- names(size_row(object, level))
+  if (is_binomial(object)) table <- table[-1L, ]
   as.data.frame(table)
 }
 

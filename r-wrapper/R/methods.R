@@ -203,8 +203,12 @@ lrtest.pybayesridge_fit <- function(object, ...) no_criterion("lrtest", object)
 
 # There is no number of free coefficients, which these charge for.
 no_criterion <- function(name, object) {
+  of <- if (inherits(object, "spike_slab")) "spike_slab" else "bayes_ridge"
+  if (of == "spike_slab" && is_binomial(object)) {
+    stop(name, "() is not defined for such a fit: ", no_evidence, call. = FALSE)
+  }
   stop(
-    name, "() is not defined for a fit of ", class(object)[1L], "(): its coefficients are integrated out, and there is no ",
+    name, "() is not defined for a fit of ", of, "(): its coefficients are integrated out, and there is no ",
     "number of parameters to count. Differences of logLik() between models of the same response and unpenalised columns ",
     "are log Bayes factors; see ",
     if (inherits(object, "spike_slab")) {

@@ -6,7 +6,7 @@
 #' @param x A fit.
 #' @param which `"coefficients"` or, for [spike_slab()], `"inclusion"` (the default for these fits). For binomial fits also
 #'   `"calibration"` (shares of events in bins of the leave-one-out probabilities, with Clopper-Pearson 95 % intervals) and
-#'   `"roc"` (their ROC curve).
+#'   `"roc"` (their ROC curve); for [spike_slab()] these are of the fitted probabilities, and in-sample.
 #' @param level Probability of the credible intervals.
 #' @param target Name or position of a target, if there are several.
 #' @param max_shown Number of coefficients to show: those with the largest standardised values, or those with the
@@ -126,4 +126,64 @@ dot_frame <- function(names, given) {
     graphics::axis(2L, at = at, labels = margin$labels, las = 1L, cex.axis = name_size)
   }
   graphics::mtext(ylab, side = 2L, line = margin$inches / graphics::par("csi") - 1.5)
+}
+
+#' @rdname plot.pybayesridge_fit
+#' @export
+plot.spike_slab <- function(x, which = c("inclusion", "coefficients"), level = 0.95, max_shown = 40, intercept = FALSE,
+                            standardized = TRUE, xlab = NULL, main = NULL, sets = TRUE, ...) {
+  check_flag(sets, "sets")
+  which <- match.arg(which)
+  if (which == "coefficients") {
+    return(plot_coefficients(x, level, 1, max_shown, intercept, standardized, xlab, main, ...))
+  }
+  given <- plot_arguments(...)
+  p <- inclusion_bars(x, intercept)
+  keep <- order(-p)[seq_len(min(max_shown, length(p)))]
+  p <- p[rev(sort(keep))]
+  at <- seq_along(p)
+  old <- graphics::par("mai", "new")
+  on.exit(graphics::par(old))
+  if (is.null(xlab)) xlab <- "posterior inclusion probability"
+  if (is.null(main)) main <- x$targets
+  dot_frame(names(p), utils::modifyList(list(xlim = c(0, 1), xlab = xlab, main = main), given$frame))
+  graphics::abline(v = 0.5, lty = 2L, col = "grey50")
+  do.call(graphics::segments, utils::modifyList(list(0, at, p, at, lwd = 3, lend = 1L), given$line))
+  draw_points(p, at, given$point)
+  if (sets && is_sets(x$posterior)) draw_sets(credible_sets(x), x, names(p))
+  invisible(x)
+}
+
+# The numbers of credible sets at the right, beside the columns or terms `shown`.
+draw_sets <- function(found, x, shown) {
+  of_shown <- found$set[match(shown, label_of_columns(x, found$column))]
+  marked <- which(!is.na(of_shown))
+  if (!length(marked)) {
+    return(invisible())
+  }
+  graphics::mtext(of_shown[marked], side = 4L, line = 0.3, at = marked, las = 1L, cex = name_size * graphics::par("cex"))
+  graphics::mtext("set", side = 3L, line = 0.2, at = graphics::par("usr")[2L], adj = 0, cex = name_size * graphics::par("cex"))
+}
+
+# What inclusion_bars() calls columns: their terms or groups, or themselves.
+label_of_columns <- function(x, columns) {
+  if (is.null(x$posterior$groups) || is.null(x$settings$group)) {
+    return(columns)
+  }
+  labels <- as.character(unlist(x$settings$group))
+  names <- coefficient_names(x)
+  if (x$intercept_added) names <- names[-1L]
+  labels[match(columns, names)]
+}
+
+# Inclusion probabilities as they are shown: of every term or group once, in the order of the model, unpenalised columns
+# among them.
+inclusion_bars <- function(x, intercept) {
+  p <- x$inclusion_prob
+  if (!is.null(x$posterior$groups)) {
+    of_group <- inclusion_prob(x, by = "group")
+    certain <- setdiff(names(p)[x$posterior$z_at], names(of_group))
+    p <- c(p[certain], of_group)
+  }
+  if (intercept) p else p[names(p) != "(Intercept)"]
 }

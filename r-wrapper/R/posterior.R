@@ -14,6 +14,9 @@ is_ridge <- function(post) !is.null(post[["right"]])
 functionals <- function(post, x, z) {
   rows <- sweep(x - z %*% post$on_z, 2L, post$scale, "/")
   out <- list(rows = rows, leverage = rowSums((z %*% post$z_root)^2))
+  if (is_binary_sets(post)) {
+    out$flat <- z %*% post$z_root
+  }
   if (!is_ridge(post)) {
     return(out)
   }
@@ -68,6 +71,9 @@ nodes_of <- function(post, target, floor = -1) {
 # Where functionals lie at the nodes, and their squared scales: K x m. `noise` (m) is the variance of new observations
 # relative to that of the noise.
 mixture_of <- function(f, post, target, noise = 0, floor = -1) {
+  if (is_binary_sets(post)) {
+    return(mixture_of_binary_sets(f, post))
+  }
   if (is_sets(post)) {
     return(mixture_of_sets(f, post, noise))
   }
@@ -147,7 +153,9 @@ penalized_quantiles <- function(object, target, probabilities, j) {
 # Covariance of all coefficients of one target, in the order of the coefficients.
 posterior_covariance <- function(object, target) {
   post <- object$posterior
-  covariance <- if (is_sets(post)) {
+  covariance <- if (is_binary_sets(post)) {
+    covariance_of_binary_sets(object)
+  } else if (is_sets(post)) {
     sets_covariance_of_all(object)
   } else if (is_binary(post)) {
     covariance_of_binary(post)
@@ -272,6 +280,8 @@ posterior_draws <- function(object, target, size, kind = "gaussian") {
     binary_draws(post, size)
   } else if (is_ridge(post)) {
     ridge_draws(post, target, size)
+  } else if (is_binary_sets(post)) {
+    binary_sets_draws(post, size)
   } else if (is_sets(post)) {
     sets_draws(post, size)
   } else {

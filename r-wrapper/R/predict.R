@@ -127,12 +127,12 @@ same_rows <- function(object, x) {
   b <- as.matrix(object$coefficients)
   same <- nrow(x) == nrow(fitted) && ncol(x) + object$intercept_added == nrow(b)
   if (same) {
-    again <- if (is_binomial(object)) {
+    again <- if (is_binomial(object) && is.null(object$linear.predictors)) {
       binomial_rows(object, x, "response", NULL, FALSE)$fit
     } else {
       (if (object$intercept_added) cbind(1, x) else x) %*% b
     }
-    same <- same_numbers(as.vector(again), as.vector(fitted))
+    same <- same_numbers(as.vector(again), as.vector(object$linear.predictors %||% fitted))
   }
   if (!same) {
     stop("the data have changed since the fit: give 'newdata', or fit with model = TRUE", call. = FALSE)

@@ -63,6 +63,9 @@ without_atoms <- function(each, sets) {
 
 # Mean and squared scale of every coefficient of every state.
 state_coefficients <- function(post) {
+  if (is_binary_sets(post)) {
+    return(binary_state_coefficients(post))
+  }
   parts <- lapply(set_spectra(post), function(part) {
     if (!length(part$columns)) {
       return(NULL)

@@ -25,6 +25,12 @@
 #' every inclusion probability is at most `mcse`; see [inclusion_se()]. The fit keeps at most 4,000 sets of columns and
 #' hyperparameters, from which `confint()`, `predict()`, [credible_sets()] and [posterior_sample()] are computed.
 #'
+#' With `family = binomial()` the responses are those of [bayes_ridge()], \eqn{y \sim Binomial(m, F(Z g + X w))} with
+#' \eqn{F} the logistic (`binomial()`) or the normal (`binomial("probit")`) distribution function. Coefficients are on the
+#' scale of the link, see [odds_ratios()]; `predict()` returns probabilities, and weights are frequency weights. The
+#' posterior is always sampled, also for few columns: given auxiliary variables (Polya-Gamma variables, or latent normal
+#' responses) the model is Gaussian. There is neither a noise variance nor a log evidence, and no expectation propagation.
+#'
 #' Expectation propagation (`"ep"`, `"damped"`, `"pcep"`) is deterministic, and its probabilities can be wrong if columns
 #' are strongly correlated. For hyperparameters that are not given, `"ep"` averages over a lattice of values, weighted
 #' by the evidence and their prior (see `hyper`); `"damped"` and `"pcep"` use the values of the largest posterior density.
@@ -32,7 +38,8 @@
 #' @inheritParams bayes_ridge
 #' @param method `"exact"`: the exact posterior; see the details. `"ep"`: ordinary expectation propagation, followed by a
 #'   convergent algorithm if it does not converge; `"damped"`: damped expectation propagation; `"pcep"`: the provably
-#'   convergent double loop. `"auto"`: `"exact"`, or `"ep"` if min(n, p) p exceeds 100,000,000.
+#'   convergent double loop. `"auto"`: `"exact"`, or `"ep"` if min(n, p) p exceeds 100,000,000;
+#'   for `family = binomial()` always `"exact"`.
 #' @param prior_inclusion Prior inclusion probability: one number, or one for each column of the model matrix except the
 #'   intercept, in their order or by name; 0 excludes a column. If `NULL`, it is learned (integrated out by `"exact"`).
 #' @param group Columns that are included or excluded together, with one inclusion probability. `"term"`: with a formula
@@ -41,7 +48,7 @@
 #'   names.
 #' @param expected_size Number of columns or groups that are expected to be included, if `prior_inclusion` is not given.
 #' @param slab_var Slab variance; if `NULL`, it is learned.
-#' @param noise_var Noise variance; if `NULL`, it is learned. If the unpenalised columns fit the response
+#' @param noise_var Noise variance, for `family = gaussian()`; if `NULL`, it is learned. If the unpenalised columns fit the response
 #'   exactly (a constant response with an intercept), the learned noise variance and all other coefficients are 0, with
 #'   a warning.
 #' @param mcse For `"exact"` with more than 15 columns or groups: the Monte Carlo standard error of an inclusion
@@ -57,7 +64,7 @@
 #'   `"damped"` and `"pcep"`), which is less well calibrated for few rows.
 #' @param start For expectation propagation: a fit of the same columns that provides starting values.
 #'
-#' @return A list of class `"spike_slab"`. It has the elements of [bayes_ridge()] except those of the penalty, and among
+#' @return A list of class `"spike_slab"` (for `family = binomial()` also `"spike_slab_binomial"`). It has the elements of [bayes_ridge()] except those of the penalty, and among
 #'   others
 #'   \describe{
 #'     \item{inclusion_prob}{posterior inclusion probabilities (1 for unpenalised columns); see [inclusion_prob()]}
@@ -74,6 +81,9 @@
 #'       residual is the largest standard error of an inclusion probability}
 #'     \item{enumerated, agreement, effective}{diagnostics of `"exact"`: whether the posterior is a sum over all sets,
 #'       the potential scale reduction factor of the chains, and the effective number of draws}
+#'     \item{event, link, n_trials, n_events, linear.predictors}{for `family = binomial()`: the event whose probability is
+#'       modelled, the link, the numbers of trials and events, and the linear predictors at the coefficients; there are no
+#'       `noise_var`, `log_evidence`, `log_evidence_se`, `n_fac`, `evidence_biased` and `energy_trace`}
 #'   }
 #' @references Hernandez-Lobato and Hernandez-Lobato (2011). Convergent Expectation Propagation in Linear Models with
 #'   Spike-and-slab Priors. arXiv:1112.2289.
@@ -88,22 +98,25 @@
 #' top_models(fit, 3)
 #' @export
 spike_slab <- function(formula, data, subset, weights, na.action, method = c("auto", "exact", "ep", "damped", "pcep"),
-                       x = NULL, y = NULL, intercept = TRUE, unpenalized = NULL, standardize = TRUE,
+                       family = "gaussian", x = NULL, y = NULL, intercept = TRUE, unpenalized = NULL, standardize = TRUE,
                        group = "term", prior_inclusion = NULL, slab_var = NULL, noise_var = NULL, expected_size = 1,
                        mcse = 0.01, chains = 4, seed = 0, tol = 1e-4, maxiter = NULL,
                        damping = 0.5, hyper = NULL, start = NULL, contrasts = NULL,
                        model = NULL, disp = FALSE) {
   call <- match.call()
   method <- match.arg(method)
+  link <- link_of(family)
+  binomial <- link != "gaussian"
+  refuse_other_family(call, binomial, c("noise_var", "tol", "damping", "hyper", "start"), character())
   if (!is.null(hyper)) hyper <- match.arg(hyper, c("average", "maximize"))
   keeps_data(model, 0)
   input <- if (missing(formula)) {
     refuse_formula_arguments(call)
-    matrix_input(x, y, if (missing(weights)) NULL else weights, check_flag(intercept, "intercept"))
+    matrix_input(x, y, if (missing(weights)) NULL else weights, check_flag(intercept, "intercept"), binary = binomial)
   } else {
     refuse_both(x, y)
     check_formula(formula, "spike_slab", data)
-    formula_input(call, parent.frame(), contrasts, if (!missing(intercept)) intercept)
+    formula_input(call, parent.frame(), contrasts, if (!missing(intercept)) intercept, binary = binomial)
   }
   settings <- list(
     family = "spike_slab",
@@ -113,7 +126,6 @@ spike_slab <- function(formula, data, subset, weights, na.action, method = c("au
       standardize = check_flag(standardize, "standardize"),
       prior_inclusion = resolve_inclusion(prior_inclusion, input),
       slab_var = check_number(slab_var, "slab_var"),
-      noise_var = check_number(noise_var, "noise_var"),
       expected_size = check_number(expected_size, "expected_size")
     ),
     fit = list(
@@ -121,13 +133,20 @@ spike_slab <- function(formula, data, subset, weights, na.action, method = c("au
       mcse = check_number(mcse, "mcse"),
       chains = check_number(chains, "chains"),
       rng = check_seed(seed),
-      tol = check_number(tol, "tol"),
-      maxiter = check_number(maxiter, "maxiter"),
-      damping = check_number(damping, "damping"),
-      hyper = hyper
+      maxiter = check_number(maxiter, "maxiter")
     ),
     group = resolve_group(group, input)
   )
+  own <- if (binomial) {
+    list(model = list(family = "binomial", link = link, trials = input$trials, levels = input$levels))
+  } else {
+    list(
+      model = list(noise_var = check_number(noise_var, "noise_var")),
+      fit = list(tol = check_number(tol, "tol"), damping = check_number(damping, "damping"), hyper = hyper)
+    )
+  }
+  settings$model <- c(settings$model, own$model)
+  settings$fit <- c(settings$fit, own$fit)
   fit <- new_fit(call_fit(settings, input, start = starting_point(start)), input, call, settings, model)
   tell_iterations(fit, disp)
 }
@@ -223,8 +242,8 @@ starting_point <- function(start) {
   if (is.null(start)) {
     return(NULL)
   }
-  if (!inherits(start, "spike_slab")) {
-    stop("'start' must be a fit of spike_slab()", call. = FALSE)
+  if (!inherits(start, "spike_slab") || is_binomial(start)) {
+    stop("'start' must be a fit of spike_slab() with family = gaussian()", call. = FALSE)
   }
   point <- start$start
   point$columns <- as.list(point$columns)
@@ -323,64 +342,4 @@ facts.spike_slab <- function(object) {
     r.squared = unname(object$rsquared),
     log_evidence = object$log_evidence
   )
-}
-
-#' @rdname plot.pybayesridge_fit
-#' @export
-plot.spike_slab <- function(x, which = c("inclusion", "coefficients"), level = 0.95, max_shown = 40, intercept = FALSE,
-                            standardized = TRUE, xlab = NULL, main = NULL, sets = TRUE, ...) {
-  check_flag(sets, "sets")
-  which <- match.arg(which)
-  if (which == "coefficients") {
-    return(plot_coefficients(x, level, 1, max_shown, intercept, standardized, xlab, main, ...))
-  }
-  given <- plot_arguments(...)
-  p <- inclusion_bars(x, intercept)
-  keep <- order(-p)[seq_len(min(max_shown, length(p)))]
-  p <- p[rev(sort(keep))]
-  at <- seq_along(p)
-  old <- graphics::par("mai", "new")
-  on.exit(graphics::par(old))
-  if (is.null(xlab)) xlab <- "posterior inclusion probability"
-  if (is.null(main)) main <- x$targets
-  dot_frame(names(p), utils::modifyList(list(xlim = c(0, 1), xlab = xlab, main = main), given$frame))
-  graphics::abline(v = 0.5, lty = 2L, col = "grey50")
-  do.call(graphics::segments, utils::modifyList(list(0, at, p, at, lwd = 3, lend = 1L), given$line))
-  draw_points(p, at, given$point)
-  if (sets && is_sets(x$posterior)) draw_sets(credible_sets(x), x, names(p))
-  invisible(x)
-}
-
-# The numbers of credible sets at the right, beside the columns or terms `shown`.
-draw_sets <- function(found, x, shown) {
-  of_shown <- found$set[match(shown, label_of_columns(x, found$column))]
-  marked <- which(!is.na(of_shown))
-  if (!length(marked)) {
-    return(invisible())
-  }
-  graphics::mtext(of_shown[marked], side = 4L, line = 0.3, at = marked, las = 1L, cex = name_size * graphics::par("cex"))
-  graphics::mtext("set", side = 3L, line = 0.2, at = graphics::par("usr")[2L], adj = 0, cex = name_size * graphics::par("cex"))
-}
-
-# What inclusion_bars() calls columns: their terms or groups, or themselves.
-label_of_columns <- function(x, columns) {
-  if (is.null(x$posterior$groups) || is.null(x$settings$group)) {
-    return(columns)
-  }
-  labels <- as.character(unlist(x$settings$group))
-  names <- coefficient_names(x)
-  if (x$intercept_added) names <- names[-1L]
-  labels[match(columns, names)]
-}
-
-# Inclusion probabilities as they are shown: of every term or group once, in the order of the model, unpenalised columns
-# among them.
-inclusion_bars <- function(x, intercept) {
-  p <- x$inclusion_prob
-  if (!is.null(x$posterior$groups)) {
-    of_group <- inclusion_prob(x, by = "group")
-    certain <- setdiff(names(p)[x$posterior$z_at], names(of_group))
-    p <- c(p[certain], of_group)
-  }
-  if (intercept) p else p[names(p) != "(Intercept)"]
 }

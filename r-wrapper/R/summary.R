@@ -61,10 +61,11 @@ show_coefficients <- function(b, digits) {
 center_of <- function(object) if (isFALSE(object$posterior$has_mean)) "median" else "mean"
 
 title_of <- function(object) {
+  title <- if (inherits(object, "spike_slab")) "Spike-and-slab regression" else "Bayesian ridge regression"
   if (is_binomial(object)) {
-    return(paste0("Bayesian ridge regression, binomial family, ", object$link, " link"))
+    return(paste0(title, ", binomial family, ", object$link, " link"))
   }
-  if (inherits(object, "spike_slab")) "Spike-and-slab regression" else "Bayesian ridge regression"
+  title
 }
 
 headline <- function(object, digits) UseMethod("headline")
@@ -139,7 +140,7 @@ summary.pybayesridge_fit <- function(object, level = 0.95, ...) {
       level = level,
       converged = object$converged
     ),
-    class = c(paste0("summary.", class(object)[1L]), "summary.pybayesridge_fit")
+    class = c(paste0("summary.", setdiff(class(object), "pybayesridge_fit")), "summary.pybayesridge_fit")
   )
 }
 

@@ -71,6 +71,21 @@ def cases():
             ),
             exact,
         ),
+        "sets_binomial": (
+            SpikeSlab(
+                successes,
+                np.column_stack([x, x[:, 0] + wide[0, 0] * x[:, 2]]),
+                family="binomial",
+                trials=trials,
+                group=["a", "b", "c", "b"],
+                weights=np.tile([1.0, 2.0], 6),
+            ),
+            {**exact, "maxiter": 200, "chains": 1},
+        ),
+        "sets_probit": (
+            SpikeSlab(yes, x, family="binomial", link="probit", unpenalized=[2], slab_var=0.7),
+            {**exact, "maxiter": 200, "chains": 1},
+        ),
         "sets_sampled": (
             SpikeSlab(crowded, crowd, intercept=False),
             {**exact, "maxiter": 800, "chains": 2, "rng": 1},
@@ -81,8 +96,8 @@ def cases():
 def answers(results, rows):
     """What the results say of coefficients, of new rows and of hyperparameters."""
     q = len(results.model.data.targets)
-    if hasattr(results, "loo_auc"):
-        return answers_on_binary(results, rows)
+    if results.model.family == "binomial":
+        return answers_on_binary(results, rows) | (answers_on_sets(results) if hasattr(results, "models") else {})
     predicted = results.get_prediction(rows).summary_frame(1 - LEVEL).to_numpy().reshape(-1, q, 6)
     out = {
         "conf_int": np.asarray(results.conf_int(1 - LEVEL)).reshape(-1, q, 2),
