@@ -61,8 +61,8 @@ FITS = {
 EXACT = [name for name in FITS if "sets" in name]
 
 
-@pytest.fixture(scope="module", params=list(FITS))
-def pair(request):
+@pytest.fixture(scope="module", params=share(FITS, 5))
+def pair(request, short_runs):
     """A fit, and the same from a file without the space of the rows."""
     res = FITS[request.param](*data())
     file = io.BytesIO()

@@ -22,6 +22,8 @@ from pybayesridge import BayesRidge, SpikeSlab, cli
 from tests.effort import share
 from tests.problems import regression
 
+pytestmark = pytest.mark.usefixtures("short_runs")
+
 jinja2 = pytest.importorskip("jinja2")
 matplotlib = pytest.importorskip("matplotlib")
 
@@ -470,6 +472,7 @@ def test_left_out_share():
     np.testing.assert_allclose(res.loo_rsquared, wanted, rtol=REFIT)
 
 
+@pytest.mark.usefixtures("sketched")
 @pytest.mark.usefixtures("sketched")
 def test_citations_are_those_of_the_package(tmp_path):
     text = (Path(__file__).parents[1] / "CITATION.cff").read_text(encoding="utf-8")

@@ -379,8 +379,9 @@ def test_probabilities_of_two_classes_are_the_models(link):
 
 def test_several_classes_are_one_versus_the_rest():
     x, y = load_iris(return_X_y=True)
-    found = BayesRidgeClassifier().fit(x, y)
-    share = np.column_stack([BayesRidge(y == label, x, family="binomial").fit().predict(x) for label in range(3)])
+    found = BayesRidgeClassifier("laplace").fit(x, y)
+    fits = [BayesRidge(y == label, x, family="binomial").fit("laplace") for label in range(3)]
+    share = np.column_stack([fit.predict(x) for fit in fits])
     proba = found.predict_proba(x)
     np.testing.assert_allclose(proba, share / share.sum(axis=1, keepdims=True), rtol=SAME)
     np.testing.assert_array_equal(found.predict(x), proba.argmax(axis=1))
@@ -388,7 +389,7 @@ def test_several_classes_are_one_versus_the_rest():
     assert found.coef_.shape == (3, 4)
     assert found.lambda_.shape == found.intercept_.shape == (3,)
     columns = sparse.csr_array(x)
-    np.testing.assert_allclose(BayesRidgeClassifier().fit(columns, y).predict_proba(columns), proba, rtol=1e-6)
+    np.testing.assert_allclose(BayesRidgeClassifier("laplace").fit(columns, y).predict_proba(columns), proba, rtol=1e-6)
 
 
 def test_weights_of_rows_of_classes_count_them():

@@ -204,11 +204,11 @@ def test_a_limit_of_the_size_of_sets_is_said(monkeypatch):
 
 def test_chains_that_disagree_run_on(monkeypatch):
     problem = make(twins=0.3)
-    agreed = fit_exact(problem, Given(), method="sampler", mcse=0.1, maxiter=30_000)
+    agreed = fit_exact(problem, Given(), method="sampler", mcse=0.1, maxiter=12_000)
     assert agreed.converged
-    assert agreed.n_iter < 30_000
+    assert agreed.n_iter < 12_000
     monkeypatch.setattr("pybayesridge.selection.sampler.AGREEMENT", 0.5)
-    found = fit_exact(problem, Given(), method="sampler", mcse=0.1, maxiter=30_000)
+    found = fit_exact(problem, Given(), method="sampler", mcse=0.1, maxiter=12_000)
     assert found.n_iter > agreed.n_iter
     assert not found.converged
 
