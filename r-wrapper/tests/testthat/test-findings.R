@@ -32,7 +32,6 @@ test_that("the call in a report makes the same fit again", {
     bayes_ridge(mpg ~ hp + factor(cyl), d, weights = qsec, method = "em", prior = c(1, 2)),
     bayes_ridge(mpg ~ log(hp) + wt, d, subset = wt > 2, unpenalized = "wt", standardize = FALSE),
     bayes_ridge(mpg ~ 0 + hp + wt, d, method = "loocv", grid = c(0.01, 0.1, 1, 10)),
-    bayes_ridge(x = x, y = mtcars$mpg, intercept = FALSE),
     spike_slab(mpg ~ hp + factor(cyl) + wt, d, group = NULL, prior_inclusion = 0.3),
     spike_slab(x = x, y = mtcars$mpg, method = "damped", damping = 0.4)
   )

@@ -8,8 +8,7 @@ test_that("a report is one file that says where it comes from", {
   fits <- list(
     bayes_ridge(mpg ~ hp + factor(cyl), d, weights = qsec, method = "exact"),
     bayes_ridge(cbind(mpg, qsec) ~ hp + wt, d),
-    spike_slab(mpg ~ hp + factor(cyl) + wt, d, unpenalized = "wt"),
-    bayes_ridge(x = as.matrix(mtcars[3:5]), y = mtcars$mpg)
+    spike_slab(mpg ~ hp + factor(cyl) + wt, d, unpenalized = "wt")
   )
   for (fit in fits) {
     expect_identical(expect_invisible(report(fit, file, question = "What <drives> it?")), file)
@@ -17,12 +16,11 @@ test_that("a report is one file that says where it comes from", {
     expect_match(text, "library(pybayesridge)", fixed = TRUE)
     expect_match(text, "What &lt;drives&gt; it?", fixed = TRUE)
     expect_match(text, format(getRversion()), fixed = TRUE)
-    for (name in names(coef(fits[[1]]))) {
-      if (identical(fit, fits[[1]])) expect_match(text, name, fixed = TRUE)
+    if (identical(fit, fits[[1]])) {
+      for (name in names(coef(fit))) expect_match(text, name, fixed = TRUE)
+      expect_match(text, "1 observation deleted due to missingness")
     }
   }
-  report(fits[[1]], file)
-  expect_match(paste(readLines(file), collapse = "\n"), "1 observation deleted due to missingness")
   report(fits[[2]], file, target = "qsec", title = "One of two")
   expect_match(paste(readLines(file), collapse = "\n"), "One of two")
 })
