@@ -389,7 +389,8 @@ def test_several_classes_are_one_versus_the_rest():
     assert found.coef_.shape == (3, 4)
     assert found.lambda_.shape == found.intercept_.shape == (3,)
     columns = sparse.csr_array(x)
-    np.testing.assert_allclose(BayesRidgeClassifier("laplace").fit(columns, y).predict_proba(columns), proba, rtol=1e-6)
+    of_sparse = BayesRidgeClassifier("laplace").fit(columns, y).predict_proba(columns)
+    np.testing.assert_allclose(of_sparse, proba, rtol=1e-6)
 
 
 def test_weights_of_rows_of_classes_count_them():
