@@ -87,8 +87,10 @@ binary_sets_draws <- function(post, size) {
 binary_sets_above <- function(object) {
   post <- object$posterior
   out <- rep(NaN, length(object$coefficients))
-  each <- mixture_of_binary_sets(functionals_of_z(post), post)
-  out[post$z_at] <- drop(each$weight %*% stats::pnorm(each$where / sqrt(each$scale2)))
+  if (length(post$z_at)) {
+    each <- mixture_of_binary_sets(functionals_of_z(post), post)
+    out[post$z_at] <- drop(each$weight %*% stats::pnorm(each$where / sqrt(each$scale2)))
+  }
   found <- binary_state_coefficients(post)
   weight <- post$weight[found$state, 1L]
   column <- factor(found$column, levels = seq_along(post$at))

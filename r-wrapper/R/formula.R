@@ -10,7 +10,7 @@ formula_input <- function(call, env, contrasts, intercept = NULL, binary = FALSE
   frame <- eval(frame_call, env)
   terms <- attr(frame, "terms")
   if (!is.null(stats::model.offset(frame))) {
-    stop("an offset is not supported: subtract it from the response", call. = FALSE)
+    stop("an offset is not supported", if (!binary) ": subtract it from the response", call. = FALSE)
   }
   if (attr(terms, "response") == 0L) {
     stop("the formula has no response", call. = FALSE)

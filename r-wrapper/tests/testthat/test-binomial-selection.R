@@ -55,8 +55,13 @@ expect_binomial_selection <- function(fit, data, py, level = 0.9) {
   }
 }
 
+# One short run; the call is that of spike_slab(), for update() and new frames.
 quick <- function(formula, data, ..., family = binomial()) {
-  spike_slab(formula, data, family = family, chains = 1, mcse = 0.5, ...)
+  call <- match.call(expand.dots = TRUE)
+  call[[1L]] <- quote(spike_slab)
+  call[c("chains", "mcse")] <- list(1, 0.5)
+  if (is.null(call$family)) call$family <- quote(binomial())
+  eval(call, parent.frame())
 }
 
 test_that("R has Python's numbers: a logistic regression", {
@@ -150,6 +155,24 @@ test_that("a response has many forms", {
   expect_close(coef(matrix), coef(plain))
 })
 
+test_that("a fit without an intercept, and one with weights and missing rows, have all answers", {
+  skip_without_python()
+  none <- suppressWarnings(quick(case ~ age + parity - 1, infert, maxiter = 400))
+  set.seed(1)
+  draws <- posterior_sample(none, 4000)
+  expect_identical(rownames(odds_ratios(none)), c("age", "parity"))
+  at <- as.matrix(infert[c(1, 60), c("age", "parity")])
+  expect_lt(max(abs(rowMeans(plogis(at %*% t(draws))) - predict(none, infert[c(1, 60), ]))), 0.02)
+  expect_identical(dim(vcov(none)), c(2L, 2L))
+  d <- transform(infert, age = replace(age, 3, NA), w = rep(1:2, 124))
+  gaps <- suppressWarnings(quick(case ~ age + parity, d, weights = w, na.action = na.exclude, maxiter = 60))
+  expect_identical(which(is.na(residuals(gaps, "deviance"))), c("3" = 3L))
+  expect_identical(gaps$n_trials, sum(d$w[-3]) * 1.0)
+  smaller <- suppressWarnings(update(gaps, . ~ . - age))
+  expect_identical(names(coef(smaller)), c("(Intercept)", "parity"))
+  expect_identical(is.na(predict(gaps, d[2:4, ])), c("2" = FALSE, "3" = TRUE, "4" = FALSE))
+})
+
 test_that("what is not defined is refused", {
   skip_without_python()
   refused <- function(message, ..., formula = am ~ wt + hp) {
@@ -160,6 +183,7 @@ test_that("what is not defined is refused", {
   refused("'tol' is for family = gaussian\\(\\)", tol = 1e-3)
   refused("use method='exact'", method = "ep")
   refused("numbers other than 0 and 1", formula = mpg ~ wt)
+  refused("an offset is not supported$", formula = am ~ wt + offset(hp))
   refused("needs at least one column", prior_inclusion = 1)
   expect_error(spike_slab(am ~ wt, mtcars, family = poisson()), "not poisson")
   expect_error(odds_ratios(spike_slab(mpg ~ wt, mtcars)), "family = binomial\\(\\)")
