@@ -267,6 +267,10 @@ REFUSED = {
         ).fit(),
         "'b' separate the responses",
     ),
+    "text without family": (
+        lambda: SpikeSlab.from_formula("ill ~ a", table()),
+        "must be numeric; for two values use family='binomial'",
+    ),
     "chains": (lambda: SpikeSlab(Y5, X5, family="binomial").fit(chains=0), "chains"),
 }
 

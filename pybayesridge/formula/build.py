@@ -338,8 +338,10 @@ def numeric_endog(lhs: pd.DataFrame, formula: str) -> pd.DataFrame:
     """The left-hand side, which must not be a factor."""
     levels = [name for name in lhs.columns if str(name).endswith("]") and "[" in str(name)]
     if levels:
+        hint = "; for two values use family='binomial'" if len(levels) == 2 else ""
         raise ValueError(
-            f"the left-hand side of {formula!r} is a factor (columns {listed(levels)}): the response must be numeric"
+            f"the left-hand side of {formula!r} is a factor (columns {listed(levels)}): the response must be "
+            f"numeric{hint}"
         )
     return lhs
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pybayesridge.results.binary_selection import BinarySpikeSlabResults
 
-IN_SAMPLE = "in-sample: the model was fitted to these rows"
+IN_SAMPLE = "in-sample"
 
 
 def plot_calibration(res: BinarySpikeSlabResults, bins: int = 10, *, ax: Axes | None = None) -> Axes:
