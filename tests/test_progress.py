@@ -64,7 +64,7 @@ def test_a_long_fit_shows_steps_and_error(model, monkeypatch):
     monkeypatch.setattr(progress, "INTERVAL", 0.0)
     watched, plain = Terminal(), io.StringIO()
     res = fit_on(watched, model, monkeypatch, maxiter=40_000)
-    assert "sampling: 256 steps" in watched.getvalue()
+    assert "sampling: 1,024 steps" in watched.getvalue()
     assert watched.getvalue().endswith(progress.CLEAR)
     assert "\n" not in watched.getvalue()
     unseen = fit_on(plain, model, monkeypatch, maxiter=40_000)
@@ -79,8 +79,8 @@ def test_the_largest_error_is_that_of_the_last_look(model, monkeypatch):
     watched = Terminal()
     monkeypatch.setattr("sys.stderr", watched)
     with pytest.warns(ConvergenceWarning, match="mcse=0.0001"):
-        model.fit("exact", mcse=1e-4, maxiter=4000)
-    assert "512 steps" in watched.getvalue()
+        model.fit("exact", mcse=1e-4, maxiter=8000)
+    assert "2,048 steps" in watched.getvalue()
     assert ", largest standard error 0.0" in watched.getvalue()
     assert "(mcse 0.0001)" in watched.getvalue()
 
@@ -88,7 +88,7 @@ def test_the_largest_error_is_that_of_the_last_look(model, monkeypatch):
 def test_disp_shows_at_once(model, monkeypatch, capsys):
     watched = Terminal()
     fit_on(watched, model, monkeypatch, disp=True)
-    assert "sampling: 256 steps" in watched.getvalue()
+    assert "sampling: 1,024 steps" in watched.getvalue()
     assert "exact: " in capsys.readouterr().out
 
 
@@ -97,7 +97,7 @@ def test_the_check_of_expectation_propagation_shows_its_steps(model, monkeypatch
     watched = Terminal()
     monkeypatch.setattr("sys.stderr", watched)
     model.fit("ep", check=True, disp=True)
-    assert "sampling: 256 steps" in watched.getvalue()
+    assert "sampling: 1,024 steps" in watched.getvalue()
 
 
 def test_the_command_line_shows_it_on_its_own_line(monkeypatch):
@@ -121,22 +121,22 @@ def test_the_command_line_shows_it_on_its_own_line(monkeypatch):
     assert quiet.getvalue() == ""
 
 
-@pytest.mark.parametrize("flips", [6, 50, 1003, 9001])
+@pytest.mark.parametrize("flips", [2, 10, 200, 1501])
 def test_an_interrupted_fit_keeps_what_was_drawn(model, flips, monkeypatch):
     whole = sampler._Walk._flip
     left = [flips]
 
-    def flip(self, c, j):
+    def flip(self, unit):
         left[0] -= 1
         if left[0] == 0:
             raise KeyboardInterrupt
-        whole(self, c, j)
+        whole(self, unit)
 
     monkeypatch.setattr(sampler._Walk, "_flip", flip)
     with pytest.warns(ConvergenceWarning, match="NOT CONVERGED .interrupted: "):
         res = model.fit("exact", mcse=1e-6)
     assert not res.converged
-    assert res.n_iter <= flips + 4
+    assert res.n_iter <= 16 * flips
     assert ((res.inclusion_prob >= 0) & (res.inclusion_prob <= 1)).all()
     assert np.isfinite(res.params).all()
     assert np.isfinite(res.conf_int()).all(axis=None)

@@ -12,7 +12,7 @@ from pybayesridge.binomial.augmentation import AugmentedProblem
 from pybayesridge.selection.collapsed import Spectrum
 
 MOST_STATES = 8000
-"""States that are held at once; then every second one is dropped."""
+"""States that are held at once; then two of three are dropped."""
 
 MOST_NUMBERS = 8_000_000
 """Numbers in their covariance factors at most: fewer states are held of large sets."""
@@ -86,9 +86,13 @@ class Kept:
         self._numbers += state.root.size
 
     def thin(self) -> None:
-        """Drop every second step, as long as there are too many states."""
+        """Drop two of three steps, as long as there are too many states.
+
+        The number of steps between two that are kept stays odd: each step flips a unit, so that the states after an
+        even number of steps all have an even, or all an odd, number of units more.
+        """
         while len(self.states) > MOST_STATES or (self._numbers > MOST_NUMBERS and len(self.states) > FEWEST_STATES):
-            self.every *= 2
+            self.every *= 3
             self.states = [state for state in self.states if state.step % self.every == 0]
             self._numbers = sum(state.root.size for state in self.states)
 

@@ -16,13 +16,13 @@ from pybayesridge.linalg.blas import one_pool
 from pybayesridge.selection.fit import MAXITER, assembled
 from pybayesridge.selection.grid import Given, Grid, grid_of
 from pybayesridge.selection.result import Exact
-from pybayesridge.selection.sampler import AGREEMENT, Run, by_size
+from pybayesridge.selection.sampler import AGREEMENT, Run
 from pybayesridge.selection.starts import starting_sets
 from pybayesridge.selection.states import States, draw_t, resampled
-from pybayesridge.selection.tallies import Estimate, estimate
+from pybayesridge.selection.tallies import Estimate, by_size, estimate
 
-KEEP_EVERY = 4
-"""Steps between states that are kept, to begin with."""
+KEEP_EVERY = 5
+"""Steps between states that are kept, to begin with: odd, see :meth:`Kept.thin`."""
 
 FIRST_CHECK = ((50, 1024), (np.inf, 2048))
 """Steps of a chain before its precision is looked at, up to so many units."""

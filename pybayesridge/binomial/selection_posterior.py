@@ -126,6 +126,13 @@ class BinarySelectionPosterior(ExactPosterior):
                 spread[i] = np.einsum("ij,ij->i", half, half)
             yield rows, at, center, spread
 
+    def linear_components(
+        self, x_rows: AnyArray, z_rows: FloatArray
+    ) -> Iterator[tuple[slice, FloatArray, FloatArray]]:
+        """Blocks of rows, and mean and variance of their linear predictors in each kept state, (S, rows)."""
+        for _, at, center, spread in self._predictors(x_rows, z_rows):
+            yield at, center, spread
+
     def draws(self, count: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         """Draws of the unpenalised (count, k) and penalised (count, p) coefficients, user's scale."""
         of_z, b, _, _ = self.draw_with_hyperparameters(count, rng)

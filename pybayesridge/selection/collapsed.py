@@ -77,6 +77,21 @@ def log_likelihood(problem: Problem, grid: Grid, part: Spectrum) -> FloatArray:
     return of_left_over(problem, grid.noise_var, left_over(problem, part, k)) - 0.5 * log_det
 
 
+def log_joint_of_each(
+    problem: Problem, grid: Grid, parts: Sequence[Spectrum], units: Sequence[IntArray]
+) -> FloatArray:
+    """Log p(y, A, node) of several sets at each node, (S, K)."""
+    k, most = grid.k, max(part.values.size for part in parts)
+    # Eigenvalues of 0 with nothing to explain add nothing.
+    values, square = np.zeros((len(parts), 1, most)), np.zeros((len(parts), 1, most))
+    for i, part in enumerate(parts):
+        values[i, 0, : part.values.size], square[i, 0, : part.values.size] = part.values, part.cross**2
+    left = problem.yy - (square / (values + k[:, None])).sum(axis=2)
+    likelihood = of_left_over(problem, grid.noise_var, np.maximum(left, FLOOR * problem.yy))
+    likelihood -= 0.5 * np.log1p(values / k[:, None]).sum(axis=2)
+    return likelihood + np.stack([log_prior(grid, each) for each in units])
+
+
 def of_left_over(problem: Problem, noise_var: FloatArray | None, left: FloatArray) -> FloatArray:
     """The part of the log likelihood that depends on R, broadcast against s2."""
     half = 0.5 * problem.nu
@@ -87,8 +102,13 @@ def of_left_over(problem: Problem, noise_var: FloatArray | None, left: FloatArra
 
 def log_joint(problem: Problem, grid: Grid, part: Spectrum, units: IntArray) -> FloatArray:
     """Log p(y, A, node) at each node, (K,); `units` (m,) are the units of the set."""
+    return log_likelihood(problem, grid, part) + log_prior(grid, units)
+
+
+def log_prior(grid: Grid, units: IntArray) -> FloatArray:
+    """Log prior of a set and each node, (K,)."""
     prior = grid.log_size(int(units.size))
-    if grid.unit_odds is not None:
-        own = grid.unit_odds[units]
-        prior = prior + grid.log_none + own[np.isfinite(own)].sum()
-    return log_likelihood(problem, grid, part) + prior
+    if grid.unit_odds is None:
+        return prior
+    own = grid.unit_odds[units]
+    return prior + grid.log_none + own[np.isfinite(own)].sum()

@@ -156,6 +156,53 @@ class Factors:
         self._gained(c, row, 1.0)
         row[d:] = 0.0
 
+    def append_each(self, chain: IntArray, column: IntArray) -> None:
+        """Let a column into each of some chains, all at once: for chains of one problem without blocks."""
+        problem, d = self.problem, self.problem.d
+        m = self.n_columns[chain]
+        self._room(int(m.max()) + 1)
+        every, cap = np.arange(chain.size), self.member.shape[1]
+        part = self.whole[chain]
+        own = part[every, :, column]
+        own[np.arange(cap) >= m[:, None]] = 0.0
+        k = self.k[chain]
+        root = np.sqrt(np.maximum(problem.diag[column] + k - np.einsum("am,am->a", own, own), k))
+        row = np.matmul(-own[:, None, :], part)[:, 0]
+        row[:, :d] += problem.stacked(column)
+        row[:, d] += problem.cross[column]
+        row /= root[:, None]
+        row[every, d + 1 + m] = 1.0 / root
+        self.whole[chain, :, d + 1 + m] = 0.0
+        self.whole[chain, m] = row
+        self.member[chain, m] = column
+        for c, j in zip(chain.tolist(), column.tolist(), strict=True):
+            self.members[c].append(j)
+        self.reach[chain] -= row[:, d, None] * row[:, :d]
+        self.free[chain] -= row[:, :d] ** 2
+
+    def remove_each(self, chain: IntArray, column: IntArray) -> None:
+        """Take a column out of each of some chains, all at once: for chains of one problem without blocks."""
+        d, last = self.problem.d, self.n_columns[chain] - 1
+        every = np.arange(chain.size)
+        inside = np.arange(self.member.shape[1]) <= last[:, None]
+        at = ((self.member[chain] == column[:, None]) & inside).argmax(axis=1)
+        part = self.whole[chain]
+        u = part[every, :, d + 1 + at]
+        u /= np.sqrt(np.einsum("am,am->a", u, u))[:, None]
+        u[every, last] += np.where(u[every, last] >= 0, 1.0, -1.0)
+        scaled = u * (2.0 / np.einsum("am,am->a", u, u))[:, None]
+        part -= scaled[:, :, None] * np.matmul(u[:, None, :], part)
+        part[every, :, d + 1 + at] = part[every, :, d + 1 + last]
+        row = part[every, last]
+        part[every, last, d:] = 0.0
+        self.whole[chain] = part
+        self.member[chain, at] = self.member[chain, last]
+        for c, i in zip(chain.tolist(), at.tolist(), strict=True):
+            self.members[c][i] = self.members[c][-1]
+            self.members[c].pop()
+        self.reach[chain] += row[:, d, None] * row[:, :d]
+        self.free[chain] += row[:, :d] ** 2
+
     def _gained(self, c: int, row: FloatArray, sign: float) -> None:
         d = self.problem.d
         z, row = float(row[d]), row[:d]

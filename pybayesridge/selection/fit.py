@@ -12,11 +12,12 @@ from pybayesridge.selection.enumeration import can_enumerate, enumerate_sets
 from pybayesridge.selection.grid import Given, Grid, grid_of
 from pybayesridge.selection.problem import Problem
 from pybayesridge.selection.result import Exact, Model
-from pybayesridge.selection.sampler import Run, largest_set, sample_sets
+from pybayesridge.selection.sampler import WALKERS, Run, sample_sets
 from pybayesridge.selection.starts import starting_sets
 from pybayesridge.selection.states import States, build_states, resampled
-from pybayesridge.selection.tallies import Estimate
+from pybayesridge.selection.tallies import Estimate, by_size
 from pybayesridge.selection.traces import evidence, heaviest, log_joints, sets_at, size_distribution
+from pybayesridge.selection.walk import largest_set
 
 N_MODELS = 100
 
@@ -67,9 +68,10 @@ def fit_exact(
         return enumerate_sets(problem, given, rng=generator, n_models=N_MODELS)
     # Matrix-vector products: threads cost more than they gain.
     with one_pool(0.0):
-        first = starting_sets(problem, grid, n_chains, generator, starts)
+        walkers = by_size(WALKERS, grid.n_units)
+        first = starting_sets(problem, grid, n_chains * walkers, generator, starts)
         run = sample_sets(problem, grid, first, rng=generator, mcse=mcse, maxiter=maxiter, progress=progress)
-        states = _kept(problem, grid, run, generator)
+        states = _kept(problem, grid, run, walkers, generator)
         return assembled(problem, grid, run, states, evidence(problem, grid, run.trace))
 
 
@@ -132,14 +134,15 @@ def _models(problem: Problem, grid: Grid, run: Run, log_evidence: float) -> tupl
     return tuple(sorted(models, key=lambda model: -model.probability))
 
 
-def _kept(problem: Problem, grid: Grid, run: Run, rng: np.random.Generator) -> States:
+def _kept(problem: Problem, grid: Grid, run: Run, walkers: int, rng: np.random.Generator) -> States:
+    """States of the runs, one run after the other; `walkers` of them are a chain."""
     trace = run.trace
-    n_chains = trace.key.shape[1]
-    weight = (trace.weight / trace.weight.sum()).ravel()
+    steps = trace.key.shape[0]
+    weight = (trace.weight / trace.weight.sum()).T.ravel()
     typical: FloatArray = np.full(weight.size, max(run.estimate.prob.sum(), 1.0))
     index, kept = resampled(weight, typical, rng)
-    positions = [(int(i) // n_chains, int(i) % n_chains) for i in index]
+    runs, at = index // steps, index % steps
+    positions = list(zip(at.tolist(), runs.tolist(), strict=True))
     sets = sets_at(trace, positions)
-    nodes = trace.node.ravel()[index].astype(np.intp)
-    chain = (index % n_chains).astype(np.intp)
-    return build_states(problem, grid, [sets[p] for p in positions], nodes, kept, chain, rng)
+    nodes = trace.node[at, runs].astype(np.intp)
+    return build_states(problem, grid, [sets[p] for p in positions], nodes, kept, runs // walkers, rng)

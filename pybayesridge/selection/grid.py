@@ -19,6 +19,19 @@ NODES_G = 8
 NODES_T = 16
 """Nodes of t in a panel."""
 
+NOISE_PANEL = 3.0
+"""Width of a panel in posterior standard deviations of log s2, where the slab's variance is given and s2 is learned:
+log g then is log s2 but for its sign, and s2 is known the better the more rows there are."""
+
+RESOLVED = 1e-10
+"""Share of the response's square below which a residual sum of squares is not resolved."""
+
+NOISE_REACH = 8.0
+"""Standard deviations of log s2 beyond its smallest and largest estimate that these panels reach."""
+
+MOST_SOLVED = 2500
+"""Up to this many columns the residual sum of squares of all of them bounds s2 from below."""
+
 
 @dataclass(frozen=True, slots=True)
 class Given:
@@ -166,6 +179,25 @@ def _panels(breaks: FloatArray, width: float) -> FloatArray:
     return np.concatenate([*parts, breaks[-1:]])
 
 
+def _finer(breaks: FloatArray, low: float, high: float, sd: float, panel: float) -> FloatArray:
+    """Break panels between `low` and `high` up by the standard deviation there."""
+    low, high = np.clip([low, high], breaks[0], breaks[-1])
+    inside = _panels(np.array([low, high]), min(NOISE_PANEL * sd, 1.0) * panel) if high > low else breaks[:0]
+    return np.unique(np.concatenate([breaks, inside]))
+
+
+def _noise_panels(problem: Problem, slab_var: float) -> tuple[float, float, float]:
+    """The range of log g where s2 may be, and the standard deviation of log s2 there."""
+    nu, sd = max(problem.nu, 1.0), float(np.sqrt(2.0 / max(problem.nu, 1.0)))
+    low = float(np.log(slab_var * nu / problem.yy))
+    high = np.inf
+    if problem.d <= min(MOST_SOLVED, problem.nu):
+        fit, *_ = np.linalg.lstsq(problem.block(np.arange(problem.d)), problem.cross, rcond=None)
+        left = problem.yy - float(problem.cross @ fit)
+        high = float(np.log(slab_var * nu / left)) if left > RESOLVED * problem.yy else np.inf
+    return low - NOISE_REACH * sd, high + NOISE_REACH * sd, sd
+
+
 def grid_of(problem: Problem, given: Given, *, panel: float = 1.0) -> Grid:
     """Nodes for a problem.
 
@@ -187,8 +219,10 @@ def grid_of(problem: Problem, given: Given, *, panel: float = 1.0) -> Grid:
     else:
         log_p = np.array([0.0, 0.0]) if p is not None else log_expit(np.array([prior.t_low, prior.t_high]))
         ends = np.array([prior.eta_low, prior.eta_high])
-        breaks = np.unique(ends[:, None] - log_p - prior.log_spread)
-        log_g, weight = composite(_panels(breaks, panel), NODES_G)
+        breaks = _panels(np.unique(ends[:, None] - log_p - prior.log_spread), panel)
+        if given.slab_var is not None:
+            breaks = _finer(breaks, *_noise_panels(problem, given.slab_var), panel)
+        log_g, weight = composite(breaks, NODES_G)
         log_weight = np.log(weight)
     noise: FloatArray | None = None
     if given.noise_var is not None:

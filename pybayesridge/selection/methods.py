@@ -159,6 +159,11 @@ def imprecise(
     if not isinstance(selection, ExactSelection):
         return "NOT CONVERGED: do not report these numbers."
     exact = selection.exact
+    if exact.method == "enumeration":
+        return (
+            "NOT CONVERGED: an inclusion probability changed by "
+            f"{number(exact.quadrature_error, 2)} when the quadrature over the hyperparameters was refined."
+        )
     reasons = []
     if exact.max_se > tol:
         reasons.append(

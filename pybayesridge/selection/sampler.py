@@ -14,34 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pybayesridge._types import AnyArray, FloatArray, IntArray
-from pybayesridge.selection.collapsed import Spectrum, log_joint, spectrum
+from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.selection.collapsed import Spectrum, log_joint_of_each, spectra
 from pybayesridge.selection.grid import Grid
-from pybayesridge.selection.odds import (
-    LARGEST,
-    ROUNDING,
-    Chains,
-    group_coefficients,
-    log_odds,
-    near_limit,
-    new_chains,
-)
-from pybayesridge.selection.pairs import Pairs, correlated_pairs, pair_probabilities
+from pybayesridge.selection.pairs import correlated_pairs
 from pybayesridge.selection.problem import Problem
-from pybayesridge.selection.states import mean_noise
-from pybayesridge.selection.tallies import Estimate, Tallies, estimate
-
-EXPLORE = 1.0
-"""Sum over all units of e, the part of the choice that does not depend on the data."""
-
-NODE_EVERY = ((200, 4), (np.inf, 16))
-"""Steps between proposals of g, up to so many units: a proposal costs more than a step where there are many."""
-
-REFRESH_EVERY = 512
-"""Steps after which the factorisations are computed afresh."""
-
-MOMENTS_EVERY = 8
-"""Steps between those that count for moments of coefficients."""
+from pybayesridge.selection.tallies import FEW, Estimate, by_size, estimate
+from pybayesridge.selection.walk import EXPLORE, REFRESH_EVERY, Trace, Walk
 
 TOLD_EVERY = 64
 """Steps of each chain between two reports of the progress."""
@@ -52,37 +31,16 @@ UNIFORMS = 1024
 FIRST_PAIRS = 128
 """Steps of a chain before the pairs of columns are chosen whose probabilities are averaged together."""
 
-FIRST_CHECK = ((50, 2048), (500, 4096), (5000, 2048), (np.inf, 1024))
-"""Steps of a chain before its precision is looked at, up to so many units: fewer would miss rare large sets, which
-few units reach sooner and many at a price."""
+WALKERS = ((FEW, 4), (np.inf, 1))
+"""Runs that make up a chain, up to so many units: where these are few, a step of many runs costs little more than one
+of a few."""
+
+FIRST_CHECK = ((FEW, 1024), (500, 4096), (5000, 2048), (np.inf, 1024))
+"""Steps of a run before its precision is looked at, up to so many units: fewer would miss rare large sets, which few
+units reach sooner and many at a price."""
 
 AGREEMENT = 1.1
 """Chains whose potential scale reduction is larger than this disagree, and run on."""
-
-MEMORY = 2**28
-"""Bytes for all chains' factorisations: they limit the size of a set."""
-
-
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """The trace of all steps t and chains c.
-
-    Attributes
-    ----------
-    flipped, node : (T, C) int arrays
-        The unit that was flipped after step t, and the node of step t.
-    weight : (T, C) array
-    key : (T, C) uint64 array
-        The set at step t: exclusive or of a random number for each unit that is in.
-    starts : list of int arrays
-        The chains' first sets.
-    """
-
-    flipped: IntArray
-    node: IntArray
-    weight: FloatArray
-    key: AnyArray
-    starts: list[IntArray]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,16 +69,6 @@ class Run:
     interrupted: bool
     limited: bool
     drift: float
-
-
-def by_size(table: tuple[tuple[float, int], ...], n_units: int) -> int:
-    """The entry of a table for so many units."""
-    return next(value for most, value in table if n_units <= most)
-
-
-def largest_set(problem: Problem, n_chains: int) -> int:
-    """Most columns of a set, by memory."""
-    return int(min(problem.d, max(64, MEMORY // (8 * n_chains * max(problem.d, 1)))))
 
 
 def sample_sets(
@@ -187,160 +135,77 @@ def sample_sets(
     )
 
 
-class _Walk:
+class _Walk(Walk):
     """The chains on their way; changed in place."""
 
     def __init__(
         self, problem: Problem, grid: Grid, starts: Sequence[IntArray], rng: np.random.Generator, explore: float
     ) -> None:
-        n_chains, n_units = len(starts), problem.units.n
-        self.rng = rng
-        self.max_columns = largest_set(problem, n_chains)
-        self.chains = new_chains(problem, grid, n_chains, self.max_columns)
-        self.spare = new_chains(problem, grid, n_chains, self.max_columns)
-        self.movable = None if grid.unit_odds is None else np.isfinite(grid.unit_odds)
-        if self.movable is not None and self.movable.all():
-            self.movable = None
-        n_free = n_units if self.movable is None else max(int(self.movable.sum()), 1)
-        self.explore = explore / n_free
-        self.pairs: Pairs | None = None
-        self.node_every = by_size(NODE_EVERY, n_units)
-        self.marks = np.random.default_rng(12345).integers(0, 2**63, n_units, dtype=np.uint64)
-        self.key = np.zeros(n_chains, dtype=np.uint64)
-        self.starts = [np.asarray(s, dtype=np.intp) for s in starts]
-        self.tallies = Tallies(n_chains, n_units)
-        self.coef = np.zeros((3, problem.d))
-        self.node_sum = np.zeros(grid.log_g.size)
-        self.pieces: list[tuple[AnyArray, ...]] = []
-        self.limited, self.drift = False, 0.0
-        for c, start in enumerate(self.starts):
-            self._begin(c, start)
-        self._look()
+        super().__init__(problem, grid, starts, rng, explore)
+        self.drift = 0.0
+        self._begin()
+        self.look()
 
-    def _begin(self, c: int, start: IntArray) -> None:
+    def _begin(self) -> None:
         chains = self.chains
-        part = spectrum(chains.problem, chains.problem.units.columns(start))
-        chains.state[c, start] = True
-        chains.n_in[c] = start.size
-        chains.node[c] = self._draw_node(part, start, 0.5)[0]
-        chains.factors.rebuild(c, part, float(chains.grid.k[chains.node[c]]))
-        if start.size:
-            self.key[c] = np.bitwise_xor.reduce(self.marks[start])
+        for c, start in enumerate(self.starts):
+            chains.state[c, start] = True
+            chains.n_in[c] = start.size
+        inside, parts = self._inside()
+        chains.node[:] = self._draw_nodes(parts, inside, np.full(len(parts), 0.5))[0]
+        for c, part in enumerate(parts):
+            chains.factors.rebuild(c, part, float(chains.grid.k[chains.node[c]]))
 
-    def _draw_node(self, part: Spectrum, units: IntArray, uniform: float) -> tuple[int, FloatArray]:
-        """A node from its conditional distribution given the set, and that distribution."""
-        log_prob = log_joint(self.chains.problem, self.chains.grid, part, units)
-        prob = np.exp(log_prob - log_prob.max())
-        prob /= prob.sum()
-        return min(int(prob.cumsum().searchsorted(uniform)), prob.size - 1), prob
+    def _inside(self) -> tuple[list[IntArray], list[Spectrum]]:
+        """The chains' present sets, and their spectra."""
+        problem = self.chains.problem
+        inside = [state.nonzero()[0] for state in self.chains.state]
+        return inside, spectra(problem, [problem.units.columns(units) for units in inside])
 
-    def _look(self) -> None:
-        """Conditional probabilities and weights of the present states."""
-        self.prob, self.choice, self.total, self.pair_prob = self._choices(self.chains)
+    def _draw_nodes(
+        self, parts: list[Spectrum], inside: list[IntArray], uniform: FloatArray
+    ) -> tuple[IntArray, FloatArray]:
+        """A node for each chain from its conditional distribution given the set, and these distributions, (C, K)."""
+        log_prob = log_joint_of_each(self.chains.problem, self.chains.grid, parts, inside)
+        prob = np.exp(log_prob - log_prob.max(axis=1, keepdims=True))
+        prob /= prob.sum(axis=1, keepdims=True)
+        below = (prob.cumsum(axis=1) < uniform[:, None]).sum(axis=1)
+        return np.minimum(below, prob.shape[1] - 1), prob
 
     def pair_up(self, prob: FloatArray) -> None:
         """Choose pairs of correlated columns by what is known of the inclusion probabilities."""
         free = prob if self.movable is None else np.where(self.movable, prob, 0.0)
         self.pairs = correlated_pairs(self.chains.problem, free)
-        self._look()
-
-    def _choices(self, chains: Chains) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray | None]:
-        """Return q (C, G), running sums of the weights of choice (C, G), totals Z (C,), and q of pairs (C, K)."""
-        e = self.explore
-        odds = log_odds(chains)
-        near = near_limit(chains)
-        self.limited = self.limited or near
-        paired = None if self.pairs is None or near else pair_probabilities(chains, self.pairs, odds.value)
-        blocked = np.isinf(odds.value) if near or self.movable is not None else None
-        u = np.clip(odds.value, -LARGEST, LARGEST, out=odds.value)
-        np.exp(u, out=u)
-        prob = u + 1.0
-        np.divide(u, prob, out=prob)
-        own = 1.0 + e + e / u[odds.chain, odds.unit]
-        choice = u
-        choice *= 1.0 + e
-        choice += e
-        choice[odds.chain, odds.unit] = own
-        if blocked is not None:
-            choice[blocked] = 0.0
-        np.cumsum(choice, axis=1, out=choice)
-        if self.pairs is not None and paired is None:
-            paired = prob[:, self.pairs.all]
-        return prob, choice, choice[:, -1].copy(), paired
+        self.look()
 
     def advance(self, steps: int, told: Callable[[int], None]) -> None:
         """Take steps, telling their number now and then."""
         while steps > 0:
             size = min(steps, UNIFORMS)
             uniform = self.rng.random((size, 3, len(self.starts)))
-            # Zeros: a step that is interrupted has no flip.
-            shape = (size, len(self.starts))
-            kinds = (np.int32, np.int32, np.float64, np.uint64)
-            piece: tuple[AnyArray, ...] = tuple(np.zeros(shape, dtype=kind) for kind in kinds)
-            self.pieces.append(piece)
+            self.new_piece(size)
             for t in range(size):
-                self._step(t, uniform[t], piece)
+                if self.tallies.steps % self.node_every == 0 and self.node_sum.size > 1:
+                    self._move_nodes(uniform[t, 1], uniform[t, 2])
+                elif self.tallies.steps % REFRESH_EVERY == 0:
+                    self._refresh()
+                self.count_and_flip(t, uniform[t, 0])
                 if t % TOLD_EVERY == TOLD_EVERY - 1:
                     told(self.tallies.steps)
             steps -= size
 
-    def _step(self, t: int, uniform: FloatArray, piece: tuple[AnyArray, ...]) -> None:
-        chains, steps = self.chains, self.tallies.steps
-        if steps % self.node_every == 0 and chains.grid.log_g.size > 1:
-            self._move_nodes(uniform[1], uniform[2])
-        elif steps % REFRESH_EVERY == 0:
-            self._refresh()
-        flipped, node, weight, key = piece
-        w = 1.0 / self.total
-        node[t], weight[t], key[t] = chains.node, w, self.key
-        if steps % MOMENTS_EVERY == 0:
-            self._moments(w)
-        # Before the flips, so that an interruption leaves whole steps.
-        weighted = w[:, None] * self.prob
-        if self.pairs is not None and self.pair_prob is not None:
-            weighted[:, self.pairs.all] = w[:, None] * self.pair_prob
-        self.tallies.add(w, weighted)
-        last = self.choice.shape[1] - 1
-        for c, point in enumerate((uniform[0] * self.total).tolist()):
-            j = min(int(self.choice[c].searchsorted(point, side="right")), last)
-            flipped[t, c] = j
-            self._flip(c, j)
-        self._look()
-
-    def _flip(self, c: int, j: int) -> None:
-        chains = self.chains
-        factors, units = chains.factors, chains.problem.units
-        inside = bool(chains.state[c, j])
-        change = factors.remove if inside else factors.append
-        if units.single:
-            change(c, j)
-        else:
-            for column in units.members(j).tolist():
-                change(c, column)
-        chains.state[c, j] = not inside
-        chains.n_in[c] += -1 if inside else 1
-        self.key[c] ^= self.marks[j]
-
     def _move_nodes(self, uniform: FloatArray, accept: FloatArray) -> None:
         """Propose a node to each chain from its conditional distribution, and accept by the totals Z."""
         chains, spare = self.chains, self.spare
-        w = 1.0 / self.total
-        for c in range(w.size):
-            inside = chains.state[c].nonzero()[0]
-            part = spectrum(chains.problem, chains.problem.units.columns(inside))
-            new, prob = self._draw_node(part, inside, float(uniform[c]))
-            self.node_sum += w[c] * prob
-            spare.node[c], spare.n_in[c], spare.state[c] = new, chains.n_in[c], chains.state[c]
-            spare.factors.rebuild(c, part, float(chains.grid.k[new]))
-            if new == chains.node[c]:
+        inside, parts = self._inside()
+        spare.node[:], prob_of_node = self._draw_nodes(parts, inside, uniform)
+        self.node_sum += (1.0 / self.total) @ prob_of_node
+        spare.n_in[:], spare.state[:] = chains.n_in, chains.state
+        for c, (part, k) in enumerate(zip(parts, chains.grid.k[spare.node].tolist(), strict=True)):
+            spare.factors.rebuild(c, part, k)
+            if spare.node[c] == chains.node[c]:
                 self._note_drift(c)
-        prob, choice, total, paired = self._choices(spare)
-        for c in np.flatnonzero(accept * self.total < total).tolist():
-            chains.node[c] = spare.node[c]
-            chains.factors.copy_from(spare.factors, c)
-            self.prob[c], self.choice[c], self.total[c] = prob[c], choice[c], total[c]
-            if paired is not None and self.pair_prob is not None:
-                self.pair_prob[c] = paired[c]
+        self.accept(accept)
 
     def _note_drift(self, c: int) -> None:
         """Compare with what was computed afresh for the same state."""
@@ -350,49 +215,8 @@ class _Walk:
 
     def _refresh(self) -> None:
         chains, spare = self.chains, self.spare
-        for c in range(len(self.starts)):
-            inside = chains.state[c].nonzero()[0]
-            part = spectrum(chains.problem, chains.problem.units.columns(inside))
+        for c, part in enumerate(self._inside()[1]):
             spare.factors.rebuild(c, part, float(chains.factors.k[c]))
             self._note_drift(c)
             chains.factors.copy_from(spare.factors, c)
-        self._look()
-
-    def _moments(self, w: FloatArray) -> None:
-        """Add up moments of each coefficient given that its unit is in and given the other units."""
-        chains, factors = self.chains, self.chains.factors
-        problem, grid = chains.problem, chains.grid
-        left = np.maximum(factors.left(), ROUNDING * problem.yy)[:, None]
-        coef, var = factors.reach / factors.free, 1.0 / factors.free
-        rest = left - factors.reach * coef
-        prob = self.prob
-        if not problem.units.single:
-            prob = prob[:, problem.units.of_column]
-            group_coefficients(chains, left, coef, var, rest)
-        own_coef, own_var = factors.inside()
-        for c, members in enumerate(factors.members):
-            m = len(members)
-            coef[c, members], var[c, members], rest[c, members] = own_coef[c, :m], own_var[c, :m], left[c]
-        if grid.noise_var is not None:
-            noise = grid.noise_var[chains.node][:, None]
-        else:
-            noise = mean_noise(np.maximum(rest, 0.0), problem.nu)
-        var *= noise
-        weighted = w[:, None] * prob
-        self.coef[0] += weighted.sum(axis=0)
-        self.coef[1] += np.einsum("cj,cj->j", weighted, coef)
-        self.coef[2] += np.einsum("cj,cj->j", weighted, var) + np.einsum("cj,cj,cj->j", weighted, coef, coef)
-
-    def trace(self) -> Trace:
-        """Everything after the lead; its first sets are those at its beginning."""
-        steps = self.tallies.steps
-        flipped, node, weight, key = (np.concatenate(parts)[:steps] for parts in zip(*self.pieces, strict=True))
-        lead = self.tallies.lead
-        starts = [after(start, flipped[:lead, c]) for c, start in enumerate(self.starts)]
-        return Trace(flipped[lead:], node[lead:], weight[lead:], key[lead:], starts)
-
-
-def after(start: IntArray, flipped: IntArray) -> IntArray:
-    """The set, ascending, after some flips."""
-    unit, count = np.unique(np.concatenate([start, flipped]), return_counts=True)
-    return unit[count % 2 == 1].astype(np.intp)
+        self.look()

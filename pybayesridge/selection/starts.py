@@ -11,7 +11,7 @@ from pybayesridge.selection.collapsed import log_joint, spectrum
 from pybayesridge.selection.grid import Grid
 from pybayesridge.selection.odds import log_odds, new_chains
 from pybayesridge.selection.problem import Problem
-from pybayesridge.selection.sampler import largest_set
+from pybayesridge.selection.walk import largest_set
 
 MOST_FORWARD = 50
 """Units that forward selection takes in at most."""

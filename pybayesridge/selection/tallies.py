@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import fdtri
 
 from pybayesridge._types import FloatArray
 
@@ -14,15 +15,23 @@ MOST_BATCHES = 16
 SHORTEST = 32
 """Steps of a batch to begin with."""
 
-LEAD = 8
-"""One of so many batches, the first ones, is left out: the chain's way from its start."""
+FEW = 200
+"""Units that are few: a step costs little then, so that many short runs are made, which need a longer lead."""
+
+LEAD = ((FEW, 4), (np.inf, 8))
+"""One of so many batches, the first ones, is left out, up to so many units: the chain's way from its start."""
 
 FEWEST_PAIRS = 3
 """Pairs of batches of a chain that say how dependent neighbours are."""
 
-DISAGREEMENT = 6.0
-"""Beyond this ratio of the variance between chains to that between batches, the error is that between chains: an F
-test with 3 degrees of freedom at a level of about .001."""
+DISAGREEMENT = 0.999
+"""Quantile of the F distribution beyond which the ratio of the variance between chains to that between batches makes
+the error that between chains."""
+
+
+def by_size(table: tuple[tuple[float, int], ...], n_units: int) -> int:
+    """The entry of a table for so many units."""
+    return next(value for most, value in table if n_units <= most)
 
 
 class Tallies:
@@ -38,10 +47,11 @@ class Tallies:
     denom : (B, C) array
     """
 
-    __slots__ = ("denom", "filled", "length", "numer", "used")
+    __slots__ = ("denom", "filled", "length", "numer", "one_in", "used")
 
     def __init__(self, n_chains: int, n_units: int) -> None:
         self.length, self.filled, self.used = SHORTEST, 0, 1
+        self.one_in = by_size(LEAD, n_units)
         self.numer = np.zeros((MOST_BATCHES, n_chains, n_units))
         self.denom = np.zeros((MOST_BATCHES, n_chains))
 
@@ -72,7 +82,12 @@ class Tallies:
     @property
     def lead(self) -> int:
         """Steps at the beginning that are left out."""
-        return (self.used // LEAD) * self.length if self.used > 1 else 0
+        return self.first * self.length if self.used > 1 else 0
+
+    @property
+    def first(self) -> int:
+        """The first batch that counts."""
+        return self.used // self.one_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +136,7 @@ def _by_batches(gap: FloatArray, denom: FloatArray, total: float) -> FloatArray:
 
 def estimate(tallies: Tallies) -> Estimate:
     """Pool all chains, and compare batches and chains."""
-    first = tallies.used // LEAD
+    first = tallies.first
     last = tallies.used if tallies.filled == tallies.length or tallies.used - first < 3 else tallies.used - 1
     numer, denom = tallies.numer[first:last], tallies.denom[first:last]
     total = float(denom.sum())
@@ -131,7 +146,8 @@ def estimate(tallies: Tallies) -> Estimate:
     chain_gap = gap.sum(axis=0)
     n_chains = chain_gap.shape[0]
     chain_var = (chain_gap**2).sum(axis=0) * (n_chains / max(n_chains - 1, 1)) / total**2
-    use_chains = (chain_var > DISAGREEMENT * batch_var) & (n_chains > 1)
+    freedom = max(n_chains - 1, 1), max(denom.size - n_chains, 1)
+    use_chains = (chain_var > fdtri(*freedom, DISAGREEMENT) * batch_var) & (n_chains > 1)
     variance = np.where(use_chains, chain_var, batch_var)
     within = prob * (1.0 - prob)
     central = within > 0.01

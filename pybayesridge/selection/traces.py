@@ -11,7 +11,7 @@ from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.selection.collapsed import log_joint, spectra
 from pybayesridge.selection.grid import Grid
 from pybayesridge.selection.problem import Problem
-from pybayesridge.selection.sampler import Trace
+from pybayesridge.selection.walk import Trace
 
 EVIDENCE_SETS = 200
 """Sets whose posterior probability is compared with their joint density."""

@@ -8,6 +8,7 @@ from pybayesridge.binomial.integrate import integrate
 from pybayesridge.ridge.prior import BetaPrime
 from tests.binomial import brute_force
 from tests.binomial.problems import columns, nodes, problem, responses, standardized
+from tests.effort import share
 
 MEAN_TOL = 0.05
 """EP is an approximation: its distance from the posterior, in posterior standard deviations."""
@@ -21,7 +22,7 @@ def log_prior(l, scale, a=0.5, b=0.5):
     return a * u - (a + b) * np.logaddexp(0, u) - betaln(a, b)
 
 
-@pytest.mark.parametrize(("link", "scale"), [("logit", np.pi**2 / 3), ("probit", 1.0)])
+@pytest.mark.parametrize(("link", "scale"), share([("logit", np.pi**2 / 3), ("probit", 1.0)], 2))
 def test_one_column_with_t2_integrated_out(link, scale):
     x = columns(40, 1, 12)
     y = responses(x, 12)

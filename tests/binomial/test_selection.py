@@ -7,7 +7,7 @@ from scipy.special import expit
 from pybayesridge.binomial.augmentation import Augmented, Rows, problem_given
 from pybayesridge.binomial.kept import FEWEST_STATES, Kept, State, conditional
 from pybayesridge.binomial.likelihood import from_counts
-from pybayesridge.binomial.selection import fit_binary_selection
+from pybayesridge.binomial.selection import KEEP_EVERY, fit_binary_selection
 from pybayesridge.selection.collapsed import spectrum
 from pybayesridge.selection.grid import Given
 from pybayesridge.selection.problem import units_of
@@ -15,6 +15,7 @@ from tests.binomial.selection_oracle import brute_force
 from tests.effort import number
 
 WITHIN = 4.0
+KEPT = 0.07  # of probabilities by some 1,000 kept states
 MOMENTS = 0.3  # of a posterior standard deviation; the Monte Carlo error of 2,400 steps is about .06
 ALGEBRA = 1e-9  # worst seen 1e-13
 
@@ -132,15 +133,28 @@ def test_probit_refuses_shares_of_rows():
 
 
 def test_kept_states_are_thinned_evenly():
-    kept, none = Kept(4), np.zeros(0, dtype=np.intp)
-    for step in range(0, 4 * 9000, 4):
+    kept, none = Kept(KEEP_EVERY), np.zeros(0, dtype=np.intp)
+    for step in range(0, 5 * 9000, 5):
         kept.add(State(step, 0, none, none, 0, 1.0, np.zeros(1), np.zeros((1, 1))))
     kept.thin()
-    assert kept.every == 8
-    assert {state.step for state in kept.states} == set(range(0, 4 * 9000, 8))
+    assert kept.every == 15
+    assert {state.step for state in kept.states} == set(range(0, 5 * 9000, 15))
     large = Kept(1)
     for step in range(2 * FEWEST_STATES):
         large.add(State(step, 0, none, none, 0, 1.0, np.zeros(300), np.zeros((300, 300))))
     large.thin()
-    assert FEWEST_STATES // 2 <= len(large.states) <= FEWEST_STATES
+    assert FEWEST_STATES // 3 <= len(large.states) <= FEWEST_STATES
     assert len(large.after(10**6)) == len(large.states)
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize("d", [1, 2])
+def test_kept_states_have_the_probabilities_of_all_steps(d):
+    """Each step flips a unit, so that every second state of a chain has an even number of them."""
+    X, y, count = data()
+    rows = Rows.of(X[:, :d], np.ones((y.size, 1)), from_counts(y, count, None, "logit"), units_of(d))
+    found = fit_binary_selection(rows, Given(np.full(d, 0.4), 0.3), mcse=0.0, maxiter=6000)
+    states, kept = found.exact.states, np.zeros(d)
+    for i in range(states.n):
+        kept[states.set_of(i)] += states.weight[i]
+    assert np.abs(kept - found.exact.inclusion_prob).max() < KEPT

@@ -31,6 +31,7 @@ from pybayesridge.ep.model.hyperparameters import Given
 from pybayesridge.ep.model.likelihood import GaussianLikelihood
 from pybayesridge.ep.model.prior import Prior
 from pybayesridge.ep.model.rotation import orthogonal_groups
+from tests.effort import only_thorough
 
 from .ep_checks import enumerate_groups, nasty
 
@@ -331,6 +332,7 @@ def test_auto_settles_on_hard_problems_and_its_energy_never_rises():
         assert np.all(np.diff(energy) <= 1e-9 * (1 + np.abs(energy[1:])))
 
 
+@only_thorough
 def test_block_gibbs_draws_from_the_exact_posterior():
     X, y, groups = correlated(11, 20, 0.5, 0.2, 1.0, sizes=[2, 3, 1, 2])
     p = np.array([0.3, 0.5, 0.2, 0.4])

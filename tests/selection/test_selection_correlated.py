@@ -10,7 +10,7 @@ from pybayesridge.selection.credible import credible_sets
 from pybayesridge.selection.fit import fit_exact
 from pybayesridge.selection.grid import Given
 from pybayesridge.selection.problem import problem_of_rows
-from tests.effort import number, share
+from tests.effort import number, only_thorough, share
 
 FOLDER = Path(os.environ.get("FINEMAPPING_DATA", "../shared/data/finemapping"))
 """The folder of susieR's N3finemapping.RData."""
@@ -60,6 +60,7 @@ def test_genotypes_with_everything_learned(genotypes):
         assert any(true in s.units for s in sets)
 
 
+@only_thorough
 @pytest.mark.parametrize("rho", share([0.99, 0.9], 2))
 def test_two_runs_agree_on_autoregressive_columns(rho):
     rng = np.random.default_rng(1)

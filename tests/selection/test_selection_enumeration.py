@@ -5,14 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pybayesridge.selection.enumeration import enumerate_sets
+from pybayesridge.ep.model.hyper_prior import eta
+from pybayesridge.selection.enumeration import QUADRATURE_TOL, _marginals, enumerate_sets, joint_table
 from pybayesridge.selection.fit import fit_exact
-from pybayesridge.selection.grid import Given
+from pybayesridge.selection.grid import Given, grid_of
 from pybayesridge.selection.problem import problem_of_rows
 from tests.selection.oracle import brute_force, regression
 
 GIVEN = 1e-10  # worst seen 1e-12
 LEARNED = 1e-7  # worst seen 1e-9: the oracle's quadrature
+
+TRAPEZOIDS = 1e-8  # worst seen 5e-11
+COARSE = 1e-7  # the sampler's grid, which is not refined; worst seen 2e-10
 
 
 def compare(X, y, tol, **known):
@@ -110,3 +114,36 @@ def test_kept_states_have_the_moments():
     mean = np.bincount(states.columns, states.weight[states.of_state] * states.coef, minlength=5)
     assert np.allclose(mean, found.mean, rtol=0, atol=1e-7)
     assert np.isclose(states.weight.sum(), 1.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("n", [60, 3000, 200_000])
+def test_many_rows_with_a_given_slab_and_learned_noise(n):
+    """By the trapezoidal rule in log s2, whose posterior is the narrower the more rows there are."""
+    rng = np.random.default_rng(n)
+    X = rng.standard_normal((n, 4))
+    y = 3.0 / np.sqrt(n) * (X[:, 0] + X[:, 1]) + rng.standard_normal(n)
+    v, p, nu = 0.4, np.full(4, 0.3), float(n - 1)
+    problem = problem_of_rows(X, y, nu=nu)
+    exact = enumerate_sets(problem, Given(p, v, None))
+    assert exact.quadrature_error <= QUADRATURE_TOL
+    gram, cross, yy = X.T @ X, X.T @ y, y @ y
+    sd = np.sqrt(2 / nu)
+    log_s2 = np.log(yy / nu) + np.linspace(-30, 30, 4001) * sd
+    s2 = np.exp(log_s2)
+    grid = grid_of(problem, Given(p, v, None))
+    prior = grid.log_share(eta(grid.prior, np.zeros(1), np.log(v) - log_s2))
+    log_joint = np.empty((16, s2.size))
+    sets = [np.flatnonzero([code >> j & 1 for j in range(4)]) for code in range(16)]
+    for code, inside in enumerate(sets):
+        own, axes = np.linalg.eigh(gram[np.ix_(inside, inside)])
+        square = (axes.T @ cross[inside]) ** 2
+        left = yy - (square[:, None] / (own[:, None] + s2 / v)).sum(axis=0)
+        log_det = np.log1p(own[:, None] * v / s2).sum(axis=0)
+        log_prior = inside.size * np.log(0.3) + (4 - inside.size) * np.log(0.7)
+        log_joint[code] = prior + log_prior - 0.5 * (nu * np.log(2 * np.pi * s2) + left / s2 + log_det)
+    joint = np.exp(log_joint - log_joint.max())
+    of_set = joint.sum(axis=1) / joint.sum()
+    truth = np.array([sum(of_set[c] for c in range(16) if j in sets[c]) for j in range(4)])
+    assert np.abs(exact.unit_prob - truth).max() < TRAPEZOIDS
+    coarse = _marginals(grid, joint_table(problem, grid))[0]
+    assert np.abs(coarse - truth).max() < COARSE

@@ -123,6 +123,34 @@ def test_factor_keeps_up_with_what_comes_and_goes():
     assert np.array_equal(fresh.inside()[0][0], factors.inside()[0][0])
 
 
+def test_factors_of_all_chains_at_once():
+    problem = make(twins=0.3)
+    rng = np.random.default_rng(6)
+    one, all_at_once = (Factors(problem, 3, layout_of(problem).columns) for _ in range(2))
+    inside = [set(), {2, 5}, {0}]
+    for c, units in enumerate(inside):
+        part = spectrum(problem, np.array(sorted(units), dtype=np.intp))
+        for factors in (one, all_at_once):
+            factors.rebuild(c, part, 0.05)
+    for _ in range(200):
+        column = rng.integers(0, 8, 3)
+        leaves = np.array([j in units for j, units in zip(column.tolist(), inside, strict=True)])
+        for change, chain in (
+            (all_at_once.remove_each, leaves.nonzero()[0]),
+            (all_at_once.append_each, (~leaves).nonzero()[0]),
+        ):
+            if chain.size:
+                change(chain, column[chain])
+        for c, (j, out) in enumerate(zip(column.tolist(), leaves.tolist(), strict=True)):
+            (one.remove if out else one.append)(c, j)
+            inside[c] ^= {j}
+    assert [set(m) for m in all_at_once.members] == inside
+    scale = problem.diag.max()
+    assert np.allclose(all_at_once.free, one.free, rtol=0, atol=DRIFT * scale)
+    assert np.allclose(all_at_once.reach, one.reach, rtol=0, atol=DRIFT * scale)
+    assert np.allclose(all_at_once.left(), one.left(), rtol=DRIFT)
+
+
 @pytest.mark.parametrize(("mine", "its"), [(20, 17), (17, 20), (3, 40), (40, 9), (33, 18)])
 def test_factorisations_of_any_size_are_copied(mine, its):
     problem = make(n=60, d=48)
@@ -194,7 +222,7 @@ def test_a_limit_of_the_size_of_sets_is_said(monkeypatch):
     whole = fit_exact(problem, Given(), method="sampler", mcse=0.1)
     assert whole.size_limit is None
     assert whole.converged
-    for module in ("sampler", "fit", "starts"):
+    for module in ("walk", "fit", "starts"):
         monkeypatch.setattr(f"pybayesridge.selection.{module}.largest_set", lambda problem, n_chains: 4)
     found = fit_exact(problem, Given(), method="sampler", mcse=0.1)
     assert found.size_limit == 4
@@ -204,11 +232,11 @@ def test_a_limit_of_the_size_of_sets_is_said(monkeypatch):
 
 def test_chains_that_disagree_run_on(monkeypatch):
     problem = make(twins=0.3)
-    agreed = fit_exact(problem, Given(), method="sampler", mcse=0.1, maxiter=12_000)
+    agreed = fit_exact(problem, Given(), method="sampler", mcse=0.1, maxiter=24_000)
     assert agreed.converged
-    assert agreed.n_iter < 12_000
+    assert agreed.n_iter < 24_000
     monkeypatch.setattr("pybayesridge.selection.sampler.AGREEMENT", 0.5)
-    found = fit_exact(problem, Given(), method="sampler", mcse=0.1, maxiter=12_000)
+    found = fit_exact(problem, Given(), method="sampler", mcse=0.1, maxiter=24_000)
     assert found.n_iter > agreed.n_iter
     assert not found.converged
 
