@@ -51,6 +51,13 @@ class Unpenalized:
         """Whether Z is a single constant column."""
         return self.k == 1 and self.ones is not None
 
+    @property
+    def loss(self) -> float:
+        """Relative error, about, that rounding errors leave in coefficients on Z, by the condition of its columns."""
+        if self.k <= 1:
+            return 0.0
+        return float(4 * np.finfo(float).eps * np.linalg.cond(self.r / np.linalg.norm(self.r, axis=0)))
+
     def weigh(self, a: FloatArray) -> FloatArray:
         """Multiply the rows of `a` by sqrt(w)."""
         if self.sqrt_w is None:

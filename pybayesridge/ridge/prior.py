@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import betaln
 
+from pybayesridge._types import FloatArray
 from pybayesridge.design.design import Design
 from pybayesridge.ridge.spectrum import Spectrum
 
@@ -43,3 +45,12 @@ def log_scale(prior: BetaPrime, design: Design, spectrum: Spectrum) -> float:
         return log_unit(design, spectrum) + float(np.log(prior.scale))
     total = float((spectrum.s**2).sum())
     return float(np.log(design.n / total)) if total > 0 else 0.0
+
+
+def log_density_of_log(tau2: FloatArray, a: float, b: float, log_scale: float) -> FloatArray:
+    """Log of the prior density of log tau2, ``t^a (1 + t)^(-a-b) / B(a, b)`` for ``t = tau2 / scale``."""
+    with np.errstate(divide="ignore"):
+        l = np.log(tau2) - log_scale
+    with np.errstate(invalid="ignore"):
+        out: FloatArray = a * l - (a + b) * np.logaddexp(0.0, l) - float(betaln(a, b))
+    return out

@@ -38,6 +38,9 @@ from pybayesridge.ridge.spectrum import ACCURACY, EIGENVALUE_NOISE, WEAK, Spectr
 CHEAP = 1e8
 """Multiplications of a QR factorisation that cost less than a second: nothing is gained by avoiding it."""
 
+LARGEST_LOG = -float(np.log(np.finfo(float).tiny))
+"""Log t2 that stands for no penalty where t2 is needed."""
+
 LEVEL = 0.01
 """A null model's profile may come this close to where it leaves the accurate penalties."""
 
@@ -127,8 +130,10 @@ def expected_loss(spectrum: Spectrum, count: float, mixture: Mixture) -> float:
     if spectrum.rank == 0:
         return 0.0
     log_t2, weight = mixture.log_t2, mixture.weight
-    live = (weight > 0) & (mixture.scale2 > 0) & np.isfinite(log_t2)
-    at = np.where(live, log_t2, 0.0)
+    # Least squares has log t2 = inf and, where it fits exactly, no noise: its coefficients have an error even so.
+    noiseless = np.isposinf(log_t2) & (mixture.scale2 == 0) & (spectrum.z != 0).any(axis=0)
+    live = (weight > 0) & ((mixture.scale2 > 0) | noiseless) & (log_t2 > -np.inf)
+    at = np.where(live, np.minimum(log_t2, LARGEST_LOG), 0.0)
     least = spectrum.smallest + np.exp(-at)
     if spectrum.solver == "svd":
         least = np.sqrt(least)
@@ -142,7 +147,9 @@ def expected_loss(spectrum: Spectrum, count: float, mixture: Mixture) -> float:
         carried = np.where(live, weight * mixture.scale2 / np.maximum(least, EIGENVALUE_NOISE), 0.0)
         share = carried / np.maximum(carried.sum(axis=0), np.finfo(float).tiny)
         of_variances = max(of_variances, float((share * loss).sum(axis=0).max(initial=0.0)))
-        of_variances = max(of_variances, _unseen(spectrum, at, np.where(live, mixture.scale2, np.inf), weight))
+        scale2 = np.where(live & ~noiseless, mixture.scale2, np.inf)
+        of_variances = max(of_variances, _unseen(spectrum, at, scale2, weight))
+    residual = np.where(mixture.scale2 > 0, residual, 0.0)
     if len(at) > 1:
         # What is wrong at all nodes alike leaves their weights as they are.
         in_weight = count / 2 * np.abs(residual - (weight * residual).sum(axis=0))

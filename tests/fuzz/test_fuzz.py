@@ -18,6 +18,7 @@ KERNELS = 10.0
 """Margin over what is allowed: problems at its edge pass it with the kernels of one processor and not of another."""
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("kind", ["ridge", "selection"])
 @pytest.mark.parametrize("start", range(0, COUNT, CHUNK))
 def test_no_discrepancy_is_silent(kind, start):

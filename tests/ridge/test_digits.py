@@ -1,9 +1,12 @@
 """Nearly collinear columns and steep spectra against dense algebra in extended precision."""
 
+import re
+import warnings
+
 import numpy as np
 import pytest
 
-from pybayesridge import BayesRidge, GridEdgeWarning, Moments, PrecisionWarning
+from pybayesridge import BayesRidge, DegenerateFitWarning, GridEdgeWarning, Moments, PrecisionWarning, SpikeSlab
 from pybayesridge.ridge import trust
 from pybayesridge.ridge.spectrum import rotate
 from tests.long_double import LongDouble
@@ -186,3 +189,65 @@ def test_moments_tell_of_digits_lost_at_any_penalty(method):
     x, y = (u * np.logspace(0, -6, 6)) @ v.T, u[:, 0] + 0.2 * rng.standard_normal(7)
     with pytest.warns(PrecisionWarning, match="digits|certain"):
         BayesRidge.from_moments(Moments.from_arrays(y, x)).fit(method)
+
+
+@pytest.mark.parametrize("gap", [1e-9, 1e-11])
+@pytest.mark.parametrize("noise", [1.0, 0.0])
+def test_rows_say_where_digits_are_lost_without_a_penalty(gap, noise):
+    y, x = twins(gap=gap, size=0.0)
+    y = x @ np.arange(1.0, 8.0) + noise * y
+    said = [PrecisionWarning] if noise else [PrecisionWarning, DegenerateFitWarning]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        res = BayesRidge(y, x).fit("fixed", lam=0)
+    assert {w.category for w in caught} == set(said)
+    assert re.search(r"Rounding errors limit this fit to about [0-7] digits", " ".join(res.notes))
+    exact = oracle(y, x)
+    params = (exact.v @ (exact.z / exact.s) / exact.scale).astype(float)
+    error = np.abs(np.asarray(res.params)[1:] - params).max() / np.abs(params).max()
+    assert error < res.precision_loss
+
+
+def test_all_digits_are_there_without_a_penalty_where_columns_are_not_collinear():
+    y, x = twins(gap=1.0, size=0.0)
+    assert BayesRidge(y, x).fit("fixed", lam=0).precision_loss < FIT
+
+
+def least_squares(x, y):
+    """Coefficients by Gram-Schmidt in extended precision, each projection twice."""
+    x, y = x.astype(np.longdouble), y.astype(np.longdouble)
+    q, r = np.empty_like(x), np.zeros((x.shape[1], x.shape[1]), dtype=np.longdouble)
+    for j in range(x.shape[1]):
+        rest = x[:, j].copy()
+        for _ in range(2):
+            part = q[:, :j].T @ rest
+            rest -= q[:, :j] @ part
+            r[:j, j] += part
+        r[j, j] = np.sqrt(rest @ rest)
+        q[:, j] = rest / r[j, j]
+    left, out = q.T @ y, np.empty(x.shape[1], dtype=np.longdouble)
+    for j in range(x.shape[1])[::-1]:
+        out[j] = (left[j] - r[j, j + 1 :] @ out[j + 1 :]) / r[j, j]
+    return out.astype(float)
+
+
+@pytest.mark.parametrize("model", [BayesRidge, SpikeSlab])
+@pytest.mark.parametrize("gap", [1e-2, 1e-9, 1e-10])
+def test_unpenalised_columns_that_are_nearly_collinear_say_so(model, gap):
+    """Their coefficients, with a penalised column that explains nothing, beside least squares."""
+    rng = np.random.default_rng(5)
+    z = rng.standard_normal((40, 2))
+    z[:, 1] = z[:, 0] + gap * z[:, 1]
+    y = z[:, 0] + rng.standard_normal(40)
+    whole = np.column_stack([np.ones(40), z])
+    x = rng.standard_normal(40)
+    x -= whole @ least_squares(whole, x)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        res = model(y, np.column_stack([z, x]), unpenalized=["x1", "x2"]).fit("exact")
+    truth = least_squares(whole, y - x * float(np.asarray(res.params)[3]))
+    error = np.abs(np.asarray(res.params)[:3] / truth - 1).max()
+    said = [w for w in caught if issubclass(w.category, PrecisionWarning)]
+    assert error <= res.precision_loss
+    assert bool(said) == (gap < 1e-8)
+    assert all("unpenalised columns are nearly collinear" in str(w.message) for w in said)
