@@ -96,6 +96,19 @@ def leave_one_out(likelihood: Binomial, nodes: tuple[Approximation, ...], weight
     return LeaveOneOut(np.where(unknown, -np.inf, -total), np.where(unknown, weight @ shares, share))
 
 
+def log_density_within(likelihood: Binomial, nodes: tuple[Approximation, ...], weight: FloatArray) -> FloatArray:
+    """Log probability of one more copy of each row, given all rows, without its binomial coefficient; (n,)."""
+    keep = np.flatnonzero(weight > NEGLIGIBLE)
+    each = []
+    for i in keep:
+        node = nodes[i]
+        around = Cavity(node.mean, 1.0 / node.variance, np.zeros_like(node.mean))
+        volume = 0.5 * np.log(2 * np.pi * node.variance)
+        each.append(_log_integral(likelihood.successes, likelihood.failures, likelihood.link, around) - volume)
+    out: FloatArray = logsumexp(np.stack(each), axis=0, b=(weight[keep] / weight[keep].sum())[:, None])
+    return out
+
+
 def total_log_score(likelihood: Binomial, predictions: LeaveOneOut) -> float:
     """Sum of the log scores over all copies."""
     return float(likelihood.copies @ predictions.log_score)

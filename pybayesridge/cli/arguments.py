@@ -213,6 +213,11 @@ def _fitting(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--maxiter", type=int, metavar="N", help="maximum number of iterations")
     parser.add_argument("--save", metavar="FILE", help="save the fit, without the rows of the data, for predict")
     parser.add_argument("--report", metavar="FILE", help="write a self-contained HTML report")
+    parser.add_argument(
+        "--checks",
+        action="store_true",
+        help="print the leave-one-out predictive score too, and compare the response with replicated responses",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of the summary")
     _common(parser)
 
@@ -221,8 +226,8 @@ def _predict(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "model",
         metavar="MODEL",
-        help="file written by --save. It is a pickle file, and loading a pickle file can execute arbitrary code: use "
-        "only files from a trusted source",
+        help="file written by --save. Predictions evaluate the formula in the file, and loading a pickle file can "
+        "execute arbitrary code: use only files from a trusted source",
     )
     parser.add_argument("data", metavar="DATA", help=DATA)
     parser.add_argument(

@@ -16,6 +16,7 @@ import pandas as pd
 
 from pybayesridge import BayesRidge, SpikeSlab, load
 from pybayesridge.cli.as_json import as_json
+from pybayesridge.cli.checks import model_checks
 from pybayesridge.cli.conditions import rows_where
 from pybayesridge.cli.tables import (
     TextFormat,
@@ -54,12 +55,17 @@ def fit(arguments: argparse.Namespace) -> None:
             _check_columns(arguments, frame)
         with progress(f"fitting {arguments.formula}", quiet=arguments.quiet):
             results = _results(arguments, frame)
+        checks = model_checks(results, arguments.alpha) if arguments.checks else []
     if arguments.json:
         content = as_json(results, arguments.command, alpha=arguments.alpha, warnings=texts)
+        for target, found in zip(content["targets"], checks, strict=False):
+            target["checks"] = found.as_json()
         json.dump(content, sys.stdout, indent=2, allow_nan=False, ensure_ascii=False)
         print()
     elif not arguments.quiet:
         print(results.summary(alpha=arguments.alpha))
+        for found in checks:
+            print(f"\n{found.as_text()}")
     if arguments.report is not None:
         with progress("writing the report", quiet=arguments.quiet):
             results.report(arguments.report, alpha=arguments.alpha)

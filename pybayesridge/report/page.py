@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pybayesridge.formula.spec import factor_levels
 from pybayesridge.report import binary, binary_selection, ridge, spike_slab
+from pybayesridge.report.checks import add_model_checks
 from pybayesridge.report.parts import Origin, Page, Remark
 from pybayesridge.report.shared import Album, rows_there
 from pybayesridge.text import TARGETS, number
@@ -51,12 +52,13 @@ def contents(
     wanted = list(range(len(names))) if target is None else [target]
     album = Album()
     findings = res.findings if origin is None else origin.findings
-    targets = [
-        family.target(res, i, album if k < PICTURED or len(wanted) == 1 else None, alpha)
-        for k, i in enumerate(wanted[:TARGETS])
-    ]
-    for part in targets:
+    targets = []
+    for k, i in enumerate(wanted[:TARGETS]):
+        pictures = album if k < PICTURED or len(wanted) == 1 else None
+        part = family.target(res, i, pictures, alpha)
+        add_model_checks(part, res, i, pictures, alpha)
         part.name = part.name if len(names) > 1 else ""
+        targets.append(part)
     of = names[wanted[0]] if len(wanted) == 1 else f"{len(wanted)} responses"
     return Page(
         title=title or f"{family.NAME} of {of}",

@@ -82,6 +82,9 @@ class Target:
     pictures: list[Picture] = field(default_factory=list)
     check: list[str] = field(default_factory=list)
     checks: list[Picture] = field(default_factory=list)
+    model_checks: list[str] = field(default_factory=list)
+    model_tables: list[Table] = field(default_factory=list)
+    model_pictures: list[Picture] = field(default_factory=list)
     remarks: list[Remark] = field(default_factory=list)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.exceptions import PrecisionWarning
 from pybayesridge.plots.frame import height_for, percent
 from pybayesridge.report.figures import svg
 from pybayesridge.report.parts import EMBEDDED, Picture, Remark, Table, table_of
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from pybayesridge.results.base import LinearResults
     from pybayesridge.results.binary import BinaryRidgeResults
     from pybayesridge.results.ridge import BayesRidgeResults
+    from pybayesridge.results.spike_slab import SpikeSlabResults
 
 LARGE = 4.0
 """Of standardised residuals; one normal one in 16,000 is as large."""
@@ -114,6 +117,19 @@ def residual_remarks(residual: FloatArray, labels: pd.Index, sigma: float) -> li
             f"{listed(labels[worst].tolist())}. Check these rows.",
         )
     ]
+
+
+def left_out_error(res: SpikeSlabResults) -> FloatArray | None:
+    """Observed minus predicted values of rows left out, (n,); None where a row cannot be predicted."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrecisionWarning)
+        try:
+            predicted = res.loo().predicted
+        except ValueError:
+            return None
+    assert predicted is not None
+    out: FloatArray = res.model.endog - predicted.to_numpy()
+    return out
 
 
 def row_pictures(res: LinearResults, i: int, album: Album) -> list[Picture]:

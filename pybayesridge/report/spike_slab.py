@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pybayesridge._types import IntArray
+from pybayesridge.exceptions import PrecisionWarning
 from pybayesridge.plots.frame import MOST_NAMES, percent
 from pybayesridge.report.parts import EMBEDDED, Picture, Remark, Table, Target, table_of
-from pybayesridge.report.shared import Album, ends, order_by, residual_remarks, row_pictures, rows_there
+from pybayesridge.report.shared import (
+    Album,
+    ends,
+    left_out_error,
+    order_by,
+    residual_remarks,
+    row_pictures,
+    rows_there,
+)
 from pybayesridge.text import TOP, number
 
 if TYPE_CHECKING:
@@ -257,12 +267,22 @@ def _selected(res: SpikeSlabResults) -> str:
 def _check(res: SpikeSlabResults) -> list[str]:
     if not rows_there(res):
         return []
-    noise = "estimated" if "noise_var" in res.learned else "given"
+    noise = f"the {'estimated' if 'noise_var' in res.learned else 'given'} noise SD is {number(_noise_sd(res))}."
+    error = left_out_error(res)
+    if error is None:
+        return [
+            "Fitted values are compared with the rows used for the fit, which is optimistic; to assess prediction, "
+            f"use rows that were held out. The residual SD is {number(float(np.std(res.resid)))}; {noise}"
+        ]
+    root = float(np.sqrt(np.average(error**2, weights=res.model.weights)))
     return [
-        "Fitted values are compared with the rows used for the fit, which is optimistic; to assess prediction, use "
-        f"rows that were held out. The residual SD is {number(float(np.std(res.resid)))}; the {noise} noise SD is "
-        f"{number(float(np.sqrt(res.noise_var)))}."
+        "Each row was predicted from all other rows, with the same scaling of the columns. The root mean squared "
+        f"error is {number(root)}; {noise}"
     ]
+
+
+def _noise_sd(res: SpikeSlabResults) -> float:
+    return float(np.sqrt(res.noise_var))
 
 
 def remarks_on_selection(res: SpikeSlabResults) -> list[Remark]:
@@ -330,7 +350,17 @@ def _draw(res: SpikeSlabResults, album: Album, alpha: float, out: Target) -> Non
             album.picture(lambda ax: res.plot_trace(ax=ax), "Energy by iteration; it should level off.")
         )
     if rows_there(res):
-        out.checks.append(
-            album.picture(lambda ax: res.plot_fit(ax=ax), "The closer to the line, the closer the fit.")
-        )
+        out.checks.append(_observed_and_predicted(res, album))
         out.checks += row_pictures(res, 0, album)
+
+
+def _observed_and_predicted(res: SpikeSlabResults, album: Album) -> Picture:
+    """Observed against left-out predictions, or against fitted values if there are none."""
+    if left_out_error(res) is None:
+        return album.picture(lambda ax: res.plot_fit(ax=ax), "The closer to the line, the closer the fit.")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrecisionWarning)
+        return album.picture(
+            lambda ax: res.plot_fit(left_out=True, ax=ax),
+            "Leave-one-out predictions: the closer to the line, the better.",
+        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,8 +29,9 @@ def plot_fit(
     target : str or int, optional
         Which target, by name or position; needed where there are several.
     left_out : bool, default False
-        Predict each row from the others, at the same penalty, instead of drawing the fitted values: what to
-        judge a fit by. For the ridge only.
+        Predict each row from the others instead of drawing the fitted values: what to judge a fit by. For a ridge at
+        the same penalty (`loo_residuals`), for a spike and slab the mean of the prediction of ``loo()``. For
+        Gaussian responses.
     ax : matplotlib.axes.Axes, optional
         Where to draw; a new figure of pyplot's by default.
 
@@ -52,9 +53,7 @@ def plot_fit(
         raise ValueError(res.model.why_no_rows)
     observed = _column(res.model.endog, i)
     if left_out:
-        if not hasattr(res, "loo_residuals"):
-            raise ValueError("left_out=True is for BayesRidge: a spike and slab would have to be fitted again")
-        predicted, share = observed - _column(res.loo_residuals, i), None
+        predicted, share = _predicted(res, observed, i), None
     else:
         predicted, share = _column(res.fittedvalues, i), float(np.atleast_1d(res.rsquared)[i])
     note = "" if share is None or not np.isfinite(share) else f"R-squared {share:.3f}"
@@ -65,6 +64,14 @@ def plot_fit(
         title=titled(f"{label(names[i])}: observed and {'predicted' if left_out else 'fitted'} values", note),
         ax=ax,
     )
+
+
+def _predicted(res: Any, observed: FloatArray, i: int) -> FloatArray:
+    """Predictions of the rows of a target from the others, (n,)."""
+    if hasattr(res, "loo_residuals"):
+        return observed - _column(res.loo_residuals, i)
+    out: FloatArray = res.loo(target=i).predicted.to_numpy()
+    return out
 
 
 def plot_residuals(

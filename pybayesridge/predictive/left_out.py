@@ -1,0 +1,187 @@
+"""Predictive densities of rows left out, from components of the posterior of all rows.
+
+Let w_k be the posterior weight of component k (a penalty, a set of columns, hyperparameters) and p_ik the predictive
+density of row i given the other rows and k. Without row i the weights are proportional to ``w_k / p_ik``, so that the
+predictive density of the row is ``1 / sum_k (w_k / p_ik)``: the harmonic mean, with all coefficients (and the noise
+variance) integrated out analytically.
+
+Given a component, coefficients are normal. With h_i the leverage of a row, e_i its residual and R the penalised
+residual sum of squares, the row without itself has the residual ``d_i = e_i / (1 - h_i)``, the variance
+``s2 / (1 - h_i)``, and the other rows have ``R - d_i^2 (1 - h_i)``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln, logsumexp, ndtr, stdtr
+
+from pybayesridge._types import FloatArray
+
+EXACT = 1e-13
+"""The other rows are fitted exactly if without a row at most this share of the residual sum of squares is left."""
+
+NO_NOISE = "the response is fitted without noise"
+
+
+class NoDensityError(ValueError):
+    """A row, by its position or its label, has no leave-one-out density; None stands for all rows."""
+
+    def __init__(self, row: Any, reason: str) -> None:
+        self.row, self.reason = row, reason
+        which = (
+            "the fit has no leave-one-out densities" if row is None else f"row {row!r} has no leave-one-out density"
+        )
+        super().__init__(f"{which}: {reason}")
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Every row predicted from the others.
+
+    Attributes
+    ----------
+    log_density : (n,) array
+        Log predictive density (or probability) of each row given the others.
+    within : (n,) array
+        Log predictive density of each row given all rows, itself included.
+    pit : (n,) array or None
+        Probability integral transform: the distribution function of the prediction at the response. None where the
+        response is discrete.
+    error : (n,) array or None
+        The response minus the mean of the prediction; None where it is discrete.
+    efficiency : (n,) array
+        The effective share of the posterior draws when they are reweighted to leave out the row; of interest where
+        the components are draws.
+    """
+
+    log_density: FloatArray
+    within: FloatArray
+    pit: FloatArray | None
+    error: FloatArray | None
+    efficiency: FloatArray
+
+
+def mixed(
+    weight: FloatArray,
+    left_out: FloatArray,
+    within: FloatArray,
+    below: FloatArray | None = None,
+    error: FloatArray | None = None,
+) -> LeftOut:
+    """Mix K components with posterior weights (K,).
+
+    Parameters
+    ----------
+    weight : (K,) array
+        Sums to 1.
+    left_out, within : (K, n) arrays
+        Log densities of the rows given each component, without and with the row.
+    below : (K, n) array or None
+        Distribution functions of the first at the response.
+    error : (K, n) array or None
+        Differences of the response and their means.
+    """
+    keep = weight > 0
+    log_w = np.log(weight[keep])[:, None]
+    left_out, within = left_out[keep], within[keep]
+    ratio = log_w - left_out
+    total = logsumexp(ratio, axis=0)
+    second = logsumexp(ratio - left_out, axis=0)
+    share = np.exp(ratio - total)
+    pit = None if below is None else np.clip((share * below[keep]).sum(axis=0), 0.0, 1.0)
+    mean = None if error is None else (share * error[keep]).sum(axis=0)
+    return LeftOut(-total, logsumexp(log_w + within, axis=0), pit, mean, np.exp(2 * total - second))
+
+
+def joined(parts: list[LeftOut]) -> LeftOut:
+    """Consecutive rows put together."""
+    pits = [part.pit for part in parts if part.pit is not None]
+    errors = [part.error for part in parts if part.error is not None]
+    return LeftOut(
+        np.concatenate([part.log_density for part in parts]),
+        np.concatenate([part.within for part in parts]),
+        np.concatenate(pits) if pits else None,
+        np.concatenate(errors) if errors else None,
+        np.concatenate([part.efficiency for part in parts]),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """The noise variance given a component.
+
+    Attributes
+    ----------
+    count : float
+        Degrees of freedom N of the data, of which a row takes away one.
+    variance : (K, 1) array or None
+        Where it is known.
+    at_mode : bool
+        Whether it is at its mode ``R / (N + 2)``, and not integrated out under ``1 / s2``.
+    """
+
+    count: float
+    variance: FloatArray | None = None
+    at_mode: bool = False
+
+
+def given_components(
+    weight: FloatArray, error: FloatArray, slack: FloatArray, rss: FloatArray, noise: Noise, start: int = 0
+) -> LeftOut:
+    """Predictions of rows with normal noise.
+
+    Parameters
+    ----------
+    weight : (K,) array
+    error : (K, m) array
+        Residuals d of the rows without themselves.
+    slack : (K, m) array
+        1 less the leverage of each row.
+    rss : (K, 1) array
+        R of each component.
+    noise : Noise
+    start : int
+        Position of the first row, for messages.
+
+    Raises
+    ------
+    NoDensityError
+        If the other rows do not determine the prediction of a row, or are fitted exactly.
+    """
+    if noise.variance is None and not noise.at_mode and noise.count <= 1:
+        raise NoDensityError(None, "without a row no degrees of freedom are left to estimate the noise variance")
+    used = weight > 0
+    stuck = np.flatnonzero(~(slack[used] > 0).all(axis=0))
+    if stuck.size:
+        raise NoDensityError(start + int(stuck[0]), "it is fitted exactly whatever its response is (leverage 1)")
+    if noise.variance is not None:
+        scale2, own, df = noise.variance, noise.variance, np.inf
+    else:
+        rest = 1.0 - error**2 * slack / rss
+        exact = np.flatnonzero(~(rest[used] > EXACT).all(axis=0))
+        if exact.size:
+            raise NoDensityError(start + int(exact[0]), "the other rows are fitted without error")
+        n = noise.count
+        if noise.at_mode:
+            scale2, own, df = rss * rest / (n + 1), rss / (n + 2), np.inf
+        else:
+            scale2, own, df = rss * rest / (n - 1), rss / n, n - 1
+    scale = np.sqrt(scale2 / slack)
+    left_out = _log_density(error, scale, df)
+    within = _log_density(error * slack, np.sqrt(own * (2.0 - slack)), df + 1)
+    standard = error / scale
+    below = ndtr(standard) if np.isinf(df) else stdtr(df, standard)
+    return mixed(weight, left_out, within, below, error)
+
+
+def _log_density(x: FloatArray, scale: FloatArray, df: float) -> FloatArray:
+    """Log density of a t distribution, or with infinite `df` of a normal one."""
+    if np.isinf(df):
+        normal: FloatArray = -0.5 * (x / scale) ** 2 - np.log(scale) - 0.5 * np.log(2 * np.pi)
+        return normal
+    constant = gammaln((df + 1) / 2) - gammaln(df / 2) - 0.5 * np.log(df * np.pi)
+    out: FloatArray = constant - np.log(scale) - (df + 1) / 2 * np.log1p((x / scale) ** 2 / df)
+    return out

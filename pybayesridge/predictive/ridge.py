@@ -1,0 +1,92 @@
+"""Rows of a ridge predicted from the others, the penalty integrated out or held fixed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from pybayesridge._types import FloatArray
+from pybayesridge.design.design import Design
+from pybayesridge.linalg import blas
+from pybayesridge.predictive.left_out import NO_NOISE, LeftOut, NoDensityError, Noise, given_components, joined
+from pybayesridge.ridge.likelihood import GaussianLikelihood
+from pybayesridge.ridge.loocv import FULL_LEVERAGE
+from pybayesridge.ridge.mixture import Mixture
+from pybayesridge.ridge.profile import complement, penalized_rss
+from pybayesridge.ridge.rows import NEAR, orthonormal, row_pieces
+from pybayesridge.ridge.spectrum import Spectrum
+
+ELEMENTS = 1 << 20
+"""Numbers held at once of rows at all nodes of the penalty."""
+
+
+def ridge_left_out(
+    design: Design, spectrum: Spectrum, mixture: Mixture, likelihood: GaussianLikelihood, target: int
+) -> LeftOut:
+    """Predictions of every row of one target from the others; O(n r) a node.
+
+    Equal to refitting without the row, with the standardisation, the prior and, where the method fixes it, the
+    penalty of the fit to all rows. Densities are those of the response on the user's scale.
+
+    Parameters
+    ----------
+    design : Design
+    spectrum : Spectrum
+    mixture : Mixture
+        Posterior of the penalty; normal where the noise variance is known or at its mode.
+    likelihood : GaussianLikelihood
+    target : int
+
+    Raises
+    ------
+    NoDensityError
+        For a row that has none.
+    """
+    out, least = _left_out(design, spectrum, mixture, likelihood, target)
+    if least < NEAR:
+        out, _ = _left_out(design, orthonormal(design, spectrum), mixture, likelihood, target)
+    return on_user_scale(out, design, target)
+
+
+def on_user_scale(out: LeftOut, design: Design, target: int = 0) -> LeftOut:
+    """Densities and errors of the weighted response in units of its norm as those of the response."""
+    root = np.ones(design.n) if design.block.sqrt_w is None else design.block.sqrt_w
+    unit = design.y_norm[target] / root
+    error = None if out.error is None else out.error * unit
+    return replace(out, log_density=out.log_density - np.log(unit), within=out.within - np.log(unit), error=error)
+
+
+def _left_out(
+    design: Design, spectrum: Spectrum, mixture: Mixture, likelihood: GaussianLikelihood, target: int
+) -> tuple[LeftOut, float]:
+    """The predictions in units of the target's norm, and the least slack of a row."""
+    keep = mixture.weight[:, target] > 0
+    weight, log_t2 = mixture.weight[keep, target], mixture.log_t2[keep, target]
+    f = complement(spectrum.s, log_t2)
+    rss = penalized_rss(spectrum, mixture.log_t2)[keep, target][:, None]
+    noise = noise_of(mixture, likelihood, target)
+    if noise.variance is None and not (rss > 0).all():
+        raise NoDensityError(None, NO_NOISE)
+    fz, step = f * spectrum.z[:, target], max(ELEMENTS // weight.size, 1)
+    pieces, least = [], np.inf
+    for piece in row_pieces(design, spectrum):
+        for begin in range(0, piece.share.size, step):
+            part = slice(begin, min(begin + step, piece.share.size))
+            first, u = piece.rows.start + begin, piece.u[part]
+            slack = piece.share[part] + blas.product(f, np.ascontiguousarray((u**2).T))
+            stuck = (design.block.q[first : first + u.shape[0]] ** 2).sum(axis=1) >= 1.0 - FULL_LEVERAGE
+            slack[:, stuck] = 0.0
+            least = min(least, float(slack.min(initial=np.inf)))
+            error = piece.residual[part, target] + blas.product(fz, np.ascontiguousarray(u.T))
+            error = np.divide(error, slack, out=np.zeros_like(error), where=slack > 0)
+            pieces.append(given_components(weight, error, slack, rss, noise, first))
+    return joined(pieces), least
+
+
+def noise_of(mixture: Mixture, likelihood: GaussianLikelihood, target: int) -> Noise:
+    """The noise as a fit treats it."""
+    if likelihood.variance is not None:
+        known: FloatArray = likelihood.variance[[target], None]
+        return Noise(likelihood.count, known)
+    return Noise(likelihood.count, at_mode=bool(np.isinf(mixture.df)))

@@ -1,0 +1,108 @@
+"""Rows of a selection predicted from the others: by the kept states of the exact posterior, or by EP's Gaussian."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pybayesridge._types import FloatArray
+from pybayesridge.ep.algorithms.solve import row_variances
+from pybayesridge.ep.posterior import SelectionPosterior
+from pybayesridge.predictive.left_out import NO_NOISE, LeftOut, NoDensityError, Noise, given_components, joined
+from pybayesridge.predictive.ridge import on_user_scale
+from pybayesridge.selection.posterior import ExactPosterior
+from pybayesridge.selection.states import States
+
+ELEMENTS = 2_000_000
+"""Numbers held at once of rows in all states."""
+
+WHOLE = 1e-6
+"""Weights that are this close to multiples of the smallest are counts of draws."""
+
+FEWEST = 10
+"""Fewer states than this are never a choice of many."""
+
+
+def exact_left_out(posterior: ExactPosterior) -> LeftOut:
+    """Predictions of every row from the others by the kept states; densities on the user's scale.
+
+    Given a state, which is a set of columns and a slab variance relative to the noise, everything is in closed form.
+
+    Raises
+    ------
+    NoDensityError
+        For a row that has none.
+    """
+    design, states = posterior.design, posterior.exact.states
+    if states.noise_var is None:
+        noise, rss = Noise(states.nu), states.left[:, None]
+    else:
+        noise, rss = Noise(states.nu, states.noise_var[:, None]), np.ones((states.n, 1))
+    _check_noise(rss if noise.variance is None else noise.variance)
+    y, pieces = design.y[:, 0], []
+    for rows, x in design.row_pieces():
+        own = (design.block.q[rows] ** 2).sum(axis=1)
+        step = max(ELEMENTS // max(states.n, 1), 1)
+        for begin in range(0, x.shape[0], step):
+            part = slice(begin, min(begin + step, x.shape[0]))
+            first = rows.start + begin
+            fitted, leverage = _given_states(states, np.asarray(x[part]))
+            slack = 1.0 - (leverage + own[part])
+            error = y[first : first + fitted.shape[1]] - fitted
+            error = np.divide(error, slack, out=np.zeros_like(error), where=slack > 0)
+            pieces.append(given_components(states.weight, error, slack, rss, noise, first))
+    return on_user_scale(joined(pieces), design)
+
+
+def _given_states(states: States, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Fitted values and leverages without those of Z of rows (m, p) in each state, (S, m)."""
+    fitted, leverage = np.empty((2, states.n, x.shape[0]))
+    for i in range(states.n):
+        inside = x[:, states.set_of(i)]
+        fitted[i] = inside @ states.coef[states.start[i] : states.start[i + 1]]
+        half = inside @ states.root[i]
+        leverage[i] = np.einsum("ij,ij->i", half, half)
+    return fitted, leverage
+
+
+def draws_of(posterior: ExactPosterior) -> float:
+    """The effective number of independent draws that the kept states stand for; inf where they are a whole sum."""
+    weight = posterior.exact.states.weight
+    if posterior.exact.method == "sampler":
+        return min(posterior.exact.effective, float(1.0 / (weight**2).sum()))
+    # Of a sum with too many terms states are resampled, with weights that are counts.
+    share = weight / weight.min()
+    counts = weight.size > FEWEST and np.allclose(share, np.round(share), rtol=0, atol=WHOLE)
+    return float(share.sum()) if counts else np.inf
+
+
+def ep_left_out(posterior: SelectionPosterior) -> LeftOut:
+    """Predictions of every row from the others by EP's Gaussian; densities on the user's scale.
+
+    The Gaussian that approximates the prior (EP's sites) is that of the fit to all rows, and so are hyperparameters
+    at an estimate; those that are averaged over are weighted anew.
+
+    Raises
+    ------
+    NoDensityError
+        For a row that has none.
+    """
+    design, selection = posterior.design, posterior.selection
+    variance = np.array([[hyper.noise_var] for hyper in selection.hypers])
+    _check_noise(variance)
+    noise, rss, y, pieces = Noise(float(design.nu), variance), np.ones_like(variance), design.y[:, 0], []
+    for rows, x in design.row_pieces():
+        own = (design.block.q[rows] ** 2).sum(axis=1)
+        rotated = selection.rotation.rows(x)
+        fitted, slack = np.empty((2, variance.size, x.shape[0]))
+        for g, (result, hyper) in enumerate(zip(selection.results, selection.hypers, strict=True)):
+            part = np.maximum(row_variances(hyper.likelihood(posterior.data), result, rotated), 0.0)
+            fitted[g], slack[g] = rotated @ result.mean, 1.0 - (part / hyper.noise_var + own)
+        error = y[rows] - fitted
+        error = np.divide(error, slack, out=np.zeros_like(error), where=slack > 0)
+        pieces.append(given_components(selection.weights, error, slack, rss, noise, rows.start))
+    return on_user_scale(joined(pieces), design)
+
+
+def _check_noise(size: FloatArray) -> None:
+    if not (size > 0).all():
+        raise NoDensityError(None, NO_NOISE)

@@ -1,0 +1,250 @@
+"""Leave-one-out predictive scores of fits: ``loo`` and ``pit``."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from pybayesridge._types import FloatArray
+from pybayesridge.binomial.leave_one_out import leave_one_out
+from pybayesridge.binomial.selection_posterior import BinarySelectionPosterior
+from pybayesridge.ep.posterior import SelectionPosterior
+from pybayesridge.exceptions import PrecisionWarning
+from pybayesridge.predictive.binary import binary_ridge_left_out, binary_selection_left_out
+from pybayesridge.predictive.left_out import NO_NOISE, LeftOut, NoDensityError
+from pybayesridge.predictive.ridge import ridge_left_out
+from pybayesridge.predictive.selection import draws_of, ep_left_out, exact_left_out
+from pybayesridge.results.arguments import target_position
+from pybayesridge.ridge.posterior import RidgePosterior
+from pybayesridge.selection.posterior import ExactPosterior
+from pybayesridge.text import listed
+
+if TYPE_CHECKING:
+    from pybayesridge.results.base import LinearResults
+
+FEWEST_DRAWS = 100.0
+"""The score of a row with fewer effective draws is in doubt."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveOneOutScore:
+    """Leave-one-out predictive score of a fit, made by ``results.loo()``.
+
+    Attributes
+    ----------
+    elpd : float
+        Expected log predictive density: the sum of the log densities (for yes/no responses: probabilities) of the
+        rows, each predicted from the others. The larger the better.
+    se : float
+        Its standard error: ``sqrt(n) * sd(pointwise)``.
+    p_loo : float
+        Effective number of parameters: the log density of all rows predicted from all rows, minus `elpd`.
+    nobs : float
+        Number of rows; with frequency weights, of copies of them.
+    pointwise : Series
+        The log density of each row; of a row that stands for copies the sum over these.
+    n_eff : Series or None
+        Effective number of posterior draws that each row's prediction is made of. None where it has no Monte Carlo
+        error.
+    pit : Series or None
+        Probability integral transform of each row, see ``results.pit()``. None for yes/no responses.
+    predicted : Series or None
+        Mean of the predictive distribution of each row. None for yes/no responses.
+    copies : (n,) array
+        How many times each row counts.
+    within : (n,) array
+        Log density of one copy of each row predicted from all rows.
+    """
+
+    elpd: float
+    se: float
+    p_loo: float
+    nobs: float
+    pointwise: pd.Series
+    n_eff: pd.Series | None
+    pit: pd.Series | None
+    predicted: pd.Series | None
+    copies: FloatArray
+    within: FloatArray
+
+    def summary(self) -> pd.DataFrame:
+        """Estimates and standard errors, in the form of the R package loo.
+
+        Returns
+        -------
+        DataFrame
+            Rows ``elpd_loo``, ``p_loo`` and ``looic`` (``-2 elpd_loo``); columns ``estimate`` and ``se``.
+        """
+        se_p = standard_error(self.within - self.pointwise.to_numpy() / self.copies, self.copies)
+        values = [[self.elpd, self.se], [self.p_loo, se_p], [-2 * self.elpd, 2 * self.se]]
+        return pd.DataFrame(values, index=["elpd_loo", "p_loo", "looic"], columns=["estimate", "se"])
+
+    @property
+    def in_doubt(self) -> list[Any]:
+        """Labels of the rows whose predictions rest on fewer than 100 effective draws."""
+        return [] if self.n_eff is None else self.n_eff.index[self.n_eff < FEWEST_DRAWS].tolist()
+
+    def __str__(self) -> str:
+        """The table of :meth:`summary`."""
+        head = f"Leave-one-out predictive score of {self.nobs:g} rows"
+        return f"{head}\n\n{self.summary().round(1).to_string()}"
+
+
+def standard_error(values: FloatArray, copies: FloatArray) -> float:
+    """Standard error of the sum of `values` (n,), each counted `copies` (n,) times."""
+    total = copies.sum()
+    mean = copies @ values / total
+    return float(np.sqrt(total * (copies @ (values - mean) ** 2 / total)))
+
+
+def loo(self: Any, *, target: str | int | None = None) -> LeaveOneOutScore:
+    """Leave-one-out predictive score with its standard error, without refitting.
+
+    Each row is predicted from all other rows: equal to refitting without the row, with the standardisation and the
+    prior of the fit to all rows. Coefficients and a noise variance that is estimated are integrated out analytically
+    for each penalty of the posterior or each kept set of columns, and these are weighted anew for each row.
+
+    If the method holds the penalty at an estimate (``"em"``, ``"loocv"``, ``"gcv"``), it stays at the estimate from
+    all rows, and the score is slightly optimistic. The same holds for the hyperparameters of ``SpikeSlab.fit("ep",
+    hyper="maximize")``, ``"damped"`` and ``"pcep"``. With expectation propagation and the Laplace approximation the
+    score is as approximate as the fit.
+
+    Parameters
+    ----------
+    target : str or int, optional
+        Which target, by name or position; needed where there are several.
+
+    Returns
+    -------
+    LeaveOneOutScore
+        ``elpd``, ``se``, ``p_loo``, ``pointwise``; ``summary()`` is a table.
+
+    Raises
+    ------
+    ValueError
+        For an unknown target, if the rows were removed, or if a row cannot be predicted from the others.
+
+    Warns
+    -----
+    PrecisionWarning
+        If predictions rest on few effective draws of a sampler.
+
+    Examples
+    --------
+    >>> import statsmodels.api as sm
+    >>> from pybayesridge import BayesRidge
+    >>> longley = sm.datasets.longley.load_pandas().data
+    >>> score = BayesRidge.from_formula("TOTEMP ~ GNP + UNEMP", longley).fit().loo()
+    >>> print(f"{score.elpd:.0f} (standard error {score.se:.0f})")
+    -126 (standard error 3)
+    """
+    found, i = left_out_of(self, target, "loo")
+    labels, name = self.model.data.row_labels, self.model.data.targets[i]
+    copies = copies_of(self)
+    n_eff = _effective_draws(self, found)
+    out = LeaveOneOutScore(
+        elpd=float(copies @ found.log_density),
+        se=standard_error(found.log_density, copies),
+        p_loo=float(copies @ (found.within - found.log_density)),
+        nobs=float(copies.sum()),
+        pointwise=pd.Series(copies * found.log_density, index=labels, name=name),
+        n_eff=None if n_eff is None else pd.Series(n_eff, index=labels, name=name),
+        pit=None if found.pit is None else pd.Series(found.pit, index=labels, name=name),
+        predicted=None if found.error is None else pd.Series(_column(self, i) - found.error, index=labels, name=name),
+        copies=copies,
+        within=found.within,
+    )
+    few = out.in_doubt
+    if few:
+        warnings.warn(
+            f"the leave-one-out predictions of {len(few):,} row(s) rest on fewer than {FEWEST_DRAWS:g} effective "
+            f"draws: {listed(few)}. Their scores may be inaccurate: refit without these rows to predict them",
+            PrecisionWarning,
+            stacklevel=2,
+        )
+    return out
+
+
+def _column(res: Any, i: int) -> FloatArray:
+    """The response of one target, (n,)."""
+    y: FloatArray = res.model.endog.reshape(len(res.model.endog), -1)[:, i]
+    return y
+
+
+def pit(self: Any, *, target: str | int | None = None) -> pd.Series:
+    """Leave-one-out probability integral transform of each row.
+
+    The distribution function of the prediction of a row from all other rows, at the response of the row. If the model
+    describes the data, the values are uniform between 0 and 1: too many near both ends mean that predictive intervals
+    are too narrow, too many in the middle that they are too wide. The predictions are those of :meth:`loo`.
+
+    Parameters
+    ----------
+    target : str or int, optional
+        Which target, by name or position; needed where there are several.
+
+    Returns
+    -------
+    Series
+        A value for each row.
+
+    Raises
+    ------
+    ValueError
+        As for :meth:`loo`, and for yes/no responses.
+    """
+    if self.model.family == "binomial":
+        raise ValueError("pit() is for Gaussian responses: check yes/no responses by plot_calibration()")
+    score: LeaveOneOutScore = loo(self, target=target)
+    assert score.pit is not None
+    return score.pit
+
+
+def copies_of(res: LinearResults) -> FloatArray:
+    """How many times each row counts, (n,): frequency weights of yes/no responses, else ones."""
+    if res.model.family == "binomial":
+        return np.asarray(res.model.likelihood().copies, dtype=np.float64)
+    return np.ones(res.model.nobs)
+
+
+def left_out_of(res: Any, target: str | int | None, what: str) -> tuple[LeftOut, int]:
+    """Predictions of the rows of a target from the others, and the position of the target."""
+    i = target_position(res.model.data.targets, target, what)
+    if res.model.endog is None:
+        raise ValueError(res.model.why_no_rows)
+    try:
+        return _left_out(res, i), i
+    except NoDensityError as error:
+        label = None if error.row is None else res.model.data.row_labels[error.row]
+        raise NoDensityError(label, error.reason) from None
+
+
+def _left_out(res: Any, i: int) -> LeftOut:
+    posterior = res.posterior
+    if isinstance(posterior, BinarySelectionPosterior):
+        rows = res.model.split_rows(res.model.data.exog, posterior.design)
+        return binary_selection_left_out(posterior, res.model.likelihood(), *rows)
+    if res.model.family == "binomial":
+        fit = res.binary_fit
+        return binary_ridge_left_out(fit, leave_one_out(fit.likelihood, fit.nodes, fit.weight))
+    if isinstance(posterior, RidgePosterior):
+        if not res.noise_sd[i] > 0:
+            raise NoDensityError(None, NO_NOISE)
+        likelihood = res.noise.of(posterior.design)
+        return ridge_left_out(posterior.design, posterior.spectrum, posterior.mixture, likelihood, i)
+    if isinstance(posterior, ExactPosterior):
+        return exact_left_out(posterior)
+    assert isinstance(posterior, SelectionPosterior)
+    return ep_left_out(posterior)
+
+
+def _effective_draws(res: LinearResults, found: LeftOut) -> FloatArray | None:
+    """Effective draws of each row's prediction; None where there is no Monte Carlo error."""
+    if not isinstance(res.posterior, ExactPosterior):
+        return None
+    draws = draws_of(res.posterior)
+    return None if np.isinf(draws) else draws * found.efficiency

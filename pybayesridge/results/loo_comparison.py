@@ -1,0 +1,121 @@
+"""Comparison of fits by their leave-one-out predictive scores."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from pybayesridge.exceptions import ConvergenceWarning
+from pybayesridge.predictive.stacking import stacking_weights
+from pybayesridge.results.base import LinearResults
+from pybayesridge.results.comparison import SAME_RESPONSE
+from pybayesridge.results.leave_one_out import LeaveOneOutScore, copies_of, standard_error
+from pybayesridge.text import listed
+
+if TYPE_CHECKING:
+    from pybayesridge.results.labelled import AnyResults
+
+
+def compare_loo(fits: Mapping[str, LinearResults | AnyResults], *, target: str | int | None = None) -> pd.DataFrame:
+    """Compare fits by their leave-one-out predictive scores, with stacking weights.
+
+    The columns are those of ``arviz.compare``. Stacking weights (Yao, Vehtari, Simpson and Gelman, 2018) define the
+    mixture of the fits' predictions that predicts the left-out rows best. They are not probabilities of the models:
+    of two fits with the same predictions one may have the weight 0.
+
+    Parameters
+    ----------
+    fits : dict of str to results
+        Of BayesRidge and SpikeSlab, for the same response and rows.
+    target : str or int, optional
+        Which target, by name or position; needed where there are several.
+
+    Returns
+    -------
+    DataFrame
+        A row for each fit, the highest score first: ``rank``, ``elpd`` and ``p_loo`` as in
+        :class:`~pybayesridge.results.leave_one_out.LeaveOneOutScore`, ``elpd_diff`` (the highest `elpd` minus that
+        of the fit), ``weight``, ``se`` of `elpd`, ``dse`` of `elpd_diff`, and ``warning`` (whether the score of a row
+        is in doubt).
+
+    Raises
+    ------
+    ValueError
+        If the fits are of different rows or responses, or a row cannot be predicted from the others.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If the stacking weights have not converged.
+
+    Examples
+    --------
+    >>> import statsmodels.api as sm
+    >>> from pybayesridge import BayesRidge, SpikeSlab, compare_loo
+    >>> longley = sm.datasets.longley.load_pandas().data
+    >>> formula = "TOTEMP ~ GNP + UNEMP + ARMED + POP + YEAR"
+    >>> fits = {"ridge": BayesRidge.from_formula(formula, longley).fit()}
+    >>> fits["selection"] = SpikeSlab.from_formula(formula, longley).fit()
+    >>> print(compare_loo(fits)[["elpd", "elpd_diff", "dse", "weight"]].round(1))
+                elpd  elpd_diff  dse  weight
+    ridge     -121.1        0.0  0.0     1.0
+    selection -124.9        3.8  1.0     0.0
+    """
+    if not fits:
+        raise ValueError("there are no fits to compare")
+    inner: dict[str, Any] = {str(name): getattr(fit, "unlabelled", fit) for name, fit in fits.items()}
+    odd = [name for name, fit in inner.items() if not isinstance(fit, LinearResults)]
+    if odd:
+        raise ValueError(f"{listed(odd)} are not results of BayesRidge or SpikeSlab")
+    scores: dict[str, LeaveOneOutScore] = {name: fit.loo(target=target) for name, fit in inner.items()}
+    _check_alike(inner, scores)
+    order = sorted(scores, key=lambda name: -scores[name].elpd)
+    copies = scores[order[0]].copies
+    each = np.column_stack([scores[name].pointwise.to_numpy() for name in order]) / copies[:, None]
+    stacking = stacking_weights(each, copies)
+    if not stacking.converged:
+        warnings.warn("the stacking weights have not converged", ConvergenceWarning, stacklevel=2)
+    best = scores[order[0]].elpd
+    columns: dict[str, Any] = {
+        "rank": np.arange(len(order)),
+        "elpd": [scores[name].elpd for name in order],
+        "p_loo": [scores[name].p_loo for name in order],
+        "elpd_diff": [best - scores[name].elpd for name in order],
+        "weight": stacking.weights,
+        "se": [scores[name].se for name in order],
+        "dse": [standard_error(each[:, 0] - one, copies) for one in each.T],
+        "warning": [bool(scores[name].in_doubt) for name in order],
+    }
+    return pd.DataFrame(columns, index=order)
+
+
+def _check_alike(fits: dict[str, Any], scores: dict[str, LeaveOneOutScore]) -> None:
+    """Refuse fits of different rows or responses."""
+    first_name, first = next(iter(fits.items()))
+    name_of_target = scores[first_name].pointwise.name
+    y = _response(first, name_of_target)
+    for name, fit in fits.items():
+        other = _response(fit, scores[name].pointwise.name)
+        if fit.model.family != first.model.family:
+            raise ValueError(f"the fits {first_name!r} and {name!r} are of different families")
+        alike = other.shape == y.shape and np.allclose(
+            other, y, rtol=0, atol=SAME_RESPONSE * np.abs(y).max(initial=0)
+        )
+        if alike and fit.model.family == "binomial":
+            alike = np.array_equal(copies_of(fit), copies_of(first)) and np.array_equal(
+                fit.model.likelihood().trials, first.model.likelihood().trials
+            )
+        if not alike:
+            raise ValueError(
+                f"the fits {first_name!r} and {name!r} have different rows or responses: "
+                "fit all models to the same rows of the same response"
+            )
+
+
+def _response(fit: Any, target: object) -> Any:
+    y = fit.model.endog
+    return y if y.ndim == 1 else y[:, fit.model.data.targets.index(target)]

@@ -1,0 +1,339 @@
+"""Leave-one-out predictive scores against refitting without each row."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import gammaln, logsumexp
+from scipy.stats import norm, t
+
+from pybayesridge import BayesRidge, PrecisionWarning, SpikeSlab
+from pybayesridge.binomial.likelihood import Binomial, log_likelihood
+from pybayesridge.predictive.binary import _sum_of_exponentials, log_mean_inverse
+
+EQUAL = 1e-11
+"""Of closed forms: 2e-14 at the worst seen."""
+
+QUADRATURE = 1e-5
+"""With the penalty integrated out: 5e-7 at the worst seen, of a row six standard deviations away."""
+
+SUM = 1e-6
+"""Over all sets and the nodes of their hyperparameters, of which some of negligible weight are not kept."""
+
+INTEGRAL = 1e-6
+"""By Gauss-Hermite quadrature."""
+
+MONTE_CARLO = 0.2
+"""By the states of a sampler."""
+
+N, P = 11, 3
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """Correlated columns, an unpenalised one, weights, and a row far away."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(N, P))
+    x[:, 1] += x[:, 0]
+    z = rng.normal(size=N)
+    y = x @ [1, 0, -0.5] + z + rng.normal(size=N)
+    y[3] += 6
+    weight = rng.uniform(0.5, 2, N)
+    return y, x, np.column_stack([np.ones(N), z]), weight / weight.mean()
+
+
+def log_marginal(y, x, z, weight, t2):
+    """Log p(y) of y = z a + x b + noise: a flat, b ~ N(0, t2 s2), s2 under 1 / s2 and integrated out."""
+    root = np.linalg.cholesky(np.diag(1 / weight) + t2 * x @ x.T)
+    half, r = np.linalg.solve(root, z), np.linalg.solve(root, y)
+    rest = r - half @ np.linalg.lstsq(half, r, rcond=None)[0]
+    nu = len(y) - z.shape[1]
+    determinant = np.log(np.diag(root)).sum() + 0.5 * np.linalg.slogdet(half.T @ half)[1]
+    return gammaln(nu / 2) - nu / 2 * np.log(np.pi * (rest @ rest)) - determinant
+
+
+def log_marginal_known(y, x, z, weight, t2, s2):
+    """The same with s2 known."""
+    root = np.linalg.cholesky(s2 * (np.diag(1 / weight) + t2 * x @ x.T))
+    half, r = np.linalg.solve(root, z), np.linalg.solve(root, y)
+    rest = r - half @ np.linalg.lstsq(half, r, rcond=None)[0]
+    nu = len(y) - z.shape[1]
+    determinant = np.log(np.diag(root)).sum() + 0.5 * np.linalg.slogdet(half.T @ half)[1]
+    return -nu / 2 * np.log(2 * np.pi) - rest @ rest / 2 - determinant
+
+
+def without(log_p, data):
+    """Log p(y) - log p(y without row i) of every row."""
+    n = len(data[0])
+    return log_p(*data) - np.array([log_p(*(np.delete(a, i, axis=0) for a in data)) for i in range(n)])
+
+
+def prediction_without(i, y, x, z, weight, t2):
+    """Centre, squared scale and degrees of freedom of the t prediction of row i, by least squares on the others."""
+    rest = np.arange(len(y)) != i
+    root = np.sqrt(weight[rest])[:, None]
+    design = np.vstack([np.hstack([z[rest], x[rest]]) * root, np.eye(z.shape[1] + P)[z.shape[1] :] / np.sqrt(t2)])
+    response = np.concatenate([y[rest] * root[:, 0], np.zeros(P)])
+    found = np.linalg.lstsq(design, response, rcond=None)[0]
+    row, nu = np.concatenate([z[i], x[i]]), rest.sum() - z.shape[1]
+    s2 = ((response - design @ found) ** 2).sum()
+    factor = 1 / weight[i] + row @ np.linalg.solve(design.T @ design, row)
+    return row @ found, s2 / nu * factor, s2 * factor, nu
+
+
+def ridge(rows, **kwargs):
+    y, x, z, weight = rows
+    options = {"standardize": False, "prior": "half-cauchy"} | kwargs
+    return BayesRidge(y, np.column_stack([x, z[:, 1]]), unpenalized=[P], weights=weight, **options)
+
+
+@pytest.mark.filterwarnings("ignore::pybayesridge.GridEdgeWarning", "ignore::pybayesridge.DegenerateFitWarning")
+@pytest.mark.every_case
+@pytest.mark.parametrize(("method", "options"), [("fixed", {"lam": 0.7}), ("loocv", {}), ("gcv", {})])
+def test_a_penalty_that_is_held(rows, method, options):
+    fit = ridge(rows).fit(method, **options)
+    score = fit.loo()
+    expected = without(lambda *data: log_marginal(*data, fit.tau2), rows)
+    assert score.pointwise.to_numpy() == pytest.approx(expected, abs=EQUAL)
+    assert score.elpd == pytest.approx(expected.sum(), abs=EQUAL * N)
+    assert score.se == pytest.approx(np.sqrt(N) * expected.std(), abs=EQUAL * N)
+    assert score.n_eff is None
+    for i in (0, 3):
+        center, scale2, _, df = prediction_without(i, *rows, fit.tau2)
+        assert score.predicted[i] == pytest.approx(center, abs=EQUAL)
+        assert fit.pit()[i] == pytest.approx(t(df, center, np.sqrt(scale2)).cdf(rows[0][i]), abs=EQUAL)
+
+
+def test_the_mode_of_the_noise_is_that_of_the_other_rows(rows):
+    y = rows[0].copy()
+    y[3] -= 6
+    fit = ridge((y, *rows[1:])).fit("em")
+    score = fit.loo()
+    for i in range(N):
+        center, _, size, df = prediction_without(i, y, *rows[1:], fit.tau2)
+        law = norm(center, np.sqrt(size / (df + 2)))
+        assert score.pointwise[i] == pytest.approx(law.logpdf(y[i]), abs=EQUAL)
+        assert score.pit[i] == pytest.approx(law.cdf(y[i]), abs=EQUAL)
+
+
+def test_a_penalty_integrated_out(rows):
+    """Against a sum over a wide grid of log tau2; a priori tau is half-Cauchy."""
+    at = np.linspace(-25, 25, 401)
+    prior = 0.5 * at - np.log1p(np.exp(at))
+
+    def log_p(*data):
+        return logsumexp([log_marginal(*data, np.exp(each)) + log_w for each, log_w in zip(at, prior, strict=True)])
+
+    fit = ridge(rows).fit()
+    assert fit.loo().pointwise.to_numpy() == pytest.approx(without(log_p, rows), abs=QUADRATURE)
+    others = [np.delete(a, 3, axis=0) for a in rows]
+    log_w = np.array([log_marginal(*others, np.exp(each)) for each in at]) + prior
+    share = np.exp(log_w - logsumexp(log_w))
+    laws = [prediction_without(3, *rows, np.exp(each)) for each in at]
+    below = sum(w * t(df, c, np.sqrt(s2)).cdf(rows[0][3]) for w, (c, s2, _, df) in zip(share, laws, strict=True))
+    assert fit.pit()[3] == pytest.approx(below, abs=QUADRATURE)
+
+
+def test_known_noise_and_predictions_within(rows):
+    fit = ridge(rows, sigma2=2.0).fit("fixed", lam=0.5)
+    score = fit.loo()
+    expected = without(lambda *data: log_marginal_known(*data, 2.0, 2.0), rows)
+    assert score.pointwise.to_numpy() == pytest.approx(expected, abs=EQUAL)
+    frame = fit.get_prediction().summary_frame()
+    law = norm(frame["mean"], np.sqrt(frame["mean_se"] ** 2 + 2.0 / rows[3]))
+    assert score.p_loo == pytest.approx((law.logpdf(rows[0]) - expected).sum(), abs=EQUAL * N)
+    table = score.summary()
+    assert table.loc["elpd_loo"].tolist() == pytest.approx([score.elpd, score.se])
+    assert "Leave-one-out predictive score of 11 rows" in str(score)
+
+
+def test_more_columns_than_rows_and_several_targets():
+    rng = np.random.default_rng(0)
+    y, x = pd.DataFrame(rng.normal(size=(8, 2)), columns=["u", "v"]), rng.normal(size=(8, 20))
+    fit = BayesRidge(y, x, standardize=False).fit("fixed", lam=0.3)
+    data = y["v"].to_numpy(), x, np.ones((8, 1)), np.ones(8)
+    expected = without(lambda *rows: log_marginal(*rows, 1 / 0.3), data)
+    assert fit.loo(target="v").pointwise.to_numpy() == pytest.approx(expected, abs=EQUAL)
+    with pytest.raises(ValueError, match="loo needs target="):
+        fit.loo()
+
+
+def selection(rows, method="exact", **given):
+    y, x, z, weight = rows
+    model = SpikeSlab(y, np.column_stack([x, z[:, 1]]), unpenalized=[P], weights=weight, standardize=False, **given)
+    return model.fit(method)
+
+
+SETS = [[j for j in range(P) if code >> j & 1] for code in range(2**P)]
+
+
+def test_selection_with_given_hyperparameters_is_refitted(rows):
+    given = {"prior_inclusion": 0.3, "slab_var": 1.5, "noise_var": 2.0}
+
+    def log_p(y, x, z, weight):
+        logs = [len(a) * np.log(0.3) + (P - len(a)) * np.log(0.7) for a in SETS]
+        return logsumexp(
+            [p + log_marginal_known(y, x[:, a], z, weight, 0.75, 2.0) for p, a in zip(logs, SETS, strict=True)]
+        )
+
+    found = selection(rows, **given).loo()
+    assert found.n_eff is None
+    assert found.pointwise.to_numpy() == pytest.approx(without(log_p, rows), abs=SUM)
+    y, x, z, _ = rows
+    columns = np.column_stack([x, z[:, 1]])
+    whole = SpikeSlab(y, columns, unpenalized=[P], standardize=False, **given).fit("exact")
+    for i in (0, 3):
+        part = SpikeSlab(np.delete(y, i), np.delete(columns, i, 0), unpenalized=[P], standardize=False, **given)
+        refit = part.fit("exact")
+        assert whole.loo().predicted[i] == pytest.approx(refit.predict(columns[[i]]).item(), abs=SUM)
+        assert whole.loo().pointwise[i] == pytest.approx(
+            whole.log_evidence - refit.log_evidence + shift(z, i), abs=SUM
+        )
+
+
+def shift(z, i):
+    """What the log evidence leaves out: the density of the unpenalised part of the row."""
+    logs = [0.5 * np.linalg.slogdet(part.T @ part)[1] for part in (z, np.delete(z, i, axis=0))]
+    return logs[1] - logs[0]
+
+
+def test_selection_with_hyperparameters_integrated_out(rows):
+    """Over the sets and nodes of the fit, whose prior is that of all rows."""
+    fit = selection(rows)
+    grid, scale = fit.unlabelled.posterior.exact.grid, fit.unlabelled.posterior.design.common_scale
+    sizes = np.stack([grid.log_size(m) for m in range(P + 1)])
+    near = sizes.max(axis=0) > sizes.max() - 40
+
+    def log_p(y, x, z, weight):
+        return logsumexp(
+            [
+                log_w + log_marginal(y, x[:, a] / scale, z, weight, np.exp(log_g))
+                for a in SETS
+                for log_w, log_g in zip(sizes[len(a)][near], grid.log_g[near], strict=True)
+            ]
+        )
+
+    assert fit.loo().pointwise.to_numpy() == pytest.approx(without(log_p, rows), abs=SUM)
+
+
+def test_expectation_propagation_is_exact_where_its_prior_is_normal(rows):
+    given = {"prior_inclusion": 1.0, "slab_var": 1.5, "noise_var": 2.0}
+    expected = without(lambda *data: log_marginal_known(*data, 0.75, 2.0), rows)
+    found = selection(rows, "ep", **given).loo()
+    assert found.pointwise.to_numpy() == pytest.approx(expected, abs=EQUAL)
+
+
+@pytest.mark.parametrize("method", ["ep", "exact"])
+def test_selections_agree_with_each_other(rows, method):
+    """The sum over sets and EP differ by EP's error alone."""
+    given = {"prior_inclusion": 0.5, "slab_var": 1.0, "noise_var": 2.0}
+    first, second = selection(rows, **given).loo(), selection(rows, method, **given).loo()
+    assert second.elpd == pytest.approx(first.elpd, abs=1.0)
+    assert second.pit.between(0, 1).all()
+
+
+@pytest.mark.filterwarnings("ignore:the leave-one-out predictions:pybayesridge.PrecisionWarning")
+@pytest.mark.every_case
+@pytest.mark.parametrize("link", ["logit", "probit"])
+def test_yes_no_selection_against_a_sum_over_a_grid(link):
+    """One column: in or out; the intercept is flat."""
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=12)
+    y = (x + rng.logistic(size=12) > 0).astype(int)
+    a, b = np.meshgrid(np.linspace(-8, 8, 81), np.linspace(-8, 8, 81), indexing="ij")
+    law = {"logit": lambda eta: -np.logaddexp(0, -eta), "probit": norm.logcdf}[link]
+
+    def log_p(y, x):
+        eta = a[..., None] + b[..., None] * x
+        inside = law(np.where(y, eta, -eta)).sum(axis=-1) + norm(0, 1.5).logpdf(b)
+        out = law(np.where(y, a[:, :1], -a[:, :1])).sum(axis=-1)
+        return logsumexp([logsumexp(inside) + np.log(0.2), logsumexp(out)])
+
+    given = {"prior_inclusion": 0.5, "slab_var": 2.25, "standardize": False, "link": link}
+    fit = SpikeSlab(y, x, family="binomial", **given).fit("exact", mcse=0.03)
+    score = fit.loo()
+    assert score.pointwise.to_numpy() == pytest.approx(without(log_p, (y, x)), abs=MONTE_CARLO)
+    assert (score.n_eff > 0).all()
+    with pytest.raises(ValueError, match=r"pit\(\) is for Gaussian responses"):
+        fit.pit()
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize("link", ["logit", "probit"])
+def test_means_of_inverse_likelihoods(link):
+    """Against sums over a fine grid of the linear predictor."""
+    rng = np.random.default_rng(4)
+    trials = np.array([1.0, 1.0, 4.0, 7.0])
+    rows = Binomial(np.array([0.0, 1.0, 1.0, 7.0]), trials - [0, 1, 1, 7], np.ones(4), link)
+    center, spread = rng.normal(size=(3, 4)), rng.uniform(0.01, 0.9, (3, 4)) / trials
+    eta = center + np.sqrt(spread) * np.linspace(-30, 30, 20001)[:, None, None]
+    density = -((eta - center) ** 2) / (2 * spread) - 0.5 * np.log(2 * np.pi * spread)
+    logs = density - log_likelihood(rows.successes, rows.failures, eta, link)
+    expected = logsumexp(logs, axis=0) + np.log(eta[1] - eta[0])
+    assert log_mean_inverse(center, spread, rows) == pytest.approx(expected, abs=INTEGRAL)
+
+
+def test_two_ways_to_the_mean_of_inverse_likelihoods():
+    """Of many trials: the trapezoidal rule, and the sum of exponentials."""
+    rng = np.random.default_rng(4)
+    successes = np.array([0.0, 150.0, 300.0])
+    rows = Binomial(successes, 400.0 - successes, np.ones(3), "logit")
+    center, spread = rng.normal(size=(2, 3)), rng.uniform(0.001, 0.01, (2, 3))
+    expected = _sum_of_exponentials(center, spread, successes, np.full(3, 400.0))
+    assert log_mean_inverse(center, spread, rows) == pytest.approx(expected, abs=INTEGRAL)
+
+
+def test_yes_no_ridge_with_trials_and_copies():
+    """The log score of the fit, with the binomial coefficients, over copies of rows."""
+    rng = np.random.default_rng(1)
+    x, trials = rng.normal(size=(20, 2)), np.full(20, 3)
+    successes, weights = rng.integers(0, 4, 20), rng.integers(1, 3, 20)
+    fit = BayesRidge(successes, x, family="binomial", trials=trials, weights=weights).fit("ep")
+    score = fit.loo()
+    ways = gammaln(4) - gammaln(successes + 1) - gammaln(4 - successes)
+    assert score.nobs == pytest.approx(weights.sum())
+    assert score.elpd - weights @ ways == pytest.approx(fit.loo_log_score * fit.n_trials, rel=EQUAL)
+    assert 0 < score.p_loo < 6
+
+
+def test_what_cannot_be_predicted():
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(8, 2))
+    labels = pd.Index(list("abcdefgh"), name="who")
+    alone = pd.DataFrame({"u": x[:, 0], "only_c": np.eye(8)[2]}, index=labels)
+    y = pd.Series(rng.normal(size=8), index=labels)
+    with pytest.raises(ValueError, match=r"row 'c' has no leave-one-out density: .*leverage 1"):
+        BayesRidge(y, alone, unpenalized=["only_c"]).fit().loo()
+    one = pd.Series(np.eye(8)[4], index=labels)
+    with pytest.raises(ValueError, match=r"row 'e' .*the other rows are fitted without error"):
+        BayesRidge(one, alone).fit("fixed", lam=1.0).loo()
+    fit = BayesRidge(y, alone).fit()
+    fit.remove_data()
+    with pytest.raises(ValueError, match="removed"):
+        fit.loo()
+
+
+@pytest.mark.filterwarnings("ignore::pybayesridge.DegenerateFitWarning")
+@pytest.mark.every_case
+@pytest.mark.parametrize("method", ["exact", "em"])
+def test_without_noise_there_is_no_density(method):
+    x = np.random.default_rng(5).normal(size=(12, 3))
+    for y in (x[:, 0], np.ones(12)):
+        with pytest.raises(ValueError, match=r"the fit has no leave-one-out densities: .* without noise"):
+            BayesRidge(y, x).fit(method).loo()
+    with pytest.raises(ValueError, match="without noise"):
+        SpikeSlab(np.ones(12), x).fit("exact").loo()
+
+
+def test_few_effective_draws_are_reported(monkeypatch):
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(12, 1))
+    fit = SpikeSlab(x[:, 0] > 0, x, family="binomial").fit("exact", mcse=0.1, chains=1)
+    monkeypatch.setattr("pybayesridge.results.leave_one_out.FEWEST_DRAWS", np.inf)
+    with pytest.warns(PrecisionWarning, match=r"leave-one-out predictions of 12 row\(s\) rest on fewer than"):
+        fit.loo()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        monkeypatch.setattr("pybayesridge.results.leave_one_out.FEWEST_DRAWS", 0.0)
+        fit.loo()

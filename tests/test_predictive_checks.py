@@ -1,0 +1,140 @@
+"""Posterior predictive checks, their pictures, and the picture of the probability integral transform."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import gaussian_kde, norm
+
+from pybayesridge import BayesRidge, SpikeSlab
+from pybayesridge.plots.predictive import bandwidth, smoothed
+
+EQUAL = 1e-12
+ERRORS = 5.0
+"""Monte Carlo standard errors."""
+
+DRAWS = 2000
+BINNED = 0.03
+"""Of densities by a histogram, relative to their top: 0.003 at the worst seen."""
+
+
+@pytest.fixture(scope="module")
+def frame():
+    rng = np.random.default_rng(8)
+    data = pd.DataFrame(rng.normal(size=(60, 2)), columns=["a", "b"])
+    data["y"] = 3 + data["a"] + rng.normal(size=60)
+    data["z"] = rng.normal(size=60)
+    data["up"] = (data["y"] > 3).astype(int)
+    data["w"] = rng.uniform(0.5, 2, 60)
+    return data
+
+
+@pytest.fixture(scope="module")
+def ridge(frame):
+    return BayesRidge.from_formula("y ~ a + b", frame, weights="w", sigma2=1.0).fit("fixed", lam=2.0)
+
+
+def test_the_mean_is_normal(ridge, frame):
+    """With penalty and noise known the mean of a replicated response is normal."""
+    found = ridge.ppc("mean", draws=DRAWS)
+    cov = ridge.cov_params().to_numpy()
+    center = np.array([1.0, frame["a"].mean(), frame["b"].mean()])
+    noise = (frame["w"].mean() / frame["w"]).sum() / 60**2
+    sd = np.sqrt(center @ cov @ center + noise)
+    law = norm(center @ ridge.params.to_numpy(), sd)
+    assert found.index.tolist() == ["mean"]
+    assert found.loc["mean", "observed"] == pytest.approx(frame["y"].mean(), rel=EQUAL)
+    assert found.loc["mean", "mean"] == pytest.approx(law.mean(), abs=ERRORS * sd / np.sqrt(DRAWS))
+    p = law.sf(frame["y"].mean())
+    assert found.loc["mean", "p"] == pytest.approx(p, abs=ERRORS * np.sqrt(p * (1 - p) / DRAWS))
+    width = found.loc["mean", "upper"] - found.loc["mean", "lower"]
+    assert width == pytest.approx(2 * 1.96 * sd, rel=0.1)
+
+
+def test_statistics_by_name_and_by_function(ridge, frame):
+    table = ridge.ppc()
+    assert table.index.tolist() == ["mean", "sd", "min", "max"]
+    assert table["observed"].to_numpy() == pytest.approx(frame["y"].agg(["mean", "std", "min", "max"]), rel=EQUAL)
+    assert table.equals(ridge.ppc())
+    assert (table["lower"] < table["upper"]).all()
+    assert table["p"].between(0, 1).all()
+    both = ridge.ppc({"median": np.median, "sd": lambda y: np.std(y, ddof=1)}, draws=100)
+    assert both.loc["sd"].to_numpy() == pytest.approx(ridge.ppc("sd", draws=100).loc["sd"], rel=EQUAL)
+    for stat, message in (
+        ("median", "stat must be one of 'mean', 'sd', 'min', 'max' or a function"),
+        ([], "stat is empty"),
+        (["max", "max"], "names 'max' twice"),
+        (np.cumsum, "'cumsum' must be one finite number"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ridge.ppc(stat)
+    with pytest.raises(ValueError, match="draws must be a positive integer"):
+        ridge.ppc(draws=0)
+
+
+def test_a_misfit_shows(frame):
+    far = frame.assign(y=np.where(np.arange(60) == 7, 40.0, frame["y"]))
+    table = BayesRidge.from_formula("y ~ a + b", far).fit().ppc("max", draws=200)
+    assert table.loc["max", "p"] < 0.05
+
+
+def test_every_family_and_several_targets(frame, monkeypatch):
+    several = BayesRidge.from_formula("y + z ~ a", frame).fit()
+    with pytest.raises(ValueError, match="ppc needs target="):
+        several.ppc()
+    assert several.ppc("mean", target="z").loc["mean", "observed"] == pytest.approx(frame["z"].mean(), rel=EQUAL)
+    for method in ("exact", "ep"):
+        found = SpikeSlab.from_formula("y ~ a + b", frame).fit(method).ppc(["mean", "sd"], draws=200)
+        assert found["p"].between(0.01, 0.99).all()
+    binary = BayesRidge.from_formula("up ~ a", frame, family="binomial").fit()
+    found = binary.ppc("mean", draws=200)
+    assert found.loc["mean", "observed"] == pytest.approx(frame["up"].mean(), rel=EQUAL)
+    assert found.loc["mean", ["lower", "upper"]].between(0, 1).all()
+    whole = binary.ppc("mean", draws=50)
+    monkeypatch.setattr("pybayesridge.results.predictive_checks.ELEMENTS", 60 * 20)
+    assert binary.ppc("mean", draws=50).loc["mean", "mean"] == pytest.approx(whole.loc["mean", "mean"], abs=0.1)
+    binary.remove_data()
+    with pytest.raises(ValueError, match="removed"):
+        binary.ppc()
+
+
+def test_smoothed_densities_are_kernel_estimates():
+    values = np.random.default_rng(1).gamma(2.0, size=80)
+    width = bandwidth(values)
+    at, density = smoothed(values, width, (values.min() - 4 * width, values.max() + 4 * width))
+    expected = gaussian_kde(values, bw_method=width / values.std(ddof=1))(at)
+    assert np.abs(density - expected).max() < BINNED * expected.max()
+    assert bandwidth(np.full(5, 3.0)) > 0
+
+
+def test_pictures(ridge, frame):
+    figure = pytest.importorskip("matplotlib.figure").Figure
+
+    def axes():
+        return figure().subplots()
+
+    ax = ridge.plot_ppc(draws=5, ax=axes())
+    assert [line.get_label() for line in ax.lines if not line.get_label().startswith("_")] == [
+        "replicated",
+        "observed",
+    ]
+    assert len(ax.lines) == 6
+    at, density = ax.lines[-1].get_data()
+    assert density.sum() * (at[1] - at[0]) == pytest.approx(1.0, abs=0.01)
+    ax.figure.canvas.draw()
+    ax = ridge.plot_ppc("max", ax=axes())
+    assert ax.lines[0].get_xdata()[0] == pytest.approx(frame["y"].max(), rel=EQUAL)
+    assert sum(bar.get_height() for bar in ax.patches) == pytest.approx(1000)
+    ax.figure.canvas.draw()
+    ax = ridge.plot_pit(ax=axes())
+    heights = [bar.get_height() for bar in ax.containers[0]]
+    assert heights == np.histogram(ridge.pit(), bins=6, range=(0, 1))[0].tolist()
+    ax.figure.canvas.draw()
+    assert len(ridge.plot_pit(bins=3, ax=axes()).containers[0]) == 3
+    binary = BayesRidge.from_formula("up ~ a", frame, family="binomial").fit()
+    with pytest.raises(ValueError, match="use plot_calibration"):
+        binary.plot_ppc()
+    with pytest.raises(ValueError, match="by plot_calibration"):
+        binary.plot_pit()
+    assert binary.plot_ppc("mean", ax=axes()).get_xlabel() == "mean of up"
+    with pytest.raises(ValueError, match="draws one statistic"):
+        ridge.plot_ppc(["mean", "max"])
