@@ -212,8 +212,8 @@ def test_file_objects_are_handed_through(res):
 
 def test_several_fits_in_one_file_object(res):
     handle = io.BytesIO()
-    res.save(handle)
-    res.save(handle, remove_data=True)
+    res.save(handle, format="pickle")
+    res.save(handle, remove_data=True, format="pickle")
     handle.seek(0)
     first, second = load(handle), load(handle)
     assert first.model.exog is not None

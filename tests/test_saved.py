@@ -43,10 +43,11 @@ def res(request, data):
     return fit(request.param, data)
 
 
-def test_every_kind_of_fit_is_read_in_a_new_session(data, tmp_path):
+@pytest.mark.parametrize("form", ["portable", "pickle"])
+def test_every_kind_of_fit_is_read_in_a_new_session(data, tmp_path, form):
     fits = [(fit(kind, data), without) for kind in KINDS for without in (False, True)]
     for i, (res, without) in enumerate(fits):
-        res.save(tmp_path / f"{i}.fit", remove_data=without)
+        res.save(tmp_path / f"{i}.fit", remove_data=without, format=form)
     data.head(3).to_csv(tmp_path / "new.csv", index=False)
     code = (
         "import sys, pandas as pd, pybayesridge\n"
@@ -69,7 +70,7 @@ def test_every_kind_of_fit_is_read_in_a_new_session(data, tmp_path):
 
 def test_every_load_reads_the_same(res, tmp_path):
     path = tmp_path / "fit"
-    res.save(path)
+    res.save(path, format="pickle")
     handle = io.BytesIO(path.read_bytes())
     for back in (
         load(path),
@@ -122,7 +123,7 @@ def test_saving_without_data_leaves_the_results_as_they_are(data, tmp_path):
         (b"x,y\n1,2\n", "it is no complete pickle"),
         (b"\x80\x05C", "it is no complete pickle"),
         (b"\x80\x05C\x10pybayesridge fix0", "not a fit saved by pybayesridge"),
-        (b"PK\x03\x04", "it is no complete pickle"),
+        (b"PK\x03\x04", "is damaged"),
     ],
 )
 def test_something_else_is_refused(tmp_path, content, message):
@@ -142,7 +143,7 @@ def test_a_model_is_not_a_fit(data, tmp_path):
 
 def test_damage_is_seen_before_anything_is_unpickled(res, tmp_path, monkeypatch):
     path = tmp_path / "fit"
-    res.save(path)
+    res.save(path, format="pickle")
     content = path.read_bytes()
     monkeypatch.setattr(saved.pickle, "load", lambda file: pytest.fail("unpickled"))
     monkeypatch.setattr(saved.pickle, "loads", lambda file: pytest.fail("unpickled"))
@@ -165,7 +166,7 @@ def test_damage_is_seen_before_anything_is_unpickled(res, tmp_path, monkeypatch)
 
 def test_later_formats_and_foreign_libraries(res, tmp_path):
     path = tmp_path / "fit"
-    res.save(path)
+    res.save(path, format="pickle")
     content = path.read_bytes()
     length = len(saved.Header(1, 0, bytes(32), saved.installed()).packed())
     later = saved.Header(7, len(content) - length, bytes(32), "9.1").packed()
@@ -185,8 +186,9 @@ def test_files_that_are_not_there(tmp_path):
         load(tmp_path / "none")
 
 
-def test_streams_without_positions(res, tmp_path):
-    res.save(tmp_path / "fit")
+@pytest.mark.parametrize("form", ["portable", "pickle"])
+def test_streams_without_positions(res, tmp_path, form):
+    res.save(tmp_path / "fit", format=form)
 
     class Stream(io.BytesIO):
         def seekable(self):
@@ -199,5 +201,5 @@ def test_streams_without_positions(res, tmp_path):
 
     np.testing.assert_array_equal(load(Stream((tmp_path / "fit").read_bytes())).params, res.params)
     out = Stream()
-    res.save(out)
+    res.save(out, format=form)
     np.testing.assert_array_equal(load(Stream(out.getvalue())).params, res.params)

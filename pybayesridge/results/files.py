@@ -1,4 +1,4 @@
-"""Fits in files: a pickle that begins with who wrote it and with its checksum."""
+"""Fits in files: text and numbers, or a pickle that begins with who wrote it and with its checksum."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ from typing import Any, BinaryIO, cast
 
 from pybayesridge._types import PathOrFile
 from pybayesridge.files import is_file_object, written_whole
+from pybayesridge.results import portable
+
+FORMATS = ("portable", "pickle")
 
 FORMAT = 1
-"""Version of the files that :func:`write` makes."""
+"""Version of the pickles that :func:`write` makes."""
 
 OPENING, CLOSING = b"\x80\x05C", b"0"
 """A pickle may begin with bytes that it drops again: these, so that ``pickle.load`` reads our files too."""
@@ -81,8 +84,18 @@ def installed() -> str:
         return "unknown"
 
 
-def write(results: object, target: PathOrFile) -> None:
-    """Write results to a file; the pickle is never held in memory where `target` is the name of an ordinary file."""
+def write(results: object, target: PathOrFile, form: str) -> None:
+    """Write results to a file in one of `FORMATS`."""
+    if form not in FORMATS:
+        raise ValueError(f"format must be 'portable' or 'pickle', not {form!r}")
+    if form == "portable":
+        portable.write(results, target, installed())
+    else:
+        _write_pickle(results, target)
+
+
+def _write_pickle(results: object, target: PathOrFile) -> None:
+    """Write a pickle, which is never held in memory where `target` is the name of an ordinary file."""
     with written_whole(target) as file:
         if is_file_object(target) or not file.seekable():
             body = io.BytesIO()
@@ -130,6 +143,9 @@ def _name(source: PathOrFile) -> str:
 
 def _read(file: BinaryIO, name: str) -> Any:
     start = file.read(len(OPENING) + 1)
+    if start.startswith(portable.OPENING):
+        alone = file.seekable() and file.tell() == len(start)
+        return portable.read(file if alone else io.BytesIO(start + file.read()), name, installed())
     if start[: len(OPENING)] != OPENING or len(start) <= len(OPENING):
         return _foreign(start + file.read(), name)
     whole = file.read(start[-1] + 1)
@@ -184,4 +200,4 @@ def _foreign(content: bytes, name: str) -> Any:
     try:
         return pickle.loads(content)
     except Exception as error:  # unpickling may raise anything
-        raise ValueError(f"{foreign}: it is no complete pickle") from error
+        raise ValueError(f"{foreign}: it is no complete pickle or archive") from error

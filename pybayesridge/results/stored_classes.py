@@ -1,0 +1,140 @@
+"""Classes whose objects files of fits hold, by the names that stand in the files."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+STORED = (
+    "binomial.approximation.Approximation",
+    "binomial.approximation.Kept",
+    "binomial.coordinates.Coordinates",
+    "binomial.fit.BinaryFit",
+    "binomial.gaussian.Gaussian",
+    "binomial.gaussian.Sites",
+    "binomial.leave_one_out.LeaveOneOut",
+    "binomial.likelihood.Binomial",
+    "binomial.posterior.BinaryPosterior",
+    "binomial.selection_posterior.BinarySelectionPosterior",
+    "data.groups.Groups",
+    "data.prepare.ModelData",
+    "data.responses.BinaryResponse",
+    "design.design.Design",
+    "design.unpenalized.Unpenalized",
+    "ep.gaussian_posterior.SelectionMarginals",
+    "ep.model.hyper_prior.HyperPrior",
+    "ep.model.hyperparameters.Hyperparameters",
+    "ep.model.least_squares.Data",
+    "ep.model.result.EPResult",
+    "ep.model.result.Sites",
+    "ep.model.rotation.Rotation",
+    "ep.posterior.SelectionPosterior",
+    "ep.posterior.StartingPoint",
+    "ep.selection.Selection",
+    "findings.Finding",
+    "formula.spec.FormulaSpec",
+    "models.binary.BinaryRidge",
+    "models.binary_selection.BinarySpikeSlab",
+    "models.ridge.BayesRidge",
+    "models.sources.Layout",
+    "models.sources.MomentData",
+    "models.sources.Removed",
+    "models.sources.RowData",
+    "models.spike_slab.SpikeSlab",
+    "moments.moments.Moments",
+    "quantile_tables.MonotoneTable",
+    "quantile_tables.QuantileTable",
+    "recipes.Assignment",
+    "recipes.Call",
+    "recipes.Recipe",
+    "results.binary.BinaryRidgeResults",
+    "results.binary_selection.BinarySpikeSlabResults",
+    "results.labelled.BayesRidgeResultsWrapper",
+    "results.labelled.BinaryRidgeResultsWrapper",
+    "results.labelled.BinarySpikeSlabResultsWrapper",
+    "results.labelled.SpikeSlabResultsWrapper",
+    "results.leave_one_out.LeaveOneOutScore",
+    "results.ridge.BayesRidgeResults",
+    "results.spike_slab.SpikeSlabResults",
+    "ridge.fit.RidgeFit",
+    "ridge.loocv.GridSearch",
+    "ridge.marginals.RidgeMarginals",
+    "ridge.mixture.Mixture",
+    "ridge.posterior.RidgePosterior",
+    "ridge.prior.BetaPrime",
+    "ridge.quadrature.Quadrature",
+    "ridge.spectrum.Spectrum",
+    "selection.check.Check",
+    "selection.credible.CredibleSet",
+    "selection.doubt.Doubt",
+    "selection.grid.Grid",
+    "selection.marginals.ExactMarginals",
+    "selection.marginals.HyperTable",
+    "selection.methods.ExactSelection",
+    "selection.posterior.ExactPosterior",
+    "selection.result.Exact",
+    "selection.result.Model",
+    "selection.states.States",
+)
+"""Their modules and names. A class that moves keeps its old name here, as a key of MOVED."""
+
+MOVED: dict[str, str] = {}
+"""Names in files of earlier versions, and where the classes are now."""
+
+PACKAGE = "pybayesridge"
+
+
+class NotStoredError(ValueError):
+    """What a file of text and numbers cannot hold."""
+
+
+def name_of(cls: type) -> str | None:
+    """The name of a class in files; None for one that files do not hold."""
+    name = f"{cls.__module__}.{cls.__qualname__}".removeprefix(f"{PACKAGE}.")
+    return name if name in STORED and cls.__module__.startswith(PACKAGE) else None
+
+
+@cache
+def class_of(name: str) -> type:
+    """The class of a name, which is one of those above; KeyError else."""
+    name = MOVED.get(name, name)
+    if name not in STORED:
+        raise KeyError(name)
+    module, _, attribute = name.rpartition(".")
+    found: type = getattr(import_module(f"{PACKAGE}.{module}"), attribute)
+    return found
+
+
+def state_of(value: object) -> dict[str, Any]:
+    """The attributes of an object, but those that are caches."""
+    out: dict[str, Any] = {}
+    if dataclasses.is_dataclass(value):
+        out = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.compare}
+    if hasattr(value, "__dict__"):
+        state = value.__getstate__()
+        out |= state if isinstance(state, dict) else vars(value)
+    return out
+
+
+def fill(value: object, state: dict[str, Any]) -> None:
+    """Set the attributes of an object that has none; those that are not in `state` have their defaults."""
+    missing = {}
+    if dataclasses.is_dataclass(value):
+        for field in dataclasses.fields(value):
+            if field.name not in state:
+                missing[field.name] = _default(field)
+    if hasattr(value, "__dict__"):
+        vars(value).update(missing | state)
+        return
+    for name, content in (missing | state).items():
+        object.__setattr__(value, name, content)
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    if field.default is dataclasses.MISSING:
+        raise KeyError(field.name)
+    return field.default
