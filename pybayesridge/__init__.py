@@ -23,9 +23,12 @@ __all__ = [
     "PybayesridgeWarning",
     "SpikeSlab",
     "compare_evidence",
+    "compare_loo",
     "compare_models",
+    "fit_imputed",
     "load",
     "polynomial_features",
+    "pool",
 ]
 
 if TYPE_CHECKING:
@@ -48,6 +51,8 @@ if TYPE_CHECKING:
     from pybayesridge.results.base import load
     from pybayesridge.results.comparison import compare_models
     from pybayesridge.results.evidence import compare_evidence
+    from pybayesridge.results.imputed import fit_imputed, pool
+    from pybayesridge.results.loo_comparison import compare_loo
 else:
     # Names are imported when they are first used: SciPy and statsmodels take more than a second.
     _MODULES = {
@@ -65,9 +70,12 @@ else:
         "PybayesridgeWarning": "exceptions",
         "SpikeSlab": "models.spike_slab",
         "compare_evidence": "results.evidence",
+        "compare_loo": "results.loo_comparison",
         "compare_models": "results.comparison",
+        "fit_imputed": "results.imputed",
         "load": "results.base",
         "polynomial_features": "data.polynomial",
+        "pool": "results.imputed",
     }
 
     def __getattr__(name: str) -> object:

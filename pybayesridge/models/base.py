@@ -273,9 +273,10 @@ class LinearModel(StreamedModel, Model):
         """Make the design and take the pass over X."""
         data: ModelData = self.data
         layout = Layout.of(data, self.source.constants())
-        design, products, self.precision_loss = self.source.design(
+        design, products, loss = self.source.design(
             layout, standardize=self.standardize, serves=data.const_idx is not None
         )
+        self.precision_loss = max(loss, design.block.loss)
         if products.constant.any() and self.standardize and design.block.ones is None:
             flat = [data.exog_columns[j] for j in design.constant]
             raise ValueError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
     from pybayesridge.models.base import LinearModel
 
-GROUPS = ("posterior", "posterior_predictive", "log_likelihood", "observed_data")
+GROUPS = ("posterior", "posterior_predictive", "log_likelihood", "observed_data", "log_prior")
+
+WITHOUT_ROWS = {"posterior", "log_prior"}
+"""Those that need no rows."""
 
 OBS = "__obs__"
 """Name of the dimension over rows, which no column of data is likely to have."""
@@ -42,11 +45,14 @@ class Draws:
         Noise variance of an observation of average weight; None where there is none.
     others : dict of str to (draws, q) array
         Other parameters.
+    log_prior : dict of str to (draws, q) array
+        Log prior densities of parameters that vary, up to a constant.
     """
 
     beta: FloatArray
     sigma2: FloatArray | None
     others: dict[str, FloatArray]
+    log_prior: dict[str, FloatArray] = field(default_factory=dict)
 
 
 def to_arviz(
@@ -76,8 +82,8 @@ def to_arviz(
     unknown = [name for name in wanted if name not in GROUPS]
     if unknown or not wanted:
         raise ValueError(f"groups must be some of {listed(GROUPS)}, not {listed(unknown) or 'none'}")
-    if model.endog is None and wanted != ["posterior"]:
-        raise ValueError(f"only groups='posterior' can be made: {model.why_no_rows}")
+    if model.endog is None and not WITHOUT_ROWS.issuperset(wanted):
+        raise ValueError(f"only groups='posterior' and 'log_prior' can be made: {model.why_no_rows}")
     generator = np.random.default_rng(rng)
     sampled = [draw(draws, generator) for _ in range(chains)]
     if "log_likelihood" in wanted and any(c.sigma2 is not None and (c.sigma2 == 0).any() for c in sampled):
@@ -87,6 +93,7 @@ def to_arviz(
     over_rows = _binary_rows if sampled[0].sigma2 is None else _gaussian_rows
     make: dict[str, Callable[[], dict[str, Any]]] = {
         "posterior": lambda: _posterior(model, sampled, fixed=False),
+        "log_prior": lambda: _log_prior(model, sampled),
     } | over_rows(model, sampled, generator)
     made = {name: make[name]() for name in wanted}
     if "posterior" in wanted:
@@ -133,6 +140,15 @@ def _posterior(model: LinearModel, sampled: list[Draws], *, fixed: bool) -> dict
         if fixed:
             dims, values = dims[2:], values[0, 0]
         out[name] = (dims[:-1], values[..., 0]) if model.one_target else (dims, values)
+    return out
+
+
+def _log_prior(model: LinearModel, sampled: list[Draws]) -> dict[str, Any]:
+    """Log prior densities at the draws."""
+    out: dict[str, Any] = {}
+    for name in sampled[0].log_prior:
+        values = np.stack([chain.log_prior[name] for chain in sampled])
+        out[name] = (("chain", "draw"), values[..., 0]) if model.one_target else (("chain", "draw", "target"), values)
     return out
 
 

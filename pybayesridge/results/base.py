@@ -16,13 +16,17 @@ from pybayesridge.ep.gaussian_posterior import SelectionMarginals
 from pybayesridge.results import contrast as contrasts
 from pybayesridge.results import effects as variable_effects
 from pybayesridge.results import files as saved
+from pybayesridge.results import leave_one_out as left_out
+from pybayesridge.results import predictive_checks
 from pybayesridge.results.arguments import check_alpha, target_position
 from pybayesridge.results.arviz import GROUPS, to_arviz
 from pybayesridge.results.direction import every_probability_positive, joint_contrast
 from pybayesridge.results.estimates import LinearEstimates
 from pybayesridge.results.plots import effects as effect_plots
+from pybayesridge.results.plots import predictive as predictive_plots
 from pybayesridge.results.plots import rows as row_plots
 from pybayesridge.results.prediction import BayesPrediction
+from pybayesridge.results.sensitivity import prior_sensitivity
 from pybayesridge.results.summary.formats import FormattedSummary
 from pybayesridge.ridge.marginals import RidgeMarginals
 from pybayesridge.selection.marginals import ExactMarginals
@@ -41,14 +45,20 @@ class LinearResults(LinearEstimates):
     joint_contrast = joint_contrast
     effects = variable_effects.effects
     predictions = variable_effects.predictions
+    prior_sensitivity = prior_sensitivity
     t_test = contrasts.refused("t_test")
     f_test = contrasts.refused("f_test")
     wald_test = contrasts.refused("wald_test")
     pvalues = contrasts.refused("pvalues")
     tvalues = contrasts.refused("tvalues")
+    loo = left_out.loo
+    pit = left_out.pit
+    ppc = predictive_checks.ppc
     plot_effect = effect_plots.plot_effect
     plot_fit = row_plots.plot_fit
     plot_residuals = row_plots.plot_residuals
+    plot_ppc = predictive_plots.plot_ppc
+    plot_pit = predictive_plots.plot_pit
 
     def predict(self, exog: RowsLike | None = None, transform: bool = True) -> pd.Series | pd.DataFrame:
         """Posterior mean of the linear predictor.
@@ -137,16 +147,17 @@ class LinearResults(LinearEstimates):
         rng : numpy.random.Generator, int or None
             Source of randomness, or a seed.
         groups : sequence of str
-            Some of ``"posterior"``, ``"posterior_predictive"``, ``"log_likelihood"``, ``"observed_data"``; all by
-            default. The second and third hold ``chains * draws * n`` numbers for each target.
+            Some of ``"posterior"``, ``"posterior_predictive"``, ``"log_likelihood"``, ``"observed_data"``,
+            ``"log_prior"``; all by default. The second and third hold ``chains * draws * n`` numbers for each target.
 
         Returns
         -------
         xarray.DataTree (ArviZ 1) or arviz.InferenceData (ArviZ 0.x)
             ``posterior`` has ``beta`` over ``term`` (and ``target``, where there are several), ``sigma2`` and for a
             BayesRidge ``tau2``; those of the last two that the method fixes (both for ``"em"``) are in
-            ``constant_data`` instead. The other groups have a variable for each target, named as it is, over
-            ``__obs__``, whose coordinates are the row labels.
+            ``constant_data`` instead. ``log_prior``, for power-scaling, has ``tau2``: the log prior density of log
+            tau2 at the draws; there is none where the method fixes tau2. The other groups have a variable for each
+            target, named as it is, over ``__obs__``, whose coordinates are the row labels.
 
         Raises
         ------
@@ -220,10 +231,12 @@ class LinearResults(LinearEstimates):
         i = None if target is None else target_position(self.model.data.targets, target, "report")
         return write_report(self, path, title=title, question=question, target=i, alpha=check_alpha(alpha))
 
-    def save(self, fname: PathOrFile, remove_data: bool = False, row_space: bool = True) -> None:
+    def save(
+        self, fname: PathOrFile, remove_data: bool = False, row_space: bool = True, format: str = "portable"
+    ) -> None:
         """Write the results to a file, which :func:`pybayesridge.load` reads.
 
-        The file is a pickle with a checksum. An old file is replaced only once the new one is complete.
+        An old file is replaced only once the new one is complete.
 
         Parameters
         ----------
@@ -234,15 +247,20 @@ class LinearResults(LinearEstimates):
         row_space : bool
             With ``remove_data=True`` only: whether the file holds the space that the rows span; see
             :meth:`remove_data`.
+        format : {"portable", "pickle"}
+            ``"portable"``: text and numbers, which later versions read and which run no code when they are read;
+            functions that a formula uses are not in the file. ``"pickle"``: a pickle with a checksum, which holds any
+            Python object.
 
         Raises
         ------
         OSError
             If the file cannot be written; what was there before is still there.
         ValueError
-            For ``row_space=False`` without ``remove_data=True``.
+            For ``row_space=False`` without ``remove_data=True``. If the results hold something that is neither text
+            nor numbers, such as row labels of an unusual type.
         """
-        saved.write(self.as_saved(remove_data, row_space), fname)
+        saved.write(self.as_saved(remove_data, row_space), fname, format)
 
     @classmethod
     def load(cls, fname: PathOrFile) -> AnyResults:
@@ -323,8 +341,9 @@ class LinearResults(LinearEstimates):
 def load(path: PathOrFile) -> AnyResults:
     """Read results of a model that ``results.save`` (or ``--save`` of the command line) wrote.
 
-    Reading a pickle runs whatever code is in it: load only files that you trust. A file that ``pickle.dump`` wrote of
-    results is read too, but only a file of ``save`` is checked for damage.
+    Reading a file of text and numbers, which is what ``save`` writes by default, runs no code. Predictions of a model
+    made from a formula evaluate the formula, though, which is in the file. A pickle (``format="pickle"``, or made by
+    ``pickle.dump``) runs whatever code is in it when it is read. Load only files that you trust.
 
     Parameters
     ----------

@@ -11,6 +11,7 @@ import pandas as pd
 from pybayesridge._types import FloatArray, IntArray, RandomLike
 from pybayesridge.binomial.fit import BinaryFit
 from pybayesridge.binomial.posterior import BinaryPosterior
+from pybayesridge.binomial.prior import log_prior
 from pybayesridge.checks import positive_int
 from pybayesridge.findings import Finding
 from pybayesridge.recipes import Recipe
@@ -27,6 +28,7 @@ from pybayesridge.results.probabilities import ProbabilityResults
 from pybayesridge.results.scores import BinaryScores
 from pybayesridge.results.summary import binary as binary_summary
 from pybayesridge.results.summary.formats import FormattedSummary
+from pybayesridge.ridge.prior import log_density_of_log
 
 if TYPE_CHECKING:
     from pybayesridge.models.binary import BinaryRidge
@@ -127,7 +129,8 @@ class BinaryRidgeResults(ProbabilityResults, BinaryScores):
         """Approximate relative error of the fit due to rounding."""
         fit = self.binary_fit
         with np.errstate(over="ignore"):
-            return fit.space.spectrum.loss(float(np.exp(-fit.log_t2)) / fit.space.spectrum.top**2)
+            loss = fit.space.spectrum.loss(float(np.exp(-fit.log_t2)) / fit.space.spectrum.top**2)
+        return max(loss, float(self.model.precision_loss))
 
     @cached_property
     def findings_on_validity(self) -> tuple[Finding, ...]:
@@ -163,7 +166,13 @@ class BinaryRidgeResults(ProbabilityResults, BinaryScores):
     def _draw_chain(self, n: int, generator: np.random.Generator) -> Draws:
         of_z, b, t2 = self.posterior.draws_with_penalty(n, generator)
         beta = self.model.scatter(of_z.T, b.T, self.posterior.design).T
-        return Draws(beta[..., None], None, {"tau2": (t2 * np.exp(-self.log_unit))[:, None]})
+        tau2 = (t2 * np.exp(-self.log_unit))[:, None]
+        if not self.method_entry.integrates:
+            return Draws(beta[..., None], None, {"tau2": tau2})
+        model = self.model
+        prior = log_prior(model.prior_of_tau2, self.binary_fit.space, model.link, model.flat_in)
+        density = log_density_of_log(tau2, prior.a, prior.b, prior.log_scale - self.log_unit)
+        return Draws(beta[..., None], None, {"tau2": tau2}, {"tau2": density})
 
     def _standard_deviations(self) -> FloatArray:
         return self.model.scatter(*self.posterior.coefficient_sds(), self.posterior.design)[:, None]

@@ -133,7 +133,7 @@ class BinarySpikeSlabResults(ProbabilityResults, SpikeSlabResults):
         self, n: int, generator: np.random.Generator, kind: str | None = None, chain: int | None = None
     ) -> Draws:
         drawn = super()._draw_chain(n, generator, kind, chain)
-        return Draws(drawn.beta, None, drawn.others)
+        return Draws(drawn.beta, None, drawn.others, drawn.log_prior)
 
     def _findings_on_reading(self) -> list[Finding]:
         return [*super()._findings_on_reading(), *findings.rare_events(self)]

@@ -233,9 +233,7 @@ def _numbers(values: ArrayLike) -> FloatArray:
 
 def combined(res: LinearResults, weights: FloatArray, value: FloatArray, alpha: float, target: int) -> Answer:
     """The posterior of combinations of coefficients with `weights` (m, k), less `value` (m,)."""
-    posterior = res.posterior
-    of_z, penalized = res.model.positions(posterior.design)
-    rows = _Rows(weights[:, penalized], weights[:, of_z], value)
+    posterior, rows = res.posterior, _rows(res, weights, value)
     if isinstance(posterior, RidgePosterior):
         return _of_ridge(posterior, rows, alpha, target)
     if isinstance(posterior, BinaryPosterior):
@@ -244,6 +242,36 @@ def combined(res: LinearResults, weights: FloatArray, value: FloatArray, alpha: 
         return _of_exact(posterior, rows, alpha)
     assert isinstance(posterior, SelectionPosterior)
     return _of_ep(posterior, rows, alpha)
+
+
+def exceedance(res: LinearResults, weights: FloatArray, at: FloatArray, target: int) -> FloatArray:
+    """Posterior probability that combinations of coefficients with `weights` (m, k) are larger than `at`, (m,)."""
+    posterior, rows = res.posterior, _rows(res, weights, at)
+    if isinstance(posterior, RidgePosterior):
+        return posterior.row_exceedance(posterior.row_functions(rows.x, rows.z), at)[:, target]
+    if isinstance(posterior, BinaryPosterior):
+        return posterior.linear_exceedance(rows.x, rows.z, at)
+    if isinstance(posterior, ExactPosterior):
+        return posterior.row_exceedance(rows.x, rows.z, at)[0]
+    assert isinstance(posterior, SelectionPosterior)
+    out = posterior.row_exceedance(rows.x, rows.z, at)
+    own = _within_unit(rows, posterior.units())
+    if own.any():
+        slab_mean, slab_sd, weight = posterior.within_unit(rows.x[own])
+        out[own] = _tail_of_unit(slab_mean, slab_sd, weight, at[own])
+    return np.clip(out, 0.0, 1.0)
+
+
+def _rows(res: LinearResults, weights: FloatArray, value: FloatArray) -> _Rows:
+    of_z, penalized = res.model.positions(res.posterior.design)
+    return _Rows(weights[:, penalized], weights[:, of_z], value)
+
+
+def _tail_of_unit(slab_mean: FloatArray, slab_sd: FloatArray, weight: FloatArray, at: FloatArray) -> FloatArray:
+    """Probability above `at` of combinations of the columns of one unit: of the slabs, and of the spike at 0."""
+    spike = np.maximum(1.0 - weight.sum(axis=0), 0.0)
+    out: FloatArray = (weight * upper_tail(slab_mean, slab_sd, at)).sum(axis=0) + spike * (at < 0)
+    return out
 
 
 def _of_ridge(posterior: RidgePosterior, rows: _Rows, alpha: float, target: int) -> Answer:
@@ -274,7 +302,7 @@ def _of_ep(posterior: SelectionPosterior, rows: _Rows, alpha: float) -> Answer:
         spike, value = np.maximum(1.0 - weight.sum(axis=0), 0.0), rows.value[own]
         tails = (alpha / 2, 1 - alpha / 2)
         interval[own] = np.stack([mixture_quantile(slab_mean, slab_sd, weight, at) for at in tails], axis=-1)
-        positive[own] = (weight * upper_tail(slab_mean, slab_sd, value)).sum(axis=0) + spike * (value < 0)
+        positive[own] = _tail_of_unit(slab_mean, slab_sd, weight, value)
         at_value = (weight * ((slab_sd == 0) & (slab_mean == value))).sum(axis=0)
         zero[own] = at_value + spike * (value == 0)
     return Answer(mean - rows.value, sd, interval - rows.value[:, None], np.clip(positive, 0.0, 1.0), zero)

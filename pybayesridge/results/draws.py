@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from scipy.special import logit
 
 from pybayesridge._types import FloatArray, RandomLike
 from pybayesridge.checks import positive_int
+from pybayesridge.ep.model.hyper_prior import log_density
 from pybayesridge.results.arviz import GROUPS, Draws, to_arviz
 from pybayesridge.results.sets import SetResults
 
@@ -24,6 +26,7 @@ CHAINS = 4
 class DrawResults(SetResults):
     """Methods of the results of variable selection that draw from the posterior."""
 
+    slab_var: float
     learned: tuple[str, ...]
 
     def sample(self, n: int, rng: RandomLike = None, kind: str | None = None) -> pd.DataFrame:
@@ -75,7 +78,18 @@ class DrawResults(SetResults):
             others = {name: hyper[name][:, None] for name in ("prior_inclusion", "slab_var") if name in self.learned}
         else:
             of_z, b, noise = self.posterior.draw(n, generator, by_gibbs=kind == "gibbs")
-        return Draws(self.model.scatter(of_z.T, b.T, design).T[..., None], noise[:, None], others)
+        beta = self.model.scatter(of_z.T, b.T, design).T[..., None]
+        return Draws(beta, noise[:, None], others, self._log_prior(others, noise))
+
+    def _log_prior(self, others: dict[str, FloatArray], noise: FloatArray) -> dict[str, FloatArray]:
+        """Log prior density of the hyperparameters that vary over draws, up to a constant."""
+        if not others or self.exact_sets is None or not noise.all():
+            return {}
+        unit = 2 * float(np.log(self.posterior.design.common_scale))
+        given = np.full((noise.size, 1), self.slab_var)
+        log_v = np.log(others.get("slab_var", given)) + unit
+        t = logit(others["prior_inclusion"]) if "prior_inclusion" in others else None
+        return {"hyperparameters": log_density(self.exact_sets.grid.prior, t, log_v, np.log(noise)[:, None])}
 
     def to_arviz(
         self,
@@ -101,8 +115,8 @@ class DrawResults(SetResults):
         rng : numpy.random.Generator, int or None
             Source of randomness, or a seed.
         groups : sequence of str
-            Some of ``"posterior"``, ``"posterior_predictive"``, ``"log_likelihood"``, ``"observed_data"``; all by
-            default. The second and third hold ``chains * draws * n`` numbers.
+            Some of ``"posterior"``, ``"posterior_predictive"``, ``"log_likelihood"``, ``"observed_data"``,
+            ``"log_prior"``; all by default. The second and third hold ``chains * draws * n`` numbers.
         kind : {"gaussian", "gibbs"}
             As for :meth:`sample`. With ``"gibbs"`` each chain is a run of its own.
 
@@ -111,8 +125,10 @@ class DrawResults(SetResults):
         xarray.DataTree (ArviZ 1) or arviz.InferenceData (ArviZ 0.x)
             ``posterior`` has ``beta`` over ``term``; for an exact fit, whose ``beta`` has exact zeros, also
             ``sigma2`` and the hyperparameters that were not given. Of other fits ``sigma2`` is in ``constant_data``,
-            or with ``hyper="average"`` in ``posterior``. The other groups have a variable named as the response
-            over ``__obs__``, whose coordinates are the row labels.
+            or with ``hyper="average"`` in ``posterior``. ``log_prior`` of an exact fit has ``hyperparameters``: the
+            log prior density, up to a constant, of the logit of the inclusion probability and the log of the slab
+            variance, those of them that are learned. The other groups have a variable named as the response over
+            ``__obs__``, whose coordinates are the row labels.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Comparison of spike-and-slab fits by their evidence."""
+"""Comparison of fits by their evidence."""
 
 from __future__ import annotations
 
@@ -8,32 +8,48 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from pybayesridge._types import FloatArray
+from pybayesridge.results.binary import BinaryRidgeResults
+from pybayesridge.results.ridge import BayesRidgeResults
+from pybayesridge.results.spike_slab import SpikeSlabResults
 from pybayesridge.text import listed
 
 if TYPE_CHECKING:
-    from pybayesridge.results.labelled import SpikeSlabResultsWrapper
-from pybayesridge.results.spike_slab import SpikeSlabResults
+    from pybayesridge.results.labelled import BayesRidgeResultsWrapper, SpikeSlabResultsWrapper
+
+    Results = BayesRidgeResults | BinaryRidgeResults | SpikeSlabResults
+    Fits = Mapping[str, Results | BayesRidgeResultsWrapper | SpikeSlabResultsWrapper]
+
+SAME_RESPONSE = 1e-10
+"""Largest relative difference of what is equal for fits of the same response and rows."""
 
 
-def compare_evidence(fits: Mapping[str, SpikeSlabResults | SpikeSlabResultsWrapper]) -> pd.DataFrame:
+def compare_evidence(fits: Fits) -> pd.DataFrame:
     """Compare fits of the same response by their evidence.
 
     Parameters
     ----------
-    fits : dict of str to SpikeSlab results
-        Of the same response, rows, weights and unpenalised columns.
+    fits : dict of str to results
+        Selections, or ridges: not both. Of the same response, rows, weights and unpenalised columns. Fits whose
+        evidence has the hyperparameters integrated out (selections by ``"exact"``, or by ``"ep"`` with
+        ``hyper="average"``; ridges by every method but ``"fixed"``) are not comparable with fits whose evidence is at
+        given or estimated ones. Ridges must also agree in family and link, ``dof`` and in whether the noise variance
+        is known.
 
     Returns
     -------
     DataFrame
-        A row for each fit, the highest evidence first: ``log_evidence``, ``difference`` to the highest,
-        ``probability`` (the fits being equally probable before), ``expected_size``, ``converged``,
-        ``evidence_biased``; of exact fits also ``log_evidence_se``, the Monte Carlo standard error.
+        A row for each fit, the highest evidence first: ``log_evidence`` (of a ridge its ``log_marginal``),
+        ``difference`` to the highest, ``probability`` (the fits being equally probable before), ``expected_size`` (of
+        a ridge ``df_model``, the effective degrees of freedom), ``converged``; of selections ``evidence_biased``, and
+        of exact ones ``log_evidence_se``, the Monte Carlo standard error. For yes/no responses the evidence of a
+        ridge is that of the approximation.
 
     Raises
     ------
     ValueError
-        If the fits are not of the same response, or one has no evidence: it has no noise, or yes/no responses.
+        If the fits are not comparable, or one has no evidence: it has no noise, or is a selection for yes/no
+        responses.
 
     Examples
     --------
@@ -49,39 +65,109 @@ def compare_evidence(fits: Mapping[str, SpikeSlabResults | SpikeSlabResultsWrapp
     if not fits:
         raise ValueError("there are no fits to compare")
     inner: dict[str, Any] = {name: getattr(fit, "unlabelled", fit) for name, fit in fits.items()}
-    odd = [name for name, fit in inner.items() if not isinstance(fit, SpikeSlabResults)]
+    odd = [
+        name
+        for name, fit in inner.items()
+        if not isinstance(fit, (BayesRidgeResults, BinaryRidgeResults, SpikeSlabResults))
+    ]
     if odd:
-        raise ValueError(f"{listed(odd)} are not results of a SpikeSlab")
-    binary = [name for name, fit in inner.items() if fit.model.family == "binomial"]
+        raise ValueError(f"{listed(odd)} are not results of a SpikeSlab or a BayesRidge")
+    selects = {isinstance(fit, SpikeSlabResults) for fit in inner.values()}
+    if len(selects) > 1:
+        raise ValueError(
+            "the evidence of a SpikeSlab and that of a BayesRidge leave out different constants: compare fits of one "
+            "kind, or use compare_loo()"
+        )
+    if selects == {True}:
+        _comparable_selections(inner)
+    else:
+        _comparable_ridges(inner)
+    _of_one_response(inner)
+    return _table(inner, selects == {True})
+
+
+def _comparable_selections(fits: Mapping[str, Any]) -> None:
+    binary = [name for name, fit in fits.items() if fit.model.family == "binomial"]
     if binary:
         raise ValueError(f"{listed(binary)} have no evidence: the sampler for family='binomial' does not give it")
-    if len({fit.posterior.selection.integrated for fit in inner.values() if fit.learned}) > 1:
+    if len({fit.posterior.selection.integrated for fit in fits.values() if fit.learned}) > 1:
         raise ValueError(
             "evidence with the hyperparameters integrated out (method='exact', or method='ep' with hyper='average') "
             "cannot be compared with evidence at their estimates (hyper='maximize', 'damped', 'pcep'): fit all alike"
         )
-    first = next(iter(inner.values()))
-    for name, fit in inner.items():
-        mine, other = fit.posterior.design, first.posterior.design
-        same = mine.nu == other.nu and np.allclose(mine.y_norm, other.y_norm, rtol=1e-10, atol=0)
-        if not same or fit.model.data.ynames != first.model.data.ynames:
+
+
+def _comparable_ridges(fits: Mapping[str, Any]) -> None:
+    many = [name for name, fit in fits.items() if len(fit.model.data.ynames) > 1 and fit.model.family == "gaussian"]
+    if many:
+        raise ValueError(f"{listed(many)} have several targets: fit each on its own to compare its evidence")
+
+    def alike(what: str, values: Mapping[str, object]) -> None:
+        first = next(iter(values))
+        differing = [name for name, value in values.items() if value != values[first]]
+        if differing:
+            raise ValueError(
+                f"{listed(differing)} and {first!r} differ in {what}, so that their evidence cannot be compared: "
+                "fit all alike"
+            )
+
+    settings = ("family", "link", "flat_in")
+    alike(
+        "family, link or flat_in",
+        {name: tuple(getattr(fit.model, each, None) for each in settings) for name, fit in fits.items()},
+    )
+    alike(
+        "whether the penalty is given (method='fixed') or integrated out",
+        {name: fit.method == "fixed" for name, fit in fits.items()},
+    )
+    alike("dof", {name: getattr(fit, "dof", None) for name, fit in fits.items()})
+    alike(
+        "whether the noise variance is known (sigma2)",
+        {name: getattr(fit.model, "known_sigma2", None) is not None for name, fit in fits.items()},
+    )
+
+
+def _of_one_response(fits: Mapping[str, Any]) -> None:
+    """Refuse fits of different responses, rows or unpenalised columns, and fits without evidence."""
+    selects = isinstance(next(iter(fits.values())), SpikeSlabResults)
+    first = _response(next(iter(fits.values())))
+    for name, fit in fits.items():
+        names, numbers = _response(fit)
+        same = names == first[0] and numbers.shape == first[1].shape
+        if not same or not np.allclose(numbers, first[1], rtol=SAME_RESPONSE, atol=0):
             raise ValueError(f"the fit {name!r} is of another response, other rows or other unpenalised columns")
-        if fit.posterior.selection.noiseless:
+        if selects and fit.posterior.selection.noiseless:
             raise ValueError(
                 f"the fit {name!r} has no evidence: the unpenalised columns fit the response exactly; give noise_var"
             )
-    table_ = pd.DataFrame(
-        {
-            "log_evidence": {name: fit.log_evidence for name, fit in inner.items()},
-            "expected_size": {name: fit.expected_size for name, fit in inner.items()},
-            "converged": {name: fit.converged for name, fit in inner.items()},
-            "evidence_biased": {name: fit.evidence_biased for name, fit in inner.items()},
-        }
-    ).sort_values("log_evidence", ascending=False)
-    difference = table_["log_evidence"] - table_["log_evidence"].max()
-    table_.insert(1, "difference", difference)
-    table_.insert(2, "probability", np.exp(difference) / np.exp(difference).sum())
-    errors = {name: fit.log_evidence_se for name, fit in inner.items() if fit.exact_sets is not None}
+        if not selects and not np.isfinite(fit.log_marginal):
+            raise ValueError(f"the fit {name!r} has no evidence: its log marginal likelihood is {fit.log_marginal}")
+
+
+def _response(fit: Any) -> tuple[list[str], FloatArray]:
+    """What fits of the same response, rows and unpenalised columns have in common: names and numbers."""
+    model, design = fit.model, fit.posterior.design
+    if model.family == "gaussian":
+        return list(model.data.ynames), np.append(design.y_norm, design.nu)
+    likelihood = model.likelihood()
+    names = [*model.data.ynames, *(model.exog_names[i] for i in model.positions(design)[0])]
+    return names, np.concatenate([likelihood.successes, likelihood.trials, likelihood.copies])
+
+
+def _table(fits: Mapping[str, Any], selects: bool) -> pd.DataFrame:
+    columns: dict[str, dict[str, Any]] = {
+        "log_evidence": {name: fit.log_evidence if selects else float(fit.log_marginal) for name, fit in fits.items()}
+    }
+    size = "expected_size" if selects else "df_model"
+    columns[size] = {name: float(getattr(fit, size)) for name, fit in fits.items()}
+    columns["converged"] = {name: fit.converged for name, fit in fits.items()}
+    if selects:
+        columns["evidence_biased"] = {name: fit.evidence_biased for name, fit in fits.items()}
+    out = pd.DataFrame(columns).sort_values("log_evidence", ascending=False)
+    difference = out["log_evidence"] - out["log_evidence"].max()
+    out.insert(1, "difference", difference)
+    out.insert(2, "probability", np.exp(difference) / np.exp(difference).sum())
+    errors = {name: fit.log_evidence_se for name, fit in fits.items() if selects and fit.exact_sets is not None}
     if errors:
-        table_["log_evidence_se"] = pd.Series(errors, dtype=np.float64).reindex(table_.index)
-    return table_
+        out["log_evidence_se"] = pd.Series(errors, dtype=np.float64).reindex(out.index)
+    return out

@@ -354,6 +354,12 @@ def lost_digits(res: LinearResults, *, certain: bool = True) -> list[Finding]:
         )
         return [warning("uncertain-digits", text, PrecisionWarning)]
     digits = max(0, int(-np.log10(loss)))
+    if not moments and loss <= res.model.precision_loss:
+        text = (
+            f"Rounding errors limit this fit to about {digits} digits: unpenalised columns are nearly collinear. "
+            "Penalise or remove some of them."
+        )
+        return [warning("lost-digits", text, PrecisionWarning)]
     text = (
         f"This fit from moments is accurate to about {digits} digits: columns are nearly collinear, or nearly all of "
         "the response or of a column is explained. Fit from rows, or remove columns."

@@ -117,10 +117,16 @@ class LinearResultsWrapper(ResultsWrapper, Generic[ResultsT]):
     joint_contrast = Delegated(LinearResults.joint_contrast)
     effects = Delegated(LinearResults.effects)
     predictions = Delegated(LinearResults.predictions)
+    prior_sensitivity = Delegated(LinearResults.prior_sensitivity)
+    loo = Delegated(LinearResults.loo)
+    pit = Delegated(LinearResults.pit)
+    ppc = Delegated(LinearResults.ppc)
     report = Delegated(LinearResults.report)
     plot_effect = Delegated(LinearResults.plot_effect)
     plot_fit = Delegated(LinearResults.plot_fit)
     plot_residuals = Delegated(LinearResults.plot_residuals)
+    plot_ppc = Delegated(LinearResults.plot_ppc)
+    plot_pit = Delegated(LinearResults.plot_pit)
     remove_data = Delegated(LinearResults.remove_data)
 
     _wrap_attrs: ClassVar[dict[str, str]] = SHARED
@@ -145,9 +151,11 @@ class LinearResultsWrapper(ResultsWrapper, Generic[ResultsT]):
         out: pd.DataFrame = self.model.data.wrap_output(self._results.cov_params(target), "cov")
         return out
 
-    def save(self, fname: PathOrFile, remove_data: bool = False, row_space: bool = True) -> None:
+    def save(
+        self, fname: PathOrFile, remove_data: bool = False, row_space: bool = True, format: str = "portable"
+    ) -> None:
         """Write the results to a file; see :meth:`LinearResults.save`."""
-        saved.write(type(self)(self._results.as_saved(remove_data, row_space)), fname)
+        saved.write(type(self)(self._results.as_saved(remove_data, row_space)), fname, format)
 
     @classmethod
     def load(cls, fname: PathOrFile) -> AnyResults:

@@ -29,6 +29,7 @@ from pybayesridge.ridge.loocv import loo_residuals
 from pybayesridge.ridge.marginals import RidgeMarginals
 from pybayesridge.ridge.mixture import mean_shrinkage
 from pybayesridge.ridge.posterior import RidgePosterior, RowFunctions
+from pybayesridge.ridge.prior import log_density_of_log
 from pybayesridge.ridge.profile import find_modes
 from pybayesridge.ridge.spectrum import EPS, certain_rank
 
@@ -178,11 +179,11 @@ class BayesRidgeResults(PenaltyResults):
     @cached_property
     def precision_loss(self) -> float:
         """Relative error, about, that rounding errors have left in the fit."""
-        loss = self.ridge_fit.loss
+        loss = max(self.ridge_fit.loss, self.model.precision_loss)
         if not self.model.source.from_moments:
             return loss
         residual = self.ridge_fit.spectrum.rss0[self.ridge_fit.spectrum.rss0 > 0]
-        return max(self.model.precision_loss, loss, float((16 * EPS / residual).max(initial=0.0)))
+        return max(loss, float((16 * EPS / residual).max(initial=0.0)))
 
     @cached_property
     def findings_on_validity(self) -> tuple[Finding, ...]:
@@ -239,7 +240,15 @@ class BayesRidgeResults(PenaltyResults):
             beta.append(self.model.scatter(of_z.T, b.T, design).T)
             tau2.append(np.exp(log_t2 - fit.log_unit))
             sigma2.append(s2 * design.y_norm[i] ** 2)
-        return Draws(np.stack(beta, axis=-1), np.stack(sigma2, axis=-1), {"tau2": np.stack(tau2, axis=-1)})
+        t2, model = np.stack(tau2, axis=-1), self.penalty_model()
+        density = log_density_of_log(t2, model.a, model.b, model.log_scale - fit.log_unit)
+        varies = self.method_entry.integrates and bool(np.isfinite(density).all())
+        return Draws(
+            np.stack(beta, axis=-1),
+            np.stack(sigma2, axis=-1),
+            {"tau2": t2},
+            {"tau2": density} if varies else {},
+        )
 
     def diagnostics(self) -> pd.Series | pd.DataFrame:
         """Diagnostics of the shape of the posterior and of the numerical accuracy.

@@ -148,14 +148,14 @@ class SpikeSlabResults(DrawResults):
 
     @cached_property
     def precision_loss(self) -> float:
-        """Approximate relative error of the fit due to forming moments; 0 for a fit from rows."""
-        if not self.model.source.from_moments or isinstance(self.posterior, SelectionMarginals | ExactMarginals):
-            return 0.0
-        if self.posterior.selection.noiseless:
-            return float(self.model.precision_loss)
-        best = self.posterior.selection.best_hyper
-        loss = loss_of_moments(self.posterior.data, best.noise_var / best.slab_var)
-        return max(self.model.precision_loss, loss)
+        """Approximate relative error of the fit: nearly collinear unpenalised columns, or the forming of moments."""
+        loss, posterior = float(self.model.precision_loss), self.posterior
+        if not self.model.source.from_moments or isinstance(posterior, SelectionMarginals | ExactMarginals):
+            return loss
+        if posterior.selection.noiseless:
+            return loss
+        best = posterior.selection.best_hyper
+        return max(loss, loss_of_moments(posterior.data, best.noise_var / best.slab_var))
 
     @cached_property
     def findings_on_validity(self) -> tuple[Finding, ...]:

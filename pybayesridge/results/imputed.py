@@ -1,0 +1,134 @@
+"""Fits of several completed versions of one data set, pooled into one posterior."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pybayesridge.quantile_tables import NO_ROW_SPACE
+from pybayesridge.results.base import LinearResults
+from pybayesridge.results.pooled import PooledResults
+from pybayesridge.text import listed
+
+if TYPE_CHECKING:
+    from pybayesridge.results.labelled import AnyResults
+
+Data = TypeVar("Data")
+
+
+def pool(fits: Sequence[AnyResults]) -> PooledResults:
+    """Pool fits of completed (multiply imputed) data sets into one posterior.
+
+    The posterior given the observed values is the average of the posteriors given completed data over the
+    imputations: with M of them, a mixture in which each has weight 1/M.
+
+    Parameters
+    ----------
+    fits : sequence of results
+        At least two, of the same model, method, columns and responses, and of as many rows.
+
+    Returns
+    -------
+    PooledResults
+
+    Raises
+    ------
+    ValueError
+        For fits that differ, or were saved without the space of the rows.
+
+    See Also
+    --------
+    fit_imputed : fits and pools.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import statsmodels.api as sm
+    >>> from pybayesridge import BayesRidge, pool
+    >>> longley = sm.datasets.longley.load_pandas().data
+    >>> rng = np.random.default_rng(0)
+    >>> completed = [longley.assign(UNEMP=longley["UNEMP"] + rng.normal(0, 100, 16)) for _ in range(5)]
+    >>> pooled = pool([BayesRidge.from_formula("TOTEMP ~ GNP + UNEMP", data).fit() for data in completed])
+    >>> bool(pooled.bse["UNEMP"] > min(fit.bse["UNEMP"] for fit in pooled.fits))
+    True
+    """
+    given = list(fits) if isinstance(fits, Sequence) else []
+    inner: list[Any] = [getattr(fit, "unlabelled", fit) for fit in given]
+    if len(inner) < 2 or not all(isinstance(fit, LinearResults) for fit in inner):
+        raise ValueError("fits must be a list of at least two results of BayesRidge or SpikeSlab")
+    first = _identity(inner[0])
+    for i, fit in enumerate(inner):
+        for what, value in _identity(fit).items():
+            if value != first[what]:
+                shown, other = (listed(v) if isinstance(v, list) else v for v in (value, first[what]))
+                raise ValueError(f"fits[{i}] and fits[0] differ in {what}: {shown} and {other}")
+        if not fit.has_joint_posterior:
+            raise ValueError(NO_ROW_SPACE.format(what="pooling"))
+    return PooledResults(given, inner)
+
+
+def fit_imputed(data_sets: Iterable[Data], fit: Callable[[Data], AnyResults]) -> PooledResults:
+    """Fit a model to each of several completed (multiply imputed) data sets and pool the posteriors.
+
+    Parameters
+    ----------
+    data_sets : sequence
+        At least two: the data with missing values filled in, by mice, IterativeImputer or any other tool.
+    fit : callable
+        ``fit(data)`` returns the results for one of them.
+
+    Returns
+    -------
+    PooledResults
+
+    Raises
+    ------
+    ValueError
+        For bad data or values that are still missing; the message begins with the data set. For fits that differ, as
+        their columns do if a level of a factor occurs in some data sets only; see :func:`pybayesridge.pool`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import statsmodels.api as sm
+    >>> from pybayesridge import BayesRidge, fit_imputed
+    >>> longley = sm.datasets.longley.load_pandas().data
+    >>> rng = np.random.default_rng(0)
+    >>> completed = [longley.assign(UNEMP=longley["UNEMP"] + rng.normal(0, 100, 16)) for _ in range(5)]
+    >>> pooled = fit_imputed(completed, lambda data: BayesRidge.from_formula("TOTEMP ~ GNP + UNEMP", data).fit())
+    >>> bool(pooled.between_share["UNEMP"] > pooled.between_share["GNP"])
+    True
+    """
+    if not callable(fit):
+        raise ValueError(f"fit must be a function from a data set to results, not {type(fit).__name__}")
+    if isinstance(data_sets, str | Mapping) or hasattr(data_sets, "columns"):
+        raise ValueError(f"data_sets must be a list of data sets, not one {type(data_sets).__name__}")
+    fits = []
+    for i, data in enumerate(data_sets):
+        try:
+            found = fit(data)
+        except ValueError as error:
+            raise ValueError(f"data_sets[{i}]: {error}") from error
+        if not isinstance(getattr(found, "unlabelled", found), LinearResults):
+            raise ValueError(f"fit(data_sets[{i}]) returns {type(found).__name__}, not results: end with .fit()")
+        if found.model.data.n_dropped:
+            raise ValueError(
+                f"data_sets[{i}] still has missing values in {found.model.data.n_dropped} row(s) of the variables of "
+                "the model: impute them too"
+            )
+        fits.append(found)
+    return pool(fits)
+
+
+def _identity(fit: LinearResults) -> dict[str, Any]:
+    """What pooled fits must have in common."""
+    model: Any = fit.model
+    return {
+        "their model": type(model).__name__,
+        "method": fit.method,
+        "link": getattr(model, "link", None),
+        "event": getattr(model, "event", None),
+        "responses": list(model.data.targets),
+        "columns": list(model.exog_names),
+        "number of rows": int(fit.nobs),
+    }

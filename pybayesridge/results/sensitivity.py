@@ -1,0 +1,174 @@
+"""How the answer moves when the prior is made weaker and stronger."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import warnings
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from pybayesridge._types import FloatArray
+from pybayesridge.exceptions import ConvergenceWarning
+from pybayesridge.quantile_tables import NO_ROW_SPACE
+from pybayesridge.ridge.fit import FitOptions
+from pybayesridge.ridge.methods import METHODS
+from pybayesridge.ridge.posterior import RidgePosterior
+from pybayesridge.ridge.prior import BetaPrime
+
+if TYPE_CHECKING:
+    from pybayesridge.results.base import LinearResults
+    from pybayesridge.results.binary import BinaryRidgeResults
+    from pybayesridge.results.ridge import BayesRidgeResults
+    from pybayesridge.results.spike_slab import SpikeSlabResults
+
+FACTORS = {"half": 0.5, "double": 2.0}
+"""Suffixes of the columns, and the factors that they stand for."""
+
+Answers = dict[str, FloatArray]
+"""Numbers of the coefficients by name: each (k, q)."""
+
+
+def prior_sensitivity(res: LinearResults) -> pd.DataFrame:
+    """How coefficients change if the prior counts half as much and twice as much.
+
+    The model is fitted again, by the same method and with the same options, under two other priors.
+
+    * ``BayesRidge``: the prior density of log tau2 to the power 1/2 and 2. For ``tau2 / scale ~ beta-prime(a, b)``
+      this is the density proportional to ``t^(c a) (1 + t)^(-c (a + b))`` of log t, so that the prior is beta-prime(c
+      a, c b) with c = 1/2 and 2, which is proper. With ``"loocv"``, ``"gcv"`` and ``"fixed"``, where that prior plays
+      no part, it is the prior of the coefficients given the penalty: N(0, tau2) to the power c is N(0, tau2 / c), so
+      that the penalty is halved and doubled.
+    * ``SpikeSlab``: half and twice the prior odds that a column (or group) is in. If the prior inclusion probability
+      is learned, these are the odds in the middle of its prior, which `expected_size` determines. A given `slab_var`
+      stays as it is; fit with other values to see its influence.
+
+    Returns
+    -------
+    DataFrame
+        A row for each coefficient (under each target, where there are several). ``mean_half``, ``mean``,
+        ``mean_double``: posterior means under the three priors; ``sd_half``, ``sd``, ``sd_double``: standard
+        deviations; for selections ``inclusion_half``, ``inclusion``, ``inclusion_double`` likewise. ``shift``: the
+        larger change of the mean, in standard deviations of the fit. Selection by sampling has Monte Carlo errors:
+        changes smaller than these mean nothing.
+
+    Raises
+    ------
+    ValueError
+        If the data that a new fit needs were removed; of a ``SpikeSlab`` of one column or group with learned
+        `prior_inclusion`, whose prior cannot have larger odds.
+
+    References
+    ----------
+    Kallioinen, Paananen, Bürkner & Vehtari (2024). Detecting and diagnosing prior and likelihood sensitivity with
+    power-scaling. Statistics and Computing.
+
+    Examples
+    --------
+    >>> import statsmodels.api as sm
+    >>> from pybayesridge import BayesRidge
+    >>> longley = sm.datasets.longley.load_pandas().data
+    >>> res = BayesRidge.from_formula("TOTEMP ~ GNP + UNEMP + ARMED", longley).fit()
+    >>> bool(res.prior_sensitivity()["shift"].max() < 0.5)
+    True
+    """
+    again = _refit_of(res)
+    answers = {"": _answers(res)} | {f"_{name}": again(factor) for name, factor in FACTORS.items()}
+    columns: Answers = {}
+    for what in answers[""]:
+        for suffix in ("_half", "", "_double"):
+            columns[what + suffix] = answers[suffix][what]
+    columns["shift"] = _shift(columns)
+    names, targets = res.model.exog_names, res.model.data.targets
+    tables = {
+        target: pd.DataFrame({what: values[:, i] for what, values in columns.items()}, index=names)
+        for i, target in enumerate(targets)
+    }
+    return tables[targets[0]] if res.model.one_target else pd.concat(tables, names=["target", None])
+
+
+def _shift(columns: Answers) -> FloatArray:
+    """Larger change of the mean in standard deviations; 0 where nothing changes."""
+    change = np.maximum(*(np.abs(columns[f"mean_{name}"] - columns["mean"]) for name in FACTORS))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(change == 0, 0.0, change / columns["sd"])
+
+
+def _answers(res: LinearResults) -> Answers:
+    """Means and standard deviations of a fit, and its inclusion probabilities where it has them."""
+    k = len(res.model.exog_names)
+    out = {"mean": res.params.reshape(k, -1), "sd": res.bse.reshape(k, -1)}
+    found = getattr(res, "inclusion_prob", None)
+    return out if found is None else out | {"inclusion": found.reshape(k, -1)}
+
+
+def _refit_of(res: Any) -> Any:
+    """The function from a factor to the answers under the prior that it stands for."""
+    if hasattr(res, "inclusion_prob"):
+        return lambda factor: _selection(res, factor)
+    if hasattr(res, "binary_fit"):
+        return lambda factor: _binary(res, factor)
+    return lambda factor: _ridge(res, factor)
+
+
+def _power(prior: BetaPrime, factor: float) -> BetaPrime:
+    """The prior whose density of log tau2 is a power of that of `prior`."""
+    return replace(prior, a=factor * prior.a, b=factor * prior.b)
+
+
+def _ridge(res: BayesRidgeResults, factor: float) -> Answers:
+    if not isinstance(res.posterior, RidgePosterior):
+        raise ValueError(NO_ROW_SPACE.format(what="another fit"))
+    entry, lam, design = res.method_entry, None, res.posterior.design
+    if not entry.uses_prior:
+        entry, lam = METHODS["fixed"], np.atleast_1d(res.lambda_) * factor
+    options = FitOptions(tol=res.tol, maxiter=res.maxiter, lam=lam, parameterization=res.parameterization)
+    prior = _power(res.model.prior_of_tau2, factor)
+    fit = entry.fit(design, res.ridge_fit.spectrum, prior, res.noise, options)
+    if not fit.converged.all():
+        warnings.warn(f"the fit with {factor:g} times the prior has not converged", ConvergenceWarning, stacklevel=5)
+    posterior = RidgePosterior(design, fit.spectrum, fit.mixture)
+    return {
+        "mean": res.model.scatter(*posterior.coefficients(), design),
+        "sd": res.model.scatter(*posterior.standard_deviations(), design),
+    }
+
+
+def _binary(res: BinaryRidgeResults, factor: float) -> Answers:
+    model = copy.copy(res.model)
+    model.prior_of_tau2 = _power(res.model.prior_of_tau2, factor)
+    options: dict[str, Any] = {"tol": res.tol, "maxiter": res.maxiter}
+    entry = res.method_entry
+    if entry.integrates:
+        return _answers(model.fit(res.method, **options).unlabelled)
+    options |= {"solver": res.solver}
+    if not entry.uses_prior:
+        return _answers(model.fit("fixed", lam=res.lambda_ * factor, **options).unlabelled)
+    return _answers(model.fit(res.method, parameterization=res.parameterization, **options).unlabelled)
+
+
+def _selection(res: SpikeSlabResults, factor: float) -> Answers:
+    model, given = copy.copy(res.model), res.model.prior_inclusion
+    if given is not None:
+        model.prior_inclusion = factor * given / (1 - given + factor * given)
+    elif "prior_inclusion" in res.learned:
+        units = res.units.n
+        if units == 1:
+            raise ValueError(
+                "the prior odds of the only column or group cannot be doubled if prior_inclusion is learned: give "
+                "prior_inclusion"
+            )
+        odds = factor * model.expected_size / (units - model.expected_size)
+        model.expected_size = units * odds / (1 + odds)
+    called = dict(res.recipe.fit.arguments)
+    known = ("mcse", "chains", "rng", "tol", "maxiter", "damping", "hyper")
+    options = {name: ast.literal_eval(called[name]) for name in known if _is_literal(called.get(name))}
+    return _answers(model.fit(res.method, **options).unlabelled)
+
+
+def _is_literal(code: str | None) -> bool:
+    """Whether the code of an argument is a number or a text, and not the name of an object."""
+    return code is not None and not code.isidentifier()

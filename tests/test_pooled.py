@@ -1,0 +1,255 @@
+"""Pooled fits of imputed data: against sums over components, draws and Rubin's rules."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import pybayesridge
+from pybayesridge import BayesRidge, SpikeSlab, fit_imputed, pool
+from pybayesridge.results.contrast import exceedance
+from pybayesridge.results.mixed import quantiles
+from tests.effort import THOROUGH, number, only_thorough, share
+
+N, M = 40, number(4, 2)
+
+SAME = 1e-9
+"""Quantiles that two searches find, relative to the standard deviation; 1e-11 was seen."""
+
+DRAWS = 0.06
+"""Monte Carlo error of quantiles of 20,000 draws, in standard deviations: five standard errors."""
+
+KINDS = ("targets", "ep", "exact", "ridge", "em", "weighted", "binary")
+
+
+def completed(m=M, seed=0):
+    rng = np.random.default_rng(seed)
+    x = pd.DataFrame(rng.normal(size=(N, 3)), columns=["a", "b c", "d"])
+    x["g"] = np.tile(["u", "v"], N // 2)
+    x["y"] = x["a"] - 0.5 * x["b c"] + rng.normal(size=N)
+    x["z"] = x["d"] + rng.normal(size=N)
+    x["yes"] = (x["y"] > 0).astype(int)
+    x["w"] = rng.uniform(0.5, 2.0, N)
+    lost = rng.random(N) < 0.3
+    out = []
+    for _ in range(m):
+        data = x.copy()
+        data.loc[lost, "a"] = rng.normal(size=lost.sum())
+        out.append(data)
+    return out
+
+
+def fit(kind):
+    right = "a + `b c` + d + g"
+    return {
+        "ridge": lambda data: BayesRidge.from_formula(f"y ~ {right}", data).fit("exact"),
+        "em": lambda data: BayesRidge.from_formula(f"y ~ {right}", data).fit("em"),
+        "targets": lambda data: BayesRidge.from_formula(f"y + z ~ {right}", data).fit("exact"),
+        "weighted": lambda data: BayesRidge.from_formula(f"y ~ {right}", data, weights="w").fit("exact"),
+        "binary": lambda data: BayesRidge.from_formula(f"yes ~ {right}", data, family="binomial").fit("laplace"),
+        "ep": lambda data: SpikeSlab.from_formula(f"y ~ {right}", data).fit("ep", hyper="maximize"),
+        "exact": lambda data: SpikeSlab.from_formula(
+            f"y ~ {right}", data, prior_inclusion=0.5, slab_var=0.5, noise_var=0.8
+        ).fit("exact"),
+        "learned": lambda data: SpikeSlab.from_formula(f"y ~ {right}", data, noise_var=0.8).fit("exact"),
+        "binary selection": lambda data: SpikeSlab.from_formula(f"yes ~ {right}", data, family="binomial").fit(
+            mcse=0.2, chains=2, maxiter=20_000
+        ),
+    }[kind]
+
+
+@pytest.fixture(scope="module", params=KINDS if THOROUGH else KINDS[:3])
+def pooled(request):
+    return fit_imputed(completed(), fit(request.param))
+
+
+def test_moments_are_those_of_the_components(pooled):
+    means = np.stack([one.params for one in pooled.fits])
+    second = np.mean([np.square(one.bse) + np.square(one.params) for one in pooled.fits], axis=0)
+    np.testing.assert_allclose(pooled.params, means.mean(axis=0), rtol=SAME)
+    np.testing.assert_allclose(pooled.bse, np.sqrt(second - means.mean(axis=0) ** 2), rtol=1e-6)
+    target = {} if pooled.fits[0].model.one_target else {"target": "z"}
+    sd = pooled.bse["z"] if target else pooled.bse
+    cov = pooled.cov_params(**target)
+    assert list(cov.index) == list(cov.columns) == pooled.fits[0].model.exog_names
+    np.testing.assert_allclose(np.sqrt(np.diag(cov)), sd, rtol=1e-6)
+
+
+def test_rubins_rules(pooled):
+    """The variance within and that between; Rubin's rules correct for few imputations."""
+    within = np.mean([np.square(one.bse) for one in pooled.fits], axis=0)
+    between = np.var([one.params for one in pooled.fits], axis=0, ddof=1)
+    rubin = within + (1 + 1 / M) * between
+    np.testing.assert_allclose(np.square(pooled.bse), rubin - 2 * between / M, rtol=1e-9)
+
+
+def test_intervals_hold_their_probability(pooled):
+    """By contrasts, whose exceedance of the ends averages to the tails."""
+    names = pooled.fits[0].model.exog_names
+    target = {} if pooled.fits[0].model.one_target else {"target": "z"}
+    table = pooled.conf_int(0.2)
+    ends = table["z"] if target else table
+    for j in range(len(names)):
+        weights = np.eye(len(names))[[j]]
+        for end, tail in zip(ends.iloc[j], (0.1, 0.9), strict=True):
+            if end == 0:
+                continue
+            low, high = (
+                1
+                - np.mean(
+                    [above(one, weights, end + side * 1e-7 * one.bse.to_numpy().max(), target) for one in pooled.fits]
+                )
+                for side in (-1, 1)
+            )
+            assert low - 1e-6 <= tail <= high + 1e-6
+
+
+def above(one, weights, value, target):
+    return exceedance(one.unlabelled, weights, np.array([value]), 1 if target else 0)[0]
+
+
+def test_draws_agree(pooled):
+    if not pooled.fits[0].model.one_target or pooled.fits[0].method == "ep":
+        pytest.skip("draws of expectation propagation are of an approximation to it")
+    draws = pooled.sample(20_000, rng=1)
+    assert list(draws.columns) == pooled.fits[0].model.exog_names
+    sd = pooled.bse
+    assert (np.abs(draws.mean() - pooled.params) / sd).max() < DRAWS
+    found = draws.quantile([0.1, 0.9]).T
+    for end in (0, 1):
+        distance = np.abs(found.iloc[:, end] - pooled.conf_int(0.2).iloc[:, end]) / sd
+        if hasattr(pooled.fits[0], "inclusion_prob"):
+            distance = distance[pooled.fits[0].model.exog_names[:1]]  # others have quantiles next to an atom
+        assert distance.max() < DRAWS
+    again = pooled.sample(50, rng=3)
+    pd.testing.assert_frame_equal(again, pooled.sample(50, rng=3))
+
+
+def test_one_posterior_several_times_is_itself(pooled):
+    one = pooled.fits[0]
+    same = pool([one, one, one])
+    unit = np.asarray(one.bse)
+    np.testing.assert_allclose(same.params, one.params)
+    np.testing.assert_allclose(same.bse, one.bse)
+    a, b = (np.asarray(r.conf_int(0.1)).reshape(*unit.shape, 2) for r in (same, one))
+    assert (np.abs(a - b) / unit[..., None]).max() < 1e-7
+    np.testing.assert_allclose(same.prob_positive, one.prob_positive)
+    assert np.abs(np.asarray(same.between_share)).max() < 1e-12
+
+
+def test_contrasts_and_predictions(pooled):
+    one, target = pooled.fits[0], {}
+    if not one.model.one_target:
+        target = {"target": "z"}
+    table = pooled.contrast({"first": "a - d", "second": "a"}, **target)
+    each = [fitted.contrast({"first": "a - d", "second": "a"}, **target) for fitted in pooled.fits]
+    for name in ("mean", "prob_positive"):
+        np.testing.assert_allclose(table[name], np.mean([frame[name] for frame in each], axis=0))
+    ends = pooled.conf_int()
+    ends = ends["z"] if target else ends
+    np.testing.assert_allclose(table.loc["second", ["lower", "upper"]], ends.loc["a"], rtol=1e-6, atol=1e-9)
+    new = completed(seed=9)[0].head(4)
+    prediction = pooled.get_prediction(new, **target).summary_frame(0.1)
+    expected = np.mean([np.asarray(fitted.predict(new)).reshape(4, -1)[:, -1] for fitted in pooled.fits], axis=0)
+    np.testing.assert_allclose(prediction["mean"], expected, rtol=1e-6)
+    np.testing.assert_allclose(np.asarray(pooled.predict(new)).reshape(4, -1)[:, -1], expected)
+    same = pool([one, one]).get_prediction(new, **target)
+    alone = one.get_prediction(new).conf_int(alpha=0.1)
+    alone = alone[:, -1] if target else alone
+    np.testing.assert_allclose(same.conf_int(0.1), alone, rtol=1e-6, atol=1e-7)
+    missing = new.assign(d=[np.nan, 1, 2, 3])
+    assert (
+        pooled.get_prediction(missing, **target).summary_frame().isna().any(axis=1).tolist() == [True] + [False] * 3
+    )
+
+
+def test_tables(pooled):
+    text = str(pooled.summary(direction=True))
+    assert "Pooled" in text
+    assert "P(>0)" in text
+    assert f"Pooled posterior of {M} fits" in text
+    frame = pooled.tidy()
+    one = pooled.fits[0].tidy()
+    assert set(one.columns) | {"between_share"} == set(frame.columns)
+    np.testing.assert_allclose(frame["estimate"], np.asarray(pooled.params).ravel(order="F"))
+    if hasattr(pooled.fits[0], "inclusion_prob"):
+        wanted = np.mean([fitted.inclusion_prob for fitted in pooled.fits], axis=0)
+        np.testing.assert_allclose(pooled.inclusion_prob, wanted)
+    else:
+        with pytest.raises(AttributeError, match="SpikeSlab"):
+            _ = pooled.inclusion_prob
+
+
+@only_thorough
+@pytest.mark.parametrize("kind", ["binary selection", "learned"])
+def test_selection_by_states(kind):
+    pooled = fit_imputed(completed(2), fit(kind))
+    np.testing.assert_allclose(pooled.params, np.mean([one.params for one in pooled.fits], axis=0))
+    ends = pooled.conf_int()
+    assert (ends.iloc[:, 0] <= pooled.params).all()
+    assert (ends.iloc[:, 1] >= pooled.params).all()
+    unit = pooled.bse.max()
+    for end, tail in ((0, 0.025), (1, 0.975)):
+        at = ends.iloc[:, end].to_numpy()
+        low, high = (
+            1 - np.mean([exceedance(one.unlabelled, np.eye(5), at + side * unit, 0) for one in pooled.fits], axis=0)
+            for side in (-1e-6, 1e-6)
+        )
+        assert ((low - 1e-6 <= tail) & (tail <= high + 1e-6)).all()
+
+
+@pytest.mark.parametrize("seed", share(range(10), 5))
+def test_quantiles_of_far_components(seed):
+    """Normal mixtures whose components overlap, or are far apart, or have widths of other orders of magnitude."""
+    rng = np.random.default_rng(seed)
+    center, width = 10.0 ** rng.uniform(-3, 3, (3, 20)), 10.0 ** rng.uniform(-4, 2, (3, 20))
+    for p in (0.001, 0.05, 0.4):
+        each = center + width * stats.norm.ppf(p)
+
+        def above(which, x):
+            return stats.norm.sf((x - center[:, which]) / width[:, which]).mean(axis=0)
+
+        found = quantiles(above, each, np.full(20, p))
+        step = 2e-7 * np.ptp(each, axis=0)
+        low, high = (1 - above(np.arange(20), found + side * step) for side in (-1, 1))
+        assert ((low <= p) & (p <= high)).all()
+
+
+def test_what_cannot_be_pooled():
+    first, second, third = completed(3)
+    ridge = fit("em")
+    with pytest.raises(ValueError, match="at least two results"):
+        pool([ridge(first)])
+    with pytest.raises(ValueError, match="at least two results"):
+        pool([ridge(first), "fit"])
+    others = {
+        "their model": fit("ep")(second),
+        "method": fit("ridge")(second),
+        "responses": BayesRidge.from_formula("z ~ a + `b c` + d + g", second).fit("em"),
+        "columns": BayesRidge.from_formula("y ~ a + d + g", second).fit("em"),
+        "number of rows": ridge(second.head(30)),
+    }
+    for what, other in others.items():
+        with pytest.raises(ValueError, match=re.escape(f"fits[1] and fits[0] differ in {what}")):
+            pool([ridge(first), other])
+    bare = ridge(third)
+    bare.remove_data(row_space=False)
+    with pytest.raises(ValueError, match="saved without the space of the rows"):
+        pool([ridge(first), bare])
+    third.loc[2, "d"] = np.nan
+    with pytest.raises(ValueError, match=r"data_sets\[1\] still has missing values in 1 row"):
+        fit_imputed([first, third], ridge)
+    third["d"] = "text"
+    with pytest.raises(ValueError, match=r"data_sets\[1\]: "):
+        fit_imputed([first, third], lambda data: BayesRidge(data["y"], data[["a", "d"]]).fit("em"))
+    with pytest.raises(ValueError, match="returns BayesRidge, not results"):
+        fit_imputed([first, third], lambda data: BayesRidge(data["y"], data[["a"]]))
+    with pytest.raises(ValueError, match="fit must be a function"):
+        fit_imputed([first], None)
+    with pytest.raises(ValueError, match="data_sets must be a list of data sets, not one DataFrame"):
+        fit_imputed(first, ridge)
+    with pytest.raises(ValueError, match="at least two results"):
+        fit_imputed([first], ridge)
+    assert pybayesridge.pool is pool
