@@ -4,4 +4,4 @@ esoph_sel <- spike_slab(
 )
 inclusion_prob(esoph_sel, by = "group")
 odds_ratios(esoph_sel, parm = c("agegp.L", "alcgp.L", "tobgp.L"))
-predict(esoph_sel, new, interval = "credible")
+predict(esoph_sel, cases, interval = "credible")

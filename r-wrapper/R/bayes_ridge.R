@@ -223,6 +223,7 @@ new_fit <- function(value, input, call, settings, model, own = list()) {
     contrasts = input$contrasts,
     na.action = input$na.action,
     model = if (keep && of_formula) kept_frame(input),
+    untransformed = if (keep) input$untransformed,
     x = if (keep && !of_formula) input$x,
     y = if (keep && !of_formula) input$y
   )
@@ -329,7 +330,7 @@ cells <- function(input) {
   if (is.null(input$terms)) {
     return(if (inherits(input$x, "sparseMatrix")) length(input$x@x) else length(input$x))
   }
-  sum(vapply(input$frame, length, 0L))
+  sum(vapply(c(input$frame, input$untransformed), length, 0L))
 }
 
 kept_frame <- function(input) {

@@ -198,6 +198,8 @@ binary_log_t2 <- function(post, probabilities) {
 latent_share <- function(object, size) {
   post <- object$posterior
   explained <- drop(binary_coordinates(post, size)$inside^2 %*% post$s^2)
-  latent <- if (object$link == "probit") 1 else pi^2 / 3
-  explained / (explained + object$nobs * latent)
+  explained / (explained + object$nobs * latent_noise(object$link))
 }
+
+# Variance of the latent noise of a link.
+latent_noise <- function(link) if (link == "probit") 1 else pi^2 / 3

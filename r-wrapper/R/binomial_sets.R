@@ -70,7 +70,8 @@ covariance_of_binary_sets <- function(object) {
   out
 }
 
-# Draws of the flat coordinates (size x u) and of standardised coefficients (size x p): a state, and its normal law.
+# Draws of the flat coordinates (size x u), of standardised coefficients (size x p) and of the hyperparameters: a state,
+# and its normal law.
 binary_sets_draws <- function(post, size) {
   k <- length(post$z_at)
   state <- sample.int(length(post$state_set), size, replace = TRUE, prob = post$weight[, 1L])
@@ -80,7 +81,10 @@ binary_sets_draws <- function(post, size) {
     noise <- matrix(stats::rnorm(length(of_state) * length(law$mean)), length(of_state))
     out[of_state, c(seq_len(k), k + law$columns)] <- rep(law$mean, each = length(of_state)) + tcrossprod(noise, law$root)
   }
-  list(b = out[, k + seq_along(post$at), drop = FALSE], flat = out[, seq_len(k), drop = FALSE])
+  list(
+    b = out[, k + seq_along(post$at), drop = FALSE], flat = out[, seq_len(k), drop = FALSE],
+    hyper = state_hyper(post, state, post$noise[state, 1L])
+  )
 }
 
 # As coefficients_above(); a penalised coefficient is in with its inclusion probability, as in Python.

@@ -38,18 +38,7 @@ as_tibble <- function(table) {
 #' @exportS3Method generics::tidy
 tidy.pybayesridge_fit <- function(x, conf.int = FALSE, conf.level = 0.95, exponentiate = FALSE, ...) {
   refuse_dots("tidy", ...)
-  logit <- is_binomial(x) && x$link == "logit"
-  if (check_flag(exponentiate, "exponentiate") && !logit) {
-    stop(
-      "'exponentiate' must be FALSE: ",
-      if (is_binomial(x)) {
-        "coefficients of the probit link are not log odds ratios"
-      } else {
-        "the coefficients are on the scale of the response"
-      },
-      call. = FALSE
-    )
-  }
+  check_exponentiate(x, exponentiate)
   b <- as.matrix(x$coefficients)
   sd <- as.matrix(x$bse)
   rows <- lapply(seq_along(x$targets), function(i) {
@@ -72,6 +61,22 @@ tidy.pybayesridge_fit <- function(x, conf.int = FALSE, conf.level = 0.95, expone
     out
   })
   as_tibble(do.call(rbind, rows))
+}
+
+# Only coefficients of the logit link are log odds ratios.
+check_exponentiate <- function(object, exponentiate) {
+  logit <- is_binomial(object) && object$link == "logit"
+  if (check_flag(exponentiate, "exponentiate") && !logit) {
+    stop(
+      "'exponentiate' must be FALSE: ",
+      if (is_binomial(object)) {
+        "coefficients of the probit link are not log odds ratios"
+      } else {
+        "the coefficients are on the scale of the response"
+      },
+      call. = FALSE
+    )
+  }
 }
 
 #' @rdname tidy.pybayesridge_fit

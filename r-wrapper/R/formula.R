@@ -24,6 +24,8 @@ formula_input <- function(call, env, contrasts, intercept = NULL, binary = FALSE
   response <- response_of(stats::model.response(frame), deparse1(terms[[2L]]), binary)
   x <- stats::model.matrix(terms, frame, contrasts)
   check_finite(x, "column")
+  data <- eval(call$data, env)
+  variables <- predictors(terms, data)
   c(response, list(
     x = x,
     row_names = rownames(frame),
@@ -31,7 +33,8 @@ formula_input <- function(call, env, contrasts, intercept = NULL, binary = FALSE
     intercept = attr(terms, "intercept") == 1L,
     assign = attr(x, "assign"),
     terms = strip_environment(terms),
-    variables = predictors(terms, call, env),
+    variables = variables,
+    untransformed = untransformed(frame, data, terms),
     xlevels = stats::.getXlevels(terms, frame),
     contrasts = attr(x, "contrasts"),
     na.action = attr(frame, "na.action"),
@@ -213,9 +216,18 @@ check_positions <- function(positions, width) {
 
 # Variables that new data must have: those of the formula that came from `data`, and not from elsewhere, as a degree or
 # knots may.
-predictors <- function(terms, call, env) {
-  data <- eval(call$data, env)
+predictors <- function(terms, data) {
   if (is.list(data)) intersect(all.vars(stats::delete.response(terms)), names(data))
+}
+
+# Variables of the formula that the model frame has only within functions, in its rows: NULL if there are none.
+untransformed <- function(frame, data, terms) {
+  absent <- setdiff(intersect(all.vars(terms), names(data)), names(frame))
+  if (!is.data.frame(data) || !length(absent)) {
+    return(NULL)
+  }
+  at <- match(rownames(frame), rownames(data))
+  if (!anyNA(at)) as.data.frame(data)[at, absent, drop = FALSE]
 }
 
 strip_environment <- function(terms) {

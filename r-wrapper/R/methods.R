@@ -9,15 +9,19 @@
 #' * `vcov()`: posterior covariance matrix of the coefficients. Several targets are independent of each other, and the
 #'   matrix is block-diagonal; `target` selects one block.
 #' * `confint()`: equal-tailed credible intervals.
-#' * `sigma()`: square root of the noise variance. `nobs()`, `df.residual()`, `weights()`, `deviance()`: as for [lm()];
-#'   the deviance is the (weighted) residual sum of squares. For binomial fits the deviance and the residuals are those of
+#' * `sigma()`: square root of the noise variance. `nobs()`, `df.residual()`, `weights()`, `deviance()`, `family()`: as for
+#'   [lm()]; the deviance is the (weighted) residual sum of squares. For binomial fits the deviance and the residuals are those of
 #'   [glm()] at the posterior means of the probabilities, and `sigma()` is an error.
 #' * `logLik()`: the log marginal likelihood for [bayes_ridge()] and the log evidence for [spike_slab()], with the
 #'   coefficients integrated out. For `"fixed"` it is conditional on the penalty; for all other methods of the ridge the
 #'   penalty is integrated out as well. For [spike_slab()] the hyperparameters are integrated out by `"exact"`, and are
 #'   estimates for expectation propagation. Only differences between models with the same response and the same unpenalised
 #'   columns are meaningful: they are log Bayes factors, see [compare_evidence()]. The number of free coefficients is
-#'   not defined: the attribute `df` is `NA`, and `AIC()`, `BIC()`, `anova()` and `lmtest::lrtest()` raise errors.
+#'   not defined: the attribute `df` is `NA`.
+#' * `AIC()`, `BIC()`, `anova()`, `step()`, `drop1()`, `add1()`, `lrtest()`, `waldtest()`, `coeftest()` and `coefci()` of
+#'   'lmtest', `linearHypothesis()`, `Anova()`, `deltaMethod()` and `vif()` of 'car', `glht()` of 'multcomp' and
+#'   `check_collinearity()` of 'performance' raise errors that name the function to use instead: their tests and criteria
+#'   are not defined for a posterior.
 #' * `formula()`, `terms()`, `model.frame()`, `model.matrix()`, `update()`: as for [lm()]. `model.frame()` and
 #'   `model.matrix()` require the data: those kept by the fit (see `model` in [bayes_ridge()]) or those named in its
 #'   call.
@@ -146,6 +150,13 @@ noise_variance <- function(object) if (inherits(object, "spike_slab")) object$no
 
 #' @rdname pybayesridge-methods
 #' @export
+family.pybayesridge_fit <- function(object, ...) {
+  refuse_dots("family", ...)
+  if (is_binomial(object)) stats::binomial(object$link) else stats::gaussian()
+}
+
+#' @rdname pybayesridge-methods
+#' @export
 nobs.pybayesridge_fit <- function(object, use.fallback = FALSE, ...) {
   refuse_dots("nobs", ...)
   object$nobs
@@ -182,44 +193,6 @@ logLik.pybayesridge_fit <- function(object, ...) {
     stop("logLik() is for fits of one target; see the element log_marginal", call. = FALSE)
   }
   structure(log_evidence(object), df = NA_integer_, nobs = object$nobs, nall = object$nobs, class = "logLik")
-}
-
-#' @rdname pybayesridge-methods
-#' @export
-AIC.pybayesridge_fit <- function(object, ..., k = 2) no_criterion("AIC", object)
-
-#' @rdname pybayesridge-methods
-#' @export
-BIC.pybayesridge_fit <- function(object, ...) no_criterion("BIC", object)
-
-#' @export
-extractAIC.pybayesridge_fit <- function(fit, scale, k = 2, ...) no_criterion("AIC", fit)
-
-#' @export
-anova.pybayesridge_fit <- function(object, ...) no_criterion("anova", object)
-
-#' @exportS3Method lmtest::lrtest
-lrtest.pybayesridge_fit <- function(object, ...) no_criterion("lrtest", object)
-
-# There is no number of free coefficients, which these charge for.
-no_criterion <- function(name, object) {
-  of <- if (inherits(object, "spike_slab")) "spike_slab" else "bayes_ridge"
-  if (of == "spike_slab" && is_binomial(object)) {
-    stop(name, "() is not defined for such a fit: ", no_evidence, call. = FALSE)
-  }
-  stop(
-    name, "() is not defined for a fit of ", of, "(): its coefficients are integrated out, and there is no ",
-    "number of parameters to count. Differences of logLik() between models of the same response and unpenalised columns ",
-    "are log Bayes factors; see ",
-    if (inherits(object, "spike_slab")) {
-      "compare_evidence()"
-    } else if (is_binomial(object)) {
-      "the element loo_log_score for errors of prediction"
-    } else {
-      "the element loo_mse of fits by method = \"loocv\" for errors of prediction"
-    },
-    call. = FALSE
-  )
 }
 
 log_evidence <- function(object) if (inherits(object, "spike_slab")) object$log_evidence else object$log_marginal
@@ -305,7 +278,8 @@ variable.names.pybayesridge_fit <- function(object, ...) {
 #' @param object A fit.
 #' @param n,nsim Number of draws.
 #' @param target Name or position of a target, if there are several.
-#' @param hyper Whether to add the corresponding draws of `tau2` and `sigma2`, if the fit has them.
+#' @param hyper Whether to add the corresponding draws of the hyperparameters that the fit has: `tau2` and `sigma2`, for
+#'   [spike_slab()] `sigma2` (its `noise_var`) and with `method = "exact"` also `slab_var` and `prior_inclusion`.
 #' @param kind For [spike_slab()] by expectation propagation: `"spike_slab"` or `"gaussian"`; see the details.
 #' @param seed `NULL`, or a number for [set.seed()], as in [stats::simulate()]; the random number generator of the
 #'   session is then restored.
@@ -330,7 +304,7 @@ posterior_sample <- function(object, n = 1000, target = 1, hyper = FALSE, kind =
   if (!check_flag(hyper, "hyper")) {
     return(draws$coefficients)
   }
-  cbind(draws$coefficients, tau2 = draws$tau2, sigma2 = draws$sigma2)
+  do.call(cbind, c(list(draws$coefficients, tau2 = draws$tau2, sigma2 = draws$sigma2), draws$hyper))
 }
 
 #' @rdname posterior_sample

@@ -36,6 +36,29 @@ plot_coefficients <- function(x, level, target, max_shown, intercept, standardiz
   check_level(level)
   target <- target_position(x, target)
   given <- plot_arguments(...)
+  table <- shown_coefficients(x, level, target, max_shown, intercept, standardized)
+  at <- seq_len(nrow(table))
+  ends <- cbind(table$lower, table$upper)
+  xlab <- xlab %||% coefficient_label(standardized)
+  if (is.null(main)) main <- sprintf("%s: %g %% intervals", x$targets[target], 100 * level)
+  finite <- ends[is.finite(ends)]
+  old <- graphics::par("mai", "new")
+  on.exit(graphics::par(old))
+  dot_frame(table$term, utils::modifyList(list(xlim = range(0, table$estimate, finite), xlab = xlab, main = main), given$frame))
+  graphics::abline(v = 0, lty = 2L, col = "grey50")
+  left <- pmax(ends[, 1L], graphics::par("usr")[1L])
+  right <- pmin(ends[, 2L], graphics::par("usr")[2L])
+  do.call(graphics::segments, c(list(left, at, right, at), given$line))
+  draw_points(table$estimate, at, given$point)
+  invisible(x)
+}
+
+coefficient_label <- function(standardized) if (standardized) "coefficient per standard deviation" else "coefficient"
+
+inclusion_label <- "posterior inclusion probability"
+
+# Coefficients as they are shown, the last first: those of the largest standardised size, in the order of the model.
+shown_coefficients <- function(x, level, target, max_shown, intercept, standardized) {
   names <- coefficient_names(x)
   unit <- rep(1, length(names))
   if (standardized) {
@@ -45,23 +68,18 @@ plot_coefficients <- function(x, level, target, max_shown, intercept, standardiz
   size <- standardized_size(x)[, target]
   keep <- keep[order(-size[keep])][seq_len(min(max_shown, length(keep)))]
   keep <- rev(sort(keep))
-  at <- seq_along(keep)
-  middle <- as.matrix(x$coefficients)[keep, target] * unit[keep]
   ends <- coefficient_intervals(x, target, tails(level), keep) * unit[keep]
-  if (is.null(xlab)) {
-    xlab <- if (standardized) "coefficient per standard deviation" else "coefficient"
-  }
-  if (is.null(main)) main <- sprintf("%s: %g %% intervals", x$targets[target], 100 * level)
-  finite <- ends[is.finite(ends)]
-  old <- graphics::par("mai", "new")
-  on.exit(graphics::par(old))
-  dot_frame(names[keep], utils::modifyList(list(xlim = range(0, middle, finite), xlab = xlab, main = main), given$frame))
-  graphics::abline(v = 0, lty = 2L, col = "grey50")
-  left <- pmax(ends[, 1L], graphics::par("usr")[1L])
-  right <- pmin(ends[, 2L], graphics::par("usr")[2L])
-  do.call(graphics::segments, c(list(left, at, right, at), given$line))
-  draw_points(middle, at, given$point)
-  invisible(x)
+  data.frame(
+    term = names[keep], estimate = unname(as.matrix(x$coefficients)[keep, target] * unit[keep]),
+    lower = ends[, 1L], upper = ends[, 2L]
+  )
+}
+
+# Inclusion probabilities as they are shown, likewise.
+shown_inclusion <- function(x, intercept, max_shown) {
+  p <- inclusion_bars(x, intercept)
+  keep <- order(-p)[seq_len(min(max_shown, length(p)))]
+  p[rev(sort(keep))]
 }
 
 draw_points <- function(x, y, given) {
@@ -138,13 +156,11 @@ plot.spike_slab <- function(x, which = c("inclusion", "coefficients"), level = 0
     return(plot_coefficients(x, level, 1, max_shown, intercept, standardized, xlab, main, ...))
   }
   given <- plot_arguments(...)
-  p <- inclusion_bars(x, intercept)
-  keep <- order(-p)[seq_len(min(max_shown, length(p)))]
-  p <- p[rev(sort(keep))]
+  p <- shown_inclusion(x, intercept, max_shown)
   at <- seq_along(p)
   old <- graphics::par("mai", "new")
   on.exit(graphics::par(old))
-  if (is.null(xlab)) xlab <- "posterior inclusion probability"
+  if (is.null(xlab)) xlab <- inclusion_label
   if (is.null(main)) main <- x$targets
   dot_frame(names(p), utils::modifyList(list(xlim = c(0, 1), xlab = xlab, main = main), given$frame))
   graphics::abline(v = 0.5, lty = 2L, col = "grey50")

@@ -295,7 +295,7 @@ posterior_draws <- function(object, target, size, kind = "gaussian") {
   out <- matrix(0, size, length(coefficient_names(object)), dimnames = list(NULL, coefficient_names(object)))
   out[, post$z_at] <- sweep(of_z, 2L, post$y_on_z[, target], "+")
   out[, post$at] <- b
-  list(coefficients = out, sigma2 = if (!is.null(spread)) spread^2, tau2 = draws$tau2)
+  list(coefficients = out, sigma2 = if (!is.null(spread)) spread^2, tau2 = draws$tau2, hyper = draws$hyper)
 }
 
 # Standardised coefficients (size x p), noise variances and tau2.

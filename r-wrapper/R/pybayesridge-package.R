@@ -11,5 +11,5 @@
 
 # The generics that have methods here.
 #' @importFrom stats case.names coef confint deviance df.residual fitted formula logLik model.frame model.matrix nobs
-#' @importFrom stats AIC anova BIC extractAIC predict residuals sigma simulate terms variable.names vcov weights
+#' @importFrom stats add1 AIC anova BIC drop1 extractAIC family predict residuals sigma simulate terms variable.names vcov weights
 NULL

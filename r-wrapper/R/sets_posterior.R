@@ -140,7 +140,8 @@ sets_covariance_of_all <- function(object) {
   rbind(cbind(cross %*% t(of_z) + noise * tcrossprod(post$z_root), cross), cbind(t(cross), cov))
 }
 
-# Standardised coefficients (size x p) and noise variances: a state, its noise, and its coefficients given both.
+# Standardised coefficients (size x p), noise variances and the other hyperparameters: a state, its noise, and its
+# coefficients given both.
 sets_draws <- function(post, size) {
   state <- sample.int(length(post$state_set), size, replace = TRUE, prob = post$weight[, 1L])
   sigma2 <- post$noise[state, 1L]
@@ -156,5 +157,13 @@ sets_draws <- function(post, size) {
     noise <- matrix(stats::rnorm(length(shrunk)), nrow(shrunk)) * rep(sqrt(sigma2[at]), each = nrow(shrunk))
     b[at, part$columns] <- t(part$vectors %*% (part$cross * shrunk + sqrt(shrunk) * noise))
   }
-  list(b = b, sigma2 = sigma2)
+  list(b = b, sigma2 = sigma2, hyper = state_hyper(post, state, sigma2))
+}
+
+# The slab variance and the prior inclusion probability (unless it was given) of states with the noise variances `sigma2`.
+state_hyper <- function(post, state, sigma2) {
+  c(
+    list(slab_var = exp(post$log_g[state]) * post$slab_unit * sigma2),
+    if (!anyNA(post$t)) list(prior_inclusion = stats::plogis(post$t[state]))
+  )
 }

@@ -1,0 +1,71 @@
+#' Estimated marginal means
+#'
+#' Methods for the package 'emmeans', which treats a fit as Bayesian: `emmeans()`, `emtrends()`, `contrast()`, `pairs()`
+#' and `emmip()` summarise posterior draws by medians and highest-density intervals. Python is not required.
+#'
+#' @details The fit must be made by a formula. The grid consists of the values of the data, which are those kept by the fit,
+#'   or those named in its call if they still give its fitted values, or `data`.
+#'
+#' `summary(point.est = mean)` gives posterior means, and `summary(frequentist = TRUE)` intervals by a normal approximation.
+#' For binomial fits `type = "response"` transforms the linear predictor to probabilities: the values are posterior
+#' medians, whereas `predict()` returns means. The means of several targets have the factor `rep.meas`.
+#'
+#' @param object A fit by a formula.
+#' @param data The data of the fit, if they are not found.
+#' @param trms,xlev,grid Supplied by 'emmeans'.
+#' @param ndraws Number of posterior draws; an argument of `emmeans()` or `ref_grid()`.
+#' @param seed For [set.seed()]; the random number generator of the session is restored.
+#' @param ... Passed to the functions of 'emmeans'.
+#' @return The values that 'emmeans' requires.
+#' @examplesIf pybayesridge::pybayesridge_available() && requireNamespace("emmeans", quietly = TRUE)
+#' fit <- bayes_ridge(breaks ~ wool * tension, data = warpbreaks)
+#' emmeans::emmeans(fit, pairwise ~ wool | tension)
+#' @name emmeans.pybayesridge_fit
+NULL
+
+#' @rdname emmeans.pybayesridge_fit
+#' @exportS3Method emmeans::recover_data
+recover_data.pybayesridge_fit <- function(object, data = NULL, ...) {
+  # 'emmeans' reports a text as the reason, and says nothing of errors.
+  table <- tryCatch(original_data(object, data, "emmeans()"), error = conditionMessage)
+  if (is.character(table)) {
+    return(table)
+  }
+  trms <- terms_in(object, globalenv(), response = FALSE)
+  call <- as.call(list(object$call[[1L]], formula = formula.pybayesridge_fit(object), data = quote(data)))
+  # Numbers of the formula, such as a degree, are no variables.
+  constants <- c("pi", setdiff(all.vars(trms), names(table)))
+  out <- emmeans::recover_data(call, trms, object$na.action, data = table, params = constants)
+  if (!is.null(object$weights)) out[["(weights)"]] <- object$weights
+  out
+}
+
+#' @rdname emmeans.pybayesridge_fit
+#' @exportS3Method emmeans::emm_basis
+emm_basis.pybayesridge_fit <- function(object, trms, xlev, grid, ndraws = 4000, seed = 0, ...) {
+  frame <- stats::model.frame(trms, grid, na.action = stats::na.pass, xlev = object$xlevels)
+  x <- stats::model.matrix(trms, frame, contrasts.arg = object$contrasts)
+  targets <- length(object$targets)
+  misc <- list()
+  if (is_binomial(object)) {
+    misc <- list(tran = object$link, inv.lbl = "prob")
+  } else if (targets > 1L) {
+    misc <- list(ylevs = list(rep.meas = object$targets))
+    x <- kronecker(diag(targets), x)
+  }
+  draws <- joint_draws(object, ndraws, if (is_ep_selection(object)) "gaussian", seed, hyper = FALSE)
+  list(
+    X = x, bhat = as.vector(object$coefficients), nbasis = matrix(NA), V = covariance_or_draws(object, draws),
+    dffun = function(k, dfargs) Inf, dfargs = list(), misc = misc, post.beta = draws
+  )
+}
+
+# Linear functions of the coefficients of a selection by expectation propagation are those of its Gaussian approximation,
+# as in predict().
+is_ep_selection <- function(object) inherits(object, "spike_slab") && !is_sets(object$posterior)
+
+# The posterior covariance, or that of draws where there is none.
+covariance_or_draws <- function(object, draws) {
+  exact <- tryCatch(vcov.pybayesridge_fit(object), error = function(e) NULL)
+  if (is.null(exact) || any(!is.finite(exact))) stats::cov(draws) else exact
+}
