@@ -31,12 +31,12 @@ typecheck: .venv/.dev ## mypy
 	$(PY) -m mypy
 
 test-python: .venv/.dev ## pytest with the newest dependencies
-	OPENBLAS_NUM_THREADS=1 $(PY) -m pytest -q $(call CASES,4) -n auto --dist worksteal -m 'not against_r'
+	OPENBLAS_NUM_THREADS=1 $(PY) -m pytest -q $(call CASES,2) -n auto --dist worksteal -m 'not against_r'
 
 # Versions change formulas, frames, tables, files and the command line, and the linear algebra beneath them: what the
 # files directly in tests/ go through. test-old-processor runs its folders, numerics alone, with the oldest versions too.
 test-oldest: .venv-oldest/.installed ## pytest with the oldest supported dependencies: the files directly in tests/
-	OPENBLAS_NUM_THREADS=1 $(OLDEST) -m pytest -q $(call CASES,2) -n auto --dist worksteal -m 'not against_r' -o cache_dir=.venv-oldest/.pytest_cache tests/test_*.py
+	OPENBLAS_NUM_THREADS=1 $(OLDEST) -m pytest -q $(call CASES,1) -n auto --dist worksteal -m 'not against_r' -o cache_dir=.venv-oldest/.pytest_cache tests/test_*.py
 
 test-r: ## the R package and the comparisons with R, with the R of this machine
 	tools/test-r

@@ -30,6 +30,7 @@ SCRIPTS: dict[str, list[str]] = {
     "peers_selection": ["-m", "benchmarks.peers_selection", "--quick", "--out", "{out}"],
     "finemapping": ["-m", "benchmarks.finemapping", "--quick", "--out", "{out}"],
     "small_fits": ["-m", "benchmarks.small_fits", "--quick", "--out", "{out}"],
+    "nist": ["-m", "benchmarks.nist", "--quick", "--out", "{out}"],
     "scaling": ["-m", "benchmarks.scaling", "--quick", "--out", "{out}"],
 }
 """Each is to take no more than its share of ten minutes on two cores."""

@@ -12,18 +12,17 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leave out the cases that ``--cases`` does not ask for."""
+    """Leave out the cases that ``--cases`` does not ask for, but of tests marked ``every_case``."""
     most = config.getoption("--cases")
     if most is None:
         return
     cases = defaultdict(list)
     for item in items:
-        if hasattr(item, "callspec"):
+        if hasattr(item, "callspec") and item.get_closest_marker("every_case") is None:
             cases[item.path, item.cls, item.originalname].append(item.nodeid)
-    kept = {name for names in cases.values() for name in chosen(names, most)}
-    out = [item for item in items if hasattr(item, "callspec") and item.nodeid not in kept]
-    config.hook.pytest_deselected(items=out)
-    items[:] = [item for item in items if not hasattr(item, "callspec") or item.nodeid in kept]
+    left_out = {name for names in cases.values() for name in set(names) - chosen(names, most)}
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
+    items[:] = [item for item in items if item.nodeid not in left_out]
 
 
 @pytest.fixture(scope="module")

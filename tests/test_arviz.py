@@ -298,7 +298,7 @@ def test_without_rows_there_are_only_parameters(data):
     wanted = res.to_arviz(draws=10, rng=0, groups=["posterior"])["posterior"]["beta"]
     res.remove_data()
     np.testing.assert_allclose(res.to_arviz(draws=10, rng=0, groups=["posterior"])["posterior"]["beta"], wanted)
-    with pytest.raises(ValueError, match="only groups='posterior' can be made"):
+    with pytest.raises(ValueError, match="only groups='posterior' and 'log_prior' can be made"):
         res.to_arviz()
 
 

@@ -6,7 +6,7 @@ import pytest
 from scipy.special import expit
 
 from pybayesridge import BayesRidge
-from tests.effort import THOROUGH, number
+from tests.effort import THOROUGH, number, only_thorough
 
 SAME = 1e-4
 """Relative to posterior standard deviations: fits stop at 1e-6 of them."""
@@ -111,6 +111,7 @@ def drawn_from_the_prior(n, p, rng):
             return x, y, b
 
 
+@only_thorough
 def test_intervals_cover_coefficients_drawn_from_the_prior():
     """A short simulation-based calibration, ordinarily of Laplace's approximation, which is faster."""
     rng = np.random.default_rng(8)

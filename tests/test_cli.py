@@ -569,3 +569,23 @@ def test_binomial_counts_and_bad_arguments(frame, tmp_path, capsys):
     assert "endog has 3 levels" in line
     line = refused(capsys, "ridge", "s ~ x1", path, "--family", "binomial", "--trials", "m", "--method", "exact")
     assert "use 'ep'" in line
+
+
+def test_model_checks(data, frame, capsys):
+    res = BayesRidge.from_formula("y ~ x1 + g", frame).fit()
+    score, statistics = res.loo(), res.ppc(alpha=0.1)
+    _, out, _ = run(capsys, "ridge", "y ~ x1 + g", data, "--checks", "--alpha", 0.1)
+    assert f"elpd {score.elpd:.1f} (standard error {score.se:.1f}), p_loo {score.p_loo:.1f}" in out
+    assert [line.split()[0] for line in out.splitlines()[-4:]] == ["mean", "sd", "min", "max"]
+    _, out, _ = run(capsys, "ridge", "y ~ x1 + g", data, "--checks", "--json", "--alpha", 0.1)
+    found = json.loads(out, parse_constant=no_constant)
+    pytest.importorskip("jsonschema").validate(found, schema())
+    checks = found["targets"][0]["checks"]
+    assert checks["elpd"] == pytest.approx(score.elpd, rel=EQUAL)
+    assert checks["unavailable"] is None
+    assert [row["p"] for row in checks["statistics"]] == pytest.approx(statistics["p"].tolist(), rel=EQUAL)
+    alone = frame.assign(x2=np.eye(N)[3])
+    alone.to_csv(data, index=False)
+    options = ["--unpenalized", "x2", "--checks"]
+    _, out, _ = run(capsys, "ridge", "y ~ x1 + x2", data, *options)
+    assert "Leave-one-out predictive score: not available (row 3 has no leave-one-out density" in out

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from pybayesridge import BayesRidge, SpikeSlab
+from tests.effort import only_thorough
 from tests.problems import regression
 
 dask = pytest.importorskip("dask")
@@ -139,6 +140,7 @@ def client():
         yield connected
 
 
+@only_thorough
 def test_a_worker_that_dies_changes_nothing(client, frame, tmp_path):
     fallen, here = tmp_path / "fallen", os.getpid()
 

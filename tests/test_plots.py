@@ -285,8 +285,9 @@ def test_rows_left_out():
     res = ridge()
     drawn = np.asarray(res.plot_fit(left_out=True).collections[0].get_offsets())
     close(drawn[:, 1] - drawn[:, 0], res.loo_residuals)
-    with pytest.raises(ValueError, match="left_out=True is for BayesRidge"):
-        selection().plot_fit(left_out=True)
+    chosen = selection()
+    drawn = np.asarray(chosen.plot_fit(left_out=True).collections[0].get_offsets())
+    np.testing.assert_array_equal(drawn[:, 0], chosen.loo().predicted)
 
 
 def test_two_distinct_fitted_values():

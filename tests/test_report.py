@@ -19,6 +19,7 @@ import pandas as pd
 import pytest
 
 from pybayesridge import BayesRidge, SpikeSlab, cli
+from tests.effort import number as number_of
 from tests.effort import share
 from tests.problems import regression
 
@@ -235,7 +236,7 @@ def test_reports_cite_the_method_that_was_used(tmp_path):
 
 @pytest.mark.parametrize(
     ("make", "count"),
-    share([(RIDGES["dual"], 6), (RIDGES["weights"], 6), (SELECTIONS["wide"], 7), (SELECTIONS["pcep"], 7)], 2),
+    share([(RIDGES["dual"], 8), (RIDGES["weights"], 8), (SELECTIONS["wide"], 9), (SELECTIONS["pcep"], 9)], 2),
 )
 def test_pictures_are_in_the_page(make, count, tmp_path):
     res = make()
@@ -346,31 +347,58 @@ def test_many_targets(tmp_path):
     np.testing.assert_allclose(overview["R-squared"], res.rsquared, rtol=SAME)
     for i in range(10):
         name = f"t<{i}>"
-        table = page.numbers(1 + 2 * i)
+        table = page.numbers(1 + 3 * i)
         np.testing.assert_allclose(table.loc[res.params.index, "mean"], res.params[name], rtol=SAME, atol=SAME)
         np.testing.assert_allclose(table.loc[res.params.index, "sd"], res.bse[name], rtol=SAME)
-    assert len(page.tables) == 21
+    assert len(page.tables) == 31
     assert "2 more targets appear only in the table of targets" in page.said()
     for target in ("t<7>", 7):
         one = report(res, tmp_path, target=target)
         table = one.numbers()
         np.testing.assert_allclose(table.loc[res.params.index, "mean"], res.params["t<7>"], rtol=SAME, atol=SAME)
         assert "regression of t<7>" in one.said()
-        assert len(one.tables) == 2
+        assert len(one.tables) == 3
     with pytest.raises(ValueError, match="target 'none' is not one of"):
         res.report(tmp_path / "out.html", target="none")
 
 
+@pytest.mark.usefixtures("sketched")
+def test_model_checks(tmp_path):
+    data = frame().assign(up=lambda data: (data["y"] > data["y"].mean()).astype(int))
+    yes_no = BayesRidge.from_formula("up ~ a + b", data, family="binomial").fit()
+    for res, statistics in (
+        (BayesRidge.from_formula("y ~ a + b", data).fit(), ["mean", "sd", "min", "max"]),
+        (SpikeSlab.from_formula("y ~ a + b", data).fit("exact"), ["mean", "sd", "min", "max"]),
+        (yes_no, ["mean"]),
+    ):
+        page = report(res, tmp_path, alpha=0.1)
+        score, table = res.loo(), page.numbers(-1)
+        assert (
+            f"predictive score (elpd) is {score.elpd:,.1f}, with standard error {number(score.se, 2)}." in page.said()
+        )
+        wanted = res.ppc(statistics, alpha=0.1)
+        assert table.index.tolist() == statistics
+        assert "Each row was predicted from all other rows" in page.said()
+        assert table["p"].to_numpy() == pytest.approx(wanted["p"])
+        assert table.iloc[:, 3:].to_numpy() == pytest.approx(wanted[["lower", "upper"]].to_numpy())
+    alone = data.assign(dummy=np.arange(len(data)) == 3)
+    res = BayesRidge.from_formula("y ~ a + dummy", alone, unpenalized=["dummy"]).fit()
+    said = report(res, tmp_path).said()
+    assert "There is no leave-one-out predictive score: row 3 has no leave-one-out density" in said
+    assert "Density of the observed response" in said
+
+
 def test_many_coefficients(tmp_path):
-    res = ridge(50, 2000)
+    p = number_of(2000, 400)
+    res = ridge(50, p)
     page = report(res, tmp_path)
     assert (tmp_path / "out.html").stat().st_size < LARGEST
     table = page.numbers()
     assert len(table) == 200
-    assert "The first 200 of 2,001 rows are shown; all are below as CSV." in page.said()
+    assert f"The first 200 of {p + 1:,} rows are shown; all are below as CSV." in page.said()
     text = "".join(page.text)
     text = text[text.index("coefficient,mean") :].split("\n\n")[0]
-    rows = list(csv.reader(io.StringIO(text)))[1:2002]
+    rows = list(csv.reader(io.StringIO(text)))[1 : p + 2]
     got = pd.DataFrame([[float(v) for v in row[1:]] for row in rows], index=[row[0] for row in rows])
     wanted = np.column_stack([res.params, res.bse, res.conf_int()])
     np.testing.assert_allclose(got.loc[res.params.index], wanted, rtol=SAME, atol=SAME)

@@ -49,6 +49,7 @@ def test_absent_data_are_left_out(tmp_path):
     assert data.read_genotypes(tmp_path) is None
 
 
+@only_thorough
 def test_a_small_comparison_and_its_page():
     pytest.importorskip("sklearn")
     made = data.simulated(80, 100, 2, 0.8, 3)
@@ -100,6 +101,7 @@ def test_positions_are_uniform_if_the_distribution_is_right():
     assert calibration.between(prob, 5, 0.5) == pytest.approx(1.0)
 
 
+@only_thorough
 def test_a_small_calibration_and_its_page():
     setting = calibration.Prior(6, (20,), 0.5, 12)
     found = calibration.calibration(setting, "d = 12")

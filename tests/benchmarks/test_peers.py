@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from tests.effort import share
+from tests.effort import only_thorough, share
 
 data = pytest.importorskip("benchmarks.peers_data")
 run = pytest.importorskip("benchmarks.peers_run")
@@ -118,6 +118,7 @@ def test_methods_of_python_on_one_set():
     assert run.assess(methods["sets"](problem), problem)["auprc"] == 1.0
 
 
+@only_thorough
 @pytest.mark.parametrize("package", share(["susieR", "glmnet", "MASS"], 3))
 def test_packages_of_r(package):
     peers_r = pytest.importorskip("benchmarks.peers_r")

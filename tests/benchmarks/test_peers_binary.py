@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from tests.effort import only_thorough
+
 peers = pytest.importorskip("benchmarks.peers_binary")
 
 TOL = 1e-12
@@ -28,6 +30,7 @@ def test_scores():
     assert found["brier"] == pytest.approx((0.25 + 0.04) / 3, abs=TOL)
 
 
+@only_thorough
 def test_a_run_and_its_page(monkeypatch):
     pytest.importorskip("sklearn")
     every = {name: method for name, method in peers.methods().items() if "glmnet" not in name}

@@ -12,6 +12,7 @@ from benchmarks.paper_ridge import hydra, methods, page, paper, reasons, splits,
 from benchmarks.paper_ridge.datasets import Dataset
 from pybayesridge import BayesRidge
 from tests.benchmarks.made_up import write, yacht
+from tests.effort import only_thorough
 
 SCORE_TOL = 1e-9
 """Relative error of the leave-one-out score beside that of inverted matrices."""
@@ -173,6 +174,7 @@ def small_run(tmp_path_factory):
     return tmp_path
 
 
+@only_thorough
 def test_page(small_run, capsys):
     text = (small_run / "results" / "table2.md").read_text()
     rows = [line for line in text.split("## Where")[0].splitlines() if line.startswith("| ")]
@@ -192,6 +194,7 @@ def test_page(small_run, capsys):
     assert (numbers["splits"] == 4).all()
 
 
+@only_thorough
 def test_page_without_the_data(small_run):
     results = small_run / "again"
     assert table2.main(["--page-only", "--out", str(small_run / "out"), "--results", str(results)]) == 0

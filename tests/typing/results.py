@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from pybayesridge import BayesRidge, Moments, SpikeSlab, compare_models, load
+from pybayesridge import BayesRidge, Moments, SpikeSlab, compare_loo, compare_models, load
 from pybayesridge.sklearn import BayesRidgeRegressor, SpikeSlabRegressor
 
 data = pd.DataFrame()
@@ -27,10 +27,16 @@ reveal_type(ridge.hyperparameters())  # DataFrame
 reveal_type(ridge.sample(10, rng=0))  # DataFrame
 reveal_type(ridge.contrast("a"))  # DataFrame
 reveal_type(ridge.joint_contrast("a"))  # Series
+reveal_type(ridge.loo())  # LeaveOneOutScore
+reveal_type(compare_loo({"a": ridge, "b": select}))  # DataFrame
+reveal_type(ridge.loo().pointwise)  # Series
+reveal_type(select.ppc("max"))  # DataFrame
+reveal_type(select.pit())  # Series
 reveal_type(ridge.prob_positive)  # Series | DataFrame
 reveal_type(ridge.summary(direction=True))  # FormattedSummary
 reveal_type(ridge.effects("a", values=(0, 1)))  # DataFrame
 reveal_type(ridge.predictions({"a": [0, 1]}))  # DataFrame
+reveal_type(ridge.prior_sensitivity())  # DataFrame
 reveal_type(ridge.model)  # BayesRidge
 reveal_type(ridge.findings)  # tuple[Finding, ...]
 reveal_type(ridge.unlabelled)  # BayesRidgeResults
