@@ -17,6 +17,7 @@ from pybayesridge.results import contrast as contrasts
 from pybayesridge.results import effects as variable_effects
 from pybayesridge.results import files as saved
 from pybayesridge.results import leave_one_out as left_out
+from pybayesridge.results import maketables as for_maketables
 from pybayesridge.results import predictive_checks
 from pybayesridge.results.arguments import check_alpha, target_position
 from pybayesridge.results.arviz import GROUPS, to_arviz
@@ -54,6 +55,11 @@ class LinearResults(LinearEstimates):
     loo = left_out.loo
     pit = left_out.pit
     ppc = predictive_checks.ppc
+    __maketables_coef_table__ = property(for_maketables.coef_table)
+    __maketables_depvar__ = property(for_maketables.response)
+    __maketables_stat__ = for_maketables.stat
+    __maketables_stat_labels__ = for_maketables.LABELS
+    __maketables_default_stat_keys__ = property(for_maketables.default_stat_keys)
     plot_effect = effect_plots.plot_effect
     plot_fit = row_plots.plot_fit
     plot_residuals = row_plots.plot_residuals
