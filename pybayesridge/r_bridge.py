@@ -6,10 +6,13 @@ are handed over as text, since R shows a Python traceback otherwise.
 
 from __future__ import annotations
 
+import base64
+import io
+import os
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -19,13 +22,17 @@ from pybayesridge._types import FloatArray
 from pybayesridge.data.arrays import NamedColumns
 from pybayesridge.ep.posterior import StartingPoint
 from pybayesridge.findings import Finding
+from pybayesridge.formula import build as formulas
+from pybayesridge.formula.spec import FormulaSpec, levels_of
 from pybayesridge.models.ridge import BayesRidge
 from pybayesridge.models.spike_slab import SpikeSlab
 from pybayesridge.report import write_report
 from pybayesridge.report.parts import Origin
+from pybayesridge.results import files, portable
+from pybayesridge.results.base import LinearResults
 from pybayesridge.results.export import export, flat_findings, over
 
-PROTOCOL = 6
+PROTOCOL = 7
 """Raised whenever what goes over the bridge changes; the R package compares it with its own."""
 
 
@@ -165,6 +172,207 @@ def report(
             origin=Origin(page["call"], list(page["versions"].items()), findings_of_r(page["findings"])),
         )
         return {"path": str(path), "params": over(results.params)}
+
+    return guarded(run)
+
+
+def save_fit(
+    y: FloatArray,
+    x: FloatArray | dict[str, Any],
+    *,
+    x_names: Sequence[str] | None,
+    y_names: Sequence[str],
+    from_formula: bool,
+    model: dict[str, Any],
+    fit: dict[str, Any],
+    family: str,
+    path: str,
+    params: FloatArray,
+    bse: FloatArray,
+    group: Sequence[float | str] | None = None,
+) -> dict[str, Any]:
+    """Fit again what R has fitted, and save it for Python.
+
+    Parameters
+    ----------
+    y, x, x_names, y_names, from_formula, model, fit, family, group
+        See :func:`fit_model`.
+    path : str
+    params, bse : (k, q) arrays
+        The posterior that R has, to which the new fit is compared.
+
+    Returns
+    -------
+    dict
+        See :func:`guarded`; the value has ``path``.
+    """
+
+    def run() -> dict[str, Any]:
+        results = fitted(family, *labelled(y, x, y_names, x_names), model, fit, None, group)
+        apart = np.abs(over(results.unlabelled.params) - over(params))
+        if not (apart <= SAME * over(bse)).all():
+            raise ValueError(
+                "the fit cannot be saved: fitted again in Python its coefficients differ (the versions differ, or "
+                "the fit had a 'start'). Fit again in R, without 'start'"
+            )
+        results.save(path)
+        return {"path": path}
+
+    return guarded(run)
+
+
+SAME = 1e-3
+"""Most that coefficients of the same fit made again differ, relative to their standard deviations."""
+
+
+def read_fit(path: str) -> dict[str, Any]:
+    """Read a fit that ``save()`` wrote.
+
+    Parameters
+    ----------
+    path : str
+
+    Returns
+    -------
+    dict
+        See :func:`guarded`; the value is the fit's :func:`~pybayesridge.results.export.export` with what R has of
+        its own fits: ``columns`` (names of the columns without an added intercept), ``named`` (whether the user gave
+        them), ``x`` (the columns at the rows; as :func:`fit_model` takes them), ``row_names``, ``weights``,
+        ``levels``, ``group``, ``flat_in``, ``known_sigma2``; ``formula`` and ``coding`` (for :func:`code_rows`) of a
+        fit by formula. What the fit lacks is absent.
+    """
+
+    def run() -> dict[str, Any]:
+        results = saved(path)
+        found = export(results) | _known_to_r(results)
+        return {name: value for name, value in found.items() if value is not None}
+
+    return guarded(run)
+
+
+def saved(path: str) -> Any:
+    """The unlabelled results in a file of text and numbers; a pickle, which can run code, is refused unread."""
+    with open(path, "rb") as file:
+        start = file.read(len(portable.OPENING))
+        if start != portable.OPENING:
+            foreign = f"{path} is not a fit saved by pybayesridge"
+            if not start:
+                raise ValueError(f"{foreign}: it is empty")
+            if start[:1] == files.OPENING[:1]:
+                raise ValueError(
+                    f"{path} is a pickle, which can run code and which R does not read: load it in Python by "
+                    "pybayesridge.load(), and save it with format='portable'"
+                )
+            raise ValueError(f"{foreign}: it is no archive")
+        file.seek(0)
+        found = portable.read(cast("Any", file), path, files.installed())
+    results = getattr(found, "unlabelled", found)
+    if not isinstance(results, LinearResults):
+        raise ValueError(f"{path} is not a fit saved by pybayesridge: it holds a {type(found).__name__}")
+    return results
+
+
+CODES = (("0", "1"), ("failure", "success"))
+"""Levels of responses that are numbers in R."""
+
+
+def _known_to_r(results: Any) -> dict[str, Any]:
+    """What R has of its own fits beside the export; None where there is nothing."""
+    model = results.model
+    data, spec = model.data, model.formula_spec
+    groups: Any = getattr(model, "groups", None)
+    grouped = groups is not None and model.grouped_by != "column"
+    response: Any = getattr(model, "response", None)
+    coded = response is None or data.trials is not None or (response.other, response.event) in CODES
+    return {
+        "columns": [str(name) for name in data.exog_columns],
+        "named": spec is not None or isinstance(data.orig_exog, pd.DataFrame | NamedColumns),
+        "x": None if data.exog is None else _columns_for_r(data.exog),
+        "row_names": None if isinstance(data.row_labels, pd.RangeIndex) else [str(row) for row in data.row_labels],
+        "weights": None if data.weights is None else np.asarray(data.weights, dtype=np.float64),
+        "levels": None if coded else [response.other, response.event],
+        "group": [groups.labels[i] for i in groups.of_column] if grouped else None,
+        "flat_in": getattr(model, "flat_in", None),
+        "known_sigma2": getattr(model, "known_sigma2", None),
+        "formula": None if spec is None else spec.formula,
+        "coding": None if spec is None else _as_text(spec),
+    }
+
+
+def _columns_for_r(x: Any) -> FloatArray | dict[str, Any]:
+    """Columns as :func:`fit_model` takes them."""
+    if not sparse.issparse(x):
+        return np.asarray(x, dtype=np.float64)
+    columns = sparse.csc_matrix(x, dtype=np.float64)
+    slots = {"i": columns.indices, "p": columns.indptr, "x": columns.data}
+    shape = {"nrow": float(x.shape[0]), "ncol": float(x.shape[1])}
+    return shape | {name: np.asarray(slot, dtype=np.float64) for name, slot in slots.items()}
+
+
+def _as_text(spec: FormulaSpec) -> str:
+    """How a formula was coded, as text that R can keep."""
+    file = io.BytesIO()
+    portable.write(spec, file, files.installed())
+    return base64.b64encode(file.getvalue()).decode("ascii")
+
+
+def code_rows(coding: str, table: dict[str, Any]) -> dict[str, Any]:
+    """Code new data as the data of a fit by formula were coded.
+
+    Parameters
+    ----------
+    coding : str
+        The ``coding`` of :func:`read_fit`.
+    table : dict
+        Columns by name: numbers, truth values or text, each a list or an array; None or NaN where a value is missing.
+
+    Returns
+    -------
+    dict
+        See :func:`guarded`; the value has ``x``, (m, p), with rows of NaN where a variable is missing.
+    """
+
+    def run() -> dict[str, Any]:
+        file = io.BytesIO(base64.b64decode(coding))
+        spec: FormulaSpec = portable.read(file, "the formula", files.installed())
+        rows = {name: _as_known(spec, name, column) for name, column in table.items()}
+        frame, _ = formulas.transform(spec, pd.DataFrame(rows), None)
+        return {"x": frame.to_numpy(dtype=np.float64)}
+
+    return guarded(run)
+
+
+def _as_known(spec: FormulaSpec, name: str, column: Any) -> Any:
+    """A column of R; text becomes the levels that it writes, which may be numbers in Python."""
+    values = np.atleast_1d(np.asarray(column, dtype=object))
+    if not any(isinstance(value, str) for value in values):
+        return pd.Series(column if np.ndim(column) else values).infer_objects()
+    known = {str(level): level for level in levels_of(spec, name) or []} if name in spec.kinds else {}
+    return pd.Series([known.get(value, value) for value in values], dtype=object)
+
+
+def report_saved(path: str, page: dict[str, Any]) -> dict[str, Any]:
+    """Write the report of a fit that ``save()`` wrote.
+
+    Parameters
+    ----------
+    path : str
+    page : dict
+        ``path``, ``title``, ``question``, ``target`` (a name) and ``alpha`` of the report.
+
+    Returns
+    -------
+    dict
+        See :func:`guarded`; the value has ``path`` and ``params``.
+    """
+
+    def run() -> dict[str, Any]:
+        if not os.path.exists(path):
+            raise ValueError(f"the file that this fit was read from is no longer there: {path}")
+        results = saved(path)
+        given = {name: page.get(name) for name in ("title", "question", "target")}
+        written = results.report(page["path"], alpha=page["alpha"], **given)
+        return {"path": str(written), "params": over(results.params)}
 
     return guarded(run)
 

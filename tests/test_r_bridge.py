@@ -1,11 +1,16 @@
 """What R is given: plain numbers, strings and float arrays, with errors and warnings as text."""
 
+import pickle
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy import sparse
 
-from pybayesridge import BayesRidge, ConvergenceWarning, SpikeSlab, r_bridge
+from pybayesridge import BayesRidge, ConvergenceWarning, SpikeSlab, load, r_bridge
+from pybayesridge.results import export_fields, portable
 from pybayesridge.results.export import export
+from tests.gallery.make import data
 
 RNG = np.random.default_rng(3)
 X = RNG.standard_normal((30, 4)) + 2.0
@@ -214,3 +219,83 @@ def test_a_fit_starts_where_another_ended():
     again = r_bridge.spike_slab(Y[:, None], X, **given, start=first["start"])["value"]
     assert again["n_fac"] < first["n_fac"]
     np.testing.assert_allclose(again["params"], first["params"], rtol=1e-3, atol=1e-4)
+
+
+GALLERY = Path(__file__).parent / "gallery/format1"
+
+KNOWN_TO_R = {
+    "columns", "named", "x", "row_names", "weights", "levels", "group", "flat_in", "known_sigma2", "formula",
+    "coding",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("path", sorted(GALLERY.glob("*.fit")), ids=lambda path: path.stem)
+def test_saved_fits_are_exports_with_what_r_knows_of_its_own(path):
+    answer = r_bridge.read_fit(str(path))
+    assert answer["error"] is None
+    value = answer["value"]
+    export_fields.check({name: item for name, item in value.items() if name not in KNOWN_TO_R})
+    results = load(path)
+    np.testing.assert_array_equal(value["params"].ravel(), np.asarray(results.params).ravel())
+    removed = path.stem.endswith("_removed")
+    assert ("x" in value, "fittedvalues" in value, "resid" in value) == (not removed,) * 3
+    assert value["columns"] == results.model.data.exog_columns
+    if not removed:
+        np.testing.assert_array_equal(value["x"], results.model.data.exog)
+    rows = data().iloc[[1, 5, 8]]
+    if "coding" in value:
+        coded = r_bridge.code_rows(value["coding"], {name: rows[name].tolist() for name in rows})
+        np.testing.assert_array_equal(coded["value"]["x"], results.model.new_rows(rows, True)[0])
+    else:
+        assert "formula" not in value
+
+
+def test_text_of_r_becomes_levels_that_are_numbers_and_missing_values_stay(tmp_path):
+    frame = data().assign(year=np.tile([2001, 2002, 2003], 8))
+    BayesRidge.from_formula("y ~ a + C(year) + flag", frame).fit().save(tmp_path / "a.fit")
+    value = r_bridge.read_fit(str(tmp_path / "a.fit"))["value"]
+    table = {"a": np.array([0.5, 1.0]), "year": ["2002", None], "flag": [True, False], "other": ["x", "y"]}
+    x = r_bridge.code_rows(value["coding"], table)["value"]["x"]
+    np.testing.assert_array_equal(x, [[0.5, 1.0, 0.0, 1.0], [np.nan] * 4])
+    one = r_bridge.code_rows(value["coding"], {"a": 0.5, "year": 2003.0, "flag": [None]})["value"]["x"]
+    assert np.isnan(one).all()
+    assert "lack the variable(s) 'a'" in r_bridge.code_rows(value["coding"], {"year": ["2002"]})["error"]
+
+
+def test_an_event_that_is_not_the_second_level_stays_the_event(tmp_path):
+    frame = data()
+    BayesRidge.from_formula("yes ~ a", frame, family="binomial", event=0).fit().save(tmp_path / "a.fit")
+    assert r_bridge.read_fit(str(tmp_path / "a.fit"))["value"]["levels"] == ["1", "0"]
+    BayesRidge.from_formula("yes ~ a", frame, family="binomial").fit().save(tmp_path / "a.fit")
+    assert "levels" not in r_bridge.read_fit(str(tmp_path / "a.fit"))["value"]
+
+
+def test_a_file_that_can_run_code_is_not_read(tmp_path):
+    path = tmp_path / "a.fit"
+    BayesRidge(Y, X).fit().save(path, format="pickle")
+    assert "is a pickle, which can run code" in r_bridge.read_fit(str(path))["error"]
+    path.write_bytes(pickle.dumps({"a": 1}))
+    assert "is a pickle, which can run code" in r_bridge.read_fit(str(path))["error"]
+    path.write_text("y,x")
+    assert r_bridge.read_fit(str(path))["error"].endswith(
+        "a.fit is not a fit saved by pybayesridge: it is no archive"
+    )
+    portable.write([1, 2], path, "0.1")
+    assert r_bridge.read_fit(str(path))["error"].endswith("it holds a list")
+
+
+def test_a_fit_of_r_is_saved_if_it_is_the_same(tmp_path):
+    path = tmp_path / "a.fit"
+    own = BayesRidge(Y, X).fit("em")
+    given = {"x_names": NAMES, "y_names": ["y"], "from_formula": False, "model": {}, "fit": {"method": "em"}}
+    posterior = {"bse": np.asarray(own.bse)[:, None], "family": "bayes_ridge", "path": str(path)}
+    params = np.asarray(own.params)[:, None]
+    assert (
+        "its coefficients differ"
+        in r_bridge.save_fit(Y[:, None], X, **given, params=params + 1, **posterior)["error"]
+    )
+    assert not path.exists()
+    assert r_bridge.save_fit(Y[:, None], X, **given, params=params, **posterior)["value"] == {"path": str(path)}
+    again = load(path)
+    np.testing.assert_array_equal(np.asarray(again.params), params[:, 0])
+    assert again.model.exog_names == ["const", *NAMES]

@@ -89,8 +89,7 @@ def _shared_values(results: LinearResults) -> dict[str, Any]:
         "method": str(results.method),
         "params": over(results.params),
         "bse": over(results.bse),
-        "fittedvalues": over(results.fittedvalues),
-        "resid": over(results.resid),
+        **_row_values(results),
         "rsquared": each(results.rsquared),
         "nobs": float(results.nobs),
         "df_model": each(results.df_model),
@@ -101,6 +100,13 @@ def _shared_values(results: LinearResults) -> dict[str, Any]:
         "weight_mean": float(model.weight_mean),
         "findings": flat_findings(results.findings),
     }
+
+
+def _row_values(results: LinearResults) -> dict[str, Any]:
+    """Values at the rows of the data, while these are here."""
+    if results.model.endog is None:
+        return {}
+    return {"fittedvalues": over(results.fittedvalues), "resid": over(results.resid)}
 
 
 def flat_findings(findings: Sequence[Finding]) -> dict[str, list[str]]:

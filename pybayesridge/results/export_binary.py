@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 def binary_values(results: BinaryRidgeResults) -> dict[str, Any]:
     """The values that only these fits have, but for the posterior."""
-    likelihood, scores = results.binary_fit.likelihood, results.grid_scores
-    error, grid = results.quadrature_error, results.grid
+    error, grid, scores = results.quadrature_error, results.grid, results.grid_scores
+    has_rows = results.model.endog is not None
     return {
         "family": "bayes_ridge_binomial",
         "link": str(results.link),
@@ -39,10 +39,10 @@ def binary_values(results: BinaryRidgeResults) -> dict[str, Any]:
         "tau2": np.array([results.tau2]),
         "log_marginal": np.array([results.log_marginal]),
         "solver": str(results.solver),
-        "trials": likelihood.successes + likelihood.failures,
+        "trials": _trials(results),
         "n_trials": float(results.n_trials),
         "n_events": float(results.n_events),
-        "loo_probabilities": np.asarray(results.loo_probabilities, dtype=np.float64),
+        "loo_probabilities": np.asarray(results.loo_probabilities, dtype=np.float64) if has_rows else None,
         "loo_log_score": float(results.loo_log_score),
         "loo_brier": float(results.loo_brier),
         "loo_auc": float(results.loo_auc),
@@ -55,15 +55,23 @@ def binary_values(results: BinaryRidgeResults) -> dict[str, Any]:
 
 def binary_selection_values(results: BinarySpikeSlabResults) -> dict[str, Any]:
     """The values that only selections of yes/no responses have, but for the posterior."""
-    likelihood = results.model.likelihood()
+    has_rows = results.model.endog is not None
     return {
         "link": str(results.link),
         "event": str(results.event),
-        "trials": likelihood.successes + likelihood.failures,
+        "trials": _trials(results),
         "n_trials": float(results.n_trials),
         "n_events": float(results.n_events),
-        "linear_predictors": results.predict(which="linear").to_numpy(dtype=np.float64),
+        "linear_predictors": results.predict(which="linear").to_numpy(dtype=np.float64) if has_rows else None,
     }
+
+
+def _trials(results: BinaryRidgeResults | BinarySpikeSlabResults) -> FloatArray | None:
+    """Trials of each row, while the rows are here."""
+    if results.model.endog is None:
+        return None
+    likelihood = results.model.likelihood()
+    return likelihood.successes + likelihood.failures
 
 
 def binary_posterior(results: BinaryRidgeResults) -> dict[str, Any]:

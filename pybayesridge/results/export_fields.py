@@ -26,7 +26,7 @@ class Field:
         Which family has it: bayes_ridge, bayes_ridge_binomial (binary), spike_slab, or of the latter those by
         expectation propagation (ep) or by sets of columns (sets); spike_slab_binomial (binary_sets).
     optional : bool
-        Whether a fit may lack it.
+        Whether a fit may lack it, as one without its data lacks what has n rows.
     """
 
     form: str
@@ -43,12 +43,12 @@ def _of_both(form: str, meaning: str, *, optional: bool = False) -> Field:
     return Field(form, meaning, "bayes_ridge binary", optional)
 
 
-def _of_binary(form: str, meaning: str) -> Field:
-    return Field(form, meaning, "binary")
+def _of_binary(form: str, meaning: str, *, optional: bool = False) -> Field:
+    return Field(form, meaning, "binary", optional)
 
 
-def _of_yes_no(form: str, meaning: str) -> Field:
-    return Field(form, meaning, "binary binary_sets")
+def _of_yes_no(form: str, meaning: str, *, optional: bool = False) -> Field:
+    return Field(form, meaning, "binary binary_sets", optional)
 
 
 def _of_selection(form: str, meaning: str, *, optional: bool = False) -> Field:
@@ -71,8 +71,8 @@ def _of_gaussian_sets(form: str, meaning: str) -> Field:
     return Field(form, meaning, "sets")
 
 
-def _of_binary_sets(form: str, meaning: str) -> Field:
-    return Field(form, meaning, "binary_sets")
+def _of_binary_sets(form: str, meaning: str, *, optional: bool = False) -> Field:
+    return Field(form, meaning, "binary_sets", optional)
 
 
 FIELDS = {
@@ -85,8 +85,8 @@ FIELDS = {
     "method": Field("text", "of the fit"),
     "params": Field("k q", "posterior means"),
     "bse": Field("k q", "posterior standard deviations"),
-    "fittedvalues": Field("n q", "posterior means at the rows of the data, of linear predictors or probabilities"),
-    "resid": Field("n q", "the response less these"),
+    "fittedvalues": Field("n q", "posterior means at the rows, of linear predictors or probabilities", optional=True),
+    "resid": Field("n q", "the response less these", optional=True),
     "rsquared": Field("q", "share of the variation explained"),
     "nobs": Field("number", "rows"),
     "df_model": Field("q", "effective degrees of freedom, less one for a constant"),
@@ -113,15 +113,15 @@ FIELDS = {
     "hyper_means": _of_ridge("4 q", "posterior means of lambda, tau2, sigma2 and the effective degrees of freedom"),
     "link": _of_yes_no("text", "logit or probit"),
     "event": _of_yes_no("text", "the level whose probability is modelled"),
-    "trials": _of_yes_no("n", "trials of each row"),
+    "trials": _of_yes_no("n", "trials of each row", optional=True),
     "n_trials": _of_yes_no("number", "trials in all, each row counted as its weight says"),
     "n_events": _of_yes_no("number", "events among them"),
-    "loo_probabilities": _of_binary("n", "probability of the event at each row, predicted from the others"),
+    "loo_probabilities": _of_binary("n", "probability of the event at each row from the others", optional=True),
     "loo_log_score": _of_binary("number", "mean log probability of the outcomes by these"),
     "loo_brier": _of_binary("number", "their mean squared error"),
     "loo_auc": _of_binary("number", "area under their ROC curve"),
     "penalty_means": _of_binary("3", "posterior means of lambda, tau2 and the effective degrees of freedom"),
-    "linear_predictors": _of_binary_sets("n", "linear predictors at params and the rows of the data"),
+    "linear_predictors": _of_binary_sets("n", "linear predictors at params and the rows of the data", optional=True),
     "inclusion_prob": _of_selection("k", "posterior inclusion probabilities"),
     "group_inclusion_prob": _of_selection("c", "those of the groups"),
     "group_labels": _of_selection("texts", "labels of the groups"),

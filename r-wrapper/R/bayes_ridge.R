@@ -214,7 +214,7 @@ new_fit <- function(value, input, call, settings, model, own = list()) {
     call = strip_call(call),
     weights = input$weights,
     levels = input$levels,
-    named = if (!of_formula) !is.null(colnames(input$x)),
+    named = if (!of_formula) input$named %||% !is.null(colnames(input$x)),
     columns = if (!of_formula) setdiff(coefficient_names(fit), if (fit$intercept_added) "(Intercept)"),
     settings = settings,
     terms = input$terms,
@@ -356,6 +356,9 @@ plain_columns <- function(m) {
 
 # A k x q matrix as a named vector, or a matrix with names where there are several targets.
 labelled <- function(m, labels, targets) {
+  if (is.null(m)) {
+    return(NULL)
+  }
   if (length(targets) == 1L) {
     return(stats::setNames(as.vector(m), labels))
   }

@@ -258,6 +258,7 @@ check_binomial_interval <- function(interval) {
 residuals.bayes_ridge_binomial <- function(object, type = c("response", "deviance", "pearson"), ...) {
   refuse_dots("residuals", ...)
   type <- match.arg(type)
+  check_rows(object)
   share <- object$fitted.values
   y <- share + object$residuals
   trials <- object$trials * (object$weights %||% 1)
@@ -333,6 +334,7 @@ plot.bayes_ridge_binomial <- function(x, which = c("coefficients", "calibration"
 # The calibration or the ROC curve of probabilities `share`; `labels` are those of the curve, or of the probabilities and
 # of the picture.
 draw_fit_of_shares <- function(x, which, share, labels, bins, xlab, main, given) {
+  check_rows(x)
   trials <- x$trials * (x$weights %||% 1)
   events <- trials * unname(x$fitted.values + x$residuals)
   if (which == "roc") {

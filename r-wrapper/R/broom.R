@@ -116,6 +116,7 @@ augment.pybayesridge_fit <- function(x, data = NULL, newdata = NULL, interval = 
   }
   env <- parent.frame()
   own <- is.null(newdata)
+  if (own) check_rows(x)
   if (!own) {
     table <- as.data.frame(newdata)
   } else if (!is.null(data)) {

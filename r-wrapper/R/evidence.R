@@ -92,6 +92,7 @@ same_response <- function(fits) {
     if (!is_binomial(fit)) {
       return(c(fit$nobs, unpenalized, fit$posterior$y_norm))
     }
+    check_rows(fit)
     rows <- cbind(fit$fitted.values + fit$residuals, fit$trials, fit$weights)
     c(fit$nobs, unpenalized, rows)
   }

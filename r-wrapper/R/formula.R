@@ -246,7 +246,7 @@ strip_call <- function(call) {
 # Terms with an environment again, in which functions of the formula are looked up.
 terms_in <- function(object, env, response = TRUE) {
   if (is.null(object$terms)) {
-    stop("this fit was made from matrices: it has no terms", call. = FALSE)
+    stop("this fit was made ", if (is.null(object$file)) "from matrices" else "in Python", ": it has no terms", call. = FALSE)
   }
   terms <- object$terms
   attr(terms, ".Environment") <- env
@@ -256,7 +256,8 @@ terms_in <- function(object, env, response = TRUE) {
 # New data as rows of the model matrix: x (m x p, NA in rows that are not complete) and what na.action left out.
 new_rows <- function(object, newdata, na.action, env) {
   if (is.null(object$terms)) {
-    return(list(x = new_columns(object, newdata), na.action = NULL))
+    coded <- is.null(object$coding) || has_columns(object, newdata)
+    return(list(x = if (coded) new_columns(object, newdata) else rows_of_python(object, newdata), na.action = NULL))
   }
   if (is.matrix(newdata)) {
     newdata <- as.data.frame(newdata)

@@ -124,6 +124,7 @@ percent <- function(probabilities) {
 #' @export
 fitted.pybayesridge_fit <- function(object, ...) {
   refuse_dots("fitted", ...)
+  check_rows(object)
   stats::napredict(object$na.action, object$fitted.values)
 }
 
@@ -132,6 +133,7 @@ fitted.pybayesridge_fit <- function(object, ...) {
 residuals.pybayesridge_fit <- function(object, type = c("response", "weighted"), ...) {
   refuse_dots("residuals", ...)
   type <- match.arg(type)
+  check_rows(object)
   out <- object$residuals
   if (type == "weighted" && !is.null(object$weights)) {
     out <- out * sqrt(object$weights)
@@ -180,6 +182,7 @@ df.residual.pybayesridge_fit <- function(object, ...) {
 #' @export
 deviance.pybayesridge_fit <- function(object, ...) {
   refuse_dots("deviance", ...)
+  check_rows(object)
   w <- if (is.null(object$weights)) 1 else object$weights
   sums <- colSums(as.matrix(w * as.matrix(object$residuals)^2))
   by_target(sums, object$targets)

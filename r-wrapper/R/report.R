@@ -26,16 +26,7 @@ report <- function(object, ...) UseMethod("report")
 report.pybayesridge_fit <- function(object, file, title = NULL, question = NULL, target = NULL, level = 0.95, ...) {
   refuse_dots("report", ...)
   check_level(level)
-  if (missing(file) || !is.character(file) || length(file) != 1L || is.na(file) || !nzchar(file)) {
-    stop("'file' must be the name of a file", call. = FALSE)
-  }
-  input <- list(
-    x = own_rows(object, parent.frame())$x,
-    y = responses_of(object),
-    weights = object$weights,
-    terms = object$terms
-  )
-  colnames(input$y) <- object$targets
+  check_file(file)
   versions <- list(
     R = format(getRversion()),
     "pybayesridge (R package)" = format(utils::packageVersion("pybayesridge"))
@@ -46,15 +37,24 @@ report.pybayesridge_fit <- function(object, file, title = NULL, question = NULL,
     alpha = 1 - level, call = paste(c("library(pybayesridge)", "", deparse(object$call)), collapse = "\n"),
     versions = versions, findings = listed_findings(object)
   )
-  rows <- rownames(input$x)
-  written <- call_fit(
-    object$settings, input,
-    what = "report", family = object$settings$family, page = page,
-    row_names = if (!is.null(rows)) as.list(rows)
-  )
+  written <- if (is.null(object$file)) {
+    input <- refitted_input(object, parent.frame())
+    rows <- rownames(input$x)
+    call_fit(
+      object$settings, input,
+      what = "report", family = object$settings$family, page = page,
+      row_names = if (!is.null(rows)) as.list(rows)
+    )
+  } else {
+    call_python("report_saved", object$file, page)
+  }
   apart <- abs(as.vector(written$params) - as.vector(as.matrix(object$coefficients)))
   if (!isTRUE(all(apart <= 1e-3 * as.vector(as.matrix(object$bse))))) {
-    warning("Python's fit for the report differs from this one: the versions differ, or the fit had a 'start'", call. = FALSE)
+    warning(
+      "Python's fit for the report differs from this one: ",
+      if (is.null(object$file)) "the versions differ, or the fit had a 'start'" else "the file has changed since it was read",
+      call. = FALSE
+    )
   }
   invisible(file)
 }

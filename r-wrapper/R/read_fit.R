@@ -1,0 +1,159 @@
+#' Exchange fits with Python
+#'
+#' `read_fit()` reads a fit that was saved in Python by `results.save("file")`. The result is a fit like those of
+#' [bayes_ridge()] and [spike_slab()]. `save_fit()` writes a file that Python reads with `pybayesridge.load("file")`. Both
+#' functions call Python.
+#'
+#' @details The methods of a fit that was read do not require Python, with two exceptions. `report()` reads the file
+#'   again. `predict()` and other methods for new data code the variables of a Python formula in Python, unless the formula
+#'   is a sum of numeric variables; alternatively, `newdata` contains the columns of the model matrix. R's `formula()` and
+#'   `terms()` are not available: the element `formula_in_python` is the formula, and functions for fits by formula, such as
+#'   those of 'emmeans', raise an error. An intercept is called `(Intercept)`.
+#'
+#'   A file saved with `remove_data=True` contains no rows: methods that use them raise an error, all others work. A file
+#'   saved with `row_space=False` as well contains too little for R. Files that contain something else, are damaged or were
+#'   written by a later version are refused; so are pickles, which can run code when they are read.
+#'
+#'   A fit of R does not contain the objects of Python. `save_fit()` therefore fits the model again in Python, to the data
+#'   kept by the fit (see `model` in [bayes_ridge()]) or named in its call, and writes the file if the coefficients agree. In
+#'   Python the columns of the model are those of the model matrix, and the formula is not known. To keep a fit for R use
+#'   [saveRDS()].
+#'
+#' @param file Name of the file. `save_fit()` overwrites an existing file.
+#' @param object A fit of [bayes_ridge()] or [spike_slab()].
+#' @param model Whether to keep the columns of the data with the fit; see [bayes_ridge()].
+#' @return `read_fit()`: a fit, see [bayes_ridge()] and [spike_slab()]. `save_fit()`: `file`, invisibly.
+#' @seealso [saveRDS()], [bayes_ridge()], [spike_slab()]
+#' @examplesIf pybayesridge::pybayesridge_available()
+#' file <- tempfile(fileext = ".fit")
+#' save_fit(bayes_ridge(mpg ~ wt + hp, data = mtcars), file)
+#' fit <- read_fit(file)
+#' predict(fit, mtcars[1:3, ], interval = "prediction")
+#' @export
+read_fit <- function(file, model = NULL) {
+  call <- match.call()
+  path <- existing_file(file)
+  keeps_data(model, 0)
+  value <- call_python("read_fit", path)
+  input <- input_of_file(value)
+  settings <- list(
+    family = sub("_binomial$", "", value$family),
+    model = list(flat_in = value$flat_in),
+    group = value[["group"]]
+  )
+  own <- list(
+    file = path, formula_in_python = value$formula, coding = value$coding, known_sigma2 = value$known_sigma2
+  )
+  fit <- new_fit(value, input, call, settings, model, own)
+  # An added intercept is not among the columns, whatever it is called.
+  fit$columns <- as.character(unlist(value$columns))
+  fit
+}
+
+#' @rdname read_fit
+#' @export
+save_fit <- function(object, file) {
+  if (!inherits(object, "pybayesridge_fit")) {
+    stop("'object' must be a fit of bayes_ridge() or spike_slab(), not ", kind_of(object), call. = FALSE)
+  }
+  path <- path.expand(check_file(file))
+  if (!is.null(object$file)) {
+    stop("this fit was read from a file for Python, of which you can make a copy: ", object$file, call. = FALSE)
+  }
+  if (!dir.exists(dirname(path))) {
+    stop("there is no folder '", dirname(path), "': make it first", call. = FALSE)
+  }
+  call_fit(
+    object$settings, refitted_input(object, parent.frame()),
+    what = "save_fit", family = object$settings$family, path = path,
+    params = as.matrix(object$coefficients), bse = as.matrix(object$bse)
+  )
+  invisible(file)
+}
+
+# Refuses what needs values at the rows of a fit that was saved without them.
+check_rows <- function(object) {
+  if (is.null(object[["fitted.values"]])) {
+    stop("this fit contains no values of rows: it was saved without its data", call. = FALSE)
+  }
+}
+
+# The data of a fit, to fit it again in Python.
+refitted_input <- function(object, env) {
+  input <- list(
+    x = own_rows(object, env)$x,
+    y = responses_of(object),
+    weights = object$weights,
+    terms = object$terms
+  )
+  colnames(input$y) <- object$targets
+  input
+}
+
+check_file <- function(file) {
+  if (missing(file) || !is.character(file) || length(file) != 1L || is.na(file) || !nzchar(file)) {
+    stop("'file' must be the name of a file", call. = FALSE)
+  }
+  file
+}
+
+existing_file <- function(file) {
+  path <- path.expand(check_file(file))
+  if (!file.exists(path) || dir.exists(path)) {
+    stop("there is no file '", path, "'", call. = FALSE)
+  }
+  normalizePath(path)
+}
+
+# What formula_input() and matrix_input() make of data, of a file.
+input_of_file <- function(value) {
+  x <- value$x
+  if (is.list(x)) {
+    x <- if (requireNamespace("Matrix", quietly = TRUE)) {
+      Matrix::sparseMatrix(i = plain(x$i), p = plain(x$p), x = plain(x$x), dims = c(x$nrow, x$ncol), index1 = FALSE)
+    }
+  }
+  rows <- if (!is.null(value$row_names)) as.character(unlist(value$row_names))
+  if (!is.null(x)) dimnames(x) <- list(rows, if (isTRUE(value$named)) as.character(unlist(value$columns)))
+  levels <- as.list(unlist(value$levels))
+  list(
+    x = x,
+    row_names = rows,
+    weights = if (!is.null(value$weights)) plain(value$weights),
+    levels = if (length(levels)) levels,
+    named = isTRUE(value$named)
+  )
+}
+
+# Rows of the model matrix of a fit that was read, coded by Python's formula.
+rows_of_python <- function(object, newdata) {
+  if (is.matrix(newdata)) {
+    newdata <- as.data.frame(newdata)
+  }
+  if (!is.list(newdata)) {
+    stop("'newdata' must be a data frame with the variables of the formula", call. = FALSE)
+  }
+  newdata <- as.data.frame(newdata, stringsAsFactors = FALSE)
+  x <- call_python("code_rows", object$coding, lapply(newdata, column_for_python))$x
+  dimnames(x) <- list(rownames(newdata), object$columns)
+  x
+}
+
+# Whether new data contain the columns of the model matrix.
+has_columns <- function(object, newdata) {
+  if (!is.list(newdata)) {
+    return(is.null(colnames(newdata)) || all(object$columns %in% colnames(newdata)))
+  }
+  numbers <- function(column) (is.numeric(column) || is.logical(column)) && is.null(dim(column))
+  all(object$columns %in% names(newdata)) && all(vapply(newdata[object$columns], numbers, NA))
+}
+
+# Numbers as they are; truth values and text as lists, in which NULL stands for what is missing.
+column_for_python <- function(column) {
+  if (is.numeric(column) && !is.object(column)) {
+    return(as.double(column))
+  }
+  values <- as.list(if (is.logical(column)) as.vector(column) else as.character(column))
+  values[is.na(column)] <- list(NULL)
+  unname(values)
+}
