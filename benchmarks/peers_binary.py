@@ -1,31 +1,40 @@
 """Yes/no responses: BayesRidge compared with cross-validated ridge logistic regression on random splits of data.
 
-    python -m benchmarks.peers_binary [--quick] [--splits 10] [--out FOLDER]
+    python -m benchmarks.peers_binary [--quick] [--splits 50] [--out FOLDER] [--render]
 
-scikit-learn's LogisticRegressionCV and R's cv.glmnet (where R has it), both with an L2 penalty chosen by the log
-score. Each split fits half of the rows (of fair 1000) and predicts the others; simulated data are drawn anew. The
-splits are the same for all methods.
+scikit-learn's LogisticRegressionCV and R's cv.glmnet, both with an L2 penalty chosen by the log score, and the
+default regression of R's rstanarm, by NUTS (those of R where R has them). Each split fits half of the rows (of fair
+1000) and predicts the others; simulated data are drawn anew. The splits are the same for all methods. Times of larger
+problems follow, for BayesRidge and LogisticRegressionCV.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import functools
+import io
+import json
 import statistics
+import subprocess
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import statsmodels.api as sm
 from scipy.special import expit
 
-from benchmarks import common, peers_r
+from benchmarks import common, measures, peers_r
 from pybayesridge import BayesRidge
 
 PACKAGES = ["pybayesridge", "numpy", "scipy", "scikit-learn", "statsmodels"]
-OURS = "BayesRidge ep"
+OURS, STAN_GLM = "BayesRidge ep", "stan_glm"
+MOST_FOR_STAN = 100
+"""Columns; with more NUTS takes hours."""
 LIMIT = 300.0
 """Seconds that R may take for a fit."""
 TRAIN_FAIR, TEST_ROWS = 1000, 500
@@ -37,8 +46,38 @@ write("seconds", seconds(fit <- cv.glmnet(x, y, family = "binomial", alpha = 0))
 write("mean", predict(fit, x_test, s = "lambda.min", type = "response"))
 """
 
-Split = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-"""Columns and responses to fit, and to predict."""
+STAN = """
+suppressMessages(library(rstanarm))
+center <- colMeans(x); scale <- apply(x, 2, sd)
+frame <- function(z) data.frame(sweep(sweep(z, 2, center), 2, scale, "/"))
+write("seconds", seconds(fit <- stan_glm(y ~ ., data = data.frame(y = y, frame(x)), family = binomial(),
+                                         refresh = 0, cores = 1, seed = 1)))
+draws <- posterior_epred(fit, newdata = frame(x_test))
+write("mean", colMeans(draws))
+write("low", apply(draws, 2, quantile, 0.025)); write("high", apply(draws, 2, quantile, 0.975))
+write("converged", max(summary(fit)[, "Rhat"]) < 1.05)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Columns and responses to fit and to predict; the true probabilities of the latter where they are known."""
+
+    x: np.ndarray
+    y: np.ndarray
+    x_test: np.ndarray
+    y_test: np.ndarray
+    true: np.ndarray | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Seconds of the fit, probabilities of the other rows, whether the fit converged, 95 % intervals (m, 2)."""
+
+    seconds: float
+    share: np.ndarray
+    converged: bool
+    interval: np.ndarray | None = None
 
 
 def halves(x: np.ndarray, y: np.ndarray, train: int, rng: np.random.Generator) -> Split:
@@ -47,7 +86,7 @@ def halves(x: np.ndarray, y: np.ndarray, train: int, rng: np.random.Generator) -
         order = rng.permutation(y.size)
         fit, test = order[:train], order[train:]
         if 2 <= y[fit].sum() <= train - 2 and np.ptp(x[fit], axis=0).min() > 0:
-            return x[fit], y[fit], x[test], y[test]
+            return Split(x[fit], y[fit], x[test], y[test])
 
 
 def breast_cancer(rng: np.random.Generator) -> Split:
@@ -71,36 +110,89 @@ def fair(rng: np.random.Generator) -> Split:
     return halves(data.exog.to_numpy(dtype=float), y, TRAIN_FAIR, rng)
 
 
+@functools.cache
+def of_r(name: str) -> pd.DataFrame:
+    """A data set that R ships."""
+    code = f"write.csv({name}, row.names = FALSE)"
+    done = subprocess.run(["Rscript", "--vanilla", "-e", code], capture_output=True, text=True, check=True)
+    return pd.read_csv(io.StringIO(done.stdout))
+
+
+def mtcars(rng: np.random.Generator) -> Split:
+    """32 cars, 6 columns: a manual gearbox or not."""
+    data = of_r("mtcars")
+    return halves(
+        data[["mpg", "disp", "hp", "drat", "wt", "qsec"]].to_numpy(float), data["am"].to_numpy(float), 16, rng
+    )
+
+
+def infert(rng: np.random.Generator) -> Split:
+    """248 women, 6 columns: secondary infertility or not."""
+    data = of_r("infert")
+    names = ["age", "parity", "induced", "spontaneous", "education"]
+    x = pd.get_dummies(data[names], columns=["education"], drop_first=True)
+    return halves(x.to_numpy(float), data["case"].to_numpy(float), 124, rng)
+
+
+def esoph(rng: np.random.Generator) -> Split:
+    """Cases of cancer and controls, a row for each person, dummies of three ordered factors."""
+    data = of_r("esoph")
+    x = pd.get_dummies(data[["agegp", "alcgp", "tobgp"]], drop_first=True).to_numpy(float)
+    cases, controls = (data[name].to_numpy(int) for name in ("ncases", "ncontrols"))
+    rows = np.r_[np.repeat(np.arange(len(x)), cases), np.repeat(np.arange(len(x)), controls)]
+    y = np.r_[np.ones(cases.sum()), np.zeros(controls.sum())]
+    return halves(x[rows], y, y.size // 2, rng)
+
+
 def simulated(n: int, p: int, rng: np.random.Generator) -> Split:
     """Independent normal columns that all matter and explain half of the latent variance."""
     x = rng.standard_normal((n + TEST_ROWS, p))
     eta = x @ rng.standard_normal(p) * np.sqrt(np.pi**2 / 3 / p)
-    y = (rng.random(eta.size) < expit(eta)).astype(float)
-    return x[:n], y[:n], x[n:], y[n:]
+    true = expit(eta)
+    y = (rng.random(eta.size) < true).astype(float)
+    return Split(x[:n], y[:n], x[n:], y[n:], true[n:])
 
 
 Data = Callable[[np.random.Generator], Split]
 FULL: dict[str, Data] = {
     "breast_cancer, n = 284, p = 30": breast_cancer,
     "spector, n = 16, p = 3": spector,
+    "mtcars, n = 16, p = 6": mtcars,
+    "infert, n = 124, p = 6": infert,
+    "esoph, n = 487, p = 11": esoph,
     "fair, n = 1000, p = 8": fair,
+    "simulated, n = 50, p = 10": functools.partial(simulated, 50, 10),
     "simulated, n = 100, p = 5000": functools.partial(simulated, 100, 5000),
 }
 QUICK: dict[str, Data] = {"spector, n = 16, p = 3": spector, "simulated": functools.partial(simulated, 40, 60)}
+FROM_R = (mtcars, infert, esoph)
+SIZES = (
+    (1000, 20),
+    (5000, 20),
+    (20000, 20),
+    (1000, 100),
+    (5000, 100),
+    (20000, 100),
+    (200, 1000),
+    (200, 5000),
+    (200, 20000),
+)
+QUICK_SIZES = ((200, 10), (40, 100))
 
-Method = Callable[[Split], tuple[float, np.ndarray, bool]]
-"""Seconds of the fit, probabilities of the other rows, whether the fit converged."""
+Method = Callable[[Split], Fit]
 
 
-def ours(method: str, split: Split) -> tuple[float, np.ndarray, bool]:
+def ours(method: str, split: Split) -> Fit:
     """BayesRidge; the time is that of the fit and of the probabilities, which need the posterior."""
     start = common.clock()
-    results = BayesRidge(split[1], split[0], family="binomial").fit(method)
-    share = results.predict(split[2]).to_numpy()
-    return common.clock() - start, share, bool(results.converged)
+    results = BayesRidge(split.y, split.x, family="binomial").fit(method)
+    share = results.predict(split.x_test).to_numpy()
+    seconds = common.clock() - start
+    interval = np.asarray(results.get_prediction(split.x_test).conf_int()) if split.true is not None else None
+    return Fit(seconds, share, bool(results.converged), interval)
 
 
-def scikit(split: Split) -> tuple[float, np.ndarray, bool]:
+def scikit(split: Split) -> Fit:
     """LogisticRegressionCV on standardised columns: 20 penalties, 5 folds, the best log score."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegressionCV
@@ -111,15 +203,22 @@ def scikit(split: Split) -> tuple[float, np.ndarray, bool]:
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         start = common.clock()
-        share = make_pipeline(StandardScaler(), model).fit(split[0], split[1]).predict_proba(split[2])[:, 1]
+        share = make_pipeline(StandardScaler(), model).fit(split.x, split.y).predict_proba(split.x_test)[:, 1]
         seconds = common.clock() - start
-    return seconds, share, not any(issubclass(one.category, ConvergenceWarning) for one in told)
+    return Fit(seconds, share, not any(issubclass(one.category, ConvergenceWarning) for one in told))
 
 
-def glmnet(split: Split) -> tuple[float, np.ndarray, bool]:
+def glmnet(split: Split) -> Fit:
     """cv.glmnet, 10 folds, lambda.min."""
-    out = peers_r.run(GLMNET, split[0], split[1], split[2], LIMIT)
-    return float(out["seconds"][0]), out["mean"], True
+    out = peers_r.run(GLMNET, split.x, split.y, split.x_test, LIMIT)
+    return Fit(float(out["seconds"][0]), out["mean"], True)
+
+
+def stan(split: Split) -> Fit:
+    """The defaults of rstanarm's stan_glm on standardised columns: 4 chains, normal priors of scale 2.5."""
+    out = peers_r.run(STAN, split.x, split.y, split.x_test, LIMIT)
+    interval = np.column_stack([out["low"], out["high"]])
+    return Fit(float(out["seconds"][0]), out["mean"], bool(out["converged"][0]), interval)
 
 
 def methods() -> dict[str, Method]:
@@ -128,14 +227,19 @@ def methods() -> dict[str, Method]:
     out["LogisticRegressionCV (5 folds)"] = scikit
     if peers_r.has("glmnet"):
         out["cv.glmnet (10 folds)"] = glmnet
+    if peers_r.has("rstanarm"):
+        out[STAN_GLM] = stan
     return out
 
 
-def scores(split: Split, share: np.ndarray) -> dict[str, float]:
-    """Mean log probability of the outcomes, and the Brier score."""
-    y, safe = split[3], np.clip(share, LEAST, 1.0 - LEAST)
+def scores(split: Split, fit: Fit) -> dict[str, float]:
+    """Mean log probability of the outcomes, the Brier score, and the coverage of the true probabilities if known."""
+    y, safe = split.y_test, np.clip(fit.share, LEAST, 1.0 - LEAST)
     log = np.where(y == 1, np.log(safe), np.log1p(-safe))
-    return {"log_score": float(log.mean()), "brier": float(np.mean((y - share) ** 2))}
+    out = {"log_score": float(log.mean()), "brier": float(np.mean((y - fit.share) ** 2))}
+    if split.true is not None and fit.interval is not None:
+        out["coverage"] = measures.coverage(split.true, fit.interval)
+    return out
 
 
 def splits_of(data: Data, count: int) -> Iterator[Split]:
@@ -148,14 +252,30 @@ def measure(name: str, data: Data, count: int) -> dict[str, Any]:
     found: dict[str, list[dict[str, Any]]] = {method: [] for method in methods()}
     for split in splits_of(data, count):
         for method, run in methods().items():
+            if method == STAN_GLM and split.x.shape[1] > MOST_FOR_STAN:
+                found[method].append({"failed": f"more than {MOST_FOR_STAN} columns"})
+                continue
             try:
-                seconds, share, converged = run(split)
-            except RuntimeError as error:
+                fit = run(split)
+            except (RuntimeError, subprocess.TimeoutExpired) as error:
                 found[method].append({"failed": str(error)})
                 continue
-            found[method].append({"seconds": seconds, "converged": converged, **scores(split, share)})
+            found[method].append({"seconds": fit.seconds, "converged": fit.converged, **scores(split, fit)})
         print(f"{name}: {len(found[OURS])} of {count}", flush=True)
     return {"data": name, "splits": count, "found": found}
+
+
+def scaling(sizes: tuple[tuple[int, int], ...]) -> list[dict[str, Any]]:
+    """Seconds of methods that run here, one simulated data set of each size."""
+    out = []
+    here: dict[str, Method] = {f"BayesRidge {name}": functools.partial(ours, name) for name in ("ep", "laplace")}
+    for n, p in sizes:
+        split = simulated(n, p, np.random.default_rng(0))
+        untimed = dataclasses.replace(split, true=None)
+        seconds = {name: run(untimed).seconds for name, run in (here | {"LogisticRegressionCV": scikit}).items()}
+        out.append({"n": n, "p": p, "seconds": seconds})
+        print(out[-1], flush=True)
+    return out
 
 
 def mean_and_error(values: list[float], digits: int) -> str:
@@ -174,7 +294,7 @@ def case_table(case: dict[str, Any]) -> str:
             if "failed" not in one and "failed" not in first
         ]
         if not pairs:
-            rows.append([method, *["-"] * 4, f"0 of {len(every)}"])
+            rows.append([method, *["-"] * 5, f"0 of {len(every)}"])
             continue
         good = [one for one, _ in pairs]
         ratio = statistics.median(one["seconds"] / first["seconds"] for one, first in pairs)
@@ -187,41 +307,70 @@ def case_table(case: dict[str, Any]) -> str:
                 mean_and_error([one["log_score"] for one in good], 4),
                 "0" if method == OURS else mean_and_error(less, 4),
                 mean_and_error([one["brier"] for one in good], 4),
+                mean_and_error([100 * one["coverage"] for one in good], 1) if "coverage" in good[0] else "-",
                 f"{sum(one['converged'] for one in good)} of {len(every)}",
             ]
         )
-    head = ["method", f"time / {OURS}", "log score", "log score less ours", "Brier score", "converged"]
+    head = ["method", f"time / {OURS}", "log score", "log score less ours", "Brier score", "coverage, %", "converged"]
     return common.table(head, rows)
 
 
-def page(found: list[dict[str, Any]]) -> str:
+def scaling_table(sizes: list[dict[str, Any]]) -> str:
+    """Seconds, and how often our time LogisticRegressionCV's is."""
+    names = list(sizes[0]["seconds"])
+    rows = []
+    for one in sizes:
+        seconds = one["seconds"]
+        ratio = f"{seconds[OURS] / seconds[names[-1]]:.2f}"
+        rows.append(
+            [f"{one['n']:,}", f"{one['p']:,}", *(common.show_seconds(seconds[name]) for name in names), ratio]
+        )
+    return common.table(["n", "p", *names, f"{OURS} / {names[-1]}"], rows)
+
+
+def page(found: dict[str, Any]) -> str:
     """The whole page."""
     parts = [
-        f"{peers_r.versions(('glmnet',))}.",
+        f"{peers_r.versions(('glmnet', 'rstanarm'))}.",
         "Means ± standard errors over random splits, the same for all methods; the splits of one data set overlap, "
         "so that the errors are too small. Log score: mean log probability of the outcomes of rows that were not "
         "fitted, the larger the better. Time is the median over splits of the ratio to ours, all with one thread; "
         "R's is its processor time with its own BLAS. BayesRidge has its default prior; LogisticRegressionCV tries "
-        "20 penalties on standardised columns and takes the best log score, cv.glmnet its own 100 and `lambda.min`. "
-        "rstanarm is not among the peers.",
+        "20 penalties on standardised columns and takes the best log score, cv.glmnet its own 100 and `lambda.min`; "
+        "stan_glm has rstanarm's defaults on standardised columns, and is left out with more than "
+        f"{MOST_FOR_STAN} columns. Coverage: share of the true probabilities of new rows in their 95 % intervals, "
+        "for simulated data, whose coefficients are normal.",
     ]
-    for case in found:
+    for case in found["data"]:
         parts += [f"## {case['data']}, {case['splits']} splits", case_table(case)]
+    if found["scaling"]:
+        parts += [
+            "## Time and size",
+            "One simulated data set of each size; fit and probabilities of 500 rows.",
+            scaling_table(found["scaling"]),
+        ]
     return "\n\n".join(parts)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small data, two splits of each")
-    parser.add_argument("--splits", type=int, default=10, help="random splits of each data set")
+    parser.add_argument("--splits", type=int, default=50, help="random splits of each data set")
     parser.add_argument("--out", type=Path, help="folder for the page and the numbers")
+    parser.add_argument("--render", action="store_true", help="write the page again from stored numbers")
     args = parser.parse_args()
+    folder = args.out or (common.QUICK_RESULTS if args.quick else common.RESULTS)
+    if args.render:
+        stored = json.loads((folder / "peers_binary.json").read_text())
+        common.save("peers_binary", stored["environment"], stored["results"], page(stored["results"]), folder)
+        return
     common.use_one_thread()
     env = common.environment(PACKAGES)
-    folder = args.out or (common.QUICK_RESULTS if args.quick else common.RESULTS)
-    found: list[dict[str, Any]] = []
+    found: dict[str, Any] = {"data": [], "scaling": scaling(QUICK_SIZES if args.quick else SIZES)}
     for name, data in (QUICK if args.quick else FULL).items():
-        found.append(measure(name, data, 2 if args.quick else args.splits))
+        if data in FROM_R and not peers_r.has("stats"):
+            continue
+        found["data"].append(measure(name, data, 2 if args.quick else args.splits))
         common.save("peers_binary", env, found, page(found), folder)
 
 
