@@ -57,7 +57,7 @@ CHUNK = 1 << 15
 
 MODE_MAXITER = 60
 MODE_TOL = 1e-3
-"""The top is located to this part of the standard deviation there: it only places the range."""
+"""The top is located to about this part of the standard deviation there: it only places the range."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,21 +292,26 @@ def _bracket(slopes, cavity: Cavity) -> tuple[FloatArray, FloatArray]:  # type: 
 
 
 def _top(slopes, start: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:  # type: ignore[no-untyped-def]
-    """Zero of the slope by Newton's method, bisecting where a step would leave the bracket."""
+    """Zero of the slope by Newton's method, bisecting where a step would leave the bracket.
+
+    A row has settled where the slope is small for the curvature at the same point, and then stays. The length of the
+    last step would not do: where the density is nearly flat, long steps towards its bend look short.
+    """
     x = start
     last = np.full(x.shape, np.inf)
+    settled = np.zeros(x.shape, dtype=bool)
     for _ in range(MODE_MAXITER):
         first, second = slopes(x)
+        settled |= np.abs(first) <= MODE_TOL * np.sqrt(second)
+        if settled.all():
+            break
         low, high = np.where(first > 0, x, low), np.where(first > 0, high, x)
         with np.errstate(divide="ignore", invalid="ignore"):
             moved = x + first / second
         inside = (moved >= low) & (moved <= high) & (np.abs(moved - x) <= 0.7 * last)
-        moved = np.where(inside, moved, 0.5 * (low + high))
+        moved = np.where(settled, x, np.where(inside, moved, 0.5 * (low + high)))
         last = np.abs(moved - x)
-        settled = np.abs(moved - x) * np.sqrt(second) <= MODE_TOL
         x = moved
-        if settled.all():
-            break
     return x
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.special import log_ndtr
 
 from pybayesridge.binomial.likelihood import derivatives, log_likelihood
 from pybayesridge.binomial.tilted import Cavity, normal_cavity, tilted_moments
@@ -63,6 +64,37 @@ def test_wide_cavities_have_the_moments_of_the_half_line(link):
     found = tilted_moments(np.ones(3), np.zeros(3), link, normal_cavity(np.zeros(3), sd**2))
     np.testing.assert_allclose(found.mean / sd, np.sqrt(2 / np.pi), rtol=1e-3)
     np.testing.assert_allclose(found.variance / sd**2, 1 - 2 / np.pi, rtol=1e-3)
+
+
+NEAR_THE_BEND = [(41702.96983079107, -0.0134029330005985), (555574.6691798172, -0.23030790925295186)]
+NEAR_THE_BEND += [(957749.9674798175, -0.17768993124988086), (60189.004416988726, -0.007048283612404949)]
+
+
+def on_half_lines(sd, z):
+    """Tilted moments for wide cavities N(sd z, sd^2), and those of their positive half, which one success leaves."""
+    hazard = np.exp(-0.5 * z**2 - log_ndtr(z)) / np.sqrt(2 * np.pi)
+    mean, variance = sd * (z + hazard), sd**2 * (1 - hazard * (hazard + z))
+    # The point of reference is far from the top of the density.
+    cavity = Cavity(mean, sd**-2.0, -hazard / sd)
+    return tilted_moments(np.ones(z.size), np.zeros(z.size), "logit", cavity), mean, variance
+
+
+@pytest.mark.parametrize(("sd", "z"), NEAR_THE_BEND)
+def test_the_top_of_a_wide_density_is_found_at_the_bend(sd, z):
+    """On the way there steps are long, but short beside the width of the cavity."""
+    found, mean, variance = on_half_lines(np.array([sd]), np.array([z]))
+    np.testing.assert_allclose(found.mean, mean, rtol=10 / sd)
+    np.testing.assert_allclose(found.variance, variance, rtol=10 / sd)
+
+
+def test_rows_together_are_rows_alone():
+    rng = np.random.default_rng(0)
+    sd, z = 10.0 ** rng.uniform(4, 7, 500), rng.uniform(-0.4, 0.0, 500)
+    found, mean, variance = on_half_lines(sd, z)
+    np.testing.assert_allclose(found.mean / mean, 1.0, atol=10 / sd.min())
+    np.testing.assert_allclose(found.variance / variance, 1.0, atol=10 / sd.min())
+    one = on_half_lines(sd[:1], z[:1])[0]
+    np.testing.assert_allclose(found.mean[0], one.mean[0], rtol=1e-10)
 
 
 @pytest.mark.parametrize("link", ["logit", "probit"])
