@@ -1,29 +1,66 @@
 #' Leave-one-out scores for 'loo'
 #'
-#' `loo()` and `loo_compare()` of the package 'loo' for binomial fits of single yes/no responses, from the leave-one-out
-#' probabilities that the fit contains. They are computed by leaving rows out of the approximation of the fit and not by
-#' importance sampling, so that there are no Pareto k values. Python is not required.
+#' `loo()` and `loo_compare()` of the package 'loo': the expected log predictive density of each row given the other rows.
+#' It is computed from the posterior of the fit in closed form and not by importance sampling, so that there are no Pareto k
+#' values. Python is not required.
 #'
-#' @details Other fits do not contain a leave-one-out score of each row, and `loo()` is an error: [compare_evidence()]
-#'   compares them, and `loo_mse` of ridges by `method = "loocv"` is their error of prediction.
+#' @details With `family = gaussian()` the score of a row equals that of fitting without the row, with the standardisation and
+#'   the prior of the fit to all rows. Coefficients and a noise variance that is estimated are integrated out for each penalty
+#'   of the posterior, or for each set of columns that the fit keeps, and these are weighted anew for each row. If the method
+#'   holds the penalty at an estimate (`"em"`, `"loocv"`, `"gcv"`), it stays at the estimate from all rows, and the score is
+#'   slightly optimistic. The same holds for [spike_slab()] by expectation propagation, whose approximation of the prior is
+#'   that of the fit to all rows, and for its hyperparameters with `hyper = "maximize"`, `"damped"` and `"pcep"`.
 #'
-#' @param x A fit of [bayes_ridge()] with `family = binomial()` and one trial in each row, without weights.
+#'   The rows are required: those kept by the fit (see `model` in [bayes_ridge()]) or those named in its call. A warning is
+#'   given if the posterior was sampled and the score of a row rests on fewer than 100 effective draws, and an error is raised
+#'   if the other rows do not determine the prediction of a row.
+#'
+#'   With `family = binomial()` fits of [bayes_ridge()] to single yes/no responses without weights contain leave-one-out
+#'   probabilities, of which the scores are the logarithms. Binomial fits of [spike_slab()] have no such score in R.
+#'
+#' @param x A fit of [bayes_ridge()], or of [spike_slab()] with `family = gaussian()`.
+#' @param target Name or position of a target, if there are several.
 #' @param ... Not used: further arguments raise an error.
-#' @return A list of class `"loo"`: `estimates` and `pointwise` with `elpd_loo`, `p_loo` and `looic`.
+#' @return A list of class `"loo"`: `estimates` and `pointwise` with `elpd_loo`, `p_loo` and `looic`. If the posterior was
+#'   sampled, `n_eff` contains the effective number of draws of each row.
 #' @examplesIf pybayesridge::pybayesridge_available() && requireNamespace("loo", quietly = TRUE)
-#' loo::loo_compare(
-#'   loo::loo(bayes_ridge(am ~ wt, data = mtcars, family = binomial())),
-#'   loo::loo(bayes_ridge(am ~ wt + hp, data = mtcars, family = binomial()))
-#' )
+#' loo::loo(bayes_ridge(mpg ~ wt + hp, data = mtcars))
+#' loo::loo_compare(list(
+#'   ridge = loo::loo(bayes_ridge(mpg ~ ., data = mtcars)),
+#'   selection = loo::loo(spike_slab(mpg ~ ., data = mtcars))
+#' ))
 #' @exportS3Method loo::loo
-loo.pybayesridge_fit <- function(x, ...) {
+loo.pybayesridge_fit <- function(x, target = NULL, ...) {
   refuse_dots("loo", ...)
+  check_rows(x)
+  if (is.null(target) && length(x$targets) > 1L) {
+    stop("the fit has several targets: name one by 'target'", call. = FALSE)
+  }
+  found <- if (is_binomial(x)) {
+    binomial_left_out(x)
+  } else {
+    left_out_rows(x, own_rows(x, parent.frame())$x, if (is.null(target)) 1L else target_position(x, target))
+  }
+  pointwise <- cbind(elpd_loo = found$elpd, p_loo = found$within - found$elpd, looic = -2 * found$elpd)
+  estimates <- cbind(Estimate = colSums(pointwise), SE = sqrt(nrow(pointwise) * apply(pointwise, 2L, stats::var)))
+  out <- list(estimates = estimates, pointwise = pointwise)
+  out$n_eff <- found$n_eff
+  structure(c(out, named_estimates(estimates)), dims = c(NA_integer_, nrow(pointwise)), class = c("pybayesridge_loo", "loo"))
+}
+
+#' @exportS3Method loo::print_dims
+print_dims.pybayesridge_loo <- function(x, ...) {
+  cat("Leave-one-out predictions of", attr(x, "dims")[2L], "rows, each predicted from the others.\n")
+}
+
+# What older versions of 'loo' keep beside the matrix.
+named_estimates <- function(estimates) {
+  as.list(c(estimates[, "Estimate"], stats::setNames(estimates[, "SE"], paste0("se_", rownames(estimates)))))
+}
+
+binomial_left_out <- function(x) {
   if (is.null(x$loo_probabilities)) {
-    stop(
-      "loo() requires leave-one-out scores of each row, which this fit does not contain: ",
-      if (is_binomial(x)) "see inclusion_prob() and top_models()" else "compare fits by compare_evidence()",
-      call. = FALSE
-    )
+    stop("loo() is not available for binomial fits of spike_slab(): see inclusion_prob() and top_models()", call. = FALSE)
   }
   if (any(x$trials != 1) || !is.null(x$weights)) {
     stop(
@@ -33,19 +70,158 @@ loo.pybayesridge_fit <- function(x, ...) {
   }
   event <- unname(x$fitted.values + x$residuals) > 0.5
   log_score <- function(share) unname(ifelse(event, log(share), log1p(-share)))
-  elpd <- log_score(x$loo_probabilities)
-  pointwise <- cbind(elpd_loo = elpd, p_loo = log_score(x$fitted.values) - elpd, looic = -2 * elpd)
-  estimates <- cbind(Estimate = colSums(pointwise), SE = sqrt(nrow(pointwise) * apply(pointwise, 2L, stats::var)))
-  out <- list(estimates = estimates, pointwise = pointwise)
-  structure(c(out, named_estimates(estimates)), dims = c(NA_integer_, nrow(pointwise)), class = c("pybayesridge_loo", "loo"))
+  list(elpd = log_score(x$loo_probabilities), within = log_score(x$fitted.values))
 }
 
-#' @exportS3Method loo::print_dims
-print_dims.pybayesridge_loo <- function(x, ...) {
-  cat("Leave-one-out probabilities of", attr(x, "dims")[2L], "rows, each predicted from the others.\n")
+# Below this share the variance of a row that its own response does not determine is lost in rounding errors.
+least_slack <- 1e-8
+
+# The other rows are fitted exactly if without a row at most this share of the residual sum of squares is left; as in Python.
+exact_share <- 1e-13
+
+# Scores that rest on fewer effective draws are in doubt; as in Python.
+fewest_draws <- 100
+
+# Every row predicted from the others (predictive/left_out.py). Given a component of the posterior (a penalty, a set of
+# columns) with the leverage h of a row and its residual e, the row has without itself the residual d = e / (1 - h), the
+# variance s2 / (1 - h), and the other rows the residual sum of squares R - d^2 (1 - h). Without the row the weights of the
+# components are divided by its densities, so that its own is their harmonic mean. Densities of weighted rows are those of
+# sqrt(w) y. `x` is the model matrix (n x p); log densities without the row (`elpd`) and with it (`within`), n each.
+left_out_rows <- function(object, x, target) {
+  post <- object$posterior
+  split <- split_rows(object, x)
+  root_w <- sqrt((object$weights %||% rep(1, nrow(x))) / object$weight_mean)
+  y <- as.matrix(object$fitted.values + object$residuals)[, target]
+  y <- unname(y - drop(split$z %*% post$y_on_z[, target])) / post$y_norm[target]
+  noise <- post$noise[, if (ncol(post$noise) > 1L) target else 1L]
+  labels <- rownames(x) %||% seq_len(nrow(x))
+  law <- noise_law(post, noise)
+  parts <- lapply(chunks(nrow(x), elements / nrow(post$weight)), function(at) {
+    f <- functionals(post, split$x[at, , drop = FALSE], split$z[at, , drop = FALSE])
+    each <- if (is_ridge(post)) {
+      ridge_slack(f, post, target, y[at], root_w[at], nrow(x))
+    } else {
+      mixture_slack(f, post, target, y[at], root_w[at])
+    }
+    refuse_rows(each$slack > each$least, labels[at], "it is fitted exactly whatever its response is (leverage 1)")
+    used <- lapply(law, function(a) if (length(a) > 1L) a[each$used] else a)
+    found <- given_components(each$weight, each$residual / each$slack, each$slack, used, labels[at])
+    unit <- log(post$y_norm[target] / root_w[at])
+    cbind(found$elpd - unit, found$within - unit, found$efficiency)
+  })
+  found <- do.call(rbind, parts)
+  out <- list(elpd = found[, 1L], within = found[, 2L])
+  draws <- effective_draws(object)
+  if (is.finite(draws)) {
+    out$n_eff <- draws * found[, 3L]
+    doubtful <- labels[out$n_eff < fewest_draws]
+    if (length(doubtful)) {
+      warning(
+        "the leave-one-out predictions of ", length(doubtful), " row(s) rest on fewer than ", fewest_draws, " effective draws (",
+        paste0("'", utils::head(doubtful, 5L), "'", collapse = ", "), "): their scores may be inaccurate",
+        call. = FALSE
+      )
+    }
+  }
+  out
 }
 
-# What older versions of 'loo' keep beside the matrix.
-named_estimates <- function(estimates) {
-  as.list(c(estimates[, "Estimate"], stats::setNames(estimates[, "SE"], paste0("se_", rownames(estimates)))))
+# The components of positive weight (`used`), residuals of rows given each and 1 less their leverages (K x m), and the
+# `least` of the latter that is more than rounding.
+mixture_slack <- function(f, post, target, y, root_w) {
+  each <- mixture_of(f, post, target)
+  used <- each$weight > 0
+  w <- rep(root_w, each = sum(used))
+  list(
+    used = used, weight = each$weight[used], least = least_slack,
+    slack = 1 - each$scale2[used, , drop = FALSE] / post$noise[used, 1L] * w^2,
+    residual = w * (rep(y, each = sum(used)) - each$where[used, , drop = FALSE])
+  )
+}
+
+# The same of a ridge without differences where the `n` rows span everything.
+ridge_slack <- function(f, post, target, y, root_w, n) {
+  nodes <- nodes_of(post, target, floor = 0)
+  used <- seq_len(nrow(post$weight)) %in% nodes$keep
+  u <- root_w * sweep(f$coords, 2L, post$s, "/")
+  z <- post$z[, target]
+  left <- complement(post$s, post$log_t2[nodes$keep, target])
+  whole <- length(post$s) + length(post$z_at) >= n
+  share <- if (whole) numeric(length(y)) else 1 - root_w^2 * f$leverage - rowSums(u^2)
+  rest <- if (whole) numeric(length(y)) else root_w * y - drop(u %*% z)
+  list(
+    used = used, weight = nodes$weight, least = if (whole) 0 else least_slack,
+    slack = left %*% t(u^2) + rep(pmax(share, 0), each = sum(used)),
+    residual = left %*% (z * t(u)) + rep(rest, each = sum(used))
+  )
+}
+
+# The noise of the components: degrees of freedom `count` where it is estimated (`at_mode` at the mode R / (N + 2), else
+# integrated out), residual sums of squares `rss`, or the `known` variances.
+noise_law <- function(post, noise) {
+  if (!all(noise > 0)) {
+    stop("the fit has no leave-one-out scores: the response is fitted without noise", call. = FALSE)
+  }
+  known <- if (is_ridge(post)) !is.null(post$prior_noise) else is.infinite(post$df)
+  if (known) {
+    return(list(known = TRUE, variance = noise))
+  }
+  count <- if (is_ridge(post)) post$prior_count else post$df
+  at_mode <- is.infinite(post$df)
+  if (!at_mode && count <= 1) {
+    stop(
+      "the fit has no leave-one-out scores: without a row no degrees of freedom are left to estimate the noise variance",
+      call. = FALSE
+    )
+  }
+  list(known = FALSE, at_mode = at_mode, count = count, rss = noise * if (at_mode) count + 2 else count)
+}
+
+# Log densities of rows and the effective share of draws, for residuals without the row and 1 less the leverages (K x m).
+given_components <- function(weight, error, slack, law, labels) {
+  if (law$known) {
+    scale2 <- own <- law$variance
+    df <- Inf
+  } else {
+    rest <- 1 - error^2 * slack / law$rss
+    refuse_rows(rest > exact_share, labels, "the other rows are fitted without error")
+    n <- law$count
+    scale2 <- law$rss * rest / if (law$at_mode) n + 1 else n - 1
+    own <- law$rss / if (law$at_mode) n + 2 else n
+    df <- if (law$at_mode) Inf else n - 1
+  }
+  log_density <- function(x, scale, df) stats::dt(x / scale, df, log = TRUE) - log(scale)
+  left_out <- log_density(error, sqrt(scale2 / slack), df)
+  within <- log_density(error * slack, sqrt(own * (2 - slack)), df + 1)
+  ratio <- log(weight) - left_out
+  total <- log_sums(ratio)
+  list(elpd = -total, within = log_sums(log(weight) + within), efficiency = exp(2 * total - log_sums(ratio - left_out)))
+}
+
+# Logarithms of the sums of exponentials of columns.
+log_sums <- function(m) {
+  top <- apply(m, 2L, max)
+  top + log(colSums(exp(m - rep(top, each = nrow(m)))))
+}
+
+refuse_rows <- function(good, labels, reason) {
+  bad <- which(!apply(good, 2L, all))
+  if (length(bad)) {
+    stop("row '", labels[bad[1L]], "' has no leave-one-out score: ", reason, call. = FALSE)
+  }
+}
+
+# The effective number of independent draws that the kept states stand for; infinite where they are a whole sum. As in Python.
+effective_draws <- function(object) {
+  if (!is_sets(object$posterior)) {
+    return(Inf)
+  }
+  weight <- object$posterior$weight[, 1L]
+  if (is_sampled(object)) {
+    return(min(object$effective, 1 / sum(weight^2)))
+  }
+  # Of a sum with too many terms states are resampled, with weights that are counts.
+  share <- weight / min(weight)
+  counts <- length(weight) > 10L && all(abs(share - round(share)) <= 1e-6)
+  if (counts) sum(share) else Inf
 }

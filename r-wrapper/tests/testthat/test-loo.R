@@ -1,4 +1,4 @@
-# Leave-one-out scores for 'loo' against sums over the rows, and against fits without a row.
+# Leave-one-out scores for 'loo' against sums over the rows, fits without a row, and Python's.
 
 rounding <- 1e-10
 
@@ -28,11 +28,90 @@ test_that("loo is the sum of the leave-one-out log scores", {
   expect_close(table[2, "elpd_diff"], -abs(32 * (other$loo_log_score - fit$loo_log_score)), rounding)
 })
 
+# Log densities of rows from the others by hand, for a given penalty and columns that are not standardised.
+by_hand <- function(x, y, lam, variance = NULL) {
+  x <- cbind(1, x)
+  vapply(seq_along(y), function(i) {
+    own <- x[i, ]
+    a <- crossprod(x[-i, ]) + diag(c(0, rep(lam, ncol(x) - 1)))
+    b <- solve(a, crossprod(x[-i, ], y[-i]))
+    df <- length(y) - 2
+    s2 <- if (is.null(variance)) (sum(y[-i]^2) - sum(b * crossprod(x[-i, ], y[-i]))) / df else variance
+    scale <- sqrt(s2 * (1 + drop(own %*% solve(a, own))))
+    dt((y[i] - sum(own * b)) / scale, if (is.null(variance)) df else Inf, log = TRUE) - log(scale)
+  }, 0)
+}
+
+test_that("with a given penalty each score is that of a fit without the row", {
+  skip_without_python()
+  skip_if_not_installed("loo")
+  x <- as.matrix(mtcars[c("hp", "wt", "qsec")])
+  fit <- bayes_ridge(x = x, y = mtcars$mpg, method = "fixed", lam = 3, standardize = FALSE)
+  found <- loo::loo(fit)
+  # Products of columns of different size cost digits by hand.
+  expect_close(found$pointwise[, "elpd_loo"], by_hand(x, mtcars$mpg, 3), 1e-8)
+  expect_close(found$estimates["looic", 1], -2 * sum(found$pointwise[, 1]), rounding)
+  known <- bayes_ridge(x = x, y = mtcars$mpg, method = "fixed", lam = 3, standardize = FALSE, sigma2 = 5)
+  expect_close(loo::loo(known)$pointwise[, "elpd_loo"], by_hand(x, mtcars$mpg, 3, 5), 1e-8)
+})
+
+test_that("the scores are Python's, for every kind of fit", {
+  skip_without_python()
+  skip_if_not_installed("loo")
+  python <- reticulate::import("pybayesridge")
+  set.seed(3)
+  wide <- matrix(rnorm(25 * 40), 25)
+  many <- matrix(rnorm(40 * 17), 40)
+  fits <- list(
+    bayes_ridge(mpg ~ poly(hp, 2) + factor(cyl) + wt, mtcars, weights = qsec, unpenalized = "wt"),
+    bayes_ridge(mpg ~ hp + wt, mtcars, method = "em", dof = "paper"),
+    bayes_ridge(mpg ~ hp + wt, mtcars, sigma2 = 5),
+    bayes_ridge(cbind(mpg, qsec) ~ hp + wt, mtcars),
+    bayes_ridge(x = wide, y = wide[, 1] + rnorm(25), prior = "half-cauchy"),
+    spike_slab(mpg ~ hp + wt + factor(cyl), mtcars, weights = qsec, noise_var = 4),
+    spike_slab(x = many, y = many[, 1] + rnorm(40), mcse = 0.05),
+    spike_slab(mpg ~ hp + wt + factor(cyl), mtcars, method = "ep", weights = qsec),
+    spike_slab(x = wide, y = wide[, 1] + rnorm(25), method = "ep", hyper = "maximize")
+  )
+  file <- tempfile(fileext = ".fit")
+  on.exit(unlink(file))
+  for (fit in fits) {
+    save_fit(fit, file)
+    again <- python$load(file)
+    for (target in fit$targets) {
+      ours <- suppressWarnings(loo::loo(fit, target = target))
+      theirs <- again$loo(target = target)
+      expect_close(ours$pointwise[, "elpd_loo"], theirs$pointwise$to_numpy(), 1e-9)
+      expect_close(ours$estimates["p_loo", 1], theirs$p_loo, 1e-8)
+      n_eff <- theirs$n_eff
+      expect_identical(is.null(ours$n_eff), is.null(n_eff))
+      if (!is.null(n_eff)) expect_close(ours$n_eff, n_eff$to_numpy(), 1e-8)
+    }
+    if (length(fit$targets) > 1) expect_error(loo::loo(fit), "name one by 'target'")
+  }
+  ridge <- loo::loo(bayes_ridge(mpg ~ hp + wt, mtcars))
+  selection <- loo::loo(spike_slab(mpg ~ hp + wt, mtcars))
+  table <- loo::loo_compare(list(ridge = ridge, selection = selection))
+  expect_close(sum(table[, "elpd_diff"]), -abs(ridge$estimates[1, 1] - selection$estimates[1, 1]), rounding)
+})
+
+test_that("rows that the others do not predict are named", {
+  skip_without_python()
+  skip_if_not_installed("loo")
+  d <- transform(mtcars, alone = as.numeric(seq_len(32) == 5))
+  expect_error(loo::loo(bayes_ridge(mpg ~ wt + alone, d, unpenalized = "alone")), "row 'Hornet Sportabout' has no leave-one-out")
+  flat <- bayes_ridge(x = diag(8)[, -1], y = c(1, 3, 2, 5, 4, 7, 6, 9), method = "fixed", lam = 0)
+  expect_error(loo::loo(flat), "no leave-one-out score")
+  gone <- bayes_ridge(x = as.matrix(mtcars[2:3]), y = mtcars$mpg, model = FALSE)
+  gone$call$x <- quote(nothing)
+  expect_error(loo::loo(gone), "holds no data")
+})
+
 test_that("fits without scores of rows are refused", {
   skip_without_python()
   skip_if_not_installed("loo")
-  expect_error(loo::loo(bayes_ridge(mpg ~ wt, mtcars)), "compare_evidence\\(\\)")
-  expect_error(loo::loo(spike_slab(mpg ~ wt, mtcars)), "compare_evidence\\(\\)")
+  sets <- suppressWarnings(spike_slab(am ~ wt, mtcars, family = binomial(), mcse = 0.5, maxiter = 100))
+  expect_error(loo::loo(sets), "binomial fits of spike_slab\\(\\)")
   counts <- bayes_ridge(cbind(ncases, ncontrols) ~ agegp, esoph, family = binomial())
   expect_error(loo::loo(counts), "one trial in each row")
   weighted <- bayes_ridge(am ~ wt, mtcars, family = binomial(), weights = carb)
