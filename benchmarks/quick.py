@@ -27,6 +27,7 @@ SCRIPTS: dict[str, list[str]] = {
     "paper_ep": ["-m", "benchmarks.paper_ep.tables", "--quick", "--out", "{out}"],
     "peers_ridge": ["-m", "benchmarks.peers_ridge", "--quick", "--out", "{out}"],
     "peers_binary": ["-m", "benchmarks.peers_binary", "--quick", "--out", "{out}"],
+    "binary_calibration": ["-m", "benchmarks.binary_calibration", "--quick", "--out", "{out}"],
     "peers_selection": ["-m", "benchmarks.peers_selection", "--quick", "--out", "{out}"],
     "finemapping": ["-m", "benchmarks.finemapping", "--quick", "--out", "{out}"],
     "small_fits": ["-m", "benchmarks.small_fits", "--quick", "--out", "{out}"],
