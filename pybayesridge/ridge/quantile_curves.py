@@ -12,6 +12,7 @@ from scipy.special import ndtr, ndtri
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.ridge.mixture import (
+    ELEMENTS,
     NEGLIGIBLE,
     Functionals,
     Mixture,
@@ -31,9 +32,6 @@ LAST_STEP = 1e-2
 
 MAXITER = 6
 """Newton steps for one quantile before it is left to the bracketed iteration."""
-
-ELEMENTS = 32_768
-"""Nodes times functionals at once: what fits into a processor's second cache."""
 
 
 def quantile_curves(f: Functionals, spectrum: Spectrum, mixture: Mixture, probabilities: FloatArray) -> FloatArray:

@@ -10,8 +10,8 @@ from scipy.special import gammaln, ndtr, stdtr
 
 from pybayesridge._types import FloatArray
 
-SPACING = 1e-3
-"""Between the points of the distribution function's table; straight lines between them err by 3e-8 at most."""
+SPACING = 5e-3
+"""Between the points of the distribution function's table; cubics between them err by 3e-12 at most."""
 
 REACH = 40.0
 """The table's last point, in scales of a component."""
@@ -33,25 +33,38 @@ def exact(df: float) -> Law:
 
 @lru_cache(maxsize=4)
 def tabulated(df: float) -> Law:
-    """Distribution function and density of a t (normal: df inf) distribution, by straight lines between points."""
+    """Distribution function and density of a t (normal: df inf) distribution, by cubic Hermite interpolation."""
     points = np.linspace(-REACH, REACH, round(2 * REACH / SPACING) + 1)
-    cdf = _cdf(points, df)
-    rise = np.append(np.diff(cdf), 0.0)
-    negligible = cdf[0] <= BEYOND
+    constant = _cdf(points, df)
+    linear = exact(df)(points)[1] * SPACING
+    rise = np.diff(constant)
+    square = np.append(3 * rise - 2 * linear[:-1] - linear[1:], 0.0)
+    cubic = np.append(linear[:-1] + linear[1:] - 2 * rise, 0.0)
+    linear[-1] = 0.0
+    negligible = constant[0] <= BEYOND
 
     def law(x: FloatArray) -> tuple[FloatArray, FloatArray]:
         at = x * (1.0 / SPACING) + REACH / SPACING
         np.fmax(np.fmin(at, points.size - 1, out=at), 0.0, out=at)
         below = at.astype(np.intp)
         at -= below
-        density = rise[below]
-        at *= density
-        at += cdf[below]
-        density *= 1.0 / SPACING
+        c1, c2, c3 = linear.take(below), square.take(below), cubic.take(below)
+        c3 *= at
+        c2 += c3
+        # Now c2 + c3 s and c3 s: value c0 + s (c1 + s (c2 + c3 s)), slope c1 + s (2 (c2 + c3 s) + c3 s).
+        c3 += c2
+        c3 += c2
+        c3 *= at
+        c3 += c1
+        c3 *= 1.0 / SPACING
+        c2 *= at
+        c2 += c1
+        c2 *= at
+        c2 += constant.take(below)
         if not negligible:
             far = np.abs(x) > REACH
-            at[far] = _cdf(x[far], df)
-        return at, density
+            c2[far] = _cdf(x[far], df)
+        return c2, c3
 
     return law
 
