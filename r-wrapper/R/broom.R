@@ -11,6 +11,8 @@
 #' @param newdata New data.
 #' @param exponentiate For a binomial fit with the logit link: whether estimates and intervals are odds ratios (the
 #'   standard deviation stays that of the coefficient). Otherwise `FALSE`: coefficients are on the scale of the response.
+#' @param effects,parametric Given by `mice::pool()`; other values than the default have no effect. `mice::pool()` applies
+#'   Rubin's rules to the estimates and standard deviations; [pool_fits()] pools the posteriors.
 #' @param interval Interval of the predictions, as in [predict.pybayesridge_fit()].
 #' @param ... Not used: further arguments raise an error.
 #' @return A tibble if the package 'tibble' is installed, otherwise a data frame. With several targets the column
@@ -36,8 +38,12 @@ as_tibble <- function(table) {
 
 #' @rdname tidy.pybayesridge_fit
 #' @exportS3Method generics::tidy
-tidy.pybayesridge_fit <- function(x, conf.int = FALSE, conf.level = 0.95, exponentiate = FALSE, ...) {
+tidy.pybayesridge_fit <- function(x, conf.int = FALSE, conf.level = 0.95, exponentiate = FALSE, effects = "fixed",
+                                  parametric = TRUE, ...) {
   refuse_dots("tidy", ...)
+  if (!missing(effects) && length(x$targets) > 1L) {
+    stop("mice::pool() would mix the coefficients of several targets: use pool_fits()", call. = FALSE)
+  }
   check_exponentiate(x, exponentiate)
   b <- as.matrix(x$coefficients)
   sd <- as.matrix(x$bse)

@@ -4,6 +4,14 @@
 # `call` is the user's, `env` where it was made.
 formula_input <- function(call, env, contrasts, intercept = NULL, binary = FALSE) {
   wanted <- match(c("formula", "data", "subset", "weights", "na.action"), names(call), 0L)
+  data <- eval(call$data, env)
+  if (inherits(data, "mids")) {
+    stop(
+      "'data' is a mids object: fit_imputed(", deparse1(call$data), ", function(data) ", deparse1(call[[1L]]),
+      "(..., data = data)) fits its completed data sets and pools the fits",
+      call. = FALSE
+    )
+  }
   frame_call <- call[c(1L, wanted)]
   frame_call$drop.unused.levels <- TRUE
   frame_call[[1L]] <- quote(stats::model.frame)
@@ -24,7 +32,6 @@ formula_input <- function(call, env, contrasts, intercept = NULL, binary = FALSE
   response <- response_of(stats::model.response(frame), deparse1(terms[[2L]]), binary)
   x <- stats::model.matrix(terms, frame, contrasts)
   check_finite(x, "column")
-  data <- eval(call$data, env)
   variables <- predictors(terms, data)
   c(response, list(
     x = x,

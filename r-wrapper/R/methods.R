@@ -297,6 +297,10 @@ variable.names.pybayesridge_fit <- function(object, ...) {
 #' simulate(fit, 2, seed = 1, newdata = mtcars[1:3, ])
 #' @export
 posterior_sample <- function(object, n = 1000, target = 1, hyper = FALSE, kind = c("spike_slab", "gaussian")) {
+  if (inherits(object, "pybayesridge_pooled")) {
+    chosen <- if (!missing(kind)) list(kind = kind)
+    return(do.call(pooled_draws, c(list(object, check_count(n, "n"), target = target, hyper = hyper), chosen)))
+  }
   if (!missing(kind) && !inherits(object, "spike_slab")) {
     stop("'kind' is for fits of spike_slab(): the draws of others are from the joint posterior", call. = FALSE)
   }

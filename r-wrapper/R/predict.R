@@ -206,6 +206,9 @@ row_standard_deviations <- function(object, x, target) {
 
 # Quantiles of the coefficients `at`, a row for each.
 coefficient_intervals <- function(object, target, probabilities, at = seq_along(coefficient_names(object))) {
+  if (inherits(object, "pybayesridge_pooled")) {
+    return(pooled_quantiles(object, at, probabilities, function(i, some) law_of_coefficients(object$fits[[i]], some, target)))
+  }
   post <- object$posterior
   out <- matrix(0, length(at), length(probabilities))
   of_z <- match(at, post$z_at)

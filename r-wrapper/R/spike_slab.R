@@ -283,7 +283,7 @@ resolve_inclusion <- function(prior_inclusion, input) {
 
 #' Inclusion probabilities and the median probability model
 #'
-#' @param object A fit of [spike_slab()].
+#' @param object A fit of [spike_slab()]; for `inclusion_prob()` also one of [fit_imputed()].
 #' @param by Whether to return the probabilities of all coefficients or of the groups (with a formula its terms),
 #'   excluding unpenalised columns.
 #' @param ... Not used: further arguments raise an error.
