@@ -16,8 +16,8 @@
 #'
 #'   A fit of R does not contain the objects of Python. `save_fit()` therefore fits the model again in Python, to the data
 #'   kept by the fit (see `model` in [bayes_ridge()]) or named in its call, and writes the file if the coefficients agree. In
-#'   Python the columns of the model are those of the model matrix, and the formula is not known. To keep a fit for R use
-#'   [saveRDS()].
+#'   Python the columns of the model are those of the model matrix without the intercept, which Python adds, and the formula is
+#'   not known. To keep a fit for R use [saveRDS()].
 #'
 #' @param file Name of the file. `save_fit()` overwrites an existing file.
 #' @param object A fit of [bayes_ridge()] or [spike_slab()].
@@ -63,12 +63,30 @@ save_fit <- function(object, file) {
   if (!dir.exists(dirname(path))) {
     stop("there is no folder '", dirname(path), "': make it first", call. = FALSE)
   }
+  given <- without_ones_of_formula(object$settings, refitted_input(object, parent.frame()))
   call_fit(
-    object$settings, refitted_input(object, parent.frame()),
+    given$settings, given$input,
     what = "save_fit", family = object$settings$family, path = path,
     params = as.matrix(object$coefficients), bse = as.matrix(object$bse)
   )
   invisible(file)
+}
+
+# Python adds the intercept itself, so that new data there need no column of ones.
+without_ones_of_formula <- function(settings, input) {
+  ones <- !is.null(input$terms) & colnames(input$x) %in% "(Intercept)"
+  if (any(ones)) {
+    input$x <- input$x[, !ones, drop = FALSE]
+    settings$group <- settings$group[!ones]
+    settings$model$unpenalized <- setdiff(settings$model$unpenalized, "(Intercept)")
+    p <- settings$model$prior_inclusion
+    if (!is.null(names(p))) settings$model$prior_inclusion <- p[names(p) != "(Intercept)"]
+    for (name in c("unpenalized", "prior_inclusion")) {
+      if (!length(settings$model[[name]])) settings$model[name] <- list(NULL)
+    }
+    if (!length(settings$group)) settings["group"] <- list(NULL)
+  }
+  list(settings = settings, input = input)
 }
 
 # Refuses what needs values at the rows of a fit that was saved without them.

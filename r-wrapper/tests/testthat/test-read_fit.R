@@ -217,7 +217,12 @@ test_that("save_fit() writes what Python and read_fit() read", {
     bayes_ridge(cbind(mpg, qsec) ~ hp + wt, mtcars),
     spike_slab(mpg ~ hp + factor(cyl) + wt, mtcars, unpenalized = "wt"),
     bayes_ridge(cbind(ncases, ncontrols) ~ agegp, esophagus, family = binomial()),
-    bayes_ridge(x = as.matrix(mtcars[3:6]), y = mtcars$mpg, sigma2 = 4)
+    bayes_ridge(x = as.matrix(mtcars[3:6]), y = mtcars$mpg, sigma2 = 4),
+    spike_slab(mpg ~ hp + wt, mtcars, prior_inclusion = c(hp = 0.3, wt = 0.6), group = NULL, noise_var = 6),
+    spike_slab(mpg ~ hp + wt, mtcars, prior_inclusion = 0.3, noise_var = 6, unpenalized = "hp"),
+    spike_slab(mpg ~ hp + wt, mtcars, prior_inclusion = c(0.3, 0.6), group = c("a", "b"), noise_var = 6),
+    bayes_ridge(mpg ~ 0 + hp + factor(cyl), mtcars),
+    bayes_ridge(mpg ~ hp + wt, mtcars, unpenalized = c("(Intercept)", "wt"))
   )
   for (fit in fits) {
     expect_identical(expect_invisible(save_fit(fit, file)), file)
@@ -228,9 +233,14 @@ test_that("save_fit() writes what Python and read_fit() read", {
     expect_close(confint(again), confint(fit), quantile_error)
     expect_close(fitted(again), fitted(fit), 1e-10)
     expect_identical(again$known_sigma2, fit$known_sigma2)
+    if (!is.null(fit$terms)) expect_identical(attr(fit$terms, "intercept") == 1L, again$intercept_added)
     python <- reticulate::import("pybayesridge")$load(file)$unlabelled
     expect_close(python$params, coef(fit), 1e-10)
   }
+  fit <- bayes_ridge(mpg ~ hp + wt, mtcars)
+  save_fit(fit, file)
+  again <- read_fit(file)
+  expect_close(predict(again, mtcars[1:3, ], interval = "prediction"), predict(fit, mtcars[1:3, ], interval = "prediction"), quantile_error)
   expect_error(save_fit(again, file), "you can make a copy")
   expect_error(save_fit(fits[[1]], "/nonexistent/folder/a.fit"), "no folder")
   expect_error(save_fit(1, file), "'object' must be a fit")
