@@ -58,7 +58,17 @@ test_that("with a given penalty each score is that of a fit without the row", {
 test_that("the scores are Python's, for every kind of fit", {
   skip_without_python()
   skip_if_not_installed("loo")
-  python <- reticulate::import("pybayesridge")
+  python <- reticulate::py_run_string("
+def score(file, target):
+    import warnings
+    import numpy as np
+    import pybayesridge
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore')
+        found = pybayesridge.load(file).loo(target=target)
+    n_eff = None if found.n_eff is None else np.asarray(found.n_eff)
+    return dict(pointwise=np.asarray(found.pointwise), p_loo=found.p_loo, n_eff=n_eff)
+", local = TRUE)
   set.seed(3)
   wide <- matrix(rnorm(25 * 40), 25)
   many <- matrix(rnorm(40 * 17), 40)
@@ -76,16 +86,14 @@ test_that("the scores are Python's, for every kind of fit", {
   file <- tempfile(fileext = ".fit")
   on.exit(unlink(file))
   for (fit in fits) {
-    save_fit(fit, file)
-    again <- python$load(file)
+    suppressWarnings(save_fit(fit, file))
     for (target in fit$targets) {
       ours <- suppressWarnings(loo::loo(fit, target = target))
-      theirs <- again$loo(target = target)
-      expect_close(ours$pointwise[, "elpd_loo"], theirs$pointwise$to_numpy(), 1e-9)
+      theirs <- python$score(file, target)
+      expect_close(ours$pointwise[, "elpd_loo"], theirs$pointwise, 1e-9)
       expect_close(ours$estimates["p_loo", 1], theirs$p_loo, 1e-8)
-      n_eff <- theirs$n_eff
-      expect_identical(is.null(ours$n_eff), is.null(n_eff))
-      if (!is.null(n_eff)) expect_close(ours$n_eff, n_eff$to_numpy(), 1e-8)
+      expect_identical(is.null(ours$n_eff), is.null(theirs$n_eff))
+      if (!is.null(theirs$n_eff)) expect_close(ours$n_eff, theirs$n_eff, 1e-8)
     }
     if (length(fit$targets) > 1) expect_error(loo::loo(fit), "name one by 'target'")
   }
