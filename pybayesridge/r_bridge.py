@@ -238,8 +238,8 @@ def read_fit(path: str) -> dict[str, Any]:
         See :func:`guarded`; the value is the fit's :func:`~pybayesridge.results.export.export` with what R has of
         its own fits: ``columns`` (names of the columns without an added intercept), ``named`` (whether the user gave
         them), ``x`` (the columns at the rows; as :func:`fit_model` takes them), ``row_names``, ``weights``,
-        ``levels``, ``group``, ``flat_in``, ``known_sigma2``; ``formula`` and ``coding`` (for :func:`code_rows`) of a
-        fit by formula. What the fit lacks is absent.
+        ``levels``, ``group``, ``flat_in``, ``known_sigma2``; of a fit by formula ``formula``, ``reads`` (names of its
+        variables) and ``coding`` (for :func:`code_rows`). What the fit lacks is absent.
     """
 
     def run() -> dict[str, Any]:
@@ -295,6 +295,7 @@ def _known_to_r(results: Any) -> dict[str, Any]:
         "flat_in": getattr(model, "flat_in", None),
         "known_sigma2": getattr(model, "known_sigma2", None),
         "formula": None if spec is None else spec.formula,
+        "reads": None if spec is None else list(spec.variables),
         "coding": None if spec is None else _as_text(spec),
     }
 

@@ -225,7 +225,7 @@ GALLERY = Path(__file__).parent / "gallery/format1"
 
 KNOWN_TO_R = {
     "columns", "named", "x", "row_names", "weights", "levels", "group", "flat_in", "known_sigma2", "formula",
-    "coding",
+    "reads", "coding",
 }  # fmt: skip
 
 

@@ -297,7 +297,7 @@ simulate.bayes_ridge_binomial <- function(object, nsim = 1, seed = NULL, newdata
   nsim <- check_count(nsim, "nsim")
   env <- parent.frame()
   rows <- if (is.null(newdata)) own_rows(object, env) else new_rows(object, newdata, stats::na.pass, env)
-  x <- if (object$intercept_added) cbind(1, rows$x) else rows$x
+  x <- with_ones(object, rows$x)
   trials <- if (is.null(newdata)) object$trials else rep(1, nrow(x))
   before <- generator_state()
   if (!is.null(seed)) {

@@ -195,7 +195,7 @@ r2.pybayesridge_fit <- function(model, robust = TRUE, ci = 0.95, ndraws = 4000, 
 # Draws of the share of variance that the linear predictor has in the rows of the fit.
 explained_draws <- function(object, ndraws, seed, env) {
   x <- own_rows(object, env)$x
-  if (object$intercept_added) x <- cbind(1, x)
+  x <- with_ones(object, x)
   draws <- with_seed(seed, posterior_draws(object, 1L, check_count(ndraws, "ndraws")))
   weight <- (object$weights %||% rep(1, nrow(x))) * (object$trials %||% 1)
   weight <- weight / sum(weight)

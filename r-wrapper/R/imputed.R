@@ -465,7 +465,10 @@ print.summary.pybayesridge_pooled <- function(x, digits = max(3L, getOption("dig
     if (x$omitted > 0L) cat(left_out(x$omitted, x$selection))
   }
   cat("\nnobs ", x$nobs, " in each data set\n\nNotes:\n", sep = "")
-  notes <- c(x$note, "Between: share of the variance that lies between the imputations.", if (!x$converged) "Warning: not all fits have converged.")
+  notes <- c(
+    x$note, "Between: share of the variance that lies between the imputations.",
+    if (!x$converged) "Warning: not all fits have converged."
+  )
   cat(strwrap(paste("-", notes), exdent = 2L), sep = "\n")
   invisible(x)
 }

@@ -60,7 +60,7 @@ get_predict.pybayesridge_fit <- function(model, newdata, type = "response", ndra
   check_one_target(model, "get_predict")
   type <- match.arg(type %||% "response", c("response", if (is_binomial(model)) "link"))
   x <- new_rows(model, newdata, stats::na.pass, parent.frame())$x
-  if (model$intercept_added) x <- cbind(1, x)
+  x <- with_ones(model, x)
   of_link <- if (is_binomial(model) && type == "response") function(eta) link_probability(eta, model$link) else identity
   rowid <- newdata[["rowid"]] %||% seq_len(nrow(x))
   if (isTRUE(model$replaced)) {

@@ -328,7 +328,7 @@ simulate.pybayesridge_fit <- function(object, nsim = 1, seed = NULL, newdata = N
     set.seed(seed)
   }
   state <- if (is.null(seed)) before else structure(seed, kind = as.list(RNGkind()))
-  x <- if (object$intercept_added) cbind(1, rows$x) else rows$x
+  x <- with_ones(object, rows$x)
   each <- lapply(seq_along(object$targets), function(target) {
     draws <- posterior_draws(object, target, nsim)
     mean <- x %*% t(draws$coefficients)

@@ -5,7 +5,8 @@
 # give the fitted values again are not those of the fit.
 original_data <- function(object, data = NULL, what = "this") {
   if (is.null(object$terms)) {
-    stop(what, " requires a fit by a formula: this fit was made from matrices", call. = FALSE)
+    made <- if (is.null(object$file)) "from matrices" else "in Python"
+    stop(what, " requires a fit by a formula of R: this fit was made ", made, call. = FALSE)
   }
   variables <- predictor_names(object)
   if (!is.null(data)) {

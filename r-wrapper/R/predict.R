@@ -110,7 +110,8 @@ own_rows <- function(object, env) {
   x <- object$x
   x <- tryCatch(as_columns(if (is.null(x)) eval(object$call$x, env) else x, "x"), error = function(e) NULL)
   if (is.null(x)) {
-    stop("this fit holds no data: give 'newdata', or fit with model = TRUE", call. = FALSE)
+    otherwise <- if (is.null(object$file)) "fit with model = TRUE" else "read a file with data by read_fit(model = TRUE)"
+    stop("this fit holds no data: give 'newdata', or ", otherwise, call. = FALSE)
   }
   list(x = same_rows(object, x), na.action = NULL)
 }
@@ -130,7 +131,7 @@ same_rows <- function(object, x) {
     again <- if (is_binomial(object) && is.null(object$linear.predictors)) {
       binomial_rows(object, x, "response", NULL, FALSE)$fit
     } else {
-      (if (object$intercept_added) cbind(1, x) else x) %*% b
+      with_ones(object, x) %*% b
     }
     same <- same_numbers(as.vector(again), as.vector(object$linear.predictors %||% fitted))
   }
@@ -180,14 +181,15 @@ noise_factors <- function(object, m, weights, own) {
 
 linear_predictor <- function(object, x, target) {
   b <- as.matrix(object$coefficients)[, target]
-  drop((if (object$intercept_added) cbind(1, x) else x) %*% b)
+  drop(with_ones(object, x) %*% b)
 }
+
+# Columns of the coefficients: with an added intercept those of `x`, of any number of rows, after a column of ones.
+with_ones <- function(object, x) if (object$intercept_added) cbind(rep(1, nrow(x)), x) else x
 
 # The model matrix of new rows as its penalised and unpenalised columns.
 split_rows <- function(object, x) {
-  if (object$intercept_added) {
-    x <- cbind(1, x)
-  }
+  x <- with_ones(object, x)
   list(x = x[, object$posterior$at, drop = FALSE], z = x[, object$posterior$z_at, drop = FALSE])
 }
 

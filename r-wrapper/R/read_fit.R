@@ -42,7 +42,8 @@ read_fit <- function(file, model = NULL) {
     group = value[["group"]]
   )
   own <- list(
-    file = path, formula_in_python = value$formula, coding = value$coding, known_sigma2 = value$known_sigma2
+    file = path, formula_in_python = value$formula, reads = as.character(unlist(value$reads)), coding = value$coding,
+    known_sigma2 = value$known_sigma2
   )
   fit <- new_fit(value, input, call, settings, model, own)
   # An added intercept is not among the columns, whatever it is called.
@@ -152,7 +153,16 @@ rows_of_python <- function(object, newdata) {
     stop("'newdata' must be a data frame with the variables of the formula", call. = FALSE)
   }
   newdata <- as.data.frame(newdata, stringsAsFactors = FALSE)
-  x <- call_python("code_rows", object$coding, lapply(newdata, column_for_python))$x
+  read <- newdata[intersect(object$reads, names(newdata))]
+  known <- function(column) is.numeric(column) || is.logical(column) || is.character(column) || is.factor(column)
+  odd <- !vapply(read, function(column) is.null(dim(column)) && known(column), NA)
+  if (any(odd)) {
+    stop("the variable '", names(read)[odd][1L], "' must have numbers, truth values or text", call. = FALSE)
+  }
+  if (!nrow(read)) {
+    return(matrix(0, 0L, length(object$columns), dimnames = list(NULL, object$columns)))
+  }
+  x <- call_python("code_rows", object$coding, lapply(read, column_for_python))$x
   dimnames(x) <- list(rownames(newdata), object$columns)
   x
 }

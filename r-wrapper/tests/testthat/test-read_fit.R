@@ -55,6 +55,7 @@ test_that("fits that Python saved give Python's numbers", {
       expect_error(fitted(fit), "no values of rows")
       expect_error(residuals(fit), "no values of rows")
       expect_error(deviance(fit), "no values of rows")
+      expect_error(model.matrix(fit), "holds no data")
       if (q == 1) expect_error(generics::augment(fit), "no values of rows")
     } else {
       expect_length(fitted(fit), 24 * q)
@@ -119,6 +120,10 @@ test_that("Python's formulas code R's data, with factors of numbers and missing 
   expect_close(weights(ridge), seq(1, 2, length.out = 30))
   expect_close(predict(ridge, model.matrix(ridge)[3:1, ]), fitted(ridge)[3:1], 1e-10)
   expect_error(predict(ridge, new["a"]), "lack the variable")
+  dated <- transform(new, a = as.Date("2020-01-01"), other = as.Date("2020-01-01"))
+  expect_error(predict(ridge, dated), "'a' must have numbers")
+  expect_close(predict(ridge, transform(new, other = as.Date("2020-01-01"))), unlist(saved$predicted$ridge), 1e-12)
+  expect_length(predict(ridge, new[0, ]), 0)
   expect_error(predict(ridge, transform(new, g = "w")), "level")
   selection <- read_fit(saved$file("selection"))
   expect_setequal(names(inclusion_prob(selection, by = "group")), c("bs(a, df=4)", "C(year)", "g"))
