@@ -2,9 +2,10 @@
 
     python benchmarks/ridge_floor.py [--quick] [--one-thread] [--repetitions 5] [--limit 60]
 
-The floor is a symmetric rank-k update and a symmetric eigendecomposition of the same array, by SciPy. Floor, "em" and
-"exact" take turns in one process; every peer runs in a process of its own, so that no two BLAS libraries compete, and
-is given up after `--limit` seconds.
+The floor is a symmetric rank-k update and a symmetric eigendecomposition of the same array, by SciPy. Floor, "em",
+"exact" and "loocv" take turns in one process; every peer runs in a process of its own, so that no two BLAS libraries
+compete, and is given up after `--limit` seconds. RidgeCV runs in both of its modes, of which the faster one counts;
+"loocv" has the same penalties.
 """
 
 from __future__ import annotations
@@ -25,7 +26,11 @@ SIZES = [(50_000, 300), (20_000, 1000), (1000, 1000), (200, 20_000), (442, 10)]
 QUICK_SIZES = [(5000, 100), (300, 300), (100, 2000), (442, 10)]
 EXACT_SIZES = [(20_000, 500), (200, 20_000)]
 QUICK_EXACT_SIZES = [(4000, 100), (100, 2000)]
-PEERS = ["RidgeCV", "BayesianRidge", "RidgeEM"]
+RIDGE_CV = ["RidgeCV, svd", "RidgeCV, eigen"]
+PEERS = ["BayesianRidge", "RidgeEM"]
+ALPHAS = np.logspace(-10, 10, 100)
+MOST_ROWS = 5_000
+"""The mode "eigen" decomposes a matrix of rows by rows, which does not fit into memory for many more."""
 
 
 def data(n: int, p: int) -> tuple[np.ndarray, np.ndarray]:
@@ -47,7 +52,10 @@ def floor(x: np.ndarray) -> None:
 def ours(method: str, y: np.ndarray, x: np.ndarray) -> None:
     from pybayesridge import BayesRidge
 
-    BayesRidge(y, x, prior="half-cauchy").fit(method)
+    if method == "loocv":
+        BayesRidge(y, x).fit(method, grid=ALPHAS)
+    else:
+        BayesRidge(y, x, prior="half-cauchy").fit(method)
 
 
 def peer(name: str, y: np.ndarray, x: np.ndarray) -> None:
@@ -58,8 +66,8 @@ def peer(name: str, y: np.ndarray, x: np.ndarray) -> None:
         return
     from sklearn import linear_model
 
-    if name == "RidgeCV":
-        linear_model.RidgeCV(alphas=np.logspace(-10, 10, 100)).fit(x, y)
+    if name in RIDGE_CV:
+        linear_model.RidgeCV(alphas=ALPHAS, gcv_mode=name.split(", ")[1]).fit(x, y)
     else:
         linear_model.BayesianRidge().fit(x, y)
 
@@ -103,6 +111,22 @@ def in_child(task: str, n: int, p: int, repetitions: int, limit: float) -> dict 
     return json.loads(done.stdout)
 
 
+def fastest(found: dict[str, dict | str]) -> tuple[str, dict | str]:
+    """The mode with the least median, and its times; if none finished, what one of them said."""
+    done = {name: one for name, one in found.items() if isinstance(one, dict)}
+    if not done:
+        return next(iter(found.items()))
+    name = min(done, key=lambda one: done[one]["median"])
+    return name, done[name]
+
+
+def relative(one: dict | str, base: dict) -> str:
+    """How often the median of `base`, and the time itself."""
+    if isinstance(one, str):
+        return one
+    return f"{one['median'] / base['median']:.1f} ({show_seconds(one['median'])})"
+
+
 def exact_compared(args: argparse.Namespace, found: dict[str, dict]) -> list[list[str]]:
     """Rows on the exact posterior relative to the mode; the times go into `found`."""
     ratios = []
@@ -133,20 +157,20 @@ def main() -> None:
     warnings.simplefilter("ignore")
     env = environment(["pybayesridge", "numpy", "scipy", "scikit-learn", "fastridge"])
     found: dict[str, dict] = {"floor": {}, "exact": {}}
-    rows, weights = [], []
+    rows, weights, crossed = [], [], []
     for n, p in QUICK_SIZES if args.quick else SIZES:
         y, x = data(n, p)
         repetitions = args.repetitions if n * p > 1e5 else 10 * args.repetitions
-        turns = {"floor": lambda x=x: floor(x), "em": lambda y=y, x=x: ours("em", y, x)}
+        turns = {"floor": lambda x=x: floor(x)} | {m: lambda m=m, y=y, x=x: ours(m, y, x) for m in ("em", "loocv")}
         times = interleaved(turns, repetitions)
-        peers = {name: in_child(name, n, p, repetitions, args.limit) for name in PEERS}
+        modes = [name for name in RIDGE_CV if "eigen" not in name or n <= MOST_ROWS]
+        peers = {name: in_child(name, n, p, repetitions, args.limit) for name in [*modes, *PEERS]}
         memory = {m: in_child(f"memory-{m}", n, p, 1, 300) for m in ("em", "exact")}
         found["floor"][f"{n}x{p}"] = {"ours": times, "peers": peers, "memory": memory}
-        base, em = times["floor"], times["em"]
-        cells = [
-            f"{p_['median'] / em['median']:.1f} ({show_seconds(p_['median'])})" if isinstance(p_, dict) else p_
-            for p_ in peers.values()
-        ]
+        base, em, loocv = times["floor"], times["em"], times["loocv"]
+        mode, best = fastest({name: peers[name] for name in modes})
+        crossed.append([f"{n} × {p}", show_seconds(loocv["median"]), mode.split(", ")[1], relative(best, loocv)])
+        crossed[-1].append(relative(best, em))
         rows.append(
             [
                 f"{n} × {p}",
@@ -155,7 +179,7 @@ def main() -> None:
                 f"{em['median'] / base['median']:.2f}",
                 f"{em['least'] / base['least']:.2f}",
                 f"{1e3 * (em['median'] - base['median']):.1f}",
-                *cells,
+                *(relative(peers[name], em) for name in PEERS),
             ]
         )
         weights.append(
@@ -168,8 +192,12 @@ def main() -> None:
     text = "\n\n".join(
         [
             f"Medians of {args.repetitions} interleaved repetitions (ten times as many for the smallest). "
-            "RidgeCV has 100 alphas; fits that exceeded the time limit were stopped. The prior is half-Cauchy.",
+            "Fits that exceeded the time limit were stopped. The prior is half-Cauchy.",
             table(head, rows),
+            'Cross-validation over the same 100 penalties: "loocv", and RidgeCV in the faster of its modes "svd" and '
+            f'"eigen" (the latter for at most {MOST_ROWS} rows). The last column is relative to "em", which needs no '
+            "grid.",
+            table(["n × p", "loocv", "mode", "RidgeCV / loocv", "RidgeCV / em"], crossed),
             "The exact posterior compared with the mode, fit() alone:",
             table(["n × p", "em", "exact", "exact / em", "of the least"], ratios),
             "Peak memory in addition to the data (resident set), in multiples of X:",
