@@ -2,6 +2,7 @@
 
 import io
 import pickle
+import sys
 import warnings
 
 import formulaic
@@ -385,3 +386,10 @@ def test_rows_with_missing_values_are_not_in_averages(frame):
     assert len(res.model.variables) == len(frame) - 5
     wanted = res.params["np.log(z)"] * (1 / frame["z"].iloc[5:]).mean()
     assert res.effects("z")["mean"].iloc[0] == pytest.approx(wanted, rel=SLOPE)
+
+
+def test_marginaleffects_missing_is_an_error_that_says_how_to_install_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "marginaleffects.classes", None)
+    res = BayesRidge(np.arange(6.0), np.arange(12.0).reshape(6, 2) ** 2).fit()
+    with pytest.raises(ImportError, match=r"pybayesridge\[marginaleffects\]"):
+        res.to_marginaleffects()

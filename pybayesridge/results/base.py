@@ -23,6 +23,7 @@ from pybayesridge.results.arguments import check_alpha, target_position
 from pybayesridge.results.arviz import GROUPS, to_arviz
 from pybayesridge.results.direction import every_probability_positive, joint_contrast
 from pybayesridge.results.estimates import LinearEstimates
+from pybayesridge.results.marginaleffects import to_marginaleffects
 from pybayesridge.results.plots import effects as effect_plots
 from pybayesridge.results.plots import predictive as predictive_plots
 from pybayesridge.results.plots import rows as row_plots
@@ -47,6 +48,7 @@ class LinearResults(LinearEstimates):
     effects = variable_effects.effects
     predictions = variable_effects.predictions
     prior_sensitivity = prior_sensitivity
+    to_marginaleffects = to_marginaleffects
     t_test = contrasts.refused("t_test")
     f_test = contrasts.refused("f_test")
     wald_test = contrasts.refused("wald_test")

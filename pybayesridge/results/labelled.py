@@ -117,6 +117,7 @@ class LinearResultsWrapper(ResultsWrapper, Generic[ResultsT]):
     joint_contrast = Delegated(LinearResults.joint_contrast)
     effects = Delegated(LinearResults.effects)
     predictions = Delegated(LinearResults.predictions)
+    to_marginaleffects = Delegated(LinearResults.to_marginaleffects)
     prior_sensitivity = Delegated(LinearResults.prior_sensitivity)
     loo = Delegated(LinearResults.loo)
     pit = Delegated(LinearResults.pit)
