@@ -390,6 +390,7 @@ def test_rows_with_missing_values_are_not_in_averages(frame):
 
 def test_marginaleffects_missing_is_an_error_that_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "marginaleffects.classes", None)
-    res = BayesRidge(np.arange(6.0), np.arange(12.0).reshape(6, 2) ** 2).fit()
+    x = np.random.default_rng(0).normal(size=(20, 2))
+    res = BayesRidge(x[:, 0] + x[:, 1], x).fit("fixed", lam=1.0)
     with pytest.raises(ImportError, match=r"pybayesridge\[marginaleffects\]"):
         res.to_marginaleffects()
