@@ -118,6 +118,8 @@ def fitted(
     endog = factor(endog, given.pop("levels", None))
     if family == "bayes_ridge":
         return BayesRidge(endog, exog, **given).fit(**options)
+    if given.get("family") == "binomial" and options.get("method") == "ep":
+        raise ValueError("method='ep' with family='binomial' is for Python only: use method='exact'")
     if start is not None:
         options["start"] = starting_point(start)
     return SpikeSlab(endog, exog, group=group_labels(group), **given).fit(**options)

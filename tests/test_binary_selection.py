@@ -230,8 +230,10 @@ X5 = np.arange(10.0).reshape(5, 2) ** 1.5
 Y5 = [0, 1, 0, 1, 1]
 
 REFUSED = {
-    "ep": (lambda: SpikeSlab(Y5, X5, family="binomial").fit("ep"), "requires family='gaussian': use method='exact'"),
-    "damped": (lambda: SpikeSlab(Y5, X5, family="binomial").fit("damped"), "requires family='gaussian'"),
+    "damped": (
+        lambda: SpikeSlab(Y5, X5, family="binomial").fit("damped"),
+        "requires family='gaussian': use method='exact' or 'ep'",
+    ),
     "pcep": (lambda: SpikeSlab(Y5, X5, family="binomial").fit("pcep"), "requires family='gaussian'"),
     "unknown": (lambda: SpikeSlab(Y5, X5, family="binomial").fit("exat"), "exact"),
     "noise": (

@@ -69,11 +69,14 @@ def test_summary_and_predictions_are_those_of_the_results(frame, path, tmp_path,
     [
         ("y ~ x1 + x2 + g", ["--slab-var", 2]),
         ("s ~ x1 + x2", ["--trials", "m", "--link", "probit"]),
+        ("y ~ x1 + x2", ["--method", "ep", "--prior-inclusion", 0.3]),
     ],
 )
 def test_json_has_the_numbers_of_the_results(formula, options, path, tmp_path, capsys):
     saved = tmp_path / "a.fit"
-    status, out, err = run(capsys, "spikeslab", formula, path, *FLAGS, *options, "--json", "--save", saved)
+    sampled = "ep" not in options
+    flags = FLAGS if sampled else FLAGS[:2]
+    status, out, err = run(capsys, "spikeslab", formula, path, *flags, *options, "--json", "--save", saved)
     assert (status, err) == (0, "")
     found = json.loads(out, parse_constant=lambda text: pytest.fail(f"{text} is not JSON"))
     results = load(saved)
@@ -83,6 +86,7 @@ def test_json_has_the_numbers_of_the_results(formula, options, path, tmp_path, c
     assert target["learned"] == list(results.learned)
     assert (target["n_trials"], target["n_events"]) == (results.n_trials, results.n_events)
     assert target["slab_var"] == pytest.approx(results.slab_var, rel=EQUAL)
+    assert target.get("log_evidence") == (None if sampled else pytest.approx(results.log_evidence, rel=EQUAL))
     table = pd.DataFrame(target["coefficients"]).set_index("name")
     np.testing.assert_allclose(table[["mean", "sd"]], np.column_stack([results.params, results.bse]), rtol=EQUAL)
     np.testing.assert_allclose(table["inclusion_prob"], results.inclusion_prob, rtol=EQUAL)
@@ -98,8 +102,9 @@ def test_json_has_the_numbers_of_the_results(formula, options, path, tmp_path, c
     ("options", "words"),
     [
         (["--hyper", "average"], "--hyper of spikeslab requires --family gaussian: leave it out"),
-        (["--tol", 1e-3, "--hyper", "maximize"], "--hyper, --tol of spikeslab requires --family gaussian"),
-        (["--method", "ep"], "method='ep' requires family='gaussian': use method='exact'"),
+        (["--tol", 1e-3, "--hyper", "maximize"], "--hyper of spikeslab requires --family gaussian"),
+        (["--tol", 1e-3], "tol"),
+        (["--method", "damped"], "method='damped' requires family='gaussian': use method='exact' or 'ep'"),
         (["--noise-var", 1], "binomial responses have no noise variance"),
         (["--trials", "k"], "--trials names 'k', which is not a column"),
         (["--link", "cloglog"], "--link"),

@@ -91,7 +91,7 @@ def test_selection_in_pipelines_and_several_classes(data):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"method": "ep"}, "requires family='gaussian'"),
+        ({"method": "damped"}, "requires family='gaussian'"),
         ({"threshold": 1.0}, "threshold must lie in"),
         ({"fdr": 0.0}, "fdr must lie between 0 and 1"),
         ({"fdr": 0.1, "threshold": 0.2}, "by threshold or by fdr"),
@@ -107,3 +107,13 @@ def test_what_it_cannot_do_is_refused(arguments, words, data):
 def test_one_class_is_refused(data):
     with pytest.raises(ValueError, match="y has one class only, 'yes'"):
         SpikeSlabClassifier().fit(data[0], ["yes"] * 60)
+
+
+def test_expectation_propagation_is_the_models_too(data):
+    x, y = data
+    found = SpikeSlabClassifier("ep", prior_inclusion=0.3).fit(x, y)
+    wanted = SpikeSlab(y, x, family="binomial", prior_inclusion=0.3).fit("ep")
+    np.testing.assert_allclose(found.inclusion_prob_, wanted.inclusion_prob.iloc[1:], rtol=SAME)
+    np.testing.assert_allclose(found.predict_proba(x)[:, 1], wanted.fittedvalues, rtol=SAME)
+    assert np.isnan(found.inclusion_se_).all()
+    assert found.get_support().tolist() == [True, False, False]

@@ -62,18 +62,18 @@ def expectation_propagation(
         mean, variance = rows @ gaussian.mean, gaussian.variances(rows)
         around = cavity(mean, variance, sites)
         tilted = tilted_moments(*likelihood.totals(), likelihood.link, around)
-        change = _difference(tilted, mean, variance)
+        change = difference(tilted, mean, variance)
         if change <= tol:
             break
         waiting += 1
         if change <= least:
             if waiting == 1:
                 share = min(RECOVERY * share, 1.0)
-            least, best, waiting = change, (sites, _swept(tilted), variance), 0
+            least, best, waiting = change, (sites, swept_sites(tilted), variance), 0
         if sweep == maxiter:
             break
         if change <= WORSE * least and waiting <= PATIENCE:
-            sites = history.next(sites, _swept(tilted), variance, share)
+            sites = history.next(sites, swept_sites(tilted), variance, share)
         else:
             share, waiting = max(0.5 * share, LEAST_DAMPING), 0
             history.clear()
@@ -90,22 +90,26 @@ def expectation_propagation(
     )
 
 
-def _difference(tilted: Tilted, mean: FloatArray, variance: FloatArray) -> float:
+def difference(tilted: Tilted, mean: FloatArray, variance: FloatArray) -> float:
+    """Largest difference of marginal and tilted means and standard deviations, in standard deviations."""
     moved = np.abs(tilted.mean - mean) / np.sqrt(variance)
     widened = 0.5 * np.abs(tilted.variance / variance - 1.0)
     return float(np.maximum(moved, widened).max(initial=0.0))
 
 
-def _swept(tilted: Tilted) -> Sites:
+def swept_sites(tilted: Tilted) -> Sites:
+    """Sites that match the tilted moments."""
     return Sites(tilted.site_precision, tilted.gradient + tilted.site_precision * tilted.mean)
 
 
 def _log_evidence(gaussian: Gaussian, sites: Sites, tilted: Tilted, mean: FloatArray, variance: FloatArray) -> float:
-    """Sum over rows of the log mean of likelihood / site under the marginal, and the sites' own normaliser.
+    """The sites' own normaliser and what the rows add; stationary in the sites where the moments agree."""
+    return gaussian.log_normalizer + log_evidence_of_rows(sites, tilted, mean, variance)
 
-    Stationary in the sites where marginal and tilted moments agree.
-    """
+
+def log_evidence_of_rows(sites: Sites, tilted: Tilted, mean: FloatArray, variance: FloatArray) -> float:
+    """Sum over rows of the log mean of likelihood / site under the marginal."""
     of_row = (
         tilted.log_integral - 0.5 * np.log(2 * np.pi * variance) - mean * (sites.shift - 0.5 * sites.precision * mean)
     )
-    return gaussian.log_normalizer + float(of_row.sum())
+    return float(of_row.sum())

@@ -9,14 +9,14 @@ import numpy as np
 
 from pybayesridge._types import AnyArray, FloatArray
 from pybayesridge.binomial.likelihood import Link, probability
-from pybayesridge.binomial.logistic_normal import probability_moments
+from pybayesridge.binomial.on_link import NormalComponents
 from pybayesridge.selection.moments import covariance, draw, draw_chain
 from pybayesridge.selection.posterior import BLOCK, ExactPosterior
 from pybayesridge.selection.states import States
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BinarySelectionPosterior(ExactPosterior):
+class BinarySelectionPosterior(NormalComponents, ExactPosterior):
     """The joint posterior of all coefficients, unpenalised ones first, on the scale of the link.
 
     Given a kept state, which stands for a set, a slab variance and auxiliary variables, the coefficients are normal.
@@ -31,9 +31,10 @@ class BinarySelectionPosterior(ExactPosterior):
     joint: States
     link: Link
 
-    def _to_user(self) -> FloatArray:
-        """From coordinates to coefficients of the unpenalised columns, (k, k)."""
-        return self.design.block.regress(np.eye(self.design.block.k)) * np.sqrt(self.design.n)
+    @property
+    def component_weights(self) -> FloatArray:
+        """Weights of the kept states, (S,)."""
+        return self.joint.weight
 
     def _mean_coordinates(self) -> FloatArray:
         """Posterior means of the coordinates of the unpenalised columns, (k,)."""
@@ -45,7 +46,7 @@ class BinarySelectionPosterior(ExactPosterior):
     def coefficients(self) -> tuple[FloatArray, FloatArray]:
         """Posterior means of the unpenalised (k,) and the penalised (p,) coefficients."""
         b = self.exact.mean * self.unit
-        return self._to_user() @ self._mean_coordinates() + self.design.taken_from_z(b[:, None])[:, 0], b
+        return self.to_user() @ self._mean_coordinates() + self.design.taken_from_z(b[:, None])[:, 0], b
 
     def covariance(self) -> FloatArray:
         """Posterior covariance of (unpenalised, penalised) coefficients, (k + p, k + p).
@@ -55,7 +56,7 @@ class BinarySelectionPosterior(ExactPosterior):
         design, k, p = self.design, self.design.block.k, self.design.p
         cov = covariance(self.joint, k + p)
         to_user = np.zeros((k + p, k + p))
-        to_user[:k, :k] = self._to_user()
+        to_user[:k, :k] = self.to_user()
         to_user[:k, k:] = design.rows_outside_z(np.zeros((k, p)), np.eye(k))
         to_user[k:, k:] = np.diag(self.unit)
         cov = to_user @ cov @ to_user.T
@@ -68,23 +69,7 @@ class BinarySelectionPosterior(ExactPosterior):
     def row_moments(self, x_rows: AnyArray, z_rows: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Posterior mean and standard deviation of the linear predictor of new rows, each (m,)."""
         mean, sd = ExactPosterior.row_moments(self, x_rows, z_rows)
-        return mean + z_rows @ self._to_user() @ self._mean_coordinates(), sd
-
-    def probability_moments(self, x_rows: AnyArray, z_rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Posterior mean and standard deviation of the probability of success of rows, each (m,)."""
-        first, second = np.empty((2, z_rows.shape[0]))
-        for _, at, center, spread in self._predictors(x_rows, z_rows):
-            found = probability_moments(center, spread, self.link)
-            first[at], second[at] = (self.joint.weight @ part for part in found)
-        return first, np.sqrt(np.maximum(second - first**2, 0.0))
-
-    def probability_means(self, x_rows: AnyArray, z_rows: FloatArray) -> FloatArray:
-        """Posterior mean of the probability of success of rows, (m,)."""
-        return self.probability_moments(x_rows, z_rows)[0]
-
-    def probability_sds(self, x_rows: AnyArray, z_rows: FloatArray) -> FloatArray:
-        """Posterior standard deviation of the same."""
-        return self.probability_moments(x_rows, z_rows)[1]
+        return mean + z_rows @ self.to_user() @ self._mean_coordinates(), sd
 
     def probability_quantiles(self, x_rows: AnyArray, z_rows: FloatArray, probabilities: FloatArray) -> FloatArray:
         """Posterior quantiles of the same, (m, len(probabilities))."""
@@ -112,7 +97,7 @@ class BinarySelectionPosterior(ExactPosterior):
         """Blocks of rows outside Z, their place, and mean and variance of their predictors given each state."""
         joint, total, k = self.joint, z_rows.shape[0], self.design.block.k
         step = max(BLOCK // max(joint.n, self.design.p + k, 1), 1)
-        of_z = z_rows @ self._to_user()
+        of_z = z_rows @ self.to_user()
         for begin in range(0, total, step):
             at = slice(begin, min(begin + step, total))
             rows = self.design.rows_outside_z(x_rows[at], z_rows[at])
@@ -146,6 +131,6 @@ class BinarySelectionPosterior(ExactPosterior):
         joint, d = self.joint, k + self.design.p
         drawn = draw(joint, d, size, rng) if chain is None else draw_chain(joint, d, chain, size, rng)
         b = drawn.coef[:, k:] * self.unit
-        of_z = drawn.coef[:, :k] @ self._to_user().T + design.taken_from_z(np.ascontiguousarray(b.T)).T
+        of_z = drawn.coef[:, :k] @ self.to_user().T + design.taken_from_z(np.ascontiguousarray(b.T)).T
         hyper = {"prior_inclusion": drawn.prior_inclusion, "slab_var": drawn.slab_var / design.common_scale**2}
         return of_z, b, np.ones(size), hyper

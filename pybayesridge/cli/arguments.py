@@ -114,7 +114,7 @@ def _spike_slab(parser: argparse.ArgumentParser) -> None:
         "--method",
         choices=CHOICES,
         default=DEFAULT,
-        help=f"{_in_words(CHOICES, DEFAULT)}. With --family binomial: exact",
+        help=f"{_in_words(CHOICES, DEFAULT)}. With --family binomial: exact (default), ep",
     )
     parser.add_argument(
         "--by-column",

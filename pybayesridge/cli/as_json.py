@@ -119,6 +119,8 @@ def _target(results: Any, command: str, i: int, alpha: float) -> dict[str, Any]:
         out["learned"] = list(results.learned)
         if not binomial:
             out["evidence_biased"] = bool(results.evidence_biased)
+        elif results.exact_sets is None:
+            out["log_evidence"] = finite(results.log_evidence)
         out["median_model"] = results.median_model()
         out["groups"] = _groups(results)
         out["size"] = _size(results, alpha)

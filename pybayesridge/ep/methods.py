@@ -121,8 +121,8 @@ def fit_by_ep(task: Task, options: FitOptions, *, algorithm: Method) -> Selectio
     )
 
 
-def _unsettled(selection: Selection, tol: float) -> str:
-    """Why expectation propagation, or the learning of hyperparameters, is not finished."""
+def unsettled(selection: Selection, tol: float, *, instead: str = "use method='ep'") -> str:
+    """Why expectation propagation, or the learning of hyperparameters, is not finished; what to do `instead`."""
     if selection.unsettled > 0 and selection.residual <= tol:
         return (
             "NOT CONVERGED (expectation propagation does not converge at hyperparameters that have about "
@@ -132,7 +132,7 @@ def _unsettled(selection: Selection, tol: float) -> str:
     if selection.residual > tol:
         return (
             f"NOT CONVERGED (residual {number(selection.residual, 2)} for tol={tol:g}): do not report these numbers; "
-            "raise maxiter, or use method='ep'."
+            f"raise maxiter, or {instead}."
         )
     return "NOT CONVERGED (hyperparameters not at a maximum of the evidence): do not report these numbers."
 
@@ -146,7 +146,8 @@ class SelectionMethod:
     name : str
         As ``fit`` takes it.
     fit : callable
-        A task and options in; a `Selection`, or what answers the same questions, out.
+        A task and options in; a `Selection`, or what answers the same questions, out. For yes/no responses another
+        task in, and a posterior out.
     options : tuple of str
         Options of ``fit`` that only some methods take, and this one does.
     hypers : tuple of str
@@ -177,7 +178,7 @@ class SelectionMethod:
     """
 
     name: str
-    fit: Callable[[Task, FitOptions], Any]
+    fit: Callable[[Any, FitOptions], Any]
     options: tuple[str, ...] = ()
     hypers: tuple[str, ...] = ()
     required: tuple[str, ...] = ()
@@ -199,7 +200,7 @@ class SelectionMethod:
     measure: str = "Residual"
     maxiter: int = 1000
     takes_start: bool = True
-    unconverged: Callable[[Any, float], str] = _unsettled
+    unconverged: Callable[[Any, float], str] = unsettled
     needs_rows: str = ""
 
 

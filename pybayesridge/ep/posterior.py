@@ -13,6 +13,7 @@ from pybayesridge.ep.algorithms.solve import covariance, draw_coefficients, marg
 from pybayesridge.ep.gibbs import gibbs
 from pybayesridge.ep.model.hyperparameters import Hyperparameters
 from pybayesridge.ep.model.least_squares import Data
+from pybayesridge.ep.model.likelihood import GaussianLikelihood
 from pybayesridge.ep.model.result import EPResult, Sites
 from pybayesridge.ep.selection import Selection
 from pybayesridge.linalg import blas
@@ -103,10 +104,12 @@ class SelectionPosterior:
         """Posterior variances of the design's coefficients, (p,)."""
         s = self.selection
         means = s.rotation.back(np.stack([r.mean for r in s.results]))
-        each = np.stack(
-            [marginal_variances(h.likelihood(self.data), r, s.rotation) for _, r, h in self._components()]
-        )
+        each = np.stack([marginal_variances(self.likelihood(i), r, s.rotation) for i, r in enumerate(s.results)])
         return np.einsum("g,gj->j", s.weights, each + (means - s.mean) ** 2)
+
+    def likelihood(self, i: int) -> GaussianLikelihood:
+        """The likelihood of the design's coefficients, rotated within groups, at the hyperparameters of a result."""
+        return self.selection.hypers[i].likelihood(self.data)
 
     def given_inclusion(self) -> tuple[FloatArray, FloatArray]:
         """Means and variances of the penalised coefficients given that they are in, each (p,)."""
@@ -151,8 +154,8 @@ class SelectionPosterior:
         out = np.zeros((k + p, k + p))
         mean = self.selection.mean
         rotation = self.selection.rotation
-        for weight, result, hyper in self._components():
-            cov = rotation.covariance(covariance(hyper.likelihood(self.data), result))
+        for i, (weight, result, hyper) in enumerate(self._components()):
+            cov = rotation.covariance(covariance(self.likelihood(i), result))
             shift = rotation.back(result.mean) - mean
             cov += np.outer(shift, shift)
             cross = blas.product(of_z, cov)
@@ -165,7 +168,7 @@ class SelectionPosterior:
 
     def row_moments(self, x_rows: AnyArray, z_rows: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Posterior mean and standard deviation of the linear predictor of new rows, each (m,)."""
-        means, variances = self._row_components(x_rows, z_rows)
+        means, variances = self.row_components(x_rows, z_rows)
         weights = self.selection.weights
         mean = weights @ means
         variance = weights @ (variances + (means - mean) ** 2)
@@ -183,7 +186,7 @@ class SelectionPosterior:
         self, x_rows: AnyArray, z_rows: FloatArray, probability: float, noise: FloatArray | None
     ) -> FloatArray:
         """Quantile of the linear predictor, or with `noise` (m,) of new observations: (m,)."""
-        means, variances = self._row_components(x_rows, z_rows)
+        means, variances = self.row_components(x_rows, z_rows)
         if noise is not None:
             variances = variances + np.outer([h.noise_var for h in self.selection.hypers], noise)
         full = np.broadcast_to(self.selection.weights[:, None], means.shape)
@@ -192,9 +195,17 @@ class SelectionPosterior:
 
     def row_exceedance(self, x_rows: AnyArray, z_rows: FloatArray, at: FloatArray) -> FloatArray:
         """Probability, by the joint Gaussian, that the linear predictor of each row exceeds `at`; (m,)."""
-        means, variances = self._row_components(x_rows, z_rows)
+        means, variances = self.row_components(x_rows, z_rows)
         bound = (at - (z_rows @ self.design.y_on_z)[:, 0]) / self.design.y_norm[0]
         return self.selection.weights @ upper_tail(means, np.sqrt(variances), bound)
+
+    def exceedance(self, x_rows: AnyArray, z_rows: FloatArray, at: FloatArray) -> FloatArray:
+        """Probability that the linear predictor of each row exceeds `at`, (m,); within a unit by spike and slab."""
+        out = self.row_exceedance(x_rows, z_rows, at)
+        own = rows_within_unit(x_rows, z_rows, self.units())
+        if own.any():
+            out[own] = tail_of_unit(*self.within_unit(x_rows[own]), at[own])
+        return np.clip(out, 0.0, 1.0)
 
     def units(self) -> IntArray:
         """The group of each penalised column, (p,): columns with equal numbers are in or out together."""
@@ -214,15 +225,15 @@ class SelectionPosterior:
         inside = np.stack([r.inclusion_prob[column] for r in selection.results])
         return means, np.sqrt(variances), selection.weights[:, None] * inside
 
-    def _row_components(self, x_rows: AnyArray, z_rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def row_components(self, x_rows: AnyArray, z_rows: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Means and variances of b's and Z's part of the linear predictor for each result, (g, m)."""
         rows = self.design.rows_outside_z(x_rows, z_rows)
         leverage = self.design.block.leverage(z_rows)
         missing: BoolArray = np.asarray(np.isnan(rows).any(axis=1))
         rows = self.selection.rotation.rows(np.where(missing[:, None], 0.0, rows))
         means, variances = [], []
-        for _, result, hyper in self._components():
-            part = row_variances(hyper.likelihood(self.data), result, rows)
+        for i, (_, result, hyper) in enumerate(self._components()):
+            part = row_variances(self.likelihood(i), result, rows)
             means.append(np.where(missing, np.nan, rows @ result.mean))
             variances.append(np.where(missing, np.nan, np.maximum(part, 0.0) + hyper.noise_var * leverage))
         return np.stack(means), np.stack(variances)
@@ -277,6 +288,19 @@ def upper_tail(mean: FloatArray, sd: FloatArray, at: FloatArray) -> FloatArray:
     """Probability that each of (g, m) normals exceeds `at` (m,); a standard deviation of 0 is a point."""
     safe = np.where(sd > 0, sd, 1.0)
     return np.where(sd > 0, ndtr((mean - at) / safe), (mean > at).astype(float))
+
+
+def tail_of_unit(slab_mean: FloatArray, slab_sd: FloatArray, weight: FloatArray, at: FloatArray) -> FloatArray:
+    """Probability above `at` of combinations of the columns of one unit: of the slabs, and of the spike at 0."""
+    spike = np.maximum(1.0 - weight.sum(axis=0), 0.0)
+    out: FloatArray = (weight * upper_tail(slab_mean, slab_sd, at)).sum(axis=0) + spike * (at < 0)
+    return out
+
+
+def rows_within_unit(x_rows: AnyArray, z_rows: FloatArray, units: IntArray) -> BoolArray:
+    """Which rows are combinations of the columns of one unit alone."""
+    out = [np.unique(units[x != 0]).size == 1 and not np.any(z) for x, z in zip(x_rows, z_rows, strict=True)]
+    return np.array(out, dtype=bool)
 
 
 def mixture_quantile(mean: FloatArray, sd: FloatArray, weight: FloatArray, probability: float) -> FloatArray:

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import expit
 
-from pybayesridge._types import FloatArray
+from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.binomial.augmentation import Rows
+from pybayesridge.binomial.ep_selection_posterior import BinaryEPPosterior
+from pybayesridge.binomial.likelihood import Binomial
 from pybayesridge.binomial.selection import BinarySelection, fit_binary_selection
 from pybayesridge.binomial.selection_posterior import BinarySelectionPosterior
 from pybayesridge.binomial.separation import check_unpenalized
+from pybayesridge.binomial.spike_slab_learning import Problem, select_binary
 from pybayesridge.design.design import Design
 from pybayesridge.ep.learning.maximize import NAMES
-from pybayesridge.ep.methods import FitOptions, SelectionMethod
+from pybayesridge.ep.methods import FitOptions, SelectionMethod, unsettled
+from pybayesridge.ep.model.hyperparameters import Given as EPGiven
 from pybayesridge.ep.model.hyperparameters import Hyperparameters
+from pybayesridge.ep.model.least_squares import Data
+from pybayesridge.ep.model.rotation import Rotation
 from pybayesridge.findings import issue
 from pybayesridge.models.binary_responses import BinaryResponses
 from pybayesridge.models.sources import RowData
@@ -34,8 +40,81 @@ from pybayesridge.selection.options import CHAINS, DAMPING, MCSE, TOL, checked_o
 from pybayesridge.selection.problem import units_of
 from pybayesridge.text import number
 
+
+@dataclass(frozen=True, slots=True)
+class BinaryTask:
+    """Input of a fit.
+
+    Attributes
+    ----------
+    design : Design
+    data : Data
+        Of the Gaussian family; rotated within groups.
+    rotation : Rotation
+    x, c : (n, p), (n, k) arrays
+        Penalised columns on the scale of the prior, and coordinates of the unpenalised ones.
+    likelihood : Binomial
+    known : Given
+        On the scale of the link.
+    groups : (p,) int array or None
+        Which columns are in or out together.
+    """
+
+    design: Design
+    data: Data
+    rotation: Rotation
+    x: FloatArray
+    c: FloatArray
+    likelihood: Binomial
+    known: EPGiven
+    groups: IntArray | None
+
+
+def fit_by_sampling(task: BinaryTask, options: FitOptions) -> BinarySelectionPosterior:
+    """The posterior of the sets by Monte Carlo."""
+    known = task.known
+    found = fit_binary_selection(
+        Rows.of(task.x, task.c, task.likelihood, units_of(task.design.p, task.groups)),
+        Given(known.prior_inclusion, known.slab_var, None, options.expected_size),
+        mcse=options.mcse,
+        n_chains=options.chains,
+        maxiter=options.maxiter,
+        rng=options.rng,
+        progress=options.progress,
+    )
+    learned = tuple(name for name in NAMES if name != "noise_var" and getattr(known, name) is None)
+    hyper = _means(found, known.prior_inclusion)
+    selection = ExactSelection(found.exact, learned, hyper, task.groups, float(task.design.n), task.rotation)
+    return BinarySelectionPosterior(task.design, task.data, selection, joint=found.joint, link=task.likelihood.link)
+
+
+def fit_by_ep(task: BinaryTask, options: FitOptions) -> BinaryEPPosterior:
+    """Expectation propagation, averaged over the hyperparameters that are not given."""
+    x = task.rotation.rows(task.x)
+    selection = select_binary(
+        Problem(x, task.c, task.likelihood, task.groups),
+        task.known,
+        tol=options.tol,
+        maxiter=options.maxiter,
+        expected_size=options.expected_size,
+        rotation=task.rotation,
+    )
+    posterior = BinaryEPPosterior(task.design, task.data, selection, x=x, c=task.c, link=task.likelihood.link)
+    best = int(selection.weights.argmax())
+    return replace(posterior, data=posterior.working(best).likelihood.data)
+
+
 BINARY_METHODS: dict[str, SelectionMethod] = {
-    "exact": replace(METHODS["exact"], unconverged=partial(imprecise, instead="use BayesRidge"))
+    "exact": replace(METHODS["exact"], fit=fit_by_sampling, unconverged=partial(imprecise, instead="use BayesRidge")),
+    "ep": replace(
+        METHODS["ep"],
+        fit=fit_by_ep,
+        options=("tol", "expected_size"),
+        hypers=("average",),
+        help="expectation propagation with sites for rows and columns, hyperparameters integrated out",
+        takes_start=False,
+        unconverged=partial(unsettled, instead="use method='exact'"),
+    ),
 }
 """The methods of ``SpikeSlab.fit`` with ``family="binomial"``, by name."""
 
@@ -94,6 +173,9 @@ class BinarySpikeSlab(BinaryResponses, SpikeSlab, family="binomial"):
     whose time therefore grows with the number of trials. Sets, the slab variance and these variables are the state
     of a tempered Gibbs sampler. If columns separate the responses, the slab limits their coefficients.
 
+    With ``fit("ep")`` the likelihood of each row and the prior of each column are replaced by normal factors, by
+    expectation propagation. Its evidence is averaged over a lattice of the hyperparameters that are not given.
+
     Examples
     --------
     >>> import statsmodels.api as sm
@@ -118,6 +200,7 @@ class BinarySpikeSlab(BinaryResponses, SpikeSlab, family="binomial"):
         mcse: float = MCSE,
         chains: int = CHAINS,
         rng: np.random.Generator | int = 0,
+        tol: float = TOL,
         maxiter: int | None = None,
         disp: bool = False,
     ) -> BinarySpikeSlabResultsWrapper:
@@ -125,18 +208,23 @@ class BinarySpikeSlab(BinaryResponses, SpikeSlab, family="binomial"):
 
         Parameters
         ----------
-        method : {"auto", "exact"}
+        method : {"auto", "exact", "ep"}
             ``"exact"``, which ``"auto"`` stands for: the posterior of the sets of columns by a tempered Gibbs
-            sampler, also for few columns; hyperparameters that are left at None are integrated out. Expectation
-            propagation is for ``family="gaussian"``.
-        mcse : float
+            sampler, also for few columns. ``"ep"``: expectation propagation with a factor for each row and each
+            column, which gives the evidence and has no Monte Carlo error, but can be wrong for correlated columns
+            that can replace each other. Both integrate out hyperparameters that are left at None.
+        mcse : float, for ``"exact"``
             Sampling stops when no inclusion probability has a larger Monte Carlo standard error.
-        chains : int
+        chains : int, for ``"exact"``
             Number of chains, from different starts.
-        rng : int or numpy.random.Generator
+        rng : int or numpy.random.Generator, for ``"exact"``
             Seed, or source of randomness. Two fits with the same seed give the same numbers.
+        tol : float, for ``"ep"``
+            Tolerance of the residual: the largest change that the next iteration asks for, of means of rows and
+            coefficients relative to posterior standard deviations, and of their variances in proportion.
         maxiter : int, optional
-            Most steps of all chains, 200,000 by default.
+            For ``"exact"`` most steps of all chains, 200,000 by default. For ``"ep"`` most iterations for each value
+            of the hyperparameters, 1,000 by default.
         disp : bool
             Print what happened, and show the progress of sampling at once. Ctrl-C ends sampling; the results are
             those of the steps until then.
@@ -153,16 +241,20 @@ class BinarySpikeSlab(BinaryResponses, SpikeSlab, family="binomial"):
         Warns
         -----
         ConvergenceWarning
-            If sampling has not reached `mcse`; the message says by how much.
+            If sampling has not reached `mcse`, or expectation propagation has not converged; the message says by
+            how much.
+        ApproximationWarning
+            If inclusion probabilities by expectation propagation contradict the data for correlated columns that can
+            replace each other.
         """
         call = call_of("fit", BinarySpikeSlab.fit, locals(), defaults={"method": None})
         if isinstance(method, str) and method in METHODS and method not in BINARY_METHODS:
-            raise ValueError(f"method={method!r} requires family='gaussian': use method='exact'")
+            raise ValueError(f"method={method!r} requires family='gaussian': use method='exact' or 'ep'")
         entry = BINARY_METHODS["exact"] if method == AUTO.name else look_up(BINARY_METHODS, method)
         options = checked_options(
             self.methods,
             entry,
-            tol=TOL,
+            tol=tol,
             maxiter=maxiter,
             damping=DAMPING,
             hyper=None,
@@ -176,27 +268,23 @@ class BinarySpikeSlab(BinaryResponses, SpikeSlab, family="binomial"):
         # The response is not scaled: it stands for itself in the likelihood.
         design = replace(design, y_norm=np.ones(1), y_on_z=np.zeros((design.block.k, 1)))
         with line(at_once=disp) as show:
-            found = self._sampled(design, with_progress(options, show))
-        known = self._known(design)
-        learned = tuple(name for name in NAMES if name != "noise_var" and getattr(known, name) is None)
-        groups, n = self.groups_of(design), float(design.n)
-        selection = ExactSelection(found.exact, learned, _means(found, known.prior_inclusion), groups, n, rotation)
-        posterior = BinarySelectionPosterior(design, data, selection, joint=found.joint, link=self.link)
+            posterior = entry.fit(self._binary_task(design, data, rotation), with_progress(options, show))
         results = BinarySpikeSlabResults(
             self,
             posterior,
             method=entry.name,
-            tol=options.mcse,
+            tol=options.tol if isinstance(posterior, BinaryEPPosterior) else options.mcse,
             maxiter=options.maxiter,
             recipe=Recipe(self.call, call),
         )
         issue(results.findings_on_validity, stacklevel=2)
         if disp:
-            print(f"{entry.name}: {found.exact.n_iter} steps, largest s.e. {number(found.exact.max_se, 2)}")
+            found = posterior.selection
+            print(f"{entry.name}: {found.n_iter} iterations, {entry.measure.lower()} {number(found.residual, 2)}")
         return BinarySpikeSlabResultsWrapper(results)
 
-    def _sampled(self, design: Design, options: FitOptions) -> BinarySelection:
-        """Check what the rows must be like, and sample."""
+    def _binary_task(self, design: Design, data: Data, rotation: Rotation) -> BinaryTask:
+        """Check what the rows must be like, and bring them to the scale of the prior."""
         likelihood = self.likelihood()
         assert isinstance(self.source, RowData)
         check_unpenalized(self.source.unpenalized(self._layout), self._layout.z_names, likelihood)
@@ -214,15 +302,7 @@ class BinarySpikeSlab(BinaryResponses, SpikeSlab, family="binomial"):
         if design.block.sqrt_w is not None:
             x /= design.block.sqrt_w[:, None]
             c = c / design.block.sqrt_w[:, None]
-        return fit_binary_selection(
-            Rows.of(x, c, likelihood, units_of(design.p, self.groups_of(design))),
-            Given(p, known.slab_var, None, options.expected_size),
-            mcse=options.mcse,
-            n_chains=options.chains,
-            maxiter=options.maxiter,
-            rng=options.rng,
-            progress=options.progress,
-        )
+        return BinaryTask(design, data, rotation, x, c, likelihood, known, self.groups_of(design))
 
 
 def _means(found: BinarySelection, prior_inclusion: FloatArray | None) -> Hyperparameters:

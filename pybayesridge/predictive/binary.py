@@ -9,8 +9,8 @@ import numpy as np
 from scipy.special import gammaln, log_ndtr, logsumexp
 
 from pybayesridge._types import AnyArray, FloatArray
-from pybayesridge.binomial.fit import BinaryFit
-from pybayesridge.binomial.leave_one_out import LeaveOneOut, log_density_within
+from pybayesridge.binomial.approximation import Approximation
+from pybayesridge.binomial.leave_one_out import leave_one_out, log_density_within
 from pybayesridge.binomial.likelihood import Binomial, Link, derivatives, log_likelihood
 from pybayesridge.binomial.selection_posterior import BinarySelectionPosterior
 from pybayesridge.predictive.left_out import LeftOut, NoDensityError, joined, mixed
@@ -38,13 +38,13 @@ def ways(likelihood: Binomial) -> FloatArray:
     return out
 
 
-def binary_ridge_left_out(fit: BinaryFit, found: LeaveOneOut) -> LeftOut:
-    """Predictions of a ridge, whose leave-one-out predictions are known, in the common form."""
+def binary_left_out(likelihood: Binomial, nodes: tuple[Approximation, ...], weight: FloatArray) -> LeftOut:
+    """Predictions by the cavities of expectation propagation, or Laplace's, at nodes of the hyperparameters."""
+    found = leave_one_out(likelihood, nodes, weight)
     lost = np.flatnonzero(~np.isfinite(found.log_score))
     if lost.size:
         raise NoDensityError(int(lost[0]), "the other rows do not determine an unpenalised coefficient")
-    within = log_density_within(fit.likelihood, fit.nodes, fit.weight)  # type: ignore[arg-type]
-    count = ways(fit.likelihood)
+    within, count = log_density_within(likelihood, nodes, weight), ways(likelihood)
     return LeftOut(found.log_score + count, within + count, None, None, np.ones_like(count))
 
 

@@ -32,7 +32,8 @@ EXAMPLES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 def citations(res: BinarySpikeSlabResults) -> list[str]:
     """The papers of the method."""
-    return [*spike_slab.citations(res), AUGMENTATION[res.link]]
+    own = spike_slab.citations(res)
+    return own if res.exact_sets is None else [*own, AUGMENTATION[res.link]]
 
 
 def model(res: BinarySpikeSlabResults) -> dict[str, object]:

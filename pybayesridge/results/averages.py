@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from pybayesridge._types import FloatArray, RandomLike
+from pybayesridge.binomial.ep_selection_posterior import BinaryEPPosterior
 from pybayesridge.binomial.likelihood import probability, probability_slope
 from pybayesridge.binomial.posterior import BinaryPosterior
 from pybayesridge.binomial.selection_posterior import BinarySelectionPosterior
@@ -19,7 +20,7 @@ from pybayesridge.results.variables import Variables
 if TYPE_CHECKING:
     from pybayesridge.results.base import LinearResults
 
-OnLink: TypeAlias = BinaryPosterior | BinarySelectionPosterior
+OnLink: TypeAlias = BinaryPosterior | BinarySelectionPosterior | BinaryEPPosterior
 """Posteriors of linear predictors that are not predictions themselves."""
 
 DRAWS = 4000

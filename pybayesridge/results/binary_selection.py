@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from pybayesridge._types import FloatArray
+from pybayesridge.binomial.ep_selection_posterior import BinaryEPPosterior
 from pybayesridge.binomial.selection_posterior import BinarySelectionPosterior
 from pybayesridge.ep.posterior import StartingPoint
 from pybayesridge.findings import Finding
@@ -26,7 +27,10 @@ from pybayesridge.selection.hyperparameters import shares, size, variances
 if TYPE_CHECKING:
     from pybayesridge.models.binary_selection import BinarySpikeSlab
 
-NO_EVIDENCE = "the sampler for family='binomial' gives no log evidence: compare fits by inclusion_prob and models()"
+NO_EVIDENCE = (
+    "the sampler for family='binomial' gives no log evidence: compare fits by inclusion_prob and models(), or use "
+    "method='ep'"
+)
 
 
 class BinarySpikeSlabResults(ProbabilityResults, SpikeSlabResults):
@@ -35,7 +39,8 @@ class BinarySpikeSlabResults(ProbabilityResults, SpikeSlabResults):
     Made by :meth:`pybayesridge.SpikeSlab.fit` with ``family="binomial"``. Coefficients, their standard deviations,
     intervals and contrasts are on the scale of the link: log odds ratios for the logit link. Inclusion probabilities,
     `params` and `bse` of selected columns use every step of the sampler; intervals, predictions, sets and draws come
-    from up to 4,000 states that were kept of it.
+    from up to 4,000 states that were kept of it. Fits by expectation propagation have the log evidence, but no joint
+    probabilities of columns.
 
     Attributes
     ----------
@@ -55,7 +60,7 @@ class BinarySpikeSlabResults(ProbabilityResults, SpikeSlabResults):
     """
 
     model: BinarySpikeSlab
-    posterior: BinarySelectionPosterior
+    posterior: BinarySelectionPosterior | BinaryEPPosterior
     _pictures: ClassVar[str] = "plot_calibration() or plot_roc()"
 
     plot_calibration = binary_plots.plot_calibration
@@ -77,8 +82,8 @@ class BinarySpikeSlabResults(ProbabilityResults, SpikeSlabResults):
         self.n_trials, self.n_events = float(likelihood.trials.sum()), float(likelihood.totals()[0].sum())
 
     def _take_hyperparameters(self) -> None:
-        design, hyper = self.posterior.design, self.posterior.selection.hyper
-        self.slab_var = hyper.slab_var / design.common_scale**2
+        design, selection = self.posterior.design, self.posterior.selection
+        self.slab_var = float(selection.weights @ [h.slab_var for h in selection.hypers]) / design.common_scale**2
 
     @property
     def noise_var(self) -> float:
@@ -87,16 +92,24 @@ class BinarySpikeSlabResults(ProbabilityResults, SpikeSlabResults):
 
     @property
     def log_evidence(self) -> float:  # type: ignore[override]
-        """Not available: the sampler does not give it."""
-        raise AttributeError(NO_EVIDENCE)
+        """Log marginal likelihood by expectation propagation; the sampler does not give it.
+
+        The binomial coefficients are left out, and unpenalised coefficients have Lebesgue measure, as for
+        :class:`~pybayesridge.BayesRidge`. Hyperparameters that are not given are integrated out.
+        """
+        if self.exact_sets is not None:
+            raise AttributeError(NO_EVIDENCE)
+        return float(self.posterior.selection.log_evidence)
 
     @property
     def log_evidence_se(self) -> float:
-        """Not available: the sampler does not give the log evidence."""
-        raise AttributeError(NO_EVIDENCE)
+        """NaN for expectation propagation, whose error is not one of sampling; the sampler gives no evidence."""
+        if self.exact_sets is not None:
+            raise AttributeError(NO_EVIDENCE)
+        return float("nan")
 
     def starting_point(self) -> StartingPoint:
-        """Not available: expectation propagation is for Gaussian responses."""
+        """Not available: only fits with ``family="gaussian"`` start from others."""
         raise ValueError("start must be results of a SpikeSlab with family='gaussian'")
 
     @cached_property
@@ -120,7 +133,14 @@ class BinarySpikeSlabResults(ProbabilityResults, SpikeSlabResults):
             Rows ``prior_inclusion``, ``slab_var``, ``prior_share`` (the share of the latent variance that the
             hyperparameters expect the columns to explain) and ``size`` (columns or groups in); columns ``mean``,
             ``lower``, ``upper``.
+
+        Raises
+        ------
+        ValueError
+            For a fit by expectation propagation, which has point estimates: `slab_var`, `prior_inclusion`.
         """
+        self._exactly("the posterior of the hyperparameters")
+        assert isinstance(self.posterior, BinarySelectionPosterior)
         tails = np.array([check_alpha(alpha) / 2, 1 - alpha / 2])
         found = shares(self.posterior, tails) | {"slab_var": variances(self.posterior, tails)["slab_var"]}
         rows = {name: (mean, *ends.tolist()) for name, (mean, ends) in found.items()}
@@ -143,7 +163,7 @@ class BinarySpikeSlabResults(ProbabilityResults, SpikeSlabResults):
             raise ValueError(
                 "row_space=False is not available with family='binomial': its posterior needs that space"
             )
-        self.posterior = cast("BinarySelectionPosterior", self.posterior.without_rows())
+        self.posterior = cast("BinarySelectionPosterior | BinaryEPPosterior", self.posterior.without_rows())
 
     def summary(self, alpha: float = 0.05, direction: bool = False) -> FormattedSummary:
         """Table of the coefficients by inclusion probability; at most 30 of those that can be out.

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import pandas as pd
 
-from pybayesridge._types import ArrayLike, BoolArray, FloatArray, IntArray
+from pybayesridge._types import ArrayLike, FloatArray
 from pybayesridge.binomial.posterior import BinaryPosterior
 from pybayesridge.data.frames import to_pandas
-from pybayesridge.ep.posterior import SelectionPosterior, mixture_quantile, upper_tail
+from pybayesridge.ep.posterior import SelectionPosterior, mixture_quantile, rows_within_unit, tail_of_unit
 from pybayesridge.formula.constraints import Combination, combinations
 from pybayesridge.quantile_tables import NO_ROW_SPACE
 from pybayesridge.results.arguments import check_alpha, target_position
@@ -254,24 +254,12 @@ def exceedance(res: LinearResults, weights: FloatArray, at: FloatArray, target: 
     if isinstance(posterior, ExactPosterior):
         return posterior.row_exceedance(rows.x, rows.z, at)[0]
     assert isinstance(posterior, SelectionPosterior)
-    out = posterior.row_exceedance(rows.x, rows.z, at)
-    own = _within_unit(rows, posterior.units())
-    if own.any():
-        slab_mean, slab_sd, weight = posterior.within_unit(rows.x[own])
-        out[own] = _tail_of_unit(slab_mean, slab_sd, weight, at[own])
-    return np.clip(out, 0.0, 1.0)
+    return posterior.exceedance(rows.x, rows.z, at)
 
 
 def _rows(res: LinearResults, weights: FloatArray, value: FloatArray) -> _Rows:
     of_z, penalized = res.model.positions(res.posterior.design)
     return _Rows(weights[:, penalized], weights[:, of_z], value)
-
-
-def _tail_of_unit(slab_mean: FloatArray, slab_sd: FloatArray, weight: FloatArray, at: FloatArray) -> FloatArray:
-    """Probability above `at` of combinations of the columns of one unit: of the slabs, and of the spike at 0."""
-    spike = np.maximum(1.0 - weight.sum(axis=0), 0.0)
-    out: FloatArray = (weight * upper_tail(slab_mean, slab_sd, at)).sum(axis=0) + spike * (at < 0)
-    return out
 
 
 def _of_ridge(posterior: RidgePosterior, rows: _Rows, alpha: float, target: int) -> Answer:
@@ -296,13 +284,13 @@ def _of_ep(posterior: SelectionPosterior, rows: _Rows, alpha: float) -> Answer:
     positive = posterior.row_exceedance(rows.x, rows.z, rows.value)
     certain = (rows.z != 0).any(axis=1) | ((rows.x != 0) & (posterior.selection.inclusion_prob >= 1)).any(axis=1)
     zero = np.where(sd > 0, np.where(certain, 0.0, np.nan), mean == rows.value)
-    own = _within_unit(rows, posterior.units())
+    own = rows_within_unit(rows.x, rows.z, posterior.units())
     if own.any():
         slab_mean, slab_sd, weight = posterior.within_unit(rows.x[own])
         spike, value = np.maximum(1.0 - weight.sum(axis=0), 0.0), rows.value[own]
         tails = (alpha / 2, 1 - alpha / 2)
         interval[own] = np.stack([mixture_quantile(slab_mean, slab_sd, weight, at) for at in tails], axis=-1)
-        positive[own] = _tail_of_unit(slab_mean, slab_sd, weight, value)
+        positive[own] = tail_of_unit(slab_mean, slab_sd, weight, value)
         at_value = (weight * ((slab_sd == 0) & (slab_mean == value))).sum(axis=0)
         zero[own] = at_value + spike * (value == 0)
     return Answer(mean - rows.value, sd, interval - rows.value[:, None], np.clip(positive, 0.0, 1.0), zero)
@@ -322,9 +310,3 @@ def _of_exact(posterior: ExactPosterior, rows: _Rows, alpha: float) -> Answer:
         interval[single] = np.sort(ends, axis=1)
     positive, zero = posterior.row_exceedance(rows.x, rows.z, rows.value)
     return Answer(mean - rows.value, sd, interval - rows.value[:, None], positive, zero)
-
-
-def _within_unit(rows: _Rows, units: IntArray) -> BoolArray:
-    """Which rows are combinations of the columns of one unit alone."""
-    out = [np.unique(units[x != 0]).size == 1 and not np.any(z) for x, z in zip(rows.x, rows.z, strict=True)]
-    return np.array(out, dtype=bool)

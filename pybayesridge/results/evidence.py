@@ -49,7 +49,7 @@ def compare_evidence(fits: Fits) -> pd.DataFrame:
     ------
     ValueError
         If the fits are not comparable, or one has no evidence: it has no noise, or is a selection for yes/no
-        responses.
+        responses by sampling (``method="ep"`` has one).
 
     Examples
     --------
@@ -87,9 +87,14 @@ def compare_evidence(fits: Fits) -> pd.DataFrame:
 
 
 def _comparable_selections(fits: Mapping[str, Any]) -> None:
-    binary = [name for name, fit in fits.items() if fit.model.family == "binomial"]
-    if binary:
-        raise ValueError(f"{listed(binary)} have no evidence: the sampler for family='binomial' does not give it")
+    sampled = [name for name, fit in fits.items() if fit.model.family == "binomial" and fit.exact_sets is not None]
+    if sampled:
+        raise ValueError(
+            f"{listed(sampled)} have no evidence: the sampler for family='binomial' does not give it; use method='ep'"
+        )
+    _alike(
+        "family or link", {name: (fit.model.family, getattr(fit.model, "link", None)) for name, fit in fits.items()}
+    )
     if len({fit.posterior.selection.integrated for fit in fits.values() if fit.learned}) > 1:
         raise ValueError(
             "evidence with the hyperparameters integrated out (method='exact', or method='ep' with hyper='average') "
@@ -102,29 +107,31 @@ def _comparable_ridges(fits: Mapping[str, Any]) -> None:
     if many:
         raise ValueError(f"{listed(many)} have several targets: fit each on its own to compare its evidence")
 
-    def alike(what: str, values: Mapping[str, object]) -> None:
-        first = next(iter(values))
-        differing = [name for name, value in values.items() if value != values[first]]
-        if differing:
-            raise ValueError(
-                f"{listed(differing)} and {first!r} differ in {what}, so that their evidence cannot be compared: "
-                "fit all alike"
-            )
-
     settings = ("family", "link", "flat_in")
-    alike(
+    _alike(
         "family, link or flat_in",
         {name: tuple(getattr(fit.model, each, None) for each in settings) for name, fit in fits.items()},
     )
-    alike(
+    _alike(
         "whether the penalty is given (method='fixed') or integrated out",
         {name: fit.method == "fixed" for name, fit in fits.items()},
     )
-    alike("dof", {name: getattr(fit, "dof", None) for name, fit in fits.items()})
-    alike(
+    _alike("dof", {name: getattr(fit, "dof", None) for name, fit in fits.items()})
+    _alike(
         "whether the noise variance is known (sigma2)",
         {name: getattr(fit.model, "known_sigma2", None) is not None for name, fit in fits.items()},
     )
+
+
+def _alike(what: str, values: Mapping[str, object]) -> None:
+    """Refuse fits of which `what` differs."""
+    first = next(iter(values))
+    differing = [name for name, value in values.items() if value != values[first]]
+    if differing:
+        raise ValueError(
+            f"{listed(differing)} and {first!r} differ in {what}, so that their evidence cannot be compared: "
+            "fit all alike"
+        )
 
 
 def _of_one_response(fits: Mapping[str, Any]) -> None:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from pybayesridge._types import ArrayLike, FloatArray
+from pybayesridge.binomial.ep_selection_posterior import BinaryEPPosterior
 from pybayesridge.design.design import Design
 from pybayesridge.ep.algorithms.solve import posterior_factor
 from pybayesridge.ep.model.gaussian import DualFactor
@@ -195,6 +196,10 @@ def _ridge_posterior(results: BayesRidgeResults) -> dict[str, Any]:
 
 def _selection_values(results: SpikeSlabResults) -> dict[str, Any]:
     """The values of a selection; of yes/no responses there is neither noise nor evidence."""
+    if isinstance(results.posterior, BinaryEPPosterior):
+        raise ValueError(
+            "a fit by method='ep' with family='binomial' has no export: use it in Python, or fit('exact')"
+        )
     of_group, exact = results.group_inclusion_prob, results.exact_posterior
     binary = results.model.family == "binomial"
     return {

@@ -274,9 +274,10 @@ def of_approximation(res: SpikeSlabResults) -> list[Finding]:
             f"{shown[0].error:.2f}. Use method='exact'."
         )
         return [warning("approximation-contradicted", text, ApproximationWarning)]
+    measured = "; check=True measures the error" if "check" in res.method_entry.options else ""
     text = (
         "The inclusion probabilities by expectation propagation can be inaccurate for correlated columns that can "
-        f"replace each other: {which}. method='exact' gives the exact ones; check=True measures the error."
+        f"replace each other: {which}. method='exact' gives the exact ones{measured}."
     )
     return [note("approximation-doubtful", text)]
 

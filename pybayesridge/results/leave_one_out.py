@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 
 from pybayesridge._types import FloatArray
-from pybayesridge.binomial.leave_one_out import leave_one_out
+from pybayesridge.binomial.ep_selection_posterior import BinaryEPPosterior
 from pybayesridge.binomial.selection_posterior import BinarySelectionPosterior
 from pybayesridge.ep.posterior import SelectionPosterior
 from pybayesridge.exceptions import PrecisionWarning
-from pybayesridge.predictive.binary import binary_ridge_left_out, binary_selection_left_out
+from pybayesridge.predictive.binary import binary_left_out, binary_selection_left_out
 from pybayesridge.predictive.left_out import NO_NOISE, LeftOut, NoDensityError
 from pybayesridge.predictive.ridge import ridge_left_out
 from pybayesridge.predictive.selection import draws_of, ep_left_out, exact_left_out
@@ -228,9 +228,11 @@ def _left_out(res: Any, i: int) -> LeftOut:
     if isinstance(posterior, BinarySelectionPosterior):
         rows = res.model.split_rows(res.model.data.exog, posterior.design)
         return binary_selection_left_out(posterior, res.model.likelihood(), *rows)
+    if isinstance(posterior, BinaryEPPosterior):
+        return binary_left_out(res.model.likelihood(), posterior.nodes(), posterior.selection.weights)
     if res.model.family == "binomial":
         fit = res.binary_fit
-        return binary_ridge_left_out(fit, leave_one_out(fit.likelihood, fit.nodes, fit.weight))
+        return binary_left_out(fit.likelihood, fit.nodes, fit.weight)
     if isinstance(posterior, RidgePosterior):
         if not res.noise_sd[i] > 0:
             raise NoDensityError(None, NO_NOISE)

@@ -33,7 +33,7 @@ class SpikeSlabClassifier(ClassifierMixin, ColumnSelector):
 
     Parameters
     ----------
-    method : {"auto", "exact"}
+    method : {"auto", "exact", "ep"}
         See :meth:`pybayesridge.models.binary_selection.BinarySpikeSlab.fit`.
     link : {"logit", "probit"}, default "logit"
     fit_intercept : bool, default True
@@ -51,13 +51,13 @@ class SpikeSlabClassifier(ClassifierMixin, ColumnSelector):
         Select by Bayesian false discovery rate, not by `threshold`: the largest set of the most probable columns of
         which an expected share of at most `fdr` has coefficient 0 (``result_.select``).
     maxiter : int, optional
-        Most steps of all chains.
+        Most steps of all chains; for ``"ep"`` most iterations.
     mcse : float
-        Sampling stops when no inclusion probability has a larger Monte Carlo standard error.
+        For ``"exact"``: sampling stops when no inclusion probability has a larger Monte Carlo standard error.
     chains : int
-        Number of chains.
+        For ``"exact"``: number of chains.
     rng : int or numpy.random.Generator
-        Seed of sampling, or source of randomness, as for :class:`SpikeSlabRegressor`.
+        For ``"exact"``: seed of sampling, or source of randomness, as for :class:`SpikeSlabRegressor`.
 
     Attributes
     ----------
@@ -66,7 +66,8 @@ class SpikeSlabClassifier(ClassifierMixin, ColumnSelector):
         Posterior means over spike and slab together, on the scales of the link and of X.
     intercept_ : (1,) array
     inclusion_prob_, inclusion_se_ : (p,) arrays
-        Posterior probabilities that a coefficient is not zero, and their Monte Carlo standard errors.
+        Posterior probabilities that a coefficient is not zero, and their Monte Carlo standard errors (NaN for
+        ``"ep"``).
     prior_inclusion_ : float or (p,) array
         Prior probability: given, or its posterior mean.
     slab_var_ : float
@@ -83,7 +84,7 @@ class SpikeSlabClassifier(ClassifierMixin, ColumnSelector):
     -----
     `sample_weight` are frequency weights: a weight of 2 counts a row twice. Rows of weight 0 are left out.
 
-    A fit that has not reached `mcse` warns with :class:`pybayesridge.ConvergenceWarning`.
+    A fit that has not reached `mcse`, or not converged, warns with :class:`pybayesridge.ConvergenceWarning`.
 
     Examples
     --------

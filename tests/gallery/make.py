@@ -58,6 +58,9 @@ def _fits():
         "binomial_selection": SpikeSlab(frame["yes"], frame[["a", "b"]], family="binomial", **known).fit(
             mcse=0.5, chains=2, maxiter=60
         ),
+        "binomial_selection_ep": SpikeSlab.from_formula("yes ~ a + site", frame, family="binomial", **known).fit(
+            "ep"
+        ),
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from pybayesridge._types import BoolArray, FloatArray, IntArray
 from pybayesridge.ep.algorithms.convergent import run_convergent
 from pybayesridge.ep.algorithms.damped import FLOOR, Run, run_damped
 from pybayesridge.ep.algorithms.monotone import run_auto
-from pybayesridge.ep.algorithms.state import Model, active_sites
+from pybayesridge.ep.algorithms.state import Model, State, active_sites
 from pybayesridge.ep.model.gaussian import Factor, Gaussian
 from pybayesridge.ep.model.group_covariance import JointFactor, joint_factor
 from pybayesridge.ep.model.groups import compress
@@ -269,27 +269,12 @@ def nothing_left(inclusion_prob: FloatArray, method: str, groups: IntArray | Non
 def _result(model: Model, run: Run, used: BoolArray, method: Method, first: int) -> EPResult:
     """Spread what was found for the used columns over all columns."""
     state = run.state or model.fallback()
-    d = used.size
-
-    def spread(x: FloatArray, fill: float = 0.0) -> FloatArray:
-        out = np.full(d, fill)
-        out[used] = x
-        return out
-
-    active = np.zeros(d, dtype=bool)
+    active = np.zeros(used.size, dtype=bool)
     if run.state is not None and (ALGORITHMS[method].constrained or not run.converged):
         active[used] = active_sites(state, model.prior, FLOOR)
     evidence = np.nan if run.state is None else model.log_evidence(state)
     return EPResult(
-        site1=spread(state.t1),
-        site2=spread(state.t2, np.inf),
-        mean=spread(state.mean),
-        var=spread(state.var),
-        cavity1=spread(state.tilt.h1),
-        cavity2=spread(state.tilt.h2),
-        inclusion_prob=spread(state.tilt.prob),
-        cond_mean=spread(state.tilt.slab_mean),
-        cond_var=spread(state.tilt.slab_var),
+        **spread_state(state, used),
         log_evidence=evidence,
         residual=run.residual,
         converged=run.converged,
@@ -301,3 +286,24 @@ def _result(model: Model, run: Run, used: BoolArray, method: Method, first: int)
         method=method,
         evidence_biased=bool(np.any(active)),
     )
+
+
+def spread_state(state: State, used: BoolArray) -> dict[str, Any]:
+    """Sites, moments and cavities of a state of the used columns, by name in :class:`EPResult`, for all d columns."""
+
+    def spread(x: FloatArray, fill: float = 0.0) -> FloatArray:
+        out = np.full(used.size, fill)
+        out[used] = x
+        return out
+
+    return {
+        "site1": spread(state.t1),
+        "site2": spread(state.t2, np.inf),
+        "mean": spread(state.mean),
+        "var": spread(state.var),
+        "cavity1": spread(state.tilt.h1),
+        "cavity2": spread(state.tilt.h2),
+        "inclusion_prob": spread(state.tilt.prob),
+        "cond_mean": spread(state.tilt.slab_mean),
+        "cond_var": spread(state.tilt.slab_var),
+    }

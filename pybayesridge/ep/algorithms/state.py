@@ -73,10 +73,12 @@ class Model:
     signs: FloatArray
 
     @classmethod
-    def build(cls, gaussian: Gaussian, prior: Prior) -> Model:
-        """Model of a likelihood and a prior with as many columns."""
+    def build(
+        cls, gaussian: Gaussian, prior: Prior, found: tuple[IntArray | None, FloatArray] | None = None
+    ) -> Model:
+        """Model of a likelihood and a prior with as many columns; `found` are the copies where they are known."""
         cap = _SITE_CAP * (gaussian.likelihood.precision + 1.0 / prior.slab_var)
-        copies, signs = find_copies(gaussian.likelihood.data.root, prior.log_p, prior.groups)
+        copies, signs = found or find_copies(gaussian.likelihood.data.root, prior.log_p, prior.groups)
         return cls(gaussian, prior, cap, copies, signs)
 
     def at(self, p: FloatArray, slab_var: float, noise_var: float) -> Model:
@@ -167,11 +169,14 @@ class Model:
 
     def log_evidence(self, state: State) -> float:
         """``log Z(t) + sum(log Zhat(h) - log Ztilde(t + h))``, the EP evidence."""
-        log_z = self.gaussian.log_z(state.factor, state.t1, state.mean)
+        return self.gaussian.log_z(state.factor, state.t1, state.mean) + self.log_evidence_of_columns(state)
+
+    def log_evidence_of_columns(self, state: State) -> float:
+        """``sum(log Zhat(h) - log Ztilde(t + h))``: the part that is not the Gaussian's integral."""
         prec = state.t2 + state.tilt.h2
         v1 = state.t1 + state.tilt.h1
         log_marginal = 0.5 * (np.log(2.0 * np.pi / prec) + v1**2 / prec)
-        return log_z + float(np.sum(state.tilt.log_norm - log_marginal))
+        return float(np.sum(state.tilt.log_norm - log_marginal))
 
 
 def find_copies(

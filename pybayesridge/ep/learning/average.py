@@ -105,7 +105,24 @@ def average(
         The mixture.
     """
     objective = build_objective(data, given or Given(), groups, n=n, expected_size=expected_size)
-    lattice = Lattice(objective, rough_modes(objective, start))
+    return average_from(objective, rough_modes(objective, start), tol=tol, maxiter=maxiter)
+
+
+def average_from(
+    objective: Objective, seeds: list[Trial], *, tol: float, maxiter: int, by_sweeps: bool = True
+) -> HyperAverage:
+    """Average over the lattice around fits near the maxima, `seeds`, the highest first.
+
+    Parameters
+    ----------
+    objective : Objective
+    seeds : list of Trial
+    tol, maxiter : float, int
+        As for :func:`average`.
+    by_sweeps : bool
+        Whether joint sweeps lead to the nodes at first.
+    """
+    lattice = Lattice(objective, seeds, by_sweeps=by_sweeps)
     nodes = lattice.fill()
     settled = np.array([node.trial.result.converged for node in nodes])
     all_weights = _weights(nodes, np.ones_like(settled))

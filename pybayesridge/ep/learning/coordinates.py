@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.integrate import quad
@@ -123,7 +123,10 @@ class Coordinates:
         return float(log_density(self.prior, *place)), grad @ self.slopes(x)
 
     def log_prior_total(self) -> float:
-        """Logarithm of the integral of :meth:`log_prior` over the bounds of t and eta, log s2 held."""
+        """Logarithm of the integral of :meth:`log_prior` over the bounds of t and eta, log s2 held.
+
+        The factor of flat coefficients is not part of it: it belongs to their density.
+        """
         if self.axes[1]:
             # The derivative of the logistic function is the density.
             middles = np.array([self.prior.center, 0.0])[self.axes[:2]]
@@ -132,7 +135,8 @@ class Coordinates:
             return float(np.log(shares).sum())
         if not self.axes[0]:
             return 0.0
-        value = quad(lambda t: np.exp(self.log_prior(np.array([t]))[0]), self.low[0], self.high[0], limit=200)[0]
+        plain = replace(self, prior=replace(self.prior, flat=0))
+        value = quad(lambda t: np.exp(plain.log_prior(np.array([t]))[0]), self.low[0], self.high[0], limit=200)[0]
         return float(np.log(value))
 
     def curvature(self, x: FloatArray) -> FloatArray:

@@ -145,7 +145,7 @@ def _projected(objective: Objective, trial: Trial) -> FloatArray:
     return np.where(out, 0.0, trial.grad)
 
 
-def _information(objective: Objective, trial: Trial) -> FloatArray:
+def information(objective: Objective, trial: Trial) -> FloatArray:
     """Curvature to expect if the inclusions were known, shape (k, k): scales the first step."""
     r = trial.result.inclusion_prob
     p = one_of_each(trial.hyper.prior_inclusion, objective.groups)
@@ -156,7 +156,7 @@ def _information(objective: Objective, trial: Trial) -> FloatArray:
 
 def _climb(objective: Objective, trial: Trial, maxiter: int) -> tuple[Trial, bool]:
     """BFGS with bounds and a limit on the step; also whether it ended at a maximum of a converged fit."""
-    first = 2.0 * np.linalg.inv(_information(objective, trial))
+    first = 2.0 * np.linalg.inv(information(objective, trial))
     inverse = first
     for _ in range(maxiter):
         grad = _projected(objective, trial)

@@ -38,6 +38,9 @@ class HyperPrior:
         unpenalised columns; where the p_j are given, of the sum of p_j |x_j|²/n.
     n_units : int
         Number of columns, or of groups, G.
+    flat : int
+        Number of unpenalised coefficients that are flat in units of the standard deviation of a latent response, to
+        which the explained part contributes: each multiplies the density by ``(1 + exp(eta))^(-1/2)``.
     """
 
     center: float
@@ -47,10 +50,17 @@ class HyperPrior:
     eta_high: float
     log_spread: float
     n_units: int
+    flat: int = 0
 
 
 def hyper_prior(
-    n_units: int, diag: FloatArray, n: float, *, expected_size: float = 1.0, given: FloatArray | None = None
+    n_units: int,
+    diag: FloatArray,
+    n: float,
+    *,
+    expected_size: float = 1.0,
+    given: FloatArray | None = None,
+    flat: int = 0,
 ) -> HyperPrior:
     """Set the prior up.
 
@@ -66,6 +76,8 @@ def hyper_prior(
         Number of columns or groups that are in a priori, in the middle of the prior.
     given : (d,) array, optional
         Prior inclusion probabilities, one for each column, if they are not to be learned.
+    flat : int
+        As for :class:`HyperPrior`.
 
     Raises
     ------
@@ -90,6 +102,7 @@ def hyper_prior(
         # Without columns that may be in there is nothing to explain with, and nothing depends on it.
         log_spread=float(np.log(spread)) if spread > 0 else 0.0,
         n_units=n_units,
+        flat=flat,
     )
 
 
@@ -115,7 +128,8 @@ def log_density(
     Up to a constant, within the bounds. Arrays are broadcast.
     """
     log_p = np.asarray(0.0 if t is None else log_expit(t))
-    of_share = bell(eta(prior, log_p, np.asarray(log_v) - log_s2))
+    share = eta(prior, log_p, np.asarray(log_v) - log_s2)
+    of_share = bell(share) + 0.5 * prior.flat * log_expit(-share)
     return of_share if t is None else bell(np.asarray(t) - prior.center) + of_share
 
 
@@ -124,7 +138,7 @@ def log_density_gradient(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Derivatives of :func:`log_density` in t (0 where it is None), log v and log s2."""
     log_p = np.asarray(0.0 if t is None else log_expit(t))
-    slope = 1.0 - 2.0 * expit(eta(prior, log_p, np.asarray(log_v) - log_s2))
+    slope = 1.0 - (2.0 + 0.5 * prior.flat) * expit(eta(prior, log_p, np.asarray(log_v) - log_s2))
     if t is None:
         return np.zeros_like(slope), slope, -slope
     return 1.0 - 2.0 * expit(np.asarray(t) - prior.center) + expit(-np.asarray(t)) * slope, slope, -slope

@@ -1,0 +1,232 @@
+"""From EP with sites for rows and columns to the user's scale: coefficients, probabilities, draws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NoReturn
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from pybayesridge._types import AnyArray, FloatArray
+from pybayesridge.binomial.approximation import Approximation
+from pybayesridge.binomial.likelihood import Link, probability
+from pybayesridge.binomial.on_link import NormalComponents
+from pybayesridge.binomial.spike_slab import BinaryEPResult
+from pybayesridge.binomial.working import Working, lower_solve
+from pybayesridge.ep.algorithms.solve import covariance, draw_coefficients, row_variances
+from pybayesridge.ep.model.likelihood import GaussianLikelihood
+from pybayesridge.ep.posterior import SelectionPosterior, mixture_quantile
+from pybayesridge.linalg import blas
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BinaryEPPosterior(NormalComponents, SelectionPosterior):
+    """The approximate joint posterior of all coefficients, unpenalised ones first, on the scale of the link.
+
+    `data` are the least-squares data that the sites of the rows make at the hyperparameters of the largest weight.
+
+    Attributes
+    ----------
+    x, c : (n, p), (n, k) arrays
+        Penalised columns on the scale of the prior, rotated within groups, and coordinates of the unpenalised ones;
+        without rows where these were removed.
+    link : {"logit", "probit"}
+    kept : tuple of Working
+        Where the rows were removed: the Gaussian model of each result.
+    """
+
+    x: FloatArray
+    c: FloatArray
+    link: Link
+    kept: tuple[Working, ...] = ()
+
+    @property
+    def component_weights(self) -> FloatArray:
+        """Weights of the hyperparameters, (g,)."""
+        return self.selection.weights
+
+    def working(self, i: int) -> Working:
+        """The Gaussian model that the sites of the rows make in a result."""
+        if self.kept:
+            return self.kept[i]
+        result = self.selection.results[i]
+        assert isinstance(result, BinaryEPResult)
+        return Working.of(self.x, self.c, result.row_sites)
+
+    def likelihood(self, i: int) -> GaussianLikelihood:
+        """The likelihood of the design's coefficients, rotated within groups, that these sites make."""
+        return self.working(i).likelihood
+
+    def starting_point(self, columns: list[str]) -> NoReturn:
+        """Not here."""
+        raise ValueError("start must be results of a SpikeSlab with family='gaussian'")
+
+    def nodes(self) -> tuple[Approximation, ...]:
+        """The rows' linear predictors with their sites in each result; needs the rows."""
+        return tuple(self._node(i) for i in range(len(self.selection.results)))
+
+    def _node(self, i: int) -> Approximation:
+        result, working = self.selection.results[i], self.working(i)
+        assert isinstance(result, BinaryEPResult)
+        own = np.einsum("ij,ij->i", working.of_c, working.of_c)
+        return Approximation(
+            log_t2=float(np.log(self.selection.hypers[i].slab_var)),
+            sites=result.row_sites,
+            mean=working.of_c @ working.half + working.rows @ result.mean,
+            variance=own + row_variances(working.likelihood, result, working.rows),
+            log_evidence=result.log_evidence,
+            converged=result.converged,
+            n_iter=result.n_iter,
+            change=result.residual,
+        )
+
+    def coefficients(self) -> tuple[FloatArray, FloatArray]:
+        """Posterior means of the unpenalised (k,) and the penalised (p,) coefficients."""
+        b = self.selection.mean * self.unit
+        h = np.zeros(self.design.block.k)
+        for i, (weight, result) in enumerate(zip(self.selection.weights, self.selection.results, strict=True)):
+            h += weight * _coordinates(self.working(i), result.mean)
+        return self.to_user() @ h + self.design.taken_from_z(b[:, None])[:, 0], b
+
+    def covariance(self) -> FloatArray:
+        """Posterior covariance of (unpenalised, penalised) coefficients, (k + p, k + p)."""
+        design, selection = self.design, self.selection
+        k, p = design.block.k, design.p
+        total, means = np.zeros((k + p, k + p)), []
+        for i, (weight, result) in enumerate(zip(selection.weights, selection.results, strict=True)):
+            working = self.working(i)
+            inverse = _solve(working.factor, np.eye(k))
+            cov = selection.rotation.covariance(covariance(working.likelihood, result))
+            slope = -selection.rotation.back(inverse @ working.on_c)
+            cross = blas.product(slope, cov)
+            total[k:, k:] += weight * cov
+            total[:k, k:] += weight * cross
+            total[:k, :k] += weight * (blas.product(cross, slope.T) + inverse @ inverse.T)
+            means.append(np.r_[_coordinates(working, result.mean), selection.rotation.back(result.mean)])
+        total[k:, :k] = total[:k, k:].T
+        shift = np.stack(means) - selection.weights @ np.stack(means)
+        total += (shift * selection.weights[:, None]).T @ shift
+        to_user = np.zeros((k + p, k + p))
+        to_user[:k, :k] = self.to_user()
+        to_user[:k, k:] = design.rows_outside_z(np.zeros((k, p)), np.eye(k))
+        to_user[k:, k:] = np.diag(self.unit)
+        return to_user @ total @ to_user.T
+
+    def row_moments(self, x_rows: AnyArray, z_rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Posterior mean and standard deviation of the linear predictor of new rows, each (m,)."""
+        means, variances = self.row_components(x_rows, z_rows)
+        mean = self.selection.weights @ means
+        return mean, np.sqrt(self.selection.weights @ (variances + (means - mean) ** 2))
+
+    def row_components(self, x_rows: AnyArray, z_rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Means and variances of the linear predictor for each result, (g, m)."""
+        rows = self.design.rows_outside_z(x_rows, z_rows)
+        missing = np.asarray(np.isnan(rows).any(axis=1))
+        rows = self.selection.rotation.rows(np.where(missing[:, None], 0.0, rows))
+        of_c = z_rows @ self.to_user()
+        means, variances = [], []
+        for i, result in enumerate(self.selection.results):
+            working = self.working(i)
+            own = lower_solve(working.factor, of_c.T).T
+            left = rows - own @ working.on_c
+            part = row_variances(working.likelihood, result, left)
+            means.append(np.where(missing, np.nan, own @ working.half + left @ result.mean))
+            spread = np.maximum(part, 0.0) + np.einsum("ij,ij->i", own, own)
+            variances.append(np.where(missing, np.nan, spread))
+        return np.stack(means), np.stack(variances)
+
+    def linear_components(
+        self, x_rows: AnyArray, z_rows: FloatArray
+    ) -> Iterator[tuple[slice, FloatArray, FloatArray]]:
+        """All rows, and mean and variance of their linear predictors for each result, (g, m)."""
+        yield slice(0, z_rows.shape[0]), *self.row_components(x_rows, z_rows)
+
+    def linear_moments(self, x_rows: AnyArray, z_rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Posterior mean and standard deviation of the linear predictor of rows, each (m,)."""
+        return self.row_moments(x_rows, z_rows)
+
+    def linear_centers(self, x_rows: AnyArray, z_rows: FloatArray) -> FloatArray:
+        """Posterior mean of the linear predictor of rows, (m,)."""
+        return self.row_moments(x_rows, z_rows)[0]
+
+    def linear_quantiles(self, x_rows: AnyArray, z_rows: FloatArray, probabilities: FloatArray) -> FloatArray:
+        """Posterior quantiles of the linear predictor of rows, (m, len(probabilities))."""
+        means, variances = self.row_components(x_rows, z_rows)
+        full, sd = np.broadcast_to(self.selection.weights[:, None], means.shape), np.sqrt(variances)
+        return np.stack([mixture_quantile(means, sd, full, float(at)) for at in probabilities], axis=-1)
+
+    def row_intervals(
+        self, x_rows: AnyArray, z_rows: FloatArray, alpha: float, noise: FloatArray | None
+    ) -> FloatArray:
+        """Equal-tailed intervals of the linear predictor, (m, 2)."""
+        return self.linear_quantiles(x_rows, z_rows, np.array([alpha / 2, 1 - alpha / 2]))
+
+    def probability_quantiles(self, x_rows: AnyArray, z_rows: FloatArray, probabilities: FloatArray) -> FloatArray:
+        """Posterior quantiles of the probability of success of rows, (m, len(probabilities))."""
+        return probability(self.linear_quantiles(x_rows, z_rows, probabilities), self.link)
+
+    def linear_exceedance(self, x_rows: AnyArray, z_rows: FloatArray, value: FloatArray) -> FloatArray:
+        """Posterior probability that the linear predictor of a row is above `value`, (m,)."""
+        return self.exceedance(x_rows, z_rows, value)
+
+    def draw(
+        self, size: int, rng: np.random.Generator, *, by_gibbs: bool
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Draws of the unpenalised (size, k) and penalised (size, p) coefficients, and ones (size,)."""
+        if by_gibbs:
+            raise ValueError("kind='gibbs' is for family='gaussian': use fit('exact') for draws with exact zeros")
+        of_z, b = self.draws(size, rng)
+        return of_z, b, np.ones(size)
+
+    def draws(self, count: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        """Draws of the unpenalised (count, k) and penalised (count, p) coefficients, user's scale."""
+        counts = rng.multinomial(count, self.selection.weights)
+        coordinates, coefficients = [], []
+        for i, (many, result) in enumerate(zip(counts.tolist(), self.selection.results, strict=True)):
+            if many == 0:
+                continue
+            working = self.working(i)
+            w = draw_coefficients(working.likelihood, result, many, rng)
+            scaled = working.half - w @ working.on_c.T + rng.standard_normal((many, working.half.size))
+            coordinates.append(_solve(working.factor, scaled.T).T)
+            coefficients.append(w)
+        order = rng.permutation(count)
+        b = self.selection.rotation.back(np.concatenate(coefficients)[order]) * self.unit
+        h = np.concatenate(coordinates)[order]
+        return h @ self.to_user().T + self.design.taken_from_z(np.ascontiguousarray(b.T)).T, b
+
+    def without_rows(self) -> BinaryEPPosterior:
+        """The same posterior without any row."""
+        kept = self.kept or tuple(self.working(i).without_rows() for i in range(len(self.selection.results)))
+        results = tuple(_without_sites(result) for result in self.selection.results)
+        best = kept[int(self.selection.weights.argmax())]
+        return replace(
+            self,
+            x=self.x[:0].copy(),
+            c=self.c[:0].copy(),
+            kept=kept,
+            data=best.likelihood.data,
+            selection=replace(self.selection, results=results),
+            design=self.design.without_rows(),
+        )
+
+
+def _without_sites(result: object) -> BinaryEPResult:
+    assert isinstance(result, BinaryEPResult)
+    sites = result.row_sites
+    return replace(result, row_sites=replace(sites, precision=sites.precision[:0], shift=sites.shift[:0]))
+
+
+def _coordinates(working: Working, mean: FloatArray) -> FloatArray:
+    """Means of the coordinates of the unpenalised columns, (k,), where the columns' are `mean`."""
+    return _solve(working.factor, working.half - working.on_c @ mean)
+
+
+def _solve(factor: FloatArray, right: FloatArray) -> FloatArray:
+    """``R^-1 right``, R upper triangular."""
+    if not factor.size:
+        return right
+    out: FloatArray = solve_triangular(factor, right, check_finite=False)
+    return out
