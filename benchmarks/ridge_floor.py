@@ -141,6 +141,26 @@ def exact_compared(args: argparse.Namespace, found: dict[str, dict]) -> list[lis
     return ratios
 
 
+def page(repetitions: int, rows: list, crossed: list, ratios: list, weights: list) -> str:
+    """The tables and what they are of."""
+    head = ["n × p", "floor", "em", "em / floor", "of the least", "ms over it", *(f"{p} / em" for p in PEERS)]
+    return "\n\n".join(
+        [
+            f"Medians of {repetitions} interleaved repetitions (ten times as many for the smallest). "
+            "Fits that exceeded the time limit were stopped. The prior is half-Cauchy.",
+            table(head, rows),
+            'Cross-validation over the same 100 penalties: "loocv", and RidgeCV in the faster of its modes "svd" and '
+            f'"eigen" (the latter for at most {MOST_ROWS} rows). The last column is relative to "em", which needs no '
+            "grid.",
+            table(["n × p", "loocv", "mode", "RidgeCV / loocv", "RidgeCV / em"], crossed),
+            "The exact posterior compared with the mode, fit() alone:",
+            table(["n × p", "em", "exact", "exact / em", "of the least"], ratios),
+            "Peak memory in addition to the data (resident set), in multiples of X:",
+            table(["n × p", "em", "exact"], weights),
+        ]
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small sizes, for a look")
@@ -188,22 +208,7 @@ def main() -> None:
         print(*rows[-1], sep=" | ", file=sys.stderr, flush=True)
         del y, x, turns
     ratios = exact_compared(args, found["exact"])
-    head = ["n × p", "floor", "em", "em / floor", "of the least", "ms over it", *(f"{p} / em" for p in PEERS)]
-    text = "\n\n".join(
-        [
-            f"Medians of {args.repetitions} interleaved repetitions (ten times as many for the smallest). "
-            "Fits that exceeded the time limit were stopped. The prior is half-Cauchy.",
-            table(head, rows),
-            'Cross-validation over the same 100 penalties: "loocv", and RidgeCV in the faster of its modes "svd" and '
-            f'"eigen" (the latter for at most {MOST_ROWS} rows). The last column is relative to "em", which needs no '
-            "grid.",
-            table(["n × p", "loocv", "mode", "RidgeCV / loocv", "RidgeCV / em"], crossed),
-            "The exact posterior compared with the mode, fit() alone:",
-            table(["n × p", "em", "exact", "exact / em", "of the least"], ratios),
-            "Peak memory in addition to the data (resident set), in multiples of X:",
-            table(["n × p", "em", "exact"], weights),
-        ]
-    )
+    text = page(args.repetitions, rows, crossed, ratios, weights)
     save("ridge_floor_quick" if args.quick else "ridge_floor", env, found, text)
 
 

@@ -17,7 +17,7 @@ from pybayesridge.binomial.tilted import normal_cavity, tilted_moments
 from pybayesridge.design.design import Design
 from pybayesridge.linalg import blas
 from pybayesridge.ridge.explained import number_of_draws
-from pybayesridge.ridge.mixture import mixture_quantile
+from pybayesridge.ridge.mixture_quantile import mixture_quantile
 from pybayesridge.ridge.outside import outside_of_columns
 from pybayesridge.ridge.posterior import LEFT
 

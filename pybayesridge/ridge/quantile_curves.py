@@ -17,10 +17,10 @@ from pybayesridge.ridge.mixture import (
     Functionals,
     Mixture,
     locations,
-    mixture_quantile,
     quantiles,
     squared_scales,
 )
+from pybayesridge.ridge.mixture_quantile import mixture_quantile
 from pybayesridge.ridge.spectrum import Spectrum
 from pybayesridge.ridge.student import Law, tabulated
 

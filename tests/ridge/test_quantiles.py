@@ -7,7 +7,7 @@ from scipy import stats
 from pybayesridge import BayesRidge
 from pybayesridge.quantile_tables import QuantileTable
 from pybayesridge.ridge import mixture, quantile_curves
-from pybayesridge.ridge.mixture import mixture_quantile
+from pybayesridge.ridge.mixture_quantile import mixture_quantile
 from pybayesridge.ridge.student import tabulated
 
 PROBABILITY = 1e-8

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from pybayesridge import BayesRidge, PrecisionWarning
-from pybayesridge.ridge.mixture import mixture_quantile
+from pybayesridge.ridge.mixture_quantile import mixture_quantile
 from tests.long_double import LongDouble
 
 pytestmark = pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="needs extended precision")
