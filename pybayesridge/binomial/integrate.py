@@ -32,6 +32,10 @@ Where the columns separate the responses Laplace's mode runs away with t2, and r
 
 FIRST_NODES = 11
 
+NEGLIGIBLE, ROUGH = 1e-12, 0.1
+"""A node of at most this weight needs to be right to this part of a standard deviation only: its log evidence is off
+by about the square."""
+
 SETTLED = 1e-3
 """The rate at which the density falls has reached its limit when its last two estimates agree this well."""
 
@@ -111,8 +115,13 @@ def integrate(nodes: Nodes, *, tol: float, maxiter: int) -> Quadrature:
         log_integral=log_integral,
         error=error,
         fall=fall,
-        converged=error <= tol and all(node.converged for node in found),
+        converged=error <= tol and all(_settled(node, w) for node, w in zip(found, weight.tolist(), strict=True)),
     )
+
+
+def _settled(node: Approximation, weight: float) -> bool:
+    """Whether the approximation at a node is as good as its weight asks."""
+    return node.converged or (weight <= NEGLIGIBLE and node.change <= ROUGH)
 
 
 def _with_tails(density: FloatArray, spacing: FloatArray, rise: float, fall: float) -> FloatArray:

@@ -1,9 +1,12 @@
 """The posterior of log t2 beside grids over intercept, coefficient and log t2."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import betaln
 
+from pybayesridge.binomial import integrate as integration
 from pybayesridge.binomial.integrate import integrate
 from pybayesridge.ridge.prior import BetaPrime
 from tests.binomial import brute_force
@@ -88,3 +91,14 @@ def test_laplace_integrates_where_the_columns_separate(flat_in):
     x = np.random.default_rng(1).standard_normal((60, 200))
     found = integrate(nodes(*problem(x, responses(x, 2)), solver="laplace", flat_in=flat_in), tol=1e-6, maxiter=5)
     assert found.converged
+
+
+@pytest.mark.parametrize(
+    ("change", "weight", "enough"), [(0.01, 1e-13, True), (0.01, 1e-6, False), (1.0, 1e-13, False)]
+)
+def test_nodes_of_negligible_weight_need_not_settle_to_all_digits(change, weight, enough):
+    x = columns(30, 1, 3)
+    space, likelihood = problem(x, responses(x, 3))
+    node = nodes(space, likelihood).at(0.0)
+    assert integration._settled(node, 1.0)
+    assert integration._settled(replace(node, converged=False, change=change), weight) == enough
