@@ -1,6 +1,6 @@
 """Yes/no responses: BayesRidge compared with cross-validated ridge logistic regression on random splits of data.
 
-    python -m benchmarks.peers_binary [--quick] [--splits 50] [--out FOLDER] [--render]
+    python -m benchmarks.peers_binary [--quick] [--splits 50] [--out FOLDER] [--render | --resume]
 
 scikit-learn's LogisticRegressionCV and R's cv.glmnet, both with an L2 penalty chosen by the log score, and the
 default regression of R's rstanarm, by NUTS (those of R where R has them). Each split fits half of the rows (of fair
@@ -358,17 +358,24 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=50, help="random splits of each data set")
     parser.add_argument("--out", type=Path, help="folder for the page and the numbers")
     parser.add_argument("--render", action="store_true", help="write the page again from stored numbers")
+    parser.add_argument("--resume", action="store_true", help="keep the data and sizes that are stored")
     args = parser.parse_args()
     folder = args.out or (common.QUICK_RESULTS if args.quick else common.RESULTS)
+    path = folder / "peers_binary.json"
     if args.render:
-        stored = json.loads((folder / "peers_binary.json").read_text())
+        stored = json.loads(path.read_text())
         common.save("peers_binary", stored["environment"], stored["results"], page(stored["results"]), folder)
         return
     common.use_one_thread()
     env = common.environment(PACKAGES)
-    found: dict[str, Any] = {"data": [], "scaling": scaling(QUICK_SIZES if args.quick else SIZES)}
+    found: dict[str, Any]
+    if args.resume and path.exists():
+        found = json.loads(path.read_text())["results"]
+    else:
+        found = {"data": [], "scaling": scaling(QUICK_SIZES if args.quick else SIZES)}
+    kept = {case["data"] for case in found["data"]}
     for name, data in (QUICK if args.quick else FULL).items():
-        if data in FROM_R and not peers_r.has("stats"):
+        if name in kept or (data in FROM_R and not peers_r.has("stats")):
             continue
         found["data"].append(measure(name, data, 2 if args.quick else args.splits))
         common.save("peers_binary", env, found, page(found), folder)

@@ -1,6 +1,6 @@
 """SpikeSlab compared with its peers on the same simulated data: selection, calibration, prediction, coverage, time.
 
-    python -m benchmarks.peers_selection [--quick] [--out FOLDER] [--limit 60] [--sets 30] [--render]
+    python -m benchmarks.peers_selection [--quick] [--out FOLDER] [--limit 60] [--sets 30] [--render | --resume]
 
 SpikeSlab by its exact posterior ("exact") and by expectation propagation ("EP"), R's susieR where R has it, and
 scikit-learn's LassoCV. Eight columns matter (five of twenty) and explain half of the variance. A fit is given up
@@ -161,6 +161,7 @@ def main() -> None:
     parser.add_argument("--sets", type=int, help="data sets of each kind")
     parser.add_argument("--seconds", type=float, default=np.inf, help="processor time of a kind of data")
     parser.add_argument("--render", action="store_true", help="write the page again from stored numbers")
+    parser.add_argument("--resume", action="store_true", help="keep the kinds of data that are stored")
     args = parser.parse_args()
     folder = args.out or (common.QUICK_RESULTS if args.quick else common.RESULTS)
     if args.render:
@@ -170,9 +171,12 @@ def main() -> None:
     common.use_one_thread()
     limit = args.limit or (5.0 if args.quick else 60.0)
     env = common.environment(PACKAGES)
-    found: list[dict[str, Any]] = []
+    path = folder / f"{NAME}.json"
+    found: list[dict[str, Any]] = json.loads(path.read_text())["results"] if args.resume and path.exists() else []
     for case in QUICK if args.quick else FULL:
         sized = dataclasses.replace(case, sets=args.sets or case.sets)
+        if any(one["case"] == sized.name for one in found):
+            continue
         found.append(run_case(sized, methods(limit), limit, args.seconds))
         stored = [{key: value for key, value in one.items() if key != "probs"} for one in found]
         common.save(NAME, env, stored, page(found), folder)
