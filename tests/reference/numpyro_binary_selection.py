@@ -91,7 +91,8 @@ def sample(y: np.ndarray, x: np.ndarray, link: str, seed: int) -> tuple[dict[str
         b, log_weight = terms(*draw)
         return b, jax.nn.softmax(log_weight) @ sets
 
-    flat = [jnp.reshape(found[name], (CHAINS * DRAWS, *found[name].shape[2:])) for name in ("t", "eta", "intercept", "z")]
+    every = [found[name] for name in ("t", "eta", "intercept", "z")]
+    flat = [jnp.reshape(one, (CHAINS * DRAWS, *one.shape[2:])) for one in every]
     b, inside = (np.asarray(one).reshape(CHAINS, DRAWS, d) for one in jax.lax.map(conditional, flat))
     out = {}
     for j in range(d):
