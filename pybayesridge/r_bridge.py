@@ -32,7 +32,7 @@ from pybayesridge.report.parts import Origin
 from pybayesridge.results import files, portable
 from pybayesridge.results.export import export, flat_findings, over
 
-PROTOCOL = 7
+PROTOCOL = 8
 """Raised whenever what goes over the bridge changes; the R package compares it with its own."""
 
 
@@ -118,8 +118,6 @@ def fitted(
     endog = factor(endog, given.pop("levels", None))
     if family == "bayes_ridge":
         return BayesRidge(endog, exog, **given).fit(**options)
-    if given.get("family") == "binomial" and options.get("method") == "ep":
-        raise ValueError("method='ep' with family='binomial' is for Python only: use method='exact'")
     if start is not None:
         options["start"] = starting_point(start)
     return SpikeSlab(endog, exog, group=group_labels(group), **given).fit(**options)

@@ -15,7 +15,6 @@ from pybayesridge import (
     compare_loo,
     load,
 )
-from pybayesridge.results.export import export
 from tests.binomial.selection_oracle import brute_force
 from tests.test_privacy import arrays
 
@@ -191,8 +190,6 @@ def test_what_there_is_not_says_so(fit, model):
         fit.pair_inclusion(["a", "b"])
     with pytest.raises(ValueError, match="is for family='gaussian'"):
         fit.sample(3, kind="gibbs")
-    with pytest.raises(ValueError, match="Python"):
-        export(fit.unlabelled)
     with pytest.raises(ValueError, match="row_space=False"):
         fit.save(io.BytesIO(), remove_data=True, row_space=False)
     for option in ({"mcse": 0.1}, {"chains": 2}, {"rng": 3}):

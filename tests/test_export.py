@@ -110,6 +110,9 @@ def test_the_formulas_give_means_deviations_and_intervals_of_rows(name):
     if "state_mean" in post:
         the_same_of_states(made, post, rows, alpha)
         return
+    if "flat_mean" in post:
+        the_same_of_columns_given_rows(made, post, rows, alpha)
+        return
     if made["export"]["intercept_added"]:
         rows = np.column_stack([np.ones(len(rows)), rows])
     z, x = (rows[:, post[at].astype(int) - 1] for at in ("z_at", "at"))
@@ -193,6 +196,30 @@ def the_same_of_states(made, post, rows, alpha):
         below = weight @ stats.norm.cdf((linear[:, column] - where) / np.sqrt(scale2))
         np.testing.assert_allclose(below, probability, atol=CONTAINED)
         assert_same(curve.cdf(linear[:, column]), share[:, column], "quantile", LINEAR)
+
+
+def the_same_of_columns_given_rows(made, post, rows, alpha):
+    if made["export"]["intercept_added"]:
+        rows = np.column_stack([np.ones(len(rows)), rows])
+    z, x = (rows[:, post[at].astype(int) - 1] for at in ("z_at", "at"))
+    v, flat, (u, p) = (x - z @ post["on_z"]) / post["scale"], z @ post["z_root"], (z.shape[1], x.shape[1])
+    where, scale2 = np.empty((2, post["weight"].size, len(rows)))
+    for i in range(post["weight"].size):
+        # The covariance of all coordinates at once.
+        root, at = post["root"][post["root_of"] == i + 1], slice(i * u, (i + 1) * u)
+        own = np.diag(post["own"][i]) + (root.T * post["root_sign"][post["root_of"] == i + 1]) @ root
+        lift = np.vstack([-post["flat_slope"][at], np.eye(p)])
+        covariance = lift @ own @ lift.T
+        covariance[:u, :u] += post["flat_root"][at] @ post["flat_root"][at].T
+        c = np.column_stack([flat, v])
+        where[i] = c @ np.r_[post["flat_mean"][i] - post["flat_slope"][at] @ post["mean"][i], post["mean"][i]]
+        scale2[i] = np.einsum("ij,jk,ik->i", c, covariance, c)
+    weight, linear = post["weight"][:, 0], made["answers"]["prediction_linear"]
+    assert_same(weight @ where, linear[:, 0], "mean", LINEAR)
+    assert_same(np.sqrt(weight @ (scale2 + (where - weight @ where) ** 2)), linear[:, 1], "sd", LINEAR)
+    for column, probability in ((2, alpha / 2), (3, 1 - alpha / 2)):
+        below = weight @ stats.norm.cdf((linear[:, column] - where) / np.sqrt(scale2))
+        np.testing.assert_allclose(below, probability, atol=CONTAINED)
 
 
 def at_nodes(post, v, z, target):

@@ -126,8 +126,13 @@ def test_a_selection_for_yes_no_responses_is_plain():
         given = model.fit(mcse=0.5, chains=1, maxiter=100)
     np.testing.assert_allclose(value["inclusion_prob"], given.inclusion_prob, rtol=1e-9)
     np.testing.assert_allclose(value["linear_predictors"], given.predict(which="linear"), rtol=1e-9)
-    refused = spike(y=codes, model={"family": "binomial"}, method="ep")
-    assert refused["error"] == "method='ep' with family='binomial' is for Python only: use method='exact'"
+    by_ep = spike(y=codes, model={"family": "binomial"}, method="ep")["value"]
+    assert_plain(by_ep)
+    np.testing.assert_allclose(
+        by_ep["inclusion_prob"], SpikeSlab(codes, X, family="binomial").fit("ep").inclusion_prob
+    )
+    refused = spike(y=codes, model={"family": "binomial"}, method="pcep")
+    assert refused["error"] == "method='pcep' requires family='gaussian': use method='exact' or 'ep'"
 
 
 def test_an_exact_selection_without_anything_to_select_is_exported():
@@ -229,15 +234,7 @@ KNOWN_TO_R = {
 }  # fmt: skip
 
 
-ONLY_PYTHON = "binomial_selection_ep"
-
-
-def test_saved_fits_that_r_cannot_hold_say_so():
-    answer = r_bridge.read_fit(str(GALLERY / f"{ONLY_PYTHON}.fit"))
-    assert "family='binomial' has no export: use it in Python" in answer["error"]
-
-
-FITS = [path for path in sorted(GALLERY.glob("*.fit")) if not path.stem.startswith(ONLY_PYTHON)]
+FITS = sorted(GALLERY.glob("*.fit"))
 
 
 @pytest.mark.parametrize("path", FITS, ids=lambda path: path.stem)

@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 from typing import NoReturn
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from pybayesridge._types import AnyArray, FloatArray
 from pybayesridge.binomial.approximation import Approximation
 from pybayesridge.binomial.likelihood import Link, probability
 from pybayesridge.binomial.on_link import NormalComponents
 from pybayesridge.binomial.spike_slab import BinaryEPResult
-from pybayesridge.binomial.working import Working, lower_solve
+from pybayesridge.binomial.working import Working, lower_solve, upper_solve
 from pybayesridge.ep.algorithms.solve import covariance, draw_coefficients, row_variances
 from pybayesridge.ep.model.likelihood import GaussianLikelihood
 from pybayesridge.ep.posterior import SelectionPosterior, mixture_quantile
@@ -97,9 +96,9 @@ class BinaryEPPosterior(NormalComponents, SelectionPosterior):
         total, means = np.zeros((k + p, k + p)), []
         for i, (weight, result) in enumerate(zip(selection.weights, selection.results, strict=True)):
             working = self.working(i)
-            inverse = _solve(working.factor, np.eye(k))
+            _, slope, inverse = working.given_columns()
             cov = selection.rotation.covariance(covariance(working.likelihood, result))
-            slope = -selection.rotation.back(inverse @ working.on_c)
+            slope = -selection.rotation.back(slope)
             cross = blas.product(slope, cov)
             total[k:, k:] += weight * cov
             total[:k, k:] += weight * cross
@@ -190,7 +189,7 @@ class BinaryEPPosterior(NormalComponents, SelectionPosterior):
             working = self.working(i)
             w = draw_coefficients(working.likelihood, result, many, rng)
             scaled = working.half - w @ working.on_c.T + rng.standard_normal((many, working.half.size))
-            coordinates.append(_solve(working.factor, scaled.T).T)
+            coordinates.append(upper_solve(working.factor, scaled.T).T)
             coefficients.append(w)
         order = rng.permutation(count)
         b = self.selection.rotation.back(np.concatenate(coefficients)[order]) * self.unit
@@ -221,12 +220,4 @@ def _without_sites(result: object) -> BinaryEPResult:
 
 def _coordinates(working: Working, mean: FloatArray) -> FloatArray:
     """Means of the coordinates of the unpenalised columns, (k,), where the columns' are `mean`."""
-    return _solve(working.factor, working.half - working.on_c @ mean)
-
-
-def _solve(factor: FloatArray, right: FloatArray) -> FloatArray:
-    """``R^-1 right``, R upper triangular."""
-    if not factor.size:
-        return right
-    out: FloatArray = solve_triangular(factor, right, check_finite=False)
-    return out
+    return upper_solve(working.factor, working.half - working.on_c @ mean)

@@ -88,6 +88,11 @@ class Working:
         own = np.einsum("ij,ij->i", self.of_c, self.of_c)
         return self.of_c @ self.half + self.rows @ mean, own + factor.row_var(self.rows)
 
+    def given_columns(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The law of h given w: mean (k,) at w = 0, its slopes (k, d) on -w, and a root of the covariance (k, k)."""
+        root = upper_solve(self.factor, np.eye(self.half.size))
+        return root @ self.half, blas.product(root, self.on_c), root
+
     def log_normalizer(self, factor: Factor, t1: FloatArray, mean: FloatArray) -> float:
         """Log integral over (h, w) of the rows' sites times those of the columns, t1 and ``factor.t2``."""
         k, d = self.on_c.shape
@@ -108,4 +113,12 @@ def lower_solve(factor: FloatArray, right: FloatArray) -> FloatArray:
     if not factor.size:
         return right
     out: FloatArray = solve_triangular(factor, right, trans="T", check_finite=False)
+    return out
+
+
+def upper_solve(factor: FloatArray, right: FloatArray) -> FloatArray:
+    """``R^-1 right``, R upper triangular."""
+    if not factor.size:
+        return right
+    out: FloatArray = solve_triangular(factor, right, check_finite=False)
     return out

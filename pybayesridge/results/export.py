@@ -12,7 +12,8 @@ coordinates, node i has for a ridge
 for a selection by expectation propagation ``v mean_i`` and ``v^2 own_i + sum_j root_sign_j (root_j v)^2 + noise_i
 |z z_root|^2``, j running over the rows of ``root`` with ``root_of`` i, and for an exact one ``v b_i`` and ``noise_i
 (v M_i^-1 v' + |z z_root|^2)`` with the b_i and M_i of `export_sets`. A new observation adds noise_i, divided by its
-weight. `export_binary` has the same of yes/no responses, where y_on_z is 0 and y_norm 1.
+weight. `export_binary` has the same of yes/no responses, where y_on_z is 0 and y_norm 1; those of a selection by
+expectation propagation are at the end of `export_sets`.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from pybayesridge.findings import Finding
 from pybayesridge.quantile_tables import NO_ROW_SPACE
 from pybayesridge.results.export_binary import binary_posterior, binary_selection_values, binary_values
 from pybayesridge.results.export_fields import VERSION
-from pybayesridge.results.export_sets import sets_posterior, sets_values
+from pybayesridge.results.export_sets import ep_given_columns, sets_posterior, sets_values
 from pybayesridge.ridge import hyperparameters as hyper
 from pybayesridge.ridge.posterior import RidgePosterior
 from pybayesridge.selection.posterior import ExactPosterior
@@ -195,13 +196,10 @@ def _ridge_posterior(results: BayesRidgeResults) -> dict[str, Any]:
 
 
 def _selection_values(results: SpikeSlabResults) -> dict[str, Any]:
-    """The values of a selection; of yes/no responses there is neither noise nor evidence."""
-    if isinstance(results.posterior, BinaryEPPosterior):
-        raise ValueError(
-            "a fit by method='ep' with family='binomial' has no export: use it in Python, or fit('exact')"
-        )
+    """The values of a selection; of yes/no responses there is no noise, and by sampling no evidence."""
     of_group, exact = results.group_inclusion_prob, results.exact_posterior
     binary = results.model.family == "binomial"
+    sampled = binary and exact is not None
     return {
         "family": "spike_slab_binomial" if binary else "spike_slab",
         **(binary_selection_values(cast("BinarySpikeSlabResults", results)) if binary else {}),
@@ -212,16 +210,16 @@ def _selection_values(results: SpikeSlabResults) -> dict[str, Any]:
         "prior_inclusion": results.prior_by_column(),
         "cond_mean": np.asarray(results.cond_mean, dtype=np.float64),
         "cond_var": np.asarray(results.cond_var, dtype=np.float64),
-        "log_evidence": None if binary else float(results.log_evidence),
+        "log_evidence": None if sampled else float(results.log_evidence),
         "slab_var": float(results.slab_var),
         "noise_var": None if binary else float(results.noise_var),
         "learned": [str(name) for name in results.learned],
         "integrated": bool(results.posterior.selection.integrated),
         "expected_size": float(results.expected_size),
         "residual": float(results.residual),
-        "n_fac": None if binary else float(results.n_fac),
-        "evidence_biased": None if binary else bool(results.evidence_biased),
-        "energy_trace": None if binary else np.asarray(results.energy_trace, dtype=np.float64),
+        "n_fac": None if sampled else float(results.n_fac),
+        "evidence_biased": None if sampled else bool(results.evidence_biased),
+        "energy_trace": None if sampled else np.asarray(results.energy_trace, dtype=np.float64),
         **({} if exact is None else sets_values(results, exact)),
         "posterior": _selection_posterior(results),
         "start": None if binary else _start(results),
@@ -239,6 +237,8 @@ def _selection_posterior(results: SpikeSlabResults) -> dict[str, Any]:
     posterior, design = results.posterior, results.posterior.design
     if isinstance(posterior, ExactPosterior):
         own = sets_posterior(posterior)
+    elif isinstance(posterior, BinaryEPPosterior):
+        own = _ep_posterior(posterior) | ep_given_columns(posterior)
     elif isinstance(posterior, SelectionPosterior):
         own = _ep_posterior(posterior)
     else:
@@ -251,14 +251,13 @@ def _selection_posterior(results: SpikeSlabResults) -> dict[str, Any]:
 def _ep_posterior(posterior: SelectionPosterior) -> dict[str, Any]:
     """EP's Gaussian for each value of the hyperparameters; with many columns nothing is (p, p)."""
     selection, rotation = posterior.selection, posterior.selection.rotation
-    noises = np.array([h.noise_var for h in selection.hypers])
+    noises = [h.noise_var for h in selection.hypers]
     parts = [
-        _covariance_parts(values.likelihood(posterior.data), each_, rotation)
-        for values, each_ in zip(selection.hypers, selection.results, strict=True)
+        _covariance_parts(posterior.likelihood(i), result, rotation) for i, result in enumerate(selection.results)
     ]
     return {
         "weight": over(selection.weights),
-        "noise": over(noises),
+        **({} if isinstance(posterior, BinaryEPPosterior) else {"noise": over(noises)}),
         "df": float("inf"),
         "mean": rotation.back(np.stack([r.mean for r in selection.results])),
         "own": np.stack([own for own, _, _ in parts]),

@@ -19,19 +19,20 @@ class Field:
     ----------
     form : str
         "text", "texts", "flag", "number", or the dimensions of an array: k coefficients, n rows, q targets,
-        p penalised columns that vary, u unpenalised columns, r singular values, K nodes; v columns in kept sets; d, L
-        and c are counts of their own.
+        p penalised columns that vary, u unpenalised columns, r singular values, K nodes; v columns in kept sets; d,
+        e, L and c are counts of their own.
     meaning : str
     families : str
         Which family has it: bayes_ridge, bayes_ridge_binomial (binary), spike_slab, or of the latter those by
-        expectation propagation (ep) or by sets of columns (sets); spike_slab_binomial (binary_sets).
+        expectation propagation (ep) or by sets of columns (sets); of spike_slab_binomial likewise (binary_ep,
+        binary_sets).
     optional : bool
         Whether a fit may lack it, as one without its data lacks what has n rows.
     """
 
     form: str
     meaning: str
-    families: str = "bayes_ridge binary spike_slab binary_sets"
+    families: str = "bayes_ridge binary spike_slab binary_sets binary_ep"
     optional: bool = False
 
 
@@ -48,19 +49,31 @@ def _of_binary(form: str, meaning: str, *, optional: bool = False) -> Field:
 
 
 def _of_yes_no(form: str, meaning: str, *, optional: bool = False) -> Field:
-    return Field(form, meaning, "binary binary_sets", optional)
+    return Field(form, meaning, "binary binary_sets binary_ep", optional)
 
 
 def _of_selection(form: str, meaning: str, *, optional: bool = False) -> Field:
-    return Field(form, meaning, "spike_slab binary_sets", optional)
+    return Field(form, meaning, "spike_slab binary_sets binary_ep", optional)
 
 
 def _of_gaussian_selection(form: str, meaning: str) -> Field:
     return Field(form, meaning, "spike_slab")
 
 
+def _with_evidence(form: str, meaning: str) -> Field:
+    return Field(form, meaning, "spike_slab binary_ep")
+
+
 def _of_ep(form: str, meaning: str) -> Field:
-    return Field(form, meaning, "ep")
+    return Field(form, meaning, "ep binary_ep")
+
+
+def _of_binary_ep(form: str, meaning: str) -> Field:
+    return Field(form, meaning, "binary_ep")
+
+
+def _of_binary_selection(form: str, meaning: str, *, optional: bool = False) -> Field:
+    return Field(form, meaning, "binary_sets binary_ep", optional)
 
 
 def _of_sets(form: str, meaning: str) -> Field:
@@ -71,8 +84,8 @@ def _of_gaussian_sets(form: str, meaning: str) -> Field:
     return Field(form, meaning, "sets")
 
 
-def _of_binary_sets(form: str, meaning: str, *, optional: bool = False) -> Field:
-    return Field(form, meaning, "binary_sets", optional)
+def _of_binary_sets(form: str, meaning: str) -> Field:
+    return Field(form, meaning, "binary_sets")
 
 
 FIELDS = {
@@ -121,7 +134,7 @@ FIELDS = {
     "loo_brier": _of_binary("number", "their mean squared error"),
     "loo_auc": _of_binary("number", "area under their ROC curve"),
     "penalty_means": _of_binary("3", "posterior means of lambda, tau2 and the effective degrees of freedom"),
-    "linear_predictors": _of_binary_sets("n", "linear predictors at params and the rows of the data", optional=True),
+    "linear_predictors": _of_binary_selection("n", "linear predictors at params and the data's rows", optional=True),
     "inclusion_prob": _of_selection("k", "posterior inclusion probabilities"),
     "group_inclusion_prob": _of_selection("c", "those of the groups"),
     "group_labels": _of_selection("texts", "labels of the groups"),
@@ -129,16 +142,16 @@ FIELDS = {
     "prior_inclusion": _of_selection("k", "prior inclusion probabilities"),
     "cond_mean": _of_selection("k", "posterior means given inclusion"),
     "cond_var": _of_selection("k", "posterior variances given inclusion"),
-    "log_evidence": _of_gaussian_selection("number", "log marginal likelihood, by EP or exact"),
+    "log_evidence": _with_evidence("number", "log marginal likelihood, by EP or exact"),
     "slab_var": _of_selection("number", "hyperparameter"),
     "noise_var": _of_gaussian_selection("number", "hyperparameter"),
     "learned": _of_selection("texts", "names of the hyperparameters that were learned"),
     "integrated": _of_selection("flag", "whether these are integrated out, and not estimated"),
     "expected_size": _of_selection("number", "expected number of included columns"),
     "residual": _of_selection("number", "scale-free residual at which EP stopped; largest of inclusion_se"),
-    "n_fac": _of_gaussian_selection("number", "factorisations"),
-    "evidence_biased": _of_gaussian_selection("flag", "whether constraints of EP are active"),
-    "energy_trace": _of_gaussian_selection("L", "minus the log evidence along the iteration"),
+    "n_fac": _with_evidence("number", "factorisations"),
+    "evidence_biased": _with_evidence("flag", "whether constraints of EP are active"),
+    "energy_trace": _with_evidence("L", "minus the log evidence along the iteration"),
     "inclusion_se": _of_sets("k", "Monte Carlo standard errors of the inclusion probabilities"),
     "group_inclusion_se": _of_sets("c", "those of the probabilities of the groups"),
     "log_evidence_se": _of_gaussian_sets("number", "that of the log evidence"),
@@ -192,6 +205,9 @@ FIELDS = {
     "posterior.slab_weight": _of_ep("K p", "inclusion probability of each coefficient"),
     "posterior.slab_mean": _of_ep("K p", "mean given inclusion"),
     "posterior.slab_var": _of_ep("K p", "variance given inclusion"),
+    "posterior.flat_mean": _of_binary_ep("K u", "means of the unpenalised coordinates where all others are 0"),
+    "posterior.flat_slope": _of_binary_ep("e p", "u rows for each node: what these means fall by per coefficient"),
+    "posterior.flat_root": _of_binary_ep("e u", "u rows for each node: root of their covariance given the others"),
     "posterior.log_g": _of_sets("K", "log of slab variance / noise variance of each kept state"),
     "posterior.t": _of_sets("K", "logit of its prior inclusion probability; NaN where that is given"),
     "posterior.state_set": _of_sets("K", "the number of its set of columns"),
@@ -238,9 +254,12 @@ def check(exported: dict[str, Any]) -> None:
     if values.get("version") != VERSION:
         raise ValueError(f"version is {values.get('version')!r}: this is not an export of version {VERSION}")
     family = str(values.get("family"))
-    families = {{"bayes_ridge_binomial": "binary", "spike_slab_binomial": "binary_sets"}.get(family, family)}
-    if "spike_slab" in families:
-        families.add("sets" if "posterior.set_size" in values else "ep")
+    method = "sets" if "posterior.set_size" in values else "ep"
+    families = {
+        "bayes_ridge_binomial": {"binary"},
+        "spike_slab": {"spike_slab", method},
+        "spike_slab_binomial": {f"binary_{method}"},
+    }.get(family, {family})
     known = {name: field for name, field in FIELDS.items() if families & set(field.families.split())}
     for name in sorted(set(values) ^ set(known)):
         if name in values or not known[name].optional:

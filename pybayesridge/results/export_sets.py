@@ -1,10 +1,15 @@
-"""Values of an export that only fits by the exact posterior of sets have: the sets that were kept.
+"""Values of an export that only fits by the exact posterior of sets have, and selections of yes/no responses.
 
 Let B be ``square_root`` and c be ``cross``. State i has the columns A of set ``state_set`` i and the ridge
 k = exp(-``log_g``): given its noise variance s2 its coefficients are N(M^-1 c_A, s2 M^-1) with M = B_A'B_A + k.
 
 Of yes/no responses each state has the normal law of the coordinates ``[z z_root, v_A]`` of rows: ``state_mean``, and
 a root of the covariance, ``state_root``. These are linear predictors, as in `export_binary`.
+
+By expectation propagation, of yes/no responses, the standardised columns have the normal law of node i that `export`
+describes. Given them the coordinates f of ``z z_root`` are normal with mean ``flat_mean_i - flat_slope_i w`` and root
+of the covariance ``flat_root_i``: u rows of these arrays for each node, one node after another. A linear predictor is
+``z z_root f + v w``.
 """
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.binomial.ep_selection_posterior import BinaryEPPosterior
 from pybayesridge.binomial.selection_posterior import BinarySelectionPosterior
 from pybayesridge.selection.posterior import ExactPosterior
 from pybayesridge.selection.problem import units_of
@@ -77,6 +83,17 @@ def _of_states(posterior: BinarySelectionPosterior) -> dict[str, Any]:
         means.append(mean * unit)
         roots.append((joint.root[i] * unit[:, None]).ravel(order="F"))
     return {"state_mean": np.concatenate(means), "state_root": np.concatenate(roots)}
+
+
+def ep_given_columns(posterior: BinaryEPPosterior) -> dict[str, FloatArray]:
+    """The law of the coordinates of the unpenalised columns, given the coefficients of the others."""
+    root_n, rotation = np.sqrt(posterior.design.n), posterior.selection.rotation
+    laws = [posterior.working(i).given_columns() for i in range(len(posterior.selection.results))]
+    return {
+        "flat_mean": np.stack([mean for mean, _, _ in laws]) * root_n,
+        "flat_slope": np.concatenate([rotation.back(slope) for _, slope, _ in laws]) * root_n,
+        "flat_root": np.concatenate([root for _, _, root in laws]) * root_n,
+    }
 
 
 def _noise(states: States) -> FloatArray:

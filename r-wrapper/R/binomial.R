@@ -211,6 +211,8 @@ odds_ratios <- function(object, level = 0.95, parm = NULL) {
     upper = unname(exp(limits[, 2L])),
     prob_above_1 = if (is_binary_sets(object$posterior)) {
       binary_sets_above(object)[at]
+    } else if (is_binary_ep(object$posterior)) {
+      binary_ep_above(object)[at]
     } else {
       coefficients_above(object$posterior, length(object$coefficients))[at]
     },

@@ -108,7 +108,7 @@ binomial_rows <- function(object, x, type, probabilities, se.fit) {
     out$fit <- if (!isFALSE(post$has_mean)) linear_predictor(object, x, 1L) else functional_quantiles(f, post, 1L, 0.5)[, 1L]
     if (se.fit) out$se.fit <- functional_sd(f, post, 1L)
   } else {
-    moments <- if (is_binary_sets(post)) binary_sets_probabilities else probability_moments
+    moments <- if (is_binary(post)) probability_moments else normal_components_probabilities
     out <- moments(f, post, object$link, se.fit)
   }
   if (!is.null(probabilities)) {

@@ -153,14 +153,14 @@ owen_t <- function(h, a) {
   a * out / (2 * pi)
 }
 
-# As probability_moments().
-binary_sets_probabilities <- function(f, post, link, se.fit) {
+# As probability_moments(), for selections.
+normal_components_probabilities <- function(f, post, link, se.fit) {
   m <- length(f$leverage)
   mean <- sd <- numeric(m)
   for (at in chunks(m, elements / nrow(post$weight))) {
     if (!length(at)) next
     part <- lapply(f, function(a) if (is.matrix(a)) a[at, , drop = FALSE] else a[at])
-    each <- mixture_of_binary_sets(part, post)
+    each <- mixture_of(part, post, 1L)
     found <- normal_moments(each$where, each$scale2, link)
     mean[at] <- drop(each$weight %*% found$first)
     sd[at] <- sqrt(pmax(drop(each$weight %*% found$second) - mean[at]^2, 0))
@@ -183,16 +183,18 @@ headline.spike_slab_binomial <- function(object, digits) {
     paste0(
       "event ", object$event, " (", alike(object$n_events, digits), " of ", alike(object$n_trials, digits),
       "), prior inclusion ", singly(mean(prior_of_penalized(object)), digits), ", slab variance ",
-      singly(object$slab_var, digits)
+      singly(object$slab_var, digits), if (!is.null(object$log_evidence)) {
+        paste0(", log evidence ", singly(object$log_evidence, digits))
+      }
     ),
-    paste("largest Monte Carlo s.e. of an inclusion probability", singly(object$residual, 2L)),
+    if (is_sampled(object)) paste("largest Monte Carlo s.e. of an inclusion probability", singly(object$residual, 2L)),
     strwrap(paste("median model:", if (length(chosen)) paste(chosen, collapse = ", ") else "no column"), exdent = 2L)
   )
 }
 
 #' @exportS3Method
 facts.spike_slab_binomial <- function(object) {
-  data.frame(
+  out <- data.frame(
     row.names = object$targets,
     nobs = object$nobs,
     trials = object$n_trials,
@@ -203,6 +205,8 @@ facts.spike_slab_binomial <- function(object) {
     df_model = unname(object$df_model),
     df_resid = unname(object$df_resid)
   )
+  if (!is.null(object$log_evidence)) out$log_evidence <- object$log_evidence
+  out
 }
 
 #' @rdname predict.pybayesridge_fit
@@ -228,11 +232,13 @@ simulate.spike_slab_binomial <- simulate.bayes_ridge_binomial
 #' @rdname pybayesridge-methods
 #' @export
 logLik.spike_slab_binomial <- function(object, ...) {
-  stop(no_evidence, call. = FALSE)
+  if (is_binary_sets(object$posterior)) stop(no_evidence, call. = FALSE)
+  NextMethod()
 }
 
 no_evidence <- paste0(
-  "the sampler of spike_slab() with family = binomial() gives no log evidence: see inclusion_prob() and top_models()"
+  "the sampler of spike_slab() with family = binomial() gives no log evidence: see inclusion_prob() and top_models(), or use ",
+  "method = \"ep\""
 )
 
 #' @rdname plot.pybayesridge_fit

@@ -40,7 +40,7 @@ compare_evidence <- function(...) {
       call. = FALSE
     )
   }
-  if (selection[1L] && any(vapply(fits, is_binomial, NA))) {
+  if (any(vapply(fits, function(fit) is_binary_sets(fit$posterior), NA))) {
     stop(no_evidence, call. = FALSE)
   }
   if (selection[1L]) same_integration(fits) else same_ridges(fits)
@@ -64,6 +64,7 @@ alike_in <- function(fits, value, what) {
 
 # Selections: hyperparameters integrated out by all, or by none.
 same_integration <- function(fits) {
+  alike_in(fits, function(fit) c(is_binomial(fit), fit$link), "its family")
   integrated <- vapply(Filter(function(fit) length(fit$learned) > 0L, fits), function(fit) fit$integrated, NA)
   if (any(integrated) && !all(integrated)) {
     stop(

@@ -14,7 +14,7 @@ is_ridge <- function(post) !is.null(post[["right"]])
 functionals <- function(post, x, z) {
   rows <- sweep(x - z %*% post$on_z, 2L, post$scale, "/")
   out <- list(rows = rows, leverage = rowSums((z %*% post$z_root)^2))
-  if (is_binary_sets(post)) {
+  if (is_binary_sets(post) || is_binary_ep(post)) {
     out$flat <- z %*% post$z_root
   }
   if (!is_ridge(post)) {
@@ -79,6 +79,9 @@ mixture_of <- function(f, post, target, noise = 0, floor = -1) {
   }
   if (is_binary(post)) {
     return(mixture_of_binary(f, post))
+  }
+  if (is_binary_ep(post)) {
+    return(mixture_of_binary_ep(f, post))
   }
   nodes <- nodes_of(post, target, floor)
   extra <- outer(nodes$noise, f$leverage + noise)
@@ -157,6 +160,8 @@ posterior_covariance <- function(object, target) {
     covariance_of_binary_sets(object)
   } else if (is_sets(post)) {
     sets_covariance_of_all(object)
+  } else if (is_binary_ep(post)) {
+    covariance_of_binary_ep(post)
   } else if (is_binary(post)) {
     covariance_of_binary(post)
   } else {

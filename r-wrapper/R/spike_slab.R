@@ -28,8 +28,10 @@
 #' With `family = binomial()` the responses are those of [bayes_ridge()], \eqn{y \sim Binomial(m, F(Z g + X w))} with
 #' \eqn{F} the logistic (`binomial()`) or the normal (`binomial("probit")`) distribution function. Coefficients are on the
 #' scale of the link, see [odds_ratios()]; `predict()` returns probabilities, and weights are frequency weights. The
-#' posterior is always sampled, also for few columns: given auxiliary variables (Polya-Gamma variables, or latent normal
-#' responses) the model is Gaussian. There is neither a noise variance nor a log evidence, and no expectation propagation.
+#' posterior by `"exact"` is always sampled, also for few columns: given auxiliary variables (Polya-Gamma variables, or latent
+#' normal responses) the model is Gaussian. The sampler gives no log evidence. With `"ep"` the likelihood of each row and the
+#' prior of each column are replaced by normal factors, and the hyperparameters that are not given are averaged over: it has
+#' the log evidence and no Monte Carlo error. There is no noise variance.
 #'
 #' Expectation propagation (`"ep"`, `"damped"`, `"pcep"`) is deterministic, and its probabilities can be wrong if columns
 #' are strongly correlated. For hyperparameters that are not given, `"ep"` averages over a lattice of values, weighted
@@ -82,8 +84,9 @@
 #'     \item{enumerated, agreement, effective}{diagnostics of `"exact"`: whether the posterior is a sum over all sets,
 #'       the potential scale reduction factor of the chains, and the effective number of draws}
 #'     \item{event, link, n_trials, n_events, linear.predictors}{for `family = binomial()`: the event whose probability is
-#'       modelled, the link, the numbers of trials and events, and the linear predictors at the coefficients; there are no
-#'       `noise_var`, `log_evidence`, `log_evidence_se`, `n_fac`, `evidence_biased` and `energy_trace`}
+#'       modelled, the link, the numbers of trials and events, and the linear predictors at the coefficients; there is no
+#'       `noise_var`, and by `"exact"` there are no `log_evidence`, `log_evidence_se`, `n_fac`, `evidence_biased` and
+#'       `energy_trace`}
 #'   }
 #' @references Hernandez-Lobato and Hernandez-Lobato (2011). Convergent Expectation Propagation in Linear Models with
 #'   Spike-and-slab Priors. arXiv:1112.2289.
@@ -107,7 +110,7 @@ spike_slab <- function(formula, data, subset, weights, na.action, method = c("au
   method <- match.arg(method)
   link <- link_of(family)
   binomial <- link != "gaussian"
-  refuse_other_family(call, binomial, c("noise_var", "tol", "damping", "hyper", "start"), character())
+  refuse_other_family(call, binomial, c("noise_var", "damping", "hyper", "start"), character())
   if (!is.null(hyper)) hyper <- match.arg(hyper, c("average", "maximize"))
   keeps_data(model, 0)
   input <- if (missing(formula)) {
@@ -133,6 +136,7 @@ spike_slab <- function(formula, data, subset, weights, na.action, method = c("au
       mcse = check_number(mcse, "mcse"),
       chains = check_number(chains, "chains"),
       rng = check_seed(seed),
+      tol = check_number(tol, "tol"),
       maxiter = check_number(maxiter, "maxiter")
     ),
     group = resolve_group(group, input)
@@ -142,7 +146,7 @@ spike_slab <- function(formula, data, subset, weights, na.action, method = c("au
   } else {
     list(
       model = list(noise_var = check_number(noise_var, "noise_var")),
-      fit = list(tol = check_number(tol, "tol"), damping = check_number(damping, "damping"), hyper = hyper)
+      fit = list(damping = check_number(damping, "damping"), hyper = hyper)
     )
   }
   settings$model <- c(settings$model, own$model)

@@ -1,14 +1,20 @@
 # Draws from EP's posterior. A node of the export has the Gaussian with a mean and the covariance
 # diag(own) + root' diag(sign) root.
 
-# Standardised coefficients (size x p) and noise variances over all nodes, as posterior_draws() wants them.
+# Standardised coefficients (size x p) and noise variances over all nodes, as posterior_draws() wants them; of yes/no
+# responses the coordinates of the unpenalised columns (size x u) in place of the noise.
 selection_draws <- function(post, size, kind) {
   counts <- drop(stats::rmultinom(1L, size, post$weight[, 1L]))
   draw <- if (kind == "gaussian") gaussian_draws else spike_draws
   parts <- lapply(which(counts > 0L), function(i) draw(node_of(post, i), counts[i]))
   # Nodes follow each other: mix them, so that any share of the draws is from all.
   mixed <- sample.int(size)
-  list(b = do.call(rbind, parts)[mixed, , drop = FALSE], sigma2 = rep(post$noise[, 1L], counts)[mixed])
+  b <- do.call(rbind, parts)
+  if (!is_binary_ep(post)) {
+    return(list(b = b[mixed, , drop = FALSE], sigma2 = rep(post$noise[, 1L], counts)[mixed]))
+  }
+  flat <- flat_draws(post, b, rep(seq_along(counts), counts))
+  list(b = b[mixed, , drop = FALSE], flat = flat[mixed, , drop = FALSE])
 }
 
 node_of <- function(post, i) {

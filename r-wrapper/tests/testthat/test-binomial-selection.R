@@ -2,6 +2,7 @@
 
 # Fits in Python what R's spike_slab() fits; `y` are codes or successes, `x` and `rows` without R's column of ones.
 python_binomial_selection <- function(y, x, rows, ..., link = "logit", trials = NULL, group = NULL, level = 0.9) {
+  # By expectation propagation where no arguments of fit() are given.
   reference <- reticulate::py_run_string("
 def reference(y, x, rows, link, trials, group, fit, alpha):
     import warnings
@@ -10,7 +11,7 @@ def reference(y, x, rows, link, trials, group, fit, alpha):
     with warnings.catch_warnings():
         warnings.simplefilter('ignore')
         model = SpikeSlab(y, x, family='binomial', link=link, trials=trials, group=group)
-        res = model.fit(chains=1, mcse=fit['mcse'])
+        res = model.fit(chains=1, mcse=fit['mcse']) if fit else model.fit('ep')
     own, new = (
         [res.get_prediction(at, which=which).summary_frame(alpha).to_numpy() for which in ('mean', 'linear')]
         for at in (None, rows)
@@ -19,7 +20,8 @@ def reference(y, x, rows, link, trials, group, fit, alpha):
         coef=np.asarray(res.params), bse=np.asarray(res.bse), cov=np.asarray(res.cov_params()),
         ci=np.asarray(res.conf_int(alpha)), fitted=np.asarray(res.fittedvalues), resid=np.asarray(res.resid),
         own=own, new=new, prob=np.asarray(res.inclusion_prob), se=np.asarray(res.inclusion_se),
-        slab=res.slab_var, hyper=res.hyperparameters(alpha).to_numpy(),
+        slab=res.slab_var, hyper=res.hyperparameters(alpha).to_numpy() if fit else None,
+        log_evidence=None if fit else res.log_evidence, size=res.expected_size,
         odds=res.odds_ratios(alpha).to_numpy() if link == 'logit' else None,
     )
 ", local = TRUE)$reference
@@ -37,11 +39,15 @@ expect_binomial_selection <- function(fit, data, py, level = 0.9) {
   expect_close(fitted(fit), py$fitted)
   expect_close(residuals(fit), py$resid)
   expect_close(inclusion_prob(fit), py$prob)
-  expect_close(inclusion_se(fit), py$se)
+  expect_identical(is.na(inclusion_se(fit)), is.na(py$se), ignore_attr = TRUE)
+  if (fit$method == "exact") expect_close(inclusion_se(fit), py$se)
+  expect_close(fit$expected_size, py$size)
   expect_close(fit$slab_var, py$slab)
-  expect_close(as.matrix(hyperparameters(fit, level)[c("mean", "lower", "upper")])[
-    c("prior_inclusion", "slab_var", "prior_share", "size"),
-  ], py$hyper)
+  if (!is.null(py$hyper)) {
+    own <- as.matrix(hyperparameters(fit, level)[c("mean", "lower", "upper")])
+    expect_close(own[c("prior_inclusion", "slab_var", "prior_share", "size"), ], py$hyper)
+  }
+  if (!is.null(py$log_evidence)) expect_close(logLik(fit), py$log_evidence)
   if (!is.null(py$odds)) expect_close(as.matrix(odds_ratios(fit, level)), py$odds, quantiles_of_sets)
   for (where in c("own", "new")) {
     newdata <- if (where == "new") data
@@ -139,6 +145,62 @@ test_that("R has Python's numbers: successes and failures, terms, probit; withou
   expect_true(any(grepl("In-sample scores", readLines(page, warn = FALSE))))
 })
 
+test_that("R has Python's numbers by expectation propagation", {
+  skip_without_python()
+  fit <- spike_slab(case ~ age + parity + factor(education), infert, method = "ep", family = binomial())
+  x <- unname(without_ones(model.matrix(~ age + parity + factor(education), infert)))
+  group <- as.list(c("age", "parity", "education", "education"))
+  py <- python_binomial_selection(infert$case, x, x[c(3, 20), ], group = group)
+  expect_binomial_selection(fit, infert[c(3, 20), ], py)
+  expect_s3_class(fit, c("spike_slab_binomial", "spike_slab", "pybayesridge_fit"), exact = TRUE)
+  expect_output(print(fit), "Spike-and-slab regression, binomial family, logit link \\(method \"ep\"\\).*log evidence")
+  expect_output(print(summary(fit)), "Event: 1.*Pr\\(incl.\\).*log_evidence")
+  expect_identical(names(inclusion_prob(fit, by = "group")), c("age", "parity", "factor(education)"))
+  expect_named(select_columns(fit), c("column", "inclusion_prob", "false_share"))
+  counts <- spike_slab(cbind(ncases, ncontrols) ~ agegp, esoph, method = "ep", family = binomial("probit"), group = NULL, tol = 1e-5)
+  expect_identical(counts$event, "ncases")
+  expect_error(odds_ratios(counts), "coefficients of the probit link")
+
+  for (kind in c("gaussian", "spike_slab")) {
+    set.seed(1)
+    draws <- posterior_sample(fit, 20000, kind = kind)
+    expect_lt(max(abs(colMeans(draws) - coef(fit)) / fit$bse), 0.06)
+    if (kind == "gaussian") expect_lt(max(abs(cov(draws) - vcov(fit)) / tcrossprod(fit$bse)), 0.06)
+    zero <- colMeans(draws == 0)
+    expect_lt(max(abs(zero - if (kind == "gaussian") 0 else 1 - inclusion_prob(fit))), 0.03)
+  }
+  yes <- simulate(fit, 2000, seed = 2)
+  expect_lt(max(abs(rowMeans(yes) - fitted(fit))), 0.06)
+  pdf(NULL)
+  on.exit(dev.off())
+  for (which in c("inclusion", "coefficients", "calibration", "roc")) expect_silent(plot(fit, which = which))
+
+  small <- spike_slab(case ~ age + parity, infert, method = "ep", family = binomial())
+  table <- compare_evidence(small = small, all = fit)
+  expect_close(table$log_evidence, sort(c(logLik(small), logLik(fit)), decreasing = TRUE))
+  expect_error(compare_evidence(small, quick(case ~ age, infert)), "gives no log evidence")
+  expect_error(compare_evidence(small, update(small, family = binomial("probit"))), "its family")
+  expect_error(AIC(fit), "compare_evidence\\(\\).*loo\\(\\)")
+  expect_error(credible_sets(fit), "needs the joint posterior of the columns")
+  expect_error(hyperparameters(fit), "method = \"exact\"")
+
+  file <- tempfile()
+  on.exit(unlink(file), add = TRUE)
+  saveRDS(fit, file)
+  expect_identical(predict(readRDS(file), infert[1:2, ], interval = "credible"), predict(fit, infert[1:2, ], interval = "credible"))
+  save_fit(fit, file)
+  again <- read_fit(file)
+  expect_close(coef(again), coef(fit))
+  expect_close(predict(again, x[1:3, ], interval = "credible"), predict(fit, infert[1:3, ], interval = "credible"))
+
+  skip_if_not_installed("generics")
+  tidied <- generics::tidy(fit, conf.int = TRUE, exponentiate = TRUE)
+  expect_close(tidied$conf.high, odds_ratios(fit)$upper)
+  expect_false("inclusion_se" %in% names(tidied))
+  expect_identical(generics::glance(fit)$logLik, fit$log_evidence)
+  expect_identical(generics::glance(fit)$events, 83)
+})
+
 test_that("a response has many forms", {
   skip_without_python()
   d <- transform(mtcars, f = factor(am, 0:1, c("automatic", "manual")), l = am == 1)
@@ -180,8 +242,9 @@ test_that("what is not defined is refused", {
   }
   refused("'noise_var' is for family = gaussian\\(\\): leave it out", noise_var = 1)
   refused("'hyper' is for family = gaussian\\(\\)", hyper = "average")
-  refused("'tol' is for family = gaussian\\(\\)", tol = 1e-3)
-  refused("use method='exact'", method = "ep")
+  refused("'tol'|tol is|tol ", tol = 1e-3)
+  refused("mcse", mcse = 0.1, method = "ep")
+  refused("method='pcep' requires family='gaussian': use method='exact' or 'ep'", method = "pcep")
   refused("numbers other than 0 and 1", formula = mpg ~ wt)
   refused("an offset is not supported$", formula = am ~ wt + offset(hp))
   refused("needs at least one column", prior_inclusion = 1)

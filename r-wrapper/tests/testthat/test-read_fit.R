@@ -28,11 +28,7 @@ test_that("fits that Python saved give Python's numbers", {
   numbers <- jsonlite::fromJSON(file.path(gallery_folder(), "numbers.json"))
   new <- as.data.frame(gallery_rows())
   new$site <- factor(new$site)
-  only_python <- grepl("^binomial_selection_ep", names(numbers))
-  for (name in names(numbers)[only_python]) {
-    expect_error(read_fit(file.path(gallery_folder(), paste0(name, ".fit"))), "use it in Python")
-  }
-  for (name in names(numbers)[!only_python]) {
+  for (name in names(numbers)) {
     expected <- numbers[[name]]
     fit <- read_fit(file.path(gallery_folder(), paste0(name, ".fit")))
     q <- length(fit$targets)

@@ -71,6 +71,22 @@ def cases():
             ),
             exact,
         ),
+        "selection_binomial": (
+            SpikeSlab(
+                successes,
+                np.column_stack([x, x[:, 0] + wide[0, 0] * x[:, 2]]),
+                family="binomial",
+                trials=trials,
+                group=["a", "b", "c", "b"],
+                unpenalized=[2],
+                weights=np.tile([1.0, 2.0], 6),
+            ),
+            {**ep, "tol": 1e-9},
+        ),
+        "selection_probit": (
+            SpikeSlab(yes, x, family="binomial", link="probit", intercept=False, prior_inclusion=0.4, slab_var=0.7),
+            {**ep, "tol": 1e-9},
+        ),
         "sets_binomial": (
             SpikeSlab(
                 successes,
@@ -97,7 +113,8 @@ def answers(results, rows):
     """What the results say of coefficients, of new rows and of hyperparameters."""
     q = len(results.model.data.targets)
     if results.model.family == "binomial":
-        return answers_on_binary(results, rows) | (answers_on_sets(results) if hasattr(results, "models") else {})
+        of_sets = isinstance(results.model, SpikeSlab) and results.method == "exact"
+        return answers_on_binary(results, rows) | (answers_on_sets(results) if of_sets else {})
     predicted = results.get_prediction(rows).summary_frame(1 - LEVEL).to_numpy().reshape(-1, q, 6)
     out = {
         "conf_int": np.asarray(results.conf_int(1 - LEVEL)).reshape(-1, q, 2),
@@ -118,8 +135,9 @@ def answers_on_binary(results, rows):
         "params": results.params.to_numpy()[:, None],
         "bse": results.bse.to_numpy()[:, None],
         "conf_int": results.conf_int(1 - LEVEL).to_numpy()[:, None, :],
-        "hyperparameters": results.hyperparameters(1 - LEVEL).to_numpy(),
     }
+    if results.method != "ep" or isinstance(results.model, BayesRidge):
+        out["hyperparameters"] = results.hyperparameters(1 - LEVEL).to_numpy()
     for which in ("mean", "linear"):
         predicted = results.get_prediction(rows, which=which)
         out[f"prediction_{which}"] = predicted.summary_frame(1 - LEVEL).to_numpy(dtype=np.float64)
