@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeAlias
 
 import numpy as np
@@ -86,3 +86,21 @@ class DaskFrameLike(Protocol):
 
 ParquetLike: TypeAlias = PathLike | Sequence[PathLike] | DatasetLike
 """Parquet files: a file, a folder, several files, a dataset."""
+
+
+class ArrowStreamLike(Protocol):
+    """Any object that Arrow's C stream protocol can read."""
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """The stream."""
+
+
+class LazyFrameLike(Protocol):
+    """A lazy frame of polars."""
+
+    def collect_batches(self) -> Any:
+        """Its rows, as frames."""
+
+
+ArrowLike: TypeAlias = "ArrowStreamLike | LazyFrameLike | Callable[[], ArrowStreamLike | LazyFrameLike]"
+"""Rows as an Arrow stream, or a function that returns them."""

@@ -71,6 +71,11 @@ def of_dask_frame(model):
     return model.from_dask(data, FORMULA, weights="w", levels={"g": ["v", "u", "w"]}).fit(), {"data": data}
 
 
+def of_arrow(model):
+    data = pytest.importorskip("pyarrow").Table.from_pandas(FRAME)
+    return model.from_arrow(data, FORMULA, weights="w", drop_cols=["d"], batch_size=17).fit(), {"data": data}
+
+
 ARRAYS = {"endog": Y, "exog": X}
 DATA = {"data": FRAME}
 
@@ -118,6 +123,7 @@ EITHER = {
         ).fit(),
         {},
     ),
+    "arrow": lambda model, _: of_arrow(model),
     "dask frame": lambda model, _: of_dask_frame(model),
     "dask arrays": lambda model, _: of_dask_arrays(model),
 }

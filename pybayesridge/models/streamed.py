@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar, Self, TypeVar, Unpack
 
-from pybayesridge._types import DaskArrayLike, DaskFrameLike, Levels, ParquetLike
+from pybayesridge._types import ArrowLike, DaskArrayLike, DaskFrameLike, Levels, ParquetLike
 from pybayesridge.formula import build as formulas
 from pybayesridge.formula.spec import FormulaData
 from pybayesridge.models.options import ModelOptions
@@ -115,13 +115,83 @@ class StreamedModel:
         ImportError
             Without pyarrow, which the extra ``stream`` brings.
         """
-        from pybayesridge.streams.parquet import moments_of_parquet
+        from pybayesridge.streams.parquet import ParquetSource
+        from pybayesridge.streams.passes import moments_of_source
 
         call = cls._called("from_parquet", locals(), kwargs)
         _refuse_family(cls, kwargs, "from_parquet")
         _refuse(kwargs, ("intercept", "formula_data", "subset"), "from_parquet")
-        moments, built = moments_of_parquet(
-            source,
+        moments, built = moments_of_source(
+            lambda: ParquetSource(source),
+            formula,
+            weights=weights,
+            levels=levels,
+            drop_cols=drop_cols,
+            missing=missing,
+            batch_size=batch_size,
+            progress=progress,
+            context=formulas.capture(1),
+        )
+        return _from_formula(cls, moments, built, call, kwargs)
+
+    @classmethod
+    def from_arrow(
+        cls,
+        data: ArrowLike,
+        formula: str,
+        *,
+        weights: str | None = None,
+        levels: Levels | None = None,
+        drop_cols: Iterable[str] | None = None,
+        missing: str = "drop",
+        batch_size: int = 65_536,
+        progress: bool | None = None,
+        **kwargs: Unpack[ModelOptions],
+    ) -> Self:
+        """Build the model from an Arrow stream and a formula, reading a batch of rows at a time.
+
+        Memory does not grow with the number of rows beyond what the object itself holds. The fit equals that of
+        :meth:`from_formula` on the same rows; quantities that require rows (fitted values, residuals, leave-one-out)
+        raise a ValueError.
+
+        Parameters
+        ----------
+        data : object with the Arrow stream protocol, or function
+            A table or reader of pyarrow, a frame of polars (also a lazy one, read in batches by ``collect_batches``),
+            a relation of DuckDB, a result of an ADBC driver: any object with the method ``__arrow_c_stream__``. A
+            function without arguments is called for each pass and returns such an object.
+        formula : str
+            With the limits of :meth:`from_parquet`. A formula that requires a first pass (for undeclared levels of
+            factors, or for ``scale`` and ``center``) is refused if `data` can be read only once, as a
+            ``RecordBatchReader`` can: pass a table, or a function that returns a new reader. Levels of dictionaries
+            are in the order of the dictionary, those of text and of the type ``Categorical`` of polars are sorted.
+        weights : str, optional
+            Column of precision weights.
+        levels, drop_cols, missing
+            As for :meth:`from_parquet`.
+        batch_size : int
+            Rows in a batch, whatever the size of the batches of the stream.
+        progress : bool, optional
+            Show a bar on stderr; by default only where that is a terminal.
+        **kwargs
+            The class's other arguments. `unpenalized` also takes the names of terms.
+
+        Raises
+        ------
+        ValueError
+            As for :meth:`from_parquet`; for an object that can be read only once where two passes are required, or
+            whose second pass has another number of rows than the first.
+        ImportError
+            Without pyarrow, which the extra ``stream`` brings.
+        """
+        from pybayesridge.streams.arrow import ArrowSource
+        from pybayesridge.streams.passes import moments_of_source
+
+        call = cls._called("from_arrow", locals(), kwargs)
+        _refuse_family(cls, kwargs, "from_arrow")
+        _refuse(kwargs, ("intercept", "formula_data", "subset"), "from_arrow")
+        moments, built = moments_of_source(
+            lambda: ArrowSource(data),
             formula,
             weights=weights,
             levels=levels,

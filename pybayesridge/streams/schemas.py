@@ -89,7 +89,21 @@ def is_text(kind: Any) -> bool:
     """Whether a type is plain text."""
     import pyarrow as pa
 
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def is_dictionary(kind: Any) -> bool:
+    """Whether a type holds codes and a dictionary."""
+    import pyarrow as pa
+
+    return bool(pa.types.is_dictionary(kind))
+
+
+def is_numeric(kind: Any) -> bool:
+    """Whether a type holds numbers or truth values."""
+    import pyarrow as pa
+
+    return _is_number(kind) or bool(pa.types.is_boolean(kind))
 
 
 def _holds_text(kind: Any) -> bool:

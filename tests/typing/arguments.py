@@ -26,3 +26,6 @@ Moments.from_arrays(frame["y"], frame[["a"]]).subset(columns=["a"]).save("moment
 SpikeSlab(1.0j, None)  # error: Argument 2 to "SpikeSlab" has incompatible type "None"
 SpikeSlab.from_moments(Moments.load("m.npz"), unpenalised=["a"])  # error: Unexpected keyword argument "unpenalised"
 BayesRidge.from_parquet(3, "y ~ a")  # error: Argument 1 to "from_parquet" has incompatible type "int"
+BayesRidge.from_arrow(pl.DataFrame({"y": [1.0], "a": [1.0]}), "y ~ a")
+SpikeSlab.from_arrow(lambda: pl.DataFrame({"y": [1.0], "a": [1.0]}), "y ~ a", batch_size=10)
+BayesRidge.from_arrow(3, "y ~ a")  # error: Argument 1 to "from_arrow" has incompatible type "int"

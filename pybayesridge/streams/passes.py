@@ -1,0 +1,258 @@
+"""Formulas on rows that come in batches of Arrow: one or two passes, whatever the rows are read from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+
+from pybayesridge.formula.spec import Context, FormulaData, warn_of_levels
+from pybayesridge.moments.moments import Moments
+from pybayesridge.streams.coding import Coding, Survey, make_coding, survey
+from pybayesridge.streams.plan import StreamPlan, make_plan
+from pybayesridge.streams.schemas import is_dictionary, is_numeric, is_text
+from pybayesridge.text import listed
+
+SAMPLE = 64
+"""Rows that show the types of the columns."""
+
+
+class Source(Protocol):
+    """Rows that can be read in batches.
+
+    Attributes
+    ----------
+    schema : pyarrow.Schema
+    n_rows : int or None
+        Number of rows; None where only reading tells.
+    once : str
+        The kind of an object that can be read only once; else empty.
+    unordered : frozenset of str
+        Dictionaries whose order has no meaning: their levels are sorted, as those of text are.
+    """
+
+    schema: Any
+    once: str
+    unordered: frozenset[str]
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows; None where only reading tells."""
+
+    def check(self, columns: Iterable[str]) -> None:
+        """Refuse a source that does not have these columns throughout."""
+
+    def batches(self, columns: list[str], size: int) -> Iterator[Any]:
+        """Record batches of at most `size` rows of these columns, from the first row on."""
+
+
+@dataclass(slots=True)
+class Pass:
+    """One pass over the complete rows.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows, those with a missing value among them.
+    n_dropped : int
+        Rows with a missing value that were left out.
+    missing : dict
+        Missing values in each column.
+    """
+
+    n_rows: int = 0
+    n_dropped: int = 0
+    missing: dict[str, int] = field(default_factory=dict)
+
+    def where_missing(self) -> str:
+        """Columns with missing values, and their numbers."""
+        return ", ".join(f"{name!r} ({count})" for name, count in list(self.missing.items())[:5])
+
+
+def moments_of_source(
+    opened: Callable[[], Source],
+    formula: str,
+    *,
+    weights: str | None,
+    levels: Mapping[str, Iterable[Any]] | None,
+    drop_cols: Iterable[str] | None,
+    missing: str,
+    batch_size: int,
+    progress: bool | None,
+    context: Context | None,
+) -> tuple[Moments, FormulaData]:
+    """Moments of a formula's columns; other arguments than `opened` as for ``BayesRidge.from_parquet``."""
+    if missing not in ("drop", "raise"):
+        raise ValueError(f"missing must be 'drop' or 'raise', not {missing!r}")
+    if isinstance(batch_size, bool) or not isinstance(batch_size, int | np.integer) or batch_size < 1:
+        raise ValueError(f"batch_size must be a positive integer, not {batch_size!r}")
+    source = opened()
+    kinds = dict(zip(source.schema.names, source.schema.types, strict=True))
+    labels = _index_columns(source.schema)
+    names = [name for name in source.schema.names if name not in labels]
+    numeric = {name: is_numeric(kinds[name]) for name in names}
+    plan = make_plan(formula, names, numeric, weights=weights, levels=levels, context=context)
+    source.check(plan.columns)
+    _check_types(kinds, plan.columns)
+    reader = _Reader(source, plan, int(batch_size), progress)
+    ordered = [name for name in plan.factors if is_dictionary(kinds[name]) and name not in source.unordered]
+    coding, frames = _coding(reader, plan, ordered, drop_cols)
+    total: Moments | None = None
+    for frame in frames:
+        part = coding.moments(frame)
+        total = part if total is None or part is None else total.merge(part)
+    if total is None:
+        raise _changed(0, 1)
+    if reader.last.n_dropped and missing == "raise":
+        raise ValueError(f"missing values in {reader.last.where_missing()}: impute them, or use missing='drop'")
+    total = total.with_dropped(reader.last.n_dropped)
+    warn_of_levels(coding.spec, total.n)
+    return total, FormulaData(pd.DataFrame(), pd.DataFrame(), None, coding.terms, coding.spec, 0)
+
+
+def _coding(
+    reader: _Reader, plan: StreamPlan, ordered: list[str], drop_cols: Iterable[str] | None
+) -> tuple[Coding, Iterator[pd.DataFrame]]:
+    """How the rows are coded, found by a first pass if it takes one, and all of them."""
+    found = Survey()
+    if not plan.needs_survey:
+        frames = reader.frames("moments")
+        first = next(frames, None)
+        if first is None:
+            raise reader.last_is_empty()
+        return make_coding(plan, found, first.head(SAMPLE).copy(), ordered, drop_cols), chain([first], frames)
+    if reader.source.once:
+        raise ValueError(_two_passes(plan, reader.source.once))
+    sample: pd.DataFrame | None = None
+    for frame in reader.frames("levels and means"):
+        sample = frame.head(SAMPLE).copy() if sample is None else sample
+        part = survey(plan, frame)
+        found = found if part is None else found.merge(part)
+    if sample is None:
+        raise reader.last_is_empty()
+    return make_coding(plan, found, sample, ordered, drop_cols), reader.frames("moments", reader.last.n_rows)
+
+
+def _two_passes(plan: StreamPlan, kind: str) -> str:
+    needs = [f"the levels of {listed(plan.undeclared)}"] if plan.undeclared else []
+    needs += [f"the mean of {listed(plan.moments_of)}"] if plan.moments_of else []
+    declare = ", or declare `levels`" if plan.undeclared and not plan.moments_of else ""
+    return (
+        f"the formula {plan.formula!r} requires two passes over the rows, the first for {' and '.join(needs)}, and a "
+        f"{kind} can be read only once: pass a table, or a function without arguments that returns a new "
+        f"stream{declare}"
+    )
+
+
+def _changed(now: int, before: int) -> ValueError:
+    return ValueError(
+        f"the second pass gave {now:,} row(s) and the first {before:,}: the object can be read only once, or its "
+        "rows change. Pass a table, or a function without arguments that returns a new stream of the same rows"
+    )
+
+
+class _Reader:
+    """Passes over the complete rows of a source."""
+
+    def __init__(self, source: Source, plan: StreamPlan, batch_size: int, progress: bool | None) -> None:
+        self.source, self.plan = source, plan
+        self.batch_size, self.progress = batch_size, progress
+        self.last = Pass()
+
+    def frames(self, label: str, expected: int | None = None) -> Iterator[pd.DataFrame]:
+        """The complete rows of each batch that has any; an error unless there are `expected` rows in all."""
+        self.last = Pass()
+        with _bar(self.source, self.progress, label) as bar:
+            for batch in self.source.batches(self.plan.columns, self.batch_size):
+                self.last.n_rows += batch.num_rows
+                frame = self._complete(batch)
+                if len(frame):
+                    yield frame
+                bar.update(batch.num_rows)
+        if expected is not None and self.last.n_rows != expected:
+            raise _changed(self.last.n_rows, expected)
+
+    def last_is_empty(self) -> ValueError:
+        """The error of a pass without a complete row."""
+        if self.last.missing:
+            return ValueError(
+                f"every row has a missing value (in {self.last.where_missing()}): nothing is left to fit"
+            )
+        return ValueError("there are no rows: nothing can be fitted")
+
+    def _complete(self, batch: Any) -> pd.DataFrame:
+        """The complete rows of a batch as a frame; text as categories, decimal numbers as floats."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        absent: Any = None
+        for name in batch.schema.names:
+            gone = pc.is_null(batch.column(name), nan_is_null=True)
+            count = pc.sum(gone).as_py() or 0
+            if count:
+                self.last.missing[name] = self.last.missing.get(name, 0) + count
+                absent = gone if absent is None else pc.or_(absent, gone)
+        if absent is not None:
+            self.last.n_dropped += pc.sum(absent).as_py()
+            batch = batch.filter(pc.invert(absent))
+        columns = {}
+        for name in batch.schema.names:
+            column = batch.column(name)
+            if pa.types.is_decimal(column.type):
+                column = column.cast(pa.float64())
+            elif is_text(column.type):
+                column = column.dictionary_encode()
+            columns[name] = column.to_pandas()
+        return pd.DataFrame(columns, copy=False)
+
+
+def _index_columns(schema: Any) -> set[str]:
+    """Columns that pandas would make row labels of."""
+    stored = schema.pandas_metadata or {}
+    return {name for name in stored.get("index_columns", []) if isinstance(name, str)}
+
+
+def _check_types(kinds: Mapping[str, Any], names: Iterable[str]) -> None:
+    odd = [
+        f"{name!r} ({kinds[name]})"
+        for name in names
+        if not (is_numeric(kinds[name]) or is_dictionary(kinds[name]) or is_text(kinds[name]))
+    ]
+    if odd:
+        raise ValueError(f"column(s) {', '.join(odd)} are neither numbers nor text: convert them before")
+
+
+def _bar(source: Source, progress: bool | None, label: str) -> Any:
+    """A progress bar on a terminal (None), always (True) or never (False)."""
+    try:
+        from tqdm import tqdm
+    except ImportError as error:
+        if progress:
+            raise ImportError("progress needs tqdm: pip install 'pybayesridge[stream]'") from error
+        return _NoBar()
+    if progress is False:
+        return _NoBar()
+    return tqdm(
+        total=source.n_rows,
+        unit=" rows",
+        unit_scale=True,
+        desc=label,
+        disable=None if progress is None else False,
+    )
+
+
+class _NoBar:
+    """A progress bar that shows nothing."""
+
+    def __enter__(self) -> _NoBar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing to close."""
+
+    def update(self, _: int) -> None:
+        """Nothing to show."""
