@@ -46,7 +46,8 @@ def environment(packages: Sequence[str]) -> dict[str, Any]:
     model = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
-        names = [line.split(":", 1)[1].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line]
+        text = cpuinfo.read_text(encoding="utf-8")
+        names = [line.split(":", 1)[1].strip() for line in text.splitlines() if "model name" in line]
         model = names[0] if names else model
     return {
         "date": datetime.date.today().isoformat(),
@@ -144,7 +145,7 @@ def measured(
 ) -> tuple[dict[str, Any], Any]:
     """Environment and numbers: measured now, by a function that is told whether to be quick, or read from a file."""
     if args.render:
-        stored = json.loads((args.out / f"{name}.json").read_text())
+        stored = json.loads((args.out / f"{name}.json").read_text(encoding="utf-8"))
         return stored["environment"], stored["results"]
     env = environment(packages)
     data = measure(args.quick)
@@ -165,7 +166,7 @@ def run_in_steps(
     """
     args = arguments(doc, limited=True)
     if args.render:
-        stored = json.loads((args.out / f"{name}.json").read_text())
+        stored = json.loads((args.out / f"{name}.json").read_text(encoding="utf-8"))
         save(name, stored["environment"], stored["results"], page(stored["results"]), args.out)
         return
     use_one_thread()
@@ -191,5 +192,7 @@ def save(name: str, env: dict[str, Any], data: Any, text: str, folder: Path = RE
     folder.mkdir(parents=True, exist_ok=True)
     whole = f"# {name}\n\n{describe(env)}\n\n{text}\n"
     print(whole)
-    (folder / f"{name}.md").write_text(whole)
-    (folder / f"{name}.json").write_text(json.dumps(plain({"environment": env, "results": data}), indent=1) + "\n")
+    (folder / f"{name}.md").write_text(whole, encoding="utf-8")
+    (folder / f"{name}.json").write_text(
+        json.dumps(plain({"environment": env, "results": data}), indent=1) + "\n", encoding="utf-8"
+    )

@@ -51,7 +51,7 @@ def read_genotypes(folder: Path | None) -> Data | None:
         return None
     with tempfile.TemporaryDirectory() as name:
         script = Path(name) / "read.R"
-        script.write_text(READ)
+        script.write_text(READ, encoding="utf-8")
         subprocess.run(["Rscript", "--vanilla", str(script), str(path), name], check=True, capture_output=True)
         y = np.fromfile(Path(name) / "y")
         x = np.fromfile(Path(name) / "x").reshape(-1, y.size).T

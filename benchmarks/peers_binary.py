@@ -363,14 +363,14 @@ def main() -> None:
     folder = args.out or (common.QUICK_RESULTS if args.quick else common.RESULTS)
     path = folder / "peers_binary.json"
     if args.render:
-        stored = json.loads(path.read_text())
+        stored = json.loads(path.read_text(encoding="utf-8"))
         common.save("peers_binary", stored["environment"], stored["results"], page(stored["results"]), folder)
         return
     common.use_one_thread()
     env = common.environment(PACKAGES)
     found: dict[str, Any]
     if args.resume and path.exists():
-        found = json.loads(path.read_text())["results"]
+        found = json.loads(path.read_text(encoding="utf-8"))["results"]
     else:
         found = {"data": [], "scaling": scaling(QUICK_SIZES if args.quick else SIZES)}
     kept = {case["data"] for case in found["data"]}

@@ -78,7 +78,7 @@ def run(code: str, x: np.ndarray, y: np.ndarray, x_test: np.ndarray, limit: floa
         for file, array in (("x", x), ("y", y), ("x_test", x_test)):
             (folder / file).write_bytes(np.asarray(array, dtype=float).tobytes("F"))
         script = folder / "code.R"
-        script.write_text(PREAMBLE + code)
+        script.write_text(PREAMBLE + code, encoding="utf-8")
         command = ["Rscript", "--vanilla", str(script), str(folder), str(x.shape[1])]
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False)
         if done.returncode:

@@ -165,14 +165,14 @@ def main() -> None:
     args = parser.parse_args()
     folder = args.out or (common.QUICK_RESULTS if args.quick else common.RESULTS)
     if args.render:
-        stored = json.loads((folder / f"{NAME}.json").read_text())
+        stored = json.loads((folder / f"{NAME}.json").read_text(encoding="utf-8"))
         common.save(NAME, stored["environment"], stored["results"], page(stored["results"]), folder)
         return
     common.use_one_thread()
     limit = args.limit or (5.0 if args.quick else 60.0)
     env = common.environment(PACKAGES)
     path = folder / f"{NAME}.json"
-    found: list[dict[str, Any]] = json.loads(path.read_text())["results"] if args.resume and path.exists() else []
+    found: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["results"] if args.resume and path.exists() else []
     for case in QUICK if args.quick else FULL:
         sized = dataclasses.replace(case, sets=args.sets or case.sets)
         if any(one["case"] == sized.name for one in found):

@@ -75,8 +75,8 @@ def peer(name: str, y: np.ndarray, x: np.ndarray) -> None:
 def resident(reset: bool = False) -> int:
     """Most KiB resident since the last reset; Linux. What getrusage says may be the parent's."""
     if reset:
-        Path("/proc/self/clear_refs").write_text("5")
-    lines = Path("/proc/self/status").read_text().splitlines()
+        Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
 
 

@@ -315,7 +315,7 @@ def main() -> None:
     common.use_one_thread()
     folder = args.out or (common.QUICK_RESULTS if args.quick else common.RESULTS)
     stored = folder / f"{NAME}.json"
-    kept = json.loads(stored.read_text()) if stored.exists() else {"environment": {}, "results": {}}
+    kept = json.loads(stored.read_text(encoding="utf-8")) if stored.exists() else {"environment": {}, "results": {}}
     if args.render:
         common.save(NAME, kept["environment"], kept["results"], page(kept["results"], tuple(settings(False))), folder)
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import stat
@@ -53,6 +54,8 @@ def written_whole(target: PathOrFile) -> Iterator[BinaryIO]:
     named = os.fsdecode(target)
     try:
         old = _status(named)
+        if old is not None and stat.S_ISDIR(old.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), named)
         if old is not None and not stat.S_ISREG(old.st_mode):
             with open(named, "wb") as file:
                 yield file
@@ -79,7 +82,7 @@ def _status(path: str) -> os.stat_result | None:
 @contextmanager
 def _replacement(path: str, old: os.stat_result | None) -> Iterator[BinaryIO]:
     if old is not None and not os.access(path, os.W_OK):
-        raise PermissionError(13, "Permission denied", path)
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
     mode = NEW_FILE if old is None else stat.S_IMODE(old.st_mode)
     beside = os.path.join(os.path.dirname(path), f".pybayesridge-{secrets.token_hex(8)}.tmp")
     try:

@@ -176,7 +176,7 @@ def test_outputs_say_what_they_are(fit, tmp_path):
     pytest.importorskip("jinja2")
     pytest.importorskip("matplotlib").use("Agg")
     fit.report(tmp_path / "report.html")
-    page = (tmp_path / "report.html").read_text()
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "expectation propagation" in page
     assert "Pólya" not in page
     for draw in (fit.plot_inclusion, fit.plot_coefficients, fit.plot_n_included, fit.plot_trace, fit.plot_roc):

@@ -54,7 +54,7 @@ CASES = golden.cases()
 
 
 def stored(name):
-    return golden.decoded(json.loads((GOLDEN / f"{name}.json").read_text()))
+    return golden.decoded(json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8")))
 
 
 def assert_same(ours, theirs, what, tolerance=SAME):

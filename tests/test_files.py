@@ -163,7 +163,7 @@ def test_permissions_are_those_of_the_old_file_or_of_the_umask(tmp_path):
     finally:
         os.umask(before)
     assert stat.S_IMODE(private.stat().st_mode) == 0o600
-    assert path.read_text() == "newer"
+    assert path.read_text(encoding="utf-8") == "newer"
 
 
 @posix
@@ -186,7 +186,7 @@ def test_a_symbolic_link_stays_one(tmp_path):
     for text in ("made through a link", "replaced through a link"):
         write_text(link, text)
         assert link.is_symlink()
-        assert target.read_text() == text
+        assert target.read_text(encoding="utf-8") == text
     assert sorted(p.name for p in tmp_path.rglob("*")) == ["folder", "link", "target"]
 
 

@@ -212,6 +212,8 @@ def test_findings_stay_with_saved_results(tmp_path):
 def test_nobody_sorts_findings_by_their_words():
     root = Path(pybayesridge.__file__).parent
     for path in (root / "report").rglob("*.py"):
-        assert not re.search(r"""["'][^"']*["'] in (note|text|sentence)|endswith\(["'][^"']* """, path.read_text())
+        assert not re.search(
+            r"""["'][^"']*["'] in (note|text|sentence)|endswith\(["'][^"']* """, path.read_text(encoding="utf-8")
+        )
     for path in (root / "r_bridge.py", root / "cli" / "as_json.py"):
-        assert not re.search(r"""\bin note\b|endswith\(""", path.read_text())
+        assert not re.search(r"""\bin note\b|endswith\(""", path.read_text(encoding="utf-8"))

@@ -68,11 +68,6 @@ def test_oldest_environment_pins_the_declared_lower_bounds():
     assert oldest_pins() == core | {name: dev[name] for name in ("pytest", "pytest-xdist", "hypothesis")}
 
 
-def test_citation_has_the_version_of_the_package():
-    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-    assert re.findall(r"^version: (\S+)$", citation, flags=re.MULTILINE) == [PYPROJECT["version"]]
-
-
 def packages_asked_for(statement: str, *arguments: str) -> set[str]:
     """Top-level packages that a new Python loads, or tries to load, installed or not."""
     command = [sys.executable, "-c", IMPORT_PROBE, statement, *arguments]

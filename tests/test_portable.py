@@ -38,7 +38,7 @@ def there_and_back(value):
 @pytest.mark.parametrize("folder", FORMATS)
 def test_every_file_of_the_gallery_is_read(folder):
     stored = make.FOLDER.parent / folder
-    answers = json.loads((stored / "numbers.json").read_text())
+    answers = json.loads((stored / "numbers.json").read_text(encoding="utf-8"))
     assert {path.stem for path in stored.glob("*.fit")} == set(answers)
     for name, wanted in answers.items():
         res = load(stored / f"{name}.fit")

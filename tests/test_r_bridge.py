@@ -284,7 +284,7 @@ def test_a_file_that_can_run_code_is_not_read(tmp_path):
     assert "is a pickle, which can run code" in r_bridge.read_fit(str(path))["error"]
     path.write_bytes(pickle.dumps({"a": 1}))
     assert "is a pickle, which can run code" in r_bridge.read_fit(str(path))["error"]
-    path.write_text("y,x")
+    path.write_text("y,x", encoding="utf-8")
     assert r_bridge.read_fit(str(path))["error"].endswith(
         "a.fit is not a fit saved by pybayesridge: it is no archive"
     )

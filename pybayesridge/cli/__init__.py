@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
+import errno
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -22,6 +25,7 @@ BROKEN_PIPE = 141
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status: 0, or 2 after one line on stderr for bad input."""
     arguments = make_parser().parse_args(argv)
+    _let_stdout_take_any_text()
     try:
         arguments.run(arguments)
         sys.stdout.flush()
@@ -31,6 +35,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except _errors_of_input() as error:
+        if _is_broken_pipe(error):
+            _forget_stdout()
+            return BROKEN_PIPE
         print(f"pybayesridge: {one_line(error)}", file=sys.stderr)
         try:
             sys.stdout.flush()
@@ -38,6 +45,28 @@ def main(argv: Sequence[str] | None = None) -> int:
             _forget_stdout()
         return BAD_INPUT
     return 0
+
+
+def _let_stdout_take_any_text() -> None:
+    """Give signs that the encoding of stdout lacks: as UTF-8 in files and pipes, on a terminal by their numbers.
+
+    On Windows a file or a pipe has the code page of the system, which lacks most letters that names can have.
+    """
+    out = sys.stdout
+    if not isinstance(out, io.TextIOWrapper) or "PYTHONIOENCODING" in os.environ:
+        return
+    if codecs.lookup(out.encoding).name == "utf-8":
+        return
+    if out.isatty():
+        out.reconfigure(errors="backslashreplace")
+    else:
+        out.reconfigure(encoding="utf-8")
+
+
+def _is_broken_pipe(error: Exception) -> bool:
+    """Whether this is what Windows says of a pipe whose reader has gone. Of a file it would give the name."""
+    windows = sys.platform == "win32"
+    return windows and isinstance(error, OSError) and error.errno == errno.EINVAL and error.filename is None
 
 
 def _errors_of_input() -> tuple[type[Exception], ...]:

@@ -55,12 +55,31 @@ def add_square(total: FloatArray | None, a: FloatArray, *, transposed: bool) -> 
     return out
 
 
+BUNDLED = (".libs", ".dylibs")
+"""Folders in which wheels for Windows and macOS have the libraries of a package."""
+
+
+def _is_numpys(path: str) -> bool:
+    """Whether a library came with NumPy's wheel: in numpy.libs, numpy/.libs or numpy/.dylibs."""
+    folders = path.replace("\\", "/").split("/")[:-1]
+    if folders and folders[-1] in BUNDLED:
+        folders.pop()
+    return bool(folders) and folders[-1] in ("numpy", "numpy.libs")
+
+
 @lru_cache(maxsize=1)
-def _pools() -> tuple[ThreadpoolController, ThreadpoolController | None]:
-    """All BLAS libraries of the process, and NumPy's own where SciPy has another."""
-    every = ThreadpoolController().select(user_api="blas")
-    paths = [str(pool["filepath"]) for pool in every.info()]
-    own = [path for path in paths if "numpy" in path.replace("\\", "/").split("/")[-2]]
+def _pools() -> tuple[ThreadpoolController | None, ThreadpoolController | None]:
+    """All BLAS libraries of the process, and NumPy's own where SciPy has another; None where threads are left alone.
+
+    One library for both (conda, Linux distributions), one whose threads cannot be set (Accelerate) and none that is
+    found all leave the results as they are: only threads depend on this.
+    """
+    try:
+        every = ThreadpoolController().select(user_api="blas")
+        paths = [str(pool["filepath"]) for pool in every.info()]
+    except (AttributeError, OSError, RuntimeError):
+        return None, None
+    own = [path for path in paths if _is_numpys(path)]
     return every, every.select(filepath=own) if own and len(own) < len(paths) else None
 
 

@@ -8,6 +8,7 @@ from importlib.metadata import version
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from pybayesridge import __version__
 from pybayesridge.formula.spec import factor_levels
 from pybayesridge.report import binary, binary_selection, ridge, spike_slab
 from pybayesridge.report.checks import add_model_checks
@@ -139,5 +140,5 @@ def _weights(model: LinearModel) -> str:
 
 def versions() -> list[tuple[str, str]]:
     """Python's and the packages' versions."""
-    out = [("pybayesridge", version("pybayesridge")), ("Python", platform.python_version())]
+    out = [("pybayesridge", __version__), ("Python", platform.python_version())]
     return out + [(name, version(name)) for name in PACKAGES]

@@ -11,7 +11,7 @@ def test_save(tmp_path, capsys):
     data = {"a": [1.5, float("nan")], "b": (True, 2, "x"), "c": {"d": float("inf")}}
     common.save("page", common.environment(["numpy"]), data, "text", tmp_path / "new")
     assert "# page" in capsys.readouterr().out
-    assert (tmp_path / "new" / "page.md").read_text().endswith("text\n")
-    stored = json.loads((tmp_path / "new" / "page.json").read_text(), parse_constant=pytest.fail)
+    assert (tmp_path / "new" / "page.md").read_text(encoding="utf-8").endswith("text\n")
+    stored = json.loads((tmp_path / "new" / "page.json").read_text(encoding="utf-8"), parse_constant=pytest.fail)
     assert stored["results"] == {"a": [1.5, None], "b": [True, 2, "x"], "c": {"d": None}}
     assert stored["environment"]["packages"].keys() == {"numpy"}

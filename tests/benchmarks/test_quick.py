@@ -30,7 +30,7 @@ def test_without_the_papers_data_what_is_shipped_stands_in(tmp_path, capsys):
     pytest.importorskip("sklearn")
     assert quick_table2.main(["--out", str(tmp_path), "--data-dir", str(tmp_path / "none"), "--splits", "1"]) == 0
     assert "what scikit-learn ships stands in" in capsys.readouterr().out
-    text = (tmp_path / "table2.md").read_text()
+    text = (tmp_path / "table2.md").read_text(encoding="utf-8")
     assert text.count("| sklearn_") == 4
 
 

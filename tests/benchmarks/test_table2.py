@@ -116,7 +116,7 @@ def test_a_stopped_run_goes_on_where_it_stood(tmp_path):
     assert run(tmp_path / "whole", effort) == [0, 1, 2, 3]
     assert run(tmp_path / "parts", splits.Effort(2, 1, 0)) == [0, 1]
     path = splits.path_of(tmp_path / "parts", "yacht", 2)
-    path.write_text(path.read_text() + "2,28,0.5,")
+    path.write_text(path.read_text(encoding="utf-8") + "2,28,0.5,", encoding="utf-8")
     assert run(tmp_path / "parts", effort) == [2, 3]
     assert run(tmp_path / "parts", effort) == []
     pd.testing.assert_frame_equal(scores(tmp_path / "parts"), scores(tmp_path / "whole"))
@@ -125,13 +125,13 @@ def test_a_stopped_run_goes_on_where_it_stood(tmp_path):
 def test_a_run_stopped_within_the_first_line_starts_again(tmp_path):
     effort = splits.Effort(1, 0, 0)
     path = splits.path_of(tmp_path, "yacht", 2)
-    path.write_text("split,n,p,em.sc")
+    path.write_text("split,n,p,em.sc", encoding="utf-8")
     assert run(tmp_path, effort) == [0]
     assert list(pd.read_csv(path).columns) == splits.COLUMNS
 
 
 def test_lines_of_another_version_are_refused(tmp_path):
-    splits.path_of(tmp_path, "yacht", 2).write_text("split,n\n0,3\n")
+    splits.path_of(tmp_path, "yacht", 2).write_text("split,n\n0,3\n", encoding="utf-8")
     with pytest.raises(ValueError, match="other columns"):
         run(tmp_path, splits.Effort(1, 0, 0))
 
@@ -176,7 +176,7 @@ def small_run(tmp_path_factory):
 
 @only_thorough
 def test_page(small_run, capsys):
-    text = (small_run / "results" / "table2.md").read_text()
+    text = (small_run / "results" / "table2.md").read_text(encoding="utf-8")
     rows = [line for line in text.split("## Where")[0].splitlines() if line.startswith("| ")]
     titles = [row.split(" | ")[0].removeprefix("| ") for row in rows]
     for published in paper.TABLE2.values():
@@ -198,8 +198,8 @@ def test_page(small_run, capsys):
 def test_page_without_the_data(small_run):
     results = small_run / "again"
     assert table2.main(["--page-only", "--out", str(small_run / "out"), "--results", str(results)]) == 0
-    assert "a note" not in (results / "table2.md").read_text()
-    assert "21 training rows where the paper has 215" in (results / "table2.md").read_text()
+    assert "a note" not in (results / "table2.md").read_text(encoding="utf-8")
+    assert "21 training rows where the paper has 215" in (results / "table2.md").read_text(encoding="utf-8")
 
 
 def test_no_data_at_all(tmp_path, capsys):
@@ -258,7 +258,7 @@ def test_classification_runs_from_features(tmp_path):
     table = pd.read_csv(splits.path_of(tmp_path, "crop", 1))
     assert (table["n"] == 25).all()
     assert (table["exact.score"] == 1).all()
-    (first, second) = json.loads((tmp_path / page.NOTES).read_text())["crop"]
+    (first, second) = json.loads((tmp_path / page.NOTES).read_text(encoding="utf-8"))["crop"]
     assert first == "25 training rows where the paper has 11760 (36 series to be had)"
     assert "versions unknown" in second
     assert hydra.main([*arguments[:-1], "electric_devices"]) == 0

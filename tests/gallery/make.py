@@ -98,7 +98,7 @@ def main():
         for suffix, removed in (("", False), ("_removed", True)):
             res.save(FOLDER / f"{name}{suffix}.fit", remove_data=removed)
             answers[name + suffix] = numbers(res)
-    (FOLDER / "numbers.json").write_text(json.dumps(answers, indent=1) + "\n")
+    (FOLDER / "numbers.json").write_text(json.dumps(answers, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -119,7 +119,7 @@ def main() -> None:
         quantities = {key: describe(value) for key, value in draws.items()}
         out["problems"][name] = settings | {"divergences": divergences, "quantities": quantities}
         print(name, "divergences:", divergences, quantities["log_tau2"], quantities["eta0"], flush=True)
-    Path(__file__).with_suffix(".json").write_text(json.dumps(out, indent=1) + "\n")
+    Path(__file__).with_suffix(".json").write_text(json.dumps(out, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

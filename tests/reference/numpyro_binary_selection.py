@@ -124,7 +124,7 @@ def main() -> None:
         out["problems"][name] = settings | {"divergences": divergences, "quantities": quantities}
         print(name, divergences, quantities, flush=True)
     path = Path(__file__).with_suffix(".json")
-    path.write_text(json.dumps(out, indent=1) + "\n")
+    path.write_text(json.dumps(out, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -152,7 +152,7 @@ def main() -> None:
         print(name, "divergences:", divergences)
         for key in ("log_tau2", "sigma", "intercept", "fitted0", "b0"):
             print(" ", key, quantities[key])
-    Path(__file__).with_suffix(".json").write_text(json.dumps(out, indent=1) + "\n")
+    Path(__file__).with_suffix(".json").write_text(json.dumps(out, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from tests.reference.numpyro_ridge import PROBABILITIES, PROBLEMS, data
 MONTE_CARLO = 4.0
 """Largest of some hundred errors, in Monte Carlo standard errors."""
 
-STORED = json.loads((Path(__file__).parent / "numpyro_ridge.json").read_text())["problems"]
+STORED = json.loads((Path(__file__).parent / "numpyro_ridge.json").read_text(encoding="utf-8"))["problems"]
 
 
 @pytest.fixture(scope="module", params=list(PROBLEMS))

@@ -10,7 +10,7 @@ import pytest
 from pybayesridge import BayesRidge
 from tests.reference.numpyro_binary import LATENT, ROWS, data
 
-STORED = json.loads((Path(__file__).parent / "numpyro_binary.json").read_text())["problems"]
+STORED = json.loads((Path(__file__).parent / "numpyro_binary.json").read_text(encoding="utf-8"))["problems"]
 MEAN_TOL = 0.05
 """In posterior standard deviations, besides four Monte Carlo standard errors."""
 

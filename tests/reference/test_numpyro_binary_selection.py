@@ -11,7 +11,7 @@ import pytest
 from pybayesridge import SpikeSlab
 from tests.reference.numpyro_binary_selection import data
 
-STORED = json.loads((Path(__file__).parent / "numpyro_binary_selection.json").read_text())["problems"]
+STORED = json.loads((Path(__file__).parent / "numpyro_binary_selection.json").read_text(encoding="utf-8"))["problems"]
 MCSE = 0.015
 ERRORS = 4
 """Monte Carlo standard errors, of both, that a probability may be off."""

@@ -198,4 +198,4 @@ def decoded(value):
 if __name__ == "__main__":
     for name, (model, arguments) in cases().items():
         text = json.dumps(encoded(made(model, arguments)), separators=(",", ":"))
-        (HERE / f"{name}.json").write_text(text + "\n")
+        (HERE / f"{name}.json").write_text(text + "\n", encoding="utf-8")
