@@ -427,10 +427,10 @@ def test_path(tmp_path):
 def test_nothing_is_left_behind(tmp_path):
     from matplotlib import pyplot
 
-    before = dict(matplotlib.rcParams)
+    before, figures = dict(matplotlib.rcParams), pyplot.get_fignums()
     ridge().report(tmp_path / "out.html")
     assert dict(matplotlib.rcParams) == before
-    assert pyplot.get_fignums() == []
+    assert pyplot.get_fignums() == figures
 
 
 @pytest.mark.usefixtures("sketched")

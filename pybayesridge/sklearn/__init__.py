@@ -2,6 +2,7 @@
 
 try:
     import sklearn  # noqa: F401
+    from sklearn.utils import Tags  # noqa: F401 - new in 1.6
 except ImportError as error:
     raise ImportError(
         "pybayesridge.sklearn needs scikit-learn 1.6 or newer: pip install 'pybayesridge[sklearn]'"
