@@ -172,7 +172,9 @@ def main() -> None:
     limit = args.limit or (5.0 if args.quick else 60.0)
     env = common.environment(PACKAGES)
     path = folder / f"{NAME}.json"
-    found: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["results"] if args.resume and path.exists() else []
+    found: list[dict[str, Any]] = []
+    if args.resume and path.exists():
+        found = json.loads(path.read_text(encoding="utf-8"))["results"]
     for case in QUICK if args.quick else FULL:
         sized = dataclasses.replace(case, sets=args.sets or case.sets)
         if any(one["case"] == sized.name for one in found):

@@ -138,10 +138,13 @@ def test_estimators_with_an_old_scikit_learn(no_estimators, monkeypatch):
 
 @pytest.mark.parametrize("model", [BayesRidge, SpikeSlab])
 @pytest.mark.every_case
-def test_streams(model, without, tmp_path):
+def test_streams(model, without, frame, tmp_path):
     without("pyarrow")
     with pytest.raises(ImportError) as caught:
         model.from_parquet(tmp_path / "data.parquet", "y ~ x1")
+    assert names(caught.value, "stream")
+    with pytest.raises(ImportError) as caught:
+        model.from_arrow(frame, "y ~ x1")
     assert names(caught.value, "stream")
 
 
