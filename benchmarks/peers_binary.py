@@ -15,7 +15,6 @@ import dataclasses
 import functools
 import io
 import json
-import statistics
 import subprocess
 import warnings
 from collections.abc import Callable, Iterator
@@ -29,12 +28,11 @@ import statsmodels.api as sm
 from scipy.special import expit
 
 from benchmarks import common, measures, peers_r
+from benchmarks.peers_binary_page import MOST_FOR_STAN, OURS, page
 from pybayesridge import BayesRidge
 
 PACKAGES = ["pybayesridge", "numpy", "scipy", "scikit-learn", "statsmodels"]
-OURS, STAN_GLM = "BayesRidge ep", "stan_glm"
-MOST_FOR_STAN = 100
-"""Columns; with more NUTS takes hours."""
+STAN_GLM = "stan_glm"
 LIMIT = 300.0
 """Seconds that R may take for a fit."""
 TRAIN_FAIR, TEST_ROWS = 1000, 500
@@ -276,80 +274,6 @@ def scaling(sizes: tuple[tuple[int, int], ...]) -> list[dict[str, Any]]:
         out.append({"n": n, "p": p, "seconds": seconds})
         print(out[-1], flush=True)
     return out
-
-
-def mean_and_error(values: list[float], digits: int) -> str:
-    """Mean ± standard error."""
-    error = statistics.stdev(values) / np.sqrt(len(values)) if len(values) > 1 else float("nan")
-    return f"{statistics.fmean(values):.{digits}f} ± {error:.{digits}f}"
-
-
-def case_table(case: dict[str, Any]) -> str:
-    """A row for each method."""
-    rows = []
-    for method, every in case["found"].items():
-        pairs = [
-            (one, first)
-            for one, first in zip(every, case["found"][OURS], strict=True)
-            if "failed" not in one and "failed" not in first
-        ]
-        if not pairs:
-            rows.append([method, *["-"] * 5, f"0 of {len(every)}"])
-            continue
-        good = [one for one, _ in pairs]
-        ratio = statistics.median(one["seconds"] / first["seconds"] for one, first in pairs)
-        median = common.show_seconds(statistics.median(one["seconds"] for one in good))
-        less = [one["log_score"] - first["log_score"] for one, first in pairs]
-        rows.append(
-            [
-                method,
-                f"{ratio:.2f} ({median})",
-                mean_and_error([one["log_score"] for one in good], 4),
-                "0" if method == OURS else mean_and_error(less, 4),
-                mean_and_error([one["brier"] for one in good], 4),
-                mean_and_error([100 * one["coverage"] for one in good], 1) if "coverage" in good[0] else "-",
-                f"{sum(one['converged'] for one in good)} of {len(every)}",
-            ]
-        )
-    head = ["method", f"time / {OURS}", "log score", "log score less ours", "Brier score", "coverage, %", "converged"]
-    return common.table(head, rows)
-
-
-def scaling_table(sizes: list[dict[str, Any]]) -> str:
-    """Seconds, and how often our time LogisticRegressionCV's is."""
-    names = list(sizes[0]["seconds"])
-    rows = []
-    for one in sizes:
-        seconds = one["seconds"]
-        ratio = f"{seconds[OURS] / seconds[names[-1]]:.2f}"
-        rows.append(
-            [f"{one['n']:,}", f"{one['p']:,}", *(common.show_seconds(seconds[name]) for name in names), ratio]
-        )
-    return common.table(["n", "p", *names, f"{OURS} / {names[-1]}"], rows)
-
-
-def page(found: dict[str, Any]) -> str:
-    """The whole page."""
-    parts = [
-        f"{peers_r.versions(('glmnet', 'rstanarm'))}.",
-        "Means ± standard errors over random splits, the same for all methods; the splits of one data set overlap, "
-        "so that the errors are too small. Log score: mean log probability of the outcomes of rows that were not "
-        "fitted, the larger the better. Time is the median over splits of the ratio to ours, all with one thread; "
-        "R's is its processor time with its own BLAS. BayesRidge has its default prior; LogisticRegressionCV tries "
-        "20 penalties on standardised columns and takes the best log score, cv.glmnet its own 100 and `lambda.min`; "
-        "stan_glm has rstanarm's defaults on standardised columns, and is left out with more than "
-        f"{MOST_FOR_STAN} columns. Coverage: share of the true probabilities of new rows in their 95 % intervals, "
-        "for simulated data, whose coefficients are normal.",
-    ]
-    for case in found["data"]:
-        parts += [f"## {case['data']}, {case['splits']} splits", case_table(case)]
-    if found["scaling"]:
-        parts += [
-            "## Time and size",
-            "One simulated data set of each size; fit and probabilities of 500 rows.",
-            scaling_table(found["scaling"]),
-        ]
-    return "\n\n".join(parts)
 
 
 def main() -> None:
