@@ -1,8 +1,8 @@
 """Expectation propagation over rows for one t2, O(n r^2) a sweep.
 
 All sites are updated at once, accelerated by what the last sweeps have shown. For log-concave likelihoods site
-precisions cannot become negative, so every intermediate posterior is proper; where the sweeps do not come closer they
-are damped.
+precisions cannot become negative, so every intermediate posterior is proper, and not larger than the curvature of the
+likelihood, which bounds what acceleration extrapolates; where the sweeps do not come closer they are damped.
 """
 
 from __future__ import annotations
@@ -55,10 +55,19 @@ def expectation_propagation(
     rows, k = space.scaled(log_t2), space.k
     if start is None:
         start = laplace(space, likelihood, log_t2, None, tol=ROUGH, maxiter=maxiter).sites
-    sites = start
+    sites, most = start, likelihood.largest_curvature()
     share, least, waiting, history = 1.0, np.inf, 0, History()
     for sweep in range(1, maxiter + 1):
-        gaussian = combine(rows, k, sites)
+        sites = Sites(np.minimum(sites.precision, most), sites.shift)
+        try:
+            gaussian = combine(rows, k, sites)
+        except FloatingPointError:
+            if sweep == maxiter or not np.isfinite(least):
+                raise
+            share, waiting = max(0.5 * share, LEAST_DAMPING), 0
+            history.clear()
+            sites = history.next(*best, share)
+            continue
         mean, variance = rows @ gaussian.mean, gaussian.variances(rows)
         around = cavity(mean, variance, sites)
         tilted = tilted_moments(*likelihood.totals(), likelihood.link, around)

@@ -23,6 +23,9 @@ Link = Literal["logit", "probit"]
 LATENT_VARIANCE: dict[Link, float] = {"logit": float(np.pi**2 / 3), "probit": 1.0}
 """Variance of the latent noise of each link."""
 
+LARGEST_CURVATURE: dict[Link, float] = {"logit": 0.25, "probit": 1.0}
+"""Of the log likelihood of one trial."""
+
 
 @dataclass(frozen=True, slots=True)
 class Binomial:
@@ -62,6 +65,15 @@ class Binomial:
     def totals(self) -> tuple[FloatArray, FloatArray]:
         """Successes and failures of all copies, each (n,)."""
         return self.copies * self.successes, self.copies * self.failures
+
+    def largest_curvature(self) -> FloatArray:
+        """What minus the second derivative of the log likelihood of each row is at most, (n,).
+
+        The variance of a normal variable times such a likelihood is at least ``1 / (precision + curvature)``.
+        """
+        successes, failures = self.totals()
+        out: FloatArray = LARGEST_CURVATURE[self.link] * (successes + failures)
+        return out
 
     def rows(self, which: IntArray) -> Binomial:
         """The likelihood of some of the rows."""

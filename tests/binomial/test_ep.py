@@ -8,8 +8,11 @@ from pybayesridge.binomial.acceleration import History
 from pybayesridge.binomial.ep import expectation_propagation
 from pybayesridge.binomial.gaussian import Sites
 from pybayesridge.binomial.laplace import laplace
+from pybayesridge.binomial.likelihood import from_counts
+from pybayesridge.binomial.prior import log_prior
+from pybayesridge.binomial.tilted import Cavity, tilted_moments
 from tests.binomial import brute_force
-from tests.binomial.problems import columns, nodes, problem, responses, standardized
+from tests.binomial.problems import R2, columns, nodes, problem, responses, standardized
 from tests.effort import pairs
 
 # EP is an approximation: these bound its distance from the posterior. The worst is seen at t2 = 30 with 25 rows; at
@@ -185,3 +188,27 @@ def test_a_damped_step_is_a_part_of_the_sweep_in_natural_parameters():
     found = History().next(before, swept, np.array([4.0, 1.0]), 0.05)
     np.testing.assert_allclose(found.precision, 0.95 * before.precision + 0.05 * swept.precision)
     np.testing.assert_allclose(found.shift, 0.95 * before.shift + 0.05 * swept.shift)
+
+
+@pytest.mark.parametrize("link", ["logit", "probit"])
+def test_sites_are_no_more_precise_than_the_likelihood_is_curved(link):
+    rng = np.random.default_rng(3)
+    trials = rng.integers(1, 6, 400)
+    likelihood = from_counts(rng.binomial(trials, 0.4).astype(float), trials.astype(float), None, link)
+    around = Cavity(20 * rng.standard_normal(400), 10 ** rng.uniform(-6, 4, 400), np.zeros(400))
+    found = tilted_moments(*likelihood.totals(), link, around)
+    assert (found.site_precision <= likelihood.largest_curvature() * (1 + 1e-9)).all()
+
+
+@pytest.mark.parametrize("distance", [0.0, 16.0])
+def test_sites_from_too_far_an_extrapolation_are_bounded(distance):
+    """With a precision of 1e27 the prior is lost in rounding, and the posterior precision is singular."""
+    x = columns(60, 20, 8)
+    space, likelihood = problem(x, responses(x, 8, signal=10.0))
+    log_t2 = log_prior(R2, space, "logit", "link").log_scale + distance
+    start = Sites(np.geomspace(1e-18, 1e27, 60), np.zeros(60))
+    found = expectation_propagation(space, likelihood, log_t2, start, tol=1e-7, maxiter=200)
+    other = expectation_propagation(space, likelihood, log_t2, None, tol=1e-7, maxiter=200)
+    assert found.converged
+    assert found.log_evidence == pytest.approx(other.log_evidence, abs=1e-6)
+    np.testing.assert_allclose(found.mean, other.mean, atol=1e-5 * np.sqrt(other.variance).max())
