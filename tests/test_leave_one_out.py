@@ -97,7 +97,7 @@ def test_a_penalty_that_is_held(rows, method, options):
     expected = without(lambda *data: log_marginal(*data, fit.tau2), rows)
     assert score.pointwise.to_numpy() == pytest.approx(expected, abs=EQUAL)
     assert score.elpd == pytest.approx(expected.sum(), abs=EQUAL * N)
-    assert score.se == pytest.approx(np.sqrt(N) * expected.std(), abs=EQUAL * N)
+    assert score.se == pytest.approx(np.sqrt(N) * expected.std(ddof=1), abs=EQUAL * N)
     assert score.n_eff is None
     for i in (0, 3):
         center, scale2, _, df = prediction_without(i, *rows, fit.tau2)

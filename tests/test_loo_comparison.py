@@ -64,7 +64,7 @@ def test_the_table(data):
     assert table["elpd_diff"].iloc[0] == pytest.approx(0.0, abs=EQUAL)
     assert table.loc["one column", "elpd_diff"] == pytest.approx(best.elpd - last.elpd, abs=EQUAL)
     difference = best.pointwise - last.pointwise
-    assert table.loc["one column", "dse"] == pytest.approx(np.sqrt(40) * difference.std(ddof=0), abs=EQUAL)
+    assert table.loc["one column", "dse"] == pytest.approx(np.sqrt(40) * difference.std(ddof=1), abs=EQUAL)
     assert not table["warning"].any()
 
 

@@ -217,6 +217,18 @@ def test_quantiles_of_far_components(seed):
         assert ((low <= p) & (p <= high)).all()
 
 
+def test_fits_without_posterior_means_cannot_be_pooled():
+    x = np.column_stack([np.linspace(-1, 1, 12), np.cos(np.arange(12))])
+    apart = BayesRidge((x[:, 0] > 0).astype(float), x, family="binomial").fit()
+    mixed = BayesRidge(np.arange(12) % 2.0, x, family="binomial").fit()
+    assert pool([mixed, mixed]).converged
+    for fits, which in (([mixed, apart], 1), ([apart, mixed], 0)):
+        with pytest.raises(
+            ValueError, match=re.escape(f"fits[{which}] has no posterior means, which cannot be pooled")
+        ):
+            pool(fits)
+
+
 def test_what_cannot_be_pooled():
     first, second, third = completed(3)
     ridge = fit("em")

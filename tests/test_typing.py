@@ -29,6 +29,7 @@ SNIPPETS = [Path("tests", "typing", f"{name}.py") for name in ("results", "argum
 
 INTERNAL = {
     "binary_fit",
+    "left_out",
     "check",
     "default_sets",
     "diagnostics_by_target",

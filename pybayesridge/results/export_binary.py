@@ -18,7 +18,10 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from pybayesridge._types import FloatArray
+from pybayesridge.binomial.ep_selection_posterior import BinaryEPPosterior
+from pybayesridge.binomial.leave_one_out import leave_one_out
 from pybayesridge.binomial.posterior import NEGLIGIBLE
+from pybayesridge.predictive.binary import ways
 from pybayesridge.ridge.outside import outside_of_columns
 
 if TYPE_CHECKING:
@@ -43,6 +46,7 @@ def binary_values(results: BinaryRidgeResults) -> dict[str, Any]:
         "n_trials": float(results.n_trials),
         "n_events": float(results.n_events),
         "loo_probabilities": np.asarray(results.loo_probabilities, dtype=np.float64) if has_rows else None,
+        "loo_log_density": results.left_out.log_score + ways(results.binary_fit.likelihood) if has_rows else None,
         "loo_log_score": float(results.loo_log_score),
         "loo_brier": float(results.loo_brier),
         "loo_auc": float(results.loo_auc),
@@ -63,7 +67,17 @@ def binary_selection_values(results: BinarySpikeSlabResults) -> dict[str, Any]:
         "n_trials": float(results.n_trials),
         "n_events": float(results.n_events),
         "linear_predictors": results.predict(which="linear").to_numpy(dtype=np.float64) if has_rows else None,
+        "loo_log_density": _left_out(results) if has_rows else None,
     }
+
+
+def _left_out(results: BinarySpikeSlabResults) -> FloatArray | None:
+    """Log probability of each row given the others by expectation propagation; the sampler's are of its states."""
+    posterior = results.posterior
+    if not isinstance(posterior, BinaryEPPosterior):
+        return None
+    likelihood = results.model.likelihood()
+    return leave_one_out(likelihood, posterior.nodes(), posterior.selection.weights).log_score + ways(likelihood)
 
 
 def _trials(results: BinaryRidgeResults | BinarySpikeSlabResults) -> FloatArray | None:

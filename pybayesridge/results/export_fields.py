@@ -130,6 +130,7 @@ FIELDS = {
     "n_trials": _of_yes_no("number", "trials in all, each row counted as its weight says"),
     "n_events": _of_yes_no("number", "events among them"),
     "loo_probabilities": _of_binary("n", "probability of the event at each row from the others", optional=True),
+    "loo_log_density": Field("n", "log probability of each row from the others", "binary binary_ep", True),
     "loo_log_score": _of_binary("number", "mean log probability of the outcomes by these"),
     "loo_brier": _of_binary("number", "their mean squared error"),
     "loo_auc": _of_binary("number", "area under their ROC curve"),

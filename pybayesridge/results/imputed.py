@@ -34,7 +34,8 @@ def pool(fits: Sequence[AnyResults]) -> PooledResults:
     Raises
     ------
     ValueError
-        For fits that differ, or were saved without the space of the rows.
+        For fits that differ, that were saved without the space of the rows, or whose posterior has no means because
+        the columns separate the responses.
 
     See Also
     --------
@@ -64,6 +65,10 @@ def pool(fits: Sequence[AnyResults]) -> PooledResults:
                 raise ValueError(f"fits[{i}] and fits[0] differ in {what}: {shown} and {other}")
         if not fit.has_joint_posterior:
             raise ValueError(NO_ROW_SPACE.format(what="pooling"))
+        if not getattr(fit.posterior, "has_mean", True):
+            raise ValueError(
+                f"fits[{i}] has no posterior means, which cannot be pooled: the columns separate the responses"
+            )
     return PooledResults(given, inner)
 
 

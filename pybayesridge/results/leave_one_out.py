@@ -40,7 +40,8 @@ class LeaveOneOutScore:
         Expected log predictive density: the sum of the log densities (for yes/no responses: probabilities) of the
         rows, each predicted from the others. The larger the better.
     se : float
-        Its standard error: ``sqrt(n) * sd(pointwise)``.
+        Its standard error: ``sqrt(n)`` times the standard deviation of `pointwise` with the denominator n - 1, as in
+        the R package loo (ArviZ divides by n).
     p_loo : float
         Effective number of parameters: the log density of all rows predicted from all rows, minus `elpd`.
     nobs : float
@@ -95,10 +96,10 @@ class LeaveOneOutScore:
 
 
 def standard_error(values: FloatArray, copies: FloatArray) -> float:
-    """Standard error of the sum of `values` (n,), each counted `copies` (n,) times."""
+    """Standard error of the sum of `values` (n,), each counted `copies` (n,) times; NaN for a single one."""
     total = copies.sum()
     mean = copies @ values / total
-    return float(np.sqrt(total * (copies @ (values - mean) ** 2 / total)))
+    return float(np.sqrt(total / (total - 1) * (copies @ (values - mean) ** 2))) if total > 1 else float("nan")
 
 
 def loo(self: Any, *, target: str | int | None = None) -> LeaveOneOutScore:

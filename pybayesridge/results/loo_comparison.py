@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 def compare_loo(fits: Mapping[str, LinearResults | AnyResults], *, target: str | int | None = None) -> pd.DataFrame:
     """Compare fits by their leave-one-out predictive scores, with stacking weights.
 
-    The columns are those of ``arviz.compare``. Stacking weights (Yao, Vehtari, Simpson and Gelman, 2018) define the
-    mixture of the fits' predictions that predicts the left-out rows best. They are not probabilities of the models:
-    of two fits with the same predictions one may have the weight 0.
+    The columns are those of ``arviz.compare``; standard errors are as in ``loo()``. Stacking weights (Yao, Vehtari,
+    Simpson and Gelman, 2018) define the mixture of the fits' predictions that predicts the left-out rows best. They
+    are not probabilities of the models: of two fits with the same predictions one may have the weight 0.
 
     Parameters
     ----------

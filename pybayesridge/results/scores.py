@@ -86,6 +86,11 @@ class BinaryScores(LinearResults):
         """The same as :attr:`log_marginal`."""
         return self.log_marginal
 
+    @property
+    def left_out(self) -> LeaveOneOut:
+        """Leave-one-out predictions of the rows, on which the scores are based."""
+        return self._left_out
+
     @cached_property
     def _left_out(self) -> LeaveOneOut:
         if self.model.endog is None:

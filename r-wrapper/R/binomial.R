@@ -143,6 +143,7 @@ binomial_values <- function(value, one) {
       solver = value$solver,
       trials = as.vector(value$trials),
       loo_probabilities = as.vector(value$loo_probabilities),
+      loo_log_density = as.vector(value$loo_log_density),
       grid = plain_columns(value[["grid"]]),
       grid_scores = plain_columns(value$grid_scores),
       quadrature_error = one(value$quadrature_error),

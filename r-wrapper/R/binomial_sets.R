@@ -172,7 +172,8 @@ normal_components_probabilities <- function(f, post, link, se.fit) {
 binomial_selection_values <- function(value) {
   list(
     link = value$link, event = value$event, trials = as.vector(value$trials), n_trials = value$n_trials,
-    n_events = value$n_events, linear.predictors = as.vector(value$linear_predictors)
+    n_events = value$n_events, linear.predictors = as.vector(value$linear_predictors),
+    loo_log_density = as.vector(value$loo_log_density)
   )
 }
 

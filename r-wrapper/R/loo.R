@@ -15,10 +15,14 @@
 #'   given if the posterior was sampled and the score of a row rests on fewer than 100 effective draws, and an error is raised
 #'   if the other rows do not determine the prediction of a row.
 #'
-#'   With `family = binomial()` fits of [bayes_ridge()] to single yes/no responses without weights contain leave-one-out
-#'   probabilities, of which the scores are the logarithms. Binomial fits of [spike_slab()] have no such score in R.
+#'   With `family = binomial()` the scores are logarithms of probabilities, of all trials of a row together. They are as
+#'   approximate as the fit, except for [spike_slab()] by `method = "exact"`. Weights must be whole numbers: a row of weight w
+#'   counts as w rows, of each of which one is left out.
 #'
-#' @param x A fit of [bayes_ridge()], or of [spike_slab()] with `family = gaussian()`.
+#'   Standard errors are those of the package 'loo', with the number of rows less one as the denominator of the variance; so are
+#'   those of the Python package.
+#'
+#' @param x A fit of [bayes_ridge()] or [spike_slab()].
 #' @param target Name or position of a target, if there are several.
 #' @param ... Not used: further arguments raise an error.
 #' @return A list of class `"loo"`: `estimates` and `pointwise` with `elpd_loo`, `p_loo` and `looic`. If the posterior was
@@ -37,7 +41,7 @@ loo.pybayesridge_fit <- function(x, target = NULL, ...) {
     stop("the fit has several targets: name one by 'target'", call. = FALSE)
   }
   found <- if (is_binomial(x)) {
-    binomial_left_out(x)
+    binomial_left_out(x, parent.frame())
   } else {
     left_out_rows(x, own_rows(x, parent.frame())$x, if (is.null(target)) 1L else target_position(x, target))
   }
@@ -56,21 +60,6 @@ print_dims.pybayesridge_loo <- function(x, ...) {
 # What older versions of 'loo' keep beside the matrix.
 named_estimates <- function(estimates) {
   as.list(c(estimates[, "Estimate"], stats::setNames(estimates[, "SE"], paste0("se_", rownames(estimates)))))
-}
-
-binomial_left_out <- function(x) {
-  if (is.null(x$loo_probabilities)) {
-    stop("loo() is not available for binomial fits of spike_slab(): see inclusion_prob() and top_models()", call. = FALSE)
-  }
-  if (any(x$trials != 1) || !is.null(x$weights)) {
-    stop(
-      "loo() requires one trial in each row and no weights: the element loo_log_score is the mean score of a trial",
-      call. = FALSE
-    )
-  }
-  event <- unname(x$fitted.values + x$residuals) > 0.5
-  log_score <- function(share) unname(ifelse(event, log(share), log1p(-share)))
-  list(elpd = log_score(x$loo_probabilities), within = log_score(x$fitted.values))
 }
 
 # Below this share the variance of a row that its own response does not determine is lost in rounding errors.
@@ -113,17 +102,22 @@ left_out_rows <- function(object, x, target) {
   out <- list(elpd = found[, 1L], within = found[, 2L])
   draws <- effective_draws(object)
   if (is.finite(draws)) {
-    out$n_eff <- draws * found[, 3L]
-    doubtful <- labels[out$n_eff < fewest_draws]
-    if (length(doubtful)) {
-      warning(
-        "the leave-one-out predictions of ", length(doubtful), " row(s) rest on fewer than ", fewest_draws, " effective draws (",
-        paste0("'", utils::head(doubtful, 5L), "'", collapse = ", "), "): their scores may be inaccurate",
-        call. = FALSE
-      )
-    }
+    out$n_eff <- told_draws(draws * found[, 3L], labels)
   }
   out
+}
+
+# Effective draws of the predictions of rows, with a warning where they are few.
+told_draws <- function(draws, labels) {
+  doubtful <- unique(labels[draws < fewest_draws])
+  if (length(doubtful)) {
+    warning(
+      "the leave-one-out predictions of ", length(doubtful), " row(s) rest on fewer than ", fewest_draws, " effective draws (",
+      paste0("'", utils::head(doubtful, 5L), "'", collapse = ", "), "): their scores may be inaccurate",
+      call. = FALSE
+    )
+  }
+  draws
 }
 
 # The components of positive weight (`used`), residuals of rows given each and 1 less their leverages (K x m), and the

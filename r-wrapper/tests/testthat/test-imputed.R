@@ -181,6 +181,8 @@ test_that("fits that have no common posterior are refused", {
   without <- c(sets[1:2], list(transform(sets[[3]], g = ifelse(g == "w", "v", g))))
   expect_error(fit_imputed(without, models$ridge), "fits 1 and 3 differ in coefficients.*A level of a factor")
   expect_error(pool_fits(list(ridge(sets[[1]]), models$sets(sets[[1]]))), "differ in their model")
+  apart <- bayes_ridge(x = cbind(a = 1:12, b = cos(1:12)), y = as.numeric(1:12 > 6), family = binomial())
+  expect_error(pool_fits(list(apart, apart)), "fit 1 has no posterior means, which cannot be pooled: the columns separate the responses")
   expect_error(pool_fits(ridge(sets[[1]])), "'fits' must be a list")
   pooled <- fit_imputed(sets, ridge)
   expect_error(predict(pooled), "'newdata' is required")

@@ -15,7 +15,8 @@ test_that("loo is the sum of the leave-one-out log scores", {
   expect_close(found$estimates["elpd_loo", ], c(sum(scores), sqrt(32) * sd(scores)), rounding)
   expect_close(found$estimates["elpd_loo", 1] / 32, fit$loo_log_score, rounding)
   inside <- dbinom(mtcars$am, 1, fitted(fit), log = TRUE)
-  expect_close(found$estimates["p_loo", 1], sum(inside) - sum(scores), rounding)
+  # Probabilities within are by another rule of quadrature.
+  expect_close(found$estimates["p_loo", 1], sum(inside) - sum(scores), 1e-6)
   expect_output(print(found), "of 32 rows.*elpd_loo")
   # Without the row in which the score is lowest: the penalty of the fit is kept, the approximation is its own.
   row <- which.min(scores)
@@ -67,7 +68,8 @@ def score(file, target):
         warnings.simplefilter('ignore')
         found = pybayesridge.load(file).loo(target=target)
     n_eff = None if found.n_eff is None else np.asarray(found.n_eff)
-    return dict(pointwise=np.asarray(found.pointwise), p_loo=found.p_loo, n_eff=n_eff)
+    table = found.summary().to_numpy()
+    return dict(pointwise=np.asarray(found.pointwise), table=table, n_eff=n_eff, copies=found.copies)
 ", local = TRUE)
   set.seed(3)
   wide <- matrix(rnorm(25 * 40), 25)
@@ -81,8 +83,24 @@ def score(file, target):
     spike_slab(mpg ~ hp + wt + factor(cyl), mtcars, weights = qsec, noise_var = 4),
     spike_slab(x = many, y = many[, 1] + rnorm(40), mcse = 0.05),
     spike_slab(mpg ~ hp + wt + factor(cyl), mtcars, method = "ep", weights = qsec),
-    spike_slab(x = wide, y = wide[, 1] + rnorm(25), method = "ep", hyper = "maximize")
+    spike_slab(x = wide, y = wide[, 1] + rnorm(25), method = "ep", hyper = "maximize"),
+    bayes_ridge(cbind(ncases, ncontrols) ~ agegp, esoph, family = binomial()),
+    bayes_ridge(am ~ wt, mtcars, family = binomial("probit"), weights = carb),
+    spike_slab(cbind(ncases, ncontrols) ~ agegp, esoph, family = binomial("probit"), method = "ep"),
+    spike_slab(am ~ wt + hp, mtcars, family = binomial(), weights = carb, method = "ep")
   )
+  # Short runs of the sampler.
+  many_trials <- data.frame(a = seq(-1, 1, length.out = 20), yes = rep(c(40, 90, 60, 120), 5), no = 100)
+  short <- list(
+    case ~ age + parity, cbind(ncases, ncontrols) ~ agegp, am ~ wt + hp, cbind(yes, no) ~ a
+  )
+  data <- list(infert, esoph, mtcars, many_trials)
+  for (i in seq_along(short)) {
+    family <- binomial(if (i == 1) "probit" else "logit")
+    weights <- if (i == 3) mtcars$carb else rep(1, nrow(data[[i]]))
+    arguments <- list(short[[i]], data[[i]], family = family, weights = weights, mcse = 0.5, maxiter = 200)
+    fits <- c(fits, list(suppressWarnings(do.call(spike_slab, arguments))))
+  }
   file <- tempfile(fileext = ".fit")
   on.exit(unlink(file))
   for (fit in fits) {
@@ -90,10 +108,16 @@ def score(file, target):
     for (target in fit$targets) {
       ours <- suppressWarnings(loo::loo(fit, target = target))
       theirs <- python$score(file, target)
-      expect_close(ours$pointwise[, "elpd_loo"], theirs$pointwise, 1e-9)
-      expect_close(ours$estimates["p_loo", 1], theirs$p_loo, 1e-8)
+      # A row of yes/no responses that counts several times is several rows.
+      row <- rep(seq_along(theirs$pointwise), theirs$copies)
+      expect_close(rowsum(ours$pointwise[, "elpd_loo"], row), theirs$pointwise, 1e-9)
+      # Probabilities of rows from all rows are by other rules of quadrature.
+      tolerance <- if (is_binomial(fit)) 2e-6 else 1e-8
+      expect_close(ours$estimates["elpd_loo", ], theirs$table[1, ], 1e-9)
+      expect_close(ours$estimates["p_loo", ], theirs$table[2, ], tolerance)
+      expect_close(ours$estimates["looic", ], theirs$table[3, ], 1e-9)
       expect_identical(is.null(ours$n_eff), is.null(theirs$n_eff))
-      if (!is.null(theirs$n_eff)) expect_close(ours$n_eff, theirs$n_eff, 1e-8)
+      if (!is.null(theirs$n_eff)) expect_close(ours$n_eff, theirs$n_eff[row], 1e-8)
     }
     if (length(fit$targets) > 1) expect_error(loo::loo(fit), "name one by 'target'")
   }
@@ -115,13 +139,20 @@ test_that("rows that the others do not predict are named", {
   expect_error(loo::loo(gone), "holds no data")
 })
 
-test_that("fits without scores of rows are refused", {
+test_that("standard errors are those of the package loo", {
   skip_without_python()
   skip_if_not_installed("loo")
-  sets <- suppressWarnings(spike_slab(am ~ wt, mtcars, family = binomial(), mcse = 0.5, maxiter = 100))
-  expect_error(loo::loo(sets), "binomial fits of spike_slab\\(\\)")
-  counts <- bayes_ridge(cbind(ncases, ncontrols) ~ agegp, esoph, family = binomial())
-  expect_error(loo::loo(counts), "one trial in each row")
-  weighted <- bayes_ridge(am ~ wt, mtcars, family = binomial(), weights = carb)
-  expect_error(loo::loo(weighted), "no weights")
+  found <- loo::loo(bayes_ridge(mpg ~ hp + wt, mtcars))
+  scores <- found$pointwise[, "elpd_loo"]
+  # Its own table, of as good as constant draws.
+  draws <- matrix(scores, 1000, 32, byrow = TRUE)
+  theirs <- suppressWarnings(loo::waic(draws + rnorm(1000, sd = 1e-6)))$estimates["elpd_waic", ]
+  expect_close(found$estimates["elpd_loo", ], theirs, 1e-5)
+})
+
+test_that("weights that are not whole numbers are refused", {
+  skip_without_python()
+  skip_if_not_installed("loo")
+  weighted <- bayes_ridge(am ~ wt, mtcars, family = binomial(), weights = qsec)
+  expect_error(loo::loo(weighted), "weights that are whole numbers")
 })

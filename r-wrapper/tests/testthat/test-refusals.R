@@ -89,8 +89,6 @@ test_that("a selection without evidence refuses with what it has", {
   skip_without_python()
   fit <- spike_slab(am ~ wt, mtcars, family = binomial(), chains = 1, mcse = 0.5)
   for (ask in list(AIC, anova, drop1, step, compare_evidence)) expect_error(ask(fit), "no log evidence: see inclusion_prob")
-  skip_if_not_installed("loo")
-  expect_error(loo::loo(fit), "see inclusion_prob\\(\\)")
 })
 
 test_that("evidence that cannot be compared is refused", {
