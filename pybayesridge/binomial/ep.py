@@ -57,12 +57,13 @@ def expectation_propagation(
         start = laplace(space, likelihood, log_t2, None, tol=ROUGH, maxiter=maxiter).sites
     sites, most = start, likelihood.largest_curvature()
     share, least, waiting, history = 1.0, np.inf, 0, History()
+    best: tuple[Sites, Sites, FloatArray] | None = None
     for sweep in range(1, maxiter + 1):
         sites = Sites(np.minimum(sites.precision, most), sites.shift)
         try:
             gaussian = combine(rows, k, sites)
         except FloatingPointError:
-            if sweep == maxiter or not np.isfinite(least):
+            if sweep == maxiter or best is None:
                 raise
             share, waiting = max(0.5 * share, LEAST_DAMPING), 0
             history.clear()
@@ -81,7 +82,7 @@ def expectation_propagation(
             least, best, waiting = change, (sites, swept_sites(tilted), variance), 0
         if sweep == maxiter:
             break
-        if change <= WORSE * least and waiting <= PATIENCE:
+        if best is None or (change <= WORSE * least and waiting <= PATIENCE):
             sites = history.next(sites, swept_sites(tilted), variance, share)
         else:
             share, waiting = max(0.5 * share, LEAST_DAMPING), 0
