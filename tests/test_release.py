@@ -56,6 +56,18 @@ def test_every_file_has_the_version_of_the_package(name, pattern):
     assert found(pattern, name) == [pybayesridge.__version__]
 
 
+FILES = re.compile(r"pybayesridge[-_](\d[^-\s]*?)(?:-py3-none-any\.whl|\.tar\.gz)")
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/getting-started.md", "docs/how-to/r.md"])
+@pytest.mark.every_case
+def test_installation_names_the_files_of_this_release(name):
+    named = FILES.findall(text_of(name))
+    assert len(named) >= 2
+    assert set(named) == {pybayesridge.__version__}
+    assert set(re.findall(r"[Rr]elease (\d[\w.]*\w)", text_of(name))) == {pybayesridge.__version__}
+
+
 def test_the_changelogs_begin_with_this_release():
     assert newest_release()[0] == pybayesridge.__version__
     assert found(r"^# pybayesridge (\S+)$", "r-wrapper/NEWS.md")[0] == pybayesridge.__version__

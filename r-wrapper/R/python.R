@@ -10,7 +10,7 @@ environment_name <- "r-pybayesridge"
 #'
 #' @details The package is installed from a local folder or file: the repository (the folder that contains
 #'   `pyproject.toml`), a wheel (`pybayesridge-*.whl`) or a source distribution (`pybayesridge-*.tar.gz`). The function
-#'   does not search a package registry for pybayesridge: there is no release yet, and another package could have the
+#'   does not search a package registry for pybayesridge: it is in none yet, and another package could have the
 #'   same name. The dependencies (NumPy, SciPy, pandas, statsmodels and others) are installed from the registry that pip
 #'   uses on this machine.
 #'
