@@ -6,6 +6,7 @@ import pytest
 from scipy import sparse
 
 from pybayesridge import BayesRidge, Moments, SpikeSlab, polynomial_features
+from pybayesridge.data.arrays import is_finite
 
 EQUAL = 1e-10
 N = 40
@@ -225,3 +226,15 @@ def test_leave_one_out_names_the_label_of_the_row(x, y):
     model = BayesRidge(y, frame, unpenalized=["alone"], missing="drop")
     with pytest.raises(ValueError, match="row 'row30' is fitted exactly"):
         model.fit("loocv")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("order", ["C", "F", "strided"])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, "largest", 1.0])
+def test_whether_all_values_are_finite(value, order, dtype):
+    x = np.ones((9, 4), dtype=dtype)
+    # Two of the largest numbers have no finite sum, and are finite.
+    x[[3, 5], 2] = np.finfo(dtype).max if value == "largest" else value
+    x[5, 2] *= -1
+    laid_out = x[::2, ::2] if order == "strided" else np.array(x, order=order)
+    assert is_finite(laid_out) == bool(np.isfinite(laid_out).all())

@@ -1,9 +1,11 @@
-"""Blocks of a matrix: each row and column once, views where that is possible."""
+"""Blocks of a matrix: each row and column once, views where that is possible; products of matrices."""
 
 import numpy as np
 import pytest
 
-from pybayesridge.linalg import blocks
+from pybayesridge.linalg import blas, blocks
+
+ROUNDING = 1e-13
 
 
 @pytest.mark.parametrize("columns", [[0], [0, 1], [1], [0, 2], [2]])
@@ -59,3 +61,15 @@ def test_buffer_has_the_memory_order_of_x(order):
     assert buffer.shape == (3, 2)
     assert buffer.dtype == np.float64
     assert buffer.flags[f"{order}_CONTIGUOUS"]
+
+
+@pytest.mark.parametrize("wide", [1, 3])
+@pytest.mark.parametrize("order", ["C", "F", "strided"])
+@pytest.mark.parametrize("transpose", [False, True])
+def test_products_are_those_of_numpy(transpose, order, wide):
+    rng = np.random.default_rng(0)
+    whole = rng.standard_normal((14, 5))
+    a = whole[::2] if order == "strided" else np.array(whole[:7], order=order)
+    b = rng.standard_normal((7 if transpose else 5, 2 * wide))[:, ::2]
+    found = blas.product(a, b, transpose_a=transpose)
+    np.testing.assert_allclose(found, (a.T if transpose else a) @ b, rtol=0, atol=ROUNDING)

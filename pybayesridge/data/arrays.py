@@ -9,10 +9,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy import sparse
+from scipy.linalg.blas import dasum
 
 from pybayesridge._types import AnyArray, BoolArray, FloatArray
 from pybayesridge.data.frames import to_pandas, unmasked
 from pybayesridge.text import SHOWN, listed, repeated
+
+LONGEST = 1 << 30
+"""Longest vector of one call: BLAS counts with 32 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +164,16 @@ def is_finite(a: Any) -> bool:
     values = a.data if sparse.issparse(a) else a
     if values.dtype.kind != "f":
         return True
+    contiguous = values.flags.c_contiguous or values.flags.f_contiguous
     with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.isfinite(values.sum())) or bool(np.isfinite(values).all())
+        size = _sum_of_sizes(values) if contiguous and values.dtype == np.float64 else values.sum()
+        return bool(np.isfinite(size)) or bool(np.isfinite(values).all())
+
+
+def _sum_of_sizes(a: FloatArray) -> float:
+    """Sum of the absolute values of a contiguous array: infinite or NaN if one of them is."""
+    flat = a.ravel(order="K")
+    return sum(float(dasum(flat[start : start + LONGEST])) for start in range(0, flat.size, LONGEST))
 
 
 def check_finite(a: Any, names: Sequence[str], what: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -140,11 +141,16 @@ def added_intercept(names: Sequence[str], find_constant: bool) -> str:
     raise ValueError("columns named both 'const' and 'Intercept' vary: rename one, the intercept needs it")
 
 
+@lru_cache(maxsize=2)
+def _numbered(m: int) -> tuple[str, ...]:
+    return tuple(f"x{i}" for i in range(1, m + 1))
+
+
 def array_names(m: int, const_idx: int | None) -> list[str]:
     """The names statsmodels gives to the columns of an array: x1, x2, …, and const for the constant."""
     if const_idx is None:
-        return [f"x{i}" for i in range(1, m + 1)]
-    names = [f"x{i}" for i in range(1, m)]
+        return list(_numbered(m))
+    names = list(_numbered(m - 1))
     names.insert(const_idx, "const")
     return names
 
@@ -253,7 +259,7 @@ def prepare(
     may_serve = bool(intercept) and intercept != "add" and find_constant
     const_idx = serving_constant(x.shape[0], constant_values(x)) if may_serve else None
     names = given or array_names(x.shape[1], const_idx)
-    added = added_intercept(names, find_constant) if intercept and const_idx is None else None
+    added = added_intercept(given or (), find_constant) if intercept and const_idx is None else None
     fixed = resolve_columns(unpenalized, names, terms)
     if const_idx is not None:
         fixed = np.union1d(fixed, [const_idx]).astype(np.intp)

@@ -20,6 +20,9 @@ from pybayesridge.linalg import blas
 from pybayesridge.linalg.blocks import block_size, column_blocks, row_blocks, work_buffer
 from pybayesridge.linalg.scale import SAFE, common_scale, constant_columns
 
+MANY_COLUMNS = 1024
+"""Columns of a very wide matrix that are worth a block beyond the cache: each block costs a dozen calls."""
+
 
 @dataclass(frozen=True, slots=True)
 class CrossProducts:
@@ -217,6 +220,15 @@ def _project_out(a: FloatArray, q: FloatArray) -> FloatArray:
     return on_q
 
 
+def _take_means(a: FloatArray, share: FloatArray, root: FloatArray | None) -> FloatArray:
+    """Subtract from columns, in place, their means by the shares of the rows, multiply rows by `root`; the means."""
+    mean: FloatArray = blas.product(a, share, transpose_a=True)[:, 0]
+    a -= mean
+    if root is not None:
+        a *= root[:, None]
+    return mean
+
+
 def _wide(
     x: AnyArray,
     columns: IntArray,
@@ -235,7 +247,8 @@ def _wide(
     constant = np.empty(p, dtype=bool)
     gram = np.zeros((n, n), order="F")
     root = np.ones(n) if block.sqrt_w is None else block.sqrt_w
-    buffer = work_buffer(x, n, min(p, block_size(n)))
+    share = root[:, None] ** 2 / n
+    buffer = work_buffer(x, n, min(p, max(block_size(n), min(MANY_COLUMNS, p // 16))))
     # Unstandardised columns share one unit; that of the first columns serves, since it only conditions numbers.
     shared = 1.0
     for part, piece in column_blocks(x, columns, buffer.shape[1] or 1):
@@ -244,15 +257,13 @@ def _wide(
         # A narrower last block gets a buffer of its own: a slice of the wide one would have to be copied.
         a = buffer if m == buffer.shape[1] else work_buffer(x, n, m)
         _fill(a, piece, shift[part], None if scaled is None else u)
-        mean = blas.product(a, root[:, None] ** 2, transpose_a=True)[:, 0] / n
-        a -= mean
-        if block.sqrt_w is not None:
-            a *= root[:, None]
+        mean = _take_means(a, share, None if block.sqrt_w is None else root)
         sumsq[part] = np.einsum("ij,ij->j", a, a)
         sd = np.sqrt(sumsq[part] / n)
-        constant[part] = constant_columns(sd, np.abs(shift[part] * u + mean))
+        whole_mean = shift[part] * u + mean
+        flat = constant_columns(sd, np.abs(whole_mean))
         if centred:
-            center[part] = shift[part] + mean / u
+            center[part] = whole_mean if scaled is None else shift[part] + mean / u
         else:
             _fill(a, piece, np.zeros(m), None if scaled is None else u)
             a *= root[:, None]
@@ -260,8 +271,9 @@ def _wide(
             projection[:, part] = block.regress(_project_out(a, block.q)) / u
         if part.start == 0:
             shared = common_scale(sd / u)
-        inner = np.where(constant[part], 1.0, sd) if standardize else shared * u
-        a *= np.where(constant[part] & centred, 0.0, 1.0 / inner)
+        inner = np.where(flat, 1.0, sd) if standardize else shared * u
+        a *= np.where(flat & centred, 0.0, 1.0 / inner)
+        constant[part] = flat
         scale[part] = inner / u
         deviation[part] = sd / u
         gram = blas.add_square(gram, a, transposed=False)

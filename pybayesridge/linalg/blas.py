@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dgemm, dsyrk
+from scipy.linalg.blas import dgemm, dgemv, dsyrk
 from threadpoolctl import ThreadpoolController
 
 from pybayesridge._types import FloatArray
@@ -37,6 +37,9 @@ def product(a: FloatArray, b: FloatArray, *, transpose_a: bool = False) -> Float
     if min(rows, inner, b.shape[1]) == 0:
         return np.zeros((rows, b.shape[1]))
     left, trans_a = _operand(a, transpose_a)
+    if b.shape[1] == 1:
+        column: FloatArray = dgemv(1.0, left, np.ascontiguousarray(b[:, 0]), trans=trans_a)
+        return column[:, None]
     right, trans_b = _operand(b, False)
     out: FloatArray = dgemm(1.0, left, right, trans_a=trans_a, trans_b=trans_b)
     return out

@@ -53,9 +53,14 @@ def row_blocks(x: Any, columns: IntArray, size: int | None = None) -> Iterator[t
 def column_blocks(x: Any, columns: IntArray, size: int | None = None) -> Iterator[tuple[slice, AnyArray]]:
     """Yield ``(part, x[:, columns[part]])`` over all of `columns`; views where they are consecutive."""
     step = size or block_size(x.shape[0])
+    whole = column_selector(columns)
     for start in range(0, columns.size, step):
         part = slice(start, min(start + step, columns.size))
-        yield part, dense(x[:, column_selector(columns[part])])
+        if isinstance(whole, slice):
+            selector: slice | IntArray = slice(whole.start + part.start, whole.start + part.stop)
+        else:
+            selector = column_selector(columns[part])
+        yield part, dense(x[:, selector])
 
 
 def work_buffer(x: Any, rows: int, columns: int) -> FloatArray:

@@ -10,13 +10,13 @@ from scipy.special import betaln
 
 from pybayesridge._types import FloatArray
 from pybayesridge.linalg import blas
-from pybayesridge.ridge.profile import CHUNK, PenaltyModel, rss_and_determinant, share_left, signal
+from pybayesridge.ridge.profile import CHUNK, PenaltyModel, at_points, share_left, signal
 from pybayesridge.ridge.spectrum import Spectrum
 
 
 def log_density(spectrum: Spectrum, model: PenaltyModel, log_t2: FloatArray) -> FloatArray:
     """Unnormalised log density of l = log t2 at each target's own points, (K, q); the likelihood counts nu."""
-    rss, determinant = rss_and_determinant(spectrum, log_t2)
+    rss, determinant, _ = at_points(spectrum, log_t2)
     return _log_density(model, log_t2, determinant, rss)
 
 
@@ -32,13 +32,15 @@ def _log_density(model: PenaltyModel, log_t2: FloatArray, determinant: FloatArra
     return out
 
 
-def density_and_variance(
+def at_nodes(
     spectrum: Spectrum, model: PenaltyModel, log_t2: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Log density and log variance at each target's own points, each (K, q)."""
-    rss, determinant = rss_and_determinant(spectrum, log_t2)
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Log density, log variance, log R and share that is shrunk away at each target's own points, each (K, q)."""
+    rss, determinant, left = at_points(spectrum, log_t2)
     density = _log_density(model, log_t2, determinant, rss)
-    return density, _log_variance(spectrum, model, log_t2, rss)
+    with np.errstate(divide="ignore"):
+        log_rss = np.log(rss)
+    return density, _log_variance(spectrum, model, log_t2, log_rss), log_rss, left
 
 
 def on_common_grid(
@@ -53,8 +55,8 @@ def on_common_grid(
         determinant[rows, 0] = np.log1p(growth).sum(axis=1)
         rss[rows] = spectrum.rss0 + blas.product(share_left(growth), spectrum.z**2)
     column = grid[:, None]
-    density = _log_density(model, column, determinant, rss)
-    return density, _log_variance(spectrum, model, column, rss), np.log(rss)
+    density, log_rss = _log_density(model, column, determinant, rss), np.log(rss)
+    return density, _log_variance(spectrum, model, column, log_rss), log_rss
 
 
 def fall(spectrum: Spectrum, model: PenaltyModel) -> FloatArray:
@@ -71,18 +73,18 @@ def is_proper(spectrum: Spectrum, model: PenaltyModel) -> bool:
     return bool((fall(spectrum, model) > 0).all())
 
 
-def _log_variance(spectrum: Spectrum, model: PenaltyModel, log_t2: FloatArray, rss: FloatArray) -> FloatArray:
-    """Log of the largest variance of a direction given l (K, q) or (K, 1), up to a constant; R of l is `rss` (K, q).
+def _log_variance(spectrum: Spectrum, model: PenaltyModel, log_t2: FloatArray, log_rss: FloatArray) -> FloatArray:
+    """Log of the largest variance of a direction given l (K, q) or (K, 1), up to a constant; `log_rss` is (K, q).
 
     Outside the row space, where that has a mean; else that of the least singular value.
     """
     no_residual = (spectrum.rss0 == 0) & (not model.likelihood.known)
     outside = (spectrum.rank < spectrum.p) & (no_residual | (fall(spectrum, model) > 1))
     if not spectrum.rank:
-        return np.where(outside, log_t2, np.zeros_like(rss))
+        return np.where(outside, log_t2, np.zeros_like(log_rss))
     inside = log_t2 - np.logaddexp(0.0, log_t2 + 2 * np.log(spectrum.s[-1]))
-    out: FloatArray = np.where(outside, log_t2, inside) + np.zeros_like(rss)
-    return out + model.likelihood.log_noise(rss)
+    out: FloatArray = np.where(outside, log_t2, inside) + model.likelihood.log_noise(log_rss)
+    return out
 
 
 def log_marginal(

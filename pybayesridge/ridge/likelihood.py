@@ -90,9 +90,9 @@ class GaussianLikelihood:
             return np.broadcast_to(self.variance, rss.shape).copy()
         return rss / max(self.count, 1.0)
 
-    def log_noise(self, rss: FloatArray) -> FloatArray:
-        """Log of the variance given the penalty, up to a constant; shape of `rss`."""
-        return np.zeros_like(rss) if self.known else np.log(rss)
+    def log_noise(self, log_rss: FloatArray) -> FloatArray:
+        """Log of the variance given the penalty, up to a constant; shape of `log_rss`."""
+        return np.zeros_like(log_rss) if self.known else log_rss
 
     def gain(self, rss0: FloatArray) -> FloatArray:
         """Rate at which the likelihood rises in l for ever, (q,): where the columns leave no residual."""

@@ -12,6 +12,7 @@ prior); here they are bracketed on a grid and refined by a safeguarded Newton it
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -123,23 +124,34 @@ def share_left(growth: FloatArray) -> FloatArray:
 
 def penalized_rss(spectrum: Spectrum, log_t2: FloatArray) -> FloatArray:
     """``R = min_b ||y - Xb||^2 + ||b||^2 / t2`` at each target's own nodes: (K, q) for `log_t2` (K, q)."""
-    return rss_and_determinant(spectrum, log_t2, determinant=False)[0]
-
-
-def rss_and_determinant(
-    spectrum: Spectrum, log_t2: FloatArray, *, determinant: bool = True
-) -> tuple[FloatArray, FloatArray]:
-    """:func:`penalized_rss` and, if asked for, :func:`log_determinant` (zeros otherwise): both of one exponential."""
-    rss, logs = np.empty_like(log_t2), np.zeros_like(log_t2)
+    rss = np.empty_like(log_t2)
     z2 = spectrum.z**2
-    step = max(1, CHUNK // max(z2.size, 1))
-    for start in range(0, log_t2.shape[0], step):
-        rows = slice(start, start + step)
+    for rows in _chunks(log_t2, z2.size):
+        rss[rows] = np.einsum("ktj,jt->kt", complement(spectrum.s, log_t2[rows]), z2)
+    return rss + spectrum.rss0
+
+
+def at_points(spectrum: Spectrum, log_t2: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """:func:`penalized_rss`, :func:`log_determinant` and the share of the directions that is shrunk away.
+
+    All are of one exponential; the last is the mean over j of :func:`complement`.
+    """
+    rss, logs, left = np.empty_like(log_t2), np.empty_like(log_t2), np.empty_like(log_t2)
+    z2 = spectrum.z**2
+    for rows in _chunks(log_t2, z2.size):
         growth = signal(spectrum.s, log_t2[rows])
-        if determinant:
-            logs[rows] = np.log1p(growth).sum(axis=-1)
-        rss[rows] = np.einsum("ktj,jt->kt", share_left(growth), z2)
-    return rss + spectrum.rss0, logs
+        logs[rows] = np.log1p(growth).sum(axis=-1)
+        share = share_left(growth)
+        left[rows] = share.sum(axis=-1)
+        rss[rows] = np.einsum("ktj,jt->kt", share, z2)
+    return rss + spectrum.rss0, logs, left / max(spectrum.rank, 1)
+
+
+def _chunks(log_t2: FloatArray, size: int) -> Iterator[slice]:
+    """Parts of the points (K, q), so that arrays of `size` numbers for each of them stay small."""
+    step = max(1, CHUNK // max(size, 1))
+    for start in range(0, log_t2.shape[0], step):
+        yield slice(start, start + step)
 
 
 def log_determinant(spectrum: Spectrum, log_t2: FloatArray) -> FloatArray:
@@ -155,7 +167,7 @@ def log_determinant(spectrum: Spectrum, log_t2: FloatArray) -> FloatArray:
 
 def value(spectrum: Spectrum, model: PenaltyModel, log_t2: FloatArray) -> FloatArray:
     """``f`` at each target's own points, (K, q)."""
-    rss, determinant = rss_and_determinant(spectrum, log_t2)
+    rss, determinant, _ = at_points(spectrum, log_t2)
     own_l = log_t2 - model.log_scale
     out: FloatArray = (
         0.5 * determinant

@@ -12,15 +12,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pybayesridge._types import BoolArray, FloatArray, IntArray
-from pybayesridge.ridge.density import density_and_variance, fall, log_density, on_common_grid
+from pybayesridge.ridge.density import at_nodes, fall, log_density, on_common_grid
 from pybayesridge.ridge.mixture import Mixture
 from pybayesridge.ridge.profile import (
-    CHUNK,
     PenaltyModel,
     find_modes,
     penalized_rss,
     search_grid,
-    shrinkage,
 )
 from pybayesridge.ridge.spectrum import Spectrum
 
@@ -86,10 +84,10 @@ def integrate(spectrum: Spectrum, model: PenaltyModel, *, tol: float, maxiter: i
     q = low.size
     count = FIRST_NODES
     nodes = low + (high - low) * np.linspace(0.0, 1.0, count)[:, None]
-    density, variance = density_and_variance(spectrum, model, nodes)
+    values: tuple[FloatArray, ...] = at_nodes(spectrum, model, nodes)
     error = np.full(q, np.inf)
-    summary = _summary(spectrum, nodes, density, variance, top, (high - low) / (count - 1), tails)
-    pieces: dict[int, tuple[FloatArray, FloatArray, FloatArray]] = {}
+    summary = _summary(nodes, values, top, (high - low) / (count - 1), tails)
+    pieces: dict[int, tuple[FloatArray, ...]] = {}
     active = np.arange(q)
     for _ in range(maxiter):
         count = 2 * count - 1
@@ -97,20 +95,20 @@ def integrate(spectrum: Spectrum, model: PenaltyModel, *, tol: float, maxiter: i
         between = low[active] + width * (np.arange(1, count, 2) / (count - 1))[:, None]
         finer = _only(spectrum, model, active)
         nodes = _interleave(nodes, between)
-        density, variance = map(_interleave, (density, variance), density_and_variance(*finer, between))
-        new = _summary(finer[0], nodes, density, variance, top[active], width / (count - 1), tails.only(active))
+        values = tuple(map(_interleave, values, at_nodes(*finer, between)))
+        new = _summary(nodes, values, top[active], width / (count - 1), tails.only(active))
         change = np.abs(new - summary).max(axis=0)
         error[active] = np.minimum(change, 100 * change**2) + np.finfo(float).eps
         summary = new
         done = error[active] <= tol
         for i in np.flatnonzero(done).tolist():
-            pieces[int(active[i])] = (nodes[:, i], density[:, i], variance[:, i])
+            pieces[int(active[i])] = tuple(a[:, i] for a in (nodes, *values[:3]))
         active, summary = active[~done], summary[:, ~done]
-        nodes, density, variance = (a[:, ~done] for a in (nodes, density, variance))
+        nodes, values = nodes[:, ~done], tuple(a[:, ~done] for a in values)
         if active.size == 0:
             break
     for i, target in enumerate(active.tolist()):
-        pieces[target] = (nodes[:, i], density[:, i], variance[:, i])
+        pieces[target] = tuple(a[:, i] for a in (nodes, *values[:3]))
     converged = np.ones(q, dtype=bool)
     converged[active] = False
     return _collect(spectrum, pieces, top, low, high, error, converged, tails)
@@ -161,7 +159,7 @@ def _ends(spectrum: Spectrum, model: PenaltyModel) -> tuple[FloatArray, FloatArr
     low = max(low, min(features[0] - ASYMPTOTIC, -FARTHEST))
     high = min(high, max(features[-1] + ASYMPTOTIC, FARTHEST))
     grid = np.arange(low, high + COARSE, COARSE)
-    modes = find_modes(spectrum, as_profile, tol=1e-6, maxiter=100, grid=features)
+    modes = find_modes(spectrum, as_profile, tol=1e-3, maxiter=100, grid=features)
     density, variance, log_rss = on_common_grid(spectrum, model, grid)
     top = density.max(axis=0)
     inner = np.isfinite(modes.log_t2)
@@ -188,29 +186,26 @@ def _ends(spectrum: Spectrum, model: PenaltyModel) -> tuple[FloatArray, FloatArr
 
 
 def _summary(
-    spectrum: Spectrum,
     nodes: FloatArray,
-    density: FloatArray,
-    variance: FloatArray,
+    values: tuple[FloatArray, ...],
     top: FloatArray,
     spacing: FloatArray,
     tails: _Tails,
 ) -> FloatArray:
-    """Quantities to converge, (4, q): log integral; means of log t2 and effective df; the log mean variance."""
+    """Quantities to converge, (4, q): log integral; means of log t2 and effective df; the log mean variance.
+
+    `values` are those of :func:`at_nodes`. The share of the directions that is shrunk away stands for the df.
+    """
+    density, variance, _, left = values
     weight = np.exp(tails.close(density, spacing) - top)
     total = weight.sum(axis=0)
     weight = weight / total
-    df = np.zeros_like(nodes)
-    step = max(1, CHUNK // max(spectrum.rank * nodes.shape[1], 1))
-    for start in range(0, nodes.shape[0], step):
-        rows = slice(start, start + step)
-        df[rows] = shrinkage(spectrum.s, nodes[rows]).sum(axis=-1)
     largest = variance.max(axis=0)
     return np.stack(
         [
             np.log(total * spacing),
             (weight * nodes).sum(axis=0),
-            (weight * df).sum(axis=0) / max(spectrum.rank, 1),
+            (weight * left).sum(axis=0),
             largest + np.log((weight * np.exp(variance - largest)).sum(axis=0)),
         ]
     )
@@ -218,7 +213,7 @@ def _summary(
 
 def _collect(
     spectrum: Spectrum,
-    pieces: dict[int, tuple[FloatArray, FloatArray, FloatArray]],
+    pieces: dict[int, tuple[FloatArray, ...]],
     top: FloatArray,
     low: FloatArray,
     high: FloatArray,
@@ -231,16 +226,13 @@ def _collect(
     kept: list[tuple[FloatArray, FloatArray]] = []
     log_integral = np.empty(q)
     for target in range(q):
-        nodes, density, variance = pieces[target]
+        nodes, density, variance, log_rss = pieces[target]
         spacing = (high[target] - low[target]) / (nodes.size - 1)
         of_target = tails.only(np.array([target]))
         log_weight = of_target.close(density[:, None], np.array([spacing]))[:, 0] - top[target]
         weight: FloatArray = np.exp(log_weight)
         log_integral[target] = top[target] + np.log(weight.sum() * spacing)
         nodes = _moved_ends(nodes, spacing, of_target)
-        one = spectrum if q == 1 else replace(spectrum, z=spectrum.z[:, [target]], rss0=spectrum.rss0[[target]])
-        with np.errstate(divide="ignore"):
-            log_rss = np.log(penalized_rss(one, nodes[:, None])[:, 0])
         keep = _matters(log_weight)
         for log_value in (variance, log_rss, *_log_spreads(spectrum, nodes)):
             keep |= _matters(log_weight + log_value)
