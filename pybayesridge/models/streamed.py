@@ -88,14 +88,16 @@ class StreamedModel:
             read up to a gigabyte ahead.
         formula : str
             As for :meth:`from_formula`. Levels of factors, and the means and standard deviations of ``scale`` and
-            ``center``, are those of all complete rows, found by a first pass. Splines need their knots and bounds
+            ``center``, are those of all complete rows. One pass is enough where each term is a product of columns,
+            factors and at most one scaled column, as in ``y ~ scale(x) + z*g``; with other expressions, such as
+            ``log(z)``, a first pass finds levels and means. Splines need their knots and bounds
             declared, ``bs(x, knots=[1, 2], lower_bound=0, upper_bound=3)``, and ``poly`` needs ``raw=True``. Any
             other expression must give each row a value that depends on that row alone; that is checked.
         weights : str, optional
             Column of precision weights.
         levels : dict, optional
             Levels of factors by column, the baseline first (those of a column of numbers are always in ascending
-            order). Where the levels of all factors are declared and nothing is scaled, one pass is enough.
+            order). Where all are declared and nothing is scaled, one pass is enough for any formula.
         drop_cols : list of str, optional
             Columns of the design to leave out.
         missing : {"drop", "raise"}
@@ -161,9 +163,9 @@ class StreamedModel:
             a relation of DuckDB, a result of an ADBC driver: any object with the method ``__arrow_c_stream__``. A
             function without arguments is called for each pass and returns such an object.
         formula : str
-            With the limits of :meth:`from_parquet`. A formula that requires a first pass (for undeclared levels of
-            factors, or for ``scale`` and ``center``) is refused if `data` can be read only once, as a
-            ``RecordBatchReader`` can: pass a table, or a function that returns a new reader. Levels of dictionaries
+            With the limits of :meth:`from_parquet`. A formula that requires two passes is refused if `data` can be
+            read only once, as a ``RecordBatchReader`` can: pass a table, or a function that returns a new reader.
+            Levels of dictionaries
             are in the order of the dictionary, those of text and of the type ``Categorical`` of polars are sorted.
         weights : str, optional
             Column of precision weights.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from pybayesridge.streams.schemas import check_files, common_schema
@@ -32,7 +34,10 @@ class ParquetSource:
         check_files(self.dataset, columns, own=self.own)
 
     def batches(self, columns: list[str], size: int) -> Iterator[Any]:
-        """Record batches of at most `size` rows of these columns."""
+        """Record batches of at most `size` rows of these columns, read while earlier ones are worked on."""
+        return _ahead(self._batches(columns, size))
+
+    def _batches(self, columns: list[str], size: int) -> Iterator[Any]:
         import pyarrow.dataset as ds
 
         options: dict[str, Any] = {
@@ -50,6 +55,15 @@ class ParquetSource:
         for fragment in self.dataset.get_fragments():
             for group in fragment.split_by_row_group():
                 yield from group.to_batches(schema=self.schema, **options)
+
+
+def _ahead(batches: Iterator[Any]) -> Iterator[Any]:
+    """The same batches, some of them read in a thread before they are asked for."""
+    with ThreadPoolExecutor(1) as pool:
+        waiting = deque(pool.submit(next, batches, None) for _ in range(READAHEAD))
+        while (batch := waiting.popleft().result()) is not None:
+            waiting.append(pool.submit(next, batches, None))
+            yield batch
 
 
 def _dataset(source: Any) -> Any:

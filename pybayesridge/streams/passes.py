@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Protocol
 
@@ -12,9 +12,13 @@ import pandas as pd
 
 from pybayesridge.formula.spec import Context, FormulaData, warn_of_levels
 from pybayesridge.moments.moments import Moments
+from pybayesridge.streams.assembly import check_range, dense_moments, moments_of_terms
 from pybayesridge.streams.coding import Coding, Survey, make_coding, survey
+from pybayesridge.streams.plain import PlainBatches
 from pybayesridge.streams.plan import StreamPlan, make_plan
 from pybayesridge.streams.schemas import is_dictionary, is_numeric, is_text
+from pybayesridge.streams.sums import Sums
+from pybayesridge.streams.terms import PlainTerms, plain_terms
 from pybayesridge.text import listed
 
 SAMPLE = 64
@@ -100,6 +104,49 @@ def moments_of_source(
     _check_types(kinds, plan.columns)
     reader = _Reader(source, plan, int(batch_size), progress)
     ordered = [name for name in plan.factors if is_dictionary(kinds[name]) and name not in source.unordered]
+    plain = plain_terms(plan, numeric)
+    if plain is not None:
+        coding, total = _in_one_pass(reader, plan, plain, ordered, drop_cols)
+    else:
+        coding, total = _batch_by_batch(reader, plan, ordered, drop_cols)
+    if reader.last.n_dropped and missing == "raise":
+        raise ValueError(f"missing values in {reader.last.where_missing()}: impute them, or use missing='drop'")
+    total = total.with_dropped(reader.last.n_dropped)
+    warn_of_levels(coding.spec, total.n)
+    return total, FormulaData(pd.DataFrame(), pd.DataFrame(), None, coding.terms, coding.spec, 0)
+
+
+def _in_one_pass(
+    reader: _Reader, plan: StreamPlan, plain: PlainTerms, ordered: list[str], drop_cols: Iterable[str] | None
+) -> tuple[Coding, Moments]:
+    """The moments of a formula of plain terms, from sums over plain columns and cells of factors."""
+    batches = PlainBatches(plan, plain)
+    sums = Sums(plain.dense, plain.cells)
+    apart = None if plan.weights is None or not plain.scaled else Sums([(name,) for name in plain.scaled], [])
+    sample: pd.DataFrame | None = None
+    for batch in reader.batches("moments"):
+        clean = batches.is_clean(batch)
+        complete = batch if clean else reader.complete(batch)
+        if not complete.num_rows:
+            continue
+        rows = batches.rows(complete, clean=clean)
+        sample = frame_of(complete.slice(0, SAMPLE)).copy() if sample is None else sample
+        sums.add(rows)
+        if apart is not None:
+            apart.add(replace(rows, weights=None))
+    if sample is None:
+        raise reader.last_is_empty()
+    check_range(sums)
+    columns = [expression.strip("`") for expression in plan.moments_of]
+    means = dense_moments(apart or sums, columns, plan.moments_of) if columns else None
+    coding = make_coding(plan, Survey(batches.levels, means), sample, ordered, drop_cols)
+    return coding, moments_of_terms(sums, plain, coding, batches.levels)
+
+
+def _batch_by_batch(
+    reader: _Reader, plan: StreamPlan, ordered: list[str], drop_cols: Iterable[str] | None
+) -> tuple[Coding, Moments]:
+    """The moments of any formula: every batch is coded, after a first pass if it takes one."""
     coding, frames = _coding(reader, plan, ordered, drop_cols)
     total: Moments | None = None
     for frame in frames:
@@ -107,11 +154,7 @@ def moments_of_source(
         total = part if total is None or part is None else total.merge(part)
     if total is None:
         raise _changed(0, 1)
-    if reader.last.n_dropped and missing == "raise":
-        raise ValueError(f"missing values in {reader.last.where_missing()}: impute them, or use missing='drop'")
-    total = total.with_dropped(reader.last.n_dropped)
-    warn_of_levels(coding.spec, total.n)
-    return total, FormulaData(pd.DataFrame(), pd.DataFrame(), None, coding.terms, coding.spec, 0)
+    return coding, total
 
 
 def _coding(
@@ -165,16 +208,21 @@ class _Reader:
 
     def frames(self, label: str, expected: int | None = None) -> Iterator[pd.DataFrame]:
         """The complete rows of each batch that has any; an error unless there are `expected` rows in all."""
+        for batch in self.batches(label):
+            complete = self.complete(batch)
+            if complete.num_rows:
+                yield frame_of(complete)
+        if expected is not None and self.last.n_rows != expected:
+            raise _changed(self.last.n_rows, expected)
+
+    def batches(self, label: str) -> Iterator[Any]:
+        """All rows."""
         self.last = Pass()
         with _bar(self.source, self.progress, label) as bar:
             for batch in self.source.batches(self.plan.columns, self.batch_size):
                 self.last.n_rows += batch.num_rows
-                frame = self._complete(batch)
-                if len(frame):
-                    yield frame
+                yield batch
                 bar.update(batch.num_rows)
-        if expected is not None and self.last.n_rows != expected:
-            raise _changed(self.last.n_rows, expected)
 
     def last_is_empty(self) -> ValueError:
         """The error of a pass without a complete row."""
@@ -184,11 +232,13 @@ class _Reader:
             )
         return ValueError("there are no rows: nothing can be fitted")
 
-    def _complete(self, batch: Any) -> pd.DataFrame:
-        """The complete rows of a batch as a frame; text as categories, decimal numbers as floats."""
+    def complete(self, batch: Any) -> Any:
+        """The complete rows of a batch; the others are counted."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
+        columns = [_without_null_level(batch.column(name)) for name in batch.schema.names]
+        batch = pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
         absent: Any = None
         for name in batch.schema.names:
             gone = pc.is_null(batch.column(name), nan_is_null=True)
@@ -196,18 +246,37 @@ class _Reader:
             if count:
                 self.last.missing[name] = self.last.missing.get(name, 0) + count
                 absent = gone if absent is None else pc.or_(absent, gone)
-        if absent is not None:
-            self.last.n_dropped += pc.sum(absent).as_py()
-            batch = batch.filter(pc.invert(absent))
-        columns = {}
-        for name in batch.schema.names:
-            column = batch.column(name)
-            if pa.types.is_decimal(column.type):
-                column = column.cast(pa.float64())
-            elif is_text(column.type):
-                column = column.dictionary_encode()
-            columns[name] = column.to_pandas()
-        return pd.DataFrame(columns, copy=False)
+        if absent is None:
+            return batch
+        self.last.n_dropped += pc.sum(absent).as_py()
+        return batch.filter(pc.invert(absent))
+
+
+def _without_null_level(column: Any) -> Any:
+    """A dictionary with a level that stands for missing values as one without."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not is_dictionary(column.type) or not column.dictionary.null_count:
+        return column
+    levels = column.dictionary.drop_null()
+    codes = pc.index_in(column.dictionary_decode(), value_set=levels)
+    return pa.DictionaryArray.from_arrays(codes, levels, ordered=column.type.ordered)
+
+
+def frame_of(batch: Any) -> pd.DataFrame:
+    """Complete rows as a frame; text as categories, decimal numbers as floats."""
+    import pyarrow as pa
+
+    columns = {}
+    for name in batch.schema.names:
+        column = batch.column(name)
+        if pa.types.is_decimal(column.type):
+            column = column.cast(pa.float64())
+        elif is_text(column.type):
+            column = column.dictionary_encode()
+        columns[name] = column.to_pandas()
+    return pd.DataFrame(columns, copy=False)
 
 
 def _index_columns(schema: Any) -> set[str]:

@@ -1,0 +1,217 @@
+"""Cross-products of plain columns and cells → moments of the columns of a formula."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from pybayesridge._types import FloatArray
+from pybayesridge.formula.calls import unquoted
+from pybayesridge.formula.values import model_matrix
+from pybayesridge.linalg.scale import SAFE
+from pybayesridge.moments.moments import Moments
+from pybayesridge.streams.coding import Coding
+from pybayesridge.streams.sums import Sums
+from pybayesridge.streams.terms import PlainTerm, PlainTerms
+
+
+def check_range(sums: Sums) -> None:
+    """Refuse columns whose squares leave the range of floats."""
+    squares = np.diag(sums.gram)[1:]
+    odd = ~(squares < SAFE[1]) | ((squares <= SAFE[0]) & ~sums.flat)
+    for j in np.flatnonzero(odd):
+        raise ValueError(f"the squares of {':'.join(sums.dense[j])!r} leave the range of floats: rescale it")
+
+
+def dense_moments(sums: Sums, columns: list[str], names: list[str]) -> Moments:
+    """Moments of some of the dense columns, under other names; the response is a column of zeros."""
+    at = np.array([sums.dense.index((column,)) for column in columns])
+    total, first = sums.gram[0, 0], sums.gram[1 + at, 0]
+    square = np.tril(sums.gram) + np.tril(sums.gram, -1).T
+    zero = np.zeros(1)
+    return Moments(
+        n=sums.n,
+        weight_sum=total,
+        log_weight_sum=sums.log_weight_sum,
+        x_origin=sums.origin[at],
+        x_offset=first / total,
+        y_origin=zero,
+        y_offset=zero,
+        xx=square[np.ix_(1 + at, 1 + at)] - np.outer(first, first) / total,
+        xy=np.zeros((len(at), 1)),
+        yy=zero,
+        columns=tuple(names),
+        targets=("y",),
+    )
+
+
+def moments_of_terms(sums: Sums, plain: PlainTerms, coding: Coding, levels: dict[str, list[Any]]) -> Moments:
+    """Moments of the columns of the formula.
+
+    Every column of the design is a constant plus a linear combination of dense columns and of cells; with the matrix
+    of these combinations the cross-products follow.
+
+    Parameters
+    ----------
+    sums : Sums
+        Of all rows.
+    plain : PlainTerms
+    coding : Coding
+        With the levels and means of all rows.
+    levels : dict
+        Levels of each factor in the order of their codes.
+    """
+    products, first = _joined(sums)
+    total = sums.gram[0, 0]
+    origin, combine = _combinations(sums, plain, coding, levels)
+    responses = [str(name) for name in coding.specs.lhs.column_names]
+    y = np.array([sums.dense.index((name,)) for name in responses])
+    x_offset = combine.T @ first / total
+    y_offset = first[y] / total
+    xx = combine.T @ (combine.T @ products).T - total * np.outer(x_offset, x_offset)
+    squares = np.diag(products)[y]
+    return Moments(
+        n=sums.n,
+        weight_sum=total,
+        log_weight_sum=sums.log_weight_sum,
+        x_origin=origin,
+        x_offset=x_offset,
+        y_origin=sums.origin[y],
+        y_offset=y_offset,
+        xx=(xx + xx.T) / 2,
+        xy=combine.T @ products[:, y] - total * np.outer(x_offset, y_offset),
+        yy=squares - total * y_offset**2,
+        columns=tuple(coding.spec.columns),
+        targets=tuple(responses),
+    )
+
+
+def _joined(sums: Sums) -> tuple[FloatArray, FloatArray]:
+    """Cross-products and sums of all dense columns and cells, in this order."""
+    m = len(sums.dense)
+    starts = _starts(sums)
+    size = m + sum(block.size for block in sums.cells)
+    out, first = np.zeros((size, size)), np.zeros(size)
+    out[:m, :m] = np.tril(sums.gram[1:, 1:]) + np.tril(sums.gram[1:, 1:], -1).T
+    first[:m] = sums.gram[1:, 0]
+    for block, start in zip(sums.cells, starts, strict=True):
+        at = slice(start, start + block.size)
+        first[at] = block.sums[0]
+        out[:m, at] = block.sums[1:]
+        out[at, :m] = block.sums[1:].T
+    for (i, j), total in sums.pairs.items():
+        rows = np.arange(starts[i], starts[i] + sums.cells[i].size)
+        columns = np.arange(starts[j], starts[j] + sums.cells[j].size)
+        if total.ndim == 1:
+            out[rows, columns] = out[columns, rows] = total
+        else:
+            out[np.ix_(rows, columns)] = total
+            out[np.ix_(columns, rows)] = total.T
+    return out, first
+
+
+def _starts(sums: Sums) -> list[int]:
+    sizes = [len(sums.dense), *(block.size for block in sums.cells)]
+    return [int(start) for start in np.cumsum(sizes)[:-1]]
+
+
+def _combinations(
+    sums: Sums, plain: PlainTerms, coding: Coding, levels: dict[str, list[Any]]
+) -> tuple[FloatArray, Any]:
+    """A constant for each column of the design, and the combination of dense columns and cells to add to it."""
+    spec: Any = coding.spec.spec
+    names = [str(name) for name in spec.column_names]
+    position = {name: j for j, name in enumerate(coding.spec.columns)}
+    origin = np.zeros(len(position))
+    starts = _starts(sums)
+    blocks: list[Any] = [sparse.csc_matrix((0, 0))]
+    at: list[int] = []
+    for term, where in spec.term_slices.items():
+        kept = [(i, position[name]) for i, name in enumerate(names[where]) if name in position]
+        if not kept or term not in plain.terms:
+            continue
+        known = plain.terms[term]
+        shift, scale = _scaling(spec, known)
+        if known.factors:
+            constant, columns = _of_cells(sums, starts, term, known, coding, levels, shift, scale)
+        else:
+            j = sums.dense.index(known.numbers)
+            constant = np.array([(sums.origin[j] - shift) / scale])
+            columns = sparse.csc_matrix(([1 / scale], ([j], [0])), shape=(_total(sums), 1))
+        chosen = [i for i, _ in kept]
+        blocks.append(columns[:, chosen])
+        at += [k for _, k in kept]
+        origin[[k for _, k in kept]] = constant[chosen]
+    if len(at) != len(position):
+        raise AssertionError("a column of the design belongs to no term")
+    if not at:
+        return origin, sparse.csc_matrix((_total(sums), 0))
+    return origin, sparse.hstack(blocks[1:], format="csc")[:, np.argsort(at)]
+
+
+def _total(sums: Sums) -> int:
+    return len(sums.dense) + sum(block.size for block in sums.cells)
+
+
+def _of_cells(
+    sums: Sums,
+    starts: list[int],
+    term: Any,
+    known: PlainTerm,
+    coding: Coding,
+    levels: dict[str, list[Any]],
+    shift: float,
+    scale: float,
+) -> tuple[FloatArray, Any]:
+    """The columns of a term with factors: ``c`` for the cell ``c``, times ``(x - shift) / scale``."""
+    where = {(block.numbers, block.factors): i for i, block in enumerate(sums.cells)}
+    dummies = where[(), known.factors]
+    coded = _coded(term, known, coding, levels, shift, scale)
+    middle, parts = coded, {}
+    if known.numbers:
+        block = where[known.numbers, known.factors]
+        middle = coded * ((sums.cells[block].origin - shift) / scale)[:, None]
+        parts[block] = coded / scale
+    # About the most frequent cell, whose dummy may be nearly constant.
+    common = middle[np.argmax(sums.cells[dummies].sums[0])]
+    parts[dummies] = middle - common
+    rows, columns, values = [], [], []
+    for i, part in parts.items():
+        some = sparse.coo_matrix(part)
+        rows.append(some.row + starts[i])
+        columns.append(some.col)
+        values.append(some.data)
+    entries = (np.concatenate(values), (np.concatenate(rows), np.concatenate(columns)))
+    return common, sparse.csc_matrix(entries, shape=(_total(sums), coded.shape[1]))
+
+
+def _coded(
+    term: Any, known: PlainTerm, coding: Coding, levels: dict[str, list[Any]], shift: float, scale: float
+) -> FloatArray:
+    """The columns of a term in each cell of its factors, where its number is 1."""
+    at = np.meshgrid(*(np.arange(len(levels[name])) for name in known.factors), indexing="ij")
+    data: dict[str, Any] = {}
+    for name, index in zip(known.factors, at, strict=True):
+        values, dtype = [levels[name][i] for i in index.ravel()], coding.sample[name].dtype
+        if pd.api.types.is_numeric_dtype(dtype):
+            data[name] = pd.Series(values, dtype=dtype)
+        else:
+            data[name] = pd.Categorical(values, categories=levels[name])
+    number = shift + max(abs(shift), scale)  # so that no digits are lost where shift is subtracted from it
+    for name in known.numbers:
+        data[name] = number if known.scaled else 1.0
+    spec: Any = coding.spec.spec
+    made, _ = model_matrix(spec.subset([term]), pd.DataFrame(data), coding.plan.context)
+    out: FloatArray = pd.DataFrame(made).to_numpy(dtype=np.float64)
+    return out / ((number - shift) / scale) if known.scaled else out
+
+
+def _scaling(spec: Any, known: PlainTerm) -> tuple[float, float]:
+    """The mean and the standard deviation that a term's number is scaled by."""
+    if not known.scaled:
+        return 0.0, 1.0
+    state = next(s for key, s in spec.transform_state.items() if unquoted(key) == unquoted(known.scaled))
+    return float(state["center"]), 1.0 if state.get("scale") is None else float(state["scale"])
