@@ -19,6 +19,9 @@ MOST_NUMBERS = 8_000_000
 
 FEWEST_STATES = 100
 
+BATCHES = 8
+"""Of each chain, for the errors of means."""
+
 
 @dataclass(frozen=True, slots=True)
 class State:
@@ -99,3 +102,41 @@ class Kept:
     def after(self, lead: int) -> list[State]:
         """The states from step `lead` on; all, if there is none."""
         return [state for state in self.states if state.step >= lead] or self.states
+
+
+def mean_error(states: list[State], n_coefficients: int) -> float:
+    """Largest Monte Carlo standard error of the posterior mean of a coefficient, in posterior standard deviations.
+
+    Parameters
+    ----------
+    states : list of State
+        In the order of their steps.
+    n_coefficients : int
+        Unpenalised and penalised ones, k + d.
+    """
+    weight = np.array([state.weight for state in states])
+    weight /= weight.sum()
+    k = states[0].mean.size - states[0].columns.size
+    always = np.arange(k)
+    place = np.concatenate([np.r_[always, k + state.columns] for state in states])
+    own = np.repeat(np.arange(len(states)), [state.mean.size for state in states])
+    mean = np.concatenate([state.mean for state in states])
+    square = mean**2 + np.concatenate([np.einsum("ij,ij->i", state.root, state.root) for state in states])
+    center = np.bincount(place, weight[own] * mean, n_coefficients)
+    variance = np.bincount(place, weight[own] * square, n_coefficients) - center**2
+    batch, n_batches = _batches(np.array([state.chain for state in states]))
+    sums = np.zeros((n_batches, n_coefficients))
+    np.add.at(sums, (batch[own], place), weight[own] * mean)
+    sums -= np.bincount(batch, weight, n_batches)[:, None] * center
+    error = (sums**2).sum(axis=0) * n_batches / max(n_batches - 1, 1)
+    known = variance > 0
+    return float(np.sqrt(np.max(error[known] / variance[known], initial=0.0)))
+
+
+def _batches(chain: IntArray) -> tuple[IntArray, int]:
+    """The batch of each state, and their number: parts of the chains, of equal length."""
+    batch, chains = np.empty(chain.size, dtype=np.intp), np.unique(chain)
+    for i, c in enumerate(chains):
+        of_chain = np.flatnonzero(chain == c)
+        batch[of_chain] = i * BATCHES + np.arange(of_chain.size) * BATCHES // of_chain.size
+    return batch, chains.size * BATCHES

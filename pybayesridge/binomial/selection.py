@@ -9,14 +9,14 @@ import numpy as np
 
 from pybayesridge._types import FloatArray
 from pybayesridge.binomial.augmentation import Rows, problem_given
-from pybayesridge.binomial.kept import Kept, State
+from pybayesridge.binomial.kept import Kept, State, mean_error
 from pybayesridge.binomial.likelihood import LATENT_VARIANCE
 from pybayesridge.binomial.walk import Walks
 from pybayesridge.linalg.blas import one_pool
 from pybayesridge.selection.fit import MAXITER, assembled
 from pybayesridge.selection.grid import Given, Grid, grid_of
 from pybayesridge.selection.result import Exact
-from pybayesridge.selection.sampler import AGREEMENT, Run
+from pybayesridge.selection.sampler import AGREEMENT, Run, allowed_mean_error
 from pybayesridge.selection.starts import starting_sets
 from pybayesridge.selection.states import States, draw_t, resampled
 from pybayesridge.selection.tallies import Estimate, by_size, estimate
@@ -86,7 +86,9 @@ def fit_binary_selection(
     given : Given
         On the scale of the link; a noise variance is not looked at.
     mcse, n_chains, maxiter, rng, progress
-        As for :func:`pybayesridge.selection.fit.fit_exact`.
+        As for :func:`pybayesridge.selection.fit.fit_exact`. Sampling also goes on until the means of the coefficients
+        are known to a tenth of their standard deviations, or five times `mcse`: the auxiliary variables move them
+        slowly if the columns separate the responses.
     """
     generator = np.random.default_rng(rng)
     grid = binary_grid(rows, given)
@@ -107,7 +109,7 @@ def fit_binary_selection(
             drift=0.0,
         )
         states, joint = _states(walks.kept.after(walks.tallies.lead), rows, grid, generator)
-        exact = assembled(problem, grid, run, states, (np.nan, np.nan))
+        exact = replace(assembled(problem, grid, run, states, (np.nan, np.nan)), mean_error=_mean_error(walks))
     return BinarySelection(exact, joint, rows.c.shape[1], walks.accepted / walks.proposed)
 
 
@@ -126,7 +128,8 @@ def _walk(
         while walks.tallies.steps < most:
             walks.advance(min(check, most) - walks.tallies.steps, told)
             now = estimate(walks.tallies)
-            if walks.tallies.steps >= check and now.se.max(initial=0.0) <= mcse and now.agreement <= AGREEMENT:
+            precise = now.se.max(initial=0.0) <= mcse and now.agreement <= AGREEMENT
+            if walks.tallies.steps >= check and precise and _mean_error(walks) <= allowed_mean_error(mcse):
                 return True, False
             check = int(1.25 * check)
     except KeyboardInterrupt:
@@ -134,6 +137,10 @@ def _walk(
             raise
         return False, True
     return False, False
+
+
+def _mean_error(walks: Walks) -> float:
+    return mean_error(walks.kept.after(walks.tallies.lead), sum(walks.problems[0].on_c.shape))
 
 
 def _states(found: list[State], rows: Rows, grid: Grid, rng: np.random.Generator) -> tuple[States, States]:

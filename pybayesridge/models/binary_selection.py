@@ -214,7 +214,8 @@ class BinarySpikeSlab(BinaryResponses, SpikeSlab, family="binomial"):
             column, which gives the evidence and has no Monte Carlo error, but can be wrong for correlated columns
             that can replace each other. Both integrate out hyperparameters that are left at None.
         mcse : float, for ``"exact"``
-            Sampling stops when no inclusion probability has a larger Monte Carlo standard error.
+            Sampling stops when no inclusion probability has a larger Monte Carlo standard error, and no mean of a
+            coefficient one of more than a tenth of its standard deviation (five times `mcse` if that is more).
         chains : int, for ``"exact"``
             Number of chains, from different starts.
         rng : int or numpy.random.Generator, for ``"exact"``

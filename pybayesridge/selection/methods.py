@@ -20,7 +20,7 @@ from pybayesridge.selection.fit import MAXITER, fit_exact
 from pybayesridge.selection.grid import Given
 from pybayesridge.selection.problem import GRAM_COLUMNS, Problem, units_of
 from pybayesridge.selection.result import Exact
-from pybayesridge.selection.sampler import AGREEMENT
+from pybayesridge.selection.sampler import AGREEMENT, allowed_mean_error
 from pybayesridge.text import number
 
 
@@ -172,6 +172,11 @@ def imprecise(
         )
     if exact.agreement > AGREEMENT:
         reasons.append(f"the chains disagree (potential scale reduction {exact.agreement:.2f})")
+    if exact.mean_error > allowed_mean_error(tol):
+        reasons.append(
+            f"the mean of a coefficient has a Monte Carlo standard error of {number(exact.mean_error, 2)} of its "
+            "standard deviation"
+        )
     if exact.size_limit is not None:
         reasons.append(f"a chain reached the largest set that is considered, {exact.size_limit} columns")
     stopped = "interrupted: " if exact.interrupted else ""

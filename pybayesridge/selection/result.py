@@ -59,6 +59,9 @@ class Exact:
     size_limit : int or None
         Largest number of columns in, if the sampler has reached it.
     interrupted : bool
+    mean_error : float
+        The largest Monte Carlo standard error of a coefficient's mean, in its posterior standard deviations, where
+        means are not sums over sets alone; else 0.
     """
 
     unit_prob: FloatArray
@@ -84,6 +87,7 @@ class Exact:
     quadrature_error: float = 0.0
     size_limit: int | None = None
     interrupted: bool = False
+    mean_error: float = 0.0
 
     @property
     def max_se(self) -> float:

@@ -42,6 +42,17 @@ units reach sooner and many at a price."""
 AGREEMENT = 1.1
 """Chains whose potential scale reduction is larger than this disagree, and run on."""
 
+MEAN_ERRORS = 5.0
+"""Of a coefficient's mean, in its standard deviations, for each standard error of a probability that is allowed: the
+means of coefficients that move slowly are then known to so many times `mcse`, or to `LEAST_MEAN_ERROR`."""
+
+LEAST_MEAN_ERROR = 0.1
+
+
+def allowed_mean_error(mcse: float) -> float:
+    """The largest Monte Carlo standard error of a coefficient's mean at which sampling stops."""
+    return max(MEAN_ERRORS * mcse, LEAST_MEAN_ERROR)
+
 
 @dataclass(frozen=True, slots=True)
 class Run:

@@ -1,16 +1,21 @@
 """The sampler of sets for yes/no responses beside quadrature over all coefficients, and its parts."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.special import expit
 
 from pybayesridge.binomial.augmentation import Augmented, Rows, problem_given
-from pybayesridge.binomial.kept import FEWEST_STATES, Kept, State, conditional
+from pybayesridge.binomial.kept import FEWEST_STATES, Kept, State, conditional, mean_error
 from pybayesridge.binomial.likelihood import from_counts
 from pybayesridge.binomial.selection import KEEP_EVERY, fit_binary_selection
+from pybayesridge.selection import methods
 from pybayesridge.selection.collapsed import spectrum
 from pybayesridge.selection.grid import Given
 from pybayesridge.selection.problem import units_of
+from pybayesridge.selection.sampler import allowed_mean_error
 from tests.binomial.selection_oracle import brute_force
 from tests.effort import number
 
@@ -145,6 +150,45 @@ def test_kept_states_are_thinned_evenly():
     large.thin()
     assert FEWEST_STATES // 3 <= len(large.states) <= FEWEST_STATES
     assert len(large.after(10**6)) == len(large.states)
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.9])
+def test_errors_of_means_are_those_of_autoregressive_draws(rho):
+    """An AR(1) sequence of N draws has a mean with variance (1 + rho) / (1 - rho) / N, times that of a draw."""
+    rng, chains, steps = np.random.default_rng(5), 4, 1000
+    truth = np.sqrt((1 + rho) / (1 - rho) / (chains * steps))
+    found = []
+    for _ in range(6):
+        states, drawn, one = [], rng.standard_normal(chains), np.zeros(1, dtype=np.intp)
+        for step in range(steps):
+            drawn = rho * drawn + np.sqrt(1 - rho**2) * rng.standard_normal(chains)
+            # The intercept is known; the column is half of the variance within a state.
+            root = np.diag([0.1, 1.0])
+            states += [State(step, c, one, one, 0, 2.0, np.r_[7.0, m], root) for c, m in enumerate(drawn)]
+        found.append(mean_error(states, 3))
+    assert np.mean(found) == pytest.approx(truth / np.sqrt(2), rel=0.25)
+
+
+def test_chains_that_disagree_have_a_large_error_of_the_mean():
+    none, root = np.zeros(0, dtype=np.intp), np.eye(1)
+    states = [State(step, c, none, none, 0, 1.0, np.array([3.0 * c]), root) for step in range(50) for c in (0, 1)]
+    assert mean_error(states, 1) > 0.2
+
+
+def test_sampling_goes_on_until_means_are_known(monkeypatch):
+    """Columns that separate the responses: coefficients move with the auxiliary variables, slowly."""
+    rng = np.random.default_rng(4)
+    x = rng.standard_normal((40, 4))
+    y = (x[:, 0] + x[:, 1] > 0).astype(float)
+    rows = Rows.of(x, np.ones((40, 1)), from_counts(y, np.ones(40), None, "logit"), units_of(4))
+    short = fit_binary_selection(rows, Given(), mcse=0.1, maxiter=1600).exact
+    done = fit_binary_selection(rows, Given(), mcse=0.1).exact
+    assert done.converged
+    assert done.mean_error <= allowed_mean_error(0.1)
+    assert short.mean_error > 0
+    unsettled = SimpleNamespace(exact=replace(done, mean_error=0.6))
+    monkeypatch.setattr(methods, "ExactSelection", SimpleNamespace)
+    assert "the mean of a coefficient" in methods.imprecise(unsettled, 0.1)
 
 
 @pytest.mark.every_case
