@@ -136,18 +136,12 @@ def locations(f: Functionals, spectrum: Spectrum, mixture: Mixture) -> FloatArra
     return blas.product(a.reshape(nodes * q, r), f.coords.T).reshape(nodes, q, f.coords.shape[0])
 
 
-def squared_scales(
-    f: Functionals, spectrum: Spectrum, mixture: Mixture, noise: FloatArray | None = None
-) -> FloatArray:
-    """Squared scale of every functional at every node, (K, q, m).
-
-    `noise` (m,) adds that many times the noise variance: 1/w for a new observation of weight w.
-    """
+def squared_scales(f: Functionals, spectrum: Spectrum, mixture: Mixture) -> FloatArray:
+    """Squared scale of every functional at every node, (K, q, m)."""
     inside, outside = _covariance_factors(spectrum, mixture)
-    extra = f.leverage if noise is None else f.leverage + noise
     nodes, q, r = inside.shape
     out = blas.product(inside.reshape(nodes * q, r), (f.coords**2).T).reshape(nodes, q, f.coords.shape[0])
-    out += mixture.scale2[..., None] * extra
+    out += mixture.scale2[..., None] * f.leverage
     beyond = f.outside > 0
     if beyond.any():
         out[..., beyond] += outside[..., None] * f.outside[beyond]
@@ -293,15 +287,16 @@ def quantiles(
     spectrum: Spectrum,
     mixture: Mixture,
     probabilities: FloatArray,
-    noise: FloatArray | None = None,
+    total: int | None = None,
 ) -> FloatArray:
     """Quantiles of every functional, (m, q, len(probabilities)).
 
     One node has them in closed form; a mixture's are solved for by a bracketed Newton iteration on its
-    distribution function, all functionals at once.
+    distribution function, all functionals at once. `total` says of how many functionals these are a part: of many the
+    distribution function of the components comes from a table.
     """
     where = locations(f, spectrum, mixture)
-    scale = np.sqrt(squared_scales(f, spectrum, mixture, noise))
+    scale = np.sqrt(squared_scales(f, spectrum, mixture))
     if where.shape[0] == 1:
         base = ndtri(probabilities) if np.isinf(mixture.df) else stdtrit(mixture.df, probabilities)
         out: FloatArray = where[0].T[..., None] + scale[0].T[..., None] * base
@@ -310,8 +305,8 @@ def quantiles(
     for target in range(where.shape[1]):
         keep = mixture.weight[:, target] > NEGLIGIBLE
         parts = where[keep, target], scale[keep, target], mixture.weight[keep, target]
-        many = np.isfinite(mixture.df) and parts[0].size > MANY
-        step = max(1, ELEMENTS // parts[2].size)
+        many = np.isfinite(mixture.df) and parts[2].size * (total or out.shape[0]) > MANY
+        step = even_step(out.shape[0], max(1, ELEMENTS // parts[2].size))
         for first in range(0, out.shape[0], step):
             some = slice(first, first + step)
             where_some, scale_some = (np.ascontiguousarray(part[:, some]) for part in parts[:2])
@@ -321,6 +316,11 @@ def quantiles(
                     where_some, scale_some, parts[2], mixture.df, probability, law
                 )
     return out
+
+
+def even_step(count: int, most: int) -> int:
+    """Size of the parts, nearly equal and none larger than `most`, of so many things."""
+    return -(-count // max(1, -(-count // most))) or 1
 
 
 def exceedance(f: Functionals, spectrum: Spectrum, mixture: Mixture, at: FloatArray) -> FloatArray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -85,7 +86,8 @@ class RidgePosterior:
 
     def intervals(self, alpha: float) -> tuple[FloatArray, FloatArray]:
         """Equal-tailed credible intervals, (k, q, 2) and (p, q, 2)."""
-        return self._quantiles(posterior.quantiles, np.array([alpha / 2, 1 - alpha / 2]))
+        solve = partial(posterior.quantiles, total=self.design.p)
+        return self._quantiles(solve, np.array([alpha / 2, 1 - alpha / 2]))
 
     def quantile_curves(self, probabilities: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Quantiles of single coefficients at many increasing probabilities, (k, q, c) and (p, q, c); for tables."""
@@ -163,7 +165,8 @@ class RidgePosterior:
         f = rows.functionals
         if noise is not None:
             f = replace(f, leverage=f.leverage + noise)
-        out = self._chunked(f, lambda part: posterior.quantiles(part, self.spectrum, self.mixture, tails))
+        solve = partial(posterior.quantiles, total=f.outside.size)
+        out = self._chunked(f, lambda part: solve(part, self.spectrum, self.mixture, tails))
         out = (out + rows.shift[..., None]) * self.design.y_norm[:, None]
         return (rows.z_rows @ self.design.y_on_z)[..., None] + out
 
@@ -208,7 +211,7 @@ class RidgePosterior:
 
     def _chunked(self, f: Functionals, function: Callable[[Functionals], FloatArray]) -> FloatArray:
         m = f.coords.shape[0]
-        step = max(1, ELEMENTS // max(self.mixture.log_t2.size, 1))
+        step = posterior.even_step(m, max(1, ELEMENTS // max(self.mixture.log_t2.size, 1)))
         pieces = [
             function(Functionals(f.coords[i : i + step], f.outside[i : i + step], f.leverage[i : i + step]))
             for i in range(0, max(m, 1), step)

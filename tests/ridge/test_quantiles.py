@@ -7,6 +7,7 @@ from scipy import stats
 from pybayesridge import BayesRidge
 from pybayesridge.quantile_tables import QuantileTable
 from pybayesridge.ridge import mixture, quantile_curves
+from pybayesridge.ridge.mixture import even_step
 from pybayesridge.ridge.mixture_quantile import mixture_quantile
 from pybayesridge.ridge.student import tabulated
 
@@ -18,6 +19,9 @@ CURVE = 5e-4
 
 LAW = 5e-11
 """Ten times the largest error of the tabulated distribution function."""
+
+TABLE = 1e-9
+"""Quantiles by the table of the distribution function, relative to the largest."""
 
 SOLVED = 1e-10
 """Quantiles that are solved for from different first guesses."""
@@ -114,3 +118,24 @@ def test_many_quantiles_are_those_of_few(monkeypatch):
             few.setattr(mixture, "MANY", np.inf)
             alone = fit.conf_int(alpha)
         np.testing.assert_allclose(many, alone, rtol=SOLVED, atol=SOLVED * np.abs(alone).max(axis=None))
+
+
+def test_parts_of_one_size():
+    for count, most in ((0, 5), (1, 5), (5, 5), (6, 5), (655, 374), (11, 1)):
+        step = even_step(count, most)
+        sizes = [min(step, count - start) for start in range(0, count, step)]
+        assert sum(sizes) == count
+        assert step <= most
+        assert len(sizes) == -(-count // most)
+
+
+def test_a_part_of_many_is_solved_for_as_all_of_them():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((60, 40))
+    posterior = BayesRidge(x[:, 0] + rng.standard_normal(60), x).fit("exact").unlabelled.posterior
+    parts = mixture.Functionals(rng.standard_normal((4, posterior.spectrum.rank)), np.zeros(4), np.zeros(4))
+    at = np.array([0.025, 0.5])
+    alone, of_many = (
+        mixture.quantiles(parts, posterior.spectrum, posterior.mixture, at, total) for total in (None, 1_000_000)
+    )
+    np.testing.assert_allclose(of_many, alone, rtol=0, atol=TABLE * np.abs(alone).max())
