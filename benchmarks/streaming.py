@@ -3,9 +3,9 @@
     python benchmarks/streaming.py [--rows 4000000] [--columns 50] [--rows-in-file 250000]
 
 Files of random numbers are written into a temporary directory, then (each in a process of its own): the columns are
-read; they are read and made frames of; a model is built from a formula; likewise with a formula whose transforms need
-a first pass. Seconds are processor time with one thread. ``--reread`` makes a dataset of the same files several times
-over, so that memory can be watched over more rows than the disk holds.
+read; they are read and made frames of; a model is built from a formula; likewise with factors of 4 and 100 levels,
+and with a formula that takes a first pass. Seconds are processor time with one thread. ``--reread`` makes a dataset
+of the same files several times over, so that memory can be watched over more rows than the disk holds.
 """
 
 from __future__ import annotations
@@ -24,8 +24,18 @@ TASKS = {
     "read": "reading the columns, nothing else",
     "frames": "reading and conversion of each batch to pandas",
     "plain": "from_parquet, y ~ x1 + … : one pass",
-    "scaled": "from_parquet, y ~ scale(x1) + x2 + … + g : two passes",
+    "scaled": "from_parquet, y ~ scale(x1) + x2 + … + g : one pass",
+    "factors": "from_parquet, y ~ x1*g + x2 + … + C(k) : one pass",
+    "other": "from_parquet, y ~ exp(x1) + x2 + … + g : two passes",
 }
+FORMULAS = {
+    "plain": ("x1", []),
+    "scaled": ("scale(x1)", ["g"]),
+    "factors": ("x1*g", ["C(k)"]),
+    "other": ("exp(x1)", ["g"]),
+}
+"""First term, and what follows the other columns."""
+
 BATCH = 65_536
 
 
@@ -41,6 +51,7 @@ def write(folder: Path, rows: int, columns: int, rows_in_file: int) -> None:
         x = rng.standard_normal((columns, n))
         table = {f"x{j + 1}": x[j] for j in range(columns)}
         table["y"] = b @ x + rng.standard_normal(n)
+        table["k"] = rng.integers(0, 100, n)
         table["g"] = pa.array(np.array(["a", "b", "c", "d"])[rng.integers(0, 4, n)])
         pq.write_table(pa.table(table), folder / f"{i:04}.parquet", row_group_size=BATCH)
 
@@ -67,14 +78,13 @@ def run(task: str, folder: Path, columns: int, reread: int) -> dict[str, float]:
         for batch in dataset.to_batches(**options):
             rows += len(batch.to_pandas())
     else:
-        first = "x1" if task == "plain" else "scale(x1)"
-        last = "" if task == "plain" else " + g"
-        formula = f"y ~ {' + '.join([first, *names[1:]])}{last}"
+        first, last = FORMULAS[task]
+        formula = f"y ~ {' + '.join([first, *names[1:], *last])}"
         model = BayesRidge.from_parquet(files, formula, batch_size=BATCH, progress=False, prior="half-cauchy")
         rows = model.nobs
     seconds = common.clock() - start
     fit = 0.0
-    if task in ("plain", "scaled"):
+    if task in FORMULAS:
         start = common.clock()
         model.fit("exact")
         fit = common.clock() - start
@@ -129,7 +139,8 @@ def main() -> None:
     ]
     head = ["", "rows", "seconds", "rows a second", "time / reading", "peak memory, MiB"]
     text = (
-        f"{args.columns} columns of float64, a response and a factor; {size / 1e9:.2f} GB of Parquet"
+        f"{args.columns} columns of float64, a response and two factors (4 and 100 levels); "
+        f"{size / 1e9:.2f} GB of Parquet"
         + (f", read {args.reread} times over" if args.reread > 1 else "")
         + f"; batches of {BATCH:,} rows.\n\n{common.table(head, rows)}\n\n"
         f"The imports alone take {found['plain']['imports_mib']:.0f} MiB. The fit from the moments (exact, "

@@ -34,7 +34,7 @@ def dense_moments(sums: Sums, columns: list[str], names: list[str]) -> Moments:
     zero = np.zeros(1)
     return Moments(
         n=sums.n,
-        weight_sum=total,
+        weight_sum=float(total),
         log_weight_sum=sums.log_weight_sum,
         x_origin=sums.origin[at],
         x_offset=first / total,
@@ -75,7 +75,7 @@ def moments_of_terms(sums: Sums, plain: PlainTerms, coding: Coding, levels: dict
     squares = np.diag(products)[y]
     return Moments(
         n=sums.n,
-        weight_sum=total,
+        weight_sum=float(total),
         log_weight_sum=sums.log_weight_sum,
         x_origin=origin,
         x_offset=x_offset,

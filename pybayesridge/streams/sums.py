@@ -10,13 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from scipy import sparse
 
 from pybayesridge._types import AnyArray, FloatArray, IntArray
 from pybayesridge.linalg import blas
 from pybayesridge.linalg.scale import SAFE
 
-BLOCK = 8192
-"""Rows that are worked on at a time: their columns stay in the cache of one core."""
+BLOCK = 6000
+"""Rows that are worked on at a time: their columns stay in the cache of one core. With a power of two, columns would
+compete for the same lines of the cache."""
 
 Key = tuple[str, ...]
 
@@ -154,7 +156,7 @@ class Sums:
     def _add_dense(self, rows: Rows, codes: list[IntArray], values: list[FloatArray | None]) -> None:
         products = [rows.product(key) for key in self.dense]
         root = None if rows.weights is None else np.sqrt(rows.weights)
-        a = np.empty((0, 0))
+        a, ends = np.empty((0, 0)), np.arange(BLOCK + 1)
         for start in range(0, rows.n, BLOCK):
             at = slice(start, min(start + BLOCK, rows.n))
             if a.shape[0] != at.stop - start:
@@ -166,14 +168,13 @@ class Sums:
             if root is not None:
                 a *= root[at, None]
             self.gram = blas.add_square(self.gram, a, transposed=True)
+            if root is not None and self.cells:
+                a *= root[at, None]
+            across = np.ascontiguousarray(a) if self.cells else a
             for block, code, value in zip(self.cells, codes, values, strict=True):
-                factor = value[at] if value is not None else None
-                if root is not None:
-                    factor = root[at] if factor is None else factor * root[at]
-                some, size = code[at], block.size
-                for j in range(a.shape[1]):
-                    column = a[:, j] if factor is None else a[:, j] * factor
-                    block.sums[j] += np.bincount(some, weights=column, minlength=size)
+                each = np.ones(len(a)) if value is None else value[at]
+                of_cells = sparse.csc_matrix((each, code[at], ends[: len(a) + 1]), shape=(block.size, len(a)))
+                block.sums += (of_cells @ across).T
 
     def _add_pairs(self, rows: Rows, codes: list[IntArray], values: list[FloatArray | None]) -> None:
         for (i, j), total in self.pairs.items():
