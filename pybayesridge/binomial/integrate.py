@@ -33,8 +33,8 @@ Where the columns separate the responses Laplace's mode runs away with t2, and r
 FIRST_NODES = 11
 
 NEGLIGIBLE, ROUGH = 1e-12, 0.1
-"""A node of at most this weight needs to be right to this part of a standard deviation only: its log evidence is off
-by about the square."""
+"""A node whose moments are off by at most `ROUGH` standard deviations is right if this, times its weight, is
+negligible: what is left moves the posterior's moments by as little, and its log evidence is off by about the square."""
 
 SETTLED = 1e-3
 """The rate at which the density falls has reached its limit when its last two estimates agree this well."""
@@ -121,7 +121,7 @@ def integrate(nodes: Nodes, *, tol: float, maxiter: int) -> Quadrature:
 
 def _settled(node: Approximation, weight: float) -> bool:
     """Whether the approximation at a node is as good as its weight asks."""
-    return node.converged or (weight <= NEGLIGIBLE and node.change <= ROUGH)
+    return node.converged or (node.change <= ROUGH and weight * node.change <= NEGLIGIBLE)
 
 
 def _with_tails(density: FloatArray, spacing: FloatArray, rise: float, fall: float) -> FloatArray:

@@ -94,7 +94,8 @@ def test_laplace_integrates_where_the_columns_separate(flat_in):
 
 
 @pytest.mark.parametrize(
-    ("change", "weight", "enough"), [(0.01, 1e-13, True), (0.01, 1e-6, False), (1.0, 1e-13, False)]
+    ("change", "weight", "enough"),
+    [(0.01, 1e-13, True), (1e-5, 1e-8, True), (0.01, 1e-6, False), (1.0, 1e-13, False)],
 )
 def test_nodes_of_negligible_weight_need_not_settle_to_all_digits(change, weight, enough):
     x = columns(30, 1, 3)
