@@ -34,7 +34,7 @@ FIRST_NODES = 11
 
 NEGLIGIBLE, ROUGH = 1e-12, 0.1
 """A node whose moments are off by at most `ROUGH` standard deviations is right if this, times its weight, is
-negligible: what is left moves the posterior's moments by as little, and its log evidence is off by about the square."""
+negligible: that is what the posterior's moments are off by, and the log evidence by about its square."""
 
 SETTLED = 1e-3
 """The rate at which the density falls has reached its limit when its last two estimates agree this well."""
