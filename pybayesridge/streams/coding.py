@@ -73,7 +73,9 @@ class Coding:
     ----------
     plan : StreamPlan
     specs : formulaic.ModelSpecs
-        Of both sides, with the states of all rows.
+        Of both sides, with the states of all rows; on the right without the terms of `as_given`.
+    as_given : dict
+        Columns of the design that are columns of numbers of the data, and the names of these.
     spec : FormulaSpec
         Of the right-hand side, for predictions.
     terms : dict
@@ -88,6 +90,7 @@ class Coding:
 
     plan: StreamPlan
     specs: Any
+    as_given: dict[str, str]
     spec: FormulaSpec
     terms: dict[str, list[int]]
     plain: bool
@@ -103,18 +106,27 @@ class Coding:
             y = pd.DataFrame(_stacked(frame, self.responses), columns=self.responses)
             x = NamedColumns(_stacked(frame, self.spec.columns), self.spec.columns)
             return Moments.from_arrays(y, x, weights=weights)
-        endog, exog = self._matrices(frame)
-        _refuse_made_missing(endog, exog)
+        endog, coded = self._matrices(frame)
+        _refuse_made_missing(endog, coded)
         if not self.plain:
             if len(frame) > 1:
-                self._check_rows(frame, endog, exog)
+                self._check_rows(frame, endog, coded)
             else:
                 # The categories of a batch may lack levels of the sample.
                 several = pd.concat([_uncategorized(frame), _uncategorized(self.sample)], ignore_index=True)
                 self._check_rows(several, *self._matrices(several))
-        return Moments.from_arrays(endog, exog, weights=weights)
+        return Moments.from_arrays(endog, self._joined(frame, coded), weights=weights)
+
+    def _joined(self, frame: pd.DataFrame, coded: pd.DataFrame) -> NamedColumns:
+        """All columns of the design: those that were coded, and the others as they are in the data."""
+        out = np.empty((len(frame), len(self.spec.columns)), order="F")
+        for j, name in enumerate(self.spec.columns):
+            source = self.as_given.get(name)
+            out[:, j] = (coded[name] if source is None else frame[source]).to_numpy()
+        return NamedColumns(out, self.spec.columns)
 
     def _matrices(self, frame: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """The responses, and the columns of the design that are not as in the data."""
         try:
             made = _model_matrix(self.specs, frame, self.plan)
         except DataMismatchWarning as error:
@@ -123,7 +135,7 @@ class Coding:
                 "leave those rows out"
             ) from error
         endog = numeric_endog(pd.DataFrame(made.lhs), self.plan.formula)
-        return endog, pd.DataFrame(made.rhs)[self.spec.columns]
+        return endog, pd.DataFrame(made.rhs)[[name for name in self.spec.columns if name not in self.as_given]]
 
     def _check_rows(self, frame: pd.DataFrame, endog: pd.DataFrame, exog: pd.DataFrame) -> None:
         """Code a few rows by themselves: an expression that looks at other rows gives something else."""
@@ -201,7 +213,31 @@ def make_coding(
     direct = plain and not plan.factors and all(len(term.factors) == 1 for term in every)
     responses = [str(name) for name in pd.DataFrame(made.lhs).columns]
     numbers = direct and {*responses, *keep} <= set(plan.variables)
-    return Coding(plan, specs, right, terms, plain, responses if numbers else None, sample)
+    as_given, rest = _as_given(spec, plan)
+    specs = type(specs)(lhs=specs.lhs, rhs=rest)
+    return Coding(plan, specs, as_given, right, terms, plain, responses if numbers else None, sample)
+
+
+def _as_given(spec: Any, plan: StreamPlan) -> tuple[dict[str, str], Any]:
+    """Columns of the design that are columns of numbers of the data, and the specification of the other terms.
+
+    It takes about a millisecond to code a column, however few rows there are.
+    """
+    names = list(spec.column_names)
+    out: dict[str, str] = {}
+    others = []
+    for term, where in spec.term_slices.items():
+        factor = term.factors[0]
+        name = str(factor.expr)
+        kind = spec.encoder_state[name][0] if name in spec.encoder_state else None
+        plain = factor.eval_method is Factor.EvalMethod.LOOKUP and name in plan.variables
+        if len(term.factors) == 1 and plain and kind is Factor.Kind.NUMERICAL and len(names[where]) == 1:
+            out[names[where][0]] = name
+        else:
+            others.append(term)
+    if not others:
+        return {}, spec
+    return out, spec.subset(others)
 
 
 def _uncategorized(frame: pd.DataFrame) -> pd.DataFrame:

@@ -14,7 +14,7 @@ from pybayesridge.formula.spec import Context, FormulaData, warn_of_levels
 from pybayesridge.moments.moments import Moments
 from pybayesridge.streams.assembly import check_range, dense_moments, moments_of_terms
 from pybayesridge.streams.coding import Coding, Survey, make_coding, survey
-from pybayesridge.streams.plain import PlainBatches
+from pybayesridge.streams.plain import PlainBatches, is_clean
 from pybayesridge.streams.plan import StreamPlan, make_plan
 from pybayesridge.streams.schemas import is_dictionary, is_numeric, is_text
 from pybayesridge.streams.sums import Sums
@@ -125,7 +125,7 @@ def _in_one_pass(
     apart = None if plan.weights is None or not plain.scaled else Sums([(name,) for name in plain.scaled], [])
     sample: pd.DataFrame | None = None
     for batch in reader.batches("moments"):
-        clean = batches.is_clean(batch)
+        clean = is_clean(batch)
         complete = batch if clean else reader.complete(batch)
         if not complete.num_rows:
             continue
@@ -171,9 +171,10 @@ def _coding(
     if reader.source.once:
         raise ValueError(_two_passes(plan, reader.source.once))
     sample: pd.DataFrame | None = None
-    for frame in reader.frames("levels and means"):
-        sample = frame.head(SAMPLE).copy() if sample is None else sample
-        part = survey(plan, frame)
+    needed = plan.variables if plan.moments_of else plan.undeclared
+    for batch in reader.complete_batches("levels and means"):
+        sample = frame_of(batch.slice(0, SAMPLE)).copy() if sample is None else sample
+        part = survey(plan, frame_of(batch.select(needed)))
         found = found if part is None else found.merge(part)
     if sample is None:
         raise reader.last_is_empty()
@@ -208,12 +209,17 @@ class _Reader:
 
     def frames(self, label: str, expected: int | None = None) -> Iterator[pd.DataFrame]:
         """The complete rows of each batch that has any; an error unless there are `expected` rows in all."""
-        for batch in self.batches(label):
-            complete = self.complete(batch)
-            if complete.num_rows:
-                yield frame_of(complete)
+        for batch in self.complete_batches(label):
+            yield frame_of(batch)
         if expected is not None and self.last.n_rows != expected:
             raise _changed(self.last.n_rows, expected)
+
+    def complete_batches(self, label: str) -> Iterator[Any]:
+        """The complete rows of each batch that has any."""
+        for batch in self.batches(label):
+            complete = batch if is_clean(batch) else self.complete(batch)
+            if complete.num_rows:
+                yield complete
 
     def batches(self, label: str) -> Iterator[Any]:
         """All rows."""
@@ -275,7 +281,8 @@ def frame_of(batch: Any) -> pd.DataFrame:
             column = column.cast(pa.float64())
         elif is_text(column.type):
             column = column.dictionary_encode()
-        columns[name] = column.to_pandas()
+        numbers = is_numeric(column.type)
+        columns[name] = column.to_numpy(zero_copy_only=False) if numbers else column.to_pandas()
     return pd.DataFrame(columns, copy=False)
 
 

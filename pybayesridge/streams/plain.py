@@ -35,20 +35,6 @@ class PlainBatches:
         self.numbers = sorted(numbers.union(plain.responses))
         self.responses = plain.responses
 
-    def is_clean(self, batch: Any) -> bool:
-        """Whether it is plain, at little expense, that no value is missing; a NaN or infinity shows in a sum."""
-        import pyarrow as pa
-
-        for name in batch.schema.names:
-            column = batch.column(name)
-            if column.null_count or (is_dictionary(column.type) and column.dictionary.null_count):
-                return False
-            if pa.types.is_floating(column.type):
-                with np.errstate(over="ignore", invalid="ignore"):
-                    if not np.isfinite(column.to_numpy(zero_copy_only=False).sum()):
-                        return False
-        return True
-
     def rows(self, batch: Any, *, clean: bool) -> Rows:
         """Complete rows, checked; those of a clean batch need no search for infinite values."""
         numbers = {name: _numbers(batch.column(name)) for name in self.numbers}
@@ -101,6 +87,21 @@ class PlainBatches:
                     known[value] = len(known)
                     self.levels[name].append(value)
         return np.array([known.get(value, -1) for value in values], dtype=np.intp)
+
+
+def is_clean(batch: Any) -> bool:
+    """Whether it is plain, at little expense, that no value is missing; a NaN or infinity shows in a sum."""
+    import pyarrow as pa
+
+    for name in batch.schema.names:
+        column = batch.column(name)
+        if column.null_count or (is_dictionary(column.type) and column.dictionary.null_count):
+            return False
+        if pa.types.is_floating(column.type):
+            with np.errstate(over="ignore", invalid="ignore"):
+                if not np.isfinite(column.to_numpy(zero_copy_only=False).sum()):
+                    return False
+    return True
 
 
 def _numbers(column: Any) -> AnyArray:
