@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
+from pybayesridge import __version__
 from pybayesridge._types import FloatArray
 from pybayesridge.data.arrays import NamedColumns
 from pybayesridge.ep.posterior import StartingPoint
@@ -29,7 +30,7 @@ from pybayesridge.models.spike_slab import SpikeSlab
 from pybayesridge.r_files import as_known, known_to_r, saved
 from pybayesridge.report import write_report
 from pybayesridge.report.parts import Origin
-from pybayesridge.results import files, portable
+from pybayesridge.results import portable
 from pybayesridge.results.export import export, flat_findings, over
 
 PROTOCOL = 8
@@ -268,7 +269,7 @@ def code_rows(coding: str, table: dict[str, Any]) -> dict[str, Any]:
 
     def run() -> dict[str, Any]:
         file = io.BytesIO(base64.b64decode(coding))
-        spec: FormulaSpec = portable.read(file, "the formula", files.installed())
+        spec: FormulaSpec = portable.read(file, "the formula", __version__)
         rows = {name: as_known(spec, name, column) for name, column in table.items()}
         frame, _ = formulas.transform(spec, pd.DataFrame(rows), None)
         return {"x": frame.to_numpy(dtype=np.float64)}

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
+from pybayesridge import __version__
 from pybayesridge._types import FloatArray
 from pybayesridge.data.arrays import NamedColumns
 from pybayesridge.formula.spec import FormulaSpec, levels_of
@@ -32,7 +33,7 @@ def saved(path: str) -> Any:
                 )
             raise ValueError(f"{foreign}: it is no archive")
         file.seek(0)
-        found = portable.read(cast("Any", file), path, files.installed())
+        found = portable.read(cast("Any", file), path, __version__)
     results = getattr(found, "unlabelled", found)
     if not isinstance(results, LinearResults):
         raise ValueError(f"{path} is not a fit saved by pybayesridge: it holds a {type(found).__name__}")
@@ -80,7 +81,7 @@ def _columns_for_r(x: Any) -> FloatArray | dict[str, Any]:
 def _as_text(spec: FormulaSpec) -> str:
     """How a formula was coded, as text that R can keep."""
     file = io.BytesIO()
-    portable.write(spec, file, files.installed())
+    portable.write(spec, file, __version__)
     return base64.b64encode(file.getvalue()).decode("ascii")
 
 

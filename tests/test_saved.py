@@ -148,7 +148,7 @@ def test_damage_is_seen_before_anything_is_unpickled(res, tmp_path, monkeypatch)
     monkeypatch.setattr(saved.pickle, "load", lambda file: pytest.fail("unpickled"))
     monkeypatch.setattr(saved.pickle, "loads", lambda file: pytest.fail("unpickled"))
     rng = np.random.default_rng(0)
-    start = len(saved.Header(1, 0, bytes(32), saved.installed()).packed())
+    start = len(saved.Header(1, 0, bytes(32), pybayesridge.__version__).packed())
     for at in [start, len(content) - 1, *rng.integers(start, len(content), 40)]:
         broken = bytearray(content)
         broken[at] ^= 1 << int(rng.integers(8))
@@ -168,7 +168,7 @@ def test_later_formats_and_foreign_libraries(res, tmp_path):
     path = tmp_path / "fit"
     res.save(path, format="pickle")
     content = path.read_bytes()
-    length = len(saved.Header(1, 0, bytes(32), saved.installed()).packed())
+    length = len(saved.Header(1, 0, bytes(32), pybayesridge.__version__).packed())
     later = saved.Header(7, len(content) - length, bytes(32), "9.1").packed()
     path.write_bytes(later + content[length:])
     with pytest.raises(ValueError, match=r"written by pybayesridge 9\.1, in format 7.*upgrade pybayesridge"):

@@ -78,7 +78,7 @@ def contents(
         named=res.recipe.named if origin is None else {},
         versions=[*([] if origin is None else origin.versions), *versions()],
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        citations=[f"{CITE_PACKAGE} Version {version('pybayesridge')}.", *family.citations(res)],
+        citations=[f"{CITE_PACKAGE} Version {__version__}.", *family.citations(res)],
         missing=missing(res),
     )
 

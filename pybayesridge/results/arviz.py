@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import gammaln
 
+from pybayesridge import __version__
 from pybayesridge._types import FloatArray, RandomLike
 from pybayesridge.binomial.likelihood import log_likelihood, probability
 from pybayesridge.checks import positive_int
@@ -99,7 +100,7 @@ def to_arviz(
     if "posterior" in wanted:
         made["constant_data"] = _posterior(model, sampled, fixed=True)
     coords = _coordinates(model.data) | {"chain": np.arange(chains), "draw": np.arange(draws)}
-    attrs = {"inference_library": "pybayesridge", "inference_library_version": version("pybayesridge")}
+    attrs = {"inference_library": "pybayesridge", "inference_library_version": __version__}
     datasets = {}
     for name, variables in made.items():
         used = {dim for dims, _ in variables.values() for dim in dims}

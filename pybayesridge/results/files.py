@@ -9,9 +9,9 @@ import pickle
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, BinaryIO, cast
 
+from pybayesridge import __version__
 from pybayesridge._types import PathOrFile
 from pybayesridge.files import is_file_object, written_whole
 from pybayesridge.results import portable
@@ -73,15 +73,7 @@ class _Sum:
 
     def header(self) -> Header:
         """The header of what was written."""
-        return Header(FORMAT, self.length, self.sum.digest(), installed())
-
-
-def installed() -> str:
-    """Version of the package that is running."""
-    try:
-        return version("pybayesridge")
-    except PackageNotFoundError:
-        return "unknown"
+        return Header(FORMAT, self.length, self.sum.digest(), __version__)
 
 
 def write(results: object, target: PathOrFile, form: str) -> None:
@@ -89,7 +81,7 @@ def write(results: object, target: PathOrFile, form: str) -> None:
     if form not in FORMATS:
         raise ValueError(f"format must be 'portable' or 'pickle', not {form!r}")
     if form == "portable":
-        portable.write(results, target, installed())
+        portable.write(results, target, __version__)
     else:
         _write_pickle(results, target)
 
@@ -104,7 +96,7 @@ def _write_pickle(results: object, target: PathOrFile) -> None:
             file.write(through.header().packed())
             file.write(body.getbuffer())
             return
-        blank = Header(FORMAT, 0, bytes(32), installed()).packed()
+        blank = Header(FORMAT, 0, bytes(32), __version__).packed()
         file.write(blank)
         through = _Sum(file)
         pickle.dump(results, through, protocol=5)
@@ -145,7 +137,7 @@ def _read(file: BinaryIO, name: str) -> Any:
     start = file.read(len(OPENING) + 1)
     if start.startswith(portable.OPENING):
         alone = file.seekable() and file.tell() == len(start)
-        return portable.read(file if alone else io.BytesIO(start + file.read()), name, installed())
+        return portable.read(file if alone else io.BytesIO(start + file.read()), name, __version__)
     if start[: len(OPENING)] != OPENING or len(start) <= len(OPENING):
         return _foreign(start + file.read(), name)
     whole = file.read(start[-1] + 1)
@@ -158,7 +150,7 @@ def _read(file: BinaryIO, name: str) -> Any:
     writer = whole[FIXED.size : -1].decode(errors="replace")
     if form > FORMAT:
         raise ValueError(
-            f"{name} was written by pybayesridge {writer}, in format {form}; version {installed()} reads up to "
+            f"{name} was written by pybayesridge {writer}, in format {form}; version {__version__} reads up to "
             f"format {FORMAT}: upgrade pybayesridge"
         )
     body = _checked(file, length, digest)
@@ -168,7 +160,7 @@ def _read(file: BinaryIO, name: str) -> Any:
         return pickle.load(body)
     except Exception as error:  # unpickling may raise anything
         raise ValueError(
-            f"{name} was written by pybayesridge {writer} and cannot be read by version {installed()} with the "
+            f"{name} was written by pybayesridge {writer} and cannot be read by version {__version__} with the "
             f"libraries that are installed ({type(error).__name__}: {error}): install what it was written with"
         ) from error
 
