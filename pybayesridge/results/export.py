@@ -19,7 +19,7 @@ expectation propagation are at the end of `export_sets`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -139,7 +139,7 @@ def _ridge_values(results: BayesRidgeResults) -> dict[str, Any]:
         "grid_scores": None if scores is None else over(scores),
         "quadrature_error": None if error is None else each(error),
         "diagnostics": {name: each([t[name] for t in table]) for name in table[0] if name != "solver"},
-        "hyper_means": np.column_stack([results.hyperparameter_means(i) for i in range(len(table))]),
+        "hyper_means": results.hyperparameter_means,
         "posterior": _ridge_posterior(results),
     }
 
@@ -168,6 +168,7 @@ def _ridge_posterior(results: BayesRidgeResults) -> dict[str, Any]:
     if not isinstance(posterior, RidgePosterior):
         raise ValueError(NO_ROW_SPACE.format(what="an export"))
     spectrum, mixture, design = posterior.spectrum, posterior.mixture, posterior.design
+    held = replace(posterior, spectrum=spectrum.with_right(design))
     unit = 2 * float(np.log(spectrum.top))
     points = [hyper.points_of_log_t2(mixture, i) for i in range(design.q)]
     out = {
@@ -178,10 +179,10 @@ def _ridge_posterior(results: BayesRidgeResults) -> dict[str, Any]:
         "log_t2": mixture.log_t2 - unit,
         "log_unit": float(results.ridge_fit.log_unit) - unit,
         "s": spectrum.s * spectrum.top,
-        "right": spectrum.with_right(design).right,
+        "right": held.spectrum.right,
         "z": spectrum.z,
         "rss0": spectrum.rss0,
-        "outside": posterior.outside_of_coefficients(),
+        "outside": held.outside_of_coefficients(),
         "open_variance": bool(mixture.open_variance),
         "log_t2_from": each([p[0] for p in points]) - unit,
         "log_t2_to": each([p[-1] for p in points]) - unit,

@@ -181,19 +181,19 @@ class PenaltyResults(LinearResults):
         with np.errstate(over="ignore"):
             penalty = np.exp(fit.log_unit - points)[[0, 2, 1]]
             t2 = np.exp(points - fit.log_unit)
-        return np.column_stack([self.hyperparameter_means(i), np.stack([penalty, t2, sigma2 * unit, df])])
+        return np.column_stack([self.hyperparameter_means[:, i], np.stack([penalty, t2, sigma2 * unit, df])])
 
-    def hyperparameter_means(self, i: int) -> FloatArray:
-        """Posterior means of lambda, tau2, sigma2 and the effective degrees of freedom of one target, (4,)."""
+    @cached_property
+    def hyperparameter_means(self) -> FloatArray:
+        """Posterior means of lambda, tau2, sigma2 and the effective degrees of freedom, (4, q)."""
         fit, model = self.ridge_fit, self.penalty_model()
-        given = fit.spectrum, model, fit.mixture, i
         with np.errstate(over="ignore"):
-            return np.array(
+            return np.stack(
                 [
-                    hyper.mean_of_penalty(*given) * np.exp(fit.log_unit),
-                    hyper.mean_of_t2(*given) * np.exp(-fit.log_unit),
-                    fit.sigma2[i] * self.posterior.design.y_norm[i] ** 2,
-                    float(np.atleast_1d(self.df_model)[i]),
+                    hyper.means_of_penalty(model, fit.mixture) * np.exp(fit.log_unit),
+                    hyper.means_of_t2(fit.spectrum, model, fit.mixture) * np.exp(-fit.log_unit),
+                    fit.sigma2 * self.posterior.design.y_norm**2,
+                    np.atleast_1d(self.df_model),
                 ]
             )
 

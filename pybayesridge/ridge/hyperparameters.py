@@ -162,22 +162,24 @@ def penalty_posterior(spectrum: Spectrum, model: PenaltyModel, target: int, alph
     return PenaltyPosterior(points, density, quantiles_of_log_t2(one, model, mixture_of(one, model, found), 0, tails))
 
 
-def mean_of_penalty(spectrum: Spectrum, model: PenaltyModel, mixture: Mixture, target: int) -> float:
-    """Posterior mean of ``1 / t2`` in rotated units: infinite where a <= 1, since then the prior's tail rules."""
-    weight, nodes = mixture.weight[:, target], mixture.log_t2[:, target]
-    if weight.size > 1 and model.a <= 1:
-        return float("inf")
+def means_of_penalty(model: PenaltyModel, mixture: Mixture) -> FloatArray:
+    """Posterior means of ``1 / t2`` in rotated units, (q,): infinite where a <= 1, as then the prior's tail rules."""
+    if len(mixture.weight) > 1 and model.a <= 1:
+        return np.full(mixture.weight.shape[1], np.inf)
     with np.errstate(over="ignore"):
-        return float(weight @ np.exp(-nodes))
+        return _means(mixture, np.exp(-mixture.log_t2))
 
 
-def mean_of_t2(spectrum: Spectrum, model: PenaltyModel, mixture: Mixture, target: int) -> float:
-    """Posterior mean of t2 in rotated units: infinite where the likelihood does not fall fast enough."""
-    weight, nodes = mixture.weight[:, target], mixture.log_t2[:, target]
-    if weight.size > 1 and fall(spectrum, model)[target] <= 1:
-        return float("inf")
+def means_of_t2(spectrum: Spectrum, model: PenaltyModel, mixture: Mixture) -> FloatArray:
+    """Posterior means of t2 in rotated units, (q,): infinite where the likelihood does not fall fast enough."""
     with np.errstate(over="ignore"):
-        return float(weight @ np.exp(nodes))
+        out = _means(mixture, np.exp(mixture.log_t2))
+    return np.where(fall(spectrum, model) <= 1, np.inf, out) if len(mixture.weight) > 1 else out
+
+
+def _means(mixture: Mixture, values: FloatArray) -> FloatArray:
+    out: FloatArray = np.einsum("kt,kt->t", mixture.weight, values)
+    return out
 
 
 def draw_hyperparameters(
