@@ -8,7 +8,9 @@ import pandas as pd
 import pytest
 
 from pybayesridge import BayesRidge, DegenerateFitWarning, PybayesridgeWarning
+from pybayesridge.design import design
 from pybayesridge.results.prediction import COLUMNS
+from pybayesridge.ridge import profile, trust
 from tests.effort import pairs
 from tests.problems import regression
 
@@ -17,6 +19,9 @@ SAME = 1e-10
 
 SAME_MODE = 1e-9
 """The same for modes, which are roots: log lambda is solved for to about 1e-11."""
+
+BLOCKS = 1e-11
+"""Targets in blocks and all at once: only the order of summation differs."""
 
 HYPER_QUANTILES = 1e-5
 """Quantiles come from an interpolating spline (good to 1e-7 in probability, less in its tails)."""
@@ -257,3 +262,38 @@ def test_many_more_targets_than_rows():
         for i in (0, 150, 299):
             one = quietly(BayesRidge(y[:, i], x).fit, method)
             check(res.params.iloc[:, i], one.params, SAME_MODE, one.bse.to_numpy())
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("method", ["exact", "em"])
+def test_blocks_of_targets_change_nothing(method, weighted, monkeypatch):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((30, 4))
+    y = x @ (rng.standard_normal((4, 700)) * np.linspace(0, 3, 700)) + rng.standard_normal((30, 700))
+    y[:, 300] = 7.0
+    weights = rng.uniform(0.5, 2.0, 30) if weighted else None
+
+    def fit():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DegenerateFitWarning)
+            return BayesRidge(y, x, weights=weights).fit(method).unlabelled
+
+    whole = fit()
+    for module in (design, profile, trust):
+        name = "block_size" if module is design else "CHUNK"
+        monkeypatch.setattr(module, name, (lambda other: 256) if module is design else 500)
+    parts = fit()
+    for name in ("params", "bse", "sigma2", "df_model", "precision_loss"):
+        np.testing.assert_allclose(getattr(parts, name), getattr(whole, name), rtol=BLOCKS, atol=BLOCKS)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (7, 3), (3, 40), (1, 100), (50, 1), (0, 2), (2, 0)])
+@pytest.mark.parametrize("rank", [0, 1, 4, 1000])
+def test_blocks_of_nodes_cover_all_points_once(shape, rank, monkeypatch):
+    monkeypatch.setattr(profile, "CHUNK", 20)
+    count = np.zeros(shape)
+    for at in profile.node_blocks(count, rank):
+        assert count[at].size * rank <= max(20, rank)
+        count[at] += 1
+    assert count.all()
+    assert count.sum() == count.size

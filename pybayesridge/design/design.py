@@ -13,7 +13,7 @@ from pybayesridge._types import AnyArray, BoolArray, FloatArray, IntArray
 from pybayesridge.design.crossproducts import CrossProducts, accumulate
 from pybayesridge.design.unpenalized import Unpenalized, factorize
 from pybayesridge.linalg import blas
-from pybayesridge.linalg.blocks import column_blocks, column_selector, row_blocks
+from pybayesridge.linalg.blocks import block_size, column_blocks, column_selector, row_blocks
 
 NOTHING_LEFT = 32 * np.finfo(float).eps
 """A target whose part outside Z is at most this share of its size counts as fitted exactly by Z."""
@@ -303,6 +303,25 @@ def build_design(
 def _project_targets(
     y: FloatArray, block: Unpenalized
 ) -> tuple[FloatArray, FloatArray, FloatArray, BoolArray, FloatArray]:
+    """Targets outside Z in units of their norms, the norms, coefficients on Z, whether Z fits, and whole norms."""
+    n, q = y.shape
+    step = block_size(n)
+    if q <= step:
+        return _project_some(y, block)
+    residual = np.empty((n, q))
+    found = []
+    for start in range(0, q, step):
+        part = slice(start, start + step)
+        residual[:, part], *others = _project_some(y[:, part], block)
+        found.append(others)
+    norm, on_z, vanishes, ratio = (np.concatenate(each, axis=-1) for each in zip(*found, strict=True))
+    return residual, norm, on_z, vanishes, ratio
+
+
+def _project_some(
+    y: FloatArray, block: Unpenalized
+) -> tuple[FloatArray, FloatArray, FloatArray, BoolArray, FloatArray]:
+    """:func:`_project_targets` of as many targets as fit into a cache."""
     top = np.abs(y).max(axis=0, initial=0.0)
     unit = 2.0 ** np.ceil(np.log2(np.where(top > 0, top, 1.0)))
     small = y / unit

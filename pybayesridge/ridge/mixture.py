@@ -16,7 +16,7 @@ from scipy.special import ndtri, stdtrit
 from pybayesridge._types import FloatArray
 from pybayesridge.linalg import blas
 from pybayesridge.ridge.mixture_quantile import mixture_quantile
-from pybayesridge.ridge.profile import CHUNK, complement, shrinkage
+from pybayesridge.ridge.profile import complement, node_blocks, shrinkage
 from pybayesridge.ridge.spectrum import Spectrum
 from pybayesridge.ridge.student import exact, tabulated
 
@@ -107,14 +107,14 @@ def mean_coefficients(spectrum: Spectrum, mixture: Mixture) -> FloatArray:
 
 def mean_shrinkage(spectrum: Spectrum, mixture: Mixture) -> FloatArray:
     """Posterior mean of ``s_j^2 / (s_j^2 + 1/t2)``, (r, q)."""
-    nodes, q = mixture.log_t2.shape
-    out = np.zeros((spectrum.rank, q))
-    step = max(1, CHUNK // max(spectrum.rank * q, 1))
-    for start in range(0, nodes, step):
-        rows = slice(start, start + step)
-        live = mixture.weight[rows].any(axis=0)
-        e = shrinkage(spectrum.s, mixture.log_t2[rows, live])
-        out[:, live] += np.einsum("kt,ktj->jt", mixture.weight[rows, live], e)
+    out = np.zeros((spectrum.rank, mixture.log_t2.shape[1]))
+    for at in node_blocks(mixture.log_t2, spectrum.rank):
+        weight = mixture.weight[at]
+        # Nodes that other targets need have no weight, and stand last.
+        used = np.flatnonzero(weight.any(axis=1))
+        rows = slice(0, used[-1] + 1 if used.size else 0)
+        e = shrinkage(spectrum.s, mixture.log_t2[at][rows])
+        out[:, at[1]] += np.einsum("kt,ktj->jt", weight[rows], e)
     return out
 
 
@@ -206,17 +206,15 @@ def moments(f: Functionals, factors: MomentFactors) -> tuple[FloatArray, FloatAr
 
 def _mean_factors(spectrum: Spectrum, mixture: Mixture) -> tuple[FloatArray, FloatArray]:
     """Posterior means of ``scale2 / (s_j^2 + 1/t2)`` (r, q) and of ``scale2 t2`` (q,)."""
-    nodes, q = mixture.log_t2.shape
+    q = mixture.log_t2.shape[1]
     inside = np.zeros((spectrum.rank, q))
     outside = np.zeros(q)
-    step = max(1, CHUNK // max(spectrum.rank * q, 1))
-    for start in range(0, nodes, step):
-        rows = slice(start, start + step)
-        weight = mixture.weight[rows]
-        part = replace(mixture, log_t2=mixture.log_t2[rows], weight=weight, scale2=mixture.scale2[rows])
+    for at in node_blocks(mixture.log_t2, spectrum.rank):
+        weight = mixture.weight[at]
+        part = replace(mixture, log_t2=mixture.log_t2[at], weight=weight, scale2=mixture.scale2[at])
         within, beyond = _covariance_factors(spectrum, part)
-        inside += np.einsum("kt,ktj->jt", weight, within)
-        outside += np.einsum("kt,kt->t", weight, np.where(weight > 0, beyond, 0.0))
+        inside[:, at[1]] += np.einsum("kt,ktj->jt", weight, within)
+        outside[at[1]] += np.einsum("kt,kt->t", weight, np.where(weight > 0, beyond, 0.0))
     return inside, outside
 
 

@@ -125,9 +125,8 @@ def share_left(growth: FloatArray) -> FloatArray:
 def penalized_rss(spectrum: Spectrum, log_t2: FloatArray) -> FloatArray:
     """``R = min_b ||y - Xb||^2 + ||b||^2 / t2`` at each target's own nodes: (K, q) for `log_t2` (K, q)."""
     rss = np.empty_like(log_t2)
-    z2 = spectrum.z**2
-    for rows in _chunks(log_t2, z2.size):
-        rss[rows] = np.einsum("ktj,jt->kt", complement(spectrum.s, log_t2[rows]), z2)
+    for at in node_blocks(log_t2, spectrum.rank):
+        rss[at] = np.einsum("ktj,jt->kt", complement(spectrum.s, log_t2[at]), spectrum.z[:, at[1]] ** 2)
     return rss + spectrum.rss0
 
 
@@ -137,21 +136,27 @@ def at_points(spectrum: Spectrum, log_t2: FloatArray) -> tuple[FloatArray, Float
     All are of one exponential; the last is the mean over j of :func:`complement`.
     """
     rss, logs, left = np.empty_like(log_t2), np.empty_like(log_t2), np.empty_like(log_t2)
-    z2 = spectrum.z**2
-    for rows in _chunks(log_t2, z2.size):
-        growth = signal(spectrum.s, log_t2[rows])
-        logs[rows] = np.log1p(growth).sum(axis=-1)
+    for at in node_blocks(log_t2, spectrum.rank):
+        growth = signal(spectrum.s, log_t2[at])
+        logs[at] = np.log1p(growth).sum(axis=-1)
         share = share_left(growth)
-        left[rows] = share.sum(axis=-1)
-        rss[rows] = np.einsum("ktj,jt->kt", share, z2)
+        left[at] = share.sum(axis=-1)
+        rss[at] = np.einsum("ktj,jt->kt", share, spectrum.z[:, at[1]] ** 2)
     return rss + spectrum.rss0, logs, left / max(spectrum.rank, 1)
 
 
-def _chunks(log_t2: FloatArray, size: int) -> Iterator[slice]:
-    """Parts of the points (K, q), so that arrays of `size` numbers for each of them stay small."""
-    step = max(1, CHUNK // max(size, 1))
-    for start in range(0, log_t2.shape[0], step):
-        yield slice(start, start + step)
+def node_blocks(log_t2: FloatArray, rank: int) -> Iterator[tuple[slice, slice]]:
+    """Blocks of points (K, q), so that arrays of `rank` numbers for each of their points stay in a cache.
+
+    All points of a target are in consecutive blocks.
+    """
+    nodes, q = log_t2.shape
+    most = max(1, CHUNK // max(rank, 1))
+    targets = min(q, max(1, most // max(nodes, 1)))
+    rows = max(1, most // max(targets, 1))
+    for first in range(0, q, max(targets, 1)):
+        for start in range(0, nodes, rows):
+            yield slice(start, start + rows), slice(first, first + targets)
 
 
 def log_determinant(spectrum: Spectrum, log_t2: FloatArray) -> FloatArray:

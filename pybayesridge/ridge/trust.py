@@ -27,6 +27,7 @@ from pybayesridge.ridge.profile import (
     PenaltyModel,
     complement,
     log_determinant,
+    node_blocks,
     penalized_rss,
     search_grid,
     shrinkage,
@@ -129,6 +130,26 @@ def expected_loss(spectrum: Spectrum, count: float, mixture: Mixture) -> float:
     """
     if spectrum.rank == 0:
         return 0.0
+    nodes, q = mixture.log_t2.shape
+    step = max(1, CHUNK // max(nodes, 1))
+    if q <= step:
+        return _expected_loss(spectrum, count, mixture)
+    parts = [slice(start, start + step) for start in range(0, q, step)]
+    return max(_expected_loss(_some(spectrum, part), count, _some_targets(mixture, part)) for part in parts)
+
+
+def _some(spectrum: Spectrum, part: slice) -> Spectrum:
+    unseen = None if spectrum.unseen is None else spectrum.unseen[part]
+    return replace(spectrum, z=spectrum.z[:, part], rss0=spectrum.rss0[part], unseen=unseen)
+
+
+def _some_targets(mixture: Mixture, part: slice) -> Mixture:
+    of_part = {name: getattr(mixture, name)[:, part] for name in ("log_t2", "weight", "scale2")}
+    return replace(mixture, **of_part)
+
+
+def _expected_loss(spectrum: Spectrum, count: float, mixture: Mixture) -> float:
+    """:func:`expected_loss` of some targets."""
     log_t2, weight = mixture.log_t2, mixture.weight
     # Least squares has log t2 = inf and, where it fits exactly, no noise: its coefficients have an error even so.
     noiseless = np.isposinf(log_t2) & (mixture.scale2 == 0) & (spectrum.z != 0).any(axis=0)
@@ -197,10 +218,9 @@ def _loss_of_variances(spectrum: Spectrum, log_t2: FloatArray) -> float:
 def _size(spectrum: Spectrum, log_t2: FloatArray) -> FloatArray:
     """Norm of the coefficients at each target's own points (K, q), and of the response, which is 1."""
     out = np.empty_like(log_t2)
-    step = max(1, CHUNK // max(spectrum.z.size, 1))
-    for start in range(0, len(log_t2), step):
-        a = rotated_coefficients(spectrum, log_t2[start : start + step])
-        out[start : start + step] = 1.0 + np.sqrt((a**2).sum(axis=-1))
+    for at in node_blocks(log_t2, spectrum.rank):
+        a = rotated_coefficients(replace(spectrum, z=spectrum.z[:, at[1]]), log_t2[at])
+        out[at] = 1.0 + np.sqrt((a**2).sum(axis=-1))
     return out
 
 
