@@ -142,7 +142,7 @@ same_model <- function(fits) {
 # `laws` are lists of where, scale, weight (K or K x m) and spike.
 pooled_mixture <- function(laws) {
   of <- function(name) do.call(rbind, lapply(laws, `[[`, name))
-  weight <- do.call(rbind, lapply(laws, function(law) matrix(law$weight, nrow(law$where), ncol(law$where))))
+  weight <- do.call(rbind, lapply(laws, function(law) array(law$weight, dim(law$where))))
   spike <- Reduce(`+`, lapply(laws, `[[`, "spike")) / length(laws)
   out <- list(where = of("where"), scale = of("scale"), weight = weight / length(laws), spike = spike)
   # Under an infinite penalty a coefficient is zero for certain.
@@ -230,7 +230,7 @@ law_of_penalized <- function(fit, j, target) {
     if (is_binary(post)) coords <- cbind(matrix(0, length(j), length(post$z_at)), coords)
     f <- list(coords = coords, outside = post$outside[j], leverage = numeric(length(j)))
     each <- mixture_of(f, post, target, floor = negligible)
-    weight <- matrix(each$weight, nrow(each$where), length(j))
+    weight <- array(each$weight, dim(each$where))
     return(list(where = each$where, scale = sqrt(each$scale2), weight = weight, spike = numeric(length(j))))
   }
   weight <- post$slab_weight[, j, drop = FALSE] * post$weight[, 1L]
