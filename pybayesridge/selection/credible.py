@@ -88,7 +88,7 @@ def membership(units: Units, states: States, which: IntArray) -> FloatArray:
 def pair_inclusion(units: Units, states: States, which: IntArray) -> FloatArray:
     """Posterior probabilities that two units are in together, (a, a); on the diagonal those of each alone."""
     inside = membership(units, states, which)
-    return (inside * states.weight[:, None]).T @ inside
+    return np.minimum((inside * states.weight[:, None]).T @ inside, 1.0)
 
 
 def credible_sets(
@@ -141,7 +141,7 @@ def credible_sets(
         out.append(
             CredibleSet(
                 units=play[chosen],
-                probability=float(weight[rows.any(axis=1)].sum()),
+                probability=min(float(weight[rows.any(axis=1)].sum()), 1.0),
                 purity=_purity(problem, play[chosen]),
                 expected=float(prob[play[chosen]].sum()),
             )

@@ -137,12 +137,12 @@ def _marginals(grid: Grid, log_joint: FloatArray) -> tuple[FloatArray, FloatArra
     top = float(log_joint.max())
     joint = np.exp(log_joint - top)
     total = float(joint.sum())
-    of_set, of_node = joint.sum(axis=0) / total, joint.sum(axis=1) / total
+    of_set, of_node = (np.minimum(joint.sum(axis=axis) / total, 1.0) for axis in (0, 1))
     prob = np.zeros(grid.n_units)
     prob[_always(grid)] = 1.0
     free = _free(grid)
     for i, unit in enumerate(free):
-        prob[unit] = of_set.reshape(-1, 2, 2**i)[:, 1].sum()
+        prob[unit] = min(float(of_set.reshape(-1, 2, 2**i)[:, 1].sum()), 1.0)
     return prob, of_set, of_node, top + float(np.log(total))
 
 

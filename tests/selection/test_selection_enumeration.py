@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from pybayesridge import SpikeSlab
 from pybayesridge.ep.model.hyper_prior import eta
 from pybayesridge.selection.enumeration import QUADRATURE_TOL, _marginals, enumerate_sets, joint_table
 from pybayesridge.selection.fit import fit_exact
@@ -147,3 +148,16 @@ def test_many_rows_with_a_given_slab_and_learned_noise(n):
     assert np.abs(exact.unit_prob - truth).max() < TRAPEZOIDS
     coarse = _marginals(grid, joint_table(problem, grid))[0]
     assert np.abs(coarse - truth).max() < COARSE
+
+
+def test_no_probability_exceeds_one():
+    """Sums of probabilities of sets do, by rounding, in a quarter of such data sets."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        x = rng.standard_normal((25, 4))
+        y = x @ np.arange(5.0, 25.0, 5.0) + 0.01 * rng.standard_normal(25)
+        res = SpikeSlab(y, x).fit("exact")
+        assert res.inclusion_prob.max() <= 1.0
+        assert res.pair_inclusion(["x1", "x2", "x3", "x4"]).to_numpy().max() <= 1.0
+        assert res.models(3)["probability"].max() <= 1.0
+        assert res.credible_sets()["probability"].max() <= 1.0
