@@ -11,6 +11,7 @@ import pytest
 from pybayesridge import BayesRidge, SpikeSlab
 
 pa = pytest.importorskip("pyarrow")
+dataset = pytest.importorskip("pyarrow.dataset")
 
 SAME = 1e-10
 """A fit from a stream compared with the fit from a frame; relative to the largest entry."""
@@ -196,7 +197,7 @@ def test_what_is_refused(frame, table):
         with pytest.raises(ValueError, match=message):
             BayesRidge.from_arrow(data, "y ~ x")
     with pytest.raises(ValueError, match="use from_parquet"):
-        BayesRidge.from_arrow(pa.dataset.dataset(table), "y ~ x")
+        BayesRidge.from_arrow(dataset.dataset(table), "y ~ x")
     with pytest.raises(ValueError, match=r"missing values in 'x' \(2\).*use missing='drop'"):
         BayesRidge.from_arrow(table, "y ~ x", missing="raise")
     with pytest.raises(ValueError, match="subset is not an argument of from_arrow"):
