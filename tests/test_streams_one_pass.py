@@ -142,6 +142,7 @@ def test_what_is_refused(table):
         ("v", 1e-200 * size, "the squares of 'v' leave the range of floats"),
         ("v", 1e200 * size, "the squares of 'v' leave the range of floats"),
         ("w", np.where(size == 77, 0.0, 1.0), "leave out rows that should not count"),
+        ("w", np.where(size == 77, np.inf, 1.0), "leave out rows that should not count"),
     ):
         data = table.drop_columns("w").append_column(name, pa.array(values))
         data = data if "w" in data.schema.names else data.append_column("w", pa.array(np.ones(ROWS)))

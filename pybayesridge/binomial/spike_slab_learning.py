@@ -22,7 +22,7 @@ from pybayesridge.ep.model.groups import one_of_each
 from pybayesridge.ep.model.hyper_prior import hyper_prior
 from pybayesridge.ep.model.hyperparameters import Given, Hyperparameters
 from pybayesridge.ep.model.rotation import Rotation
-from pybayesridge.ep.selection import Selection
+from pybayesridge.ep.selection import Selection, averaged_selection
 
 TOL = 1e-2
 """Residual of EP where the hyperparameters are still on their way."""
@@ -160,18 +160,7 @@ def select_binary(
         return Selection((result,), (hyper,), one, (), result.log_evidence, result.converged, result.n_fac, rotation)
     objective = binary_objective(problem, given, expected_size)
     found = average_from(objective, rough_modes(objective), tol=tol, maxiter=maxiter, by_sweeps=False)
-    return Selection(
-        found.results,
-        found.hypers,
-        found.weights,
-        found.learned,
-        found.log_evidence,
-        found.converged,
-        found.n_fac,
-        rotation,
-        integrated=True,
-        unsettled=found.unsettled,
-    )
+    return averaged_selection(found, rotation)
 
 
 def rough_modes(objective: BinaryObjective) -> list[Trial]:

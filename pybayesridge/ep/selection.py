@@ -11,7 +11,7 @@ from pybayesridge._types import BoolArray, FloatArray, IntArray
 from pybayesridge.design.crossproducts import CrossProducts
 from pybayesridge.design.design import Design
 from pybayesridge.ep.algorithms.solve import ALGORITHMS, Method, fit_sites, nothing_left
-from pybayesridge.ep.learning.average import average
+from pybayesridge.ep.learning.average import HyperAverage, average
 from pybayesridge.ep.learning.maximize import NAMES, learn
 from pybayesridge.ep.model.hyper_prior import HyperPrior, hyper_prior
 from pybayesridge.ep.model.hyperparameters import Given, Hyperparameters
@@ -290,6 +290,11 @@ def average_over(
     found = average(
         data, known, groups=groups, n=n, expected_size=expected_size, tol=tol, maxiter=maxiter, start=start
     )
+    return averaged_selection(found, rotation or Rotation())
+
+
+def averaged_selection(found: HyperAverage, rotation: Rotation) -> Selection:
+    """A selection from fits over a lattice of the hyperparameters."""
     return Selection(
         found.results,
         found.hypers,
@@ -298,7 +303,7 @@ def average_over(
         found.log_evidence,
         found.converged,
         found.n_fac,
-        rotation or Rotation(),
+        rotation,
         integrated=True,
         unsettled=found.unsettled,
     )

@@ -165,8 +165,8 @@ class StreamedModel:
         formula : str
             With the limits of :meth:`from_parquet`. A formula that requires two passes is refused if `data` can be
             read only once, as a ``RecordBatchReader`` can: pass a table, or a function that returns a new reader.
-            Levels of dictionaries
-            are in the order of the dictionary, those of text and of the type ``Categorical`` of polars are sorted.
+            Levels of dictionaries are in the order of the dictionary, those of text and of the type ``Categorical``
+            of polars are sorted.
         weights : str, optional
             Column of precision weights.
         levels, drop_cols, missing

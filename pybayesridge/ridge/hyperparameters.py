@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.interpolate import CubicSpline, PPoly
@@ -243,4 +243,4 @@ def draw(
 
 
 def _one_target(spectrum: Spectrum, target: int) -> Spectrum:
-    return replace(spectrum, z=spectrum.z[:, [target]], rss0=spectrum.rss0[[target]])
+    return spectrum.of_targets(np.array([target]))

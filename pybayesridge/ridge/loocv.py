@@ -144,8 +144,9 @@ def loo_curve(design: Design, spectrum: Spectrum, target: int, log_t2: FloatArra
         If a row has leverage 1 from the unpenalised columns alone.
     """
     one = replace(design, y=design.y[:, [target]])
-    rotated = replace(spectrum, z=spectrum.z[:, [target]], rss0=spectrum.rss0[[target]])
-    return loo_scores(one, rotated, log_t2[:, None])[:, 0] * design.y_norm[target] ** 2
+    return (
+        loo_scores(one, spectrum.of_targets(np.array([target])), log_t2[:, None])[:, 0] * design.y_norm[target] ** 2
+    )
 
 
 def _check_leverage(design: Design, slack: FloatArray, rows: slice) -> None:

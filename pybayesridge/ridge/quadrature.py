@@ -7,7 +7,7 @@ about d^2; min(d, 100 d^2) is reported as its estimate, and the nodes are double
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -117,7 +117,7 @@ def integrate(spectrum: Spectrum, model: PenaltyModel, *, tol: float, maxiter: i
 def _only(spectrum: Spectrum, model: PenaltyModel, active: IntArray) -> tuple[Spectrum, PenaltyModel]:
     if active.size == spectrum.z.shape[1]:
         return spectrum, model
-    return replace(spectrum, z=spectrum.z[:, active], rss0=spectrum.rss0[active]), model.only(active)
+    return spectrum.of_targets(active), model.only(active)
 
 
 def _interleave(old: FloatArray, between: FloatArray) -> FloatArray:

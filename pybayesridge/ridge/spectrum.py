@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from scipy.linalg import eigh
 
-from pybayesridge._types import BoolArray, FloatArray
+from pybayesridge._types import BoolArray, FloatArray, IntArray
 from pybayesridge.design.crossproducts import CrossProducts
 from pybayesridge.design.design import Design
 from pybayesridge.linalg import blas
@@ -97,6 +97,11 @@ class Spectrum:
     smallest: float
     noise: float
     unseen: FloatArray | None = None
+
+    def of_targets(self, which: IntArray | slice) -> Spectrum:
+        """The same with some of the targets."""
+        unseen = None if self.unseen is None else self.unseen[which]
+        return replace(self, z=self.z[:, which], rss0=self.rss0[which], unseen=unseen)
 
     @property
     def rank(self) -> int:

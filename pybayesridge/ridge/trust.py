@@ -135,12 +135,7 @@ def expected_loss(spectrum: Spectrum, count: float, mixture: Mixture) -> float:
     if q <= step:
         return _expected_loss(spectrum, count, mixture)
     parts = [slice(start, start + step) for start in range(0, q, step)]
-    return max(_expected_loss(_some(spectrum, part), count, _some_targets(mixture, part)) for part in parts)
-
-
-def _some(spectrum: Spectrum, part: slice) -> Spectrum:
-    unseen = None if spectrum.unseen is None else spectrum.unseen[part]
-    return replace(spectrum, z=spectrum.z[:, part], rss0=spectrum.rss0[part], unseen=unseen)
+    return max(_expected_loss(spectrum.of_targets(part), count, _some_targets(mixture, part)) for part in parts)
 
 
 def _some_targets(mixture: Mixture, part: slice) -> Mixture:
@@ -219,7 +214,7 @@ def _size(spectrum: Spectrum, log_t2: FloatArray) -> FloatArray:
     """Norm of the coefficients at each target's own points (K, q), and of the response, which is 1."""
     out = np.empty_like(log_t2)
     for at in node_blocks(log_t2, spectrum.rank):
-        a = rotated_coefficients(replace(spectrum, z=spectrum.z[:, at[1]]), log_t2[at])
+        a = rotated_coefficients(spectrum.of_targets(at[1]), log_t2[at])
         out[at] = 1.0 + np.sqrt((a**2).sum(axis=-1))
     return out
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pybayesridge._types import AnyArray, IntArray
-from pybayesridge.data.arrays import NamedColumns
+from pybayesridge.data.arrays import NamedColumns, is_finite
 from pybayesridge.moments.moments import Moments
 from pybayesridge.streams.plan import StreamPlan
 from pybayesridge.streams.schemas import is_dictionary
@@ -40,7 +40,8 @@ class PlainBatches:
         numbers = {name: _numbers(batch.column(name)) for name in self.numbers}
         weights = self.plan.weights
         w = None if weights is None else _numbers(batch.column(weights)).astype(np.float64)
-        if (w is not None and not (w > 0).all()) or not (clean or all(map(_is_finite, numbers.values()))):
+        usable = w is None or ((w > 0).all() and (clean or is_finite(w)))
+        if not (usable and (clean or all(map(is_finite, numbers.values())))):
             self._refuse(numbers, w)
         codes = {name: self._codes(name, batch.column(name)) for name in self.levels}
         sizes = {name: len(found) for name, found in self.levels.items()}
@@ -90,17 +91,15 @@ class PlainBatches:
 
 
 def is_clean(batch: Any) -> bool:
-    """Whether it is plain, at little expense, that no value is missing; a NaN or infinity shows in a sum."""
+    """Whether it is plain, at little expense, that no value is missing or infinite."""
     import pyarrow as pa
 
     for name in batch.schema.names:
         column = batch.column(name)
         if column.null_count or (is_dictionary(column.type) and column.dictionary.null_count):
             return False
-        if pa.types.is_floating(column.type):
-            with np.errstate(over="ignore", invalid="ignore"):
-                if not np.isfinite(column.to_numpy(zero_copy_only=False).sum()):
-                    return False
+        if pa.types.is_floating(column.type) and not is_finite(column.to_numpy(zero_copy_only=False)):
+            return False
     return True
 
 
@@ -111,10 +110,3 @@ def _numbers(column: Any) -> AnyArray:
         column = column.cast(pa.float64())
     out: AnyArray = column.to_numpy(zero_copy_only=False)
     return out
-
-
-def _is_finite(values: AnyArray) -> bool:
-    if values.dtype.kind != "f":
-        return True
-    with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.isfinite(values.sum()))

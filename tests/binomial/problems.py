@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import expit
 
 from pybayesridge.binomial.coordinates import Coordinates, coordinates
 from pybayesridge.binomial.likelihood import Binomial, from_counts
@@ -51,3 +52,11 @@ def nodes(space, likelihood, *, solver="ep", prior=R2, flat_in="link", tol=1e-7)
 def standardized(x, weights=None):
     mean = np.average(x, axis=0, weights=weights)
     return (x - mean) / np.sqrt(np.average((x - mean) ** 2, axis=0, weights=weights))
+
+
+def with_responses(x, trials, rng):
+    """Columns standardised by trials (drawn from 1 to `trials`; one each if None), successes, and trials."""
+    count = np.ones(len(x)) if trials is None else rng.integers(1, trials + 1, len(x)).astype(float)
+    x = x - np.average(x, axis=0, weights=count)
+    x /= np.sqrt(np.average(x**2, axis=0, weights=count))
+    return x, rng.binomial(count.astype(int), expit(0.3 + x[:, 0])).astype(float), count

@@ -5,7 +5,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from scipy.special import expit
 
 from pybayesridge.binomial.augmentation import Augmented, Rows, problem_given
 from pybayesridge.binomial.kept import FEWEST_STATES, Kept, State, conditional, mean_error
@@ -16,6 +15,7 @@ from pybayesridge.selection.collapsed import spectrum
 from pybayesridge.selection.grid import Given
 from pybayesridge.selection.problem import units_of
 from pybayesridge.selection.sampler import allowed_mean_error
+from tests.binomial.problems import with_responses
 from tests.binomial.selection_oracle import brute_force
 from tests.effort import number
 
@@ -29,10 +29,7 @@ def data(seed=3, n=30, d=3, trials=None):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, d))
     X[:, 1] = 0.9 * X[:, 0] + 0.4 * X[:, 1]
-    count = np.ones(n) if trials is None else rng.integers(1, trials + 1, n).astype(float)
-    X -= np.average(X, axis=0, weights=count)
-    X /= np.sqrt(np.average(X**2, axis=0, weights=count))
-    return X, rng.binomial(count.astype(int), expit(0.3 + X[:, 0])).astype(float), count
+    return with_responses(X, trials, rng)
 
 
 CASES = [

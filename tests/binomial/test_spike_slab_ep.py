@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from scipy.special import expit, logit, logsumexp
+from scipy.special import logit, logsumexp
 
 from pybayesridge.binomial.coordinates import coordinates
 from pybayesridge.binomial.ep import expectation_propagation
@@ -15,6 +15,7 @@ from pybayesridge.binomial.spike_slab_learning import Problem, binary_objective,
 from pybayesridge.binomial.working import Working
 from pybayesridge.ep.model.gaussian import Gaussian
 from pybayesridge.ep.model.hyperparameters import Given
+from tests.binomial.problems import with_responses
 from tests.binomial.selection_oracle import brute_force, integral
 
 SITES = 1e-7  # worst seen 1e-9: sites of the same fixed point, reached in two ways to 1e-9
@@ -30,10 +31,7 @@ def data(n=30, d=3, seed=4, trials=None, rho=0.0):
     X = rng.standard_normal((n, d))
     for j in range(1, d):
         X[:, j] = rho * X[:, j - 1] + np.sqrt(1 - rho**2) * X[:, j]
-    count = np.ones(n) if trials is None else rng.integers(1, trials + 1, n).astype(float)
-    X -= np.average(X, axis=0, weights=count)
-    X /= np.sqrt(np.average(X**2, axis=0, weights=count))
-    return X, rng.binomial(count.astype(int), expit(0.3 + X[:, 0])).astype(float), count
+    return with_responses(X, trials, rng)
 
 
 CASES = [

@@ -41,6 +41,7 @@ def cases():
     crowded = np.round(2.0 * crowd[:, 0] + 1.5 * crowd[:, 2] + rng.standard_normal(16), 2)
     ep, exact = {"method": "ep"}, {"method": "exact"}
     yes = np.array([0.0, 1, 0, 1, 1, 0, 1, 0, 0, 1, 0, 0])
+    dependent = np.column_stack([x, x[:, 0] + wide[0, 0] * x[:, 2]])
     trials, successes = np.tile([3.0, 1.0, 5.0], 4), np.array([1.0, 0, 5, 2, 1, 2, 0, 1, 4, 3, 0, 1])
     return {
         "binomial": (BayesRidge(successes, x, family="binomial", trials=trials, weights=np.tile([1.0, 2.0], 6)), {}),
@@ -74,7 +75,7 @@ def cases():
         "selection_binomial": (
             SpikeSlab(
                 successes,
-                np.column_stack([x, x[:, 0] + wide[0, 0] * x[:, 2]]),
+                dependent,
                 family="binomial",
                 trials=trials,
                 group=["a", "b", "c", "b"],
@@ -90,7 +91,7 @@ def cases():
         "sets_binomial": (
             SpikeSlab(
                 successes,
-                np.column_stack([x, x[:, 0] + wide[0, 0] * x[:, 2]]),
+                dependent,
                 family="binomial",
                 trials=trials,
                 group=["a", "b", "c", "b"],
