@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from pybayesridge.binomial import selection
 from pybayesridge.binomial.augmentation import Augmented, Rows, problem_given
 from pybayesridge.binomial.kept import FEWEST_STATES, Kept, State, conditional, mean_error
 from pybayesridge.binomial.likelihood import from_counts
@@ -21,6 +22,7 @@ from tests.effort import number
 
 WITHIN = 4.0
 KEPT = 0.07  # of probabilities by some 1,000 kept states
+PRECISE = 0.04  # of means, in posterior standard deviations
 MOMENTS = 0.3  # of a posterior standard deviation; the Monte Carlo error of 2,400 steps is about .06
 ALGEBRA = 1e-9  # worst seen 1e-13
 
@@ -173,16 +175,20 @@ def test_chains_that_disagree_have_a_large_error_of_the_mean():
 
 
 def test_sampling_goes_on_until_means_are_known(monkeypatch):
-    """Columns that separate the responses: coefficients move with the auxiliary variables, slowly."""
+    """Probabilities are known at once to 0.1: what is left decides."""
     rng = np.random.default_rng(4)
     x = rng.standard_normal((40, 4))
-    y = (x[:, 0] + x[:, 1] > 0).astype(float)
+    y = (x[:, 0] + x[:, 1] + 0.5 * rng.logistic(size=40) > 0).astype(float)
     rows = Rows.of(x, np.ones((40, 1)), from_counts(y, np.ones(40), None, "logit"), units_of(4))
-    short = fit_binary_selection(rows, Given(), mcse=0.1, maxiter=1600).exact
+    rough = fit_binary_selection(rows, Given(), mcse=0.1).exact
+    assert rough.converged
+    assert PRECISE < rough.mean_error <= allowed_mean_error(0.1)
+    monkeypatch.setattr(selection, "allowed_mean_error", lambda mcse: PRECISE)
     done = fit_binary_selection(rows, Given(), mcse=0.1).exact
     assert done.converged
-    assert done.mean_error <= allowed_mean_error(0.1)
-    assert short.mean_error > 0
+    assert done.mean_error <= PRECISE
+    assert done.n_iter > rough.n_iter
+    assert not fit_binary_selection(rows, Given(), mcse=0.1, maxiter=rough.n_iter).exact.converged
     unsettled = SimpleNamespace(exact=replace(done, mean_error=0.6))
     monkeypatch.setattr(methods, "ExactSelection", SimpleNamespace)
     assert "the mean of a coefficient" in methods.imprecise(unsettled, 0.1)
