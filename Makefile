@@ -67,7 +67,10 @@ benchmark-ridge: .venv/.benchmarks ## BayesRidge beside its peers and the unavoi
 	$(PY) benchmarks/ridge_floor.py
 
 benchmark-quick: .venv/.benchmarks ## every benchmark's quick form, into build/benchmarks/quick (DATA_DIR=...: the data)
-	$(PY) benchmarks/quick.py
+	$(PY) -m benchmarks.pages --quick
+
+benchmark-pages: .venv/.benchmarks ## every stored page of results, again, with all threads: hours (DATA_DIR=...: the data)
+	$(PY) -m benchmarks.pages --threads all --resume
 
 venv: .venv/.dev ## only make .venv, with the development tools
 
@@ -95,4 +98,4 @@ clean: ## remove environments, caches and built files
 	@PYTHON_FIRST='python3.11 python3.12' tools/make-venv .venv-oldest -r tools/oldest-requirements.txt -e .
 	@touch $@
 
-.PHONY: help demo test test-ci lint typecheck test-python test-oldest test-r test-r-stable test-processors test-old-processor fuzz docs docs-r dist benchmark-ridge benchmark-quick venv clean
+.PHONY: help demo test test-ci lint typecheck test-python test-oldest test-r test-r-stable test-processors test-old-processor fuzz docs docs-r dist benchmark-ridge benchmark-quick benchmark-pages venv clean

@@ -9,6 +9,7 @@ import math
 import os
 import platform
 import statistics
+import subprocess
 import sys
 import time
 import tracemalloc
@@ -22,6 +23,8 @@ QUICK_RESULTS = Path(__file__).parent.parent / "build" / "benchmarks"
 """Where quick runs put theirs: they are for a look, not for the record."""
 PAUSE = 0.2
 """Seconds between timed calls: threads of another BLAS stop spinning."""
+THREADS = "BENCHMARK_THREADS"
+"""Environment variable: ``all`` lets the BLAS libraries use every core, and times are those of the wall."""
 
 
 def one_thread() -> bool:
@@ -30,8 +33,8 @@ def one_thread() -> bool:
 
 
 def use_one_thread() -> None:
-    """Start this script again with one thread, unless it has one already."""
-    if not one_thread():
+    """Start this script again with one thread, unless it has one already or is to use all."""
+    if not one_thread() and os.environ.get(THREADS) != "all":
         os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
@@ -41,8 +44,21 @@ def clock() -> float:
     return time.process_time() if one_thread() else time.perf_counter()
 
 
+def commit() -> str | None:
+    """The commit of the repository, with a + if the package was changed since; None outside of one."""
+    try:
+        where = Path(__file__).parent
+        head, changed = (
+            subprocess.run(["git", *command], cwd=where, capture_output=True, text=True, check=True).stdout.strip()
+            for command in (["rev-parse", "--short", "HEAD"], ["status", "--porcelain", "--", "../pybayesridge"])
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return head + ("+" if changed else "")
+
+
 def environment(packages: Sequence[str]) -> dict[str, Any]:
-    """Date, processor, load and versions."""
+    """Date, commit, processor, load and versions."""
     model = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
@@ -51,6 +67,7 @@ def environment(packages: Sequence[str]) -> dict[str, Any]:
         model = names[0] if names else model
     return {
         "date": datetime.date.today().isoformat(),
+        "commit": commit(),
         "processor": model,
         "cores": os.cpu_count(),
         "threads": 1 if one_thread() else os.cpu_count(),
@@ -74,8 +91,9 @@ def describe(env: dict[str, Any]) -> str:
     load = "/".join(str(v) for v in env["load_at_start"])
     ended = "" if "load_at_end" not in env else ", at the end " + "/".join(str(v) for v in env["load_at_end"])
     how = "one thread, seconds of processor time" if env["threads"] == 1 else "all threads, seconds of wall time"
+    made = f"{env['date']}, commit {env['commit']}" if env.get("commit") else env["date"]
     return (
-        f"{env['date']}; {env['processor']}, {env['cores']} cores; {how}; load average at the start {load}{ended}; "
+        f"{made}; {env['processor']}, {env['cores']} cores; {how}; load average at the start {load}{ended}; "
         f"Python {env['python']}, {packages}."
     )
 

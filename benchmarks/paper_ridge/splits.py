@@ -28,11 +28,12 @@ COLUMNS = ["split", "n", "p", *(f"{m}.{what}" for m in (*METHODS, *REFERENCE) fo
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How many splits, and in how many of the first ones what is also timed, or run by fastridge."""
+    """How many splits, how many of the first are also timed or run by fastridge, and which is the first to run."""
 
     splits: int
     timed: int
     reference: int
+    first: int = 0
 
 
 def seed_of(name: str, *more: int) -> list[int]:
@@ -135,7 +136,7 @@ def append(path: Path, row: dict[str, Any]) -> None:
 def pending(directory: Path, name: str, order: int, effort: Effort) -> list[int]:
     """Splits that are still to be run."""
     done = finished(path_of(directory, name, order))
-    return [split for split in range(effort.splits) if split not in done]
+    return [split for split in range(effort.first, effort.splits) if split not in done]
 
 
 def run(data: Dataset, order: int, directory: Path, effort: Effort) -> Iterator[int]:

@@ -38,6 +38,9 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--timed", type=int, default=10, help="splits in which every method is timed on its own")
     parser.add_argument("--reference", type=int, default=0, help="splits on which fastridge runs as well")
     parser.add_argument(
+        "--first", type=int, default=0, help="the first split to run: the timed ones can wait for a quiet machine"
+    )
+    parser.add_argument(
         "--data", nargs="+", choices=[*LOADERS, *VARIANTS], default=[*LOADERS, *VARIANTS], metavar="NAME"
     )
     parser.add_argument("--orders", nargs="+", type=int, choices=(1, 2, 3), default=[1, 2, 3])
@@ -73,7 +76,7 @@ def configurations(data: dict[str, Dataset], orders: Sequence[int]) -> list[tupl
 
 def run_all(data: dict[str, Dataset], args: argparse.Namespace) -> None:
     """Run every configuration, that with the least time spent on it next, until all is done or the time is over."""
-    effort = Effort(args.splits, args.timed, args.reference)
+    effort = Effort(args.splits, args.timed, args.reference, args.first)
     deadline = time.monotonic() + 60 * args.minutes
     todo = {pair: len(pending(args.out, *pair, effort)) for pair in configurations(data, args.orders)}
     spent = {pair: 0.0 for pair, splits in todo.items() if splits}
