@@ -4,8 +4,9 @@
 
 Files of random numbers are written into a temporary directory, then (each in a process of its own): the columns are
 read; they are read and made frames of; a model is built from a formula; likewise with factors of 4 and 100 levels,
-and with a formula that takes a first pass. Seconds are processor time with one thread. ``--reread`` makes a dataset
-of the same files several times over, so that memory can be watched over more rows than the disk holds.
+with expressions, and with a formula that takes a first pass. Seconds are processor time with one thread.
+``--reread`` makes a dataset of the same files several times over, so that memory can be watched over more rows than
+the disk holds.
 """
 
 from __future__ import annotations
@@ -26,13 +27,17 @@ TASKS = {
     "plain": "from_parquet, y ~ x1 + … : one pass",
     "scaled": "from_parquet, y ~ scale(x1) + x2 + … + g : one pass",
     "factors": "from_parquet, y ~ x1*g + x2 + … + C(k) : one pass",
-    "other": "from_parquet, y ~ exp(x1) + x2 + … + g : two passes",
+    "other": "from_parquet, y ~ exp(x1) + x2 + … + g : one pass",
+    "splines": "from_parquet, y ~ bs(x1, …)*g + log(k + 1) + x2 + … : one pass",
+    "two passes": "from_parquet, y ~ exp(scale(x1)) + x2 + … + g : two passes",
 }
 FORMULAS = {
     "plain": ("x1", []),
     "scaled": ("scale(x1)", ["g"]),
     "factors": ("x1*g", ["C(k)"]),
     "other": ("exp(x1)", ["g"]),
+    "splines": ("bs(x1, knots=[-1, 0, 1], lower_bound=-9, upper_bound=9)*g", ["log(k + 1)"]),
+    "two passes": ("exp(scale(x1))", ["g"]),
 }
 """First term, and what follows the other columns."""
 

@@ -17,7 +17,7 @@ SAME = 1e-10
 """A fit from a stream compared with the fit from a frame; relative to the largest entry."""
 
 ROWS = 500
-TWO_PASSES = "y ~ scale(np.log(x + 30)) + g"
+TWO_PASSES = "y ~ np.exp(scale(x)) + g"
 FORMULA = "y ~ scale(x) + z + g + C(k) + e"
 
 

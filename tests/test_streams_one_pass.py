@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from formulaic.errors import FormulaicError
 
 from pybayesridge import BayesRidge
 from pybayesridge.formula import build
@@ -72,6 +73,10 @@ FORMULAS = [
     "y ~ scale(drift):once + g:h:x - 1",
     "y ~ C(b) + C(g)",
     "y ~ 1",
+    "np.log(w) ~ np.exp(z):g + scale(np.log(x**2)) + I(b > 0.5)*h + x*g",
+    "y ~ bs(x, knots=[4, 6], lower_bound=-10, upper_bound=20)*g + poly(`my col`, 2, raw=True):z + center(x + z):h:g",
+    "y ~ 0 + bs(z, knots=[0], lower_bound=-9, upper_bound=9, include_intercept=True) + poly(z, 3, raw=True):C(k):h",
+    "y ~ cr(x, knots=[2, 5, 7], lower_bound=-10, upper_bound=20):poly(z, 2, raw=True) + scale(I(far**2)):g + x.abs()",
 ]
 
 
@@ -124,6 +129,61 @@ def test_a_dictionary_with_a_level_that_is_missing():
         assert res.nobs == expected.nobs
         assert list(res.params.index) == list(expected.params.index)
         np.testing.assert_allclose(res.params, expected.params, rtol=1e-9)
+
+
+def log_and_square(x):
+    return pd.DataFrame({"log": np.log(x), "square": x**2})
+
+
+def test_functions_of_the_user(frame, table):
+    for formula in ("y ~ log_and_square(w):g + z", "y ~ log_and_square(w) + np.float64(k) + g"):
+        expected = BayesRidge.from_formula(formula, frame).fit()
+        for size in (1, 300):
+            res = BayesRidge.from_arrow(table[:40] if size == 1 else table, formula, batch_size=size)
+            assert res.nobs == (40 if size == 1 else ROWS)
+        res = res.fit()
+        assert list(res.params.index) == list(expected.params.index)
+        np.testing.assert_allclose(res.params, expected.params, rtol=1e-9)
+        new = frame.iloc[3:9]
+        np.testing.assert_allclose(res.predict(new), expected.predict(new), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("I(x - x.mean())", "depend on more than their own row"),
+        ("x.rank()", "depend on more than their own row"),
+        ("x.cumsum()", "depend on more than their own row"),
+        ("I(np.arange(len(x)))", "depend on more than their own row"),
+        ("np.unique(x, return_inverse=True)[1]", "depend on more than their own row"),
+        ("pd.factorize(k)[0]", "depend on more than their own row"),
+        ("scale(x - x.mean())", "depend on more than their own row"),
+        ("pd.get_dummies(drift // 1000)", r"'pd.get_dummies\(.*\)\[.*\]' depend on more than their own row"),
+        ("np.log(z)", r"'np.log\(z\)' is not a number in \d+ row\(s\) whose columns have values"),
+        ("I(1/(k - 1))", r"not finite in column\(s\) 'I\(1 / \(k - 1\)\)'"),
+        ("np.where(x > 5, 'a', 'b')", "does not give each row a number"),
+        ("x.astype(str)", "is a factor whose levels cannot be found in a stream"),
+        ("scale(log_and_square(w))", "must be one column in a response, scale or center"),
+        ("I(1e160 * x)", r"the squares of 'I\(1e\+160 \* x\)' leave the range of floats"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:(divide by zero|invalid value):RuntimeWarning")
+def test_expressions_that_are_refused_beside_factors(expression, message, table):
+    for size in (150, 1) if "own row" in message else (150,):
+        with pytest.raises(ValueError, match=message):
+            BayesRidge.from_arrow(table[:300].to_reader(), f"y ~ {expression} + x + g", batch_size=size)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["I(g.cat.codes)", "I(pd.Categorical(g).codes)", "I(pd.factorize(g)[0])", "bs(x, knots=[x.mean()], **BOUNDS)"],
+)
+def test_expressions_of_text_and_knots_that_depend_on_the_rows(expression, table):
+    expression = expression.replace("**BOUNDS", "lower_bound=-10, upper_bound=20")
+    with pytest.raises(
+        (ValueError, FormulaicError), match=r"own row|Can only use .cat accessor|depend on all rows of 'x'"
+    ):
+        BayesRidge.from_arrow(table, f"y ~ {expression} + z", batch_size=100)
 
 
 def test_a_constant_column_is_exactly_constant(table):

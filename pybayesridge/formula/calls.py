@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 from formulaic.transforms import TRANSFORMS
+
+from pybayesridge.text import listed
 
 AS_NUMBERS = "_as_numbers"
 """The function that operands of arithmetic are passed through."""
@@ -86,8 +88,10 @@ def argument(call: ast.Call, placeholders: Mapping[str, str], own: Mapping[str, 
     return text(call.args[0], placeholders)
 
 
-def refuse_undeclared(function: str, call: ast.Call, placeholders: Mapping[str, str]) -> None:
-    """Refuse transforms whose state depends on all rows, unless the formula declares it."""
+def refuse_undeclared(
+    function: str, call: ast.Call, placeholders: Mapping[str, str], names: Collection[str] = ()
+) -> None:
+    """Refuse transforms whose state depends on all rows, unless the formula declares it, without columns `names`."""
     told = text(call, placeholders)
     given = {keyword.arg for keyword in call.keywords}
     if function in SPLINES:
@@ -98,6 +102,12 @@ def refuse_undeclared(function: str, call: ast.Call, placeholders: Mapping[str, 
             raise ValueError(
                 f"the knots of {told} depend on all rows: declare them, {function}(x, knots=[...], lower_bound=..., "
                 "upper_bound=...), without df" + (" and constraints" if centred else "")
+            )
+        read = {node.id for k in call.keywords for node in ast.walk(k.value) if isinstance(node, ast.Name)}
+        columns = [name for name in names if name in {placeholders.get(name, name) for name in read}]
+        if columns:
+            raise ValueError(
+                f"the knots or bounds of {told} depend on all rows of {listed(columns)}: declare them as numbers"
             )
     elif function == "poly":
         raw = any(
@@ -170,3 +180,10 @@ def as_written(node: ast.AST) -> ast.AST:
     """The expression that :func:`with_numbers` changed."""
     out: ast.AST = _AsWritten().visit(node)
     return out
+
+
+@lru_cache
+def as_state(expression: str) -> str:
+    """A call, as the user wrote it or as a state names it, in one form."""
+    tree, placeholders = tree_of(expression)
+    return unquoted(expression if tree is None else text(as_written(tree), placeholders))

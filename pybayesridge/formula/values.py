@@ -12,8 +12,10 @@ import pandas as pd
 from formulaic import ModelSpec, ModelSpecs
 from formulaic.errors import DataMismatchWarning
 from formulaic.materializers.pandas import PandasMaterializer
+from formulaic.materializers.types import EvaluatedFactor, FactorValues
 from formulaic.parser.types import Factor
 from formulaic.transforms import TRANSFORMS
+from formulaic.utils.cast import as_columns
 from formulaic.utils.layered_mapping import LayeredMapping
 from interface_meta import override
 
@@ -28,14 +30,21 @@ TIMES = ("datetime64", "datetime", "date", "timedelta64", "timedelta", "time", "
 """Names in pandas of columns of dates, times, durations and periods."""
 
 
-def model_matrix(spec: Any, frame: pd.DataFrame, context: Mapping[str, Any] | None) -> tuple[Any, BoolArray]:
+def model_matrix(
+    spec: Any,
+    frame: pd.DataFrame,
+    context: Mapping[str, Any] | None,
+    given: Mapping[str, tuple[Any, FactorValues]] | None = None,
+) -> tuple[Any, BoolArray]:
     """The matrices of a formula, or of specifications made before, of plain columns; and rows without a level.
 
     A new level is an error. In rows in which a factor is missing (``lag(g)``) its dummies are zero, which says the
-    baseline: they are not to be used.
+    baseline: they are not to be used. Factors that are `given` with their values, by their text, are not evaluated.
     """
     coder = Coder(frame, context=dict(context or {}))
     coder.expect(spec)
+    for name, (factor, values) in (given or {}).items():
+        coder.factor_cache[name] = EvaluatedFactor(factor=factor, values=values)
     with warnings.catch_warnings():
         warnings.simplefilter("error", DataMismatchWarning)
         warnings.filterwarnings("ignore", r".*\{(nan|None|<NA>|NaT)\}", DataMismatchWarning)
@@ -92,6 +101,19 @@ class Coder(PandasMaterializer):
     @override
     def get_model_matrix(self, spec: Any, drop_rows: Any = None, **spec_overrides: Any) -> Any:
         """The matrices, of numbers in float64."""
+        self.look_up()
+        return super().get_model_matrix(spec, drop_rows=drop_rows, **spec_overrides)
+
+    def values_of(self, factors: Mapping[str, Any]) -> dict[str, FactorValues]:
+        """The values of factors by name, in columns if there are several. Transforms learn from these rows alone."""
+        self.look_up()
+        spec = ModelSpec.from_spec([], na_action="ignore")
+        return {
+            name: as_columns(self._evaluate_factor(factor, spec, set()).values) for name, factor in factors.items()
+        }
+
+    def look_up(self) -> None:
+        """Find names among the columns, the user's own and the transforms, numbers in float64."""
         functions = LayeredMapping({**TRANSFORMS, AS_NUMBERS: as_numbers}, name="transforms")
         self.names_as_given = LayeredMapping(
             LayeredMapping(self.data, name="data"), LayeredMapping(self.context, name="context"), functions
@@ -101,7 +123,6 @@ class Coder(PandasMaterializer):
             LayeredMapping(_Numbers(self.context), name="context"),
             functions,
         )
-        return super().get_model_matrix(spec, drop_rows=drop_rows, **spec_overrides)
 
     @override
     def _evaluate(self, expr: str, metadata: Any, spec: Any) -> Any:

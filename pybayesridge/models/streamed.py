@@ -89,9 +89,10 @@ class StreamedModel:
         formula : str
             As for :meth:`from_formula`. Levels of factors, and the means and standard deviations of ``scale`` and
             ``center``, are those of all complete rows. One pass is enough where each term is a product of columns,
-            factors and at most one scaled column, as in ``y ~ scale(x) + z*g``; with other expressions, such as
-            ``log(z)``, a first pass finds levels and means. Splines need their knots and bounds
-            declared, ``bs(x, knots=[1, 2], lower_bound=0, upper_bound=3)``, and ``poly`` needs ``raw=True``. Any
+            factors and expressions of columns of numbers, such as ``log(z)*g``, or of factors and one ``scale(x)``
+            or ``center(x)``. For any other term, such as ``exp(scale(x))`` or ``scale(x):z``, a first pass finds
+            levels and means. Splines need their knots and bounds declared as numbers,
+            ``bs(x, knots=[1, 2], lower_bound=0, upper_bound=3)``, and ``poly`` needs ``raw=True``. Any
             other expression must give each row a value that depends on that row alone; that is checked.
         weights : str, optional
             Column of precision weights.

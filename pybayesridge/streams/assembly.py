@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from formulaic.materializers.types import FactorValues
+from formulaic.parser.types import Factor
 from scipy import sparse
 
 from pybayesridge._types import FloatArray
-from pybayesridge.formula.calls import unquoted
+from pybayesridge.formula.calls import as_state
 from pybayesridge.formula.values import model_matrix
 from pybayesridge.linalg.scale import SAFE
 from pybayesridge.moments.moments import Moments
 from pybayesridge.streams.coding import Coding
+from pybayesridge.streams.plain import PlainBatches
 from pybayesridge.streams.sums import Sums
 from pybayesridge.streams.terms import PlainTerm, PlainTerms
 
@@ -26,7 +31,7 @@ def check_range(sums: Sums) -> None:
         raise ValueError(f"the squares of {':'.join(sums.dense[j])!r} leave the range of floats: rescale it")
 
 
-def dense_moments(sums: Sums, columns: list[str], names: list[str]) -> Moments:
+def dense_moments(sums: Sums, columns: Sequence[str], names: Sequence[str]) -> Moments:
     """Moments of some of the dense columns, under other names; the response is a column of zeros."""
     at = np.array([sums.dense.index((column,)) for column in columns])
     total, first = sums.gram[0, 0], sums.gram[1 + at, 0]
@@ -48,7 +53,7 @@ def dense_moments(sums: Sums, columns: list[str], names: list[str]) -> Moments:
     )
 
 
-def moments_of_terms(sums: Sums, plain: PlainTerms, coding: Coding, levels: dict[str, list[Any]]) -> Moments:
+def moments_of_terms(sums: Sums, plain: PlainTerms, coding: Coding, batches: PlainBatches) -> Moments:
     """Moments of the columns of the formula.
 
     Every column of the design is a constant plus a linear combination of dense columns and of cells; with the matrix
@@ -61,12 +66,12 @@ def moments_of_terms(sums: Sums, plain: PlainTerms, coding: Coding, levels: dict
     plain : PlainTerms
     coding : Coding
         With the levels and means of all rows.
-    levels : dict
-        Levels of each factor in the order of their codes.
+    batches : PlainBatches
+        With the levels of each factor in the order of their codes.
     """
     products, first = _joined(sums)
     total = sums.gram[0, 0]
-    origin, combine = _combinations(sums, plain, coding, levels)
+    origin, combine = _combinations(sums, plain, coding, batches)
     responses = [str(name) for name in coding.specs.lhs.column_names]
     y = np.array([sums.dense.index((name,)) for name in responses])
     x_offset = combine.T @ first / total
@@ -118,15 +123,12 @@ def _starts(sums: Sums) -> list[int]:
     return [int(start) for start in np.cumsum(sizes)[:-1]]
 
 
-def _combinations(
-    sums: Sums, plain: PlainTerms, coding: Coding, levels: dict[str, list[Any]]
-) -> tuple[FloatArray, Any]:
+def _combinations(sums: Sums, plain: PlainTerms, coding: Coding, batches: PlainBatches) -> tuple[FloatArray, Any]:
     """A constant for each column of the design, and the combination of dense columns and cells to add to it."""
     spec: Any = coding.spec.spec
     names = [str(name) for name in spec.column_names]
     position = {name: j for j, name in enumerate(coding.spec.columns)}
     origin = np.zeros(len(position))
-    starts = _starts(sums)
     blocks: list[Any] = [sparse.csc_matrix((0, 0))]
     at: list[int] = []
     for term, where in spec.term_slices.items():
@@ -135,8 +137,9 @@ def _combinations(
             continue
         known = plain.terms[term]
         shift, scale = _scaling(spec, known)
-        if known.factors:
-            constant, columns = _of_cells(sums, starts, term, known, coding, levels, shift, scale)
+        if known.factors or any(name in plain.fields for name in known.numbers):
+            coded = _coded(term, plain, coding, batches)
+            constant, columns = _of_products(sums, plain, known, coded, shift, scale)
         else:
             j = sums.dense.index(known.numbers)
             constant = np.array([(sums.origin[j] - shift) / scale])
@@ -156,62 +159,77 @@ def _total(sums: Sums) -> int:
     return len(sums.dense) + sum(block.size for block in sums.cells)
 
 
-def _of_cells(
-    sums: Sums,
-    starts: list[int],
-    term: Any,
-    known: PlainTerm,
-    coding: Coding,
-    levels: dict[str, list[Any]],
-    shift: float,
-    scale: float,
+def _of_products(
+    sums: Sums, plain: PlainTerms, known: PlainTerm, coded: FloatArray, shift: float, scale: float
 ) -> tuple[FloatArray, Any]:
-    """The columns of a term with factors: ``c`` for the cell ``c``, times ``(x - shift) / scale``."""
+    """The columns of a term with factors, or of several numbers.
+
+    Each is the sum over numbers ``x`` of ``c`` times ``(x - shift) / scale``, with ``c`` for the cell from `coded`.
+    """
+    starts = _starts(sums)
     where = {(block.numbers, block.factors): i for i, block in enumerate(sums.cells)}
-    dummies = where[(), known.factors]
-    coded = _coded(term, known, coding, levels, shift, scale)
-    middle, parts = coded, {}
-    if known.numbers:
-        block = where[known.numbers, known.factors]
-        middle = coded * ((sums.cells[block].origin - shift) / scale)[:, None]
-        parts[block] = coded / scale
-    # About the most frequent cell, whose dummy may be nearly constant.
-    common = middle[np.argmax(sums.cells[dummies].sums[0])]
-    parts[dummies] = middle - common
+    common = np.zeros(coded.shape[2])
+    parts: list[tuple[int, FloatArray]] = []
+    middle = np.zeros(coded.shape[1:])
+    for key, each in zip(plain.products(known), coded, strict=True):
+        if not known.factors:
+            j = sums.dense.index(key)
+            common += each[0] * ((sums.origin[j] - shift) / scale)
+            parts.append((j, each / scale))
+        elif known.numbers:
+            block = where[key, known.factors]
+            middle += each * ((sums.cells[block].origin - shift) / scale)[:, None]
+            parts.append((starts[block], each / scale))
+        else:
+            middle += each
+    if known.factors:
+        dummies = where[(), known.factors]
+        # About the most frequent cell, whose dummy may be nearly constant.
+        common = middle[np.argmax(sums.cells[dummies].sums[0])]
+        parts.append((starts[dummies], middle - common))
     rows, columns, values = [], [], []
-    for i, part in parts.items():
+    for start, part in parts:
         some = sparse.coo_matrix(part)
-        rows.append(some.row + starts[i])
+        rows.append(some.row + start)
         columns.append(some.col)
         values.append(some.data)
     entries = (np.concatenate(values), (np.concatenate(rows), np.concatenate(columns)))
-    return common, sparse.csc_matrix(entries, shape=(_total(sums), coded.shape[1]))
+    return common, sparse.csc_matrix(entries, shape=(_total(sums), coded.shape[2]))
 
 
-def _coded(
-    term: Any, known: PlainTerm, coding: Coding, levels: dict[str, list[Any]], shift: float, scale: float
-) -> FloatArray:
-    """The columns of a term in each cell of its factors, where its number is 1."""
+def _coded(term: Any, plain: PlainTerms, coding: Coding, batches: PlainBatches) -> FloatArray:
+    """The columns of a term for each product of its numbers, where that is 1, in each cell of its factors."""
+    known, levels = plain.terms[term], batches.levels
     at = np.meshgrid(*(np.arange(len(levels[name])) for name in known.factors), indexing="ij")
-    data: dict[str, Any] = {}
+    n = at[0].size if at else 1
+    data: dict[str, Any] = {name: np.ones(n) for name in known.numbers if name not in plain.expressions}
     for name, index in zip(known.factors, at, strict=True):
         values, dtype = [levels[name][i] for i in index.ravel()], coding.sample[name].dtype
         if pd.api.types.is_numeric_dtype(dtype):
             data[name] = pd.Series(values, dtype=dtype)
         else:
             data[name] = pd.Categorical(values, categories=levels[name])
-    number = shift + max(abs(shift), scale)  # so that no digits are lost where shift is subtracted from it
-    for name in known.numbers:
-        data[name] = number if known.scaled else 1.0
     spec: Any = coding.spec.spec
-    made, _ = model_matrix(spec.subset([term]), pd.DataFrame(data), coding.plan.context)
-    out: FloatArray = pd.DataFrame(made).to_numpy(dtype=np.float64)
-    return out / ((number - shift) / scale) if known.scaled else out
+    spec = spec.subset([term])
+    frame = pd.DataFrame(data, index=range(n))
+    out = []
+    for choice in itertools.product(*(plain.fields.get(name, [name]) for name in known.numbers)):
+        given = {}
+        if known.scaled:
+            factor = next(factor for factor in term.factors if str(factor.expr) == known.scaled)
+            given[known.scaled] = (factor, FactorValues(np.ones(n), kind=Factor.Kind.NUMERICAL))
+        elif batches.expressions is not None:
+            for name, field in zip(known.numbers, choice, strict=True):
+                if name in plain.expressions:
+                    given[name] = batches.expressions.given(name, field, n)
+        made, _ = model_matrix(spec, frame, coding.plan.context, given)
+        out.append(pd.DataFrame(made).to_numpy(dtype=np.float64))
+    return np.array(out)
 
 
 def _scaling(spec: Any, known: PlainTerm) -> tuple[float, float]:
     """The mean and the standard deviation that a term's number is scaled by."""
     if not known.scaled:
         return 0.0, 1.0
-    state = next(s for key, s in spec.transform_state.items() if unquoted(key) == unquoted(known.scaled))
+    state = next(s for key, s in spec.transform_state.items() if as_state(key) == as_state(known.scaled))
     return float(state["center"]), 1.0 if state.get("scale") is None else float(state["scale"])

@@ -30,14 +30,8 @@ from pybayesridge.formula.calls import (
 from pybayesridge.formula.spec import FormulaSpec
 from pybayesridge.formula.values import kinds_of, model_matrix, plain_dtypes
 from pybayesridge.moments.moments import Moments
+from pybayesridge.streams.expressions import no_levels, not_a_number, refuse_dependent, rows_alone
 from pybayesridge.streams.plan import EXACT, StreamPlan
-from pybayesridge.text import listed
-
-CHECKED_ROWS = 8
-"""Rows of each batch that are coded again by themselves, to find expressions that look at other rows."""
-
-ROUNDING = 1e-9
-"""Largest difference that may make, relative to the column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,21 +133,12 @@ class Coding:
 
     def _check_rows(self, frame: pd.DataFrame, endog: pd.DataFrame, exog: pd.DataFrame) -> None:
         """Code a few rows by themselves: an expression that looks at other rows gives something else."""
-        at = np.unique(np.linspace(0, len(frame) - 1, CHECKED_ROWS).astype(int))
-        if at.size == len(frame):
-            at = at[::2]
-        alone = self._matrices(frame.iloc[at].reset_index(drop=True))
+        at = rows_alone(len(frame))
+        # Text is not coded here: codes of categories differ between batches.
+        alone = self._matrices(_uncategorized(frame.iloc[at].reset_index(drop=True), text_only=True))
         for whole, some in zip((endog, exog), alone, strict=True):
-            a = whole.iloc[at].to_numpy(dtype=np.float64)
-            b = some.to_numpy(dtype=np.float64)
-            size = np.abs(a).max(axis=0, initial=0.0)
-            odd = ~((np.abs(a - b) <= ROUNDING * size) | (np.isnan(a) & np.isnan(b))).all(axis=0)
-            if odd.any():
-                names = [name for name, bad in zip(whole.columns, odd, strict=True) if bad]
-                raise ValueError(
-                    f"column(s) {listed(names)} depend on more than their own row, so that they cannot be computed "
-                    "batch by batch: add them to the data as columns"
-                )
+            values = whole.iloc[at].to_numpy(dtype=np.float64)
+            refuse_dependent(list(whole.columns), values, some.to_numpy(dtype=np.float64))
 
 
 def survey(plan: StreamPlan, frame: pd.DataFrame) -> Survey | None:
@@ -240,8 +225,12 @@ def _as_given(spec: Any, plan: StreamPlan) -> tuple[dict[str, str], Any]:
     return out, spec.subset(others)
 
 
-def _uncategorized(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame.astype({name: object for name, dtype in frame.dtypes.items() if dtype == "category"})
+def _uncategorized(frame: pd.DataFrame, *, text_only: bool = False) -> pd.DataFrame:
+    """Categories as the objects that they stand for."""
+    dtypes = {str(name): dtype for name, dtype in frame.dtypes.items() if isinstance(dtype, pd.CategoricalDtype)}
+    if text_only:
+        dtypes = {name: t for name, t in dtypes.items() if pd.api.types.infer_dtype(t.categories) == "string"}
+    return frame.astype(dict.fromkeys(dtypes, object)) if dtypes else frame
 
 
 def _refuse_made_missing(*made: pd.DataFrame) -> None:
@@ -249,10 +238,7 @@ def _refuse_made_missing(*made: pd.DataFrame) -> None:
     for part in made:
         absent = part.isna().sum()
         for name, count in absent[absent > 0].items():
-            raise ValueError(
-                f"{str(name)!r} is not a number in {count} row(s) whose columns have values: leave those rows out of "
-                "the data, or change the formula"
-            )
+            raise not_a_number(str(name), int(count))
 
 
 def _stacked(frame: pd.DataFrame, names: Sequence[str]) -> FloatArray:
@@ -304,10 +290,7 @@ def _set_states(spec: Any, plan: StreamPlan, found: Survey) -> None:
 def _check_factors(spec: Any, plan: StreamPlan) -> None:
     for key, (kind, _) in spec.encoder_state.items():
         if kind is Factor.Kind.CATEGORICAL and key.strip("`") not in plan.factors and not key.startswith("C("):
-            raise ValueError(
-                f"{key} is a factor whose levels cannot be found in a stream: add it to the data as a column, or "
-                f"write C({key}, levels=[...])"
-            )
+            raise no_levels(str(key))
 
 
 def _in_order(values: Sequence[Any], name: str, ordered: bool) -> list[Any]:

@@ -14,7 +14,7 @@ from pybayesridge.formula.spec import Context, FormulaData, warn_of_levels
 from pybayesridge.moments.moments import Moments
 from pybayesridge.streams.assembly import check_range, dense_moments, moments_of_terms
 from pybayesridge.streams.coding import Coding, Survey, make_coding, survey
-from pybayesridge.streams.plain import PlainBatches, is_clean
+from pybayesridge.streams.plain import PlainBatches, frame_of, is_clean
 from pybayesridge.streams.plan import StreamPlan, make_plan
 from pybayesridge.streams.schemas import is_dictionary, is_numeric, is_text
 from pybayesridge.streams.sums import Sums
@@ -121,8 +121,8 @@ def _in_one_pass(
 ) -> tuple[Coding, Moments]:
     """The moments of a formula of plain terms, from sums over plain columns and cells of factors."""
     batches = PlainBatches(plan, plain)
-    sums = Sums(plain.dense, plain.cells)
-    apart = None if plan.weights is None or not plain.scaled else Sums([(name,) for name in plain.scaled], [])
+    sums: Sums | None = None
+    apart: Sums | None = None
     sample: pd.DataFrame | None = None
     for batch in reader.batches("moments"):
         clean = is_clean(batch)
@@ -130,17 +130,22 @@ def _in_one_pass(
         if not complete.num_rows:
             continue
         rows = batches.rows(complete, clean=clean)
-        sample = frame_of(complete.slice(0, SAMPLE)).copy() if sample is None else sample
+        if sums is None:
+            sample = frame_of(complete.slice(0, SAMPLE)).copy()
+            plain = batches.with_fields(plain)
+            sums = Sums(plain.dense, plain.cells)
+            if plan.weights is not None and plain.scaled:
+                apart = Sums([(name,) for name in plain.scaled.values()], [])
         sums.add(rows)
         if apart is not None:
             apart.add(replace(rows, weights=None))
-    if sample is None:
+    if sums is None or sample is None:
         raise reader.last_is_empty()
     check_range(sums)
-    columns = [expression.strip("`") for expression in plan.moments_of]
-    means = dense_moments(apart or sums, columns, plan.moments_of) if columns else None
+    scaled = [plain.scaled[expression] for expression in plan.moments_of]
+    means = dense_moments(apart or sums, scaled, plan.moments_of) if scaled else None
     coding = make_coding(plan, Survey(batches.levels, means), sample, ordered, drop_cols)
-    return coding, moments_of_terms(sums, plain, coding, batches.levels)
+    return coding, moments_of_terms(sums, plain, coding, batches)
 
 
 def _batch_by_batch(
@@ -268,22 +273,6 @@ def _without_null_level(column: Any) -> Any:
     levels = column.dictionary.drop_null()
     codes = pc.index_in(column.dictionary_decode(), value_set=levels)
     return pa.DictionaryArray.from_arrays(codes, levels, ordered=column.type.ordered)
-
-
-def frame_of(batch: Any) -> pd.DataFrame:
-    """Complete rows as a frame; text as categories, decimal numbers as floats."""
-    import pyarrow as pa
-
-    columns = {}
-    for name in batch.schema.names:
-        column = batch.column(name)
-        if pa.types.is_decimal(column.type):
-            column = column.cast(pa.float64())
-        elif is_text(column.type):
-            column = column.dictionary_encode()
-        numbers = is_numeric(column.type)
-        columns[name] = column.to_numpy(zero_copy_only=False) if numbers else column.to_pandas()
-    return pd.DataFrame(columns, copy=False)
 
 
 def _index_columns(schema: Any) -> set[str]:

@@ -120,7 +120,7 @@ def make_plan(
         elif function in EXACT:
             arguments.append(argument(call, placeholders, own))
         else:
-            refuse_undeclared(function, call, placeholders)
+            refuse_undeclared(function, call, placeholders, names)
     declared = {str(name): list(dict.fromkeys(values)) for name, values in (levels or {}).items()}
     stray = [name for name in declared if name not in factors]
     if stray:
