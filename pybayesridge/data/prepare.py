@@ -240,7 +240,9 @@ def prepare(
     if isinstance(exog, NamedColumns):
         exog, given = exog.matrix, as_column_names(exog.names)
     labels = _row_labels(endog, exog)
-    y = as_matrix(endog, "endog").astype(np.float64)
+    y = as_matrix(endog, "endog")
+    # Several responses are referred to, as columns are.
+    y = y.astype(np.float64, copy=y.shape[1] == 1)
     x, one_target = as_exog(exog), y.shape[1] == 1
     _check_shapes(y, x, max_targets)
     own = labels if is_pandas(exog) or is_pandas(endog) else None

@@ -13,7 +13,7 @@ from pybayesridge._types import AnyArray, BoolArray, FloatArray, IntArray
 from pybayesridge.design.crossproducts import CrossProducts, accumulate
 from pybayesridge.design.unpenalized import Unpenalized, factorize
 from pybayesridge.linalg import blas
-from pybayesridge.linalg.blocks import block_size, column_blocks, column_selector, row_blocks
+from pybayesridge.linalg.blocks import block_size, column_blocks, column_selector, even_parts, row_blocks
 
 NOTHING_LEFT = 32 * np.finfo(float).eps
 """A target whose part outside Z is at most this share of its size counts as fitted exactly by Z."""
@@ -21,6 +21,13 @@ NOTHING_LEFT = 32 * np.finfo(float).eps
 LARGE_MEAN = 1e4
 """Where what Z takes from a column, such as its mean, exceeds its scale so many times, products are taken of blocks
 from which it was taken explicitly."""
+
+
+HELD = 1 << 22
+"""Most elements of targets that are held in the units of the numerics; of more, parts are made when they are read."""
+
+FEWEST_TARGETS = 32
+"""Targets in such a part at least, however many rows they have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +55,8 @@ class Design:
         Weighted, 1/n standard deviations of the columns, user's scale; `scale` where they are standardised.
     projection : (k, p) array or None
         Coefficients of the centred columns on Z; None where centring alone projects Z out.
-    y : (n, q) array
-        Weighted targets with Z projected out, each of norm 1 (or 0).
+    y : (n, q) array, or (0, q)
+        Weighted targets with Z projected out, each of norm 1 (or 0); none where `given` is there in their place.
     y_norm : (q,) array
         The norms, on the user's scale; an arbitrary positive unit for a target that vanishes.
     y_on_z : (k, q) array
@@ -64,6 +71,9 @@ class Design:
         Whether a column of `x` is the intercept.
     n : int
         Number of rows of the data, whether or not they are here.
+    given : (n, q) array or None
+        The targets as the user gave them, not a copy, where there are too many to hold others: :meth:`parts` yields
+        designs of some of them.
     """
 
     x: Any
@@ -82,6 +92,7 @@ class Design:
     standardized_columns: bool
     constant_serves: bool
     n: int
+    given: FloatArray | None = None
 
     @property
     def has_rows(self) -> bool:
@@ -116,6 +127,36 @@ class Design:
             on_q = self.block.r @ self.projection
             taken = np.maximum(taken, np.sqrt((on_q**2).sum(axis=0) / self.n))
         return float((taken / self.scale).max(initial=1.0))
+
+    def of_targets(self, which: IntArray | slice) -> Design:
+        """The same with some of the targets."""
+        return replace(
+            self,
+            y=self.y[:, which],
+            y_norm=self.y_norm[which],
+            y_on_z=self.y_on_z[:, which],
+            y_vanishes=self.y_vanishes[which],
+            y_size=self.y_size[which],
+            given=None if self.given is None else self.given[:, which],
+        )
+
+    def holding_targets(self) -> Design:
+        """The same with the targets in `y`."""
+        if self.given is None:
+            return self
+        return replace(self, y=_project_targets(self.given, self.block)[0], given=None)
+
+    def target_parts(self) -> Iterator[slice]:
+        """Yield consecutive parts of the targets, each small enough to be held: one part if all are."""
+        yield from even_parts(self.q, self.q if self.given is None else _held_at_once(self.n))
+
+    def parts(self) -> Iterator[tuple[slice, Design]]:
+        """Yield ``(part, design)`` for consecutive parts of the targets, these in ``design.y``."""
+        if self.given is None:
+            yield slice(0, self.q), self
+            return
+        for part in self.target_parts():
+            yield part, self.of_targets(part).holding_targets()
 
     def _standardize(self, piece: AnyArray, part: slice, z: FloatArray) -> FloatArray:
         """Centre and scale rows of some columns and take their part outside Z; unweighted."""
@@ -215,7 +256,7 @@ class Design:
         """The same design with every array over rows emptied: enough to report and to predict means."""
         empty = np.empty((0, self.x.shape[1]))
         block = replace(self.block, z=self.block.z[:0], q=self.block.q[:0], sqrt_w=None)
-        return replace(self, x=empty, y=self.y[:0], block=block)
+        return replace(self, x=empty, y=self.y[:0], block=block, given=None)
 
     def without_row_space(self) -> Design:
         """The same without what combinations of rows or products of columns could be computed from but for means."""
@@ -241,7 +282,7 @@ def build_design(
     Parameters
     ----------
     y : (n, q) array
-        Targets; finite.
+        Targets; finite. Very many are referred to, not copied.
     x : (n, m) array
         Finite; any real dtype and memory order. It is referred to, not copied.
     penalized : (p,) int array
@@ -267,7 +308,9 @@ def build_design(
     """
     sqrt_w = None if weights is None else np.sqrt(weights)
     block = factorize(z, sqrt_w, z_names, z_constant)
-    y_unit, y_norm, y_on_z, vanishes, y_size = _project_targets(y, block)
+    # Of very many targets products are taken afterwards, so that no other array of their size is needed.
+    few = y.shape[1] <= _held_at_once(y.shape[0])
+    y_unit, y_norm, y_on_z, vanishes, y_size = _project_targets(y if few else y[:, :0], block)
     products = accumulate(x, penalized, block, y_unit, standardize=standardize)
     keep = np.ones(penalized.size, dtype=bool)
     if products.constant.any() and (block.ones is not None or standardize):
@@ -297,7 +340,37 @@ def build_design(
         constant_serves=constant_serves,
         n=int(x.shape[0]),
     )
-    return design, products
+    return (design, products) if few else _with_many_targets(design, products, y)
+
+
+def _held_at_once(n: int) -> int:
+    """How many targets of n rows are held in the units of the numerics."""
+    return max(FEWEST_TARGETS, HELD // max(n, 1))
+
+
+def _with_many_targets(design: Design, products: CrossProducts, y: FloatArray) -> tuple[Design, CrossProducts]:
+    """A design of so many targets that only parts of them are held, and their products with X."""
+    q = y.shape[1]
+    xty = None if products.xty is None else np.empty((design.p, q), order="F")
+    found = []
+    for part in even_parts(q, _held_at_once(design.n)):
+        unit, *others = _project_targets(y[:, part], design.block)
+        found.append(others)
+        if xty is not None:
+            xty[:, part] = _products_with(design, unit)
+    norm, on_z, vanishes, size = (np.concatenate(each, axis=-1) for each in zip(*found, strict=True))
+    design = replace(design, y=np.empty((0, q)), y_norm=norm, y_on_z=on_z, y_vanishes=vanishes, y_size=size, given=y)
+    return design, replace(products, xty=xty)
+
+
+def _products_with(design: Design, y: FloatArray) -> FloatArray:
+    """``X'y``, (p, m), for targets `y` (n, m), of columns less what Z takes: large means cost no digits."""
+    if issparse(design.x):
+        return design.transposed_times(y)
+    out = np.zeros((design.p, y.shape[1]), order="F")
+    for rows, piece in design.row_pieces():
+        out += blas.product(piece, y[rows], transpose_a=True)
+    return out
 
 
 def _project_targets(

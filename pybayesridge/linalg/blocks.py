@@ -22,6 +22,13 @@ def block_size(other: int) -> int:
     return max(MIN_BLOCK, BLOCK_BYTES // (8 * max(other, 1)))
 
 
+def even_parts(count: int, most: int) -> Iterator[slice]:
+    """Yield consecutive parts of so many things, nearly equal and none larger than `most`; one part of nothing."""
+    step = max(1, -(-count // max(1, -(-count // max(1, most)))))
+    for start in range(0, max(count, 1), step):
+        yield slice(start, min(start + step, count))
+
+
 def column_selector(columns: IntArray) -> slice | IntArray:
     """Turn column positions into a slice where they are consecutive, so that selecting them makes a view."""
     if columns.size and columns[-1] - columns[0] + 1 == columns.size and (np.diff(columns) == 1).all():

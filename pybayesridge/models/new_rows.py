@@ -69,10 +69,10 @@ def linear_predictor(rows: Any, b: FloatArray, data: ModelData) -> FloatArray:
     shift = int(data.intercept_name is not None)
     base = b[0] if shift else 0.0
     slopes = b[shift:]
-    if sparse.issparse(rows):
-        return np.asarray(rows @ slopes) + base
-    if rows.dtype == np.float64:
-        return rows @ slopes + base
+    if sparse.issparse(rows) or rows.dtype == np.float64:
+        out: FloatArray = np.asarray(rows @ slopes)
+        out += base
+        return out
     step = block_size(rows.shape[1])
     pieces = [rows[i : i + step].astype(np.float64) @ slopes + base for i in range(0, max(len(rows), 1), step)]
     return np.concatenate(pieces)

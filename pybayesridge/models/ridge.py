@@ -23,6 +23,7 @@ from pybayesridge.results.ridge import BayesRidgeResults
 from pybayesridge.ridge.fit import FitOptions
 from pybayesridge.ridge.likelihood import GaussianNoise
 from pybayesridge.ridge.loocv import FullLeverageError
+from pybayesridge.ridge.many import fit_targets
 from pybayesridge.ridge.methods import DEFAULT, METHODS
 from pybayesridge.ridge.prior import NAMED, BetaPrime
 from pybayesridge.ridge.spectrum import Spectrum, rotate
@@ -315,7 +316,7 @@ class BayesRidge(LinearModel):
         noise = GaussianNoise(self.known_sigma2, dof)  # type: ignore[arg-type]
         design, spectrum = self._rotation()
         try:
-            fit = entry.fit(design, spectrum, self.prior_of_tau2, noise, options)
+            fit = fit_targets(entry.fit, design, spectrum, self.prior_of_tau2, noise, options)
         except FullLeverageError as error:
             raise FullLeverageError(self.data.row_labels.tolist()[error.row]) from None
         self._spectrum = fit.spectrum

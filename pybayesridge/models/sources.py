@@ -15,7 +15,11 @@ from pybayesridge.data.prepare import ModelData
 from pybayesridge.design.crossproducts import CrossProducts
 from pybayesridge.design.design import Design, build_design
 from pybayesridge.design.from_moments import constants_of, design_of_moments, rsquared_of_moments
+from pybayesridge.linalg.blocks import even_parts
 from pybayesridge.moments.moments import Moments
+
+MOST = 1 << 22
+"""Most elements of responses whose residuals are taken at once."""
 
 NO_MORE_ROWS = "the data of this fit were removed: fit again, or keep the data, for what runs over its rows"
 
@@ -94,10 +98,10 @@ class Source(Protocol):
         `serves` says whether a column of the user's is the intercept.
         """
 
-    def rsquared(self, params: FloatArray, residuals: Callable[[], FloatArray], *, constant: bool) -> FloatArray:
+    def rsquared(self, params: FloatArray, residuals: Callable[[slice], FloatArray], *, constant: bool) -> FloatArray:
         """R-squared, (q,), of coefficients (k, q), about the mean with a constant.
 
-        `residuals` gives those of the rows, in the shape of the response, where they are asked for.
+        `residuals` gives those of some targets, in the shape of the response, where they are asked for.
         """
 
     def without(self, *, row_space: bool) -> Source:
@@ -169,15 +173,21 @@ class RowData:
         )
         return design, products, 0.0
 
-    def rsquared(self, params: FloatArray, residuals: Callable[[], FloatArray], *, constant: bool) -> FloatArray:
+    def rsquared(self, params: FloatArray, residuals: Callable[[slice], FloatArray], *, constant: bool) -> FloatArray:
         """R-squared of the rows."""
-        y, w = self.data.endog, self.weights
+        y = self.data.endog
+        parts = even_parts(params.shape[1], MOST // len(y))
+        found = [self._rsquared(y if y.ndim == 1 else y[:, part], residuals(part), constant) for part in parts]
+        return np.concatenate(found)
+
+    def _rsquared(self, y: FloatArray, residuals: FloatArray, constant: bool) -> FloatArray:
+        w = self.weights
         with np.errstate(invalid="ignore", divide="ignore"):
             size = np.abs(y).max(axis=0)
             unit = np.where(size > 0, size, 1.0)
             center = np.average(y / unit, axis=0, weights=w) if constant else 0.0
             weight = 1.0 if w is None else (w if y.ndim == 1 else w[:, None])
-            residual = (weight * (residuals() / unit) ** 2).sum(axis=0)
+            residual = (weight * (residuals / unit) ** 2).sum(axis=0)
             total = (weight * (y / unit - center) ** 2).sum(axis=0)
             floor = (32 * np.finfo(float).eps) ** 2 * len(y)
             return np.atleast_1d(np.where(total > floor, 1.0 - residual / total, np.nan))
@@ -236,7 +246,7 @@ class MomentData:
             constant_serves=serves,
         )
 
-    def rsquared(self, params: FloatArray, residuals: Callable[[], FloatArray], *, constant: bool) -> FloatArray:
+    def rsquared(self, params: FloatArray, residuals: Callable[[slice], FloatArray], *, constant: bool) -> FloatArray:
         """R-squared of the moments; residuals are not asked for."""
         added = int(self.data.intercept_name is not None)
         level = params[0] if added else np.zeros(params.shape[1])
@@ -274,7 +284,7 @@ class Removed:
         """Not here."""
         raise ValueError("the data of this model were removed: build it again to fit")
 
-    def rsquared(self, params: FloatArray, residuals: Callable[[], FloatArray], *, constant: bool) -> FloatArray:
+    def rsquared(self, params: FloatArray, residuals: Callable[[slice], FloatArray], *, constant: bool) -> FloatArray:
         """Not here."""
         raise ValueError(self.why_no_rows)
 

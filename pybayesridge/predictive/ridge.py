@@ -43,32 +43,35 @@ def ridge_left_out(
     NoDensityError
         For a row that has none.
     """
-    out, least = _left_out(design, spectrum, mixture, likelihood, target)
+    only = slice(target, target + 1)
+    design, spectrum = design.of_targets(only).holding_targets(), spectrum.of_targets(only)
+    mixture, likelihood = mixture.of_targets(only), likelihood.only(only)
+    out, least = _left_out(design, spectrum, mixture, likelihood)
     if least < NEAR:
-        out, _ = _left_out(design, orthonormal(design, spectrum), mixture, likelihood, target)
-    return on_user_scale(out, design, target)
+        out, _ = _left_out(design, orthonormal(design, spectrum), mixture, likelihood)
+    return on_user_scale(out, design)
 
 
-def on_user_scale(out: LeftOut, design: Design, target: int = 0) -> LeftOut:
+def on_user_scale(out: LeftOut, design: Design) -> LeftOut:
     """Densities and errors of the weighted response in units of its norm as those of the response."""
     root = np.ones(design.n) if design.block.sqrt_w is None else design.block.sqrt_w
-    unit = design.y_norm[target] / root
+    unit = design.y_norm[0] / root
     error = None if out.error is None else out.error * unit
     return replace(out, log_density=out.log_density - np.log(unit), within=out.within - np.log(unit), error=error)
 
 
 def _left_out(
-    design: Design, spectrum: Spectrum, mixture: Mixture, likelihood: GaussianLikelihood, target: int
+    design: Design, spectrum: Spectrum, mixture: Mixture, likelihood: GaussianLikelihood
 ) -> tuple[LeftOut, float]:
-    """The predictions in units of the target's norm, and the least slack of a row."""
-    keep = mixture.weight[:, target] > 0
-    weight, log_t2 = mixture.weight[keep, target], mixture.log_t2[keep, target]
+    """The predictions of a single target in units of its norm, and the least slack of a row."""
+    keep = mixture.weight[:, 0] > 0
+    weight, log_t2 = mixture.weight[keep, 0], mixture.log_t2[keep, 0]
     f = complement(spectrum.s, log_t2)
-    rss = penalized_rss(spectrum, mixture.log_t2)[keep, target][:, None]
-    noise = noise_of(mixture, likelihood, target)
+    rss = penalized_rss(spectrum, mixture.log_t2)[keep]
+    noise = noise_of(mixture, likelihood)
     if noise.variance is None and not (rss > 0).all():
         raise NoDensityError(None, NO_NOISE)
-    fz, step = f * spectrum.z[:, target], max(ELEMENTS // weight.size, 1)
+    fz, step = f * spectrum.z[:, 0], max(ELEMENTS // weight.size, 1)
     pieces, least = [], np.inf
     for piece in row_pieces(design, spectrum):
         for begin in range(0, piece.share.size, step):
@@ -78,15 +81,15 @@ def _left_out(
             stuck = (design.block.q[first : first + u.shape[0]] ** 2).sum(axis=1) >= 1.0 - FULL_LEVERAGE
             slack[:, stuck] = 0.0
             least = min(least, float(slack.min(initial=np.inf)))
-            error = piece.residual[part, target] + blas.product(fz, np.ascontiguousarray(u.T))
+            error = piece.residual[part, 0] + blas.product(fz, np.ascontiguousarray(u.T))
             error = np.divide(error, slack, out=np.zeros_like(error), where=slack > 0)
             pieces.append(given_components(weight, error, slack, rss, noise, first))
     return joined(pieces), least
 
 
-def noise_of(mixture: Mixture, likelihood: GaussianLikelihood, target: int) -> Noise:
-    """The noise as a fit treats it."""
+def noise_of(mixture: Mixture, likelihood: GaussianLikelihood) -> Noise:
+    """The noise as a fit of a single target treats it."""
     if likelihood.variance is not None:
-        known: FloatArray = likelihood.variance[[target], None]
+        known: FloatArray = likelihood.variance[:, None]
         return Noise(likelihood.count, known)
     return Noise(likelihood.count, at_mode=bool(np.isinf(mixture.df)))

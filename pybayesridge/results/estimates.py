@@ -196,7 +196,14 @@ class LinearEstimates(Results):
         """R-squared: share of the (weighted) variation explained; about the mean if the model has a constant."""
         b = self.params[:, None] if self.params.ndim == 1 else self.params
         constant = bool(self.model.k_constant)
-        return self._per_target(self.model.source.rsquared(b, lambda: self.resid, constant=constant))
+        return self._per_target(self.model.source.rsquared(b, self._residuals_of, constant=constant))
+
+    def _residuals_of(self, part: slice) -> FloatArray:
+        """Residuals of some targets; only those of all targets are kept."""
+        if self.model.one_target or "resid" in self.__dict__ or part == slice(0, self.params.shape[1]):
+            return self.resid if self.model.one_target else self.resid[:, part]
+        out: FloatArray = self.model.endog[:, part] - self.model.predict(self.params[:, part])
+        return out
 
     @property
     def precision_loss(self) -> float:

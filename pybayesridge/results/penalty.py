@@ -18,10 +18,10 @@ from pybayesridge.ridge.density import information, is_proper, log_likelihood, l
 from pybayesridge.ridge.explained import explained_share
 from pybayesridge.ridge.fit import RidgeFit, penalty_model
 from pybayesridge.ridge.likelihood import GaussianNoise
+from pybayesridge.ridge.many import log_integral_of
 from pybayesridge.ridge.marginals import RidgeMarginals
 from pybayesridge.ridge.posterior import RidgePosterior
 from pybayesridge.ridge.profile import PenaltyModel, shrinkage
-from pybayesridge.ridge.quadrature import integrate
 
 if TYPE_CHECKING:
     from pybayesridge.models.ridge import BayesRidge
@@ -125,8 +125,8 @@ class PenaltyResults(LinearResults):
             return self._per_target(np.full(design.q, np.nan))
         else:
             spectrum = replace(spectrum, rss0=np.where(undefined, 1.0, spectrum.rss0))
-            found = self.ridge_fit.quadrature or integrate(spectrum, model, tol=1e-8, maxiter=14)
-            integral = found.log_integral
+            found = self.ridge_fit.quadrature
+            integral = log_integral_of(spectrum, model) if found is None else found.log_integral
             prior_constant = -float(betaln(model.a, model.b))
         log_z = 2 * float(np.log(np.abs(np.diag(design.block.r))).sum())
         out = log_marginal(integral, model, design.nu, design.y_norm, self.model.log_weights, log_z) + prior_constant

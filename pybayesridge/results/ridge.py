@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -26,11 +27,11 @@ from pybayesridge.results.summary.tables import LONGEST
 from pybayesridge.ridge import hyperparameters as hyper
 from pybayesridge.ridge.fit import RidgeFit
 from pybayesridge.ridge.loocv import loo_residuals
+from pybayesridge.ridge.many import count_modes
 from pybayesridge.ridge.marginals import RidgeMarginals
-from pybayesridge.ridge.mixture import mean_shrinkage
+from pybayesridge.ridge.mixture import effective_directions
 from pybayesridge.ridge.posterior import RidgePosterior, RowFunctions
 from pybayesridge.ridge.prior import log_density_of_log
-from pybayesridge.ridge.profile import find_modes
 from pybayesridge.ridge.spectrum import EPS, certain_rank
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ class BayesRidgeResults(PenaltyResults):
     @cached_property
     def df_model(self) -> float | FloatArray:
         """Effective degrees of freedom: the trace of the hat matrix, excluding the constant (as in statsmodels)."""
-        shrunk = mean_shrinkage(self.ridge_fit.spectrum, self.ridge_fit.mixture).sum(axis=0)
+        shrunk = effective_directions(self.ridge_fit.spectrum, self.ridge_fit.mixture)
         return self._per_target(shrunk + (self.posterior.design.block.k - self.model.k_constant))
 
     @property
@@ -134,7 +135,7 @@ class BayesRidgeResults(PenaltyResults):
         """Number of interior modes of the posterior of tau2 or tau (see ``parameterization``), for every method."""
         counted = self.ridge_fit.n_modes
         if counted is None:
-            counted = find_modes(self.ridge_fit.spectrum, self.penalty_model(), tol=1e-8, maxiter=100).n_modes
+            counted = count_modes(self.ridge_fit.spectrum, self.penalty_model())
         return int(counted[0]) if self.model.one_target else counted
 
     @cached_property
@@ -151,11 +152,26 @@ class BayesRidgeResults(PenaltyResults):
     @cached_property
     def loo_mse(self) -> float | FloatArray:
         """Leave-one-out mean squared error at the penalty ``lambda_``, weighted if the fit has weights."""
-        residuals = self.loo_residuals
+        out = np.concatenate([self._loo_mse(residuals) for _, residuals in self._loo_residuals_by_parts()])
+        return self._per_target(out)
+
+    def _loo_mse(self, residuals: FloatArray) -> FloatArray:
         size = np.abs(residuals).max(axis=0, initial=0.0)
         unit = np.where(size > 0, size, 1.0)
-        out = np.average((residuals / unit) ** 2, axis=0, weights=self.model.weights) * unit**2
-        return float(out) if np.ndim(out) == 0 else out
+        out: FloatArray = np.average((residuals / unit) ** 2, axis=0, weights=self.model.weights) * unit**2
+        return out
+
+    def _loo_residuals_by_parts(self) -> Iterator[tuple[slice, FloatArray]]:
+        """Yield :attr:`loo_residuals` of consecutive targets, (n, some); of very many they are not kept."""
+        if self.model.endog is None:
+            raise ValueError(self.model.why_no_rows)
+        design, fit = self.posterior.design, self.ridge_fit
+        parts = list(design.target_parts())
+        if len(parts) == 1 or "loo_residuals" in self.__dict__:
+            yield slice(0, design.q), self.loo_residuals.reshape(len(self.loo_residuals), -1)
+            return
+        for part in parts:
+            yield part, loo_residuals(design.of_targets(part), fit.spectrum.of_targets(part), fit.log_t2[part])
 
     @cached_property
     def loo_rsquared(self) -> float | FloatArray:
@@ -164,8 +180,11 @@ class BayesRidgeResults(PenaltyResults):
         The mean is weighted where the rows are; without an intercept the comparison is with zero. NaN where the
         response does not vary or a row cannot be predicted.
         """
-        residuals, y, w = self.loo_residuals, self.model.endog, self.model.weights
-        residuals, y = residuals.reshape(len(residuals), -1), y.reshape(len(y), -1)
+        found = [self._loo_rsquared(part, residuals) for part, residuals in self._loo_residuals_by_parts()]
+        return self._per_target(np.concatenate(found))
+
+    def _loo_rsquared(self, part: slice, residuals: FloatArray) -> FloatArray:
+        y, w = self.model.endog.reshape(len(residuals), -1)[:, part], self.model.weights
         weight = np.ones(len(y)) if w is None else w
         total = weight.sum()
         base = y
@@ -174,7 +193,8 @@ class BayesRidgeResults(PenaltyResults):
         unit = np.abs(base).max(axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
             share = (weight @ (residuals / unit) ** 2) / (weight @ (base / unit) ** 2)
-        return self._per_target(1.0 - share)
+        out: FloatArray = 1.0 - share
+        return out
 
     @cached_property
     def precision_loss(self) -> float:

@@ -15,6 +15,7 @@ from pybayesridge._types import FloatArray
 from pybayesridge.exceptions import ConvergenceWarning
 from pybayesridge.quantile_tables import NO_ROW_SPACE
 from pybayesridge.ridge.fit import FitOptions
+from pybayesridge.ridge.many import fit_targets
 from pybayesridge.ridge.methods import METHODS
 from pybayesridge.ridge.posterior import RidgePosterior
 from pybayesridge.ridge.prior import BetaPrime
@@ -127,7 +128,7 @@ def _ridge(res: BayesRidgeResults, factor: float) -> Answers:
         entry, lam = METHODS["fixed"], np.atleast_1d(res.lambda_) * factor
     options = FitOptions(tol=res.tol, maxiter=res.maxiter, lam=lam, parameterization=res.parameterization)
     prior = _power(res.model.prior_of_tau2, factor)
-    fit = entry.fit(design, res.ridge_fit.spectrum, prior, res.noise, options)
+    fit = fit_targets(entry.fit, design, res.ridge_fit.spectrum, prior, res.noise, options)
     if not fit.converged.all():
         warnings.warn(f"the fit with {factor:g} times the prior has not converged", ConvergenceWarning, stacklevel=5)
     posterior = RidgePosterior(design, fit.spectrum, fit.mixture)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.linalg import LinAlgError, qr, svd
+from scipy.linalg.lapack import dormqr
 
 from pybayesridge._types import FloatArray
 from pybayesridge.design.design import Design
 from pybayesridge.linalg import blas
 from pybayesridge.linalg.blocks import block_size
 from pybayesridge.linalg.qr import triangle
-from pybayesridge.ridge.spectrum import Spectrum, empty, make_spectrum, noise_of_values, outside
+from pybayesridge.ridge.spectrum import Spectrum, empty, make_spectrum, noise_of_values, rotated_targets
 
 
 def rotate_accurately(design: Design) -> Spectrum:
@@ -27,21 +28,46 @@ def rotate_accurately(design: Design) -> Spectrum:
 
 def _tall(design: Design) -> Spectrum:
     p, block = design.p, design.block
-    # The triangle of [Q y] over Z, X and y holds what Z and X leave of the others, without forming the Q of X.
-    pieces = (np.hstack([block.q[rows], piece, design.y[rows]]) for rows, piece in design.row_pieces())
-    r = triangle(pieces)[block.k :, block.k :]
-    left, values, right_t = _svd(r[:p, :p])
+    if design.given is None:
+        # The triangle of [Q y] over Z, X and y holds what Z and X leave of the others, without forming the Q of X.
+        pieces = (np.hstack([block.q[rows], piece, design.y[rows]]) for rows, piece in design.row_pieces())
+        r = triangle(pieces)[block.k :, block.k :]
+        r, on_q, beyond = r[:p, :p], r[:p, p:], (r[p:, p:] ** 2).sum(axis=0)
+    else:
+        r, on_q, beyond = _many_on_q(design)
+    left, values, right_t = _svd(r)
     if values[0] == 0:
         return empty(design, "svd")
     noise = noise_of_values(design)
     rank = int(np.count_nonzero(values > noise * values[0]))
-    z = left.T @ r[:p, p:]
-    rss0 = (r[p:, p:] ** 2).sum(axis=0) + (z[rank:] ** 2).sum(axis=0)
+    z = blas.product(left, on_q, transpose_a=True)
+    rss0 = beyond + (z[rank:] ** 2).sum(axis=0)
     s = values[:rank] / values[0]
     right = np.ascontiguousarray(right_t[:rank].T)
     return make_spectrum(
         design, s, values[0], z[:rank], rss0, "svd", right=right, smallest=float(s[-1] ** 2), noise=noise
     )
+
+
+def _many_on_q(design: Design) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The triangle of X outside Z (p, p); the coordinates of many targets in its Q (p, q), and squares beyond (q,).
+
+    An array of the size of X is allocated, and none of the size of the targets.
+    """
+    k, p = design.block.k, design.p
+    whole = np.empty((design.n, k + p), order="F")
+    whole[:, :k] = design.block.q
+    for rows, piece in design.row_pieces():
+        whole[rows, k:] = piece
+    (reflectors, tau), r = qr(whole, mode="raw", overwrite_a=True, check_finite=False)
+    on_q, beyond = np.empty((p, design.q), order="F"), np.empty(design.q)
+    for part, some in design.parts():
+        turned = np.asfortranarray(some.y)
+        work = int(dormqr("L", "T", reflectors, tau, turned, -1, overwrite_c=1)[1][0])
+        turned = dormqr("L", "T", reflectors, tau, turned, work, overwrite_c=1)[0]
+        on_q[:, part] = turned[k : k + p]
+        beyond[part] = (turned[k + p :] ** 2).sum(axis=0)
+    return r[k:, k:], on_q, beyond
 
 
 def _wide(design: Design) -> Spectrum:
@@ -63,8 +89,7 @@ def _wide(design: Design) -> Spectrum:
     for start in range(0, design.p, step):
         rows = slice(start, start + step)
         whole[rows, :rank] = blas.product(whole[rows], turn)
-    z = left.T @ design.y
-    rss0 = outside(design, left, z)
+    z, rss0 = rotated_targets(design, left)
     return make_spectrum(
         design,
         s,

@@ -50,7 +50,7 @@ class GaussianLikelihood:
         out = max(self.count + 2, 1.0)
         return out if self.variance is None else max(out, float((1.0 / self.variance).max(initial=1.0)))
 
-    def only(self, targets: IntArray) -> GaussianLikelihood:
+    def only(self, targets: IntArray | slice) -> GaussianLikelihood:
         """The likelihood of some of the targets."""
         return self if self.variance is None else replace(self, variance=self.variance[targets])
 

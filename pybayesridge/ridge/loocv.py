@@ -11,7 +11,7 @@ Centring and scaling are those of all n rows, as in glmnet.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ import numpy as np
 from pybayesridge._types import BoolArray, FloatArray, IntArray
 from pybayesridge.design.design import Design
 from pybayesridge.linalg import blas
-from pybayesridge.ridge.profile import complement
+from pybayesridge.ridge.profile import complement, node_blocks
 from pybayesridge.ridge.rows import NEAR, orthonormal, row_pieces
 from pybayesridge.ridge.spectrum import Spectrum
 
@@ -68,12 +68,16 @@ def loo_residuals(design: Design, spectrum: Spectrum, log_t2: FloatArray) -> Flo
 
     NaN where the leverage of a row is 1, so that it cannot be predicted from the others.
     """
-    out, least = _residuals(design, spectrum, log_t2)
-    if least < NEAR:
-        out, _ = _residuals(design, orthonormal(design, spectrum), log_t2)
-    if design.block.sqrt_w is not None:
-        out /= design.block.sqrt_w[:, None]
-    return out * design.y_norm
+    out = np.empty((design.n, design.q))
+    for part, some in design.parts():
+        of_part, at = spectrum.of_targets(part), log_t2[part]
+        residuals, least = _residuals(some, of_part, at)
+        if least < NEAR:
+            residuals, _ = _residuals(some, orthonormal(some, of_part), at)
+        if design.block.sqrt_w is not None:
+            residuals /= design.block.sqrt_w[:, None]
+        np.multiply(residuals, some.y_norm, out=out[:, part])
+    return out
 
 
 def _residuals(design: Design, spectrum: Spectrum, log_t2: FloatArray) -> tuple[FloatArray, float]:
@@ -93,9 +97,10 @@ def _residuals(design: Design, spectrum: Spectrum, log_t2: FloatArray) -> tuple[
 def leverages(design: Design, spectrum: Spectrum, log_t2: FloatArray) -> FloatArray:
     """Leverage of each row in the penalised fit of each target, the unpenalised columns' included, (n, q)."""
     out = np.empty((design.n, design.q))
-    f = np.ascontiguousarray(complement(spectrum.s, log_t2).T)
-    for piece in row_pieces(design, spectrum):
-        out[piece.rows] = 1.0 - piece.share[:, None] - blas.product(piece.u**2, f)
+    for part, some in design.parts():
+        f = np.ascontiguousarray(complement(spectrum.s, log_t2[part]).T)
+        for piece in row_pieces(some, spectrum.of_targets(part)):
+            out[piece.rows, part] = 1.0 - piece.share[:, None] - blas.product(piece.u**2, f)
     return out
 
 
@@ -109,10 +114,14 @@ def loo_scores(design: Design, spectrum: Spectrum, log_t2: FloatArray) -> FloatA
     ValueError
         If a row has leverage 1 from the unpenalised columns alone.
     """
-    scores, least = _scores(design, spectrum, log_t2)
-    if least < NEAR:
-        scores, _ = _scores(design, orthonormal(design, spectrum), log_t2)
-    return scores
+    found = []
+    for part, some in design.parts():
+        of_part, at = spectrum.of_targets(part), log_t2[:, part]
+        scores, least = _scores(some, of_part, at)
+        if least < NEAR:
+            scores, _ = _scores(some, orthonormal(some, of_part), at)
+        found.append(scores)
+    return np.concatenate(found, axis=1)
 
 
 def _scores(design: Design, spectrum: Spectrum, log_t2: FloatArray) -> tuple[FloatArray, float]:
@@ -120,7 +129,7 @@ def _scores(design: Design, spectrum: Spectrum, log_t2: FloatArray) -> tuple[Flo
     points, q = log_t2.shape
     scores = np.zeros((points, q))
     least = np.inf
-    same = q == 1 or bool((log_t2 == log_t2[:, :1]).all())
+    same = _same_for_all(log_t2)
     for piece in row_pieces(design, spectrum):
         squares = piece.u**2
         for target in range(q):
@@ -135,6 +144,11 @@ def _scores(design: Design, spectrum: Spectrum, log_t2: FloatArray) -> tuple[Flo
     return scores / design.n, least
 
 
+def _same_for_all(log_t2: FloatArray) -> bool:
+    """Whether the penalties (L, q) of all targets are the same."""
+    return log_t2.shape[1] == 1 or bool((log_t2 == log_t2[:, :1]).all())
+
+
 def loo_curve(design: Design, spectrum: Spectrum, target: int, log_t2: FloatArray) -> FloatArray:
     """Leave-one-out mean squared error of one target over penalties (L,), on the user's scale, (L,).
 
@@ -143,10 +157,9 @@ def loo_curve(design: Design, spectrum: Spectrum, target: int, log_t2: FloatArra
     ValueError
         If a row has leverage 1 from the unpenalised columns alone.
     """
-    one = replace(design, y=design.y[:, [target]])
-    return (
-        loo_scores(one, spectrum.of_targets(np.array([target])), log_t2[:, None])[:, 0] * design.y_norm[target] ** 2
-    )
+    only = slice(target, target + 1)
+    scores = loo_scores(design.of_targets(only).holding_targets(), spectrum.of_targets(only), log_t2[:, None])[:, 0]
+    return scores * design.y_norm[target] ** 2
 
 
 def _check_leverage(design: Design, slack: FloatArray, rows: slice) -> None:
@@ -157,11 +170,18 @@ def _check_leverage(design: Design, slack: FloatArray, rows: slice) -> None:
 
 def gcv_scores(design: Design, spectrum: Spectrum, log_t2: FloatArray) -> FloatArray:
     """Generalised cross-validation, ``(RSS / n) / (1 - tr(H) / n)^2``, (L, q), O(r) a penalty and target."""
-    f = complement(spectrum.s, log_t2)
-    slack = (design.nu - spectrum.rank) + f.sum(axis=-1)
+    common = _same_for_all(log_t2)
+    slack, inside = np.empty((len(log_t2), 1 if common else design.q)), np.empty(log_t2.shape)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
-        # Divided before they are squared: squares of small penalties would vanish.
-        inside = np.einsum("ktj,jt->kt", (f / slack[..., None]) ** 2, spectrum.z**2)
+        for at in node_blocks(log_t2[:, :1] if common else log_t2, spectrum.rank):
+            f = complement(spectrum.s, log_t2[at])
+            slack[at] = (design.nu - spectrum.rank) + f.sum(axis=-1)
+            # Divided before they are squared: squares of small penalties would vanish.
+            share = (f / slack[at][..., None]) ** 2
+            if common:
+                inside[at[0]] = blas.product(share[:, 0], spectrum.z**2)
+            else:
+                inside[at] = np.einsum("ktj,jt->kt", share, spectrum.z[:, at[1]] ** 2)
         outside = np.where(spectrum.rss0 > 0, spectrum.rss0 / slack**2, 0.0)
         out: FloatArray = np.where(slack > 0, (inside + outside) * design.n, np.inf)
     return out

@@ -13,8 +13,9 @@ import numpy as np
 from scipy.linalg import svd
 from scipy.special import ndtri, stdtrit
 
-from pybayesridge._types import FloatArray
+from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.linalg import blas
+from pybayesridge.linalg.blocks import even_parts
 from pybayesridge.ridge.mixture_quantile import mixture_quantile
 from pybayesridge.ridge.profile import complement, node_blocks, shrinkage
 from pybayesridge.ridge.spectrum import Spectrum
@@ -35,6 +36,9 @@ EXTREME = 1e-3
 ELEMENTS = 32_768
 """Nodes times functionals at once: what fits into a processor's second cache."""
 
+
+SUMMED = 1 << 22
+"""Most directions times targets at once of what is summed over the directions."""
 
 ROUNDING = 1e-12
 """Share of the terms of a sum that is left of it by rounding errors, at most."""
@@ -63,6 +67,10 @@ class Mixture:
     scale2: FloatArray
     df: float
     open_variance: bool = False
+
+    def of_targets(self, which: IntArray | slice) -> Mixture:
+        """The same with some of the targets."""
+        return replace(self, log_t2=self.log_t2[:, which], weight=self.weight[:, which], scale2=self.scale2[:, which])
 
     @property
     def variance_factor(self) -> float:
@@ -116,6 +124,13 @@ def mean_shrinkage(spectrum: Spectrum, mixture: Mixture) -> FloatArray:
         e = shrinkage(spectrum.s, mixture.log_t2[at][rows])
         out[:, at[1]] += np.einsum("kt,ktj->jt", weight[rows], e)
     return out
+
+
+def effective_directions(spectrum: Spectrum, mixture: Mixture) -> FloatArray:
+    """Sum over the directions of :func:`mean_shrinkage`, (q,)."""
+    parts = even_parts(mixture.log_t2.shape[1], SUMMED // max(spectrum.rank, 1))
+    each = [mean_shrinkage(spectrum.of_targets(part), mixture.of_targets(part)).sum(axis=0) for part in parts]
+    return np.concatenate(each)
 
 
 def _covariance_factors(spectrum: Spectrum, mixture: Mixture) -> tuple[FloatArray, FloatArray]:
@@ -304,9 +319,7 @@ def quantiles(
         keep = mixture.weight[:, target] > NEGLIGIBLE
         parts = where[keep, target], scale[keep, target], mixture.weight[keep, target]
         many = np.isfinite(mixture.df) and parts[2].size * (total or out.shape[0]) > MANY
-        step = even_step(out.shape[0], max(1, ELEMENTS // parts[2].size))
-        for first in range(0, out.shape[0], step):
-            some = slice(first, first + step)
+        for some in even_parts(out.shape[0], ELEMENTS // parts[2].size):
             where_some, scale_some = (np.ascontiguousarray(part[:, some]) for part in parts[:2])
             for i, probability in enumerate(probabilities.tolist()):
                 law = tabulated(mixture.df) if many and min(probability, 1 - probability) >= EXTREME else None
@@ -314,11 +327,6 @@ def quantiles(
                     where_some, scale_some, parts[2], mixture.df, probability, law
                 )
     return out
-
-
-def even_step(count: int, most: int) -> int:
-    """Size of the parts, nearly equal and none larger than `most`, of so many things."""
-    return -(-count // max(1, -(-count // most))) or 1
 
 
 def exceedance(f: Functionals, spectrum: Spectrum, mixture: Mixture, at: FloatArray) -> FloatArray:

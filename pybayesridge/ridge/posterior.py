@@ -8,9 +8,10 @@ from functools import partial
 
 import numpy as np
 
-from pybayesridge._types import AnyArray, FloatArray
+from pybayesridge._types import AnyArray, FloatArray, IntArray
 from pybayesridge.design.design import Design
 from pybayesridge.linalg import blas
+from pybayesridge.linalg.blocks import even_parts
 from pybayesridge.ridge import mixture as posterior
 from pybayesridge.ridge.mixture import Functionals, Mixture
 from pybayesridge.ridge.outside import outside_of_columns
@@ -22,6 +23,9 @@ LEFT = (64 * np.finfo(float).eps) ** 2
 
 ROWS = 1 << 19
 """Most elements in a temporary array over rows x columns: a few rows at a time."""
+
+TARGETS = 1 << 22
+"""Most elements in a temporary array over nodes x targets x singular values: more targets are taken in parts."""
 
 ELEMENTS = 1 << 18
 """Most elements in a temporary array over nodes x targets x functionals."""
@@ -64,10 +68,40 @@ class RidgePosterior:
     spectrum: Spectrum
     mixture: Mixture
 
+    def of_targets(self, which: IntArray | slice) -> RidgePosterior:
+        """The posterior of some of the targets."""
+        return RidgePosterior(
+            self.design.of_targets(which), self.spectrum.of_targets(which), self.mixture.of_targets(which)
+        )
+
     def coefficients(self) -> tuple[FloatArray, FloatArray]:
         """Posterior means of the unpenalised (k, q) and the penalised (p, q) coefficients."""
-        b = self._standardized() * (self.design.y_norm / self.design.scale[:, None])
-        return self.design.coefficients_of_z(b), b
+
+        def of_part(some: RidgePosterior, _: slice) -> tuple[FloatArray, FloatArray]:
+            b = some._standardized() * (some.design.y_norm / some.design.scale[:, None])
+            return some.design.coefficients_of_z(b), b
+
+        of_z, b = self._by_targets(of_part)
+        return of_z, b
+
+    def _by_targets(
+        self, function: Callable[[RidgePosterior, slice], tuple[FloatArray, ...]]
+    ) -> tuple[FloatArray, ...]:
+        """Apply `function` to posteriors of consecutive targets and their slice; its arrays have targets in axis 1.
+
+        What is computed on the way is then of the size of a part.
+        """
+        nodes = self.mixture.log_t2.shape[0]
+        parts = list(even_parts(self.design.q, TARGETS // max(nodes * self.spectrum.rank, 1)))
+        if len(parts) == 1:
+            return function(self, parts[0])
+        out: tuple[FloatArray, ...] = ()
+        for part in parts:
+            found = function(self.of_targets(part), part)
+            out = out or tuple(np.empty((len(a), self.design.q, *a.shape[2:])) for a in found)
+            for whole, some in zip(out, found, strict=True):
+                whole[:, part] = some
+        return out
 
     def _standardized(self) -> FloatArray:
         """Posterior means of the standardised coefficients, in units of the targets' norms, (p, q)."""
@@ -76,13 +110,18 @@ class RidgePosterior:
 
     def standard_deviations(self) -> tuple[FloatArray, FloatArray]:
         """Posterior standard deviations, as :meth:`coefficients`."""
-        factors = posterior.moment_factors(self.spectrum, self.mixture, self.design.p)
 
-        def sd(f: Functionals) -> FloatArray:
-            return np.sqrt(posterior.moments(f, factors)[1])
+        def of_part(some: RidgePosterior, _: slice) -> tuple[FloatArray, FloatArray]:
+            factors = posterior.moment_factors(some.spectrum, some.mixture, some.design.p)
 
-        of_z = self._chunked(self._functionals_of_z(), sd) * self.design.y_norm
-        return of_z, self._over_penalized(sd)
+            def sd(f: Functionals) -> FloatArray:
+                return np.sqrt(posterior.moments(f, factors)[1])
+
+            of_z = some._chunked(some._functionals_of_z(), sd) * some.design.y_norm
+            return of_z, some._over_penalized(sd)
+
+        of_z, b = self._by_targets(of_part)
+        return of_z, b
 
     def intervals(self, alpha: float) -> tuple[FloatArray, FloatArray]:
         """Equal-tailed credible intervals, (k, q, 2) and (p, q, 2)."""
@@ -96,21 +135,29 @@ class RidgePosterior:
     def _quantiles(
         self, solve: Callable[..., FloatArray], probabilities: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        def each(f: Functionals) -> FloatArray:
-            return solve(f, self.spectrum, self.mixture, probabilities)
+        def of_part(some: RidgePosterior, _: slice) -> tuple[FloatArray, FloatArray]:
+            def each(f: Functionals) -> FloatArray:
+                return solve(f, some.spectrum, some.mixture, probabilities)
 
-        of_z = self._chunked(self._functionals_of_z(), each) * self.design.y_norm[:, None]
-        return of_z + self.design.y_on_z[..., None], self._over_penalized(each)
+            of_z = some._chunked(some._functionals_of_z(), each) * some.design.y_norm[:, None]
+            return of_z + some.design.y_on_z[..., None], some._over_penalized(each)
+
+        of_z, b = self._by_targets(of_part)
+        return of_z, b
 
     def positive(self) -> tuple[FloatArray, FloatArray]:
         """Probabilities that coefficients are positive, as :meth:`coefficients`."""
         k = self.design.block.k
         of_z = self.row_exceedance(self.row_functions(np.zeros((k, self.design.p)), np.eye(k)), np.zeros(k))
 
-        def each(f: Functionals) -> FloatArray:
-            return posterior.exceedance(f, self.spectrum, self.mixture, np.zeros((f.outside.size, self.design.q)))
+        def of_part(some: RidgePosterior, _: slice) -> tuple[FloatArray]:
+            def each(f: Functionals) -> FloatArray:
+                zero = np.zeros((f.outside.size, some.design.q))
+                return posterior.exceedance(f, some.spectrum, some.mixture, zero)
 
-        return of_z, self._over_penalized(each, in_units=False)
+            return (some._over_penalized(each, in_units=False),)
+
+        return of_z, self._by_targets(of_part)[0]
 
     def covariance(self, target: int) -> FloatArray:
         """Posterior covariance of (unpenalised, penalised) coefficients of one target: (k + p, k + p)."""
@@ -135,9 +182,13 @@ class RidgePosterior:
         """Quantities for the moments and intervals of the linear predictor of new rows, computed once."""
         rows = self.design.rows_outside_z(x_rows, z_rows)
         f = self._functionals(rows, z_rows)
-        # By the coefficients: rows times V lose digits where V is made by products with X'.
-        mean = blas.product(rows, self._standardized())
-        return RowFunctions(z_rows, f, mean, self._shift(rows, f))
+
+        def of_part(some: RidgePosterior, _: slice) -> tuple[FloatArray, FloatArray]:
+            # By the coefficients: rows times V lose digits where V is made by products with X'.
+            return blas.product(rows, some._standardized()), some._shift(rows, f)
+
+        mean, shift = self._by_targets(of_part)
+        return RowFunctions(z_rows, f, mean, shift)
 
     def _shift(self, rows: FloatArray, f: Functionals) -> FloatArray:
         """Refined less plain locations at the likeliest point of each target, (m, q).
@@ -154,10 +205,15 @@ class RidgePosterior:
 
     def row_moments(self, rows: RowFunctions) -> tuple[FloatArray, FloatArray]:
         """Posterior mean and standard deviation of the linear predictor of new rows, each (m, q)."""
-        factors = posterior.moment_factors(self.spectrum, self.mixture, len(rows.z_rows))
-        variance = self._chunked(rows.functionals, lambda f: posterior.moments(f, factors)[1])
-        mean = rows.z_rows @ self.design.y_on_z + rows.mean * self.design.y_norm
-        return mean, np.sqrt(variance) * self.design.y_norm
+
+        def of_part(some: RidgePosterior, part: slice) -> tuple[FloatArray, FloatArray]:
+            factors = posterior.moment_factors(some.spectrum, some.mixture, len(rows.z_rows))
+            variance = some._chunked(rows.functionals, lambda f: posterior.moments(f, factors)[1])
+            mean = rows.z_rows @ some.design.y_on_z + rows.mean[:, part] * some.design.y_norm
+            return mean, np.sqrt(variance) * some.design.y_norm
+
+        mean, sd = self._by_targets(of_part)
+        return mean, sd
 
     def row_intervals(self, rows: RowFunctions, alpha: float, noise: FloatArray | None) -> FloatArray:
         """Equal-tailed intervals of the linear predictor, or with `noise` (m,) of new observations: (m, q, 2)."""
@@ -166,14 +222,22 @@ class RidgePosterior:
         if noise is not None:
             f = replace(f, leverage=f.leverage + noise)
         solve = partial(posterior.quantiles, total=f.outside.size)
-        out = self._chunked(f, lambda part: solve(part, self.spectrum, self.mixture, tails))
-        out = (out + rows.shift[..., None]) * self.design.y_norm[:, None]
-        return (rows.z_rows @ self.design.y_on_z)[..., None] + out
+
+        def of_part(some: RidgePosterior, part: slice) -> tuple[FloatArray]:
+            out = some._chunked(f, lambda piece: solve(piece, some.spectrum, some.mixture, tails))
+            out = (out + rows.shift[:, part, None]) * some.design.y_norm[:, None]
+            return ((rows.z_rows @ some.design.y_on_z)[..., None] + out,)
+
+        return self._by_targets(of_part)[0]
 
     def row_exceedance(self, rows: RowFunctions, at: FloatArray) -> FloatArray:
         """Probability that the linear predictor of each row exceeds its entry of `at` (m,), (m, q)."""
-        bound = (at[:, None] - rows.z_rows @ self.design.y_on_z) / self.design.y_norm - rows.shift
-        return posterior.exceedance(rows.functionals, self.spectrum, self.mixture, bound)
+
+        def of_part(some: RidgePosterior, part: slice) -> tuple[FloatArray]:
+            bound = (at[:, None] - rows.z_rows @ some.design.y_on_z) / some.design.y_norm - rows.shift[:, part]
+            return (posterior.exceedance(rows.functionals, some.spectrum, some.mixture, bound),)
+
+        return self._by_targets(of_part)[0]
 
     def without_rows(self) -> RidgePosterior:
         """The same posterior without any array over rows of the data."""
@@ -210,11 +274,9 @@ class RidgePosterior:
         return self._functionals(self.design.rows_outside_z(x_rows, z_rows), z_rows)
 
     def _chunked(self, f: Functionals, function: Callable[[Functionals], FloatArray]) -> FloatArray:
-        m = f.coords.shape[0]
-        step = posterior.even_step(m, max(1, ELEMENTS // max(self.mixture.log_t2.size, 1)))
         pieces = [
-            function(Functionals(f.coords[i : i + step], f.outside[i : i + step], f.leverage[i : i + step]))
-            for i in range(0, max(m, 1), step)
+            function(Functionals(f.coords[part], f.outside[part], f.leverage[part]))
+            for part in even_parts(f.coords.shape[0], ELEMENTS // max(self.mixture.log_t2.size, 1))
         ]
         return np.concatenate(pieces)
 

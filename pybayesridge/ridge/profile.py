@@ -68,7 +68,7 @@ class PenaltyModel:
         """The likelihood alone."""
         return replace(self, a=0.0, b=0.0)
 
-    def only(self, targets: IntArray) -> PenaltyModel:
+    def only(self, targets: IntArray | slice) -> PenaltyModel:
         """The model of some of the targets."""
         return replace(self, likelihood=self.likelihood.only(targets))
 

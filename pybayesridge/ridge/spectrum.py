@@ -232,12 +232,11 @@ def _with_targets(
 ) -> Spectrum:
     """Rotate the targets too."""
     if products.xty is None:
-        z = blas.product(vectors, design.y, transpose_a=True)
-        return make_spectrum(
-            design, s, top, z, outside(design, vectors, z), "dual", left=vectors, smallest=smallest, noise=noise
-        )
-    z = blas.product(vectors, products.xty, transpose_a=True) / (s[:, None] * top)
-    rss0 = 1.0 - (z**2).sum(axis=0)
+        z, rss0 = rotated_targets(design, vectors)
+        return make_spectrum(design, s, top, z, rss0, "dual", left=vectors, smallest=smallest, noise=noise)
+    z = blas.product(vectors, products.xty, transpose_a=True)
+    z /= s[:, None] * top
+    rss0 = 1.0 - np.einsum("jt,jt->t", z, z)
     if design.has_rows:
         return make_spectrum(design, s, top, z, rss0, "gram", right=vectors, smallest=smallest, noise=noise)
     rss0[rss0 <= UNSEEN] = 0.0
@@ -307,31 +306,40 @@ def _vanish(design: Design, vectors: FloatArray, squares: FloatArray, side: str)
     return True
 
 
-def outside(design: Design, left: FloatArray, z: FloatArray) -> FloatArray:
-    """``||(I - UU')y||^2`` from residuals; exactly zero where X spans all that Z leaves."""
-    if left.shape[1] == design.nu:
-        return np.zeros(design.q)
-    rest: FloatArray = (design.block.residual(design.y - blas.product(left, z)) ** 2).sum(axis=0)
-    return rest
+def rotated_targets(design: Design, left: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """``U'y`` (r, q), and ``||(I - UU')y||^2`` (q,) from residuals; exactly zero where X spans all that Z leaves."""
+    z, rss0 = np.empty((left.shape[1], design.q), order="F"), np.zeros(design.q)
+    for part, some in design.parts():
+        z[:, part] = blas.product(left, some.y, transpose_a=True)
+        if left.shape[1] < design.nu:
+            rest = design.block.residual(some.y - blas.product(left, z[:, part]))
+            rss0[part] = (rest**2).sum(axis=0)
+    return z, rss0
 
 
 def _refined(design: Design, spectrum: Spectrum, targets: BoolArray) -> Spectrum:
     """Correct U'y of some targets by the residual it leaves, and take the residual sum of squares from residuals."""
     if not targets.any():
         return spectrum
-    right, s, y = spectrum.right, spectrum.s[:, None] * spectrum.top, design.y[:, targets]
+    z, rss0 = spectrum.z.copy(order="K"), spectrum.rss0.copy()
+    for part in design.target_parts():
+        which = np.flatnonzero(targets[part]) + part.start
+        if which.size:
+            z[:, which], rss0[which] = _corrected(design.of_targets(which).holding_targets(), spectrum, z[:, which])
+    if _spans_all(design, spectrum.s, "gram", spectrum.noise):
+        rss0[targets] = 0.0
+    return replace(spectrum, z=z, rss0=rss0)
+
+
+def _corrected(design: Design, spectrum: Spectrum, z: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """U'y of all targets of a design and their residual sums of squares, by X."""
+    right, s = spectrum.right, spectrum.s[:, None] * spectrum.top
     assert right is not None
-    z = spectrum.z[:, targets]
     for step in range(2):
-        residual = design.block.residual(y - design.times(blas.product(right, z / s)))
+        residual = design.block.residual(design.y - design.times(blas.product(right, z / s)))
         if step == 0:
             z = z + blas.product(right, design.transposed_times(residual), transpose_a=True) / s
-    left = (residual**2).sum(axis=0)
-    if _spans_all(design, spectrum.s, "gram", spectrum.noise):
-        left[:] = 0.0
-    all_z, rss0 = spectrum.z.copy(), spectrum.rss0.copy()
-    all_z[:, targets], rss0[targets] = z, left
-    return replace(spectrum, z=all_z, rss0=rss0)
+    return z, (residual**2).sum(axis=0)
 
 
 def _spans_all(design: Design, s: FloatArray, solver: Solver, noise: float) -> bool:

@@ -20,6 +20,7 @@ import numpy as np
 from pybayesridge._types import FloatArray
 from pybayesridge.design.design import Design
 from pybayesridge.linalg import blas
+from pybayesridge.linalg.blocks import even_parts
 from pybayesridge.ridge.mixture import Mixture, rotated_coefficients
 from pybayesridge.ridge.profile import (
     CHUNK,
@@ -131,16 +132,8 @@ def expected_loss(spectrum: Spectrum, count: float, mixture: Mixture) -> float:
     if spectrum.rank == 0:
         return 0.0
     nodes, q = mixture.log_t2.shape
-    step = max(1, CHUNK // max(nodes, 1))
-    if q <= step:
-        return _expected_loss(spectrum, count, mixture)
-    parts = [slice(start, start + step) for start in range(0, q, step)]
-    return max(_expected_loss(spectrum.of_targets(part), count, _some_targets(mixture, part)) for part in parts)
-
-
-def _some_targets(mixture: Mixture, part: slice) -> Mixture:
-    of_part = {name: getattr(mixture, name)[:, part] for name in ("log_t2", "weight", "scale2")}
-    return replace(mixture, **of_part)
+    parts = even_parts(q, CHUNK // max(nodes, 1))
+    return max(_expected_loss(spectrum.of_targets(part), count, mixture.of_targets(part)) for part in parts)
 
 
 def _expected_loss(spectrum: Spectrum, count: float, mixture: Mixture) -> float:

@@ -5,9 +5,9 @@ import pytest
 from scipy import stats
 
 from pybayesridge import BayesRidge
+from pybayesridge.linalg.blocks import even_parts
 from pybayesridge.quantile_tables import QuantileTable
 from pybayesridge.ridge import mixture, quantile_curves
-from pybayesridge.ridge.mixture import even_step
 from pybayesridge.ridge.mixture_quantile import mixture_quantile
 from pybayesridge.ridge.student import tabulated
 
@@ -122,11 +122,11 @@ def test_many_quantiles_are_those_of_few(monkeypatch):
 
 def test_parts_of_one_size():
     for count, most in ((0, 5), (1, 5), (5, 5), (6, 5), (655, 374), (11, 1)):
-        step = even_step(count, most)
-        sizes = [min(step, count - start) for start in range(0, count, step)]
-        assert sum(sizes) == count
-        assert step <= most
-        assert len(sizes) == -(-count // most)
+        parts = list(even_parts(count, most))
+        assert np.array_equal(np.concatenate([np.arange(count)[part] for part in parts]), np.arange(count))
+        sizes = [part.stop - part.start for part in parts]
+        assert max(sizes) <= most
+        assert len(sizes) == max(1, -(-count // most))
 
 
 def test_a_part_of_many_is_solved_for_as_all_of_them():
