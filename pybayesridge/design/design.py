@@ -13,7 +13,7 @@ from pybayesridge._types import AnyArray, BoolArray, FloatArray, IntArray
 from pybayesridge.design.crossproducts import CrossProducts, accumulate
 from pybayesridge.design.unpenalized import Unpenalized, factorize
 from pybayesridge.linalg import blas
-from pybayesridge.linalg.blocks import block_size, column_blocks, column_selector, even_parts, row_blocks
+from pybayesridge.linalg.blocks import block_size, column_blocks, column_selector, even_parts, is_all, row_blocks
 
 NOTHING_LEFT = 32 * np.finfo(float).eps
 """A target whose part outside Z is at most this share of its size counts as fitted exactly by Z."""
@@ -130,6 +130,8 @@ class Design:
 
     def of_targets(self, which: IntArray | slice) -> Design:
         """The same with some of the targets."""
+        if is_all(which, self.q):
+            return self
         return replace(
             self,
             y=self.y[:, which],

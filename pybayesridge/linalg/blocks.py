@@ -29,6 +29,11 @@ def even_parts(count: int, most: int) -> Iterator[slice]:
         yield slice(start, min(start + step, count))
 
 
+def is_all(which: Any, count: int) -> bool:
+    """Whether an index of so many things is the slice of all of them."""
+    return isinstance(which, slice) and which == slice(0, count)
+
+
 def column_selector(columns: IntArray) -> slice | IntArray:
     """Turn column positions into a slice where they are consecutive, so that selecting them makes a view."""
     if columns.size and columns[-1] - columns[0] + 1 == columns.size and (np.diff(columns) == 1).all():

@@ -15,7 +15,7 @@ from scipy.special import ndtri, stdtrit
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.linalg import blas
-from pybayesridge.linalg.blocks import even_parts
+from pybayesridge.linalg.blocks import even_parts, is_all
 from pybayesridge.ridge.mixture_quantile import mixture_quantile
 from pybayesridge.ridge.profile import complement, node_blocks, shrinkage
 from pybayesridge.ridge.spectrum import Spectrum
@@ -70,6 +70,8 @@ class Mixture:
 
     def of_targets(self, which: IntArray | slice) -> Mixture:
         """The same with some of the targets."""
+        if is_all(which, self.weight.shape[1]):
+            return self
         return replace(self, log_t2=self.log_t2[:, which], weight=self.weight[:, which], scale2=self.scale2[:, which])
 
     @property

@@ -19,6 +19,7 @@ from pybayesridge._types import BoolArray, FloatArray, IntArray
 from pybayesridge.design.crossproducts import CrossProducts
 from pybayesridge.design.design import Design
 from pybayesridge.linalg import blas
+from pybayesridge.linalg.blocks import is_all
 
 Solver = Literal["gram", "dual", "svd", "moments"]
 
@@ -100,6 +101,8 @@ class Spectrum:
 
     def of_targets(self, which: IntArray | slice) -> Spectrum:
         """The same with some of the targets."""
+        if is_all(which, self.rss0.size):
+            return self
         unseen = None if self.unseen is None else self.unseen[which]
         return replace(self, z=self.z[:, which], rss0=self.rss0[which], unseen=unseen)
 
