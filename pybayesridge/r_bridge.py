@@ -33,7 +33,7 @@ from pybayesridge.report.parts import Origin
 from pybayesridge.results import portable
 from pybayesridge.results.export import export, flat_findings, over
 
-PROTOCOL = 8
+PROTOCOL = 9
 """Raised whenever what goes over the bridge changes; the R package compares it with its own."""
 
 
@@ -74,6 +74,7 @@ def fit_model(
     fit: dict[str, Any],
     start: dict[str, Any] | None = None,
     group: Sequence[float | str] | None = None,
+    without: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Fit a :class:`BayesRidge` or :class:`SpikeSlab` for R.
 
@@ -96,15 +97,20 @@ def fit_model(
     group : list, optional
         Of a SpikeSlab: a label for each column of `x`, R's ``attr(x, "assign")`` or names of terms. Columns with
         equal ones are in or out together.
+    without : list of str, optional
+        Values that R computes itself.
 
     Returns
     -------
     dict
         See :func:`guarded`; the value is the fit's :func:`~pybayesridge.results.export.export`.
     """
-    return guarded(
-        lambda: values(fitted(family, *labelled(y, x, y_names, x_names), model, fit, start, group), from_formula)
-    )
+
+    def run() -> dict[str, Any]:
+        results = fitted(family, *labelled(y, x, y_names, x_names), model, fit, start, group)
+        return values(results, from_formula, without)
+
+    return guarded(run)
 
 
 bayes_ridge = partial(fit_model, family="bayes_ridge")
@@ -303,9 +309,9 @@ def report_saved(path: str, page: dict[str, Any]) -> dict[str, Any]:
     return guarded(run)
 
 
-def values(results: Any, from_formula: bool) -> dict[str, Any]:
+def values(results: Any, from_formula: bool, without: Sequence[str] = ()) -> dict[str, Any]:
     """The export of a fit; that R's own column of ones serves as the intercept needs no mention."""
-    out = export(results.unlabelled)
+    out = export(results.unlabelled, without)
     if from_formula:
         shown = [found for found in results.findings if found.code != "constant-serves"]
         out["findings"] = flat_findings(shown)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pybayesridge import BayesRidge
+from pybayesridge import BayesRidge, SpikeSlab
 from pybayesridge.results import export as exports
 from pybayesridge.results import export_fields
 
@@ -235,6 +235,11 @@ def at_nodes(post, v, z, target):
         scale2 = post["own"] @ (v**2).T + extra
         for of, sign, row in zip(post["root_of"], post["root_sign"], post["root"], strict=True):
             scale2[int(of) - 1] += sign * (v @ row) ** 2
+        for i, of in enumerate(post.get("lower_of", [])):
+            n = len(post["rows"])
+            inner = post["rows"] @ (post["own"][int(of) - 1] * v).T
+            half = np.linalg.solve(post["lower"][i * n : (i + 1) * n], inner)
+            scale2[int(of) - 1] -= (half**2).sum(axis=0)
         return post["mean"] @ v.T, scale2
     s, log_t2, c = post["s"], post["log_t2"][:, target], v @ post["right"]
     e = s**2 / (s**2 + np.exp(-log_t2)[:, None])
@@ -243,6 +248,64 @@ def at_nodes(post, v, z, target):
     if s.size < v.shape[1]:
         scale2 += np.outer(noise * np.exp(log_t2), outside)
     return (e * post["z"][:, target] / s) @ c.T, scale2
+
+
+LEFT_OUT = ("bse", "fittedvalues", "resid", "right", "rows")
+
+PRODUCTS = 1e-10
+"""Error of what the rows give, relative to the largest; singular vectors are divided by singular values."""
+
+
+def wide_fit(model, **arguments):
+    rng = np.random.default_rng(4)
+    x = rng.normal(5.0, 2.0, (20, 70))
+    weights = rng.uniform(0.5, 2.0, 20)
+    return model(x[:, 0] + rng.standard_normal(20), x, weights=weights, unpenalized=[3], **arguments), x
+
+
+def standardized(post, x, weights):
+    """The weighted rows without the intercept and the column 3."""
+    z = np.column_stack([np.ones(len(x)), x[:, 3]])
+    rows = (np.delete(x, 3, axis=1) - z @ post["on_z"]) / post["scale"]
+    return rows * np.sqrt(weights / weights.mean())[:, None]
+
+
+def test_a_ridge_without_what_the_data_give():
+    model, x = wide_fit(BayesRidge)
+    results = model.fit().unlabelled
+    whole, small = (dict(export_fields.flat(exports.export(results, without))) for without in ((), LEFT_OUT))
+    export_fields.check(exports.export(results, LEFT_OUT))
+    assert set(whole) - set(small) == {"bse", "fittedvalues", "resid", "posterior.right", "posterior.outside"}
+    assert set(small) - set(whole) == {"posterior.half"}
+    assert all(np.array_equal(small[name], value) for name, value in whole.items() if name in small)
+    rows = standardized(exports.export(results)["posterior"], x, model.weights)
+    assert_same(rows.T @ small["posterior.half"], whole["posterior.right"], "right", PRODUCTS)
+
+
+def test_singular_vectors_that_are_no_products_with_the_rows_are_exported():
+    x = np.random.default_rng(5).standard_normal((10, 20)) * np.logspace(0, -9, 20)
+    model = BayesRidge(x[:, 0] + x[:, 1], x, standardize=False)
+    results = model.fit("fixed", lam=1e-12).unlabelled
+    assert results.solver == "svd"
+    post = exports.export(results, LEFT_OUT)["posterior"]
+    assert "half" not in post
+    np.testing.assert_array_equal(post["right"], exports.export(results)["posterior"]["right"])
+
+
+def test_a_selection_has_the_rows_once():
+    model, x = wide_fit(SpikeSlab)
+    results = model.fit("ep").unlabelled
+    whole, small = (exports.export(results, without)["posterior"] for without in ((), LEFT_OUT))
+    export_fields.check(exports.export(results, LEFT_OUT))
+    assert set(whole) - set(small) == {"rows"}
+    assert len(whole["weight"]) > 1
+    # A site may be too small for the products.
+    assert len(whole["root"]) < 20
+    assert_same(whole["rows"], standardized(whole, x, model.weights), "rows", PRODUCTS)
+    where, scale2 = at_nodes(whole, np.eye(69), np.zeros((69, 2)), 0)
+    variance = whole["weight"][:, 0] @ (scale2 + (where - whole["weight"][:, 0] @ where) ** 2)
+    deviation = np.sqrt(variance) * whole["y_norm"] / whole["scale"]
+    assert_same(deviation, np.delete(results.bse, [0, 4]), "deviations", LINEAR)
 
 
 def at_states(post, v, noise, leverage):

@@ -11,15 +11,17 @@ coordinates, node i has for a ridge
 
 for a selection by expectation propagation ``v mean_i`` and ``v^2 own_i + sum_j root_sign_j (root_j v)^2 + noise_i
 |z z_root|^2``, j running over the rows of ``root`` with ``root_of`` i, and for an exact one ``v b_i`` and ``noise_i
-(v M_i^-1 v' + |z z_root|^2)`` with the b_i and M_i of `export_sets`. A new observation adds noise_i, divided by its
-weight. `export_binary` has the same of yes/no responses, where y_on_z is 0 and y_norm 1; those of a selection by
-expectation propagation are at the end of `export_sets`.
+(v M_i^-1 v' + |z z_root|^2)`` with the b_i and M_i of `export_sets`. Where there are ``rows`` (of the standardised
+data, weighted), ``|L_i^-1 rows (own_i v)|^2`` is to be subtracted in addition, L_i being the rows of ``lower`` of
+node i, one of ``lower_of``. A ridge with ``half`` in place of ``right`` has ``right = rows' half``. A new observation
+adds noise_i, divided by its weight. `export_binary` has the same of yes/no responses, where y_on_z is 0 and y_norm 1;
+those of a selection by expectation propagation are at the end of `export_sets`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import fields, replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -30,6 +32,7 @@ from pybayesridge.design.design import Design
 from pybayesridge.ep.algorithms.solve import posterior_factor
 from pybayesridge.ep.model.gaussian import DualFactor
 from pybayesridge.ep.model.group_covariance import JointFactor
+from pybayesridge.ep.model.least_squares import Data
 from pybayesridge.ep.model.likelihood import GaussianLikelihood
 from pybayesridge.ep.model.result import EPResult
 from pybayesridge.ep.model.rotation import Rotation
@@ -51,22 +54,28 @@ if TYPE_CHECKING:
     from pybayesridge.results.spike_slab import SpikeSlabResults
 
 
-def export(results: BayesRidgeResults | BinaryRidgeResults | SpikeSlabResults) -> dict[str, Any]:
+def export(
+    results: BayesRidgeResults | BinaryRidgeResults | SpikeSlabResults, without: Collection[str] = ()
+) -> dict[str, Any]:
     """Every value of a fit; "posterior", "start" and "diagnostics" are dicts of their own.
 
     Parameters
     ----------
     results : BayesRidgeResults, BinaryRidgeResults or SpikeSlabResults
+    without : collection of {"bse", "fittedvalues", "resid", "right", "rows"}
+        Values that the reader computes from the data and from the others. ``posterior.right`` is left out, with
+        ``posterior.outside``, only where ``posterior.half`` and the data give it; ``posterior.rows`` where these are
+        the rows of the data.
     """
     if hasattr(results, "inclusion_prob"):
-        own = _selection_values(cast("SpikeSlabResults", results))
+        own = _selection_values(cast("SpikeSlabResults", results), without)
     elif hasattr(results, "binary_fit"):
         binary = cast("BinaryRidgeResults", results)
         design = _design_values(binary, binary.posterior.design)
         own = binary_values(binary) | {"posterior": design | binary_posterior(binary)}
     else:
-        own = _ridge_values(cast("BayesRidgeResults", results))
-    return {name: value for name, value in (_shared_values(results) | own).items() if value is not None}
+        own = _ridge_values(cast("BayesRidgeResults", results), without)
+    return {name: value for name, value in (_shared_values(results, without) | own).items() if value is not None}
 
 
 def over(a: ArrayLike) -> FloatArray:
@@ -80,8 +89,10 @@ def each(a: ArrayLike) -> FloatArray:
     return np.atleast_1d(np.asarray(a, dtype=np.float64))
 
 
-def _shared_values(results: LinearResults) -> dict[str, Any]:
+def _shared_values(results: LinearResults, without: Collection[str]) -> dict[str, Any]:
     model = results.model
+    at_rows = ("fittedvalues", "resid") if model.endog is not None else ()
+    large = {name: over(getattr(results, name)) for name in ("bse", *at_rows) if name not in without}
     return {
         "version": float(VERSION),
         "names": list(model.exog_names),
@@ -90,8 +101,7 @@ def _shared_values(results: LinearResults) -> dict[str, Any]:
         "constant": bool(model.k_constant),
         "method": str(results.method),
         "params": over(results.params),
-        "bse": over(results.bse),
-        **_row_values(results),
+        **large,
         "rsquared": each(results.rsquared),
         "nobs": float(results.nobs),
         "df_model": each(results.df_model),
@@ -104,13 +114,6 @@ def _shared_values(results: LinearResults) -> dict[str, Any]:
     }
 
 
-def _row_values(results: LinearResults) -> dict[str, Any]:
-    """Values at the rows of the data, while these are here."""
-    if results.model.endog is None:
-        return {}
-    return {"fittedvalues": over(results.fittedvalues), "resid": over(results.resid)}
-
-
 def flat_findings(findings: Sequence[Finding]) -> dict[str, list[str]]:
     """Findings as lists of strings."""
     return {
@@ -120,7 +123,7 @@ def flat_findings(findings: Sequence[Finding]) -> dict[str, list[str]]:
     }
 
 
-def _ridge_values(results: BayesRidgeResults) -> dict[str, Any]:
+def _ridge_values(results: BayesRidgeResults, without: Collection[str]) -> dict[str, Any]:
     grids = results.method_entry.grid
     scores, error = results.grid_scores, results.quadrature_error
     table = results.diagnostics_by_target()
@@ -140,7 +143,7 @@ def _ridge_values(results: BayesRidgeResults) -> dict[str, Any]:
         "quadrature_error": None if error is None else each(error),
         "diagnostics": {name: each([t[name] for t in table]) for name in table[0] if name != "solver"},
         "hyper_means": results.hyperparameter_means,
-        "posterior": _ridge_posterior(results),
+        "posterior": _ridge_posterior(results, without),
     }
 
 
@@ -162,15 +165,15 @@ def _design_values(results: LinearResults, design: Design) -> dict[str, Any]:
     }
 
 
-def _ridge_posterior(results: BayesRidgeResults) -> dict[str, Any]:
+def _ridge_posterior(results: BayesRidgeResults, without: Collection[str]) -> dict[str, Any]:
     """The mixture over log t2, in units in which the singular values are those of the standardised columns."""
     posterior, prior = results.posterior, results.penalty_model()
     if not isinstance(posterior, RidgePosterior):
         raise ValueError(NO_ROW_SPACE.format(what="an export"))
     spectrum, mixture, design = posterior.spectrum, posterior.mixture, posterior.design
-    held = replace(posterior, spectrum=spectrum.with_right(design))
     unit = 2 * float(np.log(spectrum.top))
-    points = [hyper.points_of_log_t2(mixture, i) for i in range(design.q)]
+    right, outside = _right_vectors(posterior, by_rows="right" in without)
+    ends = np.array([hyper.ends_of_log_t2(mixture, i) for i in range(design.q)])
     out = {
         **_design_values(results, design),
         "weight": mixture.weight,
@@ -179,14 +182,14 @@ def _ridge_posterior(results: BayesRidgeResults) -> dict[str, Any]:
         "log_t2": mixture.log_t2 - unit,
         "log_unit": float(results.ridge_fit.log_unit) - unit,
         "s": spectrum.s * spectrum.top,
-        "right": held.spectrum.right,
+        **right,
         "z": spectrum.z,
         "rss0": spectrum.rss0,
-        "outside": held.outside_of_coefficients(),
+        **outside,
         "open_variance": bool(mixture.open_variance),
-        "log_t2_from": each([p[0] for p in points]) - unit,
-        "log_t2_to": each([p[-1] for p in points]) - unit,
-        "log_t2_points": each([p.size for p in points]),
+        "log_t2_from": ends[:, 0] - unit,
+        "log_t2_to": ends[:, 1] - unit,
+        "log_t2_points": ends[:, 2],
         "prior_a": float(prior.a),
         "prior_b": float(prior.b),
         "prior_count": float(prior.likelihood.count),
@@ -196,7 +199,17 @@ def _ridge_posterior(results: BayesRidgeResults) -> dict[str, Any]:
     return out if known is None else out | {"prior_noise": known}
 
 
-def _selection_values(results: SpikeSlabResults) -> dict[str, Any]:
+def _right_vectors(posterior: RidgePosterior, *, by_rows: bool) -> tuple[dict[str, FloatArray], ...]:
+    """``right`` and ``outside``, or ``half`` where the singular vectors are its products with the rows."""
+    spectrum, design = posterior.spectrum, posterior.design
+    if by_rows and spectrum.right is None and spectrum.left is not None:
+        return {"half": spectrum.left / (spectrum.s * spectrum.top)}, {}
+    held = replace(posterior, spectrum=spectrum.with_right(design))
+    assert held.spectrum.right is not None
+    return {"right": held.spectrum.right}, {"outside": held.outside_of_coefficients()}
+
+
+def _selection_values(results: SpikeSlabResults, without: Collection[str]) -> dict[str, Any]:
     """The values of a selection; of yes/no responses there is no noise, and by sampling no evidence."""
     of_group, exact = results.group_inclusion_prob, results.exact_posterior
     binary = results.model.family == "binomial"
@@ -222,7 +235,7 @@ def _selection_values(results: SpikeSlabResults) -> dict[str, Any]:
         "evidence_biased": None if sampled else bool(results.evidence_biased),
         "energy_trace": None if sampled else np.asarray(results.energy_trace, dtype=np.float64),
         **({} if exact is None else sets_values(results, exact)),
-        "posterior": _selection_posterior(results),
+        "posterior": _selection_posterior(results, without),
         "start": None if binary else _start(results),
     }
 
@@ -233,7 +246,7 @@ def _start(results: SpikeSlabResults) -> dict[str, Any]:
     return {f.name: getattr(point, f.name) for f in fields(point)} | {"columns": list(point.columns)}
 
 
-def _selection_posterior(results: SpikeSlabResults) -> dict[str, Any]:
+def _selection_posterior(results: SpikeSlabResults, without: Collection[str]) -> dict[str, Any]:
     """Either family of posteriors of a selection, in the same frame."""
     posterior, design = results.posterior, results.posterior.design
     if isinstance(posterior, ExactPosterior):
@@ -241,7 +254,7 @@ def _selection_posterior(results: SpikeSlabResults) -> dict[str, Any]:
     elif isinstance(posterior, BinaryEPPosterior):
         own = _ep_posterior(posterior) | ep_given_columns(posterior)
     elif isinstance(posterior, SelectionPosterior):
-        own = _ep_posterior(posterior)
+        own = _ep_posterior(posterior, without)
     else:
         raise ValueError(NO_ROW_SPACE.format(what="an export"))
     groups = results.model.groups_of(design)
@@ -249,41 +262,72 @@ def _selection_posterior(results: SpikeSlabResults) -> dict[str, Any]:
     return out if groups is None else out | {"groups": groups.astype(np.float64)}
 
 
-def _ep_posterior(posterior: SelectionPosterior) -> dict[str, Any]:
+def _ep_posterior(posterior: SelectionPosterior, without: Collection[str] = ()) -> dict[str, Any]:
     """EP's Gaussian for each value of the hyperparameters; with many columns nothing is (p, p)."""
     selection, rotation = posterior.selection, posterior.selection.rotation
     noises = [h.noise_var for h in selection.hypers]
+    data = posterior.data
+    # Every node has the same rows, unless these are weighted (by the sites of yes/no responses) or rotated.
+    shared = not (isinstance(posterior, BinaryEPPosterior) or rotation.blocks)
     parts = [
-        _covariance_parts(posterior.likelihood(i), result, rotation) for i, result in enumerate(selection.results)
+        _covariance_parts(posterior.likelihood(i), result, rotation, shared=shared)
+        for i, result in enumerate(selection.results)
     ]
     return {
         "weight": over(selection.weights),
         **({} if isinstance(posterior, BinaryEPPosterior) else {"noise": over(noises)}),
         "df": float("inf"),
         "mean": rotation.back(np.stack([r.mean for r in selection.results])),
-        "own": np.stack([own for own, _, _ in parts]),
-        "root": np.concatenate([root for _, root, _ in parts]),
-        "root_sign": np.concatenate([sign for _, _, sign in parts]),
-        "root_of": np.repeat(np.arange(1.0, len(parts) + 1), [sign.size for _, _, sign in parts]),
+        "own": np.stack([part.own for part in parts]),
+        "root": np.concatenate([part.root for part in parts]),
+        "root_sign": np.concatenate([part.sign for part in parts]),
+        "root_of": np.repeat(np.arange(1.0, len(parts) + 1), [part.sign.size for part in parts]),
+        **_shared_rows(parts, data, leave_out="rows" in without and len(data.root) == posterior.design.x.shape[0]),
         "slab_weight": np.stack([r.inclusion_prob for r in selection.results]),
         "slab_mean": rotation.back(np.stack([r.cond_mean for r in selection.results])),
         "slab_var": np.stack([rotation.variances(r.cond_var) for r in selection.results]),
     }
 
 
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """``own``, ``root`` and ``root_sign`` of one node, and its ``lower`` if it has one."""
+
+    own: FloatArray
+    root: FloatArray
+    sign: FloatArray
+    lower: FloatArray | None
+
+
+def _shared_rows(parts: list[_Parts], data: Data, *, leave_out: bool) -> dict[str, FloatArray]:
+    """``lower``, ``lower_of`` and ``rows``; nothing where no node has the first."""
+    lower = [part.lower for part in parts if part.lower is not None]
+    if not lower:
+        return {}
+    out = {
+        "lower": np.concatenate(lower),
+        "lower_of": np.array([i + 1.0 for i, part in enumerate(parts) if part.lower is not None]),
+    }
+    return out if leave_out else out | {"rows": data.root}
+
+
 def _covariance_parts(
-    likelihood: GaussianLikelihood, result: EPResult, rotation: Rotation
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """``own``, ``root`` and ``root_sign`` of one Gaussian; of rotated columns what is their own moves to ``root``."""
+    likelihood: GaussianLikelihood, result: EPResult, rotation: Rotation, *, shared: bool
+) -> _Parts:
+    """The covariance of one Gaussian; of rotated columns what is their own moves to ``root``."""
     factor, used = posterior_factor(likelihood, result)
-    own, roots = np.zeros(used.size), []
+    own, roots, lower = np.zeros(used.size), [], None
     if isinstance(factor, JointFactor):
         roots.append((factor.extra, np.ones(factor.extra.shape[0])))
         factor = factor.inner
     if isinstance(factor, DualFactor):
-        rows, signs = factor.signed_root()
         own[used] = factor.scale**2
-        roots.append((rows, -signs))
+        if shared:
+            lower = factor.chol
+            roots.append((factor.bridge, np.ones(factor.rest.size)))
+        else:
+            rows, signs = factor.signed_root()
+            roots.append((rows, -signs))
     elif factor is not None:
         roots.append((factor.inv_chol, np.ones(factor.inv_chol.shape[0])))
     else:
@@ -296,4 +340,6 @@ def _covariance_parts(
     moved = np.zeros((turned.size, used.size))
     moved[np.arange(turned.size), turned] = np.sqrt(own[turned])
     own[turned] = 0.0
-    return own, rotation.back(np.concatenate([root, moved])), np.concatenate([sign, np.ones(turned.size)])
+    return _Parts(
+        own, rotation.back(np.concatenate([root, moved])), np.concatenate([sign, np.ones(turned.size)]), lower
+    )

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-VERSION = 1
+VERSION = 2
 """Raised whenever a name, a shape or a meaning changes."""
 
 
@@ -20,7 +20,7 @@ class Field:
     form : str
         "text", "texts", "flag", "number", or the dimensions of an array: k coefficients, n rows, q targets,
         p penalised columns that vary, u unpenalised columns, r singular values, K nodes; v columns in kept sets; d,
-        e, L and c are counts of their own.
+        e, g, h, L and c are counts of their own.
     meaning : str
     families : str
         Which family has it: bayes_ridge, bayes_ridge_binomial (binary), spike_slab, or of the latter those by
@@ -64,8 +64,8 @@ def _with_evidence(form: str, meaning: str) -> Field:
     return Field(form, meaning, "spike_slab binary_ep")
 
 
-def _of_ep(form: str, meaning: str) -> Field:
-    return Field(form, meaning, "ep binary_ep")
+def _of_ep(form: str, meaning: str, *, optional: bool = False) -> Field:
+    return Field(form, meaning, "ep binary_ep", optional)
 
 
 def _of_binary_ep(form: str, meaning: str) -> Field:
@@ -97,7 +97,7 @@ FIELDS = {
     "constant": Field("flag", "whether a constant is in the span of the unpenalised columns"),
     "method": Field("text", "of the fit"),
     "params": Field("k q", "posterior means"),
-    "bse": Field("k q", "posterior standard deviations"),
+    "bse": Field("k q", "posterior standard deviations", optional=True),
     "fittedvalues": Field("n q", "posterior means at the rows, of linear predictors or probabilities", optional=True),
     "resid": Field("n q", "the response less these", optional=True),
     "rsquared": Field("q", "share of the variation explained"),
@@ -173,10 +173,11 @@ FIELDS = {
     "posterior.log_t2": _of_both("K q", "log of tau2, less log_unit"),
     "posterior.log_unit": _of_both("number", "log of the unit of tau2"),
     "posterior.s": _of_both("r", "singular values of the standardised columns"),
-    "posterior.right": _of_both("p r", "their right singular vectors"),
+    "posterior.right": _of_both("p r", "their right singular vectors", optional=True),
+    "posterior.half": _of_ridge("n r", "in their place: the standardised rows' transpose times this", optional=True),
     "posterior.z": _of_ridge("r q", "responses in the basis of the left ones"),
     "posterior.rss0": _of_ridge("q", "squared norm of the responses outside of them"),
-    "posterior.outside": _of_both("p", "share of each coefficient outside the row space"),
+    "posterior.outside": _of_both("p", "share of each coefficient outside the row space", optional=True),
     "posterior.open_variance": _of_ridge("flag", "whether variances outside the row space are infinite"),
     "posterior.log_t2_from": _of_both("q", "first of the equally spaced points of its distribution function"),
     "posterior.log_t2_to": _of_both("q", "the last one"),
@@ -203,6 +204,9 @@ FIELDS = {
     "posterior.root": _of_ep("d p", "rows of its low-rank part"),
     "posterior.root_sign": _of_ep("d", "1 or -1: whether the row's square is added or subtracted"),
     "posterior.root_of": _of_ep("d", "the node of the row"),
+    "posterior.lower": _of_ep("g h", "h rows for each of some nodes: a lower triangular matrix L", optional=True),
+    "posterior.lower_of": _of_ep("c", "these nodes", optional=True),
+    "posterior.rows": _of_ep("h p", "the standardised rows, or others with the same products", optional=True),
     "posterior.slab_weight": _of_ep("K p", "inclusion probability of each coefficient"),
     "posterior.slab_mean": _of_ep("K p", "mean given inclusion"),
     "posterior.slab_var": _of_ep("K p", "variance given inclusion"),

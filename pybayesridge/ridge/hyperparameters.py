@@ -42,17 +42,22 @@ def points_of_log_t2(mixture: Mixture, target: int) -> FloatArray:
 
     One point for a fitted penalty.
     """
+    first, last, count = ends_of_log_t2(mixture, target)
+    return np.linspace(first, last, count) if count > 1 else np.array([last])
+
+
+def ends_of_log_t2(mixture: Mixture, target: int) -> tuple[float, float, int]:
+    """The first and the last of these points, and how many there are."""
     weight = mixture.weight[:, target]
     # Nodes that only the means of t2 and 1/t2 need are no part of the distribution function.
     nodes = mixture.log_t2[weight > NEGLIGIBLE * weight.max(), target]
     if nodes.size < 2 or not np.isfinite(nodes).all():
-        return nodes[-1:]
+        return float(nodes[-1]), float(nodes[-1]), 1
     steps = FINE * (nodes.size - 1)
     if np.isfinite(mixture.df):
         # Given t2 the log of the noise variance has standard deviation sqrt(2/nu), and its centre can move as log t2.
         steps = max(steps, int((nodes[-1] - nodes[0]) / (0.25 * np.sqrt(2 / mixture.df))))
-    out: FloatArray = np.linspace(nodes[0], nodes[-1], min(steps, MOST_POINTS) + 1)
-    return out
+    return float(nodes[0]), float(nodes[-1]), min(steps, MOST_POINTS) + 1
 
 
 def distribution(

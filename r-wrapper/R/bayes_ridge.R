@@ -46,7 +46,9 @@
 #'
 #' The model is fitted by Python, see [install_pybayesridge()]. The fit is a list of plain R values, and its methods
 #' (see [pybayesridge-methods]) do not require Python. It keeps its model frame, or `x` and `y`, if they are small; see
-#' `model`. Each fit contains the fitted values and the residuals, whose sum is the response.
+#' `model`. Each fit has the fitted values and the residuals, whose sum is the response. The elements `bse`, `fitted.values`,
+#' `residuals` and `x` are computed from the others when `$` or `[[` asks for them, if this saves memory; `names()` then omits
+#' them.
 #'
 #' @param formula A formula such as `y ~ x1 + poly(x2, 3) + g`, or `cbind(y1, y2) ~ .` for several targets. It is
 #'   evaluated by [stats::model.frame()] and [stats::model.matrix()]. An offset raises an error.
@@ -89,7 +91,8 @@
 #' @param contrasts A list as in [stats::lm()].
 #' @param model Whether to keep the model frame (or `x` and `y`) with the fit, for methods that use the rows of the fit:
 #'   `predict(interval = )`, `augment()`, `model.matrix()`, `simulate()`, `report()`. `NULL` keeps at most a million
-#'   cells. With `FALSE` these methods use the data named in the call.
+#'   cells, and a matrix `x` of any size where it takes the place of parts of the posterior that are as large (if it has more
+#'   columns than rows). With `FALSE` these methods use the data named in the call.
 #' @param disp Whether to print the number of iterations.
 #'
 #' @return A list of class `"bayes_ridge"` (for `family = binomial()` also `"bayes_ridge_binomial"`). With several targets vectors over coefficients and rows are matrices with
@@ -184,8 +187,8 @@ bayes_ridge <- function(formula, data, subset, weights, na.action,
   }
   settings$model <- c(settings$model, own$model)
   settings$fit <- c(settings$fit, own$fit)
-  fit <- new_fit(call_fit(settings, input), input, call, settings, model, list(prior = prior, known_sigma2 = sigma2))
-  tell_iterations(fit, disp)
+  value <- call_fit(settings, input, without = as.list(made_in_r(input, model, binomial)))
+  tell_iterations(new_fit(value, input, call, settings, model, list(prior = prior, known_sigma2 = sigma2)), disp)
 }
 
 # Fits in Python what formula_input() or matrix_input() made, or does something else with the fit: `what`.
@@ -209,7 +212,14 @@ new_fit <- function(value, input, call, settings, model, own = list()) {
   fit <- fit_of_export(value, input$row_names)
   if (!is.null(input$event)) fit$event <- input$event
   of_formula <- !is.null(input$terms)
-  keep <- keeps_data(model, cells(input))
+  by_rows <- !is.null(value$posterior[["half"]]) || !is.null(value$posterior[["lower"]]) && is.null(value$posterior[["rows"]])
+  if (by_rows) {
+    fit$posterior$data <- list(
+      x = input$x, shift = as.numeric(fit$intercept_added),
+      root_w = if (!is.null(input$weights)) sqrt(input$weights / fit$weight_mean)
+    )
+  }
+  keep <- by_rows || is.null(value[["fittedvalues"]]) && !is.null(input$x) || keeps_data(model, cells(input))
   known <- list(
     call = strip_call(call),
     weights = input$weights,
@@ -224,8 +234,9 @@ new_fit <- function(value, input, call, settings, model, own = list()) {
     na.action = input$na.action,
     model = if (keep && of_formula) kept_frame(input),
     untransformed = if (keep) input$untransformed,
-    x = if (keep && !of_formula) input$x,
-    y = if (keep && !of_formula) input$y
+    x = if (keep && !of_formula && !by_rows) input$x,
+    y = if (keep && !of_formula) input$y,
+    row_names = if (is.null(value[["fittedvalues"]])) input$row_names
   )
   known <- c(known, own)
   structure(c(unclass(fit), known[!vapply(known, is.null, NA)]), class = class(fit))
@@ -243,9 +254,9 @@ fit_of_export <- function(value, row_names = NULL) {
     method = value$method,
     targets = targets,
     coefficients = labelled(value$params, names, targets),
-    bse = labelled(value$bse, names, targets),
-    fitted.values = labelled(value$fittedvalues, row_names, targets),
-    residuals = labelled(value$resid, row_names, targets),
+    bse = labelled(value[["bse"]], names, targets),
+    fitted.values = labelled(value[["fittedvalues"]], row_names, targets),
+    residuals = labelled(value[["resid"]], row_names, targets),
     weight_mean = value$weight_mean,
     rsquared = one(value$rsquared),
     nobs = as.integer(value$nobs),
@@ -310,32 +321,6 @@ prior_for_python <- function(prior) {
     stop("'prior' must be \"r2\", \"half-cauchy\", c(a, b) or c(a, b, scale) with positive numbers", call. = FALSE)
   }
   as.list(as.double(prior))
-}
-
-# Cells that a fit keeps where `model` does not say.
-most_cells <- 1e6
-
-keeps_data <- function(model, cells) {
-  if (is.null(model)) {
-    return(cells <= most_cells)
-  }
-  if (!is.logical(model) || length(model) != 1L || is.na(model)) {
-    stop("'model' must be TRUE, FALSE or NULL", call. = FALSE)
-  }
-  model
-}
-
-# Numbers in the model frame, or in x (of a sparse one those that are not zero).
-cells <- function(input) {
-  if (is.null(input$terms)) {
-    return(if (inherits(input$x, "sparseMatrix")) length(input$x@x) else length(input$x))
-  }
-  sum(vapply(c(input$frame, input$untransformed), length, 0L))
-}
-
-kept_frame <- function(input) {
-  attr(input$frame, "terms") <- input$terms
-  input$frame
 }
 
 # R's own vectors and matrices: arrays of one dimension lose it.

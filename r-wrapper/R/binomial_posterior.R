@@ -43,10 +43,10 @@ covariance_of_binary <- function(post) {
   p <- length(post$at)
   of_z <- functionals_of_z(post)
   rows <- rbind(of_z$rows, diag(p))
-  coords <- rbind(of_z$coords, cbind(matrix(0, p, length(post$z_at)), post$right))
+  coords <- rbind(of_z$coords, cbind(matrix(0, p, length(post$z_at)), right_of(post)))
   out <- coords %*% post$covariance %*% t(coords)
   if (length(post$s) < p) {
-    rest <- rows - tcrossprod(coords[, length(post$z_at) + seq_along(post$s), drop = FALSE], post$right)
+    rest <- rows - back_from_right(post, coords[, length(post$z_at) + seq_along(post$s), drop = FALSE])
     out <- out + post$mean_t2 * tcrossprod(rest)
   }
   out
@@ -72,10 +72,10 @@ binary_coordinates <- function(post, size) {
 binary_draws <- function(post, size) {
   p <- length(post$at)
   drawn <- binary_coordinates(post, size)
-  b <- tcrossprod(drawn$inside, post$right)
+  b <- back_from_right(post, drawn$inside)
   if (length(post$s) < p) {
     noise <- matrix(stats::rnorm(size * p), size, p) * exp(drawn$log_t2 / 2)
-    b <- b + noise - tcrossprod(noise %*% post$right, post$right)
+    b <- b + noise - back_from_right(post, times_right(post, noise))
   }
   list(b = b, flat = drawn$flat, tau2 = exp(drawn$log_t2 - post$log_unit))
 }
@@ -85,8 +85,8 @@ coefficients_above <- function(post, count) {
   p <- length(post$at)
   of_z <- functionals_of_z(post)
   f <- list(
-    coords = rbind(of_z$coords, cbind(matrix(0, p, length(post$z_at)), post$right)),
-    outside = c(of_z$outside, post$outside)
+    coords = rbind(of_z$coords, cbind(matrix(0, p, length(post$z_at)), right_of(post))),
+    outside = c(of_z$outside, outside_of(post, seq_len(p)))
   )
   each <- mixture_of_binary(f, post)
   above <- stats::pnorm(each$where / sqrt(each$scale2))

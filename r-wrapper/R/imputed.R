@@ -226,10 +226,7 @@ law_of_penalized <- function(fit, j, target) {
     return(law_of_sets(fit, j))
   }
   if (is_ridge(post)) {
-    coords <- post$right[j, , drop = FALSE]
-    if (is_binary(post)) coords <- cbind(matrix(0, length(j), length(post$z_at)), coords)
-    f <- list(coords = coords, outside = post$outside[j], leverage = numeric(length(j)))
-    each <- mixture_of(f, post, target, floor = negligible)
+    each <- mixture_of(functionals_of_columns(post, j), post, target, floor = negligible)
     weight <- array(each$weight, dim(each$where))
     return(list(where = each$where, scale = sqrt(each$scale2), weight = weight, spike = numeric(length(j))))
   }

@@ -237,8 +237,7 @@ model.matrix.pybayesridge_fit <- function(object, ...) {
 #' @export
 case.names.pybayesridge_fit <- function(object, ...) {
   refuse_dots("case.names", ...)
-  fitted <- object$fitted.values
-  if (is.matrix(fitted)) rownames(fitted) else names(fitted)
+  row_names_of(object)
 }
 
 #' @rdname pybayesridge-methods

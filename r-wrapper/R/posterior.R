@@ -11,7 +11,7 @@ elements_at_once <- 3e5
 left_by_rounding <- (64 * .Machine$double.eps)^2
 newton_steps <- 3L
 
-is_ridge <- function(post) !is.null(post[["right"]])
+is_ridge <- function(post) !is.null(post[["s"]])
 
 functionals <- function(post, x, z) {
   rows <- sweep(x - z %*% post$on_z, 2L, post$scale, "/")
@@ -22,11 +22,11 @@ functionals <- function(post, x, z) {
   if (!is_ridge(post)) {
     return(out)
   }
-  coords <- rows %*% post$right
+  coords <- times_right(post, rows)
   outside <- numeric(nrow(rows))
   if (length(post$s) < length(post$at)) {
     # Of what is left, not as a difference of squares: where tau2 is large a share of 1e-20 matters.
-    rest <- rowSums((rows - tcrossprod(coords, post$right))^2)
+    rest <- rowSums((rows - back_from_right(post, coords))^2)
     outside <- ifelse(rest > left_by_rounding * rowSums(rows^2), rest, 0)
   }
   if (is_binary(post)) coords <- cbind(z %*% post$z_root, coords)
@@ -37,6 +37,13 @@ functionals <- function(post, x, z) {
 functionals_of_z <- function(post) {
   k <- length(post$z_at)
   functionals(post, matrix(0, k, length(post$at)), diag(k))
+}
+
+# Those of the standardised coefficients j of a ridge.
+functionals_of_columns <- function(post, j) {
+  right <- right_of(post, j)
+  coords <- if (is_binary(post)) cbind(matrix(0, length(j), length(post$z_at)), right) else right
+  list(coords = coords, outside = outside_of(post, j, right), leverage = numeric(length(j)))
 }
 
 # s_j^2 / (s_j^2 + 1/t2), a row for each node.
@@ -95,7 +102,13 @@ mixture_of <- function(f, post, target, noise = 0, floor = -1) {
   } else {
     where <- post$mean[nodes$keep, , drop = FALSE] %*% t(f$rows)
     roots <- outer(nodes$keep, post$root_of, "==") %*% (post$root_sign * (post$root %*% t(f$rows))^2)
-    scale2 <- pmax(post$own[nodes$keep, , drop = FALSE] %*% t(f$rows^2) + roots, 0) + extra
+    scale2 <- post$own[nodes$keep, , drop = FALSE] %*% t(f$rows^2) + roots
+    x <- shared_rows(post)
+    for (i in seq_along(nodes$keep)) {
+      half <- shared_root(post, nodes$keep[i], t(f$rows), x)
+      if (!is.null(half)) scale2[i, ] <- scale2[i, ] - colSums(half^2)
+    }
+    scale2 <- pmax(scale2, 0) + extra
   }
   list(where = where, scale2 = scale2, weight = nodes$weight)
 }
@@ -143,16 +156,26 @@ penalized_quantiles <- function(object, target, probabilities, j) {
     return(sets_quantiles(post, probabilities, j, unname(object$inclusion_prob[post$at])))
   }
   if (is_ridge(post)) {
-    coords <- post$right[j, , drop = FALSE]
-    if (is_binary(post)) coords <- cbind(matrix(0, length(j), length(post$z_at)), coords)
-    f <- list(coords = coords, outside = post$outside[j], leverage = numeric(length(j)))
-    return(functional_quantiles(f, post, target, probabilities))
+    return(functional_quantiles(functionals_of_columns(post, j), post, target, probabilities))
   }
   weight <- post$slab_weight[, j, drop = FALSE] * post$weight[, 1L]
   mean <- post$slab_mean[, j, drop = FALSE]
   sd <- sqrt(post$slab_var[, j, drop = FALSE])
   limits <- lapply(probabilities, function(p) mixture_quantile(mean, sd, weight, Inf, p, 1 - colSums(weight)))
   matrix(unlist(limits), length(j)) * post$y_norm[1L]
+}
+
+# Posterior standard deviations of the coefficients of a ridge, k x q.
+ridge_deviations <- function(object) {
+  post <- object$posterior
+  out <- matrix(0, length(coefficient_names(object)), length(object$targets))
+  of_z <- functionals_of_z(post)
+  for (target in seq_along(object$targets)) out[post$z_at, target] <- functional_sd(of_z, post, target)
+  for (j in chunks(length(post$at), elements / max(nrow(post$weight), length(post$s)))) {
+    f <- functionals_of_columns(post, j)
+    for (target in seq_along(object$targets)) out[post$at[j], target] <- functional_sd(f, post, target) / post$scale[j]
+  }
+  out
 }
 
 # Covariance of all coefficients of one target, in the order of the coefficients.
@@ -187,7 +210,7 @@ covariance_of_nodes <- function(post, target) {
   leverage <- matrix(0, k + p, k + p)
   leverage[seq_len(k), seq_len(k)] <- sum(nodes$weight * nodes$noise) * tcrossprod(post$z_root)
   if (is_ridge(post)) {
-    coords <- rbind(of_z$coords, post$right)
+    coords <- rbind(of_z$coords, right_of(post))
     inner <- coords %*% (drop(nodes$weight %*% nodes$inside) * t(coords)) + leverage
     if (length(post$s) < p) {
       spread <- if (post$open_variance) Inf else sum(nodes$weight * nodes$outside)
@@ -198,6 +221,10 @@ covariance_of_nodes <- function(post, target) {
     half <- post$root %*% t(rows)
     inner <- rows %*% (drop(nodes$weight %*% post$own) * t(rows)) + leverage +
       crossprod(half, nodes$weight[post$root_of] * post$root_sign * half)
+    x <- shared_rows(post)
+    for (i in post[["lower_of"]]) {
+      inner <- inner - nodes$weight[i] * crossprod(shared_root(post, i, t(rows), x))
+    }
     where <- post$mean %*% t(rows)
   }
   factor <- variance_factor(post$df)
@@ -312,11 +339,11 @@ ridge_draws <- function(post, target, size) {
   e <- shrinkage(post$s, drawn$log_t2)
   a <- sweep(e, 2L, post$z[, target] / post$s, "*") +
     sweep(sqrt(drawn$sigma2 * e), 2L, post$s, "/") * matrix(stats::rnorm(length(e)), size)
-  b <- a %*% t(post$right)
+  b <- back_from_right(post, a)
   if (ncol(e) < p) {
     spread <- ifelse(drawn$sigma2 == 0, 0, sqrt(drawn$sigma2) * exp(drawn$log_t2 / 2))
     noise <- matrix(stats::rnorm(size * p), size, p) * spread
-    b <- b + noise - (noise %*% post$right) %*% t(post$right)
+    b <- b + noise - back_from_right(post, times_right(post, noise))
   }
   list(b = b, sigma2 = drawn$sigma2, tau2 = exp(drawn$log_t2 - post$log_unit))
 }

@@ -1,5 +1,5 @@
 # What goes over the bridge; the same number stands in pybayesridge/r_bridge.py.
-protocol <- 8
+protocol <- 9
 
 environment_name <- "r-pybayesridge"
 

@@ -92,7 +92,7 @@ without_ones_of_formula <- function(settings, input) {
 
 # Refuses what needs values at the rows of a fit that was saved without them.
 check_rows <- function(object) {
-  if (is.null(object[["fitted.values"]])) {
+  if (!has_values_of_rows(object)) {
     stop("this fit contains no values of rows: it was saved without its data", call. = FALSE)
   }
 }

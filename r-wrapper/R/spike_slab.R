@@ -151,7 +151,8 @@ spike_slab <- function(formula, data, subset, weights, na.action, method = c("au
   }
   settings$model <- c(settings$model, own$model)
   settings$fit <- c(settings$fit, own$fit)
-  fit <- new_fit(call_fit(settings, input, start = starting_point(start)), input, call, settings, model)
+  without <- as.list(made_in_r(input, model, binomial, method))
+  fit <- new_fit(call_fit(settings, input, start = starting_point(start), without = without), input, call, settings, model)
   tell_iterations(fit, disp)
 }
 

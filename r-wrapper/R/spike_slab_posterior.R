@@ -1,12 +1,13 @@
 # Draws from EP's posterior. A node of the export has the Gaussian with a mean and the covariance
-# diag(own) + root' diag(sign) root.
+# diag(own) + root' diag(sign) root, part of which can be in products of `lower` and the rows of the data (row_space.R).
 
 # Standardised coefficients (size x p) and noise variances over all nodes, as posterior_draws() wants them; of yes/no
 # responses the coordinates of the unpenalised columns (size x u) in place of the noise.
 selection_draws <- function(post, size, kind) {
   counts <- drop(stats::rmultinom(1L, size, post$weight[, 1L]))
   draw <- if (kind == "gaussian") gaussian_draws else spike_draws
-  parts <- lapply(which(counts > 0L), function(i) draw(node_of(post, i), counts[i]))
+  x <- shared_rows(post)
+  parts <- lapply(which(counts > 0L), function(i) draw(node_of(post, i, x), counts[i]))
   # Nodes follow each other: mix them, so that any share of the draws is from all.
   mixed <- sample.int(size)
   b <- do.call(rbind, parts)
@@ -17,12 +18,20 @@ selection_draws <- function(post, size, kind) {
   list(b = b[mixed, , drop = FALSE], flat = flat[mixed, , drop = FALSE])
 }
 
-node_of <- function(post, i) {
+node_of <- function(post, i, x = shared_rows(post)) {
   of_node <- post$root_of == i
   names <- c("mean", "own", "slab_weight", "slab_mean", "slab_var")
+  # Of all coefficients: L^-1 X diag(own).
+  at <- match(i, post[["lower_of"]])
+  half <- if (length(at) && !is.na(at)) {
+    forwardsolve(post$lower[(at - 1L) * nrow(x) + seq_len(nrow(x)), , drop = FALSE], x) * rep(post$own[i, ], each = nrow(x))
+  }
   c(
     lapply(post[names], function(a) a[i, ]),
-    list(root = post$root[of_node, , drop = FALSE], sign = post$root_sign[of_node], groups = post$groups)
+    list(
+      root = rbind(half, post$root[of_node, , drop = FALSE]),
+      sign = c(rep(-1, NROW(half)), post$root_sign[of_node]), groups = post$groups
+    )
   )
 }
 

@@ -110,13 +110,14 @@ summary.pybayesridge_fit <- function(object, level = 0.95, ...) {
   refuse_dots("summary", ...)
   check_level(level)
   size <- importance(object)
+  sd <- as.matrix(object$bse)
   tables <- lapply(seq_along(object$targets), function(i) {
     at <- seq_len(nrow(size))
     if (length(at) > longest) {
       at <- order(-size[, i])[seq_len(shown)]
     }
     out <- cbind(
-      as.matrix(object$coefficients)[at, i], as.matrix(object$bse)[at, i],
+      as.matrix(object$coefficients)[at, i], sd[at, i],
       coefficient_intervals(object, i, tails(level), at), extra_columns(object, at)
     )
     heads <- c(if (center_of(object) == "mean") "Mean" else "Median", "SD", percent(tails(level)))

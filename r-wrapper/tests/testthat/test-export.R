@@ -70,6 +70,7 @@ for (file in list.files("golden", "[.]json$")) {
     quantile_error <- if (is.null(answers$credible_sets)) same_as_python else quantiles_of_sets
     expect_close(coef(fit), answers$params)
     expect_close(fit$bse, answers$bse)
+    if (is_plain_ridge(fit)) expect_close(ridge_deviations(fit), answers$bse)
     k <- nrow(answers$params)
     for (i in seq_len(q)) {
       if (!is.null(answers$cov_params)) expect_close(vcov(fit, target = i), answers$cov_params[i, , ])
