@@ -5,6 +5,7 @@ from decimal import Decimal
 import numpy as np
 import pandas as pd
 import pytest
+from formulaic import model_matrix
 
 from pybayesridge import BayesRidge, SpikeSlab
 from tests.effort import pairs
@@ -261,3 +262,20 @@ def test_polynomials_of_too_high_a_degree_are_refused():
     assert BayesRidge.from_formula("y ~ poly(k, 2)", data).fit().predict(data.iloc[:1]).shape == (1,)
     with pytest.raises(ValueError, match=r"poly\(zero, 1\).*there are 1:"), np.errstate(invalid="ignore"):
         BayesRidge.from_formula("y ~ poly(zero, 1)", data.assign(zero=0.0))
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "y ~ C(g, contr.helmert)*x + C(g):bs(a, df=4)",
+        "y ~ 0 + C(g, contr.poly) + C(h, contr.treatment('b'))*poly(x, 2)",
+        "y ~ h*C(a > 60, contr.sum) + C(h, {'u': [1, 0, -1]}):x",
+        "y ~ C(h, levels=['c', 'a', 'b']) + cr(x, df=4):h + I(a > 60):h",
+    ],
+)
+def test_contrasts_and_products_are_those_of_formulaic(formula):
+    data = table().assign(h=np.resize(["a", "b", "c"], 60))
+    expected = pd.DataFrame(model_matrix(formula, data).rhs).drop(columns="Intercept", errors="ignore")
+    found = design(BayesRidge.from_formula(formula, data))
+    assert list(found.columns) == list(expected.columns)
+    np.testing.assert_allclose(found, expected.to_numpy(dtype=float), rtol=EQUAL, atol=EQUAL)

@@ -20,6 +20,7 @@ from pybayesridge.exceptions import DataWarning
 from pybayesridge.formula.names import names_in_factor, names_of, names_read, parse, refuse_unknown, sees_other_rows
 from pybayesridge.formula.per_row import PerRow, check_missing, labelled, missing_in, per_row, take
 from pybayesridge.formula.plain import PlainFormula, kinds_of_numbers, numbers, plain_formula
+from pybayesridge.formula.response import numeric_endog, response
 from pybayesridge.formula.spec import Context, FormulaData, FormulaSpec, warn_of_levels
 from pybayesridge.formula.values import (
     kinds_of,
@@ -118,46 +119,81 @@ def build(
     frame = plain_dtypes(frame if len(rows) == len(frame) else frame.iloc[rows].reset_index(drop=True), used)
     local = {name: context[name] for name in names - set(used) if context is not None and name in context}
     matrices, without_level = model_matrix(parsed, frame, context)
-    rhs, spec = pd.DataFrame(matrices.rhs), matrices.rhs.model_spec
-    keep, terms, has_intercept = layout(spec, rhs.columns, drop_cols)
-    endog, kept = _response(pd.DataFrame(matrices.lhs), parsed, formula, binary), set(keep)
-    exog = rhs.take([i for i, name in enumerate(rhs.columns) if name in kept], axis=1)
-    complete = ~absent[rows]
-    made = pd.concat([endog, exog], axis=1)
-    if (without_level & complete).any():
-        made["a factor"] = np.where(without_level, np.nan, 0.0)
-    complete &= ~_made_missing(made, complete, missing, sees_other_rows(parsed))
+    spec = matrices.rhs.model_spec
+    keep, terms, has_intercept = layout(spec, list(spec.column_names), drop_cols)
+    endog = response(matrices.lhs.__wrapped__, parsed, formula, binary)
+    exog = _columns_named(matrices.rhs.__wrapped__, list(spec.column_names), keep)
+    complete = _complete(endog, exog, without_level, ~absent[rows], missing, sees_other_rows(parsed))
+    position = {str(name): i for i, name in enumerate(frame.columns)}
+    variables = sorted(variables_of(spec) & set(position))
+    frame = frame.take([position[name] for name in variables], axis=1)
+    fspec = FormulaSpec(formula, spec, keep, variables, kinds_of(frame, variables), local, has_intercept)
     if not complete.all():
         endog, exog, rows = endog.loc[complete], exog.loc[complete], rows[complete]
-    variables = sorted(variables_of(spec) & set(map(str, frame.columns)))
-    fspec = FormulaSpec(formula, spec, keep, variables, kinds_of(frame, variables), local, has_intercept)
+        frame = frame.loc[complete].reset_index(drop=True)
     warn_of_levels(fspec, len(rows))
+    labels = labels if len(rows) == len(absent) else labels[rows]
     return FormulaData(
-        endog.set_axis(labels[rows], axis=0),
-        exog.set_axis(labels[rows], axis=0),
-        labelled(beside, "weights", rows, labels[rows]),
+        endog.set_axis(labels, axis=0),
+        exog.set_axis(labels, axis=0),
+        labelled(beside, "weights", rows, labels),
         terms,
         fspec,
-        len(labels) - len(rows),
+        len(absent) - len(rows),
         library_of(data),
-        labelled(beside, "trials", rows, labels[rows]),
-        frame.loc[complete, variables].reset_index(drop=True),
+        labelled(beside, "trials", rows, labels),
+        frame,
     )
+
+
+def _columns_named(made: pd.DataFrame, names: list[str], keep: list[str]) -> pd.DataFrame:
+    """Some columns of a matrix, in its order."""
+    kept = set(keep)
+    at = [i for i, name in enumerate(names) if name in kept]
+    values = made.to_numpy()
+    if values.dtype != np.float64:
+        return made.take(at, axis=1)
+    neighbours = bool(at) and at[-1] - at[0] == len(at) - 1
+    some = values[:, at[0] : at[-1] + 1] if neighbours else values[:, at]
+    return pd.DataFrame(some, index=made.index, columns=[names[i] for i in at], copy=False)
+
+
+def _all_numbers(frame: pd.DataFrame) -> bool:
+    """Whether it is plain that no value is missing."""
+    values = frame.to_numpy()
+    return values.dtype == np.float64 and not np.isnan(values).any()
 
 
 def _columns_read(frame: pd.DataFrame, names: set[str]) -> tuple[list[str], Any]:
     """Columns that a formula reads, and where their values are missing; by position, which is faster than by name."""
-    where = [i for i, column in enumerate(frame.columns) if str(column) in names]
-    used = [str(frame.columns[i]) for i in where]
+    columns = [str(column) for column in frame.columns]
+    where = [i for i, column in enumerate(columns) if column in names]
+    used = [columns[i] for i in where]
     _refuse_duplicates(used)
-    return used, frame.take(where, axis=1).isna().to_numpy()
+    gone = np.empty((len(frame), len(where)), dtype=bool, order="F")
+    for j, i in enumerate(where):
+        column = frame.iloc[:, i]
+        floats = isinstance(column.dtype, np.dtype) and column.dtype.kind == "f"
+        gone[:, j] = np.isnan(column.to_numpy()) if floats else column.isna().to_numpy()
+    return used, gone
 
 
-def _made_missing(made: pd.DataFrame, complete: Any, missing: str, neighbours: bool) -> Any:
-    """Rows in which something is not a number although all that it is made of is there, such as a first lag."""
+def _complete(
+    endog: pd.DataFrame, exog: pd.DataFrame, without_level: Any, complete: Any, missing: str, neighbours: bool
+) -> Any:
+    """Rows, of those that are `complete`, without what is not a number although all that it is made of is there.
+
+    Such as a first lag.
+    """
+    no_level = (without_level & complete).any()
+    if not no_level and _all_numbers(endog) and _all_numbers(exog):
+        return complete
+    made = pd.concat([endog, exog], axis=1)
+    if no_level:
+        made["a factor"] = np.where(without_level, np.nan, 0.0)
     absent = made.isna().to_numpy()
     if not absent[complete].any():
-        return np.zeros(len(made), dtype=bool)
+        return complete
     counts = pd.Series(absent[complete].sum(axis=0), index=made.columns)
     counts = counts[counts > 0]
     told = ", ".join(f"{name!r} ({count})" for name, count in counts.head(SHOWN).items())
@@ -173,7 +209,7 @@ def _made_missing(made: pd.DataFrame, complete: Any, missing: str, neighbours: b
         )
     if not neighbours:
         warnings.warn(f"rows in which {told} is not a number were left out", DataWarning, stacklevel=4)
-    return absent.any(axis=1)
+    return complete & ~absent.any(axis=1)
 
 
 def _build_plain(
@@ -198,7 +234,7 @@ def _build_plain(
     if len(values) == 0:
         raise ValueError("there are no rows: nothing can be fitted")
     q, first = len(plain.responses), ["Intercept"] if plain.has_intercept else []
-    dropped = _checked_drop(drop_cols, pd.Index([*first, *plain.columns]))
+    dropped = _checked_drop(drop_cols, [*first, *plain.columns])
     at = [j for j, name in enumerate(plain.columns, start=q) if name not in dropped]
     keep = [names[j] for j in at]
     design = values[:, q:] if len(at) == len(plain.columns) else values[:, at]
@@ -229,13 +265,12 @@ def variables_of(spec: ModelSpec) -> set[str]:
 
 
 def layout(
-    spec: ModelSpec, columns: pd.Index, drop_cols: Iterable[str] | None
+    spec: ModelSpec, names: list[str], drop_cols: Iterable[str] | None
 ) -> tuple[list[str], dict[str, list[int]], bool]:
     """Columns of the design to keep, positions among them of each term's, and whether there is an intercept."""
-    dropped = _checked_drop(drop_cols, columns)
-    has_intercept = "Intercept" in columns and "Intercept" not in dropped
+    dropped = _checked_drop(drop_cols, names)
+    has_intercept = "Intercept" in names and "Intercept" not in dropped
     leave = {"Intercept", *dropped}
-    names = list(columns)
     keep = [name for name in names if name not in leave]
     position = {name: i for i, name in enumerate(keep)}
     terms = {
@@ -324,7 +359,7 @@ def _refuse_duplicates(names: list[str]) -> None:
         raise ValueError(f"duplicate column name(s) {listed(twice)} in the data: give each column a name of its own")
 
 
-def _checked_drop(drop_cols: Iterable[str] | None, columns: pd.Index) -> set[str]:
+def _checked_drop(drop_cols: Iterable[str] | None, columns: list[str]) -> set[str]:
     if drop_cols is None:
         return set()
     wanted = {drop_cols} if isinstance(drop_cols, str) else set(drop_cols)
@@ -334,41 +369,11 @@ def _checked_drop(drop_cols: Iterable[str] | None, columns: pd.Index) -> set[str
     return wanted
 
 
-def numeric_endog(lhs: pd.DataFrame, formula: str) -> pd.DataFrame:
-    """The left-hand side, which must not be a factor."""
-    levels = [name for name in lhs.columns if str(name).endswith("]") and "[" in str(name)]
-    if levels:
-        hint = "; for two values use family='binomial'" if len(levels) == 2 else ""
-        raise ValueError(
-            f"the left-hand side of {formula!r} is a factor (columns {listed(levels)}): the response must be "
-            f"numeric{hint}"
-        )
-    return lhs
-
-
 def _check_arguments(formula: Any, missing: Any) -> None:
     if missing not in ("drop", "raise"):
         raise ValueError(f"missing must be 'drop' or 'raise', not {missing!r}")
     if not isinstance(formula, str):
         raise ValueError(f"formula must be a string such as 'y ~ x', not {type(formula).__name__}")
-
-
-def _response(lhs: pd.DataFrame, parsed: Any, formula: str, binary: bool) -> pd.DataFrame:
-    return _as_factor(lhs, parsed) if binary else numeric_endog(lhs, formula)
-
-
-def _as_factor(lhs: pd.DataFrame, parsed: Any) -> pd.DataFrame:
-    """The left-hand side with the columns of a factor put together again."""
-    terms = [str(term) for term in parsed.lhs]
-    start = f"{terms[0]}[" if len(terms) == 1 else ""
-    names = [str(name) for name in lhs.columns]
-    if not start or not all(name.startswith(start) and name.endswith("]") for name in names):
-        return lhs
-    values = lhs.to_numpy(dtype=np.float64)
-    codes = np.where(np.isnan(values).any(axis=1), -1, np.nan_to_num(values).argmax(axis=1))
-    levels = [name[len(start) : -1] for name in names]
-    factor = pd.Categorical.from_codes(codes.astype(np.int64), pd.Index(levels))
-    return pd.DataFrame({terms[0]: factor}, index=lhs.index)
 
 
 __all__ = [

@@ -183,6 +183,14 @@ def as_written(node: ast.AST) -> ast.AST:
 
 
 @lru_cache
+def makes_factor(expression: str) -> bool:
+    """Whether an expression is a call of ``C``."""
+    tree, _ = tree_of(expression)
+    call = tree.body if isinstance(tree, ast.Expression) else None
+    return isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "C"
+
+
+@lru_cache
 def as_state(expression: str) -> str:
     """A call, as the user wrote it or as a state names it, in one form."""
     tree, placeholders = tree_of(expression)

@@ -19,7 +19,7 @@ from formulaic.parser.types import Factor
 
 from pybayesridge._types import FloatArray
 from pybayesridge.data.arrays import NamedColumns
-from pybayesridge.formula.build import layout, numeric_endog, variables_of
+from pybayesridge.formula.build import layout, variables_of
 from pybayesridge.formula.calls import (
     SPLINES,
     as_written,
@@ -27,6 +27,7 @@ from pybayesridge.formula.calls import (
     tree_of,
     unquoted,
 )
+from pybayesridge.formula.response import numeric_endog
 from pybayesridge.formula.spec import FormulaSpec
 from pybayesridge.formula.values import kinds_of, model_matrix, plain_dtypes
 from pybayesridge.moments.moments import Moments
@@ -187,7 +188,7 @@ def make_coding(
         _set_states(side, plan, found)
         _check_factors(side, plan)
     numeric_endog(pd.DataFrame(made.lhs), plan.formula)
-    keep, terms, has_intercept = layout(spec, pd.DataFrame(made.rhs).columns, drop_cols)
+    keep, terms, has_intercept = layout(spec, list(spec.column_names), drop_cols)
     variables = sorted(variables_of(spec) & set(plan.variables))
     kinds = kinds_of(template, variables)
     right = FormulaSpec(plan.formula, spec, keep, variables, kinds, plan.context, has_intercept)
