@@ -104,3 +104,25 @@ class LazyFrameLike(Protocol):
 
 ArrowLike: TypeAlias = "ArrowStreamLike | LazyFrameLike | Callable[[], ArrowStreamLike | LazyFrameLike]"
 """Rows as an Arrow stream, or a function that returns them."""
+
+
+class SlicedArray(Protocol):
+    """An array that is read by slices: of NumPy, zarr, h5py."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Numbers of rows and columns."""
+
+    @property
+    def dtype(self) -> Any:
+        """Type of the values."""
+
+    def __getitem__(self, key: Any, /) -> Any:
+        """Some of the values."""
+
+
+ColumnsLike: TypeAlias = (
+    "SlicedArray | Sequence[TableLike] | Callable[[], Iterable[TableLike]] | PathLike | Sequence[PathLike] "
+    "| DaskArrayLike | IntoDataFrame"
+)
+"""Columns that are read in blocks."""

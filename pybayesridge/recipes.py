@@ -22,7 +22,7 @@ NAMED = {
     "weights": "a weight for each row",
     "trials": "the number of trials of each row",
     "moments": "the sufficient statistics",
-    "source": "the Parquet files",
+    "source": "the files, or the blocks of columns",
     "start": "an earlier fit of the same columns",
     "batches": "the batches of rows",
     "correlation": "the correlations of the columns",

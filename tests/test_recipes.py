@@ -128,6 +128,11 @@ EITHER = {
     "dask arrays": lambda model, _: of_dask_arrays(model),
 }
 
+
+def halves():
+    return [X[:, :2], X[:, 2:]]
+
+
 RIDGES = {
     "em": lambda: (BayesRidge(Y, X).fit("em", dof="paper", parameterization="tau"), ARRAYS),
     "sparse": lambda: (BayesRidge(Y, SPARSE).fit(), {"endog": Y, "exog": SPARSE}),
@@ -140,6 +145,10 @@ RIDGES = {
     "long grid": lambda: (
         BayesRidge(Y, X).fit("gcv", grid=np.geomspace(1e-3, 1e3, 99)),
         {**ARRAYS, "grid": np.geomspace(1e-3, 1e3, 99)},
+    ),
+    "columns": lambda: (
+        BayesRidge.from_columns(Y, halves, unpenalized=W, weights=W, names=NAMES).fit(),
+        {"endog": Y, "source": halves, "unpenalized": W, "weights": W},
     ),
     "prior": lambda: (BayesRidge(Y, X, prior=(1.0, 2.0, 0.3), sigma2=np.float64(0.5)).fit(tol=1e-6), ARRAYS),
     "formula's targets": lambda: (BayesRidge.from_formula("a + b ~ c + d", FRAME).fit("gcv", grid="glmnet"), DATA),

@@ -15,7 +15,8 @@ import numpy as np
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.binomial.likelihood import Binomial
-from pybayesridge.design.design import Design, build_design
+from pybayesridge.design.build import build_design
+from pybayesridge.design.design import Design
 from pybayesridge.ridge.spectrum import Spectrum, rotate
 
 

@@ -16,6 +16,7 @@ from scipy.sparse import issparse
 from pybayesridge._types import AnyArray, BoolArray, FloatArray, IntArray
 from pybayesridge.design.sparse import sparse_products
 from pybayesridge.design.unpenalized import Unpenalized
+from pybayesridge.design.wide import WideProducts, fill, units, wide_products
 from pybayesridge.linalg import blas
 from pybayesridge.linalg.blocks import block_size, column_blocks, row_blocks, work_buffer
 from pybayesridge.linalg.scale import SAFE, common_scale, constant_columns
@@ -79,18 +80,35 @@ def accumulate(x: Any, columns: IntArray, block: Unpenalized, y: FloatArray, *, 
         parts = sparse_products(x, columns, block, y, standardize=standardize)
         if parts is not None:
             return CrossProducts(**parts)
-    step = _tall if tall else _wide
-    # Whole columns lie in a wide matrix's blocks, where their mean is taken exactly: any shift of their size will do.
-    shift = _shift(x, columns, block_size(columns.size) if tall else 1)
+    if not tall:
+        n, p = x.shape[0], columns.size
+        size = min(p, max(block_size(n), min(MANY_COLUMNS, p // 16))) or 1
+        pieces = (piece for _, piece in column_blocks(x, columns, size))
+        return of_wide(wide_products(pieces, block, standardize=standardize))
+    shift = _shift(x, columns, block_size(columns.size))
     unit = np.ones(columns.size)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        parts = step(x, columns, block, y, shift, unit, standardize)
+        parts = _tall(x, columns, block, y, shift, unit, standardize)
     if _unsafe(x, columns, parts["sumsq"]):
         unit = _units(x, columns, shift)
         with np.errstate(under="ignore"):
-            parts = step(x, columns, block, y, shift, unit, standardize)
+            parts = _tall(x, columns, block, y, shift, unit, standardize)
     parts.pop("sumsq")
     return CrossProducts(**parts)
+
+
+def of_wide(found: WideProducts) -> CrossProducts:
+    """Products of wide columns as those of the side "dual"."""
+    return CrossProducts(
+        side="dual",
+        product=found.product,
+        xty=None,
+        center=found.center,
+        projection=found.projection,
+        scale=found.scale,
+        sd=found.sd,
+        constant=found.constant,
+    )
 
 
 def _shift(x: AnyArray, columns: IntArray, rows: int) -> FloatArray:
@@ -111,18 +129,8 @@ def _unsafe(x: AnyArray, columns: IntArray, sumsq: FloatArray) -> bool:
 def _units(x: AnyArray, columns: IntArray, shift: FloatArray) -> FloatArray:
     unit = np.ones(columns.size)
     for part, piece in column_blocks(x, columns):
-        top = np.maximum(np.abs(piece - shift[part]).max(axis=0), 0.0)
-        top[top == 0] = 1.0
-        unit[part] = 2.0 ** -np.round(np.log2(top))
+        unit[part] = units(piece, shift[part])
     return unit
-
-
-def _fill(buffer: FloatArray, piece: AnyArray, shift: FloatArray, unit: FloatArray | None) -> FloatArray:
-    out = buffer[: piece.shape[0], : piece.shape[1]]
-    np.subtract(piece, shift, out=out)
-    if unit is not None:
-        out *= unit
-    return out
 
 
 def _contiguous(buffer: FloatArray, rows: int) -> FloatArray:
@@ -155,7 +163,7 @@ def _tall(
     for rows, piece in row_blocks(x, columns, buffer.shape[0]):
         root = np.ones(piece.shape[0]) if block.sqrt_w is None else block.sqrt_w[rows]
         for offset in (shift,) if centred else (shift, base):
-            a = _fill(buffer, piece, offset, scaled)
+            a = fill(buffer, piece, offset, scaled)
             if block.sqrt_w is not None:
                 a *= root[:, None]
             if offset is shift:
@@ -204,87 +212,7 @@ def _coordinates(
     """Coordinates of the columns in the orthonormal basis of the unpenalised ones, (k, p)."""
     on_q = np.zeros((block.k, columns.size))
     for rows, piece in row_blocks(x, columns, buffer.shape[0]):
-        a = _fill(buffer, piece, base, scaled)
+        a = fill(buffer, piece, base, scaled)
         q_rows = block.q[rows] if block.sqrt_w is None else block.q[rows] * block.sqrt_w[rows, None]
         on_q += blas.product(q_rows, a, transpose_a=True)
     return on_q
-
-
-def _project_out(a: FloatArray, q: FloatArray) -> FloatArray:
-    """Remove from columns, in place and twice, what lies in the span of `q`; return its coordinates."""
-    on_q = np.zeros((q.shape[1], a.shape[1]))
-    for _ in range(2):
-        step = blas.product(q, a, transpose_a=True)
-        a -= blas.product(q, step)
-        on_q += step
-    return on_q
-
-
-def _take_means(a: FloatArray, share: FloatArray, root: FloatArray | None) -> FloatArray:
-    """Subtract from columns, in place, their means by the shares of the rows, multiply rows by `root`; the means."""
-    mean: FloatArray = blas.product(a, share, transpose_a=True)[:, 0]
-    a -= mean
-    if root is not None:
-        a *= root[:, None]
-    return mean
-
-
-def _wide(
-    x: AnyArray,
-    columns: IntArray,
-    block: Unpenalized,
-    y: FloatArray,
-    shift: FloatArray,
-    unit: FloatArray,
-    standardize: bool,
-) -> dict[str, Any]:
-    n, p = x.shape[0], columns.size
-    scaled = None if (unit == 1.0).all() else unit
-    centred = block.ones is not None
-    explicit = block.k > 0 and not block.only_constant
-    projection = np.empty((block.k, p)) if explicit else None
-    center, scale, deviation, sumsq = np.zeros(p), np.empty(p), np.empty(p), np.empty(p)
-    constant = np.empty(p, dtype=bool)
-    gram = np.zeros((n, n), order="F")
-    root = np.ones(n) if block.sqrt_w is None else block.sqrt_w
-    share = root[:, None] ** 2 / n
-    buffer = work_buffer(x, n, min(p, max(block_size(n), min(MANY_COLUMNS, p // 16))))
-    # Unstandardised columns share one unit; that of the first columns serves, since it only conditions numbers.
-    shared = 1.0
-    for part, piece in column_blocks(x, columns, buffer.shape[1] or 1):
-        m = piece.shape[1]
-        u = unit[part]
-        # A narrower last block gets a buffer of its own: a slice of the wide one would have to be copied.
-        a = buffer if m == buffer.shape[1] else work_buffer(x, n, m)
-        _fill(a, piece, shift[part], None if scaled is None else u)
-        mean = _take_means(a, share, None if block.sqrt_w is None else root)
-        sumsq[part] = np.einsum("ij,ij->j", a, a)
-        sd = np.sqrt(sumsq[part] / n)
-        whole_mean = shift[part] * u + mean
-        flat = constant_columns(sd, np.abs(whole_mean))
-        if centred:
-            center[part] = whole_mean if scaled is None else shift[part] + mean / u
-        else:
-            _fill(a, piece, np.zeros(m), None if scaled is None else u)
-            a *= root[:, None]
-        if projection is not None:
-            projection[:, part] = block.regress(_project_out(a, block.q)) / u
-        if part.start == 0:
-            shared = common_scale(sd / u)
-        inner = np.where(flat, 1.0, sd) if standardize else shared * u
-        a *= np.where(flat & centred, 0.0, 1.0 / inner)
-        constant[part] = flat
-        scale[part] = inner / u
-        deviation[part] = sd / u
-        gram = blas.add_square(gram, a, transposed=False)
-    return {
-        "side": "dual",
-        "product": gram,
-        "xty": None,
-        "center": center,
-        "projection": projection,
-        "scale": scale,
-        "sd": deviation,
-        "constant": constant,
-        "sumsq": sumsq,
-    }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,8 +10,8 @@ import numpy as np
 from scipy.sparse import issparse
 
 from pybayesridge._types import AnyArray, BoolArray, FloatArray, IntArray
-from pybayesridge.design.crossproducts import CrossProducts, accumulate
-from pybayesridge.design.unpenalized import Unpenalized, factorize
+from pybayesridge.design.columns import ColumnStream, Standardizer
+from pybayesridge.design.unpenalized import Unpenalized
 from pybayesridge.linalg import blas
 from pybayesridge.linalg.blocks import block_size, column_blocks, column_selector, even_parts, is_all, row_blocks
 
@@ -41,7 +41,7 @@ class Design:
     ----------
     n : int
         Number of rows of the data; it stays when the rows are dropped.
-    x : (n, m) array or CSC matrix
+    x : (n, m) array, CSC matrix or ColumnStream
         The user's columns, in the user's dtype and memory order; not a copy.
     columns : (p,) int array
         Positions in `x` of the penalised columns that vary.
@@ -74,6 +74,8 @@ class Design:
     given : (n, q) array or None
         The targets as the user gave them, not a copy, where there are too many to hold others: :meth:`parts` yields
         designs of some of them.
+    on_taken, taken : (n, l), (l, l) arrays or None
+        Of columns that are read in blocks: see :class:`pybayesridge.design.wide.WideProducts`.
     """
 
     x: Any
@@ -93,11 +95,23 @@ class Design:
     constant_serves: bool
     n: int
     given: FloatArray | None = None
+    on_taken: FloatArray | None = None
+    taken: FloatArray | None = None
 
     @property
     def has_rows(self) -> bool:
         """Whether the rows themselves are here, not only what was computed from them."""
         return int(self.x.shape[0]) == self.n
+
+    @property
+    def in_blocks(self) -> bool:
+        """Whether the columns are read in blocks each time they are needed."""
+        return isinstance(self.x, ColumnStream)
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether X can be rotated anew, by a route that needs all of it."""
+        return self.has_rows and not self.in_blocks
 
     @property
     def p(self) -> int:
@@ -146,11 +160,11 @@ class Design:
         """The same with the targets in `y`."""
         if self.given is None:
             return self
-        return replace(self, y=_project_targets(self.given, self.block)[0], given=None)
+        return replace(self, y=project_targets(self.given, self.block)[0], given=None)
 
     def target_parts(self) -> Iterator[slice]:
         """Yield consecutive parts of the targets, each small enough to be held: one part if all are."""
-        yield from even_parts(self.q, self.q if self.given is None else _held_at_once(self.n))
+        yield from even_parts(self.q, self.q if self.given is None else held_at_once(self.n))
 
     def parts(self) -> Iterator[tuple[slice, Design]]:
         """Yield ``(part, design)`` for consecutive parts of the targets, these in ``design.y``."""
@@ -168,8 +182,30 @@ class Design:
         out /= self.scale[part]
         return out
 
+    def standardizer(self, start: int, stop: int, wanted: IntArray | None = None) -> Standardizer:
+        """What makes X of the columns of a block, from position `start` in `x` to `stop`.
+
+        `wanted` (ascending positions among the penalised columns that vary) leaves out all others.
+        """
+        first, last = np.searchsorted(self.columns, [start, stop])
+        part = np.arange(first, last)
+        if wanted is not None:
+            part = wanted[np.searchsorted(wanted, first) : np.searchsorted(wanted, last)]
+        some = part if wanted is not None else slice(first, last)
+        projection = None if self.projection is None else self.projection[:, some]
+        return Standardizer(
+            start, part, self.columns[some] - start, self.center[some], self.scale[some], self.sd[some], projection
+        )
+
     def column_pieces(self) -> Iterator[tuple[slice, FloatArray]]:
         """Yield ``(part, X[:, part])`` for consecutive parts of the columns."""
+        if isinstance(self.x, ColumnStream):
+            for start, raw in self.x.blocks():
+                own = self.standardizer(start, start + raw.shape[1])
+                for some, piece in own.pieces(raw, self.block):
+                    first = int(own.part[0])
+                    yield slice(first + some.start, first + some.stop), piece
+            return
         for part, piece in column_blocks(self.x, self.columns):
             yield part, self.block.weigh(self._standardize(piece, part, self.block.z))
 
@@ -187,10 +223,10 @@ class Design:
         # Then neither the centre nor the projection contributes, and X may be taken as it is. Of singular vectors
         # with tiny singular values, where rounding mixes the null spaces of X and Z, much more has to go than noise.
         v = self.block.residual(v)
-        as_given = self.cancellation <= LARGE_MEAN
+        as_given = not self.in_blocks and self.cancellation <= LARGE_MEAN
         if issparse(self.x) and as_given:
             return np.asarray(self.x.T @ self.block.weigh(v))[self.columns] / self.scale[:, None]
-        direct = not issparse(self.x) and self.x.dtype == np.float64 and as_given
+        direct = as_given and not issparse(self.x) and self.x.dtype == np.float64
         if direct and (self.x.flags.c_contiguous or self.x.flags.f_contiguous):
             full = blas.product(self.x, self.block.weigh(v), transpose_a=True)
             return full[column_selector(self.columns)] / self.scale[:, None]
@@ -207,7 +243,7 @@ class Design:
             out += self.block.weigh(np.asarray(self.x[:, self.columns] @ user))
             out += self.block.weigh(blas.product(self.block.z, self.taken_from_z(user)))
             return out
-        if self.n >= self.p:
+        if self.n >= self.p and not self.in_blocks:
             for rows, piece in self.row_pieces():
                 out[rows] = blas.product(piece, b)
         else:
@@ -267,115 +303,12 @@ class Design:
         return replace(out, projection=None, block=replace(out.block, r=nothing))
 
 
-def build_design(
-    y: FloatArray,
-    x: Any,
-    *,
-    penalized: IntArray,
-    z: FloatArray,
-    z_names: Sequence[str],
-    z_constant: int | None,
-    weights: FloatArray | None,
-    standardize: bool,
-    constant_serves: bool = False,
-) -> tuple[Design, CrossProducts]:
-    """Prepare the data and take the one pass over X that the rotation needs.
-
-    Parameters
-    ----------
-    y : (n, q) array
-        Targets; finite. Very many are referred to, not copied.
-    x : (n, m) array
-        Finite; any real dtype and memory order. It is referred to, not copied.
-    penalized : (p,) int array
-        Positions of the penalised columns in `x`, ascending.
-    z : (n, k) array
-        The unpenalised columns, the intercept among them.
-    z_names : sequence of str
-        Their names, for messages.
-    z_constant : int or None
-        Which of them is the intercept.
-    weights : (n,) array or None
-        Positive, of mean 1.
-    standardize : bool
-        Whether the prior is on the scale of standard deviations.
-    constant_serves : bool
-        Whether a column of `x` is the intercept.
-
-    Raises
-    ------
-    ValueError
-        If Z has not full rank, or a penalised column is constant where it has no standard deviation to be
-        measured in and no intercept to be absorbed by.
-    """
-    sqrt_w = None if weights is None else np.sqrt(weights)
-    block = factorize(z, sqrt_w, z_names, z_constant)
-    # Of very many targets products are taken afterwards, so that no other array of their size is needed.
-    few = y.shape[1] <= _held_at_once(y.shape[0])
-    y_unit, y_norm, y_on_z, vanishes, y_size = _project_targets(y if few else y[:, :0], block)
-    products = accumulate(x, penalized, block, y_unit, standardize=standardize)
-    keep = np.ones(penalized.size, dtype=bool)
-    if products.constant.any() and (block.ones is not None or standardize):
-        keep = ~products.constant
-        if products.side == "gram":
-            products = replace(
-                products,
-                product=np.asfortranarray(products.product[np.ix_(keep, keep)]),
-                xty=None if products.xty is None else products.xty[keep],
-            )
-    projection = products.projection
-    design = Design(
-        x=x,
-        columns=penalized[keep],
-        constant=penalized[~keep],
-        block=block,
-        center=products.center[keep],
-        scale=products.scale[keep],
-        sd=products.sd[keep],
-        projection=projection if projection is None else projection[:, keep],
-        y=y_unit,
-        y_norm=y_norm,
-        y_on_z=y_on_z,
-        y_vanishes=vanishes,
-        y_size=y_size,
-        standardized_columns=standardize,
-        constant_serves=constant_serves,
-        n=int(x.shape[0]),
-    )
-    return (design, products) if few else _with_many_targets(design, products, y)
-
-
-def _held_at_once(n: int) -> int:
+def held_at_once(n: int) -> int:
     """How many targets of n rows are held in the units of the numerics."""
     return max(FEWEST_TARGETS, HELD // max(n, 1))
 
 
-def _with_many_targets(design: Design, products: CrossProducts, y: FloatArray) -> tuple[Design, CrossProducts]:
-    """A design of so many targets that only parts of them are held, and their products with X."""
-    q = y.shape[1]
-    xty = None if products.xty is None else np.empty((design.p, q), order="F")
-    found = []
-    for part in even_parts(q, _held_at_once(design.n)):
-        unit, *others = _project_targets(y[:, part], design.block)
-        found.append(others)
-        if xty is not None:
-            xty[:, part] = _products_with(design, unit)
-    norm, on_z, vanishes, size = (np.concatenate(each, axis=-1) for each in zip(*found, strict=True))
-    design = replace(design, y=np.empty((0, q)), y_norm=norm, y_on_z=on_z, y_vanishes=vanishes, y_size=size, given=y)
-    return design, replace(products, xty=xty)
-
-
-def _products_with(design: Design, y: FloatArray) -> FloatArray:
-    """``X'y``, (p, m), for targets `y` (n, m), of columns less what Z takes: large means cost no digits."""
-    if issparse(design.x):
-        return design.transposed_times(y)
-    out = np.zeros((design.p, y.shape[1]), order="F")
-    for rows, piece in design.row_pieces():
-        out += blas.product(piece, y[rows], transpose_a=True)
-    return out
-
-
-def _project_targets(
+def project_targets(
     y: FloatArray, block: Unpenalized
 ) -> tuple[FloatArray, FloatArray, FloatArray, BoolArray, FloatArray]:
     """Targets outside Z in units of their norms, the norms, coefficients on Z, whether Z fits, and whole norms."""
@@ -396,7 +329,7 @@ def _project_targets(
 def _project_some(
     y: FloatArray, block: Unpenalized
 ) -> tuple[FloatArray, FloatArray, FloatArray, BoolArray, FloatArray]:
-    """:func:`_project_targets` of as many targets as fit into a cache."""
+    """:func:`project_targets` of as many targets as fit into a cache."""
     top = np.abs(y).max(axis=0, initial=0.0)
     unit = 2.0 ** np.ceil(np.log2(np.where(top > 0, top, 1.0)))
     small = y / unit

@@ -18,6 +18,7 @@ from pybayesridge.design.design import Design
 from pybayesridge.design.from_moments import prepare_moments
 from pybayesridge.formula import build as formulas
 from pybayesridge.formula.spec import FormulaData
+from pybayesridge.models.columns import ColumnData, OpenColumns
 from pybayesridge.models.new_rows import linear_predictor, rows_of_exog
 from pybayesridge.models.options import ModelOptions
 from pybayesridge.models.sources import Layout, MomentData, RowData, Source
@@ -68,7 +69,7 @@ class LinearModel(StreamedModel, Model):
     def __init__(
         self,
         endog: TableLike | None,
-        exog: TableLike | Moments,
+        exog: TableLike | Moments | OpenColumns,
         *,
         intercept: bool | str,
         weights: ArrayLike | None,
@@ -92,6 +93,9 @@ class LinearModel(StreamedModel, Model):
         if isinstance(exog, Moments):
             data = prepare_moments(exog, **options)
             self.source: Source = MomentData(data, exog)
+        elif isinstance(exog, OpenColumns):
+            options["standardize"] = bool(standardize)
+            data, self.source = ColumnData.read(endog, exog, weights=weights, missing=missing, **options)
         else:
             data = prepare(endog, exog, weights=weights, trials=trials, missing=missing, **options)
             data.endog = self._checked_response(data)
@@ -320,6 +324,8 @@ class LinearModel(StreamedModel, Model):
         """New data as columns of exog, and their row labels; the fit's own rows for None."""
         data: ModelData = self.data
         if exog is None:
+            if isinstance(self.source, ColumnData):
+                return self.source.stream, data.row_labels  # type: ignore[return-value]
             if self.data.exog is None:
                 raise ValueError(f"{self.why_no_rows}; or pass exog")
             return self.data.exog, data.row_labels

@@ -14,6 +14,7 @@ from pybayesridge.design.design import Design
 from pybayesridge.findings import issue
 from pybayesridge.formula.spec import FormulaData
 from pybayesridge.models.base import LinearModel
+from pybayesridge.models.columns import ColumnModel
 from pybayesridge.models.options import ModelArguments, ModelOptions
 from pybayesridge.moments.moments import Moments
 from pybayesridge.recipes import Recipe, call_of
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from pybayesridge.models.binary import BinaryRidge
 
 
-class BayesRidge(LinearModel):
+class BayesRidge(ColumnModel, LinearModel):
     r"""Bayesian ridge regression with the penalty estimated from its posterior.
 
     The model, with Z the unpenalised columns (the intercept at least) under a flat prior and X the others:

@@ -12,8 +12,9 @@ from scipy import sparse
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.data.arrays import constant_values
 from pybayesridge.data.prepare import ModelData
+from pybayesridge.design.build import build_design
 from pybayesridge.design.crossproducts import CrossProducts
-from pybayesridge.design.design import Design, build_design
+from pybayesridge.design.design import Design
 from pybayesridge.design.from_moments import constants_of, design_of_moments, rsquared_of_moments
 from pybayesridge.linalg.blocks import even_parts
 from pybayesridge.moments.moments import Moments

@@ -165,7 +165,7 @@ class LinearEstimates(Results):
         columns = {
             "term": list(names) * len(targets),
             "estimate": self.params.ravel(order="F"),
-            "std_error": self._standard_deviations().ravel(order="F"),
+            "std_error": self.bse.ravel(order="F"),
             "conf_low": interval[..., 0].ravel(order="F"),
             "conf_high": interval[..., 1].ravel(order="F"),
             **self._tidy_columns(),

@@ -54,6 +54,8 @@ FEW_EVENTS = 10
 LAPLACE = 0.1
 """Effective coefficients for each event up to which Laplace's approximation passes without a remark."""
 
+IN_MEMORY = "Fit with the columns in memory, BayesRidge(endog, X)."
+
 NOTHING_TO_EXPLAIN = "The unpenalised columns fit the response exactly: there is nothing to explain."
 NOTHING_TO_SHRINK = "No penalised column varies: there is nothing to shrink."
 
@@ -346,13 +348,14 @@ def credible_sets_in_words(res: SpikeSlabResults) -> list[Finding]:
 def lost_digits(res: LinearResults, *, certain: bool = True) -> list[Finding]:
     """A finding on digits that are lost or uncertain, where there are such."""
     loss, moments = res.precision_loss, res.model.source.from_moments
+    in_blocks = res.posterior.design.in_blocks
     if loss <= FEW_DIGITS:
         if certain:
             return []
-        text = (
-            "Moments cannot show whether nearly collinear columns explain more of the response at a smaller penalty, "
-            "so that the fit is not certain. Fit from rows, or remove columns."
-        )
+        what, remedy = "Moments cannot show whether nearly collinear columns", "Fit from rows, or remove columns."
+        if not moments:
+            what, remedy = "Cross-products cannot show whether nearly linearly dependent rows", IN_MEMORY
+        text = f"{what} explain more of the response at a smaller penalty, so that the fit is not certain. {remedy}"
         return [warning("uncertain-digits", text, PrecisionWarning)]
     digits = max(0, int(-np.log10(loss)))
     if not moments and loss <= res.model.precision_loss:
@@ -366,7 +369,7 @@ def lost_digits(res: LinearResults, *, certain: bool = True) -> list[Finding]:
         "the response or of a column is explained. Fit from rows, or remove columns."
         if moments
         else f"Rounding errors limit this fit to about {digits} digits: columns are nearly collinear, or explain "
-        "nearly all of the response, and the penalty is small. Remove columns."
+        f"nearly all of the response, and the penalty is small. {IN_MEMORY if in_blocks else 'Remove columns.'}"
     )
     return [warning("lost-digits", text, PrecisionWarning)]
 

@@ -191,6 +191,7 @@ class BayesRidgeResultsWrapper(LinearResultsWrapper[BayesRidgeResults]):
     explained_variance = Delegated(BayesRidgeResults.explained_variance)
     diagnostics = Delegated(BayesRidgeResults.diagnostics)
     sample = Delegated(BayesRidgeResults.sample)
+    write_coefficients = Delegated(BayesRidgeResults.write_coefficients)
     to_arviz = Delegated(BayesRidgeResults.to_arviz)
     plot_coefficients = Delegated(BayesRidgeResults.plot_coefficients)
     plot_lambda = Delegated(BayesRidgeResults.plot_lambda)

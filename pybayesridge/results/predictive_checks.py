@@ -147,11 +147,16 @@ def replicated(
     step = max(ELEMENTS // max(self.model.nobs, len(self.model.exog_names), 1), 1)
     sizes = [min(step, draws - begin) for begin in range(0, draws, step)]
     generator = np.random.default_rng(rng)
-    return y, (_one_piece(self, self._draw_chain(size, generator), generator, i) for size in sizes)
+    return y, (_one_piece(self, size, generator, i) for size in sizes)
 
 
-def _one_piece(res: Any, drawn: Draws, generator: np.random.Generator, i: int) -> FloatArray:
-    """One response for each draw, (draws, n)."""
+def _one_piece(res: Any, size: int, generator: np.random.Generator, i: int) -> FloatArray:
+    """One response for each of `size` draws, (size, n)."""
+    factors = res.model.noise_factors(res.model.nobs, None, own=True)
+    if res.posterior.design.in_blocks:
+        mean, sigma2 = res._draw_rows(size, generator, i)  # noqa: SLF001
+        return generator.normal(mean, np.sqrt(sigma2[:, None] * factors))
+    drawn: Draws = res._draw_chain(size, generator)  # noqa: SLF001
     if res.model.family == "binomial":
         rows = res.model.likelihood()
         eta = res.model.predict(drawn.beta[..., 0].T, which="linear").T
@@ -159,7 +164,6 @@ def _one_piece(res: Any, drawn: Draws, generator: np.random.Generator, i: int) -
         return generator.binomial(trials, probability(eta, rows.link)).astype(np.float64)
     assert drawn.sigma2 is not None
     mean = res.model.predict(drawn.beta[:, :, i].T).T
-    factors = res.model.noise_factors(res.model.nobs, None, own=True)
     return generator.normal(mean, np.sqrt(drawn.sigma2[:, [i]] * factors))
 
 

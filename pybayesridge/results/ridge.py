@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pandas as pd
 
 from pybayesridge._types import AnyArray, FloatArray, IntArray, RandomLike
 from pybayesridge.checks import positive_int
+from pybayesridge.design.columns import ColumnStream
 from pybayesridge.design.design import Design
 from pybayesridge.findings import Finding
 from pybayesridge.quantile_tables import NO_ROW_SPACE
 from pybayesridge.recipes import Recipe
-from pybayesridge.results import findings
-from pybayesridge.results.arguments import check_alpha, standardized_size, unit_rows
+from pybayesridge.results import coefficients, findings
+from pybayesridge.results.arguments import check_alpha
 from pybayesridge.results.arviz import Draws
-from pybayesridge.results.penalty import PenaltyResults
 from pybayesridge.results.plots import ridge as ridge_plots
 from pybayesridge.results.summary import ridge as ridge_summary
 from pybayesridge.results.summary.formats import FormattedSummary
-from pybayesridge.results.summary.tables import LONGEST
 from pybayesridge.ridge import hyperparameters as hyper
+from pybayesridge.ridge.by_column import ColumnsPosterior
 from pybayesridge.ridge.fit import RidgeFit
 from pybayesridge.ridge.loocv import loo_residuals
 from pybayesridge.ridge.many import count_modes
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pybayesridge.models.ridge import BayesRidge
 
 
-class BayesRidgeResults(PenaltyResults):
+class BayesRidgeResults(coefficients.ColumnResults):
     """Posterior of a Bayesian ridge regression.
 
     Made by :meth:`pybayesridge.BayesRidge.fit`. Vectors run over ``model.exog_names`` (the intercept first, if it
@@ -96,12 +96,12 @@ class BayesRidgeResults(PenaltyResults):
         maxiter: int,
         recipe: Recipe,
     ) -> None:
-        self.posterior = RidgePosterior(design, fit.spectrum, fit.mixture)
+        kind = ColumnsPosterior if design.in_blocks else RidgePosterior
+        self.posterior = kind(design, fit.spectrum, fit.mixture)
         self.ridge_fit = fit
-        params = model.scatter(*self.posterior.coefficients(), design)
         super().__init__(
             model,
-            params[:, 0] if model.one_target else params,
+            np.empty(0),
             method=method,
             dof=dof,
             parameterization=parameterization,
@@ -112,6 +112,9 @@ class BayesRidgeResults(PenaltyResults):
             n_iter=fit.n_iter,
             solver=fit.spectrum.solver,
         )
+        del self.params
+        if not design.in_blocks:
+            _ = self.params
         with np.errstate(over="ignore"):
             penalty = np.exp(fit.log_unit - fit.log_t2) if fit.lam is None else fit.lam
             self.lambda_ = self._per_target(penalty)
@@ -338,6 +341,8 @@ class BayesRidgeResults(PenaltyResults):
         return out
 
     def _prepared_rows(self, rows: AnyArray) -> RowFunctions:
+        if isinstance(self.posterior, ColumnsPosterior) and isinstance(rows, ColumnStream):
+            return self.posterior.own_rows()
         return self.posterior.row_functions(*self.model.split_rows(rows, self.posterior.design))
 
     def _row_moments(self, rows: RowFunctions) -> tuple[FloatArray, FloatArray]:
@@ -347,6 +352,8 @@ class BayesRidgeResults(PenaltyResults):
         return self.posterior.row_intervals(rows, alpha, noise)
 
     def _release_rows(self, row_space: bool) -> None:
+        if self.posterior.design.in_blocks:
+            raise ValueError(coefficients.KEPT)
         _ = self.log_marginal
         if not row_space and isinstance(self.posterior, RidgePosterior):
             self.posterior = RidgeMarginals.of(self.posterior)
@@ -373,23 +380,3 @@ class BayesRidgeResults(PenaltyResults):
             Prints as text; ``as_html()``, ``as_latex()``, ``as_csv()``.
         """
         return ridge_summary.summary(self, check_alpha(alpha), direction)
-
-    def some_coefficients(
-        self, positions: list[int], target: int, alpha: float
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Means, standard deviations and intervals of a few coefficients, without those of the others."""
-        params = self.params if self.model.one_target else self.params[:, target]
-        if len(positions) > LONGEST or len(positions) == len(params) or not self.has_joint_posterior:
-            at: tuple[Any, ...] = (positions,) if self.model.one_target else (positions, target)
-            return params[positions], self.bse[at], self.conf_int(alpha)[at]
-        design = self.posterior.design
-        x_rows, z_rows = unit_rows(self.model, design, positions)
-        prepared = self.posterior.row_functions(x_rows, z_rows)
-        sd = self.posterior.row_moments(prepared)[1][:, target]
-        interval = self.posterior.row_intervals(prepared, alpha, None)[:, target]
-        return params[positions], sd, interval
-
-    def standardized_size(self, target: int) -> FloatArray:
-        """Size of the coefficients per standard deviation; unpenalised ones always come first."""
-        b = self.params if self.model.one_target else self.params[:, target]
-        return standardized_size(self.model, self.posterior.design, b)

@@ -131,7 +131,7 @@ def _ridge(res: BayesRidgeResults, factor: float) -> Answers:
     fit = fit_targets(entry.fit, design, res.ridge_fit.spectrum, prior, res.noise, options)
     if not fit.converged.all():
         warnings.warn(f"the fit with {factor:g} times the prior has not converged", ConvergenceWarning, stacklevel=5)
-    posterior = RidgePosterior(design, fit.spectrum, fit.mixture)
+    posterior = type(res.posterior)(design, fit.spectrum, fit.mixture)
     return {
         "mean": res.model.scatter(*posterior.coefficients(), design),
         "sd": res.model.scatter(*posterior.standard_deviations(), design),

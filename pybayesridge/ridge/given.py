@@ -78,7 +78,7 @@ def fit_fixed(
         log_t2 = unit - np.log(lam)
     penalty = float(np.exp(-log_t2.max())) if log_t2.size else np.inf
     hidden = sees_nothing_small(design, spectrum) or blurs_variances(spectrum, log_t2)
-    if design.has_rows and (hidden or not spectrum.trusts(penalty)):
+    if design.in_memory and (hidden or not spectrum.trusts(penalty)):
         return fit_fixed(design, rotate_accurately(design), prior, noise, options)
     unknown = spectrum.solver == "moments" and spectrum.loss(0.0) > NO_DIGITS
     if (lam == 0).any() and (spectrum.rank < design.p or unknown):
@@ -147,10 +147,11 @@ def fit_grid(
     # Without a residual every row's leverage is that of the left singular vectors alone, which the products blur.
     blurred = criterion.leaves_rows_out and spectrum.rank == design.nu and spectrum.smallest < SHARP
     blurred = blurred and spectrum.solver != "svd"
-    if design.has_rows and (blurred or sees_nothing_small(design, spectrum) or not spectrum.trusts(smallest)):
+    if design.in_memory and (blurred or sees_nothing_small(design, spectrum) or not spectrum.trusts(smallest)):
         return fit_grid(design, rotate_accurately(design), prior, noise, options, criterion=criterion)
     found = search(criterion.scores(design, spectrum, log_t2), penalties)
-    certain = not sees_nothing_small(design, spectrum) and hides_no_score(spectrum, log_t2, found.scores, design.n)
+    certain = not (blurred or sees_nothing_small(design, spectrum))
+    certain = certain and hides_no_score(spectrum, log_t2, found.scores, design.n)
     chosen = np.take_along_axis(penalties, found.best[None], axis=0)[0]
     fit = fit_fixed(design, spectrum, prior, noise, replace(options, lam=chosen))
     return replace(fit, search=found, grid=penalties, certain=certain)

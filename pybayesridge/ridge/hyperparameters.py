@@ -11,6 +11,7 @@ from scipy.special import gammaincc
 
 from pybayesridge._types import FloatArray
 from pybayesridge.design.design import Design
+from pybayesridge.linalg import blas
 from pybayesridge.ridge.density import fall, is_proper, log_density
 from pybayesridge.ridge.mixture import Mixture
 from pybayesridge.ridge.profile import PenaltyModel, penalized_rss, shrinkage
@@ -245,6 +246,31 @@ def draw(
     if k:
         shift = shift + design.block.regress(rng.standard_normal((k, size)) * np.sqrt(sigma2) * design.y_norm[target])
     return shift.T, b.T, log_t2, sigma2
+
+
+def draw_rows(
+    design: Design,
+    spectrum: Spectrum,
+    model: PenaltyModel,
+    mixture: Mixture,
+    target: int,
+    size: int,
+    rng: np.random.Generator,
+) -> tuple[FloatArray, FloatArray]:
+    """Draw linear predictors of the rows of the data, (size, n), and noise variances (size,) of one target.
+
+    On the user's scale. From U, which has to be there, and without X.
+    """
+    log_t2, sigma2 = draw_hyperparameters(spectrum, model, mixture, target, size, rng)
+    e = shrinkage(spectrum.s, log_t2)
+    fitted = e * spectrum.z[:, target] + np.sqrt(sigma2[:, None] * e) * rng.standard_normal((size, spectrum.rank))
+    left = np.zeros((design.n, spectrum.rank)) if spectrum.left is None else spectrum.left
+    noise = np.sqrt(sigma2)[:, None] * rng.standard_normal((size, design.block.k))
+    weighted = blas.product(fitted, left.T) + blas.product(noise, design.block.q.T)
+    if design.block.sqrt_w is not None:
+        weighted /= design.block.sqrt_w
+    mean = design.block.z @ design.y_on_z[:, target] + weighted * design.y_norm[target]
+    return mean, sigma2 * design.y_norm[target] ** 2
 
 
 def _one_target(spectrum: Spectrum, target: int) -> Spectrum:

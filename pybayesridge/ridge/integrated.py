@@ -36,7 +36,7 @@ def fit_integrated(
     Targets that Z or X fit exactly have no proper posterior: they get the limits that :func:`fit_mode` gives them.
     Without a penalised column the penalty is infinite.
     """
-    if design.has_rows and sees_nothing_small(design, spectrum):
+    if design.in_memory and sees_nothing_small(design, spectrum):
         spectrum = rotate_accurately(design)
     model = penalty_model(design, spectrum, prior, noise)
     perfect = fits_exactly(design, spectrum) & (not noise.known)
@@ -48,7 +48,7 @@ def fit_integrated(
     quadrature = integrate(proper, model, tol=options.tol, maxiter=min(options.maxiter, DOUBLINGS))
     certain = not sees_nothing_small(design, spectrum) and hides_no_mass(proper, model, quadrature)
     blurred = blurs_variances(spectrum, (quadrature.weight * quadrature.log_t2).sum(axis=0))
-    if design.has_rows and (blurred or not certain):
+    if design.in_memory and (blurred or not certain):
         return fit_integrated(design, rotate_accurately(design), prior, noise, options)
     mixture = _at_limits(mixture_of(spectrum, model, quadrature), spectrum, perfect, degenerate)
     with np.errstate(invalid="ignore"):

@@ -42,7 +42,7 @@ def fit_mode(
     noise : GaussianNoise
     options : FitOptions
     """
-    if design.has_rows and sees_nothing_small(design, spectrum):
+    if design.in_memory and sees_nothing_small(design, spectrum):
         spectrum = rotate_accurately(design)
     model = penalty_model(design, spectrum, prior, noise, options.parameterization)
     modes = find_modes(spectrum, model, tol=options.tol, maxiter=options.maxiter if options.accelerate else 100)
@@ -52,7 +52,7 @@ def fit_mode(
     smallest_penalty = float(np.exp(-modes.log_t2[interior].max())) if interior.any() else np.inf
     certain = not sees_nothing_small(design, spectrum) and _hides_nothing(spectrum, model, modes.log_t2)
     blurred = blurs_variances(spectrum, modes.log_t2)
-    if design.has_rows and (blurred or not (certain and spectrum.trusts(smallest_penalty))):
+    if design.in_memory and (blurred or not (certain and spectrum.trusts(smallest_penalty))):
         return fit_mode(design, rotate_accurately(design), prior, noise, options)
     perfect = fits_exactly(design, spectrum) & (not noise.known)
     log_t2 = np.where(perfect, np.inf, modes.log_t2)

@@ -70,7 +70,7 @@ class RidgePosterior:
 
     def of_targets(self, which: IntArray | slice) -> RidgePosterior:
         """The posterior of some of the targets."""
-        return RidgePosterior(
+        return type(self)(
             self.design.of_targets(which), self.spectrum.of_targets(which), self.mixture.of_targets(which)
         )
 

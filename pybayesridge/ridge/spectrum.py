@@ -20,6 +20,7 @@ from pybayesridge.design.crossproducts import CrossProducts
 from pybayesridge.design.design import Design
 from pybayesridge.linalg import blas
 from pybayesridge.linalg.blocks import is_all
+from pybayesridge.ridge.null_space import all_vanish
 
 Solver = Literal["gram", "dual", "svd", "moments"]
 
@@ -40,9 +41,6 @@ SHARPEN = 1e-4
 STEEP = 1e-2
 """Smallest singular value, relative to the largest, of columns without means whose coefficients need no
 refinement."""
-
-NULL_COLUMNS = 32
-"""Directions looked at in one product with X."""
 
 CANCELLED = 1e-6
 """A residual sum of squares below this share of y'y is computed from residuals, not by subtraction; earlier where the
@@ -139,7 +137,7 @@ class Spectrum:
         if self.left is None:
             return np.zeros((self.p, a.shape[1]))
         out = self._times_right(design, a)
-        if self.s[-1] < STEEP * design.cancellation:
+        if not design.in_blocks and self.s[-1] < STEEP * design.cancellation:
             # Rounding errors of products with X' are relative to X, means and all, and the large directions take them
             # up: V'b is no longer a. What is missing is added.
             found = blas.product(self.left, design.times(out), transpose_a=True) / (self.s[:, None] * self.top)
@@ -277,36 +275,12 @@ def _rank_of_squares(
     sure = min(int(np.count_nonzero(relative > 2 * noise)), expected)
     if sure == expected:
         return sure, float(relative[sure - 1])
-    if design.has_rows and _vanish(design, vectors, relative[:sure], side):
+    bound = noise_of_values(design) ** 2
+    if design.has_rows and all_vanish(design, vectors, relative[:sure], side, bound):
         return sure, float(relative[sure - 1])
     # A direction whose s^2 is lost in rounding still matters through s u'y: X'X keeps all but what is surely noise.
     least = EIGENVALUE_NOISE if side == "gram" else 2 * noise
     return min(int(np.count_nonzero(relative > least)), design.nu), 0.0
-
-
-def _vanish(design: Design, vectors: FloatArray, squares: FloatArray, side: str) -> bool:
-    """Whether X (or X') maps all but the first eigenvectors to rounding errors of its norm."""
-    there, back = (
-        (design.times, design.transposed_times) if side == "gram" else (design.transposed_times, design.times)
-    )
-    known = vectors[:, : squares.size]
-    # Of XX' the directions of Z are null by construction: they may be mixed with others, so that all are looked at.
-    bound = noise_of_values(design) ** 2
-    top2 = None
-    for start in range(squares.size, vectors.shape[1], NULL_COLUMNS):
-        part = vectors[:, start : start + NULL_COLUMNS]
-        if side == "dual":
-            part = design.block.residual(part)
-        if top2 is None:
-            top2 = float((there(np.ascontiguousarray(known[:, :1])) ** 2).sum())
-        image = there(np.ascontiguousarray(part))
-        if ((image**2).sum(axis=0) > bound * top2).any():
-            # By the errors of X'X the eigenvectors may lean towards the directions kept: take that out, look again.
-            leaning = blas.product(known, back(image), transpose_a=True) / (squares[:, None] * top2)
-            image = there(np.ascontiguousarray(part - blas.product(known, leaning)))
-            if ((image**2).sum(axis=0) > bound * top2).any():
-                return False
-    return True
 
 
 def rotated_targets(design: Design, left: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -57,7 +57,7 @@ def sees_nothing_small(design: Design, spectrum: Spectrum) -> bool:
     if sees_everything(spectrum):
         return False
     large, small = max(design.n, design.p), min(design.n, design.p)
-    return spectrum.smallest <= 2 * spectrum.noise or (design.has_rows and large * small**2 <= CHEAP)
+    return spectrum.smallest <= 2 * spectrum.noise or (design.in_memory and large * small**2 <= CHEAP)
 
 
 def hides_no_mode(spectrum: Spectrum, model: PenaltyModel, log_t2: FloatArray) -> bool:
@@ -147,6 +147,9 @@ def _expected_loss(spectrum: Spectrum, count: float, mixture: Mixture) -> float:
     if spectrum.solver == "svd":
         least = np.sqrt(least)
     loss = EIGENVALUE_NOISE / np.maximum(least, EIGENVALUE_NOISE)
+    if spectrum.solver == "dual" and spectrum.smallest <= 2 * spectrum.noise:
+        # As in Spectrum.loss: the singular values of directions that were lost may be the root of the noise.
+        loss = np.sqrt(loss)
     rounding = np.where(spectrum.rss0 > 0, EIGENVALUE_NOISE * _size(spectrum, at), 0.0)
     rss = penalized_rss(spectrum, at)
     residual = 2 * rounding / np.sqrt(rss)

@@ -13,6 +13,7 @@ import pandas as pd
 from pybayesridge.formula.spec import Context, FormulaData, warn_of_levels
 from pybayesridge.moments.moments import Moments
 from pybayesridge.streams.assembly import check_range, dense_moments, moments_of_terms
+from pybayesridge.streams.bar import progress_bar
 from pybayesridge.streams.coding import Coding, Survey, make_coding, survey
 from pybayesridge.streams.plain import PlainBatches, frame_of, is_clean
 from pybayesridge.streams.plan import StreamPlan, make_plan
@@ -229,7 +230,7 @@ class _Reader:
     def batches(self, label: str) -> Iterator[Any]:
         """All rows."""
         self.last = Pass()
-        with _bar(self.source, self.progress, label) as bar:
+        with progress_bar(self.source.n_rows, "rows", self.progress, label) as bar:
             for batch in self.source.batches(self.plan.columns, self.batch_size):
                 self.last.n_rows += batch.num_rows
                 yield batch
@@ -289,35 +290,3 @@ def _check_types(kinds: Mapping[str, Any], names: Iterable[str]) -> None:
     ]
     if odd:
         raise ValueError(f"column(s) {', '.join(odd)} are neither numbers nor text: convert them before")
-
-
-def _bar(source: Source, progress: bool | None, label: str) -> Any:
-    """A progress bar on a terminal (None), always (True) or never (False)."""
-    try:
-        from tqdm import tqdm
-    except ImportError as error:
-        if progress:
-            raise ImportError("progress needs tqdm: pip install 'pybayesridge[stream]'") from error
-        return _NoBar()
-    if progress is False:
-        return _NoBar()
-    return tqdm(
-        total=source.n_rows,
-        unit=" rows",
-        unit_scale=True,
-        desc=label,
-        disable=None if progress is None else False,
-    )
-
-
-class _NoBar:
-    """A progress bar that shows nothing."""
-
-    def __enter__(self) -> _NoBar:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Nothing to close."""
-
-    def update(self, _: int) -> None:
-        """Nothing to show."""
