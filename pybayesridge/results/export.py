@@ -173,7 +173,7 @@ def _ridge_posterior(results: BayesRidgeResults, without: Collection[str]) -> di
     spectrum, mixture, design = posterior.spectrum, posterior.mixture, posterior.design
     unit = 2 * float(np.log(spectrum.top))
     right, outside = _right_vectors(posterior, by_rows="right" in without)
-    ends = np.array([hyper.ends_of_log_t2(mixture, i) for i in range(design.q)])
+    ends = hyper.ends_of_log_t2(mixture)
     out = {
         **_design_values(results, design),
         "weight": mixture.weight,

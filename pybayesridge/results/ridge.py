@@ -307,6 +307,7 @@ class BayesRidgeResults(coefficients.ColumnResults):
         gamma = smallest / self.model.nobs
         bound = 4.0 / smallest if smallest > 0 else np.inf
         t2, n_modes = np.atleast_1d(self.tau2), np.atleast_1d(self.n_modes)
+        rank = certain_rank(design, spectrum)
         return [
             {
                 "gamma_n": gamma,
@@ -315,7 +316,7 @@ class BayesRidgeResults(coefficients.ColumnResults):
                 "n_modes": int(n_modes[i]),
                 "solver": self.solver,
                 "condition_number": self.condition_number,
-                "rank": certain_rank(design, spectrum),
+                "rank": rank,
                 "null_model": bool(fit.null[i]),
                 "exact_fit": bool(fit.perfect[i]),
                 "converged": bool(fit.converged[i]),

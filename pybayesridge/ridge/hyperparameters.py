@@ -43,22 +43,25 @@ def points_of_log_t2(mixture: Mixture, target: int) -> FloatArray:
 
     One point for a fitted penalty.
     """
-    first, last, count = ends_of_log_t2(mixture, target)
-    return np.linspace(first, last, count) if count > 1 else np.array([last])
+    first, last, count = ends_of_log_t2(mixture, slice(target, target + 1))[0]
+    return np.linspace(first, last, int(count)) if count > 1 else np.array([last])
 
 
-def ends_of_log_t2(mixture: Mixture, target: int) -> tuple[float, float, int]:
-    """The first and the last of these points, and how many there are."""
-    weight = mixture.weight[:, target]
+def ends_of_log_t2(mixture: Mixture, targets: slice = slice(None)) -> FloatArray:
+    """The first and the last of the points of each target, and how many there are, (q, 3)."""
+    weight, log_t2 = mixture.weight[:, targets], mixture.log_t2[:, targets]
     # Nodes that only the means of t2 and 1/t2 need are no part of the distribution function.
-    nodes = mixture.log_t2[weight > NEGLIGIBLE * weight.max(), target]
-    if nodes.size < 2 or not np.isfinite(nodes).all():
-        return float(nodes[-1]), float(nodes[-1]), 1
-    steps = FINE * (nodes.size - 1)
-    if np.isfinite(mixture.df):
+    used = weight > NEGLIGIBLE * weight.max(axis=0)
+    count, each = used.sum(axis=0), np.arange(weight.shape[1])
+    first, last = log_t2[used.argmax(axis=0), each], log_t2[len(used) - 1 - used[::-1].argmax(axis=0), each]
+    several = (count > 1) & (np.isfinite(log_t2) | ~used).all(axis=0)
+    first = np.where(several, first, last)
+    steps = np.where(several, FINE * (count - 1.0), 0.0)
+    if np.isfinite(mixture.df) and several.any():
         # Given t2 the log of the noise variance has standard deviation sqrt(2/nu), and its centre can move as log t2.
-        steps = max(steps, int((nodes[-1] - nodes[0]) / (0.25 * np.sqrt(2 / mixture.df))))
-    return float(nodes[0]), float(nodes[-1]), min(steps, MOST_POINTS) + 1
+        length = np.where(several, last, 0.0) - np.where(several, first, 0.0)
+        steps = np.maximum(steps, np.floor(length / (0.25 * np.sqrt(2 / mixture.df))))
+    return np.column_stack([first, last, np.minimum(steps, MOST_POINTS) + 1])
 
 
 def distribution(

@@ -47,6 +47,7 @@ tidy.pybayesridge_fit <- function(x, conf.int = FALSE, conf.level = 0.95, expone
   check_exponentiate(x, exponentiate)
   b <- as.matrix(x$coefficients)
   sd <- as.matrix(x$bse)
+  limits <- if (conf.int) as_array(coefficient_intervals(x, seq_along(x$targets), tails(check_level(conf.level))))
   rows <- lapply(seq_along(x$targets), function(i) {
     out <- data.frame(term = rownames(b), estimate = unname(b[, i]), std.error = unname(sd[, i]))
     if (length(x$targets) > 1L) {
@@ -57,10 +58,8 @@ tidy.pybayesridge_fit <- function(x, conf.int = FALSE, conf.level = 0.95, expone
       if (is_sets(x$posterior)) out$inclusion_se <- unname(x$inclusion_se)
     }
     if (conf.int) {
-      check_level(conf.level)
-      limits <- coefficient_intervals(x, i, tails(conf.level))
-      out$conf.low <- limits[, 1L]
-      out$conf.high <- limits[, 2L]
+      out$conf.low <- limits[, 1L, i]
+      out$conf.high <- limits[, 2L, i]
     }
     scaled <- intersect(c("estimate", "conf.low", "conf.high"), names(out))
     if (exponentiate) out[scaled] <- lapply(out[scaled], exp)

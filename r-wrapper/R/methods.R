@@ -109,6 +109,10 @@ confint.pybayesridge_fit <- function(object, parm, level = 0.95, ...) {
     at <- seq_along(names)[at]
   }
   out <- matrix(0, length(at), 2L, dimnames = list(names[at], percent(tails(level))))
+  if (missing(parm)) {
+    out[] <- aperm(as_array(coefficient_intervals(object, seq_len(q), tails(level))), c(1L, 3L, 2L))
+    return(out)
+  }
   for (i in seq_len(q)) {
     of_target <- (at - 1L) %/% length(each) + 1L == i
     out[of_target, ] <- coefficient_intervals(object, i, tails(level), (at[of_target] - 1L) %% length(each) + 1L)

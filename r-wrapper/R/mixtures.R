@@ -28,7 +28,9 @@ student <- function(df, count) {
   slope <- stats::dt(nodes, df) * table_step
   rise <- diff(below)
   function(x) {
-    place <- (pmin(pmax(x, -table_reach), table_reach) + table_reach) / table_step
+    within <- isTRUE(max(abs(range(x))) <= table_reach)
+    near <- if (within) x else pmin(pmax(x, -table_reach), table_reach)
+    place <- (near + table_reach) / table_step
     node <- pmin(as.integer(place), length(rise) - 1L) + 1L
     s <- place - (node - 1L)
     d0 <- slope[node]
@@ -38,7 +40,7 @@ student <- function(df, count) {
       below = below[node] + s * (d0 + s * (3 * up - 2 * d0 - d1 + s * (d0 + d1 - 2 * up))),
       density = (d0 + s * (d1 - d0)) / table_step
     )
-    far <- which(abs(x) > table_reach)
+    far <- if (!within) which(abs(x) > table_reach)
     if (length(far)) {
       beyond <- exact(x[far])
       out$below[far] <- beyond$below

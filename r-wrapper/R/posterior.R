@@ -131,20 +131,41 @@ functional_sd <- function(f, post, target) {
   sqrt(variance) * post$y_norm[target]
 }
 
-# Quantiles of every functional, m x length(probabilities).
+# Quantiles of every functional, m x length(probabilities), for one target or (as a third dimension) several.
 functional_quantiles <- function(f, post, target, probabilities, noise = 0) {
   m <- length(f$leverage)
   noise <- rep(noise, length.out = m)
-  out <- matrix(0, m, length(probabilities))
-  law <- student(post$df, nrow(post$weight) * m)
-  for (at in chunks(m, elements_at_once / nrow(post$weight))) {
+  size <- nrow(post$weight)
+  out <- array(0, c(m, length(probabilities), length(target)))
+  law <- student(post$df, size * m * length(target))
+  for (at in chunks(m, elements_at_once / size)) {
     part <- lapply(f, function(a) if (is.matrix(a)) a[at, , drop = FALSE] else a[at])
-    each <- without_atoms(mixture_of(part, post, target, noise[at], floor = negligible), is_sets(post))
-    out[at, ] <- unlist(lapply(probabilities, function(p) {
-      mixture_quantile(each$where, each$scale, each$weight, post$df, p, each$spike, law)
-    }))
+    for (some in chunks(length(target), elements_at_once / (size * length(at)))) {
+      of_each <- lapply(target[some], function(i) mixture_of(part, post, i, noise[at], floor = negligible))
+      each <- without_atoms(beside_each_other(of_each), is_sets(post))
+      found <- vapply(probabilities, function(p) {
+        mixture_quantile(each$where, each$scale, each$weight, post$df, p, each$spike, law)
+      }, numeric(ncol(each$where)))
+      out[at, , some] <- aperm(array(found, c(length(at), length(some), length(probabilities))), c(1L, 3L, 2L))
+    }
   }
-  out * post$y_norm[target]
+  out <- out * rep(post$y_norm[target], each = m * length(probabilities))
+  if (length(target) == 1L) matrix(out, m, length(probabilities)) else out
+}
+
+# The mixtures of several targets as one, of all their columns: nodes of no weight make up for those that some have less.
+beside_each_other <- function(mixtures) {
+  if (length(mixtures) == 1L) {
+    return(mixtures[[1L]])
+  }
+  size <- max(vapply(mixtures, function(one) nrow(one$where), 0L))
+  all <- function(name) {
+    do.call(cbind, lapply(mixtures, function(one) one[[name]][pmin(seq_len(size), nrow(one$where)), , drop = FALSE]))
+  }
+  weight <- lapply(mixtures, function(one) {
+    matrix(c(one$weight, numeric(size - length(one$weight))), size, ncol(one$where))
+  })
+  list(where = all("where"), scale2 = all("scale2"), weight = do.call(cbind, weight))
 }
 
 chunks <- function(m, step) split(seq_len(m), (seq_len(m) - 1L) %/% max(1, floor(step)))

@@ -45,13 +45,14 @@ predict.pybayesridge_fit <- function(object, newdata, interval = c("none", "cred
   complete <- !is.na(rowSums(rows$x))
   x <- rows$x[complete, , drop = FALSE]
   pad <- function(v) padded(v, rows, complete)
-  parts <- lapply(seq_along(object$targets), function(target) {
+  targets <- seq_along(object$targets)
+  extra <- if (interval == "prediction") noise[complete]
+  limits <- if (interval != "none") as_array(row_intervals(object, x, targets, tails(level), extra))
+  parts <- lapply(targets, function(target) {
     fit <- list(fit = pad(linear_predictor(object, x, target)))
     if (interval != "none") {
-      extra <- if (interval == "prediction") noise[complete]
-      limits <- row_intervals(object, x, target, tails(level), extra)
-      fit$lwr <- pad(limits[, 1L])
-      fit$upr <- pad(limits[, 2L])
+      fit$lwr <- pad(limits[, 1L, target])
+      fit$upr <- pad(limits[, 2L, target])
     }
     if (se.fit) {
       fit$se.fit <- pad(row_standard_deviations(object, x, target))
@@ -193,12 +194,14 @@ split_rows <- function(object, x) {
   list(x = x[, object$posterior$at, drop = FALSE], z = x[, object$posterior$z_at, drop = FALSE])
 }
 
+# Quantiles of rows, m x length(probabilities), for one target or (as a third dimension) several.
 row_intervals <- function(object, x, target, probabilities, noise) {
   post <- object$posterior
   split <- split_rows(object, x)
   f <- functionals(post, split$x, split$z)
   limits <- functional_quantiles(f, post, target, probabilities, if (is.null(noise)) 0 else noise)
-  limits + drop(split$z %*% post$y_on_z[, target])
+  base <- split$z %*% post$y_on_z[, target, drop = FALSE]
+  limits + as.vector(base[, rep(seq_along(target), each = length(probabilities))])
 }
 
 row_standard_deviations <- function(object, x, target) {
@@ -206,23 +209,30 @@ row_standard_deviations <- function(object, x, target) {
   functional_sd(functionals(object$posterior, split$x, split$z), object$posterior, target)
 }
 
-# Quantiles of the coefficients `at`, a row for each.
+# One target's table as that of several.
+as_array <- function(a) array(a, c(dim(a), 1L)[1:3])
+
+# Quantiles of the coefficients `at`, a row for each; for several targets an array whose third dimension they are.
 coefficient_intervals <- function(object, target, probabilities, at = seq_along(coefficient_names(object))) {
   if (inherits(object, "pybayesridge_pooled")) {
-    return(pooled_quantiles(object, at, probabilities, function(i, some) law_of_coefficients(object$fits[[i]], some, target)))
+    each <- lapply(target, function(one) {
+      pooled_quantiles(object, at, probabilities, function(i, some) law_of_coefficients(object$fits[[i]], some, one))
+    })
+    return(if (length(target) == 1L) each[[1L]] else array(unlist(each), c(dim(each[[1L]]), length(target))))
   }
   post <- object$posterior
-  out <- matrix(0, length(at), length(probabilities))
+  out <- array(0, c(length(at), length(probabilities), length(target)))
   of_z <- match(at, post$z_at)
   if (any(!is.na(of_z))) {
-    limits <- functional_quantiles(functionals_of_z(post), post, target, probabilities) + post$y_on_z[, target]
-    out[!is.na(of_z), ] <- limits[of_z[!is.na(of_z)], ]
+    limits <- as_array(functional_quantiles(functionals_of_z(post), post, target, probabilities))
+    limits <- limits + as.vector(post$y_on_z[, rep(target, each = length(probabilities))])
+    out[!is.na(of_z), , ] <- limits[of_z[!is.na(of_z)], , ]
   }
   j <- match(at, post$at)
   penalized <- !is.na(j)
   j <- j[penalized]
-  out[penalized, ] <- penalized_quantiles(object, target, probabilities, j) / post$scale[j]
-  out
+  out[penalized, , ] <- penalized_quantiles(object, target, probabilities, j) / post$scale[j]
+  if (length(target) == 1L) matrix(out, length(at), length(probabilities)) else out
 }
 
 tails <- function(level) c((1 - level) / 2, (1 + level) / 2)

@@ -111,14 +111,14 @@ summary.pybayesridge_fit <- function(object, level = 0.95, ...) {
   check_level(level)
   size <- importance(object)
   sd <- as.matrix(object$bse)
-  tables <- lapply(seq_along(object$targets), function(i) {
-    at <- seq_len(nrow(size))
-    if (length(at) > longest) {
-      at <- order(-size[, i])[seq_len(shown)]
-    }
+  targets <- seq_along(object$targets)
+  all <- nrow(size) <= longest
+  limits <- if (all) as_array(coefficient_intervals(object, targets, tails(level)))
+  tables <- lapply(targets, function(i) {
+    at <- if (all) seq_len(nrow(size)) else order(-size[, i])[seq_len(shown)]
+    of_target <- if (all) limits[, , i] else coefficient_intervals(object, i, tails(level), at)
     out <- cbind(
-      as.matrix(object$coefficients)[at, i], sd[at, i],
-      coefficient_intervals(object, i, tails(level), at), extra_columns(object, at)
+      as.matrix(object$coefficients)[at, i], sd[at, i], matrix(of_target, length(at)), extra_columns(object, at)
     )
     heads <- c(if (center_of(object) == "mean") "Mean" else "Median", "SD", percent(tails(level)))
     dimnames(out) <- list(rownames(size)[at], c(heads, colnames(extra_columns(object, at))))

@@ -87,3 +87,19 @@ test_that("draws of a selection have its zeros and hyperparameters", {
   given <- spike_slab(mpg ~ wt + hp, mtcars, method = "exact", prior_inclusion = 0.5)
   expect_false("prior_inclusion" %in% posterior::variables(posterior::as_draws_df(given, n = 5)))
 })
+
+test_that("intervals of many targets at once are those of each", {
+  skip_without_python()
+  set.seed(1)
+  x <- matrix(rnorm(150), 30)
+  y <- cbind(x[, 1] + rnorm(30), rnorm(30), 20 * x[, 2] + rnorm(30), 3, x[, 3])
+  fit <- suppressWarnings(bayes_ridge(x = x, y = y))
+  # More than one kind of mixture, and no more than fits into one table.
+  nodes <- vapply(1:5, function(i) length(nodes_of(fit$posterior, i, negligible)$keep), 0L)
+  expect_gt(length(unique(nodes)), 1L)
+  expect_close(confint(fit), do.call(rbind, lapply(1:30, function(i) confint(fit, i))))
+  rows <- x[1:2, ] + 0.1
+  limits <- predict(fit, rows, interval = "prediction")
+  for (i in 1:5) expect_close(limits[, c("lwr", "upr"), i], row_intervals(fit, rows, i, tails(0.95), c(1, 1)))
+  expect_close(summary(fit)$coefficients[[3]][, 3:4], confint(fit)[13:18, ])
+})
