@@ -20,6 +20,7 @@ from pybayesridge.design.crossproducts import CrossProducts
 from pybayesridge.design.design import Design
 from pybayesridge.linalg import blas
 from pybayesridge.linalg.blocks import is_all
+from pybayesridge.linalg.eigen import decompose
 from pybayesridge.ridge.null_space import all_vanish
 
 Solver = Literal["gram", "dual", "svd", "moments"]
@@ -187,10 +188,7 @@ def rotate(design: Design, products: CrossProducts) -> Spectrum:
     """Diagonalise X'X or XX'; overwrites ``products.product``."""
     if min(design.p, design.nu) == 0:
         return empty(design, products.side if design.has_rows else "moments")
-    # SciPy before 1.12 asks evd for too little workspace at size 1.
-    driver = "evd" if len(products.product) > 1 else "evr"
-    values, vectors = eigh(products.product, lower=True, driver=driver, overwrite_a=True, check_finite=False)
-    values, vectors = values[::-1], vectors[:, ::-1]
+    values, vectors = decompose(products.product)
     solver: Solver = products.side if design.has_rows else "moments"
     if values[0] <= 0:
         return empty(design, solver)
@@ -209,14 +207,16 @@ def rotate(design: Design, products: CrossProducts) -> Spectrum:
 
 
 def _sharpened(design: Design, s: FloatArray, top: float, right: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Small singular values and their directions again, from X times these directions: relative errors are small."""
+    """Small singular values and their directions again, from X times these directions: relative errors are small.
+
+    Overwrites `s` and `right`.
+    """
     weak = s**2 < SHARPEN
     directions = np.ascontiguousarray(right[:, weak])
     square = np.zeros((directions.shape[1],) * 2, order="F")
     for _, piece in design.row_pieces():
         square = blas.add_square(square, blas.product(piece, directions), transposed=True)
     values, turn = eigh(square, lower=True, overwrite_a=True, check_finite=False)
-    s, right = s.copy(), right.copy()
     s[weak] = np.sqrt(values[::-1]) / top
     right[:, weak] = blas.product(directions, np.ascontiguousarray(turn[:, ::-1]))
     return s, right
