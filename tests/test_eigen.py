@@ -1,4 +1,4 @@
-"""Eigenvectors of symmetric matrices: orthogonal and accurate by either route, in little memory where they are large."""
+"""Eigenvectors of symmetric matrices: orthogonal and accurate by either route, in little memory if they are large."""
 
 import tracemalloc
 

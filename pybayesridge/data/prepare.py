@@ -240,9 +240,7 @@ def prepare(
     if isinstance(exog, NamedColumns):
         exog, given = exog.matrix, as_column_names(exog.names)
     labels = _row_labels(endog, exog)
-    y = as_matrix(endog, "endog")
-    # Several responses are referred to, as columns are.
-    y = y.astype(np.float64, copy=y.shape[1] == 1)
+    y = _responses(endog)
     x, one_target = as_exog(exog), y.shape[1] == 1
     _check_shapes(y, x, max_targets)
     own = labels if is_pandas(exog) or is_pandas(endog) else None
@@ -281,6 +279,12 @@ def prepare(
         orig_endog=endog,
         orig_exog=exog,
     )
+
+
+def _responses(endog: Any) -> FloatArray:
+    """The responses, (n, q); several of them are referred to, as columns are, and not copied."""
+    y = as_matrix(endog, "endog")
+    return y.astype(np.float64, copy=y.shape[1] == 1)
 
 
 def _names_of(exog: Any) -> list[str] | None:
