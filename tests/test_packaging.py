@@ -94,6 +94,15 @@ def test_what_shows_no_numbers_imports_no_other_package(statement, without_the_p
     assert asked - set(sys.stdlib_module_names) == {"pybayesridge"}
 
 
+def test_a_fit_of_arrays_imports_no_extra():
+    asked = packages_asked_for(
+        "import numpy as np; from pybayesridge import BayesRidge; "
+        "str(BayesRidge(np.arange(5.0) ** 2, np.eye(5)[:, :3]).fit().summary())"
+    )
+    extras = {"arviz", "dask", "jinja2", "marginaleffects", "maketables", "matplotlib", "sklearn", "tqdm"}
+    assert not asked & extras
+
+
 @pytest.mark.parametrize("command", ["ridge", "spikeslab", "predict"])
 def test_help_of_a_command_imports_no_statistics(command):
     asked = packages_asked_for(f"import pybayesridge.cli; pybayesridge.cli.main([{command!r}, '--help'])")
