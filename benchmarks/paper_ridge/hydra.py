@@ -84,6 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--features", type=Path, default=Path("build/benchmarks/hydra"))
     parser.add_argument("--splits", type=int, default=30)
     parser.add_argument("--timed", type=int, default=2)
+    parser.add_argument("--first", type=int, default=0, help="the first split to run, as in table2.py")
     parser.add_argument("--minutes", type=float, default=float("inf"))
     parser.add_argument("--data", nargs="+", choices=NAMES, default=NAMES)
     parser.add_argument("--out", type=Path, default=BUILD)
@@ -95,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"no features of {name} in {args.features}: see hydra_features.py")
             continue
         keep_notes(args.out, {name: notes(data, args.features)})
-        run(data, args.out, Effort(args.splits, args.timed, 0), deadline)
+        run(data, args.out, Effort(args.splits, args.timed, 0, args.first), deadline)
     return 0
 
 
