@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from pybayesridge.results.imputed import fit_imputed, pool
     from pybayesridge.results.loo_comparison import compare_loo
 else:
-    # Names are imported when they are first used: SciPy and statsmodels take more than a second.
+    # Names are imported when they are first used: SciPy, formulaic and pandas take most of a second.
     _MODULES = {
         "ApproximationWarning": "exceptions",
         "BayesRidge": "models.ridge",

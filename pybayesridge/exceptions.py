@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from statsmodels.tools.sm_exceptions import ConvergenceWarning as _StatsmodelsConvergenceWarning
-
 
 class PybayesridgeWarning(UserWarning):
     """Base class of all warnings of this package."""
 
 
-class ConvergenceWarning(PybayesridgeWarning, _StatsmodelsConvergenceWarning):
+class ConvergenceWarning(PybayesridgeWarning):
     """An iteration reached ``maxiter`` before it converged."""
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from scipy.interpolate import CubicSpline, PchipInterpolator
+import scipy
 from scipy.special import ndtr, ndtri, stdtrit
 
 from pybayesridge._types import ArrayLike, FloatArray
@@ -86,7 +86,7 @@ class QuantileTable:
 
     def _interpolated(self, knots: FloatArray, values: FloatArray) -> FloatArray:
         """Coefficients of a cubic (4, c - 1, m, q) between each two of the points (c,) with values (c, m, q)."""
-        return CubicSpline(knots, values, axis=0).c
+        return scipy.interpolate.CubicSpline(knots, values, axis=0).c
 
     def _pieces(self) -> FloatArray | None:
         if self.table is None or self.center.size == 0:
@@ -124,7 +124,7 @@ class MonotoneTable(QuantileTable):
 
     def _interpolated(self, knots: FloatArray, values: FloatArray) -> FloatArray:
         """See `QuantileTable`."""
-        return PchipInterpolator(knots, values, axis=0).c
+        return scipy.interpolate.PchipInterpolator(knots, values, axis=0).c
 
 
 def check_tail(alpha: float) -> None:

@@ -15,6 +15,9 @@ SHOWN = 5
 TARGETS = 10
 """A summary and a report show at most this many targets."""
 
+TABLE_ROWS = 60
+"""Tables of more coefficients are cut."""
+
 TOP = 40
 """How many coefficients a picture shows unless it is asked for more."""
 

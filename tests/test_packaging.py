@@ -109,8 +109,10 @@ def test_help_of_a_command_imports_no_statistics(command):
     assert asked.isdisjoint({*LATE, "formulaic", "matplotlib", "pandas", "patsy", "polars", "pyarrow", "statsmodels"})
 
 
-# patsy and polars are not in the list: statsmodels itself imports them.
-LATE = ["arviz", "dask", "distributed", "jinja2", "matplotlib", "rpy2", "sklearn", "tqdm", "xarray"]
+LATE = [
+    *("arviz", "dask", "distributed", "jinja2", "matplotlib", "patsy", "polars", "rpy2", "sklearn", "statsmodels"),
+    *("tqdm", "xarray"),
+]
 
 
 FAMILY_FROM_ITS_MODULE = """
@@ -129,8 +131,35 @@ def packages_of_all_names() -> set[str]:
 
 @pytest.mark.parametrize("package", LATE)
 def test_the_models_import_nothing_optional(package, packages_of_all_names):
-    assert "statsmodels" in packages_of_all_names
+    assert "formulaic" in packages_of_all_names
     assert package not in packages_of_all_names
+
+
+FITS = """
+import numpy as np, pandas as pd
+from pybayesridge import BayesRidge, SpikeSlab
+x = np.random.default_rng(0).standard_normal((30, 3))
+data = pd.DataFrame(x, columns=["y", "a", "b"])
+for fit in (
+    BayesRidge(x[:, 0], x[:, 1:]).fit(), BayesRidge(x[:, 0], x[:, 1:]).fit("em"), SpikeSlab(x[:, 0], x[:, 1:]).fit(),
+    BayesRidge(x[:, 0] > 0, x[:, 1:], family="binomial").fit(), BayesRidge.from_formula("y ~ a + b", data).fit(),
+):
+    fit.params, fit.bse, fit.conf_int(), fit.predict(), fit.get_prediction()
+import sys
+print(*sorted(sys.modules))
+"""
+
+
+@pytest.mark.parametrize("module", ["matplotlib", "polars", "scipy.ndimage", "scipy.stats", "statsmodels"])
+def test_fits_import_no_tables_and_no_pictures(module, modules_of_fits):
+    assert "scipy.special" in modules_of_fits
+    assert module not in modules_of_fits
+
+
+@pytest.fixture(scope="module")
+def modules_of_fits() -> set[str]:
+    probe = subprocess.run([sys.executable, "-c", FITS], cwd=ROOT, capture_output=True, text=True, check=True)
+    return set(probe.stdout.split())
 
 
 def test_every_public_name_is_imported_from_where_types_say():

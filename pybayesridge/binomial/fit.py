@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+import scipy
 
 from pybayesridge._types import FloatArray
 from pybayesridge.binomial.approximation import Node
@@ -257,7 +257,9 @@ def _mode(nodes: Nodes, power: float, tol: float) -> BinaryFit:
 
 
 def _refine(height: Callable[[float], float], low: float, high: float, tol: float) -> tuple[float, bool]:
-    found = minimize_scalar(lambda l: -height(l), bounds=(low, high), method="bounded", options={"xatol": tol})
+    found = scipy.optimize.minimize_scalar(
+        lambda l: -height(l), bounds=(low, high), method="bounded", options={"xatol": tol}
+    )
     return float(found.x), bool(found.success)
 
 

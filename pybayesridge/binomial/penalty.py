@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.integrate import cumulative_trapezoid
-from scipy.interpolate import CubicSpline
+import scipy
 
 from pybayesridge._types import FloatArray
 from pybayesridge.binomial.fit import EXISTS, BinaryFit
@@ -51,9 +50,9 @@ def penalty_posterior(fit: BinaryFit, prior: LogPrior) -> PenaltyPosterior:
     where = np.array([node.log_t2 for node in fit.nodes])
     height = np.array([node.log_evidence + prior(node.log_t2) for node in fit.nodes])
     fine = np.linspace(where[0], where[-1], FINE)
-    density = np.exp(CubicSpline(where, height)(fine) - height.max())
+    density = np.exp(scipy.interpolate.CubicSpline(where, height)(fine) - height.max())
     below, above = density[0] / prior.a, density[-1] / fit.fall
-    total = below + cumulative_trapezoid(density, fine, initial=0.0)
+    total = below + scipy.integrate.cumulative_trapezoid(density, fine, initial=0.0)
     whole = total[-1] + above
     return PenaltyPosterior(fine, density / whole, np.maximum.accumulate(total) / whole, prior.a, fit.fall)
 

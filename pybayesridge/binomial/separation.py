@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import linprog
+import scipy
 
 from pybayesridge._types import BoolArray, FloatArray
 from pybayesridge.binomial.likelihood import Binomial
@@ -73,7 +73,7 @@ def separation(columns: FloatArray, likelihood: Binomial) -> Separation:
     m = int(pure.sum())
     if m == 0:
         return nothing
-    answer = linprog(
+    answer = scipy.optimize.linprog(
         np.r_[np.zeros(k), -np.ones(m)],
         A_ub=np.hstack([-sign[pure, None] * unit[pure], np.eye(m)]),
         b_ub=np.zeros(m),

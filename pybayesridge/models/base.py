@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
-from statsmodels.base.model import Model
 
 from pybayesridge._types import AnyArray, ArrayLike, FloatArray, IntArray, Names, RowsLike, TableLike
 from pybayesridge.data.arrays import as_weights, check_weights, refuse_infinite
@@ -30,8 +29,8 @@ if TYPE_CHECKING:
     from scipy.sparse import csc_matrix
 
 
-class LinearModel(StreamedModel, Model):
-    """A linear model with penalised and unpenalised columns, on statsmodels' ``Model``.
+class LinearModel(StreamedModel):
+    """A linear model with penalised and unpenalised columns, with the attributes of statsmodels' ``Model``.
 
     Subclasses set ``_max_targets``, the ``_formula_defaults`` of their arguments where a formula has others, and add
     their own arguments. A class for another family of responses is a subclass that calls itself by the name of the
@@ -44,6 +43,7 @@ class LinearModel(StreamedModel, Model):
     """
 
     family: ClassVar[str] = "gaussian"
+    methods: ClassVar[Mapping[str, Any]]
     _families: ClassVar[dict[str, type[LinearModel]]] = {}
     _binary: ClassVar[bool] = False
 
@@ -63,8 +63,9 @@ class LinearModel(StreamedModel, Model):
 
     def __new__(cls, *_: object, family: object = None, **__: object) -> Self:
         """An object of the class of the family."""
-        found = cls._families.get(family, cls) if isinstance(family, str) else cls
-        return super().__new__(found)
+        found: Any = cls._families.get(family, cls) if isinstance(family, str) else cls
+        out: Self = super().__new__(found)
+        return out
 
     def __init__(
         self,
@@ -112,8 +113,9 @@ class LinearModel(StreamedModel, Model):
         self.weighted = data.weights is not None
         self.precision_loss = 0.0
         self._built: Design | None = None
-        super().__init__(data.endog, data.exog, missing="none", hasconst=bool(data.k_constant), prepared=data)
-        self._init_keys: list[str] = []
+        self.data: ModelData = data
+        self.endog: Any = data.endog
+        self.k_constant = data.k_constant
 
     def _take_family(self, family: object, **given: Any) -> None:
         """Check the arguments that depend on the family."""
@@ -157,12 +159,15 @@ class LinearModel(StreamedModel, Model):
         """Leave out the copy of the columns."""
         return self.__dict__ | {"_with_intercept": None}
 
-    def _handle_data(
-        self, endog: object, exog: object, missing: object, hasconst: object, **kwargs: Any
-    ) -> ModelData:
-        # statsmodels' own handling would copy, look for a constant by SVD, and tie pickles to its formula engine.
-        prepared: ModelData = kwargs["prepared"]
-        return prepared
+    @property
+    def endog_names(self) -> str | list[str]:
+        """Name of the response; a list where there are several targets."""
+        return self.data.ynames
+
+    @property
+    def exog_names(self) -> list[str]:
+        """Names of the coefficients, the intercept first if it was added."""
+        return self.data.xnames
 
     @classmethod
     def from_formula(

@@ -141,7 +141,7 @@ class BayesRidge(ColumnModel, LinearModel):
             """See :meth:`LinearModel.from_formula`."""
 
     @overload
-    def __init__(
+    def __init__(  # type: ignore[misc]  # __new__ makes the object of the subclass
         self: BinaryRidge,
         endog: TableLike,
         exog: TableLike,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.ndimage import gaussian_filter1d
-from scipy.stats import binom
+import scipy
 
 from pybayesridge._types import FloatArray
 from pybayesridge.plots.frame import BLUE, GREY, ORANGE, headline, new_axes
@@ -56,7 +55,7 @@ def smoothed(values: FloatArray, width: float, ends: tuple[float, float]) -> tup
     """Points and kernel density estimates there, by a histogram with narrow bins."""
     count, edges = np.histogram(values, bins=POINTS, range=ends)
     step = float(edges[1] - edges[0])
-    density = gaussian_filter1d(count / (values.size * step), width / step, mode="constant")
+    density = scipy.ndimage.gaussian_filter1d(count / (values.size * step), width / step, mode="constant")
     return (edges[1:] + edges[:-1]) / 2, density
 
 
@@ -77,7 +76,7 @@ def uniform(values: FloatArray, bins: int, *, title: str, ax: Axes | None) -> Ax
     """Histogram of values that should be uniform, with the band of the counts of bins if they are."""
     ax = new_axes(ax)
     n, share = values.size, 1.0 / bins
-    low, high = binom.ppf([(1 - BAND) / 2, (1 + BAND) / 2], n, share)
+    low, high = scipy.stats.binom.ppf([(1 - BAND) / 2, (1 + BAND) / 2], n, share)
     ax.axhspan(low, high, color=GREY, alpha=0.25, linewidth=0, label=f"{100 * BAND:g} % of uniform values")
     ax.axhline(n * share, color=GREY, linewidth=1.2, linestyle="--")
     ax.hist(values, bins=bins, range=(0.0, 1.0), color=BLUE, alpha=0.6, rwidth=0.96)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize
+import scipy
 
 from pybayesridge._types import FloatArray
 
@@ -46,7 +46,7 @@ def stacking_weights(log_density: FloatArray, copies: FloatArray) -> Stacking:
         total = np.maximum(density @ w, np.finfo(float).tiny)
         return -float(share @ np.log(total)), -(share / total) @ density
 
-    found = minimize(
+    found = scipy.optimize.minimize(
         loss,
         np.full(m, 1.0 / m),
         jac=True,

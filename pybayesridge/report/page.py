@@ -6,7 +6,7 @@ import platform
 from datetime import UTC, datetime
 from importlib.metadata import version
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from pybayesridge import __version__
 from pybayesridge.formula.spec import factor_levels
@@ -19,6 +19,7 @@ from pybayesridge.text import TARGETS, number
 if TYPE_CHECKING:
     from pybayesridge.models.base import LinearModel
     from pybayesridge.results.base import LinearResults
+    from pybayesridge.results.binary import BinaryRidgeResults
 
 PACKAGES = ("numpy", "scipy", "pandas", "statsmodels", "formulaic")
 
@@ -114,7 +115,8 @@ def facts(res: LinearResults) -> list[tuple[str, str]]:
     out.append(("Scale of the prior", scale))
     out.append(("Weights", _weights(model)))
     if model.family == "binomial":
-        out.append(("Event", f"{res.event}: {number(res.n_events, 15)} of {number(res.n_trials, 15)}"))
+        binary = cast("BinaryRidgeResults", res)
+        out.append(("Event", f"{binary.event}: {number(binary.n_events, 15)} of {number(binary.n_trials, 15)}"))
     elif rows_there(res) and len(names) == 1:
         y = model.endog
         spread = f"mean {number(y.mean())}, standard deviation {number(y.std())}"
@@ -130,11 +132,12 @@ def _weights(model: LinearModel) -> str:
     if not model.weighted:
         return "none"
     kind = "precision" if model.family == "gaussian" else "frequency"
-    if model.weights is None:
+    weights = model.weights
+    if weights is None:
         return f"{kind} weights (no longer with the results)"
-    if kind == "frequency":
+    if kind == "frequency" and model.data.weights is not None:
         return f"frequency weights, {number(model.data.weights.min())} to {number(model.data.weights.max())}"
-    low, high = number(model.weights.min()), number(model.weights.max())
+    low, high = number(weights.min()), number(weights.max())
     return f"precision weights, {low} to {high} times their mean"
 
 

@@ -29,7 +29,6 @@ from pybayesridge.results.plots import predictive as predictive_plots
 from pybayesridge.results.plots import rows as row_plots
 from pybayesridge.results.prediction import BayesPrediction
 from pybayesridge.results.sensitivity import prior_sensitivity
-from pybayesridge.results.summary.formats import FormattedSummary
 from pybayesridge.ridge.marginals import RidgeMarginals
 from pybayesridge.selection.marginals import ExactMarginals
 
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from xarray import DataTree
 
     from pybayesridge.results.labelled import AnyResults
+    from pybayesridge.results.summary.formats import FormattedSummary
 
 
 class LinearResults(LinearEstimates):

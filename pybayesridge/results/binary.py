@@ -26,12 +26,11 @@ from pybayesridge.results.plots import binary as binary_plots
 from pybayesridge.results.plots import ridge as ridge_plots
 from pybayesridge.results.probabilities import ProbabilityResults
 from pybayesridge.results.scores import BinaryScores
-from pybayesridge.results.summary import binary as binary_summary
-from pybayesridge.results.summary.formats import FormattedSummary
 from pybayesridge.ridge.prior import log_density_of_log
 
 if TYPE_CHECKING:
     from pybayesridge.models.binary import BinaryRidge
+    from pybayesridge.results.summary.formats import FormattedSummary
 
 NO_COVARIANCE = (
     "the coefficients have no posterior covariance: the columns separate the responses, and the tail of the "
@@ -234,4 +233,6 @@ class BinaryRidgeResults(ProbabilityResults, BinaryScores):
         statsmodels.iolib.summary.Summary
             Prints as text; ``as_html()``, ``as_latex()``, ``as_csv()``.
         """
+        from pybayesridge.results.summary import binary as binary_summary
+
         return binary_summary.summary(self, check_alpha(alpha), direction)

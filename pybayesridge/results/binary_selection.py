@@ -20,12 +20,11 @@ from pybayesridge.results.arviz import Draws
 from pybayesridge.results.plots import binary_selection as binary_plots
 from pybayesridge.results.probabilities import ProbabilityResults
 from pybayesridge.results.spike_slab import SpikeSlabResults
-from pybayesridge.results.summary import binary_selection as summaries
-from pybayesridge.results.summary.formats import FormattedSummary
 from pybayesridge.selection.hyperparameters import shares, size, variances
 
 if TYPE_CHECKING:
     from pybayesridge.models.binary_selection import BinarySpikeSlab
+    from pybayesridge.results.summary.formats import FormattedSummary
 
 NO_EVIDENCE = (
     "the sampler for family='binomial' gives no log evidence: compare fits by inclusion_prob and models(), or use "
@@ -179,4 +178,6 @@ class BinarySpikeSlabResults(ProbabilityResults, SpikeSlabResults):
         -------
         statsmodels.iolib.summary.Summary
         """
+        from pybayesridge.results.summary import binary_selection as summaries
+
         return summaries.summary(self, check_alpha(alpha), direction)

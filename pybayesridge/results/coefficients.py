@@ -14,10 +14,10 @@ from pybayesridge._types import FloatArray, IntArray, PathLike
 from pybayesridge.design.columns import ColumnStream, Detached
 from pybayesridge.results.arguments import check_alpha, standardized_size, unit_rows
 from pybayesridge.results.penalty import PenaltyResults
-from pybayesridge.results.summary.tables import LONGEST
 from pybayesridge.ridge import hyperparameters as hyper
 from pybayesridge.ridge.by_column import ColumnsPosterior, joined_answers
 from pybayesridge.streams.tables import suffix_of, write_table
+from pybayesridge.text import TABLE_ROWS
 
 Results = TypeVar("Results", bound=PenaltyResults)
 
@@ -76,7 +76,7 @@ class ColumnResults(PenaltyResults):
         if self.posterior.design.in_blocks:
             return some_in_blocks(self, positions, target, alpha)
         params = self.params if self.model.one_target else self.params[:, target]
-        if len(positions) > LONGEST or len(positions) == len(params) or not self.has_joint_posterior:
+        if len(positions) > TABLE_ROWS or len(positions) == len(params) or not self.has_joint_posterior:
             at: tuple[Any, ...] = (positions,) if self.model.one_target else (positions, target)
             return params[positions], self.bse[at], self.conf_int(alpha)[at]
         design = self.posterior.design

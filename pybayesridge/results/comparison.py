@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -12,8 +12,10 @@ import pandas as pd
 from pybayesridge._types import FloatArray, Names
 from pybayesridge.results.arguments import check_alpha
 from pybayesridge.results.base import LinearResults
-from pybayesridge.results.summary.comparison import ModelTable, comparison_table
 from pybayesridge.text import did_you_mean, listed, repeated
+
+if TYPE_CHECKING:
+    from pybayesridge.results.summary.comparison import ModelTable
 
 SHOWS = ("sd", "interval")
 
@@ -107,6 +109,8 @@ def compare_models(
     >>> table.frame.loc["UNEMP"].round(2).loc[["estimate", "sd"], ["ridge", "OLS"]].to_numpy().tolist()
     [[1.85, 2.26], [0.81, 0.7]]
     """
+    from pybayesridge.results.summary.comparison import comparison_table
+
     check_alpha(alpha)
     if show not in SHOWS:
         raise ValueError(f"show must be 'sd' or 'interval', not {show!r}")

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy import sparse
-from statsmodels.base.wrapper import ResultsWrapper
 
 from pybayesridge import exceptions
 from pybayesridge.formula import stored as formulas
 from pybayesridge.formula.spec import FormulaSpec
 from pybayesridge.results import stored_frames as frames
 from pybayesridge.results.stored_classes import NotStoredError, class_of, fill, name_of, state_of
+from pybayesridge.results.wrapper import Labelled
 
 KINDS = "biuf"
 """Kinds of arrays: truth values, whole numbers with and without a sign, numbers."""
@@ -84,7 +84,7 @@ class Encoder:
     def _content(self, value: Any, where: str) -> dict[str, Any]:
         if isinstance(value, np.ndarray):
             return self._array(value, where)
-        if isinstance(value, ResultsWrapper) and name_of(type(value)):
+        if isinstance(value, Labelled) and name_of(type(value)):
             return {"wrapper": name_of(type(value)), "results": self.value(value._results, where)}  # noqa: SLF001
         if isinstance(value, FormulaSpec):
             return self._formula(value, where)

@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
-from statsmodels.base.model import Results
 
 from pybayesridge._types import AnyArray, FloatArray
 from pybayesridge.data.frames import make_frame
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from pybayesridge.selection.posterior import ExactPosterior
 
 
-class LinearEstimates(Results):
+class LinearEstimates:
     """Posterior means, standard deviations and intervals of a linear model, and what a fit has to say.
 
     Subclasses supply ``_standard_deviations``, ``_intervals``, ``_covariance``, ``_row_moments`` and
@@ -73,7 +72,8 @@ class LinearEstimates(Results):
     )
 
     def __init__(self, model: LinearModel, params: FloatArray, **kwds: Any) -> None:
-        super().__init__(model, params, **kwds)
+        self.__dict__.update(kwds)
+        self.model, self.params, self.k_constant = model, params, model.k_constant
 
     def _standard_deviations(self) -> FloatArray:
         raise NotImplementedError
@@ -204,6 +204,16 @@ class LinearEstimates(Results):
             return self.resid if self.model.one_target else self.resid[:, part]
         out: FloatArray = self.model.endog[:, part] - self.model.predict(self.params[:, part])
         return out
+
+    @property
+    def df_model(self) -> float | FloatArray:
+        """Effective number of parameters; see each class."""
+        raise NotImplementedError
+
+    @property
+    def df_resid(self) -> float | FloatArray:
+        """Effective residual degrees of freedom; see each class."""
+        raise NotImplementedError
 
     @property
     def precision_loss(self) -> float:

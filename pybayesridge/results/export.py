@@ -74,7 +74,7 @@ def export(
         design = _design_values(binary, binary.posterior.design)
         own = binary_values(binary) | {"posterior": design | binary_posterior(binary)}
     else:
-        own = _ridge_values(cast("BayesRidgeResults", results), without)
+        own = _ridge_values(results, without)
     return {name: value for name, value in (_shared_values(results, without) | own).items() if value is not None}
 
 

@@ -16,6 +16,7 @@ from pybayesridge.results.binary import BinaryRidgeResults
 from pybayesridge.results.binary_selection import BinarySpikeSlabResults
 from pybayesridge.results.ridge import BayesRidgeResults
 from pybayesridge.results.spike_slab import SpikeSlabResults
+from pybayesridge.results.wrapper import Labelled, ResultsT
 from pybayesridge.selection.doubt import Doubt
 
 if TYPE_CHECKING:
@@ -25,14 +26,8 @@ if TYPE_CHECKING:
     from pybayesridge.models.ridge import BayesRidge
     from pybayesridge.models.spike_slab import SpikeSlab
 
-    ResultsWrapper = object
-    """Without types: as a base class it would let every attribute pass."""
-else:
-    from statsmodels.base.wrapper import ResultsWrapper
-
 P = ParamSpec("P")
 R = TypeVar("R")
-ResultsT = TypeVar("ResultsT", bound=LinearResults)
 
 SHARED = {
     "params": "columns",
@@ -46,7 +41,7 @@ SHARED = {
     "df_resid": "targets",
     "sigma2": "targets",
 }
-"""How statsmodels' wrapper labels the arrays that both families have."""
+"""How the arrays that both families have are labelled."""
 
 WITHOUT_NOISE = {name: how for name, how in SHARED.items() if name != "sigma2"}
 """Those of yes/no responses."""
@@ -80,7 +75,7 @@ class Delegated(Generic[P, R]):
         return out
 
 
-class LinearResultsWrapper(ResultsWrapper, Generic[ResultsT]):
+class LinearResultsWrapper(Labelled[ResultsT]):
     """Labelled results of a linear model; see :class:`LinearResults`.
 
     What is annotated here is an attribute of the results, labelled as ``_wrap_attrs`` says where it is an array.
@@ -131,11 +126,6 @@ class LinearResultsWrapper(ResultsWrapper, Generic[ResultsT]):
     remove_data = Delegated(LinearResults.remove_data)
 
     _wrap_attrs: ClassVar[dict[str, str]] = SHARED
-    _results: ResultsT
-
-    if TYPE_CHECKING:
-
-        def __init__(self, results: ResultsT) -> None: ...
 
     @property
     def unlabelled(self) -> ResultsT:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pandas as pd
@@ -24,6 +24,8 @@ from pybayesridge.selection.posterior import ExactPosterior
 from pybayesridge.text import listed
 
 if TYPE_CHECKING:
+    from pybayesridge.models.binary import BinaryRidge
+    from pybayesridge.models.binary_selection import BinarySpikeSlab
     from pybayesridge.results.base import LinearResults
 
 FEWEST_DRAWS = 100.0
@@ -208,7 +210,8 @@ def pit(self: Any, *, target: str | int | None = None) -> pd.Series:
 def copies_of(res: LinearResults) -> FloatArray:
     """How many times each row counts, (n,): frequency weights of yes/no responses, else ones."""
     if res.model.family == "binomial":
-        return np.asarray(res.model.likelihood().copies, dtype=np.float64)
+        model = cast("BinaryRidge | BinarySpikeSlab", res.model)
+        return np.asarray(model.likelihood().copies, dtype=np.float64)
     return np.ones(res.model.nobs)
 
 

@@ -124,7 +124,7 @@ class _Rows:
         posterior = self.res.posterior
         if not isinstance(posterior, OnLink):
             return rows @ params
-        link = self.res.model.link
+        link = posterior.link
         of_z, penalized = self.res.model.positions(posterior.design)
         means = posterior.probability_means(rows[:, penalized], rows[:, of_z])
         out: FloatArray = means + probability(rows @ params, link) - probability(rows @ self.mean, link)

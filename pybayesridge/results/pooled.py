@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pandas as pd
@@ -19,14 +19,14 @@ from pybayesridge.results.contrast import Answer, as_table, read_contrasts
 from pybayesridge.results.direction import DIRECTION
 from pybayesridge.results.mixed import mixed, total_moments
 from pybayesridge.results.prediction import BinaryPrediction
-from pybayesridge.results.summary.formats import FormattedSummary
-from pybayesridge.results.summary.tables import coefficient_table, facts_table, make_summary, rows_to_show
 from pybayesridge.text import TARGETS, count
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoDataFrame
 
     from pybayesridge.results.labelled import AnyResults
+    from pybayesridge.results.spike_slab import SpikeSlabResults
+    from pybayesridge.results.summary.formats import FormattedSummary
 
 ELEMENTS = 1 << 22
 """Most numbers in a block of weights of coefficients."""
@@ -105,7 +105,8 @@ class PooledResults:
         """Posterior inclusion probabilities of a SpikeSlab."""
         if not hasattr(self._first, "inclusion_prob"):
             raise AttributeError("inclusion_prob is of SpikeSlab: BayesRidge includes every column")
-        return self._labelled(np.mean([fit.inclusion_prob for fit in self._inner], axis=0))
+        inner = cast("list[SpikeSlabResults]", self._inner)
+        return self._labelled(np.mean([fit.inclusion_prob for fit in inner], axis=0))
 
     def _labelled(self, values: FloatArray) -> Any:
         return self._data.wrap_output(values, "columns")
@@ -264,6 +265,8 @@ class PooledResults:
         direction : bool
             Add a column with the posterior probability that each coefficient is positive, ``P(>0)``.
         """
+        from pybayesridge.results.summary.tables import coefficient_table, facts_table, make_summary, rows_to_show
+
         check_alpha(alpha)
         targets, names = self._data.targets, self._first.model.exog_names
         mean, sd = (values.reshape(len(names), -1) for values in self._moments)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from statsmodels.regression._prediction import PredictionResults
 
 from pybayesridge._types import FloatArray
 from pybayesridge.results.arguments import check_alpha
@@ -15,8 +14,11 @@ from pybayesridge.results.arguments import check_alpha
 COLUMNS = ["mean", "mean_se", "mean_ci_lower", "mean_ci_upper", "obs_ci_lower", "obs_ci_upper"]
 
 
-class BayesPrediction(PredictionResults):
+class BayesPrediction:
     """Posterior of the linear predictor, and of new observations, at some rows.
+
+    Its attributes are those of statsmodels' predictions: ``predicted_mean``, ``se_mean``, ``se_obs``,
+    ``var_pred_mean`` and ``var_resid``.
 
     Parameters
     ----------
@@ -47,8 +49,9 @@ class BayesPrediction(PredictionResults):
         self._interval = interval
         self._sd = self._squeeze(sd)
         with np.errstate(invalid="ignore", over="ignore"):
-            residual = self._squeeze(np.where(np.isnan(mean), np.nan, noise[:, None] * sigma2))
-            super().__init__(self._squeeze(mean), self._sd**2, residual, row_labels=row_labels)
+            self.var_resid = self._squeeze(np.where(np.isnan(mean), np.nan, noise[:, None] * sigma2))
+            self.var_pred_mean: FloatArray = self._sd**2
+        self.predicted_mean, self.row_labels = self._squeeze(mean), row_labels
 
     def _squeeze(self, a: FloatArray) -> FloatArray:
         return a[:, 0] if self._targets is None else a
@@ -57,6 +60,24 @@ class BayesPrediction(PredictionResults):
     def se(self) -> FloatArray:
         """Posterior standard deviation of the linear predictor."""
         return self._sd
+
+    se_mean = se
+
+    @property
+    def predicted(self) -> FloatArray:
+        """The same as ``predicted_mean``."""
+        return self.predicted_mean
+
+    @property
+    def var_pred(self) -> FloatArray:
+        """The same as ``var_pred_mean``."""
+        return self.var_pred_mean
+
+    @property
+    def se_obs(self) -> FloatArray:
+        """Standard deviation of a new observation, given the posterior mean of the noise variance."""
+        out: FloatArray = np.sqrt(self.var_pred_mean + self.var_resid)
+        return out
 
     def conf_int(self, obs: bool = False, alpha: float = 0.05) -> FloatArray:
         """Equal-tailed interval of the linear predictor, or with `obs` of a new observation: (m, 2) or (m, q, 2)."""

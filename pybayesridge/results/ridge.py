@@ -21,8 +21,6 @@ from pybayesridge.results import coefficients, findings
 from pybayesridge.results.arguments import check_alpha
 from pybayesridge.results.arviz import Draws
 from pybayesridge.results.plots import ridge as ridge_plots
-from pybayesridge.results.summary import ridge as ridge_summary
-from pybayesridge.results.summary.formats import FormattedSummary
 from pybayesridge.ridge import hyperparameters as hyper
 from pybayesridge.ridge.by_column import ColumnsPosterior
 from pybayesridge.ridge.fit import RidgeFit
@@ -36,6 +34,7 @@ from pybayesridge.ridge.spectrum import EPS, certain_rank
 
 if TYPE_CHECKING:
     from pybayesridge.models.ridge import BayesRidge
+    from pybayesridge.results.summary.formats import FormattedSummary
 
 
 class BayesRidgeResults(coefficients.ColumnResults):
@@ -380,4 +379,6 @@ class BayesRidgeResults(coefficients.ColumnResults):
         statsmodels.iolib.summary.Summary
             Prints as text; ``as_html()``, ``as_latex()``, ``as_csv()``.
         """
+        from pybayesridge.results.summary import ridge as ridge_summary
+
         return ridge_summary.summary(self, check_alpha(alpha), direction)

@@ -18,8 +18,6 @@ from pybayesridge.results import findings
 from pybayesridge.results.arguments import check_alpha
 from pybayesridge.results.draws import DrawResults
 from pybayesridge.results.plots import spike_slab as spike_slab_plots
-from pybayesridge.results.summary import spike_slab as spike_slab_summary
-from pybayesridge.results.summary.formats import FormattedSummary
 from pybayesridge.selection.check import Check
 from pybayesridge.selection.doubt import Doubt, doubts
 from pybayesridge.selection.marginals import ExactMarginals
@@ -28,6 +26,7 @@ from pybayesridge.selection.posterior import ExactPosterior
 
 if TYPE_CHECKING:
     from pybayesridge.models.spike_slab import SpikeSlab
+    from pybayesridge.results.summary.formats import FormattedSummary
 
 MEDIAN = 0.5
 """The median probability model holds the columns whose inclusion probability exceeds this."""
@@ -293,4 +292,6 @@ class SpikeSlabResults(DrawResults):
         -------
         statsmodels.iolib.summary.Summary
         """
+        from pybayesridge.results.summary import spike_slab as spike_slab_summary
+
         return spike_slab_summary.summary(self, check_alpha(alpha), direction)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.interpolate import CubicSpline, PPoly
-from scipy.optimize import brentq
+import scipy
 from scipy.special import gammaincc
 
 from pybayesridge._types import FloatArray
@@ -66,7 +65,7 @@ def ends_of_log_t2(mixture: Mixture, targets: slice = slice(None)) -> FloatArray
 
 def distribution(
     spectrum: Spectrum, model: PenaltyModel, mixture: Mixture, target: int
-) -> tuple[FloatArray, PPoly | None]:
+) -> tuple[FloatArray, scipy.interpolate.PPoly | None]:
     """Points of log t2 and the (unnormalised) posterior distribution function as a spline through them.
 
     One point and no function for a fitted penalty.
@@ -76,7 +75,7 @@ def distribution(
         return points, None
     one = model.only(np.array([target]))
     log_p = log_density(_one_target(spectrum, target), one, points[:, None])[:, 0]
-    return points, CubicSpline(points, np.exp(log_p - log_p.max())).antiderivative()
+    return points, scipy.interpolate.CubicSpline(points, np.exp(log_p - log_p.max())).antiderivative()
 
 
 def quantiles_of_log_t2(
@@ -123,7 +122,7 @@ def quantiles_of_sigma2(
             low -= 1.0 + 100.0 / mixture.df
         while excess(high, probability) < 0 and high < middle + 700:
             high += 1.0 + 100.0 / mixture.df
-        out.append(float(np.exp(brentq(excess, low, high, args=(probability,), xtol=1e-12))))
+        out.append(float(np.exp(scipy.optimize.brentq(excess, low, high, args=(probability,), xtol=1e-12))))
     return np.array(out)
 
 

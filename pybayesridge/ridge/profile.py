@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+import scipy
 from scipy.special import expit
 
 from pybayesridge._types import BoolArray, FloatArray, IntArray
@@ -306,7 +306,7 @@ def _with_shallow(
     for i, t in zip(*np.nonzero(dip | bump), strict=True):
         sign = 1.0 if dip[i, t] else -1.0
         column = np.array([t])
-        found = minimize_scalar(
+        found = scipy.optimize.minimize_scalar(
             lambda l, sign=sign, column=column: sign * _slope(spectrum, model, np.array([l]), column)[0][0],
             bounds=(grid[i], grid[i + 2]),
             method="bounded",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 from scipy.special import expit, gammaincc
 
 from pybayesridge._types import FloatArray
@@ -91,6 +91,6 @@ def variance_quantiles(weight: FloatArray, scale2: FloatArray, nu: float, probab
             low, step = low - step, 2.0 * step
         while excess(high, probability) < 0:
             high, step = high + step, 2.0 * step
-        return float(brentq(excess, low, high, args=(probability,), xtol=LOG_TOL))
+        return float(scipy.optimize.brentq(excess, low, high, args=(probability,), xtol=LOG_TOL))
 
     return np.exp(np.array([quantile(p) for p in probabilities.tolist()]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.integrate import quad
+import scipy
 from scipy.special import expit, log_expit, logit
 
 from pybayesridge._types import BoolArray, FloatArray
@@ -136,7 +136,9 @@ class Coordinates:
         if not self.axes[0]:
             return 0.0
         plain = replace(self, prior=replace(self.prior, flat=0))
-        value = quad(lambda t: np.exp(plain.log_prior(np.array([t]))[0]), self.low[0], self.high[0], limit=200)[0]
+        value = scipy.integrate.quad(
+            lambda t: np.exp(plain.log_prior(np.array([t]))[0]), self.low[0], self.high[0], limit=200
+        )[0]
         return float(np.log(value))
 
     def curvature(self, x: FloatArray) -> FloatArray:

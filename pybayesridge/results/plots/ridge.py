@@ -27,6 +27,7 @@ from pybayesridge.text import TOP, number
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from pybayesridge.results.binary import BinaryRidgeResults
     from pybayesridge.results.ridge import BayesRidgeResults
 
 MOST_PATHS = 1000
@@ -37,7 +38,7 @@ LOO_POINTS = 61
 
 
 def plot_coefficients(
-    res: BayesRidgeResults,
+    res: BayesRidgeResults | BinaryRidgeResults,
     alpha: float = 0.05,
     *,
     target: str | int | None = None,

@@ -9,8 +9,8 @@ import pandas as pd
 
 from pybayesridge._types import BoolArray, FloatArray
 from pybayesridge.results.summary.formats import FormattedSummary, cell_texts, csv_text, one_line
-from pybayesridge.results.summary.tables import LONGEST, SHOWN, table
-from pybayesridge.text import column, count, rounded
+from pybayesridge.results.summary.tables import SHOWN, table
+from pybayesridge.text import TABLE_ROWS, column, count, rounded
 
 PROBABILITIES = ("R-squared", "LOO R-squared", "LOO log score")
 """Facts that are written to three decimals."""
@@ -56,7 +56,7 @@ def comparison_table(
     """Make the table of numbers by term and value; see :func:`pybayesridge.compare_models`."""
     out = ModelTable(frame)
     known = [term for term in frame.index.unique("term") if term != ""]
-    shown = _likely(frame, known) if terms is None and len(known) > LONGEST else terms or known
+    shown = _likely(frame, known) if terms is None and len(known) > TABLE_ROWS else terms or known
     stubs: list[str] = []
     rows: list[list[str]] = []
     for term in shown:

@@ -11,10 +11,7 @@ from statsmodels.iolib.tableformatting import fmt_2cols, fmt_params
 from pybayesridge._types import FloatArray
 from pybayesridge.results.direction import HEAD
 from pybayesridge.results.summary.formats import FormattedSummary, Table, one_line
-from pybayesridge.text import Number, columns, rounded
-
-LONGEST = 60
-"""Tables of more coefficients are cut."""
+from pybayesridge.text import TABLE_ROWS, Number, columns, rounded
 
 SHOWN = 30
 """How many coefficients a cut table shows."""
@@ -34,7 +31,7 @@ def _two_columns(title: str | None, facts: Sequence[tuple[str, str]]) -> SimpleT
 
 def rows_to_show(size: FloatArray) -> list[int]:
     """Positions of the coefficients a table shows: all, or where there are too many the largest of `size` first."""
-    if size.size <= LONGEST:
+    if size.size <= TABLE_ROWS:
         return list(range(size.size))
     return np.argsort(-size, kind="stable")[:SHOWN].tolist()
 
