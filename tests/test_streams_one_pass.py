@@ -7,6 +7,7 @@ from formulaic.errors import FormulaicError
 
 from pybayesridge import BayesRidge
 from pybayesridge.formula import build
+from pybayesridge.streams.expressions import rows_alone
 from tests.effort import pairs
 
 pa = pytest.importorskip("pyarrow")
@@ -184,6 +185,25 @@ def test_expressions_of_text_and_knots_that_depend_on_the_rows(expression, table
         (ValueError, FormulaicError), match=r"own row|Can only use .cat accessor|depend on all rows of 'x'"
     ):
         BayesRidge.from_arrow(table, f"y ~ {expression} + z", batch_size=100)
+
+
+@pytest.mark.parametrize("rows", [2, 3, 7, 8, 9, 15, 16, 904, 2500, 4096, 65_536])
+def test_rows_by_themselves_have_no_order_and_no_symmetry(rows):
+    at = rows_alone(rows)
+    assert at.size == np.unique(at).size == min(8, rows // 2)
+    np.testing.assert_array_equal(at, rows_alone(rows))
+    x = np.arange(rows)
+    for other in (lambda v: v[::-1], lambda v: np.roll(v, 1), np.sort, lambda v: v - v.mean(), lambda v: v - v[0]):
+        assert (other(x)[at] != other(x[at])).any() or rows < 4
+
+
+@pytest.mark.parametrize("formula", ["y ~ x[::-1]", "y ~ x[::-1] + g"])
+def test_reversed_columns(formula):
+    rng = np.random.default_rng(0)
+    table = pa.table({"x": rng.normal(size=5000), "y": rng.normal(size=5000), "g": rng.choice(["a", "b"], 5000)})
+    for size in (2500, 4096):
+        with pytest.raises(ValueError, match="depend on more than their own row"):
+            BayesRidge.from_arrow(table, formula, batch_size=size)
 
 
 def test_a_constant_column_is_exactly_constant(table):
