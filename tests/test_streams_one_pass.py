@@ -81,6 +81,13 @@ FORMULAS = [
 ]
 
 
+AFTER_A_FIRST_PASS = [
+    "y ~ np.exp(scale(x))*g + z + C(k)",
+    "y ~ scale(x)*scale(z)*g + big",
+    "y ~ I(scale(far)**2):h + center(x):z + poly(scale(z), 2, raw=True)*C(b)",
+    "np.log(w) ~ scale(np.log(x)):b:C(k, contr.sum) + np.abs(center(drift)):g + I(x > 5)",
+]
+
 WAYS = [(None, 90), ("w", 90), (None, 2000), ("w", 2000)]
 """Weights, and rows in a batch."""
 
@@ -91,7 +98,18 @@ def test_moments_are_those_of_the_coded_rows(formula, way, frame, table):
     names, mean, products = of_rows(formula, frame, weights)
     # A reader can be read only once.
     model = BayesRidge.from_arrow(table.to_reader(), formula, weights=weights, batch_size=size)
-    moments = model.source.moments
+    check(model.source.moments, names, mean, products)
+
+
+@pytest.mark.parametrize(("formula", "way"), pairs(AFTER_A_FIRST_PASS, WAYS, 1))
+def test_moments_of_a_second_pass(formula, way, frame, table):
+    weights, size = way
+    model = BayesRidge.from_arrow(table, formula, weights=weights, batch_size=size)
+    check(model.source.moments, *of_rows(formula, frame, weights))
+
+
+def check(moments, names, mean, products):
+    """Compare moments with those of the coded rows."""
     assert list(moments.columns) == names
     m = len(names)
     sd = np.sqrt(np.diag(products))

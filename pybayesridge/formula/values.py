@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from decimal import Decimal
@@ -119,10 +120,13 @@ class Coder(PandasMaterializer):
         self.look_up()
         return super().get_model_matrix(spec, drop_rows=drop_rows, **spec_overrides)
 
-    def values_of(self, factors: Mapping[str, Any]) -> dict[str, FactorValues]:
-        """The values of factors by name, in columns if there are several. Transforms learn from these rows alone."""
+    def values_of(self, factors: Mapping[str, Any], states: Mapping[str, Any]) -> dict[str, FactorValues]:
+        """The values of factors by name, in columns if there are several.
+
+        Transforms that have none of the `states` learn from these rows alone.
+        """
         self.look_up()
-        spec = ModelSpec.from_spec([], na_action="ignore")
+        spec = ModelSpec.from_spec([], na_action="ignore", transform_state=copy.deepcopy(dict(states)))
         return {
             name: as_columns(self._evaluate_factor(factor, spec, set()).values) for name, factor in factors.items()
         }

@@ -92,6 +92,12 @@ class Coding:
     responses: list[str] | None
     sample: pd.DataFrame
 
+    @property
+    def states(self) -> dict[str, Any]:
+        """States of the transforms of both sides."""
+        spec: Any = self.spec.spec
+        return {**self.specs.lhs.transform_state, **spec.transform_state}
+
     def moments(self, frame: pd.DataFrame) -> Moments | None:
         """Moments of the complete rows of a batch; None where there are none."""
         if len(frame) == 0:

@@ -31,6 +31,8 @@ class Expressions:
     plan : StreamPlan
     factors : mapping
         Formulaic's factor of each expression.
+    states : mapping
+        States of transforms that learnt from all rows.
 
     Attributes
     ----------
@@ -40,11 +42,11 @@ class Expressions:
         Of each expression that has given several columns their names; known once there was a batch.
     """
 
-    def __init__(self, plan: StreamPlan, factors: Mapping[str, Any]) -> None:
+    def __init__(self, plan: StreamPlan, factors: Mapping[str, Any], states: Mapping[str, Any]) -> None:
         read = {name for expression in factors for name in names_in_factor(expression)}
         self.variables = [name for name in plan.variables if name in read]
         self.fields: dict[str, list[str]] = {}
-        self._factors, self._context = dict(factors), plan.context
+        self._factors, self._context, self._states = dict(factors), plan.context, dict(states)
         self._forms: dict[str, tuple[Any, list[Any]]] = {}
         self._names: list[str] | None = None
         self._sample: pd.DataFrame | None = None
@@ -96,7 +98,7 @@ class Expressions:
 
     def _columns(self, frame: pd.DataFrame) -> dict[str, FloatArray]:
         out: dict[str, FloatArray] = {}
-        found: dict[str, Any] = dict(Coder(frame, context=self._context).values_of(self._factors))
+        found: dict[str, Any] = dict(Coder(frame, context=self._context).values_of(self._factors, self._states))
         for name, values in found.items():
             metadata, several = values.__formulaic_metadata__, isinstance(values, dict)
             if metadata.kind is Factor.Kind.CATEGORICAL:

@@ -109,7 +109,8 @@ def moments_of_source(
     if plain is not None:
         coding, total = _in_one_pass(reader, plan, plain, ordered, drop_cols)
     else:
-        coding, total = _batch_by_batch(reader, plan, ordered, drop_cols)
+        again = plain_terms(plan, numeric, surveyed=True)
+        coding, total = _in_two_passes(reader, plan, again, ordered, drop_cols)
     if reader.last.n_dropped and missing == "raise":
         raise ValueError(f"missing values in {reader.last.where_missing()}: impute them, or use missing='drop'")
     total = total.with_dropped(reader.last.n_dropped)
@@ -120,62 +121,105 @@ def moments_of_source(
 def _in_one_pass(
     reader: _Reader, plan: StreamPlan, plain: PlainTerms, ordered: list[str], drop_cols: Iterable[str] | None
 ) -> tuple[Coding, Moments]:
-    """The moments of a formula of plain terms, from sums over plain columns and cells of factors."""
-    batches = PlainBatches(plan, plain)
-    sums: Sums | None = None
-    apart: Sums | None = None
-    sample: pd.DataFrame | None = None
+    """The moments of a formula of plain terms, from sums over numbers and cells of factors."""
+    batches = PlainBatches(plan, plain, {})
+    summed = _summed(reader, batches, plain)
+    if summed is None:
+        raise reader.last_is_empty()
+    scaled = [summed.plain.scaled[expression] for expression in plan.moments_of]
+    means = dense_moments(summed.unweighted, scaled, plan.moments_of) if scaled else None
+    coding = make_coding(plan, Survey(batches.levels, means), summed.sample, ordered, drop_cols)
+    return coding, moments_of_terms(summed.sums, summed.plain, coding, batches)
+
+
+@dataclass(frozen=True, slots=True)
+class _Summed:
+    """The sums of one pass.
+
+    Attributes
+    ----------
+    plain : PlainTerms
+        With the names of all columns.
+    sums : Sums
+    unweighted : Sums
+        Those of scaled numbers without weights; if there are none, `sums`.
+    sample : pandas.DataFrame
+        The first complete rows.
+    """
+
+    plain: PlainTerms
+    sums: Sums
+    unweighted: Sums
+    sample: pd.DataFrame
+
+
+def _summed(reader: _Reader, batches: PlainBatches, plain: PlainTerms) -> _Summed | None:
+    """The sums over all rows; None if no row is complete."""
+    out: _Summed | None = None
     for batch in reader.batches("moments"):
         clean = is_clean(batch)
         complete = batch if clean else reader.complete(batch)
         if not complete.num_rows:
             continue
         rows = batches.rows(complete, clean=clean)
-        if sums is None:
-            sample = frame_of(complete.slice(0, SAMPLE)).copy()
-            plain = batches.with_fields(plain)
-            sums = Sums(plain.dense, plain.cells)
-            if plan.weights is not None and plain.scaled:
-                apart = Sums([(name,) for name in plain.scaled.values()], [])
-        sums.add(rows)
-        if apart is not None:
-            apart.add(replace(rows, weights=None))
-    if sums is None or sample is None:
-        raise reader.last_is_empty()
-    check_range(sums)
-    scaled = [plain.scaled[expression] for expression in plan.moments_of]
-    means = dense_moments(apart or sums, scaled, plan.moments_of) if scaled else None
-    coding = make_coding(plan, Survey(batches.levels, means), sample, ordered, drop_cols)
-    return coding, moments_of_terms(sums, plain, coding, batches)
+        if out is None:
+            named = batches.with_fields(plain)
+            sums = Sums(named.dense, named.cells)
+            apart = batches.plan.weights is not None and bool(plain.scaled)
+            unweighted = Sums([(name,) for name in plain.scaled.values()], []) if apart else sums
+            out = _Summed(named, sums, unweighted, frame_of(complete.slice(0, SAMPLE)).copy())
+        out.sums.add(rows)
+        if out.unweighted is not out.sums:
+            out.unweighted.add(replace(rows, weights=None))
+    if out is not None:
+        check_range(out.sums)
+    return out
 
 
-def _batch_by_batch(
-    reader: _Reader, plan: StreamPlan, ordered: list[str], drop_cols: Iterable[str] | None
+def _in_two_passes(
+    reader: _Reader, plan: StreamPlan, again: PlainTerms | None, ordered: list[str], drop_cols: Iterable[str] | None
 ) -> tuple[Coding, Moments]:
-    """The moments of any formula: every batch is coded, after a first pass if it takes one."""
-    coding, frames = _coding(reader, plan, ordered, drop_cols)
+    """The moments of any formula, after a first pass if it takes one.
+
+    With levels, means and standard deviations from that the second pass is over the plain terms `again`; if they are
+    not plain, every batch is coded.
+    """
+    if not plan.needs_survey:
+        frames = reader.frames("moments")
+        first = next(frames, None)
+        if first is None:
+            raise reader.last_is_empty()
+        coding = make_coding(plan, Survey(), first.head(SAMPLE).copy(), ordered, drop_cols)
+        return coding, _batch_by_batch(coding, chain([first], frames))
+    coding, found = _surveyed(reader, plan, ordered, drop_cols)
+    expected = reader.last.n_rows
+    if again is None:
+        return coding, _batch_by_batch(coding, reader.frames("moments", expected))
+    batches = PlainBatches(replace(plan, declared={**found.levels, **plan.declared}), again, coding.states)
+    summed = _summed(reader, batches, again)
+    if summed is None or reader.last.n_rows != expected:
+        raise _changed(reader.last.n_rows, expected)
+    return coding, moments_of_terms(summed.sums, summed.plain, coding, batches)
+
+
+def _batch_by_batch(coding: Coding, frames: Iterable[pd.DataFrame]) -> Moments:
+    """The moments of batches, each of which is coded."""
     total: Moments | None = None
     for frame in frames:
         part = coding.moments(frame)
         total = part if total is None or part is None else total.merge(part)
     if total is None:
         raise _changed(0, 1)
-    return coding, total
+    return total
 
 
-def _coding(
+def _surveyed(
     reader: _Reader, plan: StreamPlan, ordered: list[str], drop_cols: Iterable[str] | None
-) -> tuple[Coding, Iterator[pd.DataFrame]]:
-    """How the rows are coded, found by a first pass if it takes one, and all of them."""
-    found = Survey()
-    if not plan.needs_survey:
-        frames = reader.frames("moments")
-        first = next(frames, None)
-        if first is None:
-            raise reader.last_is_empty()
-        return make_coding(plan, found, first.head(SAMPLE).copy(), ordered, drop_cols), chain([first], frames)
+) -> tuple[Coding, Survey]:
+    """How the rows are coded, found by a first pass."""
     if reader.source.once:
         raise ValueError(_two_passes(plan, reader.source.once))
+    found = Survey()
     sample: pd.DataFrame | None = None
     needed = plan.variables if plan.moments_of else plan.undeclared
     for batch in reader.complete_batches("levels and means"):
@@ -184,7 +228,7 @@ def _coding(
         found = found if part is None else found.merge(part)
     if sample is None:
         raise reader.last_is_empty()
-    return make_coding(plan, found, sample, ordered, drop_cols), reader.frames("moments", reader.last.n_rows)
+    return make_coding(plan, found, sample, ordered, drop_cols), found
 
 
 def _two_passes(plan: StreamPlan, kind: str) -> str:

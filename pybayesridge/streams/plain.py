@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -22,19 +23,27 @@ from pybayesridge.text import listed, repeated
 class PlainBatches:
     """The batches of one pass, for a formula of plain terms.
 
+    Parameters
+    ----------
+    plan : StreamPlan
+        Also with levels that an earlier pass found.
+    plain : PlainTerms
+    states : mapping
+        States of transforms from an earlier pass.
+
     Attributes
     ----------
     levels : dict
         Levels of each factor in the order of their codes: those that were declared, or that were found so far.
     """
 
-    def __init__(self, plan: StreamPlan, plain: PlainTerms) -> None:
+    def __init__(self, plan: StreamPlan, plain: PlainTerms, states: Mapping[str, Any]) -> None:
         self.plan = plan
         factors = {name for term in plain.terms.values() for name in term.factors}
         self.levels: dict[str, list[Any]] = {name: list(plan.declared.get(name, [])) for name in sorted(factors)}
         self._known = {name: {value: i for i, value in enumerate(found)} for name, found in self.levels.items()}
         self._last: dict[str, tuple[Any, IntArray]] = {}
-        self.expressions = Expressions(plan, plain.expressions) if plain.expressions else None
+        self.expressions = Expressions(plan, plain.expressions, states) if plain.expressions else None
         numbers = {name for term in plain.terms.values() for name in term.numbers}.union(plain.responses)
         self.numbers = sorted(numbers.difference(plain.expressions))
         self.responses = plain.responses

@@ -89,7 +89,7 @@ class PlainTerms:
         return list(dict.fromkeys([*dummies, *numbers]))
 
 
-def plain_terms(plan: StreamPlan, numeric: Mapping[str, bool]) -> PlainTerms | None:
+def plain_terms(plan: StreamPlan, numeric: Mapping[str, bool], *, surveyed: bool = False) -> PlainTerms | None:
     """The terms of a formula; None if one of them is not plain.
 
     Parameters
@@ -97,8 +97,10 @@ def plain_terms(plan: StreamPlan, numeric: Mapping[str, bool]) -> PlainTerms | N
     plan : StreamPlan
     numeric : mapping
         Whether each column holds numbers (or truth values).
+    surveyed : bool
+        Whether the means and standard deviations of ``scale`` and ``center`` are known: these are expressions then.
     """
-    found = _Found(plan, numeric)
+    found = _Found(plan, numeric, surveyed)
     terms: dict[Any, PlainTerm] = {}
     for term in plan.parsed.rhs:
         if all(
@@ -127,8 +129,8 @@ def plain_terms(plan: StreamPlan, numeric: Mapping[str, bool]) -> PlainTerms | N
 class _Found:
     """What the terms that were looked at have in them."""
 
-    def __init__(self, plan: StreamPlan, numeric: Mapping[str, bool]) -> None:
-        self.plan, self.numeric = plan, numeric
+    def __init__(self, plan: StreamPlan, numeric: Mapping[str, bool], surveyed: bool) -> None:
+        self.plan, self.numeric, self.surveyed = plan, numeric, surveyed
         self.scaled: dict[str, str] = {}
         self.expressions: dict[str, Any] = {}
 
@@ -145,7 +147,7 @@ class _Found:
             function, argument = self._call(factor)
             if function == "C" and argument in self.plan.factors:
                 factors.append(argument)
-            elif function in EXACT and not scaled:
+            elif function in EXACT and not scaled and not self.surveyed:
                 number = self._number(argument)
                 if number is None:
                     return None
@@ -205,6 +207,7 @@ class _Found:
         read = names_in_factor(expression) & set(self.plan.variables)
         if not read or not all(self.numeric[name] for name in read):
             return False
-        names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - {*self.plan.context, *DECLARED}
+        known = {*self.plan.context, *DECLARED, *(EXACT if self.surveyed else ())}
+        names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - known
         learning = {name for name in names if getattr(TRANSFORMS.get(name), "__is_stateful_transform__", False)}
         return not (learning or names & {"C", "hashed", "lag"})
