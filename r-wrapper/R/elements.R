@@ -38,6 +38,12 @@ element_of <- function(object, name) {
   )
 }
 
+# Standard deviations of the coefficients `at` of one target.
+deviations_at <- function(object, at, target) {
+  bse <- .subset2(object, "bse")
+  if (is.null(bse)) ridge_deviations(object, at, target)[, 1L] else unname(as.matrix(bse)[at, target])
+}
+
 is_plain_ridge <- function(object) inherits(object, "bayes_ridge") && !is_binomial(object)
 
 computed_fitted <- function(object) {

@@ -118,19 +118,6 @@ variance_factor <- function(df) {
   if (is.infinite(df)) 1 else if (df > 2) df / (df - 2) else Inf
 }
 
-functional_sd <- function(f, post, target) {
-  if (is_binary(post)) {
-    return(binary_sd(f, post))
-  }
-  each <- mixture_of(f, post, target)
-  spread <- ifelse(each$scale2 == 0, 0, variance_factor(post$df) * each$scale2)
-  variance <- drop(each$weight %*% (spread + sweep(each$where, 2L, drop(each$weight %*% each$where))^2))
-  if (isTRUE(post$open_variance) && length(each$weight) > 1L) {
-    variance[f$outside > 0] <- Inf
-  }
-  sqrt(variance) * post$y_norm[target]
-}
-
 # Quantiles of every functional, m x length(probabilities), for one target or (as a third dimension) several.
 functional_quantiles <- function(f, post, target, probabilities, noise = 0) {
   m <- length(f$leverage)
@@ -184,19 +171,6 @@ penalized_quantiles <- function(object, target, probabilities, j) {
   sd <- sqrt(post$slab_var[, j, drop = FALSE])
   limits <- lapply(probabilities, function(p) mixture_quantile(mean, sd, weight, Inf, p, 1 - colSums(weight)))
   matrix(unlist(limits), length(j)) * post$y_norm[1L]
-}
-
-# Posterior standard deviations of the coefficients of a ridge, k x q.
-ridge_deviations <- function(object) {
-  post <- object$posterior
-  out <- matrix(0, length(coefficient_names(object)), length(object$targets))
-  of_z <- functionals_of_z(post)
-  for (target in seq_along(object$targets)) out[post$z_at, target] <- functional_sd(of_z, post, target)
-  for (j in chunks(length(post$at), elements / max(nrow(post$weight), length(post$s)))) {
-    f <- functionals_of_columns(post, j)
-    for (target in seq_along(object$targets)) out[post$at[j], target] <- functional_sd(f, post, target) / post$scale[j]
-  }
-  out
 }
 
 # Covariance of all coefficients of one target, in the order of the coefficients.

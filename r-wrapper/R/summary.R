@@ -110,15 +110,15 @@ summary.pybayesridge_fit <- function(object, level = 0.95, ...) {
   refuse_dots("summary", ...)
   check_level(level)
   size <- importance(object)
-  sd <- as.matrix(object$bse)
   targets <- seq_along(object$targets)
   all <- nrow(size) <= longest
+  sd <- if (all) as.matrix(object$bse)
   limits <- if (all) as_array(coefficient_intervals(object, targets, tails(level)))
   tables <- lapply(targets, function(i) {
     at <- if (all) seq_len(nrow(size)) else order(-size[, i])[seq_len(shown)]
     of_target <- if (all) limits[, , i] else coefficient_intervals(object, i, tails(level), at)
     out <- cbind(
-      as.matrix(object$coefficients)[at, i], sd[at, i], matrix(of_target, length(at)), extra_columns(object, at)
+      as.matrix(object$coefficients)[at, i], if (all) sd[, i] else deviations_at(object, at, i), matrix(of_target, length(at)), extra_columns(object, at)
     )
     heads <- c(if (center_of(object) == "mean") "Mean" else "Median", "SD", percent(tails(level)))
     dimnames(out) <- list(rownames(size)[at], c(heads, colnames(extra_columns(object, at))))

@@ -110,3 +110,13 @@ test_that("a wide matrix is kept where it takes the place of what is as large, u
   expect_identical(made_in_r(large, NULL, FALSE, "ep"), c("resid", "fittedvalues", "right", "rows"))
   expect_null(made_in_r(large, NULL, FALSE, "exact"))
 })
+
+test_that("the summary of many coefficients has the deviations of those that it shows", {
+  skip_without_python()
+  d <- wide_data(20L, 70L)
+  fit <- bayes_ridge(x = d$x, y = d$y)
+  table <- summary(fit)$coefficients
+  expect_identical(nrow(table), 30L)
+  expect_close(table[, "SD"], fit$bse[rownames(table)])
+  expect_close(sqrt(diag(vcov(fit))), fit$bse)
+})
