@@ -68,6 +68,7 @@ PAGES = {
     "scaling": module("scaling", small=SMALL),
     "data_kinds": script("data_kinds"),
     "streaming": module("streaming", None, "--rows", "2000000", "--reread", "5"),
+    "wide_streams": module("wide_streams", small=SMALL),
     "r_bridge": module("r_bridge"),
     "nist": module("nist", small=SMALL),
     "ep_floor": module("ep_floor"),

@@ -40,6 +40,8 @@ class Question:
     spectrum : Spectrum
         Without singular vectors.
     mixture : Mixture
+    likely : Mixture
+        The nodes that quantiles depend on.
     factors : MomentFactors
     unit : (q,) array
         Norms of the targets.
@@ -56,6 +58,7 @@ class Question:
     loadings: FloatArray
     spectrum: Spectrum
     mixture: Mixture
+    likely: Mixture
     factors: MomentFactors
     unit: FloatArray
     p: int
@@ -133,12 +136,19 @@ def _of_piece(question: Question, scale: FloatArray, piece: FloatArray) -> tuple
         sd = np.sqrt(variance) * unit
     if question.probabilities is not None:
         at, total = question.probabilities, question.p
-        solved = in_parts(f, mixture, lambda part: posterior.quantiles(part, spectrum, mixture, at, total=total))
+        kept = question.likely
+        solved = in_parts(f, kept, lambda part: posterior.quantiles(part, spectrum, kept, at, total=total))
         quantiles = solved * unit[..., None]
     if question.positive:
         zero = np.zeros((b, question.unit.size))
         positive = posterior.exceedance(f, spectrum, mixture, zero)
     return mean, sd, quantiles, positive, np.asarray(unsure, dtype=np.float64)
+
+
+def likely_nodes(mixture: Mixture) -> Mixture:
+    """The mixture without nodes that no quantile of any target depends on."""
+    keep = (mixture.weight > posterior.NEGLIGIBLE).any(axis=1)
+    return replace(mixture, log_t2=mixture.log_t2[keep], weight=mixture.weight[keep], scale2=mixture.scale2[keep])
 
 
 def in_parts(f: Functionals, mixture: Mixture, function: Callable[[Functionals], FloatArray]) -> FloatArray:
@@ -186,6 +196,7 @@ class ColumnsPosterior(RidgePosterior):
             blas.product(half, mean / spectrum.top),
             replace(spectrum, left=None, right=None),
             self.mixture,
+            likely_nodes(self.mixture),
             posterior.moment_factors(spectrum, self.mixture, design.p),
             design.y_norm,
             design.p,
