@@ -68,7 +68,7 @@ PAGES = {
     "scaling": module("scaling", small=SMALL),
     "data_kinds": script("data_kinds"),
     "streaming": module("streaming", None, "--rows", "2000000", "--reread", "5"),
-    "wide_streams": module("wide_streams", small=SMALL),
+    "wide_streams": Page(("benchmarks/wide_streams.py",), "wide_streams", SMALL),
     "r_bridge": module("r_bridge"),
     "nist": module("nist", small=SMALL),
     "ep_floor": module("ep_floor"),

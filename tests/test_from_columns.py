@@ -2,6 +2,7 @@
 
 import pickle
 import tracemalloc
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -280,13 +281,34 @@ def test_equal_rows_lose_no_digits(rng):
     same(memory, BayesRidge.from_columns(y, split(x, 5)).fit(), 1e-9)
 
 
-def test_lost_digits_are_said(rng):
+@pytest.mark.parametrize("distance", [1e-9, 1e-6, 1e-5, 1e-4, 1e-3])
+@pytest.mark.parametrize("lam", [1e-7, 1e-3])
+def test_lost_digits_are_said(distance, lam, rng):
     y, x = data(rng)
     x = x.astype(float)
-    x[1] = x[0] + 1e-8 * rng.normal(size=P)
-    model = BayesRidge.from_columns(y, x)
-    with pytest.warns(PrecisionWarning, match="BayesRidge"):
-        model.fit("fixed", lam=1e-9)
+    x[1] = x[0] + distance * rng.normal(size=P)
+    memory = BayesRidge(y, x).fit("fixed", lam=lam)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        streamed = BayesRidge.from_columns(y, x).fit("fixed", lam=lam)
+    error = (memory.params - streamed.params).abs().max() / memory.params.abs().max()
+    assert error <= 10 * streamed.precision_loss
+    said = [str(one.message) for one in caught if one.category is PrecisionWarning]
+    assert bool(said) is (streamed.precision_loss > 1e-8)
+    assert all("BayesRidge(endog, X)" in text for text in said)
+
+
+def test_columns_that_stand_alone_are_said(rng):
+    y = rng.normal(size=N)
+    x = np.hstack([np.eye(N), 1e-5 * rng.normal(size=(N, 10))])
+    options = {"standardize": False, "intercept": False}
+    model = BayesRidge.from_columns(y, x, **options)
+    memory = BayesRidge(y, x, **options).fit("fixed", lam=1e-12)
+    res = model.fit("fixed", lam=1e-12)
+    with pytest.warns(PrecisionWarning, match="fewer than eight digits of the standard deviations"):
+        sd = res.bse
+    np.testing.assert_allclose(sd, memory.bse, rtol=1e-3)
+    np.testing.assert_allclose(res.params, memory.params, rtol=0, atol=1e-9)
 
 
 def test_saved_fits_hold_no_column(rng, tmp_path):

@@ -135,16 +135,16 @@ class ColumnResults(PenaltyResults):
         kind = suffix_of(path)
         in_blocks = isinstance(self.posterior, ColumnsPosterior)
         values = _in_blocks(self, alpha) if in_blocks else _in_memory(self, alpha)
-        write_table(path, (_columns(self, *some) for some in values), kind)
+        names = list(self.model.exog_names)
+        write_table(path, (_columns(self, names, *some) for some in values), kind)
 
 
-def _columns(res: PenaltyResults, first: int, values: FloatArray) -> dict[str, Any]:
+def _columns(res: PenaltyResults, names: list[str], first: int, values: FloatArray) -> dict[str, Any]:
     """Columns of the table, from the coefficient at position `first` on, of values (b, q, 4)."""
     b, q = values.shape[:2]
-    names = res.model.exog_names[first : first + b]
     flat = values.reshape(b * q, 4)
     out: dict[str, Any] = {
-        "term": [name for name in names for _ in range(q)],
+        "term": [name for name in names[first : first + b] for _ in range(q)],
         **{name: flat[:, i] for i, name in enumerate(("estimate", "std_error", "conf_low", "conf_high"))},
     }
     return out if res.model.one_target else out | {"target": list(res.model.data.targets) * b}

@@ -368,8 +368,9 @@ def lost_digits(res: LinearResults, *, certain: bool = True) -> list[Finding]:
         f"This fit from moments is accurate to about {digits} digits: columns are nearly collinear, or nearly all of "
         "the response or of a column is explained. Fit from rows, or remove columns."
         if moments
-        else f"Rounding errors limit this fit to about {digits} digits: columns are nearly collinear, or explain "
-        f"nearly all of the response, and the penalty is small. {IN_MEMORY if in_blocks else 'Remove columns.'}"
+        else f"Rounding errors limit this fit to about {digits} digits: {'rows or ' if in_blocks else ''}columns are "
+        "nearly collinear, or explain nearly all of the response, and the penalty is small. "
+        f"{IN_MEMORY if in_blocks else 'Remove columns.'}"
     )
     return [warning("lost-digits", text, PrecisionWarning)]
 

@@ -273,6 +273,12 @@ class ColumnsPosterior(RidgePosterior):
         bound = -self.design.y_on_z / self.design.y_norm
         return posterior.exceedance(self._functionals_of_z(), self.spectrum, self.mixture, bound)
 
+    def row_functions(self, x_rows: AnyArray, z_rows: FloatArray) -> RowFunctions:
+        """Quantities for the moments and intervals of the linear predictor of new rows, by two passes."""
+        f = self._functionals(self.design.rows_outside_z(x_rows, z_rows), z_rows)
+        mean = blas.product(f.coords, posterior.mean_coefficients(self.spectrum, self.mixture))
+        return RowFunctions(z_rows, f, mean, np.zeros_like(mean))
+
     def own_rows(self) -> RowFunctions:
         """The linear predictor of the rows of the data."""
         design, spectrum = self.design, self.spectrum
@@ -299,9 +305,6 @@ class ColumnsPosterior(RidgePosterior):
         whole = np.einsum("ij,jl,il->i", of_taken, design.taken, of_taken)
         outside = outside_of(whole, coords, spectrum) / spectrum.top**2
         return Functionals(coords / spectrum.top, outside, design.block.leverage(np.eye(k)))
-
-    def _shift(self, rows: FloatArray, f: Functionals) -> FloatArray:
-        return np.zeros((rows.shape[0], self.design.q))
 
 
 def warn_of_digits(count: int) -> None:

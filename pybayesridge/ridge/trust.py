@@ -148,8 +148,7 @@ def _expected_loss(spectrum: Spectrum, count: float, mixture: Mixture) -> float:
         least = np.sqrt(least)
     loss = EIGENVALUE_NOISE / np.maximum(least, EIGENVALUE_NOISE)
     if spectrum.solver == "dual" and spectrum.smallest <= 2 * spectrum.noise:
-        # As in Spectrum.loss: the singular values of directions that were lost may be the root of the noise.
-        loss = np.sqrt(loss)
+        loss = np.maximum(np.sqrt(loss), _lost_coefficients(spectrum, at))
     rounding = np.where(spectrum.rss0 > 0, EIGENVALUE_NOISE * _size(spectrum, at), 0.0)
     rss = penalized_rss(spectrum, at)
     residual = 2 * rounding / np.sqrt(rss)
@@ -170,6 +169,19 @@ def _expected_loss(spectrum: Spectrum, count: float, mixture: Mixture) -> float:
     loss = np.maximum(loss, residual)
     largest = float(np.where(live, weight * loss, 0.0).sum(axis=0).max(initial=0.0))
     return max(largest, of_variances)
+
+
+def _lost_coefficients(spectrum: Spectrum, log_t2: FloatArray) -> FloatArray:
+    """Norm of coefficients that directions lost to XX' may have, relative to that of the others, (K, q).
+
+    Their singular values are at most the root of the noise, and the response has at most ``sqrt(rss0)`` there.
+    """
+    penalty = np.exp(-log_t2)
+    # s / (s^2 + penalty) is largest where s^2 is the penalty.
+    square = np.minimum(2 * spectrum.noise, np.maximum(penalty, np.finfo(float).tiny))
+    lost = np.sqrt(square) / (square + penalty) * np.sqrt(spectrum.rss0)
+    out: FloatArray = np.minimum(lost / np.maximum(_size(spectrum, log_t2) - 1.0, np.finfo(float).tiny), 1.0)
+    return out
 
 
 def _unseen(spectrum: Spectrum, log_t2: FloatArray, scale2: FloatArray, weight: FloatArray) -> float:
