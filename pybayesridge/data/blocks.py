@@ -49,8 +49,13 @@ def as_block(
     else:
         if names_in is not None:
             raise ValueError(f"names={names_in!r} is the name of a column, and the source has none: give the names")
+        # A vector may be a column, or a row of a list of rows: which of them is not guessed.
+        if np.ndim(obj) != 2:
+            raise ValueError(
+                f"a block of the source must have two dimensions, got {np.ndim(obj)}: a column alone is x[:, None]"
+            )
         matrix = obj.toarray() if sparse.issparse(obj) else as_matrix(obj, "a block of the source")
-        out, names = (matrix.T if transposed and np.ndim(obj) == 2 else matrix), None
+        out, names = (matrix.T if transposed else matrix), None
     if out.shape[0] != n:
         raise ValueError(wrong_rows(out.shape, n, transposed=transposed))
     return out, names

@@ -97,6 +97,7 @@ def build_design(
         n=int(x.shape[0]),
         on_taken=None if wide is None else wide.on_taken,
         taken=None if wide is None else wide.taken,
+        marks=None if wide is None or wide.marks is None else wide.marks[keep],
     )
     return (design, products) if few else _with_many_targets(design, products, y)
 

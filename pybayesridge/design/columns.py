@@ -11,14 +11,18 @@ import numpy as np
 
 from pybayesridge._types import AnyArray, FloatArray, IntArray
 from pybayesridge.design.unpenalized import Unpenalized
-from pybayesridge.design.wide import WideProducts, wide_products
+from pybayesridge.design.wide import WideProducts, marking, wide_products
+from pybayesridge.linalg import blas
 
 Shared = TypeVar("Shared")
 Own = TypeVar("Own")
 Answer = TypeVar("Answer")
 
 SAME = 1e-6
-"""Relative difference of a standard deviation between two passes that rounding errors do not explain."""
+"""Difference between two passes, relative to a column, that rounding errors do not explain."""
+
+ROUNDING = 64 * float(np.finfo(float).eps)
+"""Rounding errors relative to what Z takes from a column."""
 
 MOST = 2048
 """Columns that are worked on at once."""
@@ -76,6 +80,10 @@ class ColumnStream(ABC):
         for start, block in self.blocks():
             yield function(shared, own(start, start + block.shape[1]), block)
 
+    def __deepcopy__(self, _: object) -> ColumnStream:
+        """The same: nothing of it changes after the first pass."""
+        return self
+
     def __reduce__(self) -> tuple[type[Detached], tuple[tuple[int, int], int]]:
         """Pickles hold no columns."""
         return Detached, (self.shape, self.first)
@@ -114,8 +122,10 @@ class Standardizer:
         Their positions among all penalised columns that vary.
     columns : int array
         Their positions in the block.
-    center, scale, sd : (b,) arrays
+    center, scale : (b,) arrays
     projection : (k, b) array or None
+    marks : (b,) array
+        See :class:`pybayesridge.design.wide.WideProducts`.
     """
 
     first: int
@@ -123,8 +133,8 @@ class Standardizer:
     columns: IntArray
     center: FloatArray
     scale: FloatArray
-    sd: FloatArray
     projection: FloatArray | None
+    marks: FloatArray
 
     def pieces(self, raw: AnyArray, block: Unpenalized) -> Iterator[tuple[slice, FloatArray]]:
         """Yield ``(some, X[:, some])`` for parts of these columns.
@@ -139,23 +149,27 @@ class Standardizer:
             columns = self.columns[some]
             whole = columns[-1] - columns[0] + 1 == columns.size
             piece = raw[:, slice(columns[0], columns[-1] + 1) if whole else columns]
-            self._check(piece[:, 0], some.start, block)
             out: FloatArray = piece - self.center[some]
             if self.projection is not None:
                 out -= block.z @ self.projection[:, some]
             out /= self.scale[some]
-            yield some, block.weigh(out)
+            out = block.weigh(out)
+            self._check(out, some, block)
+            yield some, out
 
-    def _check(self, column: AnyArray, at: int, block: Unpenalized) -> None:
-        """Compare the standard deviation of a column with that of the first pass."""
-        share = 1.0 if block.sqrt_w is None else block.sqrt_w**2
-        values = column.astype(np.float64)
-        unit = float(np.abs(values).max()) or 1.0
-        values = values / unit
-        deviation = values - (share * values).mean()
-        sd = float(np.sqrt((share * deviation**2).mean())) * unit
-        if not abs(sd - self.sd[at]) <= SAME * (self.sd[at] + SAME * unit):
+    def _check(self, piece: FloatArray, some: slice, block: Unpenalized) -> None:
+        """Compare columns of X with those of the first pass by their marks."""
+        n = piece.shape[0]
+        taken = np.abs(self.center[some])
+        if self.projection is not None:
+            on_q = block.r @ self.projection[:, some]
+            taken = np.maximum(taken, np.sqrt((on_q**2).sum(axis=0) / n))
+        found = blas.product(piece, marking(n), transpose_a=True)[:, 0]
+        size = np.sqrt(np.einsum("ij,ij->j", piece, piece) / n)
+        tolerance = n * (SAME * size + ROUNDING * taken / self.scale[some])
+        other = np.flatnonzero(~(np.abs(found - self.marks[some]) <= tolerance))
+        if other.size:
             raise ValueError(
-                f"column {self.first + self.columns[at] + 1:,} of the model has other values than when the source "
-                "was first read: a source must give the same columns each time"
+                f"column {self.first + self.columns[some][other[0]] + 1:,} of the model has other values than when "
+                "the source was first read: a source must give the same columns, with the same rows, each time"
             )

@@ -74,7 +74,7 @@ class Design:
     given : (n, q) array or None
         The targets as the user gave them, not a copy, where there are too many to hold others: :meth:`parts` yields
         designs of some of them.
-    on_taken, taken : (n, l), (l, l) arrays or None
+    on_taken, taken, marks : (n, l), (l, l), (p,) arrays or None
         Of columns that are read in blocks: see :class:`pybayesridge.design.wide.WideProducts`.
     """
 
@@ -97,6 +97,7 @@ class Design:
     given: FloatArray | None = None
     on_taken: FloatArray | None = None
     taken: FloatArray | None = None
+    marks: FloatArray | None = None
 
     @property
     def has_rows(self) -> bool:
@@ -191,10 +192,17 @@ class Design:
         part = np.arange(first, last)
         if wanted is not None:
             part = wanted[np.searchsorted(wanted, first) : np.searchsorted(wanted, last)]
+        assert self.marks is not None
         some = part if wanted is not None else slice(first, last)
         projection = None if self.projection is None else self.projection[:, some]
         return Standardizer(
-            start, part, self.columns[some] - start, self.center[some], self.scale[some], self.sd[some], projection
+            start,
+            part,
+            self.columns[some] - start,
+            self.center[some],
+            self.scale[some],
+            projection,
+            self.marks[some],
         )
 
     def column_pieces(self) -> Iterator[tuple[slice, FloatArray]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -38,6 +39,8 @@ class WideProducts:
         span of Z, and the projections where there are such, divided by the scales.
     taken : (l, l) array or None
         ``B B'``.
+    marks : (p,) array or None
+        X' times :func:`marking`, by which the columns are recognised when they are read again.
     shared : float
         The unit of columns that are not standardised; 1 for those that are.
     """
@@ -50,6 +53,7 @@ class WideProducts:
     constant: BoolArray
     on_taken: FloatArray | None
     taken: FloatArray | None
+    marks: FloatArray | None
     shared: float
 
     @property
@@ -85,7 +89,7 @@ def wide_products(
         Divide by each column's own (weighted, 1/n) standard deviation, or all columns by one power of two: that near
         the largest standard deviation of the first block, which only conditions numbers.
     with_taken : bool
-        Whether `on_taken` and `taken` are made.
+        Whether `on_taken`, `taken` and `marks` are made.
     """
     n = block.z.shape[0]
     product: FloatArray = np.zeros((n, n), order="F")
@@ -93,6 +97,7 @@ def wide_products(
     on_taken, taken = (np.zeros((n, rank)), np.zeros((rank, rank))) if with_taken else (None, None)
     shared: float | None = 1.0 if standardize else None
     found: list[_Block] = []
+    marks: list[FloatArray] = []
     a = np.empty((0, 0))
     for piece in pieces:
         if not piece.shape[1]:
@@ -105,6 +110,7 @@ def wide_products(
             rows = _taken_from_columns(part, block)
             on_taken += blas.product(a, np.ascontiguousarray(rows.T))
             taken += blas.product(rows, np.ascontiguousarray(rows.T))
+            marks.append(blas.product(a, marking(n), transpose_a=True)[:, 0])
         found.append(part)
     return WideProducts(
         product=product,
@@ -115,8 +121,15 @@ def wide_products(
         constant=np.concatenate([np.empty(0, dtype=bool), *(part.constant for part in found)]),
         on_taken=on_taken,
         taken=taken,
+        marks=_joined(marks) if with_taken else None,
         shared=1.0 if shared is None else shared,
     )
+
+
+@lru_cache(maxsize=4)
+def marking(n: int) -> FloatArray:
+    """Numbers that differ from row to row, (n, 1): always the same ones for n rows."""
+    return np.random.default_rng(n).standard_normal((n, 1))
 
 
 def merge(parts: Sequence[WideProducts]) -> WideProducts:
@@ -145,6 +158,7 @@ def merge(parts: Sequence[WideProducts]) -> WideProducts:
         constant=np.concatenate([part.constant for part in known]),
         on_taken=_summed([part.on_taken for part in known], factors),
         taken=_summed([part.taken for part in known], factors),
+        marks=_joined([part.marks * factor for part, factor in pairs if part.marks is not None]),
         shared=shared,
     )
 

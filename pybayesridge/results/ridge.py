@@ -12,7 +12,6 @@ import pandas as pd
 
 from pybayesridge._types import AnyArray, FloatArray, IntArray, RandomLike
 from pybayesridge.checks import positive_int
-from pybayesridge.design.columns import ColumnStream
 from pybayesridge.design.design import Design
 from pybayesridge.findings import Finding
 from pybayesridge.quantile_tables import NO_ROW_SPACE
@@ -341,7 +340,7 @@ class BayesRidgeResults(coefficients.ColumnResults):
         return out
 
     def _prepared_rows(self, rows: AnyArray) -> RowFunctions:
-        if isinstance(self.posterior, ColumnsPosterior) and isinstance(rows, ColumnStream):
+        if isinstance(self.posterior, ColumnsPosterior) and rows is self.posterior.design.x:
             return self.posterior.own_rows()
         return self.posterior.row_functions(*self.model.split_rows(rows, self.posterior.design))
 
