@@ -16,10 +16,12 @@ from scipy.special import ndtri, stdtrit
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.linalg import blas
 from pybayesridge.linalg.blocks import even_parts, is_all
+from pybayesridge.linalg.low_rank import Product, factorize
 from pybayesridge.ridge.mixture_quantile import mixture_quantile
 from pybayesridge.ridge.profile import complement, node_blocks, shrinkage
 from pybayesridge.ridge.spectrum import Spectrum
 from pybayesridge.ridge.student import exact, tabulated
+from pybayesridge.ridge.target_nodes import TargetNodes
 
 SVD_PAYS = 4
 """A singular value decomposition of a matrix costs about as much as this many products per row of it."""
@@ -32,6 +34,12 @@ MANY = 50_000
 
 EXTREME = 1e-3
 """Quantiles with less probability beyond them are solved for by the law itself: the table errs by 3e-12."""
+
+QUANTILES_PER_MOMENT = 10
+"""Both decompositions of centres and scales pay for so many times as many functionals as one of moments."""
+
+LOW_RANK = 1e-10
+"""Error of distribution functions, and relative error of squared scales, by the low rank of components."""
 
 ELEMENTS = 32_768
 """Nodes times functionals at once: what fits into a processor's second cache."""
@@ -297,37 +305,66 @@ def covariance(
     return out
 
 
+def quantile_nodes(
+    spectrum: Spectrum, mixture: Mixture, probabilities: FloatArray, count: int
+) -> tuple[TargetNodes, ...]:
+    """The nodes of each target, for quantiles of `count` functionals.
+
+    Smooth in log t2, centres and squared scales over the nodes have a low numerical rank. For many functionals, and
+    probabilities that are not extreme, they are made by it: an error of a centre counts in units of the node's scale
+    and by the node's weight, as it does in a distribution function.
+    """
+    out = []
+    for target in range(mixture.log_t2.shape[1] if mixture.log_t2.shape[0] > 1 else 0):
+        keep = mixture.weight[:, target] > NEGLIGIBLE
+        one, weight = mixture.of_targets(slice(target, target + 1)), mixture.weight[keep, target]
+        one = replace(one, log_t2=one.log_t2[keep], weight=one.weight[keep], scale2=one.scale2[keep])
+        centers = rotated_coefficients(spectrum.of_targets(slice(target, target + 1)), one.log_t2)[:, 0]
+        inside, outside = _covariance_factors(spectrum, one)
+        few = count <= SVD_PAYS * QUANTILES_PER_MOMENT * min(centers.shape)
+        if few or np.minimum(probabilities, 1 - probabilities).min(initial=1.0) < EXTREME:
+            factors = Product(None, centers), Product(None, inside[:, 0])
+        else:
+            with np.errstate(divide="ignore"):
+                slack = 1.0 / (weight.size * weight)
+            factors = (
+                factorize(centers, np.sqrt(inside[:, 0]), slack, LOW_RANK),
+                factorize(inside[:, 0], inside[:, 0], np.ones(weight.size), LOW_RANK),
+            )
+        out.append(TargetNodes(weight, one.scale2[:, 0], outside[:, 0], *factors))
+    return tuple(out)
+
+
 def quantiles(
     f: Functionals,
     spectrum: Spectrum,
     mixture: Mixture,
     probabilities: FloatArray,
     total: int | None = None,
+    nodes: tuple[TargetNodes, ...] = (),
 ) -> FloatArray:
     """Quantiles of every functional, (m, q, len(probabilities)).
 
     One node has them in closed form; a mixture's are solved for by a bracketed Newton iteration on its
     distribution function, all functionals at once. `total` says of how many functionals these are a part: of many the
-    distribution function of the components comes from a table.
+    distribution function of the components comes from a table. `nodes` are those of :func:`quantile_nodes`, where
+    they are known.
     """
-    where = locations(f, spectrum, mixture)
-    scale = np.sqrt(squared_scales(f, spectrum, mixture))
-    if where.shape[0] == 1:
+    count, q = f.coords.shape[0], mixture.log_t2.shape[1]
+    if mixture.log_t2.shape[0] == 1:
+        where, scale = locations(f, spectrum, mixture), np.sqrt(squared_scales(f, spectrum, mixture))
         base = ndtri(probabilities) if np.isinf(mixture.df) else stdtrit(mixture.df, probabilities)
-        out: FloatArray = where[0].T[..., None] + scale[0].T[..., None] * base
-        return out
-    out = np.empty((f.coords.shape[0], where.shape[1], probabilities.size))
-    for target in range(where.shape[1]):
-        keep = mixture.weight[:, target] > NEGLIGIBLE
-        parts = where[keep, target], scale[keep, target], mixture.weight[keep, target]
-        many = np.isfinite(mixture.df) and parts[2].size * (total or out.shape[0]) > MANY
-        for some in even_parts(out.shape[0], ELEMENTS // parts[2].size):
-            where_some, scale_some = (np.ascontiguousarray(part[:, some]) for part in parts[:2])
+        closed: FloatArray = where[0].T[..., None] + scale[0].T[..., None] * base
+        return closed
+    out = np.empty((count, q, probabilities.size))
+    for target, one in enumerate(nodes or quantile_nodes(spectrum, mixture, probabilities, count)):
+        many = np.isfinite(mixture.df) and one.weight.size * (total or count) > MANY
+        for some in even_parts(count, ELEMENTS // one.weight.size):
+            where, scale = one.components(Functionals(f.coords[some], f.outside[some], f.leverage[some]))
+            where, scale = np.ascontiguousarray(where), np.ascontiguousarray(scale)
             for i, probability in enumerate(probabilities.tolist()):
                 law = tabulated(mixture.df) if many and min(probability, 1 - probability) >= EXTREME else None
-                out[some, target, i] = mixture_quantile(
-                    where_some, scale_some, parts[2], mixture.df, probability, law
-                )
+                out[some, target, i] = mixture_quantile(where, scale, one.weight, mixture.df, probability, law)
     return out
 
 

@@ -125,8 +125,15 @@ class RidgePosterior:
 
     def intervals(self, alpha: float) -> tuple[FloatArray, FloatArray]:
         """Equal-tailed credible intervals, (k, q, 2) and (p, q, 2)."""
-        solve = partial(posterior.quantiles, total=self.design.p)
-        return self._quantiles(solve, np.array([alpha / 2, 1 - alpha / 2]))
+        tails = np.array([alpha / 2, 1 - alpha / 2])
+
+        def of_part(some: RidgePosterior, _: slice) -> tuple[FloatArray, FloatArray]:
+            total = some.design.p
+            nodes = posterior.quantile_nodes(some.spectrum, some.mixture, tails, total)
+            return some._over_all(lambda f: posterior.quantiles(f, some.spectrum, some.mixture, tails, total, nodes))
+
+        of_z, b = self._by_targets(of_part)
+        return of_z, b
 
     def quantile_curves(self, probabilities: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Quantiles of single coefficients at many increasing probabilities, (k, q, c) and (p, q, c); for tables."""
@@ -136,14 +143,15 @@ class RidgePosterior:
         self, solve: Callable[..., FloatArray], probabilities: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         def of_part(some: RidgePosterior, _: slice) -> tuple[FloatArray, FloatArray]:
-            def each(f: Functionals) -> FloatArray:
-                return solve(f, some.spectrum, some.mixture, probabilities)
-
-            of_z = some._chunked(some._functionals_of_z(), each) * some.design.y_norm[:, None]
-            return of_z + some.design.y_on_z[..., None], some._over_penalized(each)
+            return some._over_all(lambda f: solve(f, some.spectrum, some.mixture, probabilities))
 
         of_z, b = self._by_targets(of_part)
         return of_z, b
+
+    def _over_all(self, function: Callable[[Functionals], FloatArray]) -> tuple[FloatArray, FloatArray]:
+        """Quantiles that `function` gives (…, c) of the unpenalised and of the penalised coefficients."""
+        of_z = self._chunked(self._functionals_of_z(), function) * self.design.y_norm[:, None]
+        return of_z + self.design.y_on_z[..., None], self._over_penalized(function)
 
     def positive(self) -> tuple[FloatArray, FloatArray]:
         """Probabilities that coefficients are positive, as :meth:`coefficients`."""
