@@ -149,7 +149,10 @@ class Coding:
 
 
 def survey(plan: StreamPlan, frame: pd.DataFrame) -> Survey | None:
-    """Contribution of a batch of complete rows to the first pass; None if there are no rows."""
+    """Contribution of a batch of complete rows to the first pass; None if there are no rows.
+
+    Of the columns those suffice that the plan names as surveyed.
+    """
     if len(frame) == 0:
         return None
     levels = {}
@@ -160,7 +163,7 @@ def survey(plan: StreamPlan, frame: pd.DataFrame) -> Survey | None:
     moments = None
     if plan.moments_of:
         arguments = Formula("0 + " + " + ".join(f"I({e})" for e in plan.moments_of))
-        made, _ = model_matrix(arguments, plain_dtypes(frame.reset_index(drop=True), plan.variables), plan.context)
+        made, _ = model_matrix(arguments, plain_dtypes(frame.reset_index(drop=True), plan.surveyed), plan.context)
         values = pd.DataFrame(made).set_axis(plan.moments_of, axis=1)
         moments = Moments.from_arrays(np.zeros(len(frame)), values)
     return Survey(levels, moments)

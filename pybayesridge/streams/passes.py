@@ -221,10 +221,9 @@ def _surveyed(
         raise ValueError(_two_passes(plan, reader.source.once))
     found = Survey()
     sample: pd.DataFrame | None = None
-    needed = plan.variables if plan.moments_of else plan.undeclared
     for batch in reader.complete_batches("levels and means"):
         sample = frame_of(batch.slice(0, SAMPLE)).copy() if sample is None else sample
-        part = survey(plan, frame_of(batch.select(needed)))
+        part = survey(plan, frame_of(batch.select(plan.surveyed)))
         found = found if part is None else found.merge(part)
     if sample is None:
         raise reader.last_is_empty()

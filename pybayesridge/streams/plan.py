@@ -16,7 +16,7 @@ from pybayesridge.formula.calls import (
     column_of_factor,
     refuse_undeclared,
 )
-from pybayesridge.formula.names import names_of, parse, refuse_unknown
+from pybayesridge.formula.names import names_in_factor, names_of, parse, refuse_unknown
 from pybayesridge.formula.spec import Context
 from pybayesridge.text import listed, repeated
 
@@ -61,6 +61,12 @@ class StreamPlan:
     def undeclared(self) -> list[str]:
         """Factors whose levels a first pass must find."""
         return [name for name in self.factors if name not in self.declared]
+
+    @property
+    def surveyed(self) -> list[str]:
+        """Columns whose values a first pass needs."""
+        read = {name for expression in self.moments_of for name in names_in_factor(expression)}
+        return [name for name in self.variables if name in read or name in self.undeclared]
 
     @property
     def needs_survey(self) -> bool:
