@@ -4,7 +4,7 @@
 
 R runs as in `tools/test-r`, which makes the environment `.venv-r`; RETICULATE_PYTHON and R_LIBS name others. One R
 process fits the same data by `bayes_ridge()` and, in its Python, by `BayesRidge.fit()`, in turn. In R the fit is
-handed over: coefficients, standard deviations and the posterior, from which all methods are computed without Python.
+handed over: coefficients and the posterior, from which all methods are computed without Python.
 """
 
 from __future__ import annotations
@@ -105,9 +105,9 @@ def page(found: dict[str, Any]) -> str:
     return "\n\n".join(
         [
             "`BayesRidge.fit()` and `bayes_ridge()` in the same R process, in turn, medians. The aim for what R adds "
-            f"is {show_seconds(AIM)} and {SHARE:.0%} of the fit. It includes the standard deviations of all "
-            "coefficients, which Python computes when they are asked for, and the factor of the posterior, which is "
-            "as large as the data if there are more columns than rows.",
+            f"is {show_seconds(AIM)} and {SHARE:.0%} of the fit. It includes what Python computes when it is asked "
+            "for: effective degrees of freedom, R-squared, findings. Standard deviations of the coefficients, fitted "
+            "values and residuals are computed in R when they are asked for.",
             table(["n × p × responses", "Python", "R", "added", "aim"], fits),
             "Methods for the fit in R, and the file of `saveRDS(compress = FALSE)` in multiples of the columns and "
             "responses in double precision. `predict()` is of ten rows with prediction intervals.",

@@ -116,8 +116,9 @@ made_in_r <- function(input, model, binomial, method = "ridge") {
   if (binomial) {
     return(character())
   }
-  matrices <- is.null(input$terms)
-  wide <- matrices && is.matrix(input$x) && nrow(input$x) < ncol(input$x) && !isFALSE(model)
+  # Products with sparse matrices need the package Matrix, which a later session may lack.
+  matrices <- is.null(input$terms) && is.matrix(input$x)
+  wide <- matrices && nrow(input$x) < ncol(input$x) && !isFALSE(model)
   keep <- keeps_data(model, cells(input)) || wide && !method %in% c("auto", "exact")
   c(
     if (method == "ridge") "bse", if (keep) "resid", if (keep && matrices) "fittedvalues",

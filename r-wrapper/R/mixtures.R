@@ -69,11 +69,12 @@ mixture_quantile <- function(where, scale, weight, df, probability, spike = nume
     center <- colSums(weight * where) / total
     # Geometric mean: the standard deviation is that of the tail where this is heavy.
     unit <- exp(colSums(ifelse(weight > 0, weight * log(scale), 0)) / total)
-    unit <- ifelse(unit > 0, unit, pmax(apply(scale, 2L, max), .Machine$double.xmin))
+    widest <- column_maxima(scale)
+    unit <- ifelse(unit > 0, unit, pmax(widest, .Machine$double.xmin))
     # Without noise every component is the same point.
-    todo <- which(!on_spike & apply(scale, 2L, max) > 0)
-    low <- apply(each, 2L, min)
-    high <- apply(each, 2L, max)
+    todo <- which(!on_spike & widest > 0)
+    low <- -column_maxima(-each)
+    high <- column_maxima(each)
     point <- heavy_quantile(where, scale, weight, df, probability, total)
     if (is.null(point)) point <- center + stats::qt(share, df) * unit
     point <- pmin(pmax(point, low), high)
@@ -84,6 +85,16 @@ mixture_quantile <- function(where, scale, weight, df, probability, spike = nume
   }
   point[on_spike] <- 0
   point
+}
+
+# The largest entry of each column, over the shorter side.
+column_maxima <- function(m) {
+  if (nrow(m) > ncol(m)) {
+    return(apply(m, 2L, max))
+  }
+  out <- m[1L, ]
+  for (i in seq_len(nrow(m))[-1L]) out <- pmax(out, m[i, ])
+  out
 }
 
 # Quantiles of the heaviest components, from which the search among many begins; NULL where there are few.

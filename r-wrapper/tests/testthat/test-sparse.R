@@ -18,6 +18,7 @@ test_that("sparse columns give the numbers of dense ones", {
     expect_close(coef(ours), coef(theirs), 1e-6)
     expect_identical(names(coef(ours)), names(coef(theirs)))
     expect_close(confint(ours), confint(theirs), 1e-6)
+    expect_true("fitted.values" %in% names(ours))
     expect_close(predict(ours, d$x[1:3, ]), fitted(ours)[1:3])
     expect_close(predict(ours, interval = "credible")[, "fit"], fitted(ours))
   }
