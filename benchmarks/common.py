@@ -204,6 +204,14 @@ def peak_bytes(function: Callable[[], Any]) -> int:
         tracemalloc.stop()
 
 
+def resident(reset: bool = False) -> int:
+    """Most KiB resident since the last reset; Linux. What getrusage says may be the parent's."""
+    if reset:
+        Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+
+
 def save(name: str, env: dict[str, Any], data: Any, text: str, folder: Path = RESULTS) -> None:
     """Print the tables, and write them and the numbers into `folder`."""
     env.setdefault("load_at_end", [round(v, 2) for v in os.getloadavg()])

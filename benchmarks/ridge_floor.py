@@ -17,10 +17,9 @@ import subprocess
 import sys
 import time
 import warnings
-from pathlib import Path
 
 import numpy as np
-from common import clock, environment, interleaved, save, show_seconds, table, use_one_thread
+from common import clock, environment, interleaved, resident, save, show_seconds, table, use_one_thread
 
 SIZES = [(50_000, 300), (20_000, 1000), (1000, 1000), (200, 20_000), (442, 10)]
 QUICK_SIZES = [(5000, 100), (300, 300), (100, 2000), (442, 10)]
@@ -70,14 +69,6 @@ def peer(name: str, y: np.ndarray, x: np.ndarray) -> None:
         linear_model.RidgeCV(alphas=ALPHAS, gcv_mode=name.split(", ")[1]).fit(x, y)
     else:
         linear_model.BayesianRidge().fit(x, y)
-
-
-def resident(reset: bool = False) -> int:
-    """Most KiB resident since the last reset; Linux. What getrusage says may be the parent's."""
-    if reset:
-        Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
-    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
 
 
 def child(task: str, n: int, p: int, repetitions: int) -> None:
