@@ -143,7 +143,7 @@ def main() -> None:
             f'The prior is half-Cauchy. "himalaya" is its RidgeCV by NumPy with {FOLDS} folds.',
             table(["method", "median", "least", "median / em", "least / em"], rows),
             "More targets of the same rows and columns, each fit once. Memory is the peak of the resident set in "
-            "addition to the data, relative to the array Y of the targets. Our results hold 2 p numbers for each target.",
+            "addition to the data, relative to the array Y of the targets. Our results hold 2 p numbers of each.",
             of_each,
         ]
     )
