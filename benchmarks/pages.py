@@ -67,7 +67,7 @@ PAGES = {
     "many_targets": script("many_targets"),
     "scaling": module("scaling", small=SMALL),
     "data_kinds": script("data_kinds"),
-    "streaming": module("streaming", None, "--rows", "2000000", "--reread", "5"),
+    "streaming": Page(("benchmarks/streaming.py",), "streaming", None, ("--rows", "2000000", "--reread", "5")),
     "wide_streams": Page(("benchmarks/wide_streams.py",), "wide_streams", SMALL),
     "r_bridge": module("r_bridge"),
     "nist": module("nist", small=SMALL),

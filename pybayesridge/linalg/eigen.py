@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scipy.linalg import eigh
+from scipy.linalg import LinAlgError, eigh
 from scipy.linalg.blas import dsyrk, dtrsm
 from scipy.linalg.lapack import dpotrf
 
@@ -45,7 +45,9 @@ def decompose(a: FloatArray) -> tuple[FloatArray, FloatArray]:
 def _orthonormal(vectors: FloatArray, room: FloatArray) -> FloatArray:
     """Nearly orthonormal columns made so in their place; `room` is overwritten."""
     square = dsyrk(1.0, vectors, trans=1, lower=1, beta=0.0, c=room, overwrite_c=1)
-    root = dpotrf(square, lower=1, clean=0, overwrite_a=1)[0]
+    root, info = dpotrf(square, lower=1, clean=0, overwrite_a=1)
+    if info:
+        raise LinAlgError("LAPACK's eigenvectors of the cross-products are not nearly orthogonal")
     out: FloatArray = dtrsm(1.0, root, vectors, side=1, lower=1, trans_a=1, overwrite_b=1)
     return out
 
