@@ -15,9 +15,9 @@ demo: .venv/.core ## Longley's data: OLS, BayesRidge and SpikeSlab; writes repor
 # Cases of each parametrised test at most: here; all of them in continuous integration.
 CASES = $(if $(PYBAYESRIDGE_THOROUGH),,--cases $(1))
 
-CHECKS := lint typecheck test-python test-oldest test-r
+CHECKS := lint typecheck docs-check test-python test-oldest test-r
 
-test: ## lint, typecheck, test-python, test-oldest and test-r; goes on to the end, then lists what failed
+test: ## lint, typecheck, docs-check, test-python, test-oldest and test-r; goes on to the end, then lists what failed
 	@tools/test-all $(CHECKS)
 
 test-ci: ## what continuous integration runs: test with all cases, test-r-stable and test-old-processor
@@ -50,12 +50,16 @@ test-processors: .venv/.dev .venv-oldest/.installed ## pytest as on other proces
 test-old-processor: .venv/.dev .venv-oldest/.installed ## pytest as on a processor without AVX, one thread
 	tools/test-processors Prescott --threads 1
 
-fuzz: .venv/.dev ## 10,000 random problems beside an oracle in long double (FUZZ='--count 500 --seed 1': options)
+fuzz: .venv/.dev ## 10,000 random problems beside an oracle in long double, 10,000 formulas and damaged files, 2,000 tables and fits of yes/no responses, 1,000 samplers of sets (FUZZ='--count 500 --seed 1': options)
 	OPENBLAS_NUM_THREADS=1 $(PY) -m tests.fuzz $(FUZZ)
 
-docs: .venv/.docs ## the documentation, offline, warnings as errors, into docs/_build/html
-	$(PY) -m sphinx -q -W --keep-going -b html docs docs/_build/html
+docs: .venv/.docs ## the documentation, offline, warnings as errors, into docs/_build/html: some minutes
+	@echo 'Cells are executed where the code has changed since the last build: some five minutes of processor time in all.'
+	$(PY) -m sphinx -W --keep-going -b html docs docs/_build/html
 	@echo docs/_build/html/index.html
+
+docs-check: .venv/.docs ## the same without executing cells and without pages: references, names and signatures
+	$(PY) -m sphinx -q -W --keep-going -t unexecuted -b dummy -d docs/_build/unexecuted docs docs/_build/dummy
 
 docs-r: ## the R package's pages, into docs/_build/html/r
 	tools/docs-r
@@ -98,4 +102,4 @@ clean: ## remove environments, caches and built files
 	@PYTHON_FIRST='python3.11 python3.12' tools/make-venv .venv-oldest -r tools/oldest-requirements.txt -e .
 	@touch $@
 
-.PHONY: help demo test test-ci lint typecheck test-python test-oldest test-r test-r-stable test-processors test-old-processor fuzz docs docs-r dist benchmark-ridge benchmark-quick benchmark-pages venv clean
+.PHONY: help demo test test-ci lint typecheck test-python test-oldest test-r test-r-stable test-processors test-old-processor fuzz docs docs-check docs-r dist benchmark-ridge benchmark-quick benchmark-pages venv clean

@@ -26,7 +26,8 @@ from benchmarks.selection_calibration import autoregressive, bins, draw_of_prior
 from benchmarks.selection_calibration_page import percent
 from pybayesridge import BayesRidge, SpikeSlab
 from pybayesridge.binomial.augmentation import Rows
-from pybayesridge.binomial.likelihood import LATENT_VARIANCE, Binomial
+from pybayesridge.binomial.likelihood import Binomial
+from pybayesridge.binomial.link import LATENT_VARIANCE
 from pybayesridge.binomial.selection import binary_grid
 from pybayesridge.selection.grid import Given, Grid
 from pybayesridge.selection.problem import units_of

@@ -71,7 +71,7 @@ def measure(quick: bool, seconds: float = np.inf) -> Iterator[dict[str, Any]]:
     start = time.process_time()
     n, d, count = (80, 100, 3) if quick else (ROWS, COLUMNS, SETS)
     fits = {"SpikeSlab": ours("exact")}
-    if peers_r.has("susieR"):
+    if peers_r.has_susie():
         fits["susieR (L = 10)"] = susie
     runs: dict[str, list[dict[str, Any]]] = {name: [] for name in fits}
     for seed in range(count):
@@ -123,7 +123,7 @@ def page(found: dict[str, Any]) -> str:
     edges = [f"{low:g} to {high:g}" for low, high in pairwise(BINS)]
     return "\n\n".join(
         [
-            f"{peers_r.versions(('susieR',))}.",
+            peers_r.susie_versions(),
             f"{found['count']} data sets of {found['n']} rows and {found['d']} columns in blocks of {BLOCK}, with "
             f"one to {MOST_TRUE} true columns that explain {', '.join(f'{share:g}' for share in SHARES)} of the "
             "variance in turn. Coverage: the share of 95 % credible sets that hold a true column, over all sets; "

@@ -1,8 +1,13 @@
-"""R's packages through Rscript, in a process of its own; times are R's processor time, with R's own BLAS."""
+"""R's packages through Rscript, in a process of its own; times are R's processor time, with R's own BLAS.
+
+susieR is the installed one, or where the environment variable SUSIER_SOURCE names a folder with its sources (the
+files DESCRIPTION and R/*.R of its repository) that one: its functions in R are all that is needed.
+"""
 
 from __future__ import annotations
 
 import functools
+import os
 import shutil
 import subprocess
 import tempfile
@@ -35,8 +40,24 @@ write("seconds", seconds({
 }))
 write("mean", b[1] + x_test %*% b[-1])
 """
-SUSIE = """
-suppressMessages(library(susieR))
+LOAD_SUSIE = """
+if (nzchar(Sys.getenv("SUSIER_SOURCE"))) {
+  sources <- new.env(parent = globalenv())
+  packages <- c("methods", "stats", "Matrix", "matrixStats", "mixsqp", "crayon", "graphics", "grDevices", "utils")
+  for (package in packages)
+    for (name in getNamespaceExports(package)) assign(name, getExportedValue(package, name), sources)
+  for (file in list.files(file.path(Sys.getenv("SUSIER_SOURCE"), "R"), "[.]R$", full.names = TRUE))
+    sys.source(file, sources)
+  # As functions of an installed package are.
+  for (name in ls(sources))
+    if (typeof(sources[[name]]) == "closure" && identical(environment(sources[[name]]), sources))
+      assign(name, compiler::cmpfun(sources[[name]]), sources)
+  attach(sources, warn.conflicts = FALSE)
+} else suppressMessages(library(susieR))
+"""
+SUSIE = (
+    LOAD_SUSIE
+    + """
 write("seconds", seconds(fit <- susie(x, y, L = 10)))
 draws <- susie_get_posterior_samples(fit, 1000)$b
 lines <- sweep(x_test, 2, colMeans(x)) %*% draws
@@ -46,6 +67,7 @@ write("prob", fit$pip)
 write("coef", t(apply(draws, 1, quantile, c(0.025, 0.975))))
 write("converged", fit$converged)
 """
+)
 
 
 @functools.cache
@@ -55,6 +77,26 @@ def has(package: str) -> bool:
         return False
     test = f"quit(status = !requireNamespace('{package}', quietly = TRUE))"
     return subprocess.run(["Rscript", "--vanilla", "-e", test], capture_output=True, check=False).returncode == 0
+
+
+def has_susie() -> bool:
+    """Whether susieR can run."""
+    if "SUSIER_SOURCE" in os.environ:
+        return all(has(package) for package in ("Matrix", "matrixStats", "mixsqp", "crayon"))
+    return has("susieR")
+
+
+def susie_versions() -> str:
+    """R and susieR, as a sentence."""
+    source = os.environ.get("SUSIER_SOURCE")
+    if source is None:
+        return f"{versions(('susieR',))}: as installed, no later one was at hand."
+    lines = (Path(source) / "DESCRIPTION").read_text(encoding="utf-8").splitlines()
+    known = dict(line.split(": ", 1) for line in lines if ": " in line and not line.startswith(" "))
+    return (
+        f"{versions(())}, susieR {known['Version']} ({known['Date']}): the R functions of its repository, "
+        "compiled to byte code as those of an installed package are."
+    )
 
 
 @functools.cache

@@ -97,7 +97,7 @@ def methods(limit: float) -> dict[str, Method]:
 
     out: dict[str, Method] = {OURS: spike_slab("exact"), "EP": spike_slab("ep")}
     out["LassoCV (5 folds)"] = scikit(functools.partial(linear_model.LassoCV, cv=5))
-    if peers_r.has("susieR"):
+    if peers_r.has_susie():
         out[SUSIE] = with_r(peers_r.SUSIE, limit)
     return out
 
@@ -148,7 +148,7 @@ def aims(found: list[dict[str, Any]]) -> str:
 def page(found: list[dict[str, Any]]) -> str:
     """The whole page."""
     parts = [
-        f"{peers_r.versions(('susieR',))}.",
+        peers_r.susie_versions(),
         "Means ± standard errors over data sets, the same for all methods; 500 test rows each; active "
         "coefficients normal per standard deviation of the column, half of the variance explained. Time is the "
         'median over sets of the ratio to ours, for the fit alone. "exact" integrates the hyperparameters out; EP '

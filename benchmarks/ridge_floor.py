@@ -21,13 +21,22 @@ import warnings
 import numpy as np
 from common import clock, environment, interleaved, resident, save, show_seconds, table, use_one_thread
 
-SIZES = [(50_000, 300), (20_000, 1000), (1000, 1000), (200, 20_000), (442, 10)]
+SIZES = [(50_000, 300), (20_000, 1000), (20_000, 500), (1000, 1000), (500, 20_000), (200, 20_000), (442, 10)]
 QUICK_SIZES = [(5000, 100), (300, 300), (100, 2000), (442, 10)]
-EXACT_SIZES = [(20_000, 500), (200, 20_000)]
+EXACT_SIZES = [(20_000, 500), (500, 20_000), (200, 20_000)]
 QUICK_EXACT_SIZES = [(4000, 100), (100, 2000)]
 RIDGE_CV = ["RidgeCV, svd", "RidgeCV, eigen"]
 PEERS = ["BayesianRidge", "RidgeEM"]
 ALPHAS = np.logspace(-10, 10, 100)
+ABOVE_THE_FLOOR = (
+    "What is above the floor with many columns is passes over X, of which the floor has one. Least milliseconds of "
+    "each at {n} × {p}, block by block as in a fit, where the floor takes {floor:.1f}:\n\n{table}\n\nNo two of them "
+    "are one operation of NumPy or BLAS: fewer passes need compiled code."
+)
+
+MANY_COLUMNS, PASSES_AT, QUICK_PASSES_AT = 1024, (200, 20_000), (100, 4000)
+"""Columns in a block of a wide fit, and the sizes of which each pass is timed."""
+
 MOST_ROWS = 5_000
 """The mode "eigen" decomposes a matrix of rows by rows, which does not fit into memory for many more."""
 
@@ -46,6 +55,40 @@ def floor(x: np.ndarray) -> None:
     n, p = x.shape
     gram = dsyrk(1.0, x.T, lower=1) if n >= p else dsyrk(1.0, x.T, trans=1, lower=1)
     eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
+
+
+def passes(x: np.ndarray, repetitions: int) -> dict[str, float]:
+    """Least seconds of each pass over wide columns, summed over the blocks of a fit."""
+    from pybayesridge.data.arrays import is_finite
+    from pybayesridge.linalg import blas
+
+    n, p = x.shape
+    width = MANY_COLUMNS
+    a, row, share, total = np.empty((n, width)), np.zeros(width), np.full((n, 1), 1 / n), np.zeros((n, n), order="F")
+    pieces = [x[:, at : at + width] for at in range(0, p - width + 1, width)]
+    steps = {
+        "a copy by blocks": lambda piece: np.copyto(a, piece),
+        "a shift by the first row": lambda piece: blas.subtract_row(a, row),
+        "means": lambda piece: blas.product(a, share, transpose_a=True),
+        "centring": lambda piece: blas.subtract_row(a, row),
+        "squares": lambda piece: np.einsum("ij,ij->j", a, a),
+        "scaling": lambda piece: np.multiply(a, 1.0 + row, out=a),
+        "the product, as in the floor": lambda piece: blas.add_square(total, a, transposed=False),
+    }
+    found: dict[str, float] = dict.fromkeys(steps, np.inf)
+    for _ in range(repetitions):
+        seconds = dict.fromkeys(steps, 0.0)
+        for piece in pieces:
+            for name, step in steps.items():
+                start = clock()
+                step(piece)
+                seconds[name] += clock() - start
+        found = {name: min(found[name], seconds[name] * p / (len(pieces) * width)) for name in steps}
+    whole = {
+        "the check that all values are finite": lambda: is_finite(x),
+        "the coefficients": lambda: blas.product(x, share, transpose_a=True),
+    }
+    return found | {name: times["least"] for name, times in interleaved(whole, repetitions, pause=0.0).items()}
 
 
 def ours(method: str, y: np.ndarray, x: np.ndarray) -> None:
@@ -132,7 +175,13 @@ def exact_compared(args: argparse.Namespace, found: dict[str, dict]) -> list[lis
     return ratios
 
 
-def page(repetitions: int, rows: list, crossed: list, ratios: list, weights: list) -> str:
+def above_the_floor(found: dict[str, dict], n: int, p: int) -> str:
+    """Where the time above the floor goes."""
+    parts = table(["pass", "ms"], [[name, f"{1e3 * seconds:.2f}"] for name, seconds in found["passes"].items()])
+    return ABOVE_THE_FLOOR.format(n=n, p=p, floor=1e3 * found["floor of passes"]["least"], table=parts)
+
+
+def page(repetitions: int, rows: list, crossed: list, ratios: list, weights: list, above: str) -> str:
     """The tables and what they are of."""
     head = ["n × p", "floor", "em", "em / floor", "of the least", "ms over it", *(f"{p} / em" for p in PEERS)]
     return "\n\n".join(
@@ -140,6 +189,7 @@ def page(repetitions: int, rows: list, crossed: list, ratios: list, weights: lis
             f"Medians of {repetitions} interleaved repetitions (ten times as many for the smallest). "
             "Fits that exceeded the time limit were stopped. The prior is half-Cauchy.",
             table(head, rows),
+            above,
             'Cross-validation over the same 100 penalties: "loocv", and RidgeCV in the faster of its modes "svd" and '
             f'"eigen" (the latter for at most {MOST_ROWS} rows). The last column is relative to "em", which needs no '
             "grid.",
@@ -199,7 +249,11 @@ def main() -> None:
         print(*rows[-1], sep=" | ", file=sys.stderr, flush=True)
         del y, x, turns
     ratios = exact_compared(args, found["exact"])
-    text = page(args.repetitions, rows, crossed, ratios, weights)
+    n, p = QUICK_PASSES_AT if args.quick else PASSES_AT
+    x = data(n, p)[1]
+    found["passes"] = passes(x, 4 * args.repetitions)
+    found["floor of passes"] = interleaved({"floor": lambda: floor(x)}, 4 * args.repetitions, pause=0.0)["floor"]
+    text = page(args.repetitions, rows, crossed, ratios, weights, above_the_floor(found, n, p))
     save("ridge_floor_quick" if args.quick else "ridge_floor", env, found, text)
 
 

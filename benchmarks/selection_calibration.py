@@ -32,13 +32,13 @@ from pybayesridge.selection.fit import fit_exact
 from pybayesridge.selection.grid import Given, Grid, grid_of
 from pybayesridge.selection.problem import Problem, problem_of_rows
 from pybayesridge.selection.sampler import sample_sets
-from pybayesridge.selection.starts import starting_sets
+from pybayesridge.selection.starts import starting_states
 from pybayesridge.selection.states import States
 
 NAME = "selection_calibration"
 PACKAGES = ["pybayesridge", "numpy", "scipy"]
 LEVEL = 0.95
-CHAINS = 4
+WALKERS = 32
 BINS = (0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
 LEAST_SE = 1e-5
 """Errors of inclusion probabilities with smaller standard errors are not looked at."""
@@ -97,7 +97,7 @@ def short_problem(n: int, d: int, rho: float, *, twins: float = 0.0, groups: boo
 
 def short_cases(quick: bool) -> dict[str, Short]:
     """Problems with near copies, groups, strong correlation, everything learned or given."""
-    runs, steps = (lambda full: 4 if quick else full), 2_000 if quick else 4_000
+    runs, steps = (lambda full: 4 if quick else full), 50_000 if quick else 100_000
     copies = short_problem(40, 10, 0.5, twins=0.05)
     given = Given(np.full(10, 0.25), 0.5, 1.0)
     some = Given(np.linspace(0.05, 0.5, 12))
@@ -107,7 +107,7 @@ def short_cases(quick: bool) -> dict[str, Short]:
         "groups of two, all learned": Short(short_problem(40, 12, 0.8, groups=True), Given(), runs(50), steps),
         "AR(0.95), given probabilities": Short(short_problem(60, 12, 0.95), some, runs(130), steps),
         "wide (6 rows, 10 columns), all learned": Short(short_problem(6, 10, 0.5), Given(), runs(130), steps),
-        "near copies, all learned, stopped at 0.02": Short(copies, Given(), runs(40), 100_000, 0.02),
+        "near copies, all learned, stopped at 0.02": Short(copies, Given(), runs(40), 10_000_000, 0.02),
     }
 
 
@@ -122,8 +122,11 @@ def quotients(case: Short, seconds: float = np.inf) -> np.ndarray:
     with one_pool(0.0):
         for seed in range(case.runs):
             rng = np.random.default_rng(seed)
-            first = starting_sets(case.problem, grid, CHAINS, rng)
-            run = sample_sets(case.problem, grid, first, rng=rng, mcse=case.mcse, maxiter=case.steps)
+            first = starting_states(case.problem, grid, WALKERS, rng)
+            most = case.problem.d
+            run = sample_sets(
+                case.problem, grid, first, rng=rng, most_columns=most, mcse=case.mcse, maxiter=case.steps
+            )
             found = run.estimate
             out.append((found.prob - truth) / np.where(found.se > LEAST_SE, found.se, np.nan))
             if time.process_time() - start > seconds:

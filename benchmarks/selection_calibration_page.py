@@ -75,8 +75,10 @@ def page(found: dict[str, Any], names: tuple[str, ...]) -> str:
             "Errors of the sampler's inclusion probabilities relative to the sum over all sets, divided by their "
             "standard errors, over all columns or groups of all runs. Under a normal distribution the standard "
             "deviation is 1, 4.6 % lie beyond 2 and 0.27 % beyond 3. The quotients follow rather a t distribution, "
-            "since a standard error rests on at most 64 batches. Columns of one run are dependent. Runs are short: "
-            "4,000 steps of all four chains, a quarter of the least of a fit; the last problem stops by itself.",
+            "since a standard error rests on the differences between 32 walkers. Columns of one run are dependent. "
+            "Runs are short: 100,000 steps of all walkers, a tenth of the least of a fit; the last problem stops by "
+            "itself. Standard errors of probabilities that are nearly 0 or 1 also count on sets that were not seen, "
+            "and are rather too large.",
             page_of_errors(found["errors"]),
         ]
     if any(name in found for name in names):

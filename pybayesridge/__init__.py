@@ -29,6 +29,7 @@ __all__ = [
     "load",
     "polynomial_features",
     "pool",
+    "stack",
 ]
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from pybayesridge.results.evidence import compare_evidence
     from pybayesridge.results.imputed import fit_imputed, pool
     from pybayesridge.results.loo_comparison import compare_loo
+    from pybayesridge.results.stacked import stack
 else:
     # Names are imported when they are first used: SciPy, formulaic and pandas take most of a second.
     _MODULES = {
@@ -76,6 +78,7 @@ else:
         "load": "results.base",
         "polynomial_features": "data.polynomial",
         "pool": "results.imputed",
+        "stack": "results.stacked",
     }
 
     def __getattr__(name: str) -> object:

@@ -29,6 +29,17 @@ class SparseLike(Protocol):
         """By columns."""
 
 
+class HasLink(Protocol):
+    """A family of statsmodels."""
+
+    @property
+    def link(self) -> Any:
+        """Its link."""
+
+
+FamilyLike: TypeAlias = str | HasLink
+"""The family of a response, by name or as statsmodels has it."""
+
 TableLike: TypeAlias = "ArrayLike | IntoDataFrame | SparseLike"
 """Columns or responses: anything like an array, a frame of a library that narwhals knows, a sparse matrix."""
 

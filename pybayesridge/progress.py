@@ -1,4 +1,4 @@
-"""Progress of long computations: one line on a terminal, or whatever shows progress already."""
+"""Progress of long computations: one line on a terminal or in a notebook, or whatever shows progress already."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TextIO
+from importlib import import_module
+from typing import Any, TextIO
 
 DELAY = 2.0
 """Seconds before the first line: what is quicker needs none."""
 
 INTERVAL = 0.5
 """Seconds between two states of the line."""
+
+BETWEEN_LINES = 5.0
+"""Seconds between lines where each one stays."""
 
 CLEAR = "\r\x1b[K"
 """Return to the beginning of the line, and clear it."""
@@ -35,7 +39,7 @@ def shown_by(show: Show) -> Iterator[None]:
 
 @contextmanager
 def line(*, at_once: bool = False, stream: TextIO | None = None) -> Iterator[Show | None]:
-    """A function that shows a text on one line of a terminal, which is cleared at the end of the block.
+    """A function that shows a text on one line of a terminal or a notebook, which is cleared at the end of the block.
 
     Parameters
     ----------
@@ -47,14 +51,15 @@ def line(*, at_once: bool = False, stream: TextIO | None = None) -> Iterator[Sho
     Yields
     ------
     callable or None
-        None if the stream is not a terminal.
+        None if there is neither a terminal nor a notebook.
     """
     elsewhere = _shown_elsewhere.get()
     if elsewhere is not None:
         yield elsewhere
         return
     out = sys.stderr if stream is None else stream
-    if out is None or not out.isatty():
+    write = _on_terminal(out) if out is not None and out.isatty() else _in_notebook()
+    if write is None:
         yield None
         return
     due = time.monotonic() + (0.0 if at_once else DELAY)
@@ -65,13 +70,63 @@ def line(*, at_once: bool = False, stream: TextIO | None = None) -> Iterator[Sho
         now = time.monotonic()
         if now < due:
             return
-        out.write(CLEAR + text)
-        out.flush()
+        write(text)
         due, shown = now + INTERVAL, True
 
     try:
         yield show
     finally:
         if shown:
-            out.write(CLEAR)
-            out.flush()
+            write("")
+
+
+@contextmanager
+def lines() -> Iterator[None]:
+    """Write the progress of computations in the block on lines of their own on stderr, one every few seconds.
+
+    For consoles such as R's, where no line can be written again.
+    """
+    due = time.monotonic() + DELAY
+
+    def show(text: str) -> None:
+        nonlocal due
+        if time.monotonic() >= due:
+            print(text, file=sys.stderr, flush=True)
+            due = time.monotonic() + BETWEEN_LINES
+
+    with shown_by(show):
+        yield
+
+
+def _on_terminal(out: TextIO) -> Show:
+    """Write a text over the line that is there."""
+
+    def write(text: str) -> None:
+        out.write(CLEAR + text)
+        out.flush()
+
+    return write
+
+
+def in_notebook() -> bool:
+    """Whether a kernel of IPython runs this, which shows its output in a notebook."""
+    known: Any = sys.modules.get("IPython")
+    shell = None if known is None else known.get_ipython()
+    return getattr(shell, "kernel", None) is not None
+
+
+def _in_notebook() -> Show | None:
+    """Write a text in place of the last one in the output of a cell; None where there is no notebook."""
+    if not in_notebook():
+        return None
+    display: Any = import_module("IPython.display").display
+    handle: Any = None
+
+    def write(text: str) -> None:
+        nonlocal handle
+        if handle is None:
+            handle = display({"text/plain": text}, raw=True, display_id=True)
+        else:
+            handle.update({"text/plain": text}, raw=True)
+
+    return write

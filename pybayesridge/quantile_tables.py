@@ -74,6 +74,11 @@ class QuantileTable:
         """Quantiles (m, q) at a probability, or at one for each distribution (m, q)."""
         return self._at(probability, self._pieces())
 
+    def of_targets(self, which: slice) -> Self:
+        """The same of some of the targets."""
+        table = None if self.table is None else self.table[:, :, which]
+        return type(self)(self.center[:, which], self.scale[:, which], self.df, table)
+
     def below_zero(self) -> FloatArray:
         """Probability of a value below zero, (m, q), by bisection."""
         low, high = np.full(self.center.shape, SMALLEST_TAIL), np.full(self.center.shape, 1 - SMALLEST_TAIL)
@@ -127,12 +132,13 @@ class MonotoneTable(QuantileTable):
         return scipy.interpolate.PchipInterpolator(knots, values, axis=0).c
 
 
-def check_tail(alpha: float) -> None:
-    """Refuse intervals whose tails are not in a table."""
-    if alpha / 2 < SMALLEST_TAIL:
+def check_tails(probabilities: FloatArray) -> None:
+    """Refuse quantiles whose tails are not in a table."""
+    tail = float(np.minimum(probabilities, 1 - probabilities).min(initial=0.5))
+    if tail < SMALLEST_TAIL:
         raise ValueError(
-            f"alpha is {alpha:g}: results that were saved without the space of the rows have intervals for an alpha "
-            f"of at least {2 * SMALLEST_TAIL:.1g}"
+            f"alpha is {2 * tail:g}: results that were saved without the space of the rows have intervals for an "
+            f"alpha of at least {2 * SMALLEST_TAIL:.1g}"
         )
 
 

@@ -7,10 +7,13 @@ are handed over as text, since R shows a Python traceback otherwise.
 from __future__ import annotations
 
 import base64
+import hashlib
 import io
 import os
+import sys
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -18,7 +21,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from pybayesridge import __version__
+from pybayesridge import __version__, r_questions
 from pybayesridge._types import FloatArray
 from pybayesridge.data.arrays import NamedColumns
 from pybayesridge.ep.posterior import StartingPoint
@@ -27,14 +30,19 @@ from pybayesridge.formula import build as formulas
 from pybayesridge.formula.spec import FormulaSpec
 from pybayesridge.models.ridge import BayesRidge
 from pybayesridge.models.spike_slab import SpikeSlab
+from pybayesridge.progress import lines
 from pybayesridge.r_files import as_known, known_to_r, saved
 from pybayesridge.report import write_report
 from pybayesridge.report.parts import Origin
 from pybayesridge.results import portable
 from pybayesridge.results.export import export, flat_findings, over
 
-PROTOCOL = 9
+PROTOCOL = 12
 """Raised whenever what goes over the bridge changes; the R package compares it with its own."""
+
+
+MODELS: dict[str, Any] = {"bayes_ridge": BayesRidge, "spike_slab": SpikeSlab}
+"""By the names of R's functions."""
 
 
 def guarded(function: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -75,6 +83,7 @@ def fit_model(
     start: dict[str, Any] | None = None,
     group: Sequence[float | str] | None = None,
     without: Sequence[str] = (),
+    progress: bool = False,
 ) -> dict[str, Any]:
     """Fit a :class:`BayesRidge` or :class:`SpikeSlab` for R.
 
@@ -99,6 +108,8 @@ def fit_model(
         equal ones are in or out together.
     without : list of str, optional
         Values that R computes itself.
+    progress : bool
+        Whether a long computation writes lines on stderr, where this is not a terminal.
 
     Returns
     -------
@@ -107,7 +118,8 @@ def fit_model(
     """
 
     def run() -> dict[str, Any]:
-        results = fitted(family, *labelled(y, x, y_names, x_names), model, fit, start, group)
+        with lines() if progress and not sys.stderr.isatty() else nullcontext():
+            results = fitted(family, *labelled(y, x, y_names, x_names), model, fit, start, group)
         return values(results, from_formula, without)
 
     return guarded(run)
@@ -123,11 +135,11 @@ def fitted(
     """The results of what :func:`fit_model` describes."""
     given, options = arguments(model), arguments(fit)
     endog = factor(endog, given.pop("levels", None))
-    if family == "bayes_ridge":
-        return BayesRidge(endog, exog, **given).fit(**options)
+    if group is not None:
+        given["group"] = group_labels(group)
     if start is not None:
         options["start"] = starting_point(start)
-    return SpikeSlab(endog, exog, group=group_labels(group), **given).fit(**options)
+    return MODELS[family](endog, exog, **given).fit(**options)
 
 
 def report(
@@ -232,12 +244,108 @@ SAME = 1e-3
 """Most that coefficients of the same fit made again differ, relative to their standard deviations."""
 
 
-def read_fit(path: str) -> dict[str, Any]:
+def ask(fits: Sequence[dict[str, Any]], question: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Fit again what R has fitted, and answer a question on it.
+
+    Parameters
+    ----------
+    fits : list of dict
+        Each with the arguments ``y``, ``x``, ``x_names``, ``y_names``, ``from_formula``, ``model``, ``fit``,
+        ``family`` and ``group`` of :func:`fit_model`, ``row_names``, ``names`` (R's, of the coefficients), and
+        ``params`` and ``bse``, the (k, q) posterior that R has; a fit that was read from a file has ``path`` and
+        ``allow_code`` in place of the first ones.
+    question : str
+        A function of :mod:`pybayesridge.r_questions`.
+    arguments : dict
+        Its arguments.
+
+    Returns
+    -------
+    dict
+        See :func:`guarded`; the value is the answer.
+    """
+
+    def run() -> dict[str, Any]:
+        # R's list of nothing has no names.
+        given = {name: value for name, value in dict(arguments or {}).items() if value is not None}
+        return r_questions.ANSWERS[question](
+            [fit_again(each) for each in fits], [each["names"] for each in fits], given
+        )
+
+    return guarded(run)
+
+
+MOST_HELD, CELLS_HELD = 4, 2e7
+"""Fits of earlier questions that are kept for the next one, and the numbers in their data."""
+
+_held: dict[bytes, tuple[float, Any]] = {}
+
+
+def fit_again(given: dict[str, Any]) -> Any:
+    """The results of a fit of R; those of the last few are kept."""
+    if given.get("path") is not None:
+        results = saved(given["path"], bool(given.get("allow_code")))
+    else:
+        key = _key(given)
+        cells = float(np.size(given["y"])) + float(
+            np.size(given["x"]["x"] if isinstance(given["x"], dict) else given["x"])
+        )
+        found = _held.pop(key, None)
+        if found is None:
+            endog, exog = labelled(given["y"], given["x"], given["y_names"], given["x_names"])
+            if (rows := given.get("row_names")) is not None:
+                endog.index = pd.Index([rows] if isinstance(rows, str) else list(rows))
+                exog = exog.set_axis(endog.index) if isinstance(exog, pd.DataFrame) else exog
+            with warnings.catch_warnings():
+                # They have been told of the fit in R.
+                warnings.simplefilter("ignore")
+                results = fitted(given["family"], endog, exog, given["model"], given["fit"], None, given.get("group"))
+            found = cells, results.unlabelled
+        results = found[1]
+        if cells <= CELLS_HELD:
+            _held[key] = found
+        while len(_held) > MOST_HELD or sum(size for size, _ in _held.values()) > CELLS_HELD:
+            del _held[next(iter(_held))]
+    apart = np.abs(over(results.params) - over(given["params"]))
+    if not (apart <= SAME * over(given["bse"])).all():
+        raise ValueError(
+            "fitted again in Python the coefficients differ from those of this fit (the versions differ, the fit had "
+            "a 'start', or its file has changed). Fit again in R, without 'start'"
+        )
+    return results
+
+
+def _key(given: dict[str, Any]) -> bytes:
+    """A digest of all that determines a fit."""
+    digest = hashlib.blake2b()
+    for name, value in sorted(given.items()):
+        if name in ("params", "bse", "names"):
+            continue
+        digest.update(name.encode())
+        _digest(digest, value)
+    return digest.digest()
+
+
+def _digest(digest: Any, value: Any) -> None:
+    if isinstance(value, dict):
+        for name, inner in sorted(value.items()):
+            digest.update(str(name).encode())
+            _digest(digest, inner)
+    elif isinstance(value, np.ndarray):
+        digest.update(repr((value.shape, value.dtype.str)).encode())
+        digest.update(np.ascontiguousarray(value).tobytes())
+    else:
+        digest.update(repr(value).encode())
+
+
+def read_fit(path: str, allow_code: bool = False) -> dict[str, Any]:
     """Read a fit that ``save()`` wrote.
 
     Parameters
     ----------
     path : str
+    allow_code : bool
+        Whether the formula may do more than compute with columns; see :func:`pybayesridge.load`.
 
     Returns
     -------
@@ -250,14 +358,14 @@ def read_fit(path: str) -> dict[str, Any]:
     """
 
     def run() -> dict[str, Any]:
-        results = saved(path)
+        results = saved(path, allow_code)
         found = export(results) | known_to_r(results)
         return {name: value for name, value in found.items() if value is not None}
 
     return guarded(run)
 
 
-def code_rows(coding: str, table: dict[str, Any]) -> dict[str, Any]:
+def code_rows(coding: str, table: dict[str, Any], allow_code: bool = False) -> dict[str, Any]:
     """Code new data as the data of a fit by formula were coded.
 
     Parameters
@@ -266,6 +374,8 @@ def code_rows(coding: str, table: dict[str, Any]) -> dict[str, Any]:
         The ``coding`` of :func:`read_fit`.
     table : dict
         Columns by name: numbers, truth values or text, each a list or an array; None or NaN where a value is missing.
+    allow_code : bool
+        As of :func:`read_fit`.
 
     Returns
     -------
@@ -275,15 +385,15 @@ def code_rows(coding: str, table: dict[str, Any]) -> dict[str, Any]:
 
     def run() -> dict[str, Any]:
         file = io.BytesIO(base64.b64decode(coding))
-        spec: FormulaSpec = portable.read(file, "the formula", __version__)
+        spec: FormulaSpec = portable.read(file, "the formula", __version__, allow_code=allow_code)
         rows = {name: as_known(spec, name, column) for name, column in table.items()}
-        frame, _ = formulas.transform(spec, pd.DataFrame(rows), None)
+        frame, _ = formulas.transform(spec, pd.DataFrame(rows))
         return {"x": frame.to_numpy(dtype=np.float64)}
 
     return guarded(run)
 
 
-def report_saved(path: str, page: dict[str, Any]) -> dict[str, Any]:
+def report_saved(path: str, page: dict[str, Any], allow_code: bool = False) -> dict[str, Any]:
     """Write the report of a fit that ``save()`` wrote.
 
     Parameters
@@ -291,6 +401,8 @@ def report_saved(path: str, page: dict[str, Any]) -> dict[str, Any]:
     path : str
     page : dict
         ``path``, ``title``, ``question``, ``target`` (a name) and ``alpha`` of the report.
+    allow_code : bool
+        As of :func:`read_fit`.
 
     Returns
     -------
@@ -301,7 +413,7 @@ def report_saved(path: str, page: dict[str, Any]) -> dict[str, Any]:
     def run() -> dict[str, Any]:
         if not os.path.exists(path):
             raise ValueError(f"the file that this fit was read from is no longer there: {path}")
-        results = saved(path)
+        results = saved(path, allow_code)
         given = {name: page.get(name) for name in ("title", "question", "target")}
         written = results.report(page["path"], alpha=page["alpha"], **given)
         return {"path": str(written), "params": over(results.params)}

@@ -18,8 +18,11 @@ from pybayesridge.results import files, portable
 from pybayesridge.results.base import LinearResults
 
 
-def saved(path: str) -> Any:
-    """The unlabelled results in a file of text and numbers; a pickle, which can run code, is refused unread."""
+def saved(path: str, allow_code: bool) -> Any:
+    """The unlabelled results in a file of text and numbers; a pickle, which can run code, is refused unread.
+
+    So is a formula that does more than compute with columns, unless `allow_code`.
+    """
     with open(path, "rb") as file:
         start = file.read(len(portable.OPENING))
         if start != portable.OPENING:
@@ -29,19 +32,19 @@ def saved(path: str) -> Any:
             if start[:1] == files.OPENING[:1]:
                 raise ValueError(
                     f"{path} is a pickle, which can run code and which R does not read: load it in Python by "
-                    "pybayesridge.load(), and save it with format='portable'"
+                    "pybayesridge.load(..., allow_code=True), and save it with format='portable'"
                 )
             raise ValueError(f"{foreign}: it is no archive")
         file.seek(0)
-        found = portable.read(cast("Any", file), path, __version__)
+        found = portable.read(cast("Any", file), path, __version__, allow_code=allow_code)
     results = getattr(found, "unlabelled", found)
     if not isinstance(results, LinearResults):
         raise ValueError(f"{path} is not a fit saved by pybayesridge: it holds a {type(found).__name__}")
     return results
 
 
-CODES = (("0", "1"), ("failure", "success"))
-"""Levels of responses that are numbers in R."""
+CODES = ("0", "1")
+"""Levels of responses that are numbers in R, as are numbers of successes."""
 
 
 def known_to_r(results: Any) -> dict[str, Any]:
@@ -50,15 +53,14 @@ def known_to_r(results: Any) -> dict[str, Any]:
     data, spec = model.data, model.formula_spec
     groups: Any = getattr(model, "groups", None)
     grouped = groups is not None and model.grouped_by != "column"
-    response: Any = getattr(model, "response", None)
-    coded = response is None or data.trials is not None or (response.other, response.event) in CODES
+    levels = model.distribution.levels
     return {
         "columns": [str(name) for name in data.exog_columns],
         "named": spec is not None or isinstance(data.orig_exog, pd.DataFrame | NamedColumns),
         "x": None if data.exog is None else _columns_for_r(data.exog),
         "row_names": None if isinstance(data.row_labels, pd.RangeIndex) else [str(row) for row in data.row_labels],
         "weights": None if data.weights is None else np.asarray(data.weights, dtype=np.float64),
-        "levels": None if coded else [response.other, response.event],
+        "levels": None if levels in (None, CODES) else list(levels),
         "group": [groups.labels[i] for i in groups.of_column] if grouped else None,
         "flat_in": getattr(model, "flat_in", None),
         "known_sigma2": getattr(model, "known_sigma2", None),

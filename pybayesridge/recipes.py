@@ -17,7 +17,7 @@ import pandas as pd
 NAMED = {
     "endog": "the response",
     "exog": "the columns",
-    "data": "the data",
+    "data": "the table with the variables",
     "subset": "the rows to use",
     "weights": "a weight for each row",
     "trials": "the number of trials of each row",

@@ -33,6 +33,9 @@ ZEROS = 4
 NO_VARIANCE = "A dash for sigma or an sd stands for infinity: the tail of the posterior is too heavy for a variance."
 """The note to such a table."""
 
+SMALLEST = 1e-4
+"""Smaller probabilities are written as being below it."""
+
 DASH = "–"
 """It stands for a number that does not exist, or is infinite."""
 
@@ -168,3 +171,8 @@ def rounded(value: float, decimals: int = 3) -> Number:
     if not math.isfinite(value):
         return Number(DASH)
     return Number(f"{round(value, decimals) + 0.0:,.{decimals}f}")
+
+
+def as_probability(value: float) -> str:
+    """A probability that may be tiny, such as a prediction, to `DIGITS` significant digits, or ``< 0.0001``."""
+    return f"< {SMALLEST:.4f}" if 0 < value < SMALLEST else f"{value:.{DIGITS}g}"

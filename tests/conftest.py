@@ -29,7 +29,7 @@ def pytest_collection_modifyitems(config, items):
 def short_runs():
     """Sampled selections may stop after few steps: for tests of what is made of their numbers, not of the numbers."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pybayesridge.selection.sampler.FIRST_CHECK", ((float("inf"), 256),))
+        patch.setattr("pybayesridge.selection.sampler.PHASES", (1, 2))
         yield
 
 
@@ -42,4 +42,4 @@ def sketched(monkeypatch):
         draw(ax=Figure().subplots())
         return "<svg></svg>"
 
-    monkeypatch.setattr("pybayesridge.report.shared.svg", svg)
+    monkeypatch.setattr("pybayesridge.report.figures.svg", svg)

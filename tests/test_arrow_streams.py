@@ -213,7 +213,7 @@ def test_the_bar_and_the_recipe(table):
         res = BayesRidge.from_arrow(table.to_reader(), "y ~ x", progress=True).fit()
     assert "moments" in told.getvalue()
     assert "BayesRidge.from_arrow" in res.recipe.code
-    assert res.recipe.named["data"] == "the data"
+    assert res.recipe.named["data"] == "the table with the variables"
 
 
 def test_without_pyarrow_the_message_names_the_extra(monkeypatch):

@@ -1,7 +1,4 @@
-"""The ridge for yes/no responses as users call it.
-
-Long because all tests share one set of data and its fits.
-"""
+"""The ridge for yes/no responses as users call it."""
 
 import pickle
 
@@ -17,7 +14,6 @@ from scipy.special import expit, ndtr
 
 import pybayesridge
 from pybayesridge import BayesRidge, ConvergenceWarning, DegenerateFitWarning, GridEdgeWarning
-from pybayesridge.models.binary import BinaryRidge
 from tests.binomial.problems import columns, responses
 
 SAME = 1e-8
@@ -48,12 +44,13 @@ def fitted():
     return BayesRidge.from_formula(FORMULA, DATA, family="binomial").fit()
 
 
-def test_the_class_follows_the_family():
+def test_one_class_has_both_families():
     model = BayesRidge(DATA["y"], DATA[["x0"]], family="binomial")
-    assert type(model) is BinaryRidge
-    assert model.family == "binomial"
-    assert type(BayesRidge(DATA["y"], DATA[["x0"]])) is BayesRidge
-    assert type(BinaryRidge(DATA["y"], DATA[["x0"]], family="binomial")) is BinaryRidge
+    assert (type(model), model.family, model.link) == (BayesRidge, "binomial", "logit")
+    gaussian = BayesRidge(DATA["x1"], DATA[["x0"]])
+    assert (type(gaussian), gaussian.family) == (BayesRidge, "gaussian")
+    with pytest.raises(AttributeError, match="link is an attribute of models with family='binomial'"):
+        _ = gaussian.link
     with pytest.raises(ValueError, match="family must be 'gaussian' or 'binomial', not 'poisson'"):
         BayesRidge(DATA["y"], DATA[["x0"]], family="poisson")
 
@@ -371,7 +368,7 @@ def test_predictions_beside_draws(fitted):
 
 
 def test_hyperparameters_are_those_of_the_nodes(fitted):
-    table, fit = fitted.hyperparameters(alpha=0.5), fitted.unlabelled.binary_fit
+    table, fit = fitted.hyperparameters(alpha=0.5), fitted.unlabelled.sites_fit
     log_t2 = np.array([node.log_t2 for node in fit.nodes])
     assert table.loc["tau2", "mean"] == pytest.approx(fit.weight @ np.exp(log_t2), rel=NEAR)
     below = fit.weight[np.exp(log_t2) < table.loc["tau2", "median"]].sum()
@@ -443,9 +440,9 @@ def test_saved_and_pickled(fitted, tmp_path):
     with pytest.raises(ValueError, match="row_space=False is not available"):
         fitted.save(tmp_path / "none.fit", remove_data=True, row_space=False)
     inner = small.unlabelled
-    sizes = [len(getattr(value, "sites", ())) for value in inner.binary_fit.nodes]
+    sizes = [len(getattr(value, "sites", ())) for value in inner.sites_fit.nodes]
     assert sizes == [0] * len(sizes)
-    assert inner.binary_fit.space.rows.size == inner.binary_fit.likelihood.n == 0
+    assert inner.sites_fit.space.rows.size == inner.sites_fit.likelihood.n == 0
 
 
 def test_the_recipe_makes_the_fit_again():
@@ -475,7 +472,7 @@ def test_pictures(fitted):
 
     ax = fitted.plot_calibration(bins=5)
     assert len(ax.lines[1].get_xdata()) == 5
-    assert "calibration intercept" in ax.get_title()
+    assert "calibration\nintercept" in ax.get_title()
     ax = fitted.plot_roc()
     x, y = ax.lines[1].get_data()
     area = ((y[1:] + y[:-1]) / 2 * np.diff(x)).sum()
@@ -519,7 +516,7 @@ def test_report(fitted, tmp_path):
     copy.remove_data()
     text = copy.report(tmp_path / "small.html").read_text(encoding="utf-8")
     assert f"AUC {fitted.loo_auc:.3f}" in text
-    assert "calibration intercept" not in text
+    assert "Share of events over leave-one-out probabilities" not in text
     wide = BayesRidge.from_formula("y ~ .", frame(24, 60, 3), family="binomial", link="probit").fit("fixed", lam=9.0)
     text = wide.report(tmp_path / "wide.html").read_text(encoding="utf-8")
     assert "Odds ratios" not in text

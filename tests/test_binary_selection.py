@@ -126,7 +126,8 @@ def test_summary_and_other_outputs_say_what_they_are(fit):
     for word in ("binomial", "Event:", "yes", "logit", "slab_var (mean)", "PIP"):
         assert word in text
     assert "noise" not in text
-    assert fit.hyperparameters().index.tolist() == ["prior_inclusion", "slab_var", "prior_share", "size"]
+    rows = ["prior_inclusion", "slab_var", "prior_share", "size", "groups_included"]
+    assert fit.hyperparameters().index.tolist() == rows
     assert "family='binomial'" in fit.recipe.code
     assert list(fit.tidy()["term"]) == fit.model.exog_names
     assert fit.contrast("a - b").loc["a - b", "sd"] > 0
@@ -172,20 +173,20 @@ def test_saved_without_rows(fit, tmp_path):
     assert all(len(fit.fittedvalues) not in array.shape for array in arrays(again.unlabelled))
 
 
-@pytest.mark.parametrize("link", ["logit", "probit"])
-def test_arrays_with_trials_and_weights_agree_with_quadrature(link):
+@pytest.mark.parametrize(("link", "v"), [("logit", 0.5), ("probit", 0.5), ("logit", 0.005)])
+def test_arrays_with_trials_and_weights_agree_with_quadrature(link, v):
     rng = np.random.default_rng(5)
     X = rng.standard_normal((25, 2)) * [3.0, 0.1] + [10.0, -1.0]
     trials = rng.integers(1, 5, 25)
     successes = rng.binomial(trials, expit(0.3 * (X[:, 0] - 10)))
     weights = rng.integers(1, 3, 25)
-    model = SpikeSlab(successes, X, family="binomial", link=link, trials=trials, weights=weights, slab_var=0.5)
+    model = SpikeSlab(successes, X, family="binomial", link=link, trials=trials, weights=weights, slab_var=v)
     found = model.fit(mcse=number(0.01, 0.03), chains=2)
     count = (weights * trials).astype(float)
     center = np.average(X, axis=0, weights=count)
     scale = np.sqrt(np.average((X - center) ** 2, axis=0, weights=count))
     events = (weights * successes).astype(float)
-    oracle = brute_force((X - center) / scale, events, count - events, link=link, v=0.5, points=15)
+    oracle = brute_force((X - center) / scale, events, count - events, link=link, v=v, points=15)
     inside, se = found.inclusion_prob.to_numpy()[1:], found.inclusion_se.to_numpy()[1:]
     assert np.abs((inside - oracle.prob) / se).max() < WITHIN
     sd = np.sqrt(oracle.square - oracle.mean**2)[1:] / scale
@@ -221,7 +222,7 @@ def test_rare_events_and_unfinished_sampling_are_said():
     X, y = rng.standard_normal((300, 2)), np.zeros(300)
     y[:4] = 1.0
     with pytest.warns(ConvergenceWarning, match=r"standard error .* for mcse=0\.0001"):
-        res = SpikeSlab(y, X, family="binomial").fit(mcse=1e-4, maxiter=200, chains=2)
+        res = SpikeSlab(y, X, family="binomial").fit(mcse=1e-4, maxiter=4000, chains=2)
     assert not res.converged
     assert "only 4 events among 300 trials" in " ".join(res.notes)
 
@@ -292,3 +293,10 @@ def test_ridge_and_selection_name_the_same_event():
     selection = SpikeSlab.from_formula("ill ~ a", data, family="binomial", event="no")
     assert selection.event == ridge.event == "no"
     assert np.array_equal(selection.endog, ridge.endog)
+
+
+def test_variances_of_coefficients_include_that_of_the_intercept(fit):
+    joint, states = fit.posterior.joint, fit.posterior.exact.states
+    k = fit.posterior.design.block.k
+    for whole, own in zip(joint.root, states.root, strict=True):
+        np.testing.assert_allclose((own**2).sum(axis=1), (whole[k:] ** 2).sum(axis=1), rtol=1e-10)

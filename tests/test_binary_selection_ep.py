@@ -89,34 +89,43 @@ def test_intervals_and_signs_hold_the_spike(fit):
     assert signs.loc["c", "prob_zero"] == pytest.approx(1 - inside, abs=1e-6)
     assert ratios.loc["c", "prob_above_1"] == pytest.approx(signs.loc["c", "prob_positive"], abs=1e-9)
     assert signs.loc["c", "prob_positive"] <= inside
+    assert ratios.loc["c", "prob_equal_1"] == pytest.approx(signs.loc["c", "prob_zero"], abs=1e-6)
     assert "P(>0)" in str(fit.summary(direction=True))
     effects = fit.effects(["a", "kind"])
     assert effects["mean"].iloc[0] > 0
 
 
+@pytest.mark.parametrize("known", [{"p": 0.4}, {"v": 0.5}, {"v": 0.005}], ids=["p", "v", "narrow v"])
 @pytest.mark.parametrize("link", ["logit", "probit"])
-def test_trials_and_weights_agree_with_quadrature(link):
+def test_trials_and_weights_agree_with_quadrature(link, known):
     rng = np.random.default_rng(5)
     X = rng.standard_normal((25, 2)) * [3.0, 0.1] + [10.0, -1.0]
     trials = rng.integers(1, 5, 25)
     successes = rng.binomial(trials, expit(0.3 * (X[:, 0] - 10)))
     weights = rng.integers(1, 3, 25)
     given = {"family": "binomial", "link": link, "trials": trials}
-    found = SpikeSlab(successes, X, weights=weights, prior_inclusion=0.4, **given).fit("ep")
+    own = {"prior_inclusion": known.get("p"), "slab_var": known.get("v")}
+    found = SpikeSlab(successes, X, weights=weights, **own, **given).fit("ep")
     count, events = (weights * trials).astype(float), (weights * successes).astype(float)
     center = np.average(X, axis=0, weights=count)
     scale = np.sqrt(np.average((X - center) ** 2, axis=0, weights=count))
-    oracle = brute_force((X - center) / scale, events, count - events, link=link, p=0.4, points=9, nodes=16)
+    oracle = brute_force((X - center) / scale, events, count - events, link=link, **known, points=9, nodes=16)
     assert np.abs(found.inclusion_prob.to_numpy()[1:] - oracle.prob).max() < APPROXIMATE
     sd = np.sqrt(oracle.square - oracle.mean**2)[1:] / scale
     assert (np.abs(found.params.to_numpy()[1:] - oracle.mean[1:] / scale) / sd).max() < 2 * APPROXIMATE
     assert np.abs(found.bse.to_numpy()[1:] / sd - 1).max() < 3 * APPROXIMATE
     intercept = oracle.mean[0] - center @ (oracle.mean[1:] / scale)
     assert abs(found.params["const"] - intercept) < 2 * APPROXIMATE * found.bse["const"]
-    half = SpikeSlab(successes, X, weights=weights / 2, prior_inclusion=0.4, slab_var=1.0, **given)
-    fractions = half.fit("ep")
-    assert fractions.converged
-    assert fractions.bse.iloc[1] > found.bse.iloc[1]
+
+
+def test_fractions_of_weights():
+    rng = np.random.default_rng(5)
+    X, trials = rng.standard_normal((25, 2)), rng.integers(1, 5, 25)
+    successes, weights = rng.binomial(trials, expit(X[:, 0])), rng.integers(1, 3, 25)
+    given = {"family": "binomial", "trials": trials, "prior_inclusion": 0.4, "slab_var": 1.0}
+    whole, half = (SpikeSlab(successes, X, weights=w, **given).fit("ep") for w in (weights, weights / 2))
+    assert half.converged
+    assert half.bse.iloc[1] > whole.bse.iloc[1]
 
 
 def test_units_of_columns_do_not_matter():

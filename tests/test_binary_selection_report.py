@@ -89,7 +89,7 @@ def test_report_says_what_it_is(page):
         "Who is ill?",
         "Spike-and-slab regression (binomial) of ill",
         "responses are events (yes)",
-        "log odds of the probability of the event (yes) are modelled",
+        "log odds of the probability of the event (yes) is a linear function",
         "which is optimistic",
         "(in-sample)",
         "Pólya-Gamma",
@@ -104,7 +104,7 @@ def test_report_says_what_it_is(page):
 
 def test_report_of_counts_without_rows(counts, tmp_path):
     whole = report(counts, tmp_path).said()
-    assert "normal quantile of the probability of the event (success) is modelled" in whole
+    assert "normal quantile of the probability of the event (success) is a linear function" in whole
     assert "m: the numbers of trials" in whole
     assert "prior_inclusion (by column; mean)" in whole
     assert "odds" not in whole
@@ -132,7 +132,7 @@ def test_calibration_and_roc_are_those_of_the_fitted_rows(fit, counts):
         curve = np.asarray(res.plot_roc().lines[1].get_xydata())
         area = scores(rows.successes, rows.failures, res.fittedvalues.to_numpy())[2]
         assert np.isclose(trapezoid(curve[:, 1], curve[:, 0]), area, rtol=SAME)
-        assert f"in-sample ROC curve, area {area:.3f}" in pyplot.gca().get_title()
+        assert f"ROC curve\nin-sample, area {area:.3f}" in pyplot.gca().get_title()
         assert trials.sum() == res.n_trials
     order = np.argsort(fit.fittedvalues.to_numpy())
     groups = np.split(order, 4)

@@ -73,3 +73,15 @@ def test_products_are_those_of_numpy(transpose, order, wide):
     b = rng.standard_normal((7 if transpose else 5, 2 * wide))[:, ::2]
     found = blas.product(a, b, transpose_a=transpose)
     np.testing.assert_allclose(found, (a.T if transpose else a) @ b, rtol=0, atol=ROUNDING)
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (0, 4), (3, 0)])
+@pytest.mark.parametrize("layout", ["C", "F", "neither"])
+def test_a_row_is_subtracted_in_place_in_every_layout(shape, layout):
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=(2 * shape[0], shape[1]))[::2] if layout == "neither" else rng.normal(size=shape)
+    a = np.asfortranarray(a) if layout == "F" else a
+    row = rng.normal(size=shape[1])
+    wanted = a - row
+    blas.subtract_row(a, row)
+    np.testing.assert_array_equal(a, wanted)

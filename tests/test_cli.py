@@ -1,7 +1,4 @@
-"""The command line: its numbers are those of the models, its errors one line.
-
-Long because all tests share one table of data and one way to call the program.
-"""
+"""The command line: its numbers are those of the models, its errors one line."""
 
 import io
 import json
@@ -110,13 +107,12 @@ def test_every_option_reaches_the_model(data, frame, capsys):
     assert err.startswith("pybayesridge: warning: The smallest cross-validation score lies on the edge of the grid")
 
 
-def test_options_of_an_exact_selection(data, frame, capsys, monkeypatch):
+def test_options_of_an_exact_selection(data, capsys, monkeypatch):
     monkeypatch.setattr("pybayesridge.selection.fit.can_enumerate", lambda grid: False)
-    monkeypatch.setattr("pybayesridge.selection.sampler.FIRST_CHECK", ((np.inf, 256),))
-    options = ["--mcse", 0.04, "--chains", 3, "--rng", 5, "--expected-size", 2, "--maxiter", 30_000]
+    options = ["--mcse", 0.04, "--chains", 3, "--rng", 5, "--expected-size", 2, "--maxiter", 3_000_000]
     _, out, _ = run(capsys, "spikeslab", "y ~ .", data, "--method", "exact", *options)
-    model = SpikeSlab.from_formula("y ~ .", frame, expected_size=2)
-    results = model.fit("exact", mcse=0.04, chains=3, rng=5, maxiter=30_000)
+    model = SpikeSlab.from_formula("y ~ .", pd.read_csv(data), expected_size=2)  # laid out as there
+    results = model.fit("exact", mcse=0.04, chains=3, rng=5, maxiter=3_000_000)
     assert out == f"{results.summary()}\n"
 
 
@@ -148,6 +144,10 @@ def test_json_of_an_exact_selection(data, frame, tmp_path, capsys):
     np.testing.assert_allclose(table["inclusion_se"].astype(float), results.inclusion_se, rtol=EQUAL)
     assert target["log_evidence_se"] == pytest.approx(results.log_evidence_se, rel=EQUAL)
     assert target["size"] == pytest.approx(results.hyperparameters(alpha=0.1).loc["size"].to_dict(), rel=EQUAL)
+    # Of a factor with three levels two columns, and one group.
+    both = results.hyperparameters(alpha=0.1).loc[["size", "groups_included"]]
+    assert both["mean"].iloc[0] == pytest.approx(target["expected_size"], rel=EQUAL) != both["mean"].iloc[1]
+    assert target["groups_included"] == pytest.approx(both.iloc[1].to_dict(), rel=EQUAL)
     sets = results.credible_sets()
     assert {"x1", "twin"} in [set(one["columns"]) for one in target["credible_sets"]]
     assert [one["columns"] for one in target["credible_sets"]] == [
@@ -158,7 +158,7 @@ def test_json_of_an_exact_selection(data, frame, tmp_path, capsys):
         assert one["purity"] == pytest.approx(rows["purity"].iloc[0], rel=EQUAL)
     _, out, _ = run(capsys, "spikeslab", formula, path, "--method", "ep", "--json")
     target = json.loads(out)["targets"][0]
-    assert target["size"] is target["credible_sets"] is target["log_evidence_se"] is None
+    assert target["size"] is target["groups_included"] is target["credible_sets"] is target["log_evidence_se"] is None
     assert {c["inclusion_se"] for c in target["coefficients"] if c["name"] != "Intercept"} == {None}
 
 
@@ -409,7 +409,9 @@ def test_bad_models_and_new_data(data, frame, tmp_path, capsys):
     run(capsys, "ridge", "y ~ x1 + g", data, "--save", saved, "--quiet")
     assert "is not a fit saved by pybayesridge" in refused(capsys, "predict", data, data)
     pd.to_pickle({"a": 1}, tmp_path / "dict.pickle")
-    assert "is not a fit saved by pybayesridge" in refused(capsys, "predict", tmp_path / "dict.pickle", data)
+    pickled = tmp_path / "dict.pickle"
+    assert "is a pickle, which can run code" in refused(capsys, "predict", pickled, data)
+    assert "is not a fit saved by pybayesridge" in refused(capsys, "predict", pickled, data, "--allow-code")
     assert "No such file" in refused(capsys, "predict", tmp_path / "none", data)
     path = tmp_path / "new.csv"
     frame.rename(columns={"x1": "X1"}).to_csv(path, index=False)

@@ -1,7 +1,4 @@
-"""What users type wrongly, and what nobody should be able to type: one line on stderr and exit status 2.
-
-Long because of its tables of formulas, conditions, files and calls that are refused.
-"""
+"""What users type wrongly, and what nobody should be able to type: one line on stderr and exit status 2."""
 
 import gzip
 import io
@@ -20,6 +17,9 @@ from pybayesridge import BayesRidge, cli
 from pybayesridge.cli import tables
 from pybayesridge.cli.conditions import rows_where
 from pybayesridge.formula.check import refuse_code
+from pybayesridge.formula.names import names_of
+from pybayesridge.formula.parse import parse
+from pybayesridge.formula.quoted import identifier, in_backticks
 from tests.effort import number, share
 
 N = 30
@@ -165,12 +165,31 @@ def test_no_formula_with_code_passes_the_check(escape, frame, tmp_path):
         refuse_code(f"y ~ x1 + {escape.format(file=tmp_path / MARK)}", set(frame.columns))
 
 
-def test_columns_that_hide_functions_are_not_called(frame):
+def test_columns_do_not_hide_functions(frame, tmp_path, capsys):
     columns = {*frame.columns, "np", "C", "contr"}
-    for formula in ("y ~ np.log(x1)", "y ~ C(g)", "y ~ scale(x1, contr.sum)"):
-        with pytest.raises(ValueError, match="the formula has"):
+    for formula in ("y ~ np.log(x1)", "y ~ C(g)", "y ~ C(g, contr.sum)", "y ~ np + C"):
+        refuse_code(formula, columns)
+    for formula in ("y ~ `np`.log(x1)", "y ~ I(np.log)", "y ~ I(C.x1)", "y ~ I(`C`(x1))"):
+        with pytest.raises(ValueError, match=r"the formula|quote|Unexpected"):
             refuse_code(formula, columns)
-    refuse_code("y ~ np + C", columns)
+    odd = frame.assign(C=frame.x1, np=frame.x1 / 9)
+    odd.to_csv(tmp_path / "odd.csv", index=False)
+    status, out, err = run(capsys, "ridge", "y ~ C(g) + C + np.exp(np)", tmp_path / "odd.csv")
+    assert (status, err) == (0, "")
+    same = frame.assign(v=frame.x1, w=frame.x1 / 9)
+    expected = BayesRidge.from_formula("y ~ C(g) + v + np.exp(w)", same).fit()
+    assert f"{expected.params.iloc[-1]:.3g}" in out
+
+
+def test_names_in_backticks_and_text_that_looks_like_one(frame):
+    for name in ("it's", "a\\b", 'a"b', "open('x')", "log(x1)", "a b"):
+        refuse_code(f"y ~ `{name}` + I(`{name}` ** 2)", {*frame.columns, name})
+    # Text that is an identifier of a name with quotes stays text.
+    inside = identifier("', open('x'), '")
+    refuse_code(f"y ~ C(g, levels=['{inside}'])", frame.columns)
+    assert in_backticks(f"C(g, levels=['{inside}'])") == f"C(g, levels=['{inside}'])"
+    names = names_of(parse(f"y ~ C(g, levels=['{inside}'])", frame))
+    assert "open" not in names.functions
 
 
 def test_code_runs_when_it_is_allowed(frame, data, tmp_path, capsys):

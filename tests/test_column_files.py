@@ -79,6 +79,41 @@ def test_files_that_do_not_do(rng, tmp_path):
         BayesRidge.from_columns(pd.Series(y, index=PEOPLE), path, transposed=True, names="snp")
 
 
+FLIPS = 60
+"""Damaged files of each kind."""
+
+
+@pytest.mark.parametrize("kind", ["columns", "rows", "formula"])
+def test_damaged_files_with_checksums_give_the_same_numbers_or_an_error(kind, rng, tmp_path):
+    y, x = data(rng)
+    x = x[:, :12]
+    table = pd.DataFrame(x.T if kind == "rows" else x).rename(columns=lambda j: f"c{j}")
+    if kind == "formula":
+        table["y"] = y
+    path = tmp_path / "whole.parquet"
+    write(table, path, write_page_checksum=True)
+
+    def fit(file):
+        if kind == "formula":
+            return BayesRidge.from_parquet(file, "y ~ c0 + c1 + c2 + c3 + c4").fit().params.to_numpy()
+        return BayesRidge.from_columns(y, file, transposed=kind == "rows").fit().params.to_numpy()
+
+    wanted, whole = fit(path), path.read_bytes()
+    refused = 0
+    for at in rng.integers(0, len(whole), FLIPS):
+        damaged = bytearray(whole)
+        damaged[at] ^= 1 << int(rng.integers(8))
+        broken = tmp_path / "broken.parquet"
+        broken.write_bytes(damaged)
+        try:
+            got = fit(broken)
+        except ValueError:
+            refused += 1
+            continue
+        np.testing.assert_array_equal(got, wanted)
+    assert refused > FLIPS / 4
+
+
 @pytest.mark.parametrize("transposed", [True, False])
 def test_dask(transposed, rng):
     array = pytest.importorskip("dask.array")
@@ -92,6 +127,16 @@ def test_dask(transposed, rng):
     res = BayesRidge.from_columns(y, given, unpenalized=z, names=NAMES, transposed=transposed, **options).fit()
     same(memory, res)
     assert str(res.summary()).count("rs") == str(memory.summary()).count("rs")
+
+
+@pytest.mark.parametrize("cut", [lambda part: part[:, :-1], lambda part: part[1:], lambda part: part.repeat(2, 1)])
+def test_dask_chunks_that_are_not_what_they_say(cut, rng):
+    array = pytest.importorskip("dask.array")
+    y, x = data(rng)
+    chunked = array.from_array(x, chunks=(len(y), 50))
+    odd = chunked.map_blocks(cut, chunks=chunked.chunks, dtype=x.dtype)
+    with pytest.raises(ValueError, match=r"columns of X instead of 50|rows of observations"):
+        BayesRidge.from_columns(y, odd).fit()
 
 
 def test_dask_arrays_that_do_not_do(rng):

@@ -9,7 +9,7 @@ import pytest
 import statsmodels.api as sm
 import statsmodels.formula.api as smf
 
-from pybayesridge import BayesRidge, SpikeSlab, compare_models
+from pybayesridge import BayesRidge, SpikeSlab, compare_evidence, compare_loo, compare_models, fit_imputed
 from tests.test_summary_formats import latex_lines
 
 SAME = 1e-12
@@ -171,7 +171,7 @@ def test_many_columns_are_cut_unless_named():
     ("change", "message"),
     [
         ({"fits": {}}, "at least one fit"),
-        ({"fits": [1]}, "must be a dict"),
+        ({"fits": [1]}, r"the fit .\(1\). is int, neither results"),
         ({"fits": {"a": 3}}, "the fit 'a' is int, neither results"),
         ({"show": "se"}, "show must be 'sd' or 'interval'"),
         ({"alpha": 5}, "alpha must lie"),
@@ -185,6 +185,14 @@ def test_bad_input_is_refused(fits, change, message):
         compare_models(**arguments)
 
 
+def test_pooled_fits_are_refused_as_such(frame):
+    pooled = fit_imputed(
+        [frame, frame], lambda one: BayesRidge.from_formula("y ~ x1 + x2", one).fit("fixed", lam=1.0)
+    )
+    with pytest.raises(ValueError, match="the fit 'pooled' is pooled over imputed data sets"):
+        compare_models({"pooled": pooled})
+
+
 def test_several_responses_are_refused(frame):
     res = BayesRidge(frame[["y", "w"]], frame[["x1"]]).fit()
     with pytest.raises(ValueError, match="the fit 'both' has several responses"):
@@ -192,3 +200,97 @@ def test_several_responses_are_refused(frame):
     twice = sm.OLS(frame["y"], pd.DataFrame(frame[["x1", "x2"]].to_numpy(), columns=["x", "x"], index=frame.index))
     with pytest.raises(ValueError, match="several coefficients named 'x'"):
         compare_models({"OLS": twice.fit()})
+
+
+@pytest.fixture(scope="module")
+def splines(frame):
+    formula = "y ~ bs(x1, df=4) + x2"
+    return {
+        "ridge": BayesRidge.from_formula(formula, frame).fit(),
+        "patsy": smf.ols(formula, frame).fit(),
+    }
+
+
+def estimates(table):
+    return table.frame.xs("estimate", level="value")
+
+
+def test_splines_that_are_numbered_from_0_and_from_1_are_matched_by_their_columns(splines):
+    """formulaic numbers the columns of bs() from 1, patsy from 0."""
+    ridge, ols = splines["ridge"], splines["patsy"]
+    assert ols.params.index[1] == "bs(x1, df=4)[0]"
+    assert ridge.params.index[1] == "bs(x1, df=4)[1]"
+    np.testing.assert_allclose(ridge.model.exog, ols.model.exog, atol=SAME)
+    found = estimates(compare_models(splines))
+    assert list(found.index) == list(ridge.params.index)
+    np.testing.assert_allclose(found["ridge"], ridge.params, rtol=SAME)
+    np.testing.assert_allclose(found["patsy"], ols.params, rtol=SAME)
+    backwards = estimates(compare_models({name: splines[name] for name in ("patsy", "ridge")}))
+    assert list(backwards.index) == list(ols.params.index)
+    np.testing.assert_allclose(backwards["ridge"], ridge.params, rtol=SAME)
+
+
+def test_numbered_columns_that_cannot_be_compared_are_not_matched(frame, splines):
+    """Without the columns, or with other rows, nothing says which number of one library is which of the other."""
+    removed = BayesRidge.from_formula("y ~ bs(x1, df=4) + x2", frame).fit()
+    removed.remove_data()
+    fewer = BayesRidge.from_formula("y ~ bs(x1, df=4) + x2", frame[:40]).fit()
+    for other in (removed, fewer):
+        found = estimates(compare_models({"ridge": other, "patsy": splines["patsy"]}))
+        numbered = found[found.index.str.contains("bs")]
+        assert numbered.isna().sum().sum() == len(numbered)
+        assert len(numbered) == 8
+        assert not found.loc[["Intercept", "x2"]].isna().to_numpy().any()
+    own = estimates(compare_models({"all": splines["ridge"], "removed": removed}))
+    assert not own.isna().to_numpy().any()
+
+
+def test_columns_of_one_name_and_other_values_have_rows_of_their_own(frame):
+    """Another reference level, another unit: the name says less than the column."""
+    turned = frame.assign(g=pd.Categorical(frame["g"], ["b", "a"]), x2=frame["x2"] * 1000)
+    third = frame.assign(g=np.where(np.arange(50) < 9, "c", frame["g"]))
+    fits = {
+        "a": BayesRidge.from_formula("y ~ x1 + x2 + g", frame).fit(),
+        "b": BayesRidge.from_formula("y ~ x1 + x2 + g", turned).fit(),
+        "c": BayesRidge.from_formula("y ~ g", third.assign(g=pd.Categorical(third["g"], ["c", "a", "b"]))).fit(),
+    }
+    table = compare_models(fits)
+    found = estimates(table)
+    assert not found.loc["x1", ["a", "b"]].isna().any()
+    for name in ("a", "b"):
+        own = found[name].dropna()
+        np.testing.assert_allclose(own, fits[name].params, rtol=SAME)
+    assert found.loc["x2"].notna().tolist() == [True, False, False]
+    assert found.loc["x2 (b)"].notna().tolist() == [False, True, False]
+    assert found.loc["g[T.b]"].notna().tolist() == [True, False, False]
+    assert found.loc["g[T.b] (c)"].notna().tolist() == [False, False, True]
+    told = next(note for note in table.notes if note.startswith("Columns of one name"))
+    assert told.startswith("Columns of one name that differ between the models have rows of their own: 'x2',")
+
+
+def test_sparse_columns_and_constants_are_compared(frame):
+    sparse = pytest.importorskip("scipy.sparse")
+    x = frame[["x1", "x2"]]
+    fits = [
+        BayesRidge(frame["y"], x).fit(),
+        BayesRidge(frame["y"], sm.add_constant(x)).fit(),
+        BayesRidge(frame["y"].to_numpy(), sparse.csr_matrix(x.to_numpy())).fit(),
+        sm.OLS(frame["y"], sm.add_constant(x)).fit(),
+    ]
+    found = estimates(compare_models(fits))
+    assert list(found.columns) == ["(1)", "(2)", "(3)", "(4)"]
+    assert found.notna().sum().sum() == 12
+    assert not found.loc["const"].isna().any()
+
+
+def test_lists_of_fits_are_numbered(fits):
+    given = [fits["ridge"], fits["selection"]]
+    by_name = {"(1)": fits["ridge"], "(2)": fits["selection"]}
+    pd.testing.assert_frame_equal(compare_models(given).frame, compare_models(by_name).frame)
+    pd.testing.assert_frame_equal(compare_loo(tuple(given)), compare_loo(by_name))
+    ridges = [fits["ridge"], fits["ridge"]]
+    assert compare_evidence(ridges)["probability"].round(6).to_dict() == {"(1)": 0.5, "(2)": 0.5}
+    for compare in (compare_models, compare_loo, compare_evidence):
+        for nothing in ([], {}, None, fits["ridge"]):
+            with pytest.raises(ValueError, match="fits must be a dict from names to results, or a list of results"):
+                compare(nothing)

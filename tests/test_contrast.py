@@ -17,6 +17,7 @@ SAME = 1e-10
 DENSE = 1e-8
 """Beside the sum over thousands of equally spaced penalties; quantiles are solved for less accurately."""
 
+SUMS = 1e-13  # of probabilities: rounding
 MOMENTS = 1e-9
 """A fit from moments beside the fit from rows."""
 
@@ -368,3 +369,16 @@ def test_tests_of_least_squares_name_what_to_use(ridge, by_ep, name):
         assert not hasattr(res, name)
         with pytest.raises(AttributeError, match=rf"no {name}: the estimates are shrunken.*contrast\(\).*prob_posit"):
             getattr(res, name)
+
+
+def test_positive_and_zero_are_apart_where_all_kept_states_have_a_column():
+    """A column that hardly any state lacks, none of the kept ones: the three probabilities sum to one."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(200, 3))
+    y = (1.1 * x[:, 0] + 1.4 * rng.normal(size=200) > 0).astype(float)
+    res = SpikeSlab(y, x, family="binomial").fit(chains=1, mcse=0.5)
+    assert 0 < res.prob_zero["x1"] < 1e-4
+    other = res.contrast([0, -1, 0, 0])
+    total = res.prob_positive["x1"] + res.prob_zero["x1"] + float(other["prob_positive"].iloc[0])
+    assert abs(total - 1) < SUMS
+    assert abs(float(other["prob_zero"].iloc[0]) - res.prob_zero["x1"]) < SUMS

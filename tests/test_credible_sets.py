@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from pybayesridge import SpikeSlab
+from pybayesridge.exceptions import ConvergenceWarning
 
 EQUAL = 1e-12
 """The same number in two places."""
@@ -124,7 +125,8 @@ def test_report_has_a_table_of_the_sets_and_what_is_selected(fit, tmp_path):
     pytest.importorskip("jinja2")
     pytest.importorskip("matplotlib")
     fit.report(tmp_path / "out.html")
-    text = " ".join((tmp_path / "out.html").read_text(encoding="utf-8").split())
+    page = (tmp_path / "out.html").read_text(encoding="utf-8")
+    text = " ".join(page.replace("<wbr>", "").split())
     assert "Credible sets: at least one column of each" in text
     for _, rows in fit.credible_sets().groupby("set"):
         assert ", ".join(rows["column"]) in text
@@ -173,6 +175,24 @@ def test_columns_of_groups_are_counted(method):
     found = res.size_distribution()
     assert found.index @ found == pytest.approx(res.expected_size, rel=SUMMED)
     assert res.size_interval() == (3, 3) or res.size_interval() == (3, 4)
+    low, high = res.size_interval()
+    groups, text = res.group_inclusion_prob.sum(), " ".join(str(res.summary()).split())
+    assert groups < res.expected_size - 0.5
+    if method == "ep":
+        assert f"Expected size: {res.expected_size:.2f}" in text
+        assert f"Groups included: {groups:.2f}" in text
+        return
+    assert f"Expected size: {res.expected_size:.2f} [{low}, {high}]" in text
+    assert f"Groups included: {groups:.2f} [" in text
+    table = res.hyperparameters()
+    assert table.loc["size"].tolist() == pytest.approx([res.expected_size, low, high], rel=EQUAL)
+    assert table.loc["groups_included", "mean"] == pytest.approx(groups, rel=EQUAL)
+    assert table.loc["groups_included", ["lower", "upper"]].tolist() in ([2, 2], [2, 3])
+
+
+def test_without_groups_of_several_columns_there_is_one_size(fit):
+    assert "groups_included" not in fit.hyperparameters().index
+    assert "Groups included" not in str(fit.summary())
 
 
 def test_groups_are_named_and_a_group_alone_is_no_set(fit):
@@ -180,3 +200,28 @@ def test_groups_are_named_and_a_group_alone_is_no_set(fit):
     res = SpikeSlab(y, x, group={"first": ["x0", "x1"], "second": ["x2", "x3", "x4"]}).fit("exact")
     assert res.exchangeable_sets == {}
     assert {"first", "second"} <= set(res.unit_names)
+
+
+@pytest.mark.parametrize("method", ["exact", "ep"])
+def test_without_penalised_columns_nothing_says_to_fit_as_was_done(method):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(30, 2))
+    res = SpikeSlab(x[:, 0] + rng.normal(size=30), x, unpenalized=["x1", "x2"]).fit(method)
+    for ask in (
+        res.models,
+        res.credible_sets,
+        res.explained_variance,
+        lambda: res.pair_inclusion(["x1"]),
+        lambda: res.joint_contrast("x1, x2"),
+    ):
+        with pytest.raises(ValueError, match="no column of this fit is penalised and varies"):
+            ask()
+
+
+def test_advice_is_another_method_than_the_one_that_did_not_converge():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(40, 3))
+    with pytest.warns(ConvergenceWarning, match=r"raise maxiter, or use method='exact'\."):
+        SpikeSlab(x[:, 0] + rng.normal(size=40), x).fit("ep", maxiter=1)
+    with pytest.warns(ConvergenceWarning, match=r"raise maxiter, or use method='ep'\."):
+        SpikeSlab(x[:, 0] + rng.normal(size=40), x).fit("damped", maxiter=1)

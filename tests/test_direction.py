@@ -6,6 +6,7 @@ import pytest
 from scipy import stats
 
 from pybayesridge import BayesRidge, SpikeSlab
+from pybayesridge.exceptions import DegenerateFitWarning
 from tests.effort import only_thorough
 from tests.problems import regression
 
@@ -46,21 +47,33 @@ def res(request):
 
 def test_probabilities_are_those_of_contrasts(res):
     names = list(res.params.index)
-    wanted = res.contrast({name: f"`{name}`" for name in names})["prob_positive"]
-    np.testing.assert_allclose(res.prob_positive, wanted, rtol=SAME)
+    wanted = res.contrast({name: f"`{name}`" for name in names})
+    np.testing.assert_allclose(res.prob_positive, wanted["prob_positive"], rtol=SAME)
     assert list(res.prob_positive.index) == names
+    selects = hasattr(res, "inclusion_prob")
+    assert ("prob_zero" in wanted.columns) == selects == hasattr(res, "prob_zero")
+    if selects:
+        np.testing.assert_allclose(res.prob_zero, wanted["prob_zero"], rtol=0, atol=SAME)
+        assert list(res.prob_zero.index) == names
+        assert (res.prob_positive + res.prob_zero <= 1 + SAME).all()
 
 
-def test_column_of_the_summary(res):
+def test_columns_of_the_summary(res):
     plain, shown = res.summary(), res.summary(direction=True)
     table, wider = plain.tables[1], shown.tables[1]
-    assert [cell.data for cell in wider[0]][-1] == "P(>0)"
+    of = {"P(>0)": res.prob_positive} | ({"P(=0)": res.prob_zero} if hasattr(res, "prob_zero") else {})
+    assert [cell.data for cell in wider[0]][-len(of) :] == list(of)
     for row, more in zip(table, wider, strict=True):
-        assert [cell.data for cell in row] == [cell.data for cell in more][:-1]
+        assert [cell.data for cell in row] == [cell.data for cell in more][: -len(of)]
     for row in wider[1:]:
-        name, text = row[0].data, row[-1].data
-        assert float(text) == pytest.approx(res.prob_positive[name], abs=0.00051)
-    assert "P(>0) is the posterior probability that the coefficient is positive." in " ".join(str(shown).split())
+        name, texts = row[0].data, [cell.data for cell in row[-len(of) :]]
+        for text, values in zip(texts, of.values(), strict=True):
+            assert float(text) == pytest.approx(values[name], abs=0.00051)
+    said = " ".join(str(shown).split())
+    if len(of) == 1:
+        assert "P(>0) is the posterior probability that the coefficient is positive." in said
+    else:
+        assert "the remainder is that of a negative coefficient" in said
     assert "P(>0)" not in str(plain)
     assert r"P(\textgreater{}0)" in shown.as_latex()
     assert "P(&gt;0)" in shown.as_html()
@@ -71,6 +84,31 @@ def test_a_constant_column_is_not_positive():
     y, x = columns()
     res = BayesRidge(y, x.assign(one=1.0, two=2.0)).fit()
     assert res.prob_positive["two"] == pytest.approx(0.0, abs=SAME)
+    for method in ("exact", "ep"):
+        selected = SpikeSlab(y, x.assign(one=1.0, two=2.0), unpenalized=["x1"]).fit(method)
+        assert selected.prob_positive["two"] == pytest.approx(0.0, abs=SAME)
+        assert selected.prob_zero["two"] == pytest.approx(1.0, abs=SAME)
+        assert selected.prob_zero["x1"] == pytest.approx(0.0, abs=SAME)
+
+
+def test_signs_of_columns_that_are_in_and_out():
+    """A strong negative effect, and a column that its prior keeps out: both are not positive."""
+    y, x = columns()
+    for method in ("exact", "ep"):
+        res = SpikeSlab(y - 40 * x["x1"], x, prior_inclusion=[0.5, 0.5, 0.5, 0.0]).fit(method)
+        assert res.prob_positive[["x1", "x4"]].max() < SAME
+        assert res.prob_zero["x1"] < SAME
+        assert res.prob_zero["x4"] == pytest.approx(1.0, abs=SAME)
+
+
+def test_the_limit_without_noise_is_zero():
+    """Coefficients of columns that the prior keeps in are exactly zero too."""
+    _, x = columns()
+    with pytest.warns(DegenerateFitWarning):
+        res = SpikeSlab(np.full(len(x), 3.0), x, prior_inclusion=[1.0, 0.5, 0.5, 0.5]).fit()
+    wanted = res.contrast({name: name for name in ("x1", "x2")})["prob_zero"]
+    np.testing.assert_allclose(res.prob_zero[["x1", "x2"]], wanted, rtol=0, atol=SAME)
+    assert (res.prob_zero[["x1", "x2"]] == 1).all()
 
 
 def test_several_targets():
@@ -151,3 +189,39 @@ def test_what_has_no_joint_posterior_says_so():
         with pytest.raises(ValueError, match="saved without the space of the rows"):
             ask()
     assert "P(>0)" not in str(res.summary())
+
+
+@pytest.fixture(scope="module")
+def factors():
+    rng = np.random.default_rng(2)
+    out = pd.DataFrame({"store": rng.choice(list("abc"), 60), "promo": rng.choice(["no", "yes"], 60)})
+    out["x"] = rng.normal(size=60)
+    out["y"] = out["x"] + (out["store"] == "b") + rng.normal(size=60)
+    return out
+
+
+@pytest.mark.parametrize(
+    ("term", "members"),
+    [
+        ("store", ["store[T.b]", "store[T.c]"]),
+        ("store:promo", ["store[T.b]:promo[T.yes]", "store[T.c]:promo[T.yes]"]),
+        ("promo:store", ["store[T.b]:promo[T.yes]", "store[T.c]:promo[T.yes]"]),
+        ("bs(x, df=3)", ["bs(x, df=3)[1]", "bs(x, df=3)[2]", "bs(x, df=3)[3]"]),
+        ("promo[T.yes], store", ["promo[T.yes]", "store[T.b]", "store[T.c]"]),
+        (
+            ["bs(x, df=3), promo", "store[T.b] = 1"],
+            [*(f"bs(x, df=3)[{i}]" for i in (1, 2, 3)), "promo[T.yes]", "store[T.b] = 1"],
+        ),
+    ],
+)
+@pytest.mark.parametrize("model", [BayesRidge, SpikeSlab])
+def test_a_term_stands_for_its_coefficients(factors, model, term, members):
+    res = model.from_formula("y ~ store * promo + bs(x, df=3)", factors).fit()
+    pd.testing.assert_series_equal(res.joint_contrast(term), res.joint_contrast(members))
+
+
+def test_what_is_neither_a_term_nor_a_coefficient_is_refused(factors):
+    res = BayesRidge.from_formula("y ~ store * promo + x", factors).fit()
+    with pytest.raises(ValueError, match="names 'stores', which is not a coefficient"):
+        res.joint_contrast("stores, x")
+    assert res.joint_contrast("x").equals(res.joint_contrast(["x"]))

@@ -79,8 +79,8 @@ def readme():
     return (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def blocks(language):
-    found = re.findall(r"^```(\w*)\n(.*?)^```$", readme(), flags=re.MULTILINE | re.DOTALL)
+def blocks(language, text=None):
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", text or readme(), flags=re.MULTILINE | re.DOTALL)
     return [code for name, code in found if name == language]
 
 
@@ -91,6 +91,21 @@ def test_python_of_the_readme_runs():
     data["y"] = data["x1"] + (data["g"] == "b") + rng.normal(size=40)
     names = {"data": data, "new_data": data.head(5)}
     found = blocks("python")
+    assert found
+    for block in found:
+        exec(block, names)
+
+
+@pytest.mark.parametrize("page", ["index.md", "how-to/binary.md"])
+def test_python_of_pages_that_is_not_executed_there_runs(page):
+    if "binary" in page:
+        pytest.importorskip("sklearn")
+    rng = np.random.default_rng(0)
+    columns = pd.DataFrame(rng.normal(size=(60, 3)), columns=["x1", "x2", "age"])
+    data = columns.assign(g=rng.choice(["a", "b"], 60), y=columns["x1"] + rng.normal(size=60))
+    names = {"data": data, "new_data": data.head(5), "X": columns, "y": data["y"] > 0}
+    # The report is of the fit on the page.
+    found = [block for block in blocks("python", (DOCS / page).read_text(encoding="utf-8")) if "report(" not in block]
     assert found
     for block in found:
         exec(block, names)

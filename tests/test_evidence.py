@@ -72,3 +72,11 @@ def test_links_and_unpenalised_columns_of_yes_no_responses(frame):
         compare_evidence({"one": one, "other": ridge(frame, "event ~ a", family="binomial", link="probit")})
     with pytest.raises(ValueError, match="other unpenalised columns"):
         compare_evidence({"one": one, "other": ridge(frame, "event ~ a + b", family="binomial", unpenalized=["b"])})
+
+
+def test_the_name_of_a_response_is_no_list_of_letters(frame):
+    """A name of several letters was taken for several targets."""
+    named = frame.rename(columns={"y": "income"})
+    fits = {name: BayesRidge.from_formula(f"income ~ {name}", named).fit() for name in ("a", "b")}
+    single = {name: BayesRidge.from_formula(f"y ~ {name}", frame).fit() for name in ("a", "b")}
+    pd.testing.assert_frame_equal(compare_evidence(fits), compare_evidence(single))

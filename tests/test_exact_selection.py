@@ -22,6 +22,10 @@ LEARNED = 1e-6
 NEAR_EVIDENCE = 0.5
 """EP's evidence, hyperparameters integrated out, is this near to the exact one."""
 MCSE = 0.01
+NOISE = 0.2
+"""Of a noise variance that is learned, relative: far narrower or wider slabs do not move it."""
+NEAR_EP, NEAR_MODE = 0.05, 0.2
+"""EP averaged over hyperparameters, and at their mode, this near to the exact probabilities."""
 ERRORS = 5.0
 """Monte Carlo standard errors between a sampler and the truth, at most."""
 
@@ -142,6 +146,41 @@ def test_expected_size_moves_what_expectation_propagation_learns(frame, method, 
         for size in (1, 4)
     )
     assert more > one
+
+
+@pytest.mark.parametrize("slab_var", [0.01, 1e6])
+@pytest.mark.parametrize("noise_var", [None, 1.0])
+@pytest.mark.parametrize("prior_inclusion", [None, 0.5])
+def test_methods_agree_whatever_is_given(monkeypatch, slab_var, noise_var, prior_inclusion) -> None:
+    """Independent columns, for which EP is nearly right; slabs narrower and wider than the effects are."""
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((200, 6))
+    y = 0.3 * x[:, 0] + rng.standard_normal(200)
+    model = SpikeSlab(y, x, slab_var=slab_var, noise_var=noise_var, prior_inclusion=prior_inclusion)
+    summed = model.fit("exact")
+    assert summed.converged
+    assert summed.noise_var == pytest.approx(1.0, rel=NOISE)
+    for method in ("ep", "damped"):
+        found = model.fit(method, hyper="average" if method == "ep" else None)
+        tolerance = NEAR_EP if method == "ep" else NEAR_MODE
+        np.testing.assert_allclose(found.inclusion_prob, summed.inclusion_prob, rtol=0, atol=tolerance)
+    monkeypatch.setattr("pybayesridge.selection.fit.can_enumerate", lambda grid: False)
+    drawn = model.fit("exact", rng=3)
+    assert (
+        (drawn.inclusion_prob - summed.inclusion_prob).abs() <= ERRORS * np.maximum(drawn.inclusion_se, MCSE / 10)
+    ).all()
+
+
+def test_expected_size_of_a_single_column(frame) -> None:
+    """Odds of the column are prior odds times the Bayes factor: under p = 1/2 and 4/5 in the middle."""
+    model = {
+        size: SpikeSlab(frame["y"], frame[["c"]], slab_var=0.3, noise_var=1.3, expected_size=size)
+        for size in (1, 0.8)
+    }
+    half, more = (model[size].fit("exact") for size in (1, 0.8))
+    assert half.inclusion_prob["c"] < more.inclusion_prob["c"]
+    with pytest.raises(ValueError, match="single column"):
+        SpikeSlab(frame["y"], frame[["c"]], expected_size=1.5).fit("exact")
 
 
 def test_twins_make_a_credible_set(frame) -> None:
@@ -266,7 +305,7 @@ def test_summary_says_what_was_done(fit, frame) -> None:
     assert "integrated out" in text
     short = SpikeSlab(frame["y"], pd.DataFrame(np.random.default_rng(1).standard_normal((60, 30))))
     with pytest.warns(ConvergenceWarning, match="Monte Carlo standard error.*mcse=0.0001"):
-        res = short.fit("exact", mcse=1e-4, maxiter=5000)
+        res = short.fit("exact", mcse=1e-4, maxiter=20_000)
     assert not res.converged
     assert "NOT CONVERGED" in str(res.summary())
 
@@ -281,6 +320,8 @@ def test_no_column_to_select(frame) -> None:
     res = SpikeSlab(frame["y"], frame[["a"]], unpenalized=["a"], noise_var=1.0).fit("exact")
     least = np.polyfit(frame["a"], frame["y"], 1)
     assert res.params["a"] == pytest.approx(least[0], rel=EQUAL)
+    assert (res.bse > 0).all()
+    assert "a" in str(res.summary())
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,7 @@ def test_no_summary_shows_a_bare_infinity(case):
 def test_findings_are_in_the_report(case, tmp_path, monkeypatch):
     pytest.importorskip("jinja2")
     pytest.importorskip("matplotlib")
-    monkeypatch.setattr("pybayesridge.report.shared.svg", lambda draw, number, height: "<svg></svg>")
+    monkeypatch.setattr("pybayesridge.report.figures.svg", lambda draw, number, height: "<svg></svg>")
     res, _ = made(case)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PybayesridgeWarning)
@@ -217,3 +217,26 @@ def test_nobody_sorts_findings_by_their_words():
         )
     for path in (root / "r_bridge.py", root / "cli" / "as_json.py"):
         assert not re.search(r"""\bin note\b|endswith\(""", path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("model", [BayesRidge, SpikeSlab])
+@pytest.mark.parametrize("code", [int, float, bool])
+def test_a_yes_no_response_without_family_is_noted(model, code, tmp_path):
+    y, x = arrays()
+    res = model((y > np.median(y)).astype(code), x).fit()
+    found = [note for note in res.findings if note.code == "yes-no-response"]
+    assert [note.severity for note in found] == ["note"]
+    assert "family='binomial'" in found[0].text
+    res.save(tmp_path / "fit", remove_data=True)
+    assert "yes-no-response" in [note.code for note in pybayesridge.load(tmp_path / "fit").findings]
+
+
+def test_only_zeros_and_ones_are_yes_no_responses():
+    y, x = arrays()
+    up = (y > np.median(y)).astype(float)
+    several = BayesRidge(np.column_stack([y, up, np.where(up, 1.0, 0.5), up * 0]), x)
+    with pytest.warns(pybayesridge.DegenerateFitWarning):
+        res = several.fit()
+    assert [note.targets for note in res.findings if note.code == "yes-no-response"] == [("y2",)]
+    for fit in (BayesRidge(y, x).fit(), BayesRidge(up, x, family="binomial").fit()):
+        assert "yes-no-response" not in [note.code for note in fit.findings]

@@ -105,13 +105,6 @@ def test_names_of_the_callers_scope(data):
     np.testing.assert_allclose(elsewhere(res), plain.predict(data.iloc[:4]), rtol=SAME)
 
 
-def test_function_that_cannot_be_pickled_is_looked_up_where_predict_is_called(data):
-    thrice = lambda x: 3 * x  # noqa: E731, F841
-    res = BayesRidge.from_formula("y ~ thrice(x1)", data).fit()
-    back = pickle.loads(pickle.dumps(res))
-    pd.testing.assert_series_equal(back.predict(data.iloc[:4]), res.predict(data.iloc[:4]))
-
-
 def test_from_formula_through_a_helper_sees_the_helpers_names(data):
     def helper():
         power = 2  # noqa: F841

@@ -134,7 +134,7 @@ def test_the_design_is_formulaics(formula, number, monkeypatch):
 
 def coded(spec, rows):
     try:
-        return formulas.transform(spec, rows, {})
+        return formulas.transform(spec, rows)
     except ValueError as error:
         return str(error)
 

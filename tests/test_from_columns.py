@@ -257,6 +257,66 @@ def test_another_second_pass_is_refused(change, rng):
         _ = res.params
 
 
+class Odd:
+    """An array whose slices are what `cut` makes of them, from the read number `after` on."""
+
+    def __init__(self, x, cut, after=0, shape=None):
+        self._x, self._cut, self._left = x, cut, after
+        self.shape, self.dtype, self.chunks = shape or x.shape, x.dtype, (N, 100)
+
+    def __getitem__(self, key):
+        self._left -= 1
+        return self._x[key] if self._left >= 0 else self._cut(self._x[key])
+
+
+SLICES = {
+    "one column fewer": (lambda part: part[:, :-1], r"\[:, 0:\d+\] has .* columns of X instead of"),
+    "one column more": (lambda part: np.hstack([part, part[:, :1]]), r"\[:, 0:\d+\] has .* columns of X instead of"),
+    "no columns": (lambda part: part[:, :0], "has 0 columns of X instead of"),
+    "fewer rows": (lambda part: part[1:], "39 rows of observations"),
+    "more rows": (lambda part: np.vstack([part, part]), "80 rows of observations"),
+    "other rows": (lambda part: part[::-1], "same columns"),
+    "complex": (lambda part: part + 1j, "dtype complex128, which is not real"),
+    "text": (lambda part: part.astype(str), "which is not real and numeric"),
+    "NaN": (lambda part: part * np.nan, "not finite"),
+    "vector": (lambda part: part[:, 0], "two dimensions, got 1"),
+    "transposed": (lambda part: part.T, "rows of observations"),
+}
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("kind", SLICES)
+def test_slices_that_are_not_what_was_asked_for(kind, again, transposed, rng):
+    y, x = data(rng)
+    cut, message = SLICES[kind]
+    if kind == "NaN" and again:
+        message = "other values than when the source was first read"
+    if kind == "other rows" and not again:
+        pytest.skip("nobody can tell that rows are in another order when they are first read")
+    if transposed:
+        source = Odd(x.T, lambda part: cut(part.T).T, int(again))
+        message = message.replace(":, 0:\\d+", "0:\\d+, :")
+    else:
+        source = Odd(x, cut, int(again))
+    with pytest.raises(ValueError, match=message):
+        _ = BayesRidge.from_columns(y, source, transposed=transposed).fit().params
+
+
+def test_a_shape_that_promises_more_columns_than_there_are(rng):
+    y, x = data(rng)
+    with pytest.raises(ValueError, match=r"shape \(40, 350\), and its \[:, \d+:350\] has .* instead of"):
+        BayesRidge.from_columns(y, Odd(x, None, 1000, shape=(N, P + 50)))
+
+
+def test_slices_of_another_numeric_dtype_are_the_same_numbers(rng):
+    y, x = data(rng)
+    whole = BayesRidge.from_columns(y, x).fit()
+    for dtype in (object, np.float32, np.int64):
+        some = BayesRidge.from_columns(y, Odd(x, lambda part, dtype=dtype: part.astype(dtype))).fit()
+        np.testing.assert_allclose(some.params, whole.params, rtol=1e-12)
+
+
 def test_transposed_frames_are_matched_by_label(rng):
     y, x = data(rng)
     people = [f"i{i}" for i in range(N)]

@@ -42,7 +42,12 @@ def test_table_of_coefficients_is_that_of_the_fit(fits, name):
     res = fits[name]
     table = res.__maketables_coef_table__
     assert list(table.index) == list(res.params.index)
-    wanted = {"b": res.params, "se": res.bse, "prob_positive": res.prob_positive}
+    wanted = {
+        "b": res.params,
+        "se": res.bse,
+        "prob_positive": res.prob_positive,
+        "prob_zero": getattr(res, "prob_zero", np.nan),
+    }
     for level, alpha in ((95, 0.05), (90, 0.1)):
         interval = res.conf_int(alpha).to_numpy()
         wanted |= {f"ci{level}l": interval[:, 0], f"ci{level}u": interval[:, 1]}

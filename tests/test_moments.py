@@ -267,7 +267,7 @@ def test_files_hold_everything(tmp_path):
     with np.load(tmp_path / "m.npz") as stored:
         later = dict(stored) | {"format": np.array(99)}
     np.savez(tmp_path / "later.npz", **later)
-    with pytest.raises(ValueError, match=r"format 99, this version reads up to 1: upgrade"):
+    with pytest.raises(ValueError, match=r"format 99, this version reads up to 2: upgrade"):
         Moments.load(tmp_path / "later.npz")
     np.savez(tmp_path / "other.npz", a=np.zeros(2))
     with pytest.raises(ValueError, match="does not hold moments"):

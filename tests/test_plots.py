@@ -20,7 +20,7 @@ from matplotlib import pyplot  # noqa: E402
 from matplotlib.axes import Axes  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
 
-from pybayesridge.plots.frame import label, labels, spread_out  # noqa: E402
+from pybayesridge.plots.frame import LONGEST_NAME, label, labels, spread_out  # noqa: E402
 
 SAME = 1e-12
 """The same numbers by another way through the code, beside the largest."""
@@ -334,17 +334,17 @@ def test_names_are_text():
     ax = BayesRidge(y, pd.DataFrame(x, columns=names)).fit().plot_coefficients()
     ax.figure.canvas.draw()
     assert ticks(ax)[:2] == [r"cost in \$ or \$", "two lines"]
-    assert len(ticks(ax)[2]) == 32
+    assert len(ticks(ax)[2]) == LONGEST_NAME
 
 
 def test_long_names_stay_apart():
     names = [f"a long name whose number {i} stands in its middle, far from both ends" for i in range(12)]
     short = labels([*names, "b"])
     assert len(set(short)) == 13
-    assert max(map(len, short)) <= 32
+    assert max(map(len, short)) <= LONGEST_NAME
     assert all(str(i) in text for i, text in enumerate(short[:12]))
     twice = ["c" * 20 + letter * 30 + "c" * 20 for letter in "xy"]
-    assert labels(twice) == ["c" * 6 + "…" + letter * 24 + "…" for letter in "xy"]
+    assert labels(twice, 32) == ["c" * 6 + "…" + letter * 24 + "…" for letter in "xy"]
     far = ["a" + "b" * 40 + str(i) + "b" * 40 + "z" for i in range(3)] + ["a" + "c" * 82 + "z"]
     assert len(set(labels(far))) == 4
     assert max(map(len, labels(far, 24))) <= 24
@@ -354,6 +354,12 @@ def test_long_names_stay_apart():
     assert len(set(genes)) == 99
     assert all(f"…{i} in" in text for i, text in enumerate(genes))
     assert label("b") == "b"
+
+
+def test_names_are_cut_between_words():
+    name = "gene_0_with_a_rather_long_name_of_probe_1295_in_the_liver"
+    assert label(name) == "gene_0_with_a_rather…_1295_in_the_liver"
+    assert len(label("x" * 30 + "_" + "y" * 30)) == LONGEST_NAME
 
 
 def test_places_are_apart():

@@ -39,6 +39,19 @@ def test_inclusion():
         res.plot_inclusion(threshold=1.5)
 
 
+def test_improbable_columns_are_left_out_and_counted():
+    y, x = regression(80, 40, noise=0.3)
+    res = SpikeSlab(y, x, prior_inclusion=0.02, slab_var=1.0, noise_var=1.0).fit("ep")
+    inclusion = res.inclusion_prob.drop("const")
+    wanted = max(int((inclusion >= 0.01).sum()), 10)
+    assert wanted < 40
+    ax = res.plot_inclusion()
+    assert set(ticks(ax)) == set(inclusion.nlargest(wanted).index)
+    assert f"not shown: {40 - wanted} columns with probabilities below 0.01" in ax.get_title()
+    assert len(ticks(res.plot_inclusion(top=40))) == 40
+    assert len(ticks(res.plot_inclusion(top=30))) == 30
+
+
 def test_inclusion_of_many():
     res = selection(80, 150, model={"prior_inclusion": 0.1, "slab_var": 1.0, "noise_var": 1.0})
     ax = res.plot_inclusion(threshold=0.2)
@@ -163,7 +176,7 @@ def test_pictures_of_groups_are_those_of_the_approximation():
     assert sum(k * height for k, height in shown.items()) == pytest.approx(res.expected_size, abs=0.01)
     assert shown.get(1, 0.0) < 0.01
     # Given inclusion each coefficient is normal: the interval is that of cond_mean and cond_var.
-    ends = res._results.posterior.intervals_given_inclusion(0.05)
+    ends = res._results.posterior.quantiles_given_inclusion(np.array([0.025, 0.975]))
     sd = np.sqrt(res.cond_var.iloc[1:])
     want = np.column_stack([res.cond_mean.iloc[1:] - 1.959964 * sd, res.cond_mean.iloc[1:] + 1.959964 * sd])
     np.testing.assert_allclose(ends, want, rtol=1e-5, atol=1e-7)

@@ -9,14 +9,14 @@ from scipy import stats
 
 import pybayesridge
 from pybayesridge import BayesRidge, SpikeSlab, fit_imputed, pool
-from pybayesridge.results.contrast import exceedance
-from pybayesridge.results.mixed import quantiles
+from pybayesridge.posterior.laws import Ask, quantiles
+from pybayesridge.results.contrast import law_of
 from tests.effort import THOROUGH, number, only_thorough, share
 
 N, M = 40, number(4, 2)
 
 SAME = 1e-9
-"""Quantiles that two searches find, relative to the standard deviation; 1e-11 was seen."""
+"""Quantiles that two searches find, relative to the standard deviation, and probabilities; 1e-11 was seen."""
 
 DRAWS = 0.06
 """Monte Carlo error of quantiles of 20,000 draws, in standard deviations: five standard errors."""
@@ -55,7 +55,7 @@ def fit(kind):
         ).fit("exact"),
         "learned": lambda data: SpikeSlab.from_formula(f"y ~ {right}", data, noise_var=0.8).fit("exact"),
         "binary selection": lambda data: SpikeSlab.from_formula(f"yes ~ {right}", data, family="binomial").fit(
-            mcse=0.2, chains=2, maxiter=20_000
+            mcse=0.2, chains=2, maxiter=2_000_000
         ),
     }[kind]
 
@@ -110,6 +110,11 @@ def above(one, weights, value, target):
     return exceedance(one.unlabelled, weights, np.array([value]), 1 if target else 0)[0]
 
 
+def exceedance(one, weights, at, target):
+    """Probabilities of combinations above `at`, by the posterior of one fit."""
+    return law_of(one, weights, np.zeros(len(at)), target).above(np.arange(len(at)), at[:, None])[:, 0]
+
+
 def test_draws_agree(pooled):
     if not pooled.fits[0].model.one_target or pooled.fits[0].method == "ep":
         pytest.skip("draws of expectation propagation are of an approximation to it")
@@ -136,6 +141,10 @@ def test_one_posterior_several_times_is_itself(pooled):
     a, b = (np.asarray(r.conf_int(0.1)).reshape(*unit.shape, 2) for r in (same, one))
     assert (np.abs(a - b) / unit[..., None]).max() < 1e-7
     np.testing.assert_allclose(same.prob_positive, one.prob_positive)
+    selects = hasattr(one, "prob_zero")
+    assert hasattr(same, "prob_zero") == selects == ("P(=0)" in str(same.summary(direction=True)))
+    if selects:
+        np.testing.assert_allclose(same.prob_zero, one.prob_zero)
     assert np.abs(np.asarray(same.between_share)).max() < 1e-12
 
 
@@ -158,11 +167,203 @@ def test_contrasts_and_predictions(pooled):
     same = pool([one, one]).get_prediction(new, **target)
     alone = one.get_prediction(new).conf_int(alpha=0.1)
     alone = alone[:, -1] if target else alone
-    np.testing.assert_allclose(same.conf_int(0.1), alone, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(same.conf_int(alpha=0.1), alone, rtol=1e-6, atol=1e-7)
     missing = new.assign(d=[np.nan, 1, 2, 3])
     assert (
         pooled.get_prediction(missing, **target).summary_frame().isna().any(axis=1).tolist() == [True] + [False] * 3
     )
+
+
+def of(pooled):
+    """The target, where there are several."""
+    return {} if pooled.fits[0].model.one_target else {"target": "z"}
+
+
+def spread(tables):
+    """Standard deviation of the equal-weight mixture of what tables of several fits have."""
+    mean = np.mean([table["mean"] for table in tables], axis=0)
+    second = np.mean([table["sd"] ** 2 + table["mean"] ** 2 for table in tables], axis=0)
+    return np.sqrt(second - mean**2)
+
+
+@pytest.mark.parametrize("ask", ["effects", "effects of one", "grid", "observed", "linear"])
+def test_effects_and_predictions_are_mixtures(pooled, ask):
+    call = {
+        "effects": lambda res: res.effects(alpha=0.1, **of(pooled)),
+        "effects of one": lambda res: res.effects("a", values=(0, 1), alpha=0.1, **of(pooled)),
+        "grid": lambda res: res.predictions({"a": [0.0, 0.5]}, alpha=0.1, **of(pooled)),
+        "observed": lambda res: res.predictions({"a": [0.0, 0.5]}, at="observed", alpha=0.1, **of(pooled)),
+        "linear": lambda res: res.effects("a", which="linear", alpha=0.1, **of(pooled)),
+    }[ask]
+    found, each = call(pooled), [call(one) for one in pooled.fits]
+    drawn = np.asarray(found.get("mcse", 0.0)) * 5 * np.sqrt(2)
+    assert (np.abs(found["mean"] - np.mean([table["mean"] for table in each], axis=0)) <= drawn + 1e-9).all()
+    np.testing.assert_allclose(found["sd"], spread(each), rtol=0.1 if np.any(drawn) else 1e-6)
+    low, high = (np.stack([table[end] for table in each]) for end in ("lower", "upper"))
+    slack = 0.1 * found["sd"] if np.any(drawn) else 1e-7
+    assert (found["lower"] >= low.min(axis=0) - slack).all()
+    assert (found["upper"] <= high.max(axis=0) + slack).all()
+    one = pooled.fits[0]
+    same, alone = call(pool([one, one])), call(one)
+    assert list(same.columns) == list(alone.columns)
+    np.testing.assert_allclose(same, alone, rtol=0.2 if np.any(drawn) else 1e-6, atol=0.1 if np.any(drawn) else 1e-7)
+
+
+def test_predictions_have_the_columns_of_a_single_fit(pooled):
+    one, new = pooled.fits[0], completed(seed=9)[0].head(4)
+    same = pool([one, one, one])
+    for exog in (new, None):
+        wanted = one.get_prediction(exog).summary_frame(0.1)
+        found = same.get_prediction(exog).summary_frame(0.1)
+        assert list(found.columns) == list(wanted.columns)
+        np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)
+    mixed = pooled.get_prediction(new).summary_frame(0.1)
+    each = [fitted.get_prediction(new).summary_frame(0.1) for fitted in pooled.fits]
+    for column in [name for name in mixed if "lower" in str(name) or "upper" in str(name)]:
+        ends = np.stack([frame[column] for frame in each])
+        assert ((ends.min(axis=0) - 1e-7 <= mixed[column]) & (mixed[column] <= ends.max(axis=0) + 1e-7)).all()
+    if one.model.family == "binomial":
+        linear = pooled.get_prediction(new, which="linear").summary_frame()
+        np.testing.assert_allclose(linear["mean"], pooled.predict(new, which="linear"), rtol=1e-6)
+    else:
+        np.testing.assert_allclose(pooled.predict(new, which="linear"), pooled.predict(new))
+
+
+@pytest.mark.parametrize("kind", ["ridge", "em", "ep", "exact", "learned"])
+def test_each_kind_of_law_agrees_with_itself(kind):
+    """Quantiles and exceedances of rows and of new observations, which pooling needs both."""
+    one = fit(kind)(completed(1)[0]).unlabelled
+    rows = one.model.new_rows(completed(seed=9)[0].head(6), True)[0]
+    plain = one.law_of_rows(rows)
+    for law in (plain, plain.with_noise(np.linspace(0.5, 2.0, 6))):
+        at = law.ask(Ask((0.1, 0.8))).quantiles[:, 0]
+        some = np.array([4, 1])
+        for j, p in enumerate((0.1, 0.8)):
+            np.testing.assert_allclose(law.above(some, at[some, j][:, None])[:, 0], 1 - p, atol=SAME)
+
+
+def test_a_new_observation_has_the_noise_of_each_fit():
+    pooled = fit_imputed(completed(3), fit("em"))
+    new = completed(seed=9)[0].head(2)
+    low = pooled.get_prediction(new).conf_int(obs=True, alpha=0.2)[:, 0]
+    below = []
+    for one in pooled.fits:
+        frame = one.get_prediction(new)
+        below.append(stats.norm.cdf((low - frame.predicted_mean) / frame.se_obs))
+    np.testing.assert_allclose(np.mean(below, axis=0), 0.1, atol=1e-6)
+
+
+def test_hyperparameters_are_mixtures(pooled):
+    if pooled.fits[0].method == "ep":
+        with pytest.raises(ValueError, match=re.escape("use fit('exact')")):
+            pooled.hyperparameters()
+        return
+    found, each = pooled.hyperparameters(0.2), [one.hyperparameters(0.2) for one in pooled.fits]
+    assert found.index.equals(each[0].index)
+    assert list(found.columns) == list(each[0].columns)
+    np.testing.assert_allclose(found["mean"], np.mean([table["mean"] for table in each], axis=0))
+    same = pool([pooled.fits[0]] * 2).hyperparameters(0.2)
+    np.testing.assert_allclose(same, each[0], rtol=5e-3)
+    for end in ("lower", "upper"):
+        ends = np.stack([table[end] for table in each])
+        inside = (found[end] >= ends.min(axis=0) * 0.99) & (found[end] <= ends.max(axis=0) * 1.01)
+        assert (inside | found[end].isna()).all()
+
+
+def test_statements_on_several_coefficients(pooled):
+    one = pooled.fits[0]
+    if one.method == "ep":
+        with pytest.raises(ValueError, match="needs the joint posterior of the columns"):
+            pooled.joint_contrast("a, d")
+        return
+    found = pooled.joint_contrast(["a", "d"], **of(pooled))
+    if "prob_zero" in found:
+        each = [fitted.joint_contrast(["a", "d"])["prob_zero"] for fitted in pooled.fits]
+        assert found["prob_zero"] == pytest.approx(np.mean(each))
+        return
+    same = pool([one, one]).joint_contrast(["a", "d"], **of(pooled))
+    alone = one.joint_contrast(["a", "d"], **of(pooled))
+    assert abs(same["content"] - alone["content"]) <= 5 * np.hypot(same["mcse"], alone["mcse"])
+
+
+def test_scores_and_checks_of_observed_responses(pooled):
+    one = pooled.fits[0]
+    found, each = pooled.loo(**of(pooled)), [fitted.loo(**of(pooled)) for fitted in pooled.fits]
+    wanted = np.log(np.mean([np.exp(score.pointwise / score.copies) for score in each], axis=0))
+    np.testing.assert_allclose(found.pointwise / found.copies, wanted, rtol=1e-9)
+    assert found.pointwise.index.equals(each[0].pointwise.index)
+    same = pool([one, one]).loo(**of(pooled))
+    assert same.elpd == pytest.approx(each[0].elpd)
+    assert same.p_loo == pytest.approx(each[0].p_loo)
+    table = pooled.ppc(draws=number(301, 31), **of(pooled))
+    assert list(table.index) == ["mean", "sd", "min", "max"]
+    assert table["observed"].equals(one.ppc(draws=2, **of(pooled))["observed"])
+    assert table["p"].between(0, 1).all()
+    if one.model.family != "binomial":
+        np.testing.assert_allclose(pooled.pit(**of(pooled)), np.mean([score.pit for score in each], axis=0))
+
+
+def test_scores_of_imputed_responses_are_refused():
+    first, second = completed(2)
+    second["y"] = second["y"] + 0.1
+    pooled = fit_imputed([first, second], fit("em"))
+    for call in (pooled.loo, pooled.pit, pooled.ppc):
+        with pytest.raises(ValueError, match="the responses of these pooled fits differ"):
+            call()
+
+
+def test_pooled_fits_in_files(pooled, tmp_path):
+    for options in ({}, {"remove_data": True}, {"format": "pickle"}):
+        pooled.save(tmp_path / "pooled.fit", **options)
+        found = pybayesridge.load(tmp_path / "pooled.fit", allow_code="format" in options)
+        assert type(found) is type(pooled)
+        assert [type(one) for one in found.fits] == [type(one) for one in pooled.fits]
+        pd.testing.assert_frame_equal(found.conf_int(), pooled.conf_int())
+        pd.testing.assert_frame_equal(found.contrast("a - d", **of(pooled)), pooled.contrast("a - d", **of(pooled)))
+        if "remove_data" in options:
+            assert found.model.endog is None
+            with pytest.raises(ValueError, match="removed"):
+                found.loo(**of(pooled))
+    assert pooled.model.endog is not None
+
+
+def test_findings_of_several_fits(pooled):
+    every = {finding.code for one in pooled.fits for finding in one.findings}
+    assert {finding.code for finding in pooled.findings} == every
+    assert pooled.notes == [finding.sentence for finding in pooled.findings]
+
+
+def test_pictures(pooled):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    for draw in (
+        lambda: pooled.plot_effect("g", **of(pooled)),
+        lambda: pooled.plot_coefficients(**of(pooled)),
+        lambda: pooled.plot_ppc("mean", draws=20, **of(pooled)),
+    ):
+        assert draw().get_title()
+        pyplot.close("all")
+    if pooled.fits[0].model.family != "binomial":
+        assert pooled.plot_pit(**of(pooled)).get_title()
+    pyplot.close("all")
+
+
+def test_what_single_fits_alone_have_is_named(pooled):
+    with pytest.raises(
+        AttributeError, match=re.escape("ask the fits of the completed data sets, as in pooled.fits[0].")
+    ):
+        _ = pooled.report
+    with pytest.raises(AttributeError, match="PooledResults object has no attribute 'paramz'"):
+        _ = pooled.paramz
+    assert not hasattr(pooled, "_repr_latex_")
+
+
+def test_groups(pooled):
+    if hasattr(pooled.fits[0], "inclusion_prob"):
+        wanted = np.mean([one.group_inclusion_prob for one in pooled.fits], axis=0)
+        np.testing.assert_allclose(pooled.group_inclusion_prob, wanted)
+    else:
+        with pytest.raises(AttributeError, match="SpikeSlab"):
+            _ = pooled.group_inclusion_prob
 
 
 def test_tables(pooled):
@@ -265,3 +466,12 @@ def test_what_cannot_be_pooled():
     with pytest.raises(ValueError, match="at least two results"):
         fit_imputed([first], ridge)
     assert pybayesridge.pool is pool
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_means_do_not_depend_on_what_else_is_asked(kind):
+    one = fit(kind)(completed(1)[0]).unlabelled
+    law = one.law_of_rows(one.model.new_rows(completed(seed=9)[0].head(3), True)[0])
+    whole, alone = law.ask(Ask((0.5,), above=True)), law.ask(Ask((0.5,), sd=False))
+    np.testing.assert_allclose(alone.mean, whole.mean, rtol=SAME)
+    np.testing.assert_allclose(alone.quantiles, whole.quantiles, rtol=SAME)

@@ -6,6 +6,7 @@ import pytest
 from scipy.stats import gaussian_kde, norm
 
 from pybayesridge import BayesRidge, SpikeSlab
+from pybayesridge.cli.checks import model_checks
 from pybayesridge.plots.predictive import bandwidth, smoothed
 
 EQUAL = 1e-12
@@ -138,3 +139,75 @@ def test_pictures(ridge, frame):
     assert binary.plot_ppc("mean", ax=axes()).get_xlabel() == "mean of up"
     with pytest.raises(ValueError, match="draws one statistic"):
         ridge.plot_ppc(["mean", "max"])
+
+
+TRIALS = np.tile([20.0, 35.0, 50.0], 20)
+
+
+@pytest.fixture(scope="module")
+def counts(frame):
+    rng = np.random.default_rng(3)
+    successes = rng.binomial(TRIALS.astype(int), 1 / (1 + np.exp(-0.7 * frame["a"])))
+    return frame.assign(k=successes.astype(float), m=TRIALS, copies=np.tile([1.0, 2.0, 3.0, 4.0], 15))
+
+
+@pytest.mark.parametrize("model", [BayesRidge, SpikeSlab])
+def test_shares_of_trials_are_compared_with_shares(counts, model):
+    """The observed statistics are of the shares of successes, and so are those of replicated responses."""
+    options = {"mcse": 0.05} if model is SpikeSlab else {}
+    res = model.from_formula("k ~ a", counts, family="binomial", trials="m").fit(**options)
+    found = res.ppc(draws=300)
+    shares = counts["k"] / counts["m"]
+    assert found["observed"].to_numpy() == pytest.approx(shares.agg(["mean", "std", "min", "max"]), rel=EQUAL)
+    assert (found["lower"] >= 0).all()
+    assert (found["upper"] <= 1).all()
+    assert found["p"].between(0.01, 0.99).all()
+    assert found.loc["mean", "mean"] == pytest.approx(shares.mean(), abs=0.02)
+
+
+def test_the_mean_share_has_the_spread_of_binomial_counts(counts):
+    """With a posterior that is next to certain only the binomial noise is left."""
+    res = BayesRidge.from_formula("k ~ a", counts, family="binomial", trials="m").fit("fixed", lam=1e9)
+    found = res.ppc({"mean": np.mean}, draws=DRAWS)
+    center = counts["k"].sum() / counts["m"].sum()
+    noise = np.sqrt((center * (1 - center) / TRIALS).sum()) / 60
+    of_intercept = np.sqrt(center * (1 - center) / TRIALS.sum())
+    width = found.loc["mean", "upper"] - found.loc["mean", "lower"]
+    assert width == pytest.approx(2 * 1.96 * np.hypot(noise, of_intercept), rel=0.1)
+
+
+@pytest.mark.parametrize("response", ["up", "k"])
+def test_copies_of_a_row_are_replicated_each(counts, response):
+    """A row with weight w stands for w rows, in the response and in what is replicated."""
+    trials = {"trials": "m"} if response == "k" else {}
+    weighted = BayesRidge.from_formula(f"{response} ~ a", counts, family="binomial", weights="copies", **trials).fit()
+    repeated = counts.loc[counts.index.repeat(counts["copies"].astype(int))].reset_index(drop=True)
+    copied = BayesRidge.from_formula(f"{response} ~ a", repeated, family="binomial", **trials).fit()
+    ours, theirs = weighted.ppc(["mean", "sd"], draws=DRAWS), copied.ppc(["mean", "sd"], draws=DRAWS)
+    assert ours["observed"].to_numpy() == pytest.approx(theirs["observed"], rel=EQUAL)
+    width = theirs["upper"] - theirs["lower"]
+    assert np.abs(ours["mean"] - theirs["mean"]).to_numpy() == pytest.approx(0, abs=0.1 * width.max())
+    assert (ours["upper"] - ours["lower"]).to_numpy() == pytest.approx(width, rel=0.15)
+
+
+def test_statistics_that_say_something(counts):
+    """Of zeros and ones the mean says it all; of shares of trials all four statistics do."""
+    yes_no = BayesRidge.from_formula("up ~ a", counts, family="binomial", weights="copies").fit()
+    shares = BayesRidge.from_formula("k ~ a", counts, family="binomial", trials="m").fit()
+    for res, expected in ((yes_no, ["mean"]), (shares, ["mean", "sd", "min", "max"])):
+        assert model_checks(res.unlabelled, 0.05)[0].statistics.index.tolist() == expected
+
+
+def test_the_picture_says_that_the_response_is_a_share(counts):
+    figure = pytest.importorskip("matplotlib.figure").Figure
+    shares = BayesRidge.from_formula("k ~ a", counts, family="binomial", trials="m").fit()
+    assert shares.plot_ppc("max", ax=figure().subplots()).get_xlabel() == "max of k, as a share of trials"
+
+
+def test_levels_named_success_and_failure_are_no_trials(counts, tmp_path):
+    pytest.importorskip("jinja2")
+    named = counts.assign(passed=np.where(counts["up"] == 1, "success", "failure"))
+    res = BayesRidge.from_formula("passed ~ a", named, family="binomial").fit()
+    assert "numbers of trials" not in res.report(tmp_path / "a.html").read_text(encoding="utf-8")
+    shares = BayesRidge.from_formula("k ~ a", counts, family="binomial", trials="m").fit()
+    assert "numbers of trials" in shares.report(tmp_path / "b.html").read_text(encoding="utf-8")

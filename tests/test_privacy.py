@@ -1,7 +1,4 @@
-"""What results without data hold: no row, no label of a row, and on request nothing that tells who was there.
-
-Long because every kind of fit and of file is looked through by the same functions.
-"""
+"""What results without data hold: no row, no label of a row, and on request nothing that tells who was there."""
 
 import io
 import pickle

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from pybayesridge import BayesRidge, ConvergenceWarning, SpikeSlab, load, r_bridge
+from pybayesridge import BayesRidge, ConvergenceWarning, SpikeSlab, load, progress, r_bridge
 from pybayesridge.results import export_fields, portable
 from pybayesridge.results.export import export
 from tests.gallery.make import data
@@ -278,6 +278,17 @@ def test_an_event_that_is_not_the_second_level_stays_the_event(tmp_path):
     assert "levels" not in r_bridge.read_fit(str(tmp_path / "a.fit"))["value"]
 
 
+def test_levels_with_the_names_of_successes_and_failures_are_levels(tmp_path):
+    frame = data().assign(k=np.arange(24) % 4, m=3.0)
+    frame["passed"] = np.where(frame["yes"] == 1, "success", "failure")
+    BayesRidge.from_formula("passed ~ a", frame, family="binomial").fit().save(tmp_path / "a.fit")
+    assert r_bridge.read_fit(str(tmp_path / "a.fit"))["value"]["levels"] == ["failure", "success"]
+    BayesRidge.from_formula("k ~ a", frame, family="binomial", trials="m").fit().save(
+        tmp_path / "a.fit", remove_data=True
+    )
+    assert "levels" not in r_bridge.read_fit(str(tmp_path / "a.fit"))["value"]
+
+
 def test_a_file_that_can_run_code_is_not_read(tmp_path):
     path = tmp_path / "a.fit"
     BayesRidge(Y, X).fit().save(path, format="pickle")
@@ -307,3 +318,64 @@ def test_a_fit_of_r_is_saved_if_it_is_the_same(tmp_path):
     again = load(path)
     np.testing.assert_array_equal(np.asarray(again.params), params[:, 0])
     assert again.model.exog_names == ["const", *NAMES]
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_progress_is_lines_where_stderr_is_no_terminal(asked, monkeypatch, capsys):
+    monkeypatch.setattr(progress, "DELAY", 0.0)
+    monkeypatch.setattr(progress, "BETWEEN_LINES", np.inf)
+    x = RNG.normal(size=(40, 18))
+    answer = r_bridge.spike_slab(
+        (x[:, 0] + RNG.normal(size=40))[:, None],
+        x,
+        x_names=None,
+        y_names=["y"],
+        from_formula=False,
+        model={},
+        fit={"method": "exact", "mcse": 0.05, "maxiter": 40_000, "rng": 1},
+        progress=asked,
+    )
+    assert answer["error"] is None
+    shown = capsys.readouterr().err
+    assert ("sampling: " in shown) == asked
+    assert shown.count("\n") == asked
+
+
+def of_r(fit, names, **model):
+    """What R sends of a fit to ask a question."""
+    return {
+        "y": Y[:, None], "x": X, "x_names": NAMES, "y_names": ["y"], "from_formula": False, "model": model,
+        "fit": {"method": "em"}, "family": "bayes_ridge", "names": names, "params": np.asarray(fit.params)[:, None],
+        "bse": np.asarray(fit.bse)[:, None],
+    }  # fmt: skip
+
+
+def test_questions_are_answered_by_the_fit_made_again():
+    fit = BayesRidge(Y, X).fit("em")
+    asked = of_r(fit, ["(Intercept)", *NAMES])
+    answer = r_bridge.ask([asked], "contrast", {"contrasts": ["a - `b` = 1"], "alpha": 0.1, "target": None})
+    assert_plain(answer)
+    expected = fit.contrast("x1 - x2 = 1", alpha=0.1)
+    assert answer["value"]["columns"] == list(expected.columns)
+    assert np.array_equal(answer["value"]["values"], expected.to_numpy())
+    assert r_bridge.fit_again(asked) is r_bridge.fit_again(dict(asked))
+    assert r_bridge.fit_again(of_r(fit, NAMES, standardize=True)) is not r_bridge.fit_again(asked)
+
+
+def test_a_fit_that_is_not_reproduced_gets_no_answer():
+    fit = BayesRidge(Y, X).fit("em")
+    asked = of_r(fit, NAMES)
+    asked["params"] = asked["params"] * 1.1
+    answer = r_bridge.ask([asked], "pit", {})
+    assert answer["value"] is None
+    assert "coefficients differ" in answer["error"]
+
+
+def test_the_last_fits_are_kept_and_no_more():
+    fit = BayesRidge(Y, X).fit("em")
+    first = r_bridge.fit_again(of_r(fit, NAMES))
+    for tol in np.linspace(1e-9, 2e-9, r_bridge.MOST_HELD):
+        other = of_r(fit, NAMES)
+        other["fit"] = {"method": "em", "tol": float(tol)}
+        r_bridge.fit_again(other)
+    assert r_bridge.fit_again(of_r(fit, NAMES)) is not first

@@ -212,7 +212,7 @@ def test_a_recipe_is_what_was_called():
         ")\n"
         "res = model.fit(method='em', maxiter=99)"
     )
-    assert res.recipe.named == {"data": "the data", "subset": "the rows to use"}
+    assert res.recipe.named == {"data": "the table with the variables", "subset": "the rows to use"}
 
 
 @pytest.mark.parametrize("row_space", [True, False])

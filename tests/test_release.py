@@ -53,7 +53,7 @@ def test_every_file_has_the_version_of_the_package(name, pattern):
     assert found(pattern, name) == [pybayesridge.__version__]
 
 
-FILES = re.compile(r"pybayesridge[-_](\d[^-\s]*?)(?:-py3-none-any\.whl|\.tar\.gz)")
+FILES = re.compile(r"pybayesridge[-_](\d[^-\s]*?)(?:-py3-none-\w+\.whl|\.tar\.gz)")
 
 
 @pytest.mark.parametrize("name", ["README.md", "docs/getting-started.md", "docs/how-to/r.md"])

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pybayesridge.data.responses import check_both, code_response, proportions
+from pybayesridge.families.binomial import check_both, code_response, proportions
 
 CODED = [1.0, 0.0, 1.0, 0.0]
 TEXT = ["yes", "no", "yes", "no"]
@@ -93,6 +93,6 @@ def test_counts():
 def test_one_outcome_only():
     response = code_response(["no", "yes"], None, counts=False)
     with pytest.raises(ValueError, match="all responses are 'yes'"):
-        check_both(np.ones(3), response)
+        check_both(np.ones(3), response.event, response.other)
     with pytest.raises(ValueError, match="all responses are 'no'"):
-        check_both(np.zeros(3), response)
+        check_both(np.zeros(3), response.event, response.other)

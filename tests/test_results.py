@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from statsmodels.iolib.summary import Summary
 
-from pybayesridge import BayesRidge
+from pybayesridge import BayesRidge, SpikeSlab
 from tests.problems import regression
 
 THREE_DIGITS = 5.01e-3
@@ -359,3 +359,23 @@ def test_weights_of_new_rows(frame):
         res.get_prediction(new, weights=[1, 2, 3])
     with pytest.raises(ValueError, match="weights must be positive"):
         res.get_prediction(new, weights=[1, 0])
+
+
+@pytest.mark.parametrize(
+    "name", ["summary", "params", "conf_int", "inclusion_prob", "odds_ratios", "lambda_", "report"]
+)
+@pytest.mark.parametrize("options", [{}, {"family": "binomial"}])
+@pytest.mark.parametrize("model", [BayesRidge, SpikeSlab])
+def test_a_model_that_is_asked_for_results_says_that_it_has_to_be_fitted(model, options, name):
+    made = model([0.0, 1.0, 1.0, 0.0], [[1.0], [2.0], [3.0], [4.0]], **options)
+    with pytest.raises(AttributeError, match=rf"{name} is of the results, not of the model: call fit\(\) first"):
+        getattr(made, name)
+    assert not hasattr(made, name)
+
+
+def test_a_model_has_no_other_attributes_and_can_be_copied():
+    made = BayesRidge([0.0, 1.0, 1.0], [[1.0], [2.0], [4.0]])
+    with pytest.raises(AttributeError, match="'BayesRidge' object has no attribute 'sumary'"):
+        _ = made.sumary
+    for copied in (copy.copy(made), copy.deepcopy(made), pickle.loads(pickle.dumps(made))):
+        np.testing.assert_array_equal(copied.exog, made.exog)

@@ -54,7 +54,7 @@ def test_every_kind_of_fit_is_read_in_a_new_session(data, tmp_path, form):
         "from pathlib import Path\n"
         "new = pd.read_csv(sys.argv[1])\n"
         "for path in map(Path, sys.argv[2:]):\n"
-        "    res = pybayesridge.load(path)\n"
+        "    res = pybayesridge.load(path, allow_code=True)\n"
         "    frame = res.get_prediction(new if res.model.formula_spec else new[['a', 'b']]).summary_frame()\n"
         "    frame.to_csv(path.with_suffix('.csv'), float_format='%.17g')\n"
     )
@@ -73,11 +73,11 @@ def test_every_load_reads_the_same(res, tmp_path):
     res.save(path, format="pickle")
     handle = io.BytesIO(path.read_bytes())
     for back in (
-        load(path),
-        load(str(path)),
-        load(handle),
-        type(res).load(path),
-        type(res._results).load(path),
+        load(path, allow_code=True),
+        load(str(path), allow_code=True),
+        load(handle, allow_code=True),
+        type(res).load(path, allow_code=True),
+        type(res._results).load(path, allow_code=True),
         sm.load(path),
         pickle.loads(path.read_bytes()),
         pd.read_pickle(path),
@@ -95,7 +95,7 @@ def test_inner_results_are_saved_as_they_are(res, tmp_path):
 
 def test_results_that_pickle_wrote(res, tmp_path):
     pd.to_pickle(res, tmp_path / "fit.pickle")
-    np.testing.assert_array_equal(load(tmp_path / "fit.pickle").params, res.params)
+    np.testing.assert_array_equal(load(tmp_path / "fit.pickle", allow_code=True).params, res.params)
 
 
 def test_saving_without_data_leaves_the_results_as_they_are(data, tmp_path):
@@ -131,14 +131,34 @@ def test_something_else_is_refused(tmp_path, content, message):
     path.write_bytes(content)
     for reader in (load, BayesRidgeResultsWrapper.load, pybayesridge.results.base.LinearResults.load):
         with pytest.raises(ValueError, match=message) as caught:
-            reader(path)
+            reader(path, allow_code=True)
         assert str(path) in str(caught.value)
+
+
+class Marked:
+    """Pickles of it say what they run."""
+
+    def __reduce__(self):
+        return pytest.fail, ("unpickled",)
+
+
+@pytest.mark.parametrize("protocol", range(6))
+def test_a_pickle_is_not_read_unless_asked_for(data, tmp_path, protocol):
+    path = tmp_path / "fit"
+    path.write_bytes(pickle.dumps(Marked(), protocol))
+    named = r"is a pickle, which can run code.*allow_code=True" if protocol >= 2 else "it is no archive"
+    for source in (path, io.BytesIO(path.read_bytes())):
+        with pytest.raises(ValueError, match=named):
+            load(source)
+    fit("ridge", data).save(path, format="pickle")
+    with pytest.raises(ValueError, match=r"is a pickle, which can run code.*allow_code=True"):
+        load(path)
 
 
 def test_a_model_is_not_a_fit(data, tmp_path):
     pd.to_pickle(BayesRidge.from_formula("y ~ a", data), tmp_path / "model")
     with pytest.raises(ValueError, match=r"it holds a BayesRidge$"):
-        load(tmp_path / "model")
+        load(tmp_path / "model", allow_code=True)
 
 
 def test_damage_is_seen_before_anything_is_unpickled(res, tmp_path, monkeypatch):
@@ -178,7 +198,7 @@ def test_later_formats_and_foreign_libraries(res, tmp_path):
     total.write(body)
     path.write_bytes(total.header().packed() + body)
     with pytest.raises(ValueError, match=r"cannot be read by version .*ModuleNotFoundError"):
-        load(path)
+        load(path, allow_code=True)
 
 
 def test_files_that_are_not_there(tmp_path):
@@ -199,7 +219,8 @@ def test_streams_without_positions(res, tmp_path, form):
 
         tell = seek
 
-    np.testing.assert_array_equal(load(Stream((tmp_path / "fit").read_bytes())).params, res.params)
+    trusted = {"allow_code": form == "pickle"}
+    np.testing.assert_array_equal(load(Stream((tmp_path / "fit").read_bytes()), **trusted).params, res.params)
     out = Stream()
     res.save(out, format=form)
-    np.testing.assert_array_equal(load(Stream(out.getvalue())).params, res.params)
+    np.testing.assert_array_equal(load(Stream(out.getvalue()), **trusted).params, res.params)

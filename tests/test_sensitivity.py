@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pybayesridge import BayesRidge, SpikeSlab
+from pybayesridge import BayesRidge, SpikeSlab, pool
 from tests.effort import THOROUGH, only_thorough, share
 
 N, P = 40, 4
@@ -165,10 +165,13 @@ def test_binary_selection(data):
     columns_agree(table, "double", other, SAME)
 
 
-def test_one_column_has_no_larger_odds(data):
+def test_even_odds_of_a_single_column_are_halved_and_doubled(data):
     y, x = data
-    with pytest.raises(ValueError, match="give prior_inclusion"):
-        SpikeSlab(y, x[["a"]]).fit("exact").prior_sensitivity()
+    table = SpikeSlab(y, x[["a"]]).fit("exact").prior_sensitivity()
+    for size, name in ((1 / 3, "half"), (1 / 2, ""), (2 / 3, "double")):
+        again = SpikeSlab(y, x[["a"]], expected_size=size).fit("exact")
+        found = table.loc["a", f"inclusion_{name}".strip("_")]
+        assert found == pytest.approx(again.inclusion_prob["a"], abs=SAME)
 
 
 def models(y, x):
@@ -195,15 +198,51 @@ def test_reweighted_draws_agree(data):
 
 
 @pytest.mark.skipif(find_spec("arviz") is None, reason="needs ArviZ")
-def test_prior_of_selection_is_the_documented_density(data):
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"noise_var": 1.0},
+        {"slab_var": 0.3},
+        {"slab_var": 0.3, "noise_var": 1.0},
+        {"prior_inclusion": 0.2, "slab_var": 0.3},
+        {"prior_inclusion": 0.2, "noise_var": 1.0},
+    ],
+)
+def test_prior_of_selection_is_the_documented_density(data, given):
     y, x = data
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
-        res = SpikeSlab(y, x, noise_var=1.0).fit("exact")
+        res = SpikeSlab(y, x, **given).fit("exact")
         found = res.to_arviz(draws=50, chains=1, rng=0, groups=["posterior", "log_prior"])
         fixed = BayesRidge(y, x).fit("em").to_arviz(draws=5, rng=0)
     assert "log_prior" not in fixed
-    p, v = (found["posterior"][name].to_numpy() for name in ("prior_inclusion", "slab_var"))
-    h, centred = P * p * v / (P * p * v + 1.0), p * (P - 1) / (p * (P - 1) + 1 - p)
-    wanted = np.log(h * (1 - h)) + np.log(centred * (1 - centred))
+    draws = {"prior_inclusion": "prior_inclusion", "slab_var": "slab_var", "noise_var": "sigma2"}
+    p, v, s2 = (given[name] if name in given else found["posterior"][draw].to_numpy() for name, draw in draws.items())
+    wanted = 0.0
+    if "prior_inclusion" not in given:
+        centred = p * (P - 1) / (p * (P - 1) + 1 - p)
+        wanted = wanted + np.log(centred * (1 - centred))
+    if not {"slab_var", "noise_var"} <= set(given):
+        # Where the slab is given, the share explained is that at the median of p.
+        at = 1 / P if "slab_var" in given and "prior_inclusion" not in given else p
+        h = P * at * v / (P * at * v + s2)
+        wanted = wanted + np.log(h * (1 - h))
     np.testing.assert_allclose(found["log_prior"]["hyperparameters"], wanted, rtol=1e-8)
+
+
+def test_pooled_fits_are_those_of_each_prior(data):
+    """The pooled posterior under another prior is the pool of the fits under it."""
+    y, x = data
+    sets = [x, x.assign(b=x["b"] + 0.3 * np.cos(np.arange(N)))]
+    for model in (BayesRidge, SpikeSlab):
+        fits = [model(y, each).fit() for each in sets]
+        pooled, table = pool(fits), pool(fits).prior_sensitivity()
+        each = [fit.prior_sensitivity() for fit in fits]
+        np.testing.assert_allclose(table["mean"], pooled.params, rtol=SAME)
+        np.testing.assert_allclose(table["sd"], pooled.bse, rtol=SAME)
+        for name in FACTORS:
+            mean = sum(one[f"mean_{name}"] for one in each) / 2
+            second = sum(one[f"mean_{name}"] ** 2 + one[f"sd_{name}"] ** 2 for one in each) / 2
+            np.testing.assert_allclose(table[f"mean_{name}"], mean, rtol=SAME)
+            np.testing.assert_allclose(table[f"sd_{name}"], np.sqrt(second - mean**2), rtol=SAME)
+    assert table["inclusion_half"].to_numpy() == pytest.approx(sum(one["inclusion_half"] for one in each) / 2)

@@ -32,7 +32,7 @@ SAMPLED = {
 @pytest.mark.filterwarnings("ignore::pybayesridge.PybayesridgeWarning")
 @pytest.mark.filterwarnings("ignore:No features were selected:UserWarning")
 @parametrize_with_checks(
-    [SpikeSlabClassifier(mcse=1.0, maxiter=60, chains=1)], expected_failed_checks=lambda _: SAMPLED
+    [SpikeSlabClassifier(mcse=1.0, maxiter=6000, chains=1)], expected_failed_checks=lambda _: SAMPLED
 )
 def test_scikit_learns_checks(estimator, check):
     check(estimator)
@@ -80,7 +80,7 @@ def test_selection_in_pipelines_and_several_classes(data):
     three = np.where(x["b"] > 1, "other", y)
     with pytest.raises(ValueError, match=r"Only binary classification is supported.*use OneVsRestClassifier"):
         SpikeSlabClassifier().fit(x, three)
-    each = OneVsRestClassifier(SpikeSlabClassifier(maxiter=60, **QUICK))
+    each = OneVsRestClassifier(SpikeSlabClassifier(maxiter=6000, **QUICK))
     with pytest.warns(Warning, match="NOT CONVERGED"):
         each.fit(x, three)
     np.testing.assert_allclose(each.predict_proba(x).sum(axis=1), 1.0, rtol=SAME)

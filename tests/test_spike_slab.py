@@ -1,7 +1,4 @@
-"""SpikeSlab on the user's scale: against enumeration of all models, the ridge, and its own invariances.
-
-Long because every test compares with the same enumeration of all models.
-"""
+"""SpikeSlab on the user's scale: against enumeration of all models, the ridge, and its own invariances."""
 
 from __future__ import annotations
 

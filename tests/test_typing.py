@@ -14,8 +14,6 @@ import pytest
 
 from pybayesridge import BayesRidge, SpikeSlab
 from pybayesridge.models.base import LinearModel
-from pybayesridge.models.binary import BinaryRidge
-from pybayesridge.models.binary_selection import BinarySpikeSlab
 from pybayesridge.results.labelled import (
     BayesRidgeResultsWrapper,
     BinaryRidgeResultsWrapper,
@@ -28,7 +26,17 @@ ROOT = Path(__file__).resolve().parents[1]
 SNIPPETS = [Path("tests", "typing", f"{name}.py") for name in ("results", "arguments")]
 
 INTERNAL = {
-    "binary_fit",
+    "shown_fact",
+    "of_earlier",
+    "loo_log_density",
+    "left_out_predictions",
+    "importance",
+    "hyperparameter_names",
+    "sites_fit",
+    "center",
+    "converged_by_target",
+    "shown_coefficients",
+    "shown_tables",
     "left_out",
     "check",
     "default_sets",
@@ -50,12 +58,18 @@ INTERNAL = {
     "posterior",
     "prior_by_column",
     "ridge_fit",
+    "law_of_rows",
+    "parts",
+    "row_law",
     "some_coefficients",
     "standardized_size",
     "starting_point",
     "unit_names",
     "units",
     "as_saved",
+    "ask",
+    "rows_left_out",
+    "shares",
 }
 """Names that report, summary and export read of the unlabelled results."""
 
@@ -124,7 +138,7 @@ def holds(value, hint):
 
 
 def test_attributes_hold_what_they_declare(fits):
-    classes = (LinearModel, BayesRidge, BinaryRidge, BinarySpikeSlab, SpikeSlab)
+    classes = (LinearModel, BayesRidge, SpikeSlab)
     models = {cls.__name__: cls for cls in classes}
     for res in fits:
         hints = typing.get_type_hints(type(res), localns=models)

@@ -20,7 +20,7 @@ from pybayesridge.design.design import Design
 from pybayesridge.exceptions import PybayesridgeWarning
 from pybayesridge.ridge.grids import POINTS, glmnet_grid
 from pybayesridge.ridge.rows import left_rows
-from pybayesridge.ridge.spectrum import Spectrum
+from pybayesridge.ridge.spectrum import Spectrum, rotate
 
 EPS = 1e-8
 """The paper's threshold of convergence."""
@@ -113,7 +113,7 @@ def _outcome(result: Any, x_test: np.ndarray, y_test: np.ndarray, score: Any, se
 
 def published_penalties(model: BayesRidge) -> dict[str, np.ndarray]:
     """Penalties chosen by the authors' algorithms, a (q,) array each."""
-    design, spectrum = model._rotation()
+    design, spectrum = model.prepare(rotate)
     out = {"em_published": published_em(design, spectrum)}
     for name, grid in published_grids(design, spectrum).items():
         best = scores_without_intercept(design, spectrum, grid).argmin(axis=0)

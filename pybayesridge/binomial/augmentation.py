@@ -21,8 +21,8 @@ from pybayesridge.binomial.polya_gamma import polya_gamma
 from pybayesridge.linalg import blas
 from pybayesridge.selection.problem import Problem, Units
 
-GRAM_COLUMNS = 64
-"""Up to this many columns X'WX is formed whole for each new set of weights; beyond, columns of it on demand."""
+GRAM_COLUMNS = 2500
+"""Up to this many columns X'WX is formed whole; beyond, columns of it on demand."""
 
 LEAST_WEIGHT = 1e-10
 """Weights per trial below this are as good as none."""
@@ -79,18 +79,21 @@ class Rows:
         return Augmented(trials, np.sqrt(2.0 / np.pi) * (successes - failures))
 
     def draw(self, psi: FloatArray, rng: np.random.Generator) -> Augmented:
-        """The auxiliary variables given the linear predictor psi (n,)."""
-        successes, failures = self.likelihood.totals()
-        trials = successes + failures
+        """The auxiliary variables given linear predictors psi, (..., n)."""
+        successes, failures = (np.broadcast_to(part, psi.shape).ravel() for part in self.likelihood.totals())
+        trials, flat = successes + failures, psi.ravel()
         if self.likelihood.link == "logit":
-            weight = np.maximum(polya_gamma(trials, psi, rng), LEAST_WEIGHT * trials)
-            return Augmented(weight, 0.5 * (successes - failures))
-        return Augmented(trials, _latent_sums(successes, psi, rng) - _latent_sums(failures, -psi, rng))
+            weight = np.maximum(polya_gamma(trials, flat, rng), LEAST_WEIGHT * trials)
+            linear = 0.5 * (successes - failures)
+        else:
+            weight = trials
+            linear = _latent_sums(successes, flat, rng) - _latent_sums(failures, -flat, rng)
+        return Augmented(weight.reshape(psi.shape), linear.reshape(psi.shape))
 
 
 @dataclass(frozen=True, slots=True)
 class Augmented:
-    """Weights w and linear terms l of the rows, (n,)."""
+    """Weights w and linear terms l of the rows, (n,), or one of these for each walker."""
 
     weight: FloatArray
     linear: FloatArray

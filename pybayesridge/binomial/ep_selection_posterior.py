@@ -9,15 +9,15 @@ from typing import NoReturn
 import numpy as np
 
 from pybayesridge._types import AnyArray, FloatArray
-from pybayesridge.binomial.approximation import Approximation
-from pybayesridge.binomial.likelihood import Link, probability
+from pybayesridge.binomial.link import Link
 from pybayesridge.binomial.on_link import NormalComponents
-from pybayesridge.binomial.spike_slab import BinaryEPResult
-from pybayesridge.binomial.working import Working, lower_solve, upper_solve
 from pybayesridge.ep.algorithms.solve import covariance, draw_coefficients, row_variances
 from pybayesridge.ep.model.likelihood import GaussianLikelihood
-from pybayesridge.ep.posterior import SelectionPosterior, mixture_quantile
+from pybayesridge.ep.posterior import SelectionPosterior
 from pybayesridge.linalg import blas
+from pybayesridge.sites.approximation import Approximation
+from pybayesridge.sites.spike_slab import RowSitesResult
+from pybayesridge.sites.working import Working, lower_solve, upper_solve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class BinaryEPPosterior(NormalComponents, SelectionPosterior):
         if self.kept:
             return self.kept[i]
         result = self.selection.results[i]
-        assert isinstance(result, BinaryEPResult)
+        assert isinstance(result, RowSitesResult)
         return Working.of(self.x, self.c, result.row_sites)
 
     def likelihood(self, i: int) -> GaussianLikelihood:
@@ -68,7 +68,7 @@ class BinaryEPPosterior(NormalComponents, SelectionPosterior):
 
     def _node(self, i: int) -> Approximation:
         result, working = self.selection.results[i], self.working(i)
-        assert isinstance(result, BinaryEPResult)
+        assert isinstance(result, RowSitesResult)
         own = np.einsum("ij,ij->i", working.of_c, working.of_c)
         return Approximation(
             log_t2=float(np.log(self.selection.hypers[i].slab_var)),
@@ -81,7 +81,7 @@ class BinaryEPPosterior(NormalComponents, SelectionPosterior):
             change=result.residual,
         )
 
-    def coefficients(self) -> tuple[FloatArray, FloatArray]:
+    def coefficient_means(self) -> tuple[FloatArray, FloatArray]:
         """Posterior means of the unpenalised (k,) and the penalised (p,) coefficients."""
         b = self.selection.mean * self.unit
         h = np.zeros(self.design.block.k)
@@ -89,7 +89,7 @@ class BinaryEPPosterior(NormalComponents, SelectionPosterior):
             h += weight * _coordinates(self.working(i), result.mean)
         return self.to_user() @ h + self.design.taken_from_z(b[:, None])[:, 0], b
 
-    def covariance(self) -> FloatArray:
+    def covariance(self, target: int = 0) -> FloatArray:
         """Posterior covariance of (unpenalised, penalised) coefficients, (k + p, k + p)."""
         design, selection = self.design, self.selection
         k, p = design.block.k, design.p
@@ -112,12 +112,6 @@ class BinaryEPPosterior(NormalComponents, SelectionPosterior):
         to_user[:k, k:] = design.rows_outside_z(np.zeros((k, p)), np.eye(k))
         to_user[k:, k:] = np.diag(self.unit)
         return to_user @ total @ to_user.T
-
-    def row_moments(self, x_rows: AnyArray, z_rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Posterior mean and standard deviation of the linear predictor of new rows, each (m,)."""
-        means, variances = self.row_components(x_rows, z_rows)
-        mean = self.selection.weights @ means
-        return mean, np.sqrt(self.selection.weights @ (variances + (means - mean) ** 2))
 
     def row_components(self, x_rows: AnyArray, z_rows: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Means and variances of the linear predictor for each result, (g, m)."""
@@ -142,33 +136,9 @@ class BinaryEPPosterior(NormalComponents, SelectionPosterior):
         """All rows, and mean and variance of their linear predictors for each result, (g, m)."""
         yield slice(0, z_rows.shape[0]), *self.row_components(x_rows, z_rows)
 
-    def linear_moments(self, x_rows: AnyArray, z_rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Posterior mean and standard deviation of the linear predictor of rows, each (m,)."""
-        return self.row_moments(x_rows, z_rows)
-
-    def linear_centers(self, x_rows: AnyArray, z_rows: FloatArray) -> FloatArray:
-        """Posterior mean of the linear predictor of rows, (m,)."""
-        return self.row_moments(x_rows, z_rows)[0]
-
-    def linear_quantiles(self, x_rows: AnyArray, z_rows: FloatArray, probabilities: FloatArray) -> FloatArray:
-        """Posterior quantiles of the linear predictor of rows, (m, len(probabilities))."""
-        means, variances = self.row_components(x_rows, z_rows)
-        full, sd = np.broadcast_to(self.selection.weights[:, None], means.shape), np.sqrt(variances)
-        return np.stack([mixture_quantile(means, sd, full, float(at)) for at in probabilities], axis=-1)
-
-    def row_intervals(
-        self, x_rows: AnyArray, z_rows: FloatArray, alpha: float, noise: FloatArray | None
-    ) -> FloatArray:
-        """Equal-tailed intervals of the linear predictor, (m, 2)."""
-        return self.linear_quantiles(x_rows, z_rows, np.array([alpha / 2, 1 - alpha / 2]))
-
-    def probability_quantiles(self, x_rows: AnyArray, z_rows: FloatArray, probabilities: FloatArray) -> FloatArray:
-        """Posterior quantiles of the probability of success of rows, (m, len(probabilities))."""
-        return probability(self.linear_quantiles(x_rows, z_rows, probabilities), self.link)
-
-    def linear_exceedance(self, x_rows: AnyArray, z_rows: FloatArray, value: FloatArray) -> FloatArray:
-        """Posterior probability that the linear predictor of a row is above `value`, (m,)."""
-        return self.exceedance(x_rows, z_rows, value)
+    def placed(self, z_rows: FloatArray) -> tuple[FloatArray, float, FloatArray]:
+        """The components have all of the linear predictor, and there is no noise."""
+        return np.zeros(len(z_rows)), 1.0, np.zeros(len(self.selection.hypers))
 
     def draw(
         self, size: int, rng: np.random.Generator, *, by_gibbs: bool
@@ -212,8 +182,8 @@ class BinaryEPPosterior(NormalComponents, SelectionPosterior):
         )
 
 
-def _without_sites(result: object) -> BinaryEPResult:
-    assert isinstance(result, BinaryEPResult)
+def _without_sites(result: object) -> RowSitesResult:
+    assert isinstance(result, RowSitesResult)
     sites = result.row_sites
     return replace(result, row_sites=replace(sites, precision=sites.precision[:0], shift=sites.shift[:0]))
 

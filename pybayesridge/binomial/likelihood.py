@@ -1,34 +1,35 @@
-"""The likelihood of successes among trials, row by row, as a function of the linear predictor.
+"""The likelihood of successes among trials, row by row.
 
 A row is a binomial count and may stand for several copies of itself: its log likelihood is
 
     copies * (successes * log F(eta) + failures * log F(-eta)),
 
-F being the logistic or the normal distribution function. The binomial coefficients are left out: they depend on
-neither the coefficients nor the prior. Both likelihoods are log-concave.
+F being the logistic or the normal distribution function.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
-from scipy.special import erfcx, log_ndtr, ndtr
+from scipy.special import gammaln, ndtr
 
 from pybayesridge._types import FloatArray, IntArray
-
-Link = Literal["logit", "probit"]
-
-LATENT_VARIANCE: dict[Link, float] = {"logit": float(np.pi**2 / 3), "probit": 1.0}
-"""Variance of the latent noise of each link."""
-
-LARGEST_CURVATURE: dict[Link, float] = {"logit": 0.25, "probit": 1.0}
-"""Of the log likelihood of one trial."""
+from pybayesridge.binomial.link import (
+    LARGEST_CURVATURE,
+    LATENT_VARIANCE,
+    Link,
+    derivatives,
+    log_likelihood,
+    probability,
+)
+from pybayesridge.binomial.tilted import tilted_moments
+from pybayesridge.sites.likelihood import LeaveOneOut, Likelihood
+from pybayesridge.sites.tilted import Cavity, Tilted, normal_cavity
 
 
 @dataclass(frozen=True, slots=True)
-class Binomial:
+class Binomial(Likelihood):
     """Counts of successes and failures.
 
     Attributes
@@ -62,6 +63,21 @@ class Binomial:
         out: FloatArray = self.successes / (self.successes + self.failures)
         return out
 
+    @property
+    def size(self) -> FloatArray:
+        """Trials of all copies, (n,)."""
+        return self.trials
+
+    @property
+    def observed(self) -> FloatArray:
+        """Successes of one copy of each row."""
+        return self.successes
+
+    @property
+    def latent_variance(self) -> float:
+        """pi^2/3 for the logit and 1 for the probit link."""
+        return LATENT_VARIANCE[self.link]
+
     def totals(self) -> tuple[FloatArray, FloatArray]:
         """Successes and failures of all copies, each (n,)."""
         return self.copies * self.successes, self.copies * self.failures
@@ -81,6 +97,71 @@ class Binomial:
             self, successes=self.successes[which], failures=self.failures[which], copies=self.copies[which]
         )
 
+    def copied(self, copies: FloatArray) -> Binomial:
+        """The same counts with other numbers of copies."""
+        return replace(self, copies=copies)
+
+    def values(self, eta: FloatArray) -> FloatArray:
+        """Log likelihood of all copies."""
+        return log_likelihood(*self.totals(), eta, self.link)
+
+    def derivatives(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Its first derivative and minus the second."""
+        return derivatives(*self.totals(), eta, self.link)
+
+    def first_guess(self) -> FloatArray:
+        """Linear predictors drawn towards 0 from the rows' own proportions, (n,)."""
+        successes, failures = self.totals()
+        out: FloatArray = np.log((successes + 0.5) / (failures + 0.5))
+        return out if self.link == "logit" else 0.6 * out
+
+    def rises(self) -> FloatArray:
+        """1 for rows of successes only, -1 for rows of failures only."""
+        return np.where(self.failures == 0, 1.0, np.where(self.successes == 0, -1.0, 0.0))
+
+    def log_constants(self) -> FloatArray:
+        """Log binomial coefficients of one copy of each row, (n,)."""
+        s, f = self.successes, self.failures
+        out: FloatArray = gammaln(s + f + 1) - gammaln(s + 1) - gammaln(f + 1)
+        return out
+
+    def mean(self, eta: FloatArray) -> FloatArray:
+        """Probability of success."""
+        return probability(eta, self.link)
+
+    def draws(self, eta: FloatArray, generator: np.random.Generator) -> FloatArray:
+        """Numbers of successes."""
+        trials = (self.successes + self.failures).astype(np.int64)
+        return generator.binomial(trials[:, None], self.mean(eta)).astype(np.float64)
+
+    def mean_over(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
+        """Mean of the probability of success where the linear predictor is normal; shape of `mean`."""
+        return mean_probability(mean, variance, self.link)
+
+    def tilted(self, cavity: Cavity) -> Tilted:
+        """Moments of the tilted densities."""
+        return tilted_moments(*self.totals(), self.link, cavity)
+
+    def left_out(self, cavity: Cavity) -> LeaveOneOut:
+        """Log scores, -inf where the cavity is flat, and probabilities of success."""
+        rest = np.maximum(self.copies - 1.0, 0.0)
+        before = self.copied(rest).log_integral(cavity)
+        log_score, share = np.full(self.n, -np.inf), np.full(self.n, 0.5)
+        which = np.flatnonzero(np.isfinite(before))
+        part, around, rest, before = self.rows(which), cavity.rows(which), rest[which], before[which]
+        log_score[which] = part.copied(rest + 1).log_integral(around) - before
+        more = replace(
+            part, successes=rest * part.successes + 1, failures=rest * part.failures, copies=np.ones(which.size)
+        )
+        share[which] = np.exp(more.log_integral(around) - before)
+        return LeaveOneOut(log_score, np.minimum(share, 1.0))
+
+    def check_unseparated(self) -> None:
+        """Raise ValueError if all responses are alike."""
+        if not self.failures.any() or not self.successes.any():
+            outcome = "events" if self.successes.any() else "non-events"
+            raise ValueError(f"all responses are {outcome}: a binomial model needs both outcomes")
+
 
 def from_counts(successes: FloatArray, trials: FloatArray | None, weights: FloatArray | None, link: Link) -> Binomial:
     """The likelihood of `successes` among `trials`, each row counted `weights` times; None stands for 1."""
@@ -89,70 +170,13 @@ def from_counts(successes: FloatArray, trials: FloatArray | None, weights: Float
     return Binomial(np.asarray(successes, dtype=float), count - successes, copies, link)
 
 
-def log_likelihood(successes: FloatArray, failures: FloatArray, eta: FloatArray, link: Link) -> FloatArray:
-    """Log likelihood of counts, which broadcast with `eta`."""
+def mean_probability(mean: FloatArray, variance: FloatArray, link: Link) -> FloatArray:
+    """Mean of the probability of success where the linear predictor is normal; shape of `mean`."""
     if link == "probit":
-        normal: FloatArray = successes * log_ndtr(eta) + failures * log_ndtr(-eta)
-        return normal
-    beyond = np.log1p(np.exp(-np.abs(eta)))
-    out: FloatArray = (
-        successes * np.minimum(eta, 0.0) - failures * np.maximum(eta, 0.0) - (successes + failures) * beyond
-    )
-    return out
-
-
-def derivatives(
-    successes: FloatArray, failures: FloatArray, eta: FloatArray, link: Link
-) -> tuple[FloatArray, FloatArray]:
-    """First derivative of the log likelihood in eta and minus the second, without cancellation in the tails."""
-    if link == "probit":
-        up, down = normal_hazard(eta), normal_hazard(-eta)
-        return (
-            successes * up - failures * down,
-            successes * hazard_slope(eta, up) + failures * hazard_slope(-eta, down),
-        )
-    small = np.exp(-np.abs(eta))
-    large_share = 1.0 / (1.0 + small)
-    small_share = small * large_share
-    positive = eta > 0
-    p, q = np.where(positive, large_share, small_share), np.where(positive, small_share, large_share)
-    return successes * q - failures * p, (successes + failures) * (small_share * large_share)
-
-
-def normal_hazard(x: FloatArray) -> FloatArray:
-    """Density of the standard normal divided by its distribution function, at x."""
-    with np.errstate(over="ignore"):
-        out: FloatArray = np.sqrt(2.0 / np.pi) / erfcx(-x / np.sqrt(2.0))
-    return out
-
-
-FAR = -1e3
-"""Below this the slope of the normal hazard is taken from its series: relative errors below 1e-11 either way."""
-
-
-def hazard_slope(x: FloatArray, hazard: FloatArray) -> FloatArray:
-    """``hazard (hazard + x)``, minus the second derivative of log Phi: between 0 and 1."""
-    far = x < FAR
-    safe = np.where(far, x, -1.0)
-    out: FloatArray = np.where(far, 1.0 - 1.0 / safe**2, hazard * (hazard + x))
-    return np.clip(out, 0.0, 1.0)
-
-
-def probability(eta: FloatArray, link: Link) -> FloatArray:
-    """Probability of success."""
-    if link == "probit":
-        out: FloatArray = ndtr(eta)
+        out: FloatArray = ndtr(mean / np.sqrt(1.0 + variance))
         return out
-    small = np.exp(-np.abs(eta))
-    share: FloatArray = np.where(eta > 0, 1.0, small) / (1.0 + small)
-    return share
-
-
-def probability_slope(eta: FloatArray, link: Link) -> FloatArray:
-    """Derivative of the probability of success with respect to the linear predictor."""
-    if link == "probit":
-        out: FloatArray = np.exp(-0.5 * np.minimum(np.abs(eta), 40.0) ** 2) / np.sqrt(2 * np.pi)
-        return out
-    small = np.exp(-np.abs(eta))
-    slope: FloatArray = small / (1.0 + small) ** 2
-    return slope
+    flat_mean, flat_variance = mean.ravel(), np.maximum(variance.ravel(), np.finfo(float).tiny)
+    one = np.ones(flat_mean.size)
+    tilted = tilted_moments(one, 0 * one, link, normal_cavity(flat_mean, flat_variance))
+    share = np.exp(tilted.log_integral - 0.5 * np.log(2 * np.pi * flat_variance))
+    return np.minimum(share, 1.0).reshape(mean.shape)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pybayesridge._types import AnyArray, FloatArray
-from pybayesridge.binomial.likelihood import Link
+from pybayesridge.binomial.link import Link
 from pybayesridge.binomial.logistic_normal import probability_moments
 
 if TYPE_CHECKING:
@@ -35,6 +35,13 @@ class NormalComponents:
         """Blocks of rows, and mean and variance of their linear predictors in each component, (S, rows)."""
         raise NotImplementedError
 
+    def components(self, x_rows: AnyArray, z_rows: FloatArray) -> None:
+        """No joint law of few components: averages of probabilities are drawn."""
+
+    def draws(self, count: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        """Draws of the unpenalised (count, k) and penalised (count, p) coefficients, user's scale."""
+        raise NotImplementedError
+
     def to_user(self) -> FloatArray:
         """From coordinates to coefficients of the unpenalised columns, (k, k)."""
         return self.design.block.regress(np.eye(self.design.block.k)) * np.sqrt(self.design.n)
@@ -47,10 +54,10 @@ class NormalComponents:
             first[at], second[at] = (self.component_weights @ part for part in found)
         return first, np.sqrt(np.maximum(second - first**2, 0.0))
 
-    def probability_means(self, x_rows: AnyArray, z_rows: FloatArray) -> FloatArray:
+    def response_means(self, x_rows: AnyArray, z_rows: FloatArray) -> FloatArray:
         """Posterior mean of the probability of success of rows, (m,)."""
         return self.probability_moments(x_rows, z_rows)[0]
 
-    def probability_sds(self, x_rows: AnyArray, z_rows: FloatArray) -> FloatArray:
+    def response_sds(self, x_rows: AnyArray, z_rows: FloatArray) -> FloatArray:
         """Posterior standard deviation of the same."""
         return self.probability_moments(x_rows, z_rows)[1]

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from pybayesridge._types import FloatArray
 from pybayesridge.binomial.augmentation import Rows, problem_given
-from pybayesridge.binomial.kept import Kept, State, mean_error
-from pybayesridge.binomial.likelihood import LATENT_VARIANCE
-from pybayesridge.binomial.walk import Walks
+from pybayesridge.binomial.kept import State
+from pybayesridge.binomial.link import LATENT_VARIANCE
+from pybayesridge.binomial.walk import BinaryWalk
 from pybayesridge.linalg.blas import one_pool
-from pybayesridge.selection.fit import MAXITER, assembled
+from pybayesridge.selection.collapsed import log_prior
+from pybayesridge.selection.fit import MAXITER, assembled, largest_set, n_walkers
 from pybayesridge.selection.grid import Given, Grid, grid_of
 from pybayesridge.selection.result import Exact
-from pybayesridge.selection.sampler import AGREEMENT, Run, allowed_mean_error
-from pybayesridge.selection.starts import starting_sets
+from pybayesridge.selection.sampler import Progress, run_walk
+from pybayesridge.selection.starts import starting_states
 from pybayesridge.selection.states import States, draw_t, resampled
-from pybayesridge.selection.tallies import Estimate, by_size, estimate
-
-KEEP_EVERY = 5
-"""Steps between states that are kept, to begin with: odd, see :meth:`Kept.thin`."""
-
-FIRST_CHECK = ((50, 1024), (np.inf, 2048))
-"""Steps of a chain before its precision is looked at, up to so many units."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +33,11 @@ class BinarySelection:
     joint : States
         The same states with the unpenalised coefficients as the first k columns of every set.
     k : int
-    acceptance : float
-        Share of the proposals of auxiliary variables that were accepted.
     """
 
     exact: Exact
     joint: States
     k: int
-    acceptance: float
 
 
 def binary_grid(rows: Rows, given: Given) -> Grid:
@@ -75,7 +65,7 @@ def fit_binary_selection(
     n_chains: int = 4,
     maxiter: int = MAXITER,
     rng: int | np.random.Generator = 0,
-    progress: Callable[[int, Estimate | None], None] | None = None,
+    progress: Progress | None = None,
 ) -> BinarySelection:
     """Sample sets, the slab's variance and auxiliary variables.
 
@@ -92,74 +82,40 @@ def fit_binary_selection(
     """
     generator = np.random.default_rng(rng)
     grid = binary_grid(rows, given)
+    walkers = n_walkers(n_chains, grid.n_units)
     with one_pool(0.0):
         problem = problem_given(rows, rows.start())
-        starts = starting_sets(problem, grid, n_chains, generator)
-        walks = Walks(problem, grid, starts, generator, Kept(KEEP_EVERY))
-        converged, interrupted = _walk(walks, mcse, max(maxiter // n_chains, 1), progress)
-        sums = walks.node_sum
-        run = Run(
-            estimate=estimate(walks.tallies),
-            trace=walks.trace(),
-            coef=walks.coef,
-            node_prob=sums / sums.sum() if sums.sum() > 0 else sums,
-            converged=converged,
-            interrupted=interrupted,
-            limited=walks.limited,
-            drift=0.0,
-        )
-        states, joint = _states(walks.kept.after(walks.tallies.lead), rows, grid, generator)
-        exact = replace(assembled(problem, grid, run, states, (np.nan, np.nan)), mean_error=_mean_error(walks))
-    return BinarySelection(exact, joint, rows.c.shape[1], walks.accepted / walks.proposed)
+        most = largest_set(problem, walkers)
+        starts = starting_states(problem, grid, walkers, generator, (), most)
+        walk = BinaryWalk(problem, grid, starts, generator, most, progress)
+        run = run_walk(walk, mcse, maxiter)
+        alone, joint = _states(walk.kept.after(walk.lead), rows, grid, generator, walkers // n_chains)
+        exact = assembled(problem, grid, run, alone, (np.nan, np.nan), most)
+    return BinarySelection(exact, joint, rows.c.shape[1])
 
 
-def _walk(
-    walks: Walks, mcse: float, most: int, progress: Callable[[int, Estimate | None], None] | None
-) -> tuple[bool, bool]:
-    """Take steps until the largest standard error is at most `mcse` and the chains agree; whether, or interrupted."""
-    n_chains, n_units = walks.tallies.denom.shape[1], walks.chains.problem.units.n
-    check, now = by_size(FIRST_CHECK, n_units), None
-
-    def told(steps: int) -> None:
-        if progress is not None:
-            progress(steps * n_chains, now)
-
-    try:
-        while walks.tallies.steps < most:
-            walks.advance(min(check, most) - walks.tallies.steps, told)
-            now = estimate(walks.tallies)
-            precise = now.se.max(initial=0.0) <= mcse and now.agreement <= AGREEMENT
-            if walks.tallies.steps >= check and precise and _mean_error(walks) <= allowed_mean_error(mcse):
-                return True, False
-            check = int(1.25 * check)
-    except KeyboardInterrupt:
-        if walks.tallies.steps == 0:
-            raise
-        return False, True
-    return False, False
-
-
-def _mean_error(walks: Walks) -> float:
-    return mean_error(walks.kept.after(walks.tallies.lead), sum(walks.problems[0].on_c.shape))
-
-
-def _states(found: list[State], rows: Rows, grid: Grid, rng: np.random.Generator) -> tuple[States, States]:
-    """The kept states without and with the unpenalised coefficients."""
+def _states(
+    found: list[State], rows: Rows, grid: Grid, rng: np.random.Generator, walkers: int
+) -> tuple[States, States]:
+    """The kept states without and with the unpenalised coefficients, walker by walker; `walkers` are a chain."""
     k = rows.c.shape[1]
-    weight = np.array([state.weight for state in found])
+    found = sorted(found, key=lambda state: (state.walker, state.step))
+    weight = np.ones(len(found))
     sizes = np.array([state.mean.size for state in found], dtype=np.float64)
     index, weight = resampled(weight / weight.sum(), sizes, rng)
     chosen = [found[i] for i in index.tolist()]
     nodes = np.array([state.node for state in chosen], dtype=np.intp)
     t = draw_t(grid, np.array([state.units.size for state in chosen], dtype=np.intp), nodes, rng)
     always = np.arange(k, dtype=np.intp)
+    walker = np.array([state.walker for state in chosen], dtype=np.intp)
+    slab = np.array([mean_slab(grid, state, k) for state in chosen])
 
     def states(columns: list[np.ndarray], means: list[FloatArray], roots: list[FloatArray]) -> States:
         return States(
             columns=np.concatenate([np.zeros(0, dtype=np.intp), *columns]).astype(np.intp),
             start=np.concatenate([[0], np.cumsum([c.size for c in columns])]).astype(np.intp),
             weight=weight / weight.sum(),
-            chain=np.array([state.chain for state in chosen], dtype=np.intp),
+            chain=walker // max(walkers, 1),
             log_g=grid.log_g[nodes],
             t=t,
             left=np.zeros(nodes.size),
@@ -167,6 +123,8 @@ def _states(found: list[State], rows: Rows, grid: Grid, rng: np.random.Generator
             nu=float(rows.x.shape[0] - k),
             coef=np.concatenate([np.zeros(0), *means]),
             root=tuple(roots),
+            walker=walker,
+            slab_mean=slab,
         )
 
     alone = states([s.columns for s in chosen], [s.mean[k:] for s in chosen], [s.root[k:, k:] for s in chosen])
@@ -176,3 +134,20 @@ def _states(found: list[State], rows: Rows, grid: Grid, rng: np.random.Generator
         [s.root for s in chosen],
     )
     return alone, joint
+
+
+def mean_slab(grid: Grid, state: State, k: int) -> float:
+    """Mean of the slab's variance given the set and the auxiliary variables of a state, over the nodes of log g.
+
+    The covariance ``(X'WX + 1 / g)^-1`` of the state's penalised coefficients at its own g, and their mean, say what
+    the density of the set is at the others.
+    """
+    root = state.root[k:, k:]
+    own, axes = np.linalg.eigh(root @ root.T)
+    values = np.maximum(1.0 / own - grid.k[state.node], 0.0)
+    cross = (state.mean[k:] @ axes) / own
+    ridge = values + grid.k[:, None]
+    log_mass = log_prior(grid, state.units) - 0.5 * np.log(np.exp(grid.log_g)[:, None] * ridge).sum(axis=1)
+    log_mass += 0.5 * (cross**2 / ridge).sum(axis=1)
+    weight = np.exp(log_mass - log_mass.max())
+    return float(weight @ np.exp(grid.log_g) / weight.sum())

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from pybayesridge._types import AnyArray, FloatArray
-from pybayesridge.binomial.likelihood import Link, probability
+from pybayesridge.binomial.link import LATENT_VARIANCE, Link
 from pybayesridge.binomial.on_link import NormalComponents
+from pybayesridge.selection.hyperparameters import Interval
 from pybayesridge.selection.moments import covariance, draw, draw_chain
 from pybayesridge.selection.posterior import BLOCK, ExactPosterior
 from pybayesridge.selection.states import States
@@ -32,6 +33,16 @@ class BinarySelectionPosterior(NormalComponents, ExactPosterior):
     link: Link
 
     @property
+    def noise_factor(self) -> float:
+        """The variance of the latent noise."""
+        return LATENT_VARIANCE[self.link]
+
+    def hyperparameters(self, alpha: float) -> dict[str, Interval]:
+        """Mean and equal-tailed interval of each hyperparameter: there is no noise variance."""
+        found = ExactPosterior.hyperparameters(self, alpha)
+        return {name: found[name] for name in ("prior_inclusion", "slab_var", "prior_share")}
+
+    @property
     def component_weights(self) -> FloatArray:
         """Weights of the kept states, (S,)."""
         return self.joint.weight
@@ -43,15 +54,15 @@ class BinarySelectionPosterior(NormalComponents, ExactPosterior):
         out: FloatArray = joint.weight @ each
         return out
 
-    def coefficients(self) -> tuple[FloatArray, FloatArray]:
+    def coefficient_means(self) -> tuple[FloatArray, FloatArray]:
         """Posterior means of the unpenalised (k,) and the penalised (p,) coefficients."""
         b = self.exact.mean * self.unit
         return self.to_user() @ self._mean_coordinates() + self.design.taken_from_z(b[:, None])[:, 0], b
 
-    def covariance(self) -> FloatArray:
+    def covariance(self, target: int = 0) -> FloatArray:
         """Posterior covariance of (unpenalised, penalised) coefficients, (k + p, k + p).
 
-        Correlations are those of the kept states, variances those of :meth:`standard_deviations`.
+        Correlations are those of the kept states, variances those of :meth:`coefficient_sds`.
         """
         design, k, p = self.design, self.design.block.k, self.design.p
         cov = covariance(self.joint, k + p)
@@ -60,36 +71,20 @@ class BinarySelectionPosterior(NormalComponents, ExactPosterior):
         to_user[:k, k:] = design.rows_outside_z(np.zeros((k, p)), np.eye(k))
         to_user[k:, k:] = np.diag(self.unit)
         cov = to_user @ cov @ to_user.T
-        own, sd = np.diag(cov), np.concatenate(self.standard_deviations())
+        own, sd = np.diag(cov), np.concatenate(self.coefficient_sds())
         factor = np.divide(sd, np.sqrt(own), out=np.zeros(k + p), where=own > 0)
         cov = cov * factor[:, None] * factor
         np.fill_diagonal(cov, sd**2)
         return cov
 
+    def row_means(self, x_rows: AnyArray, z_rows: FloatArray) -> FloatArray:
+        """Posterior mean of the linear predictor of new rows, (m,)."""
+        return ExactPosterior.row_means(self, x_rows, z_rows) + z_rows @ self.to_user() @ self._mean_coordinates()
+
     def row_moments(self, x_rows: AnyArray, z_rows: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Posterior mean and standard deviation of the linear predictor of new rows, each (m,)."""
         mean, sd = ExactPosterior.row_moments(self, x_rows, z_rows)
         return mean + z_rows @ self.to_user() @ self._mean_coordinates(), sd
-
-    def probability_quantiles(self, x_rows: AnyArray, z_rows: FloatArray, probabilities: FloatArray) -> FloatArray:
-        """Posterior quantiles of the same, (m, len(probabilities))."""
-        return probability(self.linear_quantiles(x_rows, z_rows, probabilities), self.link)
-
-    def linear_moments(self, x_rows: AnyArray, z_rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Posterior mean and standard deviation of the linear predictor of rows, each (m,)."""
-        return self.row_moments(x_rows, z_rows)
-
-    def linear_centers(self, x_rows: AnyArray, z_rows: FloatArray) -> FloatArray:
-        """Posterior mean of the linear predictor of rows, (m,)."""
-        return self.row_moments(x_rows, z_rows)[0]
-
-    def linear_quantiles(self, x_rows: AnyArray, z_rows: FloatArray, probabilities: FloatArray) -> FloatArray:
-        """Posterior quantiles of the linear predictor of rows, (m, len(probabilities))."""
-        return self.row_quantiles(x_rows, z_rows, probabilities, None)
-
-    def linear_exceedance(self, x_rows: AnyArray, z_rows: FloatArray, value: FloatArray) -> FloatArray:
-        """Posterior probability that the linear predictor of a row is above `value`, (m,)."""
-        return self.row_exceedance(x_rows, z_rows, value)[0]
 
     def _predictors(
         self, x_rows: AnyArray, z_rows: FloatArray
@@ -132,5 +127,9 @@ class BinarySelectionPosterior(NormalComponents, ExactPosterior):
         drawn = draw(joint, d, size, rng) if chain is None else draw_chain(joint, d, chain, size, rng)
         b = drawn.coef[:, k:] * self.unit
         of_z = drawn.coef[:, :k] @ self.to_user().T + design.taken_from_z(np.ascontiguousarray(b.T)).T
-        hyper = {"prior_inclusion": drawn.prior_inclusion, "slab_var": drawn.slab_var / design.common_scale**2}
+        hyper = {
+            "prior_inclusion": drawn.prior_inclusion,
+            "slab_var": drawn.slab_var / design.common_scale**2,
+            "state": drawn.state.astype(np.float64),
+        }
         return of_z, b, np.ones(size), hyper

@@ -1,158 +1,182 @@
-"""Tempered Gibbs sampling of sets for yes/no responses (Zanella & Roberts 2019), given auxiliary variables.
+"""Walks through the sets for yes/no responses: light moves given auxiliary variables, which are redrawn now and then.
 
-The state of a chain is a set of units, a node of log g and the auxiliary variables. A unit j is chosen with
-probability proportional to ``(q_j + e) / P_j``, q_j its conditional inclusion probability and P_j the conditional
-probability of its present state, and flipped: given the variables the model is Gaussian with known noise 1. The
-chain's distribution is then the posterior times Z, the sum of these weights, so that a state counts 1 / Z. A new
-node is proposed from its conditional distribution, and new variables by drawing the coefficients given the set, g
-and the variables, and then variables given the coefficients. Both moves are reversible for the posterior; accepted
-with probability min(1, Z' / Z), they are so for the chain's distribution (Jankowiak 2022, arXiv 2106.14981, has such
-moves).
+Given the variables the model is Gaussian with known weights and noise 1, so that the moves are those of
+:mod:`pybayesridge.selection.light`. New variables are drawn given the linear predictor, and that given the set, g and
+the old variables (Polson, Scott & Windle 2013; Albert & Chib 1993): every step keeps the posterior. Given the old
+variables it moves little where columns nearly separate the responses; so before the new ones are drawn it is
+multiplied as a whole, together with the slab's standard deviation (as in Yu & Meng 2011, "To center or not to
+center").
 """
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import numpy as np
 
 from pybayesridge._types import FloatArray, IntArray
-from pybayesridge.binomial.augmentation import AugmentedProblem, problem_given
-from pybayesridge.binomial.kept import Kept, State, conditional
-from pybayesridge.selection.collapsed import Spectrum, log_joint, spectrum
+from pybayesridge.binomial.augmentation import AugmentedProblem
+from pybayesridge.binomial.kept import Kept, State
+from pybayesridge.binomial.link import log_likelihood
 from pybayesridge.selection.grid import Grid
-from pybayesridge.selection.odds import Chains
-from pybayesridge.selection.tallies import by_size
-from pybayesridge.selection.walk import REFRESH_EVERY, Walk
+from pybayesridge.selection.light import Weighted
+from pybayesridge.selection.sampler import Progress, Walk, later
+from pybayesridge.selection.starts import Start
 
-RENEW_EVERY = ((15, 4), (np.inf, 8))
-"""Steps between proposals of new auxiliary variables, up to so many units."""
+RENEW_EVERY = 32
+"""Light moves between two draws of the auxiliary variables."""
 
-TOGETHER = 8
-"""Steps between two reports of the progress; Ctrl-C waits for them."""
+RESCALINGS = 4
+"""Proposals to multiply the linear predictor before each of these draws."""
+
+FEWEST_DRAWS = 2500
+"""Independent draws that the means of unpenalised coefficients, and of those that are likely in, are worth where
+sampling stops."""
+
+LIKELY = 0.5
+
+SD_ERROR = 0.03
+"""Relative error of their standard deviations at which sampling stops: it is large where tails are long, and there
+the errors of means are too small until the tails have been visited."""
+
+AT_ONCE = 2**15
+"""Auxiliary variables that are drawn at once."""
 
 
-class Walks(Walk):
-    """Several chains, each with its own auxiliary variables, and what was gathered; changed in place.
+class BinaryWalk(Walk):
+    """Walkers with auxiliary variables of their own; changed in place.
 
     Attributes
     ----------
     kept : Kept
-    proposed, accepted : int
-        New auxiliary variables.
     """
 
+    least_steps = 0  # see `settled`
+
     def __init__(
-        self, problem: AugmentedProblem, grid: Grid, starts: Sequence[IntArray], rng: np.random.Generator, kept: Kept
+        self,
+        problem: AugmentedProblem,
+        grid: Grid,
+        starts: Sequence[Start],
+        rng: np.random.Generator,
+        most_columns: int,
+        progress: Progress | None,
     ) -> None:
-        super().__init__(problem, grid, starts, rng)
-        self.at_once = False
-        self.kept = kept
-        self.problems = [problem] * len(starts)
-        self.renew_every = by_size(RENEW_EVERY, problem.units.n)
-        self.proposed, self.accepted = 0, 0
-        for c, start in enumerate(self.starts):
-            part = self._spectrum(c, start)
-            self._put(self.chains, c, start, part, int(np.argmax(log_joint(problem, grid, part, start))))
-        self.look()
+        source, n = problem.source, len(starts)
+        self.rng, self.source = rng, source
+        self.kept = Kept()
+        first = problem.given
+        xt = np.ascontiguousarray(np.hstack([source.x, source.c]).T)
+        self.weighted = Weighted(
+            xt=xt,
+            fixed=source.c.shape[1],
+            weight=np.tile(first.weight, (n, 1)),
+            cross=np.tile(xt @ first.linear, (n, 1)),
+            yy=np.full(n, float(first.linear @ (first.linear / first.weight))),
+        )
+        super().__init__(problem, grid, starts, rng, most_columns, progress, self.weighted)
+        self.rounds = max(self.between // RENEW_EVERY, 1)
+        self.between = self.rounds * RENEW_EVERY
 
-    def _spectrum(self, c: int, units: IntArray) -> Spectrum:
-        return spectrum(self.problems[c], self.problems[c].units.columns(units))
+    @property
+    def settled(self) -> bool:
+        """Whether the walk is long enough for errors by the differences between walkers."""
+        now = self.now
+        if now is None or not super().settled:
+            return False
+        likely = now.prob[self.problem.units.of_column] > LIKELY
+        known = np.append(likely, np.ones(self.weighted.fixed, dtype=bool))
+        sd = np.sqrt(np.maximum(now.square - now.mean**2, 0.0))[known]
+        precise = now.errors.mean[known] <= sd / np.sqrt(FEWEST_DRAWS)
+        return bool((precise & (now.errors.sd[known] <= SD_ERROR * sd)).all())
 
-    def _put(self, chains: Chains, c: int, units: IntArray, part: Spectrum, node: int) -> None:
-        """Put a chain into a state with its problem as it is now."""
-        chains.state[c] = False
-        chains.state[c, units] = True
-        chains.n_in[c], chains.node[c] = units.size, node
-        chains.factors.problems[c] = self.problems[c]
-        chains.factors.rebuild(c, part, float(chains.grid.k[node]))
-
-    def advance(self, steps: int, told: Callable[[int], None]) -> None:
-        """Take steps, telling their number now and then; an interruption waits until a step is whole."""
-        while steps > 0:
-            size = min(steps, TOGETHER)
+    def advance(self, passes: int) -> None:
+        """Every walker makes so many passes; an interruption waits until all have made one."""
+        sums = self.tallies.stretches[-1]
+        for _ in range(passes):
             with later() as interrupted:
-                self.new_piece(size)
-                for t in range(size):
-                    self._step(t)
-            self.kept.thin()
-            told(self.tallies.steps)
+                for _ in range(self.rounds):
+                    for i in range(self.n):
+                        self.walkers.walk(i, RENEW_EVERY)
+                    self._renew()
+                for i in range(self.n):
+                    visits = self.walkers.advance(i, 0, 1, sums[i])
+                    if visits is not None:
+                        self.recorder.add(i, visits)
+                        self._keep(i)
+                self.kept.next()
+                self.steps += self.n * self.between
+            if self.progress is not None:
+                self.progress(self.steps, self.now)
             if interrupted:
                 raise KeyboardInterrupt
-            steps -= size
 
-    def _step(self, t: int) -> None:
-        steps = self.tallies.steps
-        if steps % self.renew_every == 0:
-            self._renew()
-        if steps % self.kept.every == 0:
-            self._keep()
-        if steps % self.node_every == 0 and self.node_sum.size > 1:
-            self._move_nodes()
-        elif steps % REFRESH_EVERY == 0:
-            self._refresh()
-        self.count_and_flip(t, self.rng.random(len(self.starts)))
-
-    def _move_nodes(self) -> None:
-        """Propose a node to each chain from its conditional distribution given the rest."""
-        w = 1.0 / self.total
-        for c, uniform in enumerate(self.rng.random(w.size).tolist()):
-            units = self.chains.state[c].nonzero()[0]
-            part = self._spectrum(c, units)
-            log_prob = log_joint(self.problems[c], self.chains.grid, part, units)
-            share = np.exp(log_prob - log_prob.max())
-            share /= share.sum()
-            self.node_sum += w[c] * share
-            self._put(self.spare, c, units, part, min(int(share.cumsum().searchsorted(uniform)), share.size - 1))
-        self.accept(self.rng.random(w.size))
-
-    def _given(self, c: int) -> tuple[IntArray, IntArray, FloatArray, FloatArray]:
-        """Units and columns of the set of a chain, and the law of the coefficients given it."""
-        units = self.chains.state[c].nonzero()[0]
-        part = self._spectrum(c, units)
-        precision = float(self.chains.grid.k[self.chains.node[c]])
-        return units, part.columns, *conditional(self.problems[c], part, precision)
+    def _leave(self) -> bool:
+        """Nothing: the probability of a set alone is not known."""
+        return False
 
     def _renew(self) -> None:
-        """Propose new auxiliary variables to each chain."""
-        before = self.problems
-        self.problems = list(before)
-        for c, problem in enumerate(before):
-            units, columns, mean, root = self._given(c)
-            source, k = problem.source, problem.half.size
-            drawn = mean + root @ self.rng.standard_normal(mean.size)
-            psi = source.c @ drawn[:k] + source.x[:, columns] @ drawn[k:]
-            self.problems[c] = problem_given(source, source.draw(psi, self.rng))
-            self._put(self.spare, c, units, self._spectrum(c, units), int(self.chains.node[c]))
-        taken = set(self.accept(self.rng.random(len(before))).tolist())
-        self.proposed, self.accepted = self.proposed + len(before), self.accepted + len(taken)
-        self.problems = [self.problems[c] if c in taken else old for c, old in enumerate(before)]
+        """Draw the auxiliary variables of all walkers anew."""
+        n_rows = self.weighted.xt.shape[1]
+        psi = np.empty((self.n, n_rows))
+        most = max(self.walkers.columns_in(i) for i in range(self.n))
+        normal = self.rng.standard_normal((self.n, most))
+        for i in range(self.n):
+            self.walkers.draw_predictor(i, normal[i], psi[i])
+        node = self._rescale(psi)
+        at_once = max(AT_ONCE // n_rows, 1)
+        own = self.weighted
+        for first in range(0, self.n, at_once):
+            some = slice(first, first + at_once)
+            drawn = self.source.draw(psi[some], self.rng)
+            own.weight[some] = drawn.weight
+            own.yy[some] = (drawn.linear**2 / drawn.weight).sum(axis=1)
+            if self.source.likelihood.link == "probit":
+                own.cross[some] = drawn.linear @ own.xt.T
+        for i in range(self.n):
+            self.walkers.reweigh(i, int(node[i]))
 
-    def _keep(self) -> None:
-        for c, weight in enumerate((1.0 / self.total).tolist()):
-            units, columns, mean, root = self._given(c)
-            node = int(self.chains.node[c])
-            self.kept.add(State(self.tallies.steps, c, units, columns, node, weight, mean, root))
+    def _rescale(self, psi: FloatArray) -> IntArray:
+        """Multiply linear predictors (w, n) and the slab's standard deviation by the same; the nodes of log g then.
 
-    def _refresh(self) -> None:
-        for c, node in enumerate(self.chains.node.tolist()):
-            units = self.chains.state[c].nonzero()[0]
-            self._put(self.chains, c, units, self._spectrum(c, units), node)
-        self.look()
+        Given the penalised coefficients in units of that deviation, and unpenalised ones h that go with it, the
+        density of a node is its prior weight times the likelihood times ``g**(k / 2)``, the Jacobian of k of the h.
+        """
+        states = [self.walkers.state(i)[:2] for i in range(self.n)]
+        node = np.array([at for _, at in states], dtype=np.intp)
+        log_g, n_nodes = self.grid.log_g, self.grid.log_g.size
+        if n_nodes == 1:
+            return node
+        likelihood = self.source.likelihood
+        counts = likelihood.totals()
+        prior = np.stack([self.grid.log_size(units.size) for units, _ in states]) + 0.5 * self.weighted.fixed * log_g
+        every = np.arange(self.n)
+        now = prior[every, node] + log_likelihood(*counts, psi, likelihood.link).sum(axis=1)
+        for _ in range(RESCALINGS):
+            # Near and far nodes, upwards as often as downwards.
+            reach = np.ceil((n_nodes / 2.0) ** self.rng.random(self.n)).astype(np.intp)
+            to = node + np.where(self.rng.random(self.n) < 0.5, reach, -reach)
+            inside = (to >= 0) & (to < n_nodes)
+            to = np.where(inside, to, node)
+            moved = psi * np.exp(0.5 * (log_g[to] - log_g[node]))[:, None]
+            then = prior[every, to] + log_likelihood(*counts, moved, likelihood.link).sum(axis=1)
+            taken = inside & (np.log(self.rng.random(self.n)) < then - now)
+            psi[taken], node[taken], now[taken] = moved[taken], to[taken], then[taken]
+        return node
 
+    def _keep(self, i: int) -> None:
+        if not self.kept.due:
+            return
+        columns, mean, cov = self.walkers.coefficients(i)
+        units, node, _ = self.walkers.state(i)
+        d, k = self.problem.d, self.weighted.fixed
+        order = np.roll(np.arange(columns.size), k)  # the fixed ones first
+        # Upper triangular, so that the part of the penalised coefficients, which come last, is the root of their own.
+        last_first = order[::-1]
+        root = np.linalg.cholesky(cov[np.ix_(last_first, last_first)])[::-1, ::-1].astype(np.float64)
+        self.kept.add(State(self.kept.step, i, units, columns[columns < d], node, mean[order], root))
 
-@contextmanager
-def later() -> Iterator[list[int]]:
-    """Collect what Ctrl-C would raise at once; in other threads than the first nothing is raised anyway."""
-    caught: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield caught
-        return
-    before = signal.signal(signal.SIGINT, lambda number, _: caught.append(number))
-    try:
-        yield caught
-    finally:
-        signal.signal(signal.SIGINT, before)
+    def forget(self) -> None:
+        """Drop the states so far."""
+        super().forget()
+        self.kept.forget()

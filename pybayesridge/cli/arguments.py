@@ -72,19 +72,8 @@ _PREDICT = (
 
 
 def _ridge(parser: argparse.ArgumentParser) -> None:
-    from pybayesridge.binomial.methods import DEFAULT as BINARY_DEFAULT
-    from pybayesridge.binomial.methods import METHODS as BINARY_METHODS
-    from pybayesridge.ridge.methods import DEFAULT as RIDGE_DEFAULT
-    from pybayesridge.ridge.methods import METHODS as RIDGE_METHODS
-
     _fitting(parser)
-    _response(parser)
-    parser.add_argument(
-        "--method",
-        choices=list(dict.fromkeys([*RIDGE_METHODS, *BINARY_METHODS])),
-        help=f"{_in_words(RIDGE_METHODS, RIDGE_DEFAULT)}. With --family binomial: "
-        f"{_in_words(BINARY_METHODS, BINARY_DEFAULT)}",
-    )
+    _response(parser, "BayesRidge")
     parser.add_argument(
         "--prior",
         type=_prior,
@@ -92,30 +81,33 @@ def _ridge(parser: argparse.ArgumentParser) -> None:
         help="prior of tau2: r2 (the share of variance that the columns explain is Beta(1/2, 1/2); default), "
         "half-cauchy (of tau), or A,B or A,B,SCALE: tau2 / SCALE is beta-prime(A, B)",
     )
-    parser.add_argument("--lam", type=_number, metavar="LAMBDA", help="the penalty, for --method fixed")
-    parser.add_argument("--grid", choices=("fixed", "glmnet"), help="penalties for loocv and gcv (default: fixed)")
     parser.add_argument("--sigma2", type=_number, metavar="VARIANCE", help="the noise variance, if it is known")
+    _options(parser, "BayesRidge")
     parser.set_defaults(run=_fit)
 
 
-def _in_words(methods: Mapping[str, Any], default: str) -> str:
-    """Description of each method, for the help."""
-    clauses = {name: f"{name}: {entry.help}" for name, entry in methods.items()}
-    clauses[default] += " (default)"
-    return "; ".join(clauses.values())
+def _in_words(methods: Mapping[str, Any], *default: str) -> str:
+    """Description of each method, for the help; the last of the names in `default` that is one of them is marked."""
+    marked = next((name for name in reversed(default) if name in methods), None)
+    return "; ".join(f"{name}: {entry.help}{' (default)' * (name == marked)}" for name, entry in methods.items())
+
+
+def _options(parser: argparse.ArgumentParser, model: str) -> None:
+    """The options of a model's methods."""
+    from pybayesridge.models.methods import OPTIONS
+
+    kinds: dict[type, Callable[[str], Any]] = {float: _number, int: int}
+    for name, option in OPTIONS[model].items():
+        if option.help:
+            kind = kinds[option.kind] if option.choices is None else str
+            parser.add_argument(
+                f"--{name}", type=kind, choices=option.choices, metavar=option.metavar, help=option.help
+            )
 
 
 def _spike_slab(parser: argparse.ArgumentParser) -> None:
-    from pybayesridge.selection.methods import CHOICES, DEFAULT
-
     _fitting(parser)
-    _response(parser)
-    parser.add_argument(
-        "--method",
-        choices=CHOICES,
-        default=DEFAULT,
-        help=f"{_in_words(CHOICES, DEFAULT)}. With --family binomial: exact (default), ep",
-    )
+    _response(parser, "SpikeSlab")
     parser.add_argument(
         "--by-column",
         action="store_true",
@@ -130,34 +122,22 @@ def _spike_slab(parser: argparse.ArgumentParser) -> None:
         "--expected-size",
         type=_number,
         metavar="COLUMNS",
-        help="number of columns or terms expected to be included, the middle of its prior, if --prior-inclusion is "
-        "not given (default: 1)",
+        help="number of columns or terms expected to be included at the prior median of the inclusion probability, "
+        "if --prior-inclusion is not given (default: 1)",
     )
-    parser.add_argument(
-        "--hyper",
-        choices=("average", "maximize"),
-        help="expectation propagation: average over hyperparameters that are not given (default of ep), or take the "
-        "most probable",
-    )
-    parser.add_argument(
-        "--mcse",
-        type=_number,
-        metavar="ERROR",
-        help="sampling stops when no inclusion probability has a larger Monte Carlo standard error (default: 0.01)",
-    )
-    parser.add_argument("--chains", type=int, metavar="N", help="number of chains (default: 4)")
-    parser.add_argument(
-        "--rng", type=int, metavar="SEED", help="seed of sampling (default: 0); the same seed gives the same numbers"
-    )
+    _options(parser, "SpikeSlab")
     parser.set_defaults(run=_fit)
 
 
-def _response(parser: argparse.ArgumentParser) -> None:
-    """Arguments about the response, of both models."""
+def _response(parser: argparse.ArgumentParser, model: str) -> None:
+    """Arguments about the response, and the methods for it."""
+    from pybayesridge.models.methods import lanes_of
+
+    lanes = lanes_of(model)
     parser.add_argument(
         "--family",
-        choices=("gaussian", "binomial"),
-        default="gaussian",
+        choices=tuple(lanes),
+        default=next(iter(lanes)),
         help="distribution of the response; binomial is for two values, or for successes among --trials",
     )
     parser.add_argument("--link", choices=("logit", "probit"), help="for --family binomial (default: logit)")
@@ -167,6 +147,15 @@ def _response(parser: argparse.ArgumentParser) -> None:
         help="value of the response whose probability is modelled, for --family binomial (default: the second)",
     )
     parser.add_argument("--trials", metavar="COLUMN", help="column of numbers of trials, for --family binomial")
+    words = [_in_words(lane.names, lane.method(lane.default, 0, 0).name, lane.default) for lane in lanes.values()]
+    others = "".join(
+        f". With --family {family}: {text}" for family, text in zip(list(lanes)[1:], words[1:], strict=True)
+    )
+    parser.add_argument(
+        "--method",
+        choices=list(dict.fromkeys(name for lane in lanes.values() for name in lane.names)),
+        help=words[0] + others,
+    )
 
 
 def _fitting(parser: argparse.ArgumentParser) -> None:
@@ -209,8 +198,6 @@ def _fitting(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="put the prior on the columns in their own units, not per standard deviation",
     )
-    parser.add_argument("--tol", type=_number, help="tolerance at which iterations stop")
-    parser.add_argument("--maxiter", type=int, metavar="N", help="maximum number of iterations")
     parser.add_argument("--save", metavar="FILE", help="save the fit, without the rows of the data, for predict")
     parser.add_argument("--report", metavar="FILE", help="write a self-contained HTML report")
     parser.add_argument(
@@ -226,8 +213,7 @@ def _predict(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "model",
         metavar="MODEL",
-        help="file written by --save. Predictions evaluate the formula in the file, and loading a pickle file can "
-        "execute arbitrary code: use only files from a trusted source",
+        help="file written by --save",
     )
     parser.add_argument("data", metavar="DATA", help=DATA)
     parser.add_argument(
@@ -237,6 +223,13 @@ def _predict(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--weights", metavar="COLUMN", help="column of precision weights, in the units of the weights of the fit"
+    )
+    parser.add_argument(
+        "--allow-code",
+        action="store_true",
+        help="read a MODEL that can run Python code: one whose formula has more than columns, arithmetic, "
+        "comparisons, transforms of the formula language and NumPy's functions, or a pickle. Such code can do "
+        "anything you can: use this only for files you trust",
     )
     _common(parser)
     parser.set_defaults(run=_predictions)

@@ -9,53 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from pybayesridge.results.facts import values_of
+
 SCHEMA = 1
 """Raised when a field changes its meaning or goes away."""
-
-TARGET_NUMBERS = {
-    "ridge": {
-        "lambda": "lambda_",
-        "tau2": "tau2",
-        "sigma2": "sigma2",
-        "df_model": "df_model",
-        "df_resid": "df_resid",
-        "rsquared": "rsquared",
-        "log_marginal": "log_marginal",
-        "n_modes": "n_modes",
-    },
-    "binomial ridge": {
-        "lambda": "lambda_",
-        "tau2": "tau2",
-        "df_model": "df_model",
-        "n_trials": "n_trials",
-        "n_events": "n_events",
-        "log_marginal": "log_marginal",
-        "loo_log_score": "loo_log_score",
-        "loo_brier": "loo_brier",
-        "loo_auc": "loo_auc",
-    },
-    "spikeslab": {
-        "slab_var": "slab_var",
-        "noise_var": "noise_var",
-        "expected_size": "expected_size",
-        "df_model": "df_model",
-        "df_resid": "df_resid",
-        "rsquared": "rsquared",
-        "log_evidence": "log_evidence",
-        "log_evidence_se": "log_evidence_se",
-        "residual": "residual",
-    },
-    "binomial spikeslab": {
-        "slab_var": "slab_var",
-        "n_trials": "n_trials",
-        "n_events": "n_events",
-        "expected_size": "expected_size",
-        "df_model": "df_model",
-        "df_resid": "df_resid",
-        "residual": "residual",
-    },
-}
-"""Field of a target → attribute of the results."""
 
 
 def finite(value: float | np.number) -> float | int | None:
@@ -106,25 +63,21 @@ def as_json(results: Any, command: str, *, alpha: float, warnings: Sequence[str]
 def _target(results: Any, command: str, i: int, alpha: float) -> dict[str, Any]:
     name = results.model.data.targets[i]
     out: dict[str, Any] = {"name": name}
-    binomial = results.model.family == "binomial"
-    for field, attribute in TARGET_NUMBERS[f"binomial {command}" if binomial else command].items():
-        out[field] = finite(np.atleast_1d(getattr(results, attribute))[i])
-    if binomial:
-        out |= {"family": "binomial", "link": results.link, "event": results.event}
+    out |= {field: finite(value) for field, value in values_of(results.unlabelled, "json", i).items()}
+    out |= results.model.distribution.in_json
     if command == "ridge":
         out["hyperparameters"] = _hyperparameters(results, name, alpha)
     else:
         prior = results.prior_inclusion
         out["prior_inclusion"] = finite(prior) if np.ndim(prior) == 0 else None
         out["learned"] = list(results.learned)
-        if not binomial:
+        if results.model.distribution.has_noise:
             out["evidence_biased"] = bool(results.evidence_biased)
-        elif results.exact_sets is None:
-            out["log_evidence"] = finite(results.log_evidence)
         out["median_model"] = results.median_model()
         out["groups"] = _groups(results)
-        out["size"] = _size(results, alpha)
+        out |= _sizes(results, alpha)
         out["credible_sets"] = _credible_sets(results)
+        out["monte_carlo"] = _monte_carlo(results)
     out["coefficients"] = _coefficients(results, command, name, alpha)
     return out
 
@@ -147,10 +100,13 @@ def _groups(results: Any) -> list[dict[str, Any]]:
     ]
 
 
-def _size(results: Any, alpha: float) -> dict[str, Any] | None:
-    if results.exact_sets is None:
-        return None
-    return {name: finite(value) for name, value in results.hyperparameters(alpha=alpha).loc["size"].items()}
+def _sizes(results: Any, alpha: float) -> dict[str, Any]:
+    """Mean and interval of the number of included columns, and of included groups where there are any."""
+    found = None if results.exact_sets is None else results.hyperparameters(alpha=alpha)
+    return {
+        what: None if found is None or what not in found.index else {n: finite(v) for n, v in found.loc[what].items()}
+        for what in ("size", "groups_included")
+    }
 
 
 def _credible_sets(results: Any) -> list[dict[str, Any]] | None:
@@ -163,6 +119,21 @@ def _credible_sets(results: Any) -> list[dict[str, Any]] | None:
             "purity": finite(rows["purity"].iloc[0]),
         }
         for _, rows in results.credible_sets().groupby("set")
+    ]
+
+
+def _monte_carlo(results: Any) -> list[dict[str, Any]] | None:
+    """Estimates and their Monte Carlo standard errors; None for what is not of the posterior of sets."""
+    table = results.monte_carlo_errors
+    if table is None:
+        return None
+    rows = [
+        {name: finite(row[name]) for name in ("estimate", "mcse", "effective", "agreement")}
+        for _, row in table.iterrows()
+    ]
+    return [
+        {"quantity": quantity, "name": name or None, **row}
+        for quantity, name, row in zip(table["quantity"], table["name"], rows, strict=True)
     ]
 
 
@@ -179,7 +150,7 @@ def _coefficients(results: Any, command: str, target: str, alpha: float) -> list
     if isinstance(mean, pd.DataFrame):
         mean, sd, interval = mean[target], sd[target], interval[target]
     columns = {"mean": mean, "sd": sd, "lower": interval[0], "upper": interval[1]}
-    if results.model.family == "binomial" and results.link == "logit":
+    if results.model.distribution.ratio:
         ratios = results.odds_ratios(alpha=alpha)
         columns |= {"odds_ratio": ratios["odds_ratio"], "or_lower": ratios["lower"], "or_upper": ratios["upper"]}
     if command == "spikeslab":

@@ -63,7 +63,6 @@ class ModelChecks:
 
 def model_checks(results: Any, alpha: float) -> list[ModelChecks]:
     """Checks of every target of a fit."""
-    yes_no = results.model.family == "binomial" and results.model.likelihood().trials.max() <= 1
     out = []
     for i, name in enumerate(results.model.data.targets):
         score = unavailable = None
@@ -71,6 +70,6 @@ def model_checks(results: Any, alpha: float) -> list[ModelChecks]:
             score = results.loo(target=i)
         except ValueError as error:
             unavailable = str(error)
-        statistics = results.ppc("mean" if yes_no else None, alpha=alpha, target=i)
+        statistics = results.ppc(results.model.distribution.statistic, alpha=alpha, target=i)
         out.append(ModelChecks(name, score, unavailable, statistics))
     return out

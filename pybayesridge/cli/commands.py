@@ -8,7 +8,6 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +27,9 @@ from pybayesridge.cli.tables import (
 )
 from pybayesridge.cli.terminal import progress, warnings_as_lines
 from pybayesridge.exceptions import PybayesridgeWarning
-from pybayesridge.formula.check import refuse_code
+from pybayesridge.formula.check import CodeError, refuse_code
 from pybayesridge.formula.names import names_read
+from pybayesridge.models.methods import OPTIONS, lanes_of
 from pybayesridge.text import did_you_mean, listed
 
 RESPONSE_OPTIONS = ("family", "link", "event", "trials")
@@ -38,10 +38,6 @@ MODEL_OPTIONS = {
     "spikeslab": ("prior_inclusion", "slab_var", "noise_var", "expected_size", *RESPONSE_OPTIONS),
 }
 MODELS: dict[str, Any] = {"ridge": BayesRidge, "spikeslab": SpikeSlab}
-FIT_OPTIONS = {
-    "ridge": ("lam", "grid", "tol", "maxiter"),
-    "spikeslab": ("hyper", "mcse", "chains", "rng", "tol", "maxiter"),
-}
 
 
 def fit(arguments: argparse.Namespace) -> None:
@@ -78,15 +74,17 @@ def predict(arguments: argparse.Namespace) -> None:
     _check_folder(arguments.output)
     output_kind(arguments.output)
     with warnings_as_lines():
-        results = load(arguments.model)
+        results = load(arguments.model, allow_code=arguments.allow_code)
         with progress(f"reading {arguments.data}", quiet=arguments.quiet):
             spec = results.model.formula_spec
             text = [] if spec is None else spec.text_variables
             frame = read_table(arguments.data, _text_format(arguments), text)
         weights = None
         if arguments.weights is not None:
-            if results.model.family == "binomial":
-                raise ValueError("--weights is for predictive intervals, which a binomial fit does not have")
+            if not results.model.distribution.has_noise:
+                raise ValueError(
+                    f"--weights is for predictive intervals, which a {results.model.family} fit does not have"
+                )
             _check_column("--weights", arguments.weights, frame)
             weights = frame[arguments.weights]
         numbers = [] if spec is None else set(spec.variables) - set(text)
@@ -124,12 +122,16 @@ def _results(arguments: argparse.Namespace, frame: pd.DataFrame) -> Any:
                 PybayesridgeWarning,
                 stacklevel=2,
             )
-    options = given(("method", *FIT_OPTIONS[arguments.command]))
-    accepted = signature(model.fit).parameters
-    unused = [f"--{name}" for name in options if name not in accepted]
-    if unused:
-        raise ValueError(f"{', '.join(unused)} of {arguments.command} requires --family gaussian: leave it out")
-    return model.fit(**options)
+    lane = model.lane
+    known = OPTIONS[lane.model]
+    options = given(tuple(name for name in known if known[name].help))
+    for name in options:
+        if name not in lane.takes:
+            families = [family for family, other in lanes_of(lane.model).items() if name in other.takes]
+            raise ValueError(
+                f"--{name} of {arguments.command} requires --family {' or '.join(families)}: leave it out"
+            )
+    return model.fit(arguments.method, **options) if arguments.method is not None else model.fit(**options)
 
 
 @contextmanager
@@ -154,7 +156,12 @@ def _check_folder(path: str | None) -> None:
 
 def _check_columns(arguments: argparse.Namespace, frame: pd.DataFrame) -> None:
     if not arguments.allow_code:
-        refuse_code(arguments.formula, [str(name) for name in frame.columns])
+        try:
+            refuse_code(arguments.formula, [str(name) for name in frame.columns])
+        except CodeError as error:
+            raise ValueError(
+                f"{error}; --allow-code evaluates any Python code in it: use that only for formulas you trust"
+            ) from error
     read, unknown = names_read(arguments.formula, frame)
     for name in unknown:
         _check_column("the formula", name, frame)

@@ -21,6 +21,7 @@ import pandas as pd
 from pandas.errors import EmptyDataError, ParserError, ParserWarning
 
 from pybayesridge.cli.as_json import finite
+from pybayesridge.data.frames import without_order
 from pybayesridge.files import written_whole
 from pybayesridge.text import listed
 
@@ -117,17 +118,18 @@ def read_table(path: str, form: TextFormat = TextFormat(), text: Sequence[str] =
 
 def _read_parquet(path: str) -> pd.DataFrame:
     try:
-        import pyarrow  # noqa: F401
+        import pyarrow.parquet as pq
     except ImportError:
         raise ImportError("reading Parquet needs pyarrow: pip install 'pybayesridge[parquet]'") from None
     try:
-        frame = pd.read_parquet(path, engine="pyarrow")
+        frame = pd.read_parquet(path, engine="pyarrow", page_checksum_verification=True)
+        as_text = without_order(pq.read_schema(path)) & set(frame.columns)
     except OSError:
         raise
     except Exception as error:  # pyarrow's errors share no public class that pandas names
         raise ValueError(f"{path} cannot be read as Parquet: {error}") from None
     _refuse_duplicates(path, [str(name) for name in frame.columns])
-    return frame
+    return frame.astype(dict.fromkeys(as_text, object)) if as_text else frame
 
 
 def _read_text(path: str, form: TextFormat, text: Sequence[str]) -> pd.DataFrame:
@@ -260,7 +262,7 @@ def write_table(frame: pd.DataFrame, path: str | None) -> None:
             _write_text(frame, file, "\t" if kind == "tsv" else ",", labelled, _compression(path))
             return
         try:
-            frame.to_parquet(file, engine="pyarrow", index=labelled)
+            frame.to_parquet(file, engine="pyarrow", index=labelled, write_page_checksum=True)
         except ImportError:
             raise ImportError("writing Parquet needs pyarrow: pip install 'pybayesridge[parquet]'") from None
 

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
+
+from pybayesridge.late import Late
+
+if TYPE_CHECKING:
+    import narwhals.stable.v2 as nw
+else:
+    nw = Late("narwhals.stable.v2")
+
+UNORDERED = b"_PL_CATEGORICAL"
+"""Start of the key by which polars marks, in Arrow, a dictionary whose order is that of appearance."""
 
 
 def to_pandas(obj: Any, what: str = "data") -> Any:
     """An eager frame or column that narwhals knows (polars, pyarrow, …) as pandas; anything else as it is.
 
     Integers and booleans with nulls become pandas' nullable ones, so that formulas code them as they code columns
-    without nulls. An ``Enum`` becomes a categorical with its categories in their order; other categorical columns
-    become strings, decimals floats.
+    without nulls. A categorical column keeps its categories in their order; that of polars' ``Categorical``, whose
+    order is that of appearance, becomes strings. Decimals become floats.
 
     Parameters
     ----------
@@ -29,24 +40,46 @@ def to_pandas(obj: Any, what: str = "data") -> Any:
     """
     if isinstance(obj, pd.DataFrame | pd.Series | np.ndarray):
         return obj
-    native = nw.from_native(obj, pass_through=True, allow_series=True)
+    native = nw.from_native(_chunked(obj), pass_through=True, allow_series=True)
     if isinstance(native, nw.LazyFrame):
         raise ValueError(f"{what} is lazy ({type(obj).__name__}): collect it first, with .collect() or the like")
     if isinstance(native, nw.Series):
         return pd.Series(_column(native), name=native.name or None)
     if not isinstance(native, nw.DataFrame):
         return obj
+    as_text = without_order(getattr(nw.to_native(native), "schema", None))
     dtypes = set(native.schema.values())
     if len(dtypes) == 1 and dtypes <= {nw.Float64(), nw.Float32()}:
         return pd.DataFrame(native.to_numpy(), columns=native.columns)
-    return pd.DataFrame({name: _column(native[name]) for name in native.columns})
+    return pd.DataFrame({name: _column(native[name], as_text=name in as_text) for name in native.columns})
 
 
-def _column(column: nw.Series[Any]) -> Any:
+def _chunked(obj: Any) -> Any:
+    """An array or a record batch of pyarrow as the chunked array or the table that narwhals knows."""
+    arrow = sys.modules.get("pyarrow")
+    if arrow is not None and isinstance(obj, arrow.Array):
+        return arrow.chunked_array([obj])
+    if arrow is not None and isinstance(obj, arrow.RecordBatch):
+        return arrow.Table.from_batches([obj])
+    return obj
+
+
+def without_order(schema: Any) -> frozenset[str]:
+    """Columns of an Arrow schema that are polars' ``Categorical``; none of other schemas."""
+    return frozenset(
+        field.name
+        for field in schema or ()
+        if any(key.startswith(UNORDERED) for key in getattr(field, "metadata", None) or ())
+    )
+
+
+def _column(column: nw.Series[Any], *, as_text: bool = False) -> Any:
     """A column as pandas takes it, without needing pyarrow."""
     dtype = column.dtype
     if dtype == nw.Enum:
         return pd.Categorical(column.to_list(), categories=column.cat.get_categories().to_list())
+    if dtype == nw.Categorical and not as_text and not column.implementation.is_polars():
+        return pd.Categorical(column.to_list(), categories=_categories(column))
     if dtype == nw.Boolean or dtype.is_integer():
         if not column.null_count():
             return column.to_numpy()
@@ -55,6 +88,36 @@ def _column(column: nw.Series[Any]) -> Any:
     if dtype.is_numeric():
         return column.cast(nw.Float64).to_numpy() if dtype == nw.Decimal else column.to_numpy()
     return column.to_list()
+
+
+def as_array(column: Any) -> Any:
+    """A column of polars or pyarrow as an array of pandas; anything else as it is."""
+    made = to_pandas(column)
+    return made.array if isinstance(made, pd.Series) and made is not column else made
+
+
+def without_arrow(frame: pd.DataFrame) -> pd.DataFrame:
+    """A frame of pandas with its columns that are Arrow's as pandas' own, unless they are numbers."""
+    dtypes = dict(zip(frame.columns, frame.dtypes, strict=True))
+    found = [name for name, dtype in dtypes.items() if isinstance(dtype, pd.ArrowDtype) and dtype.kind not in "iufb"]
+    return with_columns(frame, {name: as_array(frame[name].array.__arrow_array__()) for name in found})
+
+
+def with_columns(frame: pd.DataFrame, columns: Mapping[str, Any]) -> pd.DataFrame:
+    """A frame with other values in some columns, whatever these are called (``assign`` has an argument `self`)."""
+    out = frame.copy(deep=False) if columns else frame
+    for name, values in columns.items():
+        out[name] = values
+    return out
+
+
+def _categories(column: nw.Series[Any]) -> list[Any]:
+    """The categories of a column in their order."""
+    native: Any = column.to_native()
+    if not hasattr(native, "unify_dictionaries"):
+        return list(column.cat.get_categories().to_list())
+    chunks = native.unify_dictionaries().chunks
+    return list(dict.fromkeys(chunks[0].dictionary.drop_null().to_pylist())) if chunks else []
 
 
 def masked_column(column: Any) -> Any:

@@ -156,10 +156,10 @@ def _tall(
     explicit = block.k > 0 and not block.only_constant
     base = shift if centred else np.zeros(p)
     on_q = _coordinates(x, columns, block, buffer, base, scaled) if explicit else np.zeros((block.k, p))
+    same = centred and not explicit  # Then squares of columns are on the diagonal of their products.
     gram = np.zeros((p, p), order="F")
     xty = np.zeros((p, y.shape[1]))
-    total = np.zeros(p)
-    sumsq = np.zeros(p)
+    total, sumsq = np.zeros(p), np.zeros(p)
     for rows, piece in row_blocks(x, columns, buffer.shape[0]):
         root = np.ones(piece.shape[0]) if block.sqrt_w is None else block.sqrt_w[rows]
         for offset in (shift,) if centred else (shift, base):
@@ -168,12 +168,13 @@ def _tall(
                 a *= root[:, None]
             if offset is shift:
                 total += blas.product(a, root[:, None], transpose_a=True)[:, 0]
-                sumsq += np.einsum("ij,ij->j", a, a)
+                sumsq += 0.0 if same else np.einsum("ij,ij->j", a, a)
         if explicit:
             a -= blas.product(block.q[rows], on_q)
         a = _contiguous(buffer, piece.shape[0])
         gram = blas.add_square(gram, a, transposed=True)
         xty += blas.product(a, y[rows], transpose_a=True)
+    sumsq = gram.diagonal().copy() if same else sumsq
     mean = total / n
     variance = sumsq / n - mean**2
     center, projection = base, None

@@ -176,7 +176,8 @@ def project_out(a: FloatArray, q: FloatArray) -> FloatArray:
 def fill(buffer: FloatArray, piece: AnyArray, shift: FloatArray, unit: FloatArray | None) -> FloatArray:
     """Put ``(piece - shift) * unit`` into the first rows and columns of a buffer."""
     out = buffer[: piece.shape[0], : piece.shape[1]]
-    np.subtract(piece, shift, out=out)
+    np.copyto(out, piece)
+    blas.subtract_row(out, shift)
     if unit is not None:
         out *= unit
     return out
@@ -205,33 +206,31 @@ def _standardized(
 ) -> tuple[_Block, float]:
     """Fill `a` with X of a block; what was taken from its columns, and the unit of columns as they are."""
     shift = piece[0].astype(np.float64)
+    unit: FloatArray | None = None
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         mean, sumsq = _center(piece, a, block, shift, None)
-    odd = ~((sumsq > SAFE[0]) & (sumsq < SAFE[1]))
-    unit = np.ones(shift.size)
-    if odd.any() and (np.ptp(piece[:, odd].astype(np.float64), axis=0) > 0).any():
-        unit = units(piece, shift)
-        with np.errstate(under="ignore"):
-            mean, sumsq = _center(piece, a, block, shift, unit)
-    scaled = None if (unit == 1.0).all() else unit
-    sd = np.sqrt(sumsq / len(piece))
-    flat = constant_columns(sd, np.abs(shift * unit + mean))
+        if not (sumsq.min() > SAFE[0] and sumsq.max() < SAFE[1]):
+            odd = ~((sumsq > SAFE[0]) & (sumsq < SAFE[1]))
+            if (np.ptp(piece[:, odd].astype(np.float64), axis=0) > 0).any():
+                unit = units(piece, shift)
+                mean, sumsq = _center(piece, a, block, shift, unit)
     centred = block.ones is not None
-    center = np.zeros(shift.size)
     with np.errstate(under="ignore"):
-        if centred:
-            center = shift + mean / unit
-        else:
-            fill(a, piece, np.zeros(shift.size), scaled)
+        one = np.ones(shift.size) if unit is None else unit
+        sd = np.sqrt(sumsq / len(piece))
+        flat = constant_columns(sd, np.abs(shift * one + mean))
+        center = shift + mean / one if centred else np.zeros(shift.size)
+        if not centred:
+            fill(a, piece, center, unit)
             if block.sqrt_w is not None:
                 a *= block.sqrt_w[:, None]
-        projection = None if _centring_is_all(block) else block.regress(project_out(a, block.q)) / unit
+        projection = None if _centring_is_all(block) else block.regress(project_out(a, block.q)) / one
         if shared is None:
-            shared = common_scale(sd / unit)
-        inner = np.where(flat, 1.0, sd) if standardize else shared * unit
+            shared = common_scale(sd / one)
+        inner = np.where(flat, 1.0, sd) if standardize else shared * one
         weight = np.where(flat & centred, 0.0, 1.0 / inner)
         a *= weight
-        return _Block(center, inner / unit, sd / unit, projection, flat, weight * unit), shared
+        return _Block(center, inner / one, sd / one, projection, flat, weight * one), shared
 
 
 def _center(
@@ -239,13 +238,17 @@ def _center(
 ) -> tuple[FloatArray, FloatArray]:
     """Fill `a` with the weighted deviations of columns from their means; means less `shift`, sums of squares."""
     fill(a, piece, shift, unit)
-    n = len(piece)
-    share = np.full((n, 1), 1.0 / n) if block.sqrt_w is None else block.sqrt_w[:, None] ** 2 / n
-    mean: FloatArray = blas.product(a, share, transpose_a=True)[:, 0]
-    a -= mean
+    mean: FloatArray = blas.product(a, _shares(block), transpose_a=True)[:, 0]
+    blas.subtract_row(a, mean)
     if block.sqrt_w is not None:
         a *= block.sqrt_w[:, None]
     return mean, np.einsum("ij,ij->j", a, a)
+
+
+def _shares(block: Unpenalized) -> FloatArray:
+    """Weights of the rows in means, (n, 1)."""
+    n = len(block.z)
+    return np.full((n, 1), 1.0 / n) if block.sqrt_w is None else block.sqrt_w[:, None] ** 2 / n
 
 
 def _taken_from_columns(part: _Block, block: Unpenalized) -> FloatArray:

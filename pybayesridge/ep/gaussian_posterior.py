@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -11,9 +11,10 @@ from pybayesridge._types import AnyArray, FloatArray
 from pybayesridge.design.design import Design
 from pybayesridge.ep.model.result import EPResult
 from pybayesridge.ep.model.rotation import Rotation
-from pybayesridge.ep.posterior import SelectionPosterior
 from pybayesridge.ep.selection import Selection
-from pybayesridge.quantile_tables import NO_ROW_SPACE, QuantileTable, check_tail
+from pybayesridge.posterior.coefficients import Alone
+from pybayesridge.posterior.laws import Joint
+from pybayesridge.quantile_tables import NO_ROW_SPACE, QuantileTable, check_tails
 
 NOTHING = np.zeros(0)
 
@@ -38,6 +39,9 @@ class SelectionMarginals:
         Of the unpenalised coefficients (k, 1), and of the penalised ones given that they are in (p, 1).
     """
 
+    joint_law: ClassVar[Joint] = "none"
+    has_point_masses: ClassVar[bool] = True
+
     design: Design
     selection: Selection
     mean: tuple[FloatArray, FloatArray]
@@ -46,47 +50,64 @@ class SelectionMarginals:
     tables: tuple[QuantileTable, QuantileTable]
 
     @classmethod
-    def of(cls, posterior: SelectionPosterior) -> SelectionMarginals:
-        """Keep what each coefficient has alone."""
+    def of(cls, posterior: Any) -> SelectionMarginals:
+        """Keep what each coefficient of a posterior by expectation propagation has alone."""
         k, p = posterior.design.block.k, posterior.design.p
         one = len(posterior.selection.results) == 1
 
         at = QuantileTable.probabilities(exactly=one, points=POINTS)
-        of_z = [posterior.row_quantiles(np.zeros((k, p)), np.eye(k), float(a), None) for a in at]
-        given = [posterior.quantiles_given_inclusion(float(a)) for a in at]
+        of_z = posterior.row_quantiles(np.zeros((k, p)), np.eye(k), at)
+        given = posterior.quantiles_given_inclusion(at)
 
-        def table(quantiles: list[FloatArray]) -> QuantileTable:
-            return QuantileTable.of(np.stack(quantiles, axis=-1)[:, None], np.inf, exactly=one, points=POINTS)
+        def table(quantiles: FloatArray) -> QuantileTable:
+            return QuantileTable.of(quantiles[:, None], np.inf, exactly=one, points=POINTS)
 
         return cls(
             design=posterior.design.without_row_space(),
             selection=_without_sites(posterior.selection),
-            mean=posterior.coefficients(),
-            sd=posterior.standard_deviations(),
+            mean=posterior.coefficient_means(),
+            sd=posterior.coefficient_sds(),
             given=posterior.given_inclusion(),
             tables=(table(of_z), table(given)),
         )
 
-    def coefficients(self) -> tuple[FloatArray, FloatArray]:
+    @property
+    def coefficients(self) -> Alone:
+        """The posterior of each coefficient."""
+        return Alone(self)
+
+    @property
+    def exact(self) -> None:
+        """Of expectation propagation there is no posterior of the sets of columns."""
+
+    def credible_sets(self) -> tuple[()]:
+        """None."""
+        return ()
+
+    def of_targets(self, which: slice) -> SelectionMarginals:
+        """The same, of the only target."""
+        return self
+
+    def coefficient_means(self) -> tuple[FloatArray, FloatArray]:
         """Posterior means of the unpenalised (k,) and the penalised (p,) coefficients."""
         return self.mean
 
-    def standard_deviations(self) -> tuple[FloatArray, FloatArray]:
-        """Posterior standard deviations, as :meth:`coefficients`."""
+    def coefficient_sds(self) -> tuple[FloatArray, FloatArray]:
+        """Posterior standard deviations, as :meth:`coefficient_means`."""
         return self.sd
 
     def given_inclusion(self) -> tuple[FloatArray, FloatArray]:
         """Means and variances of the penalised coefficients given that they are in, each (p,)."""
         return self.given
 
-    def intervals(self, alpha: float) -> tuple[FloatArray, FloatArray]:
-        """Equal-tailed intervals, (k, 2) and (p, 2); of a penalised one those of spike and slab together."""
-        check_tail(alpha)
+    def coefficient_quantiles(self, probabilities: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Quantiles (c,), (k, c) and (p, c); of a penalised coefficient those of spike and slab together."""
+        check_tails(probabilities)
         of_z, slab = self.tables
-        tails = [alpha / 2, 1 - alpha / 2]
+        at = probabilities.tolist()
         return (
-            np.stack([of_z.at(p)[:, 0] for p in tails], axis=-1),
-            np.stack([self._with_spike(slab, p) for p in tails], axis=-1),
+            np.stack([of_z.at(p)[:, 0] for p in at], axis=-1),
+            np.stack([self._with_spike(slab, p) for p in at], axis=-1),
         )
 
     def _with_spike(self, slab: QuantileTable, probability: float) -> FloatArray:
@@ -98,26 +119,22 @@ class SelectionMarginals:
         on_spike = (share == 0) | ((negative < probability) & (probability <= negative + 1.0 - share))
         return np.where(on_spike, 0.0, np.where(probability <= negative, below, above))[:, 0]
 
-    def intervals_given_inclusion(self, alpha: float) -> FloatArray:
-        """Equal-tailed intervals of the penalised coefficients given that they are in, (p, 2)."""
-        check_tail(alpha)
-        return np.stack([self.tables[1].at(p)[:, 0] for p in (alpha / 2, 1 - alpha / 2)], axis=-1)
+    def quantiles_given_inclusion(self, probabilities: FloatArray) -> FloatArray:
+        """Quantiles (c,) of the penalised coefficients given that they are in, (p, c)."""
+        check_tails(probabilities)
+        return np.stack([self.tables[1].at(p)[:, 0] for p in probabilities.tolist()], axis=-1)
 
     def starting_point(self, columns: list[str]) -> NoReturn:
         """Not here."""
         raise ValueError(NO_ROW_SPACE.format(what="a fit that starts where these results are"))
 
-    def covariance(self) -> NoReturn:
+    def covariance(self, target: int = 0) -> NoReturn:
         """Not here."""
         raise ValueError(NO_ROW_SPACE.format(what="a covariance"))
 
-    def row_moments(self, x_rows: AnyArray, z_rows: FloatArray) -> NoReturn:
+    def rows(self, x_rows: AnyArray, z_rows: FloatArray, offset: FloatArray | float = 0.0) -> NoReturn:
         """Not here."""
         raise ValueError(NO_ROW_SPACE.format(what="the uncertainty of a prediction"))
-
-    def row_intervals(self, x_rows: AnyArray, z_rows: FloatArray, alpha: float, noise: FloatArray | None) -> NoReturn:
-        """Not here."""
-        raise ValueError(NO_ROW_SPACE.format(what="the interval of a prediction"))
 
     def draw(self, size: int, rng: np.random.Generator, *, by_gibbs: bool) -> NoReturn:
         """Not here."""

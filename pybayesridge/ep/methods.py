@@ -175,6 +175,8 @@ class SelectionMethod:
         Of the fit and its tolerance: what is said of one that has not converged.
     needs_rows : str
         Why it cannot do with moments; empty where it can.
+    gives_evidence : bool
+        Whether it gives the marginal likelihood.
     """
 
     name: str
@@ -202,6 +204,7 @@ class SelectionMethod:
     takes_start: bool = True
     unconverged: Callable[[Any, float], str] = unsettled
     needs_rows: str = ""
+    gives_evidence: bool = True
 
 
 EP_METHODS: dict[str, SelectionMethod] = {
@@ -213,6 +216,7 @@ EP_METHODS: dict[str, SelectionMethod] = {
             options=("tol", "hyper", "check", "expected_size"),
             hypers=("average", "maximize"),
             help="EP, followed by a descent on its energy if it does not converge",
+            unconverged=partial(unsettled, instead="use method='exact'"),
         ),
         SelectionMethod(
             name="damped",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from pybayesridge._types import AnyArray, BoolArray, FloatArray, IntArray
 from pybayesridge.design.design import Design
 from pybayesridge.ep.algorithms.solve import covariance, draw_coefficients, marginal_variances, row_variances
+from pybayesridge.ep.gaussian_posterior import SelectionMarginals
 from pybayesridge.ep.gibbs import gibbs
 from pybayesridge.ep.model.hyperparameters import Hyperparameters
 from pybayesridge.ep.model.least_squares import Data
@@ -17,9 +18,9 @@ from pybayesridge.ep.model.likelihood import GaussianLikelihood
 from pybayesridge.ep.model.result import EPResult, Sites
 from pybayesridge.ep.selection import Selection
 from pybayesridge.linalg import blas
-
-BISECTIONS = 100
-"""Halvings of a bracket of a mixture's quantile: to the last digit."""
+from pybayesridge.posterior.coefficients import Coefficients
+from pybayesridge.posterior.laws import Ask, Joint, MixtureLaw, Slabs
+from pybayesridge.posterior.quantiles import Common, slab_quantiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,13 @@ class StartingPoint:
     slab_var: float
     noise_var: float
 
+    @classmethod
+    def without_sites(cls, design: Design, hyper: Hyperparameters, columns: list[str]) -> StartingPoint:
+        """At hyperparameters of a design."""
+        y, none = design.y_norm[0], np.zeros(design.p)
+        slab_var = float(hyper.slab_var * (y / design.common_scale) ** 2)
+        return cls(tuple(columns), none, none, hyper.prior_inclusion, slab_var, float(hyper.noise_var * y**2))
+
     def in_design(self, design: Design) -> tuple[Hyperparameters, Sites]:
         """The same in the units of a design."""
         y = design.y_norm[0]
@@ -64,9 +72,20 @@ class SelectionPosterior:
     selection : Selection
     """
 
+    joint_law: ClassVar[Joint] = "gaussian"
+    has_point_masses: ClassVar[bool] = True
+
     design: Design
     data: Data
     selection: Selection
+
+    @property
+    def exact(self) -> None:
+        """Of expectation propagation there is no posterior of the sets of columns."""
+
+    def credible_sets(self) -> tuple[()]:
+        """None."""
+        return ()
 
     @property
     def unit(self) -> FloatArray:
@@ -89,13 +108,22 @@ class SelectionPosterior:
             float(hyper.noise_var * y**2),
         )
 
-    def coefficients(self) -> tuple[FloatArray, FloatArray]:
+    @property
+    def coefficients(self) -> Coefficients:
+        """The posterior of each coefficient."""
+        return Coefficients(self)
+
+    def of_targets(self, which: slice) -> SelectionPosterior:
+        """The same, of the only target."""
+        return self
+
+    def coefficient_means(self) -> tuple[FloatArray, FloatArray]:
         """Posterior means of the unpenalised (k,) and the penalised (p,) coefficients."""
         b = self.selection.mean * self.unit
         return self.design.coefficients_of_z(b[:, None])[:, 0], b
 
-    def standard_deviations(self) -> tuple[FloatArray, FloatArray]:
-        """Posterior standard deviations, as :meth:`coefficients`."""
+    def coefficient_sds(self) -> tuple[FloatArray, FloatArray]:
+        """Posterior standard deviations, as :meth:`coefficient_means`."""
         k = self.design.block.k
         of_z = self.row_moments(np.zeros((k, self.design.p)), np.eye(k))[1]
         return of_z, np.sqrt(self._variances()) * self.unit
@@ -116,37 +144,26 @@ class SelectionPosterior:
         mean, variance = self.selection.given_inclusion()
         return mean * self.unit, variance * self.unit**2
 
-    def intervals(self, alpha: float) -> tuple[FloatArray, FloatArray]:
-        """Equal-tailed intervals, (k, 2) and (p, 2); of a penalised one those of spike and slab together."""
+    def coefficient_quantiles(self, probabilities: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Quantiles (c,), (k, c) and (p, c); of a penalised coefficient those of spike and slab together."""
         k = self.design.block.k
-        of_z = self.row_intervals(np.zeros((k, self.design.p)), np.eye(k), alpha, None)
+        of_z = self.row_quantiles(np.zeros((k, self.design.p)), np.eye(k), probabilities)
         slab_mean, slab_var = self.selection.slabs()
-        tails = [
-            mixture_quantile(
-                slab_mean,
-                np.sqrt(slab_var),
-                self.selection.weights[:, None] * np.stack([r.inclusion_prob for r in self.selection.results]),
-                probability,
-            )
-            for probability in (alpha / 2, 1 - alpha / 2)
-        ]
-        return of_z, np.stack(tails, axis=-1) * self.unit[:, None]
+        weight = self.selection.weights[:, None] * np.stack([r.inclusion_prob for r in self.selection.results])
+        own = slab_quantiles(weight, slab_mean, np.sqrt(slab_var), np.inf, probabilities)
+        return of_z, own * self.unit[:, None]
 
-    def intervals_given_inclusion(self, alpha: float) -> FloatArray:
-        """Equal-tailed intervals of the penalised coefficients given that they are in, (p, 2)."""
-        return np.stack([self.quantiles_given_inclusion(pr) for pr in (alpha / 2, 1 - alpha / 2)], axis=-1)
-
-    def quantiles_given_inclusion(self, probability: float) -> FloatArray:
-        """Quantiles of the penalised coefficients given that they are in, (p,)."""
+    def quantiles_given_inclusion(self, probabilities: FloatArray) -> FloatArray:
+        """Quantiles (c,) of the penalised coefficients given that they are in, (p, c)."""
         means, variances = self.selection.slabs()
-        at = mixture_quantile(means, np.sqrt(variances), self.selection.component_shares(), probability)
-        return at * self.unit
+        at = slab_quantiles(self.selection.component_shares(), means, np.sqrt(variances), np.inf, probabilities)
+        return at * self.unit[:, None]
 
     def _components(self) -> list[tuple[float, EPResult, Hyperparameters]]:
         s = self.selection
         return list(zip(s.weights.tolist(), s.results, s.hypers, strict=True))
 
-    def covariance(self) -> FloatArray:
+    def covariance(self, target: int = 0) -> FloatArray:
         """Posterior covariance of (unpenalised, penalised) coefficients, (k + p, k + p)."""
         design, k, p = self.design, self.design.block.k, self.design.p
         of_z = design.rows_outside_z(np.zeros((k, p)), np.eye(k))
@@ -168,44 +185,39 @@ class SelectionPosterior:
 
     def row_moments(self, x_rows: AnyArray, z_rows: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Posterior mean and standard deviation of the linear predictor of new rows, each (m,)."""
+        law = self.rows(x_rows, z_rows)
+        return law.mean, law.sd
+
+    def row_quantiles(self, x_rows: AnyArray, z_rows: FloatArray, probabilities: FloatArray) -> FloatArray:
+        """Quantiles (c,) of the linear predictor, (m, c)."""
+        return self.rows(x_rows, z_rows).ask(Ask(tuple(probabilities.tolist()))).quantiles[:, 0]
+
+    def rows(self, x_rows: AnyArray, z_rows: FloatArray, offset: FloatArray | float = 0.0) -> MixtureLaw:
+        """The law of the linear predictor of rows plus `offset` (m,): by spike and slab within one unit."""
         means, variances = self.row_components(x_rows, z_rows)
-        weights = self.selection.weights
-        mean = weights @ means
-        variance = weights @ (variances + (means - mean) ** 2)
-        unit = self.design.y_norm[0]
-        return (z_rows @ self.design.y_on_z)[:, 0] + mean * unit, np.sqrt(variance) * unit
+        shift, unit, noise = self.placed(z_rows)
+        components = Common(means, np.sqrt(variances), self.selection.weights, np.inf)
+        return MixtureLaw.of(components, shift + offset, unit, noise, self.slabs(x_rows, z_rows))
 
-    def row_intervals(
-        self, x_rows: AnyArray, z_rows: FloatArray, alpha: float, noise: FloatArray | None
-    ) -> FloatArray:
-        """Equal-tailed intervals of the linear predictor, or with `noise` (m,) of new observations: (m, 2)."""
-        tails = (alpha / 2, 1 - alpha / 2)
-        return np.stack([self.row_quantiles(x_rows, z_rows, pr, noise) for pr in tails], axis=-1)
+    def placed(self, z_rows: FloatArray) -> tuple[FloatArray, float, FloatArray]:
+        """What the linear predictor of rows has at b = 0, (m,), its unit, and each result's noise in its square."""
+        noise = np.array([hyper.noise_var for hyper in self.selection.hypers])
+        return (z_rows @ self.design.y_on_z)[:, 0], float(self.design.y_norm[0]), noise
 
-    def row_quantiles(
-        self, x_rows: AnyArray, z_rows: FloatArray, probability: float, noise: FloatArray | None
-    ) -> FloatArray:
-        """Quantile of the linear predictor, or with `noise` (m,) of new observations: (m,)."""
-        means, variances = self.row_components(x_rows, z_rows)
-        if noise is not None:
-            variances = variances + np.outer([h.noise_var for h in self.selection.hypers], noise)
-        full = np.broadcast_to(self.selection.weights[:, None], means.shape)
-        at = mixture_quantile(means, np.sqrt(variances), full, probability)
-        return (z_rows @ self.design.y_on_z)[:, 0] + at * self.design.y_norm[0]
-
-    def row_exceedance(self, x_rows: AnyArray, z_rows: FloatArray, at: FloatArray) -> FloatArray:
-        """Probability, by the joint Gaussian, that the linear predictor of each row exceeds `at`; (m,)."""
-        means, variances = self.row_components(x_rows, z_rows)
-        bound = (at - (z_rows @ self.design.y_on_z)[:, 0]) / self.design.y_norm[0]
-        return self.selection.weights @ upper_tail(means, np.sqrt(variances), bound)
-
-    def exceedance(self, x_rows: AnyArray, z_rows: FloatArray, at: FloatArray) -> FloatArray:
-        """Probability that the linear predictor of each row exceeds `at`, (m,); within a unit by spike and slab."""
-        out = self.row_exceedance(x_rows, z_rows, at)
-        own = rows_within_unit(x_rows, z_rows, self.units())
-        if own.any():
-            out[own] = tail_of_unit(*self.within_unit(x_rows[own]), at[own])
-        return np.clip(out, 0.0, 1.0)
+    def slabs(self, x_rows: AnyArray, z_rows: FloatArray) -> Slabs:
+        """What is known of rows of the columns of one unit each."""
+        flat, surely = ~(z_rows != 0).any(axis=1), self.selection.inclusion_prob >= 1
+        certain = ~flat
+        if surely.any():
+            certain = certain | np.asarray((x_rows[:, surely] != 0).sum(axis=1) > 0).reshape(-1)
+        own = np.zeros(flat.size, dtype=bool)
+        inside = np.zeros((0, self.design.p))
+        if flat.any():
+            inside = x_rows[flat]
+            inside = np.asarray(inside.toarray() if hasattr(inside, "toarray") else inside, dtype=np.float64)
+            own[flat] = rows_within_unit(inside, self.units())
+        center, scale, weight = self.within_unit(inside[own[flat]])
+        return Slabs(own, weight, center, scale, certain)
 
     def units(self) -> IntArray:
         """The group of each penalised column, (p,): columns with equal numbers are in or out together."""
@@ -213,7 +225,7 @@ class SelectionPosterior:
         return np.arange(self.design.p) if groups is None else groups
 
     def within_unit(self, x_rows: AnyArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Slabs of linear functions of the columns of one unit each, as :func:`mixture_quantile` takes them.
+        """Slabs of linear functions of the columns of one unit each, as :func:`slab_quantiles` takes them.
 
         Means, standard deviations and weights on the user's scale, (g, m); the weight that is left is that of zero.
         """
@@ -221,7 +233,8 @@ class SelectionPosterior:
         rotated = selection.rotation.rows(rows)
         means = np.stack([rotated @ r.cond_mean for r in selection.results])
         variances = np.stack([rotated**2 @ r.cond_var for r in selection.results])
-        column = np.abs(x_rows).argmax(axis=1)
+        # Where nothing is selected there is neither a row nor a column.
+        column = np.abs(x_rows).argmax(axis=1) if x_rows.size else np.zeros(x_rows.shape[0], dtype=np.intp)
         inside = np.stack([r.inclusion_prob[column] for r in selection.results])
         return means, np.sqrt(variances), selection.weights[:, None] * inside
 
@@ -278,70 +291,19 @@ class SelectionPosterior:
             of_z, b, spread = of_z[order], b[order], spread[order]
         return of_z, b, spread**2
 
+    def without_row_space(self) -> SelectionMarginals:
+        """What each coefficient has alone."""
+        return SelectionMarginals.of(self)
+
     def without_rows(self) -> SelectionPosterior:
         """The same posterior without any row: where n <= p these are turned into others with the same products."""
         data = self.data.without_rows() if self.design.has_rows else self.data
         return replace(self, data=data, design=self.design.without_rows())
 
 
-def upper_tail(mean: FloatArray, sd: FloatArray, at: FloatArray) -> FloatArray:
-    """Probability that each of (g, m) normals exceeds `at` (m,); a standard deviation of 0 is a point."""
-    safe = np.where(sd > 0, sd, 1.0)
-    return np.where(sd > 0, ndtr((mean - at) / safe), (mean > at).astype(float))
-
-
-def tail_of_unit(slab_mean: FloatArray, slab_sd: FloatArray, weight: FloatArray, at: FloatArray) -> FloatArray:
-    """Probability above `at` of combinations of the columns of one unit: of the slabs, and of the spike at 0."""
-    spike = np.maximum(1.0 - weight.sum(axis=0), 0.0)
-    out: FloatArray = (weight * upper_tail(slab_mean, slab_sd, at)).sum(axis=0) + spike * (at < 0)
-    return out
-
-
-def rows_within_unit(x_rows: AnyArray, z_rows: FloatArray, units: IntArray) -> BoolArray:
-    """Which rows are combinations of the columns of one unit alone."""
-    out = [np.unique(units[x != 0]).size == 1 and not np.any(z) for x, z in zip(x_rows, z_rows, strict=True)]
-    return np.array(out, dtype=bool)
-
-
-def mixture_quantile(mean: FloatArray, sd: FloatArray, weight: FloatArray, probability: float) -> FloatArray:
-    """Quantile of m mixtures of g normals and, with the weight that is left, a point mass at zero.
-
-    Parameters
-    ----------
-    mean, sd, weight : (g, m) arrays
-        Weights sum to at most 1 over g.
-    probability : float
-
-    Returns
-    -------
-    (m,) array
-    """
-    spike = np.maximum(1.0 - weight.sum(axis=0), 0.0)
-    # Weights that sum to one but for rounding leave no spike.
-    spike[spike < 1e-15] = 0.0
-    safe = np.where(sd > 0, sd, 1.0)
-
-    def cdf(t: FloatArray) -> FloatArray:
-        """Of the slabs alone."""
-        each = np.where(sd > 0, ndtr((t - mean) / safe), (t >= mean).astype(float))
-        total: FloatArray = (weight * each).sum(axis=0)
-        return total
-
-    below = cdf(np.zeros(mean.shape[1]))
-    if mean.shape[0] == 1:
-        # In closed form: on either side of the spike, or on it.
-        w = np.where(weight[0] > 0, weight[0], 1.0)
-        with np.errstate(invalid="ignore"):  # a column that is never in has sd 0 and quantiles at infinity
-            left = mean[0] + sd[0] * ndtri(np.clip(probability / w, 0.0, 1.0))
-            right = mean[0] + sd[0] * ndtri(np.clip((probability - spike) / w, 0.0, 1.0))
-        on_spike = (below < probability) & (probability <= below + spike)
-        out = np.where(probability <= below, left, right)
-        return np.where(on_spike | (weight[0] == 0), 0.0, out)
-    reach = 40.0 * sd.max(axis=0) + np.abs(mean).max(axis=0)
-    low, high = -reach, reach.copy()
-    for _ in range(BISECTIONS):
-        middle = 0.5 * (low + high)
-        reached = cdf(middle) + spike * (middle >= 0) >= probability
-        high = np.where(reached, middle, high)
-        low = np.where(reached, low, middle)
-    return np.where((spike > 0) & (below < probability) & (probability <= below + spike), 0.0, high)
+def rows_within_unit(rows: FloatArray, units: IntArray) -> BoolArray:
+    """Which rows (m, p) are combinations of the columns of one unit alone, and not missing."""
+    used = (rows != 0) & ~np.isnan(rows).any(axis=1, keepdims=True)
+    first = np.where(used, units, units.max(initial=0) + 1).min(axis=1, initial=units.max(initial=0) + 1)
+    last = np.where(used, units, -1).max(axis=1, initial=-1)
+    return first == last

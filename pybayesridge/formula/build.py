@@ -6,7 +6,7 @@ statsmodels' global engine is never consulted, neither when a model is built nor
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,13 +15,16 @@ from formulaic import ModelSpec
 from formulaic.errors import DataMismatchWarning, FormulaicError
 from formulaic.utils.context import capture_context
 
-from pybayesridge.data.frames import library_of, masked_column, to_pandas
+from pybayesridge.data.frames import as_array, library_of, masked_column, to_pandas, without_arrow
 from pybayesridge.exceptions import DataWarning
-from pybayesridge.formula.names import names_in_factor, names_of, names_read, parse, refuse_unknown, sees_other_rows
-from pybayesridge.formula.per_row import PerRow, check_missing, labelled, missing_in, per_row, take
+from pybayesridge.formula.all_rows import terms_of_all_rows, values_by_row
+from pybayesridge.formula.names import Context, names_of, names_read, own_of_side, own_values, sees_other_rows
+from pybayesridge.formula.parse import parse
+from pybayesridge.formula.per_row import PerRow, aligned, check_missing, labelled, missing_in, per_row, take
 from pybayesridge.formula.plain import PlainFormula, kinds_of_numbers, numbers, plain_formula
-from pybayesridge.formula.response import numeric_endog, response
-from pybayesridge.formula.spec import Context, FormulaData, FormulaSpec, warn_of_levels
+from pybayesridge.formula.response import response
+from pybayesridge.formula.shared import matrices_of
+from pybayesridge.formula.spec import FormulaData, FormulaSpec, warn_of_levels
 from pybayesridge.formula.values import (
     kinds_of,
     model_matrix,
@@ -42,11 +45,11 @@ def to_frame(data: Any) -> pd.DataFrame:
     """Data as a pandas frame: from pandas, polars, pyarrow, a dict of arrays or a structured array."""
     data = to_pandas(data)
     if isinstance(data, pd.DataFrame):
-        return data
+        return without_arrow(data)
     if isinstance(data, np.ma.MaskedArray) and data.dtype.names is not None:
         data = {name: data[name] for name in data.dtype.names}
     if isinstance(data, Mapping):
-        data = {name: masked_column(column) for name, column in data.items()}
+        data = {name: masked_column(as_array(column)) for name, column in data.items()}
     try:
         return pd.DataFrame(data)
     except (ValueError, TypeError) as error:
@@ -82,7 +85,7 @@ def build(
     weights : str, array-like or None
         The name of a column, or one weight for each row of `data`.
     context : mapping or None
-        Where names that are not columns of the data are looked up.
+        Where names that are neither columns of the data nor functions of formulas are looked up.
     trials : str, array-like or None
         Of binomial counts, as `weights`.
     binary : bool
@@ -100,15 +103,15 @@ def build(
     frame = to_frame(data)
     apart = trials if isinstance(trials, str) else None
     plain = plain_formula(formula, frame, apart)
-    parsed = parse(formula, frame, apart) if plain is None else None
+    parsed: Any = parse(formula, frame, apart) if plain is None else None
     beside = per_row(frame, weights=weights, trials=trials)
     if subset is not None:
         frame, beside = take(frame, beside, subset)
     if plain is not None:
         return _build_plain(plain, formula, frame, beside, drop_cols, missing, library_of(data))
     names = names_of(parsed)
-    refuse_unknown(names, [str(c) for c in frame.columns], context or {})
-    used, gone = _columns_read(frame, names)
+    own = aligned(own_values(names, [str(c) for c in frame.columns], context), frame.index)
+    used, gone = _columns_read(frame, names.read)
     frame, labels = frame.reset_index(drop=True), frame.index
     absent: Any = gone.any(axis=1) | missing_in(beside)
     if absent.any():
@@ -116,18 +119,20 @@ def build(
     rows = np.arange(len(frame)) if sees_other_rows(parsed) else np.flatnonzero(~absent)
     if len(rows) == 0:
         raise ValueError("there are no rows: nothing can be fitted")
+    frame = _columns_of(frame, used)
     frame = plain_dtypes(frame if len(rows) == len(frame) else frame.iloc[rows].reset_index(drop=True), used)
-    local = {name: context[name] for name in names - set(used) if context is not None and name in context}
-    matrices, without_level = model_matrix(parsed, frame, context)
-    spec = matrices.rhs.model_spec
+    matrices, without_level = matrices_of(parsed, frame, own)
+    spec, made = matrices.rhs.model_spec, matrices.rhs.__wrapped__
     keep, terms, has_intercept = layout(spec, list(spec.column_names), drop_cols)
-    endog = response(matrices.lhs.__wrapped__, parsed, formula, binary)
-    exog = _columns_named(matrices.rhs.__wrapped__, list(spec.column_names), keep)
+    endog, exog = response(matrices.lhs, formula, binary), _columns_named(made, list(spec.column_names), keep)
     complete = _complete(endog, exog, without_level, ~absent[rows], missing, sees_other_rows(parsed))
-    position = {str(name): i for i, name in enumerate(frame.columns)}
-    variables = sorted(variables_of(spec) & set(position))
-    frame = frame.take([position[name] for name in variables], axis=1)
-    fspec = FormulaSpec(formula, spec, keep, variables, kinds_of(frame, variables), local, has_intercept)
+    right = names_of(parsed.rhs)
+    variables, own = sorted(right.read & set(used)), own_of_side(right, own)
+    frame = _columns_of(frame, variables)
+    odd, kinds = terms_of_all_rows(spec, frame, made, own), kinds_of(frame, variables)
+    by_row = values_by_row(spec, frame, made, own)
+    kept = {name: value for name, value in own.items() if name not in by_row}
+    fspec = FormulaSpec(formula, spec, keep, variables, kinds, kept, has_intercept, tuple(own), odd)
     if not complete.all():
         endog, exog, rows = endog.loc[complete], exog.loc[complete], rows[complete]
         frame = frame.loc[complete].reset_index(drop=True)
@@ -164,7 +169,13 @@ def _all_numbers(frame: pd.DataFrame) -> bool:
     return values.dtype == np.float64 and not np.isnan(values).any()
 
 
-def _columns_read(frame: pd.DataFrame, names: set[str]) -> tuple[list[str], Any]:
+def _columns_of(frame: pd.DataFrame, names: list[str]) -> pd.DataFrame:
+    """Some columns, by position, which is faster than by name."""
+    position = {str(name): i for i, name in enumerate(frame.columns)}
+    return frame.take([position[name] for name in names], axis=1).set_axis(names, axis=1)
+
+
+def _columns_read(frame: pd.DataFrame, names: Collection[str]) -> tuple[list[str], Any]:
     """Columns that a formula reads, and where their values are missing; by position, which is faster than by name."""
     columns = [str(column) for column in frame.columns]
     where = [i for i, column in enumerate(columns) if column in names]
@@ -245,7 +256,7 @@ def _build_plain(
     kinds = kinds_of_numbers(frame, variables)
     has_intercept = plain.has_intercept and "Intercept" not in dropped
     return FormulaData(
-        numeric_endog(pd.DataFrame(values[:, :q], columns=plain.responses, index=labels), formula),
+        pd.DataFrame(values[:, :q], columns=plain.responses, index=labels),
         pd.DataFrame(design, columns=keep, index=labels, copy=False),
         labelled(beside, "weights", rows, labels),
         terms,
@@ -256,18 +267,15 @@ def _build_plain(
     )
 
 
-def variables_of(spec: ModelSpec) -> set[str]:
-    """Names that a right-hand side reads: formulaic takes ``x.1`` for an attribute, old ones miss ``x.shift()``."""
-    terms = spec.formula
-    return {str(v) for v in spec.required_variables}.union(
-        *(names_in_factor(str(factor.expr)) for term in terms for factor in term.factors)
-    )
-
-
 def layout(
     spec: ModelSpec, names: list[str], drop_cols: Iterable[str] | None
 ) -> tuple[list[str], dict[str, list[int]], bool]:
     """Columns of the design to keep, positions among them of each term's, and whether there is an intercept."""
+    if repeated(names):
+        raise ValueError(
+            f"the formula makes two columns called {listed(repeated(names))}: rename the column of the data that is "
+            "called as an intercept, a level of a factor or an interaction is"
+        )
     dropped = _checked_drop(drop_cols, names)
     has_intercept = "Intercept" in names and "Intercept" not in dropped
     leave = {"Intercept", *dropped}
@@ -280,8 +288,8 @@ def layout(
     return keep, terms, has_intercept
 
 
-def transform(spec: FormulaSpec, data: Any, context: Context | None) -> tuple[pd.DataFrame, pd.Index]:
-    """Code new data as the data of the fit were coded.
+def transform(spec: FormulaSpec, data: Any) -> tuple[pd.DataFrame, pd.Index]:
+    """Code new data as the data of the fit were coded, with the functions and values that the fit used.
 
     Returns
     -------
@@ -293,7 +301,8 @@ def transform(spec: FormulaSpec, data: Any, context: Context | None) -> tuple[pd
     Raises
     ------
     ValueError
-        If a variable is absent, or a factor has a level that the fit has not seen.
+        If a variable is absent, a factor has a level that the fit has not seen, or the fit no longer holds a function
+        or a value of the caller's that its formula uses.
     """
     frame = to_frame(data.to_frame().T if isinstance(data, pd.Series) else data)
     labels = frame.index
@@ -307,11 +316,12 @@ def transform(spec: FormulaSpec, data: Any, context: Context | None) -> tuple[pd
         _refuse_duplicates([str(c) for c in given if str(c) in used])
     if spec.spec is None:
         return _transform_plain(spec, frame, isinstance(data, pd.Series)), labels
-    frame = frame.reset_index(drop=True)
-    gone = frame[spec.variables].isna().any(axis=1).to_numpy() if spec.variables else np.zeros(len(frame), bool)
+    spec.refuse_lost()
+    spec.refuse_all_rows()
+    frame = _columns_of(frame.reset_index(drop=True), spec.variables)
+    gone = frame.isna().any(axis=1).to_numpy() if spec.variables else np.zeros(len(frame), bool)
     out = pd.DataFrame(np.nan, index=range(len(frame)), columns=spec.columns)
     if not gone.all():
-        names = {**(dict(context) if context is not None else {}), **spec.context}
         read: Any = slice(None) if sees_other_rows(spec.spec.formula) else ~gone
         rows = frame.loc[read].reset_index(drop=True)
         if isinstance(data, pd.Series):
@@ -320,7 +330,7 @@ def transform(spec: FormulaSpec, data: Any, context: Context | None) -> tuple[pd
         refuse_other_kinds(rows, spec.kinds)
         rows = used_categories(rows, spec.variables)
         try:
-            made, without_level = model_matrix(spec.spec, rows, names)
+            made, without_level = model_matrix(spec.spec, rows, spec.context)
         except DataMismatchWarning as error:
             raise ValueError(
                 f"new data have a level that the fit has not seen ({error}): leave those rows out"

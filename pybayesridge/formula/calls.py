@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
+from formulaic.parser.types import Factor
 from formulaic.transforms import TRANSFORMS
 
+from pybayesridge.formula.names import factors_of, functions_at
+from pybayesridge.formula.quoted import identifier, in_backticks, name_of, without_backticks
 from pybayesridge.text import listed
 
 AS_NUMBERS = "_as_numbers"
@@ -20,79 +22,66 @@ ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Po
 SPLINES = ("bs", "cc", "cr", "cs")
 
 
-def calls(parsed: Any) -> Iterator[tuple[ast.Call, dict[str, str]]]:
-    """Every call in a formula, and the quoted names that placeholders stand for in it."""
-    for side in (parsed.lhs, parsed.rhs):
-        for term in side:
-            for factor in term.factors:
-                tree, placeholders = tree_of(str(factor.expr))
-                for node in ast.walk(tree) if tree is not None else ():
-                    if isinstance(node, ast.Call):
-                        yield node, placeholders
+def calls(parsed: Any) -> Iterator[ast.Call]:
+    """Every call in a formula."""
+    for factor in factors_of(parsed):
+        tree = tree_of(factor)
+        for node in ast.walk(tree) if tree is not None else ():
+            if isinstance(node, ast.Call):
+                yield node
 
 
-def tree_of(expression: str) -> tuple[ast.AST | None, dict[str, str]]:
-    """An expression parsed, None where it is not Python, and the quoted names that placeholders stand for."""
-    placeholders: dict[str, str] = {}
-
-    def replaced(match: re.Match[str]) -> str:
-        name = f"_quoted_{len(placeholders)}"
-        placeholders[name] = match.group(1)
-        return name
-
-    plain = re.sub(r"`([^`]+)`", replaced, expression)
-    try:
-        return ast.parse(plain.strip(), mode="eval"), placeholders
-    except SyntaxError:
-        return None, placeholders
+def tree_of(factor: Factor) -> ast.expr | None:
+    """The expression that a factor is, None for a column or a number."""
+    return code_tree(str(factor.expr)) if factor.eval_method is Factor.EvalMethod.PYTHON else None
 
 
-def text(node: ast.AST, placeholders: Mapping[str, str]) -> str:
+def code_tree(expression: str) -> ast.expr:
+    """An expression parsed, with identifiers for the names in backticks."""
+    return ast.parse(without_backticks(expression).strip(), mode="eval").body
+
+
+def text(node: ast.AST) -> str:
     """A node as the user would write it."""
-    out = ast.unparse(node)
-    for name, quoted in placeholders.items():
-        out = out.replace(name, f"`{quoted}`")
-    return out
+    return in_backticks(ast.unparse(node))
 
 
-def column_of_factor(call: ast.Call, placeholders: Mapping[str, str], names: Sequence[str]) -> str | None:
+def column_of_factor(call: ast.Call, names: Sequence[str]) -> str | None:
     """The column that ``C(column)`` codes; None where it declares its levels itself."""
     if any(keyword.arg == "levels" for keyword in call.keywords):
         return None
     first = call.args[0] if call.args else None
     if isinstance(first, ast.Name):
-        name = placeholders.get(first.id, first.id)
+        name = name_of(first.id)
         if name in names:
             return name
     raise ValueError(
-        f"the levels of {text(call, placeholders)} cannot be found in a stream: make a column of the expression, or "
+        f"the levels of {text(call)} cannot be found in a stream: make a column of the expression, or "
         "declare them in the formula, C(..., levels=[...])"
     )
 
 
-def argument(call: ast.Call, placeholders: Mapping[str, str], own: Mapping[str, Any]) -> str:
+def argument(call: ast.Call) -> str:
     """The argument of ``scale`` or ``center``."""
-    told = text(call, placeholders)
+    told = text(call)
     literal = all(k.arg == "ddof" and isinstance(k.value, ast.Constant) for k in call.keywords)
     if len(call.args) != 1 or not literal:
         raise ValueError(
             f"in a stream scale takes one argument and ddof=, so that {told} cannot be used: write it out"
         )
     for node in ast.walk(call.args[0]):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id not in own:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             function = TRANSFORMS.get(node.func.id)
             if getattr(function, "__is_stateful_transform__", False):
                 raise ValueError(
                     f"{told} needs a pass over the data for each transform: make a column of the inner one"
                 )
-    return text(call.args[0], placeholders)
+    return text(call.args[0])
 
 
-def refuse_undeclared(
-    function: str, call: ast.Call, placeholders: Mapping[str, str], names: Collection[str] = ()
-) -> None:
+def refuse_undeclared(function: str, call: ast.Call, names: Collection[str] = ()) -> None:
     """Refuse transforms whose state depends on all rows, unless the formula declares it, without columns `names`."""
-    told = text(call, placeholders)
+    told = text(call)
     given = {keyword.arg for keyword in call.keywords}
     if function in SPLINES:
         # What is not given by name is not looked for among the positions.
@@ -104,7 +93,7 @@ def refuse_undeclared(
                 "upper_bound=...), without df" + (" and constraints" if centred else "")
             )
         read = {node.id for k in call.keywords for node in ast.walk(k.value) if isinstance(node, ast.Name)}
-        columns = [name for name in names if name in {placeholders.get(name, name) for name in read}]
+        columns = [name for name in names if name in {name_of(one) for one in read}]
         if columns:
             raise ValueError(
                 f"the knots or bounds of {told} depend on all rows of {listed(columns)}: declare them as numbers"
@@ -124,11 +113,6 @@ def refuse_undeclared(
         )
     elif function == "standardize":
         raise ValueError(f"{told}: use scale(x, ddof=0), which a stream can compute exactly")
-
-
-def unquoted(expression: str) -> str:
-    """An expression as formulaic's states name it: quoted names become identifiers."""
-    return re.sub(r"`([^`]+)`", lambda match: re.sub(r"\W", "_", match.group(1)), expression)
 
 
 class _Arithmetic(ast.NodeTransformer):
@@ -158,26 +142,48 @@ class _Arithmetic(ast.NodeTransformer):
 
 
 class _AsWritten(ast.NodeTransformer):
-    """Undo :class:`_Arithmetic`."""
+    """Undo :class:`_Arithmetic` and :class:`_Columns`."""
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
         return node.args[0] if isinstance(node.func, ast.Name) and node.func.id == AS_NUMBERS else node
 
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return ast.Name(identifier(name_of(node.id)), node.ctx)
 
-@lru_cache
-def with_numbers(expression: str) -> str:
-    """An expression whose arithmetic is that of numbers: a sum of comparisons counts those that hold."""
-    tree, placeholders = tree_of(expression)
-    if not isinstance(tree, ast.Expression):
-        return expression
-    written = ast.dump(tree)
-    changed = _Arithmetic().visit(tree)
-    return expression if ast.dump(changed) == written else text(changed, placeholders)
+
+class _Columns(ast.NodeTransformer):
+    """Write the names of some columns, where they stand for values, as if they were in backticks."""
+
+    def __init__(self, names: Collection[str], functions: Collection[int]) -> None:
+        self.names, self.functions = names, functions
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        if node.id in self.names and id(node) not in self.functions:
+            return ast.Name(identifier(node.id, always=True), node.ctx)
+        return node
+
+
+@lru_cache(maxsize=4096)
+def as_code(expression: str, hidden: frozenset[str] = frozenset(), *, numbers: bool = False) -> str:
+    """An expression as it is evaluated, with identifiers for the names in backticks.
+
+    Parameters
+    ----------
+    expression : str
+    hidden : frozenset of str
+        Columns whose names are those of functions: as values they are the columns.
+    numbers : bool
+        Whether arithmetic is that of numbers: a sum of comparisons counts those that hold.
+    """
+    tree: ast.AST = code_tree(expression)
+    if hidden:
+        tree = _Columns(hidden, {id(node) for node in functions_at(tree)}).visit(tree)
+    return ast.unparse(_Arithmetic().visit(tree) if numbers else tree).replace("\n", " ")
 
 
 def as_written(node: ast.AST) -> ast.AST:
-    """The expression that :func:`with_numbers` changed."""
+    """The expression whose arithmetic :func:`as_code` changed."""
     out: ast.AST = _AsWritten().visit(node)
     return out
 
@@ -185,13 +191,11 @@ def as_written(node: ast.AST) -> ast.AST:
 @lru_cache
 def makes_factor(expression: str) -> bool:
     """Whether an expression is a call of ``C``."""
-    tree, _ = tree_of(expression)
-    call = tree.body if isinstance(tree, ast.Expression) else None
+    call = code_tree(expression)
     return isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "C"
 
 
 @lru_cache
 def as_state(expression: str) -> str:
     """A call, as the user wrote it or as a state names it, in one form."""
-    tree, placeholders = tree_of(expression)
-    return unquoted(expression if tree is None else text(as_written(tree), placeholders))
+    return ast.unparse(as_written(code_tree(expression)))

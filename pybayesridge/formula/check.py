@@ -7,14 +7,17 @@ Formulaic evaluates what a formula says as Python, so that a formula can do all 
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Collection, Set
+import builtins
+from collections.abc import Collection, Mapping, Set
+from typing import Any
 
 import numpy as np
 from formulaic.parser.algos.tokenize import tokenize
 from formulaic.parser.types import Token
 from formulaic.transforms import TRANSFORMS
 
+from pybayesridge.formula.quoted import in_backticks, name_of, without_backticks
+from pybayesridge.formula.spec import FormulaSpec
 from pybayesridge.text import did_you_mean
 
 NUMPY = {"where": 3, "clip": 3, "round": 2}
@@ -23,11 +26,8 @@ NUMPY = {"where": 3, "clip": 3, "round": 2}
 CONSTANTS = ("pi", "e")
 CONTRASTS = tuple(name for name in vars(TRANSFORMS["contr"]) if not name.startswith("_"))
 
-FUNCTIONS = ("np", *TRANSFORMS)
-
-QUOTED = re.compile(r"`([^`]*)`")
-STAND_IN = "_quoted_column_{}_"
-RESERVED = re.compile(r"_quoted_column_\d+_|_formulaic_|__FORMULAIC_")
+RESERVED = ("_formulaic_", "__FORMULAIC_")
+"""Beginnings of names that formulaic makes itself."""
 
 LARGEST_POWER = 100
 """Powers of numbers alone are computed when the formula is read: a larger exponent could take for ever."""
@@ -45,6 +45,10 @@ SIMPLE = (
 )
 
 
+class CodeError(ValueError):
+    """A formula that does more than compute with columns."""
+
+
 def refuse_code(formula: str, columns: Collection[str]) -> None:
     """Raise unless a formula does nothing but compute with columns.
 
@@ -58,54 +62,71 @@ def refuse_code(formula: str, columns: Collection[str]) -> None:
 
     Raises
     ------
-    ValueError
+    CodeError
         For anything but columns, numbers, plain strings, lists of these, arithmetic, comparisons, formulaic's
         transforms and NumPy's ufuncs.
     formulaic.errors.FormulaicError
         For a formula that ends within quotes or brackets.
     """
     known = dict.fromkeys(columns).keys()
-    for token in tokenize(formula):
+    for token in tokenize(without_backticks(formula)):
         text = str(token.token)
         if token.kind is Token.Kind.PYTHON:
             _check(text, known)
-        elif token.kind is Token.Kind.NAME and text != "." and text not in known:
-            raise _unknown(text, known)
+        elif token.kind is Token.Kind.NAME and text != "." and name_of(text) not in known:
+            raise _unknown(name_of(text), known)
 
 
-def _check(code: str, columns: Set[str]) -> None:
-    quoted = QUOTED.findall(code)
-    if RESERVED.search(code) or any(not _plain(name) for name in quoted):
-        raise _refusal(code)
-    names = iter(range(len(quoted)))
+def refuse_code_of(spec: FormulaSpec) -> None:
+    """Raise, as :func:`refuse_code` does, unless coding new rows as `spec` says does nothing but compute."""
+    if spec.spec is None:
+        return
+    functions: dict[str, Any] = {name: value for name, value in spec.context.items() if isinstance(value, np.ufunc)}
+    # What the file does not hold is not found where it is called, unless Python has something of its name.
+    lost = [name for name in spec.own if name not in spec.context and not hasattr(builtins, name)]
+    data = [name for name, value in spec.context.items() if name not in functions and value is not np]
+    names = [*spec.variables, *data, *lost]
+    known = dict.fromkeys(names).keys()
+    functions |= dict.fromkeys(lost, _lost)
+    functions |= {name: np for name, value in spec.context.items() if value is np}
+    structure = spec.spec.structure or []
+    factors = [
+        factor for term in [*spec.spec.formula, *(entry.term for entry in structure)] for factor in term.factors
+    ]
+    factors += [one.factor.factor for entry in structure for part in entry.scoped_terms for one in part.factors]
+    for expression in {str(factor.expr) for factor in factors if factor.eval_method.value == "python"}:
+        _check(without_backticks(expression), known, functions)
+
+
+def _lost() -> None:
+    """Stands for the user's functions, which files do not hold."""
+
+
+def _check(code: str, columns: Set[str], functions: Mapping[str, Any] = TRANSFORMS) -> None:
+    """Raise unless an expression, with identifiers for the names in backticks, does nothing but compute."""
     try:
-        tree = ast.parse(QUOTED.sub(lambda _: STAND_IN.format(next(names)), code).strip(), mode="eval")
+        tree = ast.parse(code.strip(), mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise ValueError(f"the formula has {_short(code)}, which is not an expression") from None
-    stand_ins = {STAND_IN.format(i) for i in range(len(quoted))}
-    found = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    if not stand_ins <= found:  # a backtick within a string
-        raise _refusal(code)
-    hidden = {name for name in FUNCTIONS if name in columns}
-    for node in _values(tree.body, hidden):
-        if isinstance(node, ast.Name) and node.id not in columns and node.id not in stand_ins:
-            raise _unknown(node.id, columns)
+    for node in _values(tree.body, {**functions, **TRANSFORMS}):
+        if isinstance(node, ast.Name) and (name_of(node.id) not in columns or node.id.startswith(RESERVED)):
+            raise _unknown(name_of(node.id), columns)
         if not _allowed(node):
             raise _refusal(ast.unparse(node) if isinstance(node, ast.expr) else code)
 
 
-def _values(tree: ast.expr, hidden: Set[str]) -> list[ast.AST]:
+def _values(tree: ast.expr, functions: Mapping[str, Any]) -> list[ast.AST]:
     """Every node but the names of known functions, which are checked here."""
     out: list[ast.AST] = []
     todo: list[ast.AST] = [tree]
     while todo:
         node = todo.pop()
         if isinstance(node, ast.Call):
-            if not _known_call(node, hidden):
+            if not _known_call(node, functions):
                 raise _refusal(ast.unparse(node))
             todo += [*node.args, *(keyword.value for keyword in node.keywords)]
         elif isinstance(node, ast.Attribute):
-            if not _known_value(node, hidden):
+            if not _known_value(node, functions):
                 raise _refusal(ast.unparse(node))
         else:
             out.append(node)
@@ -113,33 +134,36 @@ def _values(tree: ast.expr, hidden: Set[str]) -> list[ast.AST]:
     return out
 
 
-def _known_value(node: ast.Attribute, hidden: Set[str]) -> bool:
+def _known_value(node: ast.Attribute, functions: Mapping[str, Any]) -> bool:
     """Whether an attribute that is not called is a number of NumPy or a contrast."""
-    if not isinstance(node.value, ast.Name) or node.value.id in hidden:
+    if not isinstance(node.value, ast.Name):
         return False
-    return (node.value.id == "np" and node.attr in CONSTANTS) or (node.value.id == "contr" and node.attr in CONTRASTS)
+    owner = node.value.id
+    return (functions.get(owner) is np and node.attr in CONSTANTS) or (owner == "contr" and node.attr in CONTRASTS)
 
 
-def _known_call(node: ast.Call, hidden: Set[str]) -> bool:
+def _known_call(node: ast.Call, functions: Mapping[str, Any]) -> bool:
     """Whether a call is of a transform or a function of NumPy, with arguments that it only reads."""
     function, plain = node.func, not node.keywords
     if any(keyword.arg is None or keyword.arg.startswith("_") for keyword in node.keywords):
         return False
     if isinstance(function, ast.Name):
-        found = None if function.id in hidden else TRANSFORMS.get(function.id)
+        found = functions.get(function.id)
         if isinstance(found, np.ufunc):
             return plain and len(node.args) <= found.nin
         return callable(found) and function.id != "contr"
     if not (isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name)):
         return False
     owner, name = function.value.id, function.attr
-    if owner in hidden or name.startswith("_"):
+    if name.startswith("_"):
         return False
     if owner == "contr":
         return name in CONTRASTS
-    found = getattr(np, name, None) if owner == "np" else None
+    if functions.get(owner) is not np:
+        return False
+    found = getattr(np, name, None)
     most = found.nin if isinstance(found, np.ufunc) else NUMPY.get(name, -1)
-    return owner == "np" and plain and len(node.args) <= most
+    return plain and len(node.args) <= most
 
 
 def _allowed(node: ast.AST) -> bool:
@@ -179,6 +203,7 @@ def _plain(text: str) -> bool:
 
 
 def _short(code: str) -> str:
+    code = in_backticks(code)
     return repr(code if len(code) <= 60 else f"{code[:57]}...")
 
 
@@ -188,9 +213,8 @@ def _unknown(name: str, columns: Set[str]) -> ValueError:
     )
 
 
-def _refusal(code: str) -> ValueError:
-    return ValueError(
+def _refusal(code: str) -> CodeError:
+    return CodeError(
         f"the formula has {_short(code)}, which is not a column, a transform of the formula language "
-        "(bs, C, poly, scale, ...) or a function of NumPy (np.sqrt, ...) with plain arguments; "
-        "--allow-code evaluates any Python code in it: use that only for formulas you trust"
+        "(bs, C, poly, scale, ...) or a function of NumPy (np.sqrt, ...) with plain arguments"
     )

@@ -83,8 +83,8 @@ def combinations(text: str, names: Sequence[str]) -> list[Combination]:
 
 def _parts(text: str, names: Sequence[str]) -> list[str]:
     """The text between commas that stand outside parentheses and names."""
-    if text.strip() in names:
-        return [text.strip()]
+    if text in names or text.strip() in names:
+        return [text if text in names else text.strip()]
     depth, begin, out = 0, 0, []
     for token in _tokens(text, names):
         depth += (token.token == "(") - (token.token == ")")

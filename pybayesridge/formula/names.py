@@ -1,30 +1,133 @@
-"""The names in a formula: which columns it reads, and what to say of those that are not there."""
+"""The names in a formula: the columns it reads, the functions it calls, and what to say of those that are not there.
+
+A name is looked up once, here: a variable is a column of the data, or else a value of the caller's; a function is one
+of formulas' own, or else one of the caller's, or of Python's. What was the caller's where a model was fitted is kept
+with the fit, so that nobody looks for it again.
+"""
 
 from __future__ import annotations
 
 import ast
 import builtins
-import re
-from collections.abc import Collection, Iterable
+import copy
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
+from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pandas as pd
-from formulaic import Formula
-from formulaic.errors import FormulaicError
+from formulaic.parser.types import Factor
 from formulaic.transforms import TRANSFORMS
 
-from pybayesridge.text import did_you_mean
+from pybayesridge.formula.hints import FormulaError, function_hint, name_hint
+from pybayesridge.formula.parse import parse
+from pybayesridge.formula.quoted import name_of, without_backticks
 
 NEIGHBOURS = ("lag", "shift", "diff", "rolling", "expanding", "ewm")
 """Functions and methods that look at the rows before or after a row."""
 
-DOT = re.compile(r"(?<![\w.)\]`])\.(?![\w(.])")
-"""The dot that stands for all other columns; not that of a number or of an attribute."""
+OWNERS = ("np", "contr")
+"""Formulas' own names whose attributes are functions."""
+
+Context = Mapping[str, Any]
 
 
-class FormulaError(ValueError, FormulaicError):
-    """A formula that cannot be parsed, or that names a variable that is not there."""
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Names in a formula, by what they stand for.
+
+    Attributes
+    ----------
+    terms : frozenset of str
+        Columns that are factors of terms.
+    variables : frozenset of str
+        Values in expressions.
+    functions : frozenset of str
+        Functions that expressions call, and what has them as attributes (``np``).
+    methods : frozenset of str
+        Attributes.
+    """
+
+    terms: frozenset[str] = frozenset()
+    variables: frozenset[str] = frozenset()
+    functions: frozenset[str] = frozenset()
+    methods: frozenset[str] = frozenset()
+
+    @property
+    def read(self) -> frozenset[str]:
+        """All that can be columns."""
+        return self.terms | self.variables
+
+    def __or__(self, other: Names) -> Names:
+        """The names of both."""
+        return Names(
+            self.terms | other.terms,
+            self.variables | other.variables,
+            self.functions | other.functions,
+            self.methods | other.methods,
+        )
+
+
+def factors_of(parsed: Any) -> list[Factor]:
+    """The factors of the terms of both sides of a formula, or of one."""
+    terms = [*parsed.lhs, *parsed.rhs] if hasattr(parsed, "lhs") else parsed
+    return list(dict.fromkeys(factor for term in terms for factor in term.factors))
+
+
+def names_of(parsed: Any) -> Names:
+    """Every name in a formula, or in one of its sides."""
+    found = [names_in(factor) for factor in factors_of(parsed)]
+    return Names(*(frozenset().union(*(getattr(one, part) for one in found)) for part in Names.__slots__))
+
+
+def names_in(factor: Factor) -> Names:
+    """The names in a factor of a term."""
+    if factor.eval_method is Factor.EvalMethod.LOOKUP:
+        return Names(terms=frozenset({str(factor.expr)}))
+    return names_in_code(str(factor.expr)) if factor.eval_method is Factor.EvalMethod.PYTHON else Names()
+
+
+def is_plain(parsed: Any, name: str) -> bool:
+    """Whether a name is read as a factor of terms alone, never in an expression: columns are linear in a number."""
+    return not any(name in names_in(factor).variables for factor in factors_of(parsed))
+
+
+@lru_cache(maxsize=1024)
+def names_in_code(expression: str) -> Names:
+    """The names in an expression, without those that it gives a value itself."""
+    tree = ast.parse(without_backticks(expression).strip(), mode="eval")
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    bound = {node.id for node in nodes if not isinstance(node.ctx, ast.Load)}
+    bound |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    at = {id(node) for node in functions_at(tree)}
+    free = [node for node in nodes if node.id not in bound]
+    return Names(
+        variables=frozenset(name_of(node.id) for node in free if id(node) not in at) | _quoted_by_q(tree),
+        functions=frozenset(name_of(node.id) for node in free if id(node) in at),
+        methods=frozenset(node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)),
+    )
+
+
+def functions_at(tree: ast.AST) -> list[ast.Name]:
+    """The names in an expression that stand for functions, not for values."""
+    called = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    owners = [node.value for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    out = [node for node in called if isinstance(node, ast.Name)]
+    return out + [node for node in owners if isinstance(node, ast.Name) and node.id in OWNERS]
+
+
+def _quoted_by_q(tree: ast.AST) -> frozenset[str]:
+    """Columns that ``Q("a column")`` names."""
+    out = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Q":
+            argument = node.args[0] if len(node.args) == 1 and not node.keywords else None
+            if not isinstance(argument, ast.Constant) or not isinstance(argument.value, str):
+                raise FormulaError(f'{ast.unparse(node)}: Q takes the name of a column as text, Q("a column")')
+            out.add(argument.value)
+    return frozenset(out)
 
 
 def names_read(formula: str, frame: pd.DataFrame) -> tuple[list[str], list[str]]:
@@ -38,95 +141,54 @@ def names_read(formula: str, frame: pd.DataFrame) -> tuple[list[str], list[str]]
         For a formula that cannot be parsed.
     """
     columns = [str(c) for c in frame.columns]
-    known = set(columns)
-    own = {*known, *TRANSFORMS, *dir(builtins)}
-    parsed = parse(formula, frame)
-    read: set[str] = set()
-    unknown: set[str] = set()
-    for side in (parsed.lhs, parsed.rhs):
-        for term in side:
-            for factor in term.factors:
-                expr = str(factor.expr)
-                names = frozenset({expr}) if expr in known else _names_in(expr)
-                read |= names & known
-                unknown |= names - own
-    return [c for c in columns if c in read], sorted(unknown)
+    found = names_of(parse(formula, frame))
+    own = {*columns, *TRANSFORMS, *dir(builtins)}
+    unknown = (found.terms - set(columns)) | ((found.variables | found.functions) - own)
+    return [c for c in columns if c in found.read], sorted(unknown)
 
 
-def parse(formula: str, frame: pd.DataFrame, apart: str | None = None) -> Any:
-    """Parse a two-sided formula; ``.`` stands for the columns of `frame` not named otherwise, but for `apart`."""
-    available = {"__formulaic_variables_available__": [str(c) for c in frame.columns if str(c) != apart]}
-    names_one = "1" in available["__formulaic_variables_available__"]
-    if names_one and (DOT.search(formula) or "`1`" in formula):
-        raise ValueError("the data have a column named '1', which a formula takes for the intercept: rename it")
-    try:
-        parsed = Formula.from_spec(formula, context=available)
-    except (FormulaicError, SyntaxError) as error:
-        bare = re.sub(r"`[^`]*`", "", formula)
-        hint = _in_backticks(bare, [c for c in available["__formulaic_variables_available__"] if c in bare])
-        if not hint:
-            raise
-        raise FormulaError(f"the formula {formula!r} cannot be parsed{hint}") from error
-    if not hasattr(parsed, "lhs") or not len(parsed.lhs):
-        raise ValueError(f"the formula {formula!r} has no left-hand side: write 'y ~ …'")
-    if isinstance(parsed.lhs, tuple) or isinstance(parsed.rhs, tuple):
-        raise ValueError(
-            f"the formula {formula!r} has several parts (|), which these models do not have: write + for |"
-        )
-    return parsed
+def own_values(names: Names, columns: Collection[str], context: Context | None) -> dict[str, Any]:
+    """What a formula uses of the caller's, as it is now.
+
+    Raises
+    ------
+    FormulaError
+        For a name that is neither a column, nor the caller's, nor one of formulas' own or Python's.
+    """
+    known, scope = set(columns), context or {}
+    for name in sorted(names.terms - known):
+        if name not in scope or callable(scope[name]) or isinstance(scope[name], ModuleType):
+            raise FormulaError(
+                f"the formula names {name!r}, which is not a column of the data{name_hint(name, columns)}"
+            )
+    for name in sorted(names.variables - known):
+        if name in TRANSFORMS and name in scope and not callable(scope[name]) and scope[name] is not TRANSFORMS[name]:
+            raise FormulaError(f"{name!r} is a function of formulas, so that a value of yours needs another name")
+        if name not in scope and name not in TRANSFORMS and not hasattr(builtins, name):
+            raise FormulaError(
+                f"the formula names {name!r}, which is not a column of the data{name_hint(name, columns)}"
+            )
+    for name in sorted(names.functions):
+        if name not in scope and name not in TRANSFORMS and not hasattr(builtins, name):
+            raise FormulaError(
+                f"the formula calls {name}(), which is not a function of formulas{function_hint(name)}"
+            )
+    asked = (names.terms - known) | (names.variables - known - set(TRANSFORMS)) | (names.functions - set(TRANSFORMS))
+    return {name: _as_it_is(scope[name]) for name in sorted(asked) if name in scope}
 
 
-def names_of(parsed: Any) -> set[str]:
-    """Every name that a formula reads, whether a column or not."""
-    out: set[str] = set()
-    for side in (parsed.lhs, parsed.rhs):
-        for term in side:
-            for factor in term.factors:
-                out |= names_in_factor(str(factor.expr))
-    return out
+def own_of_side(names: Names, own: Mapping[str, Any]) -> dict[str, Any]:
+    """What one side of a formula uses of the caller's."""
+    return {name: value for name, value in own.items() if name in names.read | names.functions}
 
 
-def names_in_factor(expr: str) -> set[str]:
-    """The factor itself, which may be a column, and the names in it."""
-    return {expr} | _names_in(expr)
-
-
-@lru_cache(maxsize=1024)
-def _names_in(expr: str) -> frozenset[str]:
-    """Names that an expression looks up; the expression itself where it is not Python (a name with a space)."""
-    quoted = set(re.findall(r"`([^`]+)`", expr))
-    try:
-        tree = ast.parse(re.sub(r"`[^`]+`", "0", expr).strip(), mode="eval")
-    except SyntaxError:
-        return frozenset(quoted or {expr})
-    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
-    bound = {node.id for node in nodes if not isinstance(node.ctx, ast.Load)}
-    bound |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
-    return frozenset(quoted | ({node.id for node in nodes} - bound))
-
-
-def refuse_unknown(names: Iterable[str], columns: Collection[str], context: Collection[str]) -> None:
-    """Refuse a name that is neither a column, nor the caller's own, nor one of formulaic's or Python's."""
-    known = {*columns, *TRANSFORMS, *dir(builtins)}
-    for name in sorted(name for name in names if name not in known and name not in context):
-        if name.replace(".", "", 1).isnumeric() or not name.isidentifier():
-            continue
-        hint = _in_backticks(name, columns) or did_you_mean(name, columns)
-        raise FormulaError(f"the formula names {name!r}, which is not a column of the data{hint}")
-
-
-def _in_backticks(text: str, columns: Collection[str]) -> str:
-    """A hint where `text` has a column, or is a word of one, that formulas take in backticks only."""
-    quoted = [c for c in columns if not c.isidentifier() and (c in text or text in re.split(r"\W+", c))]
-    return f": a name with spaces or signs goes in backticks, `{quoted[0]}`" if quoted else ""
+def _as_it_is(value: Any) -> Any:
+    """A copy of a value that the caller may change later."""
+    changes = isinstance(value, list | dict | set | bytearray | np.ndarray | pd.Series | pd.DataFrame | pd.Index)
+    return copy.deepcopy(value) if changes else value
 
 
 def sees_other_rows(parsed: Any) -> bool:
     """Whether a formula, or its right-hand side, says in so many words that it looks at neighbouring rows."""
-    terms = [*parsed.lhs, *parsed.rhs] if hasattr(parsed, "lhs") else parsed
-    return any(
-        re.search(rf"\b{name}\s*\(", str(factor.expr)) is not None
-        for term in terms
-        for factor in term.factors
-        for name in NEIGHBOURS
-    )
+    found = names_of(parsed)
+    return bool((found.functions | found.methods) & set(NEIGHBOURS))

@@ -33,6 +33,19 @@ def per_row(frame: pd.DataFrame, **given: Any) -> PerRow:
     return out
 
 
+def aligned(own: Mapping[str, Any], labels: pd.Index) -> dict[str, Any]:
+    """The caller's values in a formula, without the row labels of Series that have an entry for each row.
+
+    Other labels than those of the data are refused: expressions would match them by label, products by position.
+    """
+    out = dict(own)
+    for name, values in own.items():
+        if isinstance(values, pd.Series) and len(values) == len(labels):
+            check_labels(values, labels, "the data", repr(name))
+            out[name] = values.reset_index(drop=True)
+    return out
+
+
 def missing_in(per_row: PerRow) -> Any:
     """Rows in which any of them is missing; False where there are none."""
     return np.logical_or.reduce([np.isnan(values) for values in per_row.values()])

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 import pickle
 import re
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import pandas as pd
 from formulaic import ModelSpec
+from formulaic.parser.types import Factor
 
 from pybayesridge.exceptions import DataWarning
-from pybayesridge.formula.names import names_in_factor
-
-Context = Mapping[str, Any]
+from pybayesridge.formula.calls import code_tree, makes_factor
+from pybayesridge.formula.names import factors_of, names_in
+from pybayesridge.formula.quoted import name_of
+from pybayesridge.text import listed
 
 LIKE_A_NUMBER = re.compile(r"[^\w.+-]*[+-]?[^\w.]*\d[\d.,' ]*[^\w.]*")
 """A number with a sign of a currency, a percentage, or separators of thousands."""
@@ -38,8 +42,13 @@ class FormulaSpec:
     kinds : dict
         Of each of them "number", "boolean", "text", "category" or "other".
     context : dict
-        The user's own names (functions, constants) that the right-hand side uses.
+        The user's own functions and values that the right-hand side uses, as they were where the model was fitted,
+        without values of each row.
     has_intercept : bool
+    own : tuple of str
+        Their names, also of values of each row and of what a file cannot hold.
+    of_all_rows : tuple of str
+        Terms whose values in a row depend on other rows.
     """
 
     formula: str
@@ -49,6 +58,8 @@ class FormulaSpec:
     kinds: dict[str, str]
     context: dict[str, Any]
     has_intercept: bool
+    own: tuple[str, ...] = ()
+    of_all_rows: tuple[str, ...] = ()
 
     @property
     def text_variables(self) -> list[str]:
@@ -65,18 +76,40 @@ class FormulaSpec:
 
     def without_rows(self, lengths: tuple[int, ...]) -> FormulaSpec:
         """The same without the user's arrays that have an entry for each row (whose number is one of `lengths`)."""
-        context = {name: value for name, value in self.context.items() if not _is_over(value, lengths)}
+        context = {name: value for name, value in self.context.items() if not has_length(value, lengths)}
         return replace(self, context=context)
 
+    def refuse_lost(self) -> None:
+        """Refuse to evaluate the formula without a function or a value that it used in the fit."""
+        lost = [name for name in self.own if name not in self.context]
+        if lost:
+            raise ValueError(
+                f"the formula {self.formula!r} uses {listed(lost)} of the session in which the model was fitted, "
+                "which cannot be used here: values of each row of the fit are not those of other rows, files hold no "
+                "functions, and pickles none without a name in a module. Make a column of the expression before the "
+                'fit, or define the function in a module and use save(format="pickle")'
+            )
+
+    def refuse_all_rows(self) -> None:
+        """Refuse to code new rows by terms whose values depend on all rows of the data."""
+        if self.of_all_rows:
+            raise ValueError(
+                f"the values of {listed(self.of_all_rows)} in the formula {self.formula!r} depend on all rows of the "
+                "data, and those of new rows would be others: make a column of it before the fit, or use a transform "
+                "that keeps what it learned, such as scale() or center()"
+            )
+
     def __getstate__(self) -> tuple[Any, ...]:
-        """Leave out names that cannot be pickled: they are looked up again where the model predicts."""
-        context = {name: value for name, value in self.context.items() if _picklable(value)}
-        return (self.formula, self.spec, self.columns, self.variables, self.kinds, context, self.has_intercept)
+        """Leave out what cannot be pickled; modules are imported again."""
+        state = {field.name: getattr(self, field.name) for field in fields(self)}
+        context = {name: _Module(v.__name__) if isinstance(v, ModuleType) else v for name, v in self.context.items()}
+        state["context"] = {name: value for name, value in context.items() if _picklable(value)}
+        return tuple(state.values())
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         """Restore the fields in order."""
-        for name, value in zip(self.__slots__, state, strict=True):
-            object.__setattr__(self, name, value)
+        for field, value in zip(fields(self), (*state, (), ()), strict=False):
+            object.__setattr__(self, field.name, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +147,22 @@ class FormulaData:
     variables: pd.DataFrame | None = None
 
 
-def _is_over(value: Any, lengths: tuple[int, ...]) -> bool:
+def has_length(value: Any, lengths: tuple[int, ...]) -> bool:
+    """Whether a value has one of these numbers of entries, or an array as many rows or columns."""
     if isinstance(value, list | tuple | dict | set):
         return len(value) in lengths
     shape = getattr(value, "shape", None)
     return isinstance(shape, tuple) and any(n in shape for n in lengths)
+
+
+@dataclass(frozen=True, slots=True)
+class _Module:
+    """What a pickle has of a module, in place of which it reads the module."""
+
+    name: str
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return import_module, (self.name,)
 
 
 def _picklable(value: Any) -> bool:
@@ -148,16 +192,25 @@ def levels_of(spec: FormulaSpec, name: str) -> list[Any] | None:
     kind = spec.kinds.get(name, "number")
     if spec.spec is None:
         return [False, True] if kind == "boolean" else None
-    own = re.compile(rf"\s*(?:C\()?\s*`?{re.escape(name)}`?\s*(?:[,)].*)?", re.DOTALL)
     found: list[Any] | None = None if kind == "number" else []
-    for expr, (_, state) in spec.spec.encoder_state.items():
-        if "categories" not in state or name not in names_in_factor(str(expr)):
+    for factor in factors_of(spec.spec.formula):
+        _, state = spec.spec.encoder_state.get(factor.expr, (None, {}))
+        if "categories" not in state or name not in names_in(factor).read:
             continue
-        if own.fullmatch(str(expr)):
+        if _column_of(factor) == name:
             levels = list(state["categories"])
             base = getattr(getattr(state.get("contrasts"), "contrasts", None), "base", None)
             return sorted(levels, key=lambda level: level != base)
     return [False, True] if kind == "boolean" else found
+
+
+def _column_of(factor: Factor) -> str:
+    """The column that a factor is, as it is or as ``C`` codes it; else empty."""
+    if factor.eval_method is Factor.EvalMethod.LOOKUP:
+        return str(factor.expr)
+    call = code_tree(str(factor.expr)) if makes_factor(str(factor.expr)) else None
+    first = call.args[0] if isinstance(call, ast.Call) and call.args else None
+    return name_of(first.id) if isinstance(first, ast.Name) else ""
 
 
 def warn_of_levels(spec: FormulaSpec, n: int) -> None:

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from formulaic import ModelSpec, ModelSpecs
-from formulaic.errors import DataMismatchWarning
+from formulaic.errors import DataMismatchWarning, FactorEvaluationError
 from formulaic.materializers.pandas import PandasMaterializer
 from formulaic.materializers.types import EvaluatedFactor, FactorValues
 from formulaic.parser.types import Factor
-from formulaic.transforms import TRANSFORMS
 from formulaic.utils.cast import as_columns
 from formulaic.utils.layered_mapping import LayeredMapping
+from formulaic.utils.stateful_transforms import stateful_eval
 from interface_meta import override
 
 from pybayesridge._types import BoolArray
-from pybayesridge.formula.calls import AS_NUMBERS, makes_factor, with_numbers
+from pybayesridge.data.frames import with_columns
+from pybayesridge.formula.calls import AS_NUMBERS, as_code, makes_factor
+from pybayesridge.formula.hints import FormulaError
+from pybayesridge.formula.limits import FUNCTIONS, refuse_many_columns
+from pybayesridge.formula.quoted import name_of
 from pybayesridge.text import listed
 
 NUMBERS_IN_OBJECTS = ("integer", "floating", "mixed-integer-float", "decimal", "boolean")
@@ -49,34 +53,33 @@ def model_matrix(
     with warnings.catch_warnings():
         warnings.simplefilter("error", DataMismatchWarning)
         warnings.filterwarnings("ignore", r".*\{(nan|None|<NA>|NaT)\}", DataMismatchWarning)
-        made = coder.get_model_matrix(spec, na_action="ignore")
+        try:
+            made = coder.get_model_matrix(spec, na_action="ignore")
+        except FactorEvaluationError as error:
+            if isinstance(error.__cause__, FormulaError):
+                raise error.__cause__ from None
+            raise
     return made, coder.without_level
 
 
-class _Names(Mapping[str, Any]):
-    """A view of columns or names, which are looked up only where they are read."""
+class _Columns(Mapping[str, Any]):
+    """Columns of the data by their identifiers, looked up only where they are read."""
 
-    def __init__(self, values: Any, names: Collection[str]) -> None:
-        self._values, self._names = values, names
+    def __init__(self, data: pd.DataFrame, *, numbers: bool) -> None:
+        self._data, self._names, self._numbers = data, dict.fromkeys(data.columns), numbers
 
     def __getitem__(self, name: str) -> Any:
-        return self._values[name]
+        values = self._data[name_of(name)]
+        return as_numbers(values) if self._numbers else values
 
     def __contains__(self, name: object) -> bool:
-        return name in self._names
+        return isinstance(name, str) and name_of(name) in self._names
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
 
     def __len__(self) -> int:
         return len(self._names)
-
-
-class _Numbers(_Names):
-    """A view in which integers, truth values and short floats are float64."""
-
-    def __getitem__(self, name: str) -> Any:
-        return as_numbers(super().__getitem__(name))
 
 
 class _Layers(LayeredMapping):
@@ -106,6 +109,8 @@ class Coder(PandasMaterializer):
         self.expected: dict[str, tuple[Any, Any]] = {}
         self.without_level: BoolArray = np.zeros(len(self.data), dtype=bool)
         self.specs_of_arrays: dict[int, tuple[Any, Any]] = {}
+        self.hidden = frozenset(map(str, self.data.columns)) & {*FUNCTIONS, AS_NUMBERS, *self.context}
+        self.as_given, self.as_floats = (self._layers(numbers=numbers) for numbers in (False, True))
 
     def expect(self, spec: Any) -> None:
         """Remember what kind of values each factor had where a specification was made."""
@@ -114,54 +119,54 @@ class Coder(PandasMaterializer):
             if isinstance(part, ModelSpec):
                 self.expected |= part.encoder_state
 
-    @override
-    def get_model_matrix(self, spec: Any, drop_rows: Any = None, **spec_overrides: Any) -> Any:
-        """The matrices, of numbers in float64."""
-        self.look_up()
-        return super().get_model_matrix(spec, drop_rows=drop_rows, **spec_overrides)
+    def _layers(self, *, numbers: bool) -> _Layers:
+        """Names of functions, of the caller's values that the fit keeps, and of columns.
+
+        A column that is called as one of the others is has an identifier that no other has.
+        """
+        own = {name: as_numbers(value) if numbers else value for name, value in self.context.items()}
+        columns = _Layers(_Columns(self.data, numbers=numbers), name="data")
+        return _Layers({**FUNCTIONS, AS_NUMBERS: as_numbers}, own, columns)
 
     def values_of(self, factors: Mapping[str, Any], states: Mapping[str, Any]) -> dict[str, FactorValues]:
         """The values of factors by name, in columns if there are several.
 
         Transforms that have none of the `states` learn from these rows alone.
         """
-        self.look_up()
         spec = ModelSpec.from_spec([], na_action="ignore", transform_state=copy.deepcopy(dict(states)))
         return {
             name: as_columns(self._evaluate_factor(factor, spec, set()).values) for name, factor in factors.items()
         }
 
-    def look_up(self) -> None:
-        """Find names among the columns, the user's own and the transforms, numbers in float64."""
-        functions = _Layers({**TRANSFORMS, AS_NUMBERS: as_numbers}, name="transforms")
-        data, context = (self.data, dict.fromkeys(self.data.columns)), (self.context, self.context)
-        self.names_as_given, self.layered_context = (
-            _Layers(_Layers(view(*data), name="data"), _Layers(view(*context), name="context"), functions)
-            for view in (_Names, _Numbers)
-        )
+    @override
+    def _lookup(self, name: str) -> tuple[Any, set[Any]]:
+        """A column, or an array of the caller's."""
+        source: Any = self.data if name in self.data.columns else self.context
+        return as_numbers(source[name]), set()
 
     @override
     def _evaluate(self, expr: str, metadata: Any, spec: Any) -> Any:
-        if makes_factor(expr) and self.layered_context["C"] is TRANSFORMS["C"]:
-            return self._evaluate_as_given(expr, metadata, spec)
+        if makes_factor(expr):
+            return self._evaluate_as_given(expr, spec)
         known = set(spec.transform_state)
-        numeric = with_numbers(expr)
         try:
-            value, variables = super()._evaluate(numeric, metadata, spec)
+            value = self._value(as_code(expr, self.hidden, numbers=True), self.as_floats, spec)
+        except FormulaError:
+            raise
         except Exception:  # whatever float64 cannot do, such as k & 1 or table[k], integers may
             _forget(spec.transform_state, known)
-            value, variables = self._evaluate_as_given(numeric, metadata, spec)
+            value = self._value(as_code(expr, self.hidden, numbers=True), self.as_given, spec)
         if self._is_label(value):
             _forget(spec.transform_state, known)
-            return self._evaluate_as_given(expr, metadata, spec)
-        return value, variables
+            return self._evaluate_as_given(expr, spec)
+        return value, set()
 
-    def _evaluate_as_given(self, expr: str, metadata: Any, spec: Any) -> Any:
-        numbers, self.layered_context = self.layered_context, self.names_as_given
-        try:
-            return super()._evaluate(expr, metadata, spec)
-        finally:
-            self.layered_context = numbers
+    def _evaluate_as_given(self, expr: str, spec: Any) -> Any:
+        return self._value(as_code(expr, self.hidden), self.as_given, spec), set()
+
+    @staticmethod
+    def _value(code: str, names: _Layers, spec: Any) -> Any:
+        return stateful_eval(code, names, {}, spec.transform_state, spec)
 
     def _is_label(self, values: Any) -> bool:
         marked = getattr(values, "__formulaic_metadata__", None)  # C(k) wraps the column itself
@@ -173,11 +178,14 @@ class Coder(PandasMaterializer):
     def _evaluate_factor(self, factor: Any, spec: Any, drop_rows: Any) -> Any:
         known = set(spec.transform_state)
         evaluated = super()._evaluate_factor(factor, spec, drop_rows)
+        is_code = factor.eval_method is Factor.EvalMethod.PYTHON
         kind = evaluated.metadata.kind
         values = getattr(evaluated.values, "__wrapped__", evaluated.values)
         for key in set(spec.transform_state) - known:
+            if factor.expr in self.expected and spec.transform_state[key]:
+                raise FormulaError(f"the fit does not hold what {key} learned from its data: fit the model again")
             _refuse_high_degree(str(factor.expr), values, spec.transform_state[key])
-        if kind is not Factor.Kind.CONSTANT and not str(factor.expr).startswith("C("):
+        if kind is not Factor.Kind.CONSTANT and not (is_code and makes_factor(str(factor.expr))):
             _refuse_times(values, str(factor.expr))
         if kind is Factor.Kind.CATEGORICAL and np.shape(values) == self.without_level.shape:
             self.without_level |= np.asarray(pd.isna(values), dtype=bool)
@@ -187,6 +195,11 @@ class Coder(PandasMaterializer):
             if kind is Factor.Kind.CATEGORICAL and "categories" in state:
                 _refuse_new_levels(str(factor.expr), values, list(state["categories"]))
         return evaluated
+
+    @override
+    def _build_model_matrix(self, spec: Any, drop_rows: Any) -> Any:
+        refuse_many_columns(spec.formula, self.factor_cache)
+        return super()._build_model_matrix(spec, drop_rows)
 
     @override
     def _encode_numerical(self, values: Any, metadata: Any, encoder_state: Any, spec: Any, drop_rows: Any) -> Any:
@@ -303,7 +316,7 @@ def plain_dtypes(frame: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
     plain = {name: dtype for name, dtype in plain.items() if dtype is not None}
     if 2 * len(plain) > len(dtypes):
         return frame.astype(plain)
-    return frame.assign(**{name: frame[name].astype(dtype) for name, dtype in plain.items()}) if plain else frame
+    return with_columns(frame, {name: frame[name].astype(dtype) for name, dtype in plain.items()})
 
 
 def _dtype_of_objects(column: pd.Series) -> Any:
@@ -351,4 +364,4 @@ def used_categories(frame: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
     """Categorical columns without categories that do not occur, which the fit need not know."""
     dtypes = dict(zip(frame.columns, frame.dtypes, strict=True))
     found = [name for name in names if isinstance(dtypes[name], pd.CategoricalDtype)]
-    return frame.assign(**{name: frame[name].cat.remove_unused_categories() for name in found}) if found else frame
+    return with_columns(frame, {name: frame[name].cat.remove_unused_categories() for name in found})

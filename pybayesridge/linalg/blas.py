@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dgemm, dgemv, dsyrk
+from scipy.linalg.blas import dgemm, dgemv, dger, dsyrk
 from threadpoolctl import ThreadpoolController
 
 from pybayesridge._types import FloatArray
@@ -56,6 +56,16 @@ def add_square(total: FloatArray | None, a: FloatArray, *, transposed: bool) -> 
         options |= {"beta": 1.0, "c": total, "overwrite_c": 1}
     out: FloatArray = dsyrk(1.0, fortran, **options)
     return out
+
+
+def subtract_row(a: FloatArray, row: FloatArray) -> None:
+    """Subtract `row` (b,) from each row of `a` (n, b), in place: half the time of NumPy's broadcasting."""
+    if not a.size or not (a.flags.c_contiguous or a.flags.f_contiguous):
+        a -= row
+    elif a.flags.f_contiguous:
+        dger(-1.0, np.ones(a.shape[0]), row, a=a, overwrite_a=1)
+    else:
+        dger(-1.0, row, np.ones(a.shape[0]), a=a.T, overwrite_a=1)
 
 
 BUNDLED = (".libs", ".dylibs")

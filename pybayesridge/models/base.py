@@ -2,70 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from pybayesridge._types import AnyArray, ArrayLike, FloatArray, IntArray, Names, RowsLike, TableLike
+from pybayesridge._types import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray, Names, RowsLike, TableLike
 from pybayesridge.data.arrays import as_weights, check_weights, refuse_infinite
 from pybayesridge.data.prepare import ModelData, prepare
 from pybayesridge.design.crossproducts import CrossProducts
 from pybayesridge.design.design import Design
 from pybayesridge.design.from_moments import prepare_moments
-from pybayesridge.formula import build as formulas
-from pybayesridge.formula.spec import FormulaData
+from pybayesridge.families.family import Family
+from pybayesridge.families.registry import DEFAULT, class_of, earlier, make, named
+from pybayesridge.findings import issue
+from pybayesridge.formula.late import build as formulas
+from pybayesridge.linalg.blocks import dense
+from pybayesridge.models.before_fit import BeforeFit
 from pybayesridge.models.columns import ColumnData, OpenColumns
-from pybayesridge.models.new_rows import linear_predictor, rows_of_exog
+from pybayesridge.models.methods import OPTIONS, Lane, lanes_of
+from pybayesridge.models.new_rows import after_ones, linear_predictor, rows_of_exog
 from pybayesridge.models.options import ModelOptions
 from pybayesridge.models.sources import Layout, MomentData, RowData, Source
 from pybayesridge.models.streamed import StreamedModel
 from pybayesridge.moments.moments import Moments
+from pybayesridge.recipes import Recipe, call_of
+from pybayesridge.registry import check_rows
+from pybayesridge.results.arguments import check_which
 from pybayesridge.text import listed
 
 if TYPE_CHECKING:
     from scipy.sparse import csc_matrix
 
+    from pybayesridge.binomial.likelihood import Binomial
+    from pybayesridge.formula.spec import FormulaData
 
-class LinearModel(StreamedModel):
+
+class LinearModel(BeforeFit, StreamedModel):
     """A linear model with penalised and unpenalised columns, with the attributes of statsmodels' ``Model``.
 
     Subclasses set ``_max_targets``, the ``_formula_defaults`` of their arguments where a formula has others, and add
-    their own arguments. A class for another family of responses is a subclass that calls itself by the name of the
-    family: it is made where that is the argument ``family`` of the class above it.
+    their own arguments.
 
     Attributes
     ----------
+    family : str
+        Name of the family of the response.
+    prepared : object
+        What the way of fitting has made of the design, once for all fits; None before the first one.
+    distribution : Family
+        The family itself: how the response is coded, and what depends on it.
+    has_trials : bool
+        Whether the response is the number of successes among `trials`.
     variables : pandas.DataFrame or None
         The columns of the data that a formula reads, at the rows of the fit; None where they are those of the design.
+    zero_one : (q,) bool array or None
+        Which responses have the values 0 and 1 and no other, where the family is none for those.
     """
 
-    family: ClassVar[str] = "gaussian"
-    methods: ClassVar[Mapping[str, Any]]
-    _families: ClassVar[dict[str, type[LinearModel]]] = {}
-    _binary: ClassVar[bool] = False
+    _model: ClassVar[str]
 
+    family: str
+    distribution: Family
+    prepared: Any = None
+    zero_one: BoolArray | None = None
+    _built: Design | None = None
     _max_targets: ClassVar[int | None] = 1
     _formula_data: FormulaData | None = None
     variables: pd.DataFrame | None = None
     _with_intercept: AnyArray | csc_matrix | None = None
-
-    def __init_subclass__(cls, family: str | None = None, **kwargs: Any) -> None:
-        """Note the class of a family where the class above it finds it."""
-        super().__init_subclass__(**kwargs)
-        if family is None:
-            cls._families = {}
-        else:
-            cls.family = family
-            cls._families[family] = cls
-
-    def __new__(cls, *_: object, family: object = None, **__: object) -> Self:
-        """An object of the class of the family."""
-        found: Any = cls._families.get(family, cls) if isinstance(family, str) else cls
-        out: Self = super().__new__(found)
-        return out
 
     def __init__(
         self,
@@ -87,10 +94,11 @@ class LinearModel(StreamedModel):
         options: dict[str, Any] = {
             "intercept": intercept,
             "unpenalized": unpenalized,
-            "max_targets": self._max_targets,
+            "max_targets": self.distribution.max_targets if self._max_targets is None else self._max_targets,
             "terms": None if formula_data is None else formula_data.terms,
             "find_constant": formula_data is None,
         }
+        endog, self.distribution = self.distribution.coded(endog)
         if isinstance(exog, Moments):
             data = prepare_moments(exog, **options)
             self.source: Source = MomentData(data, exog)
@@ -99,8 +107,9 @@ class LinearModel(StreamedModel):
             data, self.source = ColumnData.read(endog, exog, weights=weights, missing=missing, **options)
         else:
             data = prepare(endog, exog, weights=weights, trials=trials, missing=missing, **options)
-            data.endog = self._checked_response(data)
+            data.endog = self.distribution.checked(data.endog, data.trials, data.row_labels)
             self.source = RowData.of(data)
+        self.missing = missing
         self.formula_spec = None if formula_data is None else formula_data.spec
         if formula_data is not None:
             data.n_dropped += formula_data.n_dropped
@@ -112,27 +121,71 @@ class LinearModel(StreamedModel):
         self.one_target = isinstance(data.ynames, str)
         self.weighted = data.weights is not None
         self.precision_loss = 0.0
-        self._built: Design | None = None
         self.data: ModelData = data
         self.endog: Any = data.endog
+        self.has_trials = data.trials is not None
+        self.zero_one = None if data.endog is None else self.distribution.like_yes_no(data.endog)
         self.k_constant = data.k_constant
+        self._show_family(vars(self))
 
     def _take_family(self, family: object, **given: Any) -> None:
-        """Check the arguments that depend on the family."""
-        if family != self.family:
-            raise ValueError(f"family must be 'gaussian' or 'binomial', not {family!r}")
-        for name in ("link", "event", "trials", "flat_in"):
-            if given.get(name) is not None:
-                raise ValueError(f"{name} requires family='binomial'")
+        """Keep the family, with those of the given arguments that it takes; refuse the others."""
+        self.distribution = make(family, **given)
+        self.family = self.distribution.name
+        self._show_family(given)
 
-    def _coded(self, endog: TableLike | None) -> TableLike | None:
-        """The response as numbers."""
-        return endog
+    def _show_family(self, names: Mapping[str, object]) -> None:
+        """Take those attributes of the family that are in `names`: arguments of this model, or there already."""
+        vars(self).update({name: value for name, value in self.distribution.attributes.items() if name in names})
 
-    def _checked_response(self, data: ModelData) -> FloatArray:
-        """The response as the numerics take it, (n,) or (n, q)."""
-        out: FloatArray = data.endog
-        return out
+    def likelihood(self) -> Binomial:
+        """The likelihood of the rows; not for a Gaussian response."""
+        data: ModelData = self.data
+        if data.endog is None:
+            raise ValueError(self.why_no_rows)
+        return self.distribution.rows(data.endog, data.trials, data.weights)
+
+    @property
+    def lane(self) -> Lane:
+        """How the model is fitted: the entry of its family in the table of methods."""
+        return lanes_of(self._model)[self.distribution.name]
+
+    @property
+    def methods(self) -> Mapping[str, Any]:
+        """The methods of ``fit``, by name."""
+        return self.lane.methods
+
+    def _fitted(self, function: Callable[..., Any], given: Mapping[str, Any]) -> Any:
+        """Fit by the arguments of `function`, the model's ``fit``, which are all in `given`."""
+        lane, options = self.lane, {name: given[name] for name in OPTIONS[self._model]}
+        name = lane.default if given["method"] is None else given["method"]
+        call = call_of("fit", function, {**given, "method": name}, defaults={"method": None})
+        entry = lane.method(name, self.nobs, len(self.data.exog_columns))
+        checked = lane.checked(entry, options)
+        check_rows(entry, has_rows=not self.source.from_moments)
+        results = lane.fit(self, entry, {**checked, "disp": given["disp"]}, Recipe(self.call, call))
+        issue(results.findings_on_validity, stacklevel=3)
+        if given["disp"]:
+            print(lane.told(results.unlabelled))
+        return results
+
+    def prepare(self, make: Callable[[Design, CrossProducts], Any]) -> tuple[Design, Any]:
+        """The design, and what `make` makes of it and of the cross-products, made once for all fits of the model."""
+        if self._built is None or self.prepared is None:
+            design, products = self._build()
+            self.prepared = make(design, products)
+        assert self._built is not None
+        return self._built, self.prepared
+
+    def unpenalized_rows(self) -> tuple[FloatArray, tuple[str, ...]]:
+        """The unpenalised columns, the intercept among them, and their names."""
+        assert isinstance(self.source, RowData)
+        return self.source.unpenalized(self._layout), self._layout.z_names
+
+    @property
+    def copies(self) -> FloatArray:
+        """How many rows each row stands for, (n,): frequency weights, or ones."""
+        return self.distribution.copies(self.nobs, self.data.weights)
 
     @property
     def exog(self) -> AnyArray | csc_matrix | None:
@@ -146,7 +199,7 @@ class LinearModel(StreamedModel):
         if given is None or self.data.intercept_name is None:
             return given
         if self._with_intercept is None:
-            self._with_intercept = _after_ones(given)
+            self._with_intercept = after_ones(given)
         return self._with_intercept
 
     @exog.setter
@@ -154,6 +207,11 @@ class LinearModel(StreamedModel):
         if value is not None and value is not self.data.exog:
             raise ValueError("the columns of a model cannot be replaced: build a new model")
         self._with_intercept = None
+
+    @staticmethod
+    def of_earlier(state: dict[str, Any]) -> dict[str, Any]:
+        """The attributes of a model in a file of an earlier version, which had none for the family."""
+        return state if "distribution" in state else state | earlier(state)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the copy of the columns."""
@@ -189,8 +247,8 @@ class LinearModel(StreamedModel):
         Parameters
         ----------
         formula : str
-            ``"y ~ x1 + bs(x2, df=4) + C(g)"``; names are columns of `data`, or the caller's own functions.
-            A formula is evaluated as Python and can run any code: use only formulas you trust.
+            ``"y ~ x1 + bs(x2, df=4) + C(g)"``. A name is a column of `data`, a function of formulas, or else the
+            caller's function or value, which predictions use too. It can run any code: use only formulas you trust.
         data : pandas, polars or pyarrow frame, or dict of arrays
         subset : array-like, optional
             Boolean mask or row labels of the rows to use.
@@ -225,8 +283,14 @@ class LinearModel(StreamedModel):
         for name in ("intercept", "formula_data"):
             if name in kwargs:
                 raise ValueError(f"{name} is not an argument of from_formula: the formula says it ('0 +' for none)")
+        name, link = named(kwargs.get("family", DEFAULT), kwargs.get("link"))
+        if "family" in kwargs:
+            kwargs["family"] = name
+        if link is not None:
+            kwargs["link"] = link
         call = cls._called("from_formula", locals(), kwargs)
-        binary = cls._binary or kwargs.get("family") == "binomial"
+        found = class_of(name)
+        codes_itself = found is not None and found.codes_itself
         built = formulas.build(
             formula,
             data,
@@ -235,8 +299,8 @@ class LinearModel(StreamedModel):
             missing=missing,
             weights=weights,
             context=formulas.capture(1),
-            trials=kwargs.get("trials") if binary else None,
-            binary=binary,
+            trials=kwargs.get("trials") if codes_itself else None,
+            binary=codes_itself,
         )
         options: dict[str, Any] = {**cls._formula_defaults, **kwargs}
         if built.trials is not None:
@@ -250,7 +314,7 @@ class LinearModel(StreamedModel):
             formula_data=built,
             **options,
         )
-        model.call = call.using(built.spec.context)
+        model.missing, model.call = missing, call.using(built.spec.context)
         return model
 
     @property
@@ -319,7 +383,7 @@ class LinearModel(StreamedModel):
 
     def split_rows(self, rows: AnyArray, design: Design) -> tuple[AnyArray, FloatArray]:
         """Rows of exog as (penalised columns that vary, unpenalised columns with the intercept)."""
-        rows = _dense(rows)
+        rows = dense(rows)
         z = rows[:, self._layout.unpenalized].astype(np.float64)
         if self._layout.added:
             z = np.column_stack([np.ones(rows.shape[0]), z])
@@ -335,7 +399,7 @@ class LinearModel(StreamedModel):
                 raise ValueError(f"{self.why_no_rows}; or pass exog")
             return self.data.exog, data.row_labels
         if self.formula_spec is not None and transform:
-            frame, labels = formulas.transform(self.formula_spec, exog, formulas.capture(2))
+            frame, labels = formulas.transform(self.formula_spec, exog)
             rows = frame.to_numpy(dtype=np.float64)
         else:
             rows, labels = rows_of_exog(exog, data)
@@ -352,17 +416,19 @@ class LinearModel(StreamedModel):
             return 1.0 / self.weights
         return np.ones(m)
 
-    def predict(self, params: ArrayLike, exog: TableLike | None = None) -> FloatArray:
-        """Linear predictor at rows of exog for given coefficients, (m,) or (m, q).
+    def predict(self, params: ArrayLike, exog: TableLike | None = None, which: str = "mean") -> FloatArray:
+        """Mean of the response at rows of exog for given coefficients, (m,) or (m, q).
 
-        The columns are those of the fit, with or without the intercept that was added.
+        The columns are those of the fit, with or without the intercept that was added. With ``which="linear"`` the
+        linear predictor, which is the mean of a Gaussian response.
         """
         rows = self.data.exog if exog is None else exog
         if rows is None:
             raise ValueError(self.why_no_rows)
         if exog is not None and not sparse.issparse(rows):
             rows = np.asarray(rows)
-        return linear_predictor(rows, np.asarray(params, dtype=np.float64), self.data)
+        linear = linear_predictor(rows, np.asarray(params, dtype=np.float64), self.data)
+        return linear if check_which(which) == "linear" else self.distribution.mean(linear)
 
     def forget_rows(self, row_space: bool = True) -> None:
         """Drop every array over rows, every label of a row, and unless `row_space` the moments too."""
@@ -382,19 +448,4 @@ class LinearModel(StreamedModel):
         if self.formula_spec is not None:
             self.formula_spec = self.formula_spec.without_rows((self.nobs, self.nobs + data.n_dropped))
         self.variables = None
-        self._built = None
-
-
-def _after_ones(columns: AnyArray | csc_matrix) -> AnyArray | csc_matrix:
-    """Columns with ones before them, in a type of floats."""
-    n = columns.shape[0]
-    if sparse.issparse(columns):
-        return sparse.hstack([sparse.csc_matrix(np.ones((n, 1))), columns], format="csc")
-    out = np.empty((n, columns.shape[1] + 1), dtype=columns.dtype if columns.dtype.kind == "f" else np.float64)
-    out[:, 0], out[:, 1:] = 1.0, columns
-    return out
-
-
-def _dense(rows: Any) -> AnyArray:
-    out: AnyArray = rows.toarray() if sparse.issparse(rows) else rows
-    return out
+        self._built = self.prepared = None

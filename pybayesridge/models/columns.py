@@ -243,8 +243,6 @@ class ColumnModel:
         5001 dual
         """
         call = call_of(f"{cls.__name__}.from_columns", cls.from_columns, locals())
-        if cls.family != "gaussian":
-            raise ValueError("from_columns is for family='gaussian': fit yes/no responses with the columns in memory")
         if not isinstance(intercept, bool | np.bool_):
             raise ValueError(f"intercept must be True or False, not {intercept!r}")
         opened = OpenColumns(source, unpenalized, names, bool(transposed), progress)

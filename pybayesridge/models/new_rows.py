@@ -82,3 +82,13 @@ def _is_one(rows: Any) -> bool:
     """Whether the first column is one of ones."""
     first = rows[:, [0]].toarray() if sparse.issparse(rows) else rows[:, 0]
     return bool((first == 1).all())
+
+
+def after_ones(columns: Any) -> Any:
+    """Columns with ones before them, in a type of floats."""
+    n = columns.shape[0]
+    if sparse.issparse(columns):
+        return sparse.hstack([sparse.csc_matrix(np.ones((n, 1))), columns], format="csc")
+    out = np.empty((n, columns.shape[1] + 1), dtype=columns.dtype if columns.dtype.kind == "f" else np.float64)
+    out[:, 0], out[:, 1:] = 1.0, columns
+    return out

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypedDict
 
-from pybayesridge._types import ArrayLike, GroupsLike, Names
+from pybayesridge._types import ArrayLike, FamilyLike, GroupsLike, Names
 
 
 class ModelArguments(TypedDict, total=False):
@@ -30,4 +30,4 @@ class ModelArguments(TypedDict, total=False):
 class ModelOptions(ModelArguments, total=False):
     """The same and the family of the responses."""
 
-    family: str
+    family: FamilyLike

@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from pybayesridge._types import ArrayLike, FloatArray, Names, RowsLike, TableLike
+from pybayesridge._types import ArrayLike, FamilyLike, Names, TableLike
+from pybayesridge.binomial.link import Link
 from pybayesridge.checks import positive
-from pybayesridge.data.frames import unmasked
-from pybayesridge.design.design import Design
-from pybayesridge.findings import issue
-from pybayesridge.formula.spec import FormulaData
+from pybayesridge.families.registry import named
 from pybayesridge.models.base import LinearModel
 from pybayesridge.models.columns import ColumnModel
-from pybayesridge.models.options import ModelArguments, ModelOptions
 from pybayesridge.moments.moments import Moments
-from pybayesridge.recipes import Recipe, call_of
-from pybayesridge.registry import Method, check_options, check_rows, look_up
-from pybayesridge.results.labelled import BayesRidgeResultsWrapper
-from pybayesridge.results.ridge import BayesRidgeResults
-from pybayesridge.ridge.fit import FitOptions
-from pybayesridge.ridge.likelihood import GaussianNoise
-from pybayesridge.ridge.loocv import FullLeverageError
-from pybayesridge.ridge.many import fit_targets
-from pybayesridge.ridge.methods import DEFAULT, METHODS
+from pybayesridge.recipes import call_of
 from pybayesridge.ridge.prior import NAMED, BetaPrime
-from pybayesridge.ridge.spectrum import Spectrum, rotate
+from pybayesridge.sites.prior import FlatIn
 
 if TYPE_CHECKING:
-    from pybayesridge.models.binary import BinaryRidge
+    from pybayesridge.formula.spec import FormulaData
+    from pybayesridge.results.labelled import RidgeResults
 
 
 class BayesRidge(ColumnModel, LinearModel):
@@ -74,11 +63,18 @@ class BayesRidge(ColumnModel, LinearModel):
         not given is 1.
     sigma2 : float, optional
         The noise variance where it is known.
-    family : {"gaussian", "binomial"}
-        The distribution of the responses. With ``"binomial"`` the model and the arguments `link`, `event`, `trials`
-        and `flat_in` are those of :class:`~pybayesridge.models.binary.BinaryRidge`.
-    link, event, trials, flat_in
-        With ``family="binomial"`` only.
+    family : {"gaussian", "binomial"} or family object of statsmodels
+        The distribution of the responses. ``"binomial"``: yes/no responses, and successes among trials; see the
+        notes. An object such as ``sm.families.Binomial(link=sm.families.links.Probit())`` also gives the link.
+    link : {"logit", "probit"}, for ``family="binomial"``
+        F of the notes is the logistic (default) or the normal distribution function. Coefficients of the logit link
+        are log odds ratios.
+    event : level, for ``family="binomial"``
+        The level whose probability is modelled. By default 1, True, or the second of two levels in their order.
+    trials : str or (n,) array-like, for ``family="binomial"``
+        Number of trials of each row, `endog` being the number of successes; with a formula also the name of a column.
+    flat_in : {"latent", "link"}, for ``family="binomial"``
+        Units in which the unpenalised coefficients have a flat prior, ``"latent"`` by default; see the notes.
     missing : {"raise", "drop"}
         Treatment of rows with missing values.
 
@@ -86,6 +82,32 @@ class BayesRidge(ColumnModel, LinearModel):
     ------
     ValueError
         For data that cannot be a regression; the message names the column, row or argument.
+
+    Notes
+    -----
+    With ``family="binomial"`` `endog` is 0 and 1, booleans, or a factor with two levels (strings or a categorical);
+    with `trials` the number of successes. F being the logistic or the normal distribution function, the model is
+
+    .. math::
+
+        y_i \sim \text{Binomial}(m_i, F(z_i' g + x_i' b)), \quad b \mid \tau^2 \sim N(0, \tau^2 I),
+
+        \tau^2 \sum_j \lVert x_j \rVert^2 / n \sim c \cdot \text{beta-prime}(1/2, 1/2),
+
+    with c the variance of the latent noise: :math:`\pi^2/3` for the logit and 1 for the probit link. The share of the
+    latent variance that the columns explain is Beta(1/2, 1/2) a priori, whatever their number; the scale of the prior
+    ``"r2"`` is c times as large as for Gaussian responses. `weights` are then frequency weights: a row of weight 3
+    counts as three rows, so that their size matters, not only their ratios. There is no noise variance, and one
+    response only.
+
+    The unpenalised coefficients of such a model have a flat prior too. If tau2 is unknown, the posterior depends on
+    the units in which it is flat. With ``"latent"`` they are flat in units of the standard deviation of the latent
+    response, to which both its noise and its explained part contribute: with t the ratio of tau2 to the scale of its
+    prior, the joint prior has the factor :math:`(1 + t)^{-k/2}` for k unpenalised coefficients. Then the posterior is
+    proper wherever that of the unpenalised coefficients alone is, also if the other columns predict every response,
+    as they do in general position if there are as many columns as rows less one. With ``"link"`` they are flat on the
+    scale of the link itself: there the posterior is improper under the default prior, and ``fit`` raises a ValueError
+    that says so.
 
     References
     ----------
@@ -100,86 +122,21 @@ class BayesRidge(ColumnModel, LinearModel):
     >>> res = BayesRidge.from_formula("TOTEMP ~ GNP + UNEMP + ARMED", longley).fit()
     >>> res.params.round(2).to_dict()
     {'Intercept': 53240.65, 'GNP': 0.04, 'UNEMP': -0.74, 'ARMED': -0.42}
+
+    Yes/no responses:
+
+    >>> fair = sm.datasets.fair.load_pandas().data[::10]
+    >>> fair = fair.assign(affair=fair["affairs"] > 0)
+    >>> res = BayesRidge.from_formula("affair ~ age + yrs_married + rate_marriage", fair, family="binomial").fit()
+    >>> res.odds_ratios().loc["rate_marriage"].round(2).to_dict()
+    {'odds_ratio': 0.58, 'lower': 0.48, 'upper': 0.69, 'prob_above_1': 0.0}
     """
 
-    methods: ClassVar[Mapping[str, Method]] = METHODS
+    _model: ClassVar[str] = "BayesRidge"
     _max_targets: ClassVar[int | None] = None
-
-    if TYPE_CHECKING:
-
-        @overload
-        @classmethod
-        def from_formula(
-            cls,
-            formula: str,
-            data: RowsLike,
-            *,
-            family: Literal["binomial"],
-            subset: ArrayLike | None = None,
-            drop_cols: Sequence[str] | None = None,
-            missing: str = "drop",
-            weights: str | ArrayLike | None = None,
-            **kwargs: Unpack[ModelArguments],
-        ) -> BinaryRidge: ...
-
-        @overload
-        @classmethod
-        def from_formula(
-            cls,
-            formula: str,
-            data: RowsLike,
-            *,
-            subset: ArrayLike | None = None,
-            drop_cols: Sequence[str] | None = None,
-            missing: str = "drop",
-            weights: str | ArrayLike | None = None,
-            **kwargs: Unpack[ModelOptions],
-        ) -> Self: ...
-
-        @classmethod
-        def from_formula(cls, formula: str, data: RowsLike, **kwargs: Any) -> Any:
-            """See :meth:`LinearModel.from_formula`."""
-
-    @overload
-    def __init__(  # type: ignore[misc]  # __new__ makes the object of the subclass
-        self: BinaryRidge,
-        endog: TableLike,
-        exog: TableLike,
-        *,
-        family: Literal["binomial"],
-        intercept: bool | str = True,
-        weights: ArrayLike | None = None,
-        unpenalized: Names | None = None,
-        standardize: bool = True,
-        prior: str | tuple[float, ...] = "r2",
-        link: str | None = None,
-        event: Any = None,
-        trials: ArrayLike | None = None,
-        flat_in: str | None = None,
-        missing: str = "raise",
-        formula_data: FormulaData | None = None,
-    ) -> None: ...
-
-    @overload
-    def __init__(
-        self,
-        endog: TableLike | None,
-        exog: TableLike | Moments,
-        *,
-        family: str = "gaussian",
-        intercept: bool | str = True,
-        weights: ArrayLike | None = None,
-        unpenalized: Names | None = None,
-        standardize: bool = True,
-        prior: str | tuple[float, ...] = "r2",
-        sigma2: float | None = None,
-        link: str | None = None,
-        event: Any = None,
-        trials: ArrayLike | None = None,
-        flat_in: str | None = None,
-        missing: str = "raise",
-        formula_data: FormulaData | None = None,
-    ) -> None: ...
+    link: Link
+    event: str
+    flat_in: FlatIn
 
     def __init__(
         self,
@@ -192,7 +149,7 @@ class BayesRidge(ColumnModel, LinearModel):
         standardize: bool = True,
         prior: str | tuple[float, ...] = "r2",
         sigma2: float | None = None,
-        family: str = "gaussian",
+        family: FamilyLike = "gaussian",
         link: str | None = None,
         event: object = None,
         trials: ArrayLike | None = None,
@@ -200,13 +157,14 @@ class BayesRidge(ColumnModel, LinearModel):
         missing: str = "raise",
         formula_data: FormulaData | None = None,
     ) -> None:
+        family, link = named(family, link)
         self.call = call_of("BayesRidge", BayesRidge.__init__, locals())
         self._take_family(family, link=link, event=event, trials=trials, flat_in=flat_in, sigma2=sigma2)
         self.prior_of_tau2 = _as_prior(prior)
         self.prior = prior if isinstance(prior, str) else tuple(float(value) for value in prior)
         self.known_sigma2 = None if sigma2 is None else positive("sigma2", sigma2)
         super().__init__(
-            self._coded(endog),
+            endog,
             exog,
             intercept=intercept,
             weights=weights,
@@ -216,48 +174,59 @@ class BayesRidge(ColumnModel, LinearModel):
             formula_data=formula_data,
             trials=trials,
         )
-        self._spectrum: Spectrum | None = None
 
     def fit(
         self,
-        method: str = DEFAULT,
+        method: str | None = None,
         *,
-        tol: float = 1e-8,
-        maxiter: int = 10_000,
+        tol: float | None = None,
+        maxiter: int | None = None,
         grid: str | ArrayLike | None = None,
         lam: ArrayLike | None = None,
+        solver: str = "ep",
         dof: str = "nu",
         parameterization: str = "tau2",
         accelerate: bool = True,
         disp: bool = False,
-    ) -> BayesRidgeResultsWrapper:
+    ) -> RidgeResults:
         """Fit the model.
 
         Parameters
         ----------
-        method : {"exact", "em", "loocv", "gcv", "fixed"}
+        method : str, optional
+            For Gaussian responses ``"exact"`` (default), ``"em"``, ``"loocv"``, ``"gcv"`` or ``"fixed"``; with
+            ``family="binomial"`` ``"ep"`` (default), ``"laplace"``, ``"em"``, ``"loocv"`` or ``"fixed"``.
+
             ``"exact"``: the penalty integrated out, the exact marginal posterior; its intervals account for
-            uncertainty in the penalty. ``"em"``: the penalty at the posterior mode, uncertainty conditional on it,
-            which makes intervals too narrow. ``"loocv"``, ``"gcv"``: the penalty of `grid` that minimises
-            leave-one-out or generalised cross-validation; ``"fixed"``: the penalty `lam`. With these three
-            uncertainty is conditional on the penalty, the noise variance integrated out.
-        tol : float
-            Accuracy of log lambda (for ``"exact"`` of the quadrature) at which iterations stop; it depends on no
-            scale.
-        maxiter : int
-            Most iterations.
+            uncertainty in the penalty. ``"ep"``: likewise, for each penalty the posterior of the coefficients by
+            expectation propagation. ``"laplace"``: the same by Laplace's approximation, which is faster with many
+            rows and less accurate with few. ``"em"``: the penalty at the posterior mode, uncertainty conditional on
+            it, which makes intervals too narrow. ``"loocv"``, ``"gcv"``: the penalty of `grid` that minimises
+            leave-one-out or generalised cross-validation (with ``family="binomial"`` the one with the best
+            leave-one-out log score); ``"fixed"``: the penalty `lam`. With these three uncertainty is conditional on
+            the penalty, the noise variance integrated out.
+        tol : float, optional
+            Accuracy of log lambda (for ``"exact"`` of the quadrature) at which iterations stop, 1e-8 by default; it
+            depends on no scale. With ``family="binomial"`` 1e-6 by default: the largest estimated error of the
+            integral over the penalty, for ``"em"`` the accuracy of log lambda.
+        maxiter : int, optional
+            Most iterations, 10,000 by default. With ``family="binomial"`` most sweeps over the rows (Newton steps) at
+            one penalty, 200 by default.
         grid : {"fixed", "glmnet"} or array, for ``"loocv"`` and ``"gcv"``
             Penalties to try: ``"fixed"`` (the default) is 1e10 … 1e-10, ``"glmnet"`` the ones glmnet would, 100
-            each; an array's are on the scale of `lam`.
+            each; an array's are on the scale of `lam`. With ``family="binomial"`` an array; by default 33 penalties
+            around that of the prior.
         lam : float or (q,) array, for ``"fixed"``
             The penalty of ``||y - Xb||^2 + lam ||b||^2`` on the standardised scale. The coefficients for 0 are
             those of least squares; the intervals are the limit of those for small penalties, with n - rank(Z)
-            degrees of freedom and not n - rank(Z) - p.
-        dof : {"nu", "paper"}
+            degrees of freedom and not n - rank(Z) - p. With ``family="binomial"`` the penalty 1/tau2: positive.
+        solver : {"ep", "laplace"}, with ``family="binomial"`` for ``"em"``, ``"loocv"`` and ``"fixed"``
+            The approximation of the posterior of the coefficients.
+        dof : {"nu", "paper"}, for Gaussian responses
             Count the data as ``n - rank(Z)``, which is right, or as n, as the paper does.
         parameterization : {"tau2", "tau"}, for ``"em"``
             The mode is that of a density in tau2 (the paper's equation 11) or in tau.
-        accelerate : bool, for ``"em"``
+        accelerate : bool, for ``"em"`` and Gaussian responses
             Find EM's fixed point by one-dimensional root finding; False runs the paper's iteration itself. The
             answers are the same.
         disp : bool
@@ -265,7 +234,15 @@ class BayesRidge(ColumnModel, LinearModel):
 
         Returns
         -------
-        BayesRidgeResultsWrapper
+        BayesRidgeResults or BinaryRidgeResults
+            With labels.
+
+        Raises
+        ------
+        ValueError
+            For an option that the method does not take. With ``family="binomial"`` if the unpenalised columns
+            separate the responses (the message names them), the posterior is improper, or the columns separate the
+            responses and a penalty is so small that rounding errors outweigh it.
 
         Warns
         -----
@@ -289,67 +266,7 @@ class BayesRidge(ColumnModel, LinearModel):
         em: 0.0971
         loocv: 0.0774
         """
-        call = call_of("fit", BayesRidge.fit, locals(), defaults={"method": None})
-        entry = look_up(METHODS, method)
-        if dof not in ("nu", "paper"):
-            raise ValueError(f"dof must be 'nu' or 'paper', not {dof!r}")
-        if parameterization not in ("tau2", "tau"):
-            raise ValueError(f"parameterization must be 'tau2' or 'tau', not {parameterization!r}")
-        positive("tol", tol)
-        if isinstance(maxiter, bool) or not isinstance(maxiter, int | np.integer) or maxiter < 1:
-            raise ValueError(f"maxiter must be a positive integer, not {maxiter!r}")
-        given = {
-            "lam": lam is not None,
-            "parameterization": parameterization != "tau2",
-            "accelerate": not accelerate,
-            "grid": grid is not None,
-        }
-        check_options(METHODS, entry, given)
-        check_rows(entry, has_rows=not self.source.from_moments)
-        options = FitOptions(
-            tol=float(tol),
-            maxiter=int(maxiter),
-            grid=grid,
-            lam=None if lam is None else _penalties(lam, len(self.data.targets)),
-            parameterization=parameterization,  # type: ignore[arg-type]
-            accelerate=bool(accelerate),
-        )
-        noise = GaussianNoise(self.known_sigma2, dof)  # type: ignore[arg-type]
-        design, spectrum = self._rotation()
-        try:
-            fit = fit_targets(entry.fit, design, spectrum, self.prior_of_tau2, noise, options)
-        except FullLeverageError as error:
-            raise FullLeverageError(self.data.row_labels.tolist()[error.row]) from None
-        self._spectrum = fit.spectrum
-        results = BayesRidgeResults(
-            self,
-            design,
-            fit,
-            method=method,
-            dof=dof,
-            parameterization=parameterization,
-            tol=float(tol),
-            maxiter=int(maxiter),
-            recipe=Recipe(self.call, call),
-        )
-        issue(results.findings_on_validity, stacklevel=2)
-        if disp:
-            print(f"{method}: {fit.n_iter} iterations, converged: {bool(fit.converged.all())}")
-        return BayesRidgeResultsWrapper(results)
-
-    def _rotation(self) -> tuple[Design, Spectrum]:
-        """The design and its rotation, made once for all fits of the model."""
-        if self._built is None or self._spectrum is None:
-            design, products = self._build()
-            self._spectrum = rotate(design, products)
-        assert self._built is not None
-        return self._built, self._spectrum
-
-    def forget_rows(self, row_space: bool = True) -> None:
-        """Drop every array over rows; see :meth:`LinearModel.forget_rows`."""
-        super().forget_rows(row_space)
-        if self._built is None:
-            self._spectrum = None
+        return self._fitted(BayesRidge.fit, locals())
 
 
 def _as_prior(prior: Any) -> BetaPrime:
@@ -366,15 +283,3 @@ def _as_prior(prior: Any) -> BetaPrime:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-
-
-def _penalties(lam: ArrayLike, q: int) -> FloatArray:
-    try:
-        if np.asarray(lam).dtype.kind not in "fiuO":
-            raise TypeError
-        out = np.broadcast_to(np.asarray(unmasked(lam), dtype=np.float64), (q,)).copy()
-    except (TypeError, ValueError):
-        raise ValueError(f"lam must be a number, or one for each of {q} targets, not {lam!r}") from None
-    if not (np.isfinite(out) & (out >= 0)).all():
-        raise ValueError(f"lam must be finite and not negative, not {lam!r}")
-    return out

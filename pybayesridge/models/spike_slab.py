@@ -3,41 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from scipy.sparse import issparse
 
-from pybayesridge._types import ArrayLike, GroupsLike, IntArray, Names, TableLike
+from pybayesridge._types import ArrayLike, FamilyLike, GroupsLike, IntArray, Names, TableLike
+from pybayesridge.binomial.link import Link
 from pybayesridge.checks import positive
 from pybayesridge.data.arrays import is_sparse_frame
 from pybayesridge.data.groups import TERM, Groups, resolve_groups, shared
 from pybayesridge.data.inclusion import inclusion_by_column
 from pybayesridge.design.design import Design
-from pybayesridge.ep.methods import SelectionMethod, Task
 from pybayesridge.ep.model.groups import compress
-from pybayesridge.ep.model.hyperparameters import Given, Hyperparameters
-from pybayesridge.ep.model.least_squares import Data
-from pybayesridge.ep.model.result import Sites
-from pybayesridge.ep.model.rotation import Rotation, orthogonal_groups
+from pybayesridge.ep.model.hyperparameters import Given
 from pybayesridge.ep.posterior import StartingPoint
-from pybayesridge.ep.selection import data_of, data_of_products
-from pybayesridge.findings import issue
-from pybayesridge.formula.spec import FormulaData
-from pybayesridge.linalg.blas import one_pool
+from pybayesridge.families.registry import named
 from pybayesridge.models.base import LinearModel
 from pybayesridge.models.options import ModelOptions
 from pybayesridge.moments.moments import Moments
-from pybayesridge.progress import line
-from pybayesridge.recipes import Recipe, call_of
-from pybayesridge.registry import check_rows
-from pybayesridge.results.labelled import SpikeSlabResultsWrapper
-from pybayesridge.results.spike_slab import SpikeSlabResults
-from pybayesridge.selection.check import check_selection
-from pybayesridge.selection.methods import DEFAULT, METHODS, ExactSelection, method_for
-from pybayesridge.selection.options import CHAINS, DAMPING, MCSE, TOL, checked_options, with_progress
-from pybayesridge.selection.posterior import posterior_of
-from pybayesridge.text import listed, number
+from pybayesridge.recipes import call_of
+from pybayesridge.selection.methods import DEFAULT
+from pybayesridge.selection.options import CHAINS, DAMPING, MCSE, TOL
+
+if TYPE_CHECKING:
+    from pybayesridge.formula.spec import FormulaData
+    from pybayesridge.results.labelled import SelectionResults, SpikeSlabResultsWrapper
+    from pybayesridge.results.spike_slab import SpikeSlabResults
 
 
 class SpikeSlab(LinearModel):
@@ -80,19 +72,23 @@ class SpikeSlab(LinearModel):
     noise_var : float, optional
         Noise variance in squared units of the response, for an observation of average weight.
     expected_size : float, default 1
-        Columns (or groups) that are expected to be in, if `prior_inclusion` is learned: the middle of the prior of
-        their number, for every method.
+        Columns (or groups) that are expected to be in at the prior median of p, if `prior_inclusion` is learned, for
+        every method: less than the number of columns. Of a single column the default expects one half.
     group : None, "term", sequence, Series, dict or list of lists, optional
         Columns that are in or out together: a label for each column of `exog` (a Series by name), a dict from label
         to names of columns, or a list of lists of names; columns not named are on their own. ``"term"``, the default
         of :meth:`from_formula` and only for formulas: the columns of each term, so that a factor or a spline is in or
         out whole. None, the default for arrays: each column on its own. Of a group with unpenalised or constant
         columns the others are the group.
-    family : {"gaussian", "binomial"}
-        ``"binomial"``: a yes/no response, or successes among trials; see
-        :class:`~pybayesridge.models.binary_selection.BinarySpikeSlab`.
-    link, event, trials : for ``family="binomial"``
-        See :class:`~pybayesridge.models.binary_selection.BinarySpikeSlab`.
+    family : {"gaussian", "binomial"} or family object of statsmodels
+        ``"binomial"``: a yes/no response, or successes among trials; see the notes.
+    link : {"logit", "probit"}, for ``family="binomial"``
+        F of the notes is the logistic (default) or the normal distribution function. Coefficients of the logit link
+        are log odds ratios.
+    event : level, for ``family="binomial"``
+        The level whose probability is modelled. By default 1, True, or the second of two levels in their order.
+    trials : str or (n,) array-like, for ``family="binomial"``
+        Number of trials of each row, `endog` being the number of successes; with a formula also the name of a column.
     missing : {"raise", "drop"}
         Treatment of rows with missing values.
 
@@ -107,15 +103,18 @@ class SpikeSlab(LinearModel):
     Notes
     -----
     All methods learn hyperparameters under one prior. With G columns (or groups) and t = logit p, t + log(G - 1) is
-    standard logistic: one column is expected to be in, and the probability of more than m falls as 1 / m;
-    `expected_size` replaces the one column. The share of variance that the columns explain a priori,
-    h = d p v / (d p v + s2), is uniform, and log s2 is flat. Bounds are p from 0.01 / G (or less, if less than one
-    column is expected) to 0.995, and log(h / (1 - h)) from -5 to 6. In h, d stands for the sum over
-    columns of their (weighted, 1/n) mean squares on the prior's scale, without their parts in the unpenalised
-    columns; where the p_j are given, d p is the sum weighted by p_j. ``"exact"`` integrates over this prior. ``"ep"``
-    averages fits over a lattice in logit p and log(h / (1 - h)), weighted by EP's evidence and the prior, with the
-    noise at its maximum; with ``hyper="maximize"`` it takes the maximum of the evidence times the density of
-    (t, log(h / (1 - h)), log s2), as ``"damped"`` and ``"pcep"`` do.
+    standard logistic, whatever is given: at the median of p one column is expected to be in, and the probability of
+    more than m falls as 1 / m, so that the prior mean is larger (1.9 of 10 columns, 3.7 of 100). `expected_size`
+    replaces the one column. log s2 is flat. Given p and s2, v is such that the share of variance that the columns
+    explain a priori, h = d p v / (d p v + s2), is uniform. A given `slab_var` has no prior and says nothing about p;
+    s2, if learned, is then such that h at the median of p is uniform. If `slab_var` and `noise_var` are both given, p
+    has the prior above, and h none. Bounds are p from 0.01 / G (or less, if less than one column is expected) to
+    0.995 (or more, if more than half of the columns are), and, if v is learned, log(h / (1 - h)) from -5 to 6. In h,
+    d stands for the sum over columns of their (weighted, 1/n) mean squares on the prior's scale, without their parts
+    in the unpenalised columns; where the p_j are given, d p is the sum weighted by p_j. ``"exact"`` integrates over
+    this prior. ``"ep"`` averages fits over a lattice in logit p and log(h / (1 - h)), weighted by EP's evidence and
+    the prior, with the noise at its maximum; with ``hyper="maximize"`` it takes the maximum of the evidence times the
+    density of (t, log(h / (1 - h)), log s2), as ``"damped"`` and ``"pcep"`` do.
 
     If the unpenalised columns fit the response exactly, as an intercept does a constant one, a noise variance that is
     learned goes to 0 and the results are the limit: the coefficients of all other columns are 0 with standard
@@ -134,6 +133,33 @@ class SpikeSlab(LinearModel):
     EP works in the rotation of each group's coefficients in which its columns are orthogonal, which leaves the prior
     as it is: it is exact for a group that is orthogonal to all other columns, however correlated its own are.
 
+    With ``family="binomial"`` `endog` is 0 and 1, booleans, or a factor with two levels (strings or a categorical);
+    with `trials` the number of successes. F being the logistic or the normal distribution function, the model is
+
+    .. math::
+
+        y_i \sim \text{Binomial}(m_i, F(z_i' g + x_i' w)), \quad
+        w_j \sim p_j N(0, v) + (1 - p_j) \delta_0.
+
+    `weights` are then frequency weights: a row of weight 3 counts as three rows; with ``link="probit"`` they are
+    whole numbers. `slab_var` is on the scale of the link, and there is no noise variance.
+
+    The prior of what is not given is that above with the noise variance replaced by c, the variance of the latent
+    noise: :math:`\pi^2/3` for the logit and 1 for the probit link. The share of the latent
+    variance that the columns explain a priori, h = d p v / (d p v + c), is uniform, with log(h / (1 - h)) from -5 to
+    6, unless `slab_var` is given: h then has no prior. The unpenalised coefficients are flat in units of the standard
+    deviation of the latent response, as for :class:`~pybayesridge.BayesRidge`: the joint prior has the factor
+    :math:`(1 - h)^{k/2}` for k of them.
+
+    The sampler adds auxiliary variables, given which the model is Gaussian: Pólya-Gamma variables for the logit link
+    (Polson, Scott & Windle 2013), a latent normal response of each trial for the probit link (Albert & Chib 1993),
+    whose time therefore grows with the number of trials. Sets and the slab variance change by
+    Metropolis-Hastings moves given these variables, which are redrawn every 32 moves. If columns separate the
+    responses, the slab limits their coefficients.
+
+    With ``fit("ep")`` the likelihood of each row and the prior of each column are replaced by normal factors, by
+    expectation propagation. Its evidence is averaged over a lattice of the hyperparameters that are not given.
+
     References
     ----------
     Hernández-Lobato & Hernández-Lobato (2011). Convergent Expectation Propagation in Linear Models with
@@ -149,10 +175,18 @@ class SpikeSlab(LinearModel):
     {'Intercept': 1.0, 'GNP': 1.0, 'UNEMP': 0.75, 'ARMED': 0.45, 'POP': 0.55}
     >>> res.median_model()
     ['UNEMP', 'POP']
+
+    A yes/no response:
+
+    >>> spector = sm.datasets.spector.load_pandas().data
+    >>> res = SpikeSlab.from_formula("GRADE ~ GPA + TUCE + PSI", spector, family="binomial").fit(mcse=0.05)
+    >>> bool(res.inclusion_prob["GPA"] > 0.85)
+    True
     """
 
-    methods: ClassVar[Mapping[str, SelectionMethod]] = METHODS
-    _max_targets: ClassVar[int | None] = 1
+    _model: ClassVar[str] = "SpikeSlab"
+    link: Link
+    event: str
     _formula_defaults: ClassVar[ModelOptions] = {"group": TERM}
 
     def __init__(
@@ -169,13 +203,14 @@ class SpikeSlab(LinearModel):
         noise_var: float | None = None,
         expected_size: float = 1.0,
         group: GroupsLike | None = None,
-        family: str = "gaussian",
+        family: FamilyLike = "gaussian",
         link: str | None = None,
         event: object = None,
         trials: ArrayLike | None = None,
         missing: str = "raise",
         formula_data: FormulaData | None = None,
     ) -> None:
+        family, link = named(family, link)
         self.call = call_of("SpikeSlab", SpikeSlab.__init__, locals())
         if issparse(exog) or is_sparse_frame(exog):
             raise ValueError("SpikeSlab takes dense columns: make exog dense, or use BayesRidge for sparse ones")
@@ -186,7 +221,7 @@ class SpikeSlab(LinearModel):
         if prior_inclusion is not None and self.expected_size != 1.0:
             raise ValueError("expected_size is for a prior_inclusion that is learned: give one of the two")
         super().__init__(
-            self._coded(endog),
+            endog,
             exog,
             intercept=intercept,
             weights=weights,
@@ -203,7 +238,6 @@ class SpikeSlab(LinearModel):
         if isinstance(self.prior_inclusion, np.ndarray):
             rest = np.setdiff1d(np.arange(len(self.data.exog_columns)), self.data.unpenalized)
             shared(self.prior_inclusion, self.groups, rest, "prior_inclusion")
-        self._data: tuple[Data, Rotation] | None = None
 
     def fit(
         self,
@@ -219,31 +253,38 @@ class SpikeSlab(LinearModel):
         check: bool = False,
         start: SpikeSlabResults | SpikeSlabResultsWrapper | StartingPoint | None = None,
         disp: bool = False,
-    ) -> SpikeSlabResultsWrapper:
+    ) -> SelectionResults:
         """Fit the model.
 
         Parameters
         ----------
         method : {"auto", "exact", "ep", "damped", "pcep"}
-            ``"exact"``: the posterior of the sets of columns, with the hyperparameters that are left at None
-            integrated out under the prior of the notes: the sum over all sets for at most 15 columns or groups,
-            otherwise a tempered Gibbs sampler whose inclusion probabilities have Monte Carlo standard errors.
+            ``"exact"``: the posterior of the sets of columns, hyperparameters left at None integrated out: the sum
+            over all sets for at most 15 columns or groups, otherwise Monte Carlo, with its standard errors.
             ``"ep"``: ordinary EP, and where it does not settle a descent on its energy from where it stands.
             ``"damped"``: damped parallel EP. ``"pcep"``: the provably convergent double loop; where its constraints
             are active its evidence and some standard errors are biased, which the results say.
             ``"auto"``: ``"exact"``, or ``"ep"`` if min(n, p) p exceeds 100,000,000; `method` of the results says
             which. Options are those of the method that is chosen.
+
+            With ``family="binomial"`` ``"exact"``, which ``"auto"`` stands for, samples also for few columns;
+            ``"ep"`` has a factor for each row and each column, which gives the evidence and has no Monte Carlo
+            error, but can be wrong for correlated columns that can replace each other. Both integrate out
+            hyperparameters that are left at None; there are no other methods, and `damping`, `hyper`, `check` and
+            `start` are for Gaussian responses.
         mcse : float, for ``"exact"``
-            Sampling stops when no inclusion probability has a larger Monte Carlo standard error.
+            Largest Monte Carlo standard error of an inclusion probability at which sampling stops, if chains agree.
+            With ``family="binomial"`` no mean of a coefficient has one of more than a tenth of its standard deviation
+            either (five times `mcse` if that is more).
         chains : int, for ``"exact"``
             Number of chains, from different starts.
         rng : int or numpy.random.Generator, for ``"exact"``
-            Seed, or source of randomness. Two fits with the same seed give the same numbers.
+            Seed, or source of randomness; equal seeds give equal numbers.
         tol : float, for ``"ep"``, ``"damped"`` and ``"pcep"``
             Tolerance of the residual: the largest change that the next iteration asks for, of means relative to
             posterior standard deviations, and of variances in proportion.
         maxiter : int, optional
-            Most iterations, 1,000 by default; for ``"exact"`` most steps of all chains, 200,000 by default.
+            Most iterations, 1,000 by default; for ``"exact"`` most steps of all chains, 100,000,000 by default.
         damping : float in (0, 1], for ``"damped"``
             The share of the new sites in an update.
         hyper : {"average", "maximize"}, optional, for expectation propagation
@@ -256,8 +297,7 @@ class SpikeSlab(LinearModel):
             hyperparameters (with ``hyper="average"`` those of the largest weight), so that the difference is EP's
             error alone; that of learning hyperparameters instead of integrating them out is not part of it.
         start : SpikeSlab results, optional
-            A fit of the same columns to start from; of columns in groups of several only its hyperparameters are
-            used.
+            A fit of the same columns to start from; of groups of several columns its hyperparameters alone.
         disp : bool
             Print what happened, and show the progress of sampling at once. Otherwise it is shown, on one line of
             stderr, from two seconds on. There is no such line if stderr is not a terminal. Ctrl-C ends sampling; the
@@ -265,7 +305,14 @@ class SpikeSlab(LinearModel):
 
         Returns
         -------
-        SpikeSlabResultsWrapper
+        SpikeSlabResults or BinarySpikeSlabResults
+            With labels.
+
+        Raises
+        ------
+        ValueError
+            For an option that the method does not take. With ``family="binomial"`` if the unpenalised columns
+            separate the responses (the message names them), or there is nothing to select.
 
         Warns
         -----
@@ -289,83 +336,13 @@ class SpikeSlab(LinearModel):
         >>> res.converged, res.learned
         (True, ('slab_var', 'noise_var'))
         """
-        call = call_of("fit", SpikeSlab.fit, locals(), defaults={"method": None})
-        entry = method_for(method, self.nobs, len(self.data.exog_columns))
-        options = checked_options(
-            self.methods,
-            entry,
-            tol=tol,
-            maxiter=maxiter,
-            damping=damping,
-            hyper=hyper,
-            mcse=mcse,
-            chains=chains,
-            rng=rng,
-            expected_size=self.expected_size,
-            check=check,
-        )
-        if start is not None and not entry.takes_start:
-            raise ValueError(f"start is for expectation propagation, not for method={entry.name!r}")
-        check_rows(entry, has_rows=not self.source.from_moments)
-        design, data, rotation = self._prepared()
-        task = self._task(design, data, rotation, start)
-        with one_pool(float(data.root.size) * min(data.root.shape)), line(at_once=disp) as show:
-            options = with_progress(options, show)
-            selection = entry.fit(task, options)
-            checked = check_selection(task, selection, options.progress) if check else None
-        results = SpikeSlabResults(
-            self,
-            posterior_of(design, data, selection),
-            method=entry.name,
-            tol=float(mcse) if isinstance(selection, ExactSelection) else float(tol),
-            maxiter=options.maxiter,
-            recipe=Recipe(self.call, call),
-            check=checked,
-        )
-        issue(results.findings_on_validity, stacklevel=2)
-        if disp:
-            residual = number(selection.residual, 2)
-            print(f"{entry.name}: {selection.n_iter} iterations, {entry.measure.lower()} {residual}")
-        return SpikeSlabResultsWrapper(results)
-
-    def _task(
-        self,
-        design: Design,
-        data: Data,
-        rotation: Rotation,
-        start: SpikeSlabResults | SpikeSlabResultsWrapper | StartingPoint | None,
-    ) -> Task:
-        return Task(
-            data,
-            float(design.n),
-            self._known(design),
-            self.groups_of(design),
-            rotation,
-            vanishes=bool(design.y_vanishes[0]),
-            start=None if start is None else self._start(start, design, rotation),
-        )
-
-    def _prepared(self) -> tuple[Design, Data, Rotation]:
-        """The design, the data and how they were rotated within groups, made once for all fits of the model."""
-        if self._built is None or self._data is None:
-            design, products = self._build()
-            data = data_of(design) if design.has_rows else data_of_products(design, products)
-            self._data = orthogonal_groups(data, self.groups_of(design))
-        if self._built is None:
-            raise AssertionError("a design was built")
-        return self._built, *self._data
+        return self._fitted(SpikeSlab.fit, locals())
 
     def groups_of(self, design: Design) -> IntArray | None:
         """The group of each penalised column that varies, (p,); None where each is on its own."""
         return compress(self.groups.of_column[design.columns], np.ones(design.p, dtype=bool))
 
-    def forget_rows(self, row_space: bool = True) -> None:
-        """Drop every array over rows; see :meth:`LinearModel.forget_rows`."""
-        super().forget_rows(row_space)
-        if self._built is None:
-            self._data = None
-
-    def _known(self, design: Design) -> Given:
+    def known(self, design: Design) -> Given:
         """Given hyperparameters in the units of the design: a response of norm 1 and columns divided by `scale`."""
         p = self.prior_inclusion
         if p is not None:
@@ -376,22 +353,3 @@ class SpikeSlab(LinearModel):
             slab_var=None if self.slab_var is None else (np.sqrt(self.slab_var) * design.common_scale / unit) ** 2,
             noise_var=None if self.noise_var is None else (np.sqrt(self.noise_var) / unit) ** 2,
         )
-
-    def _start(
-        self,
-        start: SpikeSlabResults | SpikeSlabResultsWrapper | StartingPoint | None,
-        design: Design,
-        rotation: Rotation,
-    ) -> tuple[Hyperparameters, Sites]:
-        inner = getattr(start, "unlabelled", start)
-        point = inner.starting_point() if isinstance(inner, SpikeSlabResults) else inner
-        if not isinstance(point, StartingPoint):
-            raise ValueError(f"start must be results of a SpikeSlab, not {type(start).__name__}")
-        if not point.noise_var > 0:
-            raise ValueError("start is a fit without noise, of a response that the unpenalised columns fit exactly")
-        names = tuple(self.data.exog_columns[j] for j in design.columns)
-        if names != point.columns:
-            odd = sorted(set(names) ^ set(point.columns)) or list(names)
-            raise ValueError(f"start is a fit of other columns: {listed(odd)} differ")
-        hyper, sites = point.in_design(design)
-        return hyper, rotation.unknown(sites)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import ClassVar, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, ClassVar, Self, TypeVar, Unpack
 
 from pybayesridge._types import ArrowLike, DaskArrayLike, DaskFrameLike, Levels, ParquetLike
-from pybayesridge.formula import build as formulas
-from pybayesridge.formula.spec import FormulaData
+from pybayesridge.families.registry import DEFAULT, FAMILIES, class_of, named
+from pybayesridge.formula.late import build as formulas
 from pybayesridge.models.options import ModelOptions
 from pybayesridge.moments.moments import Moments, as_moments
 from pybayesridge.recipes import Call, call_of
+
+if TYPE_CHECKING:
+    from pybayesridge.formula.spec import FormulaData
 
 Model = TypeVar("Model", bound="StreamedModel")
 
@@ -22,10 +25,12 @@ class StreamedModel:
     ----------
     call : Call
         How the model was made.
+    missing : {"drop", "raise"}
+        What is done about rows with missing values.
     """
 
     call: Call
-    family: ClassVar[str]
+    missing: str = "drop"
     _formula_defaults: ClassVar[ModelOptions] = {}
 
     @classmethod
@@ -135,7 +140,7 @@ class StreamedModel:
             progress=progress,
             context=formulas.capture(1),
         )
-        return _from_formula(cls, moments, built, call, kwargs)
+        return _from_formula(cls, moments, built, missing, call, kwargs)
 
     @classmethod
     def from_arrow(
@@ -204,7 +209,7 @@ class StreamedModel:
             progress=progress,
             context=formulas.capture(1),
         )
-        return _from_formula(cls, moments, built, call, kwargs)
+        return _from_formula(cls, moments, built, missing, call, kwargs)
 
     @classmethod
     def from_dask(
@@ -281,14 +286,16 @@ class StreamedModel:
             missing=missing or "drop",
             context=formulas.capture(1),
         )
-        return _from_formula(cls, moments, built, call, kwargs)
+        return _from_formula(cls, moments, built, missing or "drop", call, kwargs)
 
 
 def _from_formula(
-    cls: type[Model], moments: Moments, built: FormulaData, call: Call, kwargs: Mapping[str, object]
+    cls: type[Model], moments: Moments, built: FormulaData, missing: str, call: Call, kwargs: Mapping[str, object]
 ) -> Model:
     own = {"intercept": built.spec.has_intercept, "formula_data": built}
-    return _build(cls, moments, call.using(built.spec.context), {**own, **cls._formula_defaults, **kwargs})
+    model = _build(cls, moments, call.using(built.spec.context), {**own, **cls._formula_defaults, **kwargs})
+    model.missing = missing
+    return model
 
 
 def _build(cls: type[Model], moments: Moments, call: Call, kwargs: Mapping[str, object]) -> Model:
@@ -306,9 +313,11 @@ def _refuse(kwargs: Mapping[str, object], names: Iterable[str], where: str) -> N
 
 def _refuse_family(cls: type[StreamedModel], kwargs: Mapping[str, object], where: str) -> None:
     """Refuse a family whose likelihood needs the rows, before any is read."""
-    family = kwargs.get("family", cls.family)
-    if family != "gaussian":
+    family, _ = named(kwargs.get("family", DEFAULT))
+    found = class_of(family)
+    if found is not None and found.needs_rows:
+        enough = " or ".join(f"family={name!r}" for name, each in FAMILIES.items() if not each.needs_rows)
         raise ValueError(
-            f"{where} is for family='gaussian': sufficient statistics do not determine the likelihood of "
+            f"{where} is for {enough}: sufficient statistics do not determine the likelihood of "
             f"family={family!r}; fit from rows in memory"
         )

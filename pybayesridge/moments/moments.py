@@ -12,7 +12,7 @@ from pybayesridge._types import ArrayLike, FloatArray, IntArray, Names, PathOrFi
 from pybayesridge.data.arrays import NamedColumns
 from pybayesridge.data.prepare import prepare, resolve_columns
 from pybayesridge.moments.checks import check_entries
-from pybayesridge.moments.files import ARRAYS, read_moments, write_moments
+from pybayesridge.moments.files import ARRAYS, named, read_moments, write_moments
 from pybayesridge.moments.merge import sums
 from pybayesridge.moments.rows import sums_of_rows
 from pybayesridge.moments.summary import moments_of_summary
@@ -379,7 +379,7 @@ class Moments:
         try:
             return cls(**fields, call=call)
         except ValueError as error:
-            raise ValueError(f"{file!r} contains invalid moments: {error}") from error
+            raise ValueError(f"{named(file)} contains invalid moments: {error}") from error
 
 
 def _positions(wanted: Names | None, names: Sequence[str], what: str) -> IntArray:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pybayesridge._types import FloatArray
-from pybayesridge.plots.frame import BLUE, GREY, MOST_MARKS, headline, labels, new_axes
+from pybayesridge.plots.frame import BLUE, GREY, MOST_MARKS, headline, labels, legend_below, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,7 +56,7 @@ def curve(
         )
     ax.set_xlabel(xlabel)
     ax.set_ylabel(ylabel)
-    ax.legend(frameon=False, fontsize=9)
+    legend_below(ax)
     headline(ax, title)
     return ax
 
@@ -90,6 +90,6 @@ def levels(
     ax.set_xlim(-0.5, len(names) - 0.5)
     ax.set_xlabel(xlabel)
     ax.set_ylabel(ylabel)
-    ax.legend(frameon=False, fontsize=9)
+    legend_below(ax)
     headline(ax, title)
     return ax

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Sequence
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,13 +25,22 @@ CYCLE = (BLUE, ORANGE, GREEN, PURPLE)
 STYLES = ("-", "--", ":")
 """A line's colour and dashes: twelve that differ without colour, too, after every fourth."""
 
-LONGEST_NAME = 32
+LONGEST_NAME = 40
 """Longer names are shortened in the middle."""
+
+NEAR = 8
+"""So many characters a shortened name may lose in addition, so that no word of it is cut."""
+
+BELOW = 0.55
+"""Inches between the axes and a legend below them: the room of ticks and label."""
+
+MOST_ENTRIES, SYMBOL, ENTRY_PER_INCH = 4, 0.6, 12.0
+"""Entries of a legend side by side, inches of an entry without its text, and how many characters go into an inch."""
 
 HEAD = 6
 """Characters that names keep of what they have in common."""
 
-TITLE_SIZE, TITLE_PER_INCH, LEAST_TITLE = 11, 9.0, 24
+TITLE_SIZE, TITLE_PER_INCH, LEAST_TITLE = 11, 11.0, 24
 """Size of a title in points, how many characters go into an inch of it, and the shortest line."""
 
 MOST_NAMES = 60
@@ -78,10 +88,21 @@ def labels(names: Sequence[str], longest: int = LONGEST_NAME) -> list[str]:
 
 
 def _shortened(text: str, longest: int) -> str:
+    """Beginning and end of a long text, cut between words where one ends nearby."""
     if len(text) <= longest:
         return text
     tail = (longest - 1) // 2
-    return f"{text[: longest - 1 - tail]}…{text[-tail:]}"
+    head = _whole_words(text[: longest - 1 - tail], text[longest - 1 - tail])
+    end = _whole_words(text[-tail:][::-1], text[-tail - 1])[::-1]
+    return f"{head}…{end}"
+
+
+def _whole_words(kept: str, following: str) -> str:
+    """What is kept of a text without the beginning of a word that goes on after it, if that is short."""
+    if not (kept[-1].isalnum() and following.isalnum()):
+        return kept
+    whole = re.sub(r"[^\W_]+$", "", kept)
+    return whole if whole and len(kept) - len(whole) <= NEAR else kept
 
 
 def _alike(names: list[str]) -> int:
@@ -150,11 +171,42 @@ def whole_numbers(ax: Axes) -> None:
 
 
 def headline(ax: Axes, title: str) -> None:
-    """Set the title, its lines broken where they would leave the figure."""
-    inches = ax.get_position().width * ax.figure.get_figwidth()  # type: ignore[union-attr]
+    """Set the title, its lines broken where they would leave the figure, and long names beside the axes make room."""
+    figure: Any = ax.figure
+    layout = figure.get_layout_engine()
+    if layout is not None:
+        layout.execute(figure)
+    inches = ax.get_position().width * figure.get_figwidth()
     width = max(LEAST_TITLE, int(TITLE_PER_INCH * inches))
     lines = [part for line in title.split("\n") for part in textwrap.wrap(line, width)]
     ax.set_title("\n".join(lines), fontsize=TITLE_SIZE)
+
+
+def legend_below(ax: Axes, entries: tuple[list[Any], list[str]] | None = None, *, title: str | None = None) -> None:
+    """A legend below the label of the axis, where it covers nothing and no mark is taken for one of its own.
+
+    Parameters
+    ----------
+    ax : Axes
+    entries : (handles, texts), optional
+        Those of the axes by default.
+    title : str, optional
+    """
+    handles, texts = entries or ax.get_legend_handles_labels()
+    inches = ax.get_position().height * ax.figure.get_figheight()  # type: ignore[union-attr]
+    width = ax.get_position().width * ax.figure.get_figwidth()  # type: ignore[union-attr]
+    side_by_side = int(width / (SYMBOL + max(map(len, texts)) / ENTRY_PER_INCH))
+    ax.legend(
+        handles,
+        texts,
+        loc="upper center",
+        bbox_to_anchor=(0.5, -BELOW / inches),
+        ncols=min(len(texts), max(side_by_side, 1), MOST_ENTRIES),
+        frameon=False,
+        fontsize=9,
+        title=title,
+        title_fontsize=9,
+    )
 
 
 def titled(title: str, note: str) -> str:

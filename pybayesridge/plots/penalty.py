@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pybayesridge._types import FloatArray
-from pybayesridge.plots.frame import BLUE, CYCLE, GREY, MOST_MARKS, ORANGE, STYLES, headline, labels, new_axes
+from pybayesridge.plots.frame import (
+    BLUE,
+    CYCLE,
+    GREY,
+    MOST_MARKS,
+    ORANGE,
+    STYLES,
+    headline,
+    labels,
+    legend_below,
+    new_axes,
+)
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -65,7 +76,7 @@ def posterior(
     handles, texts = ax.get_legend_handles_labels()
     if scores is not None:
         handles, texts = _second_axis(ax, *scores, low, high, handles, texts)
-    ax.legend(handles, texts, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2, frameon=False, fontsize=9)
+    legend_below(ax, (handles, texts))
     return ax
 
 

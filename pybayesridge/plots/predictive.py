@@ -8,7 +8,7 @@ import numpy as np
 import scipy
 
 from pybayesridge._types import FloatArray
-from pybayesridge.plots.frame import BLUE, GREY, ORANGE, headline, new_axes
+from pybayesridge.plots.frame import BLUE, GREY, ORANGE, headline, legend_below, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,7 +38,7 @@ def densities(observed: FloatArray, replicated: FloatArray, *, xlabel: str, titl
     ax.set_ylim(bottom=0.0)
     ax.set_xlabel(xlabel)
     ax.set_ylabel("density")
-    ax.legend(frameon=False, fontsize=9)
+    legend_below(ax)
     headline(ax, title)
     return ax
 
@@ -67,7 +67,7 @@ def statistic(observed: float, replicated: FloatArray, *, xlabel: str, title: st
     ax.axvline(observed, color=ORANGE, linewidth=2.0, label="observed")
     ax.set_xlabel(xlabel)
     ax.set_ylabel("replicated responses")
-    ax.legend(frameon=False, fontsize=9)
+    legend_below(ax)
     headline(ax, title)
     return ax
 
@@ -83,6 +83,6 @@ def uniform(values: FloatArray, bins: int, *, title: str, ax: Axes | None) -> Ax
     ax.set_xlim(0.0, 1.0)
     ax.set_xlabel("probability integral transform (leave-one-out)")
     ax.set_ylabel("rows")
-    ax.legend(frameon=False, fontsize=9)
+    legend_below(ax)
     headline(ax, title)
     return ax

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from pybayesridge._types import FloatArray
-from pybayesridge.plots.frame import BLUE, GREY, MOST_MARKS, ORANGE, headline, new_axes
+from pybayesridge.plots.frame import BLUE, GREY, MOST_MARKS, ORANGE, headline, legend_below, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,9 +46,10 @@ def residuals(fitted: FloatArray, residual: FloatArray, *, ylabel: str, title: s
     line = smooth(fitted, residual)
     if line is not None:
         ax.plot(line[:, 0], line[:, 1], color=ORANGE, linewidth=1.6, label="smooth (lowess)")
-        ax.legend(frameon=False, fontsize=9)
     ax.set_xlabel("fitted values")
     ax.set_ylabel(ylabel)
+    if line is not None:
+        legend_below(ax)
     headline(ax, title)
     return ax
 

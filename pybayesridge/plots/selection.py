@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from pybayesridge.plots.frame import (
     headline,
     height_for,
     labels,
+    legend_below,
     name_rows,
     new_axes,
     spread_out,
@@ -31,19 +32,27 @@ if TYPE_CHECKING:
 NAMED = 20
 """Most names above a picture of many columns."""
 
+IMPROBABLE = 0.01
+"""A picture with a row for each column leaves out columns with smaller inclusion probabilities."""
+
+FEWEST_ROWS = 10
+"""It shows the most probable of them where it would have fewer rows than this."""
+
 SET_COLORS, SET_MARKERS = (ORANGE, GREEN, PURPLE), ("o", "D", "s", "^")
 """Of credible sets; the colours are those that are not used for other columns."""
 
 MOST_SETS = 12
 """Credible sets in the legend."""
 
-BELOW = 0.5
-"""Inches between the axis and the legend of credible sets."""
-
 NO_SETS: Mapping[int, IntArray] = {}
 
 MOST_BARS = 60
 """More bars are drawn as one outline."""
+
+
+def rows_shown(probability: FloatArray) -> int:
+    """How many columns a picture with a row for each shows."""
+    return min(probability.size, max(int((probability >= IMPROBABLE).sum()), FEWEST_ROWS))
 
 
 def inclusion_rows(
@@ -87,10 +96,7 @@ def _name_sets(ax: Axes, sets: Mapping[int, IntArray]) -> None:
     if not sets:
         return
     more = len(sets) - MOST_SETS
-    title = f"and {more:,} more sets" if more > 0 else None
-    inches = ax.get_position().height * ax.figure.get_figheight()  # type: ignore[union-attr]
-    place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -BELOW / inches), "ncols": 4}
-    ax.legend(**place, frameon=False, fontsize=8, title=title, title_fontsize=8)
+    legend_below(ax, title=f"and {more:,} more sets" if more > 0 else None)
 
 
 def inclusion_columns(
@@ -152,7 +158,7 @@ def sizes(probability: FloatArray, first: int, mean: float, *, title: str, ax: A
     ax.set_xlabel("number of included columns (unpenalised ones not counted)")
     ax.set_ylabel("posterior probability")
     headline(ax, title)
-    ax.legend(frameon=False)
+    legend_below(ax)
     return ax
 
 
@@ -174,7 +180,6 @@ def trace(
     ax.plot(at, energy, color=BLUE, linewidth=1.6, marker=dot, markersize=4)
     if descent_from is not None:
         ax.axvline(descent_from + 1, color=ORANGE, linewidth=1.4, linestyle="--", label="from here on it cannot rise")
-        ax.legend(frameon=False)
     if energy.size == 1:
         ax.margins(y=0.5)
         ax.annotate(
@@ -190,5 +195,7 @@ def trace(
     whole_numbers(ax)
     ax.set_xlabel("iteration")
     ax.set_ylabel("minus log evidence")
+    if descent_from is not None:
+        legend_below(ax)
     headline(ax, title)
     return ax

@@ -5,46 +5,30 @@ Of a row that stands for several copies one copy is left out.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
-from scipy.special import gammaln, log_ndtr, logsumexp
 
 from pybayesridge._types import AnyArray, FloatArray
-from pybayesridge.binomial.approximation import Approximation
-from pybayesridge.binomial.leave_one_out import leave_one_out, log_density_within
-from pybayesridge.binomial.likelihood import Binomial, Link, derivatives, log_likelihood
+from pybayesridge.binomial.likelihood import Binomial
 from pybayesridge.binomial.selection_posterior import BinarySelectionPosterior
+from pybayesridge.binomial.states import log_mean, log_mean_inverse
 from pybayesridge.predictive.left_out import LeftOut, NoDensityError, joined, mixed
-
-NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(32)
-"""Gauss-Hermite quadrature."""
-
-NEWTON = 30
-"""Steps to the top of an integrand, which is log-concave, at most; about five are taken."""
-
-TOP = 1e-6
-"""The top is located to this part of a standard deviation."""
-
-STEP, BEYOND = 0.25, 12.0
-"""Of the trapezoidal rule, in standard deviations: spacing, and reach beyond the top of the integrand."""
+from pybayesridge.sites.approximation import Approximation
+from pybayesridge.sites.leave_one_out import leave_one_out, log_density_within
+from pybayesridge.sites.likelihood import Likelihood
 
 ELEMENTS = 200_000
 """States times rows that are integrated at once."""
 
 
-def ways(likelihood: Binomial) -> FloatArray:
-    """Log binomial coefficients of one copy of each row, (n,)."""
-    s, f = likelihood.successes, likelihood.failures
-    out: FloatArray = gammaln(s + f + 1) - gammaln(s + 1) - gammaln(f + 1)
-    return out
-
-
-def binary_left_out(likelihood: Binomial, nodes: tuple[Approximation, ...], weight: FloatArray) -> LeftOut:
+def binary_left_out(likelihood: Likelihood, nodes: tuple[Approximation, ...], weight: FloatArray) -> LeftOut:
     """Predictions by the cavities of expectation propagation, or Laplace's, at nodes of the hyperparameters."""
     found = leave_one_out(likelihood, nodes, weight)
     lost = np.flatnonzero(~np.isfinite(found.log_score))
     if lost.size:
         raise NoDensityError(int(lost[0]), "the other rows do not determine an unpenalised coefficient")
-    within, count = log_density_within(likelihood, nodes, weight), ways(likelihood)
+    within, count = log_density_within(likelihood, nodes, weight), likelihood.log_constants()
     return LeftOut(found.log_score + count, within + count, None, None, np.ones_like(count))
 
 
@@ -68,71 +52,7 @@ def binary_selection_left_out(
             part = slice(begin, begin + step)
             some = rows.rows(np.arange(rows.n)[part])
             weights = center[:, part], spread[:, part], some
-            pieces.append(mixed(posterior.joint.weight, -log_mean_inverse(*weights), _log_mean(*weights)))
-    out, count = joined(pieces), ways(likelihood)
-    return LeftOut(out.log_density + count, out.within + count, None, None, out.efficiency)
-
-
-def log_mean_inverse(center: FloatArray, spread: FloatArray, rows: Binomial) -> FloatArray:
-    """Log of the mean of 1 / L over normal linear predictors; all (S, m).
-
-    With the logit link 1 / L is a sum of exponentials, with a mean in closed form; for many trials the trapezoidal
-    rule takes less time, and is as accurate, since 1 / L is log-convex. With the probit link variances are below
-    1 / trials, so that the integrand is log-concave.
-    """
-    s, f = rows.successes, rows.failures
-    if rows.link == "probit":
-        return _log_integral(center, spread, -s, -f, rows.link)
-    trials = s + f
-    sd = np.sqrt(spread)
-    reach = BEYOND + float((trials * sd).max(initial=0.0))
-    if trials.max(initial=0.0) < 2 * reach / STEP:
-        return _sum_of_exponentials(center, spread, s, trials)
-    out = np.full(center.shape, -np.inf)
-    for z in np.arange(-reach, reach + STEP, STEP):
-        value = -0.5 * z**2 - log_likelihood(s, f, center + z * sd, rows.link)
-        out = np.logaddexp(out, value)
-    return out + np.log(STEP) - 0.5 * np.log(2 * np.pi)
-
-
-def _sum_of_exponentials(
-    center: FloatArray, spread: FloatArray, successes: FloatArray, trials: FloatArray
-) -> FloatArray:
-    """Log mean of ``exp(-s f) (1 + exp(f))^trials`` over normal f: by the binomial theorem."""
-    out = np.full(center.shape, -np.inf)
-    for k in range(int(trials.max(initial=0.0)) + 1):
-        rest = np.maximum(trials - k, 0.0)
-        count = gammaln(trials + 1) - gammaln(k + 1) - gammaln(rest + 1)
-        power = k - successes
-        out = np.logaddexp(out, np.where(k <= trials, count + power * center + 0.5 * power**2 * spread, -np.inf))
-    return out
-
-
-def _log_mean(center: FloatArray, spread: FloatArray, rows: Binomial) -> FloatArray:
-    return _log_integral(center, spread, rows.successes, rows.failures, rows.link)
-
-
-def _log_integral(
-    center: FloatArray, spread: FloatArray, successes: FloatArray, failures: FloatArray, link: Link
-) -> FloatArray:
-    """Log of the mean of a log-concave likelihood (counts may be negative) over normal predictors."""
-    at, flat = center.copy(), np.maximum(spread, np.finfo(float).tiny)
-    for _ in range(NEWTON):
-        slope, bend = derivatives(successes, failures, at, link)
-        curvature = 1.0 / flat + bend
-        move = (slope - (at - center) / flat) / curvature
-        at += move
-        if (move**2 * curvature).max(initial=0.0) <= TOP**2:
-            break
-    _, bend = derivatives(successes, failures, at, link)
-    width = 1.0 / np.sqrt(1.0 / flat + bend)
-    terms = []
-    for node, weight in zip(NODES, NODE_WEIGHTS, strict=True):
-        eta = at + width * node
-        if link == "probit":
-            value = successes * log_ndtr(eta) + failures * log_ndtr(-eta)
-        else:
-            value = log_likelihood(successes, failures, eta, link)
-        terms.append(value - (eta - center) ** 2 / (2 * flat) + node**2 / 2 + np.log(weight))
-    total: FloatArray = logsumexp(np.stack(terms), axis=0)
-    return total + np.log(width) - 0.5 * np.log(2 * np.pi * flat)
+            densities = -log_mean_inverse(*weights), log_mean(*weights)
+            pieces.append(mixed(posterior.joint.weight, *densities, copies=some.copies))
+    out, count = joined(pieces), likelihood.log_constants()
+    return replace(out, log_density=out.log_density + count, within=out.within + count)

@@ -12,18 +12,23 @@ residual sum of squares, the row without itself has the residual ``d_i = e_i / (
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.special import gammaln, logsumexp, ndtr, stdtr
 
-from pybayesridge._types import FloatArray
+from pybayesridge._types import BoolArray, FloatArray
+from pybayesridge.ridge.loocv import FULL_LEVERAGE
 
 EXACT = 1e-13
 """The other rows are fitted exactly if without a row at most this share of the residual sum of squares is left."""
 
 NO_NOISE = "the response is fitted without noise"
+
+
+LEVERAGE_ONE = "it is fitted exactly whatever its response is (leverage 1)"
 
 
 class NoDensityError(ValueError):
@@ -55,6 +60,11 @@ class LeftOut:
     efficiency : (n,) array
         The effective share of the posterior draws when they are reweighted to leave out the row; of interest where
         the components are draws.
+    doubtful : (n,) bool array or None
+        Rows without which the approximation could be a very different one; None where nothing is approximated.
+    influence : (K,) array or None
+        Of each component: the sum over rows of its weight in the prediction of the row less its posterior weight.
+        Minus this is what the component adds to the error of the sum of `log_density`, where components are draws.
     """
 
     log_density: FloatArray
@@ -62,6 +72,26 @@ class LeftOut:
     pit: FloatArray | None
     error: FloatArray | None
     efficiency: FloatArray
+    doubtful: BoolArray | None = None
+    influence: FloatArray | None = None
+
+
+def pooled(found: Sequence[LeftOut]) -> LeftOut:
+    """Predictions by the equal-weight mixture of several posteriors; of a single one its own."""
+    if len(found) == 1:
+        return found[0]
+    log_count = np.log(len(found))
+    pits = [one.pit for one in found if one.pit is not None]
+    errors = [one.error for one in found if one.error is not None]
+    doubts = [one.doubtful for one in found if one.doubtful is not None]
+    return LeftOut(
+        logsumexp([one.log_density for one in found], axis=0) - log_count,
+        logsumexp([one.within for one in found], axis=0) - log_count,
+        np.mean(pits, axis=0) if pits else None,
+        np.mean(errors, axis=0) if errors else None,
+        np.mean([one.efficiency for one in found], axis=0),
+        np.any(doubts, axis=0) if doubts else None,
+    )
 
 
 def mixed(
@@ -70,6 +100,7 @@ def mixed(
     within: FloatArray,
     below: FloatArray | None = None,
     error: FloatArray | None = None,
+    copies: FloatArray | None = None,
 ) -> LeftOut:
     """Mix K components with posterior weights (K,).
 
@@ -83,6 +114,8 @@ def mixed(
         Distribution functions of the first at the response.
     error : (K, n) array or None
         Differences of the response and their means.
+    copies : (n,) array or None
+        How often each row counts in `influence`; once by default.
     """
     keep = weight > 0
     log_w = np.log(weight[keep])[:, None]
@@ -93,19 +126,27 @@ def mixed(
     share = np.exp(ratio - total)
     pit = None if below is None else np.clip((share * below[keep]).sum(axis=0), 0.0, 1.0)
     mean = None if error is None else (share * error[keep]).sum(axis=0)
-    return LeftOut(-total, logsumexp(log_w + within, axis=0), pit, mean, np.exp(2 * total - second))
+    counts = np.ones(share.shape[1]) if copies is None else copies
+    influence = np.zeros(weight.shape)
+    influence[keep] = share @ counts - weight[keep] * counts.sum()
+    density = logsumexp(log_w + within, axis=0)
+    return LeftOut(-total, density, pit, mean, np.exp(2 * total - second), influence=influence)
 
 
 def joined(parts: list[LeftOut]) -> LeftOut:
     """Consecutive rows put together."""
     pits = [part.pit for part in parts if part.pit is not None]
     errors = [part.error for part in parts if part.error is not None]
+    doubts = [part.doubtful for part in parts if part.doubtful is not None]
+    influences = [part.influence for part in parts if part.influence is not None]
     return LeftOut(
         np.concatenate([part.log_density for part in parts]),
         np.concatenate([part.within for part in parts]),
         np.concatenate(pits) if pits else None,
         np.concatenate(errors) if errors else None,
         np.concatenate([part.efficiency for part in parts]),
+        np.concatenate(doubts) if doubts else None,
+        np.sum(influences, axis=0) if influences else None,
     )
 
 
@@ -126,6 +167,15 @@ class Noise:
     count: float
     variance: FloatArray | None = None
     at_mode: bool = False
+
+
+def undetermined(own: FloatArray) -> BoolArray:
+    """Rows that the unpenalised columns, from which they have the leverages `own` (m,), fit whatever the response is.
+
+    What is left of such a leverage is rounding.
+    """
+    out: BoolArray = own >= 1.0 - FULL_LEVERAGE
+    return out
 
 
 def given_components(
@@ -156,7 +206,7 @@ def given_components(
     used = weight > 0
     stuck = np.flatnonzero(~(slack[used] > 0).all(axis=0))
     if stuck.size:
-        raise NoDensityError(start + int(stuck[0]), "it is fitted exactly whatever its response is (leverage 1)")
+        raise NoDensityError(start + int(stuck[0]), LEVERAGE_ONE)
     if noise.variance is not None:
         scale2, own, df = noise.variance, noise.variance, np.inf
     else:

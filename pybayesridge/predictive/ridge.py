@@ -9,9 +9,16 @@ import numpy as np
 from pybayesridge._types import FloatArray
 from pybayesridge.design.design import Design
 from pybayesridge.linalg import blas
-from pybayesridge.predictive.left_out import NO_NOISE, LeftOut, NoDensityError, Noise, given_components, joined
+from pybayesridge.predictive.left_out import (
+    NO_NOISE,
+    LeftOut,
+    NoDensityError,
+    Noise,
+    given_components,
+    joined,
+    undetermined,
+)
 from pybayesridge.ridge.likelihood import GaussianLikelihood
-from pybayesridge.ridge.loocv import FULL_LEVERAGE
 from pybayesridge.ridge.mixture import Mixture
 from pybayesridge.ridge.profile import complement, penalized_rss
 from pybayesridge.ridge.rows import NEAR, orthonormal, row_pieces
@@ -78,8 +85,7 @@ def _left_out(
             part = slice(begin, min(begin + step, piece.share.size))
             first, u = piece.rows.start + begin, piece.u[part]
             slack = piece.share[part] + blas.product(f, np.ascontiguousarray((u**2).T))
-            stuck = (design.block.q[first : first + u.shape[0]] ** 2).sum(axis=1) >= 1.0 - FULL_LEVERAGE
-            slack[:, stuck] = 0.0
+            slack[:, undetermined((design.block.q[first : first + u.shape[0]] ** 2).sum(axis=1))] = 0.0
             least = min(least, float(slack.min(initial=np.inf)))
             error = piece.residual[part, 0] + blas.product(fz, np.ascontiguousarray(u.T))
             error = np.divide(error, slack, out=np.zeros_like(error), where=slack > 0)

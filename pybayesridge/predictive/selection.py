@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from pybayesridge._types import FloatArray
 from pybayesridge.ep.algorithms.solve import row_variances
 from pybayesridge.ep.posterior import SelectionPosterior
-from pybayesridge.predictive.left_out import NO_NOISE, LeftOut, NoDensityError, Noise, given_components, joined
+from pybayesridge.predictive.left_out import (
+    NO_NOISE,
+    LeftOut,
+    NoDensityError,
+    Noise,
+    given_components,
+    joined,
+    undetermined,
+)
 from pybayesridge.predictive.ridge import on_user_scale
 from pybayesridge.selection.posterior import ExactPosterior
 from pybayesridge.selection.states import States
 
+IMPROPER = (
+    "without it the approximation by expectation propagation, which is made for all rows, is no distribution for "
+    "some hyperparameters: use method='exact', or fit without this row to predict it"
+)
+"""Sites of negative precision can need the row."""
+
+HALF, SHARE = 0.5, 0.01
+"""Without a row of more leverage than the first (from the penalised columns, of what the others leave), sites of
+which some are negative can be very different: by 20 nats at the worst seen. It matters where such hyperparameters
+have more weight than the second."""
+
 ELEMENTS = 2_000_000
 """Numbers held at once of rows in all states."""
-
-WHOLE = 1e-6
-"""Weights that are this close to multiples of the smallest are counts of draws."""
-
-FEWEST = 10
-"""Fewer states than this are never a choice of many."""
 
 
 def exact_left_out(posterior: ExactPosterior) -> LeftOut:
@@ -46,7 +61,7 @@ def exact_left_out(posterior: ExactPosterior) -> LeftOut:
             part = slice(begin, min(begin + step, x.shape[0]))
             first = rows.start + begin
             fitted, leverage = _given_states(states, np.asarray(x[part]))
-            slack = 1.0 - (leverage + own[part])
+            slack = np.where(undetermined(own[part]), 0.0, 1.0 - (leverage + own[part]))
             error = y[first : first + fitted.shape[1]] - fitted
             error = np.divide(error, slack, out=np.zeros_like(error), where=slack > 0)
             pieces.append(given_components(states.weight, error, slack, rss, noise, first))
@@ -64,17 +79,6 @@ def _given_states(states: States, x: FloatArray) -> tuple[FloatArray, FloatArray
     return fitted, leverage
 
 
-def draws_of(posterior: ExactPosterior) -> float:
-    """The effective number of independent draws that the kept states stand for; inf where they are a whole sum."""
-    weight = posterior.exact.states.weight
-    if posterior.exact.method == "sampler":
-        return min(posterior.exact.effective, float(1.0 / (weight**2).sum()))
-    # Of a sum with too many terms states are resampled, with weights that are counts.
-    share = weight / weight.min()
-    counts = weight.size > FEWEST and np.allclose(share, np.round(share), rtol=0, atol=WHOLE)
-    return float(share.sum()) if counts else np.inf
-
-
 def ep_left_out(posterior: SelectionPosterior) -> LeftOut:
     """Predictions of every row from the others by EP's Gaussian; densities on the user's scale.
 
@@ -89,6 +93,7 @@ def ep_left_out(posterior: SelectionPosterior) -> LeftOut:
     design, selection = posterior.design, posterior.selection
     variance = np.array([[hyper.noise_var] for hyper in selection.hypers])
     _check_noise(variance)
+    negative = np.array([bool((result.site2 < 0.0).any()) for result in selection.results])
     noise, rss, y, pieces = Noise(float(design.nu), variance), np.ones_like(variance), design.y[:, 0], []
     for rows, x in design.row_pieces():
         own = (design.block.q[rows] ** 2).sum(axis=1)
@@ -97,9 +102,16 @@ def ep_left_out(posterior: SelectionPosterior) -> LeftOut:
         for g, (result, hyper) in enumerate(zip(selection.results, selection.hypers, strict=True)):
             part = np.maximum(row_variances(hyper.likelihood(posterior.data), result, rotated), 0.0)
             fitted[g], slack[g] = rotated @ result.mean, 1.0 - (part / hyper.noise_var + own)
+        stuck = undetermined(own)
+        slack[:, stuck] = 0.0
+        improper = np.flatnonzero((slack[selection.weights > 0] <= 0.0).any(axis=0) & ~stuck)
+        if improper.size:
+            raise NoDensityError(rows.start + int(improper[0]), IMPROPER)
         error = y[rows] - fitted
         error = np.divide(error, slack, out=np.zeros_like(error), where=slack > 0)
-        pieces.append(given_components(selection.weights, error, slack, rss, noise, rows.start))
+        found = given_components(selection.weights, error, slack, rss, noise, rows.start)
+        doubtful = (slack < HALF * (1.0 - own)) & negative[:, None]
+        pieces.append(replace(found, doubtful=selection.weights @ doubtful > SHARE))
     return on_user_scale(joined(pieces), design)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,12 @@ from pybayesridge.report.parts import Origin
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from markupsafe import Markup
 
     from pybayesridge.results.base import LinearResults
+
+PIECES = re.compile(r"[\W_]*[^\W_]{1,24}[\W_]*|[\W_]+")
+"""What lines of a name are made of: a word, or a part of a very long one, with the punctuation around it."""
 
 
 def write_report(
@@ -52,13 +57,22 @@ def _environment() -> Environment:
         import matplotlib  # noqa: F401
     except ImportError as error:
         raise ImportError("reports need jinja2 and matplotlib: pip install 'pybayesridge[report]'") from error
-    return jinja2.Environment(
+    out = jinja2.Environment(
         loader=jinja2.PackageLoader("pybayesridge"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    out.filters["breakable"] = breakable
+    return out
+
+
+def breakable(name: str) -> Markup:
+    """A name that lines may break after its punctuation, and every so many characters where it has none."""
+    from markupsafe import Markup
+
+    return Markup("<wbr>").join(PIECES.findall(name))
 
 
 def _rendered(environment: Environment, page: Page) -> str:

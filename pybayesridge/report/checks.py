@@ -9,8 +9,8 @@ import numpy as np
 
 from pybayesridge.exceptions import PrecisionWarning
 from pybayesridge.plots.frame import percent
-from pybayesridge.report.parts import Target, table_of
-from pybayesridge.report.shared import Album, ends, rows_there
+from pybayesridge.report.figures import Album
+from pybayesridge.report.parts import Target, ends, rows_there, table_of
 from pybayesridge.text import listed, number
 
 if TYPE_CHECKING:
@@ -36,10 +36,10 @@ def add_model_checks(out: Target, res: Any, i: int, album: Album | None, alpha: 
     has_density = _say_score(out, res, i)
     if not res.has_joint_posterior:
         return
-    yes_no = res.model.family == "binomial" and res.model.likelihood().trials.max() <= 1
+    family = res.model.distribution
     draws = int(np.clip(NUMBERS // res.model.nobs, FEWEST_DRAWS, DRAWS))
-    found = res.ppc("mean" if yes_no else None, draws=draws, alpha=alpha, target=i)
-    out.model_tables.append(
+    found = res.ppc(family.statistic, draws=draws, alpha=alpha, target=i)
+    out.checks.tables.append(
         table_of(
             f"Statistics of the response and of {draws:,} replicated responses, with {percent(alpha)} intervals; "
             "p is the share of replicated values above the observed one",
@@ -51,13 +51,13 @@ def add_model_checks(out: Target, res: Any, i: int, album: Album | None, alpha: 
             interval=True,
         )
     )
-    if album is None or res.model.family == "binomial":
+    if album is None or not family.has_density:
         return
     if has_density:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PrecisionWarning)
-            out.model_pictures.append(album.picture(lambda ax: res.plot_pit(target=i, ax=ax), PIT))
-    out.model_pictures.append(
+            out.checks.pictures.append(album.picture(lambda ax: res.plot_pit(target=i, ax=ax), PIT))
+    out.checks.pictures.append(
         album.picture(
             lambda ax: res.plot_ppc(target=i, ax=ax),
             "Density of the observed response, and of responses replicated from the posterior for the same rows.",
@@ -72,17 +72,17 @@ def _say_score(out: Target, res: Any, i: int) -> bool:
         try:
             score: LeaveOneOutScore = res.loo(target=i)
         except ValueError as error:
-            out.model_checks.append(f"There is no leave-one-out predictive score: {error}.")
+            out.checks.texts.append(f"There is no leave-one-out predictive score: {error}.")
             return False
-    what = "probability" if res.model.family == "binomial" else "density"
-    out.model_checks.append(
+    mass = res.model.distribution.mass
+    out.checks.texts.append(
         f"The leave-one-out predictive score (elpd) is {score.elpd:,.1f}, with standard error {number(score.se, 2)}. "
-        f"It is the sum over {score.nobs:,.0f} rows of the log {what} predicted for a row from all other rows. The "
+        f"It is the sum over {score.nobs:,.0f} rows of the log {mass} predicted for a row from all other rows. The "
         f"effective number of parameters (p_loo) is {number(score.p_loo, 2)}. Scores of fits to the same rows can be "
         "compared; the larger, the better."
     )
     if score.in_doubt:
-        out.model_checks.append(
+        out.checks.texts.append(
             f"The predictions of {len(score.in_doubt):,} row(s) rest on few draws of the sampler, and the score may "
             f"be inaccurate: {listed(score.in_doubt)}."
         )

@@ -7,7 +7,8 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from pybayesridge.plots.frame import BLUE, GREEN, GREY, ORANGE, PURPLE
+from pybayesridge.plots.frame import BLUE, GREEN, GREY, ORANGE, PURPLE, height_for
+from pybayesridge.report.parts import Picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,6 +28,9 @@ COLORS = {
 WIDTH = 10.5
 """Of every picture, in inches: as wide as the page's text, whose type the picture's then resembles."""
 
+HEIGHT = 4.6
+"""Of a picture, in inches."""
+
 STYLE: dict[Any, object] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "pybayesridge",
@@ -42,6 +46,22 @@ STYLE: dict[Any, object] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
 }
+
+
+class Album:
+    """Draws pictures and counts them, so that their ids stay apart."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def picture(self, draw: Callable[[Axes], Axes], caption: str, height: float = HEIGHT) -> Picture:
+        """The picture that ``draw(ax)`` makes, with a caption."""
+        self.count += 1
+        return Picture(svg(draw, self.count, height), caption)
+
+    def rows(self, draw: Callable[[Axes], Axes], caption: str, count: int) -> Picture:
+        """Likewise of a picture with a row for each of `count` names."""
+        return self.picture(draw, caption, height=height_for(count))
 
 
 def svg(draw: Callable[[Axes], Axes], number: int, height: float) -> str:

@@ -5,21 +5,24 @@ from __future__ import annotations
 import platform
 from datetime import UTC, datetime
 from importlib.metadata import version
-from types import ModuleType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
 from pybayesridge import __version__
 from pybayesridge.formula.spec import factor_levels
-from pybayesridge.report import binary, binary_selection, ridge, spike_slab
+from pybayesridge.report import inclusion, penalty, scores
 from pybayesridge.report.checks import add_model_checks
-from pybayesridge.report.parts import Origin, Page, Remark
-from pybayesridge.report.shared import Album, rows_there
+from pybayesridge.report.coefficients import ratios
+from pybayesridge.report.effects import add_effects
+from pybayesridge.report.figures import Album
+from pybayesridge.report.parts import Origin, Page, Remark, Target, rows_there
 from pybayesridge.text import TARGETS, number
 
 if TYPE_CHECKING:
     from pybayesridge.models.base import LinearModel
     from pybayesridge.results.base import LinearResults
-    from pybayesridge.results.binary import BinaryRidgeResults
+
+MODELS: dict[str, Any] = {"BayesRidge": penalty, "SpikeSlab": inclusion}
+"""What the prior of each model makes of the coefficients."""
 
 PACKAGES = ("numpy", "scipy", "pandas", "statsmodels", "formulaic")
 
@@ -29,14 +32,6 @@ PICTURED = 3
 CITE_PACKAGE = (
     "The pybayesridge developers. pybayesridge: Bayesian linear models for people who read regression tables."
 )
-
-FAMILIES: dict[tuple[str, str], ModuleType] = {
-    ("BayesRidge", "gaussian"): ridge,
-    ("BayesRidge", "binomial"): binary,
-    ("SpikeSlab", "gaussian"): spike_slab,
-    ("SpikeSlab", "binomial"): binary_selection,
-}
-"""The module that writes the report of each model and family of the response."""
 
 
 def contents(
@@ -49,39 +44,71 @@ def contents(
     origin: Origin | None,
 ) -> Page:
     """Everything the report says about results (without their wrapper)."""
-    family = FAMILIES[res.family, res.model.family]
+    prior = MODELS[res.model_name]
+    family = res.model.distribution
     names = res.model.data.targets
     wanted = list(range(len(names))) if target is None else [target]
     album = Album()
     findings = res.findings if origin is None else origin.findings
     targets = []
     for k, i in enumerate(wanted[:TARGETS]):
-        pictures = album if k < PICTURED or len(wanted) == 1 else None
-        part = family.target(res, i, pictures, alpha)
-        add_model_checks(part, res, i, pictures, alpha)
-        part.name = part.name if len(names) > 1 else ""
-        targets.append(part)
+        targets.append(_target(res, prior, i, album if k < PICTURED or len(wanted) == 1 else None, alpha))
     of = names[wanted[0]] if len(wanted) == 1 else f"{len(wanted)} responses"
     return Page(
-        title=title or f"{family.NAME} of {of}",
+        title=title or f"{prior.NAME}{'' if family.is_linear else f' ({family.name})'} of {of}",
         question=question,
-        family=res.family,
+        model_name=res.model_name,
         method=res.method,
         facts=facts(res),
         factors=[] if res.model.formula_spec is None else factor_levels(res.model.formula_spec),
-        model=family.model(res),
-        words=family.words(res),
+        model=_formulas(res) | prior.formulas(res),
+        words=prior.words(res),
         remarks=[Remark(found.severity, found.sentence) for found in findings],
-        overview=family.overview(res, wanted) if len(wanted) > 1 else None,
+        overview=prior.overview(res, wanted) if len(wanted) > 1 else None,
         targets=targets,
         left_out=[names[i] for i in wanted[TARGETS:]],
         call=res.recipe.code if origin is None else origin.call,
         named=res.recipe.named if origin is None else {},
         versions=[*([] if origin is None else origin.versions), *versions()],
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        citations=[f"{CITE_PACKAGE} Version {__version__}.", *family.citations(res)],
+        citations=[f"{CITE_PACKAGE} Version {__version__}.", *prior.citations(res)],
         missing=missing(res),
     )
+
+
+def _target(res: LinearResults, prior: Any, i: int, album: Album | None, alpha: float) -> Target:
+    """Everything about one target: each part of the report says what the fit has of it."""
+    names, family = res.model.data.targets, res.model.distribution
+    out = Target(names[i] if len(names) > 1 else "")
+    shown = prior.coefficients(res, i, alpha)
+    out.results.tables = [
+        *ratios(res, shown, alpha),
+        shown.table,
+        *prior.tables(res, i, alpha),
+        *scores.tables(res, alpha),
+    ]
+    out.findings = [*family.findings(res), *scores.findings(res), *prior.findings(res, i, shown, alpha)]
+    of_rows = scores if family.scores else prior
+    out.prediction.texts = of_rows.check(res, i)
+    out.remarks = prior.remarks(res, i)
+    if album is not None:
+        out.drawn.pictures = prior.pictures(res, i, album, alpha)
+        if rows_there(res):
+            out.prediction.pictures = of_rows.row_by_row(res, i, album)
+        add_effects(out, res, i, album, alpha)
+    add_model_checks(out, res, i, album, alpha)
+    return out
+
+
+def _formulas(res: LinearResults) -> dict[str, object]:
+    """Values on which the formulas of the rows depend."""
+    family = res.model.distribution
+    return {
+        "family": family.name,
+        "link": family.link,
+        "weights": res.model.weighted,
+        "trials": res.model.has_trials,
+    } | dict(family.attributes)
 
 
 def missing(res: LinearResults) -> list[str]:
@@ -114,14 +141,8 @@ def facts(res: LinearResults) -> list[tuple[str, str]]:
     scale = "standard deviations of the columns" if model.standardize else "the columns as given"
     out.append(("Scale of the prior", scale))
     out.append(("Weights", _weights(model)))
-    if model.family == "binomial":
-        binary = cast("BinaryRidgeResults", res)
-        out.append(("Event", f"{binary.event}: {number(binary.n_events, 15)} of {number(binary.n_trials, 15)}"))
-    elif rows_there(res) and len(names) == 1:
-        y = model.endog
-        spread = f"mean {number(y.mean())}, standard deviation {number(y.std())}"
-        out.append(("Values of the response", f"{spread}, from {number(y.min())} to {number(y.max())}"))
-    return out
+    of_response = model.distribution.about_response(res)
+    return out if of_response is None else [*out, of_response]
 
 
 def _some(names: list[str]) -> str:
@@ -131,14 +152,11 @@ def _some(names: list[str]) -> str:
 def _weights(model: LinearModel) -> str:
     if not model.weighted:
         return "none"
-    kind = "precision" if model.family == "gaussian" else "frequency"
-    weights = model.weights
+    kind, relative = f"{model.distribution.weights_are} weights", not model.distribution.counts_rows
+    weights = model.weights if relative else model.data.weights
     if weights is None:
-        return f"{kind} weights (no longer with the results)"
-    if kind == "frequency" and model.data.weights is not None:
-        return f"frequency weights, {number(model.data.weights.min())} to {number(model.data.weights.max())}"
-    low, high = number(weights.min()), number(weights.max())
-    return f"precision weights, {low} to {high} times their mean"
+        return f"{kind} (no longer with the results)"
+    return f"{kind}, {number(weights.min())} to {number(weights.max())}{' times their mean' if relative else ''}"
 
 
 def versions() -> list[tuple[str, str]]:

@@ -6,12 +6,16 @@ import csv
 import io
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pybayesridge._types import FloatArray
 from pybayesridge.findings import Finding
-from pybayesridge.text import columns, rounded
+from pybayesridge.text import Number, column, columns, rounded
+
+if TYPE_CHECKING:
+    from pybayesridge.results.base import LinearResults
 
 ROWS = 200
 """A table on the page shows at most this many rows."""
@@ -73,19 +77,33 @@ class Remark:
 
 
 @dataclass(slots=True)
+class Section:
+    """A section: paragraphs, then tables, then pictures."""
+
+    heading: str
+    texts: list[str] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+    pictures: list[Picture] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class Target:
     """The part of a report about one target."""
 
     name: str
     findings: list[str] = field(default_factory=list)
-    tables: list[Table] = field(default_factory=list)
-    pictures: list[Picture] = field(default_factory=list)
-    check: list[str] = field(default_factory=list)
-    checks: list[Picture] = field(default_factory=list)
-    model_checks: list[str] = field(default_factory=list)
-    model_tables: list[Table] = field(default_factory=list)
-    model_pictures: list[Picture] = field(default_factory=list)
     remarks: list[Remark] = field(default_factory=list)
+    results: Section = field(default_factory=lambda: Section("Results"))
+    drawn: Section = field(default_factory=lambda: Section("Pictures"))
+    effects: Section = field(default_factory=lambda: Section("Effects"))
+    prediction: Section = field(default_factory=lambda: Section("Prediction"))
+    checks: Section = field(default_factory=lambda: Section("Model checks"))
+
+    @property
+    def sections(self) -> list[Section]:
+        """Those that contain something, in the order of the page."""
+        every = (self.results, self.drawn, self.effects, self.prediction, self.checks)
+        return [one for one in every if one.texts or one.tables or one.pictures]
 
 
 @dataclass(slots=True)
@@ -94,7 +112,7 @@ class Page:
 
     title: str
     question: str | None
-    family: str
+    model_name: str
     method: str
     facts: list[tuple[str, str]]
     factors: list[tuple[str, list[str], str]]
@@ -131,6 +149,16 @@ class Origin:
     findings: list[Finding]
 
 
+def rows_there(res: LinearResults) -> bool:
+    """Whether the rows of the data are still with the results."""
+    return res.model.endog is not None
+
+
+def ends(alpha: float) -> list[str]:
+    """Heads of the ends of an interval."""
+    return [f"{100 * alpha / 2:g} %", f"{100 * (1 - alpha / 2):g} %"]
+
+
 def table_of(
     caption: str,
     first: str,
@@ -140,6 +168,8 @@ def table_of(
     *,
     shares: Collection[int] = (),
     interval: bool = False,
+    alike: Sequence[Sequence[int]] = (),
+    by_row: bool = False,
     left_out: int = 0,
     note: str = "",
     file: str = "table.csv",
@@ -156,12 +186,20 @@ def table_of(
         Which columns are probabilities or shares of variance, which are written to three decimals.
     interval : bool
         Whether the last two columns are the ends of intervals, which are written like one column.
+    alike : sequence of sequences of int
+        Further columns that are written like one.
+    by_row : bool
+        Whether the rows are quantities with units of their own, so that numbers are written alike in each row.
     left_out : int
         How many rows are not even in `values`.
     note, file : str
     """
     shown = np.asarray(values[:ROWS], dtype=np.float64)
-    texts = columns(shown.T, interval=interval)
+    texts = _across(shown) if by_row else columns(shown.T, interval=interval)
+    for group in alike:
+        written = iter(column(shown[:, group].T.ravel()))
+        for j in group:
+            texts[j] = [next(written) for _ in shown]
     for j in shares:
         texts[j] = list(map(rounded, shown[:, j]))
     rows = tuple(
@@ -173,6 +211,11 @@ def table_of(
     below = "all are" if not left_out else f"the first {len(names):,} are"
     note = f"{note} The first {ROWS} of {len(names) + left_out:,} rows are shown; {below} below as CSV.".lstrip()
     return Table(caption, first, tuple(heads), rows, note, as_csv(first, heads, names, values), file)
+
+
+def _across(values: FloatArray) -> list[list[Number]]:
+    """Columns of numbers that are written alike in each row."""
+    return [list(line) for line in zip(*map(column, values), strict=True)]
 
 
 def as_csv(first: str, heads: Sequence[str], names: Sequence[str], values: FloatArray) -> str:

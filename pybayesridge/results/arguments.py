@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,11 +15,38 @@ if TYPE_CHECKING:
     from pybayesridge.models.base import LinearModel
 
 
+FITS = "fits must be a dict from names to results, or a list of results"
+
+
 def check_alpha(alpha: float) -> float:
     """One minus the probability of an interval."""
     if not isinstance(alpha, float | int | np.floating | np.integer) or not 0 < alpha < 1:
         raise ValueError(f"alpha must lie between 0 and 1, not {alpha!r}: 0.05 gives 95 % intervals")
     return float(alpha)
+
+
+def named_fits(fits: object) -> dict[str, Any]:
+    """Fits by name: of a dict by its keys as text, of a list "(1)", "(2)", ....
+
+    Raises
+    ------
+    ValueError
+        For something else, none at all, or names that are the same as text.
+    """
+    if isinstance(fits, list | tuple):
+        return {f"({i})": fit for i, fit in _several(enumerate(fits, 1))}
+    if not isinstance(fits, Mapping):
+        raise ValueError(f"{FITS}, not {type(fits).__name__}")
+    if len({str(name) for name in fits}) < len(fits):
+        raise ValueError(f"the names of fits must differ as text, not {listed(fits)}")
+    return {str(name): fit for name, fit in _several(fits.items())}
+
+
+def _several(pairs: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    out = list(pairs)
+    if not out:
+        raise ValueError(f"there are no fits to compare: {FITS}, with at least one fit")
+    return out
 
 
 def check_which(which: str) -> str:
@@ -46,6 +73,18 @@ def target_position(names: list[str], target: str | int | None, what: str) -> in
     if isinstance(target, bool) or not isinstance(target, int | np.integer) or not 0 <= target < len(names):
         raise ValueError(f"target {target!r} is not one of {listed(names)}, nor a position among them")
     return int(target)
+
+
+def check_responses(res: Any, what: str) -> None:
+    """Refuse results without the rows of their data, and pooled fits whose responses differ."""
+    if res.model.endog is None:
+        raise ValueError(res.model.why_no_rows)
+    first = res.model.endog
+    if any(part.model.endog is None or not np.array_equal(part.model.endog, first) for part in res.parts[1:]):
+        raise ValueError(
+            f"{what}() compares predictions with responses, and the responses of these pooled fits differ, as where "
+            "they were imputed: fit the rows whose responses were observed, or ask the single fits"
+        )
 
 
 def term_positions(model: LinearModel, terms: Names) -> IntArray:

@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import gammaln
 
 from pybayesridge import __version__
 from pybayesridge._types import FloatArray, RandomLike
-from pybayesridge.binomial.likelihood import log_likelihood, probability
 from pybayesridge.checks import positive_int
 from pybayesridge.data.prepare import ModelData
 from pybayesridge.text import listed
@@ -91,7 +89,7 @@ def to_arviz(
         raise ValueError(
             "the response is fitted without noise, so that it has no density: leave out 'log_likelihood'"
         )
-    over_rows = _binary_rows if sampled[0].sigma2 is None else _gaussian_rows
+    over_rows = _rows_without_noise if sampled[0].sigma2 is None else _gaussian_rows
     make: dict[str, Callable[[], dict[str, Any]]] = {
         "posterior": lambda: _posterior(model, sampled, fixed=False),
         "log_prior": lambda: _log_prior(model, sampled),
@@ -171,31 +169,24 @@ def _gaussian_rows(
     }
 
 
-def _binary_rows(
+def _rows_without_noise(
     model: Any, sampled: list[Draws], generator: np.random.Generator
 ) -> dict[str, Callable[[], dict[str, Any]]]:
-    """The groups over rows for numbers of successes; copies of a row count in the log likelihood."""
+    """The groups over rows for responses that are not Gaussian; copies of a row count in the log likelihood."""
     if model.endog is None:
         return {}
     rows, name = model.likelihood(), model.data.targets[0]
-    trials = (rows.successes + rows.failures).astype(int)
-    ways = gammaln(trials + 1) - gammaln(rows.successes + 1) - gammaln(rows.failures + 1)
+    constants = (rows.copies * rows.log_constants())[:, None]
 
     def each(function: Callable[[FloatArray], Any]) -> dict[str, Any]:
         """A function of the linear predictors (n, draws), over chains."""
         found = [function(model.predict(chain.beta[..., 0].T, which="linear")).T for chain in sampled]
         return {name: (("chain", "draw", OBS), np.stack(found))}
 
-    def log_density(eta: FloatArray) -> FloatArray:
-        s, f = rows.successes[:, None], rows.failures[:, None]
-        return (rows.copies * ways)[:, None] + rows.copies[:, None] * log_likelihood(s, f, eta, rows.link)
-
     return {
-        "posterior_predictive": lambda: each(
-            lambda eta: generator.binomial(trials[:, None], probability(eta, rows.link))
-        ),
-        "log_likelihood": lambda: each(log_density),
-        "observed_data": lambda: {name: ((OBS,), rows.successes)},
+        "posterior_predictive": lambda: each(lambda eta: rows.draws(eta, generator)),
+        "log_likelihood": lambda: each(lambda eta: constants + rows.values(eta.T).T),
+        "observed_data": lambda: {name: ((OBS,), rows.observed)},
     }
 
 

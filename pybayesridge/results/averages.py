@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from pybayesridge._types import FloatArray, RandomLike
-from pybayesridge.binomial.ep_selection_posterior import BinaryEPPosterior
-from pybayesridge.binomial.likelihood import probability, probability_slope
-from pybayesridge.binomial.posterior import BinaryPosterior
-from pybayesridge.binomial.selection_posterior import BinarySelectionPosterior
-from pybayesridge.results.contrast import as_table, combined
+from pybayesridge.binomial.average import Part, law_of_average, mixed
+from pybayesridge.binomial.link import Link, probability, probability_slope
+from pybayesridge.posterior.laws import Ask, total_moments
+from pybayesridge.results.arguments import unit_rows
+from pybayesridge.results.contrast import Parts, as_table, combined, law_of
 from pybayesridge.results.variables import Variables
-
-if TYPE_CHECKING:
-    from pybayesridge.results.base import LinearResults
-
-OnLink: TypeAlias = BinaryPosterior | BinarySelectionPosterior | BinaryEPPosterior
-"""Posteriors of linear predictors that are not predictions themselves."""
 
 DRAWS = 4000
 """Draws for averages of probabilities."""
-
-ROWS = 1000
-"""Rows whose part of the design is made at once."""
 
 FEW = 40
 """Rows whose probabilities are computed at once for all draws: they stay in the processor's cache."""
 
 ELEMENTS = 1 << 22
 """Most numbers in a block of rows of the design."""
+
+LARGEST_REST = 0.03
+"""Largest variance that an average's linear part lacks, relative to its own: above this averages are drawn."""
 
 AT = ("mean", "observed")
 
@@ -57,8 +51,8 @@ class Change:
 
 
 def effects_of(
-    res: LinearResults,
-    found: Variables,
+    res: Parts,
+    founds: Sequence[Variables],
     changes: Sequence[Change],
     *,
     alpha: float,
@@ -66,25 +60,27 @@ def effects_of(
     rng: RandomLike,
     target: int,
 ) -> pd.DataFrame:
-    """A row for each change, with the columns of a contrast; of probabilities by draws."""
+    """A row for each change, with the columns of a contrast; `founds` has the variables of each of `res.parts`."""
     for name in dict.fromkeys(change.variable for change in changes if change.ends is None):
-        found.refuse_jumps(name)
-    if which == "mean" and isinstance(res.posterior, OnLink):
-        average = _Drawn.of(res, rng)
-        drawn = _changes(
-            changes, lambda point: average.at(found, point), lambda variable: average.slope(found, variable)
-        )
-        return _of_draws(drawn, alpha, with_zeros=isinstance(res.posterior, BinarySelectionPosterior))
-    if found.is_linear:
-        weights = np.stack([_of_columns(found, change) for change in changes])
-    else:
-        weights = _changes(changes, lambda point: _average(found, point), lambda variable: _slope(found, variable))
+        for found in founds:
+            found.refuse_jumps(name)
+    if which == "mean" and not res.parts[0].model.distribution.is_linear:
+        held = [_Rows(found, {}) for found in founds]
+        return of_averages(res, [[_parts_of(rows, change) for rows in held] for change in changes], alpha, rng)
+    weights = [_weights_of(found, changes) for found in founds]
     return as_table(combined(res, weights, np.zeros(len(changes)), alpha, target))
 
 
+def _weights_of(found: Variables, changes: Sequence[Change]) -> FloatArray:
+    """The combinations of coefficients that changes are, (m, k)."""
+    if found.is_linear:
+        return np.stack([_of_columns(found, change) for change in changes])
+    return _changes(changes, lambda point: _average(found, point), lambda variable: _slope(found, variable))
+
+
 def predictions_of(
-    res: LinearResults,
-    found: Variables,
+    res: Parts,
+    founds: Sequence[Variables],
     grid: pd.DataFrame,
     *,
     at: str,
@@ -96,18 +92,22 @@ def predictions_of(
     """A row for each point of a grid, labelled by its values: mean, sd and interval."""
     if at not in AT:
         raise ValueError(f"at must be 'mean' or 'observed', not {at!r}")
-    found.warn_outside({str(name): grid[name].tolist() for name in grid})
+    founds[0].warn_outside({str(name): grid[name].tolist() for name in grid})
     points = [{str(name): grid[name].iloc[i] for name in grid} for i in range(len(grid))]
-    binary = res.posterior if which == "mean" and isinstance(res.posterior, OnLink) else None
-    if binary is not None and at == "observed":
-        average = _Drawn.of(res, rng)
-        table = _of_draws(np.stack([average.at(found, point) for point in points]), alpha)[[*SHOWN, "mcse"]]
+    curved = which == "mean" and not res.parts[0].model.distribution.is_linear
+    if curved and at == "observed":
+        held = [_Rows(found, {}) for found in founds]
+        table = of_averages(res, [[_parts_at(rows, point) for rows in held] for point in points], alpha, rng)
+        table = table[[*SHOWN, "mcse"]]
     else:
-        weights = found.centered(grid) if at == "mean" else np.stack([_average(found, point) for point in points])
-        if binary is None:
-            table = as_table(combined(res, weights, np.zeros(len(weights)), alpha, target))[SHOWN]
+        weights = [
+            found.centered(grid) if at == "mean" else np.stack([_average(found, point) for point in points])
+            for found in founds
+        ]
+        if curved:
+            table = _probabilities(res, weights, alpha)
         else:
-            table = _probabilities(res, binary, weights, alpha)
+            table = as_table(combined(res, weights, np.zeros(len(grid)), alpha, target))[SHOWN]
     if grid.columns.size:
         index = pd.MultiIndex.from_frame(grid) if grid.columns.size > 1 else pd.Index(grid.iloc[:, 0])
         table.index = index
@@ -158,57 +158,125 @@ def _block(found: Variables) -> int:
     return max(1, ELEMENTS // len(found.model.exog_names))
 
 
-def _probabilities(res: LinearResults, posterior: OnLink, rows: FloatArray, alpha: float) -> pd.DataFrame:
-    """Posterior of the probabilities at rows of the design."""
-    of_z, penalized = res.model.positions(posterior.design)
-    x, z = rows[:, penalized], rows[:, of_z]
-    ends = posterior.probability_quantiles(x, z, np.array([alpha / 2, 1 - alpha / 2]))
-    values = [posterior.probability_means(x, z), posterior.probability_sds(x, z), *ends.T]
-    return pd.DataFrame(dict(zip(SHOWN, values, strict=True)))
+def _probabilities(res: Parts, rows: Sequence[FloatArray], alpha: float) -> pd.DataFrame:
+    """Posterior of the probabilities at rows of the design of each of the parts."""
+    means, sds = [], []
+    for part, own in zip(res.parts, rows, strict=True):
+        posterior: Any = part.posterior
+        of_z, penalized = part.model.positions(posterior.design)
+        means.append(posterior.response_means(own[:, penalized], own[:, of_z]))
+        sds.append(posterior.response_sds(own[:, penalized], own[:, of_z]))
+    law = law_of(res, list(rows), np.zeros(len(rows[0])), 0)
+    first: Any = res.parts[0].posterior
+    ends = probability(law.ask(Ask((alpha / 2, 1 - alpha / 2), sd=False)).quantiles[:, 0], first.link)
+    moments = (means[0], sds[0]) if len(means) == 1 else total_moments(means, sds)
+    return pd.DataFrame(dict(zip(SHOWN, [*moments, *ends.T], strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
-class _Drawn:
-    """Draws of the coefficients for averages of probabilities.
+class _Rows:
+    """Rows of the design with some variables at given values; kept where they are few.
 
     Attributes
     ----------
-    coefficients : (k, draws) array
-    posterior : BinaryPosterior or BinarySelectionPosterior
+    found : Variables
+    kept : dict
     """
 
-    coefficients: FloatArray
-    posterior: OnLink
+    found: Variables
+    kept: dict[Any, list[Any]]
 
-    @classmethod
-    def of(cls, res: LinearResults, rng: RandomLike) -> _Drawn:
-        """Draw from the posterior of a fit."""
-        posterior = res.posterior
-        assert isinstance(posterior, OnLink)
-        of_z, b = posterior.draws(DRAWS, np.random.default_rng(rng))
-        return cls(res.model.scatter(of_z.T, b.T, posterior.design), posterior)
+    def of(self, key: Any, make: Callable[[pd.DataFrame], Any]) -> Iterable[tuple[Any, FloatArray]]:
+        """Blocks of what `make` makes of the data, and the weights of the rows."""
+        blocks = ((make(rows), weight) for rows, weight in self.found.blocks(_block(self.found)))
+        if len(self.found.rows("an average over rows")) > _block(self.found):
+            return blocks
+        if key not in self.kept:
+            self.kept[key] = list(blocks)
+        return self.kept[key]
 
-    def at(self, found: Variables, point: Mapping[str, Any]) -> FloatArray:
-        """Probabilities with some variables at given values, averaged over rows, for each draw."""
-        out = np.zeros(self.coefficients.shape[1])
-        for rows, weight in found.blocks(min(ROWS, _block(found))):
-            design = found.design(found.changed(rows, point))
-            for part in _parts(len(rows)):
-                out += weight[part] @ probability(design[part] @ self.coefficients, self.posterior.link)
-        return out
-
-    def slope(self, found: Variables, variable: str) -> FloatArray:
-        """Derivatives of probabilities with respect to a number, averaged over rows, for each draw."""
-        out = np.zeros(self.coefficients.shape[1])
-        for rows, weight in found.blocks(min(ROWS, _block(found))):
-            design, slopes = found.design(rows), found.slopes(rows, variable)
-            for part in _parts(len(rows)):
-                of_link = probability_slope(design[part] @ self.coefficients, self.posterior.link)
-                out += weight[part] @ (of_link * (slopes[part] @ self.coefficients))
-        return out
+    def at(self, point: Mapping[str, Any]) -> Iterable[tuple[FloatArray, FloatArray]]:
+        """Rows of the design with some variables at given values."""
+        found = self.found
+        return self.of(tuple(point.items()), lambda rows: found.design(found.changed(rows, point) if point else rows))
 
 
-def _parts(count: int) -> Iterator[slice]:
+def _parts_of(rows: _Rows, change: Change) -> Callable[[], Iterator[Part]]:
+    """The rows of the average that a change is."""
+
+    def parts() -> Iterator[Part]:
+        if change.ends is not None:
+            for sign, end in zip((-1.0, 1.0), change.ends, strict=True):
+                for design, weight in rows.at({change.variable: end}):
+                    yield Part(design, sign * weight)
+            return
+        slopes = rows.of((change, "slopes"), lambda some: rows.found.slopes(some, change.variable))
+        for (design, weight), (slope, _) in zip(rows.at({}), slopes, strict=True):
+            yield Part(design, weight, slope)
+
+    return parts
+
+
+def _parts_at(rows: _Rows, point: Mapping[str, Any]) -> Callable[[], Iterator[Part]]:
+    """The rows of an average with some variables at given values."""
+    return lambda: (Part(design, weight) for design, weight in rows.at(point))
+
+
+def of_averages(
+    res: Parts,
+    averages: Sequence[Sequence[Callable[[], Iterator[Part]]]],
+    alpha: float,
+    rng: RandomLike,
+) -> pd.DataFrame:
+    """The columns of a contrast for averages: by the components of the posterior, or by draws.
+
+    Each average has the rows of each of the parts.
+    """
+    posteriors: list[Any] = [part.posterior for part in res.parts]
+    components = []
+    for part, posterior in zip(res.parts, posteriors, strict=True):
+        rows = unit_rows(part.model, posterior.design, list(range(len(part.model.exog_names))))
+        components.append(posterior.components(*rows))
+    link, generator = posteriors[0].link, np.random.default_rng(rng)
+    drawn: list[FloatArray] = []
+    tables = []
+    for each in averages:
+        laws = [
+            law_of_average(own, link, parts) for own, parts in zip(components, each, strict=True) if own is not None
+        ]
+        if len(laws) == len(each) and max(law.rest for law in laws) <= LARGEST_REST:
+            law = mixed(laws)
+            ends = law.quantiles(np.array([alpha / 2, 1 - alpha / 2])).tolist()
+            values = [law.mean, law.sd, *ends, law.above(0.0), 0.0]
+            tables.append(pd.DataFrame([values], columns=[*SHOWN, "prob_positive", "mcse"]))
+            continue
+        if not drawn:
+            for part, posterior in zip(res.parts, posteriors, strict=True):
+                of_z, b = posterior.draws(DRAWS, generator)
+                drawn.append(part.model.scatter(of_z.T, b.T, posterior.design))
+        value = np.concatenate([_drawn(parts(), own, link) for parts, own in zip(each, drawn, strict=True)])[None]
+        exact = posteriors[0].has_point_masses and posteriors[0].joint_law == "exact"
+        tables.append(_of_draws(value, alpha, with_zeros=exact))
+    return pd.concat(tables, ignore_index=True)
+
+
+def _drawn(parts: Iterable[Part], coefficients: FloatArray, link: Link) -> FloatArray:
+    """An average for each draw of the coefficients (k, draws)."""
+    # Rows that are added and those that are subtracted have a sum each: a change that is zero is so exactly.
+    added, subtracted = np.zeros((2, coefficients.shape[1]))
+    for part in parts:
+        total = subtracted if part.weight.min(initial=0.0) < 0 else added
+        for some in _few(len(part.rows)):
+            linear = part.rows[some] @ coefficients
+            if part.slopes is None:
+                values = probability(linear, link)
+            else:
+                values = probability_slope(linear, link) * (part.slopes[some] @ coefficients)
+            total += np.abs(part.weight[some]) @ values
+    return added - subtracted
+
+
+def _few(count: int) -> Iterator[slice]:
     return (slice(start, start + FEW) for start in range(0, count, FEW))
 
 

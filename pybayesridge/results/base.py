@@ -6,41 +6,42 @@ import copy
 from collections.abc import Hashable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
 
-from pybayesridge._types import ArrayLike, FloatArray, PathLike, PathOrFile, RandomLike, RowsLike
-from pybayesridge.ep.gaussian_posterior import SelectionMarginals
+from pybayesridge._types import AnyArray, ArrayLike, FloatArray, IntArray, PathLike, PathOrFile, RandomLike, RowsLike
+from pybayesridge.posterior.laws import Ask, Joint, Posterior, RowLaw
 from pybayesridge.results import contrast as contrasts
 from pybayesridge.results import effects as variable_effects
 from pybayesridge.results import files as saved
 from pybayesridge.results import leave_one_out as left_out
 from pybayesridge.results import maketables as for_maketables
 from pybayesridge.results import predictive_checks
-from pybayesridge.results.arguments import check_alpha, target_position
+from pybayesridge.results.arguments import check_alpha, standardized_size, target_position
 from pybayesridge.results.arviz import GROUPS, to_arviz
-from pybayesridge.results.direction import every_probability_positive, joint_contrast
+from pybayesridge.results.direction import joint_contrast
 from pybayesridge.results.estimates import LinearEstimates
+from pybayesridge.results.facts import Coefficients, Written, rows_to_show, value_of
 from pybayesridge.results.marginaleffects import to_marginaleffects
 from pybayesridge.results.plots import effects as effect_plots
 from pybayesridge.results.plots import predictive as predictive_plots
 from pybayesridge.results.plots import rows as row_plots
 from pybayesridge.results.prediction import BayesPrediction
 from pybayesridge.results.sensitivity import prior_sensitivity
-from pybayesridge.ridge.marginals import RidgeMarginals
-from pybayesridge.selection.marginals import ExactMarginals
 
 if TYPE_CHECKING:
     from arviz import InferenceData
     from xarray import DataTree
 
+    from pybayesridge.predictive.left_out import LeftOut
     from pybayesridge.results.labelled import AnyResults
     from pybayesridge.results.summary.formats import FormattedSummary
+    from pybayesridge.selection.result import Exact
 
 
-class LinearResults(LinearEstimates):
+class LinearResults(LinearEstimates, saved.Saveable):
     """Results of a linear model; the part common to both models: predictions, pictures, reports and files."""
 
     contrast = contrasts.contrast
@@ -127,14 +128,18 @@ class LinearResults(LinearEstimates):
         if row_labels is not None:
             labels = pd.Index(row_labels)
         noise = self.model.noise_factors(rows.shape[0], weights, own=exog is None)
-        prepared = self._prepared_rows(rows)
-        mean, sd = self._row_moments(prepared)
+        law = self.law_of_rows(rows)
+        found = law.ask(Ask())
+
+        def interval(alpha: float, obs: bool) -> FloatArray:
+            tails = check_alpha(alpha) / 2, 1 - alpha / 2
+            return (law.with_noise(noise) if obs else law).ask(Ask(tails, sd=False)).quantiles
+
         return BayesPrediction(
-            mean,
-            sd,
-            np.atleast_1d(self.sigma2),
-            noise,
-            lambda alpha, obs: self._row_intervals(prepared, check_alpha(alpha), noise if obs else None),
+            found.mean,
+            found.sd,
+            np.outer(noise, np.atleast_1d(self.sigma2)),
+            interval,
             labels,
             None if self.model.one_target else self.model.data.targets,
         )
@@ -178,7 +183,56 @@ class LinearResults(LinearEstimates):
 
     def summary(self, alpha: float = 0.05, direction: bool = False) -> FormattedSummary:
         """Regression table in the format of statsmodels."""
-        raise NotImplementedError
+        from pybayesridge.results.summary.fit import summary
+
+        return summary(self, check_alpha(alpha), direction)
+
+    def standardized_size(self, target: int) -> FloatArray:
+        """Size of the coefficients per standard deviation; unpenalised ones always come first."""
+        b = self.params if self.model.one_target else self.params[:, target]
+        return standardized_size(self.model, self.posterior.design, b)
+
+    def importance(self, target: int) -> FloatArray:
+        """What variables are ordered by in reports: how large the coefficients are, (k,)."""
+        return np.abs(self.standardized_size(target))
+
+    def left_out_predictions(self, target: int) -> FloatArray:
+        """Predictions of the rows of a target from the others, (n,)."""
+        found: Any = self.loo(target=target).predicted
+        out: FloatArray = found.to_numpy()
+        return out
+
+    def some_coefficients(
+        self, positions: Sequence[int] | IntArray, target: int, alpha: float
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Means (medians where there are none), standard deviations and intervals of some coefficients."""
+        found = self.ask(Ask((alpha / 2, 1 - alpha / 2)), positions, target)
+        return found.center[:, 0], found.sd[:, 0], found.quantiles[:, 0]
+
+    def shown_coefficients(self, i: int, alpha: float) -> Coefficients:
+        """The coefficients of a target that the summary shows: all, or the largest standardised ones."""
+        at = rows_to_show(self.standardized_size(i))
+        left_out = "The {count} smallest standardised coefficients are omitted; see params, conf_int()."
+        values = np.column_stack(self.some_coefficients(at, i, alpha))
+        return Coefficients(at, [self.center, "sd"], values, left_out)
+
+    def shown_tables(self, i: int, alpha: float) -> list[Written]:
+        """Further tables of the summary, for a target."""
+        return []
+
+    def shown_fact(self, name: str, i: int = 0) -> Any:
+        """A number of the fit as a whole by its name in JSON, for a target; None where the fit does not have it."""
+        return value_of(self, "json", name, i)
+
+    @property
+    def center(self) -> str:
+        """What `params` are."""
+        return "mean"
+
+    @property
+    def converged_by_target(self) -> list[bool]:
+        """Whether every iteration met its stopping rule, for each target."""
+        return [bool(self.converged)] * len(self.model.data.targets)
 
     def sample(self, n: int, rng: RandomLike = None) -> pd.DataFrame:
         """Draw from the joint posterior of the coefficients."""
@@ -188,9 +242,9 @@ class LinearResults(LinearEstimates):
     def prob_positive(self) -> FloatArray:
         """Posterior probability that each coefficient is positive, (k,) or (k, q).
 
-        Of a SpikeSlab without the probability of exactly zero: `inclusion_prob` is the probability of either sign.
+        Of a SpikeSlab without the probability of exactly zero, which is its `prob_zero`.
         """
-        return self._squeeze(every_probability_positive(self))
+        return self._squeeze(self.ask(Ask(mean=False, sd=False, above=True)).above)
 
     def report(
         self,
@@ -271,9 +325,9 @@ class LinearResults(LinearEstimates):
         saved.write(self.as_saved(remove_data, row_space), fname, format)
 
     @classmethod
-    def load(cls, fname: PathOrFile) -> AnyResults:
+    def load(cls, fname: PathOrFile, *, allow_code: bool = False) -> AnyResults:
         """Read results that :meth:`save` wrote, as :func:`pybayesridge.load` does."""
-        return load(fname)
+        return load(fname, allow_code=allow_code)
 
     def as_saved(self, remove_data: bool, row_space: bool) -> Self:
         """These results, or a copy of them without data; the copy shares the other arrays."""
@@ -340,22 +394,57 @@ class LinearResults(LinearEstimates):
         """Compute the numbers that stay when the rows are removed."""
         _ = self.rsquared, self.precision_loss
 
+    def rows_left_out(self, target: int) -> LeftOut:
+        """Predictions of the rows of a target from the others."""
+        raise NotImplementedError
+
+    @property
+    def exact_sets(self) -> Exact | None:
+        """The exact posterior of the sets of columns; None, but for selections."""
+        return None
+
     @property
     def has_joint_posterior(self) -> bool:
         """Whether the joint posterior of all coefficients is available, and not only that of each."""
-        return not isinstance(self.posterior, RidgeMarginals | SelectionMarginals | ExactMarginals)
+        joint: Joint = self.posterior.joint_law
+        return joint != "none"
+
+    @property
+    def parts(self) -> tuple[Self, ...]:
+        """The fits whose posteriors are mixed: this one."""
+        return (self,)
+
+    @property
+    def shares(self) -> FloatArray | None:
+        """Their weights; None for equal ones."""
+        return None
+
+    def row_law(self, weights: FloatArray, offset: FloatArray, target: int) -> RowLaw:
+        """The law of combinations of the coefficients of a target with `weights` (m, k), plus `offset` (m,)."""
+        of_z, penalized = self.model.positions(self.posterior.design)
+        posterior: Posterior = self.posterior.of_targets(slice(target, target + 1))
+        return posterior.rows(weights[:, penalized], weights[:, of_z], offset)
+
+    def law_of_rows(self, rows: AnyArray) -> RowLaw:
+        """The law of the linear predictor of rows of the design."""
+        law: RowLaw = self.posterior.rows(*self.model.split_rows(rows, self.posterior.design))
+        return law
 
 
-def load(path: PathOrFile) -> AnyResults:
+def load(path: PathOrFile, *, allow_code: bool = False) -> AnyResults:
     """Read results of a model that ``results.save`` (or ``--save`` of the command line) wrote.
 
-    Reading a file of text and numbers, which is what ``save`` writes by default, runs no code. Predictions of a model
-    made from a formula evaluate the formula, though, which is in the file. A pickle (``format="pickle"``, or made by
-    ``pickle.dump``) runs whatever code is in it when it is read. Load only files that you trust.
+    Reading a file of text and numbers, which is what ``save`` writes by default, runs no code, and neither do
+    predictions from it: a formula in it that does more than compute with columns, the transforms of the formula
+    language and the functions of NumPy is refused. A pickle (``format="pickle"``, or made by ``pickle.dump``) runs
+    whatever code is in it when it is read, and is refused too.
 
     Parameters
     ----------
     path : str, os.PathLike or binary file
+    allow_code : bool
+        Whether to read such files all the same: fits whose formulas call methods or your own functions, and pickles.
+        They can do anything you can: use it only for files from a source that you trust.
 
     Returns
     -------
@@ -365,7 +454,8 @@ def load(path: PathOrFile) -> AnyResults:
     Raises
     ------
     ValueError
-        If the file holds something else, is damaged, or was written by a later version; the message says which.
+        If the file holds something else, is damaged or was changed, was written by a later version, or requires
+        ``allow_code=True``; the message says which. Memory is taken in proportion to the size of the file.
     OSError
         If it cannot be read.
 
@@ -381,5 +471,5 @@ def load(path: PathOrFile) -> AnyResults:
     >>> pybayesridge.load(file).predict({"GNP": [555000], "UNEMP": [4000]}).round().tolist()
     [71175.0]
     """
-    results: AnyResults = saved.read(path, LinearResults)
+    results: AnyResults = saved.read(path, saved.Saveable, allow_code=allow_code)
     return results

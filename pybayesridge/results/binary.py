@@ -3,39 +3,31 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
-from pybayesridge._types import FloatArray, IntArray, RandomLike
-from pybayesridge.binomial.fit import BinaryFit
-from pybayesridge.binomial.posterior import BinaryPosterior
-from pybayesridge.binomial.prior import log_prior
+from pybayesridge._types import FloatArray, RandomLike
 from pybayesridge.checks import positive_int
 from pybayesridge.findings import Finding
+from pybayesridge.predictive.binary import binary_left_out
+from pybayesridge.predictive.left_out import LeftOut
 from pybayesridge.recipes import Recipe
 from pybayesridge.results import findings
-from pybayesridge.results.arguments import (
-    check_alpha,
-    standardized_size,
-    unit_rows,
-)
 from pybayesridge.results.arviz import Draws
-from pybayesridge.results.plots import binary as binary_plots
+from pybayesridge.results.facts import Written
 from pybayesridge.results.plots import ridge as ridge_plots
 from pybayesridge.results.probabilities import ProbabilityResults
 from pybayesridge.results.scores import BinaryScores
 from pybayesridge.ridge.prior import log_density_of_log
+from pybayesridge.sites.fit import SitesFit
+from pybayesridge.sites.posterior import SitesPosterior
+from pybayesridge.sites.prior import log_prior
 
 if TYPE_CHECKING:
-    from pybayesridge.models.binary import BinaryRidge
+    from pybayesridge.models.ridge import BayesRidge
     from pybayesridge.results.summary.formats import FormattedSummary
-
-NO_COVARIANCE = (
-    "the coefficients have no posterior covariance: the columns separate the responses, and the tail of the "
-    "posterior of the penalty is too heavy; use conf_int() or sample()"
-)
 
 
 class BinaryRidgeResults(ProbabilityResults, BinaryScores):
@@ -47,8 +39,8 @@ class BinaryRidgeResults(ProbabilityResults, BinaryScores):
 
     Parameters
     ----------
-    model : BinaryRidge
-    fit : BinaryFit
+    model : BayesRidge
+    fit : SitesFit
     method, solver, parameterization, tol, maxiter
         As given to ``fit``.
     recipe : Recipe
@@ -68,25 +60,22 @@ class BinaryRidgeResults(ProbabilityResults, BinaryScores):
         The level whose probability is modelled.
     solver : {"ep", "laplace"}
         The approximation of the posterior of the coefficients for each penalty.
-    binary_fit : BinaryFit
+    sites_fit : SitesFit
         Answer of the method in the numerics' own units; internal.
     """
 
-    family: ClassVar[str] = "BayesRidge"
-    _pictures: ClassVar[str] = "plot_calibration() or plot_roc()"
-    model: BinaryRidge
-    posterior: BinaryPosterior
+    model_name: ClassVar[str] = "BayesRidge"
+    model: BayesRidge
+    posterior: SitesPosterior
     solver: str
     parameterization: str
 
     plot_coefficients = ridge_plots.plot_coefficients
-    plot_calibration = binary_plots.plot_calibration
-    plot_roc = binary_plots.plot_roc
 
     def __init__(
         self,
-        model: BinaryRidge,
-        fit: BinaryFit,
+        model: BayesRidge,
+        fit: SitesFit,
         *,
         method: str,
         solver: str,
@@ -95,11 +84,10 @@ class BinaryRidgeResults(ProbabilityResults, BinaryScores):
         maxiter: int,
         recipe: Recipe,
     ) -> None:
-        self.posterior = fit.posterior()
-        self.binary_fit = fit
+        self.sites_fit = fit
         super().__init__(
             model,
-            model.scatter(*self.posterior.coefficient_centers(), self.posterior.design),
+            fit.posterior(),
             method=method,
             solver=solver,
             parameterization=parameterization,
@@ -113,20 +101,24 @@ class BinaryRidgeResults(ProbabilityResults, BinaryScores):
         with np.errstate(over="ignore"):
             self.lambda_ = float(np.exp(self.log_unit - fit.log_t2))
             self.tau2 = float(np.exp(fit.log_t2 - self.log_unit))
-        successes, _ = fit.likelihood.totals()
-        self.n_trials, self.n_events = float(fit.likelihood.trials.sum()), float(successes.sum())
+        self.n_trials, self.n_events = float(fit.likelihood.size.sum()), fit.likelihood.total
+
+    @staticmethod
+    def of_earlier(state: dict[str, Any]) -> dict[str, Any]:
+        """The attributes in files of earlier versions."""
+        return {"sites_fit" if name == "binary_fit" else name: value for name, value in state.items()}
 
     @cached_property
     def fittedvalues(self) -> FloatArray:
         """Posterior mean of the probability of the event at the rows of the data, (n,)."""
         if self.model.endog is None:
             raise ValueError(self.model.why_no_rows)
-        return self.binary_fit.fitted()
+        return self.sites_fit.fitted()
 
     @property
     def precision_loss(self) -> float:
         """Approximate relative error of the fit due to rounding."""
-        fit = self.binary_fit
+        fit = self.sites_fit
         with np.errstate(over="ignore"):
             loss = fit.space.spectrum.loss(float(np.exp(-fit.log_t2)) / fit.space.spectrum.top**2)
         return max(loss, float(self.model.precision_loss))
@@ -138,6 +130,11 @@ class BinaryRidgeResults(ProbabilityResults, BinaryScores):
 
     def _findings_on_reading(self) -> list[Finding]:
         return [findings.intervals_of_binary(self), *findings.on_reading_binary(self)]
+
+    def rows_left_out(self, target: int) -> LeftOut:
+        """Predictions of the rows from the others."""
+        fit: Any = self.sites_fit
+        return binary_left_out(fit.likelihood, fit.nodes, fit.weight)
 
     def sample(self, n: int, rng: RandomLike = None, hyper_columns: bool = False) -> pd.DataFrame:
         """Draw from the joint posterior of the coefficients, on the scale of the link.
@@ -169,40 +166,9 @@ class BinaryRidgeResults(ProbabilityResults, BinaryScores):
         if not self.method_entry.integrates:
             return Draws(beta[..., None], None, {"tau2": tau2})
         model = self.model
-        prior = log_prior(model.prior_of_tau2, self.binary_fit.space, model.link, model.flat_in)
+        prior = log_prior(model.prior_of_tau2, self.sites_fit.space, self.sites_fit.likelihood, model.flat_in)
         density = log_density_of_log(tau2, prior.a, prior.b, prior.log_scale - self.log_unit)
         return Draws(beta[..., None], None, {"tau2": tau2}, {"tau2": density})
-
-    def _standard_deviations(self) -> FloatArray:
-        return self.model.scatter(*self.posterior.coefficient_sds(), self.posterior.design)[:, None]
-
-    def _intervals(self, alpha: float) -> FloatArray:
-        ends = self.posterior.coefficient_quantiles(np.array([alpha / 2, 1 - alpha / 2]))
-        return self.model.scatter(*ends, self.posterior.design)[:, None]
-
-    def _covariance(self, target: int) -> FloatArray:
-        if not self.posterior.has_variance:
-            raise ValueError(NO_COVARIANCE)
-        at = np.concatenate(self.model.positions(self.posterior.design))
-        out = np.zeros((len(self.model.exog_names),) * 2)
-        out[np.ix_(at, at)] = self.posterior.covariance_of_coefficients()
-        return out
-
-    def some_coefficients(
-        self, positions: list[int], target: int, alpha: float
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Means, standard deviations and intervals of a few coefficients, without those of the others."""
-        x, z = unit_rows(self.model, self.posterior.design, positions)
-        interval = self.posterior.linear_quantiles(x, z, np.array([alpha / 2, 1 - alpha / 2]))
-        return self.params[positions], self.posterior.linear_moments(x, z)[1], interval
-
-    def _odds_ends(self, at: IntArray, alpha: float) -> FloatArray:
-        x, z = unit_rows(self.model, self.posterior.design, at.tolist())
-        return self.posterior.linear_quantiles(x, z, np.array([alpha / 2, 1 - alpha / 2]))
-
-    def standardized_size(self, target: int) -> FloatArray:
-        """Size of the coefficients per standard deviation; unpenalised ones always come first."""
-        return standardized_size(self.model, self.posterior.design, self.params)
 
     def _settle(self) -> None:
         _ = self.rsquared, self.precision_loss, self.log_marginal, self.loo_log_score, self.loo_brier, self.loo_auc
@@ -212,8 +178,8 @@ class BinaryRidgeResults(ProbabilityResults, BinaryScores):
             raise ValueError(
                 "row_space=False is not available with family='binomial': its posterior needs that space"
             )
-        self.binary_fit = self.binary_fit.without_rows()
-        self.posterior = self.posterior.without_rows(self.binary_fit.nodes)
+        self.sites_fit = self.sites_fit.without_rows()
+        self.posterior = self.posterior.without_rows(self.sites_fit.nodes)
         self.__dict__.pop("_left_out", None)
 
     def summary(self, alpha: float = 0.05, direction: bool = False) -> FormattedSummary:
@@ -233,6 +199,16 @@ class BinaryRidgeResults(ProbabilityResults, BinaryScores):
         statsmodels.iolib.summary.Summary
             Prints as text; ``as_html()``, ``as_latex()``, ``as_csv()``.
         """
-        from pybayesridge.results.summary import binary as binary_summary
+        return super().summary(alpha, direction)
 
-        return binary_summary.summary(self, check_alpha(alpha), direction)
+    @property
+    def center(self) -> str:
+        """What `params` are: medians where the posterior has no mean."""
+        return "mean" if self.posterior.has_mean else "median"
+
+    def shown_tables(self, i: int, alpha: float) -> list[Written]:
+        """The hyperparameters, where the method integrates over the penalty."""
+        if not (self.method_entry.integrates and self.sites_fit.space.rank):
+            return []
+        found = self.hyperparameters(alpha)
+        return [Written.of_hyperparameters(list(found.index), found.to_numpy(), alpha)]

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from pybayesridge._types import FloatArray
-from pybayesridge.binomial.ep_selection_posterior import BinaryEPPosterior
-from pybayesridge.binomial.selection_posterior import BinarySelectionPosterior
 from pybayesridge.ep.posterior import StartingPoint
 from pybayesridge.findings import Finding
+from pybayesridge.predictive.binary import binary_left_out, binary_selection_left_out
+from pybayesridge.predictive.left_out import LeftOut
 from pybayesridge.recipes import Recipe
 from pybayesridge.results import findings
-from pybayesridge.results.arguments import check_alpha
 from pybayesridge.results.arviz import Draws
-from pybayesridge.results.plots import binary_selection as binary_plots
 from pybayesridge.results.probabilities import ProbabilityResults
 from pybayesridge.results.spike_slab import SpikeSlabResults
-from pybayesridge.selection.hyperparameters import shares, size, variances
 
 if TYPE_CHECKING:
-    from pybayesridge.models.binary_selection import BinarySpikeSlab
-    from pybayesridge.results.summary.formats import FormattedSummary
+    from pybayesridge.models.spike_slab import SpikeSlab
 
 NO_EVIDENCE = (
     "the sampler for family='binomial' gives no log evidence: compare fits by inclusion_prob and models(), or use "
@@ -58,17 +54,12 @@ class BinarySpikeSlabResults(ProbabilityResults, SpikeSlabResults):
         Names of the hyperparameters that are integrated out.
     """
 
-    model: BinarySpikeSlab
-    posterior: BinarySelectionPosterior | BinaryEPPosterior
-    _pictures: ClassVar[str] = "plot_calibration() or plot_roc()"
-
-    plot_calibration = binary_plots.plot_calibration
-    plot_roc = binary_plots.plot_roc
+    model: SpikeSlab
 
     def __init__(
         self,
-        model: BinarySpikeSlab,
-        posterior: BinarySelectionPosterior,
+        model: SpikeSlab,
+        posterior: Any,
         *,
         method: str,
         tol: float,
@@ -90,7 +81,7 @@ class BinarySpikeSlabResults(ProbabilityResults, SpikeSlabResults):
         raise AttributeError("binomial responses have no noise variance: these results have no noise_var")
 
     @property
-    def log_evidence(self) -> float:  # type: ignore[override]
+    def log_evidence(self) -> float:
         """Log marginal likelihood by expectation propagation; the sampler does not give it.
 
         The binomial coefficients are left out, and unpenalised coefficients have Lebesgue measure, as for
@@ -111,6 +102,14 @@ class BinarySpikeSlabResults(ProbabilityResults, SpikeSlabResults):
         """Not available: only fits with ``family="gaussian"`` start from others."""
         raise ValueError("start must be results of a SpikeSlab with family='gaussian'")
 
+    def rows_left_out(self, target: int) -> LeftOut:
+        """Predictions of the rows from the others."""
+        posterior, likelihood = self.posterior, self.model.likelihood()
+        if self.exact_sets is None:
+            return binary_left_out(likelihood, posterior.nodes(), posterior.selection.weights)
+        rows = self.model.split_rows(self.model.data.exog, posterior.design)
+        return binary_selection_left_out(posterior, likelihood, *rows)
+
     @cached_property
     def fittedvalues(self) -> FloatArray:
         """Posterior mean of the probability of the event at the rows of the data, (n,)."""
@@ -119,7 +118,7 @@ class BinarySpikeSlabResults(ProbabilityResults, SpikeSlabResults):
         return self._probabilities(self.model.data.exog)
 
     def hyperparameters(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Posterior mean and equal-tailed interval of the hyperparameters and of the number of columns in.
+        """Posterior mean and equal-tailed interval of the hyperparameters and of the number of included columns.
 
         Parameters
         ----------
@@ -130,23 +129,16 @@ class BinarySpikeSlabResults(ProbabilityResults, SpikeSlabResults):
         -------
         DataFrame
             Rows ``prior_inclusion``, ``slab_var``, ``prior_share`` (the share of the latent variance that the
-            hyperparameters expect the columns to explain) and ``size`` (columns or groups in); columns ``mean``,
-            ``lower``, ``upper``.
+            hyperparameters expect the columns to explain) and ``size`` (the number of included columns, as
+            `expected_size`), with groups of several columns also ``groups_included`` (the number of included
+            groups, each column outside them counted as one); columns ``mean``, ``lower``, ``upper``.
 
         Raises
         ------
         ValueError
             For a fit by expectation propagation, which has point estimates: `slab_var`, `prior_inclusion`.
         """
-        self._exactly("the posterior of the hyperparameters")
-        assert isinstance(self.posterior, BinarySelectionPosterior)
-        tails = np.array([check_alpha(alpha) / 2, 1 - alpha / 2])
-        found = shares(self.posterior, tails) | {"slab_var": variances(self.posterior, tails)["slab_var"]}
-        rows = {name: (mean, *ends.tolist()) for name, (mean, ends) in found.items()}
-        rows["size"] = size(self.posterior.exact, alpha)
-        order = ["prior_inclusion", "slab_var", "prior_share", "size"]
-        table = pd.DataFrame.from_dict(rows, orient="index", columns=["mean", "lower", "upper"])
-        return table.loc[order]
+        return super().hyperparameters(alpha)
 
     def _draw_chain(
         self, n: int, generator: np.random.Generator, kind: str | None = None, chain: int | None = None
@@ -162,22 +154,4 @@ class BinarySpikeSlabResults(ProbabilityResults, SpikeSlabResults):
             raise ValueError(
                 "row_space=False is not available with family='binomial': its posterior needs that space"
             )
-        self.posterior = cast("BinarySelectionPosterior | BinaryEPPosterior", self.posterior.without_rows())
-
-    def summary(self, alpha: float = 0.05, direction: bool = False) -> FormattedSummary:
-        """Table of the coefficients by inclusion probability; at most 30 of those that can be out.
-
-        Parameters
-        ----------
-        alpha : float
-            One minus the probability of the intervals.
-        direction : bool
-            Add a column with the posterior probability that each coefficient is positive, ``P(>0)``.
-
-        Returns
-        -------
-        statsmodels.iolib.summary.Summary
-        """
-        from pybayesridge.results.summary import binary_selection as summaries
-
-        return summaries.summary(self, check_alpha(alpha), direction)
+        self.posterior = self.posterior.without_rows()

@@ -10,14 +10,13 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from pybayesridge._types import FloatArray, IntArray, PathLike
+from pybayesridge._types import FloatArray, PathLike
 from pybayesridge.design.columns import ColumnStream, Detached
-from pybayesridge.results.arguments import check_alpha, standardized_size, unit_rows
+from pybayesridge.posterior.laws import Ask
+from pybayesridge.results.arguments import check_alpha
 from pybayesridge.results.penalty import PenaltyResults
 from pybayesridge.ridge import hyperparameters as hyper
-from pybayesridge.ridge.by_column import ColumnsPosterior, joined_answers
 from pybayesridge.streams.tables import suffix_of, write_table
-from pybayesridge.text import TABLE_ROWS
 
 Results = TypeVar("Results", bound=PenaltyResults)
 
@@ -28,28 +27,23 @@ KEPT = (
 """The message of what removes rows."""
 
 ROWS = 1 << 16
-"""Coefficients that are written at once where all of them are in memory."""
+"""Coefficients that are written at once."""
 
 
 class ColumnResults(PenaltyResults):
     """Results of a ridge whose columns may be read in blocks: coefficients, and files of them."""
 
     @cached_property
-    def params(self) -> FloatArray:  # type: ignore[override]
-        """Posterior means of the coefficients, user's scale; (k,) or (k, q)."""
-        return self._squeeze(self.model.scatter(*self.posterior.coefficients(), self.posterior.design))
-
-    @cached_property
     def fittedvalues(self) -> FloatArray:
         """Posterior mean of the linear predictor at the rows of the data, (n,) or (n, q)."""
-        if isinstance(self.posterior, ColumnsPosterior):
-            return self._squeeze(self._row_moments(self.posterior.own_rows())[0])
+        if self.posterior.design.in_blocks:
+            return self._squeeze(self.posterior.own_rows().ask(Ask(sd=False)).mean)
         return super().fittedvalues
 
     @cached_property
     def rsquared(self) -> float | FloatArray:
         """R-squared: share of the (weighted) variation explained; about the mean if the model has a constant."""
-        if not isinstance(self.posterior, ColumnsPosterior):
+        if not self.posterior.design.in_blocks:
             return super().rsquared
         no_params = np.empty((0, len(self.model.data.targets)))
 
@@ -65,31 +59,9 @@ class ColumnResults(PenaltyResults):
         return hyper.draw_rows(design, fit.spectrum, self.penalty_model(), fit.mixture, target, size, generator)
 
     def as_saved(self, remove_data: bool, row_space: bool) -> Self:
-        """These results, or a copy of them without data; see :meth:`LinearResults.as_saved`."""
+        """These results, or a copy of them without data, as of all results."""
         saved = super().as_saved(remove_data, row_space)
         return detached(saved) if self.posterior.design.in_blocks else saved
-
-    def some_coefficients(
-        self, positions: list[int], target: int, alpha: float
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Means, standard deviations and intervals of a few coefficients, without those of the others."""
-        if self.posterior.design.in_blocks:
-            return some_in_blocks(self, positions, target, alpha)
-        params = self.params if self.model.one_target else self.params[:, target]
-        if len(positions) > TABLE_ROWS or len(positions) == len(params) or not self.has_joint_posterior:
-            at: tuple[Any, ...] = (positions,) if self.model.one_target else (positions, target)
-            return params[positions], self.bse[at], self.conf_int(alpha)[at]
-        design = self.posterior.design
-        x_rows, z_rows = unit_rows(self.model, design, positions)
-        prepared = self.posterior.row_functions(x_rows, z_rows)
-        sd = self.posterior.row_moments(prepared)[1][:, target]
-        interval = self.posterior.row_intervals(prepared, alpha, None)[:, target]
-        return params[positions], sd, interval
-
-    def standardized_size(self, target: int) -> FloatArray:
-        """Size of the coefficients per standard deviation; unpenalised ones always come first."""
-        b = self.params if self.model.one_target else self.params[:, target]
-        return standardized_size(self.model, self.posterior.design, b)
 
     def write_coefficients(self, path: PathLike, alpha: float = 0.05) -> None:
         """Write a table of all coefficients to a Parquet or CSV file.
@@ -133,10 +105,8 @@ class ColumnResults(PenaltyResults):
         """
         check_alpha(alpha)
         kind = suffix_of(path)
-        in_blocks = isinstance(self.posterior, ColumnsPosterior)
-        values = _in_blocks(self, alpha) if in_blocks else _in_memory(self, alpha)
         names = list(self.model.exog_names)
-        write_table(path, (_columns(self, names, *some) for some in values), kind)
+        write_table(path, (_columns(self, names, *some) for some in _blocks(self, alpha)), kind)
 
 
 def _columns(res: PenaltyResults, names: list[str], first: int, values: FloatArray) -> dict[str, Any]:
@@ -150,70 +120,30 @@ def _columns(res: PenaltyResults, names: list[str], first: int, values: FloatArr
     return out if res.model.one_target else out | {"target": list(res.model.data.targets) * b}
 
 
-def _in_memory(res: PenaltyResults, alpha: float) -> Iterator[tuple[int, FloatArray]]:
-    k, q = len(res.model.exog_names), len(res.model.data.targets)
-    parts = [res.params.reshape(k, q), res.bse.reshape(k, q), res.conf_int(alpha).reshape(k, q, 2)]
-    for first in range(0, k, ROWS):
-        yield first, np.dstack([part[first : first + ROWS] for part in parts])
-
-
-def _in_blocks(res: PenaltyResults, alpha: float) -> Iterator[tuple[int, FloatArray]]:
-    posterior, model = res.posterior, res.model
-    assert isinstance(posterior, ColumnsPosterior)
-    design, q = posterior.design, posterior.design.q
-    tails = np.array([alpha / 2, 1 - alpha / 2])
-    z_at, at = model.positions(design)
-    names = model.exog_names
-    first = len(names) - len(model.data.exog_columns) + design.x.first
-    out = np.zeros((first, q, 4))
-    out[z_at] = np.dstack([posterior.mean_of_z(), posterior.sd_of_z(), posterior.quantiles_of_z(tails)])
-    yield 0, out
-    for answer in posterior.answers(posterior.question(sd=True, probabilities=tails)):
-        if not answer.part.size:
+def _blocks(res: PenaltyResults, alpha: float) -> Iterator[tuple[int, FloatArray]]:
+    """Means, standard deviations and intervals (b, q, 4) of all coefficients, block after block."""
+    at, first = np.concatenate(res.model.positions(res.posterior.design)), 0
+    count, q = len(res.model.exog_names), len(res.model.data.targets)
+    for which, answer in res.posterior.coefficients.blocks(Ask((alpha / 2, 1 - alpha / 2))):
+        if not which.size:
             continue
         # Constant columns, which have coefficient 0, stand between the others.
-        where = at[answer.part]
-        out = np.zeros((int(where[-1]) + 1 - first, q, 4))
-        out[where - first] = answer.table()
-        yield first, out
+        where = at[which]
+        out = np.zeros((int(where.max()) + 1 - first, q, 4))
+        out[where - first] = np.dstack([answer.mean, answer.sd, answer.quantiles])
+        for start in range(0, len(out), ROWS):
+            yield first + start, out[start : start + ROWS]
         first += len(out)
-    if first < len(names):
-        yield first, np.zeros((len(names) - first, q, 4))
-
-
-def some_in_blocks(
-    res: PenaltyResults, positions: list[int], target: int, alpha: float
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Means, standard deviations and intervals of a few coefficients, reading only the blocks of their columns."""
-    posterior = res.posterior
-    assert isinstance(posterior, ColumnsPosterior)
-    tails = np.array([alpha / 2, 1 - alpha / 2])
-    z_at, at = res.model.positions(posterior.design)
-    found: dict[int, FloatArray] = {}
-    of_z = np.dstack([posterior.mean_of_z(), posterior.sd_of_z(), posterior.quantiles_of_z(tails)])
-    found |= {int(position): of_z[i, target] for i, position in enumerate(z_at)}
-    wanted: IntArray = np.flatnonzero(np.isin(at, positions))
-    if wanted.size:
-        question = posterior.question(sd=True, probabilities=tails)
-        answer = posterior.answer_for(question, wanted)
-        values = answer.table()
-        found |= {int(at[j]): values[i, target] for i, j in enumerate(wanted)}
-    table = np.array([found.get(int(position), np.zeros(4)) for position in positions]).reshape(-1, 4)
-    return table[:, 0], table[:, 1], table[:, 2:]
+    if first < count:
+        yield first, np.zeros((count - first, q, 4))
 
 
 def settle_in_blocks(res: Any) -> None:
     """Coefficients and their standard deviations, by one pass for both where neither is there."""
-    posterior = res.posterior
-    assert isinstance(posterior, ColumnsPosterior)
     if "params" in vars(res) and "bse" in vars(res):
         return
-    question = posterior.question(sd=True)
-    found = joined_answers(posterior.answers(question), question)
-    assert found.sd is not None
-    scatter, design = res.model.scatter, posterior.design
-    for name, of_z, of_x in (("params", posterior.mean_of_z(), found.mean), ("bse", posterior.sd_of_z(), found.sd)):
-        both = scatter(of_z, of_x, design)
+    found = res.ask(Ask())
+    for name, both in (("params", found.mean), ("bse", found.sd)):
         res.__dict__[name] = both[:, 0] if res.model.one_target else both
 
 

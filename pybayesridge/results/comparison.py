@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from pybayesridge._types import FloatArray, Names
-from pybayesridge.results.arguments import check_alpha
+from pybayesridge.results.arguments import check_alpha, named_fits
 from pybayesridge.results.base import LinearResults
+from pybayesridge.results.facts import FACTS, values_of
+from pybayesridge.results.matching import MARKS, FitInTable, marks_of, matched, same_values
+from pybayesridge.results.pooled import PooledResults
 from pybayesridge.text import did_you_mean, listed, repeated
 
 if TYPE_CHECKING:
@@ -21,9 +23,6 @@ SHOWS = ("sd", "interval")
 
 VALUES = ("estimate", "sd", "lower", "upper", "inclusion_prob")
 """What is read of each coefficient."""
-
-SAME_RESPONSE = 1e-9
-"""Largest difference between responses that are the same, relative to the largest value."""
 
 OF_STATSMODELS = (
     "{names}: standard errors and confidence intervals of statsmodels; for the other models these are posterior "
@@ -35,42 +34,24 @@ EVIDENCE = (
     "compare fits of one kind, with the same rows and unpenalised columns."
 )
 
+FACT_ROWS = [fact.row for fact in FACTS if fact.row]
+
 NOT_COMPARABLE = "their numbers cannot be compared"
 
 
-@dataclass(frozen=True, slots=True)
-class _Fit:
-    """What a column of the table shows.
-
-    Attributes
-    ----------
-    coefficients : DataFrame
-        A row for each coefficient, the columns `VALUES`; NaN for what a fit does not have.
-    facts : dict
-        Numbers of the whole fit by name.
-    response : str
-    observed : (n,) array or None
-        The response.
-    own : bool
-        Whether the fit is of this package.
-    """
-
-    coefficients: pd.DataFrame
-    facts: dict[str, float]
-    response: str
-    observed: FloatArray | None
-    own: bool
+OTHER_COLUMNS = "Columns of one name that differ between the models have rows of their own: {names}."
 
 
 def compare_models(
-    fits: Mapping[str, Any], *, alpha: float = 0.05, show: str = "sd", terms: Names | None = None
+    fits: Mapping[str, Any] | Sequence[Any], *, alpha: float = 0.05, show: str = "sd", terms: Names | None = None
 ) -> ModelTable:
     """Put the estimates of several models side by side.
 
     Parameters
     ----------
-    fits : dict
+    fits : dict, or list of results
         Results by the name of their column: of BayesRidge, of SpikeSlab, and of statsmodels (such as OLS and Logit).
+        The columns of a list are "(1)", "(2)" and so on.
     alpha : float, default 0.05
         One minus the probability of the intervals.
     show : {"sd", "interval"}
@@ -97,6 +78,11 @@ def compare_models(
     evidence of a SpikeSlab, and leave-one-out R-squared and log score where a fit has them. If the models have
     different responses or rows, a note says so.
 
+    A coefficient of one fit is in the row of one of another if their columns have the same name and, where both are
+    in memory for the same rows, the same values: columns of one name that differ have rows of their own. Columns
+    that are numbered, such as those of ``bs(x, df=4)``, are matched by their values if the numbers differ, since
+    formulaic counts them from 1 and patsy from 0.
+
     Examples
     --------
     >>> import statsmodels.api as sm
@@ -114,68 +100,66 @@ def compare_models(
     check_alpha(alpha)
     if show not in SHOWS:
         raise ValueError(f"show must be 'sd' or 'interval', not {show!r}")
-    if not isinstance(fits, Mapping) or not fits:
-        raise ValueError("fits must be a dict from names to results, with at least one fit")
-    if len({str(name) for name in fits}) < len(fits):
-        raise ValueError(f"the names of fits must differ as text, not {listed(fits)}")
-    read = {str(name): _read(str(name), fit, alpha) for name, fit in fits.items()}
-    return comparison_table(_frame(read), _notes(read), show=show, alpha=alpha, terms=_terms(read, terms))
+    read, differing = matched({name: _read(name, fit, alpha) for name, fit in named_fits(fits).items()})
+    return comparison_table(_frame(read), _notes(read, differing), show=show, alpha=alpha, terms=_terms(read, terms))
 
 
-def _read(name: str, fit: Any, alpha: float) -> _Fit:
-    inner = getattr(fit, "unlabelled", fit)
+def _read(name: str, given: Any, alpha: float) -> FitInTable:
+    inner = getattr(given, "unlabelled", given)
     if isinstance(inner, LinearResults):
         if not inner.model.one_target:
             raise ValueError(f"the fit {name!r} has several responses: fit those to compare one by one")
         return _own(inner, alpha)
-    if not all(hasattr(fit, attribute) for attribute in ("params", "bse", "conf_int", "model")):
+    if isinstance(given, PooledResults):
+        raise ValueError(f"the fit {name!r} is pooled over imputed data sets: compare fits of one of them")
+    if not all(hasattr(given, attribute) for attribute in ("params", "bse", "conf_int", "model")):
         raise ValueError(
-            f"the fit {name!r} is {type(fit).__name__}, neither results of this package nor of statsmodels"
+            f"the fit {name!r} is {type(given).__name__}, neither results of this package nor of statsmodels"
         )
-    if np.ndim(fit.params) != 1:
+    if np.ndim(given.params) != 1:
         raise ValueError(f"the fit {name!r} has several responses: fit those to compare one by one")
-    return _of_statsmodels(fit, alpha)
+    return _of_statsmodels(given, alpha)
 
 
-def _own(res: LinearResults, alpha: float) -> _Fit:
+def _own(res: LinearResults, alpha: float) -> FitInTable:
     interval = res.conf_int(alpha)
     inclusion = getattr(res, "inclusion_prob", np.full(len(res.params), np.nan))
-    sigma2 = getattr(res, "sigma2", np.nan)
-    selects = hasattr(res, "inclusion_prob")
-    facts = {
-        "N": res.nobs,
-        "R-squared": float(res.rsquared),
-        "sigma": float(np.sqrt(sigma2)),
-        "log marginal": np.nan if selects else float(getattr(res, "log_marginal", np.nan)),
-        "log evidence": float(getattr(res, "log_evidence", np.nan)) if selects else np.nan,
-        "LOO R-squared": _left_out(res, "loo_rsquared"),
-        "LOO log score": _left_out(res, "loo_log_score"),
-    }
+    facts = dict.fromkeys(FACT_ROWS, np.nan) | values_of(res, "row")
     columns = [res.params, res.bse, interval[:, 0], interval[:, 1], inclusion]
     coefficients = pd.DataFrame(dict(zip(VALUES, columns, strict=True)), index=list(res.model.exog_names))
-    return _Fit(coefficients, facts, res.model.data.targets[0], _numbers(res.model.endog), own=True)
+    marks = marks_of(res.model.data.exog)
+    if marks is not None and res.model.data.intercept_name is not None:
+        marks = np.vstack([marks_of(np.ones((res.model.data.exog.shape[0], 1))), marks])  # type: ignore[list-item]
+    observed = _numbers(res.model.endog)
+    return FitInTable(coefficients, facts, res.model.data.targets[0], observed, own=True, marks=marks)
 
 
-def _left_out(res: LinearResults, name: str) -> float:
-    """A leave-one-out score, NaN where a fit has none or its rows are not in memory."""
-    return float(getattr(res, name, np.nan)) if res.model.endog is not None else np.nan
-
-
-def _of_statsmodels(fit: Any, alpha: float) -> _Fit:
-    params, interval = fit.params, np.asarray(fit.conf_int(alpha=alpha), dtype=np.float64)
-    names = list(params.index) if isinstance(params, pd.Series) else list(fit.model.exog_names)
+def _of_statsmodels(given: Any, alpha: float) -> FitInTable:
+    params, interval = given.params, np.asarray(given.conf_int(alpha=alpha), dtype=np.float64)
+    names = list(params.index) if isinstance(params, pd.Series) else list(given.model.exog_names)
     none = np.full(len(names), np.nan)
-    columns = [np.asarray(params), np.asarray(fit.bse), interval[:, 0], interval[:, 1], none]
+    columns = [np.asarray(params), np.asarray(given.bse), interval[:, 0], interval[:, 1], none]
     twice = repeated(names)
     if twice:
         raise ValueError(f"a fit of statsmodels has several coefficients named {listed(twice)}: rename the columns")
     coefficients = pd.DataFrame(dict(zip(VALUES, columns, strict=True)), index=[str(name) for name in names])
     facts = {
-        "N": float(getattr(fit, "nobs", np.nan)),
-        "R-squared": float(getattr(fit, "rsquared", np.nan)),
-        "sigma": float(np.sqrt(fit.mse_resid / _mean_weight(fit.model))) if hasattr(fit, "rsquared") else np.nan,
+        "N": float(getattr(given, "nobs", np.nan)),
+        "R-squared": float(getattr(given, "rsquared", np.nan)),
+        "sigma": float(np.sqrt(given.mse_resid / _mean_weight(given.model)))
+        if hasattr(given, "rsquared")
+        else np.nan,
     }
-    return _Fit(coefficients, facts, str(fit.model.endog_names), _numbers(fit.model.endog), own=False)
+    of_columns = marks_of(getattr(given.model, "exog", None))
+    known = dict(zip(map(str, given.model.exog_names), () if of_columns is None else of_columns, strict=False))
+    marks = np.array([known.get(name, np.full(MARKS, np.nan)) for name in coefficients.index]).reshape(-1, MARKS)
+    response, observed = str(given.model.endog_names), _numbers(given.model.endog)
+    return FitInTable(coefficients, facts, response, observed, own=False, marks=marks)
+
+
+def _sigma(given: Any) -> float:
+    """Noise of a row of average weight, of models that have one."""
+    return float(np.sqrt(given.mse_resid / _mean_weight(given.model))) if hasattr(given, "rsquared") else np.nan
 
 
 def _mean_weight(model: Any) -> float:
@@ -188,7 +172,7 @@ def _numbers(values: Any) -> FloatArray | None:
     return None if values is None else np.asarray(values, dtype=np.float64).reshape(-1)
 
 
-def _terms(read: Mapping[str, _Fit], terms: Names | None) -> list[str] | None:
+def _terms(read: Mapping[str, FitInTable], terms: Names | None) -> list[str] | None:
     known = list(dict.fromkeys(name for fit in read.values() for name in fit.coefficients.index))
     if terms is None:
         return None
@@ -203,7 +187,7 @@ def _terms(read: Mapping[str, _Fit], terms: Names | None) -> list[str] | None:
     return [str(name) for name in asked]
 
 
-def _frame(read: Mapping[str, _Fit]) -> pd.DataFrame:
+def _frame(read: Mapping[str, FitInTable]) -> pd.DataFrame:
     """Rows (term, value) of all coefficients and, under the term "", of the fits; a column for each fit."""
     columns = {}
     for name, fit in read.items():
@@ -218,9 +202,9 @@ def _frame(read: Mapping[str, _Fit]) -> pd.DataFrame:
     return out[out.notna().any(axis=1)]
 
 
-def _notes(read: Mapping[str, _Fit]) -> list[str]:
+def _notes(read: Mapping[str, FitInTable], differing: Sequence[str]) -> list[str]:
     """Whether the models can be compared, and what their numbers are."""
-    notes = []
+    notes = [OTHER_COLUMNS.format(names=listed(differing))] if differing else []
     responses = {fit.response for fit in read.values()}
     sizes = {name: fit.facts["N"] for name, fit in read.items()}
     if len(responses) > 1:
@@ -228,7 +212,7 @@ def _notes(read: Mapping[str, _Fit]) -> list[str]:
     if len(set(sizes.values())) > 1:
         told = ", ".join(f"{name}: {int(n):,}" for name, n in sizes.items() if np.isfinite(n))
         notes.append(f"The models are of different rows ({told}): {NOT_COMPARABLE}.")
-    elif len(responses) == 1 and not _same([fit.observed for fit in read.values() if fit.observed is not None]):
+    elif len(responses) == 1 and not same_values([fit.observed for fit in read.values() if fit.observed is not None]):
         notes.append(f"The values of the response differ between the models: {NOT_COMPARABLE}.")
     others = [name for name, fit in read.items() if not fit.own]
     if others and len(others) < len(read):
@@ -237,9 +221,3 @@ def _notes(read: Mapping[str, _Fit]) -> list[str]:
     if np.isfinite(evidence).sum() > 1:
         notes.append(EVIDENCE)
     return notes
-
-
-def _same(observed: list[FloatArray]) -> bool:
-    first = observed[0] if observed else np.zeros(0)
-    size = SAME_RESPONSE * float(np.abs(first).max(initial=0.0))
-    return all(y.shape == first.shape and bool((np.abs(y - first) <= size).all()) for y in observed)

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 import pandas as pd
 
 from pybayesridge._types import ArrayLike, FloatArray
-from pybayesridge.binomial.posterior import BinaryPosterior
 from pybayesridge.data.frames import to_pandas
-from pybayesridge.ep.posterior import SelectionPosterior, mixture_quantile, rows_within_unit, tail_of_unit
-from pybayesridge.formula.constraints import Combination, combinations
+from pybayesridge.formula.late import constraints
+from pybayesridge.posterior.laws import Answer, Ask, RowLaw, pooled
 from pybayesridge.quantile_tables import NO_ROW_SPACE
 from pybayesridge.results.arguments import check_alpha, target_position
-from pybayesridge.ridge.posterior import RidgePosterior
-from pybayesridge.selection.posterior import ExactPosterior
 from pybayesridge.text import did_you_mean, listed
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoDataFrame
 
+    from pybayesridge.formula.constraints import Combination
     from pybayesridge.results.base import LinearResults
 
 REFUSED = (
@@ -32,42 +29,17 @@ REFUSED = (
 )
 """The message of what statsmodels has for least squares."""
 
-NEXT_TO_ZERO = 1e-12
-"""Distance from 0, in standard deviations, that is left of a bisection."""
 
+class Parts(Protocol):
+    """Results of one fit, or of several whose posteriors are mixed."""
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """Contrasts as rows over the penalised columns (m, p) and the unpenalised ones (m, k), user's scale.
+    @property
+    def parts(self) -> Sequence[LinearResults]:
+        """The fits whose posteriors are mixed."""
 
-    `value` (m,) is subtracted.
-    """
-
-    x: FloatArray
-    z: FloatArray
-    value: FloatArray
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The posterior of m combinations of coefficients, less their values.
-
-    Attributes
-    ----------
-    mean, sd : (m,) arrays
-    interval : (m, 2) array
-        Equal-tailed.
-    positive : (m,) array
-        Probabilities of a value above 0.
-    zero : (m,) array or None
-        Probabilities of exactly 0, for variable selection.
-    """
-
-    mean: FloatArray
-    sd: FloatArray
-    interval: FloatArray
-    positive: FloatArray
-    zero: FloatArray | None = None
+    @property
+    def shares(self) -> FloatArray | None:
+        """Their weights, which sum to 1; None for equal ones."""
 
 
 def contrast(
@@ -145,14 +117,14 @@ def read_contrasts(contrasts: Any, names: list[str]) -> tuple[FloatArray, FloatA
 def as_table(answer: Answer, labels: Sequence[str] | None = None) -> pd.DataFrame:
     """A row for each combination: mean, sd, interval and probabilities."""
     columns = {
-        "mean": answer.mean,
-        "sd": answer.sd,
-        "lower": answer.interval[:, 0] + 0.0,  # no negative zeros
-        "upper": answer.interval[:, 1] + 0.0,
-        "prob_positive": answer.positive,
+        "mean": answer.center[:, 0],
+        "sd": answer.sd[:, 0],
+        "lower": answer.quantiles[:, 0, 0] + 0.0,  # no negative zeros
+        "upper": answer.quantiles[:, 0, 1] + 0.0,
+        "prob_positive": answer.above[:, 0],
     }
-    if answer.zero is not None:
-        columns["prob_zero"] = answer.zero
+    if answer.mass_at_zero is not None:
+        columns["prob_zero"] = answer.mass_at_zero[:, 0]
     return pd.DataFrame(columns, index=None if labels is None else list(labels))
 
 
@@ -169,7 +141,7 @@ class refused(property):  # noqa: N801
 def _combinations(contrasts: Any, names: list[str]) -> list[Combination]:
     given = to_pandas(contrasts, "contrasts")
     if isinstance(given, str):
-        out = combinations(given, names)
+        out = constraints.combinations(given, names)
     elif isinstance(given, Mapping):
         out = [_labelled(str(label), text, names) for label, text in given.items()]
     elif isinstance(given, pd.Series) and not all(isinstance(each, str) for each in given):
@@ -179,7 +151,7 @@ def _combinations(contrasts: Any, names: list[str]) -> list[Combination]:
     elif (parts := list(given) if isinstance(given, Sequence | pd.Series) else []) and all(
         isinstance(each, str) for each in parts
     ):
-        out = [each for part in parts for each in combinations(part, names)]
+        out = [each for part in parts for each in constraints.combinations(part, names)]
     else:
         out = _of_array(given, names)
     if not out:
@@ -193,10 +165,10 @@ def _combinations(contrasts: Any, names: list[str]) -> list[Combination]:
 
 
 def _labelled(label: str, text: object, names: list[str]) -> Combination:
-    parts = combinations(text, names) if isinstance(text, str) else []
+    parts = constraints.combinations(text, names) if isinstance(text, str) else []
     if len(parts) != 1:
         raise ValueError(f"the contrast {label!r} must be one contrast as text, not {text!r}")
-    return Combination(label, parts[0].weights, parts[0].value)
+    return constraints.Combination(label, parts[0].weights, parts[0].value)
 
 
 def _of_frame(frame: pd.DataFrame, names: list[str]) -> list[Combination]:
@@ -209,7 +181,7 @@ def _of_frame(frame: pd.DataFrame, names: list[str]) -> list[Combination]:
         raise ValueError("contrasts names a coefficient more than once")
     weights = np.zeros((len(frame), len(names)))
     weights[:, [names.index(name) for name in columns]] = _numbers(frame.to_numpy())
-    return [Combination(str(label), row, 0.0) for label, row in zip(frame.index, weights, strict=True)]
+    return [constraints.Combination(str(label), row, 0.0) for label, row in zip(frame.index, weights, strict=True)]
 
 
 def _of_array(array: ArrayLike, names: list[str]) -> list[Combination]:
@@ -219,7 +191,7 @@ def _of_array(array: ArrayLike, names: list[str]) -> list[Combination]:
             f"contrasts has shape {np.shape(array)}: it needs a column for each of the {len(names)} coefficients of "
             f"params ({listed(names)}), or names"
         )
-    return [Combination(f"row {i}", row, 0.0) for i, row in enumerate(weights)]
+    return [constraints.Combination(f"row {i}", row, 0.0) for i, row in enumerate(weights)]
 
 
 def _numbers(values: ArrayLike) -> FloatArray:
@@ -231,82 +203,21 @@ def _numbers(values: ArrayLike) -> FloatArray:
         ) from None
 
 
-def combined(res: LinearResults, weights: FloatArray, value: FloatArray, alpha: float, target: int) -> Answer:
-    """The posterior of combinations of coefficients with `weights` (m, k), less `value` (m,)."""
-    posterior, rows = res.posterior, _rows(res, weights, value)
-    if isinstance(posterior, RidgePosterior):
-        return _of_ridge(posterior, rows, alpha, target)
-    if isinstance(posterior, BinaryPosterior):
-        return _of_binary(posterior, rows, alpha)
-    if isinstance(posterior, ExactPosterior):
-        return _of_exact(posterior, rows, alpha)
-    assert isinstance(posterior, SelectionPosterior)
-    return _of_ep(posterior, rows, alpha)
+def law_of(res: Parts, weights: FloatArray | Sequence[FloatArray], offset: FloatArray, target: int) -> RowLaw:
+    """The law of combinations of coefficients with `weights` (m, k), plus `offset` (m,).
+
+    Of pooled fits the weights may be a list with those for each fit.
+    """
+    each: list[FloatArray] = list(weights) if isinstance(weights, list) else [np.asarray(weights)] * len(res.parts)
+    return pooled([part.row_law(own, offset, target) for part, own in zip(res.parts, each, strict=True)], res.shares)
 
 
-def exceedance(res: LinearResults, weights: FloatArray, at: FloatArray, target: int) -> FloatArray:
-    """Posterior probability that combinations of coefficients with `weights` (m, k) are larger than `at`, (m,)."""
-    posterior, rows = res.posterior, _rows(res, weights, at)
-    if isinstance(posterior, RidgePosterior):
-        return posterior.row_exceedance(posterior.row_functions(rows.x, rows.z), at)[:, target]
-    if isinstance(posterior, BinaryPosterior):
-        return posterior.linear_exceedance(rows.x, rows.z, at)
-    if isinstance(posterior, ExactPosterior):
-        return posterior.row_exceedance(rows.x, rows.z, at)[0]
-    assert isinstance(posterior, SelectionPosterior)
-    return posterior.exceedance(rows.x, rows.z, at)
-
-
-def _rows(res: LinearResults, weights: FloatArray, value: FloatArray) -> _Rows:
-    of_z, penalized = res.model.positions(res.posterior.design)
-    return _Rows(weights[:, penalized], weights[:, of_z], value)
-
-
-def _of_ridge(posterior: RidgePosterior, rows: _Rows, alpha: float, target: int) -> Answer:
-    prepared = posterior.row_functions(rows.x, rows.z)
-    mean, sd = (each[:, target] for each in posterior.row_moments(prepared))
-    interval = posterior.row_intervals(prepared, alpha, None)[:, target]
-    positive = posterior.row_exceedance(prepared, rows.value)[:, target]
-    return Answer(mean - rows.value, sd, interval - rows.value[:, None], positive)
-
-
-def _of_binary(posterior: BinaryPosterior, rows: _Rows, alpha: float) -> Answer:
-    _, sd = posterior.linear_moments(rows.x, rows.z)
-    quantiles = posterior.linear_quantiles(rows.x, rows.z, np.array([alpha / 2, 1 - alpha / 2]))
-    positive = posterior.linear_exceedance(rows.x, rows.z, rows.value)
-    mean = posterior.linear_centers(rows.x, rows.z)
-    return Answer(mean - rows.value, sd, quantiles - rows.value[:, None], positive)
-
-
-def _of_ep(posterior: SelectionPosterior, rows: _Rows, alpha: float) -> Answer:
-    mean, sd = posterior.row_moments(rows.x, rows.z)
-    interval = posterior.row_intervals(rows.x, rows.z, alpha, None)
-    positive = posterior.row_exceedance(rows.x, rows.z, rows.value)
-    certain = (rows.z != 0).any(axis=1) | ((rows.x != 0) & (posterior.selection.inclusion_prob >= 1)).any(axis=1)
-    zero = np.where(sd > 0, np.where(certain, 0.0, np.nan), mean == rows.value)
-    own = rows_within_unit(rows.x, rows.z, posterior.units())
-    if own.any():
-        slab_mean, slab_sd, weight = posterior.within_unit(rows.x[own])
-        spike, value = np.maximum(1.0 - weight.sum(axis=0), 0.0), rows.value[own]
-        tails = (alpha / 2, 1 - alpha / 2)
-        interval[own] = np.stack([mixture_quantile(slab_mean, slab_sd, weight, at) for at in tails], axis=-1)
-        positive[own] = tail_of_unit(slab_mean, slab_sd, weight, value)
-        at_value = (weight * ((slab_sd == 0) & (slab_mean == value))).sum(axis=0)
-        zero[own] = at_value + spike * (value == 0)
-    return Answer(mean - rows.value, sd, interval - rows.value[:, None], np.clip(positive, 0.0, 1.0), zero)
-
-
-def _of_exact(posterior: ExactPosterior, rows: _Rows, alpha: float) -> Answer:
-    mean, sd = posterior.row_moments(rows.x, rows.z)
-    interval = posterior.row_intervals(rows.x, rows.z, alpha, None)
-    # A bisection ends next to a point mass at 0.
-    interval[np.abs(interval) <= NEXT_TO_ZERO * sd[:, None]] = 0.0
-    single = ((rows.x != 0).sum(axis=1) == 1) & ~(rows.z != 0).any(axis=1)
-    if single.any():
-        column = np.abs(rows.x[single]).argmax(axis=1)
-        weight = rows.x[single, column]
-        sd[single] = np.abs(weight) * posterior.standard_deviations()[1][column]
-        ends = weight[:, None] * posterior.intervals(alpha)[1][column]
-        interval[single] = np.sort(ends, axis=1)
-    positive, zero = posterior.row_exceedance(rows.x, rows.z, rows.value)
-    return Answer(mean - rows.value, sd, interval - rows.value[:, None], positive, zero)
+def combined(
+    res: Parts,
+    weights: FloatArray | Sequence[FloatArray],
+    value: FloatArray,
+    alpha: float,
+    target: int,
+) -> Answer:
+    """The posterior of combinations of coefficients with `weights` (m, k), less `value` (m,), and their interval."""
+    return law_of(res, weights, -value, target).ask(Ask((alpha / 2, 1 - alpha / 2), above=True))

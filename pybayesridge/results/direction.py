@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from pybayesridge._types import ArrayLike, FloatArray, IntArray, RandomLike
-from pybayesridge.ep.posterior import SelectionPosterior
+from pybayesridge.posterior.laws import Ask
 from pybayesridge.quantile_tables import NO_ROW_SPACE
 from pybayesridge.results.arguments import target_position
-from pybayesridge.results.contrast import combined, read_contrasts
-from pybayesridge.ridge.posterior import RidgePosterior
-from pybayesridge.selection.posterior import ExactPosterior
+from pybayesridge.results.contrast import law_of, read_contrasts
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoDataFrame
 
     from pybayesridge.results.base import LinearResults
 
-HEAD = "P(>0)"
-"""Head of the column of a summary."""
+HEADS = ("P(>0)", "P(=0)")
+"""Heads of the columns of a summary; the second for variable selection."""
 
-DIRECTION = f"{HEAD} is the posterior probability that the coefficient is positive."
-"""The note to it."""
+DIRECTION = f"{HEADS[0]} is the posterior probability that the coefficient is positive."
+"""The note to the first."""
 
-ELEMENTS = 1 << 22
-"""Most numbers in a block of weights of coefficients."""
+DIRECTION_OR_ZERO = (
+    f"{HEADS[0]} and {HEADS[1]} are the posterior probabilities that the coefficient is positive and that it is "
+    "exactly zero; the remainder is that of a negative coefficient."
+)
+"""The note to both."""
 
 DRAWS, FEWER, MANY = 20_000, 4_000, 1_000
 """Draws for the probability of an ellipsoid, and those of fits with so many coefficients."""
@@ -40,28 +41,10 @@ DEPENDENT = 1e-9
 """Smaller eigenvalues of the correlations of contrasts, relative to the largest, are zero but for rounding."""
 
 
-def probabilities_positive(res: LinearResults, positions: Sequence[int] | IntArray, target: int) -> FloatArray:
-    """Posterior probability that each of some coefficients is positive, (m,)."""
-    if not res.has_joint_posterior:
-        raise ValueError(NO_ROW_SPACE.format(what="the probability that a coefficient is positive"))
-    at = np.asarray(positions, dtype=np.intp)
-    k = len(res.model.exog_names)
-    step = max(1, ELEMENTS // k)
-    parts = [np.zeros(0)]
-    for start in range(0, at.size, step):
-        some = at[start : start + step]
-        weights = np.zeros((some.size, k))
-        weights[np.arange(some.size), some] = 1.0
-        parts.append(combined(res, weights, np.zeros(some.size), 0.05, target).positive)
-    return np.concatenate(parts)
-
-
-def every_probability_positive(res: LinearResults) -> FloatArray:
-    """Posterior probability that each coefficient is positive, for each target, (k, q)."""
-    posterior, k = res.posterior, len(res.model.exog_names)
-    if isinstance(posterior, RidgePosterior):
-        return res.model.scatter(*posterior.positive(), posterior.design)
-    return np.stack([probabilities_positive(res, range(k), i) for i in range(len(res.model.data.targets))], axis=1)
+def directions(res: LinearResults, positions: Sequence[int] | IntArray, target: int) -> tuple[FloatArray, ...]:
+    """Posterior probabilities that some coefficients are positive and, of a SpikeSlab, exactly 0: (m,) each."""
+    found = res.ask(Ask(mean=False, sd=False, above=True), positions, target)
+    return tuple(each[:, 0] for each in (found.above, found.mass_at_zero) if each is not None)
 
 
 def joint_contrast(
@@ -76,7 +59,8 @@ def joint_contrast(
     Parameters
     ----------
     contrasts : str, sequence of str, dict, array-like, Series or frame
-        As for :meth:`contrast`.
+        As for :meth:`contrast`. The name of a term of the formula, such as ``"C(site)"`` or ``"site:dose"``, stands
+        for all its coefficients.
     target : str or int, optional
         Which target, by name or position; needed where there are several.
     rng : numpy.random.Generator, int or None
@@ -110,13 +94,20 @@ def joint_contrast(
     i = target_position(res.model.data.targets, target, "joint_contrast")
     if not res.has_joint_posterior:
         raise ValueError(NO_ROW_SPACE.format(what="a contrast"))
-    weights, value, _ = read_contrasts(contrasts, list(res.model.exog_names))
-    posterior = res.posterior
-    if isinstance(posterior, SelectionPosterior):
-        raise ValueError("joint_contrast() of a SpikeSlab needs the joint posterior of the columns: use fit('exact')")
-    if isinstance(posterior, ExactPosterior):
-        of_z, penalized = res.model.positions(posterior.design)
-        return pd.Series({"prob_zero": posterior.rows_all_at(weights[:, penalized], weights[:, of_z], value)})
+    weights, value, _ = read_contrasts(_terms_written_out(res, contrasts), list(res.model.exog_names))
+    law = law_of(res, weights, -value, i)
+    if res.parts[0].posterior.has_point_masses:
+        found = law.all_zero()
+        if np.isnan(found) and res.parts[0].posterior.design.p == 0:
+            raise ValueError(
+                "joint_contrast() of a SpikeSlab is of penalised columns, and no column of this fit is penalised and "
+                "varies: use BayesRidge"
+            )
+        if np.isnan(found):
+            raise ValueError(
+                "joint_contrast() of a SpikeSlab needs the joint posterior of the columns: use fit('exact')"
+            )
+        return pd.Series({"prob_zero": found})
     mean, covariance = _moments(res, weights, value, i)
     whitened = _whitening(covariance)
     zero = whitened @ mean
@@ -135,6 +126,35 @@ def joint_contrast(
     return pd.Series({"content": inside / draws, "mcse": float(np.sqrt(share * (1 - share) / draws))})
 
 
+def _terms_written_out(res: LinearResults, contrasts: Any) -> Any:
+    """Contrasts with the coefficients of each term in place of its name."""
+    given = [contrasts] if isinstance(contrasts, str) else contrasts
+    spec = res.model.formula_spec
+    if spec is None or not isinstance(given, list | tuple) or not all(isinstance(each, str) for each in given):
+        return contrasts
+    names = set(res.model.exog_names)
+    terms = {term: [name for name in columns if name in names] for term, columns in spec.columns_of_terms().items()}
+    by_factors = {frozenset(term.split(":")): columns for term, columns in terms.items()}
+    parts = [part.strip() for each in given for part in ([each] if each in names else _between_commas(each))]
+    out: list[str] = []
+    for part in parts:
+        found = None if part in names else by_factors.get(frozenset(each.strip() for each in part.split(":")))
+        out += found or [part]
+    return contrasts if out == parts else out
+
+
+def _between_commas(text: str) -> list[str]:
+    """The parts of a text between commas that stand outside parentheses and brackets."""
+    depth, out = 0, [""]
+    for letter in text:
+        depth += (letter in "([") - (letter in ")]")
+        if letter == "," and depth == 0:
+            out.append("")
+        else:
+            out[-1] += letter
+    return out
+
+
 def _moments(
     res: LinearResults, weights: FloatArray, value: FloatArray, target: int
 ) -> tuple[FloatArray, FloatArray]:
@@ -142,16 +162,16 @@ def _moments(
     m = len(weights)
     first, second = np.triu_indices(m)
     both = np.vstack([weights, weights[first] + weights[second], weights[first] - weights[second]])
-    answer = combined(res, both, np.zeros(len(both)), 0.05, target)
+    answer = law_of(res, both, np.zeros(len(both)), target).ask(Ask())
     if not (np.isfinite(answer.mean).all() and np.isfinite(answer.sd).all()):
         raise ValueError(
             "the posterior has no covariance: its tail is too heavy. Use contrast(), which has quantiles"
         )
-    variance = answer.sd[m:] ** 2
+    variance = answer.sd[m:, 0] ** 2
     plus, minus = np.split(variance, 2)
     covariance = np.zeros((m, m))
     covariance[first, second] = covariance[second, first] = (plus - minus) / 4
-    return answer.mean[:m] - value, covariance
+    return answer.mean[:m, 0] - value, covariance
 
 
 def _whitening(covariance: FloatArray) -> FloatArray:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from pybayesridge._types import RandomLike, RowsLike
-from pybayesridge.formula import build as formulas
+from pybayesridge.formula.late import build as formulas
 from pybayesridge.quantile_tables import NO_ROW_SPACE
 from pybayesridge.results.arguments import check_alpha, check_which, target_position
 from pybayesridge.results.averages import Change, effects_of, predictions_of
@@ -47,13 +47,15 @@ def effects(
         Compare the predictions at the value or level b with those at a. By default a number has its average effect
         per unit, and each level of a factor is compared with the reference level.
     data : frame, dict or array-like, optional
-        Rows over which changes are averaged; those of the fit by default.
+        Rows over which changes are averaged; those of the fit by default. Rows with missing values are treated as by
+        the fit: left out, or with ``missing="raise"`` refused.
     alpha : float, default 0.05
         One minus the probability of the intervals.
     which : {"mean", "linear"}
         With ``family="binomial"``: changes of probabilities, or of the linear predictor.
     rng : numpy.random.Generator, int or None
-        Changes of probabilities are those of 4,000 draws from the posterior, by default the same at each call.
+        For changes of probabilities that follow from 4,000 draws from the posterior, by default the same at each
+        call; see the notes.
     target : str or int, optional
         Which target, by name or position; needed where there are several.
 
@@ -62,7 +64,7 @@ def effects(
     DataFrame
         A row for each effect, labelled by ``variable`` and ``change``; columns as in :meth:`contrast`: ``mean``,
         ``sd``, ``lower``, ``upper``, ``prob_positive``, and of a SpikeSlab ``prob_zero``. Effects on probabilities
-        also have ``mcse``, the Monte Carlo standard error of the mean due to these draws.
+        also have ``mcse``, the Monte Carlo standard error of the mean, which is 0 where nothing was drawn.
 
     Raises
     ------
@@ -76,8 +78,11 @@ def effects(
     often as they have trials and weights. The effect per unit is the average over rows of the derivative of the
     prediction, by differences of the design within the range of the data. A prediction is linear in the
     coefficients, and so is an effect: its posterior is that of the contrast with the averaged differences of the
-    rows of the design as weights. An effect is a statement on the predictions of the model; it is causal only if the
-    model is.
+    rows of the design as weights. A change of probabilities is not linear. For a BayesRidge its mean and its
+    distribution given its linear part follow by quadrature, and the rest of its variance is added to that of the
+    linear part: quantiles are within .06 standard deviations of those of long simulations. Where that rest is more
+    than 3 %, as with few events or separated responses, and for a SpikeSlab, changes of probabilities are drawn from
+    the posterior. An effect is a statement on the predictions of the model; it is causal only if the model is.
 
     Warns
     -----
@@ -94,11 +99,12 @@ def effects(
     [[6752.0, 469.0, 5796.0, 7660.0, 1.0]]
     """
     i, alpha = checked(res, target, which, alpha, "effects")
-    found = Variables.of(res.model, data, formulas.capture(1))
+    founds = variables_of(res, data)
+    found = founds[0]
     changes = [change for name in _names(found, variables) for change in _changes(found, name, values)]
     if values is not None:
         found.warn_outside({change.variable: change.ends for change in changes})
-    table = effects_of(res, found, changes, alpha=alpha, which=which, rng=rng, target=i)
+    table = effects_of(res, founds, changes, alpha=alpha, which=which, rng=rng, target=i)
     labels = [(change.variable, change.label) for change in changes]
     return table.set_axis(pd.MultiIndex.from_tuples(labels, names=["variable", "change"]), axis=0)
 
@@ -124,13 +130,15 @@ def predictions(
         The other variables: ``"mean"`` puts numbers at their mean and factors at their reference level;
         ``"observed"`` leaves them as they are in each row, and averages the predictions over the rows.
     data : frame, dict or array-like, optional
-        Rows of which the means are taken, or over which predictions are averaged; those of the fit by default.
+        Rows of which the means are taken, or over which predictions are averaged; those of the fit by default. Rows
+        with missing values are treated as by the fit: left out, or with ``missing="raise"`` refused.
     alpha : float, default 0.05
         One minus the probability of the intervals.
     which : {"mean", "linear"}
         With ``family="binomial"``: probabilities, or linear predictors.
     rng : numpy.random.Generator, int or None
-        Averages of probabilities are those of 4,000 draws from the posterior, by default the same at each call.
+        For averages of probabilities that follow from 4,000 draws from the posterior, by default the same at each
+        call; see the notes of :meth:`effects`.
     target : str or int, optional
         Which target, by name or position; needed where there are several.
 
@@ -139,7 +147,8 @@ def predictions(
     DataFrame
         A row for each combination, labelled by the values of the grid: ``mean``, ``sd``, ``lower`` and ``upper`` (the
         equal-tailed credible interval of the expected response; :meth:`get_prediction` also has the interval of a
-        new observation). Averages of probabilities also have ``mcse``, the Monte Carlo standard error of the mean.
+        new observation). Averages of probabilities also have ``mcse``, the Monte Carlo standard error of the mean,
+        which is 0 where nothing was drawn.
 
     Raises
     ------
@@ -164,8 +173,13 @@ def predictions(
     500000.0  69110.0  328.0  68446.0  69748.0
     """
     i, alpha = checked(res, target, which, alpha, "predictions")
-    found = Variables.of(res.model, data, formulas.capture(1))
-    return predictions_of(res, found, as_grid(found, grid), at=at, alpha=alpha, which=which, rng=rng, target=i)
+    founds = variables_of(res, data)
+    return predictions_of(res, founds, as_grid(founds[0], grid), at=at, alpha=alpha, which=which, rng=rng, target=i)
+
+
+def variables_of(res: LinearResults, data: RowsLike | None) -> list[Variables]:
+    """The variables of each of the fits whose posteriors count alike; warnings are those of the first."""
+    return [Variables.of(part.model, data, warn=i == 0) for i, part in enumerate(res.parts)]
 
 
 def as_grid(found: Variables, grid: Any) -> pd.DataFrame:

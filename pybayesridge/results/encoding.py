@@ -11,18 +11,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
 
 from pybayesridge import exceptions
-from pybayesridge.formula import stored as formulas
-from pybayesridge.formula.spec import FormulaSpec
+from pybayesridge.formula.late import spec as specs
+from pybayesridge.formula.late import stored as formulas
 from pybayesridge.results import stored_frames as frames
 from pybayesridge.results.stored_classes import NotStoredError, class_of, fill, name_of, state_of
 from pybayesridge.results.wrapper import Labelled
+
+if TYPE_CHECKING:
+    from pybayesridge.formula.spec import FormulaSpec
 
 KINDS = "biuf"
 """Kinds of arrays: truth values, whole numbers with and without a sign, numbers."""
@@ -38,6 +41,8 @@ class Encoder:
     entries : list of dict
     arrays : dict of str to list of arrays
         One-dimensional ones of each type, which follow each other in the file.
+    formulas : list of (FormulaSpec, dict)
+        The formulas, and what is stored of the user's values that they use.
     """
 
     def __init__(self) -> None:
@@ -46,6 +51,7 @@ class Encoder:
         self._lengths: dict[str, int] = {}
         self._known: dict[Any, int] = {}
         self._kept: list[Any] = []
+        self.formulas: list[tuple[FormulaSpec, dict[str, Any]]] = []
 
     def value(self, value: Any, where: str) -> Any:
         """A value as JSON has it; `where` it is, for messages."""
@@ -86,7 +92,7 @@ class Encoder:
             return self._array(value, where)
         if isinstance(value, Labelled) and name_of(type(value)):
             return {"wrapper": name_of(type(value)), "results": self.value(value._results, where)}  # noqa: SLF001
-        if isinstance(value, FormulaSpec):
+        if isinstance(value, specs.FormulaSpec):
             return self._formula(value, where)
         if formulas.is_description(value):
             return {"formula": self.value(formulas.as_data(value), where)}
@@ -116,11 +122,12 @@ class Encoder:
         return {"array": kind, "at": at, "shape": list(value.shape), "fortran": fortran}
 
     def _formula(self, value: FormulaSpec, where: str) -> dict[str, Any]:
-        """Without the user's names that are no data: functions are looked up again where the model predicts."""
+        """Without the user's names that are no data: a loaded fit refuses to predict by a function."""
         state = state_of(value)
         state["context"] = {name: one for name, one in value.context.items() if is_storable(one)}
+        self.formulas.append((value, state["context"]))
         return {
-            "class": name_of(FormulaSpec),
+            "class": name_of(specs.FormulaSpec),
             "fields": {key: self.value(one, f"{where}.{key}") for key, one in state.items()},
         }
 
@@ -146,10 +153,18 @@ class Decoder:
     ----------
     entries : list of dict
     arrays : dict of str to array
+
+    Attributes
+    ----------
+    formulas : list of FormulaSpec
+        All that were made.
     """
 
     def __init__(self, entries: list[Any], arrays: dict[str, np.ndarray]) -> None:
         self._entries, self._arrays = entries, arrays
+        self.formulas: list[FormulaSpec] = []
+        self._descriptions: list[Any] = []
+        self._left = {kind: values.size for kind, values in arrays.items()}
         self._made: dict[int, Any] = {}
         self._making: set[int] = set()
         self._readers: dict[str, Callable[[Any], Any]] = {
@@ -157,7 +172,7 @@ class Decoder:
             "tuple": lambda content: tuple(self.value(one) for one in content),
             "dict": lambda content: {self.value(key): self.value(one) for key, one in content},
             "float": float,
-            "scalar": lambda content: np.dtype(content[0]).type(self.value(content[1])),
+            "scalar": lambda content: _scalar(content[0], self.value(content[1])),
             "warning": WARNINGS.__getitem__,
             "numpy": _of_numpy,
             "ref": self._entry,
@@ -170,6 +185,14 @@ class Decoder:
         ((kind, content),) = node.items()
         return self._readers[kind](content)
 
+    def root(self, node: Any) -> Any:
+        """The value of the whole file, in which every description of a formula belongs to a :class:`FormulaSpec`."""
+        out = self.value(node)
+        owned = [spec.spec for spec in self.formulas]
+        if any(all(one is not other for other in owned) for one in self._descriptions):
+            raise ValueError("a formula that belongs to no model")
+        return out
+
     def _entry(self, i: int) -> Any:
         if i not in self._made:
             if i in self._making or i < 0:
@@ -181,6 +204,8 @@ class Decoder:
                 made: Any = object.__new__(class_of(entry["class"]))
                 self._made[i] = made
                 fill(made, {name: self.value(one) for name, one in entry["fields"].items()})
+                if isinstance(made, specs.FormulaSpec):
+                    self.formulas.append(made)
             else:
                 self._made[i] = self._content(entry)
         return self._made[i]
@@ -189,11 +214,15 @@ class Decoder:
         if "array" in entry:
             return self._array(entry)
         if "wrapper" in entry:
-            return class_of(entry["wrapper"])(self.value(entry["results"]))
+            wrapper = class_of(entry["wrapper"])
+            if not issubclass(wrapper, Labelled):
+                raise KeyError(entry["wrapper"])
+            return wrapper(self.value(entry["results"]))
         ((kind, node),) = entry.items()
         content = self.value(node)
         if kind == "formula":
-            return formulas.from_data(content)
+            self._descriptions.append(formulas.from_data(content))
+            return self._descriptions[-1]
         if kind == "sparse":
             parts = content["data"], content["indices"], content["indptr"]
             return sparse.csc_matrix(parts, shape=content["shape"])
@@ -203,9 +232,18 @@ class Decoder:
         shape = tuple(entry["shape"])
         size = math.prod(shape)
         flat = self._arrays[entry["array"]][entry["at"] : entry["at"] + size]
-        if flat.size != size or entry["at"] < 0:
+        # No element belongs to two arrays: a short file does not make long ones.
+        self._left[entry["array"]] -= size
+        if flat.size != size or entry["at"] < 0 or self._left[entry["array"]] < 0:
             raise ValueError("an array is not complete")
         return flat.reshape(shape, order="F" if entry["fortran"] else "C").copy(order="K")
+
+
+def _scalar(kind: str, value: Any) -> Any:
+    dtype = np.dtype(kind)
+    if dtype.kind not in f"{KINDS}U":
+        raise ValueError(f"there are no single numbers of type {kind}")
+    return dtype.type(value)
 
 
 def _name_in_numpy(value: Any) -> str | None:

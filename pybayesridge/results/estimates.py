@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
+import pandas as pd
 
-from pybayesridge._types import AnyArray, FloatArray
+from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.data.frames import make_frame
-from pybayesridge.ep.gaussian_posterior import SelectionMarginals
 from pybayesridge.findings import Finding
+from pybayesridge.posterior.coefficients import placed
+from pybayesridge.posterior.laws import Answer, Ask
 from pybayesridge.recipes import Recipe
 from pybayesridge.results.arguments import check_alpha, target_position
 from pybayesridge.results.arviz import Draws
-from pybayesridge.ridge.marginals import RidgeMarginals
+from pybayesridge.results.shown import Shown, counted
+from pybayesridge.text import listed
 
 if TYPE_CHECKING:
-    from pybayesridge.binomial.posterior import BinaryPosterior
-    from pybayesridge.ep.posterior import SelectionPosterior
     from pybayesridge.models.base import LinearModel
-    from pybayesridge.ridge.posterior import RidgePosterior
-    from pybayesridge.selection.marginals import ExactMarginals
-    from pybayesridge.selection.posterior import ExactPosterior
 
 
-class LinearEstimates:
+class LinearEstimates(Shown):
     """Posterior means, standard deviations and intervals of a linear model, and what a fit has to say.
 
-    Subclasses supply ``_standard_deviations``, ``_intervals``, ``_covariance``, ``_row_moments`` and
-    ``_row_intervals``, each in the order of ``model.exog_names``.
+    What the posterior says of coefficients is put in the order of ``model.exog_names``.
 
     Attributes
     ----------
@@ -47,52 +45,60 @@ class LinearEstimates:
         As given to ``fit``.
     maxiter : int
         As given to ``fit``.
-    posterior : RidgePosterior, BinaryPosterior, SelectionPosterior or marginals
-        The posterior in the numerics' own units; internal.
+    posterior : Posterior
+        Joint, or of each coefficient alone; internal.
     """
 
-    family: ClassVar[str]
+    model_name: ClassVar[str]
     method: str
     converged: bool
     n_iter: int
     recipe: Recipe
     tol: float
     maxiter: int
-    params: FloatArray
     model: LinearModel
     sigma2: float | FloatArray
-    posterior: (
-        RidgePosterior
-        | RidgeMarginals
-        | BinaryPosterior
-        | SelectionPosterior
-        | SelectionMarginals
-        | ExactPosterior
-        | ExactMarginals
-    )
+    posterior: Any
 
-    def __init__(self, model: LinearModel, params: FloatArray, **kwds: Any) -> None:
+    def __init__(self, model: LinearModel, posterior: Any, **kwds: Any) -> None:
         self.__dict__.update(kwds)
-        self.model, self.params, self.k_constant = model, params, model.k_constant
+        self.model, self.posterior, self.k_constant = model, posterior, model.k_constant
+        if not posterior.design.in_blocks:
+            _ = self.params
 
-    def _standard_deviations(self) -> FloatArray:
-        raise NotImplementedError
+    @cached_property
+    def params(self) -> FloatArray:
+        """Posterior means of the coefficients (medians where there are none), user's scale; (k,) or (k, q)."""
+        return self._squeeze(self.ask(Ask(sd=False)).center)
 
-    def _intervals(self, alpha: float) -> FloatArray:
-        raise NotImplementedError
+    def _shown(self) -> tuple[str, pd.DataFrame | None, str]:
+        data = self.model.data
+        sizes = f"{counted(self.model.nobs, 'row')}, {counted(len(data.xnames), 'coefficient')}"
+        ended = "" if self.converged else ", not converged"
+        title = (
+            f"{self.model_name} of {listed(data.targets)}: {sizes}, method {self.method!r}{ended}. Posterior means:"
+        )
+        means = data.wrap_output(self.params, "columns")
+        table = means.to_frame("mean") if isinstance(means, pd.Series) else means
+        return title, table, "summary() shows standard deviations, intervals and notes."
 
-    def _covariance(self, target: int) -> FloatArray:
-        raise NotImplementedError
+    def ask(self, ask: Ask, which: Sequence[int] | IntArray | None = None, target: int | None = None) -> Answer:
+        """What the posterior says of all coefficients, or of some by position; for all targets, or for one.
 
-    def _prepared_rows(self, rows: AnyArray) -> Any:
-        """Input of ``_row_moments`` and ``_row_intervals``: the rows, unless a family prepares them."""
-        return rows
-
-    def _row_moments(self, rows: Any) -> tuple[FloatArray, FloatArray]:
-        raise NotImplementedError
-
-    def _row_intervals(self, rows: Any, alpha: float, noise: FloatArray | None) -> FloatArray:
-        raise NotImplementedError
+        Coefficients of columns that do not vary are exactly zero.
+        """
+        posterior: Any = self.posterior
+        if target is not None:
+            posterior = posterior.of_targets(slice(target, target + 1))
+        at = np.concatenate(self.model.positions(posterior.design))
+        if which is None:
+            return placed(posterior.coefficients.ask(ask), ask, at, len(self.model.exog_names))
+        wanted = np.asarray(which, dtype=np.intp)
+        of_position = np.full(len(self.model.exog_names), -1)
+        of_position[at] = np.arange(at.size)
+        varies = np.flatnonzero(of_position[wanted] >= 0)
+        found = posterior.coefficients.ask(ask, of_position[wanted[varies]])
+        return placed(found, ask, varies, wanted.size)
 
     def _release_rows(self, row_space: bool) -> None:
         raise NotImplementedError
@@ -116,7 +122,7 @@ class LinearEstimates:
     @cached_property
     def bse(self) -> FloatArray:
         """Posterior standard deviations of the coefficients, user's scale; (k,) or (k, q)."""
-        return self._squeeze(self._standard_deviations())
+        return self._squeeze(self.ask(Ask(mean=False)).sd)
 
     @property
     def posterior_var(self) -> FloatArray:
@@ -132,7 +138,11 @@ class LinearEstimates:
         target : str or int, optional
             Which target, by name or position; needed where there are several.
         """
-        return self._covariance(target_position(self.model.data.targets, target, "cov_params"))
+        i = target_position(self.model.data.targets, target, "cov_params")
+        at = np.concatenate(self.model.positions(self.posterior.design))
+        out = np.zeros((len(self.model.exog_names),) * 2)
+        out[np.ix_(at, at)] = self.posterior.coefficients.covariance(i)
+        return out
 
     def conf_int(self, alpha: float = 0.05) -> FloatArray:
         """Equal-tailed credible intervals of the coefficients, (k, 2) or (k, q, 2).
@@ -142,7 +152,11 @@ class LinearEstimates:
         alpha : float
             One minus the probability of the interval.
         """
-        return self._squeeze(self._intervals(check_alpha(alpha)))
+        return self._squeeze(self._intervals(alpha))
+
+    def _intervals(self, alpha: float) -> FloatArray:
+        """The same with an axis for the targets, (k, q, 2)."""
+        return self.ask(Ask((check_alpha(alpha) / 2, 1 - alpha / 2), mean=False, sd=False)).quantiles
 
     def tidy(self, alpha: float = 0.05) -> Any:
         """Table with one row for each coefficient and no index, in the format of the R package broom.
@@ -161,7 +175,7 @@ class LinearEstimates:
             before those of the second.
         """
         targets, names = self.model.data.targets, self.model.exog_names
-        interval = self._intervals(check_alpha(alpha))
+        interval = self._intervals(alpha)
         columns = {
             "term": list(names) * len(targets),
             "estimate": self.params.ravel(order="F"),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pandas as pd
 
 from pybayesridge._types import FloatArray
+from pybayesridge.results.arguments import named_fits
 from pybayesridge.results.binary import BinaryRidgeResults
 from pybayesridge.results.ridge import BayesRidgeResults
 from pybayesridge.results.spike_slab import SpikeSlabResults
@@ -17,8 +18,9 @@ from pybayesridge.text import listed
 if TYPE_CHECKING:
     from pybayesridge.results.labelled import BayesRidgeResultsWrapper, SpikeSlabResultsWrapper
 
-    Results = BayesRidgeResults | BinaryRidgeResults | SpikeSlabResults
-    Fits = Mapping[str, Results | BayesRidgeResultsWrapper | SpikeSlabResultsWrapper]
+    Results: TypeAlias = BayesRidgeResults | BinaryRidgeResults | SpikeSlabResults
+    AnyFit: TypeAlias = Results | BayesRidgeResultsWrapper | SpikeSlabResultsWrapper
+    Fits: TypeAlias = Mapping[str, AnyFit] | Sequence[AnyFit]
 
 SAME_RESPONSE = 1e-10
 """Largest relative difference of what is equal for fits of the same response and rows."""
@@ -29,12 +31,12 @@ def compare_evidence(fits: Fits) -> pd.DataFrame:
 
     Parameters
     ----------
-    fits : dict of str to results
-        Selections, or ridges: not both. Of the same response, rows, weights and unpenalised columns. Fits whose
-        evidence has the hyperparameters integrated out (selections by ``"exact"``, or by ``"ep"`` with
-        ``hyper="average"``; ridges by every method but ``"fixed"``) are not comparable with fits whose evidence is at
-        given or estimated ones. Ridges must also agree in family and link, ``dof`` and in whether the noise variance
-        is known.
+    fits : dict of str to results, or list of results
+        Of a list the names are "(1)", "(2)" and so on. Selections, or ridges: not both. Of the same response, rows,
+        weights and unpenalised columns. Fits whose evidence has the hyperparameters integrated out (selections by
+        ``"exact"``, or by ``"ep"`` with ``hyper="average"``; ridges by every method but ``"fixed"``) are not
+        comparable with fits whose evidence is at given or estimated ones. Ridges must also agree in family and
+        link, ``dof`` and in whether the noise variance is known.
 
     Returns
     -------
@@ -62,9 +64,7 @@ def compare_evidence(fits: Fits) -> pd.DataFrame:
     >>> compare_evidence(fits)["probability"].round(1).to_dict()
     {'UNEMP': 0.6, 'YEAR': 0.4}
     """
-    if not fits:
-        raise ValueError("there are no fits to compare")
-    inner: dict[str, Any] = {name: getattr(fit, "unlabelled", fit) for name, fit in fits.items()}
+    inner: dict[str, Any] = {name: getattr(fit, "unlabelled", fit) for name, fit in named_fits(fits).items()}
     odd = [
         name
         for name, fit in inner.items()
@@ -87,13 +87,14 @@ def compare_evidence(fits: Fits) -> pd.DataFrame:
 
 
 def _comparable_selections(fits: Mapping[str, Any]) -> None:
-    sampled = [name for name, fit in fits.items() if fit.model.family == "binomial" and fit.exact_sets is not None]
+    sampled = [name for name, fit in fits.items() if not fit.method_entry.gives_evidence]
     if sampled:
         raise ValueError(
             f"{listed(sampled)} have no evidence: the sampler for family='binomial' does not give it; use method='ep'"
         )
     _alike(
-        "family or link", {name: (fit.model.family, getattr(fit.model, "link", None)) for name, fit in fits.items()}
+        "family or link",
+        {name: (fit.model.distribution.name, fit.model.distribution.link) for name, fit in fits.items()},
     )
     if len({fit.posterior.selection.integrated for fit in fits.values() if fit.learned}) > 1:
         raise ValueError(
@@ -103,7 +104,7 @@ def _comparable_selections(fits: Mapping[str, Any]) -> None:
 
 
 def _comparable_ridges(fits: Mapping[str, Any]) -> None:
-    many = [name for name, fit in fits.items() if len(fit.model.data.ynames) > 1 and fit.model.family == "gaussian"]
+    many = [name for name, fit in fits.items() if not fit.model.one_target]
     if many:
         raise ValueError(f"{listed(many)} have several targets: fit each on its own to compare its evidence")
 
@@ -154,11 +155,11 @@ def _of_one_response(fits: Mapping[str, Any]) -> None:
 def _response(fit: Any) -> tuple[list[str], FloatArray]:
     """What fits of the same response, rows and unpenalised columns have in common: names and numbers."""
     model, design = fit.model, fit.posterior.design
-    if model.family == "gaussian":
-        return list(model.data.ynames), np.append(design.y_norm, design.nu)
+    if not model.distribution.needs_rows:
+        return model.data.targets, np.append(design.y_norm, design.nu)
     likelihood = model.likelihood()
-    names = [*model.data.ynames, *(model.exog_names[i] for i in model.positions(design)[0])]
-    return names, np.concatenate([likelihood.successes, likelihood.trials, likelihood.copies])
+    names = [*model.data.targets, *(model.exog_names[i] for i in model.positions(design)[0])]
+    return names, np.concatenate([likelihood.observed, likelihood.size, likelihood.copies])
 
 
 def _table(fits: Mapping[str, Any], selects: bool) -> pd.DataFrame:

@@ -42,9 +42,9 @@ from pybayesridge.quantile_tables import NO_ROW_SPACE
 from pybayesridge.results.export_binary import binary_posterior, binary_selection_values, binary_values
 from pybayesridge.results.export_fields import VERSION
 from pybayesridge.results.export_sets import ep_given_columns, sets_posterior, sets_values
+from pybayesridge.results.facts import values_of
 from pybayesridge.ridge import hyperparameters as hyper
 from pybayesridge.ridge.posterior import RidgePosterior
-from pybayesridge.selection.posterior import ExactPosterior
 
 if TYPE_CHECKING:
     from pybayesridge.results.base import LinearResults
@@ -69,7 +69,7 @@ def export(
     """
     if hasattr(results, "inclusion_prob"):
         own = _selection_values(cast("SpikeSlabResults", results), without)
-    elif hasattr(results, "binary_fit"):
+    elif hasattr(results, "sites_fit"):
         binary = cast("BinaryRidgeResults", results)
         design = _design_values(binary, binary.posterior.design)
         own = binary_values(binary) | {"posterior": design | binary_posterior(binary)}
@@ -111,7 +111,14 @@ def _shared_values(results: LinearResults, without: Collection[str]) -> dict[str
         "standardize": bool(model.standardize),
         "weight_mean": float(model.weight_mean),
         "findings": flat_findings(results.findings),
+        "facts": _facts(results),
     }
+
+
+def _facts(results: LinearResults) -> dict[str, FloatArray]:
+    """The numbers of the whole fit that R shows, of each target."""
+    found = [values_of(results, "r", i) for i in range(len(results.model.data.targets))]
+    return {name: np.array([float(values[name]) for values in found]) for name in found[0]}
 
 
 def flat_findings(findings: Sequence[Finding]) -> dict[str, list[str]]:
@@ -168,7 +175,7 @@ def _design_values(results: LinearResults, design: Design) -> dict[str, Any]:
 def _ridge_posterior(results: BayesRidgeResults, without: Collection[str]) -> dict[str, Any]:
     """The mixture over log t2, in units in which the singular values are those of the standardised columns."""
     posterior, prior = results.posterior, results.penalty_model()
-    if not isinstance(posterior, RidgePosterior):
+    if not results.has_joint_posterior:
         raise ValueError(NO_ROW_SPACE.format(what="an export"))
     spectrum, mixture, design = posterior.spectrum, posterior.mixture, posterior.design
     unit = 2 * float(np.log(spectrum.top))
@@ -249,33 +256,39 @@ def _start(results: SpikeSlabResults) -> dict[str, Any]:
 def _selection_posterior(results: SpikeSlabResults, without: Collection[str]) -> dict[str, Any]:
     """Either family of posteriors of a selection, in the same frame."""
     posterior, design = results.posterior, results.posterior.design
-    if isinstance(posterior, ExactPosterior):
+    if not results.has_joint_posterior:
+        raise ValueError(NO_ROW_SPACE.format(what="an export"))
+    if results.exact_sets is not None:
         own = sets_posterior(posterior)
     elif isinstance(posterior, BinaryEPPosterior):
         own = _ep_posterior(posterior) | ep_given_columns(posterior)
-    elif isinstance(posterior, SelectionPosterior):
-        own = _ep_posterior(posterior, without)
     else:
-        raise ValueError(NO_ROW_SPACE.format(what="an export"))
+        noises = over([hyper.noise_var for hyper in posterior.selection.hypers])
+        negative = [float((result.site2 < 0.0).any()) for result in posterior.selection.results]
+        own = _ep_posterior(posterior, without, noises) | {"negative": np.array(negative)}
     groups = results.model.groups_of(design)
     out = _design_values(results, design) | own
     return out if groups is None else out | {"groups": groups.astype(np.float64)}
 
 
-def _ep_posterior(posterior: SelectionPosterior, without: Collection[str] = ()) -> dict[str, Any]:
-    """EP's Gaussian for each value of the hyperparameters; with many columns nothing is (p, p)."""
+def _ep_posterior(
+    posterior: SelectionPosterior, without: Collection[str] = (), noise: FloatArray | None = None
+) -> dict[str, Any]:
+    """EP's Gaussian for each value of the hyperparameters; with many columns nothing is (p, p).
+
+    Without `noise` the rows are weighted by the sites of yes/no responses.
+    """
     selection, rotation = posterior.selection, posterior.selection.rotation
-    noises = [h.noise_var for h in selection.hypers]
     data = posterior.data
     # Every node has the same rows, unless these are weighted (by the sites of yes/no responses) or rotated.
-    shared = not (isinstance(posterior, BinaryEPPosterior) or rotation.blocks)
+    shared = noise is not None and not rotation.blocks
     parts = [
         _covariance_parts(posterior.likelihood(i), result, rotation, shared=shared)
         for i, result in enumerate(selection.results)
     ]
     return {
         "weight": over(selection.weights),
-        **({} if isinstance(posterior, BinaryEPPosterior) else {"noise": over(noises)}),
+        **({} if noise is None else {"noise": noise}),
         "df": float("inf"),
         "mean": rotation.back(np.stack([r.mean for r in selection.results])),
         "own": np.stack([part.own for part in parts]),

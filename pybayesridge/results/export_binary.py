@@ -18,11 +18,9 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from pybayesridge._types import FloatArray
-from pybayesridge.binomial.ep_selection_posterior import BinaryEPPosterior
-from pybayesridge.binomial.leave_one_out import leave_one_out
-from pybayesridge.binomial.posterior import NEGLIGIBLE
-from pybayesridge.predictive.binary import ways
 from pybayesridge.ridge.outside import outside_of_columns
+from pybayesridge.sites.leave_one_out import leave_one_out
+from pybayesridge.sites.posterior import NEGLIGIBLE
 
 if TYPE_CHECKING:
     from pybayesridge.results.binary import BinaryRidgeResults
@@ -46,7 +44,7 @@ def binary_values(results: BinaryRidgeResults) -> dict[str, Any]:
         "n_trials": float(results.n_trials),
         "n_events": float(results.n_events),
         "loo_probabilities": np.asarray(results.loo_probabilities, dtype=np.float64) if has_rows else None,
-        "loo_log_density": results.left_out.log_score + ways(results.binary_fit.likelihood) if has_rows else None,
+        "loo_log_density": results.loo_log_density() if has_rows else None,
         "loo_log_score": float(results.loo_log_score),
         "loo_brier": float(results.loo_brier),
         "loo_auc": float(results.loo_auc),
@@ -74,10 +72,11 @@ def binary_selection_values(results: BinarySpikeSlabResults) -> dict[str, Any]:
 def _left_out(results: BinarySpikeSlabResults) -> FloatArray | None:
     """Log probability of each row given the others by expectation propagation; the sampler's are of its states."""
     posterior = results.posterior
-    if not isinstance(posterior, BinaryEPPosterior):
+    if results.exact_sets is not None:
         return None
     likelihood = results.model.likelihood()
-    return leave_one_out(likelihood, posterior.nodes(), posterior.selection.weights).log_score + ways(likelihood)
+    found = leave_one_out(likelihood, posterior.nodes(), posterior.selection.weights)
+    return found.log_score + likelihood.log_constants()
 
 
 def _trials(results: BinaryRidgeResults | BinarySpikeSlabResults) -> FloatArray | None:
@@ -90,7 +89,7 @@ def _trials(results: BinaryRidgeResults | BinarySpikeSlabResults) -> FloatArray 
 
 def binary_posterior(results: BinaryRidgeResults) -> dict[str, Any]:
     """The nodes of the mixture, and the posterior of log t2 alone."""
-    post, fit = results.posterior, results.binary_fit
+    post, fit = results.posterior, results.sites_fit
     space, design = post.space, post.design
     keep = np.flatnonzero(post.weight > NEGLIGIBLE)
     unit = np.r_[np.full(space.k, np.sqrt(design.n)), np.ones(space.rank)]
@@ -133,7 +132,7 @@ def _of_penalty(results: BinaryRidgeResults) -> dict[str, Any]:
     """The distribution function of log t2 on equally spaced points, with its exponential tails."""
     found = results.penalty_distribution()
     if found is None:
-        at = np.array([results.binary_fit.log_t2])
+        at = np.array([results.sites_fit.log_t2])
         points, cumulative, rise, fall = at, np.ones(1), np.inf, np.inf
     else:
         points, cumulative, rise, fall = found.log_t2, found.cumulative, found.rise, found.fall

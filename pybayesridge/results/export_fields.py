@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-VERSION = 2
+from pybayesridge.results.facts import FACTS
+
+VERSION = 3
 """Raised whenever a name, a shape or a meaning changes."""
 
 
@@ -89,6 +91,7 @@ def _of_binary_sets(form: str, meaning: str) -> Field:
 
 
 FIELDS = {
+    **{f"facts.{fact.r}": Field("q", fact.meaning, optional=True) for fact in FACTS if fact.r},
     "version": Field("number", "of the export"),
     "family": Field("text", "bayes_ridge or spike_slab, with _binomial for yes/no responses"),
     "names": Field("texts", "of the coefficients, in their order"),
@@ -159,6 +162,12 @@ FIELDS = {
     "enumerated": _of_sets("flag", "whether the posterior is a sum over all sets"),
     "agreement": _of_sets("number", "potential scale reduction factor of the chains"),
     "effective": _of_sets("number", "effective number of draws"),
+    "monte_carlo.quantity": _of_sets("texts", "what has a Monte Carlo error: each row of a table"),
+    "monte_carlo.name": _of_sets("texts", "the coefficient, empty where it is not one's"),
+    "monte_carlo.estimate": _of_sets("c", "the estimate"),
+    "monte_carlo.mcse": _of_sets("c", "its Monte Carlo standard error, 0 for sums over all sets"),
+    "monte_carlo.effective": _of_sets("c", "how many independent draws have this error"),
+    "monte_carlo.agreement": _of_sets("c", "potential scale reduction factor of the walkers"),
     "posterior.z_at": Field("u", "positions of the unpenalised coefficients"),
     "posterior.at": Field("p", "positions of the penalised ones that vary; all others are zero"),
     "posterior.scale": Field("p", "what penalised columns are divided by"),
@@ -204,6 +213,7 @@ FIELDS = {
     "posterior.root": _of_ep("d p", "rows of its low-rank part"),
     "posterior.root_sign": _of_ep("d", "1 or -1: whether the row's square is added or subtracted"),
     "posterior.root_of": _of_ep("d", "the node of the row"),
+    "posterior.negative": Field("K", "1 where a site of expectation propagation has a negative precision", "ep"),
     "posterior.lower": _of_ep("g h", "h rows for each of some nodes: a lower triangular matrix L", optional=True),
     "posterior.lower_of": _of_ep("c", "these nodes", optional=True),
     "posterior.rows": _of_ep("h p", "the standardised rows, or others with the same products", optional=True),
@@ -224,6 +234,7 @@ FIELDS = {
     "posterior.state_mean": _of_binary_sets("d", "means of the u + m coordinates of each state, one after another"),
     "posterior.state_root": _of_binary_sets("d", "roots of their covariances, column by column"),
     "posterior.slab_unit": _of_sets("number", "unit of the slab variance"),
+    "posterior.state_slab": _of_sets("K", "mean of the slab variance given each kept state, or its set"),
     "posterior.log_spread": _of_sets("number", "log of the sum of mean squares of the columns, times p if given"),
     "posterior.size_prob": _of_sets("L", "probabilities of 0, 1, ... columns or groups in"),
     "posterior.model_size": _of_sets("c", "number of columns of each of the most probable sets"),

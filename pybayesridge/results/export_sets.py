@@ -39,7 +39,17 @@ def sets_values(results: SpikeSlabResults, posterior: ExactPosterior) -> dict[st
         "enumerated": exact.method == "enumeration",
         "agreement": float(exact.agreement),
         "effective": float(exact.effective),
+        "monte_carlo": _monte_carlo(results),
     }
+
+
+def _monte_carlo(results: SpikeSlabResults) -> dict[str, Any]:
+    """The rows of the table of Monte Carlo errors."""
+    table = results.monte_carlo_errors
+    assert table is not None
+    texts = {name: [str(text) for text in table[name]] for name in ("quantity", "name")}
+    numbers = ("estimate", "mcse", "effective", "agreement")
+    return texts | {name: table[name].to_numpy(dtype=np.float64) for name in numbers}
 
 
 def sets_posterior(posterior: ExactPosterior) -> dict[str, Any]:
@@ -57,6 +67,7 @@ def sets_posterior(posterior: ExactPosterior) -> dict[str, Any]:
         "noise": _noise(states)[:, None],
         "df": float(states.nu) if states.noise_var is None else float("inf"),
         "log_g": states.log_g,
+        "state_slab": states.mean_slab(),
         "t": states.t,
         "state_set": of_state + 1.0,
         "set_size": sizes.astype(np.float64),

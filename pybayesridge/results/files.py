@@ -33,6 +33,10 @@ PIECE = 1 << 20
 """Bytes that are read at a time."""
 
 
+class Saveable:
+    """Results that files hold."""
+
+
 @dataclass(frozen=True, slots=True)
 class Header:
     """The first bytes of a saved fit.
@@ -104,8 +108,8 @@ def _write_pickle(results: object, target: PathOrFile) -> None:
         file.write(through.header().packed())
 
 
-def read(source: PathOrFile, kind: type) -> Any:
-    """Results of `kind` (or that wrap some) from a file that :func:`write` or pickle made.
+def read(source: PathOrFile, kind: type, *, allow_code: bool = False) -> Any:
+    """Results of `kind` (or that wrap some) from a file that :func:`write` or, with `allow_code`, pickle made.
 
     Raises
     ------
@@ -116,10 +120,10 @@ def read(source: PathOrFile, kind: type) -> Any:
     """
     name = _name(source)
     if hasattr(source, "read"):
-        found = _read(cast("BinaryIO", source), name)
+        found = _read(cast("BinaryIO", source), name, allow_code)
     else:
         with open(source, "rb") as file:
-            found = _read(file, name)
+            found = _read(file, name, allow_code)
     if not isinstance(getattr(found, "unlabelled", found), kind):
         article = "an" if type(found).__name__[:1].lower() in "aeiou" else "a"
         raise ValueError(f"{name} is not a fit saved by pybayesridge: it holds {article} {type(found).__name__}")
@@ -133,16 +137,17 @@ def _name(source: PathOrFile) -> str:
     return given if isinstance(given, str) else "the file"
 
 
-def _read(file: BinaryIO, name: str) -> Any:
+def _read(file: BinaryIO, name: str, allow_code: bool) -> Any:
     start = file.read(len(OPENING) + 1)
     if start.startswith(portable.OPENING):
         alone = file.seekable() and file.tell() == len(start)
-        return portable.read(file if alone else io.BytesIO(start + file.read()), name, __version__)
+        archive = file if alone else io.BytesIO(start + file.read())
+        return portable.read(archive, name, __version__, allow_code=allow_code)
     if start[: len(OPENING)] != OPENING or len(start) <= len(OPENING):
-        return _foreign(start + file.read(), name)
+        return _foreign(start + file.read(), name, allow_code)
     whole = file.read(start[-1] + 1)
     if whole[: len(MAGIC)] != MAGIC:
-        return _foreign(start + whole + file.read(), name)
+        return _foreign(start + whole + file.read(), name, allow_code)
     damaged = f"{name} is damaged: it is not what pybayesridge wrote; copy or save it again"
     if len(whole) <= FIXED.size or whole[-1:] != CLOSING:
         raise ValueError(damaged)
@@ -156,6 +161,8 @@ def _read(file: BinaryIO, name: str) -> Any:
     body = _checked(file, length, digest)
     if body is None:
         raise ValueError(damaged)
+    if not allow_code:
+        raise _pickle_refused(name)
     try:
         return pickle.load(body)
     except Exception as error:  # unpickling may raise anything
@@ -184,11 +191,21 @@ def _pieces(file: BinaryIO, length: int) -> Iterator[bytes]:
         yield piece
 
 
-def _foreign(content: bytes, name: str) -> Any:
+def _pickle_refused(name: str) -> ValueError:
+    return ValueError(
+        f"{name} is a pickle, which can run code when it is read: if you trust the file, read it with "
+        "allow_code=True (command line: --allow-code), and save it again in the default format"
+    )
+
+
+def _foreign(content: bytes, name: str, allow_code: bool) -> Any:
     """The content of another pickle."""
     foreign = f"{name} is not a fit saved by pybayesridge"
     if not content:
         raise ValueError(f"{foreign}: it is empty")
+    if not allow_code:
+        # Pickles of the first protocols, which are text, begin with anything.
+        raise _pickle_refused(name) if content[:1] == OPENING[:1] else ValueError(f"{foreign}: it is no archive")
     try:
         return pickle.loads(content)
     except Exception as error:  # unpickling may raise anything

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pybayesridge._types import BoolArray
-from pybayesridge.binomial.methods import APPROXIMATION
 from pybayesridge.exceptions import (
     ApproximationWarning,
     ConvergenceWarning,
@@ -17,6 +16,7 @@ from pybayesridge.exceptions import (
 )
 from pybayesridge.findings import Finding, note, warning
 from pybayesridge.ridge.prior import NAMED, BetaPrime
+from pybayesridge.sites.methods import APPROXIMATION
 from pybayesridge.text import listed, number
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ IN_MEMORY = "Fit with the columns in memory, BayesRidge(endog, X)."
 
 NOTHING_TO_EXPLAIN = "The unpenalised columns fit the response exactly: there is nothing to explain."
 NOTHING_TO_SHRINK = "No penalised column varies: there is nothing to shrink."
+ZERO_ONE = "The response is 0 or 1, and modelled as a number: family='binomial' models the probability of 1."
 
 
 def of_ridge(res: BayesRidgeResults) -> list[Finding]:
@@ -175,7 +176,7 @@ def _prior_in_words(prior: BetaPrime, share: str = "the share of variance explai
 
 def of_binary(res: BinaryRidgeResults) -> list[Finding]:
     """Findings on the validity of a ridge of yes/no responses."""
-    fit, out = res.binary_fit, []
+    fit, out = res.sites_fit, []
     if fit.space.rank == 0:
         out.append(warning("nothing-to-shrink", NOTHING_TO_SHRINK, DegenerateFitWarning))
     elif fit.null:
@@ -210,7 +211,7 @@ def on_reading_binary(res: BinaryRidgeResults) -> list[Finding]:
             "probabilities have a mean."
         )
         out.append(note("separation", text))
-    elif res.binary_fit.separated:
+    elif res.sites_fit.separated:
         out.append(note("separation", "The columns separate the responses: the prior limits the coefficients."))
     out += rare_events(res)
     rare = min(res.n_events, res.n_trials - res.n_events)
@@ -386,6 +387,9 @@ def on_data(res: LinearResults) -> list[Finding]:
         out.append(note("constant-serves", f"The column {name!r} serves as the intercept."))
     if data.n_dropped:
         out.append(note("rows-left-out", f"{data.n_dropped} row(s) with missing values were left out."))
+    zero_one = res.model.zero_one
+    if zero_one is not None and zero_one.any():
+        out.append(note("yes-no-response", ZERO_ONE, _targets(res, zero_one)))
     return out
 
 

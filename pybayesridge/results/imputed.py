@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pybayesridge.formula.shared import first_difference, learned_together, learning
+from pybayesridge.formula.spec import levels_of
 from pybayesridge.quantile_tables import NO_ROW_SPACE
 from pybayesridge.results.base import LinearResults
 from pybayesridge.results.pooled import PooledResults
@@ -25,7 +27,8 @@ def pool(fits: Sequence[AnyResults]) -> PooledResults:
     Parameters
     ----------
     fits : sequence of results
-        At least two, of the same model, method, columns and responses, and of as many rows.
+        At least two, of the same model, method, columns and responses, and of as many rows. Transforms in formulas
+        must use the same numbers, such as knots: see :func:`pybayesridge.fit_imputed`.
 
     Returns
     -------
@@ -57,6 +60,20 @@ def pool(fits: Sequence[AnyResults]) -> PooledResults:
     inner: list[Any] = [getattr(fit, "unlabelled", fit) for fit in given]
     if len(inner) < 2 or not all(isinstance(fit, LinearResults) for fit in inner):
         raise ValueError("fits must be a list of at least two results of BayesRidge or SpikeSlab")
+    _check_alike(inner)
+    different = first_difference([_states(fit) for fit in inner])
+    if different is not None:
+        i, name = different
+        raise ValueError(
+            f"fits[{i}] and fits[0] use different numbers in {name!r}, such as knots or means, so that their "
+            "coefficients mean different things: fit_imputed(), with models by from_formula, finds such numbers once "
+            "for all data sets; or write them into the formula, as in bs(x, knots=[1, 2])"
+        )
+    return PooledResults(given, inner)
+
+
+def _check_alike(inner: Sequence[Any]) -> None:
+    """Refuse fits that have no common posterior."""
     first = _identity(inner[0])
     for i, fit in enumerate(inner):
         for what, value in _identity(fit).items():
@@ -69,7 +86,6 @@ def pool(fits: Sequence[AnyResults]) -> PooledResults:
             raise ValueError(
                 f"fits[{i}] has no posterior means, which cannot be pooled: the columns separate the responses"
             )
-    return PooledResults(given, inner)
 
 
 def fit_imputed(data_sets: Iterable[Data], fit: Callable[[Data], AnyResults]) -> PooledResults:
@@ -80,7 +96,10 @@ def fit_imputed(data_sets: Iterable[Data], fit: Callable[[Data], AnyResults]) ->
     data_sets : sequence
         At least two: the data with missing values filled in, by mice, IterativeImputer or any other tool.
     fit : callable
-        ``fit(data)`` returns the results for one of them.
+        ``fit(data)`` returns the results for one of them. If its formula has transforms that learn from the data,
+        such as ``bs``, ``scale``, ``center`` and ``poly``, and what they learn differs between the data sets, they
+        learn it from the rows of all data sets together, and ``fit`` is called a second time for each data set: the
+        knots of a spline are the same in all fits.
 
     Returns
     -------
@@ -108,26 +127,50 @@ def fit_imputed(data_sets: Iterable[Data], fit: Callable[[Data], AnyResults]) ->
         raise ValueError(f"fit must be a function from a data set to results, not {type(fit).__name__}")
     if isinstance(data_sets, str | Mapping) or hasattr(data_sets, "columns"):
         raise ValueError(f"data_sets must be a list of data sets, not one {type(data_sets).__name__}")
+    sets = list(data_sets)
+    learned = []
     fits = []
-    for i, data in enumerate(data_sets):
-        try:
-            found = fit(data)
-        except ValueError as error:
-            raise ValueError(f"data_sets[{i}]: {error}") from error
-        if not isinstance(getattr(found, "unlabelled", found), LinearResults):
-            raise ValueError(f"fit(data_sets[{i}]) returns {type(found).__name__}, not results: end with .fit()")
-        if found.model.data.n_dropped:
-            raise ValueError(
-                f"data_sets[{i}] still has missing values in {found.model.data.n_dropped} row(s) of the variables of "
-                "the model: impute them too"
-            )
-        fits.append(found)
+    for i, data in enumerate(sets):
+        with learning() as here:
+            fits.append(_one_fit(fit, data, i))
+        learned.append(here)
+    if len(fits) > 1:
+        _check_alike([getattr(found, "unlabelled", found) for found in fits])
+    together = learned_together(learned)
+    if together is not None:
+        for i, data in enumerate(sets):
+            with learning(together):
+                fits[i] = _one_fit(fit, data, i)
     return pool(fits)
+
+
+def _one_fit(fit: Callable[[Data], AnyResults], data: Data, i: int) -> AnyResults:
+    """The fit of one data set, or an error that names it."""
+    try:
+        found = fit(data)
+    except ValueError as error:
+        raise ValueError(f"data_sets[{i}]: {error}") from error
+    if not isinstance(getattr(found, "unlabelled", found), LinearResults):
+        raise ValueError(f"fit(data_sets[{i}]) returns {type(found).__name__}, not results: end with .fit()")
+    if found.model.data.n_dropped:
+        raise ValueError(
+            f"data_sets[{i}] still has missing values in {found.model.data.n_dropped} row(s) of the variables of "
+            "the model: impute them too"
+        )
+    return found
+
+
+def _states(fit: LinearResults) -> dict[str, Any]:
+    """What the transforms of a formula have learned of the data."""
+    spec: Any = fit.model.formula_spec
+    return {} if spec is None or spec.spec is None else dict(spec.spec.transform_state)
 
 
 def _identity(fit: LinearResults) -> dict[str, Any]:
     """What pooled fits must have in common."""
     model: Any = fit.model
+    spec: Any = model.formula_spec
+    factors = {} if spec is None else {name: levels_of(spec, name) for name in spec.variables}
     return {
         "their model": type(model).__name__,
         "method": fit.method,
@@ -136,4 +179,5 @@ def _identity(fit: LinearResults) -> dict[str, Any]:
         "responses": list(model.data.targets),
         "columns": list(model.exog_names),
         "number of rows": int(fit.nobs),
+        "levels of factors": [f"{name}: {', '.join(map(str, levels))}" for name, levels in factors.items() if levels],
     }

@@ -20,11 +20,13 @@ from pybayesridge.results.wrapper import Labelled, ResultsT
 from pybayesridge.selection.doubt import Doubt
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from pybayesridge._types import ArrayLike, RowsLike
     from pybayesridge.models.base import LinearModel
-    from pybayesridge.models.binary import BinaryRidge
-    from pybayesridge.models.binary_selection import BinarySpikeSlab
     from pybayesridge.models.ridge import BayesRidge
     from pybayesridge.models.spike_slab import SpikeSlab
+    from pybayesridge.results.prediction import BayesPrediction
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -48,6 +50,7 @@ WITHOUT_NOISE = {name: how for name, how in SHARED.items() if name != "sigma2"}
 
 SELECTED = {
     "inclusion_prob": "columns",
+    "prob_zero": "columns",
     "inclusion_se": "columns",
     "prior_inclusion": "columns",
     "cond_mean": "columns",
@@ -93,7 +96,7 @@ class LinearResultsWrapper(Labelled[ResultsT]):
     nobs: float
     k_constant: int
     model: LinearModel
-    family: str
+    model_name: str
     method: str
     converged: bool
     n_iter: int
@@ -149,9 +152,9 @@ class LinearResultsWrapper(Labelled[ResultsT]):
         saved.write(type(self)(self._results.as_saved(remove_data, row_space)), fname, format)
 
     @classmethod
-    def load(cls, fname: PathOrFile) -> AnyResults:
+    def load(cls, fname: PathOrFile, *, allow_code: bool = False) -> AnyResults:
         """Read results that :meth:`save` wrote, as :func:`pybayesridge.load` does."""
-        return load(fname)
+        return load(fname, allow_code=allow_code)
 
 
 class BayesRidgeResultsWrapper(LinearResultsWrapper[BayesRidgeResults]):
@@ -203,7 +206,7 @@ class BayesRidgeResultsWrapper(LinearResultsWrapper[BayesRidgeResults]):
 class BinaryRidgeResultsWrapper(LinearResultsWrapper[BinaryRidgeResults]):
     """Labelled results of a Bayesian ridge regression of yes/no responses; see :class:`BinaryRidgeResults`."""
 
-    model: BinaryRidge
+    model: BayesRidge
     params: pd.Series
     bse: pd.Series
     posterior_var: pd.Series
@@ -255,6 +258,7 @@ class SpikeSlabResultsWrapper(LinearResultsWrapper[SpikeSlabResults]):
     bse: pd.Series
     posterior_var: pd.Series
     prob_positive: pd.Series
+    prob_zero: pd.Series
     fittedvalues: pd.Series
     resid: pd.Series
     rsquared: float
@@ -263,6 +267,7 @@ class SpikeSlabResultsWrapper(LinearResultsWrapper[SpikeSlabResults]):
     sigma2: float
     inclusion_prob: pd.Series
     inclusion_se: pd.Series
+    monte_carlo_errors: pd.DataFrame | None
     group_inclusion_prob: pd.Series
     group_inclusion_se: pd.Series
     prior_inclusion: float | pd.Series
@@ -284,6 +289,8 @@ class SpikeSlabResultsWrapper(LinearResultsWrapper[SpikeSlabResults]):
 
     summary = Delegated(SpikeSlabResults.summary)
     hyperparameters = Delegated(SpikeSlabResults.hyperparameters)
+    explained_variance = Delegated(SpikeSlabResults.explained_variance)
+    diagnostics = Delegated(SpikeSlabResults.diagnostics)
     credible_sets = Delegated(SpikeSlabResults.credible_sets)
     size_distribution = Delegated(SpikeSlabResults.size_distribution)
     size_interval = Delegated(SpikeSlabResults.size_interval)
@@ -305,11 +312,12 @@ class SpikeSlabResultsWrapper(LinearResultsWrapper[SpikeSlabResults]):
 class BinarySpikeSlabResultsWrapper(LinearResultsWrapper[BinarySpikeSlabResults]):
     """Labelled results of a spike-and-slab regression of yes/no responses; see :class:`BinarySpikeSlabResults`."""
 
-    model: BinarySpikeSlab
+    model: SpikeSlab
     params: pd.Series
     bse: pd.Series
     posterior_var: pd.Series
     prob_positive: pd.Series
+    prob_zero: pd.Series
     fittedvalues: pd.Series
     resid: pd.Series
     rsquared: float
@@ -321,6 +329,7 @@ class BinarySpikeSlabResultsWrapper(LinearResultsWrapper[BinarySpikeSlabResults]
     n_events: float
     inclusion_prob: pd.Series
     inclusion_se: pd.Series
+    monte_carlo_errors: pd.DataFrame | None
     group_inclusion_prob: pd.Series
     group_inclusion_se: pd.Series
     prior_inclusion: float | pd.Series
@@ -342,6 +351,8 @@ class BinarySpikeSlabResultsWrapper(LinearResultsWrapper[BinarySpikeSlabResults]
     summary = Delegated(BinarySpikeSlabResults.summary)
     odds_ratios = Delegated(BinarySpikeSlabResults.odds_ratios)
     hyperparameters = Delegated(BinarySpikeSlabResults.hyperparameters)
+    explained_variance = Delegated(BinarySpikeSlabResults.explained_variance)
+    diagnostics = Delegated(BinarySpikeSlabResults.diagnostics)
     credible_sets = Delegated(BinarySpikeSlabResults.credible_sets)
     size_distribution = Delegated(BinarySpikeSlabResults.size_distribution)
     size_interval = Delegated(BinarySpikeSlabResults.size_interval)
@@ -360,6 +371,53 @@ class BinarySpikeSlabResultsWrapper(LinearResultsWrapper[BinarySpikeSlabResults]
     plot_roc = Delegated(BinarySpikeSlabResults.plot_roc)
 
     _wrap_attrs = WITHOUT_NOISE | SELECTED
+
+
+if TYPE_CHECKING:
+
+    class RidgeResults(BayesRidgeResultsWrapper, BinaryRidgeResultsWrapper):  # type: ignore[misc]
+        """What ``BayesRidge.fit`` returns: one of the two, which of them depends on the family."""
+
+        params: pd.Series | pd.DataFrame  # type: ignore[assignment]
+        bse: pd.Series | pd.DataFrame  # type: ignore[assignment]
+        posterior_var: pd.Series | pd.DataFrame  # type: ignore[assignment]
+        prob_positive: pd.Series | pd.DataFrame  # type: ignore[assignment]
+        fittedvalues: pd.Series | pd.DataFrame  # type: ignore[assignment]
+        resid: pd.Series | pd.DataFrame  # type: ignore[assignment]
+        rsquared: float | pd.Series  # type: ignore[assignment]
+        df_model: float | pd.Series  # type: ignore[assignment]
+        df_resid: float | pd.Series  # type: ignore[assignment]
+
+        def predict(  # type: ignore[override]
+            self, exog: RowsLike | None = None, transform: bool = True, which: str = "mean"
+        ) -> pd.Series | pd.DataFrame:
+            """See :meth:`LinearResults.predict`, and with `which` :meth:`BinaryRidgeResults.predict`."""
+
+        def get_prediction(  # type: ignore[override]
+            self,
+            exog: RowsLike | None = None,
+            transform: bool = True,
+            weights: ArrayLike | None = None,
+            which: str = "mean",
+            row_labels: Sequence[Hashable] | pd.Index | None = None,
+        ) -> BayesPrediction:
+            """See :meth:`LinearResults.get_prediction` and :meth:`BinaryRidgeResults.get_prediction`."""
+
+    class SelectionResults(SpikeSlabResultsWrapper, BinarySpikeSlabResultsWrapper):
+        """What ``SpikeSlab.fit`` returns: one of the two, which of them depends on the family."""
+
+        def predict(self, exog: RowsLike | None = None, transform: bool = True, which: str = "mean") -> pd.Series:
+            """See :meth:`LinearResults.predict`, and with `which` :meth:`BinarySpikeSlabResults.predict`."""
+
+        def get_prediction(  # type: ignore[override]
+            self,
+            exog: RowsLike | None = None,
+            transform: bool = True,
+            weights: ArrayLike | None = None,
+            which: str = "mean",
+            row_labels: Sequence[Hashable] | pd.Index | None = None,
+        ) -> BayesPrediction:
+            """As of the ridge: see :meth:`LinearResults.get_prediction`."""
 
 
 AnyResults: TypeAlias = (

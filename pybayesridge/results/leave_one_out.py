@@ -4,36 +4,25 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from pybayesridge._types import FloatArray
-from pybayesridge.binomial.ep_selection_posterior import BinaryEPPosterior
-from pybayesridge.binomial.selection_posterior import BinarySelectionPosterior
-from pybayesridge.ep.posterior import SelectionPosterior
 from pybayesridge.exceptions import PrecisionWarning
-from pybayesridge.predictive.binary import binary_left_out, binary_selection_left_out
-from pybayesridge.predictive.left_out import NO_NOISE, LeftOut, NoDensityError
-from pybayesridge.predictive.ridge import ridge_left_out
-from pybayesridge.predictive.selection import draws_of, ep_left_out, exact_left_out
-from pybayesridge.results.arguments import target_position
-from pybayesridge.ridge.posterior import RidgePosterior
-from pybayesridge.selection.posterior import ExactPosterior
+from pybayesridge.predictive.left_out import LeftOut, NoDensityError, pooled
+from pybayesridge.results.arguments import check_responses, target_position
+from pybayesridge.results.shown import Shown, counted
+from pybayesridge.selection.monte_carlo import draws_of, error_of_influence
 from pybayesridge.text import listed
-
-if TYPE_CHECKING:
-    from pybayesridge.models.binary import BinaryRidge
-    from pybayesridge.models.binary_selection import BinarySpikeSlab
-    from pybayesridge.results.base import LinearResults
 
 FEWEST_DRAWS = 100.0
 """The score of a row with fewer effective draws is in doubt."""
 
 
-@dataclass(frozen=True, slots=True)
-class LeaveOneOutScore:
+@dataclass(frozen=True, slots=True, repr=False)
+class LeaveOneOutScore(Shown):
     """Leave-one-out predictive score of a fit, made by ``results.loo()``.
 
     Attributes
@@ -61,6 +50,9 @@ class LeaveOneOutScore:
         How many times each row counts.
     within : (n,) array
         Log density of one copy of each row predicted from all rows.
+    mcse : float
+        Monte Carlo standard error of `elpd`: that of a sampler, 0 where nothing is sampled. It says how far another
+        run of the sampler would be off; `se` says how much other rows would be. NaN for pooled fits by a sampler.
     """
 
     elpd: float
@@ -73,6 +65,7 @@ class LeaveOneOutScore:
     predicted: pd.Series | None
     copies: FloatArray
     within: FloatArray
+    mcse: float = 0.0
 
     def summary(self) -> pd.DataFrame:
         """Estimates and standard errors, in the form of the R package loo.
@@ -91,10 +84,8 @@ class LeaveOneOutScore:
         """Labels of the rows whose predictions rest on fewer than 100 effective draws."""
         return [] if self.n_eff is None else self.n_eff.index[self.n_eff < FEWEST_DRAWS].tolist()
 
-    def __str__(self) -> str:
-        """The table of :meth:`summary`."""
-        head = f"Leave-one-out predictive score of {self.nobs:g} rows"
-        return f"{head}\n\n{self.summary().round(1).to_string()}"
+    def _shown(self) -> tuple[str, pd.DataFrame | None, str]:
+        return f"Leave-one-out predictive score of {counted(self.nobs, 'row')}", self.summary().round(1), ""
 
 
 def standard_error(values: FloatArray, copies: FloatArray) -> float:
@@ -129,12 +120,14 @@ def loo(self: Any, *, target: str | int | None = None) -> LeaveOneOutScore:
     Raises
     ------
     ValueError
-        For an unknown target, if the rows were removed, or if a row cannot be predicted from the others.
+        For an unknown target, if the rows were removed, or if a row cannot be predicted from the others; also if
+        without it the approximation by expectation propagation is no distribution.
 
     Warns
     -----
     PrecisionWarning
-        If predictions rest on few effective draws of a sampler.
+        If predictions rest on few effective draws of a sampler, or on an approximation by expectation propagation
+        that rows of high leverage can change.
 
     Examples
     --------
@@ -147,7 +140,7 @@ def loo(self: Any, *, target: str | int | None = None) -> LeaveOneOutScore:
     """
     found, i = left_out_of(self, target, "loo")
     labels, name = self.model.data.row_labels, self.model.data.targets[i]
-    copies = copies_of(self)
+    copies = self.model.copies
     n_eff = _effective_draws(self, found)
     out = LeaveOneOutScore(
         elpd=float(copies @ found.log_density),
@@ -160,12 +153,22 @@ def loo(self: Any, *, target: str | int | None = None) -> LeaveOneOutScore:
         predicted=None if found.error is None else pd.Series(_column(self, i) - found.error, index=labels, name=name),
         copies=copies,
         within=found.within,
+        mcse=_monte_carlo_error(self, found),
     )
     few = out.in_doubt
     if few:
         warnings.warn(
             f"the leave-one-out predictions of {len(few):,} row(s) rest on fewer than {FEWEST_DRAWS:g} effective "
             f"draws: {listed(few)}. Their scores may be inaccurate: refit without these rows to predict them",
+            PrecisionWarning,
+            stacklevel=2,
+        )
+    if found.doubtful is not None and found.doubtful.any():
+        rows = labels[found.doubtful].tolist()
+        warnings.warn(
+            f"the leave-one-out predictions of {len(rows):,} row(s) may be inaccurate: {listed(rows)}. Their "
+            "leverage is high, and without them the approximation by expectation propagation, which is made for all "
+            "rows, can be very different: use method='exact', or refit without these rows to predict them",
             PrecisionWarning,
             stacklevel=2,
         )
@@ -200,57 +203,45 @@ def pit(self: Any, *, target: str | int | None = None) -> pd.Series:
     ValueError
         As for :meth:`loo`, and for yes/no responses.
     """
-    if self.model.family == "binomial":
+    if not self.model.distribution.has_density:
         raise ValueError("pit() is for Gaussian responses: check yes/no responses by plot_calibration()")
+    target_position(self.model.data.targets, target, "pit")
     score: LeaveOneOutScore = loo(self, target=target)
     assert score.pit is not None
     return score.pit
 
 
-def copies_of(res: LinearResults) -> FloatArray:
-    """How many times each row counts, (n,): frequency weights of yes/no responses, else ones."""
-    if res.model.family == "binomial":
-        model = cast("BinaryRidge | BinarySpikeSlab", res.model)
-        return np.asarray(model.likelihood().copies, dtype=np.float64)
-    return np.ones(res.model.nobs)
-
-
 def left_out_of(res: Any, target: str | int | None, what: str) -> tuple[LeftOut, int]:
-    """Predictions of the rows of a target from the others, and the position of the target."""
+    """Predictions of the rows of a target from the others, and the position of the target.
+
+    The prediction by several fits pooled is the equal-weight mixture of theirs.
+    """
     i = target_position(res.model.data.targets, target, what)
-    if res.model.endog is None:
-        raise ValueError(res.model.why_no_rows)
+    check_responses(res, what)
     try:
-        return _left_out(res, i), i
+        return pooled([part.rows_left_out(i) for part in res.parts]), i
     except NoDensityError as error:
         label = None if error.row is None else res.model.data.row_labels[error.row]
         raise NoDensityError(label, error.reason) from None
 
 
-def _left_out(res: Any, i: int) -> LeftOut:
-    posterior = res.posterior
-    if isinstance(posterior, BinarySelectionPosterior):
-        rows = res.model.split_rows(res.model.data.exog, posterior.design)
-        return binary_selection_left_out(posterior, res.model.likelihood(), *rows)
-    if isinstance(posterior, BinaryEPPosterior):
-        return binary_left_out(res.model.likelihood(), posterior.nodes(), posterior.selection.weights)
-    if res.model.family == "binomial":
-        fit = res.binary_fit
-        return binary_left_out(fit.likelihood, fit.nodes, fit.weight)
-    if isinstance(posterior, RidgePosterior):
-        if not res.noise_sd[i] > 0:
-            raise NoDensityError(None, NO_NOISE)
-        likelihood = res.noise.of(posterior.design)
-        return ridge_left_out(posterior.design, posterior.spectrum, posterior.mixture, likelihood, i)
-    if isinstance(posterior, ExactPosterior):
-        return exact_left_out(posterior)
-    assert isinstance(posterior, SelectionPosterior)
-    return ep_left_out(posterior)
-
-
-def _effective_draws(res: LinearResults, found: LeftOut) -> FloatArray | None:
+def _effective_draws(res: Any, found: LeftOut) -> FloatArray | None:
     """Effective draws of each row's prediction; None where there is no Monte Carlo error."""
-    if not isinstance(res.posterior, ExactPosterior):
-        return None
-    draws = draws_of(res.posterior)
-    return None if np.isinf(draws) else draws * found.efficiency
+    draws = _draws(res)
+    return None if not draws or np.isinf(draws).any() else float(np.sum(draws)) * found.efficiency
+
+
+def _draws(res: Any) -> list[float]:
+    """Effective draws of each of the parts that are sums over sets of columns: infinite if over all."""
+    sets = [part.exact_sets for part in res.parts]
+    return [draws_of(exact) for exact in sets if exact is not None]
+
+
+def _monte_carlo_error(res: Any, found: LeftOut) -> float:
+    """Monte Carlo standard error of the sum of the rows' log densities; NaN for pooled fits of samplers."""
+    draws = _draws(res)
+    if not draws or np.isinf(draws).all():
+        return 0.0
+    if found.influence is None:
+        return float("nan")
+    return float(error_of_influence(res.posterior.exact, found.influence))

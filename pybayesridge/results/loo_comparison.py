@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from pybayesridge._types import FloatArray
 from pybayesridge.exceptions import ConvergenceWarning
 from pybayesridge.predictive.stacking import stacking_weights
+from pybayesridge.results.arguments import named_fits
 from pybayesridge.results.base import LinearResults
-from pybayesridge.results.comparison import SAME_RESPONSE
-from pybayesridge.results.leave_one_out import LeaveOneOutScore, copies_of, standard_error
+from pybayesridge.results.leave_one_out import LeaveOneOutScore, standard_error
+from pybayesridge.results.matching import SAME_RESPONSE
 from pybayesridge.text import listed
 
 if TYPE_CHECKING:
     from pybayesridge.results.labelled import AnyResults
 
 
-def compare_loo(fits: Mapping[str, LinearResults | AnyResults], *, target: str | int | None = None) -> pd.DataFrame:
+def compare_loo(
+    fits: Mapping[str, LinearResults | AnyResults] | Sequence[LinearResults | AnyResults],
+    *,
+    target: str | int | None = None,
+) -> pd.DataFrame:
     """Compare fits by their leave-one-out predictive scores, with stacking weights.
 
     The columns are those of ``arviz.compare``; standard errors are as in ``loo()``. Stacking weights (Yao, Vehtari,
@@ -29,8 +35,8 @@ def compare_loo(fits: Mapping[str, LinearResults | AnyResults], *, target: str |
 
     Parameters
     ----------
-    fits : dict of str to results
-        Of BayesRidge and SpikeSlab, for the same response and rows.
+    fits : dict of str to results, or list of results
+        Of BayesRidge and SpikeSlab, for the same response and rows. Of a list the names are "(1)", "(2)" and so on.
     target : str or int, optional
         Which target, by name or position; needed where there are several.
 
@@ -65,9 +71,7 @@ def compare_loo(fits: Mapping[str, LinearResults | AnyResults], *, target: str |
     ridge     -121.1        0.0  0.0     1.0
     selection -124.9        3.8  1.0     0.0
     """
-    if not fits:
-        raise ValueError("there are no fits to compare")
-    inner: dict[str, Any] = {str(name): getattr(fit, "unlabelled", fit) for name, fit in fits.items()}
+    inner: dict[str, Any] = {name: getattr(fit, "unlabelled", fit) for name, fit in named_fits(fits).items()}
     odd = [name for name, fit in inner.items() if not isinstance(fit, LinearResults)]
     if odd:
         raise ValueError(f"{listed(odd)} are not results of BayesRidge or SpikeSlab")
@@ -100,20 +104,26 @@ def _check_alike(fits: dict[str, Any], scores: dict[str, LeaveOneOutScore]) -> N
     y = _response(first, name_of_target)
     for name, fit in fits.items():
         other = _response(fit, scores[name].pointwise.name)
-        if fit.model.family != first.model.family:
+        if type(fit.model.distribution) is not type(first.model.distribution):
             raise ValueError(f"the fits {first_name!r} and {name!r} are of different families")
         alike = other.shape == y.shape and np.allclose(
             other, y, rtol=0, atol=SAME_RESPONSE * np.abs(y).max(initial=0)
         )
-        if alike and fit.model.family == "binomial":
-            alike = np.array_equal(copies_of(fit), copies_of(first)) and np.array_equal(
-                fit.model.likelihood().trials, first.model.likelihood().trials
+        if alike:
+            alike = np.array_equal(fit.model.copies, first.model.copies) and np.array_equal(
+                trials_of(fit), trials_of(first)
             )
         if not alike:
             raise ValueError(
                 f"the fits {first_name!r} and {name!r} have different rows or responses: "
                 "fit all models to the same rows of the same response"
             )
+
+
+def trials_of(fit: Any) -> FloatArray:
+    """Trials of each row, (n,): ones where there are none."""
+    trials = fit.model.data.trials
+    return np.ones(fit.model.nobs) if trials is None else trials
 
 
 def _response(fit: Any, target: object) -> Any:

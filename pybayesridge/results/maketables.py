@@ -7,37 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from pybayesridge.results.facts import FACTS, value_of
+
 if TYPE_CHECKING:
     from pybayesridge.results.base import LinearResults
 
-LABELS = {
-    "sigma": "Residual SD",
-    "loo_r2": "LOO R²",
-    "loo_log_score": "LOO log score",
-    "log_marginal": "Log marginal likelihood",
-    "log_evidence": "Log evidence",
-    "expected_size": "Expected number of columns",
-    "df_model": "Effective df",
-    "df_resid": "Residual df",
-}
+LABELS = {fact.table[0]: fact.table[1] for fact in FACTS if fact.table[1]}
 """Labels of statistics that maketables does not know, or knows under a name of least squares."""
-
-ATTRIBUTES = {
-    "r2": "rsquared",
-    "loo_r2": "loo_rsquared",
-    "loo_log_score": "loo_log_score",
-    "log_marginal": "log_marginal",
-    "log_evidence": "log_evidence",
-    "expected_size": "expected_size",
-    "df_model": "df_model",
-    "df_resid": "df_resid",
-}
-"""Attributes of results by the key of the statistic."""
-
-SELECTS = {"log_evidence", "expected_size"}
-"""Statistics of variable selection, of which a ridge may have an attribute of the same name."""
-
-NEED_ROWS = {"loo_r2", "loo_log_score"}
 
 
 def coef_table(res: LinearResults) -> pd.DataFrame:
@@ -51,7 +27,7 @@ def coef_table(res: LinearResults) -> pd.DataFrame:
     -------
     DataFrame
         A row for each coefficient: ``b``, ``se``, ``t``, ``p``, ``ci95l``, ``ci95u``, ``ci90l``, ``ci90u``,
-        ``prob_positive`` and ``inclusion_prob``, which is NaN for a ridge.
+        ``prob_positive``, and ``prob_zero`` and ``inclusion_prob``, which are NaN for a ridge.
     """
     if not res.model.one_target:
         raise ValueError("tables of maketables are for one response: fit the responses one by one")
@@ -67,6 +43,7 @@ def coef_table(res: LinearResults) -> pd.DataFrame:
         "ci90l": ninety[:, 0],
         "ci90u": ninety[:, 1],
         "prob_positive": res.prob_positive,
+        "prob_zero": getattr(res, "prob_zero", none),
         "inclusion_prob": getattr(res, "inclusion_prob", none),
     }
     return pd.DataFrame(columns, index=pd.Index(list(res.model.exog_names), name="Coefficient"))
@@ -74,27 +51,15 @@ def coef_table(res: LinearResults) -> pd.DataFrame:
 
 def stat(res: LinearResults, key: str) -> float | int | str | None:
     """A statistic of the whole fit, None for what a Bayesian fit does not have (AIC, F, p values)."""
-    if key == "N":
-        return int(res.nobs)
     if key == "se_type":
         return "posterior SD"
-    if key == "sigma":
-        sigma2 = getattr(res, "sigma2", None)
-        return None if sigma2 is None else float(np.sqrt(sigma2))
-    if key not in ATTRIBUTES:
-        return None
-    selects = hasattr(res, "inclusion_prob")
-    if (key in SELECTS and not selects) or (key == "log_marginal" and selects):
-        return None
-    if key in NEED_ROWS and res.model.endog is None:
-        return None
-    value = getattr(res, ATTRIBUTES[key], None)
-    return None if value is None else float(value)
+    value = value_of(res, "table", key)
+    return int(value) if key == "N" else value
 
 
 def default_stat_keys(res: LinearResults) -> list[str]:
     """The statistics that a table shows unless it is asked for others."""
-    return ["N", "r2", "df_model"] if hasattr(res, "sigma2") else ["N", "df_model"]
+    return ["N", "r2", "df_model"] if res.model.distribution.has_noise else ["N", "df_model"]
 
 
 def response(res: LinearResults) -> str:

@@ -13,8 +13,6 @@ import numpy as np
 import pandas as pd
 
 from pybayesridge._types import FloatArray, RowsLike
-from pybayesridge.binomial.likelihood import probability
-from pybayesridge.results.averages import OnLink
 from pybayesridge.results.variables import Variables
 
 if TYPE_CHECKING:
@@ -59,7 +57,7 @@ def to_marginaleffects(self: LinearResults, data: RowsLike | None = None) -> Any
         raise ImportError(NEEDED) from error
     if not self.model.one_target:
         raise ValueError("marginaleffects takes models of one response: fit the responses one by one")
-    found = Variables.of(self.model, data, None)
+    found = Variables.of(self.model, data)
     frame, levels = _as_columns(found)
     results, rows = self, _Rows(self, found, levels)
 
@@ -121,13 +119,13 @@ class _Rows:
 
     def predicted(self, params: FloatArray, rows: FloatArray) -> FloatArray:
         """Posterior means at the posterior mean of the coefficients; their change with these is that of one fit."""
-        posterior = self.res.posterior
-        if not isinstance(posterior, OnLink):
+        posterior: Any = self.res.posterior
+        if self.res.model.distribution.is_linear:
             return rows @ params
-        link = posterior.link
         of_z, penalized = self.res.model.positions(posterior.design)
-        means = posterior.probability_means(rows[:, penalized], rows[:, of_z])
-        out: FloatArray = means + probability(rows @ params, link) - probability(rows @ self.mean, link)
+        means = posterior.response_means(rows[:, penalized], rows[:, of_z])
+        at = self.res.model.distribution.mean
+        out: FloatArray = means + at(rows @ params) - at(rows @ self.mean)
         return out
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -19,8 +19,6 @@ from pybayesridge.ridge.explained import explained_share
 from pybayesridge.ridge.fit import RidgeFit, penalty_model
 from pybayesridge.ridge.likelihood import GaussianNoise
 from pybayesridge.ridge.many import log_integral_of
-from pybayesridge.ridge.marginals import RidgeMarginals
-from pybayesridge.ridge.posterior import RidgePosterior
 from pybayesridge.ridge.profile import PenaltyModel, shrinkage
 
 if TYPE_CHECKING:
@@ -37,12 +35,12 @@ class PenaltyResults(LinearResults):
     """
 
     model: BayesRidge
-    posterior: RidgePosterior | RidgeMarginals
     ridge_fit: RidgeFit
     lambda_: float | FloatArray
     tau2: float | FloatArray
     dof: Literal["nu", "paper"]
     parameterization: Literal["tau2", "tau"]
+    hyperparameter_names: ClassVar[list[str]] = hyper.HYPERPARAMETERS
 
     @property
     def df_model(self) -> float | FloatArray:
@@ -164,7 +162,7 @@ class PenaltyResults(LinearResults):
         for i, name in enumerate(self.model.data.targets):
             tables[name] = pd.DataFrame(
                 self.hyperparameters_of(i, at),
-                index=hyper.HYPERPARAMETERS,
+                index=self.hyperparameter_names,
                 columns=["mean", "median", "lower", "upper"],
             )
         return next(iter(tables.values())) if self.model.one_target else pd.concat(tables, names=["target", None])
@@ -240,6 +238,17 @@ class PenaltyResults(LinearResults):
 
     def explained_variance_of(self, i: int, alpha: float, rng: RandomLike = 0) -> FloatArray:
         """Mean, median and interval for one target, whose draws are the same whatever the others are."""
+        known = self._explained.get((i, alpha, rng)) if isinstance(rng, int) else None
+        if known is not None:
+            return known.copy()
         fit, n = self.ridge_fit, self.posterior.design.n
         share = explained_share(fit.spectrum, self.penalty_model(), fit.mixture, i, n, np.random.default_rng(rng))
-        return np.array([share.mean(), *np.quantile(share, [0.5, alpha / 2, 1 - alpha / 2])])
+        out = np.array([share.mean(), *np.quantile(share, [0.5, alpha / 2, 1 - alpha / 2])])
+        if isinstance(rng, int):
+            self._explained[i, alpha, rng] = out.copy()
+        return out
+
+    @cached_property
+    def _explained(self) -> dict[tuple[int, float, int], FloatArray]:
+        """The share explained for the targets, intervals and seeds that were asked for: a summary shows it twice."""
+        return {}

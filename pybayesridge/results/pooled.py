@@ -2,28 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pandas as pd
+from scipy.special import ndtr, ndtri
 
-from pybayesridge._types import ArrayLike, FloatArray, RandomLike, RowsLike
-from pybayesridge.binomial.likelihood import probability
+from pybayesridge._types import ArrayLike, FloatArray, IntArray, PathOrFile, RandomLike, RowsLike
+from pybayesridge.binomial.link import probability
 from pybayesridge.checks import positive_int
 from pybayesridge.data.frames import make_frame
-from pybayesridge.results.arguments import check_alpha, target_position
-from pybayesridge.results.base import LinearResults
-from pybayesridge.results.contrast import Answer, as_table, read_contrasts
-from pybayesridge.results.direction import DIRECTION
-from pybayesridge.results.mixed import mixed, total_moments
-from pybayesridge.results.prediction import BinaryPrediction
-from pybayesridge.text import TARGETS, count
+from pybayesridge.findings import Finding
+from pybayesridge.posterior.laws import Answer, Ask, average, pooled, total_moments
+from pybayesridge.results import contrast as contrasts
+from pybayesridge.results import direction, predictive_checks
+from pybayesridge.results import effects as variable_effects
+from pybayesridge.results import files as saved
+from pybayesridge.results import leave_one_out as left_out
+from pybayesridge.results.arguments import (
+    check_alpha,
+    check_which,
+    standardized_size,
+    target_position,
+    term_positions,
+)
+from pybayesridge.results.contrast import combined
+from pybayesridge.results.direction import DIRECTION, DIRECTION_OR_ZERO
+from pybayesridge.results.facts import facts_for, rows_to_show
+from pybayesridge.results.plots import effects as effect_plots
+from pybayesridge.results.plots import predictive as predictive_plots
+from pybayesridge.results.plots import ridge as ridge_plots
+from pybayesridge.results.prediction import BayesPrediction, BinaryPrediction
+from pybayesridge.results.sensitivity import prior_sensitivity
+from pybayesridge.results.shown import Shown, counted
+from pybayesridge.results.wrapper import Labelled
+from pybayesridge.text import TARGETS, count, listed
 
 if TYPE_CHECKING:
-    from narwhals.typing import IntoDataFrame
-
+    from pybayesridge.results.base import LinearResults
     from pybayesridge.results.labelled import AnyResults
     from pybayesridge.results.spike_slab import SpikeSlabResults
     from pybayesridge.results.summary.formats import FormattedSummary
@@ -31,10 +50,14 @@ if TYPE_CHECKING:
 ELEMENTS = 1 << 22
 """Most numbers in a block of weights of coefficients."""
 
-HEADS = {"BayesRidge": "Bayesian Ridge Regression", "SpikeSlab": "Spike and Slab Regression"}
+NEAREST, FARTHEST, SCORES = 1e-3, 5.0, 60
+"""Quantiles of hyperparameters are asked for at so many normal scores between these, on both sides."""
+
+POINTS = 4000
+"""Equally probable values of a hyperparameter in each fit."""
 
 
-class PooledResults:
+class PooledResults(Shown, saved.Saveable):
     """The posteriors of several fits, pooled with equal weights; made by :func:`pybayesridge.pool`.
 
     Means, standard deviations and covariances follow from those of the fits by the laws of total expectation and
@@ -44,6 +67,8 @@ class PooledResults:
     ----------
     fits : list of results
         One for each completed data set.
+    model : model
+        That of the first data set: names of columns and responses, and the formula, are those of all.
 
     Notes
     -----
@@ -58,11 +83,59 @@ class PooledResults:
     Zhou & Reiter (2010). A note on Bayesian inference after multiple imputation. The American Statistician.
     """
 
+    contrast = contrasts.contrast
+    joint_contrast = direction.joint_contrast
+    effects = variable_effects.effects
+    predictions = variable_effects.predictions
+    loo = left_out.loo
+    pit = left_out.pit
+    ppc = predictive_checks.ppc
+    prior_sensitivity = prior_sensitivity
+    plot_effect = effect_plots.plot_effect
+    plot_coefficients = ridge_plots.plot_coefficients
+    plot_ppc = predictive_plots.plot_ppc
+    plot_pit = predictive_plots.plot_pit
+
     def __init__(self, fits: Sequence[AnyResults], inner: Sequence[LinearResults]) -> None:
         self.fits = list(fits)
         self._inner = list(inner)
         self._first: Any = inner[0]
+        self.model: Any = inner[0].model
         self._data = inner[0].model.data
+
+    def __getattr__(self, name: str) -> Any:
+        """Say of what single fits alone have where it is."""
+        fits, own = self.__dict__.get("fits"), getattr(type(self), name, None)
+        # A property that raises an AttributeError ends here: its sentence is better.
+        if isinstance(own, property | cached_property):
+            (own.func if isinstance(own, cached_property) else own.__get__)(self)
+        if fits and not name.startswith("_") and hasattr(type(fits[0]), name):
+            raise AttributeError(
+                f"pooled results have no {name}: ask the fits of the completed data sets, as in pooled.fits[0].{name}"
+            )
+        raise AttributeError(f"{type(self).__name__} object has no attribute {name!r}")
+
+    def _shown(self) -> tuple[str, pd.DataFrame | None, str]:
+        sizes = f"{counted(len(self.fits), 'fit')} of {counted(self.nobs, 'row')}"
+        means = self._labelled(np.mean([fit.params for fit in self._inner], axis=0))
+        table = means.to_frame("mean") if isinstance(means, pd.Series) else means
+        title = f"{self._first.model_name} of {listed(self._data.targets)}, {sizes} pooled. Posterior means:"
+        return title, table, "summary() shows standard deviations, intervals and notes."
+
+    @property
+    def parts(self) -> Sequence[LinearResults]:
+        """The fits whose posteriors are mixed."""
+        return self._inner
+
+    @property
+    def shares(self) -> FloatArray | None:
+        """Their weights; None for equal ones."""
+        return None
+
+    @property
+    def has_joint_posterior(self) -> bool:
+        """Whether the joint posterior of all coefficients is available: pooling needs it."""
+        return True
 
     @property
     def nobs(self) -> float:
@@ -100,6 +173,14 @@ class PooledResults:
         """Posterior probability that each coefficient is positive; as ``prob_positive`` of one fit."""
         return self._labelled(np.mean([fit.prob_positive for fit in self._inner], axis=0))
 
+    @cached_property
+    def prob_zero(self) -> pd.Series:
+        """Posterior probability that each coefficient of a SpikeSlab is exactly zero."""
+        if not hasattr(self._first, "inclusion_prob"):
+            raise AttributeError("prob_zero is of SpikeSlab: coefficients of BayesRidge are never exactly zero")
+        inner = cast("list[SpikeSlabResults]", self._inner)
+        return self._labelled(np.mean([fit.prob_zero for fit in inner], axis=0))
+
     @property
     def inclusion_prob(self) -> pd.Series:
         """Posterior inclusion probabilities of a SpikeSlab."""
@@ -108,18 +189,51 @@ class PooledResults:
         inner = cast("list[SpikeSlabResults]", self._inner)
         return self._labelled(np.mean([fit.inclusion_prob for fit in inner], axis=0))
 
+    def odds_ratios(self, alpha: float = 0.05, *, terms: str | Sequence[str] | None = None) -> pd.DataFrame:
+        """Odds ratios with credible intervals; for ``family="binomial"`` with the logit link.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the probability of the intervals.
+        terms : str or sequence of str, optional
+            Coefficients, by column or by term of the formula; all by default.
+
+        Returns
+        -------
+        DataFrame
+            As that of a single fit: ``odds_ratio``, the exponential of `params`; ``lower`` and ``upper``, those of
+            the pooled interval; ``prob_above_1``, and of SpikeSlab ``prob_equal_1``.
+
+        Raises
+        ------
+        ValueError
+            For Gaussian responses, the probit link or an unknown term.
+        """
+        if self._first.model.distribution.is_linear:
+            raise ValueError("odds_ratios() is for fits with family='binomial'")
+        fits: list[Any] = self._inner
+        tables = [fit.odds_ratios(alpha, terms=terms) for fit in fits]
+        pooled: pd.DataFrame = sum(tables[1:], start=tables[0]) / len(tables)
+        names = self._first.model.exog_names
+        at = np.arange(len(names)) if terms is None else term_positions(self._first.model, terms)
+        ends = self._coefficients(check_alpha(alpha), 0, at).quantiles[:, 0]
+        with np.errstate(over="ignore"):
+            ratios = np.exp(np.column_stack([self._moments[0][at], ends]))
+        return pooled.assign(odds_ratio=ratios[:, 0], lower=ratios[:, 1], upper=ratios[:, 2])
+
     def _labelled(self, values: FloatArray) -> Any:
         return self._data.wrap_output(values, "columns")
 
     def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
         """Equal-tailed credible intervals of the coefficients: quantiles of the mixture."""
-        ends = [self._coefficients(check_alpha(alpha), i).interval for i in range(len(self._data.targets))]
+        ends = [self._coefficients(check_alpha(alpha), i).quantiles[:, 0] for i in range(len(self._data.targets))]
         out: pd.DataFrame = self._data.wrap_output(
             ends[0] if self._first.model.one_target else np.stack(ends, axis=1), "interval"
         )
         return out
 
-    def _coefficients(self, alpha: float, target: int, positions: Sequence[int] | None = None) -> Answer:
+    def _coefficients(self, alpha: float, target: int, positions: Sequence[int] | IntArray | None = None) -> Answer:
         """The posterior of single coefficients, in blocks."""
         k = len(self._first.model.exog_names)
         at = np.arange(k) if positions is None else np.asarray(positions, dtype=np.intp)
@@ -129,8 +243,15 @@ class PooledResults:
             some = at[start : start + step]
             weights = np.zeros((some.size, k))
             weights[np.arange(some.size), some] = 1.0
-            parts.append(mixed(self._inner, [weights] * len(self._inner), np.zeros(some.size), alpha, target))
-        names = ("mean", "sd", "interval", "positive")
+            parts.append(combined(self, weights, np.zeros(some.size), alpha, target))
+        names = (
+            "mean",
+            "sd",
+            "center",
+            "quantiles",
+            "above",
+            *(() if parts[0].mass_at_zero is None else ("mass_at_zero",)),
+        )
         return Answer(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
     def cov_params(self, target: str | int | None = None) -> pd.DataFrame:
@@ -141,19 +262,6 @@ class PooledResults:
         within = np.mean([fit.cov_params(i) for fit in self._inner], axis=0)
         out: pd.DataFrame = self._data.wrap_output(within + centred.T @ centred / len(means), "cov")
         return out
-
-    def contrast(
-        self,
-        contrasts: str | Sequence[str] | Mapping[str, str] | ArrayLike | pd.Series | IntoDataFrame,
-        *,
-        alpha: float = 0.05,
-        target: str | int | None = None,
-    ) -> pd.DataFrame:
-        """Posterior of linear combinations of coefficients; arguments and table as for a single fit."""
-        weights, value, labels = read_contrasts(contrasts, self._first.model.exog_names)
-        i = target_position(self._data.targets, target, "contrast")
-        found = mixed(self._inner, [weights] * len(self._inner), value, check_alpha(alpha), i)
-        return as_table(found, labels)
 
     def sample(self, n: int, rng: RandomLike = None) -> pd.DataFrame:
         """Draw from the posterior of the coefficients; each draw is of a fit chosen at random.
@@ -177,67 +285,141 @@ class PooledResults:
         order = np.argsort(np.concatenate([np.flatnonzero(which == i) for i in used]))
         return pd.concat(frames, ignore_index=True).iloc[order].reset_index(drop=True)
 
-    def predict(self, exog: RowsLike, transform: bool = True) -> pd.Series | pd.DataFrame:
+    def predict(
+        self, exog: RowsLike | None = None, transform: bool = True, which: str = "mean"
+    ) -> pd.Series | pd.DataFrame:
         """Posterior mean at new rows, of the linear predictor or, for yes/no responses, of the probability.
 
         Parameters
         ----------
-        exog : array-like or frame
-            New data, as for a single fit; each fit codes them as its own data.
+        exog : array-like or frame, optional
+            New data, as for a single fit. The rows of the fits by default, as each data set has them.
         transform : bool
             Whether to pass new data through the formula.
+        which : {"mean", "linear"}
+            For yes/no responses: probabilities, or linear predictors at `params` of the fits.
         """
-        found: list[Any] = [fit.predict(exog, transform) for fit in self._inner]
-        total = found[0]
-        for each in found[1:]:
-            total = total + each
-        out: pd.Series | pd.DataFrame = total / len(found)
-        return out
+        return mixed_means(self._inner, None, exog, transform, which)
 
     def get_prediction(
-        self, exog: RowsLike, transform: bool = True, target: str | int | None = None
-    ) -> BinaryPrediction:
-        """Predictions at new rows with credible intervals: ``.summary_frame(alpha)``.
+        self,
+        exog: RowsLike | None = None,
+        transform: bool = True,
+        target: str | int | None = None,
+        which: str = "mean",
+        weights: ArrayLike | None = None,
+    ) -> BayesPrediction | BinaryPrediction:
+        """Predictions with credible and prediction intervals: ``.summary_frame(alpha)``.
 
         Parameters
         ----------
-        exog : array-like or frame
-            New data, as for a single fit.
+        exog : array-like or frame, optional
+            New data, as for a single fit. The rows of the fits by default, as each data set has them.
         transform : bool
             Whether to pass new data through the formula.
         target : str or int, optional
-            Which target; needed where there are several.
+            One of several targets; all by default.
+        which : {"mean", "linear"}
+            For yes/no responses: probabilities, or linear predictors.
+        weights : array-like, optional
+            For Gaussian responses: precision weights of new observations, as for a single fit.
         """
-        i = target_position(self._data.targets, target, "get_prediction")
-        link = getattr(self._first.model, "link", None)
-        each = [fit.get_prediction(exog, transform) for fit in self._inner]
-        labels = each[0].row_labels
-        means = [np.asarray(one.predicted_mean).reshape(len(labels), -1) for one in each]
-        sds = [np.asarray(one.se).reshape(len(labels), -1) for one in each]
-        at = 0 if link is not None else i
-        mean, sd = total_moments([m[:, at] for m in means], [s[:, at] for s in sds])
-        whole = np.flatnonzero(~np.isnan(mean))
-        weights = [self._weights(fit, exog, transform)[whole] for fit in self._inner]
+        return mixed_prediction(self._inner, None, exog, transform, target, which, weights)
 
-        def quantiles(probabilities: FloatArray) -> FloatArray:
-            out = np.full((len(mean), 2), np.nan)
-            alpha = 2 * float(probabilities[0])
-            ends = mixed(self._inner, weights, np.zeros(whole.size), alpha, i).interval
-            out[whole] = ends if link is None else probability(ends, link)
-            return out
+    def hyperparameters(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Posterior of the hyperparameters: the table of a single fit, for the mixture over the fits.
 
-        return BinaryPrediction(mean, sd, quantiles, labels)
+        Parameters
+        ----------
+        alpha : float
+            One minus the probability of the intervals.
 
-    def _weights(self, fit: LinearResults, exog: RowsLike, transform: bool) -> FloatArray:
-        """New rows as weights of the coefficients of one fit, (m, k)."""
-        rows, _ = fit.model.new_rows(exog, transform)
-        dense = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, dtype=np.float64)
-        return np.column_stack([np.ones(len(dense)), dense]) if fit.model.data.intercept_name is not None else dense
+        Raises
+        ------
+        ValueError
+            As for a single fit: for a SpikeSlab by expectation propagation, which has point estimates.
+        """
+        fits: list[Any] = self._inner
+        return mixed_tables([fit.hyperparameters for fit in fits], check_alpha(alpha))
+
+    @property
+    def group_inclusion_prob(self) -> pd.Series:
+        """Posterior inclusion probabilities of the groups of a SpikeSlab, by label."""
+        if not hasattr(self._first, "inclusion_prob"):
+            raise AttributeError("group_inclusion_prob is of SpikeSlab: BayesRidge includes every column")
+        each: list[pd.Series] = [fit.group_inclusion_prob for fit in cast("list[SpikeSlabResults]", self._inner)]
+        out: pd.Series = sum(each[1:], start=each[0]) / len(each)
+        return out
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What is to be known of the validity and the reading of the fits; of each kind once.
+
+        The sentence is that of the first fit which it concerns, and says how many do.
+        """
+        kinds: dict[Any, list[Finding]] = {}
+        for fit in self._inner:
+            for finding in fit.findings:
+                kinds.setdefault((finding.code, finding.targets), []).append(finding)
+        count = len(self._inner)
+        return tuple(
+            found[0]
+            if len(found) >= count
+            else replace(found[0], text=f"{found[0].text.removesuffix('.')} ({len(found)} of {count} fits).")
+            for found in kinds.values()
+        )
+
+    @property
+    def notes(self) -> list[str]:
+        """The sentences of the :attr:`findings`."""
+        return [finding.sentence for finding in self.findings]
+
+    def standardized_size(self, target: int) -> FloatArray:
+        """Size of the coefficients per standard deviation of the columns of the first data set."""
+        mean = self._moments[0].reshape(len(self.model.exog_names), -1)[:, target]
+        return standardized_size(self.model, self._first.posterior.design, mean)
+
+    def some_coefficients(
+        self, positions: list[int], target: int, alpha: float
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Means, standard deviations and intervals of a few coefficients."""
+        found = self._coefficients(alpha, target, positions)
+        return found.mean[:, 0], found.sd[:, 0], found.quantiles[:, 0]
+
+    def save(self, fname: PathOrFile, remove_data: bool = False, format: str = "portable") -> None:
+        """Write the fits to a file, which :func:`pybayesridge.load` reads as pooled results again.
+
+        Parameters
+        ----------
+        fname : str, os.PathLike or binary file
+        remove_data : bool
+            Leave the rows of the data out, as for a single fit with ``row_space=True``.
+        format : {"portable", "pickle"}
+            As for a single fit.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written.
+        ValueError
+            If the results hold something that is neither text nor numbers.
+        """
+        saved.write(self.without_rows() if remove_data else self, fname, format)
+
+    def without_rows(self) -> PooledResults:
+        """A copy without the rows of the data."""
+        inner = [fit.as_saved(remove_data=True, row_space=True) for fit in self._inner]
+        wrapped: list[Any] = list(inner)
+        for i, outer in enumerate(self.fits):
+            if isinstance(outer, Labelled):
+                of_fit: Any = type(outer)
+                wrapped[i] = of_fit(inner[i])
+        return PooledResults(wrapped, inner)
 
     def tidy(self, alpha: float = 0.05) -> Any:
         """Table with one row for each coefficient and no index: the columns of a single fit's and `between_share`."""
         targets, names = self._data.targets, self._first.model.exog_names
-        interval = [self._coefficients(check_alpha(alpha), i).interval for i in range(len(targets))]
+        interval = [self._coefficients(check_alpha(alpha), i).quantiles[:, 0] for i in range(len(targets))]
         mean, sd = self._moments
         columns: dict[str, Any] = {
             "term": list(names) * len(targets),
@@ -263,35 +445,40 @@ class PooledResults:
         alpha : float
             One minus the probability of the intervals.
         direction : bool
-            Add a column with the posterior probability that each coefficient is positive, ``P(>0)``.
+            Add a column with the posterior probability that each coefficient is positive, ``P(>0)``, and for
+            SpikeSlab one with that of exactly zero, ``P(=0)``.
         """
-        from pybayesridge.results.summary.tables import coefficient_table, facts_table, make_summary, rows_to_show
+        from pybayesridge.results.summary.fit import title_of
+        from pybayesridge.results.summary.tables import coefficient_table, facts_table, make_summary
 
         check_alpha(alpha)
         targets, names = self._data.targets, self._first.model.exog_names
         mean, sd = (values.reshape(len(names), -1) for values in self._moments)
         tables, left_out = [], 0
-        for i, target in enumerate(targets[:TARGETS]):
-            left = [("Dep. Variable:", target), ("Model:", self._first.family), ("Method:", self._first.method)]
+        for i in range(min(len(targets), TARGETS)):
+            # The number of rows is the last of them.
+            facts = [(f"{fact.label}:", fact.text(value)) for fact, value in facts_for(self._first, "pooled", i)]
             right = [
                 ("Imputed data sets:", count(len(self._inner))),
-                ("No. Observations:", count(int(self.nobs))),
+                facts.pop(),
                 ("Converged:", "yes" if self.converged else "NO"),
             ]
-            title = f"Pooled {HEADS[self._first.family]}" if i == 0 else None
+            title = f"Pooled {title_of(self._first)}" if i == 0 else None
             size = np.divide(np.abs(mean[:, i]), sd[:, i], out=np.zeros(len(names)), where=sd[:, i] > 0)
             shown = rows_to_show(size)
             left_out = len(names) - len(shown)
             found = self._coefficients(alpha, i, shown)
-            tables.append(facts_table(title, left, right))
+            tables.append(facts_table(title, facts, right))
             tables.append(
                 coefficient_table(
                     [names[j] for j in shown],
                     mean[shown, i],
                     sd[shown, i],
-                    found.interval,
+                    found.quantiles[:, 0],
                     alpha,
-                    positive=found.positive if direction else None,
+                    direction=[each[:, 0] for each in (found.above, found.mass_at_zero) if each is not None]
+                    if direction
+                    else (),
                 )
             )
         largest = float(np.max(np.asarray(self.between_share)))
@@ -300,9 +487,111 @@ class PooledResults:
             "variance of a coefficient lies between them."
         ]
         if direction:
-            notes.append(DIRECTION)
+            notes.append(DIRECTION if found.mass_at_zero is None else DIRECTION_OR_ZERO)
         if left_out:
             notes.append(f"{left_out} coefficients with smaller ratios of mean to sd are omitted; see params.")
         if len(targets) > TARGETS:
             notes.append(f"{len(targets) - TARGETS} more targets are omitted.")
         return make_summary(tables, notes)
+
+
+def mixed_means(
+    fits: Sequence[Any], share: FloatArray | None, exog: RowsLike | None, transform: bool, which: str
+) -> pd.Series | pd.DataFrame:
+    """Posterior means at rows of the mixture of several fits with weights `share`."""
+    check_which(which)
+    own = {} if fits[0].model.distribution.is_linear else {"which": which}
+    found = [fit.predict(exog, transform, **own) for fit in fits]
+    out: pd.Series | pd.DataFrame = found[0].copy()
+    out.iloc[:] = average([each.to_numpy() for each in found], share)
+    return out
+
+
+def mixed_prediction(
+    fits: Sequence[Any],
+    share: FloatArray | None,
+    exog: RowsLike | None,
+    transform: bool,
+    target: str | int | None,
+    which: str,
+    weights: ArrayLike | None,
+) -> BayesPrediction | BinaryPrediction:
+    """Predictions of the mixture of several fits with weights `share`; see `PooledResults.get_prediction`."""
+    check_which(which)
+    if not fits[0].model.distribution.is_linear:
+        return _binary_prediction(fits, share, exog, transform, which)
+    rows = [fit.model.new_rows(exog, transform) for fit in fits]
+    laws = [fit.law_of_rows(own) for fit, (own, _) in zip(fits, rows, strict=True)]
+    noises = [
+        fit.model.noise_factors(own.shape[0], weights, own=exog is None)
+        for fit, (own, _) in zip(fits, rows, strict=True)
+    ]
+    law = pooled(laws, share)
+    of_new = pooled([each.with_noise(noise) for each, noise in zip(laws, noises, strict=True)], share)
+    sigma2 = [np.outer(noise, np.atleast_1d(fit.sigma2)) for fit, noise in zip(fits, noises, strict=True)]
+    names, one_target = fits[0].model.data.targets, fits[0].model.one_target
+    one = target is not None or one_target
+    at = [target_position(names, target, "get_prediction")] if one else list(range(len(names)))
+    found = law.ask(Ask())
+
+    def interval(alpha: float, obs: bool) -> FloatArray:
+        tails = check_alpha(alpha) / 2, 1 - alpha / 2
+        return (of_new if obs else law).ask(Ask(tails, sd=False)).quantiles[:, at]
+
+    var_resid, shown = average(sigma2, share)[:, at], None if one else names
+    return BayesPrediction(found.mean[:, at], found.sd[:, at], var_resid, interval, rows[0][1], shown)
+
+
+def _binary_prediction(
+    fits: Sequence[Any], share: FloatArray | None, exog: RowsLike | None, transform: bool, which: str
+) -> BinaryPrediction:
+    each = [fit.get_prediction(exog, transform, which=which) for fit in fits]
+    mean, sd = total_moments([one.predicted_mean for one in each], [one.se for one in each], share)
+    whole = np.flatnonzero(~np.isnan(mean))
+    laws = []
+    for fit in fits:
+        x, z = fit.model.split_rows(fit.model.new_rows(exog, transform)[0], fit.posterior.design)
+        laws.append(fit.posterior.rows(x[whole], z[whole]))
+    law = pooled(laws, share)
+
+    def quantiles(at: FloatArray) -> FloatArray:
+        out = np.full((len(mean), at.size), np.nan)
+        ends = law.ask(Ask(tuple(at.tolist()))).quantiles[:, 0]
+        out[whole] = ends if which == "linear" else probability(ends, fits[0].model.link)
+        return out
+
+    return BinaryPrediction(mean, sd, quantiles, each[0].row_labels, linear=which == "linear")
+
+
+def mixed_tables(tables: Sequence[Callable[[float], pd.DataFrame]], alpha: float) -> pd.DataFrame:
+    """Tables of single numbers, each with its mean and equal-tailed interval, for the mixture of several posteriors.
+
+    What the fits say of intervals of many probabilities gives their quantile functions, at `POINTS` of which the
+    mixture has its quantiles: their tails are right to 2 % of what is in them.
+    """
+    scores = np.linspace(NEAREST, FARTHEST, SCORES)
+    probability = (np.arange(POINTS) + 0.5) / POINTS
+    wanted, points, means = ndtri(probability), [], []
+    for table in tables:
+        each = [table(float(2 * ndtr(-score))) for score in scores]
+        low, high = (np.stack([one[name].to_numpy() for one in each]) for name in ("lower", "upper"))
+        values, at = np.concatenate([low[::-1], high]), np.concatenate([-scores[::-1], scores])
+        whole = np.isfinite(values).all(axis=0) & (values == np.rint(values)).all(axis=0)
+        drawn = np.stack([_interpolated(wanted, at, column) for column in values.T])
+        nearest = values[np.abs(wanted[:, None] - at).argmin(axis=1)].T
+        points.append(np.where(whole[:, None], nearest, drawn))
+        means.append(each[0]["mean"].to_numpy())
+    out: pd.DataFrame = tables[0](alpha).copy()
+    out["mean"] = np.mean(means, axis=0)
+    together = np.concatenate(points, axis=1)
+    for name, share in {"median": 0.5, "lower": alpha / 2, "upper": 1 - alpha / 2}.items():
+        if name in out:
+            out[name] = np.quantile(together, share, axis=1, method="inverted_cdf")
+    return out
+
+
+def _interpolated(wanted: FloatArray, at: FloatArray, values: FloatArray) -> FloatArray:
+    """Values at normal scores; of a point, which may be infinite, that point."""
+    if (values == values[0]).all():
+        return np.full(wanted.size, values[0])
+    return np.interp(wanted, at, values)

@@ -6,47 +6,41 @@ Reading one runs no code that is in it.
 from __future__ import annotations
 
 import json
-import zipfile
-import zlib
-from typing import Any, BinaryIO
-
-import numpy as np
+import warnings
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 from pybayesridge._types import PathOrFile
+from pybayesridge.archives import Archive, ArchiveWriter, DamagedError
+from pybayesridge.exceptions import DataWarning
 from pybayesridge.files import written_whole
+from pybayesridge.formula.late import check
 from pybayesridge.results.encoding import Decoder, Encoder
 from pybayesridge.results.stored_classes import NotStoredError
+from pybayesridge.text import listed
 
-FORMAT = 1
-"""Version of the files that :func:`write` makes."""
+if TYPE_CHECKING:
+    from pybayesridge.formula.spec import FormulaSpec
+
+FORMAT = 2
+"""Version of the files that :func:`write` makes; those of format 1 have no checksums."""
 
 OPENING = b"PK"
 """First bytes of an archive."""
 
+FIRST_WITH_CHECKSUMS = 2
+"""The first format whose files have checksums."""
+
 CONTENT = "fit.json"
 """The member with the text; the others are arrays."""
-
-OLDEST = (1980, 1, 1, 0, 0, 0)
-"""Date of the members: two files of the same fit are the same."""
-
-BROKEN = (
-    ValueError,
-    TypeError,
-    KeyError,
-    IndexError,
-    AttributeError,
-    EOFError,
-    OverflowError,
-    RecursionError,
-    NotImplementedError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
-"""Errors of reading a file of which a part is missing or changed."""
 
 
 def write(results: object, target: PathOrFile, writer: str) -> None:
     """Write results to a file.
+
+    Warns
+    -----
+    DataWarning
+        Where results that are read from it cannot predict, or need `allow_code` for it.
 
     Raises
     ------
@@ -68,58 +62,105 @@ def write(results: object, target: PathOrFile, writer: str) -> None:
         "root": root,
         "entries": encoder.entries,
     }
-    with written_whole(target) as file, zipfile.ZipFile(file, "w") as archive:
-        text = json.dumps(content, allow_nan=False, separators=(",", ":"))
-        archive.writestr(_member(CONTENT, zipfile.ZIP_DEFLATED), text)
+    with written_whole(target) as file, ArchiveWriter(file) as archive:
+        archive.text(CONTENT, json.dumps(content, allow_nan=False, separators=(",", ":")).encode())
         for kind, parts in encoder.arrays.items():
-            with archive.open(_member(f"{kind}.npy", zipfile.ZIP_STORED), "w", force_zip64=True) as member:
-                size = sum(part.size for part in parts)
-                header = {"descr": np.dtype(f"<{kind}").str, "fortran_order": False, "shape": (size,)}
-                np.lib.format.write_array_header_1_0(member, header)
-                for part in parts:
-                    member.write(np.ascontiguousarray(part, dtype=f"<{kind}").data)
+            archive.array(f"{kind}.npy", parts, f"<{kind}")
+    for spec, stored in encoder.formulas:
+        _warn_of_code(spec, stored)
 
 
-def _member(name: str, compression: int) -> zipfile.ZipInfo:
-    out = zipfile.ZipInfo(name, OLDEST)
-    out.compress_type = compression
-    return out
+def _warn_of_code(spec: FormulaSpec, stored: dict[str, Any]) -> None:
+    """Say what the formula of a saved fit cannot do, while it can be written otherwise."""
+    lost = [name for name in spec.context if name not in stored]
+    if lost:
+        told = (
+            f"uses {listed(lost)}, which the file does not hold, so that the saved fit cannot predict from new rows: "
+            "make a column of the expression before the fit, or use save(..., format='pickle')"
+        )
+    else:
+        try:
+            check.refuse_code_of(spec)
+        except ValueError as error:
+            told = f"runs code, so that load() reads the file with allow_code=True alone: {error}"
+        else:
+            return
+    warnings.warn(f"the formula {spec.formula!r} {told}", DataWarning, stacklevel=5)
 
 
-def read(file: BinaryIO, name: str, reader: str) -> Any:
+def read(file: BinaryIO, name: str, reader: str, *, allow_code: bool = False) -> Any:
     """The results in a file.
+
+    Parameters
+    ----------
+    file : binary file
+        With positions.
+    name : str
+        For messages.
+    reader : str
+        Version of the package that reads.
+    allow_code : bool
+        Whether formulas may do more than compute with columns when they are evaluated.
 
     Raises
     ------
     ValueError
-        If the file holds something else, is damaged, or was written by a later version.
+        If the file holds something else, is damaged, was changed, or was written by a later version.
     """
-    damaged = f"{name} is damaged: it is not what pybayesridge wrote; copy or save it again"
     try:
-        with zipfile.ZipFile(file) as archive:
-            members = archive.namelist()
-            content = json.loads(archive.read(CONTENT)) if CONTENT in members else None
-            if not isinstance(content, dict) or content.get("file") != "pybayesridge fit":
-                content = None
-            elif content["format"] <= FORMAT:
-                arrays = {}
-                for member in members:
-                    if member != CONTENT:
-                        with archive.open(member) as opened:
-                            arrays[member.removesuffix(".npy")] = np.lib.format.read_array(opened, allow_pickle=False)
-    except BROKEN as error:
-        raise ValueError(damaged) from error
-    if content is None:
-        raise ValueError(f"{name} is not a fit saved by pybayesridge: it is another archive")
-    if content["format"] > FORMAT:
+        archive = Archive(file)
+        content = _content(archive)
+        if content is None:
+            raise ValueError(f"{name} is not a fit saved by pybayesridge: it is another archive")
+        if content["format"] > FORMAT:
+            raise ValueError(
+                f"{name} was written by pybayesridge {content.get('writer')}, in format {content['format']}; version "
+                f"{reader} reads up to format {FORMAT}: upgrade pybayesridge"
+            )
+        arrays = {member.removesuffix(".npy"): archive.array(member) for member in archive.names if member != CONTENT}
+        archive.verify(required=content["format"] >= FIRST_WITH_CHECKSUMS)
+    except DamagedError as error:
         raise ValueError(
-            f"{name} was written by pybayesridge {content.get('writer')}, in format {content['format']}; version "
-            f"{reader} reads up to format {FORMAT}: upgrade pybayesridge"
-        )
+            f"{name} is damaged: it is not what pybayesridge wrote ({error}); copy or save it again"
+        ) from error
     try:
-        return Decoder(content["entries"], arrays).value(content["root"])
-    except BROKEN as error:
+        decoder = Decoder(content["entries"], arrays)
+        found = decoder.root(content["root"])
+    except Exception as error:  # what an earlier or another version has written may raise anything
         raise ValueError(
             f"{name} was written by pybayesridge {content.get('writer')} and cannot be read by version {reader} "
             f"({type(error).__name__}: {error}): use the version that wrote it"
         ) from error
+    if not allow_code:
+        for spec in decoder.formulas:
+            _refuse_code(spec, name)
+    return found
+
+
+def _refuse_code(spec: FormulaSpec, name: str) -> None:
+    try:
+        check.refuse_code_of(spec)
+    except ValueError as error:
+        raise ValueError(
+            f"{name} holds a fit whose predictions would run other code than that of known functions: {error}. If "
+            "you trust the file, read it with allow_code=True (command line: --allow-code)"
+        ) from error
+
+
+def _content(archive: Archive) -> dict[str, Any] | None:
+    """The text of a fit; None where the archive is another one."""
+    if CONTENT not in archive.names:
+        return None
+    try:
+        content = json.loads(archive.text(CONTENT), parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise DamagedError(f"{CONTENT}: {error}") from error
+    if not isinstance(content, dict) or content.get("file") != "pybayesridge fit":
+        return None
+    if type(content.get("format")) is not int or content["format"] < 1:
+        raise DamagedError(f"its format is {content.get('format')!r}")
+    return content
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not in JSON")

@@ -10,11 +10,15 @@ import pandas as pd
 
 from pybayesridge._types import FloatArray
 from pybayesridge.results.arguments import check_alpha
+from pybayesridge.results.shown import Shown, counted
+from pybayesridge.text import as_probability
 
 COLUMNS = ["mean", "mean_se", "mean_ci_lower", "mean_ci_upper", "obs_ci_lower", "obs_ci_upper"]
 
+ADVICE = "summary_frame() shows intervals."
 
-class BayesPrediction:
+
+class BayesPrediction(Shown):
     """Posterior of the linear predictor, and of new observations, at some rows.
 
     Its attributes are those of statsmodels' predictions: ``predicted_mean``, ``se_mean``, ``se_obs``,
@@ -24,10 +28,8 @@ class BayesPrediction:
     ----------
     mean, sd : (m, q) arrays
         Posterior mean and standard deviation of the linear predictor.
-    sigma2 : (q,) array
-        Posterior mean (or fitted value) of the noise variance.
-    noise : (m,) array
-        Variance of a new observation relative to sigma2.
+    var_resid : (m, q) array
+        Posterior mean (or fitted value) of the noise variance of new observations.
     interval : callable
         ``interval(alpha, obs)`` gives equal-tailed intervals, (m, q, 2).
     row_labels : pandas.Index
@@ -39,8 +41,7 @@ class BayesPrediction:
         self,
         mean: FloatArray,
         sd: FloatArray,
-        sigma2: FloatArray,
-        noise: FloatArray,
+        var_resid: FloatArray,
         interval: Callable[[float, bool], FloatArray],
         row_labels: pd.Index,
         targets: list[str] | None,
@@ -49,9 +50,15 @@ class BayesPrediction:
         self._interval = interval
         self._sd = self._squeeze(sd)
         with np.errstate(invalid="ignore", over="ignore"):
-            self.var_resid = self._squeeze(np.where(np.isnan(mean), np.nan, noise[:, None] * sigma2))
+            self.var_resid = self._squeeze(np.where(np.isnan(mean), np.nan, var_resid))
             self.var_pred_mean: FloatArray = self._sd**2
         self.predicted_mean, self.row_labels = self._squeeze(mean), row_labels
+
+    def _shown(self) -> tuple[str, pd.DataFrame | None, str]:
+        labels, several = self.row_labels, self._targets
+        values = {"mean": self.predicted_mean, "mean_se": self._sd} if several is None else self.predicted_mean
+        table = pd.DataFrame(values, index=labels, columns=several)
+        return f"Predictions of {counted(len(self.row_labels), 'row')}:", table, ADVICE
 
     def _squeeze(self, a: FloatArray) -> FloatArray:
         return a[:, 0] if self._targets is None else a
@@ -103,7 +110,7 @@ class BayesPrediction:
         )
 
 
-class BinaryPrediction:
+class BinaryPrediction(Shown):
     """Posterior of the probability of the event, or of the linear predictor, at some rows.
 
     Parameters
@@ -113,13 +120,28 @@ class BinaryPrediction:
     quantiles : callable
         ``quantiles(at)`` gives the posterior quantiles at probabilities `at`, (m, len(at)).
     row_labels : pandas.Index
+    linear : bool
+        Whether it is of the linear predictor.
     """
 
     def __init__(
-        self, mean: FloatArray, sd: FloatArray, quantiles: Callable[[FloatArray], FloatArray], row_labels: pd.Index
+        self,
+        mean: FloatArray,
+        sd: FloatArray,
+        quantiles: Callable[[FloatArray], FloatArray],
+        row_labels: pd.Index,
+        *,
+        linear: bool,
     ) -> None:
         self.predicted_mean, self.se, self.row_labels = mean, sd, row_labels
-        self._quantiles = quantiles
+        self._quantiles, self._linear = quantiles, linear
+
+    def _written(self, value: float) -> str:
+        return super()._written(value) if self._linear else as_probability(value)
+
+    def _shown(self) -> tuple[str, pd.DataFrame | None, str]:
+        table = pd.DataFrame({"mean": self.predicted_mean, "mean_se": self.se}, index=self.row_labels)
+        return f"Predictions of {counted(len(self.row_labels), 'row')}:", table, ADVICE
 
     def conf_int(self, alpha: float = 0.05) -> FloatArray:
         """Equal-tailed credible intervals, (m, 2)."""

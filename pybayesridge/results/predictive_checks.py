@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import pandas as pd
 
-from pybayesridge._types import FloatArray, RandomLike
-from pybayesridge.binomial.likelihood import probability
+from pybayesridge._types import FloatArray, IntArray, RandomLike
 from pybayesridge.checks import positive_int
-from pybayesridge.results.arguments import check_alpha, target_position
+from pybayesridge.results.arguments import check_alpha, check_responses, target_position
 from pybayesridge.text import listed, repeated
 
 if TYPE_CHECKING:
@@ -45,6 +44,10 @@ def ppc(
     A replicated response is drawn for the rows of the fit, with coefficients and noise from the posterior. The
     posterior has seen the response, so that `p` varies less around one half than a p-value of a correct model: a
     value near 0 or 1 shows a misfit, a value near one half is no proof. For a stricter check see ``pit()``.
+
+    Yes/no responses are 1 for the event and 0 otherwise; with `trials` the response is the share of successes of
+    each row. A row whose frequency weight is a whole number counts as so many rows, each with its own replicated
+    response; with other weights every row counts once.
 
     Parameters
     ----------
@@ -141,30 +144,36 @@ def replicated(
 ) -> tuple[FloatArray, Iterator[FloatArray]]:
     """The response (n,) of one target, and `draws` replicated responses in pieces (some, n)."""
     i = target_position(self.model.data.targets, target, what)
-    if self.model.endog is None:
-        raise ValueError(self.model.why_no_rows)
-    y = self.model.endog.reshape(len(self.model.endog), -1)[:, i]
-    step = max(ELEMENTS // max(self.model.nobs, len(self.model.exog_names), 1), 1)
-    sizes = [min(step, draws - begin) for begin in range(0, draws, step)]
-    generator = np.random.default_rng(rng)
-    return y, (_one_piece(self, size, generator, i) for size in sizes)
+    check_responses(self, what)
+    rows = _rows(self)
+    y = self.model.endog.reshape(len(self.model.endog), -1)[rows, i]
+    step = max(ELEMENTS // max(y.size, len(self.model.exog_names), 1), 1)
+    generator, count = np.random.default_rng(rng), len(self.parts)
+    # Pooled fits count alike: the first of them have one draw more where the number is not a multiple.
+    shares = [(part, draws // count + (j < draws % count)) for j, part in enumerate(self.parts)]
+    pieces = [(part, min(step, own - begin)) for part, own in shares for begin in range(0, own, step)]
+    return y, (_one_piece(part, size, generator, i, rows) for part, size in pieces)
 
 
-def _one_piece(res: Any, size: int, generator: np.random.Generator, i: int) -> FloatArray:
+def _rows(res: Any) -> IntArray | slice:
+    """The rows to replicate: those that stand for several copies as often as they do."""
+    copies = res.model.copies
+    if (copies == 1).all() or not (copies == np.rint(copies)).all():
+        return slice(None)
+    return np.repeat(np.arange(copies.size), copies.astype(np.intp))
+
+
+def _one_piece(res: Any, size: int, generator: np.random.Generator, i: int, which: IntArray | slice) -> FloatArray:
     """One response for each of `size` draws, (size, n)."""
     factors = res.model.noise_factors(res.model.nobs, None, own=True)
     if res.posterior.design.in_blocks:
         mean, sigma2 = res._draw_rows(size, generator, i)  # noqa: SLF001
         return generator.normal(mean, np.sqrt(sigma2[:, None] * factors))
     drawn: Draws = res._draw_chain(size, generator)  # noqa: SLF001
-    if res.model.family == "binomial":
-        rows = res.model.likelihood()
-        eta = res.model.predict(drawn.beta[..., 0].T, which="linear").T
-        trials = (rows.successes + rows.failures).astype(int)
-        return generator.binomial(trials, probability(eta, rows.link)).astype(np.float64)
-    assert drawn.sigma2 is not None
-    mean = res.model.predict(drawn.beta[:, :, i].T).T
-    return generator.normal(mean, np.sqrt(drawn.sigma2[:, [i]] * factors))
+    linear = res.model.predict(drawn.beta[:, :, i].T, which="linear").T[:, which]
+    variance = None if drawn.sigma2 is None else drawn.sigma2[:, [i]] * factors
+    trials = res.model.data.trials
+    return res.model.distribution.draws(linear, variance, None if trials is None else trials[which], generator)
 
 
 def _value(name: str, function: Callable[[FloatArray], Any], y: FloatArray) -> FloatArray:

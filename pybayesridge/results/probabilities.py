@@ -9,8 +9,11 @@ import numpy as np
 import pandas as pd
 
 from pybayesridge._types import AnyArray, FloatArray, IntArray, RowsLike
-from pybayesridge.results.arguments import check_alpha, check_which, term_positions, unit_rows
+from pybayesridge.binomial.link import Link, probability
+from pybayesridge.posterior.laws import Ask
+from pybayesridge.results.arguments import check_alpha, check_which, term_positions
 from pybayesridge.results.base import LinearResults
+from pybayesridge.results.plots import binary as plots
 from pybayesridge.results.prediction import BinaryPrediction
 
 NOT_A_PICTURE = "plot_{name} is for family='gaussian': use {instead}"
@@ -26,11 +29,14 @@ class ProbabilityResults(LinearResults):
         The level whose probability is modelled.
     """
 
-    link: str
+    link: Link
     event: str
     model: Any
     posterior: Any
-    _pictures: ClassVar[str] = "plot_coefficients()"
+    _pictures: ClassVar[str] = "plot_calibration() or plot_roc()"
+
+    plot_calibration = plots.plot_calibration
+    plot_roc = plots.plot_roc
 
     @property
     def sigma2(self) -> float:  # type: ignore[override]
@@ -39,7 +45,7 @@ class ProbabilityResults(LinearResults):
 
     def _probabilities(self, rows: AnyArray) -> FloatArray:
         x, z = self.model.split_rows(rows, self.posterior.design)
-        return _over_complete(rows, lambda keep: self.posterior.probability_means(x[keep], z[keep]))
+        return _over_complete(rows, lambda keep: self.posterior.response_means(x[keep], z[keep]))
 
     def predict(self, exog: RowsLike | None = None, transform: bool = True, which: str = "mean") -> pd.Series:
         """Posterior mean of the probability of the event, or of the linear predictor.
@@ -98,19 +104,22 @@ class ProbabilityResults(LinearResults):
         if row_labels is not None:
             labels = pd.Index(row_labels)
         x, z = self.model.split_rows(rows, self.posterior.design)
-        linear = check_which(which) == "linear"
-        post = self.posterior
-        center = post.linear_centers if linear else post.probability_means
-        quantiles = post.linear_quantiles if linear else post.probability_quantiles
+        linear, post = check_which(which) == "linear", self.posterior
 
-        def sd(keep: IntArray) -> FloatArray:
-            return post.linear_moments(x[keep], z[keep])[1] if linear else post.probability_sds(x[keep], z[keep])
+        def found(keep: IntArray) -> FloatArray:
+            if linear:
+                answer = post.rows(x[keep], z[keep]).ask(Ask())
+                return np.column_stack([answer.center[:, 0], answer.sd[:, 0]])
+            own = x[keep], z[keep]
+            return np.column_stack([post.response_means(*own), post.response_sds(*own)])
 
+        def quantiles(keep: IntArray, at: FloatArray) -> FloatArray:
+            ends = post.rows(x[keep], z[keep]).ask(Ask(tuple(at.tolist()))).quantiles[:, 0]
+            return ends if linear else probability(ends, self.link)
+
+        mean, sd = _over_complete(rows, found).T
         return BinaryPrediction(
-            _over_complete(rows, lambda keep: center(x[keep], z[keep])),
-            _over_complete(rows, sd),
-            lambda at: _over_complete(rows, lambda keep: quantiles(x[keep], z[keep], at)),
-            labels,
+            mean, sd, lambda at: _over_complete(rows, lambda keep: quantiles(keep, at)), labels, linear=linear
         )
 
     def odds_ratios(self, alpha: float = 0.05, *, terms: str | Sequence[str] | None = None) -> pd.DataFrame:
@@ -127,33 +136,31 @@ class ProbabilityResults(LinearResults):
         -------
         DataFrame
             A row for each coefficient: ``odds_ratio``, the exponential of `params`; ``lower`` and ``upper``, those of
-            the interval; ``prob_above_1``, the posterior probability that the odds rise with the column. The
-            intercept's row has the odds where every column is 0.
+            the interval; ``prob_above_1``, the posterior probability that the odds rise with the column; of a
+            SpikeSlab ``prob_equal_1``, that they do not depend on it. The intercept's row has the odds where every
+            column is 0.
 
         Raises
         ------
         ValueError
             For the probit link, whose coefficients are no log odds ratios, or an unknown term.
         """
-        if self.link != "logit":
+        if not self.model.distribution.ratio:
             raise ValueError(
                 f"odds_ratios() is for link='logit': coefficients of the {self.link} link are no log odds"
             )
-        design, names = self.posterior.design, self.model.exog_names
+        names = self.model.exog_names
         at = np.arange(len(names)) if terms is None else term_positions(self.model, terms)
-        x, z = unit_rows(self.model, design, at.tolist())
+        found = self.ask(Ask((check_alpha(alpha) / 2, 1 - alpha / 2), sd=False, above=True), at)
         with np.errstate(over="ignore"):
-            ratios = np.exp(np.column_stack([self.params[at], self._odds_ends(at, check_alpha(alpha))]))
-        above = self.posterior.linear_exceedance(x, z, np.zeros(len(at)))
-        flat = ~(x.any(axis=1) | z.any(axis=1))
-        above[flat] = np.nan
+            ratios = np.exp(np.column_stack([found.center[:, 0], found.quantiles[:, 0]]))
+        flat = ~np.isin(at, np.concatenate(self.model.positions(self.posterior.design)))
+        above = np.where(flat, np.nan, found.above[:, 0])
         columns = ["odds_ratio", "lower", "upper", "prob_above_1"]
-        return pd.DataFrame(np.column_stack([ratios, above]), index=[names[i] for i in at], columns=columns)
-
-    def _odds_ends(self, at: IntArray, alpha: float) -> FloatArray:
-        """Intervals of some coefficients, (m, 2)."""
-        ends: FloatArray = self._intervals(alpha)[at, 0]
-        return ends
+        out = pd.DataFrame(np.column_stack([ratios, above]), index=[names[i] for i in at], columns=columns)
+        if found.mass_at_zero is not None:
+            out["prob_equal_1"] = np.where(flat, np.nan, found.mass_at_zero[:, 0])
+        return out
 
     def plot_fit(self, *_: Any, **__: Any) -> Any:
         """Not available for yes/no responses."""

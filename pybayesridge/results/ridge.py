@@ -14,20 +14,23 @@ from pybayesridge._types import AnyArray, FloatArray, IntArray, RandomLike
 from pybayesridge.checks import positive_int
 from pybayesridge.design.design import Design
 from pybayesridge.findings import Finding
+from pybayesridge.posterior.laws import RowLaw
+from pybayesridge.predictive.left_out import NO_NOISE, LeftOut, NoDensityError
+from pybayesridge.predictive.ridge import ridge_left_out
 from pybayesridge.quantile_tables import NO_ROW_SPACE
 from pybayesridge.recipes import Recipe
 from pybayesridge.results import coefficients, findings
-from pybayesridge.results.arguments import check_alpha
 from pybayesridge.results.arviz import Draws
+from pybayesridge.results.facts import Written
 from pybayesridge.results.plots import ridge as ridge_plots
 from pybayesridge.ridge import hyperparameters as hyper
 from pybayesridge.ridge.by_column import ColumnsPosterior
 from pybayesridge.ridge.fit import RidgeFit
+from pybayesridge.ridge.hyperparameters import HYPERPARAMETERS
 from pybayesridge.ridge.loocv import loo_residuals
 from pybayesridge.ridge.many import count_modes
-from pybayesridge.ridge.marginals import RidgeMarginals
 from pybayesridge.ridge.mixture import effective_directions
-from pybayesridge.ridge.posterior import RidgePosterior, RowFunctions
+from pybayesridge.ridge.posterior import RidgePosterior
 from pybayesridge.ridge.prior import log_density_of_log
 from pybayesridge.ridge.spectrum import EPS, certain_rank
 
@@ -74,7 +77,7 @@ class BayesRidgeResults(coefficients.ColumnResults):
         Square root of `sigma2` for each target, computed without its square, which can underflow.
     """
 
-    family: ClassVar[str] = "BayesRidge"
+    model_name: ClassVar[str] = "BayesRidge"
     solver: str
 
     plot_coefficients = ridge_plots.plot_coefficients
@@ -95,11 +98,10 @@ class BayesRidgeResults(coefficients.ColumnResults):
         recipe: Recipe,
     ) -> None:
         kind = ColumnsPosterior if design.in_blocks else RidgePosterior
-        self.posterior = kind(design, fit.spectrum, fit.mixture)
         self.ridge_fit = fit
         super().__init__(
             model,
-            np.empty(0),
+            kind(design, fit.spectrum, fit.mixture),
             method=method,
             dof=dof,
             parameterization=parameterization,
@@ -110,9 +112,6 @@ class BayesRidgeResults(coefficients.ColumnResults):
             n_iter=fit.n_iter,
             solver=fit.spectrum.solver,
         )
-        del self.params
-        if not design.in_blocks:
-            _ = self.params
         with np.errstate(over="ignore"):
             penalty = np.exp(fit.log_unit - fit.log_t2) if fit.lam is None else fit.lam
             self.lambda_ = self._per_target(penalty)
@@ -149,6 +148,11 @@ class BayesRidgeResults(coefficients.ColumnResults):
         if self.model.endog is None:
             raise ValueError(self.model.why_no_rows)
         return self._squeeze(loo_residuals(self.posterior.design, self.ridge_fit.spectrum, self.ridge_fit.log_t2))
+
+    def left_out_predictions(self, target: int) -> FloatArray:
+        """Predictions of the rows of a target from the others at the same penalty, (n,)."""
+        shape = len(self.model.data.row_labels), -1
+        return np.reshape(self.model.endog, shape)[:, target] - np.reshape(self.loo_residuals, shape)[:, target]
 
     @cached_property
     def loo_mse(self) -> float | FloatArray:
@@ -213,6 +217,13 @@ class BayesRidgeResults(coefficients.ColumnResults):
 
     def _findings_on_reading(self) -> list[Finding]:
         return [findings.intervals_of_ridge(self), *findings.on_reading_ridge(self)]
+
+    def rows_left_out(self, target: int) -> LeftOut:
+        """Predictions of the rows of a target from the others."""
+        fit, design = self.ridge_fit, self.posterior.design
+        if not self.noise_sd[target] > 0:
+            raise NoDensityError(None, NO_NOISE)
+        return ridge_left_out(design, fit.spectrum, fit.mixture, self.noise.of(design), target)
 
     def sample(self, n: int, rng: RandomLike = None, hyper_columns: bool = False) -> pd.DataFrame:
         """Draw from the joint posterior of the coefficients.
@@ -327,35 +338,19 @@ class BayesRidgeResults(coefficients.ColumnResults):
         """Residual degrees of freedom: rows minus effective degrees of freedom, including the constant."""
         return self.nobs - self.df_model - self.model.k_constant
 
-    def _standard_deviations(self) -> FloatArray:
-        return self.model.scatter(*self.posterior.standard_deviations(), self.posterior.design)
-
-    def _intervals(self, alpha: float) -> FloatArray:
-        return self.model.scatter(*self.posterior.intervals(alpha), self.posterior.design)
-
-    def _covariance(self, target: int) -> FloatArray:
-        at = np.concatenate(self.model.positions(self.posterior.design))
-        out = np.zeros((len(self.model.exog_names),) * 2)
-        out[np.ix_(at, at)] = self.posterior.covariance(target)
-        return out
-
-    def _prepared_rows(self, rows: AnyArray) -> RowFunctions:
-        if isinstance(self.posterior, ColumnsPosterior) and rows is self.posterior.design.x:
-            return self.posterior.own_rows()
-        return self.posterior.row_functions(*self.model.split_rows(rows, self.posterior.design))
-
-    def _row_moments(self, rows: RowFunctions) -> tuple[FloatArray, FloatArray]:
-        return self.posterior.row_moments(rows)
-
-    def _row_intervals(self, rows: RowFunctions, alpha: float, noise: FloatArray | None) -> FloatArray:
-        return self.posterior.row_intervals(rows, alpha, noise)
+    def law_of_rows(self, rows: AnyArray) -> RowLaw:
+        """The law of the linear predictor of rows of the design, of columns in blocks without reading them again."""
+        if self.posterior.design.in_blocks and rows is self.posterior.design.x:
+            law: RowLaw = self.posterior.own_rows()
+            return law
+        return super().law_of_rows(rows)
 
     def _release_rows(self, row_space: bool) -> None:
         if self.posterior.design.in_blocks:
             raise ValueError(coefficients.KEPT)
         _ = self.log_marginal
-        if not row_space and isinstance(self.posterior, RidgePosterior):
-            self.posterior = RidgeMarginals.of(self.posterior)
+        if not row_space and self.has_joint_posterior:
+            self.posterior = self.posterior.without_row_space()
         self.posterior = self.posterior.without_rows()
         self.ridge_fit = replace(self.ridge_fit, spectrum=self.posterior.spectrum)
         for name in ("loo_residuals", "loo_mse"):
@@ -378,6 +373,19 @@ class BayesRidgeResults(coefficients.ColumnResults):
         statsmodels.iolib.summary.Summary
             Prints as text; ``as_html()``, ``as_latex()``, ``as_csv()``.
         """
-        from pybayesridge.results.summary import ridge as ridge_summary
+        return super().summary(alpha, direction)
 
-        return ridge_summary.summary(self, check_alpha(alpha), direction)
+    @property
+    def converged_by_target(self) -> list[bool]:
+        """Whether every iteration met its stopping rule, for each target."""
+        return self.ridge_fit.converged.tolist()
+
+    def shown_tables(self, i: int, alpha: float) -> list[Written]:
+        """The hyperparameters, where the method integrates over the penalty."""
+        if not self.method_entry.integrates:
+            return []
+        values = self.hyperparameters_of(i, np.array([0.5, alpha / 2, 1 - alpha / 2]))
+        rows = np.vstack([values, self.explained_variance_of(i, alpha)])
+        undefined = not bool(np.isfinite(values[:, 0]).all())
+        found = Written.of_hyperparameters([*HYPERPARAMETERS, "explained variance"], rows, alpha)
+        return [replace(found, undefined=undefined)]

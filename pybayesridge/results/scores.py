@@ -3,34 +3,25 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pandas as pd
-from scipy.special import gammaln
 
 from pybayesridge._types import FloatArray, RandomLike
-from pybayesridge.binomial import penalty
-from pybayesridge.binomial.fit import BinaryFit
-from pybayesridge.binomial.leave_one_out import (
-    Calibration,
-    LeaveOneOut,
-    area_under_curve,
-    brier_score,
-    calibration,
-    leave_one_out,
-    total_log_score,
-)
-from pybayesridge.binomial.posterior import BinaryPosterior
-from pybayesridge.binomial.prior import LogPrior, log_prior
+from pybayesridge.binomial.scores import Calibration, calibration
 from pybayesridge.checks import positive_int
 from pybayesridge.results.arguments import check_alpha
 from pybayesridge.results.base import LinearResults
+from pybayesridge.sites import penalty
+from pybayesridge.sites.fit import SitesFit
+from pybayesridge.sites.leave_one_out import leave_one_out, total_log_score
+from pybayesridge.sites.likelihood import LeaveOneOut
+from pybayesridge.sites.posterior import SitesPosterior
+from pybayesridge.sites.prior import LogPrior, log_prior
 
 if TYPE_CHECKING:
-    from pybayesridge.models.binary import BinaryRidge
-
-HYPERPARAMETERS = ("lambda", "tau2", "df_model")
+    from pybayesridge.models.ridge import BayesRidge
 
 
 class BinaryScores(LinearResults):
@@ -38,19 +29,20 @@ class BinaryScores(LinearResults):
 
     Attributes
     ----------
-    binary_fit : BinaryFit
+    sites_fit : SitesFit
         Answer of the method in the numerics' own units; internal.
     n_trials, n_events : float
         Number of trials (rows, where there are no `trials`; copies of them) and of events.
     """
 
-    model: BinaryRidge
-    posterior: BinaryPosterior
-    binary_fit: BinaryFit
+    model: BayesRidge
+    posterior: SitesPosterior
+    sites_fit: SitesFit
     lambda_: float
     tau2: float
     n_trials: float
     n_events: float
+    hyperparameter_names: ClassVar[tuple[str, ...]] = ("lambda", "tau2", "df_model")
 
     @property
     def log_unit(self) -> float:
@@ -60,7 +52,7 @@ class BinaryScores(LinearResults):
     @cached_property
     def df_model(self) -> float:
         """Effective degrees of freedom of the coefficients, excluding the constant."""
-        return penalty.effective_df(self.binary_fit) - self.model.k_constant
+        return penalty.effective_df(self.sites_fit) - self.model.k_constant
 
     @property
     def df_resid(self) -> float:
@@ -75,11 +67,10 @@ class BinaryScores(LinearResults):
         unpenalised coefficients is flat, and with ``flat_in="latent"`` scaled by the latent standard deviation: only
         differences between models with the same unpenalised columns and the same response mean something.
         """
-        fit, design = self.binary_fit, self.posterior.design
+        fit, design = self.sites_fit, self.posterior.design
         log_z = 0.5 * fit.space.k * np.log(design.n) - float(np.log(np.abs(np.diag(design.block.r))).sum())
-        s, f, copies = fit.likelihood.successes, fit.likelihood.failures, fit.likelihood.copies
-        ways = float(copies @ (gammaln(s + f + 1) - gammaln(s + 1) - gammaln(f + 1)))
-        return fit.log_evidence + log_z + ways
+        constants = float(fit.likelihood.copies @ fit.likelihood.log_constants())
+        return fit.log_evidence + log_z + constants
 
     @property
     def log_evidence(self) -> float:
@@ -95,8 +86,12 @@ class BinaryScores(LinearResults):
     def _left_out(self) -> LeaveOneOut:
         if self.model.endog is None:
             raise ValueError(self.model.why_no_rows)
-        fit = self.binary_fit
+        fit = self.sites_fit
         return leave_one_out(fit.likelihood, fit.nodes, fit.weight)  # type: ignore[arg-type]
+
+    def loo_log_density(self) -> FloatArray:
+        """Log probability or density of each row's response given the others, (n,). Internal."""
+        return self._left_out.log_score + self.sites_fit.likelihood.log_constants()
 
     @property
     def loo_probabilities(self) -> FloatArray:
@@ -105,7 +100,7 @@ class BinaryScores(LinearResults):
         All trials of a row are left out together; of a row with a weight above 1 one copy is. They come from the
         approximate posterior without refitting.
         """
-        return self._left_out.probability
+        return self._left_out.mean
 
     @cached_property
     def loo_log_score(self) -> float:
@@ -114,38 +109,43 @@ class BinaryScores(LinearResults):
         The larger the better; log(1/2) = -0.69 is that of a coin. With `trials` the mean is over trials, the
         binomial coefficients left out.
         """
-        return total_log_score(self.binary_fit.likelihood, self._left_out) / self.n_trials
+        return total_log_score(self.sites_fit.likelihood, self._left_out) / self.n_trials
 
     @cached_property
     def loo_brier(self) -> float:
         """Leave-one-out Brier score: mean squared difference of outcome and probability; the smaller the better."""
-        return brier_score(self.binary_fit.likelihood, self._left_out.probability)
+        return self._score("brier")
 
     @cached_property
     def loo_auc(self) -> float:
         """Leave-one-out area under the ROC curve: probability that an event was given the larger probability."""
-        return area_under_curve(self.binary_fit.likelihood, self._left_out.probability)
+        return self._score("auc")
 
     def loo_calibration(self, bins: int = 10) -> Calibration:
         """Leave-one-out probabilities and observed shares in bins of equal trials; see :meth:`plot_calibration`."""
-        return calibration(self.binary_fit.likelihood, self._left_out.probability, positive_int("bins", bins))
+        return calibration(self.model.likelihood(), self._left_out.mean, positive_int("bins", bins))
+
+    def _score(self, name: str) -> float:
+        """A score of the leave-one-out predictions that the family has."""
+        score = next(each for each in self.model.distribution.scores if each.name == name)
+        return score.of(self.sites_fit.likelihood, self._left_out.mean)
 
     @property
     def grid(self) -> FloatArray | None:
         """Penalties that ``"loocv"`` tried, (L,); None for other methods."""
-        grid = self.binary_fit.grid
+        grid = self.sites_fit.grid
         return None if grid is None else np.exp(self.log_unit - grid)
 
     @property
     def grid_scores(self) -> FloatArray | None:
         """Leave-one-out log score of each penalty of `grid`, as :attr:`loo_log_score`; None for other methods."""
-        scores = self.binary_fit.grid_scores
+        scores = self.sites_fit.grid_scores
         return None if scores is None else scores / self.n_trials
 
     @property
     def quadrature_error(self) -> float | None:
         """Estimated error of the integral over the penalty; None for methods without."""
-        return self.binary_fit.error if self.method_entry.integrates else None
+        return self.sites_fit.error if self.method_entry.integrates else None
 
     def hyperparameters(self, alpha: float = 0.05) -> pd.DataFrame:
         """Posterior mean, median and interval of lambda, tau2 and the effective degrees of freedom.
@@ -162,8 +162,12 @@ class BinaryScores(LinearResults):
         DataFrame
             Rows lambda, tau2, df_model; columns mean, median, lower, upper.
         """
-        at = np.array([0.5, check_alpha(alpha) / 2, 1 - alpha / 2])
-        fit = self.binary_fit
+        table = self.hyperparameters_of(0, np.array([0.5, check_alpha(alpha) / 2, 1 - alpha / 2]))
+        return pd.DataFrame(table, index=self.hyperparameter_names, columns=["mean", "median", "lower", "upper"])
+
+    def hyperparameters_of(self, i: int, at: FloatArray) -> FloatArray:
+        """Posterior means, and quantiles at the three levels `at`, of the hyperparameters, (3, 4)."""
+        fit = self.sites_fit
         with np.errstate(over="ignore"):
             found = self.penalty_distribution()
             if found is not None:
@@ -177,8 +181,7 @@ class BinaryScores(LinearResults):
             else:
                 points, df, means = np.full(3, fit.log_t2), np.full(3, self.df_model), [self.lambda_, self.tau2]
             values = np.array([np.exp(self.log_unit - points)[[0, 2, 1]], np.exp(points - self.log_unit), df])
-        table = np.column_stack([[*means, self.df_model], values])
-        return pd.DataFrame(table, index=HYPERPARAMETERS, columns=["mean", "median", "lower", "upper"])
+        return np.column_stack([[*means, self.df_model], values])
 
     def explained_variance(self, alpha: float = 0.05, rng: RandomLike = 0) -> pd.Series:
         """Posterior mean, median and interval of the share of latent variance that the penalised columns explain.
@@ -209,10 +212,10 @@ class BinaryScores(LinearResults):
 
     def penalty_distribution(self) -> penalty.PenaltyPosterior | None:
         """The posterior of log t2; None for a method that fixes it. Internal."""
-        if not (self.method_entry.integrates and self.binary_fit.space.rank):
+        if not (self.method_entry.integrates and self.sites_fit.space.rank):
             return None
-        return penalty.penalty_posterior(self.binary_fit, self._prior())
+        return penalty.penalty_posterior(self.sites_fit, self._prior())
 
     def _prior(self) -> LogPrior:
         model = self.model
-        return log_prior(model.prior_of_tau2, self.binary_fit.space, model.link, model.flat_in)
+        return log_prior(model.prior_of_tau2, self.sites_fit.space, self.sites_fit.likelihood, model.flat_in)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +13,13 @@ import numpy as np
 import pandas as pd
 
 from pybayesridge._types import FloatArray
+from pybayesridge.ep.model.hyper_prior import median_size
 from pybayesridge.exceptions import ConvergenceWarning
+from pybayesridge.posterior.laws import Ask, total_moments
 from pybayesridge.quantile_tables import NO_ROW_SPACE
 from pybayesridge.ridge.fit import FitOptions
 from pybayesridge.ridge.many import fit_targets
 from pybayesridge.ridge.methods import METHODS
-from pybayesridge.ridge.posterior import RidgePosterior
 from pybayesridge.ridge.prior import BetaPrime
 
 if TYPE_CHECKING:
@@ -36,7 +38,8 @@ Answers = dict[str, FloatArray]
 def prior_sensitivity(res: LinearResults) -> pd.DataFrame:
     """How coefficients change if the prior counts half as much and twice as much.
 
-    The model is fitted again, by the same method and with the same options, under two other priors.
+    The model is fitted again, by the same method and with the same options, under two other priors; of pooled fits
+    each one is, and the columns are those of the pooled posteriors.
 
     * ``BayesRidge``: the prior density of log tau2 to the power 1/2 and 2. For ``tau2 / scale ~ beta-prime(a, b)``
       this is the density proportional to ``t^(c a) (1 + t)^(-c (a + b))`` of log t, so that the prior is beta-prime(c
@@ -59,8 +62,7 @@ def prior_sensitivity(res: LinearResults) -> pd.DataFrame:
     Raises
     ------
     ValueError
-        If the data that a new fit needs were removed; of a ``SpikeSlab`` of one column or group with learned
-        `prior_inclusion`, whose prior cannot have larger odds.
+        If the data that a new fit needs were removed.
 
     References
     ----------
@@ -76,8 +78,9 @@ def prior_sensitivity(res: LinearResults) -> pd.DataFrame:
     >>> bool(res.prior_sensitivity()["shift"].max() < 0.5)
     True
     """
-    again = _refit_of(res)
-    answers = {"": _answers(res)} | {f"_{name}": again(factor) for name, factor in FACTORS.items()}
+    answers = {"": _pooled([_answers(part) for part in res.parts])}
+    for name, factor in FACTORS.items():
+        answers[f"_{name}"] = _pooled([_refit_of(part)(factor) for part in res.parts])
     columns: Answers = {}
     for what in answers[""]:
         for suffix in ("_half", "", "_double"):
@@ -98,6 +101,15 @@ def _shift(columns: Answers) -> FloatArray:
         return np.where(change == 0, 0.0, change / columns["sd"])
 
 
+def _pooled(answers: Sequence[Answers]) -> Answers:
+    """The answers of several fits as those of one posterior."""
+    if len(answers) == 1:
+        return answers[0]
+    mean, sd = total_moments([each["mean"] for each in answers], [each["sd"] for each in answers])
+    others = {what: np.mean([each[what] for each in answers], axis=0) for what in answers[0]}
+    return others | {"mean": mean, "sd": sd}
+
+
 def _answers(res: LinearResults) -> Answers:
     """Means and standard deviations of a fit, and its inclusion probabilities where it has them."""
     k = len(res.model.exog_names)
@@ -110,7 +122,7 @@ def _refit_of(res: Any) -> Any:
     """The function from a factor to the answers under the prior that it stands for."""
     if hasattr(res, "inclusion_prob"):
         return lambda factor: _selection(res, factor)
-    if hasattr(res, "binary_fit"):
+    if hasattr(res, "sites_fit"):
         return lambda factor: _binary(res, factor)
     return lambda factor: _ridge(res, factor)
 
@@ -121,7 +133,7 @@ def _power(prior: BetaPrime, factor: float) -> BetaPrime:
 
 
 def _ridge(res: BayesRidgeResults, factor: float) -> Answers:
-    if not isinstance(res.posterior, RidgePosterior):
+    if not res.has_joint_posterior:
         raise ValueError(NO_ROW_SPACE.format(what="another fit"))
     entry, lam, design = res.method_entry, None, res.posterior.design
     if not entry.uses_prior:
@@ -131,11 +143,10 @@ def _ridge(res: BayesRidgeResults, factor: float) -> Answers:
     fit = fit_targets(entry.fit, design, res.ridge_fit.spectrum, prior, res.noise, options)
     if not fit.converged.all():
         warnings.warn(f"the fit with {factor:g} times the prior has not converged", ConvergenceWarning, stacklevel=5)
-    posterior = type(res.posterior)(design, fit.spectrum, fit.mixture)
-    return {
-        "mean": res.model.scatter(*posterior.coefficients(), design),
-        "sd": res.model.scatter(*posterior.standard_deviations(), design),
-    }
+    other = copy.copy(res)
+    other.posterior = type(res.posterior)(design, fit.spectrum, fit.mixture)
+    found = other.ask(Ask())
+    return {"mean": found.mean, "sd": found.sd}
 
 
 def _binary(res: BinaryRidgeResults, factor: float) -> Answers:
@@ -157,12 +168,8 @@ def _selection(res: SpikeSlabResults, factor: float) -> Answers:
         model.prior_inclusion = factor * given / (1 - given + factor * given)
     elif "prior_inclusion" in res.learned:
         units = res.units.n
-        if units == 1:
-            raise ValueError(
-                "the prior odds of the only column or group cannot be doubled if prior_inclusion is learned: give "
-                "prior_inclusion"
-            )
-        odds = factor * model.expected_size / (units - model.expected_size)
+        size = median_size(model.expected_size, units)
+        odds = factor * size / (units - size)
         model.expected_size = units * odds / (1 + odds)
     called = dict(res.recipe.fit.arguments)
     known = ("mcse", "chains", "rng", "tol", "maxiter", "damping", "hyper")

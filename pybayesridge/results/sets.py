@@ -4,30 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pandas as pd
 
 from pybayesridge._types import FloatArray
 from pybayesridge.checks import positive, positive_int
-from pybayesridge.ep.gaussian_posterior import SelectionMarginals
 from pybayesridge.ep.model_size import size_distribution
-from pybayesridge.ep.posterior import SelectionPosterior
 from pybayesridge.quantile_tables import NO_ROW_SPACE
+from pybayesridge.results import monte_carlo
 from pybayesridge.results.arguments import check_alpha
 from pybayesridge.results.base import LinearResults
 from pybayesridge.selection.check import Check
 from pybayesridge.selection.credible import CredibleSet, credible_sets, pair_inclusion, select_by_fdr
-from pybayesridge.selection.hyperparameters import hyperparameters
-from pybayesridge.selection.marginals import ExactMarginals
-from pybayesridge.selection.posterior import ExactPosterior
+from pybayesridge.selection.hyperparameters import Interval, discrete_quantiles, units_in
 from pybayesridge.selection.problem import Units, units_of
 from pybayesridge.selection.result import Exact
 from pybayesridge.text import did_you_mean
 
 if TYPE_CHECKING:
     from pybayesridge.models.spike_slab import SpikeSlab
+    from pybayesridge.results.spike_slab import SpikeSlabResults
 
 
 class SetResults(LinearResults):
@@ -35,7 +33,8 @@ class SetResults(LinearResults):
 
     model: SpikeSlab
     check: Check | None
-    posterior: SelectionPosterior | SelectionMarginals | ExactPosterior | ExactMarginals
+
+    diagnostics = monte_carlo.diagnostics
 
     @property
     def penalized_names(self) -> list[str]:
@@ -62,18 +61,21 @@ class SetResults(LinearResults):
         raise NotImplementedError
 
     @property
-    def exact_posterior(self) -> ExactPosterior | None:
-        """The exact joint posterior, if that is what was computed and it was not removed."""
-        return self.posterior if isinstance(self.posterior, ExactPosterior) else None
+    def exact_posterior(self) -> Any:
+        """The exact joint posterior, if that is what was computed and it was not removed; else None."""
+        return self.posterior if self.exact_sets is not None and self.has_joint_posterior else None
 
     @property
     def exact_sets(self) -> Exact | None:
         """The exact posterior of the sets of columns, if that is what was computed, without the joint one too."""
-        return self.posterior.exact if isinstance(self.posterior, ExactPosterior | ExactMarginals) else None
+        found: Exact | None = self.posterior.exact
+        return found
 
     def _exactly(self, what: str) -> Exact:
         """The exact posterior of the sets, or an error that names what needs it."""
         if self.exact_sets is None:
+            if self.posterior.design.p == 0:
+                raise ValueError(f"{what} is of penalised columns, and no column of this fit is penalised and varies")
             raise ValueError(f"{what} needs the joint posterior of the columns: use fit('exact')")
         return self.exact_sets
 
@@ -119,13 +121,22 @@ class SetResults(LinearResults):
         values = {"by_ep": check.by_ep, "exact": check.exact, "se": check.se, "difference": check.difference}
         return pd.DataFrame(values, index=self.penalized_names).iloc[order]
 
+    @cached_property
+    def monte_carlo_errors(self) -> pd.DataFrame | None:
+        """The rows of :meth:`diagnostics` that cost little; None where the joint posterior was not kept with them."""
+        return None if self.exact_posterior is None else monte_carlo.errors_of(cast("SpikeSlabResults", self))
+
+    def _settle(self) -> None:
+        super()._settle()
+        _ = self.monte_carlo_errors
+
     @property
     def log_evidence_se(self) -> float:
         """Monte Carlo standard error of `log_evidence`; NaN for expectation propagation."""
         return float("nan") if self.exact_sets is None else self.exact_sets.log_evidence_se
 
     def hyperparameters(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Posterior mean and equal-tailed interval of the hyperparameters and of the number of columns in.
+        """Posterior mean and equal-tailed interval of the hyperparameters and of the number of included columns.
 
         Parameters
         ----------
@@ -136,8 +147,9 @@ class SetResults(LinearResults):
         -------
         DataFrame
             Rows ``prior_inclusion``, ``slab_var``, ``noise_var``, ``prior_share`` (the share of variance that the
-            hyperparameters expect the columns to explain) and ``size`` (columns or groups in); columns ``mean``,
-            ``lower``, ``upper``.
+            hyperparameters expect the columns to explain) and ``size`` (the number of included columns, as
+            `expected_size`), with groups of several columns also ``groups_included`` (the number of included
+            groups, each column outside them counted as one); columns ``mean``, ``lower``, ``upper``.
 
         Raises
         ------
@@ -146,13 +158,24 @@ class SetResults(LinearResults):
             `prior_inclusion`.
         """
         self._exactly("the posterior of the hyperparameters")
-        posterior, alpha = self.posterior, check_alpha(alpha)
-        if isinstance(posterior, ExactMarginals):
-            found = posterior.hyperparameters(alpha)
-        else:
-            assert isinstance(posterior, ExactPosterior)
-            found = hyperparameters(posterior, alpha)
+        found = self.posterior.hyperparameters(check_alpha(alpha)) | self._sizes(alpha)
         return pd.DataFrame.from_dict(found, orient="index", columns=["mean", "lower", "upper"])
+
+    def _sizes(self, alpha: float) -> dict[str, Interval]:
+        """Mean and interval of the number of included columns, and of included groups where these differ."""
+        low, high = self.size_interval(alpha)
+        out: dict[str, Interval] = {"size": (self.expected_size, float(low), float(high))}
+        if self.exact_sets is not None and not self.units.single:
+            out["groups_included"] = units_in(self.exact_sets, alpha)
+        return out
+
+    @property
+    def expected_size(self) -> float:
+        """Posterior expected number of included columns (not groups), excluding unpenalised columns.
+
+        Its interval: :meth:`size_interval`.
+        """
+        return float(self.posterior.selection.inclusion_prob.sum())
 
     def size_distribution(self) -> pd.Series:
         """Posterior probabilities of the number of columns in (of groups, all their columns).
@@ -188,17 +211,15 @@ class SetResults(LinearResults):
         -------
         lower, upper : int
         """
-        below, alpha = self.size_distribution().cumsum().to_numpy(), check_alpha(alpha)
-        low, high = (min(int(np.searchsorted(below, tail)), below.size - 1) for tail in (alpha / 2, 1 - alpha / 2))
-        return low, high
+        prob, alpha = self.size_distribution().to_numpy(), check_alpha(alpha)
+        low, high = discrete_quantiles(prob, np.arange(float(prob.size)), np.array([alpha / 2, 1 - alpha / 2]))
+        return int(low), int(high)
 
     @cached_property
     def default_sets(self) -> tuple[CredibleSet, ...]:
         """The sets of :meth:`credible_sets` with its defaults; none for fits by expectation propagation."""
-        posterior = self.posterior
-        if isinstance(posterior, ExactMarginals):
-            return posterior.sets
-        return credible_sets(posterior.problem(), posterior.exact) if isinstance(posterior, ExactPosterior) else ()
+        found: tuple[CredibleSet, ...] = self.posterior.credible_sets()
+        return found
 
     @property
     def exchangeable_sets(self) -> dict[int, CredibleSet]:

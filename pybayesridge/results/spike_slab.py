@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
-from pybayesridge._types import AnyArray, FloatArray
-from pybayesridge.ep.gaussian_posterior import SelectionMarginals
-from pybayesridge.ep.posterior import SelectionPosterior, StartingPoint
+from pybayesridge._types import FloatArray
+from pybayesridge.ep.posterior import StartingPoint
 from pybayesridge.ep.selection import loss_of_moments
 from pybayesridge.findings import Finding
+from pybayesridge.predictive.left_out import LeftOut
+from pybayesridge.predictive.selection import ep_left_out, exact_left_out
 from pybayesridge.recipes import Recipe
-from pybayesridge.results import findings
-from pybayesridge.results.arguments import check_alpha
+from pybayesridge.results import findings, monte_carlo
 from pybayesridge.results.draws import DrawResults
+from pybayesridge.results.facts import SHOWN, Coefficients, Written
 from pybayesridge.results.plots import spike_slab as spike_slab_plots
 from pybayesridge.selection.check import Check
 from pybayesridge.selection.doubt import Doubt, doubts
-from pybayesridge.selection.marginals import ExactMarginals
-from pybayesridge.selection.methods import ExactSelection
-from pybayesridge.selection.posterior import ExactPosterior
+from pybayesridge.text import count, rounded
 
 if TYPE_CHECKING:
     from pybayesridge.models.spike_slab import SpikeSlab
@@ -78,7 +77,7 @@ class SpikeSlabResults(DrawResults):
         Minus the log evidence after each sweep, then the energy of the descent, which does not rise.
     """
 
-    family: ClassVar[str] = "SpikeSlab"
+    model_name: ClassVar[str] = "SpikeSlab"
     residual: float
     n_fac: int
     learned: tuple[str, ...]
@@ -92,7 +91,7 @@ class SpikeSlabResults(DrawResults):
     def __init__(
         self,
         model: SpikeSlab,
-        posterior: SelectionPosterior | ExactPosterior,
+        posterior: Any,
         *,
         method: str,
         tol: float,
@@ -100,13 +99,12 @@ class SpikeSlabResults(DrawResults):
         recipe: Recipe,
         check: Check | None = None,
     ) -> None:
-        self.posterior = posterior
         self.check = check
         design, selection = posterior.design, posterior.selection
         unit = design.y_norm[0]
         super().__init__(
             model,
-            model.scatter(*self.posterior.coefficients(), design),
+            posterior,
             method=method,
             tol=tol,
             maxiter=maxiter,
@@ -119,7 +117,7 @@ class SpikeSlabResults(DrawResults):
             evidence_biased=any(r.evidence_biased for r in selection.results),
         )
         self._take_hyperparameters()
-        trace = np.zeros(0) if isinstance(selection, ExactSelection) else selection.best.energy_trace
+        trace = np.zeros(0) if posterior.exact is not None else selection.best.energy_trace
         self.energy_trace = trace + design.nu * float(np.log(unit))
         self.doubts = self._doubts()
 
@@ -135,7 +133,7 @@ class SpikeSlabResults(DrawResults):
     def _doubts(self) -> tuple[Doubt, ...]:
         """Pairs of columns or groups for which expectation propagation is in doubt."""
         posterior = self.posterior
-        if not isinstance(posterior, SelectionPosterior) or self.check is not None:
+        if posterior.exact is not None or self.check is not None:
             return ()
         selection, units = posterior.selection, self.units
         prob = selection.inclusion_prob[units.order[units.start[:-1]]]
@@ -143,13 +141,14 @@ class SpikeSlabResults(DrawResults):
 
     def starting_point(self) -> StartingPoint:
         """Starting point of another fit of the same columns, for ``fit(start=)``."""
-        return self.posterior.starting_point(self.penalized_names)
+        point: StartingPoint = self.posterior.starting_point(self.penalized_names)
+        return point
 
     @cached_property
     def precision_loss(self) -> float:
         """Approximate relative error of the fit: nearly collinear unpenalised columns, or the forming of moments."""
         loss, posterior = float(self.model.precision_loss), self.posterior
-        if not self.model.source.from_moments or isinstance(posterior, SelectionMarginals | ExactMarginals):
+        if not (self.model.source.from_moments and self.has_joint_posterior):
             return loss
         if posterior.selection.noiseless:
             return loss
@@ -162,7 +161,15 @@ class SpikeSlabResults(DrawResults):
         return tuple(findings.of_spike_slab(self))
 
     def _findings_on_reading(self) -> list[Finding]:
-        return [findings.intervals_of_spike_slab(self), *findings.on_reading_spike_slab(self)]
+        return [
+            findings.intervals_of_spike_slab(self),
+            *monte_carlo.in_words(self),
+            *findings.on_reading_spike_slab(self),
+        ]
+
+    def rows_left_out(self, target: int) -> LeftOut:
+        """Predictions of the rows from the others."""
+        return ep_left_out(self.posterior) if self.exact_sets is None else exact_left_out(self.posterior)
 
     def _spread(self, values: FloatArray, unpenalized: float) -> FloatArray:
         design = self.posterior.design
@@ -210,23 +217,24 @@ class SpikeSlabResults(DrawResults):
     @cached_property
     def cond_mean(self) -> FloatArray:
         """Posterior means conditional on inclusion, user's scale."""
-        return self._with_z(self.posterior.given_inclusion()[0], self.posterior.coefficients()[0])
+        return self._with_z(self.posterior.given_inclusion()[0], self.posterior.coefficient_means()[0])
 
     @cached_property
     def cond_var(self) -> FloatArray:
         """Posterior variances conditional on inclusion, user's scale."""
-        return self._with_z(self.posterior.given_inclusion()[1], self.posterior.standard_deviations()[0] ** 2)
+        return self._with_z(self.posterior.given_inclusion()[1], self.posterior.coefficient_sds()[0] ** 2)
+
+    @property
+    def prob_zero(self) -> FloatArray:
+        """Posterior probability that each coefficient is exactly zero, (k,): that the column is excluded.
+
+        0 for unpenalised coefficients, 1 for those of constant columns. `prob_positive` and `prob_zero` together
+        leave the probability of a negative coefficient.
+        """
+        return np.where((self.params == 0) & (self.bse == 0), 1.0, 1.0 - self.inclusion_prob)
 
     def _with_z(self, penalized: FloatArray, of_z: FloatArray) -> FloatArray:
         return self.model.scatter(of_z, penalized, self.posterior.design)
-
-    @property
-    def expected_size(self) -> float:
-        """Posterior expected number of included columns (not groups), excluding unpenalised columns.
-
-        Its interval: :meth:`size_interval`.
-        """
-        return float(self.posterior.selection.inclusion_prob.sum())
 
     @property
     def df_model(self) -> float:
@@ -249,34 +257,14 @@ class SpikeSlabResults(DrawResults):
     def _tidy_columns(self) -> dict[str, FloatArray]:
         return {"inclusion_prob": self.inclusion_prob}
 
-    def _standard_deviations(self) -> FloatArray:
-        of_z, b = self.posterior.standard_deviations()
-        return self.model.scatter(of_z, b, self.posterior.design)[:, None]
-
-    def _intervals(self, alpha: float) -> FloatArray:
-        of_z, b = self.posterior.intervals(alpha)
-        return self.model.scatter(of_z, b, self.posterior.design)[:, None]
-
-    def _covariance(self, target: int) -> FloatArray:
-        at = np.concatenate(self.model.positions(self.posterior.design))
-        out = np.zeros((len(self.model.exog_names),) * 2)
-        out[np.ix_(at, at)] = self.posterior.covariance()
-        return out
-
-    def _row_moments(self, rows: AnyArray) -> tuple[FloatArray, FloatArray]:
-        mean, sd = self.posterior.row_moments(*self.model.split_rows(rows, self.posterior.design))
-        return mean[:, None], sd[:, None]
-
-    def _row_intervals(self, rows: AnyArray, alpha: float, noise: FloatArray | None) -> FloatArray:
-        split = self.model.split_rows(rows, self.posterior.design)
-        return self.posterior.row_intervals(split[0], split[1], alpha, noise)[:, None]
-
     def _release_rows(self, row_space: bool) -> None:
-        if not row_space and isinstance(self.posterior, SelectionPosterior):
-            self.posterior = SelectionMarginals.of(self.posterior)
-        elif not row_space and isinstance(self.posterior, ExactPosterior):
-            self.posterior = ExactMarginals.of(self.posterior, self.default_sets)
+        if not row_space and self.has_joint_posterior:
+            self.posterior = self.posterior.without_row_space()
         self.posterior = self.posterior.without_rows()
+
+    def importance(self, target: int) -> FloatArray:
+        """What variables are ordered by in reports: the inclusion probabilities, (k,)."""
+        return self.inclusion_prob
 
     def summary(self, alpha: float = 0.05, direction: bool = False) -> FormattedSummary:
         """Table of the coefficients by inclusion probability; at most 30 of those that can be out.
@@ -286,12 +274,33 @@ class SpikeSlabResults(DrawResults):
         alpha : float
             One minus the probability of the intervals.
         direction : bool
-            Add a column with the posterior probability that each coefficient is positive, ``P(>0)``.
+            Add columns with the posterior probabilities that each coefficient is positive, ``P(>0)``, and exactly
+            zero, ``P(=0)``.
 
         Returns
         -------
         statsmodels.iolib.summary.Summary
         """
-        from pybayesridge.results.summary import spike_slab as spike_slab_summary
+        return super().summary(alpha, direction)
 
-        return spike_slab_summary.summary(self, check_alpha(alpha), direction)
+    def shown_coefficients(self, i: int, alpha: float) -> Coefficients:
+        """Unpenalised coefficients, and the others by inclusion probability."""
+        z_at, at = self.model.positions(self.posterior.design)
+        flat = np.setdiff1d(np.arange(len(self.model.exog_names)), np.concatenate([z_at, at]))
+        pip = np.asarray(self.inclusion_prob)
+        by_pip = at[np.argsort(-pip[at], kind="stable")]
+        order = np.concatenate([z_at, by_pip[:SHOWN], flat[: max(SHOWN - by_pip.size, 0)]]).astype(np.intp)
+        of_slab = self.cond_mean, np.sqrt(self.cond_var)
+        values = np.column_stack([self.params, self.bse, *of_slab, self.conf_int(alpha)])[order]
+        left_out = "{count} columns with smaller inclusion probabilities are omitted; see inclusion_prob."
+        return Coefficients(order, ["mean", "sd", "mean|in", "sd|in"], values, left_out, pip[order])
+
+    def shown_tables(self, i: int, alpha: float) -> list[Written]:
+        """The groups of several columns and the columns on their own, the most probable first."""
+        members = self.group_members()
+        if not members:
+            return []
+        prob = self.group_inclusion_prob
+        order = np.argsort(-prob.to_numpy(), kind="stable")[:SHOWN]
+        cells = [[rounded(prob.iloc[j]), count(len(members.get(prob.index[j], [""])))] for j in order]
+        return [Written([str(prob.index[j]) for j in order], ["PIP", "columns"], cells)]

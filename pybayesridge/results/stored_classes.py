@@ -7,23 +7,17 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+
+from pybayesridge.binomial.likelihood import from_counts
+from pybayesridge.sites.posterior import SitesPosterior
+
 STORED = (
-    "binomial.approximation.Approximation",
-    "binomial.approximation.Kept",
-    "binomial.coordinates.Coordinates",
     "binomial.ep_selection_posterior.BinaryEPPosterior",
-    "binomial.fit.BinaryFit",
-    "binomial.gaussian.Gaussian",
-    "binomial.gaussian.Sites",
-    "binomial.leave_one_out.LeaveOneOut",
     "binomial.likelihood.Binomial",
-    "binomial.posterior.BinaryPosterior",
     "binomial.selection_posterior.BinarySelectionPosterior",
-    "binomial.spike_slab.BinaryEPResult",
-    "binomial.working.Working",
     "data.groups.Groups",
     "data.prepare.ModelData",
-    "data.responses.BinaryResponse",
     "design.columns.Detached",
     "design.design.Design",
     "design.unpenalized.Unpenalized",
@@ -38,10 +32,11 @@ STORED = (
     "ep.posterior.SelectionPosterior",
     "ep.posterior.StartingPoint",
     "ep.selection.Selection",
+    "families.binomial.BinaryResponse",
+    "families.binomial.BinomialFamily",
+    "families.gaussian.Gaussian",
     "findings.Finding",
     "formula.spec.FormulaSpec",
-    "models.binary.BinaryRidge",
-    "models.binary_selection.BinarySpikeSlab",
     "models.columns.ColumnData",
     "models.ridge.BayesRidge",
     "models.sources.Layout",
@@ -62,6 +57,7 @@ STORED = (
     "results.labelled.BinarySpikeSlabResultsWrapper",
     "results.labelled.SpikeSlabResultsWrapper",
     "results.leave_one_out.LeaveOneOutScore",
+    "results.pooled.PooledResults",
     "results.ridge.BayesRidgeResults",
     "results.spike_slab.SpikeSlabResults",
     "ridge.by_column.ColumnsPosterior",
@@ -76,6 +72,7 @@ STORED = (
     "selection.check.Check",
     "selection.credible.CredibleSet",
     "selection.doubt.Doubt",
+    "selection.estimates.Errors",
     "selection.grid.Grid",
     "selection.marginals.ExactMarginals",
     "selection.marginals.HyperTable",
@@ -84,10 +81,34 @@ STORED = (
     "selection.result.Exact",
     "selection.result.Model",
     "selection.states.States",
+    "sites.approximation.Approximation",
+    "sites.approximation.Kept",
+    "sites.coordinates.Coordinates",
+    "sites.fit.SitesFit",
+    "sites.gaussian.Gaussian",
+    "sites.gaussian.Sites",
+    "sites.likelihood.LeaveOneOut",
+    "sites.posterior.SitesPosterior",
+    "sites.spike_slab.RowSitesResult",
+    "sites.working.Working",
 )
 """Their modules and names. A class that moves keeps its old name here, as a key of MOVED."""
 
-MOVED: dict[str, str] = {}
+MOVED: dict[str, str] = {
+    "binomial.approximation.Approximation": "sites.approximation.Approximation",
+    "binomial.approximation.Kept": "sites.approximation.Kept",
+    "binomial.coordinates.Coordinates": "sites.coordinates.Coordinates",
+    "binomial.fit.BinaryFit": "sites.fit.SitesFit",
+    "binomial.gaussian.Gaussian": "sites.gaussian.Gaussian",
+    "binomial.gaussian.Sites": "sites.gaussian.Sites",
+    "binomial.leave_one_out.LeaveOneOut": "sites.likelihood.LeaveOneOut",
+    "binomial.posterior.BinaryPosterior": "sites.posterior.SitesPosterior",
+    "binomial.spike_slab.BinaryEPResult": "sites.spike_slab.RowSitesResult",
+    "binomial.working.Working": "sites.working.Working",
+    "data.responses.BinaryResponse": "families.binomial.BinaryResponse",
+    "models.binary.BinaryRidge": "models.ridge.BayesRidge",
+    "models.binary_selection.BinarySpikeSlab": "models.spike_slab.SpikeSlab",
+}
 """Names in files of earlier versions, and where the classes are now."""
 
 PACKAGE = "pybayesridge"
@@ -126,8 +147,15 @@ def state_of(value: object) -> dict[str, Any]:
 
 
 def fill(value: object, state: dict[str, Any]) -> None:
-    """Set the attributes of an object that has none; those that are not in `state` have their defaults."""
+    """Set the attributes of an object that has none; those that are not in `state` have their defaults.
+
+    A class whose attributes were others in earlier versions has ``of_earlier``, which makes these from those.
+    """
     missing = {}
+    state = getattr(value, "of_earlier", dict)(state)
+    if isinstance(value, SitesPosterior) and "likelihood" not in state:
+        none = from_counts(np.empty(0), None, None, state["link"])
+        state = {name: part for name, part in state.items() if name != "link"} | {"likelihood": none}
     if dataclasses.is_dataclass(value):
         for field in dataclasses.fields(value):
             if field.name not in state:

@@ -12,10 +12,11 @@ import pandas as pd
 from scipy import sparse
 
 from pybayesridge._types import FloatArray, RowsLike
+from pybayesridge.data.frames import to_pandas, with_columns
 from pybayesridge.exceptions import ExtrapolationWarning
-from pybayesridge.formula import build as formulas
-from pybayesridge.formula.names import sees_other_rows
-from pybayesridge.formula.spec import levels_of
+from pybayesridge.formula.late import build as formulas
+from pybayesridge.formula.late import names as formula_names
+from pybayesridge.formula.late import spec as formula_specs
 from pybayesridge.text import did_you_mean, listed, number
 
 if TYPE_CHECKING:
@@ -47,6 +48,10 @@ SWEEP, ROWS = 50, 20
 BISECTIONS = 30
 """Halvings of an interval in which a column changes."""
 
+JUMP = 1e-6
+"""A change that is left after these is that of a jump if it is a larger share of the largest one seen: there may be
+many jumps in the first interval, and what is continuous has changed by some 2**-30 of it."""
+
 BETWEEN = 0.381966
 """Where between two values: not in the middle, where jumps are likely."""
 
@@ -71,8 +76,6 @@ class Variables:
         Their values at the rows of the fit, where these are in memory: the range of the data.
     weights : (n,) array or None
         Weights of the rows of `frame` in averages, summing to 1; None where all count alike.
-    context : mapping or None
-        Where the names of a formula that are not columns are looked up.
     """
 
     model: LinearModel
@@ -80,15 +83,14 @@ class Variables:
     frame: pd.DataFrame | None
     fitted: pd.DataFrame | None
     weights: FloatArray | None
-    context: formulas.Context | None
 
     @classmethod
-    def of(cls, model: LinearModel, data: RowsLike | None, context: formulas.Context | None) -> Variables:
+    def of(cls, model: LinearModel, data: RowsLike | None, *, warn: bool = True) -> Variables:
         """The variables at the rows of `data`, or of the fit."""
         spec = model.formula_spec
         columns: list[str] = model.data.exog_columns
         if spec is not None and spec.spec is not None:
-            if sees_other_rows(spec.spec.formula):
+            if formula_names.sees_other_rows(spec.spec.formula):
                 raise ValueError(
                     "the formula looks at neighbouring rows (lag), so that a variable has no effect in a row alone: "
                     "compare predictions of changed data by predict()"
@@ -101,11 +103,17 @@ class Variables:
         else:
             fitted = None if model.data.exog is None else _as_frame(model.data.exog, columns)
         if data is not None:
-            out = cls(model, names, _given(model, data, names), fitted, None, context)
-            out.warn_outside({name: out.numbers(name) for name in names if out.levels(name) is None})
+            out = cls(model, names, _given(model, data, names), fitted, None)
+            if warn:
+                out.warn_outside({name: out.numbers(name) for name in names if out.levels(name) is None})
             return out
-        weights = model.data.row_weights if model.family == "binomial" and fitted is not None else None
-        return cls(model, names, fitted, fitted, None if weights is None else weights / weights.sum(), context)
+        weights = model.data.row_weights if model.distribution.counts_rows and fitted is not None else None
+        return cls(model, names, fitted, fitted, None if weights is None else weights / weights.sum())
+
+    def _is_plain(self, name: str) -> bool:
+        """Whether the columns of the design are linear in a number, the others given."""
+        spec = self.model.formula_spec
+        return spec is None or spec.spec is None or formula_names.is_plain(spec.spec.formula, name)
 
     @property
     def is_linear(self) -> bool:
@@ -132,7 +140,7 @@ class Variables:
     def levels(self, name: str) -> list[Any] | None:
         """Levels of a factor, the reference first; None for a number."""
         spec = self.model.formula_spec
-        levels = None if spec is None else levels_of(spec, name)
+        levels = None if spec is None else formula_specs.levels_of(spec, name)
         if levels == []:
             levels = sorted(pd.unique(self.rows(f"the levels of {name!r}")[name]).tolist())
         return levels
@@ -197,7 +205,7 @@ class Variables:
 
     def changed(self, frame: pd.DataFrame, point: Mapping[str, Any]) -> pd.DataFrame:
         """Rows in which some variables have one value each."""
-        return frame.assign(**{name: self.column(name, [value] * len(frame)) for name, value in point.items()})
+        return with_columns(frame, {name: self.column(name, [value] * len(frame)) for name, value in point.items()})
 
     def centered(self, grid: pd.DataFrame) -> FloatArray:
         """Rows of the design for the points of a grid, the other variables at their centers, (m, k)."""
@@ -219,7 +227,7 @@ class Variables:
         else:
             assert spec is not None
             try:
-                rows = formulas.transform(spec, frame, self.context)[0].to_numpy(dtype=np.float64)
+                rows = formulas.transform(spec, frame)[0].to_numpy(dtype=np.float64)
             except formulas.FormulaicError as error:
                 raise ValueError(f"the formula cannot be evaluated at the values asked for: {error}") from error
         if not np.isfinite(rows).all():
@@ -248,6 +256,8 @@ class Variables:
         low, high = min(low, float(x.min())), max(high, float(x.max()))
         if high <= low:
             raise ValueError(f"{name!r} has one value, {number(low)}, in the data: give two values, values=(a, b)")
+        if self._is_plain(name):
+            return self._quotient(frame, name, high - low, low, high)
         out = np.empty((len(frame), len(self.model.exog_names)))
         left, step = np.arange(len(frame)), STEP * (high - low)
         before = self._quotient(frame, name, step, low, high)
@@ -265,7 +275,7 @@ class Variables:
 
     def refuse_jumps(self, name: str) -> None:
         """Refuse a derivative with respect to a number of which a column of the design is a step function."""
-        if self.is_linear:
+        if self._is_plain(name):
             return
         frame, values = self.rows(f"the effect of {name!r}"), np.unique(self.numbers(name))
         values = np.unique(values[np.linspace(0, values.size - 1, SWEEP).astype(int)])
@@ -290,13 +300,13 @@ class Variables:
             rises = np.abs(np.diff(at))
             whole = max(whole, float(rises.sum()))
             low, high = (low, middle) if rises[0] >= rises[1] else (middle, high)
-        return float(rises.max()) > 0.5 * whole
+        return float(rises.max()) > JUMP * whole
 
     def _quotient(self, frame: pd.DataFrame, name: str, step: float, low: float, high: float) -> FloatArray:
         """Difference quotients of the rows of the design, not beyond the range of the variable."""
         x = frame[name].to_numpy(dtype=np.float64)
         above, below = np.minimum(x + step, high), np.maximum(x - step, low)
-        both = pd.concat([frame, frame]).assign(**{name: np.concatenate([above, below])})
+        both = with_columns(pd.concat([frame, frame]), {name: np.concatenate([above, below])})
         of_above, of_below = np.split(self.design(both), 2)
         out: FloatArray = (of_above - of_below) / (above - below)[:, None]
         return out
@@ -312,7 +322,7 @@ def _as_frame(columns: Any, names: list[str]) -> pd.DataFrame:
 
 def _swept(rows: pd.DataFrame, name: str, values: FloatArray) -> pd.DataFrame:
     """Each row with each value of a variable."""
-    return rows.loc[rows.index.repeat(values.size)].assign(**{name: np.tile(values, len(rows))})
+    return with_columns(rows.loc[rows.index.repeat(values.size)], {name: np.tile(values, len(rows))})
 
 
 def _given(model: LinearModel, data: RowsLike, names: list[str]) -> pd.DataFrame:
@@ -329,7 +339,16 @@ def _given(model: LinearModel, data: RowsLike, names: list[str]) -> pd.DataFrame
         frame = frame[names]
     if frame.empty:
         raise ValueError("data has no rows")
-    gaps = frame.isna().sum()
-    if gaps.any():
-        raise ValueError(f"data has missing values in {listed(gaps.index[gaps > 0])}: leave those rows out")
-    return frame
+    gaps = frame.isna()
+    incomplete = gaps.any(axis=1).to_numpy()
+    if not incomplete.any():
+        return frame
+    if model.missing == "raise" or incomplete.all():
+        given = to_pandas(data)
+        if isinstance(given, pd.DataFrame) and set(names) <= set(given.columns):
+            gaps = given[names].isna()  # the rows of the design are missing as a whole
+        none_left = " (no row is complete)" if incomplete.all() else ""
+        raise ValueError(
+            f"data has missing values in {listed(gaps.columns[gaps.any()])}: leave those rows out{none_left}"
+        )
+    return frame.loc[~incomplete].reset_index(drop=True)

@@ -28,6 +28,10 @@ class Labelled(Generic[ResultsT]):
         self._results = results
         self.__doc__ = results.__doc__
 
+    def __repr__(self) -> str:
+        """That of the results, as ``_repr_html_`` is."""
+        return repr(self._results)
+
     def __dir__(self) -> list[str]:
         """Names of the results' attributes."""
         return dir(self._results)

@@ -17,9 +17,11 @@ from pybayesridge.design.unpenalized import Unpenalized
 from pybayesridge.exceptions import PrecisionWarning
 from pybayesridge.linalg import blas
 from pybayesridge.linalg.blocks import even_parts
+from pybayesridge.posterior.coefficients import joined, some_of
+from pybayesridge.posterior.laws import Answer, Ask
 from pybayesridge.ridge import mixture as posterior
 from pybayesridge.ridge.mixture import Functionals, Mixture, MomentFactors
-from pybayesridge.ridge.posterior import ELEMENTS, RidgePosterior, RowFunctions
+from pybayesridge.ridge.posterior import ELEMENTS, RidgePosterior, RidgeRows, RowFunctions
 from pybayesridge.ridge.spectrum import EPS, Spectrum
 
 DIGITS = 1e-8
@@ -68,8 +70,8 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """Of b coefficients, on the user's scale.
+class Found:
+    """The answer about b coefficients, on the user's scale.
 
     Attributes
     ----------
@@ -89,30 +91,31 @@ class Answer:
     positive: FloatArray | None
     unsure: BoolArray
 
-    def table(self) -> FloatArray:
-        """Means, standard deviations and quantiles, (b, q, 2 + c)."""
-        assert self.sd is not None
-        assert self.quantiles is not None
-        return np.concatenate([self.mean[..., None], self.sd[..., None], self.quantiles], axis=2)
+    def answer(self) -> Answer:
+        """The same with NaN for what was not asked for."""
+        nothing = np.broadcast_to(np.nan, self.mean.shape)
+        sd, above = (nothing if each is None else each for each in (self.sd, self.positive))
+        solved = np.zeros((*self.mean.shape, 0)) if self.quantiles is None else self.quantiles
+        return Answer(self.mean, sd, self.mean, solved, above)
 
 
-def answer(question: Question, own: Standardizer, raw: AnyArray) -> Answer:
+def answer(question: Question, own: Standardizer, raw: AnyArray) -> Found:
     """Answer a question for the columns of one block."""
     found = [_of_piece(question, own.scale[some], piece) for some, piece in own.pieces(raw, question.block)]
     q = question.unit.size
     width = 0 if question.probabilities is None else question.probabilities.size
 
-    def joined(i: int, shape: tuple[int, ...]) -> FloatArray:
+    def whole(i: int, shape: tuple[int, ...]) -> FloatArray:
         return np.concatenate([np.empty((0, *shape)), *(parts[i] for parts in found)])
 
     spread = question.sd or width or question.positive
-    return Answer(
+    return Found(
         own.part,
-        joined(0, (q,)),
-        joined(1, (q,)) if question.sd else None,
-        joined(2, (q, width)) if width else None,
-        joined(3, (q,)) if question.positive else None,
-        joined(4, ()).astype(bool) if spread else np.zeros(own.part.size, dtype=bool),
+        whole(0, (q,)),
+        whole(1, (q,)) if question.sd else None,
+        whole(2, (q, width)) if width else None,
+        whole(3, (q,)) if question.positive else None,
+        whole(4, ()).astype(bool) if spread else np.zeros(own.part.size, dtype=bool),
     )
 
 
@@ -205,7 +208,7 @@ class ColumnsPosterior(RidgePosterior):
             probabilities,
         )
 
-    def answers(self, question: Question) -> Iterator[Answer]:
+    def answers(self, question: Question) -> Iterator[Found]:
         """Answers for consecutive columns, by one pass."""
         unsure = 0
         for found in self.design.x.map(answer, question, self.design.standardizer):
@@ -213,7 +216,7 @@ class ColumnsPosterior(RidgePosterior):
             yield found
         warn_of_digits(unsure)
 
-    def answer_for(self, question: Question, wanted: IntArray) -> Answer:
+    def answer_for(self, question: Question, wanted: IntArray) -> Found:
         """The answer for some columns (ascending positions among those that vary), reading only their blocks."""
         found = []
         for start, raw in self.design.x.blocks(self.design.columns[wanted]):
@@ -224,32 +227,10 @@ class ColumnsPosterior(RidgePosterior):
         warn_of_digits(int(out.unsure.sum()))
         return out
 
-    def coefficients(self) -> tuple[FloatArray, FloatArray]:
-        """Posterior means of the unpenalised (k, q) and the penalised (p, q) coefficients."""
-        question = self.question()
-        return self.mean_of_z(), joined_answers(self.answers(question), question).mean
-
-    def standard_deviations(self) -> tuple[FloatArray, FloatArray]:
-        """Posterior standard deviations, as :meth:`coefficients`."""
-        question = self.question(sd=True)
-        return self.sd_of_z(), _given(joined_answers(self.answers(question), question).sd)
-
-    def intervals(self, alpha: float) -> tuple[FloatArray, FloatArray]:
-        """Equal-tailed credible intervals, (k, q, 2) and (p, q, 2)."""
-        tails = np.array([alpha / 2, 1 - alpha / 2])
-        return self.quantile_curves(tails)
-
-    def quantile_curves(self, probabilities: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Quantiles of single coefficients, (k, q, c) and (p, q, c)."""
-        question = self.question(probabilities=probabilities)
-        found = joined_answers(self.answers(question), question)
-        return self.quantiles_of_z(probabilities), _given(found.quantiles)
-
-    def positive(self) -> tuple[FloatArray, FloatArray]:
-        """Probabilities that coefficients are positive, as :meth:`coefficients`."""
-        question = self.question(positive=True)
-        found = joined_answers(self.answers(question), question)
-        return self.positive_of_z(), _given(found.positive)
+    @property
+    def coefficients(self) -> ColumnCoefficients:
+        """The posterior of each coefficient."""
+        return ColumnCoefficients(self)
 
     def mean_of_z(self) -> FloatArray:
         """Posterior means of the unpenalised coefficients, (k, q)."""
@@ -279,8 +260,8 @@ class ColumnsPosterior(RidgePosterior):
         mean = blas.product(f.coords, posterior.mean_coefficients(self.spectrum, self.mixture))
         return RowFunctions(z_rows, f, mean, np.zeros_like(mean))
 
-    def own_rows(self) -> RowFunctions:
-        """The linear predictor of the rows of the data."""
+    def own_rows(self) -> RidgeRows:
+        """The law of the linear predictor of the rows of the data."""
         design, spectrum = self.design, self.spectrum
         left = np.zeros((design.n, spectrum.rank)) if spectrum.left is None else spectrum.left
         coords = left * spectrum.s
@@ -288,7 +269,8 @@ class ColumnsPosterior(RidgePosterior):
             coords /= design.block.sqrt_w[:, None]
         f = Functionals(coords, np.zeros(design.n), design.block.leverage(design.block.z))
         mean = blas.product(coords, posterior.mean_coefficients(spectrum, self.mixture))
-        return RowFunctions(design.block.z, f, mean, np.zeros((design.n, design.q)))
+        rows = RowFunctions(design.block.z, f, mean, np.zeros((design.n, design.q)))
+        return RidgeRows(self, rows, np.zeros(design.n))
 
     def _functionals_of_z(self) -> Functionals:
         """The unpenalised coefficients, less their values at b = 0, from what the first pass has found."""
@@ -307,6 +289,51 @@ class ColumnsPosterior(RidgePosterior):
         return Functionals(coords / spectrum.top, outside, design.block.leverage(np.eye(k)))
 
 
+@dataclass(frozen=True, slots=True)
+class ColumnCoefficients:
+    """The coefficients where the columns are read in blocks: one pass for whatever is asked."""
+
+    posterior: ColumnsPosterior
+
+    def ask(self, ask: Ask, which: IntArray | None = None) -> Answer:
+        """Answer everything about all coefficients, or about some: these read only the blocks of their columns."""
+        posterior, k = self.posterior, self.posterior.design.block.k
+        question, of_z = self._question(ask), self._of_z(ask)
+        if which is None:
+            return joined([of_z, joined_answers(posterior.answers(question), question).answer()], ask)
+        wanted = np.unique(which[which >= k]) - k
+        parts = [of_z] if which.min(initial=k) < k else [some_of(of_z, np.zeros(0, dtype=np.intp))]
+        if wanted.size:
+            parts.append(posterior.answer_for(question, wanted).answer())
+        at = np.where(which < k, which, len(parts[0].mean) + np.searchsorted(wanted, which - k))
+        return some_of(joined(parts, ask), at)
+
+    def blocks(self, ask: Ask) -> Iterator[tuple[IntArray, Answer]]:
+        """The unpenalised coefficients, and those of block after block, by one pass."""
+        k = self.posterior.design.block.k
+        yield np.arange(k, dtype=np.intp), self._of_z(ask)
+        for found in self.posterior.answers(self._question(ask)):
+            yield k + found.part, found.answer()
+
+    def covariance(self, target: int = 0) -> FloatArray:
+        """Posterior covariance of all coefficients of one target, (k + p, k + p)."""
+        return self.posterior.covariance(target)
+
+    def _question(self, ask: Ask) -> Question:
+        at = np.array(ask.probabilities) if ask.probabilities else None
+        return self.posterior.question(sd=ask.sd, positive=ask.above, probabilities=at)
+
+    def _of_z(self, ask: Ask) -> Answer:
+        posterior = self.posterior
+        mean = posterior.mean_of_z()
+        nothing = np.broadcast_to(np.nan, mean.shape)
+        sd = posterior.sd_of_z() if ask.sd else nothing
+        solved = np.zeros((*mean.shape, 0))
+        if ask.probabilities:
+            solved = posterior.quantiles_of_z(np.array(ask.probabilities))
+        return Answer(mean, sd, mean, solved, posterior.positive_of_z() if ask.above else nothing)
+
+
 def warn_of_digits(count: int) -> None:
     """Warn of standard deviations that have lost digits."""
     if count:
@@ -318,7 +345,7 @@ def warn_of_digits(count: int) -> None:
         warnings.warn(text, PrecisionWarning, stacklevel=4)
 
 
-def joined_answers(found: Iterator[Answer] | list[Answer], question: Question) -> Answer:
+def joined_answers(found: Iterator[Found] | list[Found], question: Question) -> Found:
     """The answers of consecutive blocks as one."""
     every = list(found)
     q = question.unit.size
@@ -326,21 +353,16 @@ def joined_answers(found: Iterator[Answer] | list[Answer], question: Question) -
         nothing = np.empty((0, q))
         width = 0 if question.probabilities is None else question.probabilities.size
         none = np.empty(0, dtype=np.intp)
-        return Answer(none, nothing, nothing, np.empty((0, q, width)), nothing, none.astype(bool))
+        return Found(none, nothing, nothing, np.empty((0, q, width)), nothing, none.astype(bool))
 
-    def joined(name: str) -> FloatArray:
+    def whole(name: str) -> FloatArray:
         return np.concatenate([getattr(one, name) for one in every])
 
-    return Answer(
+    return Found(
         np.concatenate([one.part for one in every]),
-        joined("mean"),
-        joined("sd") if question.sd else None,
-        joined("quantiles") if question.probabilities is not None else None,
-        joined("positive") if question.positive else None,
+        whole("mean"),
+        whole("sd") if question.sd else None,
+        whole("quantiles") if question.probabilities is not None else None,
+        whole("positive") if question.positive else None,
         np.concatenate([one.unsure for one in every]),
     )
-
-
-def _given(a: FloatArray | None) -> FloatArray:
-    assert a is not None
-    return a

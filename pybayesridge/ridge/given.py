@@ -17,7 +17,7 @@ from pybayesridge.ridge.loocv import gcv_scores, loo_scores, search
 from pybayesridge.ridge.mixture import Mixture
 from pybayesridge.ridge.prior import BetaPrime, log_unit
 from pybayesridge.ridge.profile import penalized_rss
-from pybayesridge.ridge.spectrum import Spectrum
+from pybayesridge.ridge.spectrum import Spectrum, sharpened
 from pybayesridge.ridge.trust import blurs_variances, hides_no_score, sees_nothing_small
 
 SHARP = 1e-6
@@ -147,8 +147,12 @@ def fit_grid(
     # Without a residual every row's leverage is that of the left singular vectors alone, which the products blur.
     blurred = criterion.leaves_rows_out and spectrum.rank == design.nu and spectrum.smallest < SHARP
     blurred = blurred and spectrum.solver != "svd"
-    if design.in_memory and (blurred or sees_nothing_small(design, spectrum) or not spectrum.trusts(smallest)):
-        return fit_grid(design, rotate_accurately(design), prior, noise, options, criterion=criterion)
+    if design.in_memory:
+        accurate = not sees_nothing_small(design, spectrum) and spectrum.trusts(smallest)
+        if blurred and accurate and spectrum.solver == "gram":
+            spectrum, blurred = sharpened(design, spectrum), False
+        if blurred or not accurate:
+            return fit_grid(design, rotate_accurately(design), prior, noise, options, criterion=criterion)
     found = search(criterion.scores(design, spectrum, log_t2), penalties)
     certain = not (blurred or sees_nothing_small(design, spectrum))
     certain = certain and hides_no_score(spectrum, log_t2, found.scores, design.n)

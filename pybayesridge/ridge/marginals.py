@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
 from pybayesridge._types import AnyArray, FloatArray
 from pybayesridge.design.design import Design
-from pybayesridge.quantile_tables import NO_ROW_SPACE, QuantileTable, check_tail
+from pybayesridge.posterior.coefficients import Alone
+from pybayesridge.posterior.laws import Joint
+from pybayesridge.quantile_tables import NO_ROW_SPACE, QuantileTable, check_tails
 from pybayesridge.ridge.mixture import Mixture
-from pybayesridge.ridge.posterior import RidgePosterior
 from pybayesridge.ridge.spectrum import Spectrum
 
 
@@ -31,6 +32,9 @@ class RidgeMarginals:
     tables : tuple of two QuantileTables
     """
 
+    joint_law: ClassVar[Joint] = "none"
+    has_point_masses: ClassVar[bool] = False
+
     design: Design
     spectrum: Spectrum
     mixture: Mixture
@@ -39,46 +43,55 @@ class RidgeMarginals:
     tables: tuple[QuantileTable, QuantileTable]
 
     @classmethod
-    def of(cls, posterior: RidgePosterior) -> RidgeMarginals:
-        """Keep what each coefficient has alone."""
+    def of(cls, posterior: Any) -> RidgeMarginals:
+        """Keep what each coefficient of a ridge has alone."""
         df, one = posterior.mixture.df, posterior.mixture.log_t2.shape[0] == 1
         of_z, b = posterior.quantile_curves(QuantileTable.probabilities(exactly=one))
         return cls(
             design=posterior.design.without_row_space(),
             spectrum=replace(posterior.spectrum, right=None, left=None),
             mixture=posterior.mixture,
-            mean=posterior.coefficients(),
-            sd=posterior.standard_deviations(),
+            mean=posterior.coefficient_means(),
+            sd=posterior.coefficient_sds(),
             tables=(QuantileTable.of(of_z, df, exactly=one), QuantileTable.of(b, df, exactly=one)),
         )
 
-    def coefficients(self) -> tuple[FloatArray, FloatArray]:
+    @property
+    def coefficients(self) -> Alone:
+        """The posterior of each coefficient."""
+        return Alone(self)
+
+    def coefficient_means(self) -> tuple[FloatArray, FloatArray]:
         """Posterior means of the unpenalised (k, q) and the penalised (p, q) coefficients."""
         return self.mean
 
-    def standard_deviations(self) -> tuple[FloatArray, FloatArray]:
-        """Posterior standard deviations, as :meth:`coefficients`."""
+    def coefficient_sds(self) -> tuple[FloatArray, FloatArray]:
+        """Posterior standard deviations, as :meth:`coefficient_means`."""
         return self.sd
 
-    def intervals(self, alpha: float) -> tuple[FloatArray, FloatArray]:
-        """Equal-tailed credible intervals, (k, q, 2) and (p, q, 2)."""
-        check_tail(alpha)
-        of_z, b = (np.stack([t.at(alpha / 2), t.at(1 - alpha / 2)], axis=-1) for t in self.tables)
+    def coefficient_quantiles(self, probabilities: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Quantiles at probabilities (c,), (k, q, c) and (p, q, c)."""
+        check_tails(probabilities)
+        of_z, b = (np.stack([table.at(p) for p in probabilities.tolist()], axis=-1) for table in self.tables)
         return of_z, b
 
-    def covariance(self, target: int) -> NoReturn:
+    def of_targets(self, which: slice) -> RidgeMarginals:
+        """The same of some of the targets."""
+        return replace(
+            self,
+            design=self.design.of_targets(which),
+            spectrum=self.spectrum.of_targets(which),
+            mixture=self.mixture.of_targets(which),
+            mean=(self.mean[0][:, which], self.mean[1][:, which]),
+            sd=(self.sd[0][:, which], self.sd[1][:, which]),
+            tables=(self.tables[0].of_targets(which), self.tables[1].of_targets(which)),
+        )
+
+    def covariance(self, target: int = 0) -> NoReturn:
         """Not here."""
         raise ValueError(NO_ROW_SPACE.format(what="a covariance"))
 
-    def row_functions(self, x_rows: AnyArray, z_rows: FloatArray) -> NoReturn:
-        """Not here."""
-        raise ValueError(NO_ROW_SPACE.format(what="the uncertainty of a prediction"))
-
-    def row_moments(self, rows: object) -> NoReturn:
-        """Not here."""
-        raise ValueError(NO_ROW_SPACE.format(what="the uncertainty of a prediction"))
-
-    def row_intervals(self, rows: object, alpha: float, noise: FloatArray | None) -> NoReturn:
+    def rows(self, x_rows: AnyArray, z_rows: FloatArray, offset: FloatArray | float = 0.0) -> NoReturn:
         """Not here."""
         raise ValueError(NO_ROW_SPACE.format(what="the uncertainty of a prediction"))
 

@@ -7,20 +7,20 @@ is integrated out. A `Functionals` holds linear functions in the rotated basis, 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import svd
-from scipy.special import ndtri, stdtrit
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.linalg import blas
 from pybayesridge.linalg.blocks import even_parts, is_all
 from pybayesridge.linalg.low_rank import Product, factorize
-from pybayesridge.ridge.mixture_quantile import mixture_quantile
+from pybayesridge.posterior.quantiles import ELEMENTS, EXTREME, Common
+from pybayesridge.posterior.student import exact
 from pybayesridge.ridge.profile import complement, node_blocks, shrinkage
 from pybayesridge.ridge.spectrum import Spectrum
-from pybayesridge.ridge.student import exact, tabulated
 from pybayesridge.ridge.target_nodes import TargetNodes
 
 SVD_PAYS = 4
@@ -29,21 +29,11 @@ SVD_PAYS = 4
 NEGLIGIBLE = 1e-12
 """Nodes of smaller weight do not move a quantile by more than it is solved to."""
 
-MANY = 50_000
-"""Nodes times functionals beyond which quantiles of t mixtures are solved for by a table of the law."""
-
-EXTREME = 1e-3
-"""Quantiles with less probability beyond them are solved for by the law itself: the table errs by 3e-12."""
-
 QUANTILES_PER_MOMENT = 10
 """Both decompositions of centres and scales pay for so many times as many functionals as one of moments."""
 
 LOW_RANK = 1e-10
 """Error of distribution functions, and relative error of squared scales, by the low rank of components."""
-
-ELEMENTS = 32_768
-"""Nodes times functionals at once: what fits into a processor's second cache."""
-
 
 SUMMED = 1 << 22
 """Most directions times targets at once of what is summed over the directions."""
@@ -345,26 +335,43 @@ def quantiles(
 ) -> FloatArray:
     """Quantiles of every functional, (m, q, len(probabilities)).
 
-    One node has them in closed form; a mixture's are solved for by a bracketed Newton iteration on its
-    distribution function, all functionals at once. `total` says of how many functionals these are a part: of many the
-    distribution function of the components comes from a table. `nodes` are those of :func:`quantile_nodes`, where
-    they are known.
+    One node has them in closed form; of a mixture they are solved for. `total` says of how many functionals these are
+    a part. `nodes` are those of :func:`quantile_nodes`, where they are known.
     """
+    known = nodes or quantile_nodes(spectrum, mixture, probabilities, f.coords.shape[0])
+
+    def solved(some: Common) -> FloatArray:
+        return some.quantiles(probabilities, total or f.coords.shape[0])
+
+    return _solved(f, spectrum, mixture, known, solved, probabilities.size)
+
+
+def quantile_curves(f: Functionals, spectrum: Spectrum, mixture: Mixture, probabilities: FloatArray) -> FloatArray:
+    """Quantiles of every functional at many increasing probabilities, (m, q, c), for tables: right to 1e-4."""
+    nodes = quantile_nodes(spectrum, mixture, probabilities, f.coords.shape[0])
+    return _solved(f, spectrum, mixture, nodes, lambda some: some.curves(probabilities), probabilities.size)
+
+
+def _solved(
+    f: Functionals,
+    spectrum: Spectrum,
+    mixture: Mixture,
+    nodes: tuple[TargetNodes, ...],
+    solve: Callable[[Common], FloatArray],
+    width: int,
+) -> FloatArray:
+    """What `solve` finds of the mixtures that functionals are, (m, q, width), for pieces of them."""
     count, q = f.coords.shape[0], mixture.log_t2.shape[1]
+    out = np.empty((count, q, width))
     if mixture.log_t2.shape[0] == 1:
         where, scale = locations(f, spectrum, mixture), np.sqrt(squared_scales(f, spectrum, mixture))
-        base = ndtri(probabilities) if np.isinf(mixture.df) else stdtrit(mixture.df, probabilities)
-        closed: FloatArray = where[0].T[..., None] + scale[0].T[..., None] * base
-        return closed
-    out = np.empty((count, q, probabilities.size))
-    for target, one in enumerate(nodes or quantile_nodes(spectrum, mixture, probabilities, count)):
-        many = np.isfinite(mixture.df) and one.weight.size * (total or count) > MANY
+        for target in range(q):
+            out[:, target] = solve(Common(where[:, target], scale[:, target], mixture.weight[:, target], mixture.df))
+        return out
+    for target, one in enumerate(nodes):
         for some in even_parts(count, ELEMENTS // one.weight.size):
             where, scale = one.components(Functionals(f.coords[some], f.outside[some], f.leverage[some]))
-            where, scale = np.ascontiguousarray(where), np.ascontiguousarray(scale)
-            for i, probability in enumerate(probabilities.tolist()):
-                law = tabulated(mixture.df) if many and min(probability, 1 - probability) >= EXTREME else None
-                out[some, target, i] = mixture_quantile(where, scale, one.weight, mixture.df, probability, law)
+            out[some, target] = solve(Common(where, scale, one.weight, mixture.df))
     return out
 
 

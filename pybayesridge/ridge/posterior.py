@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 
@@ -12,11 +13,14 @@ from pybayesridge._types import AnyArray, FloatArray, IntArray
 from pybayesridge.design.design import Design
 from pybayesridge.linalg import blas
 from pybayesridge.linalg.blocks import even_parts
+from pybayesridge.posterior.coefficients import Coefficients
+from pybayesridge.posterior.laws import Answer, Ask, CoefficientLaws, Joint
 from pybayesridge.ridge import mixture as posterior
+from pybayesridge.ridge.marginals import RidgeMarginals
 from pybayesridge.ridge.mixture import Functionals, Mixture
 from pybayesridge.ridge.outside import outside_of_columns
-from pybayesridge.ridge.quantile_curves import quantile_curves
 from pybayesridge.ridge.spectrum import Spectrum
+from pybayesridge.text import TABLE_ROWS
 
 LEFT = (64 * np.finfo(float).eps) ** 2
 """A share of a squared norm that is smaller is what rounding leaves of a row in the row space."""
@@ -52,6 +56,16 @@ class RowFunctions:
     mean: FloatArray
     shift: FloatArray
 
+    def some(self, which: IntArray) -> RowFunctions:
+        """Some of the rows."""
+        f = self.functionals
+        taken = Functionals(f.coords[which], f.outside[which], f.leverage[which])
+        return RowFunctions(self.z_rows[which], taken, self.mean[which], self.shift[which])
+
+    def with_noise(self, noise: FloatArray) -> RowFunctions:
+        """With the noise of new observations, whose variances relative to that of the noise are `noise` (m,)."""
+        return replace(self, functionals=replace(self.functionals, leverage=self.functionals.leverage + noise))
+
 
 @dataclass(frozen=True, slots=True)
 class RidgePosterior:
@@ -64,6 +78,9 @@ class RidgePosterior:
     mixture : Mixture
     """
 
+    joint_law: ClassVar[Joint] = "exact"
+    has_point_masses: ClassVar[bool] = False
+
     design: Design
     spectrum: Spectrum
     mixture: Mixture
@@ -74,7 +91,12 @@ class RidgePosterior:
             self.design.of_targets(which), self.spectrum.of_targets(which), self.mixture.of_targets(which)
         )
 
-    def coefficients(self) -> tuple[FloatArray, FloatArray]:
+    @property
+    def coefficients(self) -> CoefficientLaws:
+        """The posterior of each coefficient."""
+        return RidgeCoefficients(self, TABLE_ROWS)
+
+    def coefficient_means(self) -> tuple[FloatArray, FloatArray]:
         """Posterior means of the unpenalised (k, q) and the penalised (p, q) coefficients."""
 
         def of_part(some: RidgePosterior, _: slice) -> tuple[FloatArray, FloatArray]:
@@ -108,8 +130,8 @@ class RidgePosterior:
         a = posterior.mean_coefficients(self.spectrum, self.mixture)
         return self.spectrum.standardized_coefficients(self.design, a / self.spectrum.top)
 
-    def standard_deviations(self) -> tuple[FloatArray, FloatArray]:
-        """Posterior standard deviations, as :meth:`coefficients`."""
+    def coefficient_sds(self) -> tuple[FloatArray, FloatArray]:
+        """Posterior standard deviations, as :meth:`coefficient_means`."""
 
         def of_part(some: RidgePosterior, _: slice) -> tuple[FloatArray, FloatArray]:
             factors = posterior.moment_factors(some.spectrum, some.mixture, some.design.p)
@@ -123,21 +145,20 @@ class RidgePosterior:
         of_z, b = self._by_targets(of_part)
         return of_z, b
 
-    def intervals(self, alpha: float) -> tuple[FloatArray, FloatArray]:
-        """Equal-tailed credible intervals, (k, q, 2) and (p, q, 2)."""
-        tails = np.array([alpha / 2, 1 - alpha / 2])
+    def coefficient_quantiles(self, probabilities: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Quantiles at probabilities (c,), (k, q, c) and (p, q, c)."""
 
         def of_part(some: RidgePosterior, _: slice) -> tuple[FloatArray, FloatArray]:
-            total = some.design.p
-            nodes = posterior.quantile_nodes(some.spectrum, some.mixture, tails, total)
-            return some._over_all(lambda f: posterior.quantiles(f, some.spectrum, some.mixture, tails, total, nodes))
+            total, at = some.design.p, probabilities
+            nodes = posterior.quantile_nodes(some.spectrum, some.mixture, at, total)
+            return some._over_all(lambda f: posterior.quantiles(f, some.spectrum, some.mixture, at, total, nodes))
 
         of_z, b = self._by_targets(of_part)
         return of_z, b
 
     def quantile_curves(self, probabilities: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Quantiles of single coefficients at many increasing probabilities, (k, q, c) and (p, q, c); for tables."""
-        return self._quantiles(quantile_curves, probabilities)
+        return self._quantiles(posterior.quantile_curves, probabilities)
 
     def _quantiles(
         self, solve: Callable[..., FloatArray], probabilities: FloatArray
@@ -153,10 +174,10 @@ class RidgePosterior:
         of_z = self._chunked(self._functionals_of_z(), function) * self.design.y_norm[:, None]
         return of_z + self.design.y_on_z[..., None], self._over_penalized(function)
 
-    def positive(self) -> tuple[FloatArray, FloatArray]:
-        """Probabilities that coefficients are positive, as :meth:`coefficients`."""
+    def coefficient_signs(self) -> tuple[FloatArray, FloatArray]:
+        """Probabilities that coefficients are positive, as :meth:`coefficient_means`."""
         k = self.design.block.k
-        of_z = self.row_exceedance(self.row_functions(np.zeros((k, self.design.p)), np.eye(k)), np.zeros(k))
+        of_z = self.row_exceedance(self.row_functions(np.zeros((k, self.design.p)), np.eye(k)), np.zeros((k, 1)))
 
         def of_part(some: RidgePosterior, _: slice) -> tuple[FloatArray]:
             def each(f: Functionals) -> FloatArray:
@@ -167,7 +188,7 @@ class RidgePosterior:
 
         return of_z, self._by_targets(of_part)[0]
 
-    def covariance(self, target: int) -> FloatArray:
+    def covariance(self, target: int = 0) -> FloatArray:
         """Posterior covariance of (unpenalised, penalised) coefficients of one target: (k + p, k + p)."""
         design, k, p = self.design, self.design.block.k, self.design.p
         of_z = design.rows_outside_z(np.zeros((k, p)), np.eye(k))
@@ -211,6 +232,10 @@ class RidgePosterior:
         refined = self.spectrum.standardized_coefficients(self.design, a / self.spectrum.top)
         return blas.product(rows, refined) - blas.product(f.coords, np.ascontiguousarray(a))
 
+    def row_means(self, rows: RowFunctions) -> FloatArray:
+        """Posterior mean of the linear predictor of new rows, (m, q)."""
+        return rows.z_rows @ self.design.y_on_z + rows.mean * self.design.y_norm
+
     def row_moments(self, rows: RowFunctions) -> tuple[FloatArray, FloatArray]:
         """Posterior mean and standard deviation of the linear predictor of new rows, each (m, q)."""
 
@@ -223,29 +248,35 @@ class RidgePosterior:
         mean, sd = self._by_targets(of_part)
         return mean, sd
 
-    def row_intervals(self, rows: RowFunctions, alpha: float, noise: FloatArray | None) -> FloatArray:
-        """Equal-tailed intervals of the linear predictor, or with `noise` (m,) of new observations: (m, q, 2)."""
-        tails = np.array([alpha / 2, 1 - alpha / 2])
+    def row_quantiles(self, rows: RowFunctions, probabilities: FloatArray) -> FloatArray:
+        """Quantiles (c,) of the linear predictor, (m, q, c)."""
         f = rows.functionals
-        if noise is not None:
-            f = replace(f, leverage=f.leverage + noise)
         solve = partial(posterior.quantiles, total=f.outside.size)
 
         def of_part(some: RidgePosterior, part: slice) -> tuple[FloatArray]:
-            out = some._chunked(f, lambda piece: solve(piece, some.spectrum, some.mixture, tails))
+            out = some._chunked(f, lambda piece: solve(piece, some.spectrum, some.mixture, probabilities))
             out = (out + rows.shift[:, part, None]) * some.design.y_norm[:, None]
             return ((rows.z_rows @ some.design.y_on_z)[..., None] + out,)
 
         return self._by_targets(of_part)[0]
 
+    def rows(self, x_rows: AnyArray, z_rows: FloatArray, offset: FloatArray | float = 0.0) -> RidgeRows:
+        """The law of the linear predictor of rows plus `offset` (m,)."""
+        return RidgeRows(self, self.row_functions(x_rows, z_rows), np.zeros(z_rows.shape[0]) + offset)
+
     def row_exceedance(self, rows: RowFunctions, at: FloatArray) -> FloatArray:
-        """Probability that the linear predictor of each row exceeds its entry of `at` (m,), (m, q)."""
+        """Probability that the linear predictor of each row exceeds its entry of `at` (m, q) or (m, 1), (m, q)."""
 
         def of_part(some: RidgePosterior, part: slice) -> tuple[FloatArray]:
-            bound = (at[:, None] - rows.z_rows @ some.design.y_on_z) / some.design.y_norm - rows.shift[:, part]
+            own = at if at.shape[1] == 1 else at[:, part]
+            bound = (own - rows.z_rows @ some.design.y_on_z) / some.design.y_norm - rows.shift[:, part]
             return (posterior.exceedance(rows.functionals, some.spectrum, some.mixture, bound),)
 
         return self._by_targets(of_part)[0]
+
+    def without_row_space(self) -> RidgeMarginals:
+        """What each coefficient has alone."""
+        return RidgeMarginals.of(self)
 
     def without_rows(self) -> RidgePosterior:
         """The same posterior without any array over rows of the data."""
@@ -309,3 +340,58 @@ class RidgePosterior:
         if not pieces:
             return function(Functionals(np.empty((0, self.spectrum.rank)), np.empty(0), np.empty(0)))
         return np.concatenate(pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class RidgeCoefficients(Coefficients):
+    """The coefficients of a ridge, whose signs need no rows."""
+
+    posterior: RidgePosterior
+
+    def signs(self, which: IntArray | None) -> tuple[FloatArray, None]:
+        """Probabilities of values above 0, of all at once."""
+        found = self.joined(self.posterior.coefficient_signs())
+        return (found if which is None else found[which]), None
+
+
+@dataclass(frozen=True, slots=True)
+class RidgeRows:
+    """The law of the linear predictor of rows, or of new observations, for all targets.
+
+    Attributes
+    ----------
+    posterior : RidgePosterior
+    functions : RowFunctions
+    offset : (m,) array
+    """
+
+    posterior: RidgePosterior
+    functions: RowFunctions
+    offset: FloatArray
+
+    def ask(self, ask: Ask) -> Answer:
+        """Answer everything."""
+        offset, at = self.offset[:, None], np.array(ask.probabilities)
+        shape = (self.offset.size, self.posterior.design.q)
+        solved, above, sd = np.zeros((*shape, 0)), np.full(shape, np.nan), np.full(shape, np.nan)
+        if ask.sd:
+            mean, sd = self.posterior.row_moments(self.functions)
+        else:
+            mean = self.posterior.row_means(self.functions)
+        if at.size:
+            solved = self.posterior.row_quantiles(self.functions, at) + offset[..., None]
+        if ask.above:
+            above = self.posterior.row_exceedance(self.functions, -offset)
+        return Answer(mean + offset, sd, mean + offset, solved, above)
+
+    def above(self, which: IntArray, at: FloatArray) -> FloatArray:
+        """Probabilities of more than `at`, both (len(which), q)."""
+        return self.posterior.row_exceedance(self.functions.some(which), at - self.offset[which, None])
+
+    def all_zero(self) -> float:
+        """Nothing."""
+        return 0.0
+
+    def with_noise(self, noise: FloatArray) -> RidgeRows:
+        """The law of new observations."""
+        return replace(self, functions=self.functions.with_noise(noise))

@@ -222,6 +222,21 @@ def _sharpened(design: Design, s: FloatArray, top: float, right: FloatArray) -> 
     return s, right
 
 
+def sharpened(design: Design, spectrum: Spectrum) -> Spectrum:
+    """The rotation by X'X with small singular values, their directions and their part of U'y again, from X itself.
+
+    Rows of U, which are those of X V / s, are then known to ten digits although small s differ in few.
+    """
+    assert spectrum.right is not None
+    weak = spectrum.s**2 < SHARPEN
+    s, right = _sharpened(design, spectrum.s.copy(), spectrum.top, spectrum.right.copy(order="F"))
+    z = spectrum.z.copy(order="K")
+    for part, some in design.parts():
+        z[weak, part] = blas.product(right[:, weak], some.transposed_times(some.y), transpose_a=True)
+        z[weak, part] /= s[weak, None] * spectrum.top
+    return replace(spectrum, s=s, right=right, z=z, smallest=float(s[-1] ** 2))
+
+
 def _with_targets(
     design: Design,
     products: CrossProducts,

@@ -10,15 +10,15 @@ import numpy as np
 from pybayesridge._types import FloatArray
 from pybayesridge.ep.methods import Task
 from pybayesridge.ep.selection import Selection
+from pybayesridge.selection.estimates import Estimate
 from pybayesridge.selection.fit import fit_exact
 from pybayesridge.selection.grid import Given
 from pybayesridge.selection.methods import problem_of_data
-from pybayesridge.selection.tallies import Estimate
 
 MCSE = 0.02
 """Monte Carlo standard error at which the run stops."""
 
-STEPS = 40_000
+STEPS = 4_000_000
 """Most steps of all chains."""
 
 

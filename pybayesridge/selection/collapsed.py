@@ -79,17 +79,17 @@ def log_likelihood(problem: Problem, grid: Grid, part: Spectrum) -> FloatArray:
 
 def log_joint_of_each(
     problem: Problem, grid: Grid, parts: Sequence[Spectrum], units: Sequence[IntArray]
-) -> FloatArray:
-    """Log p(y, A, node) of several sets at each node, (S, K)."""
+) -> tuple[FloatArray, FloatArray]:
+    """Log p(y, A, node) of several sets at each node, and R there, (S, K) both."""
     k, most = grid.k, max(part.values.size for part in parts)
     # Eigenvalues of 0 with nothing to explain add nothing.
     values, square = np.zeros((len(parts), 1, most)), np.zeros((len(parts), 1, most))
     for i, part in enumerate(parts):
         values[i, 0, : part.values.size], square[i, 0, : part.values.size] = part.values, part.cross**2
-    left = problem.yy - (square / (values + k[:, None])).sum(axis=2)
-    likelihood = of_left_over(problem, grid.noise_var, np.maximum(left, FLOOR * problem.yy))
+    left = np.maximum(problem.yy - (square / (values + k[:, None])).sum(axis=2), FLOOR * problem.yy)
+    likelihood = of_left_over(problem, grid.noise_var, left)
     likelihood -= 0.5 * np.log1p(values / k[:, None]).sum(axis=2)
-    return likelihood + np.stack([log_prior(grid, each) for each in units])
+    return likelihood + np.stack([log_prior(grid, each) for each in units]), left
 
 
 def of_left_over(problem: Problem, noise_var: FloatArray | None, left: FloatArray) -> FloatArray:

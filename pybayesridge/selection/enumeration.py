@@ -118,7 +118,8 @@ def _eliminate(
     for i, size in enumerate(sizes):
         inside, gain, log_ratio = rest, explained, log_det
         for _ in range(size):
-            pivot = inside[:, :, 0, 0] + k[:, None]
+            # What the columns before leave of a square is below 0 by rounding alone.
+            pivot = np.maximum(inside[:, :, 0, 0], 0.0) + k[:, None]
             gain = gain + inside[:, :, 0, -1] ** 2 / pivot
             log_ratio = log_ratio + np.log(pivot / k[:, None])
             row = inside[:, :, 0, 1:]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,18 +11,34 @@ from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.linalg.blas import one_pool
 from pybayesridge.selection.enumeration import can_enumerate, enumerate_sets
 from pybayesridge.selection.grid import Given, Grid, grid_of
+from pybayesridge.selection.light import MEMORY
 from pybayesridge.selection.problem import Problem
 from pybayesridge.selection.result import Exact, Model
-from pybayesridge.selection.sampler import WALKERS, Run, sample_sets
-from pybayesridge.selection.starts import starting_sets
+from pybayesridge.selection.sampler import Progress, Run, sample_sets
+from pybayesridge.selection.starts import starting_states
 from pybayesridge.selection.states import States, build_states, resampled
-from pybayesridge.selection.tallies import Estimate, by_size
-from pybayesridge.selection.traces import evidence, heaviest, log_joints, sets_at, size_distribution
-from pybayesridge.selection.walk import largest_set
+from pybayesridge.selection.traces import evidence, heaviest, log_joints, size_distribution
 
 N_MODELS = 100
 
-MAXITER = 200_000
+MAXITER = 100_000_000
+"""Steps of all chains together at most."""
+
+WALKERS = ((5000, 8), (np.inf, 4))
+"""Walks that make up a chain, up to so many units: errors are judged by their differences."""
+
+
+def n_walkers(n_chains: int, n_units: int) -> int:
+    """How many walkers make up so many chains; two at least, since one alone has no error."""
+    return max(n_chains * next(value for most, value in WALKERS if n_units <= most), 2)
+
+
+def largest_set(problem: Problem, walkers: int) -> int:
+    """Most columns of a set, by memory: sets of more columns than rows are held by their rows."""
+    by_memory = int(np.sqrt(MEMORY / (8 * walkers)))
+    if problem.rows is not None and problem.rows.shape[0] < by_memory:
+        return problem.d
+    return min(problem.d, max(64, by_memory))
 
 
 def fit_exact(
@@ -34,7 +51,7 @@ def fit_exact(
     maxiter: int = MAXITER,
     rng: int | np.random.Generator = 0,
     starts: Sequence[IntArray] = (),
-    progress: Callable[[int, Estimate | None], None] | None = None,
+    progress: Progress | None = None,
 ) -> Exact:
     """Compute inclusion probabilities, moments and all that rests on the joint posterior.
 
@@ -66,38 +83,45 @@ def fit_exact(
     grid = grid_of(problem, given)
     if method == "enumeration" or (method == "auto" and can_enumerate(grid)):
         return enumerate_sets(problem, given, rng=generator, n_models=N_MODELS)
-    # Matrix-vector products: threads cost more than they gain.
+    walkers = n_walkers(n_chains, grid.n_units)
+    most = largest_set(problem, walkers)
+    # Small matrices: threads cost more than they gain.
     with one_pool(0.0):
-        walkers = by_size(WALKERS, grid.n_units)
-        first = starting_sets(problem, grid, n_chains * walkers, generator, starts)
-        run = sample_sets(problem, grid, first, rng=generator, mcse=mcse, maxiter=maxiter, progress=progress)
-        states = _kept(problem, grid, run, walkers, generator)
-        return assembled(problem, grid, run, states, evidence(problem, grid, run.trace))
+        first = starting_states(problem, grid, walkers, generator, starts, most)
+        run = sample_sets(
+            problem, grid, first, rng=generator, most_columns=most, mcse=mcse, maxiter=maxiter, progress=progress
+        )
+        states = _kept(problem, grid, run, walkers // n_chains, generator)
+        return assembled(problem, grid, run, states, evidence(problem, grid, run.trace), most)
 
 
 def assembled(
-    problem: Problem, grid: Grid, run: Run, states: States, log_evidence_with_se: tuple[float, float]
+    problem: Problem,
+    grid: Grid,
+    run: Run,
+    states: States,
+    log_evidence_with_se: tuple[float, float],
+    most_columns: int,
 ) -> Exact:
     """The answer from a run, the states that are kept of it, and the log evidence, NaN if it is not known."""
     found, of_column = run.estimate, problem.units.of_column
     unit_prob = _with_fixed(grid, found.prob)
     prob = unit_prob[of_column]
-    share = run.coef[0]
-    safe = np.where(share > 0, share, 1.0)
-    cond_mean = run.coef[1] / safe
-    square = run.coef[2] / safe
+    mean, square = found.mean[: problem.d], found.square[: problem.d]
+    safe = np.where(prob > 0, prob, 1.0)
+    cond_mean, cond_square = mean / safe, square / safe
     log_evidence, evidence_se = log_evidence_with_se
-    node_prob = run.node_prob if run.node_prob.sum() > 0 else np.ones(grid.log_g.size) / grid.log_g.size
+    node_prob = np.bincount(run.trace.node, minlength=grid.log_g.size) / run.trace.n
     return Exact(
         unit_prob=unit_prob,
         unit_se=found.se,
         inclusion_prob=prob,
         inclusion_se=found.se[of_column],
-        mean=prob * cond_mean,
-        var=np.maximum(prob * square - (prob * cond_mean) ** 2, 0.0),
+        mean=mean,
+        var=np.maximum(square - mean**2, 0.0),
         cond_mean=cond_mean,
-        cond_var=np.maximum(square - cond_mean**2, 0.0),
-        size_prob=size_distribution(run.trace, problem.units.n),
+        cond_var=np.maximum(cond_square - cond_mean**2, 0.0),
+        size_prob=size_distribution(run.trace),
         node_prob=node_prob,
         models=_models(problem, grid, run, log_evidence),
         log_evidence=log_evidence,
@@ -106,11 +130,13 @@ def assembled(
         grid=grid,
         method="sampler",
         converged=run.converged and not run.limited,
-        n_iter=int(run.trace.key.size),
+        n_iter=run.steps,
         agreement=found.agreement,
         effective=found.effective,
-        size_limit=largest_set(problem, len(run.trace.starts)) if run.limited else None,
+        size_limit=most_columns if run.limited else None,
         interrupted=run.interrupted,
+        mean_error=found.mean_error,
+        errors=found.errors,
     )
 
 
@@ -118,14 +144,13 @@ def _with_fixed(grid: Grid, prob: FloatArray) -> FloatArray:
     """Probabilities with 0 and 1, without rounding, where the prior says so."""
     if grid.unit_odds is None:
         return prob
-    return np.where(np.isfinite(grid.unit_odds), prob, (grid.unit_odds > 0).astype(float))
+    return np.where(grid.unit_odds == np.inf, 1.0, np.where(grid.unit_odds == -np.inf, 0.0, prob))
 
 
 def _models(problem: Problem, grid: Grid, run: Run, log_evidence: float) -> tuple[Model, ...]:
     """The sets that were visited most; probabilities by their joint densities and the evidence."""
-    best = heaviest(run.trace, 0, run.trace.key.shape[0], N_MODELS)
-    at = sets_at(run.trace, [where for _, where, _ in best])
-    sets = [at[where] for _, where, _ in best]
+    best = heaviest(run.trace, np.arange(run.trace.n), N_MODELS)
+    sets = [run.trace.set_of(at) for _, at, _ in best]
     if np.isfinite(log_evidence):
         prob = np.minimum(np.exp(log_joints(problem, grid, sets) - log_evidence), 1.0)
     else:
@@ -135,14 +160,18 @@ def _models(problem: Problem, grid: Grid, run: Run, log_evidence: float) -> tupl
 
 
 def _kept(problem: Problem, grid: Grid, run: Run, walkers: int, rng: np.random.Generator) -> States:
-    """States of the runs, one run after the other; `walkers` of them are a chain."""
+    """States of the walks, one walk after the other; `walkers` of them are a chain."""
     trace = run.trace
-    steps = trace.key.shape[0]
-    weight = (trace.weight / trace.weight.sum()).T.ravel()
-    typical: FloatArray = np.full(weight.size, max(run.estimate.prob.sum(), 1.0))
-    index, kept = resampled(weight, typical, rng)
-    runs, at = index // steps, index % steps
-    positions = list(zip(at.tolist(), runs.tolist(), strict=True))
-    sets = sets_at(trace, positions)
-    nodes = trace.node[at, runs].astype(np.intp)
-    return build_states(problem, grid, [sets[p] for p in positions], nodes, kept, runs // walkers, rng)
+    columns: FloatArray = trace.sizes.astype(np.float64) * (problem.d / max(problem.units.n, 1))
+    index, weight = resampled(np.full(trace.n, 1.0 / trace.n), columns, rng)
+    walker = trace.walker[index]
+    states = build_states(
+        problem,
+        grid,
+        [trace.set_of(i) for i in index.tolist()],
+        trace.node[index],
+        weight,
+        walker // max(walkers, 1),
+        rng,
+    )
+    return replace(states, walker=walker)

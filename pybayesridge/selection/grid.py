@@ -7,10 +7,10 @@ from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
-from scipy.special import log_expit, logsumexp
+from scipy.special import expit, log_expit, logsumexp
 
 from pybayesridge._types import FloatArray
-from pybayesridge.ep.model.hyper_prior import HyperPrior, bell, eta, hyper_prior
+from pybayesridge.ep.model.hyper_prior import HyperPrior, bell, eta, hyper_prior, scale_of
 from pybayesridge.selection.problem import Problem
 
 NODES_G = 8
@@ -19,18 +19,37 @@ NODES_G = 8
 NODES_T = 16
 """Nodes of t in a panel."""
 
+PANELS_T = 6
+"""Panels of t on either side of where a set's size has its mass."""
+
+STEP_T = 1.0
+"""Step of t, above 0, between values of p at which panels of log g end: bounds of eta cut p off there."""
+
+BISECTIONS = 24
+"""Halvings of the range of t that find this place."""
+
 NOISE_PANEL = 3.0
 """Width of a panel in posterior standard deviations of log s2, where the slab's variance is given and s2 is learned:
 log g then is log s2 but for its sign, and s2 is known the better the more rows there are."""
 
 RESOLVED = 1e-10
-"""Share of the response's square below which a residual sum of squares is not resolved."""
+"""Share of the response's square below which a residual sum of squares is not resolved, nor s2 looked for."""
 
 NOISE_REACH = 8.0
 """Standard deviations of log s2 beyond its smallest and largest estimate that these panels reach."""
 
+TAIL = 30.0
+"""Nats by which the posterior of log s2 has fallen where its nodes end, if its tail is longer."""
+
 MOST_SOLVED = 2500
 """Up to this many columns the residual sum of squares of all of them bounds s2 from below."""
+
+STEEPEST = 8.0
+"""Nats that the likelihood may change by within the last panel of log g where v is learned."""
+
+EXPLAINED = 0.98
+"""Share of the response's square that columns have to explain for log g to lie at its upper bound where s2 is not
+given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +84,7 @@ class Grid:
     log_g : (K,) array
         Nodes; one where v and s2 are both given.
     log_weight : (K,) array
-        Logarithms of weights, the prior density of log g among them unless the inclusion probability is learned.
+        Logarithms of weights, with the prior density of log g unless v and the inclusion probability are learned.
     noise_var : (K,) array or None
         s2 where it, or v, is given; None where s2 is integrated out analytically under 1 / s2.
     prior : HyperPrior
@@ -77,11 +96,11 @@ class Grid:
     log_total : float
         Logarithm of the prior's normalising constant.
     bounded : bool
-        Whether eta is kept within its bounds: v or s2 is learned.
+        Whether v is learned: its prior given t and s2 keeps eta within bounds.
     flat : int
         As for :class:`Given`.
-    tables, odds : dict
-        ``log_size`` and ``size_odds`` for the sizes (and nodes) that were asked for.
+    tables : dict
+        ``log_size`` for the sizes that were asked for.
     """
 
     log_g: FloatArray
@@ -95,17 +114,11 @@ class Grid:
     bounded: bool
     flat: int = 0
     tables: dict[int, FloatArray] = field(default_factory=dict, repr=False, compare=False)
-    odds: dict[tuple[int, int], tuple[float, float]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def k(self) -> FloatArray:
         """1 / g, (K,)."""
         return np.exp(-self.log_g)
-
-    @property
-    def eta(self) -> FloatArray:
-        """Log odds of the explained share at the nodes where the p_j are given, (K,)."""
-        return eta(self.prior, np.zeros(1), self.log_g)
 
     def log_size(self, m: int) -> FloatArray:
         """Log prior weight of one set of m units at each node, (K,), weight of the node included."""
@@ -116,34 +129,82 @@ class Grid:
             self.tables[m] = logsumexp(log_w + self.log_set(t, m), axis=1) + self.log_weight - self.log_total
         return self.tables[m]
 
-    def size_odds(self, m: int, node: int) -> tuple[float, float]:
-        """Prior log odds at a node of one more unit than m, -inf if there is none, and of the m-th; 0 if m is 0."""
-        if (m, node) not in self.odds:
-            here = self.log_size(m)[node]
-            more = self.log_size(m + 1)[node] - here if m < self.n_units else -np.inf
-            self.odds[m, node] = float(more), float(here - self.log_size(m - 1)[node]) if m else 0.0
-        return self.odds[m, node]
-
     def log_set(self, t: FloatArray, m: int) -> FloatArray:
         """Log probability given t of one set of m units."""
         return m * log_expit(t) + (self.n_units - m) * log_expit(-t)
 
     def t_nodes(self, m: int, node: int | None = None) -> tuple[FloatArray, FloatArray]:
-        """Nodes of t at each node of log g (or at one), (K, T), and logarithms of weights times prior density."""
-        log_g = self.log_g if node is None else self.log_g[node : node + 1]
+        """Nodes of t at each node of log g (or at one), (K, T), and logarithms of weights times prior density.
+
+        They are close where sets of m units have their mass. Where the density is the same at all nodes: (1, T).
+        """
+        if not (self.bounded or self.flat):
+            node = 0
+        return self._t_quadrature(self.log_g if node is None else self.log_g[node : node + 1], m, self.n_units)
+
+    def t_evenly(self, panels: int) -> tuple[FloatArray, FloatArray]:
+        """Nodes of t as in :meth:`t_nodes`, but for all sizes, on so many panels of equal width."""
+        log_g = self.log_g if self.bounded or self.flat else self.log_g[:1]
         low, high = self._t_range(log_g)
-        panels = max(12, int(np.ceil(2.0 * np.sqrt(min(m, self.n_units - m) + 1.0))))
         unit, weight = composite(np.linspace(0.0, 1.0, panels + 1), NODES_T)
         t = low[:, None] + (high - low)[:, None] * unit
-        share = eta(self.prior, log_expit(t), log_g[:, None])
         with np.errstate(divide="ignore"):
             log_w = np.log(weight) + np.log(high - low)[:, None]
-        return t, log_w + bell(t - self.prior.center) + self.log_share(share)
+        share = eta(self.prior, log_expit(t), log_g[:, None])
+        return t, log_w + bell(t - self.prior.center) + self._log_of_eta(share)
 
-    def log_share(self, eta: FloatArray) -> FloatArray:
-        """Log density of eta, times ``(1 + exp(eta))^(-1/2)`` for each coefficient that is flat in latent units."""
-        out = bell(eta)
-        return out + 0.5 * self.flat * log_expit(-eta) if self.flat else out
+    def t_total(self) -> FloatArray:
+        """Logarithm of the prior's integral over t at each node of log g, (K,) or (1,)."""
+        if not (self.bounded or self.flat):
+            return logsumexp(self._t_quadrature(self.log_g[:1], 0, 0)[1], axis=1)
+        return logsumexp(self._t_quadrature(self.log_g, 0, 0)[1], axis=1)
+
+    def _t_quadrature(self, log_g: FloatArray, m: int, n: int) -> tuple[FloatArray, FloatArray]:
+        """Nodes for the prior of t times p^m (1 - p)^(n - m)."""
+        low, high = self._t_range(log_g)
+        peak, width = self._t_peak(log_g, low, high, m, n)
+        # Panels that grow with their distance from the peak.
+        steps = np.linspace(0.0, 1.0, PANELS_T + 1)
+        up, down = (width * np.expm1(np.log1p(reach / width) * steps[:, None]) for reach in (high - peak, peak - low))
+        breaks = np.concatenate([peak - down[:0:-1], peak + up]).T
+        unit, weight = (np.asarray(part) for part in _legendre(NODES_T))
+        half = 0.5 * np.diff(breaks, axis=1)[..., None]
+        t = (breaks[:, :-1, None] + half * (unit + 1.0)).reshape(log_g.size, -1)
+        with np.errstate(divide="ignore"):
+            log_w = np.log((half * weight).reshape(t.shape))
+        share = eta(self.prior, log_expit(t), log_g[:, None])
+        return t, log_w + bell(t - self.prior.center) + self._log_of_eta(share)
+
+    def _t_peak(
+        self, log_g: FloatArray, low: FloatArray, high: FloatArray, m: int, n: int
+    ) -> tuple[FloatArray, FloatArray]:
+        """Where the density is largest, by bisection of its slope, and how fast it falls from there."""
+        center, flat = self.prior.center, 0.5 * self.flat
+        left, right = low, high
+        for _ in range(BISECTIONS):
+            t = 0.5 * (left + right)
+            p = expit(t)
+            share = expit(eta(self.prior, log_expit(t), log_g))
+            of_eta = -flat * share + (1.0 - 2.0 * share if self.bounded else 0.0)
+            slope = m - n * p + 1.0 - 2.0 * expit(t - center) + (1.0 - p) * of_eta
+            left, right = np.where(slope > 0, t, left), np.where(slope > 0, right, t)
+        at_low, at_high = left == low, right == high
+        curvature = n * p * (1.0 - p) + 2.0 * np.exp(bell(t - center)) + np.where(at_low | at_high, slope**2, 0.0)
+        return np.where(at_low, low, np.where(at_high, high, t)), 1.0 / np.sqrt(1.0 + curvature)
+
+    def log_share(self, log_g: FloatArray) -> FloatArray:
+        """Log prior density of log g where p does not matter to it: the p_j are given, or v is."""
+        given = self.unit_odds is not None
+        out = bell(scale_of(self.prior, None if given else self.prior.center, log_g))
+        return out + self._log_of_flat(eta(self.prior, np.zeros(1), log_g)) if given else out
+
+    def _log_of_eta(self, share: FloatArray) -> FloatArray:
+        """The factors of the density of t that depend on eta at t."""
+        return (bell(share) if self.bounded else 0.0) + self._log_of_flat(share)
+
+    def _log_of_flat(self, share: FloatArray) -> FloatArray:
+        """``(1 + exp(eta))^(-1/2)`` for each coefficient that is flat in latent units."""
+        return np.asarray(0.5 * self.flat * log_expit(-share))
 
     def _t_range(self, g: FloatArray) -> tuple[FloatArray, FloatArray]:
         prior = self.prior
@@ -179,23 +240,48 @@ def _panels(breaks: FloatArray, width: float) -> FloatArray:
     return np.concatenate([*parts, breaks[-1:]])
 
 
-def _finer(breaks: FloatArray, low: float, high: float, sd: float, panel: float) -> FloatArray:
-    """Break panels between `low` and `high` up by the standard deviation there."""
-    low, high = np.clip([low, high], breaks[0], breaks[-1])
-    inside = _panels(np.array([low, high]), min(NOISE_PANEL * sd, 1.0) * panel) if high > low else breaks[:0]
-    return np.unique(np.concatenate([breaks, inside]))
+def _left_by_all(problem: Problem) -> float:
+    """The residual sum of squares of all columns; 0 where they may explain everything."""
+    if problem.d > min(MOST_SOLVED, problem.nu):
+        return 0.0
+    fit, *_ = np.linalg.lstsq(problem.block(np.arange(problem.d)), problem.cross, rcond=None)
+    return max(problem.yy - float(problem.cross @ fit), 0.0)
 
 
-def _noise_panels(problem: Problem, slab_var: float) -> tuple[float, float, float]:
-    """The range of log g where s2 may be, and the standard deviation of log s2 there."""
+def _finer_at_end(breaks: FloatArray, least: float) -> FloatArray:
+    """Halve the last panel until it is at most `least` wide."""
+    left, end = float(breaks[-2]), float(breaks[-1])
+    halved = []
+    while end - left > least:
+        left = 0.5 * (left + end)
+        halved.append(left)
+    return np.concatenate([breaks[:-1], halved, breaks[-1:]])
+
+
+def _slope(problem: Problem, noise_var: float | None) -> float:
+    """How fast the log likelihood can rise with log g at its upper bound.
+
+    Where noise is next to nothing the bound of the share explained is where the posterior lies. A direction of the
+    columns with eigenvalue e and c² to explain adds ``c² / (1 + g e)`` to R; its slope in log g is c² / 4 at most.
+    """
+    if noise_var is not None:
+        return problem.yy / (8.0 * noise_var)
+    return 0.5 * problem.nu if _left_by_all(problem) < (1.0 - EXPLAINED) * problem.yy else 0.0
+
+
+def _noise_panels(problem: Problem, slab_var: float, even: float, panel: float) -> FloatArray:
+    """Panels of log g = log v - log s2 where v is given, as wide as s2 can matter and as fine as it is known.
+
+    The prior of log g is logistic about `even`. Where all that there is to explain is noise, the density of log g
+    falls as ``exp(nu log g / 2)`` times the prior, whose slope is at most 1, and -1 only where eta is positive.
+    """
     nu, sd = max(problem.nu, 1.0), float(np.sqrt(2.0 / max(problem.nu, 1.0)))
-    low = float(np.log(slab_var * nu / problem.yy))
-    high = np.inf
-    if problem.d <= min(MOST_SOLVED, problem.nu):
-        fit, *_ = np.linalg.lstsq(problem.block(np.arange(problem.d)), problem.cross, rcond=None)
-        left = problem.yy - float(problem.cross @ fit)
-        high = float(np.log(slab_var * nu / left)) if left > RESOLVED * problem.yy else np.inf
-    return low - NOISE_REACH * sd, high + NOISE_REACH * sd, sd
+    least = max(_left_by_all(problem), RESOLVED * problem.yy)
+    low, high = np.log(slab_var * nu / np.array([problem.yy, least])).tolist()
+    reach = max(NOISE_REACH * sd, TAIL / (0.5 * nu - 1.0)) if nu > 2.0 else np.inf
+    far = max(low - reach, min(low, even) - TAIL / (0.5 * nu + 1.0))
+    ends = np.array([min(far, low - NOISE_REACH * sd), high + NOISE_REACH * sd])
+    return _panels(ends, min(NOISE_PANEL * sd, 1.0) * panel)
 
 
 def grid_of(problem: Problem, given: Given, *, panel: float = 1.0) -> Grid:
@@ -210,18 +296,28 @@ def grid_of(problem: Problem, given: Given, *, panel: float = 1.0) -> Grid:
     """
     units = problem.units
     p = given.prior_inclusion
-    prior = hyper_prior(units.n, problem.diag, problem.n, expected_size=given.expected_size, given=p)
+    prior = hyper_prior(
+        units.n,
+        problem.diag,
+        problem.n,
+        expected_size=given.expected_size,
+        given=p,
+        slab_given=given.slab_var is not None,
+        noise_given=given.noise_var is not None,
+    )
     odds, log_none = (None, 0.0) if p is None else _unit_odds(p[units.order[units.start[:-1]]])
-    both = given.slab_var is not None and given.noise_var is not None
     if given.slab_var is not None and given.noise_var is not None:
-        log_g = np.array([np.log(given.slab_var) - np.log(given.noise_var)])
-        log_weight = np.zeros(1)
+        log_g, log_weight = np.array([np.log(given.slab_var) - np.log(given.noise_var)]), np.zeros(1)
     else:
-        log_p = np.array([0.0, 0.0]) if p is not None else log_expit(np.array([prior.t_low, prior.t_high]))
-        ends = np.array([prior.eta_low, prior.eta_high])
-        breaks = _panels(np.unique(ends[:, None] - log_p - prior.log_spread), panel)
         if given.slab_var is not None:
-            breaks = _finer(breaks, *_noise_panels(problem, given.slab_var), panel)
+            even = -float(scale_of(prior, prior.center if p is None else None, np.zeros(())))
+            breaks = _noise_panels(problem, given.slab_var, even, panel)
+        else:
+            log_p = np.zeros(1) if p is not None else log_expit(_steps_of_t(prior))
+            ends = np.array([prior.eta_low, prior.eta_high])
+            breaks = _panels(np.unique(ends[:, None] - log_p - prior.log_spread), panel)
+            slope = _slope(problem, given.noise_var)
+            breaks = _finer_at_end(breaks, panel * STEEPEST / slope if slope > 0 else np.inf)
         log_g, weight = composite(breaks, NODES_G)
         log_weight = np.log(weight)
     noise: FloatArray | None = None
@@ -229,8 +325,14 @@ def grid_of(problem: Problem, given: Given, *, panel: float = 1.0) -> Grid:
         noise = np.full(log_g.size, float(given.noise_var))
     elif given.slab_var is not None:
         noise = given.slab_var * np.exp(-log_g)
-    grid = Grid(log_g, log_weight, noise, prior, units.n, odds, log_none, 0.0, not both, given.flat)
+    grid = Grid(log_g, log_weight, noise, prior, units.n, odds, log_none, 0.0, given.slab_var is None, given.flat)
     return _normalised(grid)
+
+
+def _steps_of_t(prior: HyperPrior) -> FloatArray:
+    """The bounds of t; where most units are expected, also steps between which log p near 0 varies alike."""
+    between = np.arange(0.0, prior.t_high, STEP_T) if prior.center > 0 else np.zeros(0)
+    return np.concatenate([[prior.t_low], between, [prior.t_high]])
 
 
 def _unit_odds(p: FloatArray) -> tuple[FloatArray, float]:
@@ -240,15 +342,20 @@ def _unit_odds(p: FloatArray) -> tuple[FloatArray, float]:
 
 
 def _normalised(grid: Grid) -> Grid:
-    """The same with the prior of what is learned integrating to one."""
-    if grid.unit_odds is None:
-        _, log_w = grid.t_nodes(0)
-        total = float(logsumexp(logsumexp(log_w, axis=1) + grid.log_weight))
-        return replace(grid, log_total=total)
-    if not grid.bounded:
+    """The same with the prior of what is learned integrating to one.
+
+    Where v is given and s2 is learned, the nodes do not reach as far as the prior of s2, which integrates to one.
+    """
+    prior = grid.prior
+    if prior.slab_given and prior.scaled:
+        grid = replace(grid, log_weight=grid.log_weight + grid.log_share(grid.log_g))
+    elif grid.unit_odds is not None and grid.bounded:
+        log_weight = grid.log_weight + grid.log_share(grid.log_g)
+        grid = replace(grid, log_weight=log_weight - logsumexp(log_weight))
+    if grid.unit_odds is not None:
         return grid
-    log_weight = grid.log_weight + grid.log_share(grid.eta)
-    return replace(grid, log_weight=log_weight - logsumexp(log_weight))
+    of_t = grid.t_total()
+    return replace(grid, log_total=float(logsumexp(of_t + grid.log_weight) if grid.bounded else of_t[0]))
 
 
 def quantiles_of_t(grid: Grid, m: int, node: int, uniform: FloatArray) -> FloatArray:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 import scipy
 from scipy.special import expit, gammaincc
 
 from pybayesridge._types import FloatArray
+from pybayesridge.design.design import Design
 from pybayesridge.selection.moments import prior_share
-from pybayesridge.selection.posterior import ExactPosterior
+from pybayesridge.selection.monte_carlo import error_of_mean
 from pybayesridge.selection.result import Exact
 
 ROUNDING = 1e-12
@@ -17,37 +20,56 @@ ROUNDING = 1e-12
 LOG_TOL = 1e-13
 """Accuracy of the logarithm of a quantile of s2."""
 
+DRAWN = ("prior_inclusion", "prior_share")
+"""Hyperparameters that are drawn given a state."""
+
 Interval = tuple[float, float, float]
 """A mean, and the ends of an interval."""
 
 
-def hyperparameters(posterior: ExactPosterior, alpha: float) -> dict[str, Interval]:
+class Sets(Protocol):
+    """A posterior by kept states of the sets of columns."""
+
+    @property
+    def design(self) -> Design:
+        """The columns, and the way back to the user's scale."""
+
+    @property
+    def exact(self) -> Exact:
+        """The posterior in the units of the design."""
+
+
+def hyperparameters(posterior: Sets, alpha: float) -> dict[str, Interval]:
     """Mean and equal-tailed interval of what a fit has learned, on the user's scale.
 
-    ``noise_var``, ``slab_var``, ``prior_inclusion``, ``prior_share`` (of the variance, explained a priori at the
-    hyperparameters of the posterior) and ``size``, the number of columns or groups in.
+    ``noise_var``, ``slab_var``, ``prior_inclusion`` and ``prior_share`` (of the variance, explained a priori at the
+    hyperparameters of the posterior).
     """
     tails = np.array([alpha / 2, 1 - alpha / 2])
     found = variances(posterior, tails) | shares(posterior, tails)
-    return {name: _row(mean, ends) for name, (mean, ends) in found.items()} | {"size": size(posterior.exact, alpha)}
+    return {name: _row(mean, ends) for name, (mean, ends) in found.items()}
 
 
-def variances(posterior: ExactPosterior, probabilities: FloatArray) -> dict[str, tuple[float, FloatArray]]:
+def variances(posterior: Sets, probabilities: FloatArray) -> dict[str, tuple[float, FloatArray]]:
     """Mean and quantiles (q,) of the variances; see :func:`hyperparameters`."""
     design, states = posterior.design, posterior.exact.states
     weight, unit = states.weight, design.y_norm[0] ** 2
     slab = np.exp(states.log_g) * unit / design.common_scale**2
+    means = {
+        "noise_var": float(weight @ states.mean_noise()) * unit,
+        "slab_var": float(weight @ states.mean_slab()) * unit / design.common_scale**2,
+    }
     out = {}
     for name, factor in (("noise_var", np.full(states.n, unit)), ("slab_var", slab)):
         if states.noise_var is None:
             ends = variance_quantiles(weight, factor * states.left / states.nu, states.nu, probabilities)
         else:
             ends = discrete_quantiles(weight, factor * states.noise_var, probabilities)
-        out[name] = (float(weight @ (factor * states.mean_noise())), ends)
+        out[name] = (means[name], ends)
     return out
 
 
-def shares(posterior: ExactPosterior, probabilities: FloatArray) -> dict[str, tuple[float, FloatArray]]:
+def shares(posterior: Sets, probabilities: FloatArray) -> dict[str, tuple[float, FloatArray]]:
     """Likewise of those between 0 and 1."""
     states = posterior.exact.states
     values = {"prior_inclusion": expit(states.t), "prior_share": prior_share(states, posterior.exact.grid)}
@@ -57,8 +79,40 @@ def shares(posterior: ExactPosterior, probabilities: FloatArray) -> dict[str, tu
     }
 
 
-def size(exact: Exact, alpha: float) -> Interval:
-    """Mean and equal-tailed interval of the number of columns or groups in."""
+def errors(posterior: Sets) -> dict[str, tuple[float, float]]:
+    """Monte Carlo standard error and posterior variance of each hyperparameter and of :func:`prior_share`.
+
+    The variance is NaN where there is none.
+    """
+    design, exact, states = posterior.design, posterior.exact, posterior.exact.states
+    noise_unit = design.y_norm[0] ** 2
+    slab_unit = noise_unit / design.common_scale**2
+    noise, t, share = states.mean_noise(), expit(states.t), prior_share(states, exact.grid)
+    slab = np.exp(states.log_g) * noise
+    # Given a state the variances are inverse-gamma, or known.
+    within = 0.0 if states.noise_var is not None else (2.0 / (states.nu - 4.0) if states.nu > 4.0 else np.nan)
+    # Averages are of the first; the second and third give the posterior variance.
+    found = {
+        "noise_var": (noise_unit * noise, noise_unit * noise, within),
+        "slab_var": (slab_unit * states.mean_slab(), slab_unit * slab, within),
+        "prior_inclusion": (t, t, 0.0),
+        "prior_share": (share, share, 0.0),
+    }
+    out = {}
+    for name, (averaged, each, spread) in found.items():
+        mean = states.weight @ averaged
+        with np.errstate(invalid="ignore"):
+            se = float(error_of_mean(exact, averaged))
+            variance = float(states.weight @ ((each - mean) ** 2 + spread * each**2))
+        if name in DRAWN and exact.method == "enumeration":
+            # One t is drawn for each state, however much it weighs.
+            se = max(se, float(np.sqrt(np.sum((states.weight * (averaged - mean)) ** 2))))
+        out[name] = (se, variance)
+    return out
+
+
+def units_in(exact: Exact, alpha: float) -> Interval:
+    """Mean and equal-tailed interval of the number of groups in, columns that are in none being groups."""
     tails, sizes = np.array([alpha / 2, 1 - alpha / 2]), np.arange(exact.size_prob.size, dtype=np.float64)
     return _row(exact.expected_size, discrete_quantiles(exact.size_prob, sizes, tails))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -11,12 +11,14 @@ from pybayesridge._types import AnyArray, FloatArray, IntArray
 from pybayesridge.design.design import Design
 from pybayesridge.ep.model.rotation import Rotation
 from pybayesridge.ep.posterior import StartingPoint
-from pybayesridge.quantile_tables import NO_ROW_SPACE, MonotoneTable, check_tail
+from pybayesridge.posterior.coefficients import Alone
+from pybayesridge.posterior.laws import Joint
+from pybayesridge.posterior.quantiles import within_slab
+from pybayesridge.quantile_tables import NO_ROW_SPACE, MonotoneTable, check_tails
 from pybayesridge.selection.credible import CredibleSet
-from pybayesridge.selection.hyperparameters import Interval, shares, size, variances
+from pybayesridge.selection.hyperparameters import Interval, Sets, shares, variances
 from pybayesridge.selection.methods import ExactSelection
-from pybayesridge.selection.moments import slabs_of, within_slab
-from pybayesridge.selection.posterior import ExactPosterior, starting_point
+from pybayesridge.selection.moments import slabs_of
 from pybayesridge.selection.result import Exact
 
 POINTS = 241
@@ -46,7 +48,7 @@ class HyperTable:
     share: MonotoneTable
 
     @classmethod
-    def of(cls, posterior: ExactPosterior) -> HyperTable:
+    def of(cls, posterior: Sets) -> HyperTable:
         """Tabulate them."""
         smooth = posterior.exact.states.noise_var is None
         points = FEWER if smooth else POINTS
@@ -102,6 +104,9 @@ class ExactMarginals:
         Credible sets with the default arguments.
     """
 
+    joint_law: ClassVar[Joint] = "none"
+    has_point_masses: ClassVar[bool] = True
+
     design: Design
     selection: ExactSelection
     mean: tuple[FloatArray, FloatArray]
@@ -115,8 +120,8 @@ class ExactMarginals:
     sets: tuple[CredibleSet, ...]
 
     @classmethod
-    def of(cls, posterior: ExactPosterior, sets: tuple[CredibleSet, ...]) -> ExactMarginals:
-        """Keep what each coefficient has alone.
+    def of(cls, posterior: Any, sets: tuple[CredibleSet, ...]) -> ExactMarginals:
+        """Keep what each coefficient of an exact posterior has alone.
 
         Raises
         ------
@@ -137,8 +142,8 @@ class ExactMarginals:
         return cls(
             design=posterior.design.without_row_space(),
             selection=_without_coefficients(posterior.selection),
-            mean=posterior.coefficients(),
-            sd=posterior.standard_deviations(),
+            mean=posterior.coefficient_means(),
+            sd=posterior.coefficient_sds(),
             given=posterior.given_inclusion(),
             of_z=table(of_z),
             visited=visited,
@@ -153,25 +158,38 @@ class ExactMarginals:
         """The posterior of the sets, in the units of the design."""
         return self.selection.exact
 
-    def coefficients(self) -> tuple[FloatArray, FloatArray]:
+    @property
+    def coefficients(self) -> Alone:
+        """The posterior of each coefficient."""
+        return Alone(self)
+
+    def of_targets(self, which: slice) -> ExactMarginals:
+        """The same, of the only target."""
+        return self
+
+    def credible_sets(self) -> tuple[CredibleSet, ...]:
+        """Credible sets with the default arguments."""
+        return self.sets
+
+    def coefficient_means(self) -> tuple[FloatArray, FloatArray]:
         """Posterior means of the unpenalised (k,) and the penalised (p,) coefficients."""
         return self.mean
 
-    def standard_deviations(self) -> tuple[FloatArray, FloatArray]:
-        """Posterior standard deviations, as :meth:`coefficients`."""
+    def coefficient_sds(self) -> tuple[FloatArray, FloatArray]:
+        """Posterior standard deviations, as :meth:`coefficient_means`."""
         return self.sd
 
     def given_inclusion(self) -> tuple[FloatArray, FloatArray]:
         """Means and variances of the penalised coefficients given that they are in, each (p,)."""
         return self.given
 
-    def intervals(self, alpha: float) -> tuple[FloatArray, FloatArray]:
-        """Equal-tailed intervals, (k, 2) and (p, 2); of a penalised one those of spike and slab together."""
-        check_tail(alpha)
-        tails = (alpha / 2, 1 - alpha / 2)
-        of_b = np.zeros((self.design.p, 2))
-        of_b[self.visited] = np.stack([self._with_spike(p) for p in tails], axis=-1)
-        return np.stack([self.of_z.at(p)[:, 0] for p in tails], axis=-1), of_b
+    def coefficient_quantiles(self, probabilities: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Quantiles (c,), (k, c) and (p, c); of a penalised coefficient those of spike and slab together."""
+        check_tails(probabilities)
+        at = probabilities.tolist()
+        of_b = np.zeros((self.design.p, len(at)))
+        of_b[self.visited] = np.stack([self._with_spike(p) for p in at], axis=-1)
+        return np.stack([self.of_z.at(p)[:, 0] for p in at], axis=-1), of_b
 
     def _with_spike(self, probability: float) -> FloatArray:
         share = self.exact.inclusion_prob[self.visited]
@@ -181,33 +199,29 @@ class ExactMarginals:
         on_spike = (share < 1) & (negative < probability) & (probability <= negative + 1.0 - share)
         return np.where(on_spike | (share == 0), 0.0, self.slab.at(inside[:, None])[:, 0])
 
-    def intervals_given_inclusion(self, alpha: float) -> FloatArray:
-        """Equal-tailed intervals of the penalised coefficients given that they are in, (p, 2)."""
-        check_tail(alpha)
-        out = np.full((self.design.p, 2), np.nan)
-        out[self.visited] = np.stack([self.slab.at(p)[:, 0] for p in (alpha / 2, 1 - alpha / 2)], axis=-1)
+    def quantiles_given_inclusion(self, probabilities: FloatArray) -> FloatArray:
+        """Quantiles (c,) of the penalised coefficients given that they are in, (p, c)."""
+        check_tails(probabilities)
+        out = np.full((self.design.p, probabilities.size), np.nan)
+        out[self.visited] = np.stack([self.slab.at(p)[:, 0] for p in probabilities.tolist()], axis=-1)
         return out
 
     def hyperparameters(self, alpha: float) -> dict[str, Interval]:
         """As :func:`pybayesridge.selection.hyperparameters.hyperparameters`."""
-        check_tail(alpha)
-        return self.hyper.intervals(alpha) | {"size": size(self.exact, alpha)}
+        check_tails(np.array([alpha / 2]))
+        return self.hyper.intervals(alpha)
 
     def starting_point(self, columns: list[str]) -> StartingPoint:
         """Where a fit by expectation propagation can start: the posterior means of the hyperparameters."""
-        return starting_point(self.design, self.selection, columns)
+        return StartingPoint.without_sites(self.design, self.selection.hyper, columns)
 
-    def covariance(self) -> NoReturn:
+    def covariance(self, target: int = 0) -> NoReturn:
         """Not here."""
         raise ValueError(NO_ROW_SPACE.format(what="a covariance"))
 
-    def row_moments(self, x_rows: AnyArray, z_rows: FloatArray) -> NoReturn:
+    def rows(self, x_rows: AnyArray, z_rows: FloatArray, offset: FloatArray | float = 0.0) -> NoReturn:
         """Not here."""
         raise ValueError(NO_ROW_SPACE.format(what="the uncertainty of a prediction"))
-
-    def row_intervals(self, x_rows: AnyArray, z_rows: FloatArray, alpha: float, noise: FloatArray | None) -> NoReturn:
-        """Not here."""
-        raise ValueError(NO_ROW_SPACE.format(what="the interval of a prediction"))
 
     def draw(self, size: int, rng: np.random.Generator, *, by_gibbs: bool) -> NoReturn:
         """Not here."""
@@ -218,7 +232,7 @@ class ExactMarginals:
         return self
 
 
-def _check_sets(posterior: ExactPosterior) -> None:
+def _check_sets(posterior: Any) -> None:
     """Refuse probabilities of all sets of more single columns than there are degrees of freedom."""
     exact, units = posterior.exact, posterior.units()
     if exact.method != "enumeration":

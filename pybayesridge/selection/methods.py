@@ -16,6 +16,7 @@ from pybayesridge.ep.model.least_squares import Data
 from pybayesridge.ep.model.rotation import Rotation
 from pybayesridge.ep.selection import Selection
 from pybayesridge.registry import look_up
+from pybayesridge.selection.estimates import FEWEST_DRAWS
 from pybayesridge.selection.fit import MAXITER, fit_exact
 from pybayesridge.selection.grid import Given
 from pybayesridge.selection.problem import GRAM_COLUMNS, Problem, units_of
@@ -144,7 +145,7 @@ def fit_by_sets(task: Task, options: FitOptions) -> Selection | ExactSelection:
     learned = tuple(name for name in NAMES if getattr(given, name) is None)
     states = exact.states
     noise = float(states.weight @ states.mean_noise())
-    slab = float(states.weight @ (states.mean_noise() * np.exp(states.log_g)))
+    slab = float(states.weight @ states.mean_slab())
     p = given.prior_inclusion
     if p is None:
         p = np.full(problem.d, float(states.weight @ expit(states.t)))
@@ -172,6 +173,8 @@ def imprecise(
         )
     if exact.agreement > AGREEMENT:
         reasons.append(f"the chains disagree (potential scale reduction {exact.agreement:.2f})")
+    elif exact.effective < FEWEST_DRAWS:
+        reasons.append(f"the chains are worth {exact.effective:.0f} independent draws, fewer than {FEWEST_DRAWS}")
     if exact.mean_error > allowed_mean_error(tol):
         reasons.append(
             f"the mean of a coefficient has a Monte Carlo standard error of {number(exact.mean_error, 2)} of its "
@@ -205,7 +208,8 @@ METHODS: dict[str, SelectionMethod] = {
 """The methods of ``SpikeSlab.fit``, by name."""
 
 EXACT_UP_TO = 100_000_000
-"""Largest min(n, p) p for which the exact posterior is the default: about two minutes of sampling."""
+"""Largest min(n, p) p for which the exact posterior is the default: about a minute, at the 10 seconds that a fifth of
+it takes (benchmarks/results/selection_border.md)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,9 @@ import numpy as np
 from scipy.special import expit, log_expit
 
 from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.posterior.quantiles import EPS, SMALLEST, Ragged
 from pybayesridge.selection.grid import Grid
-from pybayesridge.selection.mixture import Mixtures, law_of
 from pybayesridge.selection.states import States
-
-SMALLEST, EPS = float(np.finfo(float).tiny), float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,30 +104,11 @@ def quantiles(
     if given_inclusion:
         out[visited] = slabs.quantiles(np.clip(probabilities, SMALLEST, 1.0 - EPS))
         return out
-    share = inclusion_prob[visited][:, None]
-    negative = share * slabs.below(np.zeros(visited.size))[:, None]
-    in_spike = (negative < probabilities) & (probabilities <= negative + 1.0 - share)
-    which, at = np.nonzero((share > 0.0) & ~(in_spike & (share < 1.0)))
-    slab_probability = within_slab(probabilities[at], share[which, 0], negative[which, 0])
-    out[visited[which], at] = slabs.at(which, np.clip(slab_probability, SMALLEST, 1.0 - EPS))
+    out[visited] = slabs.with_spike(inclusion_prob[visited], probabilities)
     return out
 
 
-def within_slab(probability: FloatArray, share: FloatArray, negative: FloatArray) -> FloatArray:
-    """Probability given inclusion at a quantile of spike and slab together that is not the spike.
-
-    Parameters
-    ----------
-    probability : array
-    share : array
-        The weight of the slab, above 0.
-    negative : array
-        `share` times the slab's probability below 0.
-    """
-    return np.where(probability <= negative, probability, probability - (1.0 - share)) / share
-
-
-def slabs_of(states: States) -> tuple[IntArray, Mixtures]:
+def slabs_of(states: States) -> tuple[IntArray, Ragged]:
     """The columns that are in some kept state, (V,), and their coefficients given inclusion."""
     state = states.of_state
     order = np.lexsort((-states.weight[state], states.columns))
@@ -140,10 +119,10 @@ def slabs_of(states: States) -> tuple[IntArray, Mixtures]:
     weight = states.weight[state]
     if visited.size:
         weight = weight / np.repeat(np.add.reduceat(weight, start), count)
-    return visited, Mixtures(
+    return visited, Ragged(
         weight,
         states.coef[order],
         np.sqrt(own_var[order] * noise[state]),
         np.append(start, order.size).astype(np.intp),
-        law_of(nu),
+        nu,
     )

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from pybayesridge.checks import positive, positive_int
+from pybayesridge.checks import positive
 from pybayesridge.ep.methods import FitOptions, SelectionMethod
 from pybayesridge.progress import Show
-from pybayesridge.registry import check_options
-from pybayesridge.selection.tallies import Estimate
+from pybayesridge.selection.estimates import FEWEST_DRAWS, Estimate
+from pybayesridge.selection.sampler import AGREEMENT, OPTIONAL_STOPPING, allowed_mean_error
 from pybayesridge.text import number
 
 TOL = 1e-4
@@ -26,48 +28,29 @@ DAMPING = 0.5
 """The share of the new sites in an update of damped EP, unless another is given."""
 
 
-def checked_options(
-    methods: Mapping[str, SelectionMethod],
-    entry: SelectionMethod,
-    *,
-    tol: float,
-    maxiter: int | None,
-    damping: float,
-    hyper: str | None,
-    mcse: float,
-    chains: int,
-    rng: np.random.Generator | int,
-    expected_size: float,
-    check: bool,
-) -> FitOptions:
-    """The checked options of a method, or a ValueError for those that it does not take."""
-    if hyper not in (None, "average", "maximize"):
-        raise ValueError(f"hyper must be 'average' or 'maximize', not {hyper!r}")
-    if not isinstance(check, bool | np.bool_):
-        raise ValueError(f"check must be True or False, not {check!r}")
-    positive("tol", tol)
-    if not 0 < positive("damping", damping) <= 1:
-        raise ValueError(f"damping must lie in (0, 1], not {damping!r}")
-    most = entry.maxiter if maxiter is None else positive_int("maxiter", maxiter)
-    seed = isinstance(rng, int | np.integer | np.random.Generator) and not isinstance(rng, bool)
-    check_options(
-        methods,
-        entry,
-        {
-            "damping": damping != DAMPING,
-            "hyper": hyper is not None and hyper not in entry.hypers,
-            "tol": tol != TOL,
-            "check": bool(check),
-            "mcse": positive("mcse", mcse) != MCSE,
-            "chains": positive_int("chains", chains) != CHAINS,
-            "rng": not seed or (not isinstance(rng, np.random.Generator) and rng != 0),
-            "expected_size": expected_size != 1.0,
-        },
+def damping_share(name: str, value: Any) -> float:
+    """A share in (0, 1], or a ValueError that names the option."""
+    if not 0 < positive(name, value) <= 1:
+        raise ValueError(f"{name} must lie in (0, 1], not {value!r}")
+    return float(value)
+
+
+def seed(name: str, value: Any) -> np.random.Generator | int:
+    """A seed or a generator, or a ValueError that names the option."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 0
+    if not whole and not isinstance(value, np.random.Generator):
+        raise ValueError(f"{name} must be a seed (an integer of at least 0) or a numpy Generator, not {value!r}")
+    return value
+
+
+def options_of(entry: SelectionMethod, checked: Mapping[str, Any], expected_size: float) -> FitOptions:
+    """The checked options of ``fit`` for the numerics; `maxiter` and `hyper` that are None are the method's own."""
+    return FitOptions(
+        **{name: checked[name] for name in ("tol", "damping", "mcse", "chains", "rng")},
+        maxiter=entry.maxiter if checked["maxiter"] is None else checked["maxiter"],
+        average=(checked["hyper"] or next(iter(entry.hypers), None)) == "average",
+        expected_size=expected_size,
     )
-    if not seed or (not isinstance(rng, np.random.Generator) and rng < 0):
-        raise ValueError(f"rng must be a seed (an integer of at least 0) or a numpy Generator, not {rng!r}")
-    average = (hyper or next(iter(entry.hypers), None)) == "average"
-    return FitOptions(float(tol), most, float(damping), average, float(mcse), chains, rng, expected_size)
 
 
 def with_progress(options: FitOptions, show: Show | None) -> FitOptions:
@@ -75,11 +58,35 @@ def with_progress(options: FitOptions, show: Show | None) -> FitOptions:
     if show is None:
         return options
 
+    begin, seen, needed = time.monotonic(), None, 0.0
+
     def progress(steps: int, estimate: Estimate | None) -> None:
+        nonlocal seen, needed
         text = f"sampling: {steps:,} steps"
         if estimate is not None:
+            passed = time.monotonic() - begin
+            if estimate is not seen:
+                seen, needed = estimate, passed * min(longer(estimate, options.mcse), options.maxiter / max(steps, 1))
             largest = float(estimate.se.max(initial=0.0))
             text += f", largest standard error {number(largest, 2)} (mcse {number(options.mcse, 2)})"
+            if needed > passed:
+                text += f", about {duration(needed - passed)} left"
         show(text)
 
     return replace(options, progress=progress)
+
+
+def longer(estimate: Estimate, mcse: float) -> float:
+    """How many times as long the walk has to be as it is, if variances fall as it grows."""
+    error = float(estimate.se.max(initial=0.0)) * OPTIONAL_STOPPING / mcse
+    mean = estimate.mean_error / allowed_mean_error(mcse)
+    apart = (estimate.agreement**2 - 1.0) / (AGREEMENT**2 - 1.0)
+    return max(error**2, mean**2, apart, FEWEST_DRAWS / estimate.effective)
+
+
+def duration(seconds: float) -> str:
+    """A time in the unit that suits it."""
+    for unit, size, most in (("s", 1.0, 90.0), ("min", 60.0, 5400.0)):
+        if seconds < most:
+            return f"{max(round(seconds / size), 1):,} {unit}"
+    return f"{seconds / 3600.0:,.1f} h"

@@ -4,24 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
-from scipy.special import ndtr, stdtr
 
 from pybayesridge._types import AnyArray, BoolArray, FloatArray, IntArray
 from pybayesridge.design.design import Design
 from pybayesridge.ep.model.least_squares import Data
 from pybayesridge.ep.posterior import SelectionPosterior, StartingPoint
 from pybayesridge.ep.selection import Selection
+from pybayesridge.linalg import blas
+from pybayesridge.posterior.coefficients import Coefficients
+from pybayesridge.posterior.laws import Answer, Ask, Joint
+from pybayesridge.posterior.quantiles import Common, upper_tail
+from pybayesridge.ridge.explained import number_of_draws
+from pybayesridge.selection.credible import CredibleSet, credible_sets
+from pybayesridge.selection.hyperparameters import Interval, hyperparameters
+from pybayesridge.selection.marginals import ExactMarginals
 from pybayesridge.selection.methods import ExactSelection, problem_of_data
-from pybayesridge.selection.mixture import Mixtures, law_of
 from pybayesridge.selection.moments import covariance, draw, draw_chain, quantiles
+from pybayesridge.selection.monte_carlo import error_of_influence, error_of_mean
 from pybayesridge.selection.problem import Problem
 from pybayesridge.selection.result import Exact
 from pybayesridge.selection.states import States
 
 BLOCK = 4_000_000
 """Numbers held at once for the linear predictors of rows in all states."""
+
+DRAWN = 1 << 20
+"""Coefficients that are drawn at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +49,9 @@ class ExactPosterior:
         Rotated within groups.
     selection : ExactSelection
     """
+
+    joint_law: ClassVar[Joint] = "exact"
+    has_point_masses: ClassVar[bool] = True
 
     design: Design
     data: Data
@@ -60,42 +74,71 @@ class ExactPosterior:
 
     def starting_point(self, columns: list[str]) -> StartingPoint:
         """Where a fit by expectation propagation can start: the posterior means of the hyperparameters."""
-        return starting_point(self.design, self.selection, columns)
+        return StartingPoint.without_sites(self.design, self.selection.hyper, columns)
 
-    def coefficients(self) -> tuple[FloatArray, FloatArray]:
+    @property
+    def coefficients(self) -> Coefficients:
+        """The posterior of each coefficient."""
+        return Coefficients(self)
+
+    def of_targets(self, which: slice) -> ExactPosterior:
+        """The same, of the only target."""
+        return self
+
+    def coefficient_means(self) -> tuple[FloatArray, FloatArray]:
         """Posterior means of the unpenalised (k,) and the penalised (p,) coefficients."""
         b = self.exact.mean * self.unit
         return self.design.coefficients_of_z(b[:, None])[:, 0], b
 
-    def standard_deviations(self) -> tuple[FloatArray, FloatArray]:
-        """Posterior standard deviations, as :meth:`coefficients`."""
+    def coefficient_sds(self) -> tuple[FloatArray, FloatArray]:
+        """Posterior standard deviations, as :meth:`coefficient_means`."""
         k = self.design.block.k
         of_z = self.row_moments(np.zeros((k, self.design.p)), np.eye(k))[1]
         return of_z, np.sqrt(self.exact.var) * self.unit
+
+    def errors(self) -> tuple[FloatArray, FloatArray]:
+        """Monte Carlo standard errors of the means and the standard deviations of all coefficients, each (k + p,)."""
+        exact, k, p = self.exact, self.design.block.k, self.design.p
+        if exact.method == "enumeration":
+            own = np.zeros((2, p))
+        elif exact.errors is None:
+            own = np.full((2, p), np.nan)
+        else:
+            own = np.stack([exact.errors.mean[:p], exact.errors.sd[:p]]) * self.unit
+        weight, noise = exact.states.weight, exact.states.mean_noise()
+        parts = [np.zeros((2, 0))]
+        for _, _, center, spread in self._predictors(np.zeros((k, p)), np.eye(k)):
+            square = noise[:, None] * spread + (center - weight @ center) ** 2
+            sd = np.sqrt(weight @ square)
+            of_variance = error_of_mean(exact, square)
+            of_sd = np.divide(of_variance, 2.0 * sd, out=np.zeros_like(sd), where=sd > 0)
+            parts.append(np.stack([error_of_mean(exact, center), of_sd]) * self.design.y_norm[0])
+        mean, sd = np.concatenate([*parts, own], axis=1)
+        return mean, sd
 
     def given_inclusion(self) -> tuple[FloatArray, FloatArray]:
         """Means and variances of the penalised coefficients given that they are in, each (p,)."""
         return self.exact.cond_mean * self.unit, self.exact.cond_var * self.unit**2
 
-    def intervals(self, alpha: float) -> tuple[FloatArray, FloatArray]:
-        """Equal-tailed intervals, (k, 2) and (p, 2); of a penalised one those of spike and slab together."""
+    def coefficient_quantiles(self, probabilities: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Quantiles (c,), (k, c) and (p, c); of a penalised coefficient those of spike and slab together."""
         k = self.design.block.k
-        of_z = self.row_intervals(np.zeros((k, self.design.p)), np.eye(k), alpha, None)
-        return of_z, self._quantiles(alpha, given=False)
+        of_z = self.row_quantiles(np.zeros((k, self.design.p)), np.eye(k), probabilities, None)
+        return of_z, self.penalized_quantiles(probabilities)
 
-    def intervals_given_inclusion(self, alpha: float) -> FloatArray:
-        """Equal-tailed intervals of the penalised coefficients given that they are in, (p, 2)."""
-        return self._quantiles(alpha, given=True)
+    def quantiles_given_inclusion(self, probabilities: FloatArray) -> FloatArray:
+        """Quantiles (c,) of the penalised coefficients given that they are in, (p, c)."""
+        return self.penalized_quantiles(probabilities, given=True)
 
-    def _quantiles(self, alpha: float, *, given: bool) -> FloatArray:
-        tails = np.array([alpha / 2, 1 - alpha / 2])
-        at = quantiles(self.exact.states, self.exact.inclusion_prob, tails, given_inclusion=given)
+    def penalized_quantiles(self, probabilities: FloatArray, *, given: bool = False) -> FloatArray:
+        """Quantiles (c,) of the penalised coefficients, spike and slab together or given that they are in, (p, c)."""
+        at = quantiles(self.exact.states, self.exact.inclusion_prob, probabilities, given_inclusion=given)
         return at * self.unit[:, None]
 
-    def covariance(self) -> FloatArray:
+    def covariance(self, target: int = 0) -> FloatArray:
         """Posterior covariance of (unpenalised, penalised) coefficients, (k + p, k + p).
 
-        Correlations are those of the kept states, variances those of :meth:`standard_deviations`.
+        Correlations are those of the kept states, variances those of :meth:`coefficient_sds`.
         """
         design, k, p = self.design, self.design.block.k, self.design.p
         of_states = covariance(self.exact.states, p)
@@ -113,6 +156,12 @@ class ExactPosterior:
         unit = np.concatenate([np.full(k, design.y_norm[0]), self.unit])
         return out * unit[:, None] * unit
 
+    def row_means(self, x_rows: AnyArray, z_rows: FloatArray) -> FloatArray:
+        """Posterior mean of the linear predictor of new rows, (m,)."""
+        inside = self.design.rows_outside_z(x_rows, z_rows) @ self.exact.mean
+        out: FloatArray = (z_rows @ self.design.y_on_z)[:, 0] + inside * self.design.y_norm[0]
+        return out
+
     def row_moments(self, x_rows: AnyArray, z_rows: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Posterior mean and standard deviation of the linear predictor of new rows, each (m,)."""
         weight, noise = self.exact.states.weight, self.exact.states.mean_noise()
@@ -124,23 +173,22 @@ class ExactPosterior:
         unit, of_z = self.design.y_norm[0], (z_rows @ self.design.y_on_z)[:, 0]
         return of_z + _joined(mean) * unit, _joined(sd) * unit
 
-    def row_intervals(
-        self, x_rows: AnyArray, z_rows: FloatArray, alpha: float, noise: FloatArray | None
-    ) -> FloatArray:
-        """Equal-tailed intervals of the linear predictor, or with `noise` (m,) of new observations: (m, 2)."""
-        return self.row_quantiles(x_rows, z_rows, np.array([alpha / 2, 1 - alpha / 2]), noise)
+    def rows(self, x_rows: AnyArray, z_rows: FloatArray, offset: FloatArray | float = 0.0) -> ExactRows:
+        """The law of the linear predictor of rows plus `offset` (m,)."""
+        return ExactRows(self, x_rows, z_rows, np.zeros(z_rows.shape[0]) + offset)
 
     def row_quantiles(
         self, x_rows: AnyArray, z_rows: FloatArray, probabilities: FloatArray, noise: FloatArray | None
     ) -> FloatArray:
         """Quantiles (q,) of the linear predictor, or with `noise` (m,) of new observations: (m, q)."""
         states, out = self.exact.states, np.full((z_rows.shape[0], probabilities.size), np.nan)
+        order = np.argsort(-states.weight, kind="stable")
         for rows, at, center, spread in self._predictors(x_rows, z_rows):
             own = spread if noise is None else spread + noise[at]
             scale, nu = _law(states, np.sqrt(own))
             known = np.flatnonzero(~np.isnan(rows).any(axis=1))
-            mixtures = Mixtures.alike(states.weight, center[:, known], scale[:, known], law_of(nu))
-            out[at.start + known] = mixtures.quantiles(probabilities)
+            mixtures = Common(center[np.ix_(order, known)], scale[np.ix_(order, known)], states.weight[order], nu)
+            out[at.start + known] = mixtures.quantiles(probabilities, z_rows.shape[0])
         return z_rows @ self.design.y_on_z + out * self.design.y_norm[0]
 
     def units(self) -> IntArray:
@@ -148,24 +196,36 @@ class ExactPosterior:
         groups = self.selection.groups
         return np.arange(self.design.p) if groups is None else groups
 
-    def row_exceedance(self, x_rows: AnyArray, z_rows: FloatArray, at: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def row_exceedance(
+        self, x_rows: AnyArray, z_rows: FloatArray, at: FloatArray, noise: FloatArray | None = None
+    ) -> tuple[FloatArray, FloatArray]:
         """Probabilities that the linear predictor of each row exceeds `at` (m,), and that it is equal to it; (m,).
 
-        By the kept states; of the columns of one unit these are weighted by its inclusion probability.
+        With `noise` (m,) those of new observations. By the kept states; of the columns of one unit these are weighted
+        by its inclusion probability, also where it is in all of them.
         """
         states, units, above, equal = self.exact.states, self.units(), [], []
         bound = (at - (z_rows @ self.design.y_on_z)[:, 0]) / self.design.y_norm[0]
         for rows, place, center, spread in self._predictors(x_rows, z_rows):
             weight = np.repeat(states.weight[:, None], rows.shape[0], axis=1)
-            for i, row in enumerate(rows):
-                of_row = np.unique(units[row != 0])
-                share = float(states.weight[spread[:, i] > 0].sum())
-                if of_row.size == 1 and 0.0 < share < 1.0:
-                    p = float(self.exact.inclusion_prob[units == of_row[0]].max())
-                    weight[:, i] *= np.where(spread[:, i] > 0, p / share, (1.0 - p) / (1.0 - share))
+            if noise is not None:
+                spread = spread + noise[place]
+            unseen = np.zeros(rows.shape[0])
+            flat = np.logical_not(z_rows[place].any(axis=1))
+            for i, row in enumerate(rows if noise is None else ()):
+                of_row, inside = np.unique(units[row != 0]), spread[:, i] > 0
+                if of_row.size != 1 or not inside.any() or (inside.all() and not flat[i]):
+                    continue
+                p = float(self.exact.inclusion_prob[units == of_row[0]].max())
+                share = float(states.weight[inside].sum())
+                weight[inside, i] *= p / share
+                if inside.all():
+                    unseen[i] = 1.0 - p
+                else:
+                    weight[~inside, i] *= (1.0 - p) / (1.0 - share)
             each, same = _tails(states, center, np.sqrt(spread), bound[place])
-            above.append((weight * each).sum(axis=0))
-            equal.append((weight * same).sum(axis=0))
+            above.append((weight * each).sum(axis=0) + unseen * (bound[place] < 0))
+            equal.append((weight * same).sum(axis=0) + unseen * (bound[place] == 0))
         return np.clip(_joined(above), 0.0, 1.0), np.clip(_joined(equal), 0.0, 1.0)
 
     def rows_all_at(self, x_rows: AnyArray, z_rows: FloatArray, at: FloatArray) -> float:
@@ -217,7 +277,10 @@ class ExactPosterior:
     def draw_with_hyperparameters(
         self, size: int, rng: np.random.Generator, chain: int | None = None
     ) -> tuple[FloatArray, FloatArray, FloatArray, dict[str, FloatArray]]:
-        """As :meth:`draw`, with draws of the hyperparameters (size,) by name; of one chain in its order."""
+        """As :meth:`draw`, with draws of the hyperparameters (size,) by name; of one chain in its order.
+
+        ``state`` is the kept state of each draw.
+        """
         states, p = self.exact.states, self.design.p
         drawn = draw(states, p, size, rng) if chain is None else draw_chain(states, p, chain, size, rng)
         b = drawn.coef * self.unit
@@ -227,7 +290,63 @@ class ExactPosterior:
         if k:
             of_z = of_z + self.design.block.regress(rng.standard_normal((k, size)) * spread)
         slab = drawn.slab_var * (self.design.y_norm[0] / self.design.common_scale) ** 2
-        return of_z.T, b, spread**2, {"prior_inclusion": drawn.prior_inclusion, "slab_var": slab}
+        return (
+            of_z.T,
+            b,
+            spread**2,
+            {
+                "prior_inclusion": drawn.prior_inclusion,
+                "slab_var": slab,
+                "state": drawn.state.astype(np.float64),
+            },
+        )
+
+    @property
+    def noise_factor(self) -> float:
+        """The variance of the response's noise in multiples of what is drawn as such."""
+        return 1.0
+
+    def explained_share(self, rng: np.random.Generator) -> FloatArray:
+        """Draws, ascending, of the share of variance that the penalised columns explain at the rows.
+
+        With g their part of the linear predictor (the unpenalised columns projected out, rows weighted to a mean
+        weight of 1) and c the variance of the noise it is ``|g|^2 / (|g|^2 + n c)``.
+        """
+        return np.sort(self._explained(rng)[0])
+
+    def explained_error(self, rng: np.random.Generator) -> tuple[float, float, float]:
+        """Mean of the draws of :meth:`explained_share`, its Monte Carlo standard error, and their variance."""
+        (share, state), exact = self._explained(rng), self.exact
+        mean, variance = float(share.mean()), float(share.var())
+        if exact.method == "enumeration":
+            return mean, float(np.sqrt(variance / share.size)), variance
+        influence = np.asarray(np.bincount(state, (share - mean) / share.size, exact.states.n), dtype=np.float64)
+        return mean, float(error_of_influence(exact, influence)), variance
+
+    def _explained(self, rng: np.random.Generator) -> tuple[FloatArray, IntArray]:
+        """Draws of that share, and the kept state of each."""
+        root, p = self.selection.rotation.unrotated(self.data).root, self.design.p
+        size, parts, states = number_of_draws(p), [], []
+        step = max(DRAWN // max(p, 1), 1)
+        for begin in range(0, size, step):
+            _, b, noise, hyper = self.draw_with_hyperparameters(min(step, size - begin), rng)
+            inside = b.any(axis=0)
+            fit = (blas.product(root[:, inside], (b * self.design.scale)[:, inside].T) ** 2).sum(axis=0)
+            parts.append(fit / (fit + self.selection.n * self.noise_factor * noise))
+            states.append(hyper["state"].astype(np.intp))
+        return np.concatenate(parts), np.concatenate(states)
+
+    def hyperparameters(self, alpha: float) -> dict[str, Interval]:
+        """Mean and equal-tailed interval of each hyperparameter, on the user's scale."""
+        return hyperparameters(self, alpha)
+
+    def credible_sets(self) -> tuple[CredibleSet, ...]:
+        """Credible sets with the default arguments."""
+        return credible_sets(self.problem(), self.exact)
+
+    def without_row_space(self) -> ExactMarginals:
+        """What each coefficient has alone, and the posterior of the sets of columns."""
+        return ExactMarginals.of(self, self.credible_sets())
 
     def without_rows(self) -> ExactPosterior:
         """The same posterior without any row."""
@@ -235,17 +354,83 @@ class ExactPosterior:
         return replace(self, data=data, design=self.design.without_rows())
 
 
-def starting_point(design: Design, selection: ExactSelection, columns: list[str]) -> StartingPoint:
-    """Where a fit by expectation propagation can start: the posterior means of the hyperparameters."""
-    hyper, y, none = selection.hyper, design.y_norm[0], np.zeros(design.p)
-    return StartingPoint(
-        tuple(columns),
-        none,
-        none,
-        hyper.prior_inclusion,
-        float(hyper.slab_var * (y / design.common_scale) ** 2),
-        float(hyper.noise_var * y**2),
-    )
+@dataclass(frozen=True, slots=True)
+class ExactRows:
+    """The law of the linear predictor of rows, or of new observations.
+
+    Means and all that concerns one column alone use every step of the sampler, the rest the states that were kept.
+
+    Attributes
+    ----------
+    posterior : ExactPosterior
+    x_rows, z_rows : (m, p), (m, k) arrays
+    offset : (m,) array
+    noise : (m,) array or None
+        Variance of new observations relative to that of the noise.
+    """
+
+    posterior: ExactPosterior
+    x_rows: AnyArray
+    z_rows: FloatArray
+    offset: FloatArray
+    noise: FloatArray | None = None
+
+    def ask(self, ask: Ask) -> Answer:
+        """Answer everything."""
+        posterior, at = self.posterior, np.array(ask.probabilities)
+        if ask.sd:
+            mean, sd = posterior.row_moments(self.x_rows, self.z_rows)
+        else:
+            mean = posterior.row_means(self.x_rows, self.z_rows)
+            sd = np.full(mean.size, np.nan)
+        solved = np.zeros((mean.size, 0))
+        if at.size:
+            solved = posterior.row_quantiles(self.x_rows, self.z_rows, at, self.noise)
+        if self.noise is None:
+            sd, solved = self._of_columns(sd, solved, at)
+        else:
+            states = posterior.exact.states
+            spread = float(states.weight @ states.mean_noise()) * posterior.design.y_norm[0] ** 2
+            sd = np.sqrt(sd**2 + spread * self.noise)
+        above = zero = np.full(mean.size, np.nan)
+        if ask.above:
+            above, zero = posterior.row_exceedance(self.x_rows, self.z_rows, -self.offset, self.noise)
+        mean = (mean + self.offset)[:, None]
+        solved = (solved + self.offset[:, None])[:, None]
+        return Answer(mean, sd[:, None], mean, solved, above[:, None], zero[:, None])
+
+    def above(self, which: IntArray, at: FloatArray) -> FloatArray:
+        """Probabilities of more than `at`, both (len(which), 1)."""
+        bound, noise = at[:, 0] - self.offset[which], None if self.noise is None else self.noise[which]
+        return self.posterior.row_exceedance(self.x_rows[which], self.z_rows[which], bound, noise)[0][:, None]
+
+    def all_zero(self) -> float:
+        """By the states that were kept."""
+        return self.posterior.rows_all_at(self.x_rows, self.z_rows, -self.offset)
+
+    def with_noise(self, noise: FloatArray) -> ExactRows:
+        """The law of new observations."""
+        return replace(self, noise=noise)
+
+    def _of_columns(self, sd: FloatArray, solved: FloatArray, at: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Standard deviations and quantiles, of rows of one column by every step of the sampler."""
+        flat = np.flatnonzero(~(self.z_rows != 0).any(axis=1))
+        rows = self.x_rows[flat]
+        rows = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, dtype=np.float64)
+        single = (rows != 0).sum(axis=1) == 1
+        if not single.any():
+            return sd, solved
+        place, rows = flat[single], rows[single]
+        column = np.abs(rows).argmax(axis=1)
+        weight = rows[np.arange(column.size), column]
+        sd[place] = np.abs(weight) * self.posterior.coefficient_sds()[1][column]
+        if at.size:
+            up = self.posterior.penalized_quantiles(at)[column]
+            if (weight < 0).any():
+                down = self.posterior.penalized_quantiles(1 - at)[column]
+                up = np.where(weight[:, None] < 0, down, up)
+            solved[place] = weight[:, None] * up
+        return sd, solved
 
 
 def posterior_of(
@@ -271,7 +456,4 @@ def _law(states: States, scale: FloatArray) -> tuple[FloatArray, float]:
 def _tails(states: States, center: FloatArray, scale: FloatArray, at: FloatArray) -> tuple[FloatArray, BoolArray]:
     """For each state and row, the probability of exceeding `at` (m,), and whether all of it is at `at`; (S, m)."""
     scale, nu = _law(states, scale)
-    point = scale <= 0.0
-    distance = (center - at) / np.where(point, 1.0, scale)
-    above = ndtr(distance) if np.isinf(nu) else stdtr(nu, distance)
-    return np.where(point, (center > at).astype(float), above), point & (center == at)
+    return upper_tail(center, scale, at, nu), (scale <= 0.0) & (center == at)

@@ -111,6 +111,13 @@ class Problem:
         """Number of columns."""
         return int(self.cross.size)
 
+    def in_rows(self) -> tuple[FloatArray | None, FloatArray | None, float]:
+        """X' (d, n), y in the coordinates of its rows, and y'y outside them; None where X is not held."""
+        if self.rows is None:
+            return None, None, 0.0
+        target: FloatArray = np.asarray(np.linalg.lstsq(self.rows.T, self.cross, rcond=None)[0], dtype=np.float64)
+        return np.ascontiguousarray(self.rows.T), target, max(self.yy - float(target @ target), 0.0)
+
     def column(self, j: int) -> FloatArray:
         """``X'x_j``, (d,); not to be written to."""
         if self.gram is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.selection.estimates import Errors
 from pybayesridge.selection.grid import Grid
 from pybayesridge.selection.states import States
 
@@ -60,8 +61,9 @@ class Exact:
         Largest number of columns in, if the sampler has reached it.
     interrupted : bool
     mean_error : float
-        The largest Monte Carlo standard error of a coefficient's mean, in its posterior standard deviations, where
-        means are not sums over sets alone; else 0.
+        The largest Monte Carlo standard error of a coefficient's mean, in its posterior standard deviations.
+    errors : Errors or None
+        Monte Carlo standard errors of the moments; None by enumeration, which has none.
     """
 
     unit_prob: FloatArray
@@ -88,6 +90,7 @@ class Exact:
     size_limit: int | None = None
     interrupted: bool = False
     mean_error: float = 0.0
+    errors: Errors | None = None
 
     @property
     def max_se(self) -> float:

@@ -1,52 +1,103 @@
-"""Tempered Gibbs sampling of the sets, with everything else integrated out (Zanella & Roberts 2019).
-
-The state is the set of units that are in, and a node of log g. A unit j is chosen with probability proportional to
-``(q_j + e) / P_j``, q_j its conditional inclusion probability and P_j the conditional probability of its present
-state, and flipped. The chain's distribution is then the posterior times Z, the sum of these weights, so that a state
-counts 1 / Z. A new node is proposed from its conditional distribution given the set and accepted with probability
-min(1, Z' / Z), which keeps that distribution.
-"""
+"""Monte Carlo averages over the sets: walkers that start apart, their proposals adapted, and when to stop."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import gammaln
 
 from pybayesridge._types import FloatArray, IntArray
-from pybayesridge.selection.collapsed import Spectrum, log_joint_of_each, spectra
+from pybayesridge.selection.collapsed import of_left_over
+from pybayesridge.selection.estimates import FEWEST_DRAWS, GROWTH, KEPT, Estimate, Tallies, estimate, probabilities
 from pybayesridge.selection.grid import Grid
-from pybayesridge.selection.pairs import correlated_pairs
+from pybayesridge.selection.light import MOST_TOGETHER, Proposals, Sums, Walkers, Weighted
 from pybayesridge.selection.problem import Problem
-from pybayesridge.selection.tallies import FEW, Estimate, by_size, estimate
-from pybayesridge.selection.walk import EXPLORE, REFRESH_EVERY, Trace, Walk
+from pybayesridge.selection.starts import Start
+from pybayesridge.selection.traces import Recorder, Trace
 
-TOLD_EVERY = 64
-"""Steps of each chain between two reports of the progress."""
+STEPS = (64, 10_000)
+"""Steps between passes: a fourth of the number of units, but at least and at most so many."""
 
-UNIFORMS = 1024
-"""Steps for which random numbers are drawn at once."""
+LEAST_STEPS = 32_768
+"""Steps of a walker that count, at least, if there are few units: fewer do not find what is rare and apart."""
 
-FIRST_PAIRS = 128
-"""Steps of a chain before the pairs of columns are chosen whose probabilities are averaged together."""
+PHASES = (4, 8, 16, 32)
+"""Passes of a walker while proposals are adapted to what is known of the probabilities; they do not count."""
 
-WALKERS = ((FEW, 4), (np.inf, 1))
-"""Runs that make up a chain, up to so many units: where these are few, a step of many runs costs little more than one
-of a few."""
+FEWER = ((2000, 1), (5000, 2), (np.inf, 6))
+"""These passes are divided by this, up to so many units: a pass costs more then."""
 
-FIRST_CHECK = ((FEW, 1024), (500, 4096), (5000, 2048), (np.inf, 1024))
-"""Steps of a run before its precision is looked at, up to so many units: fewer would miss rare large sets, which few
-units reach sooner and many at a price."""
+OPTIONAL_STOPPING = 1.3
+"""Errors are too small by this factor where they are small by chance: sampling stops as late as that takes."""
 
 AGREEMENT = 1.1
-"""Chains whose potential scale reduction is larger than this disagree, and run on."""
+"""Walkers whose potential scale reduction is larger than this disagree, and walk on."""
 
 MEAN_ERRORS = 5.0
 """Of a coefficient's mean, in its standard deviations, for each standard error of a probability that is allowed: the
 means of coefficients that move slowly are then known to so many times `mcse`, or to `LEAST_MEAN_ERROR`."""
 
 LEAST_MEAN_ERROR = 0.1
+
+EVENLY = 0.1
+"""Share of the births that all units have the same part of."""
+
+POWER = 1.0
+"""Births are proposed with a probability that grows with the variance of the indicator to this power: with less than
+1, most of the steps of a problem with many columns are spent on unlikely ones."""
+
+NEARLY_SURE = 0.9
+"""Births of likelier units are proposed as often as of units with this probability: a walker that lacks one of them
+has to find it, and averages over passes do not show that it is missing."""
+
+RARE_DEATHS = 0.02
+"""The weight of deaths is at least this share, and at most its inverse, of that of a unit of probability 1/2."""
+
+TOGETHER = 4.0
+"""Units that moves of size and g let in or out at once at most, for each that is expected: sets can be far larger."""
+
+LEAST_TOGETHER = 4
+"""And at least so many: some walkers have to leave large sets."""
+
+LEAST_EXCHANGE = 0.05
+"""Units give way to others with weights that are the standard deviations of their indicators, and this at least:
+those that are surely in, or hardly ever, seldom do."""
+
+LISTED = 0.005
+"""Probability from which a unit is exchanged for correlated ones, where X'X is not held: that takes a row of it."""
+
+WATCHED_FROM = 500
+"""Units from which most passes look only at those whose indicators vary most: averages of the others need few."""
+
+WATCHED = (64, 16)
+"""At most so many units are watched, or one of so many."""
+
+TIERED_STEPS = (1000, 5000)
+"""Steps between full passes then: half of the number of units, but at least and at most so many."""
+
+TIERED_FEWER = 8
+"""And by what `PHASES` are divided then, full passes."""
+
+LEAST_WATCHED = 0.0025
+"""Variance of an indicator from which it is watched."""
+
+PER_WATCHED = 3
+"""Steps between passes for each unit that is watched."""
+
+HOPELESS = 16.0
+"""Nats that the posterior probability of where a walker is lies below that of the best walker's state, at least, for
+it to start again from there."""
+
+SLICE = 0.1
+"""Seconds of a call of the compiled code, about: between two of them Ctrl-C is seen and progress is shown."""
+
+Progress = Callable[[int, Estimate | None], None]
 
 
 def allowed_mean_error(mcse: float) -> float:
@@ -56,26 +107,23 @@ def allowed_mean_error(mcse: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """All that the chains gave.
+    """All that the walkers gave.
 
     Attributes
     ----------
     estimate : Estimate
     trace : Trace
-        Without the lead.
-    coef : (3, d) array
-        Sums of weight times conditional inclusion probability, and times the mean and the mean square of the
-        coefficient given that its unit is in.
-    node_prob : (K,) array
+        States after the lead.
+    steps : int
+        Of all walkers.
     converged, interrupted, limited : bool
     drift : float
-        Largest error that was found when a factorisation was computed afresh, relative to |x|².
+        Largest error that was found when a set was factorised afresh: of log |M|, or relative of R.
     """
 
     estimate: Estimate
     trace: Trace
-    coef: FloatArray
-    node_prob: FloatArray
+    steps: int
     converged: bool
     interrupted: bool
     limited: bool
@@ -85,149 +133,277 @@ class Run:
 def sample_sets(
     problem: Problem,
     grid: Grid,
-    starts: Sequence[IntArray],
+    starts: Sequence[Start],
     *,
     rng: np.random.Generator,
+    most_columns: int,
     mcse: float = 0.01,
-    maxiter: int = 100_000,
-    explore: float = EXPLORE,
-    progress: Callable[[int, Estimate | None], None] | None = None,
+    maxiter: int = 100_000_000,
+    progress: Progress | None = None,
 ) -> Run:
-    """Run one chain from each start until the largest standard error is at most `mcse` and the chains agree.
+    """Run one walker from each start until the largest standard error is at most `mcse` and the walkers agree.
 
     Parameters
     ----------
     problem : Problem
     grid : Grid
-    starts : sequence of int arrays
-        Units in.
+    starts : sequence of Start
     rng : numpy.random.Generator
+    most_columns : int
+        Of a set.
     mcse : float
     maxiter : int
-        Steps of all chains together.
-    explore : float
+        Steps of all walkers together.
     progress : callable, optional
         Called now and then with the number of steps and the last estimate, None before the first one.
     """
-    walk = _Walk(problem, grid, starts, rng, explore)
-    first = check = by_size(FIRST_CHECK, grid.n_units)
+    return run_walk(Walk(problem, grid, starts, rng, most_columns, progress), mcse, maxiter)
+
+
+def run_walk(walk: Walk, mcse: float, maxiter: int) -> Run:
+    """Walk until the largest standard error is at most `mcse` and the walkers agree, or `maxiter` is reached."""
     converged = interrupted = False
-    now: Estimate | None = None
-    most = max(maxiter // len(starts), 1)
-
-    def told(steps: int) -> None:
-        if progress is not None:
-            progress(steps * len(starts), now)
-
     try:
-        walk.advance(min(FIRST_PAIRS, most), told)
-        while walk.tallies.steps < most:
-            walk.pair_up(estimate(walk.tallies).prob)
-            walk.advance(min(check, most) - walk.tallies.steps, told)
-            now = estimate(walk.tallies)
-            precise = float(now.se.max(initial=0.0)) <= mcse and now.agreement <= AGREEMENT
-            if walk.tallies.steps >= first and precise:
+        walk.adapt(maxiter)
+        while walk.lengthen(maxiter):
+            now = walk.look()
+            if _precise(now, mcse) and walk.settled:
                 converged = True
                 break
-            check = int(1.25 * check)
     except KeyboardInterrupt:
         interrupted = True
-        if walk.tallies.steps == 0:
+        if walk.steps == 0:
             raise
-    return Run(
-        estimate=estimate(walk.tallies),
-        trace=walk.trace(),
-        coef=walk.coef,
-        node_prob=walk.node_sum / max(walk.node_sum.sum(), 1e-300) if walk.node_sum.sum() > 0 else walk.node_sum,
-        converged=converged,
-        interrupted=interrupted,
-        limited=walk.limited,
-        drift=walk.drift,
+    return walk.finished(converged, interrupted)
+
+
+def _precise(now: Estimate, mcse: float) -> bool:
+    return (
+        float(now.se.max(initial=0.0)) <= mcse / OPTIONAL_STOPPING
+        and now.agreement <= AGREEMENT
+        and now.effective >= FEWEST_DRAWS
+        and now.mean_error <= allowed_mean_error(mcse)
     )
 
 
-class _Walk(Walk):
-    """The chains on their way; changed in place."""
+class Walk:
+    """The walkers on their way; changed in place."""
+
+    least_steps = LEAST_STEPS
 
     def __init__(
-        self, problem: Problem, grid: Grid, starts: Sequence[IntArray], rng: np.random.Generator, explore: float
+        self,
+        problem: Problem,
+        grid: Grid,
+        starts: Sequence[Start],
+        rng: np.random.Generator,
+        most_columns: int,
+        progress: Progress | None,
+        weighted: Weighted | None = None,
     ) -> None:
-        super().__init__(problem, grid, starts, rng, explore)
-        self.drift = 0.0
-        self._begin()
-        self.look()
+        n = len(starts)
+        self.problem, self.grid, self.n, self.progress = problem, grid, n, progress
+        self.walkers = Walkers(problem, grid, n, most_columns, weighted)
+        seeds = rng.integers(0, 2**64, (n, 4), dtype=np.uint64)
+        for i, start in enumerate(starts):
+            self.walkers.start(i, start.units, start.node, seeds[i])
+        fixed = 0 if weighted is None else weighted.fixed
+        self.tallies, self.recorder = Tallies(n, problem.units, fixed, grid.unit_odds), Recorder(n)
+        self.every = 1
+        self.tiers = weighted is None and problem.units.n >= WATCHED_FROM
+        n_units = problem.units.n
+        self.span = int(np.clip(n_units // 2, *TIERED_STEPS) if self.tiers else np.clip(n_units // 4, *STEPS))
+        self.between = self.span
+        if self.tiers:
+            self._watch(np.zeros(problem.units.n))
+        self.steps = self.counted = 0
+        self.now: Estimate | None = None
+        self.chunk = 1
+        divisor = TIERED_FEWER if self.tiers else next(by for most, by in FEWER if problem.units.n <= most)
+        self.phases = [max(passes // divisor, 1) for passes in PHASES]
+        self.first = max(2 * sum(self.phases), 0 if self.tiers else self.least_steps // self.span)
+        self.ends: list[int] = []
 
-    def _begin(self) -> None:
-        chains = self.chains
-        for c, start in enumerate(self.starts):
-            chains.state[c, start] = True
-            chains.n_in[c] = start.size
-        inside, parts = self._inside()
-        chains.node[:] = self._draw_nodes(parts, inside, np.full(len(parts), 0.5))[0]
-        for c, part in enumerate(parts):
-            chains.factors.rebuild(c, part, float(chains.grid.k[chains.node[c]]))
+    @property
+    def settled(self) -> bool:
+        """Whether the walk is as long as the shortest one that may end."""
+        return self.counted >= self.first * self.every
 
-    def _inside(self) -> tuple[list[IntArray], list[Spectrum]]:
-        """The chains' present sets, and their spectra."""
-        problem = self.chains.problem
-        inside = [state.nonzero()[0] for state in self.chains.state]
-        return inside, spectra(problem, [problem.units.columns(units) for units in inside])
+    def advance(self, passes: int) -> None:
+        """Every walker makes so many passes; those that look at few units are in groups that end with a full one."""
+        sums = self.tallies.stretches[-1]
+        left = passes
+        while left:
+            size = min(left, self.every) if self.tiers else left
+            for i in range(self.n):
+                self._walk(i, size, sums[i])
+            if self.tiers:
+                self._sweep(sums)
+            left -= size
 
-    def _draw_nodes(
-        self, parts: list[Spectrum], inside: list[IntArray], uniform: FloatArray
-    ) -> tuple[IntArray, FloatArray]:
-        """A node for each chain from its conditional distribution given the set, and these distributions, (C, K)."""
-        log_prob = log_joint_of_each(self.chains.problem, self.chains.grid, parts, inside)
-        prob = np.exp(log_prob - log_prob.max(axis=1, keepdims=True))
-        prob /= prob.sum(axis=1, keepdims=True)
-        below = (prob.cumsum(axis=1) < uniform[:, None]).sum(axis=1)
-        return np.minimum(below, prob.shape[1] - 1), prob
+    def _walk(self, walker: int, passes: int, sums: Sums) -> None:
+        """One walker makes so many passes, a slice of time after the other."""
+        while passes:
+            size = min(passes, self.chunk)
+            begin = time.perf_counter()
+            visits = self.walkers.advance(walker, self.between, size, sums)
+            taken = time.perf_counter() - begin
+            if visits is not None:
+                self.recorder.add(walker, visits)
+            self.steps += size * self.between
+            passes -= size
+            # How much is done at once changes no number.
+            self.chunk = int(np.clip(size * SLICE / max(taken, 1e-9), 1, 4 * self.chunk))
+            if self.progress is not None:
+                self.progress(self.steps, self.now)
 
-    def pair_up(self, prob: FloatArray) -> None:
-        """Choose pairs of correlated columns by what is known of the inclusion probabilities."""
-        free = prob if self.movable is None else np.where(self.movable, prob, 0.0)
-        self.pairs = correlated_pairs(self.chains.problem, free)
-        self.look()
+    def _sweep(self, sums: list[Sums]) -> None:
+        """A full pass of all walkers."""
+        with later() as interrupted:
+            self.walkers.sweep(sums)
+        if interrupted:
+            raise KeyboardInterrupt
 
-    def advance(self, steps: int, told: Callable[[int], None]) -> None:
-        """Take steps, telling their number now and then."""
-        while steps > 0:
-            size = min(steps, UNIFORMS)
-            uniform = self.rng.random((size, 3, len(self.starts)))
-            self.new_piece(size)
-            for t in range(size):
-                if self.tallies.steps % self.node_every == 0 and self.node_sum.size > 1:
-                    self._move_nodes(uniform[t, 1], uniform[t, 2])
-                elif self.tallies.steps % REFRESH_EVERY == 0:
-                    self._refresh()
-                self.count_and_flip(t, uniform[t, 0])
-                if t % TOLD_EVERY == TOLD_EVERY - 1:
-                    told(self.tallies.steps)
-            steps -= size
+    def _watch(self, prob: FloatArray) -> None:
+        """Let most passes look only at units whose indicators vary most."""
+        variance = prob * (1.0 - prob)
+        most = max(WATCHED[0], self.problem.units.n // WATCHED[1])
+        units = np.argsort(-variance, kind="stable")[:most]
+        units = np.sort(units[variance[units] > LEAST_WATCHED])
+        mask = np.isin(np.arange(prob.size), units)
+        self.walkers.watch(units)
+        self.tallies.watch(mask, mask[self.problem.units.of_column])
+        self.every = max(self.span // max(PER_WATCHED * units.size, STEPS[0]), 1) if units.size else 1
+        self.between = self.span // self.every
 
-    def _move_nodes(self, uniform: FloatArray, accept: FloatArray) -> None:
-        """Propose a node to each chain from its conditional distribution, and accept by the totals Z."""
-        chains, spare = self.chains, self.spare
-        inside, parts = self._inside()
-        spare.node[:], prob_of_node = self._draw_nodes(parts, inside, uniform)
-        self.node_sum += (1.0 / self.total) @ prob_of_node
-        spare.n_in[:], spare.state[:] = chains.n_in, chains.state
-        for c, (part, k) in enumerate(zip(parts, chains.grid.k[spare.node].tolist(), strict=True)):
-            spare.factors.rebuild(c, part, k)
-            if spare.node[c] == chains.node[c]:
-                self._note_drift(c)
-        self.accept(accept)
+    def forget(self) -> None:
+        """Drop the states so far."""
+        self.recorder.forget()
 
-    def _note_drift(self, c: int) -> None:
-        """Compare with what was computed afresh for the same state."""
-        gap = np.abs(self.chains.factors.free[c] - self.spare.factors.free[c])
-        scale = float(self.chains.problem.diag.max(initial=0.0)) + float(self.chains.factors.k[c])
-        self.drift = max(self.drift, float(gap.max(initial=0.0)) / scale)
+    def adapt(self, maxiter: int) -> None:
+        """Walk for a while, and fit the proposals to it; a walk that may not be long adapts less."""
+        most = maxiter // (3 * self.n * self.span)
+        self.tallies.new_stretch(alone=True)
+        if most < 1:
+            return
+        # One span of each from where it starts.
+        for spans in [1, *self.phases]:
+            spans = min(spans, most)
+            if spans == 0:
+                break
+            most -= spans
+            self.tallies.new_stretch(alone=True)
+            self.forget()
+            self.advance(spans * self.every)
+            prob = probabilities(self.tallies)
+            self.walkers.propose(proposals(self.problem, self.grid, prob))
+            if self.tiers:
+                self._watch(prob)
+            self.walkers.pace(int(np.clip(TOGETHER * prob.sum(), LEAST_TOGETHER, MOST_TOGETHER)))
+            self._leave()
 
-    def _refresh(self) -> None:
-        chains, spare = self.chains, self.spare
-        for c, part in enumerate(self._inside()[1]):
-            spare.factors.rebuild(c, part, float(chains.factors.k[c]))
-            self._note_drift(c)
-            chains.factors.copy_from(spare.factors, c)
-        self.look()
+    def _leave(self) -> bool:
+        """Take walkers from where the posterior has nothing, but no way out, to the best state of all; if any."""
+        moved = False
+        states = [self.walkers.state(i) for i in range(self.n)]
+        value = np.array([self._log_joint(*state) for state in states])
+        best = int(np.argmax(value))
+        for i, (units, _, _) in enumerate(states):
+            # As many sets as there are of this size, all of them as probable, would not do either.
+            n = self.problem.units.n
+            others = gammaln(n + 1.0) - gammaln(units.size + 1.0) - gammaln(n - units.size + 1.0)
+            if value[i] + others < value[best] - HOPELESS:
+                self.walkers.start(i, *states[best][:2], None)
+                moved = True
+        return moved
+
+    def _log_joint(self, units: IntArray, node: int, held: FloatArray) -> float:
+        """Log p(y, A, node) of a state, up to a constant; `held` is R, log |M| and more."""
+        problem, grid = self.problem, self.grid
+        columns = int(problem.units.sizes[units].sum())
+        noise = None if grid.noise_var is None else grid.noise_var[node]
+        value = 0.5 * (-columns * grid.log_g[node] - held[1]) + of_left_over(problem, noise, held[0])
+        value += self.walkers.log_prior(units.size, node)
+        if grid.unit_odds is not None:
+            odds = grid.unit_odds[units]
+            value += odds[np.isfinite(odds)].sum()
+        return float(value)
+
+    def lengthen(self, maxiter: int) -> bool:
+        """Walk on until the walk is longer by `GROWTH`; False if `maxiter` leaves nothing.
+
+        If a walker has found a far better place than others have, all that was counted was on the way.
+        """
+        if self.counted and self._leave():
+            self.counted, self.ends = 0, []
+        wanted = self.first * self.every if self.counted == 0 else GROWTH * self.counted
+        wanted = self.every * int(np.ceil(wanted / self.every))
+        most = (maxiter - self.steps) // (self.n * self.between)
+        passes = min(wanted - self.counted, most)
+        if passes < 1 and self.counted:
+            return False
+        passes = max(passes, 1)
+        if self.counted == 0:
+            self.forget()
+        self.tallies.new_stretch(alone=self.counted == 0)
+        self.ends.append(self.counted)
+        self.advance(passes)
+        self.counted += passes
+        return True
+
+    @property
+    def lead(self) -> int:
+        """Passes of a walker that no longer count."""
+        return self.ends[-min(KEPT, len(self.ends))] if self.ends else 0
+
+    def look(self) -> Estimate:
+        """Estimate everything from what counts."""
+        trace = self.recorder.after(self.lead)
+        log_g = self.grid.log_g[trace.node]
+        self.now = estimate(self.tallies, self.between, float(np.var(trace.sizes)), float(np.var(log_g)))
+        return self.now
+
+    def finished(self, converged: bool, interrupted: bool) -> Run:
+        """Collect the results."""
+        if interrupted and self.tiers:
+            self._sweep(self.tallies.stretches[-1])
+        found = self.look() if interrupted or self.now is None else self.now
+        drift = max(float(self.walkers.state(i)[2][2]) for i in range(self.n))
+        limited = self.walkers.counts()[1]
+        trace = self.recorder.after(self.lead)
+        return Run(found, trace, self.steps, converged, interrupted, limited, drift)
+
+
+@contextmanager
+def later() -> Iterator[list[int]]:
+    """Collect what Ctrl-C would raise at once; in other threads than the first nothing is raised anyway."""
+    caught: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield caught
+        return
+    before = signal.signal(signal.SIGINT, lambda number, _: caught.append(number))
+    try:
+        yield caught
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def proposals(problem: Problem, grid: Grid, prob: FloatArray) -> Proposals:
+    """Births and deaths for units with about these probabilities.
+
+    Independent units would come and go as often as they should if the weight of a unit's death were that of its
+    birth times its odds against being in.
+    """
+    moves = np.ones(prob.size, dtype=bool) if grid.unit_odds is None else np.isfinite(grid.unit_odds)
+    inside = np.clip(np.where(moves, prob, 0.0), 1e-12, 1.0 - 1e-4)
+    open_ = np.minimum(inside, NEARLY_SURE)
+    birth = np.where(moves, (open_ * (1.0 - open_)) ** POWER, 0.0)
+    total = birth.sum()
+    even = moves / max(moves.sum(), 1)
+    birth = even if total <= 0 else (1.0 - EVENLY) * birth / total + EVENLY * even
+    weight = birth * (1.0 - inside) / inside
+    middle = float(0.25**POWER * (1.0 - EVENLY) / max(total, 1e-300)) if total > 0 else 1.0
+    listed = moves if problem.gram is not None else moves & (prob > LISTED)
+    death = np.where(moves, np.clip(weight, RARE_DEATHS * middle, middle / RARE_DEATHS), 0.0)
+    exchange = np.where(moves, np.sqrt(inside * (1.0 - inside)) + LEAST_EXCHANGE, 0.0)
+    return Proposals(birth, death / max(death.max(initial=0.0), 1e-300), exchange, listed)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import logsumexp
 
 from pybayesridge._types import FloatArray, IntArray
-from pybayesridge.selection.collapsed import left_over, spectra
+from pybayesridge.selection.collapsed import Spectrum, left_over, log_joint_of_each, spectra
 from pybayesridge.selection.grid import Grid, quantiles_of_t
 from pybayesridge.selection.problem import Problem
 
@@ -16,6 +18,9 @@ MAX_STATES = 4000
 
 MAX_ROOTS = 4_000_000
 """Numbers in the square roots of all kept states: fewer states are kept of large sets."""
+
+AT_ONCE = 2**18
+"""Eigenvalues of sets times nodes of g that are treated at once."""
 
 NEGLIGIBLE = 1e-9
 """Posterior probability that may be left out."""
@@ -45,6 +50,11 @@ class States:
     nu : float
     coef : (total,) array
     root : tuple of S arrays (m, m)
+    walker : (S,) int array or None
+        The walker it comes from, of which several make up a chain; None by enumeration, and of earlier versions.
+    slab_mean : (S,) array or None
+        Mean of the slab's variance given the set of the state (and auxiliary variables, where there are any),
+        averaged over g too: its tail is long, and a state has one g. None where it is not known.
     """
 
     columns: IntArray
@@ -58,6 +68,8 @@ class States:
     nu: float
     coef: FloatArray
     root: tuple[FloatArray, ...]
+    walker: IntArray | None = None
+    slab_mean: FloatArray | None = None
 
     @property
     def n(self) -> int:
@@ -106,6 +118,10 @@ class States:
     def mean_noise(self) -> FloatArray:
         """Mean of s2 given each state, (S,); infinite with 2 degrees of freedom or fewer."""
         return self.noise_var if self.noise_var is not None else mean_noise(self.left, self.nu)
+
+    def mean_slab(self) -> FloatArray:
+        """Mean of the slab's variance given each state, (S,), or given its set where that is known."""
+        return np.exp(self.log_g) * self.mean_noise() if self.slab_mean is None else self.slab_mean
 
     def draw_noise(self, index: IntArray, rng: np.random.Generator) -> FloatArray:
         """One s2 for each of the states `index`."""
@@ -173,11 +189,15 @@ def build_states(
     rng : numpy.random.Generator
         For t.
     """
-    left, coef, root, columns = np.empty(len(sets)), [], [], []
+    left, slab, coef, root, columns = np.empty(len(sets)), np.empty(len(sets)), [], [], []
     different = {units.tobytes(): problem.units.columns(units) for units in sets}
     parts = dict(zip(different, spectra(problem, list(different.values())), strict=True))
+    first = {units.tobytes(): units for units in sets}
+    slabs = dict(zip(first, _mean_slabs(problem, grid, list(parts.values()), list(first.values())), strict=True))
     for i, units in enumerate(sets):
-        part = parts[units.tobytes()]
+        key = units.tobytes()
+        part = parts[key]
+        slab[i] = slabs[key]
         k = grid.k[nodes[i] : nodes[i] + 1]
         left[i] = left_over(problem, part, k)[0]
         values = part.values + k
@@ -197,7 +217,22 @@ def build_states(
         nu=problem.nu,
         coef=np.concatenate(coef + empty),
         root=tuple(root),
+        slab_mean=slab,
     )
+
+
+def _mean_slabs(problem: Problem, grid: Grid, parts: Sequence[Spectrum], units: Sequence[IntArray]) -> list[float]:
+    """Mean of v given each of several sets of units, over the nodes of g."""
+    out: list[float] = []
+    widest = max((part.values.size for part in parts), default=0)
+    at_once = max(AT_ONCE // (grid.log_g.size * max(widest, 1)), 1)
+    for start in range(0, len(parts), at_once):
+        some = slice(start, start + at_once)
+        joint, left = log_joint_of_each(problem, grid, parts[some], units[some])
+        weight = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
+        noise = mean_noise(left, problem.nu) if grid.noise_var is None else grid.noise_var
+        out += (weight * (np.exp(grid.log_g) * noise)).sum(axis=1).tolist()
+    return out
 
 
 def draw_t(grid: Grid, sizes: IntArray, nodes: IntArray, rng: np.random.Generator) -> FloatArray:

@@ -1,51 +1,137 @@
-"""Results from the trace of a run: sets at chosen steps, the most probable sets, the evidence."""
+"""What follows from the states at the passes: the most probable sets, the number of units in, the evidence."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import logsumexp
 
-from pybayesridge._types import FloatArray, IntArray
+from pybayesridge._types import AnyArray, FloatArray, IntArray
 from pybayesridge.selection.collapsed import log_joint, spectra
 from pybayesridge.selection.grid import Grid
+from pybayesridge.selection.light import Visits
 from pybayesridge.selection.problem import Problem
-from pybayesridge.selection.walk import Trace
 
 EVIDENCE_SETS = 200
 """Sets whose posterior probability is compared with their joint density."""
 
-EVIDENCE_BATCHES = 12
+MOST_UNITS = 4_000_000
+"""Units in, of all states that are held: beyond, every second state is dropped."""
+
+MOST_STATES = 400_000
 
 
-def sets_at(trace: Trace, positions: Iterable[tuple[int, int]]) -> dict[tuple[int, int], IntArray]:
-    """The units in at (step, chain)."""
-    out: dict[tuple[int, int], IntArray] = {}
-    by_chain: dict[int, list[int]] = {}
-    for t, c in positions:
-        by_chain.setdefault(c, []).append(t)
-    for c, steps in by_chain.items():
-        now, at = set(trace.starts[c].tolist()), 0
-        flips = trace.flipped[:, c].tolist()
-        for t in sorted(set(steps)):
-            for j in flips[at:t]:
-                now.symmetric_difference_update((j,))
-            at = t
-            out[t, c] = np.array(sorted(now), dtype=np.intp)
-    return out
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """States, walker by walker, in the order of their passes; each counts the same.
+
+    Attributes
+    ----------
+    units : (total,) int array
+        The units in of state i, ascending, are ``units[start[i] : start[i + 1]]``.
+    start : (N + 1,) int array
+    node, walker : (N,) int arrays
+    key : (N,) uint64 array
+        Equal for equal sets.
+    """
+
+    units: IntArray
+    start: IntArray
+    node: IntArray
+    walker: IntArray
+    key: AnyArray
+
+    @property
+    def n(self) -> int:
+        """Number of states."""
+        return int(self.node.size)
+
+    @property
+    def sizes(self) -> IntArray:
+        """Number of units in, (N,)."""
+        return np.diff(self.start)
+
+    def set_of(self, i: int) -> IntArray:
+        """Units of state i."""
+        return np.sort(self.units[self.start[i] : self.start[i + 1]]).astype(np.intp)
 
 
-def heaviest(trace: Trace, first: int, last: int, most: int) -> list[tuple[np.uint64, tuple[int, int], float]]:
-    """Key, a (step, chain) and the share of the weight of the sets with most of it, over steps `first` to `last`."""
-    key, weight = trace.key[first:last].ravel(), trace.weight[first:last].ravel()
-    unique, where, inverse = np.unique(key, return_index=True, return_inverse=True)
-    share = np.bincount(inverse.reshape(-1), weight) / weight.sum()
-    n_chains = trace.key.shape[1]
-    order = np.argsort(-share, kind="stable")[:most]
-    return [
-        (unique[i], (first + int(where[i]) // n_chains, int(where[i]) % n_chains), float(share[i])) for i in order
-    ]
+class Recorder:
+    """The states of all walkers since the last stretches began, thinned as they become too many; changed in place."""
+
+    __slots__ = ("_held", "_parts", "_seen", "_states", "every", "n_walkers")
+
+    def __init__(self, n_walkers: int) -> None:
+        self.n_walkers, self.every = n_walkers, 1
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop all states."""
+        self._parts: list[list[tuple[int, Visits]]] = [[] for _ in range(self.n_walkers)]
+        self._seen = [0] * self.n_walkers
+        self._held = self._states = 0
+
+    def add(self, walker: int, visits: Visits) -> None:
+        """Add the states of some passes."""
+        first = self._seen[walker]
+        self._seen[walker] += visits.size.size
+        self._parts[walker].append((first, _every(visits, first, self.every)))
+        self._count(self._parts[walker][-1:])
+        while self._held > MOST_UNITS or self._states > MOST_STATES:
+            self.every *= 2
+            self._parts = [
+                [(first, _every(visits, -(-first * 2 // self.every), 2)) for first, visits in parts]
+                for parts in self._parts
+            ]
+            self._held = self._states = 0
+            for parts in self._parts:
+                self._count(parts)
+
+    def _count(self, parts: list[tuple[int, Visits]]) -> None:
+        self._held += sum(visits.units.size for _, visits in parts)
+        self._states += sum(visits.size.size for _, visits in parts)
+
+    def after(self, lead: int) -> Trace:
+        """The states after the first `lead` passes of each walker; all, if there are none."""
+        found: list[tuple[int, Visits]] = []
+        for walker, parts in enumerate(self._parts):
+            for first, visits in parts:
+                at = np.arange(visits.size.size) * self.every + -(-first // self.every) * self.every
+                found.append((walker, _some(visits, at >= lead)))
+        if not sum(visits.size.size for _, visits in found):
+            found = [(walker, visits) for walker, parts in enumerate(self._parts) for _, visits in parts]
+        size = np.concatenate([visits.size for _, visits in found])
+        return Trace(
+            units=np.concatenate([visits.units for _, visits in found]),
+            start=np.concatenate([[0], np.cumsum(size)]).astype(np.intp),
+            node=np.concatenate([visits.node for _, visits in found]).astype(np.intp),
+            walker=np.concatenate([np.full(visits.size.size, walker, dtype=np.intp) for walker, visits in found]),
+            key=np.concatenate([visits.key for _, visits in found]),
+        )
+
+
+def _every(visits: Visits, first: int, step: int) -> Visits:
+    """Those of the states number `first`, ... whose number is divisible by `step`."""
+    if step == 1:
+        return visits
+    return _some(visits, (first + np.arange(visits.size.size)) % step == 0)
+
+
+def _some(visits: Visits, chosen: AnyArray) -> Visits:
+    if chosen.all():
+        return visits
+    return Visits(
+        visits.units[np.repeat(chosen, visits.size)], visits.size[chosen], visits.node[chosen], visits.key[chosen]
+    )
+
+
+def heaviest(trace: Trace, chosen: IntArray, most: int) -> list[tuple[np.uint64, int, float]]:
+    """Key, a state, and the share of the sets that are most frequent among the states `chosen`."""
+    unique, where, count = np.unique(trace.key[chosen], return_index=True, return_counts=True)
+    order = np.argsort(-count, kind="stable")[:most]
+    return [(unique[i], int(chosen[where[i]]), float(count[i]) / chosen.size) for i in order]
 
 
 def log_joints(problem: Problem, grid: Grid, sets: Sequence[IntArray]) -> FloatArray:
@@ -54,70 +140,42 @@ def log_joints(problem: Problem, grid: Grid, sets: Sequence[IntArray]) -> FloatA
     parts = spectra(problem, [problem.units.columns(units) for units in different.values()])
     found = {}
     for (key, units), part in zip(different.items(), parts, strict=True):
-        at_nodes = log_joint(problem, grid, part, units)
-        top = at_nodes.max()
-        found[key] = top + np.log(np.exp(at_nodes - top).sum())
+        found[key] = float(logsumexp(log_joint(problem, grid, part, units)))
     return np.array([found[units.tobytes()] for units in sets])
 
 
 def evidence(problem: Problem, grid: Grid, trace: Trace) -> tuple[float, float]:
-    """Log p(y) and its standard error, by sets that one half of the steps chooses and the other estimates."""
-    steps = trace.key.shape[0]
-    half = steps // 2
-    if half < EVIDENCE_BATCHES:
+    """Log p(y) and its standard error, by sets that half of the walkers choose and the others estimate."""
+    halves = [np.flatnonzero(trace.walker % 2 == part) for part in (0, 1)]
+    if min(half.size for half in halves) == 0:
         return np.nan, np.inf
-    halves: tuple[tuple[int, int], tuple[int, int]] = ((0, half), (half, steps))
-    best = [heaviest(trace, first, last, EVIDENCE_SETS) for first, last in halves]
-    sets = [sets_at(trace, [where for _, where, _ in some]) for some in best]
-    joint = log_joints(
-        problem, grid, [own[where] for some, own in zip(best, sets, strict=True) for _, where, _ in some]
-    )
-    parts = np.split(joint, [len(best[0])])
-    found = [
-        _evidence(trace, use, [key for key, _, _ in some], float(logsumexp(own)))
-        for use, some, own in zip(halves[::-1], best, parts, strict=True)
-    ]
+    best = [heaviest(trace, half, EVIDENCE_SETS) for half in halves]
+    found = []
+    for use, some in zip(halves[::-1], best, strict=True):
+        joint = float(logsumexp(log_joints(problem, grid, [trace.set_of(at) for _, at, _ in some])))
+        found.append(_evidence(trace, use, [key for key, _, _ in some], joint))
     value = np.array([f[0] for f in found])
     se = np.array([f[1] for f in found])
     if not np.isfinite(se).all():
         return np.nan, np.inf
-    # The halves' sets are much the same, their estimates are of different steps.
+    # The halves' sets are much the same, their estimates are of different walkers.
     return float(value.mean()), float(max(0.5 * np.sqrt((se**2).sum()), 0.5 * np.ptp(value)))
 
 
-def _evidence(trace: Trace, use: tuple[int, int], keys: list[np.uint64], joint: float) -> tuple[float, float]:
-    """Log p(y) and its error, by the log joint density of some sets and their share of the steps `use`."""
-    weight = trace.weight[slice(*use)]
-    inside = weight * np.isin(trace.key[slice(*use)], np.array(keys))
-    parts = np.array_split(np.arange(weight.shape[0]), EVIDENCE_BATCHES)
-    numer = np.array([inside[p].sum(axis=0) for p in parts])
-    denom = np.array([weight[p].sum(axis=0) for p in parts])
+def _evidence(trace: Trace, use: IntArray, keys: list[np.uint64], joint: float) -> tuple[float, float]:
+    """Log p(y) and its error, by the log joint density of some sets and their share of the states `use`."""
+    inside = np.isin(trace.key[use], np.array(keys))
+    walkers, of = np.unique(trace.walker[use], return_inverse=True)
+    numer, denom = np.bincount(of, inside), np.bincount(of).astype(float)
     share = float(numer.sum() / denom.sum())
-    if share <= 0:
+    if share <= 0 or walkers.size < 2:
         return np.nan, np.inf
     gap = numer - share * denom
     variance = (gap**2).sum() * gap.size / (gap.size - 1) / denom.sum() ** 2
     return float(joint - np.log(share)), float(np.sqrt(variance)) / share
 
 
-def size_distribution(trace: Trace, n_units: int) -> FloatArray:
+def size_distribution(trace: Trace) -> FloatArray:
     """Posterior probabilities of 0, 1, ... units in."""
-    sizes = np.empty(trace.key.shape, dtype=np.intp)
-    for c, start in enumerate(trace.starts):
-        now = np.zeros(n_units, dtype=bool)
-        now[start] = True
-        change = _changes(now, trace.flipped[:, c])
-        sizes[:, c] = start.size + np.concatenate([[0], np.cumsum(change)[:-1]])
-    weight = np.bincount(sizes.ravel(), trace.weight.ravel())
-    return weight / weight.sum()
-
-
-def _changes(inside: np.ndarray, flipped: IntArray) -> IntArray:
-    """+1 where a flip lets a unit in, -1 where it takes one out."""
-    out = np.empty(flipped.size, dtype=np.intp)
-    order = np.argsort(flipped, kind="stable")
-    unit = flipped[order]
-    first = np.concatenate([[True], unit[1:] != unit[:-1]])
-    run = np.arange(unit.size) - np.maximum.accumulate(np.where(first, np.arange(unit.size), 0))
-    out[order] = np.where((run + inside[unit]) % 2 == 0, 1, -1)
-    return out
+    count = np.bincount(trace.sizes)
+    return count / count.sum()

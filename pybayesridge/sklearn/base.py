@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from pybayesridge._types import AnyArray, ArrayLike, FloatArray, TableLike
 from pybayesridge.data.arrays import NamedColumns
 from pybayesridge.data.frames import to_pandas
+from pybayesridge.models.methods import OPTIONS
 
 if TYPE_CHECKING:
     from pybayesridge.results.labelled import (
@@ -35,6 +36,12 @@ class LinearEstimator(BaseEstimator):
     n_features_in_: int
     result_: AnyResults | list[BinaryRidgeResultsWrapper]
     _accept_sparse: bool | tuple[str, ...] = False
+    _model: ClassVar[str]
+
+    def _options(self) -> dict[str, Any]:
+        """The options of the model's ``fit`` that this estimator has as parameters."""
+        own = self.get_params(deep=False)
+        return {name: own[name] for name in OPTIONS[self._model] if name in own}
 
     def _linear_predictor(self, X: TableLike) -> tuple[FloatArray, Any]:
         """``X coef_' + intercept_`` for new rows, and the rows as checked."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from inspect import signature
 from typing import Any, Self, cast
 
 import numpy as np
 import pandas as pd
 from scipy.sparse import issparse
-from scipy.special import logit, ndtri
 from sklearn.base import ClassifierMixin
 from sklearn.preprocessing import LabelBinarizer
 from sklearn.utils import Tags
@@ -18,22 +18,24 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from pybayesridge._types import AnyArray, ArrayLike, FloatArray, Names, TableLike
+from pybayesridge.families.registry import FAMILIES, class_of, make
+from pybayesridge.models.methods import lanes_of
 from pybayesridge.models.ridge import BayesRidge
 from pybayesridge.results.labelled import BayesRidgeResultsWrapper, BinaryRidgeResultsWrapper
 from pybayesridge.sklearn.base import DTYPES, SPARSE, used_rows
 from pybayesridge.sklearn.ridge import RidgeEstimator
 
-FAMILIES = ("binomial", "gaussian")
-
 CERTAIN = np.finfo(np.float64).eps / 2
 """A probability this near to 1 is 1 to the last digit."""
 
-GAUSSIAN_ONLY = {"sigma2": None, "dof": "nu", "accelerate": True}
-BINOMIAL_ONLY = {"link": "logit", "solver": "ep", "flat_in": "latent"}
-
 
 def _has_probabilities(estimator: Any) -> bool:
-    return bool(estimator.family != "gaussian")
+    return not getattr(class_of(estimator.family), "is_linear", False)
+
+
+def _arguments_of(family: str) -> set[str]:
+    """Arguments of the ridge and of its ``fit`` that it takes for responses of a family, but not for every family."""
+    return {*FAMILIES[family].takes, *lanes_of("BayesRidge")[family].takes}
 
 
 class BayesRidgeClassifier(ClassifierMixin, RidgeEstimator):
@@ -47,8 +49,7 @@ class BayesRidgeClassifier(ClassifierMixin, RidgeEstimator):
     Parameters
     ----------
     method : str, optional
-        How the penalties are found; see :meth:`pybayesridge.models.binary.BinaryRidge.fit`, and for
-        ``family="gaussian"`` :meth:`pybayesridge.BayesRidge.fit`. By default ``"ep"``, or ``"exact"``.
+        How the penalties are found; see :meth:`pybayesridge.BayesRidge.fit`. By default ``"ep"``, or ``"exact"``.
     family : {"binomial", "gaussian"}, default "binomial"
         ``"gaussian"`` regresses targets of -1 and 1 instead, as scikit-learn's ``RidgeClassifier``: faster, with
         scores (`decision_function`) and without probabilities.
@@ -193,37 +194,30 @@ class BayesRidgeClassifier(ClassifierMixin, RidgeEstimator):
         if self.class_weight is not None:
             weight = (1.0 if weight is None else weight) * compute_sample_weight(self.class_weight, y)
         labels = [str(label) for label in (self.classes_[1:] if targets.shape[1] == 1 else self.classes_)]
-        if self.family == "gaussian":
-            self._fit_model(columns, targets, weight, labels)
-        else:
+        if _has_probabilities(self):
             self._fit_each(columns, targets > 0, weight, labels)
+        else:
+            self._fit_model(columns, targets, weight, labels)
         return self
 
     def _check_family(self) -> None:
-        if self.family not in FAMILIES:
-            raise ValueError(f"family must be 'binomial' or 'gaussian', not {self.family!r}")
-        other, of = (BINOMIAL_ONLY, "binomial") if self.family == "gaussian" else (GAUSSIAN_ONLY, "gaussian")
-        for name, default in other.items():
-            if getattr(self, name) != default:
-                raise ValueError(f"{name} goes with family={of!r}: leave it at {default!r}")
+        make(self.family)
+        for name, parameter in signature(type(self)).parameters.items():
+            families = [family for family in FAMILIES if name in _arguments_of(family)]
+            not_its_own = families and name not in _arguments_of(self.family)
+            if not_its_own and getattr(self, name) != parameter.default:
+                of = " or ".join(map(repr, families))
+                raise ValueError(f"{name} goes with family={of}: leave it at {parameter.default!r}")
 
     def _fit_each(self, X: Any, targets: AnyArray, weight: FloatArray | None, labels: list[str]) -> None:
         """One regression for each column of `targets`."""
         if issparse(X) and X.format == "coo":
             X = X.tocsc()
-        options: dict[str, Any] = {
-            "lam": self.lam,
-            "grid": self.grid,
-            "solver": self.solver,
-            "parameterization": self.parameterization,
-            **({} if self.tol is None else {"tol": self.tol}),
-            **({} if self.maxiter is None else {"maxiter": self.maxiter}),
-        }
         results = [
             BayesRidge(
                 pd.Series(targets[:, j], name=label),
                 self._columns(X),
-                family="binomial",
+                family=self.family,
                 link=self.link,
                 intercept=self._model_intercept(),
                 weights=weight,
@@ -231,7 +225,7 @@ class BayesRidgeClassifier(ClassifierMixin, RidgeEstimator):
                 standardize=self.standardize,
                 prior=self.prior,
                 flat_in=self.flat_in,
-            ).fit("ep" if self.method is None else self.method, **options)
+            ).fit(self.method, **self._options())
             for j, label in enumerate(labels)
         ]
         params = np.stack([each.unlabelled.params for each in results])
@@ -309,11 +303,11 @@ class BayesRidgeClassifier(ClassifierMixin, RidgeEstimator):
         -------
         (m,) array for two classes, (m, q) otherwise
         """
-        if self.family == "gaussian":
-            scores = self._linear_predictor(X)[0]
-        else:
+        if _has_probabilities(self):
             share = np.clip(self._separate_probabilities(X), np.finfo(np.float64).tiny, 1.0 - CERTAIN)
-            scores = logit(share) if self.link == "logit" else ndtri(share)
+            scores = make(self.family, link=self.link).linear(share)
+        else:
+            scores = self._linear_predictor(X)[0]
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X: TableLike) -> AnyArray:

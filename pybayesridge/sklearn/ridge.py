@@ -20,18 +20,12 @@ class RidgeEstimator(LinearEstimator):
     """The fit that the regressor and the classifier share."""
 
     _accept_sparse = SPARSE
+    _model = "BayesRidge"
     method: str | None
     standardize: bool
     prior: str | tuple[float, ...]
     sigma2: float | None
     unpenalized: Names | None
-    lam: ArrayLike | None
-    grid: str | ArrayLike | None
-    dof: str
-    parameterization: str
-    accelerate: bool
-    tol: float | None
-    maxiter: int | None
 
     def _fit_model(self, X: Any, y: AnyArray, weight: FloatArray | None, names: list[str] | None) -> None:
         if issparse(X) and X.format == "coo":
@@ -46,16 +40,7 @@ class RidgeEstimator(LinearEstimator):
             prior=self.prior,
             sigma2=self.sigma2,
         )
-        results = model.fit(
-            "exact" if self.method is None else self.method,
-            tol=1e-8 if self.tol is None else self.tol,
-            maxiter=10_000 if self.maxiter is None else self.maxiter,
-            grid=self.grid,
-            lam=self.lam,
-            dof=self.dof,
-            parameterization=self.parameterization,
-            accelerate=self.accelerate,
-        )
+        results = model.fit(self.method, **self._options())
         self._take_results(results, y.ndim == 1)
         self.lambda_ = _per_target(results.lambda_, y.ndim == 1)
         self.tau2_ = _per_target(results.tau2, y.ndim == 1)

@@ -19,6 +19,7 @@ from pybayesridge.sklearn.base import LinearEstimator, Regressor, named, target_
 class ColumnSelector(SelectorMixin, LinearEstimator):
     """The part of an estimator that selects columns, by a threshold or by false discovery rate."""
 
+    _model = "SpikeSlab"
     result_: SpikeSlabResultsWrapper | BinarySpikeSlabResultsWrapper
     threshold: float
     fdr: float | None
@@ -75,7 +76,7 @@ class SpikeSlabRegressor(ColumnSelector, Regressor):
     slab_var, noise_var : float, optional
         Prior variance of an included coefficient, and noise variance; learned by default.
     expected_size : float, default 1
-        Columns or groups expected a priori to be in, if `prior_inclusion` is learned, for ``method="exact"``.
+        Columns or groups expected to be in at the prior median of the inclusion probability, if that is learned.
     unpenalized : names or positions, optional
         Columns with a flat prior: never shrunk, always selected.
     threshold : float in [0, 1), default 0.5
@@ -229,17 +230,7 @@ class SpikeSlabRegressor(ColumnSelector, Regressor):
             noise_var=self.noise_var,
             expected_size=self.expected_size,
         )
-        results = model.fit(
-            self.method,
-            tol=self.tol,
-            maxiter=self.maxiter,
-            damping=self.damping,
-            hyper=self.hyper,
-            check=self.check,
-            mcse=self.mcse,
-            chains=self.chains,
-            rng=self.rng,
-        )
+        results = model.fit(self.method, **self._options())
         self._take_results(results, True)
         self._take_selection(results)
         self.sigma2_ = float(results.noise_var)

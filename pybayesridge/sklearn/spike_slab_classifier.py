@@ -7,7 +7,6 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from scipy.special import logit, ndtri
 from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.class_weight import compute_sample_weight
@@ -15,6 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from pybayesridge._types import AnyArray, ArrayLike, FloatArray, GroupsLike, Names, TableLike
+from pybayesridge.families.registry import make
 from pybayesridge.models.spike_slab import SpikeSlab
 from pybayesridge.results.labelled import BinarySpikeSlabResultsWrapper
 from pybayesridge.results.spike_slab import MEDIAN
@@ -34,7 +34,7 @@ class SpikeSlabClassifier(ClassifierMixin, ColumnSelector):
     Parameters
     ----------
     method : {"auto", "exact", "ep"}
-        See :meth:`pybayesridge.models.binary_selection.BinarySpikeSlab.fit`.
+        See :meth:`pybayesridge.SpikeSlab.fit`.
     link : {"logit", "probit"}, default "logit"
     fit_intercept : bool, default True
         Whether there is an unpenalised intercept. A constant column of X never serves as it: its coefficient and
@@ -50,6 +50,8 @@ class SpikeSlabClassifier(ClassifierMixin, ColumnSelector):
     fdr : float in (0, 1), optional
         Select by Bayesian false discovery rate, not by `threshold`: the largest set of the most probable columns of
         which an expected share of at most `fdr` has coefficient 0 (``result_.select``).
+    tol : float
+        For ``"ep"``: tolerance of the residual at which iterations stop.
     maxiter : int, optional
         Most steps of all chains; for ``"ep"`` most iterations.
     mcse : float
@@ -113,6 +115,7 @@ class SpikeSlabClassifier(ClassifierMixin, ColumnSelector):
         unpenalized: Names | None = None,
         threshold: float = MEDIAN,
         fdr: float | None = None,
+        tol: float = 1e-4,
         maxiter: int | None = None,
         mcse: float = 0.01,
         chains: int = 4,
@@ -130,6 +133,7 @@ class SpikeSlabClassifier(ClassifierMixin, ColumnSelector):
         self.unpenalized = unpenalized
         self.threshold = threshold
         self.fdr = fdr
+        self.tol = tol
         self.maxiter = maxiter
         self.mcse = mcse
         self.chains = chains
@@ -177,7 +181,7 @@ class SpikeSlabClassifier(ClassifierMixin, ColumnSelector):
             slab_var=self.slab_var,
             expected_size=self.expected_size,
         )
-        results: Any = model.fit(self.method, mcse=self.mcse, chains=self.chains, rng=self.rng, maxiter=self.maxiter)
+        results: Any = model.fit(self.method, **self._options())
         self._take_results(results, False)
         self._take_selection(results)
         return self
@@ -245,8 +249,7 @@ class SpikeSlabClassifier(ClassifierMixin, ColumnSelector):
         (m,) array
         """
         share = np.clip(self.predict_proba(X)[:, 1], np.finfo(np.float64).tiny, 1.0 - CERTAIN)
-        scores: FloatArray = logit(share) if self.link == "logit" else ndtri(share)
-        return scores
+        return make("binomial", link=self.link).linear(share)
 
     def predict(self, X: TableLike) -> AnyArray:
         """The more probable class.

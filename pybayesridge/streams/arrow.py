@@ -6,10 +6,8 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from pybayesridge.data.frames import without_order
 from pybayesridge.streams.schemas import is_dictionary
-
-UNORDERED = b"_PL_CATEGORICAL"
-"""Start of the key by which polars marks a dictionary whose order is that of appearance."""
 
 
 class ArrowSource:
@@ -22,9 +20,7 @@ class ArrowSource:
         self._first: Stream | None = self._new()
         self.schema = self._first.schema
         self._n_rows = data.num_rows if isinstance(getattr(data, "num_rows", None), int) else None
-        self.unordered = frozenset(
-            field.name for field in self.schema if any(key.startswith(UNORDERED) for key in field.metadata or {})
-        )
+        self.unordered = without_order(self.schema)
 
     @property
     def n_rows(self) -> int | None:

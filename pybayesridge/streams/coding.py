@@ -13,20 +13,22 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from formulaic import Formula
+from formulaic import SimpleFormula
 from formulaic.errors import DataMismatchWarning
-from formulaic.parser.types import Factor
+from formulaic.parser.types import Factor, Term
 
 from pybayesridge._types import FloatArray
 from pybayesridge.data.arrays import NamedColumns
-from pybayesridge.formula.build import layout, variables_of
+from pybayesridge.formula.build import layout
 from pybayesridge.formula.calls import (
     SPLINES,
+    as_state,
     as_written,
+    code_tree,
+    makes_factor,
     text,
-    tree_of,
-    unquoted,
 )
+from pybayesridge.formula.names import factors_of, names_of, own_of_side
 from pybayesridge.formula.response import numeric_endog
 from pybayesridge.formula.spec import FormulaSpec
 from pybayesridge.formula.values import kinds_of, model_matrix, plain_dtypes
@@ -135,7 +137,7 @@ class Coding:
                 f"the data contain a level that is neither declared nor found ({error}): declare it in `levels`, or "
                 "leave those rows out"
             ) from error
-        endog = numeric_endog(pd.DataFrame(made.lhs), self.plan.formula)
+        endog = numeric_endog(made.lhs, self.plan.formula)
         return endog, pd.DataFrame(made.rhs)[[name for name in self.spec.columns if name not in self.as_given]]
 
     def _check_rows(self, frame: pd.DataFrame, endog: pd.DataFrame, exog: pd.DataFrame) -> None:
@@ -162,7 +164,8 @@ def survey(plan: StreamPlan, frame: pd.DataFrame) -> Survey | None:
         levels[name] = list(column.cat.categories) if known else list(pd.unique(column))
     moments = None
     if plan.moments_of:
-        arguments = Formula("0 + " + " + ".join(f"I({e})" for e in plan.moments_of))
+        terms = [Term([Factor(f"I({e})", eval_method="python")]) for e in plan.moments_of]
+        arguments = SimpleFormula(terms, _ordering="none")
         made, _ = model_matrix(arguments, plain_dtypes(frame.reset_index(drop=True), plan.surveyed), plan.context)
         values = pd.DataFrame(made).set_axis(plan.moments_of, axis=1)
         moments = Moments.from_arrays(np.zeros(len(frame)), values)
@@ -196,11 +199,13 @@ def make_coding(
     for side in (specs.lhs, specs.rhs):
         _set_states(side, plan, found)
         _check_factors(side, plan)
-    numeric_endog(pd.DataFrame(made.lhs), plan.formula)
+    numeric_endog(made.lhs, plan.formula)
     keep, terms, has_intercept = layout(spec, list(spec.column_names), drop_cols)
-    variables = sorted(variables_of(spec) & set(plan.variables))
+    found_right = names_of(plan.parsed.rhs)
+    variables = sorted(found_right.read & set(plan.variables))
     kinds = kinds_of(template, variables)
-    right = FormulaSpec(plan.formula, spec, keep, variables, kinds, plan.context, has_intercept)
+    own = own_of_side(found_right, plan.context)
+    right = FormulaSpec(plan.formula, spec, keep, variables, kinds, own, has_intercept, tuple(own))
     every = [term for side in (plan.parsed.lhs, plan.parsed.rhs) for term in side]
     plain = all(
         str(factor.expr).strip("`") in (*plan.variables, "1", "0") for term in every for factor in term.factors
@@ -275,18 +280,17 @@ def _set_states(spec: Any, plan: StreamPlan, found: Survey) -> None:
     for key, state in spec.transform_state.items():
         if not state:
             continue
-        tree, placeholders = tree_of(key)
-        call = tree.body if isinstance(tree, ast.Expression) else None
+        call = code_tree(key)
         function = call.func.id if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) else ""
-        if function in plan.context or function not in (*EXACT, *SPLINES):
+        if function not in (*EXACT, *SPLINES):
             raise ValueError(
                 f"{key} depends on all rows in a way that a stream cannot compute: add it to the data as a column"
             )
         if function in SPLINES:
             continue
-        expression = text(as_written(call.args[0]), placeholders) if isinstance(call, ast.Call) else ""
+        expression = text(as_written(call.args[0])) if isinstance(call, ast.Call) else ""
         known = [] if found.moments is None else found.moments.columns
-        same = [name for name in known if unquoted(name) == unquoted(expression)]
+        same = [name for name in known if as_state(name) == as_state(expression)]
         if found.moments is None or len(same) != 1:
             raise ValueError(f"the mean of {expression!r} in {key} was not found: add it to the data as a column")
         m = found.moments.subset(same)
@@ -299,8 +303,14 @@ def _set_states(spec: Any, plan: StreamPlan, found: Survey) -> None:
 
 def _check_factors(spec: Any, plan: StreamPlan) -> None:
     for key, (kind, _) in spec.encoder_state.items():
-        if kind is Factor.Kind.CATEGORICAL and key.strip("`") not in plan.factors and not key.startswith("C("):
+        if kind is Factor.Kind.CATEGORICAL and key.strip("`") not in plan.factors and not _is_c(spec, key):
             raise no_levels(str(key))
+
+
+def _is_c(spec: Any, key: str) -> bool:
+    """Whether a factor is a call of ``C``."""
+    found = next(factor for factor in factors_of(spec.formula) if factor.expr == key)
+    return found.eval_method is Factor.EvalMethod.PYTHON and makes_factor(key)
 
 
 def _in_order(values: Sequence[Any], name: str, ordered: bool) -> list[Any]:

@@ -143,6 +143,15 @@ def check_block(block: AnyArray, start: int, names: Sequence[str] | None) -> Non
         raise ValueError(str(error).partition(" (missing=")[0]) from None
 
 
+def check_width(block: AnyArray, width: int, where: str) -> None:
+    """Refuse a part of an array that has not as many columns of X as its shape or its chunks say."""
+    if block.shape[1] != width:
+        raise ValueError(
+            f"the source {where} has {block.shape[1]:,} columns of X instead of {width:,}: pass an array whose parts "
+            "are what its shape says, or a function that returns an iterator of blocks"
+        )
+
+
 def _changed(how: str) -> ValueError:
     return ValueError(f"the source gave {how} when it was read again: it must give the same columns each time")
 
@@ -152,20 +161,25 @@ class ArrayReader:
 
     def __init__(self, array: Any, n: int, *, transposed: bool) -> None:
         self.array, self.n, self.transposed = array, n, transposed
-        shape = tuple(array.shape)
-        rows, self.total = shape[::-1] if transposed else shape
+        shape = tuple(int(size) for size in array.shape)
+        rows, p = shape[::-1] if transposed else shape
+        self.total: int | None = p
         if rows != n:
-            raise ValueError(wrong_rows((rows, self.total), n, transposed=transposed))
+            raise ValueError(wrong_rows((rows, p), n, transposed=transposed))
+        self.p = p
 
     def blocks(self, wanted: IntArray | None) -> Iterator[Block]:
         """Blocks of whole chunks, one read while the one before is worked on."""
         step = self._step()
-        starts = [a for a in range(0, self.total, step) if wanted is None or _any_in(wanted, a, a + step)]
-        yield from ahead(self._block, [(a, min(a + step, self.total)) for a in starts])
+        starts = [a for a in range(0, self.p, step) if wanted is None or _any_in(wanted, a, a + step)]
+        yield from ahead(self._block, [(a, min(a + step, self.p)) for a in starts])
 
     def _block(self, start: int, stop: int) -> Block:
         part = self.array[start:stop, :] if self.transposed else self.array[:, start:stop]
-        return start, as_block(part, self.n, transposed=self.transposed)[0], None
+        block = as_block(part, self.n, transposed=self.transposed)[0]
+        wanted = f"[{start}:{stop}, :]" if self.transposed else f"[:, {start}:{stop}]"
+        check_width(block, stop - start, f"has shape {tuple(self.array.shape)}, and its {wanted}")
+        return start, block, None
 
     def _step(self) -> int:
         size = np.dtype(self.array.dtype).itemsize

@@ -11,7 +11,8 @@ import pandas as pd
 
 from pybayesridge.data.arrays import missing_rows
 from pybayesridge.data.frames import unmasked
-from pybayesridge.formula.spec import Context, FormulaData, warn_of_levels
+from pybayesridge.formula.names import Context
+from pybayesridge.formula.spec import FormulaData, warn_of_levels
 from pybayesridge.moments.moments import Moments
 from pybayesridge.streams.coding import Coding, Survey, make_coding, survey
 from pybayesridge.streams.plan import StreamPlan, make_plan

@@ -12,7 +12,7 @@ from pybayesridge.data.blocks import as_block, wrong_rows
 from pybayesridge.design.columns import Answer, ColumnStream, Own, Shared, cut
 from pybayesridge.design.unpenalized import Unpenalized
 from pybayesridge.design.wide import WideProducts, merge, wide_products
-from pybayesridge.streams.columns import check_block, names_for
+from pybayesridge.streams.columns import check_block, check_width, names_for
 
 BRANCHES = 8
 """How many parts one task merges."""
@@ -67,7 +67,7 @@ class DaskColumns(ColumnStream):
 
         shared = dask.delayed(block, traverse=False)
         level = [
-            dask.delayed(_products)(shared, chunk, a - self.first, self._given_to(a, b), standardize)
+            dask.delayed(_products)(shared, chunk, a - self.first, b - a, self._given_to(a, b), standardize)
             for a, b, chunk in self._parts
         ]
         while len(level) > 1:
@@ -91,7 +91,9 @@ class DaskColumns(ColumnStream):
         common = dask.delayed(shared, traverse=False)
         for i in range(0, len(self._parts), WINDOW):
             tasks = [
-                dask.delayed(_answer)(function, common, dask.delayed(own(a, b), traverse=False), chunk)
+                dask.delayed(_answer)(
+                    function, common, dask.delayed(own(a, b), traverse=False), chunk, (self.shape[0], b - a)
+                )
                 for a, b, chunk in self._parts[i : i + WINDOW]
             ]
             yield from dask.compute(*tasks)
@@ -102,20 +104,24 @@ class DaskColumns(ColumnStream):
 
         for a, b, chunk in self._parts:
             if wanted is None or np.searchsorted(wanted, a) < np.searchsorted(wanted, b):
-                yield a, _as_array(dask.compute(chunk)[0])
+                yield a, _as_array(dask.compute(chunk)[0], (self.shape[0], b - a))
 
 
-def _as_array(chunk: Any) -> AnyArray:
-    return as_block(chunk, int(chunk.shape[0]))[0]
+def _as_array(chunk: Any, shape: tuple[int, int]) -> AnyArray:
+    block = as_block(chunk, shape[0])[0]
+    check_width(block, shape[1], f"has a chunk of shape {shape}, and what Dask computes for it")
+    return block
 
 
 def _products(
-    block: Unpenalized, chunk: Any, start: int, names: Sequence[str] | None, standardize: bool
+    block: Unpenalized, chunk: Any, start: int, width: int, names: Sequence[str] | None, standardize: bool
 ) -> WideProducts:
-    raw = _as_array(chunk)
+    raw = _as_array(chunk, (block.z.shape[0], width))
     check_block(raw, start, names)
     return wide_products(cut(raw), block, standardize=standardize, with_taken=True)
 
 
-def _answer(function: Callable[[Any, Any, AnyArray], Any], shared: Any, own: Any, chunk: Any) -> Any:
-    return function(shared, own, _as_array(chunk))
+def _answer(
+    function: Callable[[Any, Any, AnyArray], Any], shared: Any, own: Any, chunk: Any, shape: tuple[int, int]
+) -> Any:
+    return function(shared, own, _as_array(chunk, shape))

@@ -11,7 +11,7 @@ from formulaic.materializers.types import FactorValues
 from formulaic.parser.types import Factor
 
 from pybayesridge._types import AnyArray, FloatArray, IntArray
-from pybayesridge.formula.names import names_in_factor
+from pybayesridge.formula.names import names_in
 from pybayesridge.formula.values import Coder, plain_dtypes
 from pybayesridge.streams.plan import StreamPlan
 from pybayesridge.text import listed
@@ -43,7 +43,7 @@ class Expressions:
     """
 
     def __init__(self, plan: StreamPlan, factors: Mapping[str, Any], states: Mapping[str, Any]) -> None:
-        read = {name for expression in factors for name in names_in_factor(expression)}
+        read = {name for factor in factors.values() for name in names_in(factor).read}
         self.variables = [name for name in plan.variables if name in read]
         self.fields: dict[str, list[str]] = {}
         self._factors, self._context, self._states = dict(factors), plan.context, dict(states)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
+from pybayesridge.data.frames import without_order
 from pybayesridge.streams.schemas import check_files, common_schema
+from pybayesridge.text import listed
 
 READAHEAD = 2
 """Batches that are read while one is worked on."""
@@ -17,12 +20,12 @@ class ParquetSource:
     """The rows of Parquet files; attributes as in :class:`pybayesridge.streams.passes.Source`."""
 
     once = ""
-    unordered: frozenset[str] = frozenset()
 
     def __init__(self, source: Any) -> None:
         self.dataset = _dataset(source)
         self.own = self.dataset is not source
         self.schema = self.dataset.schema
+        self.unordered = without_order(self.schema)
 
     @property
     def n_rows(self) -> int:
@@ -47,14 +50,39 @@ class ParquetSource:
             "fragment_readahead": 1,
         }
         if not self.own:
-            yield from self.dataset.to_batches(**options)
+            yield from intact(self.dataset.to_batches(**options), "the source")
             return
         # A row group at a time, since a scan of the whole dataset runs ahead of slow work by up to a gigabyte; and
         # without a buffer that holds a file until its last row group has been read.
-        options["fragment_scan_options"] = ds.ParquetFragmentScanOptions(pre_buffer=False)
+        options["fragment_scan_options"] = ds.ParquetFragmentScanOptions(
+            pre_buffer=False, page_checksum_verification=True
+        )
         for fragment in self.dataset.get_fragments():
             for group in fragment.split_by_row_group():
-                yield from group.to_batches(schema=self.schema, **options)
+                yield from intact(group.to_batches(schema=self.schema, **options), fragment.path)
+
+
+@contextmanager
+def readable(name: Any) -> Iterator[None]:
+    """Make pyarrow's errors of a damaged file ValueErrors that name it; the file system's errors stay."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        if getattr(error, "errno", None) is not None:
+            raise
+        raise ValueError(f"{name} cannot be read as Parquet: {error}") from None
+
+
+def intact(batches: Iterator[Any], name: Any) -> Iterator[Any]:
+    """The same batches; an error of a damaged file names it."""
+    while True:
+        with readable(name):
+            batch = next(batches, None)
+        if batch is None:
+            return
+        yield batch
 
 
 def _ahead(batches: Iterator[Any]) -> Iterator[Any]:
@@ -76,4 +104,5 @@ def _dataset(source: Any) -> Any:
     several = isinstance(source, list | tuple)
     files = [str(path) for path in source] if several else str(source)
     options = {"format": "parquet", "partitioning": "hive"}
-    return ds.dataset(files, schema=common_schema(ds.dataset(files, **options)), **options)
+    with readable(listed(files) if several else files):
+        return ds.dataset(files, schema=common_schema(ds.dataset(files, **options)), **options)

@@ -13,6 +13,7 @@ import pandas as pd
 from pybayesridge._types import AnyArray, IntArray
 from pybayesridge.data.blocks import sample_columns, wrong_rows
 from pybayesridge.streams.columns import BLOCK_BYTES, Block, Reader, ahead
+from pybayesridge.streams.parquet import intact, readable
 from pybayesridge.text import listed, repeated
 
 
@@ -22,7 +23,10 @@ def parquet_reader(source: Any, n: int, *, transposed: bool, names_in: str | Non
         import pyarrow.parquet as pq
     except ImportError as error:
         raise ImportError("reading Parquet needs pyarrow: pip install 'pybayesridge[stream]'") from error
-    files = [pq.ParquetFile(path, pre_buffer=False) for path in _paths(source)]
+    files = []
+    for path in _paths(source):
+        with readable(path):
+            files.append(pq.ParquetFile(path, pre_buffer=False, page_checksum_verification=True))
     if transposed:
         return TransposedFiles(files, n, names_in, labels)
     return WideFiles(files, n)
@@ -80,7 +84,8 @@ class TransposedFiles:
                     start += rows
                     continue
                 read = columns if self.names_in is None else [*columns, self.names_in]
-                for batch in file.iter_batches(batch_size=size, row_groups=[group], columns=read, use_threads=False):
+                batches = file.iter_batches(batch_size=size, row_groups=[group], columns=read, use_threads=False)
+                for batch in intact(batches, "the source"):
                     names = None
                     if self.names_in is not None:
                         names = [str(name) for name in batch.column(self.names_in).to_pylist()]
@@ -125,7 +130,8 @@ class WideFiles:
 
     def _block(self, start: int, stop: int) -> Block:
         names = [name for _, name in self.names[start:stop]]
-        table = self.files[self.names[start][0]].read(columns=names, use_threads=False)
+        with readable("the source"):
+            table = self.files[self.names[start][0]].read(columns=names, use_threads=False)
         arrays = [table.column(name).to_numpy() for name in names]
         out = np.empty((self.n, len(names)), dtype=np.result_type(*arrays), order="F")
         for j, array in enumerate(arrays):
@@ -143,8 +149,13 @@ def _rows_of(batch: Any, columns: Sequence[str]) -> AnyArray:
 
 
 def _check_numbers(schema: Any, columns: Sequence[str]) -> None:
-    """Refuse columns that are not numbers."""
+    """Refuse columns that are not numbers, and names of several columns of a file."""
     import pyarrow as pa
+
+    known = set(columns)
+    twice = repeated(name for name in schema.names if name in known)
+    if twice:
+        raise ValueError(f"a file of the source has several columns of the name {listed(twice)}")
 
     def is_number(kind: Any) -> bool:
         return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)

@@ -10,7 +10,8 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
-from pybayesridge.formula.spec import Context, FormulaData, warn_of_levels
+from pybayesridge.formula.names import Context
+from pybayesridge.formula.spec import FormulaData, warn_of_levels
 from pybayesridge.moments.moments import Moments
 from pybayesridge.streams.assembly import check_range, dense_moments, moments_of_terms
 from pybayesridge.streams.bar import progress_bar

@@ -16,8 +16,8 @@ from pybayesridge.formula.calls import (
     column_of_factor,
     refuse_undeclared,
 )
-from pybayesridge.formula.names import names_in_factor, names_of, parse, refuse_unknown
-from pybayesridge.formula.spec import Context
+from pybayesridge.formula.names import Context, names_in_code, names_of, own_values
+from pybayesridge.formula.parse import parse
 from pybayesridge.text import listed, repeated
 
 EXACT = ("center", "scale")
@@ -65,7 +65,7 @@ class StreamPlan:
     @property
     def surveyed(self) -> list[str]:
         """Columns whose values a first pass needs."""
-        read = {name for expression in self.moments_of for name in names_in_factor(expression)}
+        read = {name for expression in self.moments_of for name in names_in_code(expression).read}
         return [name for name in self.variables if name in read or name in self.undeclared]
 
     @property
@@ -96,7 +96,7 @@ def make_plan(
     levels : mapping or None
         Levels that the user declares.
     context : mapping or None
-        Where names that are not columns are looked up.
+        Where names that are neither columns nor functions of formulas are looked up.
 
     Raises
     ------
@@ -108,25 +108,24 @@ def make_plan(
     if weights is not None and weights not in names:
         raise ValueError(f"weights names {weights!r}, which is not a column of the data")
     parsed = parse(formula, pd.DataFrame(columns=list(names)))
-    used = names_of(parsed)
-    refuse_unknown(used, names, context or {})
+    found = names_of(parsed)
+    own, used = own_values(found, names, context), found.read
     variables = [name for name in names if name in used]
     twice = repeated(name for name in names if name in used)
     if twice:
         raise ValueError(f"duplicate column name(s) {listed(twice)} in the data: give each column a name of its own")
-    own = {name: context[name] for name in used if context is not None and name in context and name not in names}
     factors, arguments = [name for name in variables if not numeric[name]], []
-    for call, placeholders in calls(parsed):
+    for call in calls(parsed):
         function = call.func.id if isinstance(call.func, ast.Name) else ""
-        if function in own or function not in TRANSFORMS:
+        if function not in TRANSFORMS:
             continue
         if function == "C":
-            coded = column_of_factor(call, placeholders, names)
+            coded = column_of_factor(call, names)
             factors += [coded] if coded is not None and coded not in factors else []
         elif function in EXACT:
-            arguments.append(argument(call, placeholders, own))
+            arguments.append(argument(call))
         else:
-            refuse_undeclared(function, call, placeholders, names)
+            refuse_undeclared(function, call, names)
     declared = {str(name): list(dict.fromkeys(values)) for name, values in (levels or {}).items()}
     stray = [name for name in declared if name not in factors]
     if stray:

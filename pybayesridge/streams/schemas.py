@@ -18,13 +18,15 @@ def common_schema(dataset: Any) -> Any:
 
     schema = dataset.schema
     kinds: dict[str, Any] = {}
+    marks: dict[str, Any] = {}
     for _, physical in _files(dataset):
         for field in physical:
+            marks.setdefault(field.name, {}).update(field.metadata or {})
             known = kinds.get(field.name)
             common = field.type if known is None else common_type(known, field.type)
             kinds[field.name] = known if common is None else common
     keys = [field for field in schema if field.name not in kinds]
-    fields = [pa.field(name, kind) for name, kind in kinds.items()] + keys
+    fields = [pa.field(name, kind, metadata=marks[name]) for name, kind in kinds.items()] + keys
     return pa.schema(fields, metadata=schema.metadata)
 
 

@@ -56,7 +56,7 @@ def _write_parquet(file: Any, pieces: Iterable[Mapping[str, Any]]) -> None:
 
     tables = _tables(pa, pieces)
     first = next(tables)
-    with pq.ParquetWriter(file, first.schema) as writer:
+    with pq.ParquetWriter(file, first.schema, write_page_checksum=True) as writer:
         writer.write_table(first)
         for table in tables:
             writer.write_table(table)

@@ -15,8 +15,9 @@ from typing import Any
 from formulaic.parser.types import Factor
 from formulaic.transforms import TRANSFORMS
 
-from pybayesridge.formula.calls import SPLINES, text, tree_of, unquoted
-from pybayesridge.formula.names import names_in_factor
+from pybayesridge.formula.calls import SPLINES, code_tree, text, tree_of
+from pybayesridge.formula.names import names_in
+from pybayesridge.formula.quoted import name_of
 from pybayesridge.streams.plan import EXACT, StreamPlan
 
 Key = tuple[str, ...]
@@ -119,8 +120,6 @@ def plain_terms(plan: StreamPlan, numeric: Mapping[str, bool], *, surveyed: bool
         responses += known.numbers
     if any(isinstance(value, bool) for values in plan.declared.values() for value in values):
         return None
-    if len({unquoted(f"`{name}`") for name in plan.variables}) < len(plan.variables):
-        return None
     if set(found.expressions) & set(plan.columns):
         return None
     return PlainTerms(responses, terms, found.scaled, found.expressions)
@@ -170,26 +169,23 @@ class _Found:
 
         Of ``C`` the argument is a column, of the others an expression as the plan has it.
         """
-        if factor.eval_method is not Factor.EvalMethod.PYTHON:
-            return "", ""
-        tree, placeholders = tree_of(str(factor.expr))
-        call = tree.body if isinstance(tree, ast.Expression) else None
-        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.func.id in self.plan.context:
+        call = tree_of(factor)
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
             return "", ""
         if call.func.id in EXACT:
-            return call.func.id, text(call.args[0], placeholders)
+            return call.func.id, text(call.args[0])
         first = call.args[0] if call.args else None
         if call.func.id != "C" or not isinstance(first, ast.Name):
             return "", ""
         if any(keyword.arg == "levels" for keyword in call.keywords):
             return "", ""
-        return "C", placeholders.get(first.id, first.id)
+        return "C", name_of(first.id)
 
     def _number(self, expression: str) -> str | None:
         """A column of numbers, or an expression, that is scaled."""
-        tree, placeholders = tree_of(expression)
-        if isinstance(tree, ast.Expression) and isinstance(tree.body, ast.Name):
-            name = placeholders.get(tree.body.id, tree.body.id)
+        tree = code_tree(expression)
+        if isinstance(tree, ast.Name):
+            name = name_of(tree.id)
             if name in self.plan.variables:
                 return name if self.numeric[name] else None
         factor = Factor(expression, eval_method=Factor.EvalMethod.PYTHON)
@@ -200,14 +196,12 @@ class _Found:
 
     def _is_expression(self, factor: Any) -> bool:
         """Whether a factor computes with columns of numbers and calls no transform that learns from all rows."""
-        expression = str(factor.expr)
-        tree, _ = tree_of(expression)
-        if factor.eval_method is not Factor.EvalMethod.PYTHON or tree is None:
+        if factor.eval_method is not Factor.EvalMethod.PYTHON:
             return False
-        read = names_in_factor(expression) & set(self.plan.variables)
+        found = names_in(factor)
+        read = found.read & set(self.plan.variables)
         if not read or not all(self.numeric[name] for name in read):
             return False
-        known = {*self.plan.context, *DECLARED, *(EXACT if self.surveyed else ())}
-        names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - known
+        names = found.functions - {*DECLARED, *(EXACT if self.surveyed else ())}
         learning = {name for name in names if getattr(TRANSFORMS.get(name), "__is_stateful_transform__", False)}
         return not (learning or names & {"C", "hashed", "lag"})

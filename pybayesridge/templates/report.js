@@ -24,6 +24,31 @@ for (const table of document.querySelectorAll("table.sortable")) {
     });
   });
 }
+const shown = 25;
+for (const table of document.querySelectorAll("table.sortable")) {
+  const count = table.tBodies[0].rows.length;
+  if (count > shown) {
+    table.classList.add("cut");
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "all";
+    button.textContent = `Show all ${count} rows`;
+    button.addEventListener("click", () => {
+      table.classList.remove("cut");
+      button.remove();
+    });
+    table.parentElement.after(button);
+  }
+}
+const hint = () => {
+  for (const region of document.querySelectorAll(".scroll")) {
+    let next = region.nextElementSibling;
+    while (!next.classList.contains("hint")) next = next.nextElementSibling;
+    next.hidden = region.scrollWidth <= region.clientWidth + 1;
+  }
+};
+window.addEventListener("resize", hint);
+hint();
 for (const button of document.querySelectorAll("button.save")) {
   button.addEventListener("click", () => {
     const text = document.getElementById(button.dataset.from).textContent;

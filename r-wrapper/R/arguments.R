@@ -1,6 +1,7 @@
 # Checks of arguments: what cannot be done is refused by name, with the nearest that can.
 
-# Stops where `...` holds anything: arguments of a method that it does not have. `generic` is what the user called.
+# Stops where `...` holds anything: arguments that a function or method does not have. `generic` is what the user called.
+# Every function for users has `...` for this, since R says "unused argument" otherwise and not what was meant.
 refuse_dots <- function(generic, ...) {
   written <- as.list(substitute(list(...)))[-1L]
   if (!length(written)) {
@@ -17,11 +18,16 @@ refuse_dots <- function(generic, ...) {
 
 unknown_argument <- function(generic, given, takes) {
   rest <- takes[-1L]
+  hint <- did_you_mean(given, takes)
+  listed <- length(rest) && !(nzchar(hint) && length(rest) > most_listed)
   paste0(
-    generic, "() has no argument '", given, "'", did_you_mean(given, rest),
-    if (length(rest)) paste0(" (it takes ", paste0("'", rest, "'", collapse = ", "), ")")
+    generic, "() has no argument '", given, "'", hint,
+    if (listed) paste0(" (it takes ", paste0("'", rest, "'", collapse = ", "), ")")
   )
 }
+
+# Arguments of which a list is easier to read than the nearest of them alone.
+most_listed <- 10L
 
 # "did you mean" with the nearest of `valid`, or nothing where none is near.
 did_you_mean <- function(given, valid) {
@@ -69,6 +75,9 @@ check_interval <- function(interval) {
 # Positions of names among labels; an interaction is found whatever the order of its variables.
 match_names <- function(names, labels) {
   at <- match(names, labels)
+  # Names that are not R's are written in backticks in a formula, and need not be elsewhere.
+  plain <- function(name) gsub("`", "", name, fixed = TRUE)
+  at <- ifelse(is.na(at), match(plain(names), plain(labels)), at)
   left <- which(is.na(at) & grepl(":", names, fixed = TRUE))
   if (length(left)) {
     at[left] <- match(sorted_interaction(names[left]), sorted_interaction(labels))

@@ -93,7 +93,9 @@
 #'   `predict(interval = )`, `augment()`, `model.matrix()`, `simulate()`, `report()`. `NULL` keeps at most a million
 #'   cells, and a matrix `x` of any size where it takes the place of parts of the posterior that are as large (if it has more
 #'   columns than rows). With `FALSE` these methods use the data named in the call.
-#' @param disp Whether to print the number of iterations.
+#' @param disp Whether to print the number of iterations, and the progress of long fits also where the session is not
+#'   interactive.
+#' @param ... Not used: further arguments raise an error.
 #'
 #' @return A list of class `"bayes_ridge"` (for `family = binomial()` also `"bayes_ridge_binomial"`). With several targets vectors over coefficients and rows are matrices with
 #'   one column per target, and numbers are vectors. Among the elements are
@@ -106,6 +108,7 @@
 #'     \item{df_model, df_resid, rsquared, nobs}{effective degrees of freedom (excluding the constant), residual degrees
 #'       of freedom, R-squared, number of rows}
 #'     \item{converged, n_iter, n_modes, solver, diagnostics}{diagnostics of the computation}
+#'     \item{facts}{a data frame of the numbers of the whole fit that `summary()` and `glance()` show, a row for each target}
 #'     \item{findings}{what a reader must know: a data frame with `code`, `severity` (`"note"` or `"warning"`) and
 #'       `text`}
 #'     \item{loo_mse, grid, grid_scores}{cross-validation, for `"loocv"` and `"gcv"`}
@@ -136,7 +139,8 @@ bayes_ridge <- function(formula, data, subset, weights, na.action,
                         prior = "r2", sigma2 = NULL, tol = 1e-8, maxiter = 10000, grid = NULL, lam = NULL,
                         dof = c("nu", "paper"), parameterization = c("tau2", "tau"), accelerate = TRUE,
                         solver = c("ep", "laplace"), flat_in = c("latent", "link"),
-                        contrasts = NULL, model = NULL, disp = FALSE) {
+                        contrasts = NULL, model = NULL, disp = FALSE, ...) {
+  refuse_dots("bayes_ridge", ...)
   call <- match.call()
   link <- link_of(family)
   binomial <- link != "gaussian"
@@ -146,10 +150,7 @@ bayes_ridge <- function(formula, data, subset, weights, na.action,
   keeps_data(model, 0)
   input <- if (missing(formula)) {
     refuse_formula_arguments(call)
-    matrix_input(
-      x, y, if (missing(weights)) NULL else weights, check_flag(intercept, "intercept"),
-      sparse = TRUE, binary = binomial
-    )
+    matrix_input(x, y, if (missing(weights)) NULL else weights, check_flag(intercept, "intercept"), sparse = TRUE, binary = binomial)
   } else {
     refuse_both(x, y)
     check_formula(formula, "bayes_ridge", data)
@@ -187,7 +188,7 @@ bayes_ridge <- function(formula, data, subset, weights, na.action,
   }
   settings$model <- c(settings$model, own$model)
   settings$fit <- c(settings$fit, own$fit)
-  value <- call_fit(settings, input, without = as.list(made_in_r(input, model, binomial)))
+  value <- call_fit(settings, input, without = as.list(made_in_r(input, model, binomial)), progress = shows_progress(disp))
   tell_iterations(new_fit(value, input, call, settings, model, list(prior = prior, known_sigma2 = sigma2)), disp)
 }
 
@@ -229,6 +230,7 @@ new_fit <- function(value, input, call, settings, model, own = list()) {
     settings = settings,
     terms = input$terms,
     variables = input$variables,
+    scope = if (length(input$scope)) input$scope,
     xlevels = input$xlevels,
     contrasts = input$contrasts,
     na.action = input$na.action,
@@ -266,6 +268,7 @@ fit_of_export <- function(value, row_names = NULL) {
     n_iter = as.integer(value$n_iter),
     standardize = value$standardize,
     findings = findings_frame(value$findings),
+    facts = data.frame(lapply(value$facts, as.vector), row.names = targets),
     intercept_added = value$intercept_added,
     constant = value$constant
   )
@@ -298,6 +301,8 @@ ridge_values <- function(value, one) {
     hyper_means = plain(value$hyper_means)
   )
 }
+
+shows_progress <- function(disp) isTRUE(disp) || interactive()
 
 tell_iterations <- function(fit, disp) {
   if (isTRUE(disp)) {

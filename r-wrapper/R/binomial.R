@@ -1,8 +1,6 @@
 # Yes/no responses: what bayes_ridge() takes and keeps for them. Their posterior is in binomial_posterior.R; selections are in
 # binomial_sets.R.
 
-is_binomial <- function(object) inherits(object, c("bayes_ridge_binomial", "spike_slab_binomial"))
-
 # "gaussian", or the link of a binomial family; `family` is as in glm().
 link_of <- function(family) {
   if (is.function(family)) family <- family()
@@ -153,48 +151,27 @@ binomial_values <- function(value, one) {
   )
 }
 
-#' @exportS3Method
-headline.bayes_ridge_binomial <- function(object, digits) {
-  paste0(
-    "event ", object$event, " (", alike(object$n_events, digits), " of ", alike(object$n_trials, digits), "), lambda ",
-    singly(object$lambda_, digits), ", effective df ", singly(object$df_model, digits), ", leave-one-out AUC ",
-    probabilities(object$loo_auc)
-  )
-}
-
-#' @exportS3Method
-facts.bayes_ridge_binomial <- function(object) {
-  data.frame(
-    row.names = object$targets,
-    nobs = object$nobs,
-    trials = object$n_trials,
-    events = object$n_events,
-    lambda = unname(object$lambda_),
-    tau = unname(sqrt(object$tau2)),
-    df_model = unname(object$df_model),
-    df_resid = unname(object$df_resid),
-    loo_log_score = object$loo_log_score,
-    loo_brier = object$loo_brier,
-    loo_auc = object$loo_auc,
-    log_marginal = unname(object$log_marginal)
-  )
-}
-
 #' Odds ratios
 #'
 #' Exponentials of the coefficients of a binomial fit with credible intervals, on the logit link. Python is not required.
 #'
-#' @param object A fit of [bayes_ridge()] or [spike_slab()] with `family = binomial()`.
+#' @param object A fit of [bayes_ridge()] or [spike_slab()] with `family = binomial()`, or a pooled fit of such ([fit_imputed()]).
 #' @param level Probability of the credible intervals.
 #' @param parm Names or positions of coefficients; by default all.
+#' @param ... Not used: further arguments raise an error.
 #' @return A data frame with a row for each coefficient: `odds_ratio` (the exponential of `coef()`), `lower` and
-#'   `upper` (those of the interval), and `prob_above_1`, the posterior probability that the odds rise with the column. The
-#'   row of the intercept contains the odds where every column is 0.
+#'   `upper` (those of the interval), and `prob_above_1`, the posterior probability that the odds rise with the column; for
+#'   [spike_slab()] also `prob_equal_1`, the posterior probability that they do not depend on it. The row of the intercept
+#'   contains the odds where every column is 0.
 #' @examplesIf pybayesridge::pybayesridge_available()
 #' odds_ratios(bayes_ridge(am ~ wt + hp, data = mtcars, family = binomial()))
 #' @export
-odds_ratios <- function(object, level = 0.95, parm = NULL) {
-  if (!is_binomial(object)) {
+odds_ratios <- function(object, level = 0.95, parm = NULL, ...) {
+  refuse_dots("odds_ratios", ...)
+  if (inherits(object, "pybayesridge_pooled") && !is.null(object$fits[[1L]]$link)) {
+    return(pooled_odds_ratios(object, level, parm))
+  }
+  if (is.null(object$link)) {
     stop("odds_ratios() is for fits with family = binomial()", call. = FALSE)
   }
   if (object$link != "logit") {
@@ -206,19 +183,18 @@ odds_ratios <- function(object, level = 0.95, parm = NULL) {
     stats::confint(object, parm, level = level)
   }
   at <- match(rownames(limits), coefficient_names(object))
-  data.frame(
+  above <- coefficients_above(object)
+  out <- data.frame(
     odds_ratio = unname(exp(object$coefficients[at])),
     lower = unname(exp(limits[, 1L])),
     upper = unname(exp(limits[, 2L])),
-    prob_above_1 = if (is_binary_sets(object$posterior)) {
-      binary_sets_above(object)[at]
-    } else if (is_binary_ep(object$posterior)) {
-      binary_ep_above(object)[at]
-    } else {
-      coefficients_above(object$posterior, length(object$coefficients))[at]
-    },
+    prob_above_1 = above[at],
     row.names = rownames(limits)
   )
+  if (inherits(object, "spike_slab")) {
+    out$prob_equal_1 <- ifelse(is.nan(above), NaN, 1 - unname(object$inclusion_prob))[at]
+  }
+  posterior_table(out)
 }
 
 #' @rdname predict.pybayesridge_fit
@@ -319,65 +295,4 @@ simulate.bayes_ridge_binomial <- function(object, nsim = 1, seed = NULL, newdata
   labels <- rownames(rows$x)
   if (is.null(labels)) labels <- seq_len(nrow(x))
   structure(out, class = "data.frame", row.names = labels, seed = state)
-}
-
-#' @rdname plot.pybayesridge_fit
-#' @export
-plot.bayes_ridge_binomial <- function(x, which = c("coefficients", "calibration", "roc"), level = 0.95, max_shown = 40,
-                                      intercept = FALSE, standardized = TRUE, bins = 10, xlab = NULL, main = NULL, ...) {
-  which <- match.arg(which)
-  if (which == "coefficients") {
-    return(plot_coefficients(x, level, 1L, max_shown, intercept, standardized, xlab, main, ...))
-  }
-  labels <- if (which == "roc") "leave-one-out ROC curve, area %.3f" else c("leave-one-out probability", "calibration")
-  draw_fit_of_shares(x, which, x$loo_probabilities, labels, bins, xlab, main, plot_arguments(...))
-  invisible(x)
-}
-
-# The calibration or the ROC curve of probabilities `share`; `labels` are those of the curve, or of the probabilities and
-# of the picture.
-draw_fit_of_shares <- function(x, which, share, labels, bins, xlab, main, given) {
-  check_rows(x)
-  trials <- x$trials * (x$weights %||% 1)
-  events <- trials * unname(x$fitted.values + x$residuals)
-  if (which == "roc") {
-    found <- roc_points(share, events, trials - events)
-    area <- sum(diff(found$x) * (found$y[-1L] + found$y[-length(found$y)]) / 2)
-    labels <- c("false positive rate", "true positive rate", sprintf(labels, area))
-  } else {
-    found <- calibration_points(share, events, trials, check_count(bins, "bins"))
-    labels <- c(labels[1L], paste("share of", x$event), labels[2L])
-  }
-  defaults <- list(
-    x = 0:1, y = 0:1, type = "l", lty = 2L, col = "grey50", xlab = xlab %||% labels[1L], ylab = labels[2L],
-    main = main %||% paste0(x$targets, ": ", labels[3L])
-  )
-  do.call(graphics::plot.default, utils::modifyList(defaults, given$frame))
-  do.call(graphics::lines, utils::modifyList(list(x = found$x, y = found$y), given$line))
-  if (which == "calibration") {
-    do.call(graphics::segments, c(list(found$x, found$low, found$x, found$high), given$line))
-    draw_points(found$x, found$y, given$point)
-  }
-}
-
-# Shares of failures and of events whose probability is at least a threshold, for every threshold.
-roc_points <- function(share, events, failures) {
-  sums <- rowsum(cbind(failures, events), -share)
-  reached <- apply(rbind(0, sums), 2L, cumsum)
-  list(x = reached[, 1L] / sum(failures), y = reached[, 2L] / sum(events))
-}
-
-# Mean probability and share of events in bins of equally many trials, with Clopper-Pearson 95 % intervals.
-calibration_points <- function(share, events, trials, bins) {
-  sorted <- order(share)
-  middle <- (cumsum(trials[sorted]) - 0.5 * trials[sorted]) / sum(trials)
-  bin <- pmin(floor(middle * bins), bins - 1)
-  sums <- rowsum(cbind(trials * share, events, trials)[sorted, , drop = FALSE], bin)
-  up <- sums[, 2L]
-  down <- sums[, 3L] - up
-  list(
-    x = sums[, 1L] / sums[, 3L], y = up / sums[, 3L],
-    low = ifelse(up > 0, stats::qbeta(0.025, pmax(up, 1e-9), down + 1), 0),
-    high = ifelse(down > 0, stats::qbeta(0.975, up + 1, pmax(down, 1e-9)), 1)
-  )
 }

@@ -10,7 +10,7 @@ binomial_left_out <- function(x, env) {
   events <- round(unname(x$fitted.values + x$residuals) * x$trials)
   rows <- own_rows(x, env)$x
   ways <- lchoose(x$trials, events)
-  found <- if (is_binary_sets(x$posterior)) {
+  found <- if (has_sets(x$posterior)) {
     states_left_out(x, rows, events)
   } else {
     approximately_left_out(x, rows, events, ways)
@@ -25,7 +25,7 @@ binomial_left_out <- function(x, env) {
 
 approximately_left_out <- function(x, rows, events, ways) {
   refuse_rows(
-    matrix(is.finite(x$loo_log_density), 1L), rownames(rows) %||% seq_along(events),
+    matrix(is.finite(x$loo_log_density)), rownames(rows) %||% seq_along(events),
     "the other rows do not determine an unpenalised coefficient"
   )
   list(
@@ -37,9 +37,9 @@ approximately_left_out <- function(x, rows, events, ways) {
 # Given a state the mean of the inverse likelihood of a row is the inverse of its probability from the other rows.
 states_left_out <- function(x, rows, events) {
   found <- by_component(x, rows, events, function(each, s, f) {
-    ratio <- log(each$weight) + log_mean_inverse(each$where, each$scale2, s, f, x$link)
+    inverse <- log_mean_inverse(each$where, each$scale2, s, f, x$link)
+    ratio <- inverse + rep(log(each$weight), each = nrow(inverse))
     total <- log_sums(ratio)
-    inverse <- ratio - log(each$weight)
     cbind(-total, log_within(each, s, f, x$link), exp(2 * total - log_sums(ratio + inverse)))
   })
   list(elpd = found[, 1L], within = found[, 2L], efficiency = found[, 3L])
@@ -49,12 +49,10 @@ states_left_out <- function(x, rows, events) {
 by_component <- function(x, rows, events, of) {
   post <- x$posterior
   split <- split_rows(x, rows)
+  used <- components(post, floor = 0)
   parts <- lapply(chunks(length(events), elements / 4 / nrow(post$weight)), function(at) {
     f <- functionals(post, split$x[at, , drop = FALSE], split$z[at, , drop = FALSE])
-    each <- mixture_of(f, post, 1L)
-    used <- each$weight > 0
-    each <- list(where = each$where[used, , drop = FALSE], scale2 = each$scale2[used, , drop = FALSE], weight = each$weight[used])
-    of(each, events[at], x$trials[at] - events[at])
+    of(mixture_of(f, used, post), events[at], x$trials[at] - events[at])
   })
   if (is.matrix(parts[[1L]])) do.call(rbind, parts) else unlist(parts, use.names = FALSE)
 }
@@ -67,16 +65,16 @@ log_within <- function(each, s, f, link) {
   out <- rep(-Inf, length(s))
   closed <- s + f == 1
   if (any(closed)) {
-    up <- rep(ifelse(s[closed] == 1, 1, -1), each = nrow(each$where))
-    where <- each$where[, closed, drop = FALSE] * up
-    share <- drop(each$weight %*% normal_moments(where, each$scale2[, closed, drop = FALSE], link)$first)
+    up <- ifelse(s[closed] == 1, 1, -1)
+    where <- each$where[closed, , drop = FALSE] * up
+    share <- drop(normal_moments(where, each$scale2[closed, , drop = FALSE], link, FALSE)$first %*% each$weight)
     out[closed] <- ifelse(share > least_closed, log(share), -Inf)
   }
   rest <- out == -Inf
   if (any(rest)) {
-    columns <- function(m) m[, rest, drop = FALSE]
-    inside <- log_mean_likelihood(columns(each$where), columns(each$scale2), s[rest], f[rest], link)
-    out[rest] <- log_sums(log(each$weight) + inside)
+    rows <- function(m) m[rest, , drop = FALSE]
+    inside <- log_mean_likelihood(rows(each$where), rows(each$scale2), s[rest], f[rest], link)
+    out[rest] <- log_sums(inside + rep(log(each$weight), each = nrow(inside)))
   }
   out
 }
@@ -112,11 +110,11 @@ hermite <- function(n) {
 newton_most <- 30L
 top_found <- 1e-6
 
-# Log of the mean of a log-concave likelihood (counts may be negative) over normal predictors; K x m. By Gauss and Hermite
+# Log of the mean of a log-concave likelihood (counts may be negative) over normal predictors; m x K. By Gauss and Hermite
 # around the top of the integrand.
 log_mean_likelihood <- function(center, spread, s, f, link) {
-  s <- rep(s, each = nrow(center))
-  f <- rep(f, each = nrow(center))
+  s <- rep(s, ncol(center))
+  f <- rep(f, ncol(center))
   flat <- pmax(spread, .Machine$double.xmin)
   at <- center
   for (step in seq_len(newton_most)) {
@@ -146,14 +144,14 @@ log_add <- function(a, b) {
 rule_step <- 0.25
 rule_beyond <- 12
 
-# Log of the mean of 1 / likelihood over normal predictors; K x m. With the logit link it is a sum of exponentials, for many
+# Log of the mean of 1 / likelihood over normal predictors; m x K. With the logit link it is a sum of exponentials, for many
 # trials by the trapezoidal rule; with the probit link the variances given all rows are below 1 / trials.
 log_mean_inverse <- function(center, spread, s, f, link) {
   if (link == "probit") {
     return(log_mean_likelihood(center, spread, -s, -f, link))
   }
-  trials <- rep(s + f, each = nrow(center))
-  s <- rep(s, each = nrow(center))
+  trials <- rep(s + f, ncol(center))
+  s <- rep(s, ncol(center))
   reach <- rule_beyond + max(trials * sqrt(spread))
   out <- matrix(-Inf, nrow(center), ncol(center))
   if (max(trials) < 2 * reach / rule_step) {

@@ -1,100 +1,4 @@
-# The posterior of a ridge of yes/no responses, worked out from what Python exports of it:
-# pybayesridge/results/export_binary.py says what is what.
-
-is_binary <- function(post) !is.null(post[["node_root"]])
-
-no_covariance <- paste0(
-  "the coefficients have no posterior covariance: the columns separate the responses, and the tail of the posterior of the ",
-  "penalty is too heavy. Use confint() or posterior_sample()"
-)
-
-node_rows <- function(post, i) {
-  m <- ncol(post$node_mean)
-  post$node_root[(i - 1L) * m + seq_len(m), , drop = FALSE]
-}
-
-# As mixture_of(): where functionals lie at the nodes, and their squared scales.
-mixture_of_binary <- function(f, post) {
-  where <- tcrossprod(post$node_mean, f$coords)
-  scale2 <- where * 0
-  for (i in seq_len(nrow(where))) {
-    scale2[i, ] <- colSums(tcrossprod(node_rows(post, i), f$coords)^2)
-  }
-  beyond <- f$outside > 0
-  scale2[, beyond] <- scale2[, beyond] + outer(exp(post$log_t2[, 1L]), f$outside[beyond])
-  list(where = where, scale2 = scale2, weight = post$weight[, 1L])
-}
-
-binary_sd <- function(f, post) {
-  if (!post$has_variance) {
-    return(rep(Inf, length(f$outside)))
-  }
-  variance <- rowSums((f$coords %*% post$covariance) * f$coords)
-  beyond <- f$outside > 0
-  variance[beyond] <- variance[beyond] + f$outside[beyond] * post$mean_t2
-  sqrt(pmax(variance, 0))
-}
-
-# Covariance of (unpenalised, penalised) standardised coefficients.
-covariance_of_binary <- function(post) {
-  if (!post$has_variance) {
-    stop(no_covariance, call. = FALSE)
-  }
-  p <- length(post$at)
-  of_z <- functionals_of_z(post)
-  rows <- rbind(of_z$rows, diag(p))
-  coords <- rbind(of_z$coords, cbind(matrix(0, p, length(post$z_at)), right_of(post)))
-  out <- coords %*% post$covariance %*% t(coords)
-  if (length(post$s) < p) {
-    rest <- rows - back_from_right(post, coords[, length(post$z_at) + seq_along(post$s), drop = FALSE])
-    out <- out + post$mean_t2 * tcrossprod(rest)
-  }
-  out
-}
-
-# Draws of the coordinates: those of the unpenalised columns (size x u), the others (size x r), and log t2.
-binary_coordinates <- function(post, size) {
-  k <- length(post$z_at)
-  node <- sample.int(nrow(post$weight), size, replace = TRUE, prob = post$weight[, 1L])
-  coords <- matrix(0, size, ncol(post$node_mean))
-  for (i in unique(node)) {
-    of_node <- node == i
-    noise <- matrix(stats::rnorm(sum(of_node) * ncol(coords)), sum(of_node))
-    coords[of_node, ] <- rep(post$node_mean[i, ], each = sum(of_node)) + noise %*% node_rows(post, i)
-  }
-  list(
-    flat = coords[, seq_len(k), drop = FALSE], inside = coords[, k + seq_along(post$s), drop = FALSE],
-    log_t2 = post$log_t2[node, 1L]
-  )
-}
-
-# Draws of the flat coordinates (size x u), of standardised coefficients (size x p) and of tau2.
-binary_draws <- function(post, size) {
-  p <- length(post$at)
-  drawn <- binary_coordinates(post, size)
-  b <- back_from_right(post, drawn$inside)
-  if (length(post$s) < p) {
-    noise <- matrix(stats::rnorm(size * p), size, p) * exp(drawn$log_t2 / 2)
-    b <- b + noise - back_from_right(post, times_right(post, noise))
-  }
-  list(b = b, flat = drawn$flat, tau2 = exp(drawn$log_t2 - post$log_unit))
-}
-
-# Posterior probability that each of all `count` coefficients is positive; NaN for those that are zero for certain.
-coefficients_above <- function(post, count) {
-  p <- length(post$at)
-  of_z <- functionals_of_z(post)
-  f <- list(
-    coords = rbind(of_z$coords, cbind(matrix(0, p, length(post$z_at)), right_of(post))),
-    outside = c(of_z$outside, outside_of(post, seq_len(p)))
-  )
-  each <- mixture_of_binary(f, post)
-  above <- stats::pnorm(each$where / sqrt(each$scale2))
-  above[each$scale2 == 0] <- as.numeric(each$where[each$scale2 == 0] > 0)
-  out <- rep(NaN, count)
-  out[c(post$z_at, post$at)] <- drop(each$weight %*% above)
-  out
-}
+# Yes/no responses: probabilities where linear predictors are mixtures of normals, and the posterior of the penalty.
 
 link_probability <- function(eta, link) if (link == "probit") stats::pnorm(eta) else stats::plogis(eta)
 
@@ -108,8 +12,7 @@ binomial_rows <- function(object, x, type, probabilities, se.fit) {
     out$fit <- if (!isFALSE(post$has_mean)) linear_predictor(object, x, 1L) else functional_quantiles(f, post, 1L, 0.5)[, 1L]
     if (se.fit) out$se.fit <- functional_sd(f, post, 1L)
   } else {
-    moments <- if (is_binary(post)) probability_moments else normal_components_probabilities
-    out <- moments(f, post, object$link, se.fit)
+    out <- probability_moments(f, post, object$link, se.fit)
   }
   if (!is.null(probabilities)) {
     limits <- functional_quantiles(f, post, 1L, probabilities)
@@ -123,27 +26,84 @@ binomial_rows <- function(object, x, type, probabilities, se.fit) {
 # Equally likely values of a normal variable in place of its distribution, as in Python.
 normal_levels <- 256L
 
-# Posterior mean of the probability of functionals, and its standard deviation if that is asked for.
+# Posterior mean of the probability of functionals, and its standard deviation if that is asked for; by the quadratures of Python.
 probability_moments <- function(f, post, link, se.fit) {
-  m <- length(f$outside)
+  m <- length(f$leverage)
+  parts <- components(post)
+  moments <- if (in_row_space(post)) level_moments else normal_moments
   mean <- sd <- numeric(m)
-  normal <- stats::qnorm((seq_len(normal_levels) - 0.5) / normal_levels)
   for (at in chunks(m, elements / nrow(post$weight))) {
     if (!length(at)) next
-    part <- list(coords = f$coords[at, , drop = FALSE], outside = f$outside[at])
-    each <- mixture_of_binary(part, post)
-    mean[at] <- drop(each$weight %*% mean_probability(each$where, sqrt(each$scale2), link))
-    if (se.fit) {
-      first <- second <- 0
-      for (z in normal) {
-        share <- link_probability(each$where + sqrt(each$scale2) * z, link)
-        first <- first + drop(each$weight %*% share) / normal_levels
-        second <- second + drop(each$weight %*% share^2) / normal_levels
-      }
-      sd[at] <- sqrt(pmax(second - first^2, 0))
-    }
+    each <- mixture_of(some_functionals(f, at), parts, post)
+    found <- moments(each$where, each$scale2, link, se.fit)
+    mean[at] <- drop(found$first %*% each$weight)
+    if (se.fit) sd[at] <- sqrt(pmax(drop(found$second %*% each$weight) - drop((found$center %||% found$first) %*% each$weight)^2, 0))
   }
   c(list(fit = mean), if (se.fit) list(se.fit = sd))
+}
+
+# Mean and, for a standard deviation, mean square of the probability where linear predictors are normal, and the `center` that goes
+# with it: matrices of the shape of `mean`.
+level_moments <- function(mean, variance, link, both = TRUE) {
+  sd <- sqrt(variance)
+  out <- list(first = mean_probability(mean, sd, link))
+  if (both) {
+    out$center <- out$second <- 0
+    for (z in stats::qnorm((seq_len(normal_levels) - 0.5) / normal_levels)) {
+      share <- link_probability(mean + sd * z, link)
+      out$center <- out$center + share / normal_levels
+      out$second <- out$second + share^2 / normal_levels
+    }
+  }
+  out
+}
+
+# Mixture of normal distribution functions for the logistic one (Monahan and Stefanski 1992), as in Python.
+logistic_shares <- c(
+  0.003246343272134, 0.051517477033972, 0.195077912673858, 0.315569823632818,
+  0.274149576158423, 0.131076880695470, 0.027912418727972, 0.001449567805354
+)
+logistic_slopes <- c(
+  1.365340806296348, 1.059523971016916, 0.830791313765644, 0.650732166639391,
+  0.508135425366489, 0.396313345166341, 0.308904252267995, 0.238212616409306
+)
+
+# The same by a mixture of normal distribution functions, or in closed form.
+normal_moments <- function(mean, variance, link, both = TRUE) {
+  if (link == "probit") {
+    total <- 1 + variance
+    at <- mean / sqrt(total)
+    first <- stats::pnorm(at)
+    return(list(first = first, second = if (both) first - 2 * owen_t(at, 1 / sqrt(total + variance))))
+  }
+  first <- slope <- mean * 0
+  for (i in seq_along(logistic_shares)) {
+    scale <- logistic_slopes[i] / sqrt(1 + logistic_slopes[i]^2 * variance)
+    first <- first + logistic_shares[i] * stats::pnorm(scale * mean)
+    slope <- slope + logistic_shares[i] * scale * stats::dnorm(scale * mean)
+  }
+  # F' = F (1 - F) for the logistic function F.
+  list(first = first, second = first - slope)
+}
+
+# Nodes and weights of Gauss and Legendre on (0, 1), by the eigenvectors of the Jacobi matrix.
+legendre <- function(n) {
+  i <- seq_len(n - 1L)
+  jacobi <- matrix(0, n, n)
+  jacobi[cbind(i, i + 1L)] <- jacobi[cbind(i + 1L, i)] <- i / sqrt(4 * i^2 - 1)
+  e <- eigen(jacobi, symmetric = TRUE)
+  list(nodes = (e$values + 1) / 2, weights = e$vectors[1L, ]^2)
+}
+
+# Owen's T function for a from 0 to 1, by Gauss and Legendre with 24 nodes.
+owen_t <- function(h, a) {
+  rule <- legendre(24L)
+  out <- h * 0
+  for (j in seq_along(rule$nodes)) {
+    square <- 1 + (a * rule$nodes[j])^2
+    out <- out + rule$weights[j] * exp(-0.5 * h^2 * square) / square
+  }
+  a * out / (2 * pi)
 }
 
 # Mean of the probability where the linear predictor is normal with `mean` and `sd` (of one shape). For the logit link by
@@ -197,7 +157,8 @@ binary_log_t2 <- function(post, probabilities) {
 # Draws of the share of latent variance that the columns explain.
 latent_share <- function(object, size) {
   post <- object$posterior
-  explained <- drop(binary_coordinates(post, size)$inside^2 %*% post$s^2)
+  theta <- drawn_coordinates(post, drawn_components(post, 1L, size), size, "gaussian")
+  explained <- drop(theta[, length(post$z_at) + seq_along(post$s), drop = FALSE]^2 %*% post$s^2)
   explained / (explained + object$nobs * latent_noise(object$link))
 }
 

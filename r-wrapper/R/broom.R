@@ -55,7 +55,7 @@ tidy.pybayesridge_fit <- function(x, conf.int = FALSE, conf.level = 0.95, expone
     }
     if (inherits(x, "spike_slab")) {
       out$inclusion_prob <- unname(x$inclusion_prob)
-      if (is_sets(x$posterior)) out$inclusion_se <- unname(x$inclusion_se)
+      if (!is.null(x$inclusion_se)) out$inclusion_se <- unname(x$inclusion_se)
     }
     if (conf.int) {
       out$conf.low <- limits[, 1L, i]
@@ -70,11 +70,11 @@ tidy.pybayesridge_fit <- function(x, conf.int = FALSE, conf.level = 0.95, expone
 
 # Only coefficients of the logit link are log odds ratios.
 check_exponentiate <- function(object, exponentiate) {
-  logit <- is_binomial(object) && object$link == "logit"
+  logit <- identical(object$link, "logit")
   if (check_flag(exponentiate, "exponentiate") && !logit) {
     stop(
       "'exponentiate' must be FALSE: ",
-      if (is_binomial(object)) {
+      if (!is.null(object$link)) {
         "coefficients of the probit link are not log odds ratios"
       } else {
         "the coefficients are on the scale of the response"
@@ -88,7 +88,7 @@ check_exponentiate <- function(object, exponentiate) {
 #' @exportS3Method generics::glance
 glance.pybayesridge_fit <- function(x, ...) {
   refuse_dots("glance", ...)
-  numbers <- facts(x)
+  numbers <- x$facts
   several <- length(x$targets) > 1L
   out <- data.frame(
     logLik = unname(log_evidence(x) %||% NA_real_),
@@ -96,11 +96,11 @@ glance.pybayesridge_fit <- function(x, ...) {
     df.residual = numbers$df_resid,
     nobs = x$nobs
   )
-  if (!is_binomial(x)) out <- cbind(r.squared = numbers$r.squared, sigma = numbers$sigma, out)
+  if (family_of(x)$noise) out <- cbind(r.squared = numbers$r.squared, sigma = numbers$sigma, out)
   own <- setdiff(names(numbers), c("r.squared", "sigma", "df_model", "df_resid", "nobs", "log_marginal", "log_evidence"))
   out <- cbind(out, numbers[own], method = x$method, converged = x$converged, n_iter = x$n_iter)
-  if (is_sets(x$posterior)) {
-    if (!is_binomial(x)) out <- cbind(out, log_evidence_se = x$log_evidence_se)
+  if (has_sets(x$posterior)) {
+    if (!is.null(x$log_evidence_se)) out <- cbind(out, log_evidence_se = x$log_evidence_se)
     out <- cbind(out, inclusion_se = x$residual, agreement = x$agreement)
   }
   if (several) {
@@ -115,7 +115,7 @@ glance.pybayesridge_fit <- function(x, ...) {
 augment.pybayesridge_fit <- function(x, data = NULL, newdata = NULL, interval = c("none", "credible", "prediction"),
                                      conf.level = 0.95, ...) {
   refuse_dots("augment", ...)
-  interval <- if (is_binomial(x)) check_binomial_interval(interval[1L]) else check_interval(interval)
+  interval <- family_of(x)$interval(interval)
   if (length(x$targets) > 1L) {
     stop("augment() is for fits of one target", call. = FALSE)
   }
@@ -169,7 +169,7 @@ own_prediction <- function(x, interval, level, env) {
   rows <- own_rows(x, env)$x
   noise <- if (interval == "prediction") noise_factors(x, nrow(rows), NULL, TRUE)
   limits <- row_intervals(x, rows, 1L, tails(check_level(level)), noise)
-  if (is_binomial(x)) limits <- link_probability(limits, x$link)
+  limits <- family_of(x)$mean(limits, x)
   list(fit = x$fitted.values, lwr = limits[, 1L], upr = limits[, 2L])
 }
 
@@ -197,5 +197,5 @@ response_in <- function(x, table, env) {
     return(NULL)
   }
   values <- eval(response, table, env)
-  if (is_binomial(x)) shares_of_events(values, x) else as.double(values)
+  family_of(x)$observed(values, x)
 }

@@ -11,7 +11,14 @@
 #' `performance::r2()` is the Bayesian R-squared of Gelman et al. (2019): the variance of the linear predictor over the rows
 #' divided by its sum with the noise variance, for each draw. It requires the rows of the fit. It agrees with
 #' [explained_variance()], except that unpenalised columns explain variance as well. For binomial fits the noise is that of
-#' the latent response.
+#' the latent response, and a row counts as often as it has trials, times its weight. It is not available for [spike_slab()] by
+#' expectation propagation, which leaves out most of the uncertainty of the noise variance.
+#'
+#' `performance::model_performance()` has the leave-one-out score of [loo()][loo.pybayesridge_fit], the median of this R-squared,
+#' the root mean squared residual and the noise standard deviation.
+#'
+#' The default range of `rope()`, `equivalence_test()`, `p_rope()` and `p_significance()` of 'bayestestR' is that of
+#' `bayestestR::rope_range()` for the fit.
 #'
 #' `ggeffects::ggpredict()` gives posterior means with credible intervals; `interval = "prediction"` gives prediction
 #' intervals. `parameters::p_value()` is an error: a posterior has no p-values.
@@ -46,7 +53,7 @@ model_info.pybayesridge_fit <- function(x, verbose = TRUE, ...) {
   check_one_target(x, "model_info")
   out <- NextMethod()
   out$is_bayesian <- TRUE
-  if (is_binomial(x)) out$is_bernoulli <- all(x$trials == 1)
+  if (!is.null(x$trials)) out$is_bernoulli <- all(x$trials == 1)
   out
 }
 
@@ -77,7 +84,7 @@ get_predicted.pybayesridge_fit <- function(x, data = NULL, predict = "expectatio
   if (predict == "prediction") limits_of <- "prediction"
   arguments <- list(
     x, if (is.null(data)) NULL else as.data.frame(data), se.fit = TRUE,
-    type = if (predict == "link" && is_binomial(x)) "link" else "response"
+    type = if (predict %in% family_of(x)$types) predict else "response"
   )
   if (length(ci) && !is.na(ci)) arguments <- c(arguments, interval = limits_of, level = ci)
   found <- do.call(stats::predict, arguments)
@@ -147,6 +154,30 @@ p_direction.pybayesridge_fit <- of_draws("p_direction")
 #' @exportS3Method bayestestR::point_estimate
 point_estimate.pybayesridge_fit <- of_draws("point_estimate")
 
+# The same with the default range of practical equivalence of the model in place of that of draws, which have no response.
+of_draws_in_range <- function(generic) {
+  force(generic)
+  function(x, range = "default", ..., ndraws = 4000, seed = 0) {
+    if (identical(range, "default")) range <- bayestestR::rope_range(x)
+    getExportedValue("bayestestR", generic)(draws_frame(x, ndraws, seed), range, ...)
+  }
+}
+
+#' @exportS3Method bayestestR::rope
+rope.pybayesridge_fit <- of_draws_in_range("rope")
+
+#' @exportS3Method bayestestR::equivalence_test
+equivalence_test.pybayesridge_fit <- of_draws_in_range("equivalence_test")
+
+#' @exportS3Method bayestestR::p_rope
+p_rope.pybayesridge_fit <- of_draws_in_range("p_rope")
+
+#' @exportS3Method bayestestR::p_significance
+p_significance.pybayesridge_fit <- function(x, threshold = "default", ..., ndraws = 4000, seed = 0) {
+  if (identical(threshold, "default")) threshold <- max(bayestestR::rope_range(x))
+  bayestestR::p_significance(draws_frame(x, ndraws, seed), threshold, ...)
+}
+
 #' @rdname easystats.pybayesridge_fit
 #' @exportS3Method parameters::model_parameters
 model_parameters.pybayesridge_fit <- function(model, centrality = "median", ci = 0.95, ci_method = "eti", test = "pd",
@@ -167,6 +198,34 @@ model_parameters.pybayesridge_fit <- function(model, centrality = "median", ci =
   )
 }
 
+# Its refit would be of other data under the same names, and its table would call these coefficients standardised.
+#' @exportS3Method datawizard::standardize
+standardize.pybayesridge_fit <- function(x, ...) {
+  stop(
+    "standardize() does not fit again: fit bayes_ridge() or spike_slab() to standardised data; coefficients per standard ",
+    "deviation of their columns are those of plot(standardized = TRUE)",
+    call. = FALSE
+  )
+}
+
+#' @rdname easystats.pybayesridge_fit
+#' @exportS3Method performance::model_performance
+model_performance.pybayesridge_fit <- function(model, ...) {
+  refuse_dots("model_performance", ...)
+  check_one_target(model, "model_performance")
+  env <- parent.frame()
+  scores <- eval(quote(loo(fit)), list(fit = model, loo = loo.pybayesridge_fit), env)$estimates
+  out <- data.frame(
+    ELPD = scores["elpd_loo", 1L], ELPD_SE = scores["elpd_loo", 2L], LOOIC = scores["looic", 1L], LOOIC_SE = scores["looic", 2L]
+  )
+  if (has_joint(model$posterior)) {
+    out$R2 <- stats::median(with_seed(0, explained_in_rows(model, 4000L, env)))
+  }
+  out$RMSE <- sqrt(mean(model$residuals^2))
+  if (family_of(model)$noise) out$Sigma <- stats::sigma(model)
+  structure(out, row.names = 1L, class = c("performance_model", "data.frame"))
+}
+
 #' @exportS3Method parameters::p_value
 p_value.pybayesridge_fit <- function(model, ...) {
   no_sampling("p_value", "the column pd of model_parameters() is the posterior probability of the direction of a coefficient")
@@ -182,7 +241,8 @@ standard_error.pybayesridge_fit <- function(model, ...) {
 r2.pybayesridge_fit <- function(model, robust = TRUE, ci = 0.95, ndraws = 4000, seed = 0, ...) {
   check_level(ci)
   check_one_target(model, "r2")
-  share <- explained_draws(model, ndraws, seed, parent.frame())
+  env <- parent.frame()
+  share <- with_seed(seed, explained_in_rows(model, check_count(ndraws, "ndraws"), env))
   limits <- unname(stats::quantile(share, tails(ci)))
   structure(
     list(R2_Bayes = if (robust) stats::median(share) else mean(share)),
@@ -190,20 +250,4 @@ r2.pybayesridge_fit <- function(model, robust = TRUE, ci = 0.95, ndraws = 4000, 
     CI = list(R2_Bayes = data.frame(CI = ci, CI_low = limits[1L], CI_high = limits[2L])),
     ci_method = "ETI", robust = robust, class = "r2_bayes"
   )
-}
-
-# Draws of the share of variance that the linear predictor has in the rows of the fit.
-explained_draws <- function(object, ndraws, seed, env) {
-  x <- own_rows(object, env)$x
-  x <- with_ones(object, x)
-  draws <- with_seed(seed, posterior_draws(object, 1L, check_count(ndraws, "ndraws")))
-  weight <- (object$weights %||% rep(1, nrow(x))) * (object$trials %||% 1)
-  weight <- weight / sum(weight)
-  share <- lapply(chunks(ndraws, elements / nrow(x)), function(at) {
-    mean <- x %*% t(draws$coefficients[at, , drop = FALSE])
-    if (object$constant) mean <- sweep(mean, 2L, colSums(weight * mean))
-    colSums(weight * mean^2)
-  })
-  explained <- unlist(share)
-  explained / (explained + if (is_binomial(object)) latent_noise(object$link) else draws$sigma2)
 }

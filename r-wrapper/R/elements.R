@@ -29,7 +29,7 @@ element_of <- function(object, name) {
     return(value)
   }
   switch(name,
-    bse = if (is_plain_ridge(object)) {
+    bse = if (layout_of(object$posterior) == "spectrum") {
       labelled(ridge_deviations(object), coefficient_names(object), .subset2(object, "targets"))
     },
     fitted.values = computed_fitted(object),
@@ -44,11 +44,9 @@ deviations_at <- function(object, at, target) {
   if (is.null(bse)) ridge_deviations(object, at, target)[, 1L] else unname(as.matrix(bse)[at, target])
 }
 
-is_plain_ridge <- function(object) inherits(object, "bayes_ridge") && !is_binomial(object)
-
 computed_fitted <- function(object) {
   x <- object$x
-  if (is.null(x) || is_binomial(object)) {
+  if (is.null(x) || !family_of(object)$noise) {
     return(NULL)
   }
   b <- as.matrix(.subset2(object, "coefficients"))
@@ -61,7 +59,7 @@ computed_fitted <- function(object) {
 computed_residuals <- function(object) {
   y <- .subset2(object, "y")
   frame <- .subset2(object, "model")
-  if (is.null(y) && is.null(frame) || is_binomial(object)) {
+  if (is.null(y) && is.null(frame) || !family_of(object)$noise) {
     return(NULL)
   }
   if (is.null(y)) y <- as_response(stats::model.response(frame), "y")

@@ -8,7 +8,8 @@
 #'
 #' `summary(point.est = mean)` gives posterior means, and `summary(frequentist = TRUE)` intervals by a normal approximation.
 #' For binomial fits `type = "response"` transforms the linear predictor to probabilities: the values are posterior
-#' medians, whereas `predict()` returns means. The means of several targets have the factor `rep.meas`.
+#' medians, whereas `predict()` returns means. The means of several targets have the factor `rep.meas`. `joint_tests()` and
+#' `test(joint = TRUE)` raise errors: F tests are not defined for a posterior, see [joint_contrast()].
 #'
 #' @param object A fit by a formula.
 #' @param data The data of the fit, if they are not found.
@@ -43,26 +44,38 @@ recover_data.pybayesridge_fit <- function(object, data = NULL, ...) {
 #' @rdname emmeans.pybayesridge_fit
 #' @exportS3Method emmeans::emm_basis
 emm_basis.pybayesridge_fit <- function(object, trms, xlev, grid, ndraws = 4000, seed = 0, ...) {
+  check_scope(object, globalenv())
   frame <- stats::model.frame(trms, grid, na.action = stats::na.pass, xlev = object$xlevels)
   x <- stats::model.matrix(trms, frame, contrasts.arg = object$contrasts)
   targets <- length(object$targets)
   misc <- list()
-  if (is_binomial(object)) {
+  if (!is.null(object$link)) {
     misc <- list(tran = object$link, inv.lbl = "prob")
   } else if (targets > 1L) {
     misc <- list(ylevs = list(rep.meas = object$targets))
     x <- kronecker(diag(targets), x)
   }
-  draws <- joint_draws(object, ndraws, if (is_ep_selection(object)) "gaussian", seed, hyper = FALSE)
+  draws <- joint_draws(object, ndraws, linear_kind(object), seed, hyper = FALSE)
   list(
     X = x, bhat = as.vector(object$coefficients), nbasis = matrix(NA), V = covariance_or_draws(object, draws),
-    dffun = function(k, dfargs) Inf, dfargs = list(), misc = misc, post.beta = draws
+    dffun = function(k, dfargs) {
+      # In an environment of the package emmeans.
+      if (isTRUE(dynGet("joint", FALSE))) getNamespace("pybayesridge")$no_joint_test() else Inf
+    }, dfargs = list(), misc = misc, post.beta = draws
   )
+}
+
+# Tests of several contrasts together, which ask for degrees of freedom.
+no_joint_test <- function() {
+  no_sampling("joint_tests", paste0(
+    "joint_contrast() returns the posterior probability of the smallest ellipsoid that contains zero (for selections that all are ",
+    "zero), and compare_evidence() compares models with and without the terms"
+  ))
 }
 
 # Linear functions of the coefficients of a selection by expectation propagation are those of its Gaussian approximation,
 # as in predict().
-is_ep_selection <- function(object) inherits(object, "spike_slab") && !is_sets(object$posterior)
+linear_kind <- function(object) if (!has_joint(object$posterior)) "gaussian"
 
 # The posterior covariance, or that of draws where there is none.
 covariance_or_draws <- function(object, draws) {

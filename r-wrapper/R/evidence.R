@@ -18,20 +18,12 @@
 #' compare_evidence(bayes_ridge(mpg ~ wt, mtcars), bayes_ridge(mpg ~ wt + hp, mtcars))
 #' @export
 compare_evidence <- function(...) {
-  fits <- list(...)
-  written <- vapply(as.list(substitute(list(...)))[-1L], deparse1, "")
-  if (length(fits) == 1L && is.list(fits[[1L]]) && !inherits(fits[[1L]], "pybayesridge_fit")) {
-    fits <- fits[[1L]]
-    written <- as.character(seq_along(fits))
-  }
-  if (!length(fits)) {
-    stop("there are no fits to compare", call. = FALSE)
-  }
-  given <- if (is.null(names(fits))) character(length(fits)) else names(fits)
-  names(fits) <- make.unique(ifelse(nzchar(given), given, written))
-  odd <- !vapply(fits, inherits, NA, "pybayesridge_fit")
-  if (any(odd)) {
-    stop(paste0("'", names(fits)[odd], "'", collapse = ", "), " not made by spike_slab() or bayes_ridge()", call. = FALSE)
+  fits <- named_fits(list(...), substitute(list(...)))
+  for (name in names(fits)) {
+    refuse_pooled(fits[[name]], "compare_evidence")
+    if (!inherits(fits[[name]], "pybayesridge_fit")) {
+      stop("'", name, "' is ", kind_of(fits[[name]]), ", not a fit of spike_slab() or bayes_ridge()", call. = FALSE)
+    }
   }
   selection <- vapply(fits, inherits, NA, "spike_slab")
   if (any(selection) && !all(selection)) {
@@ -40,7 +32,7 @@ compare_evidence <- function(...) {
       call. = FALSE
     )
   }
-  if (any(vapply(fits, function(fit) is_binary_sets(fit$posterior), NA))) {
+  if (any(vapply(fits, function(fit) is.null(log_evidence(fit)), NA))) {
     stop(no_evidence, call. = FALSE)
   }
   if (selection[1L]) same_integration(fits) else same_ridges(fits)
@@ -64,7 +56,7 @@ alike_in <- function(fits, value, what) {
 
 # Selections: hyperparameters integrated out by all, or by none.
 same_integration <- function(fits) {
-  alike_in(fits, function(fit) c(is_binomial(fit), fit$link), "its family")
+  alike_in(fits, function(fit) fit$link, "its family")
   integrated <- vapply(Filter(function(fit) length(fit$learned) > 0L, fits), function(fit) fit$integrated, NA)
   if (any(integrated) && !all(integrated)) {
     stop(
@@ -80,7 +72,7 @@ same_ridges <- function(fits) {
   if (any(many)) {
     stop("the fit '", names(fits)[many][1L], "' has several targets: fit each on its own to compare its evidence", call. = FALSE)
   }
-  alike_in(fits, function(fit) c(is_binomial(fit), fit$link, fit$settings$model$flat_in), "its family")
+  alike_in(fits, function(fit) c(fit$link, fit$settings$model$flat_in), "its family")
   alike_in(fits, function(fit) fit$method == "fixed", "whether the penalty is given (method = \"fixed\") or integrated out")
   alike_in(fits, function(fit) fit$dof, "'dof'")
   alike_in(fits, function(fit) !is.null(fit$known_sigma2), "whether the noise variance is known ('sigma2')")
@@ -90,23 +82,23 @@ same_ridges <- function(fits) {
 same_response <- function(fits) {
   about <- function(fit) {
     unpenalized <- length(fit$posterior$z_at)
-    if (!is_binomial(fit)) {
+    if (family_of(fit)$noise) {
       return(c(fit$nobs, unpenalized, fit$posterior$y_norm))
     }
     check_rows(fit)
     rows <- cbind(fit$fitted.values + fit$residuals, fit$trials, fit$weights)
     c(fit$nobs, unpenalized, rows)
   }
-  names_of <- function(fit) if (is_binomial(fit)) coefficient_names(fit)[fit$posterior$z_at]
+  names_of <- function(fit) if (!family_of(fit)$noise) coefficient_names(fit)[fit$posterior$z_at]
   first <- about(fits[[1L]])
   for (name in names(fits)) {
     mine <- about(fits[[name]])
-    same <- length(mine) == length(first) && all(abs(mine - first) <= 1e-10 * pmax(abs(first), is_binomial(fits[[1L]])))
+    same <- length(mine) == length(first) && all(abs(mine - first) <= 1e-10 * pmax(abs(first), !family_of(fits[[1L]])$noise))
     same <- same && identical(names_of(fits[[name]]), names_of(fits[[1L]]))
     if (!same || !identical(fits[[name]]$targets, fits[[1L]]$targets)) {
       stop("the fit '", name, "' is of another response, other rows or other unpenalised columns", call. = FALSE)
     }
-    if (!is_binomial(fits[[name]]) && noise_variance(fits[[name]]) == 0) {
+    if (family_of(fits[[name]])$noise && noise_variance(fits[[name]]) == 0) {
       stop(
         "the fit '", name, "' has no evidence: the unpenalised columns fit the response exactly; give ",
         if (inherits(fits[[name]], "spike_slab")) "noise_var" else "sigma2",
@@ -135,5 +127,5 @@ evidence_table <- function(fits, selection) {
     out$log_evidence_se <- rep(NA_real_, length(fits))
     out$log_evidence_se[exact] <- vapply(fits[exact], `[[`, 0, "log_evidence_se")
   }
-  out[order(-log_evidence), ]
+  posterior_table(out[order(-log_evidence), ])
 }

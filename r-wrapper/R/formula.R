@@ -12,10 +12,11 @@ formula_input <- function(call, env, contrasts, intercept = NULL, binary = FALSE
       call. = FALSE
     )
   }
+  refuse_special_terms(call$formula, env)
   frame_call <- call[c(1L, wanted)]
   frame_call$drop.unused.levels <- TRUE
   frame_call[[1L]] <- quote(stats::model.frame)
-  frame <- eval(frame_call, env)
+  frame <- learned_frame(eval(frame_call, env), frame_call, data, env)
   terms <- attr(frame, "terms")
   if (!is.null(stats::model.offset(frame))) {
     stop("an offset is not supported", if (!binary) ": subtract it from the response", call. = FALSE)
@@ -41,12 +42,57 @@ formula_input <- function(call, env, contrasts, intercept = NULL, binary = FALSE
     assign = attr(x, "assign"),
     terms = strip_environment(terms),
     variables = variables,
+    scope = scope_of(terms, data, frame),
     untransformed = untransformed(frame, data, terms),
     xlevels = stats::.getXlevels(terms, frame),
     contrasts = attr(x, "contrasts"),
     na.action = attr(frame, "na.action"),
     frame = frame
   ))
+}
+
+# Refuses terms of other packages, which R would take for something else (a bar for a logical or) or not find.
+refuse_special_terms <- function(formula, env) {
+  formula <- tryCatch(stats::as.formula(eval(formula, env), env), error = function(e) NULL)
+  if (is.null(formula)) {
+    return(invisible())
+  }
+  for (term in written_terms(formula[[length(formula)]])) {
+    name <- if (is.call(term) && is.symbol(term[[1L]])) as.character(term[[1L]])
+    if (isTRUE(name %in% c("|", "||"))) {
+      group <- deparse1(term[[3L]])
+      stop(
+        "the formula has the term '", deparse1(term), "': random effects ('|') are not supported. Write ",
+        if (identical(term[[2L]], 1)) "" else paste0(deparse1(term[[2L]]), " * "), "factor(", group,
+        "), whose coefficients are shrunk as well; a logical 'or' is I(", deparse1(term), ")",
+        call. = FALSE
+      )
+    }
+    if (isTRUE(name %in% smooth_terms) && !is_own_function(name, environment(formula))) {
+      stop(
+        "the formula has the term '", deparse1(term), "': smooth terms of other packages are not supported. Write a spline ",
+        "with given degrees of freedom, such as splines::ns(", all.vars(term)[1L], ", df = 4)",
+        call. = FALSE
+      )
+    }
+  }
+}
+
+smooth_terms <- c("s", "te", "ti", "t2")
+
+# Whether there is a function of this name that is not one of a package for smooth terms.
+is_own_function <- function(name, env) {
+  found <- get0(name, env, mode = "function")
+  !is.null(found) && !environmentName(topenv(environment(found))) %in% c("mgcv", "gam", "brms")
+}
+
+# Terms of a formula as they are written: what its operators stand between.
+written_terms <- function(part) {
+  operators <- c("+", "-", "*", "/", ":", "^", "%in%", "(")
+  if (is.call(part) && is.symbol(part[[1L]]) && as.character(part[[1L]]) %in% operators) {
+    return(unlist(lapply(as.list(part)[-1L], written_terms), recursive = FALSE))
+  }
+  list(part)
 }
 
 # A response as a list: `y`, and for a binomial model what binary_response() finds.
@@ -250,16 +296,6 @@ strip_call <- function(call) {
   call
 }
 
-# Terms with an environment again, in which functions of the formula are looked up.
-terms_in <- function(object, env, response = TRUE) {
-  if (is.null(object$terms)) {
-    stop("this fit was made ", if (is.null(object$file)) "from matrices" else "in Python", ": it has no terms", call. = FALSE)
-  }
-  terms <- object$terms
-  attr(terms, ".Environment") <- env
-  if (response) terms else stats::delete.response(terms)
-}
-
 # New data as rows of the model matrix: x (m x p, NA in rows that are not complete) and what na.action left out.
 new_rows <- function(object, newdata, na.action, env) {
   if (is.null(object$terms)) {
@@ -273,6 +309,7 @@ new_rows <- function(object, newdata, na.action, env) {
     stop("'newdata' must be a data frame with the variables of the formula", call. = FALSE)
   }
   terms <- terms_in(object, env, response = FALSE)
+  check_scope(object, env)
   absent <- setdiff(object$variables, names(newdata))
   if (length(absent)) {
     stop("'newdata' lacks the variable(s) ", paste0("'", absent, "'", collapse = ", "), call. = FALSE)

@@ -3,11 +3,13 @@
 #' Posterior mean, median and credible interval of the hyperparameters. For [bayes_ridge()]: the penalty `lambda`,
 #' `tau2 = 1/lambda`, the noise variance `sigma2` (with `family = gaussian()`) and the effective degrees of freedom. For
 #' [spike_slab()] with `method = "exact"`: `noise_var`, `slab_var`, `prior_inclusion` (`NaN` if it was given), `prior_share` (the share of
-#' variance that the hyperparameters expect the columns to explain) and `size` (the number of included columns or
-#' groups).
+#' variance that the hyperparameters expect the columns to explain) and `size` (the number of included columns, whose mean
+#' is `expected_size` of the fit); with groups of several columns also `groups_included` (the number of included groups,
+#' each column outside them counted as one).
 #'
 #' @param object A fit of [bayes_ridge()], or of [spike_slab()] with `method = "exact"`.
 #' @param level Probability of the credible interval.
+#' @param ... Not used: further arguments raise an error.
 #' @return A data frame with a row for each quantity (and each target, if there are several) and the columns `mean`,
 #'   `median`, `lower` and `upper`. A mean is infinite if it does not exist, as for `lambda` if `a` is at most 1 in the
 #'   prior. For methods that fix the penalty all columns contain its value.
@@ -15,15 +17,17 @@
 #' hyperparameters(bayes_ridge(mpg ~ ., data = mtcars))
 #' hyperparameters(spike_slab(mpg ~ ., data = mtcars, method = "exact"))
 #' @export
-hyperparameters <- function(object, level = 0.95) {
+hyperparameters <- function(object, level = 0.95, ...) {
+  refuse_dots("hyperparameters", ...)
   check_level(level)
-  if (inherits(object, "spike_slab") && is_sets(object$posterior)) {
+  refuse_pooled(object, "hyperparameters")
+  if (has_sets(object$posterior)) {
     return(sets_hyperparameters(object, level))
   }
   if (!inherits(object, "bayes_ridge")) {
     stop("hyperparameters() is for fits of bayes_ridge(), and of spike_slab() with method = \"exact\"", call. = FALSE)
   }
-  if (is_binomial(object)) {
+  if (layout_of(object$posterior) != "spectrum") {
     return(binary_hyperparameters(object, level))
   }
   post <- object$posterior
@@ -71,7 +75,7 @@ variance_quantiles <- function(weight, scale2, df, probabilities) {
   }, 0)
 }
 
-# Mean, median and interval of the hyperparameters of the states, and of the number of columns or groups in.
+# Mean, median and interval of the hyperparameters of the states, and of the numbers of columns and groups in.
 sets_hyperparameters <- function(object, level) {
   post <- object$posterior
   at <- c(0.5, tails(level))
@@ -93,16 +97,25 @@ sets_hyperparameters <- function(object, level) {
     slab_var = of_variance(g * post$slab_unit),
     prior_inclusion = of_values(stats::plogis(post$t)),
     prior_share = of_values(stats::plogis(post$log_spread + log_p + post$log_g)),
-    size = size_row(object, level)
+    size_rows(object, level)
   )
-  colnames(table) <- names(size_row(object, level))
-  if (is_binomial(object)) table <- table[-1L, ]
+  # Its tail is long, and a kept state has one slab variance: the mean is over all of them given the set.
+  table["slab_var", 1L] <- post$slab_unit * sum(weight * post$state_slab)
+  if (!family_of(object)$noise) table <- table[-1L, ]
   as.data.frame(table)
 }
 
-# Mean, median and interval of the number of columns or groups in.
-size_row <- function(object, level) {
-  size_prob <- object$posterior$size_prob
-  ends <- discrete_quantiles(size_prob, seq_along(size_prob) - 1, c(0.5, tails(level)))
-  c(mean = sum(unit_probabilities(object)), median = ends[1L], lower = ends[2L], upper = ends[3L])
+# Mean, median and interval of the number of columns in, and of groups where some have several columns. The probabilities
+# are those of the number of units; of columns in groups the kept states tell.
+size_rows <- function(object, level) {
+  post <- object$posterior
+  row <- function(mean, prob, number) {
+    ends <- discrete_quantiles(prob, number, c(0.5, tails(level)))
+    c(mean = mean, median = ends[1L], lower = ends[2L], upper = ends[3L])
+  }
+  of_units <- row(sum(unit_probabilities(object)), post$size_prob, seq_along(post$size_prob) - 1)
+  if (!anyDuplicated(units_of(post))) {
+    return(rbind(size = of_units))
+  }
+  rbind(size = row(object$expected_size, weight_of_sets(post), post$set_size), groups_included = of_units)
 }

@@ -15,6 +15,10 @@
 #'   mixture requires no normality, but more imputations, such as 20 to 100. The p-values of `summary(mice::pool(...))` do not
 #'   apply to shrunken estimates.
 #'
+#'   Transforms that learn from the data, such as `scale()`, `poly()`, `splines::bs()` and `splines::ns()`, must mean the same
+#'   in all fits. Where what they learn differs between the data sets, `fit_imputed()` lets them learn it from the rows of all
+#'   data sets together, and calls `fit` a second time for each; `pool_fits()` refuses such fits.
+#'
 #'   `predict()` requires `newdata`, since the rows of the fits differ. For binomial fits it returns probabilities, and the
 #'   limits of an interval are those of the linear predictor, transformed.
 #'
@@ -31,8 +35,8 @@
 #' @param se.fit Whether to return posterior standard deviations as well: a list with `fit` and `se.fit`.
 #' @param ... Not used: further arguments raise an error.
 #' @return A list of class `"pybayesridge_pooled"` with methods for `print()`, `summary()`, `coef()`, `vcov()`, `confint()`,
-#'   `predict()`, `nobs()`, `family()`, `tidy()`, `glance()`, [posterior_sample()], [inclusion_prob()] and the draws of the package
-#'   'posterior'. Among its elements are `fits`, `coefficients`, `bse`, and `between_share`, the share of the variance of each
+#'   `predict()`, `nobs()`, `family()`, `tidy()`, `glance()`, [posterior_sample()], [inclusion_prob()], [odds_ratios()] and the
+#'   draws of the package 'posterior'. Among its elements are `fits`, `coefficients`, `bse`, and `between_share`, the share of the variance of each
 #'   coefficient that lies between the fits: what the missing values cost.
 #' @references Gelman et al. (2013). Bayesian Data Analysis, 3rd edition, section 18.2.
 #'
@@ -43,12 +47,13 @@
 #' summary(pooled)
 #' predict(pooled, data.frame(age = 2, bmi = 25), interval = "prediction")
 #' @export
-fit_imputed <- function(data, fit) {
+fit_imputed <- function(data, fit, ...) {
+  refuse_dots("fit_imputed", ...)
   if (missing(fit) || !is.function(fit)) {
     stop("'fit' must be a function from a data frame to a fit, such as function(data) bayes_ridge(y ~ x, data = data)", call. = FALSE)
   }
   sets <- completed_sets(data)
-  fits <- lapply(seq_along(sets), function(i) {
+  one <- function(i) {
     found <- tryCatch(fit(sets[[i]]), error = function(e) stop("data set ", i, ": ", conditionMessage(e), call. = FALSE))
     if (!inherits(found, "pybayesridge_fit")) {
       stop("data set ", i, ": 'fit' returns ", kind_of(found), ", not a fit of bayes_ridge() or spike_slab()", call. = FALSE)
@@ -61,7 +66,14 @@ fit_imputed <- function(data, fit) {
       )
     }
     found
-  })
+  }
+  found <- lapply(seq_along(sets), function(i) with_learning(list(), one(i)))
+  fits <- lapply(found, `[[`, "value")
+  same_model(fits)
+  together <- learned_together(lapply(found, `[[`, "uses"))
+  if (!is.null(together)) {
+    fits <- lapply(seq_along(sets), function(i) with_learning(together, one(i))$value)
+  }
   out <- pool_fits(fits)
   out$call <- match.call()
   out
@@ -82,7 +94,8 @@ completed_sets <- function(data) {
 
 #' @rdname fit_imputed
 #' @export
-pool_fits <- function(fits) {
+pool_fits <- function(fits, ...) {
+  refuse_dots("pool_fits", ...)
   call <- match.call()
   if (inherits(fits, "mira")) {
     fits <- fits$analyses
@@ -93,6 +106,7 @@ pool_fits <- function(fits) {
   }
   fits <- unname(as.list(fits))
   same_model(fits)
+  same_transforms(fits)
   first <- fits[[1L]]
   means <- lapply(fits, function(fit) fit$coefficients)
   mean <- Reduce(`+`, means) / length(fits)
@@ -116,7 +130,8 @@ same_model <- function(fits) {
     list(
       "their model" = class(fit)[1L], "method" = fit$method, "link" = fit$link, "event" = fit$event,
       "responses" = fit$targets, "coefficients" = coefficient_names(fit), "number of rows" = fit$nobs,
-      "degrees of freedom" = fit$posterior$df
+      "degrees of freedom" = fit$posterior$df,
+      "levels of factors" = vapply(fit$xlevels, paste, "", collapse = ", "), "contrasts" = unlist(fit$contrasts)
     )
   }
   first <- identity_of(fits[[1L]])
@@ -138,42 +153,43 @@ same_model <- function(fits) {
   }
 }
 
-# Mixtures of the laws of m quantities given each fit, K x m, and the probability of zero, m: those of all fits together.
-# `laws` are lists of where, scale, weight (K or K x m) and spike.
+# Refuses fits whose transforms, such as splines, have learned different numbers from their data.
+same_transforms <- function(fits) {
+  terms <- lapply(fits, `[[`, "terms")
+  if (any(vapply(terms, is.null, NA))) {
+    return(invisible())
+  }
+  for (i in seq_along(fits)) {
+    differ <- differing_predvars(terms[c(1L, i)])
+    if (any(differ)) {
+      stop(
+        "fits 1 and ", i, " use different numbers in ", variables_of(terms[[1L]], differ), ", such as knots or means, so that ",
+        "their coefficients mean different things: fit_imputed() finds such numbers once for all data sets; or write them into ",
+        "the formula, as in splines::ns(x, knots = c(1, 2), Boundary.knots = c(0, 3))",
+        call. = FALSE
+      )
+    }
+  }
+}
+
+# Mixtures of the laws of m quantities given each fit, m x K, and the probability of zero, m: those of all fits together.
+# `laws` are lists of where, scale, weight and spike, see law_of_coefficients().
 pooled_mixture <- function(laws) {
-  of <- function(name) do.call(rbind, lapply(laws, `[[`, name))
-  weight <- do.call(rbind, lapply(laws, function(law) array(law$weight, dim(law$where))))
+  of <- function(name) do.call(cbind, lapply(laws, `[[`, name))
   spike <- Reduce(`+`, lapply(laws, `[[`, "spike")) / length(laws)
-  out <- list(where = of("where"), scale = of("scale"), weight = weight / length(laws), spike = spike)
-  # Under an infinite penalty a coefficient is zero for certain.
-  point <- out$scale == 0
-  if (any(point & out$where != 0)) {
+  out <- list(where = of("where"), scale = of("scale"), weight = of("weight") / length(laws), spike = spike)
+  if (any(out$scale == 0 & out$weight > 0)) {
     stop("a fit without noise has points and no intervals, which cannot be pooled", call. = FALSE)
   }
-  out$spike <- out$spike + colSums(out$weight * point)
-  out$weight[point] <- 0
-  out$scale[point] <- 1
   out
 }
 
-# Quantiles of pooled quantities `at`, in blocks; `law(i, at)` is that of some of them given fit i.
+# Quantiles of pooled quantities `at`; `law(i, at)` is that of some of them given fit i.
 pooled_quantiles <- function(object, at, probabilities, law) {
-  df <- object$fits[[1L]]$posterior$df
-  out <- matrix(0, length(at), length(probabilities))
-  nodes <- sum(vapply(object$fits, function(fit) nrow(fit$posterior$weight), 0L))
-  for (part in chunks(length(at), elements / nodes)) {
-    if (!length(part)) next
-    each <- pooled_mixture(lapply(seq_along(object$fits), law, at[part]))
-    # What is zero for certain has no component.
-    some <- colSums(each$weight) > 0
-    columns <- function(m) m[, some, drop = FALSE]
-    if (any(some)) {
-      out[part[some], ] <- unlist(lapply(probabilities, function(p) {
-        mixture_quantile(columns(each$where), columns(each$scale), columns(each$weight), df, p, each$spike[some])
-      }))
-    }
-  }
-  out
+  sizes <- rep(sum(vapply(object$fits, function(fit) nrow(fit$posterior$weight), 0L)), length(at))
+  law_quantiles(at, probabilities, object$fits[[1L]]$posterior$df, sizes, function(some) {
+    pooled_mixture(lapply(seq_along(object$fits), law, some))
+  })
 }
 
 # The law of rows of the model matrix of one fit, `x` (m x p): linear predictors, with noise of variance `noise` (m) relative to
@@ -181,82 +197,6 @@ pooled_quantiles <- function(object, at, probabilities, law) {
 law_of_rows <- function(fit, x, target, noise = 0) {
   post <- fit$posterior
   split <- split_rows(fit, x)
-  each <- mixture_of(functionals(post, split$x, split$z), post, target, noise, floor = negligible)
-  shift <- drop(split$z %*% post$y_on_z[, target])
-  list(
-    where = each$where * post$y_norm[target] + rep(shift, each = nrow(each$where)),
-    scale = sqrt(each$scale2) * post$y_norm[target], weight = each$weight, spike = numeric(nrow(x))
-  )
-}
-
-# The law of coefficients `at` of one fit.
-law_of_coefficients <- function(fit, at, target) {
-  post <- fit$posterior
-  of_z <- match(at, post$z_at)
-  j <- match(at, post$at)
-  law <- law_of_penalized(fit, j[!is.na(j)], target)
-  out <- list(
-    where = matrix(0, nrow(law$where), length(at)), scale = matrix(1, nrow(law$where), length(at)),
-    weight = matrix(0, nrow(law$where), length(at)), spike = rep(1, length(at))
-  )
-  into <- !is.na(j)
-  unit <- post$y_norm[target] / post$scale[j[into]]
-  out$where[, into] <- law$where * rep(unit, each = nrow(law$where))
-  out$scale[, into] <- law$scale * rep(unit, each = nrow(law$where))
-  out$weight[, into] <- law$weight
-  out$spike[into] <- law$spike
-  into <- !is.na(of_z)
-  if (any(into)) {
-    # Unpenalised ones, as rows of the model matrix that have a one in their column.
-    each <- mixture_of(functionals_of_z(post), post, target, floor = negligible)
-    rows <- seq_len(nrow(each$where))
-    shift <- post$y_on_z[of_z[into], target]
-    out$where[rows, into] <- each$where[, of_z[into]] * post$y_norm[target] + rep(shift, each = length(rows))
-    out$scale[rows, into] <- sqrt(each$scale2[, of_z[into]]) * post$y_norm[target]
-    out$weight[rows, into] <- each$weight
-    out$spike[into] <- 0
-  }
-  out
-}
-
-# The same of standardised penalised coefficients j, in units of the response's norm; as penalized_quantiles() has them.
-law_of_penalized <- function(fit, j, target) {
-  post <- fit$posterior
-  if (is_sets(post)) {
-    return(law_of_sets(fit, j))
-  }
-  if (is_ridge(post)) {
-    each <- mixture_of(functionals_of_columns(post, j), post, target, floor = negligible)
-    weight <- array(each$weight, dim(each$where))
-    return(list(where = each$where, scale = sqrt(each$scale2), weight = weight, spike = numeric(length(j))))
-  }
-  weight <- post$slab_weight[, j, drop = FALSE] * post$weight[, 1L]
-  list(
-    where = post$slab_mean[, j, drop = FALSE], scale = sqrt(post$slab_var[, j, drop = FALSE]), weight = weight,
-    spike = 1 - colSums(weight)
-  )
-}
-
-# Of a selection by sets: the states that have the column share its inclusion probability.
-law_of_sets <- function(fit, j) {
-  post <- fit$posterior
-  size <- nrow(post$weight)
-  prob <- unname(fit$inclusion_prob[post$at])[j]
-  out <- list(where = matrix(0, size, length(j)), scale = matrix(1, size, length(j)), weight = matrix(0, size, length(j)), spike = 1 - prob)
-  found <- state_coefficients(post)
-  for (i in which(prob > 0)) {
-    of_column <- which(found$column == j[i])
-    state <- found$state[of_column]
-    weight <- post$weight[state, 1L]
-    if (!length(state)) {
-      out$spike[i] <- 1
-      next
-    }
-    out$where[, i] <- found$mean[of_column[1L]]
-    out$scale[, i] <- sqrt(found$scale2[of_column[1L]])
-    out$where[state, i] <- found$mean[of_column]
-    out$scale[state, i] <- sqrt(found$scale2[of_column])
-    out$weight[state, i] <- prob[i] * weight / sum(weight)
-  }
-  out
+  each <- mixture_of(functionals(post, split$x, split$z), components(post, target, negligible), post, noise)
+  law_of_mixture(each, post$y_norm[target], drop(split$z %*% post$y_on_z[, target]))
 }

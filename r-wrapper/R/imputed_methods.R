@@ -42,13 +42,28 @@ family.pybayesridge_pooled <- function(object, ...) {
   stats::family(object$fits[[1L]])
 }
 
+# As odds_ratios() of one fit: of the means and the intervals of the mixture, and the mean of the probabilities.
+pooled_odds_ratios <- function(object, level, parm) {
+  each <- lapply(object$fits, odds_ratios, level = level, parm = parm)
+  limits <- if (is.null(parm)) stats::confint(object, level = level) else stats::confint(object, parm, level = level)
+  at <- match(rownames(limits), coefficient_names(object))
+  out <- data.frame(
+    odds_ratio = unname(exp(object$coefficients[at])),
+    lower = unname(exp(limits[, 1L])),
+    upper = unname(exp(limits[, 2L])),
+    row.names = rownames(limits)
+  )
+  for (name in setdiff(names(each[[1L]]), names(out))) {
+    out[[name]] <- Reduce(`+`, lapply(each, `[[`, name)) / length(each)
+  }
+  posterior_table(out)
+}
+
 #' @rdname inclusion_prob
 #' @export
 inclusion_prob.pybayesridge_pooled <- function(object, ...) {
   refuse_dots("inclusion_prob", ...)
-  if (is.null(object$inclusion_prob)) {
-    stop("inclusion_prob() is for fits of spike_slab(): bayes_ridge() includes every column", call. = FALSE)
-  }
+  if (is.null(object$inclusion_prob)) check_selection(object$fits[[1L]], "inclusion_prob")
   object$inclusion_prob
 }
 
@@ -62,7 +77,7 @@ predict.pybayesridge_pooled <- function(object, newdata, interval = c("none", "c
   }
   type <- match.arg(type)
   first <- object$fits[[1L]]
-  interval <- if (is_binomial(first)) check_binomial_interval(interval) else check_interval(interval)
+  interval <- family_of(first)$interval(interval)
   check_level(level)
   env <- parent.frame()
   rows <- lapply(object$fits, new_rows, newdata, na.action, env)
@@ -75,7 +90,7 @@ predict.pybayesridge_pooled <- function(object, newdata, interval = c("none", "c
     if (interval != "none") {
       noise <- if (interval == "prediction") rep(1, sum(complete)) else 0
       limits <- row_limits(object, xs, target, tails(level), noise)
-      if (is_binomial(first) && type == "response") limits <- link_probability(limits, first$link)
+      if (type == "response") limits <- family_of(first)$mean(limits, first)
       out$lwr <- pad(limits[, 1L])
       out$upr <- pad(limits[, 2L])
     }
@@ -94,7 +109,7 @@ predict.pybayesridge_pooled <- function(object, newdata, interval = c("none", "c
 }
 
 moments_of_rows <- function(fit, x, target, type, se.fit) {
-  if (is_binomial(fit)) {
+  if (!family_of(fit)$noise) {
     return(binomial_rows(fit, x, type, NULL, se.fit))
   }
   c(list(fit = linear_predictor(fit, x, target)), if (se.fit) list(se.fit = row_standard_deviations(fit, x, target)))
@@ -257,6 +272,9 @@ as_draws_df.pybayesridge_pooled <- function(x, ...) posterior::as_draws_df(poste
 #' @rdname fit_imputed
 #' @exportS3Method posterior::as_draws
 as_draws.pybayesridge_pooled <- function(x, ...) posterior::as_draws_df(x, ...)
+
+# Refuses pooled fits where a question is for one fit.
+refuse_pooled <- function(object, name) if (inherits(object, "pybayesridge_pooled")) none_of_pooled(name)
 
 # What a mixture of fits to different data does not have; the default methods would answer with NULL.
 none_of_pooled <- function(name) {

@@ -12,8 +12,10 @@
 #'   that of the fit to all rows, and for its hyperparameters with `hyper = "maximize"`, `"damped"` and `"pcep"`.
 #'
 #'   The rows are required: those kept by the fit (see `model` in [bayes_ridge()]) or those named in its call. A warning is
-#'   given if the posterior was sampled and the score of a row rests on fewer than 100 effective draws, and an error is raised
-#'   if the other rows do not determine the prediction of a row.
+#'   given if the posterior was sampled and the score of a row rests on fewer than 100 effective draws, or on an approximation by
+#'   expectation propagation that a row of high leverage can change, and an error is raised
+#'   if the other rows do not determine the prediction of a row, or if without it the approximation by expectation propagation is
+#'   no distribution.
 #'
 #'   With `family = binomial()` the scores are logarithms of probabilities, of all trials of a row together. They are as
 #'   approximate as the fit, except for [spike_slab()] by `method = "exact"`. Weights must be whole numbers: a row of weight w
@@ -40,11 +42,7 @@ loo.pybayesridge_fit <- function(x, target = NULL, ...) {
   if (is.null(target) && length(x$targets) > 1L) {
     stop("the fit has several targets: name one by 'target'", call. = FALSE)
   }
-  found <- if (is_binomial(x)) {
-    binomial_left_out(x, parent.frame())
-  } else {
-    left_out_rows(x, own_rows(x, parent.frame())$x, if (is.null(target)) 1L else target_position(x, target))
-  }
+  found <- family_of(x)$left_out(x, if (is.null(target)) 1L else target_position(x, target), parent.frame())
   pointwise <- cbind(elpd_loo = found$elpd, p_loo = found$within - found$elpd, looic = -2 * found$elpd)
   estimates <- cbind(Estimate = colSums(pointwise), SE = sqrt(nrow(pointwise) * apply(pointwise, 2L, stats::var)))
   out <- list(estimates = estimates, pointwise = pointwise)
@@ -65,8 +63,21 @@ named_estimates <- function(estimates) {
 # Below this share the variance of a row that its own response does not determine is lost in rounding errors.
 least_slack <- 1e-8
 
+leverage_one <- "it is fitted exactly whatever its response is (leverage 1)"
+
+# Sites of negative precision can need the row.
+improper <- paste0(
+  "without it the approximation by expectation propagation, which is made for all rows, is no distribution for some ",
+  "hyperparameters: use method = \"exact\", or fit without this row to predict it"
+)
+
 # The other rows are fitted exactly if without a row at most this share of the residual sum of squares is left; as in Python.
 exact_share <- 1e-13
+
+# A row is in doubt where, of what the unpenalised columns leave it, less than this share is left at nodes with sites of negative
+# precision that have more than this weight; as in Python.
+doubtful_slack <- 0.5
+doubtful_weight <- 0.01
 
 # Scores that rest on fewer effective draws are in doubt; as in Python.
 fewest_draws <- 100
@@ -75,36 +86,74 @@ fewest_draws <- 100
 # columns) with the leverage h of a row and its residual e, the row has without itself the residual d = e / (1 - h), the
 # variance s2 / (1 - h), and the other rows the residual sum of squares R - d^2 (1 - h). Without the row the weights of the
 # components are divided by its densities, so that its own is their harmonic mean. Densities of weighted rows are those of
-# sqrt(w) y. `x` is the model matrix (n x p); log densities without the row (`elpd`) and with it (`within`), n each.
-left_out_rows <- function(object, x, target) {
+# sqrt(w) y. Log densities without the row (`elpd`) and with it (`within`), n each.
+left_out_rows <- function(object, env, target) {
   post <- object$posterior
-  split <- split_rows(object, x)
-  root_w <- sqrt((object$weights %||% rep(1, nrow(x))) / object$weight_mean)
-  y <- as.matrix(object$fitted.values + object$residuals)[, target]
-  y <- unname(y - drop(split$z %*% post$y_on_z[, target])) / post$y_norm[target]
+  root_w <- sqrt((object$weights %||% rep(1, object$nobs)) / object$weight_mean)
+  own <- own_functionals(object, root_w, env)
+  n <- nrow(own$z)
+  y <- family_of(object)$responses(object)[, target]
+  y <- unname(y - drop(own$z %*% post$y_on_z[, target])) / post$y_norm[target]
   noise <- post$noise[, if (ncol(post$noise) > 1L) target else 1L]
-  labels <- rownames(x) %||% seq_len(nrow(x))
+  labels <- own$labels %||% seq_len(n)
   law <- noise_law(post, noise)
-  parts <- lapply(chunks(nrow(x), elements / nrow(post$weight)), function(at) {
-    f <- functionals(post, split$x[at, , drop = FALSE], split$z[at, , drop = FALSE])
-    each <- if (is_ridge(post)) {
-      ridge_slack(f, post, target, y[at], root_w[at], nrow(x))
+  used <- components(post, target, floor = 0)
+  negative <- post[["negative"]] %||% numeric(nrow(post$weight))
+  law <- lapply(law, function(a) if (length(a) > 1L) a[used$keep] else a)
+  parts <- lapply(chunks(n, elements / nrow(post$weight)), function(at) {
+    f <- own$of(at)
+    each <- if (in_row_space(post)) {
+      slack_in_row_space(f, post, target, used, y[at], root_w[at], n)
     } else {
-      mixture_slack(f, post, target, y[at], root_w[at])
+      slack_of_mixture(mixture_of(f, used, post), used, y[at], root_w[at])
     }
-    refuse_rows(each$slack > each$least, labels[at], "it is fitted exactly whatever its response is (leverage 1)")
-    used <- lapply(law, function(a) if (length(a) > 1L) a[each$used] else a)
-    found <- given_components(each$weight, each$residual / each$slack, each$slack, used, labels[at])
+    # Where sites are held, as by expectation propagation, a row may fix a component.
+    held <- !in_row_space(post) && !has_sets(post)
+    known <- held & 1 - root_w[at]^2 * f$leverage > least_slack
+    refuse_rows(each$slack > each$least | known, labels[at], leverage_one)
+    refuse_rows(each$slack > 0, labels[at], improper)
+    found <- given_components(used$weight, each$residual / each$slack, each$slack, law, labels[at])
+    found$doubtful <- held & drop((each$slack < doubtful_slack * (1 - root_w[at]^2 * f$leverage)) %*% (used$weight * negative[used$keep])) > doubtful_weight
     unit <- log(post$y_norm[target] / root_w[at])
-    cbind(found$elpd - unit, found$within - unit, found$efficiency)
+    cbind(found$elpd - unit, found$within - unit, found$efficiency, found$doubtful)
   })
   found <- do.call(rbind, parts)
   out <- list(elpd = found[, 1L], within = found[, 2L])
+  tell_doubtful(labels[found[, 4L] > 0])
   draws <- effective_draws(object)
   if (is.finite(draws)) {
     out$n_eff <- told_draws(draws * found[, 3L], labels)
   }
   out
+}
+
+# The rows of a fit: `z`, their unpenalised columns, their `labels`, and a function that gives the functionals of some. Where the
+# posterior has products with the rows in place of singular vectors these have the coordinates of the rows, too.
+own_functionals <- function(object, root_w, env) {
+  post <- object$posterior
+  if (!is.null(post[["half"]])) {
+    z <- unpenalized_columns(post)
+    flat <- z %*% post$z_root
+    whole <- list(x = post$half * rep(post$s^2, each = nrow(z)) / root_w, leverage = rowSums(flat^2))
+    return(list(z = z, labels = rownames(post$data$x), of = function(at) some_functionals(whole, at)))
+  }
+  x <- own_rows(object, env)$x
+  split <- split_rows(object, x)
+  of <- function(at) functionals(post, split$x[at, , drop = FALSE], split$z[at, , drop = FALSE])
+  list(z = split$z, labels = rownames(x), of = of)
+}
+
+# A warning on rows without which expectation propagation might have found something else; as in Python.
+tell_doubtful <- function(labels) {
+  if (length(labels)) {
+    warning(
+      "the leave-one-out predictions of ", length(labels), " row(s) may be inaccurate: ",
+      paste0("'", utils::head(labels, 5L), "'", collapse = ", "), ". Their leverage is high, and without them the approximation by ",
+      "expectation propagation, which is made for all rows, can be very different: use method = \"exact\", or fit without these ",
+      "rows to predict them",
+      call. = FALSE
+    )
+  }
 }
 
 # Effective draws of the predictions of rows, with a warning where they are few.
@@ -120,33 +169,26 @@ told_draws <- function(draws, labels) {
   draws
 }
 
-# The components of positive weight (`used`), residuals of rows given each and 1 less their leverages (K x m), and the
-# `least` of the latter that is more than rounding.
-mixture_slack <- function(f, post, target, y, root_w) {
-  each <- mixture_of(f, post, target)
-  used <- each$weight > 0
-  w <- rep(root_w, each = sum(used))
+# Residuals of rows given each of the components and 1 less their leverages (m x K), and the `least` of the latter that is more than
+# rounding.
+slack_of_mixture <- function(each, parts, y, root_w) {
   list(
-    used = used, weight = each$weight[used], least = least_slack,
-    slack = 1 - each$scale2[used, , drop = FALSE] / post$noise[used, 1L] * w^2,
-    residual = w * (rep(y, each = sum(used)) - each$where[used, , drop = FALSE])
+    least = least_slack, slack = 1 - each$scale2 / rep(parts$noise, each = length(y)) * root_w^2,
+    residual = root_w * (y - each$where)
   )
 }
 
-# The same of a ridge without differences where the `n` rows span everything.
-ridge_slack <- function(f, post, target, y, root_w, n) {
-  nodes <- nodes_of(post, target, floor = 0)
-  used <- seq_len(nrow(post$weight)) %in% nodes$keep
-  u <- root_w * sweep(f$coords, 2L, post$s, "/")
+# The same in the row space, without differences where the `n` rows span everything.
+slack_in_row_space <- function(f, post, target, parts, y, root_w, n) {
+  u <- root_w * f$x / rep(post$s, each = nrow(f$x))
   z <- post$z[, target]
-  left <- complement(post$s, post$log_t2[nodes$keep, target])
+  left <- complement(post$s, post$log_t2[parts$keep, target])
   whole <- length(post$s) + length(post$z_at) >= n
   share <- if (whole) numeric(length(y)) else 1 - root_w^2 * f$leverage - rowSums(u^2)
   rest <- if (whole) numeric(length(y)) else root_w * y - drop(u %*% z)
   list(
-    used = used, weight = nodes$weight, least = if (whole) 0 else least_slack,
-    slack = left %*% t(u^2) + rep(pmax(share, 0), each = sum(used)),
-    residual = left %*% (z * t(u)) + rep(rest, each = sum(used))
+    least = if (whole) 0 else least_slack, slack = tcrossprod(u^2, left) + pmax(share, 0),
+    residual = tcrossprod(u * rep(z, each = nrow(u)), left) + rest
   )
 }
 
@@ -156,11 +198,11 @@ noise_law <- function(post, noise) {
   if (!all(noise > 0)) {
     stop("the fit has no leave-one-out scores: the response is fitted without noise", call. = FALSE)
   }
-  known <- if (is_ridge(post)) !is.null(post$prior_noise) else is.infinite(post$df)
+  known <- if (in_row_space(post)) !is.null(post$prior_noise) else is.infinite(post$df)
   if (known) {
     return(list(known = TRUE, variance = noise))
   }
-  count <- if (is_ridge(post)) post$prior_count else post$df
+  count <- post$prior_count %||% post$df
   at_mode <- is.infinite(post$df)
   if (!at_mode && count <= 1) {
     stop(
@@ -171,8 +213,12 @@ noise_law <- function(post, noise) {
   list(known = FALSE, at_mode = at_mode, count = count, rss = noise * if (at_mode) count + 2 else count)
 }
 
-# Log densities of rows and the effective share of draws, for residuals without the row and 1 less the leverages (K x m).
+# Log densities of rows and the effective share of draws, for residuals without the row and 1 less the leverages (m x K).
 given_components <- function(weight, error, slack, law, labels) {
+  # A vector over the components, for matrices with a row for each row.
+  over <- function(a) if (length(a) > 1L) rep(a, each = nrow(error)) else a
+  weight <- log(over(weight))
+  law <- lapply(law, over)
   if (law$known) {
     scale2 <- own <- law$variance
     df <- Inf
@@ -187,19 +233,19 @@ given_components <- function(weight, error, slack, law, labels) {
   log_density <- function(x, scale, df) stats::dt(x / scale, df, log = TRUE) - log(scale)
   left_out <- log_density(error, sqrt(scale2 / slack), df)
   within <- log_density(error * slack, sqrt(own * (2 - slack)), df + 1)
-  ratio <- log(weight) - left_out
+  ratio <- weight - left_out
   total <- log_sums(ratio)
-  list(elpd = -total, within = log_sums(log(weight) + within), efficiency = exp(2 * total - log_sums(ratio - left_out)))
+  list(elpd = -total, within = log_sums(weight + within), efficiency = exp(2 * total - log_sums(ratio - left_out)))
 }
 
-# Logarithms of the sums of exponentials of columns.
+# Logarithms of the sums of exponentials of rows.
 log_sums <- function(m) {
-  top <- apply(m, 2L, max)
-  top + log(colSums(exp(m - rep(top, each = nrow(m)))))
+  top <- row_maxima(m)
+  top + log(rowSums(exp(m - top)))
 }
 
 refuse_rows <- function(good, labels, reason) {
-  bad <- which(!apply(good, 2L, all))
+  bad <- which(rowSums(!good) > 0)
   if (length(bad)) {
     stop("row '", labels[bad[1L]], "' has no leave-one-out score: ", reason, call. = FALSE)
   }
@@ -207,11 +253,11 @@ refuse_rows <- function(good, labels, reason) {
 
 # The effective number of independent draws that the kept states stand for; infinite where they are a whole sum. As in Python.
 effective_draws <- function(object) {
-  if (!is_sets(object$posterior)) {
+  if (!has_sets(object$posterior)) {
     return(Inf)
   }
   weight <- object$posterior$weight[, 1L]
-  if (is_sampled(object)) {
+  if (!object$enumerated) {
     return(min(object$effective, 1 / sum(weight^2)))
   }
   # Of a sum with too many terms states are resampled, with weights that are counts.

@@ -58,16 +58,15 @@ get_vcov.pybayesridge_fit <- function(model, vcov = NULL, ...) {
 #' @exportS3Method marginaleffects::get_predict
 get_predict.pybayesridge_fit <- function(model, newdata, type = "response", ndraws = 4000, seed = 0, ...) {
   check_one_target(model, "get_predict")
-  type <- match.arg(type %||% "response", c("response", if (is_binomial(model)) "link"))
+  type <- match.arg(type %||% "response", family_of(model)$types)
   x <- new_rows(model, newdata, stats::na.pass, parent.frame())$x
   x <- with_ones(model, x)
-  of_link <- if (is_binomial(model) && type == "response") function(eta) link_probability(eta, model$link) else identity
+  of_link <- function(eta) if (type == "response") family_of(model)$mean(eta, model) else eta
   rowid <- newdata[["rowid"]] %||% seq_len(nrow(x))
   if (isTRUE(model$replaced)) {
     return(data.frame(rowid = rowid, estimate = of_link(drop(x %*% model$coefficients))))
   }
-  kind <- if (is_ep_selection(model)) "gaussian"
-  draws <- of_link(x %*% t(joint_draws(model, ndraws, kind, seed, hyper = FALSE)))
+  draws <- of_link(x %*% t(joint_draws(model, ndraws, linear_kind(model), seed, hyper = FALSE)))
   rownames(draws) <- NULL
   structure(
     data.frame(rowid = rowid, estimate = unname(stats::predict(model, newdata, type = type))),

@@ -158,7 +158,7 @@ noise_variance <- function(object) if (inherits(object, "spike_slab")) object$no
 #' @export
 family.pybayesridge_fit <- function(object, ...) {
   refuse_dots("family", ...)
-  if (is_binomial(object)) stats::binomial(object$link) else stats::gaussian()
+  family_of(object)$object(object)
 }
 
 #' @rdname pybayesridge-methods
@@ -209,7 +209,7 @@ log_evidence <- function(object) if (inherits(object, "spike_slab")) object$log_
 formula.pybayesridge_fit <- function(x, ...) {
   refuse_dots("formula", ...)
   out <- terms_in(x, parent.frame())
-  attributes(out) <- list(class = "formula", .Environment = parent.frame())
+  attributes(out) <- list(class = "formula", .Environment = attr(out, ".Environment"))
   out
 }
 
@@ -299,15 +299,19 @@ variable.names.pybayesridge_fit <- function(object, ...) {
 #' colMeans(posterior_sample(fit, 1000))
 #' simulate(fit, 2, seed = 1, newdata = mtcars[1:3, ])
 #' @export
-posterior_sample <- function(object, n = 1000, target = 1, hyper = FALSE, kind = c("spike_slab", "gaussian")) {
+posterior_sample <- function(object, n = 1000, target = 1, hyper = FALSE, kind = c("spike_slab", "gaussian"), ...) {
+  refuse_dots("posterior_sample", ...)
   if (inherits(object, "pybayesridge_pooled")) {
     chosen <- if (!missing(kind)) list(kind = kind)
     return(do.call(pooled_draws, c(list(object, check_count(n, "n"), target = target, hyper = hyper), chosen)))
   }
+  if (!inherits(object, "pybayesridge_fit")) {
+    stop("posterior_sample() is for fits of bayes_ridge() and spike_slab(), not ", kind_of(object), call. = FALSE)
+  }
   if (!missing(kind) && !inherits(object, "spike_slab")) {
     stop("'kind' is for fits of spike_slab(): the draws of others are from the joint posterior", call. = FALSE)
   }
-  if (!missing(kind) && is_sets(object$posterior)) {
+  if (!missing(kind) && has_joint(object$posterior)) {
     stop("'kind' is for fits by expectation propagation: the draws of this fit are from the joint posterior", call. = FALSE)
   }
   draws <- posterior_draws(object, target_position(object, target), check_count(n, "n"), match.arg(kind))

@@ -1,7 +1,7 @@
 #' Plot a fit
 #'
-#' Plots coefficients with credible intervals and, for [spike_slab()], inclusion probabilities in base graphics. Python
-#' is not required.
+#' Plots coefficients with credible intervals, inclusion probabilities of [spike_slab()], and for binomial fits the calibration
+#' and the ROC curve of the probabilities, in base graphics. Python is not required.
 #'
 #' @param x A fit.
 #' @param which `"coefficients"` or, for [spike_slab()], `"inclusion"` (the default for these fits). For binomial fits also
@@ -23,63 +23,61 @@
 #' @examplesIf pybayesridge::pybayesridge_available()
 #' plot(bayes_ridge(mpg ~ ., data = mtcars))
 #' @name plot.pybayesridge_fit
-NULL
-
-#' @rdname plot.pybayesridge_fit
 #' @export
-plot.bayes_ridge <- function(x, level = 0.95, target = 1, max_shown = 40, intercept = FALSE, standardized = TRUE,
-                             xlab = NULL, main = NULL, ...) {
-  plot_coefficients(x, level, target, max_shown, intercept, standardized, xlab, main, ...)
-}
-
-plot_coefficients <- function(x, level, target, max_shown, intercept, standardized, xlab, main, ...) {
-  check_level(level)
-  target <- target_position(x, target)
+plot.pybayesridge_fit <- function(x, which = NULL, level = 0.95, target = 1, max_shown = 40, intercept = FALSE,
+                                  standardized = TRUE, bins = 10, xlab = NULL, main = NULL, sets = TRUE, ...) {
+  which <- check_picture(x, which)
   given <- plot_arguments(...)
-  table <- shown_coefficients(x, level, target, max_shown, intercept, standardized)
-  at <- seq_len(nrow(table))
-  ends <- cbind(table$lower, table$upper)
-  xlab <- xlab %||% coefficient_label(standardized)
-  if (is.null(main)) main <- sprintf("%s: %g %% intervals", x$targets[target], 100 * level)
-  finite <- ends[is.finite(ends)]
+  options <- list(
+    level = level, target = target, max_shown = max_shown, intercept = intercept, standardized = standardized, bins = bins
+  )
+  shown <- pictures[[which]]$shows(x, options)
+  given$frame <- utils::modifyList(list(xlab = xlab %||% shown$xlab, main = main %||% shown$main), given$frame)
   old <- graphics::par("mai", "new")
   on.exit(graphics::par(old))
-  dot_frame(table$term, utils::modifyList(list(xlim = range(0, table$estimate, finite), xlab = xlab, main = main), given$frame))
+  pictures[[which]]$draw(shown, given)
+  if (check_flag(sets, "sets") && which == "inclusion" && has_sets(x$posterior)) {
+    draw_sets(credible_sets(x), x, shown$table$term)
+  }
+  invisible(x)
+}
+
+draw_coefficients <- function(shown, given) {
+  table <- shown$table
+  at <- seq_len(nrow(table))
+  ends <- cbind(table$lower, table$upper)
+  limits <- range(0, table$estimate, ends[is.finite(ends)])
+  dot_frame(table$term, utils::modifyList(list(xlim = limits), given$frame))
   graphics::abline(v = 0, lty = 2L, col = "grey50")
   left <- pmax(ends[, 1L], graphics::par("usr")[1L])
   right <- pmin(ends[, 2L], graphics::par("usr")[2L])
   do.call(graphics::segments, c(list(left, at, right, at), given$line))
   draw_points(table$estimate, at, given$point)
-  invisible(x)
 }
 
-coefficient_label <- function(standardized) if (standardized) "coefficient per standard deviation" else "coefficient"
-
-inclusion_label <- "posterior inclusion probability"
-
-# Coefficients as they are shown, the last first: those of the largest standardised size, in the order of the model.
-shown_coefficients <- function(x, level, target, max_shown, intercept, standardized) {
-  names <- coefficient_names(x)
-  unit <- rep(1, length(names))
-  if (standardized) {
-    unit[x$posterior$at] <- x$posterior$sd
-  }
-  keep <- which(intercept | names != "(Intercept)")
-  size <- standardized_size(x)[, target]
-  keep <- keep[order(-size[keep])][seq_len(min(max_shown, length(keep)))]
-  keep <- rev(sort(keep))
-  ends <- coefficient_intervals(x, target, tails(level), keep) * unit[keep]
-  data.frame(
-    term = names[keep], estimate = unname(as.matrix(x$coefficients)[keep, target] * unit[keep]),
-    lower = ends[, 1L], upper = ends[, 2L]
-  )
+draw_inclusion <- function(shown, given) {
+  p <- shown$table$inclusion_prob
+  at <- seq_along(p)
+  dot_frame(shown$table$term, utils::modifyList(list(xlim = c(0, 1)), given$frame))
+  graphics::abline(v = 0.5, lty = 2L, col = "grey50")
+  do.call(graphics::segments, utils::modifyList(list(0, at, p, at, lwd = 3, lend = 1L), given$line))
+  draw_points(p, at, given$point)
 }
 
-# Inclusion probabilities as they are shown, likewise.
-shown_inclusion <- function(x, intercept, max_shown) {
-  p <- inclusion_bars(x, intercept)
-  keep <- order(-p)[seq_len(min(max_shown, length(p)))]
-  p[rev(sort(keep))]
+draw_calibration <- function(shown, given) {
+  table <- shown$table
+  draw_curve(table$probability, table$share, shown, given)
+  do.call(graphics::segments, c(list(table$probability, table$lower, table$probability, table$upper), given$line))
+  draw_points(table$probability, table$share, given$point)
+}
+
+draw_roc <- function(shown, given) draw_curve(shown$table$false_positive, shown$table$true_positive, shown, given)
+
+# A curve in the unit square, with the diagonal.
+draw_curve <- function(x, y, shown, given) {
+  defaults <- list(x = 0:1, y = 0:1, type = "l", lty = 2L, col = "grey50", ylab = shown$ylab)
+  do.call(graphics::plot.default, utils::modifyList(defaults, given$frame))
+  do.call(graphics::lines, utils::modifyList(list(x = x, y = y), given$line))
 }
 
 draw_points <- function(x, y, given) {
@@ -92,7 +90,7 @@ plot_arguments <- function(...) {
   takes <- c(names(formals(graphics::plot.default)), names(graphics::par(no.readonly = TRUE)))
   unknown <- setdiff(names(given), setdiff(takes, c("x", "y", "type", "new")))
   if (length(unknown)) {
-    own <- c(names(formals(plot.spike_slab)), "xlim", "ylim", "ylab", "sub", "col", "pch", "cex", "lwd")
+    own <- c(names(formals(plot.pybayesridge_fit)), "xlim", "ylim", "ylab", "sub", "col", "pch", "cex", "lwd")
     stop("plot() has no argument '", unknown[1L], "'", did_you_mean(unknown[1L], setdiff(own, "...")), call. = FALSE)
   }
   if (length(given) && (is.null(names(given)) || !all(nzchar(names(given))))) {
@@ -146,30 +144,6 @@ dot_frame <- function(names, given) {
   graphics::mtext(ylab, side = 2L, line = margin$inches / graphics::par("csi") - 1.5)
 }
 
-#' @rdname plot.pybayesridge_fit
-#' @export
-plot.spike_slab <- function(x, which = c("inclusion", "coefficients"), level = 0.95, max_shown = 40, intercept = FALSE,
-                            standardized = TRUE, xlab = NULL, main = NULL, sets = TRUE, ...) {
-  check_flag(sets, "sets")
-  which <- match.arg(which)
-  if (which == "coefficients") {
-    return(plot_coefficients(x, level, 1, max_shown, intercept, standardized, xlab, main, ...))
-  }
-  given <- plot_arguments(...)
-  p <- shown_inclusion(x, intercept, max_shown)
-  at <- seq_along(p)
-  old <- graphics::par("mai", "new")
-  on.exit(graphics::par(old))
-  if (is.null(xlab)) xlab <- inclusion_label
-  if (is.null(main)) main <- x$targets
-  dot_frame(names(p), utils::modifyList(list(xlim = c(0, 1), xlab = xlab, main = main), given$frame))
-  graphics::abline(v = 0.5, lty = 2L, col = "grey50")
-  do.call(graphics::segments, utils::modifyList(list(0, at, p, at, lwd = 3, lend = 1L), given$line))
-  draw_points(p, at, given$point)
-  if (sets && is_sets(x$posterior)) draw_sets(credible_sets(x), x, names(p))
-  invisible(x)
-}
-
 # The numbers of credible sets at the right, beside the columns or terms `shown`.
 draw_sets <- function(found, x, shown) {
   of_shown <- found$set[match(shown, label_of_columns(x, found$column))]
@@ -190,16 +164,4 @@ label_of_columns <- function(x, columns) {
   names <- coefficient_names(x)
   if (x$intercept_added) names <- names[-1L]
   labels[match(columns, names)]
-}
-
-# Inclusion probabilities as they are shown: of every term or group once, in the order of the model, unpenalised columns
-# among them.
-inclusion_bars <- function(x, intercept) {
-  p <- x$inclusion_prob
-  if (!is.null(x$posterior$groups)) {
-    of_group <- inclusion_prob(x, by = "group")
-    certain <- setdiff(names(p)[x$posterior$z_at], names(of_group))
-    p <- c(p[certain], of_group)
-  }
-  if (intercept) p else p[names(p) != "(Intercept)"]
 }

@@ -1,119 +1,11 @@
-# The posterior of a fit, worked out from what Python exports of it: pybayesridge/results/export.py says what is what.
-#
-# Linear functions of the coefficients are mixtures of normals or t's over the nodes of the export. A "functionals" list
-# holds m of them: their standardised rows (m x p), leverage (of the unpenalised columns, m), and for a ridge coords
-# (m x r) and outside (m), the coordinates of the rows in the row space and their squared norm outside of it.
+# Quantiles from the components of a posterior (components.R), and the posterior of the penalty.
 
 negligible <- 1e-12
 elements <- 4e6
-# Of quantiles, whose arrays are passed over many times: they stay in the processor's cache. Fewer of a ridge, where a part
-# costs nothing but its elements.
-elements_at_once <- 3e5
-elements_of_ridge <- 6e4
+# Of quantiles, whose arrays are passed over many times: they stay in the processor's cache.
+elements_at_once <- 2e5
 left_by_rounding <- (64 * .Machine$double.eps)^2
 newton_steps <- 3L
-
-is_ridge <- function(post) !is.null(post[["s"]])
-
-functionals <- function(post, x, z) {
-  rows <- sweep(x - z %*% post$on_z, 2L, post$scale, "/")
-  out <- list(rows = rows, leverage = rowSums((z %*% post$z_root)^2))
-  if (is_binary_sets(post) || is_binary_ep(post)) {
-    out$flat <- z %*% post$z_root
-  }
-  if (!is_ridge(post)) {
-    return(out)
-  }
-  coords <- times_right(post, rows)
-  outside <- numeric(nrow(rows))
-  if (length(post$s) < length(post$at)) {
-    # Of what is left, not as a difference of squares: where tau2 is large a share of 1e-20 matters.
-    rest <- rowSums((rows - back_from_right(post, coords))^2)
-    outside <- ifelse(rest > left_by_rounding * rowSums(rows^2), rest, 0)
-  }
-  if (is_binary(post)) coords <- cbind(z %*% post$z_root, coords)
-  c(out, list(coords = coords, outside = outside))
-}
-
-# Those of the unpenalised coefficients, less what the responses have on these columns.
-functionals_of_z <- function(post) {
-  k <- length(post$z_at)
-  functionals(post, matrix(0, k, length(post$at)), diag(k))
-}
-
-# Those of the standardised coefficients j of a ridge.
-functionals_of_columns <- function(post, j) {
-  right <- right_of(post, j)
-  coords <- if (is_binary(post)) cbind(matrix(0, length(j), length(post$z_at)), right) else right
-  list(coords = coords, outside = outside_of(post, j, right), leverage = numeric(length(j)))
-}
-
-# s_j^2 / (s_j^2 + 1/t2), a row for each node.
-shrinkage <- function(s, log_t2) {
-  s2 <- rep(s^2, each = length(log_t2))
-  matrix(s2 / (s2 + exp(-log_t2)), length(log_t2), length(s))
-}
-
-# 1 less that, without subtracting.
-complement <- function(s, log_t2) {
-  s2 <- rep(s^2, each = length(log_t2))
-  matrix(1 / (1 + s2 * exp(log_t2)), length(log_t2), length(s))
-}
-
-# The nodes of one target whose weight is above `floor`. Of a ridge the centres a = V'b (K x r) and the variances inside
-# (K x r) and outside (K) the row space.
-nodes_of <- function(post, target, floor = -1) {
-  keep <- if (nrow(post$weight) == 1L) 1L else which(post$weight[, target] > floor)
-  nodes <- list(keep = keep, weight = post$weight[keep, target], noise = post$noise[keep, target])
-  if (!is_ridge(post)) {
-    return(nodes)
-  }
-  log_t2 <- post$log_t2[keep, target]
-  shrunk <- shrinkage(post$s, log_t2)
-  inside <- nodes$noise * sweep(shrunk, 2L, post$s^2, "/")
-  inside[log_t2 == -Inf, ] <- 0
-  c(nodes, list(
-    a = sweep(shrunk, 2L, post$z[, target] / post$s, "*"),
-    inside = inside,
-    outside = ifelse(nodes$noise == 0, 0, nodes$noise * exp(log_t2))
-  ))
-}
-
-# Where functionals lie at the nodes, and their squared scales: K x m. `noise` (m) is the variance of new observations
-# relative to that of the noise.
-mixture_of <- function(f, post, target, noise = 0, floor = -1) {
-  if (is_binary_sets(post)) {
-    return(mixture_of_binary_sets(f, post))
-  }
-  if (is_sets(post)) {
-    return(mixture_of_sets(f, post, noise))
-  }
-  if (is_binary(post)) {
-    return(mixture_of_binary(f, post))
-  }
-  if (is_binary_ep(post)) {
-    return(mixture_of_binary_ep(f, post))
-  }
-  nodes <- nodes_of(post, target, floor)
-  extra <- outer(nodes$noise, f$leverage + noise)
-  if (is_ridge(post)) {
-    where <- nodes$a %*% t(f$coords)
-    scale2 <- nodes$inside %*% t(f$coords^2) + extra
-    beyond <- f$outside > 0
-    scale2[, beyond] <- scale2[, beyond] + outer(nodes$outside, f$outside[beyond])
-  } else {
-    where <- post$mean[nodes$keep, , drop = FALSE] %*% t(f$rows)
-    roots <- outer(nodes$keep, post$root_of, "==") %*% (post$root_sign * (post$root %*% t(f$rows))^2)
-    scale2 <- post$own[nodes$keep, , drop = FALSE] %*% t(f$rows^2) + roots
-    x <- shared_rows(post)
-    for (i in seq_along(nodes$keep)) {
-      half <- shared_root(post, nodes$keep[i], t(f$rows), x)
-      if (!is.null(half)) scale2[i, ] <- scale2[i, ] - colSums(half^2)
-    }
-    scale2 <- pmax(scale2, 0) + extra
-  }
-  list(where = where, scale2 = scale2, weight = nodes$weight)
-}
 
 # Variance relative to squared scale.
 variance_factor <- function(df) {
@@ -125,17 +17,15 @@ functional_quantiles <- function(f, post, target, probabilities, noise = 0) {
   m <- length(f$leverage)
   noise <- rep(noise, length.out = m)
   size <- nrow(post$weight)
-  step <- (if (is_ridge(post)) elements_of_ridge else elements_at_once) / size
   out <- array(0, c(m, length(probabilities), length(target)))
-  law <- student(post$df, size * m * length(target))
-  for (at in chunks(m, step)) {
-    part <- lapply(f, function(a) if (is.matrix(a)) a[at, , drop = FALSE] else a[at])
-    for (some in chunks(length(target), step / length(at))) {
-      of_each <- lapply(target[some], function(i) mixture_of(part, post, i, noise[at], floor = negligible))
-      each <- without_atoms(beside_each_other(of_each), is_sets(post))
-      found <- vapply(probabilities, function(p) {
-        mixture_quantile(each$where, each$scale, each$weight, post$df, p, each$spike, law)
-      }, numeric(ncol(each$where)))
+  law <- student(post$df, size * m * length(target), probabilities)
+  for (some in chunks(length(target), elements_at_once / size / m)) {
+    parts <- lapply(target[some], function(i) thinned(components(post, i, negligible), m, probabilities))
+    for (at in chunks(m, elements_at_once / size)) {
+      part <- some_functionals(f, at)
+      of_each <- lapply(parts, function(one) mixture_of(part, one, post, noise[at]))
+      each <- without_atoms(merged(above_each_other(of_each)))
+      found <- mixture_quantiles(each$where, each$scale, each$weight, post$df, probabilities, each$spike, law)
       out[at, , some] <- aperm(array(found, c(length(at), length(some), length(probabilities))), c(1L, 3L, 2L))
     }
   }
@@ -143,95 +33,204 @@ functional_quantiles <- function(f, post, target, probabilities, noise = 0) {
   if (length(target) == 1L) matrix(out, m, length(probabilities)) else out
 }
 
-# The mixtures of several targets as one, of all their columns: nodes of no weight make up for those that some have less.
-beside_each_other <- function(mixtures) {
+# The mixtures of several targets as one, of all their rows: nodes of no weight make up for those that some have less.
+above_each_other <- function(mixtures) {
   if (length(mixtures) == 1L) {
     return(mixtures[[1L]])
   }
-  size <- max(vapply(mixtures, function(one) nrow(one$where), 0L))
+  size <- max(vapply(mixtures, function(one) ncol(one$where), 0L))
   all <- function(name) {
-    do.call(cbind, lapply(mixtures, function(one) one[[name]][pmin(seq_len(size), nrow(one$where)), , drop = FALSE]))
+    do.call(rbind, lapply(mixtures, function(one) one[[name]][, pmin(seq_len(size), ncol(one$where)), drop = FALSE]))
   }
   weight <- lapply(mixtures, function(one) {
-    matrix(c(one$weight, numeric(size - length(one$weight))), size, ncol(one$where))
+    matrix(c(one$weight, numeric(size - length(one$weight))), nrow(one$where), size, byrow = TRUE)
   })
-  list(where = all("where"), scale2 = all("scale2"), weight = do.call(cbind, weight))
+  list(where = all("where"), scale2 = all("scale2"), weight = do.call(rbind, weight))
 }
 
-chunks <- function(m, step) split(seq_len(m), (seq_len(m) - 1L) %/% max(1, floor(step)))
+# Components with common weights, of which the last ones are one where they differ by less than `indistinct` over their weight: what
+# is not shrunk at one penalty is not at any smaller one.
+indistinct <- 1e-14
 
-# Quantiles of standardised coefficients j; of a selection those of spike and slab together.
+merged <- function(each) {
+  size <- ncol(each$where)
+  if (size < many_components || !is.null(dim(each$weight))) {
+    return(each)
+  }
+  where <- each$where[, size]
+  scale2 <- each$scale2[, size]
+  if (any(scale2 == 0)) {
+    return(each)
+  }
+  scale <- sqrt(scale2)
+  last <- size
+  while (last > 1L) {
+    k <- last - 1L
+    apart <- max(abs(each$where[, k] - where) / scale + abs(each$scale2[, k] / scale2 - 1))
+    if (apart * each$weight[k] > indistinct) break
+    last <- k
+  }
+  keep <- seq_len(last)
+  weight <- each$weight[keep]
+  weight[last] <- sum(each$weight[last:size])
+  into <- c(seq_len(last - 1L), size)
+  list(where = each$where[, into, drop = FALSE], scale2 = each$scale2[, into, drop = FALSE], weight = weight)
+}
+
+chunks <- function(m, step) {
+  step <- max(1, floor(step))
+  lapply(seq_len(ceiling(m / step)), function(i) ((i - 1) * step + 1):min(i * step, m))
+}
+
+# Quantiles of standardised penalised coefficients j, a third dimension for several targets.
 penalized_quantiles <- function(object, target, probabilities, j) {
   post <- object$posterior
-  if (is_sets(post)) {
-    return(sets_quantiles(post, probabilities, j, unname(object$inclusion_prob[post$at])))
-  }
-  if (is_ridge(post)) {
+  if (in_row_space(post)) {
     return(functional_quantiles(functionals_of_columns(post, j), post, target, probabilities))
   }
-  weight <- post$slab_weight[, j, drop = FALSE] * post$weight[, 1L]
-  mean <- post$slab_mean[, j, drop = FALSE]
-  sd <- sqrt(post$slab_var[, j, drop = FALSE])
-  limits <- lapply(probabilities, function(p) mixture_quantile(mean, sd, weight, Inf, p, 1 - colSums(weight)))
-  matrix(unlist(limits), length(j)) * post$y_norm[1L]
+  found <- law_quantiles(j, probabilities, post$df, size_of_laws(post, j), function(some) law_of_penalized(object, some, target))
+  found * post$y_norm[target]
 }
 
-# Covariance of all coefficients of one target, in the order of the coefficients.
-posterior_covariance <- function(object, target) {
-  post <- object$posterior
-  covariance <- if (is_binary_sets(post)) {
-    covariance_of_binary_sets(object)
-  } else if (is_sets(post)) {
-    sets_covariance_of_all(object)
-  } else if (is_binary_ep(post)) {
-    covariance_of_binary_ep(post)
-  } else if (is_binary(post)) {
-    covariance_of_binary(post)
-  } else {
-    covariance_of_nodes(post, target)
+# Quantiles of the laws of some quantities: `law` gives where, scale, weight (m x K) and spike (m) of those `at`, which have so
+# many components.
+law_quantiles <- function(at, probabilities, df, sizes, law) {
+  out <- matrix(0, length(at), length(probabilities))
+  sorted <- order(-sizes)
+  while (length(sorted)) {
+    count <- max(1, min(length(sorted), elements_at_once %/% max(sizes[sorted[1L]], 1)))
+    some <- sorted[seq_len(count)]
+    sorted <- sorted[-seq_len(count)]
+    each <- law(at[some])
+    # What is zero for certain has no component.
+    varies <- rowSums(each$weight) > 0
+    if (!any(varies)) next
+    rows <- function(a) a[varies, , drop = FALSE]
+    out[some[varies], ] <- mixture_quantiles(
+      rows(each$where), rows(each$scale), rows(each$weight), df, probabilities, each$spike[varies]
+    )
   }
-  unit <- c(rep(1, length(post$z_at)), 1 / post$scale) * post$y_norm[target]
-  size <- length(coefficient_names(object))
-  out <- matrix(0, size, size)
-  at <- c(post$z_at, post$at)
-  out[at, at] <- covariance * outer(unit, unit)
   out
 }
 
-# The same of standardised coefficients, the unpenalised ones first, in units of the response.
-covariance_of_nodes <- function(post, target) {
-  k <- length(post$z_at)
-  p <- length(post$at)
-  of_z <- functionals_of_z(post)
-  rows <- rbind(of_z$rows, diag(p))
-  nodes <- nodes_of(post, target)
-  leverage <- matrix(0, k + p, k + p)
-  leverage[seq_len(k), seq_len(k)] <- sum(nodes$weight * nodes$noise) * tcrossprod(post$z_root)
-  if (is_ridge(post)) {
-    coords <- rbind(of_z$coords, right_of(post))
-    inner <- coords %*% (drop(nodes$weight %*% nodes$inside) * t(coords)) + leverage
-    if (length(post$s) < p) {
-      spread <- if (post$open_variance) Inf else sum(nodes$weight * nodes$outside)
-      inner <- inner + spread * (tcrossprod(rows) - tcrossprod(coords))
-    }
-    where <- nodes$a %*% t(coords)
-  } else {
-    half <- post$root %*% t(rows)
-    inner <- rows %*% (drop(nodes$weight %*% post$own) * t(rows)) + leverage +
-      crossprod(half, nodes$weight[post$root_of] * post$root_sign * half)
-    x <- shared_rows(post)
-    for (i in post[["lower_of"]]) {
-      inner <- inner - nodes$weight[i] * crossprod(shared_root(post, i, t(rows), x))
-    }
-    where <- post$mean %*% t(rows)
+# How many components the laws of standardised coefficients j have.
+size_of_laws <- function(post, j) {
+  if (!has_sets(post)) {
+    return(rep(nrow(post$weight), length(j)))
   }
-  factor <- variance_factor(post$df)
-  covariance <- if (is.infinite(factor)) matrix(Inf, k + p, k + p) else inner * factor
-  if (length(nodes$weight) > 1L) {
-    centred <- sweep(where, 2L, drop(nodes$weight %*% where))
-    covariance <- covariance + crossprod(centred * nodes$weight, centred)
+  states <- tabulate(post$state_set, length(post$set_size))
+  counts <- tapply(rep(states, post$set_size), factor(post$visited[post$set_columns], levels = seq_along(post$at)), sum, default = 0)
+  as.vector(counts)[j]
+}
+
+# The law of standardised penalised coefficients j, in units of the response's norm. Of a selection spike and slab have their own:
+# of sets the states that have the column share its inclusion probability, which is more accurate than their weights.
+law_of_penalized <- function(fit, j, target = 1L) {
+  post <- fit$posterior
+  if (has_sets(post)) {
+    return(law_of_sets(post, j, unname(fit$inclusion_prob[post$at])[j]))
   }
-  covariance
+  if (in_row_space(post)) {
+    return(law_of_mixture(mixture_of(functionals_of_columns(post, j), components(post, target, negligible), post)))
+  }
+  weight <- t(post$slab_weight[, j, drop = FALSE] * post$weight[, 1L])
+  scale <- sqrt(t(post$slab_var[, j, drop = FALSE]))
+  law <- list(where = t(post$slab_mean[, j, drop = FALSE]), scale = scale, weight = weight, spike = 1 - rowSums(weight))
+  point <- scale == 0 & law$where == 0
+  law$spike <- law$spike + rowSums(weight * point)
+  law$weight[point] <- 0
+  law$scale[point] <- 1
+  law
+}
+
+# Components as a law, `unit` (of the response) and `shift` (m) later.
+law_of_mixture <- function(each, unit = 1, shift = 0) {
+  each$where <- each$where * unit + shift
+  each$scale2 <- each$scale2 * unit^2
+  each <- without_atoms(each)
+  if (is.null(dim(each$weight))) each$weight <- array(rep(each$weight, each = nrow(each$where)), dim(each$where))
+  each[c("where", "scale", "weight", "spike")]
+}
+
+law_of_sets <- function(post, j, prob) {
+  found <- state_coefficients(post)
+  of_column <- split(seq_along(found$column), factor(found$column, levels = j))
+  size <- max(lengths(of_column), 1L)
+  where <- weight <- matrix(0, length(j), size)
+  scale <- matrix(1, length(j), size)
+  spike <- 1 - prob
+  for (i in seq_along(j)) {
+    at <- of_column[[i]]
+    if (!length(at) || prob[i] <= 0) {
+      spike[i] <- 1
+      next
+    }
+    into <- seq_along(at)
+    own <- post$weight[found$state[at], 1L]
+    where[i, into] <- found$mean[at]
+    scale[i, into] <- sqrt(found$scale2[at])
+    weight[i, into] <- prob[i] * own / sum(own)
+  }
+  list(where = where, scale = scale, weight = weight, spike = spike)
+}
+
+# Mean and squared scale of every coefficient of every state.
+state_coefficients <- function(post) {
+  k <- if (is_flat(post)) length(post$z_at) else 0L
+  found <- lapply(components(post)$blocks, function(block) {
+    p <- length(block$columns)
+    d <- length(block$nodes)
+    if (!p) {
+      return(NULL)
+    }
+    turn <- block[["turn"]] %||% cbind(matrix(0, p, k), diag(p))
+    list(
+      state = rep(block$nodes, each = p), column = rep(block$columns, d), mean = as.vector(tcrossprod(turn, block$mean)),
+      scale2 = as.vector(spread_of(turn, block))
+    )
+  })
+  joined <- function(name) as.numeric(unlist(lapply(found, `[[`, name)))
+  list(state = joined("state"), column = joined("column"), mean = joined("mean"), scale2 = joined("scale2"))
+}
+
+# The law of coefficients `at`, in their units.
+law_of_coefficients <- function(fit, at, target = 1L) {
+  post <- fit$posterior
+  of_z <- match(at, post$z_at)
+  j <- match(at, post$at)
+  into <- which(!is.na(j))
+  law <- law_of_penalized(fit, j[into], target)
+  flat <- which(!is.na(of_z))
+  of_flat <- if (length(flat)) {
+    each <- mixture_of(functionals_of_z(post), components(post, target, negligible), post)
+    law_of_mixture(each, post$y_norm[target], post$y_on_z[, target])
+  }
+  size <- max(ncol(law$where), ncol(of_flat$where))
+  out <- list(
+    where = matrix(0, length(at), size), scale = matrix(1, length(at), size), weight = matrix(0, length(at), size),
+    spike = rep(1, length(at))
+  )
+  fill <- function(out, rows, law, unit = 1) {
+    of <- seq_len(ncol(law$where))
+    out$where[rows, of] <- law$where * unit
+    out$scale[rows, of] <- law$scale * unit
+    out$weight[rows, of] <- law$weight
+    out$spike[rows] <- law$spike
+    out
+  }
+  if (length(into)) out <- fill(out, into, law, post$y_norm[target] / post$scale[j[into]])
+  if (length(flat)) fill(out, flat, some_functionals(of_flat, of_z[flat])) else out
+}
+
+# Posterior probability that each coefficient is positive; NaN for those that are zero for certain.
+coefficients_above <- function(object) {
+  post <- object$posterior
+  at <- seq_along(coefficient_names(object))
+  law <- law_of_coefficients(object, at)
+  point <- law$scale == 0
+  out <- rowSums(law$weight * ifelse(point, law$where > 0, stats::pt(law$where / ifelse(point, 1, law$scale), post$df)))
+  out[!at %in% c(post$z_at, post$at)] <- NaN
+  pmin(pmax(out, 0), 1)
 }
 
 # The posterior of log t2: points, the residual sum of squares there, and the density (unnormalised) and distribution function
@@ -289,59 +288,16 @@ sigma2_quantiles <- function(post, target, d, probabilities) {
   variance_quantiles(weight, noise, post$df, probabilities)
 }
 
-# Draws of log t2 and of the noise variance (units of the target's squared norm).
-draw_hyperparameters <- function(post, target, size) {
+# Draws of log t2, and the squared scale of the noise there (units of the target's squared norm).
+draw_log_t2 <- function(post, target, size) {
   d <- log_t2_distribution(post, target)
   log_t2 <- rep(d$points[1L], size)
   if (length(d$points) > 1L) {
     log_t2 <- stats::approx(d$whole, d$points, stats::runif(size) * max(d$whole), rule = 2, ties = "ordered")$y
   }
-  sigma2 <- rep(post$noise[1L, target], size)
+  noise <- rep(post$noise[1L, target], size)
   if (is.finite(post$df) && any(post$noise[, target] != 0)) {
-    rss <- drop(complement(post$s, log_t2) %*% post$z[, target]^2) + post$rss0[target]
-    sigma2 <- 0.5 * rss / stats::rgamma(size, post$df / 2)
+    noise <- (drop(complement(post$s, log_t2) %*% post$z[, target]^2) + post$rss0[target]) / post$df
   }
-  list(log_t2 = log_t2, sigma2 = sigma2)
-}
-
-# Draws of one target: coefficients (size x k), the noise variance of each draw (if there is noise) and of a ridge its tau2.
-# `kind` matters to a selection: see posterior_sample().
-posterior_draws <- function(object, target, size, kind = "gaussian") {
-  post <- object$posterior
-  draws <- if (is_binary(post)) {
-    binary_draws(post, size)
-  } else if (is_ridge(post)) {
-    ridge_draws(post, target, size)
-  } else if (is_binary_sets(post)) {
-    binary_sets_draws(post, size)
-  } else if (is_sets(post)) {
-    sets_draws(post, size)
-  } else {
-    selection_draws(post, size, kind)
-  }
-  b <- sweep(draws$b, 2L, post$y_norm[target] / post$scale, "*")
-  spread <- if (!is.null(draws$sigma2)) sqrt(draws$sigma2) * post$y_norm[target]
-  k <- length(post$z_at)
-  flat <- if (is.null(spread)) draws$flat else matrix(stats::rnorm(size * k), size, k) * spread
-  of_z <- flat %*% t(post$z_root) - b %*% t(post$on_z)
-  out <- matrix(0, size, length(coefficient_names(object)), dimnames = list(NULL, coefficient_names(object)))
-  out[, post$z_at] <- sweep(of_z, 2L, post$y_on_z[, target], "+")
-  out[, post$at] <- b
-  list(coefficients = out, sigma2 = if (!is.null(spread)) spread^2, tau2 = draws$tau2, hyper = draws$hyper)
-}
-
-# Standardised coefficients (size x p), noise variances and tau2.
-ridge_draws <- function(post, target, size) {
-  p <- length(post$at)
-  drawn <- draw_hyperparameters(post, target, size)
-  e <- shrinkage(post$s, drawn$log_t2)
-  a <- sweep(e, 2L, post$z[, target] / post$s, "*") +
-    sweep(sqrt(drawn$sigma2 * e), 2L, post$s, "/") * matrix(stats::rnorm(length(e)), size)
-  b <- back_from_right(post, a)
-  if (ncol(e) < p) {
-    spread <- ifelse(drawn$sigma2 == 0, 0, sqrt(drawn$sigma2) * exp(drawn$log_t2 / 2))
-    noise <- matrix(stats::rnorm(size * p), size, p) * spread
-    b <- b + noise - back_from_right(post, times_right(post, noise))
-  }
-  list(b = b, sigma2 = drawn$sigma2, tau2 = exp(drawn$log_t2 - post$log_unit))
+  list(log_t2 = log_t2, noise = noise)
 }

@@ -16,7 +16,11 @@
 #' @param type `"response"`; for binomial fits also `"link"`, the linear predictor. In contrast to [stats::predict.glm()]
 #'   the default is the probability. Predictions of terms are not available.
 #' @param ... Not used: further arguments raise an error.
-#' @details Intervals for the rows of the fit require its data. A fit keeps small data (see `model` in [bayes_ridge()]);
+#' @details The formula uses the constants and the functions of packages that it used in the fit. Functions of the session must be
+#'   defined as they were. Terms whose values depend on all rows, such as `I(x - mean(x))`, are refused for new rows; `scale()`,
+#'   `poly()` and `splines::ns()` keep what they took from the data.
+#'
+#'   Intervals for the rows of the fit require its data. A fit keeps small data (see `model` in [bayes_ridge()]);
 #'   otherwise the data named in its call are used, and an error is raised if they are not found.
 #'
 #'   The interval of a probability is that of the linear predictor, transformed. A new yes/no response has no interval:
@@ -108,6 +112,9 @@ own_rows <- function(object, env) {
     x <- stats::model.matrix(terms_in(object, env), frame, contrasts.arg = object$contrasts)
     return(list(x = same_rows(object, x), na.action = object$na.action))
   }
+  if (is.matrix(object$x)) {
+    return(list(x = object$x, na.action = NULL))
+  }
   x <- object$x
   x <- tryCatch(as_columns(if (is.null(x)) eval(object$call$x, env) else x, "x"), error = function(e) NULL)
   if (is.null(x)) {
@@ -129,7 +136,7 @@ same_rows <- function(object, x) {
   b <- as.matrix(object$coefficients)
   same <- nrow(x) == nrow(fitted) && ncol(x) + object$intercept_added == nrow(b)
   if (same) {
-    again <- if (is_binomial(object) && is.null(object$linear.predictors)) {
+    again <- if (!family_of(object)$noise && is.null(object$linear.predictors)) {
       binomial_rows(object, x, "response", NULL, FALSE)$fit
     } else {
       with_ones(object, x) %*% b
@@ -151,6 +158,7 @@ own_frame <- function(object, env) {
   wanted <- match(c("data", "subset", "weights"), names(call), 0L)
   call <- call[c(1L, wanted)]
   call[[1L]] <- quote(stats::model.frame)
+  check_functions(object, env)
   call$formula <- terms_in(object, env)
   call$xlev <- object$xlevels
   call$na.action <- quote(stats::na.pass)
@@ -221,6 +229,11 @@ coefficient_intervals <- function(object, target, probabilities, at = seq_along(
     return(if (length(target) == 1L) each[[1L]] else array(unlist(each), c(dim(each[[1L]]), length(target))))
   }
   post <- object$posterior
+  if (!is.null(post[["half"]]) && length(at) > length(post$at) / 2) {
+    # Singular vectors are made of the rows once.
+    post$right <- right_of(post)
+    object$posterior <- post
+  }
   out <- array(0, c(length(at), length(probabilities), length(target)))
   of_z <- match(at, post$z_at)
   if (any(!is.na(of_z))) {

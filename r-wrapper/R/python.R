@@ -1,5 +1,5 @@
 # What goes over the bridge; the same number stands in pybayesridge/r_bridge.py.
-protocol <- 9
+protocol <- 12
 
 environment_name <- "r-pybayesridge"
 
@@ -28,7 +28,8 @@ environment_name <- "r-pybayesridge"
 #' On Debian 12 (R 4.2, reticulate 1.28, Python 3.11) and Debian 13 (R 4.5, reticulate 1.41, Python 3.13) the following
 #' packages are required: `r-base-core`, `r-cran-reticulate`, `python3-venv`, `python3-pip` and `libpython3-dev`.
 #'
-#' Python starts with the first fit, not when the package is loaded. The methods for a fit do not require Python.
+#' Python starts with the first fit, not when the package is loaded. Of the functions for a fit only [report()], [save_fit()],
+#' [contrast()] and those on its page require Python.
 #'
 #' @param path Path of the repository, of a wheel or of a source distribution; a leading `~` stands for the home folder.
 #' @param envname Name or path of the virtual environment.
@@ -95,12 +96,14 @@ is_source <- function(folder) {
 #'
 #' The function starts Python.
 #'
+#' @param ... Not used: further arguments raise an error.
 #' @return `TRUE` if models can be fitted: Python, the Python package and compatible versions of reticulate and NumPy
 #'   were found. Otherwise `FALSE`, with the reason in the attribute `"reason"`.
 #' @examples
 #' pybayesridge_available()
 #' @export
-pybayesridge_available <- function() {
+pybayesridge_available <- function(...) {
+  refuse_dots("pybayesridge_available", ...)
   reason <- tryCatch(
     {
       bridge()

@@ -12,7 +12,9 @@
 #'
 #'   A file saved with `remove_data=True` contains no rows: methods that use them raise an error, all others work. A file
 #'   saved with `row_space=False` as well contains too little for R. Files that contain something else, are damaged or were
-#'   written by a later version are refused; so are pickles, which can run code when they are read.
+#'   written by a later version are refused; so are pickles, which can run code when they are read. A formula in a file that
+#'   does more than compute with its variables, the transforms of formulas in Python and the functions of NumPy could run
+#'   any code when the fit predicts; it is refused unless `allow_code = TRUE`.
 #'
 #'   A fit of R does not contain the objects of Python. `save_fit()` therefore fits the model again in Python, to the data
 #'   kept by the fit (see `model` in [bayes_ridge()]) or named in its call, and writes the file if the coefficients agree. In
@@ -22,6 +24,9 @@
 #' @param file Name of the file. `save_fit()` overwrites an existing file.
 #' @param object A fit of [bayes_ridge()] or [spike_slab()].
 #' @param model Whether to keep the columns of the data with the fit; see [bayes_ridge()].
+#' @param allow_code Whether to read a fit whose formula can run other Python code, such as methods or the user's functions.
+#'   Such code can do anything you can: use `TRUE` only for files from a source that you trust.
+#' @param ... Not used: further arguments raise an error.
 #' @return `read_fit()`: a fit, see [bayes_ridge()] and [spike_slab()]. `save_fit()`: `file`, invisibly.
 #' @seealso [saveRDS()], [bayes_ridge()], [spike_slab()]
 #' @examplesIf pybayesridge::pybayesridge_available()
@@ -30,11 +35,15 @@
 #' fit <- read_fit(file)
 #' predict(fit, mtcars[1:3, ], interval = "prediction")
 #' @export
-read_fit <- function(file, model = NULL) {
+read_fit <- function(file, model = NULL, allow_code = FALSE, ...) {
+  refuse_dots("read_fit", ...)
   call <- match.call()
   path <- existing_file(file)
   keeps_data(model, 0)
-  value <- call_python("read_fit", path)
+  if (!isTRUE(allow_code) && !isFALSE(allow_code)) {
+    stop("'allow_code' must be TRUE or FALSE, not ", kind_of(allow_code), call. = FALSE)
+  }
+  value <- call_python("read_fit", path, allow_code)
   input <- input_of_file(value)
   settings <- list(
     family = sub("_binomial$", "", value$family),
@@ -43,7 +52,7 @@ read_fit <- function(file, model = NULL) {
   )
   own <- list(
     file = path, formula_in_python = value$formula, reads = as.character(unlist(value$reads)), coding = value$coding,
-    known_sigma2 = value$known_sigma2
+    known_sigma2 = value$known_sigma2, allow_code = if (allow_code) TRUE
   )
   fit <- new_fit(value, input, call, settings, model, own)
   # An added intercept is not among the columns, whatever it is called.
@@ -53,7 +62,8 @@ read_fit <- function(file, model = NULL) {
 
 #' @rdname read_fit
 #' @export
-save_fit <- function(object, file) {
+save_fit <- function(object, file, ...) {
+  refuse_dots("save_fit", ...)
   if (!inherits(object, "pybayesridge_fit")) {
     stop("'object' must be a fit of bayes_ridge() or spike_slab(), not ", kind_of(object), call. = FALSE)
   }
@@ -101,7 +111,7 @@ check_rows <- function(object) {
 refitted_input <- function(object, env) {
   input <- list(
     x = own_rows(object, env)$x,
-    y = responses_of(object),
+    y = family_of(object)$responses(object),
     weights = object$weights,
     terms = object$terms
   )
@@ -162,7 +172,7 @@ rows_of_python <- function(object, newdata) {
   if (!nrow(read)) {
     return(matrix(0, 0L, length(object$columns), dimnames = list(NULL, object$columns)))
   }
-  x <- call_python("code_rows", object$coding, lapply(read, column_for_python))$x
+  x <- call_python("code_rows", object$coding, lapply(read, column_for_python), isTRUE(object$allow_code))$x
   dimnames(x) <- list(rownames(newdata), object$columns)
   x
 }

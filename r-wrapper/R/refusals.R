@@ -59,18 +59,13 @@ check_collinearity.pybayesridge_fit <- function(x, ...) no_inflation("check_coll
 # There is no number of free coefficients, which these charge for.
 no_criterion <- function(name, object) {
   of <- if (inherits(object, "spike_slab")) "spike_slab" else "bayes_ridge"
-  if (is_binary_sets(object$posterior)) {
-    stop(name, "() is not defined for such a fit: ", no_evidence, call. = FALSE)
-  }
   stop(
     name, "() is not defined for a fit of ", of, "(), whose coefficients are integrated out, so that there is ",
-    "no number of parameters to count: compare fits by compare_evidence() (differences of logLik() are log Bayes factors)",
-    if (of == "spike_slab" && is_binomial(object)) {
-      " or by loo() for errors of prediction"
-    } else if (is_binomial(object)) {
-      " or by the element loo_log_score for errors of prediction"
-    } else if (!inherits(object, "spike_slab")) {
-      " or by the element loo_mse of fits by method = \"loocv\" for errors of prediction"
+    "no number of parameters to count: ",
+    if (is.null(log_evidence(object))) {
+      paste0("compare fits by loo() for errors of prediction; ", no_evidence)
+    } else {
+      "compare fits by compare_evidence() (differences of logLik() are log Bayes factors) or by loo() for errors of prediction"
     },
     call. = FALSE
   )

@@ -46,7 +46,7 @@ report.pybayesridge_fit <- function(object, file, title = NULL, question = NULL,
       row_names = if (!is.null(rows)) as.list(rows)
     )
   } else {
-    call_python("report_saved", object$file, page)
+    call_python("report_saved", object$file, page, isTRUE(object$allow_code))
   }
   apart <- abs(as.vector(written$params) - as.vector(as.matrix(object$coefficients)))
   if (!isTRUE(all(apart <= 1e-3 * as.vector(as.matrix(object$bse))))) {
@@ -57,10 +57,4 @@ report.pybayesridge_fit <- function(object, file, title = NULL, question = NULL,
     )
   }
   invisible(file)
-}
-
-# The responses of a fit as Python takes them, n x q: of trials the numbers of successes.
-responses_of <- function(object) {
-  y <- as.matrix(object$fitted.values) + as.matrix(object$residuals)
-  if (is_binomial(object)) round(y * object$trials) else y
 }

@@ -11,6 +11,9 @@ eigenvalue_error <- 4 * machine_error
 most_lean <- 1e-6
 certain_size <- 16
 
+# Elements of some columns at a time, which stay in the processor's cache.
+piece <- 3e5
+
 # Standardised columns j of the data, weighted, less what the unpenalised columns have of them (n x |j|).
 standard_columns <- function(post, j = seq_along(post$at)) {
   if (!is.null(post[["rows"]])) {
@@ -18,24 +21,29 @@ standard_columns <- function(post, j = seq_along(post$at)) {
   }
   data <- post$data
   x <- unname(data$x[, post$at[j] - data$shift, drop = FALSE])
-  of_z <- post$z_at - data$shift
-  z <- matrix(1, nrow(x), length(of_z))
-  z[, of_z > 0] <- data$x[, of_z[of_z > 0]]
-  out <- (x - z %*% post$on_z[, j, drop = FALSE]) / rep(post$scale[j], each = nrow(x))
+  out <- (x - unpenalized_columns(post) %*% post$on_z[, j, drop = FALSE]) / rep(post$scale[j], each = nrow(x))
   if (is.null(data$root_w)) out else out * data$root_w
 }
 
-# Some columns at a time, which stay in the processor's cache.
-column_pieces <- function(post) chunks(length(post$at), elements_at_once / max(nrow(post$data$x), 1L))
+column_pieces <- function(post) chunks(length(post$at), piece / max(nrow(post$data$x), 1L))
 
-# Rows j of V.
+# The unpenalised columns of the data, that of an added intercept among them (n x u).
+unpenalized_columns <- function(post) {
+  data <- post$data
+  of_z <- post$z_at - data$shift
+  out <- matrix(1, nrow(data$x), length(of_z))
+  out[, of_z > 0] <- data$x[, of_z[of_z > 0]]
+  out
+}
+
+# Rows j of V. R's own BLAS multiplies transposed copies faster than crossprod() and tcrossprod().
 right_of <- function(post, j = seq_along(post$at)) {
   if (!is.null(post[["right"]])) {
     return(post$right[j, , drop = FALSE])
   }
   out <- matrix(0, length(j), ncol(post$half))
-  for (at in chunks(length(j), elements_at_once / max(nrow(post$half), 1L))) {
-    out[at, ] <- crossprod(standard_columns(post, j[at]), post$half)
+  for (at in chunks(length(j), piece / max(nrow(post$half), 1L))) {
+    out[at, ] <- t(standard_columns(post, j[at])) %*% post$half
   }
   out
 }
@@ -46,7 +54,7 @@ times_right <- function(post, rows) {
     return(rows %*% post$right)
   }
   inner <- matrix(0, nrow(rows), nrow(post$half))
-  for (j in column_pieces(post)) inner <- inner + tcrossprod(rows[, j, drop = FALSE], standard_columns(post, j))
+  for (j in column_pieces(post)) inner <- inner + rows[, j, drop = FALSE] %*% t(standard_columns(post, j))
   inner %*% post$half
 }
 
@@ -86,18 +94,4 @@ outside_of <- function(post, j, right = right_of(post, j)) {
     out[part] <- ifelse(square > certain_size^2 * lean, square, 0)
   }
   out
-}
-
-# The rows that nodes with a triangular matrix share; NULL where there are none.
-shared_rows <- function(post) if (length(post[["lower_of"]])) standard_columns(post)
-
-# L^-1 X (own b) of node i, for b (p x m) and the shared rows X, whose square is to be subtracted from a variance; NULL for
-# a node without.
-shared_root <- function(post, i, b, x) {
-  at <- match(i, post[["lower_of"]])
-  if (!length(at) || is.na(at)) {
-    return(NULL)
-  }
-  n <- nrow(x)
-  forwardsolve(post$lower[(at - 1L) * n + seq_len(n), , drop = FALSE], x %*% (post$own[i, ] * b))
 }

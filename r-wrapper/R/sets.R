@@ -29,6 +29,7 @@
 #' @param k Number of sets.
 #' @param by Whether to return the standard errors of all coefficients or of the groups (with a formula its terms), as in
 #'   [inclusion_prob()].
+#' @param ... Not used: further arguments raise an error.
 #' @return
 #'   * `credible_sets()`: a data frame with a row for each column of a set: `set` (a number), `column`,
 #'     `inclusion_prob`, `purity` (smallest absolute correlation in the set) and `probability` (that at least one column
@@ -50,8 +51,9 @@ NULL
 
 #' @rdname credible_sets
 #' @export
-credible_sets <- function(object, coverage = 0.95, min_abs_corr = 0.5) {
-  post <- posterior_of_sets(object, "a credible set")
+credible_sets <- function(object, coverage = 0.95, min_abs_corr = 0.5, ...) {
+  refuse_dots("credible_sets", ...)
+  post <- posterior_of_sets(object, "a credible set", "credible_sets")
   check_share(coverage, "coverage")
   check_share(min_abs_corr, "min_abs_corr")
   prob <- unname(object$inclusion_prob[post$at])
@@ -74,7 +76,8 @@ credible_sets <- function(object, coverage = 0.95, min_abs_corr = 0.5) {
 
 #' @rdname credible_sets
 #' @export
-select_columns <- function(object, fdr = 0.1) {
+select_columns <- function(object, fdr = 0.1, ...) {
+  refuse_dots("select_columns", ...)
   check_selection(object, "select_columns")
   check_share(fdr, "fdr")
   post <- object$posterior
@@ -93,8 +96,9 @@ select_columns <- function(object, fdr = 0.1) {
 
 #' @rdname credible_sets
 #' @export
-pair_inclusion <- function(object, columns = median_model(object)) {
-  post <- posterior_of_sets(object, "the probability of a pair")
+pair_inclusion <- function(object, columns = median_model(object), ...) {
+  refuse_dots("pair_inclusion", ...)
+  post <- posterior_of_sets(object, "the probability of a pair", "pair_inclusion")
   names <- coefficient_names(object)[post$at]
   at <- match_names(as.character(columns), names)
   if (anyNA(at)) {
@@ -109,8 +113,9 @@ pair_inclusion <- function(object, columns = median_model(object)) {
 
 #' @rdname credible_sets
 #' @export
-top_models <- function(object, k = 10) {
-  post <- posterior_of_sets(object, "the probability of a set of columns")
+top_models <- function(object, k = 10, ...) {
+  refuse_dots("top_models", ...)
+  post <- posterior_of_sets(object, "the probability of a set of columns", "top_models")
   k <- min(check_count(k, "k"), length(post$model_prob))
   names <- coefficient_names(object)[post$at]
   sets <- factor(rep(seq_along(post$model_size), post$model_size), levels = seq_along(post$model_size))
@@ -122,7 +127,8 @@ top_models <- function(object, k = 10) {
 
 #' @rdname credible_sets
 #' @export
-inclusion_se <- function(object, by = c("column", "group")) {
+inclusion_se <- function(object, by = c("column", "group"), ...) {
+  refuse_dots("inclusion_se", ...)
   check_selection(object, "inclusion_se")
   by_group <- match.arg(by) == "group"
   if (!is.null(object$inclusion_se)) {
@@ -138,8 +144,12 @@ inclusion_se <- function(object, by = c("column", "group")) {
 }
 
 check_selection <- function(object, name) {
+  refuse_pooled(object, name)
   if (!inherits(object, "spike_slab")) {
-    stop(name, "() is for fits of spike_slab()", call. = FALSE)
+    stop(
+      name, "() is for fits of spike_slab()", if (inherits(object, "bayes_ridge")) ": bayes_ridge() includes every column",
+      call. = FALSE
+    )
   }
 }
 
@@ -149,9 +159,10 @@ check_share <- function(value, name) {
   }
 }
 
-# The posterior of an exact fit, or an error that says what needs it.
-posterior_of_sets <- function(object, what) {
-  if (!inherits(object, "spike_slab") || !is_sets(object$posterior)) {
+# The posterior of an exact fit, or an error that says what needs it, by a function of the `name`.
+posterior_of_sets <- function(object, what, name) {
+  refuse_pooled(object, name)
+  if (!has_sets(object$posterior)) {
     stop(what, " needs the joint posterior of the columns: use spike_slab(method = \"exact\")", call. = FALSE)
   }
   object$posterior
@@ -257,4 +268,15 @@ grow_set <- function(first, near, inside, weight, covers, correlation, coverage,
     if (length(rest) && covers(rest) >= coverage) chosen <- rest
   }
   sort(chosen)
+}
+
+# Error of a sum of weights: it decides neither on a coverage nor between columns that add the same. As in Python.
+sum_error <- 1e-12
+
+# The slab variance and the prior inclusion probability (unless it was given) of states with the noise variances `sigma2`.
+state_hyper <- function(post, state, sigma2) {
+  c(
+    list(slab_var = exp(post$log_g[state]) * post$slab_unit * sigma2),
+    if (!anyNA(post$t)) list(prior_inclusion = stats::plogis(post$t[state]))
+  )
 }

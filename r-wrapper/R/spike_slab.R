@@ -15,13 +15,14 @@
 #' (see [pybayesridge-methods]) do not require Python. `confint()` returns quantiles of the posterior mixture of a point
 #' mass at zero and a continuous distribution.
 #'
-#' Hyperparameters that are not given are learned under a prior for which one included column is expected (see
-#' `expected_size`), the tail probability that more than m columns are included is of the order 1/m, and the share of
-#' variance that the hyperparameters expect the columns to explain is uniform.
+#' Hyperparameters that are not given are learned. At the prior median of the inclusion probability one included column is
+#' expected (see `expected_size`), and the tail probability that more than m columns are included is of the order 1/m,
+#' whether or not variances are given. If `slab_var` is learned, the share of variance that the hyperparameters expect
+#' the columns to explain is uniform; if it is given and `noise_var` is not, that share at the median is.
 #'
 #' `method = "exact"` computes the posterior distribution of the set of included columns, with the hyperparameters that
 #' are not given integrated out. With at most 15 columns or groups the posterior is a sum
-#' over all sets. With more it is computed by a tempered Gibbs sampler, which stops if the Monte Carlo standard error of
+#' over all sets. With more it is computed by Markov chain Monte Carlo, which stops if the Monte Carlo standard error of
 #' every inclusion probability is at most `mcse`; see [inclusion_se()]. The fit keeps at most 4,000 sets of columns and
 #' hyperparameters, from which `confint()`, `predict()`, [credible_sets()] and [posterior_sample()] are computed.
 #'
@@ -48,7 +49,8 @@
 #'   the columns of a term (a factor, a spline, a polynomial), with `x` and `y` each column separately. `NULL`: each
 #'   column separately. Otherwise a label for each column of the model matrix except the intercept, or a list of column
 #'   names.
-#' @param expected_size Number of columns or groups that are expected to be included, if `prior_inclusion` is not given.
+#' @param expected_size Number of columns or groups that are expected to be included at the prior median of the inclusion
+#'   probability, if `prior_inclusion` is not given; less than their number. For a single column the default expects one half.
 #' @param slab_var Slab variance; if `NULL`, it is learned.
 #' @param noise_var Noise variance, for `family = gaussian()`; if `NULL`, it is learned. If the unpenalised columns fit the response
 #'   exactly (a constant response with an intercept), the learned noise variance and all other coefficients are 0, with
@@ -59,7 +61,7 @@
 #' @param seed For `"exact"`: seed of Python's random numbers, a whole number of at least 0. Fits with the same seed are
 #'   identical; the random number generator of the R session is not used.
 #' @param tol For expectation propagation: tolerance of the scale-free residual at which the iteration stops.
-#' @param maxiter Maximum number of iterations; `NULL` is 1,000, and for `"exact"` 200,000 steps of all chains.
+#' @param maxiter Maximum number of iterations; `NULL` is 1,000, and for `"exact"` 100,000,000 steps of all chains.
 #' @param damping For `"damped"`: weight of the new sites in an update.
 #' @param hyper For expectation propagation: whether to average over hyperparameters that are not given (`"average"`,
 #'   the default of `"ep"`), or to use the values of the largest posterior density as known (`"maximize"`, the default of
@@ -83,6 +85,9 @@
 #'       residual is the largest standard error of an inclusion probability}
 #'     \item{enumerated, agreement, effective}{diagnostics of `"exact"`: whether the posterior is a sum over all sets,
 #'       the potential scale reduction factor of the chains, and the effective number of draws}
+#'     \item{monte_carlo}{for `"exact"`: a data frame with a row for each number that was sampled (`quantity`, and `name` if
+#'       it is a coefficient's), its `estimate`, Monte Carlo standard error `mcse`, the number of independent draws with that
+#'       error (`effective`) and the potential scale reduction factor of the walkers (`agreement`)}
 #'     \item{event, link, n_trials, n_events, linear.predictors}{for `family = binomial()`: the event whose probability is
 #'       modelled, the link, the numbers of trials and events, and the linear predictors at the coefficients; there is no
 #'       `noise_var`, and by `"exact"` there are no `log_evidence`, `log_evidence_se`, `n_fac`, `evidence_biased` and
@@ -105,7 +110,8 @@ spike_slab <- function(formula, data, subset, weights, na.action, method = c("au
                        group = "term", prior_inclusion = NULL, slab_var = NULL, noise_var = NULL, expected_size = 1,
                        mcse = 0.01, chains = 4, seed = 0, tol = 1e-4, maxiter = NULL,
                        damping = 0.5, hyper = NULL, start = NULL, contrasts = NULL,
-                       model = NULL, disp = FALSE) {
+                       model = NULL, disp = FALSE, ...) {
+  refuse_dots("spike_slab", ...)
   call <- match.call()
   method <- match.arg(method)
   link <- link_of(family)
@@ -121,6 +127,7 @@ spike_slab <- function(formula, data, subset, weights, na.action, method = c("au
     check_formula(formula, "spike_slab", data)
     formula_input(call, parent.frame(), contrasts, if (!missing(intercept)) intercept, binary = binomial)
   }
+  refuse_several(input$y)
   settings <- list(
     family = "spike_slab",
     model = list(
@@ -152,8 +159,15 @@ spike_slab <- function(formula, data, subset, weights, na.action, method = c("au
   settings$model <- c(settings$model, own$model)
   settings$fit <- c(settings$fit, own$fit)
   without <- as.list(made_in_r(input, model, binomial, method))
-  fit <- new_fit(call_fit(settings, input, start = starting_point(start), without = without), input, call, settings, model)
+  value <- call_fit(settings, input, start = starting_point(start), without = without, progress = shows_progress(disp))
+  fit <- new_fit(value, input, call, settings, model)
   tell_iterations(fit, disp)
+}
+
+refuse_several <- function(y) {
+  if (ncol(y) > 1L) {
+    stop("spike_slab() takes one response, got ", ncol(y), ": fit each on its own, or use bayes_ridge()", call. = FALSE)
+  }
 }
 
 selection_values <- function(value, names) {
@@ -183,7 +197,21 @@ selection_values <- function(value, names) {
     enumerated = value$enumerated,
     agreement = value$agreement,
     effective = value$effective,
+    monte_carlo = monte_carlo_frame(value$monte_carlo),
     start = plain_tree(value$start)
+  )
+}
+
+# Estimates and their Monte Carlo errors, a row for each.
+monte_carlo_frame <- function(lists) {
+  if (is.null(lists)) {
+    return(NULL)
+  }
+  text <- function(name) as.character(unlist(lists[[name]]))
+  number <- function(name) as.vector(lists[[name]])
+  data.frame(
+    quantity = text("quantity"), name = text("name"), estimate = number("estimate"), mcse = number("mcse"),
+    effective = number("effective"), agreement = number("agreement")
   )
 }
 
@@ -247,7 +275,7 @@ starting_point <- function(start) {
   if (is.null(start)) {
     return(NULL)
   }
-  if (!inherits(start, "spike_slab") || is_binomial(start)) {
+  if (!inherits(start, "spike_slab") || is.null(start$start)) {
     stop("'start' must be a fit of spike_slab() with family = gaussian()", call. = FALSE)
   }
   point <- start$start
@@ -303,6 +331,10 @@ inclusion_prob <- function(object, ...) UseMethod("inclusion_prob")
 
 #' @rdname inclusion_prob
 #' @export
+inclusion_prob.default <- function(object, ...) check_selection(object, "inclusion_prob")
+
+#' @rdname inclusion_prob
+#' @export
 inclusion_prob.spike_slab <- function(object, by = c("column", "group"), ...) {
   refuse_dots("inclusion_prob", ...)
   if (match.arg(by) == "column") object$inclusion_prob else object$group_inclusion_prob
@@ -310,41 +342,10 @@ inclusion_prob.spike_slab <- function(object, by = c("column", "group"), ...) {
 
 #' @rdname inclusion_prob
 #' @export
-median_model <- function(object) {
-  p <- inclusion_prob(object)[sort(object$posterior$at)]
+median_model <- function(object, ...) {
+  refuse_dots("median_model", ...)
+  p <- inclusion_prob(object)
+  one <- if (inherits(object, "pybayesridge_pooled")) object$fits[[1L]] else object
+  p <- p[sort(one$posterior$at)]
   names(p)[p > 0.5]
-}
-
-#' @exportS3Method
-headline.spike_slab <- function(object, digits) {
-  chosen <- median_model(object)
-  c(
-    paste0(
-      "prior inclusion ", singly(mean(prior_of_penalized(object)), digits), ", slab variance ",
-      singly(object$slab_var, digits), ", sigma ", singly(sqrt(object$noise_var), digits), ", log evidence ",
-      if (is.nan(object$log_evidence)) "not defined" else singly(object$log_evidence, digits)
-    ),
-    if (is_sampled(object)) paste("largest Monte Carlo s.e. of an inclusion probability", singly(object$residual, 2L)),
-    strwrap(paste("median model:", if (length(chosen)) paste(chosen, collapse = ", ") else "no column"), exdent = 2L)
-  )
-}
-
-prior_of_penalized <- function(object) {
-  if (length(object$posterior$at)) object$prior_inclusion[object$posterior$at] else NA_real_
-}
-
-#' @exportS3Method
-facts.spike_slab <- function(object) {
-  data.frame(
-    row.names = object$targets,
-    nobs = object$nobs,
-    prior_inclusion = mean(prior_of_penalized(object)),
-    slab_var = object$slab_var,
-    sigma = sqrt(object$noise_var),
-    expected_size = object$expected_size,
-    df_model = unname(object$df_model),
-    df_resid = unname(object$df_resid),
-    r.squared = unname(object$rsquared),
-    log_evidence = object$log_evidence
-  )
 }

@@ -1,38 +1,28 @@
-# Draws from EP's posterior. A node of the export has the Gaussian with a mean and the covariance
-# diag(own) + root' diag(sign) root, part of which can be in products of `lower` and the rows of the data (row_space.R).
+# Draws of normal laws with the covariance diag(own) + root' diag(sign) root, part of which can be in products of `lower` and the
+# rows of the data (row_space.R), and of the spikes and slabs of expectation propagation.
 
-# Standardised coefficients (size x p) and noise variances over all nodes, as posterior_draws() wants them; of yes/no
-# responses the coordinates of the unpenalised columns (size x u) in place of the noise.
-selection_draws <- function(post, size, kind) {
-  counts <- drop(stats::rmultinom(1L, size, post$weight[, 1L]))
-  draw <- if (kind == "gaussian") gaussian_draws else spike_draws
-  x <- shared_rows(post)
-  parts <- lapply(which(counts > 0L), function(i) draw(node_of(post, i, x), counts[i]))
-  # Nodes follow each other: mix them, so that any share of the draws is from all.
-  mixed <- sample.int(size)
-  b <- do.call(rbind, parts)
-  if (!is_binary_ep(post)) {
-    return(list(b = b[mixed, , drop = FALSE], sigma2 = rep(post$noise[, 1L], counts)[mixed]))
-  }
-  flat <- flat_draws(post, b, rep(seq_along(counts), counts))
-  list(b = b[mixed, , drop = FALSE], flat = flat[mixed, , drop = FALSE])
+# The normal law of node i of a block: mean, own, root and sign.
+gaussian_of <- function(block, i = 1L) {
+  own <- if (!is.null(block[["own"]])) block$own[i, ] else numeric(ncol(block$mean))
+  rows <- block$of == i
+  # L^-1 X diag(own).
+  half <- if (!is.null(block[["lower"]])) forwardsolve(block$lower, block$x * rep(own, each = nrow(block$x)))
+  list(
+    mean = block$mean[i, ], own = own, root = rbind(half, block$root[rows, , drop = FALSE]),
+    sign = c(rep(-1, NROW(half)), block$sign[rows])
+  )
 }
 
-node_of <- function(post, i, x = shared_rows(post)) {
-  of_node <- post$root_of == i
-  names <- c("mean", "own", "slab_weight", "slab_mean", "slab_var")
-  # Of all coefficients: L^-1 X diag(own).
-  at <- match(i, post[["lower_of"]])
-  half <- if (length(at) && !is.na(at)) {
-    forwardsolve(post$lower[(at - 1L) * nrow(x) + seq_len(nrow(x)), , drop = FALSE], x) * rep(post$own[i, ], each = nrow(x))
+# The same of the penalised coefficients of a block with `k` flat coordinates, with their spikes and slabs.
+node_of <- function(post, block, i, k) {
+  g <- gaussian_of(block)
+  if (k) {
+    g$mean <- g$mean[-seq_len(k)]
+    g$own <- g$own[-seq_len(k)]
+    g$root <- g$root[-seq_len(k), -seq_len(k), drop = FALSE]
+    g$sign <- g$sign[-seq_len(k)]
   }
-  c(
-    lapply(post[names], function(a) a[i, ]),
-    list(
-      root = rbind(half, post$root[of_node, , drop = FALSE]),
-      sign = c(rep(-1, NROW(half)), post$root_sign[of_node]), groups = post$groups
-    )
-  )
+  c(g, lapply(post[c("slab_weight", "slab_mean", "slab_var")], function(a) a[i, ]), list(groups = post$groups))
 }
 
 # Draws whose every column has its own spike and slab, tied together as the Gaussian's are: its standard normal scores
@@ -41,7 +31,7 @@ spike_draws <- function(g, size) {
   score <- standard_scores(g, gaussian_draws(g, size))
   out <- matrix(0, size, length(g$mean))
   several <- g$groups %in% g$groups[duplicated(g$groups)]
-  over <- function(a) matrix(a, 1L, size)
+  over <- function(a) matrix(a, size, 1L)
   for (j in if (length(several)) which(!several) else seq_along(g$mean)) {
     p <- g$slab_weight[j]
     sd <- sqrt(g$slab_var[j])
@@ -57,10 +47,10 @@ spike_draws <- function(g, size) {
   out
 }
 
-# Draws less their means, in standard deviations; 0 for a column that does not vary.
+# Deviations from means in standard deviations; 0 for a column that does not vary.
 standard_scores <- function(g, draws) {
   sd <- sqrt(pmax(g$own + colSums(g$sign * g$root^2), 0))
-  sweep(sweep(draws, 2L, g$mean), 2L, ifelse(sd > 0, sd, Inf), "/")
+  draws / rep(ifelse(sd > 0, sd, Inf), each = nrow(draws))
 }
 
 # Draws of the columns `at` of one group. It is in where its scores lie far enough in the direction of its slab's mean;
@@ -98,10 +88,11 @@ gaussian_correlation <- function(g, at) {
   covariance / outer(spread, spread)
 }
 
+# Draws of deviations from the mean.
 gaussian_draws <- function(g, size) {
   p <- length(g$mean)
   plus <- g$root[g$sign > 0, , drop = FALSE]
-  out <- rep(g$mean, each = size) + matrix(stats::rnorm(size * nrow(plus)), size) %*% plus
+  out <- matrix(stats::rnorm(size * nrow(plus)), size) %*% plus
   if (any(g$own > 0)) {
     root <- sqrt(g$own)
     half <- sweep(g$root[g$sign < 0, , drop = FALSE], 2L, ifelse(root > 0, root, 1), "/")

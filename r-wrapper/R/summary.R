@@ -14,7 +14,7 @@
 #' @return `summary()`: a list of class `"summary.bayes_ridge"` or `"summary.spike_slab"` with the elements `call`,
 #'   `coefficients` (a matrix; with several targets a list of matrices), `omitted` (the number of coefficients that the
 #'   matrix omits), `facts`, `notes` and `level`; for [spike_slab()] with `method = "exact"` also `size` (mean, median and
-#'   credible interval of the number of included columns or groups).
+#'   credible interval of the number of included columns, and of included groups).
 #'   Printing returns its argument invisibly.
 #' @examplesIf pybayesridge::pybayesridge_available()
 #' print(bayes_ridge(mpg ~ ., data = mtcars))
@@ -62,20 +62,35 @@ center_of <- function(object) if (isFALSE(object$posterior$has_mean)) "median" e
 
 title_of <- function(object) {
   title <- if (inherits(object, "spike_slab")) "Spike-and-slab regression" else "Bayesian ridge regression"
-  if (is_binomial(object)) {
-    return(paste0(title, ", binomial family, ", object$link, " link"))
-  }
-  title
+  paste0(title, family_of(object)$title(object))
 }
 
-headline <- function(object, digits) UseMethod("headline")
+# Facts of a fit in the lines below its coefficients, and what they are called there.
+headline_facts <- list(
+  bayes_ridge = c(lambda = "lambda", sigma = "sigma", df_model = "effective df", loo_auc = "leave-one-out AUC"),
+  spike_slab = c(
+    prior_inclusion = "prior inclusion", slab_var = "slab variance", sigma = "sigma", log_evidence = "log evidence"
+  )
+)
 
-#' @exportS3Method
-headline.bayes_ridge <- function(object, digits) {
-  paste0(
-    if (length(object$targets) > 1L) paste0(object$targets, ": "),
-    "lambda ", singly(object$lambda_, digits), ", sigma ", singly(sqrt(object$sigma2), digits),
-    ", effective df ", singly(object$df_model, digits)
+headline <- function(object, digits) {
+  named <- headline_facts[[if (inherits(object, "spike_slab")) "spike_slab" else "bayes_ridge"]]
+  named <- named[names(named) %in% names(object$facts)]
+  written <- apply(as.matrix(object$facts[names(named)]), 1L, function(values) {
+    paste(named, ifelse(is.nan(values), "not defined", singly(values, digits)), collapse = ", ")
+  })
+  event <- if (!is.null(object$event)) {
+    paste0("event ", object$event, " (", alike(object$n_events, digits), " of ", alike(object$n_trials, digits), "), ")
+  }
+  out <- paste0(if (length(object$targets) > 1L) paste0(object$targets, ": "), event, written)
+  if (!inherits(object, "spike_slab")) {
+    return(out)
+  }
+  chosen <- median_model(object)
+  c(
+    out,
+    if (is_sampled(object)) paste("largest Monte Carlo s.e. of an inclusion probability", singly(object$residual, 2L)),
+    strwrap(paste("median model:", if (length(chosen)) paste(chosen, collapse = ", ") else "no column"), exdent = 2L)
   )
 }
 
@@ -134,8 +149,8 @@ summary.pybayesridge_fit <- function(object, level = 0.95, ...) {
       targets = object$targets,
       coefficients = if (length(tables) == 1L) tables[[1L]] else tables,
       groups = if (isTRUE(object$several)) object$group_inclusion_prob,
-      size = if (is_sets(object$posterior)) size_row(object, level),
-      facts = facts(object),
+      sizes = if (has_sets(object$posterior)) size_rows(object, level),
+      facts = object$facts,
       notes = notes_of(all_findings(object)),
       omitted = if (nrow(size) > longest) nrow(size) - shown else 0L,
       level = level,
@@ -178,25 +193,6 @@ extra_columns <- function(object, at) {
 # Whether probabilities have Monte Carlo errors.
 is_sampled <- function(object) identical(object$enumerated, FALSE)
 
-# What stands above the table, a row for each target.
-facts <- function(object) UseMethod("facts")
-
-#' @exportS3Method
-facts.bayes_ridge <- function(object) {
-  data.frame(
-    row.names = object$targets,
-    nobs = object$nobs,
-    lambda = unname(object$lambda_),
-    tau = unname(sqrt(object$tau2)),
-    sigma = unname(sqrt(object$sigma2)),
-    df_model = unname(object$df_model),
-    df_resid = unname(object$df_resid),
-    r.squared = unname(object$rsquared),
-    log_marginal = unname(object$log_marginal),
-    n_modes = unname(object$n_modes)
-  )
-}
-
 #' @rdname summary.pybayesridge_fit
 #' @export
 print.summary.pybayesridge_fit <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
@@ -225,10 +221,12 @@ print.summary.pybayesridge_fit <- function(x, digits = max(3L, getOption("digits
     cat("\nInclusion probabilities of terms or groups:\n")
     print.default(probabilities(top[seq_len(min(shown, length(top)))]), print.gap = 2L, quote = FALSE)
   }
-  if (!is.null(x$size)) {
+  if (!is.null(x$sizes)) cat("\n")
+  for (name in rownames(x$sizes)) {
+    size <- x$sizes[name, ]
     cat(sprintf(
-      "\nIncluded columns or groups: mean %s, %g %% interval %g to %g\n",
-      singly(x$size[["mean"]], digits), 100 * x$level, x$size[["lower"]], x$size[["upper"]]
+      "Included %s: mean %s, %g %% interval %g to %g\n",
+      if (name == "size") "columns" else "groups", singly(size[["mean"]], digits), 100 * x$level, size[["lower"]], size[["upper"]]
     ))
   }
   cat("\nNotes:\n")

@@ -108,11 +108,11 @@ def test_every_number(case, method, theirs, frame, close):
 
 
 def crowd():
-    """Fractions that both languages have to the last digit."""
+    """Fractions that both languages have to the last digit, laid out as R does: sums then are rounded alike."""
     i, j = np.arange(1, 41)[:, None], np.arange(1, 19)
     x = ((i**2 * j + 3 * i * j**2 + 7 * i) % 101 - 50) / 25
     x[:, 1] = x[:, 0] + x[:, 1] / 8
-    return x[:, 0] + x[:, 4] / 2 + (i[:, 0] ** 3 % 31 - 15) / 16, x
+    return x[:, 0] + x[:, 4] / 2 + (i[:, 0] ** 3 % 31 - 15) / 16, np.asfortranarray(x)
 
 
 def selection_and_rows(case, frame):

@@ -11,6 +11,7 @@ pytest.importorskip("benchmarks.paper_ridge")
 from benchmarks.paper_ridge import hydra, methods, page, paper, reasons, splits, summary, table2
 from benchmarks.paper_ridge.datasets import Dataset
 from pybayesridge import BayesRidge
+from pybayesridge.ridge.spectrum import rotate
 from tests.benchmarks.made_up import write, yacht
 from tests.effort import only_thorough
 
@@ -42,7 +43,7 @@ def standardized(y, x):
 @pytest.mark.parametrize("q", [1, 2])
 def test_published_score_is_that_without_the_intercepts_leverage(n, p, q):
     y, x = problem(n, p, q)
-    design, spectrum = BayesRidge(y, x, prior="half-cauchy")._rotation()
+    design, spectrum = BayesRidge(y, x, prior="half-cauchy").prepare(rotate)
     grid = np.outer([100.0, 1.0, 0.01], np.arange(1, q + 1))
     found = methods.scores_without_intercept(design, spectrum, grid) * design.y_norm**2
     y, x = standardized(y, x)
@@ -56,7 +57,7 @@ def test_published_score_is_that_without_the_intercepts_leverage(n, p, q):
 def test_published_methods_are_those_of_the_authors_package(n, p):
     fastridge = pytest.importorskip("fastridge")
     y, x = problem(n, p)
-    design, spectrum = BayesRidge(y, x, prior="half-cauchy")._rotation()
+    design, spectrum = BayesRidge(y, x, prior="half-cauchy").prepare(rotate)
     em = fastridge.RidgeEM(t2=False).fit(x, y)
     np.testing.assert_allclose(methods.published_em(design, spectrum), em.alpha_, rtol=PENALTY_TOL)
     grids = methods.published_grids(design, spectrum)
@@ -71,7 +72,7 @@ def test_em_is_the_fixed_point_of_the_published_iteration(monkeypatch):
     monkeypatch.setattr(methods, "EPS", 1e-15)
     model = BayesRidge(y, x, prior="half-cauchy")
     expected = model.fit(**methods.FITS["em"]).lambda_
-    np.testing.assert_allclose(methods.published_em(*model._rotation()), expected, rtol=PENALTY_TOL)
+    np.testing.assert_allclose(methods.published_em(*model.prepare(rotate)), expected, rtol=PENALTY_TOL)
 
 
 @pytest.mark.parametrize("q", [None, 3])

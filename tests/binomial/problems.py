@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit
 
-from pybayesridge.binomial.coordinates import Coordinates, coordinates
 from pybayesridge.binomial.likelihood import Binomial, from_counts
-from pybayesridge.binomial.nodes import Nodes
-from pybayesridge.binomial.prior import log_prior
+from pybayesridge.design.build import build_design
 from pybayesridge.ridge.prior import BetaPrime
+from pybayesridge.ridge.spectrum import rotate
+from pybayesridge.sites.coordinates import Coordinates, from_design
+from pybayesridge.sites.nodes import Nodes
+from pybayesridge.sites.prior import log_prior
 
 R2 = BetaPrime(scale=None)
 
@@ -45,8 +47,26 @@ def problem(x, successes, *, link="logit", trials=None, weights=None, z=None) ->
     return space, likelihood
 
 
+def coordinates(likelihood, x, *, penalized, z, z_names, z_constant, standardize, constant_serves=False):
+    """Project, standardise and rotate the columns; the arguments are those of `build_design`."""
+    trials = likelihood.trials
+    weights = None if np.ptp(trials) == 0 else trials / trials.mean()
+    design, products = build_design(
+        likelihood.proportion[:, None],
+        x,
+        penalized=penalized,
+        z=z,
+        z_names=z_names,
+        z_constant=z_constant,
+        weights=weights,
+        standardize=standardize,
+        constant_serves=constant_serves,
+    )
+    return from_design(design, rotate(design, products))
+
+
 def nodes(space, likelihood, *, solver="ep", prior=R2, flat_in="link", tol=1e-7):
-    return Nodes(space, likelihood, log_prior(prior, space, likelihood.link, flat_in), solver, tol, 200)
+    return Nodes(space, likelihood, log_prior(prior, space, likelihood, flat_in), solver, tol, 200)
 
 
 def standardized(x, weights=None):

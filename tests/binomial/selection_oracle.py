@@ -102,24 +102,27 @@ def brute_force(X, successes, failures, *, link="logit", p=None, v=None, points=
 
 
 def _range(spread, d, p, link):
-    low = 0.01 / d if p is None else p
+    low = (0.005 if d == 1 else 0.01 / d) if p is None else p
     high = 0.995 if p is None else p
     return -5.0 + np.log(LATENT[link] / (spread * high)), 6.0 + np.log(LATENT[link] / (spread * low))
 
 
 def _hyper(spread, d, p, v, link, points=40):
-    """Nodes of t and v, and logarithms of their weights; one unpenalised coefficient, flat in latent units."""
+    """Nodes of t and v, and logarithms of their weights; one unpenalised coefficient, flat in latent units.
+
+    The share that is explained given p is uniform where v is learned.
+    """
     x, w = np.polynomial.legendre.leggauss(points)
     t0 = logit(0.5 if d == 1 else 1 / d)
     if p is not None:
         ts, log_wt = np.array([logit(p)]), np.zeros(1)
     else:
-        low, high = logit(0.01 / d), logit(0.995)
+        low, high = logit(0.005 if d == 1 else 0.01 / d), logit(0.995)
         ts, log_wt = low + (high - low) * (x + 1) / 2, np.log(w)
         log_wt = log_wt + log_expit(ts - t0) + log_expit(t0 - ts)
     if v is not None:
         eta = np.log(expit(ts) * spread * v / LATENT[link])
-        return ts, log_wt + log_expit(eta) + 1.5 * log_expit(-eta), np.full(ts.size, v)
+        return ts, log_wt + 0.5 * log_expit(-eta), np.full(ts.size, v)
     eta, log_we = -5.0 + 11.0 * (x + 1) / 2, np.log(w)
     log_we = log_we + log_expit(eta) + 1.5 * log_expit(-eta)
     every = np.array(list(product(range(ts.size), range(eta.size))))

@@ -4,13 +4,17 @@ import numpy as np
 import pytest
 from scipy.special import log_ndtr
 
-from pybayesridge.binomial.likelihood import derivatives, log_likelihood
-from pybayesridge.binomial.tilted import Cavity, normal_cavity, tilted_moments
+from pybayesridge.binomial import hermite, one_trial
+from pybayesridge.binomial.link import derivatives, log_likelihood
+from pybayesridge.binomial.tilted import tilted_moments
+from pybayesridge.sites.tilted import Cavity, normal_cavity
 from tests.binomial import brute_force
 
 INTEGRAL_TOL = 1e-6
 SITE_TOL = 1e-5
 DERIVATIVE_TOL = 1e-5
+NARROW_TOL = 1e-8
+FIXED_TOL = 1e-8
 
 COUNTS = [(1, 0), (0, 1), (2, 0), (0.3, 0), (0, 0.01), (1, 1), (0, 10), (3, 7), (1, 99), (0, 1000), (5, 995)]
 COUNTS += [(5000, 5000), (2.5, 1.5)]
@@ -114,3 +118,51 @@ def test_derivatives_in_the_far_tail_of_the_probit():
     slope, bend = derivatives(np.ones(4), np.zeros(4), eta, "probit")
     np.testing.assert_allclose(slope, -eta + 1 / -eta, rtol=1e-7)
     np.testing.assert_allclose(1 - bend, 1 / eta**2, rtol=1e-2, atol=1e-12)
+
+
+@pytest.mark.parametrize("size", range(len(hermite.SIZES)))
+@pytest.mark.parametrize("trials", [0.5, 1.0, 3.0, 50.0, 5000.0])
+def test_narrow_densities_have_rules_of_a_few_nodes(size, trials):
+    """At the largest width of each rule, with the cavity's centre up to a standard deviation from the top."""
+    rng = np.random.default_rng(size)
+    n, unit = 40, hermite.WIDEST[size] * 0.999 / np.cbrt(max(trials, 1.0))
+    center = rng.uniform(-5, 5, n)
+    share = np.where(rng.random(n) < 1 / (1 + np.exp(-center)), 1.0, 0.0) if trials <= 1 else rng.random(n)
+    successes, failures = trials * share, trials * (1 - share)
+    slope, bend = derivatives(successes, failures, center, "logit")
+    precision = np.maximum(unit**-2 - bend, 1e-3 * unit**-2)
+    cavity = Cavity(center, precision, rng.uniform(-1, 1, n) / unit - slope)
+    rule = hermite.narrow(successes, failures, cavity)[0]
+    assert (rule >= 0).mean() > 0.7
+    found = tilted_moments(successes, failures, "logit", cavity)
+    for i in np.flatnonzero(rule >= 0):
+        variance = 1 / precision[i]
+        mean = center[i] + variance * cavity.slope[i]
+        total, first, second = brute_force.tilted(successes[i], failures[i], "logit", mean, variance)
+        total += 0.5 * np.log(2 * np.pi * variance) + 0.5 * variance * cavity.slope[i] ** 2
+        assert found.log_integral[i] == pytest.approx(total, abs=NARROW_TOL * max(1.0, abs(total)))
+        assert abs(found.mean[i] - first) <= NARROW_TOL * np.sqrt(second)
+        assert found.variance[i] == pytest.approx(second, rel=NARROW_TOL)
+
+
+@pytest.mark.parametrize("sd", [1.001, 1.5, 3.0, 10.0, 30.0])
+@pytest.mark.parametrize("success", [0.0, 1.0])
+def test_wide_cavities_of_single_trials_have_nodes_at_fixed_places(sd, success):
+    """Means from far on the side that the likelihood rules out to far on the other, about any point of reference."""
+    mean = (2 * success - 1) * np.r_[np.linspace(-4.4, 5.0, 12) * sd, 30.0, 200.0]
+    center = mean + np.linspace(-2.0, 2.0, mean.size) * sd
+    precision = np.full(mean.size, sd**-2.0)
+    suited = one_trial.suits(np.full(mean.size, 2 * success - 1), precision, mean)
+    assert suited.mean() > 0.6
+    cavity = Cavity(center, precision, precision * (mean - center))
+    many = np.full(mean.size, success), np.full(mean.size, 1 - success)
+    found = tilted_moments(*many, "logit", cavity)
+    for i in np.flatnonzero(suited):
+        total, first, second = brute_force.tilted(many[0][i], many[1][i], "logit", mean[i], sd**2)
+        total += 0.5 * np.log(2 * np.pi * sd**2) + 0.5 * sd**2 * cavity.slope[i] ** 2
+        assert found.log_integral[i] == pytest.approx(total, abs=FIXED_TOL * max(1.0, abs(total)))
+        assert abs(found.mean[i] - first) <= FIXED_TOL * np.sqrt(second)
+        assert found.variance[i] == pytest.approx(second, rel=FIXED_TOL)
+        if second < 0.9 * sd**2:
+            assert found.site_precision[i] == pytest.approx(1 / second - sd**-2.0, rel=10 * FIXED_TOL)
+        assert found.gradient[i] == pytest.approx((first - mean[i]) / sd**2, abs=FIXED_TOL)

@@ -1,1 +1,1 @@
-"""Fuzzing: random problems beside an oracle in long double. ``python -m tests.fuzz --help``."""
+"""Fuzzing: random problems beside an oracle in long double, and damaged files. ``python -m tests.fuzz --help``."""

@@ -1,4 +1,9 @@
-"""``python -m tests.fuzz``: many random problems beside the oracle; see :mod:`tests.fuzz.compare` for the rules."""
+"""``python -m tests.fuzz``: many random problems beside the oracle; see :mod:`tests.fuzz.compare` for the rules.
+
+And damaged files, see :mod:`tests.fuzz.files`; formulas with odd names, :mod:`tests.fuzz.formulas`; tables through
+every entrance, :mod:`tests.fuzz.entrances`; the sampler of sets beside sums, :mod:`tests.fuzz.sets`, and for yes/no
+responses beside importance sampling, :mod:`tests.fuzz.yes_no_sets`.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +15,43 @@ from dataclasses import dataclass
 from multiprocessing import Pool
 
 from tests.fuzz.compare import ALLOWED, LIMIT, Verdict, compare
+from tests.fuzz.entrances import compare_table, make_table
+from tests.fuzz.files import judge, make_damage
+from tests.fuzz.formulas import compare_formula, make_formula
 from tests.fuzz.linear_algebra import ENOUGH
 from tests.fuzz.problems import make_problem
 from tests.fuzz.selection import compare_choice, make_choice
+from tests.fuzz.sets import compare_sets, make_sets
+from tests.fuzz.yes_no import compare_yes_no, make_yes_no
+from tests.fuzz.yes_no_sets import compare_yes_no_sets, make_yes_no_sets
 
 SEED = 20240607
 
-KINDS = {"ridge": (make_problem, compare), "selection": (make_choice, compare_choice)}
+KINDS = {
+    "ridge": (make_problem, compare),
+    "selection": (make_choice, compare_choice),
+    "files": (make_damage, judge),
+    "formulas": (make_formula, compare_formula),
+    "entrances": (make_table, compare_table),
+    "yes-no": (make_yes_no, compare_yes_no),
+    "sets": (make_sets, compare_sets),
+    "yes-no-sets": (make_yes_no_sets, compare_yes_no_sets),
+}
 
-SHARE = {"ridge": 1, "selection": 10}
+SHARE = {
+    "ridge": 1,
+    "selection": 10,
+    "files": 1,
+    "formulas": 1,
+    "entrances": 5,
+    "yes-no": 5,
+    "sets": 10,
+    "yes-no-sets": 50,
+}
 """There is one problem of a kind to so many that are asked for."""
+
+WITHOUT_ORACLE = ("files", "formulas", "entrances", "yes-no", "sets", "yes-no-sets")
+"""Kinds that are compared with something else than the oracle in long double."""
 
 
 @dataclass(frozen=True)
@@ -59,14 +91,17 @@ def main(argv=None):
     """Run, print the worst of each kind and every silent discrepancy; the exit status is 1 if there is one."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument(
-        "--count", type=int, default=10_000, help="how many ridge problems, and a tenth as many of selection"
+        "--count",
+        type=int,
+        default=10_000,
+        help="how many ridge problems, formulas and damaged files; a fifth of tables, yes/no fits",
     )
     parser.add_argument("--start", type=int, default=0, help="number of the first problem")
     parser.add_argument("--seed", type=int, default=SEED)
-    parser.add_argument("--only", choices=list(KINDS), help="BayesRidge or SpikeSlab alone")
+    parser.add_argument("--only", choices=list(KINDS), help="problems of one kind alone")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="how many processes")
     options = parser.parse_args(argv)
-    if not ENOUGH:
+    if not ENOUGH and options.only not in WITHOUT_ORACLE:
         parser.error("this machine's long double is not longer than a double: there is no oracle here")
     jobs = jobs_of([options.only] if options.only else list(KINDS), options.seed, options.start, options.count)
     if options.jobs == 1 or len(jobs) == 1:

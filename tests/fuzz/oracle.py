@@ -1,7 +1,5 @@
 """The ridge by dense algebra in long double, sharing nothing with the package.
 
-Long because it may share no code with the package.
-
 The weighted unpenalised columns are rotated away by Householder's reflections, what is left of X is decomposed by
 Jacobi's SVD, and everything else is a sum over singular values and over equally spaced values of l = log tau2. The
 errors are of the order of 1e-19 times a condition number (not its square), far below what is compared.

@@ -1,11 +1,11 @@
-"""A tenth of ``make fuzz``: random problems beside an oracle in long double. No discrepancy may be silent.
+"""A tenth of ``make fuzz`` at most: random problems beside an oracle in long double. No discrepancy may be silent.
 
 A failure names the command that repeats it.
 """
 
 import pytest
 
-from tests.fuzz.__main__ import SEED, jobs_of, run_one
+from tests.fuzz.__main__ import SEED, SHARE, jobs_of, run_one
 from tests.fuzz.linear_algebra import ENOUGH
 
 pytestmark = pytest.mark.skipif(not ENOUGH, reason="no long double beyond double precision: no oracle")
@@ -14,15 +14,29 @@ COUNT = 1000
 
 CHUNK = 50
 
+SHARES = {**SHARE, "formulas": 5, "yes-no": 20}
+"""As those of ``make fuzz``, with less of what takes long."""
+
 KERNELS = 10.0
 """Margin over what is allowed: problems at its edge pass it with the kernels of one processor and not of another."""
 
+CASES = [
+    (kind, start)
+    for kind in ("ridge", "selection", "files", "formulas", "entrances", "yes-no", "sets", "yes-no-sets")
+    for start in range(0, COUNT, CHUNK)
+]
+
+
+NEEDS = {"formulas": ("pyarrow",), "entrances": ("pyarrow", "polars")}
+"""Optional packages through which the problems of a kind go."""
+
 
 @pytest.mark.every_case
-@pytest.mark.parametrize("kind", ["ridge", "selection"])
-@pytest.mark.parametrize("start", range(0, COUNT, CHUNK))
+@pytest.mark.parametrize(("kind", "start"), CASES)
 def test_no_discrepancy_is_silent(kind, start):
-    jobs = jobs_of([kind], SEED, start, CHUNK if kind == "ridge" else CHUNK // 10)
+    for package in NEEDS.get(kind, ()):
+        pytest.importorskip(package)
+    jobs = jobs_of([kind], SEED, start, CHUNK // SHARES[kind])
     told = []
     for job, verdict in map(run_one, jobs):
         faults = [fault for fault in verdict.faults if not fault.error <= KERNELS * fault.allowed]

@@ -1,7 +1,4 @@
-"""Cross-validation against refitting without each row, and against dense hat matrices.
-
-Long because every score has an oracle of its own here.
-"""
+"""Cross-validation against refitting without each row, and against dense hat matrices."""
 
 import warnings
 from contextlib import nullcontext
@@ -11,6 +8,10 @@ import pandas as pd
 import pytest
 
 from pybayesridge import BayesRidge, GridEdgeWarning
+from pybayesridge.ridge import given
+from pybayesridge.ridge.accurate import rotate_accurately
+from pybayesridge.ridge.loocv import loo_scores
+from pybayesridge.ridge.spectrum import WEAK, rotate, sharpened
 from tests.fuzz.linear_algebra import ENOUGH
 from tests.fuzz.oracle import Oracle
 from tests.problems import CASES, regression
@@ -419,3 +420,35 @@ def test_labels_of_left_out_residuals():
     index = pd.Index([f"r{i}" for i in range(len(y))])
     res = BayesRidge(pd.Series(y, index=index, name="t"), pd.DataFrame(x, index=index).add_prefix("x")).fit("gcv")
     assert res.loo_residuals.index.equals(index)
+
+
+def nearly_square(n, p, least):
+    """X of p columns and a response; the smallest squared singular value that counts is about `least`."""
+    rng = np.random.default_rng(0)
+    left, right = (np.linalg.qr(rng.normal(size=(k, k)))[0] for k in (n, p))
+    rank = min(n - 1, p)
+    left = np.linalg.qr(np.column_stack([np.ones(n), left]))[0][:, 1 : rank + 1]
+    x = (left * np.r_[np.linspace(1, 0.3, rank - 3), np.sqrt(least) * np.array([8.0, 3.0, 1.0])]) @ right[:rank]
+    return x @ rng.normal(size=p) + 0.1 * rng.normal(size=n), x
+
+
+@pytest.mark.parametrize(("n", "p"), [(60, 60), (61, 60)])
+@pytest.mark.parametrize("targets", [1, 3])
+@pytest.mark.parametrize("least", [5e-7, 1.2e-7])
+def test_scores_without_a_residual_need_no_svd(n, p, targets, least):
+    y, x = nearly_square(n, p, least)
+    y = y if targets == 1 else np.column_stack([y, y[::-1], x[:, 0] + y])
+    model = BayesRidge(y, x, standardize=False)
+    design, products = model._build()
+    spectrum = rotate(design, products)
+    assert spectrum.rank == design.nu
+    assert WEAK < spectrum.smallest < given.SHARP
+    log_t2 = np.linspace(0.0, -np.log(1e-12), 30)[:, None] + np.zeros(targets)
+    accurate = rotate_accurately(design)
+    shift = 2 * np.log(accurate.top / spectrum.top)
+    wanted = loo_scores(design, accurate, log_t2 + shift)
+    found = loo_scores(design, sharpened(design, spectrum), log_t2)
+    np.testing.assert_allclose(found, wanted, rtol=SAME)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GridEdgeWarning)
+        assert model.fit("loocv").solver == "gram"

@@ -9,6 +9,7 @@ from pybayesridge.ridge import profile
 from pybayesridge.ridge.fit import penalty_model
 from pybayesridge.ridge.likelihood import GaussianNoise
 from pybayesridge.ridge.prior import NAMED, BetaPrime, log_unit
+from pybayesridge.ridge.spectrum import rotate
 from tests.oracle import Oracle
 from tests.problems import CASES, regression
 
@@ -30,7 +31,7 @@ POINTS = np.linspace(-9.0, 6.0, 31)
 def rotated(case):
     y, x = case.arrays()
     model = BayesRidge(y, x, weights=case.weights(), unpenalized=list(case.unpenalized), **case.options)
-    design, spectrum = model._rotation()
+    design, spectrum = model.prepare(rotate)
     fit = {"dof": "nu", "parameterization": "tau2"} | case.fit
     noise = GaussianNoise(model.known_sigma2, fit["dof"])
     prior = penalty_model(design, spectrum, model.prior_of_tau2, noise, fit["parameterization"])
@@ -85,7 +86,7 @@ def test_every_zero_of_the_slope_lies_on_the_search_grid(shape):
     for seed in range(20):
         y, x = regression(*shape, seed=seed, noise=10.0 ** (seed % 5 - 3))
         model = BayesRidge(y, x * 10.0 ** (seed % 4), standardize=seed % 2 == 0)
-        design, spectrum = model._rotation()
+        design, spectrum = model.prepare(rotate)
         own = (NAMED["half-cauchy"], NAMED["r2"], BetaPrime(2.0, 1.0, 1e-4), BetaPrime(0.5, 0.5, 1e5))[seed % 4]
         prior = penalty_model(design, spectrum, own, GaussianNoise())
         grid = profile.search_grid(spectrum, prior)

@@ -6,10 +6,11 @@ from scipy import stats
 
 from pybayesridge import BayesRidge
 from pybayesridge.linalg.blocks import even_parts
+from pybayesridge.posterior import quantiles
+from pybayesridge.posterior.quantiles import Common
+from pybayesridge.posterior.student import tabulated
 from pybayesridge.quantile_tables import QuantileTable
-from pybayesridge.ridge import mixture, quantile_curves
-from pybayesridge.ridge.mixture_quantile import mixture_quantile
-from pybayesridge.ridge.student import tabulated
+from pybayesridge.ridge import mixture
 
 PROBABILITY = 1e-8
 """Ten times the largest error seen, relative to the probability in the shorter tail."""
@@ -31,6 +32,10 @@ TAIL = 1e-7
 
 DENSITY = 1e-7
 """Likewise, of the density."""
+
+
+def mixture_quantile(where, scale, weight, df, probability):
+    return Common(where, scale, weight, df).quantiles(np.array([probability]))[:, 0]
 
 
 @pytest.mark.parametrize("df", [1.0, 5.0, np.inf])
@@ -62,6 +67,21 @@ def test_point_masses_between_which_there_is_next_to_nothing(probability):
     assert cdf[0] - 1e-9 <= probability <= cdf[1] + 1e-9
 
 
+@pytest.mark.parametrize("left", [1e-3, 1e-5, 1e-7])
+@pytest.mark.parametrize("width", [1e-3, 1e-6, 1e-12])
+def test_many_components_with_a_spike_that_holds_nearly_all_of_the_probability(left, width):
+    # In the tail of the spike Newton's steps are as short as it is wide, and the root lies far beyond.
+    probability = 0.025
+    spike = np.exp(-0.5 * np.linspace(-3, 3, 40) ** 2)
+    spike *= probability * (1 - left) / spike.sum()
+    weight = np.concatenate([spike, np.full(40, (1 - spike.sum()) / 40)])
+    where = np.concatenate([np.zeros(40), np.full(40, 4.0)])[:, None]
+    scale = np.concatenate([np.full(40, width), np.linspace(0.5, 1.0, 40)])[:, None]
+    found = mixture_quantile(where, scale, weight, np.inf, probability)
+    below = weight @ stats.norm.cdf((found - where) / scale)
+    np.testing.assert_allclose(below, probability, rtol=0, atol=PROBABILITY * probability)
+
+
 @pytest.mark.parametrize(
     ("n", "p", "sigma2"), [(50, 20, None), (30, 100, None), (30, 100, 1.0), (8, 40, None), (8, 3, None), (6, 3, None)]
 )
@@ -85,9 +105,8 @@ def test_a_curve_over_point_masses_and_gaps():
     where = np.array([[0.0], [1.0], [4.0]])
     scale = np.array([[1e-9], [0.01], [1.0]])
     weight = np.array([0.4, 0.3, 0.3])
-    law = tabulated(6.0)
     at = QuantileTable.probabilities(exactly=False)
-    found = quantile_curves._Mixtures(where, scale, weight, 6.0, law).curves(at)
+    found = Common(where, scale, weight, 6.0).curves(at)
     each = np.stack([mixture_quantile(where, scale, weight, 6.0, float(p)) for p in at], axis=-1)
     np.testing.assert_allclose(found, each, rtol=CURVE, atol=CURVE * scale[1, 0])
     assert (np.diff(found) >= 0).all()
@@ -102,20 +121,23 @@ def test_the_tabulated_distribution_function(df, law):
     np.testing.assert_allclose(cdf, law.cdf(x), rtol=0, atol=LAW)
     tail = (x > -35) & (x < -2)
     np.testing.assert_allclose(cdf[tail], law.cdf(x[tail]), rtol=TAIL, atol=1e-13)
-    inside = np.abs(x) < 40
-    np.testing.assert_allclose(density[inside], law.pdf(x[inside]), rtol=0, atol=DENSITY)
+    np.testing.assert_allclose(density, law.pdf(x), rtol=0, atol=DENSITY)
+    beyond = np.abs(x) > 40
+    np.testing.assert_allclose(density[beyond], law.pdf(x[beyond]), rtol=TAIL, atol=1e-13)
 
 
-def test_many_quantiles_are_those_of_few(monkeypatch):
-    # Many are solved for by a table of the t distribution.
+@pytest.mark.parametrize("rows", [3, 4, 12])
+def test_many_quantiles_are_those_of_few(rows, monkeypatch):
+    # Many are solved for by a table of the t distribution. With 3 rows it has 2 degrees of freedom, and the narrowest
+    # components are far from the quantiles in their own scales.
     rng = np.random.default_rng(3)
-    X = rng.normal(size=(12, 400))
-    fit = BayesRidge(X[:, :3].sum(axis=1) + rng.normal(size=12), X).fit("exact")
-    assert 400 * np.count_nonzero(fit._results.posterior.mixture.weight > mixture.NEGLIGIBLE) > mixture.MANY
+    X = rng.normal(size=(rows, 400))
+    fit = BayesRidge(X[:, :3].sum(axis=1) + rng.normal(size=rows), X).fit("exact")
+    assert 400 * np.count_nonzero(fit._results.posterior.mixture.weight > mixture.NEGLIGIBLE) > quantiles.MANY
     for alpha in (1e-6, 0.05, 0.5):
         many = fit.conf_int(alpha)
         with monkeypatch.context() as few:
-            few.setattr(mixture, "MANY", np.inf)
+            few.setattr(quantiles, "MANY", np.inf)
             alone = fit.conf_int(alpha)
         np.testing.assert_allclose(many, alone, rtol=SOLVED, atol=SOLVED * np.abs(alone).max(axis=None))
 

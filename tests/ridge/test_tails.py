@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from pybayesridge import BayesRidge, PrecisionWarning
-from pybayesridge.ridge.mixture_quantile import mixture_quantile
+from pybayesridge.posterior.quantiles import Common
 from tests.long_double import LongDouble
 
 pytestmark = pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="needs extended precision")
@@ -147,7 +147,7 @@ def test_quantiles_are_accurate_where_the_tail_rules_the_standard_deviation():
     where, scale = np.zeros((3, 1)), np.array([[1e-30], [1e3], [1e50]])
     weight = np.array([1.0, 1e-2, 1e-10])
     for probability in rng.uniform(1e-3, 1 - 1e-3, 20):
-        found = mixture_quantile(where, scale, weight / weight.sum(), 7.0, probability)
+        found = Common(where, scale, weight / weight.sum(), 7.0).quantiles(np.array([probability]))[:, 0]
         cdf = weight @ stats.t(7).cdf(found[0] / scale[:, 0]) / weight.sum()
         assert cdf == pytest.approx(probability, rel=MOMENTS)
 

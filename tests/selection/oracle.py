@@ -42,40 +42,61 @@ def log_marginal(X, y, nu, inside, g, s2):
     return value, coef, noise[:, None] * var
 
 
-def hyper_nodes(X, labels, p, v, s2, *, expected_size=1.0, points=48):
-    """Points (prior probabilities of units, g, s2 or None) and log weights that sum to 1."""
-    n = X.shape[0]
-    n_units = labels.max() + 1
-    lengths = (X**2).sum(axis=0) / n
-    share = min(expected_size, 0.5) if n_units == 1 else expected_size
-    t0 = logit(share / n_units)
+def bell(x):
+    """Density of the logistic distribution."""
+    return expit(x) * expit(-x)
+
+
+def gauss(low, high, points, panels=1):
+    """Nodes and log weights on panels of equal width."""
     x, w = np.polynomial.legendre.leggauss(points)
+    width = (high - low) / panels
+    left = low + width * np.arange(panels)[:, None]
+    return (left + width * (x + 1) / 2).ravel(), np.log(np.tile(w * width / 2, panels))
 
-    def nodes(low, high):
-        return low + (high - low) * (x + 1) / 2, np.log(w * (high - low) / 2)
 
+def hyper_nodes(X, y, labels, p, v, s2, *, expected_size=1.0, points=48):
+    """Points (prior probabilities of units, g, s2 or None) and log weights.
+
+    Each point has the density of t = logit p, where that is learned, times that of v or s2: v is such that the share
+    explained given p is uniform; where v is given, s2 is such that the share at the median of p is. Weights sum to 1,
+    but those of s2, whose distribution reaches farther than the likelihood.
+    """
+    n_units = labels.max() + 1
+    lengths = (X**2).mean(axis=0)
+    size = 0.5 if n_units == 1 and expected_size == 1 else expected_size
+    t0 = logit(size / n_units)
     if p is not None:
         of_unit = np.array([p[labels == j][0] for j in range(n_units)])
-        ts, log_wt = [None], [0.0]
+        ts, log_wt = [None], np.zeros(1)
+        middle = np.sum(p * lengths)
     else:
-        ts, log_wt = nodes(logit(0.01 * min(expected_size, 1) / n_units), logit(0.995))
+        highest = 1 - min(0.005, 0.01 * (1 - size / n_units))
+        ts, log_wt = gauss(logit(0.01 * min(size, 1) / n_units), logit(highest), points)
+        log_wt = log_wt + np.log(bell(ts - t0))
+        middle = size / n_units * lengths.sum()
+    log_wt = log_wt - np.log(np.exp(log_wt).sum())
+    etas, log_we = gauss(-5.0, 6.0, points)
+    log_we = log_we + np.log(bell(etas))
+    log_we -= np.log(np.exp(log_we).sum())
+    if v is not None and s2 is None:
+        # The residual sum of squares bounds s2 from below, unless columns can fit the response exactly.
+        low = 10 if X.shape[1] < X.shape[0] else 23
+        log_s2, log_we = gauss(np.log(y.var()) - low, np.log(y.var()) + 9, 12, (low + 9) // 2)
+        log_we = log_we + np.log(bell(np.log(middle * v) - log_s2))
     out, weights = [], []
     for t, wt in zip(ts, log_wt, strict=True):
         each = of_unit if t is None else np.full(n_units, expit(t))
         spread = np.sum(p * lengths) if t is None else expit(t) * lengths.sum()
-        prior = 0.0 if t is None else np.log(expit(t - t0) * expit(t0 - t))
         if v is not None and s2 is not None:
-            eta = np.log(spread * v / s2)
-            out.append((each, v / s2, s2))
-            weights.append(0.0 if t is None else wt + prior + np.log(expit(eta) * expit(-eta)))
-            continue
-        for eta, we in zip(*nodes(-5.0, 6.0), strict=True):
-            g = np.exp(eta) / spread
-            noise = s2 if s2 is not None else v / g if v is not None else None
-            out.append((each, g, noise))
-            weights.append(wt + we + prior + np.log(expit(eta) * expit(-eta)))
-    weights = np.array(weights)
-    return out, weights - np.log(np.exp(weights - weights.max()).sum()) - weights.max()
+            new = [(v / s2, s2, 0.0)]
+        elif v is not None:
+            new = [(v / noise, noise, we) for noise, we in zip(np.exp(log_s2), log_we, strict=True)]
+        else:
+            new = [(np.exp(eta) / spread, s2, we) for eta, we in zip(etas, log_we, strict=True)]
+        out += [(each, g, noise) for g, noise, _ in new]
+        weights += [wt + we for _, _, we in new]
+    return out, np.array(weights)
 
 
 def brute_force(X, y, *, nu=None, labels=None, p=None, v=None, s2=None, expected_size=1.0, points=48):
@@ -83,7 +104,7 @@ def brute_force(X, y, *, nu=None, labels=None, p=None, v=None, s2=None, expected
     n, d = X.shape
     nu = n if nu is None else nu
     labels = np.arange(d) if labels is None else labels
-    nodes, log_w = hyper_nodes(X, labels, p, v, s2, expected_size=expected_size, points=points)
+    nodes, log_w = hyper_nodes(X, y, labels, p, v, s2, expected_size=expected_size, points=points)
     each = np.array([node[0] for node in nodes])
     g = np.array([node[1] for node in nodes])
     noise = None if nodes[0][2] is None else np.array([node[2] for node in nodes])

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from pybayesridge import SpikeSlab
-from pybayesridge.ep.model.hyper_prior import eta
+from pybayesridge.ep.model.hyper_prior import log_density
 from pybayesridge.selection.enumeration import QUADRATURE_TOL, _marginals, enumerate_sets, joint_table
 from pybayesridge.selection.fit import fit_exact
 from pybayesridge.selection.grid import Given, grid_of
 from pybayesridge.selection.problem import problem_of_rows
 from tests.selection.oracle import brute_force, regression
 
+KNOWN_NOISE = 2e-3  # worst seen 2e-4
 GIVEN = 1e-10  # worst seen 1e-12
 LEARNED = 1e-7  # worst seen 1e-9: the oracle's quadrature
 
@@ -55,6 +56,36 @@ def test_with_learned_hyperparameters(v, s2, size):
     X, y = regression(2, 12, 4, twins=0.1)
     found = compare(X, y, LEARNED, v=v, s2=s2, expected_size=size)
     assert found.converged
+
+
+@pytest.mark.parametrize("v", [1e-3, 1e3, 1e6])
+@pytest.mark.parametrize("s2", [None, 0.8])
+def test_slabs_far_from_the_scale_of_the_data(v, s2):
+    """Neither the noise nor the prior of p follows a slab that is much too narrow or wide."""
+    X, y = regression(2, 12, 4, twins=0.1)
+    found = compare(X, y, LEARNED, v=v, s2=s2)
+    assert found.converged
+    probabilities = np.full(4, 0.5)
+    assert compare(X, y, LEARNED, p=probabilities, v=v, s2=s2).converged
+
+
+@pytest.mark.parametrize("v", [0.05, 0.7])
+def test_a_given_slab_whose_columns_can_fit_the_response_exactly(v):
+    X, y = regression(7, 5, 6)
+    compare(X, y, LEARNED, v=v)
+
+
+@pytest.mark.parametrize("p", [None, np.full(4, 0.3)], ids=["p learned", "p given"])
+@pytest.mark.parametrize("v", [0.002, 0.5, 500.0])
+def test_many_rows_make_a_learned_noise_a_given_one(p, v):
+    """The prior of p is the same whether s2 is given or known by the data."""
+    X, y = regression(6, 20_000, 4, size=1)
+    y -= 0.69 * X[:, 0]
+    problem = problem_of_rows(X, y)
+    learned = enumerate_sets(problem, Given(p, v, None))
+    noise = learned.states.weight @ learned.states.mean_noise()
+    given = enumerate_sets(problem, Given(p, v, noise))
+    assert np.abs(learned.unit_prob - given.unit_prob).max() < KNOWN_NOISE
 
 
 def test_always_and_never():
@@ -132,7 +163,7 @@ def test_many_rows_with_a_given_slab_and_learned_noise(n):
     log_s2 = np.log(yy / nu) + np.linspace(-30, 30, 4001) * sd
     s2 = np.exp(log_s2)
     grid = grid_of(problem, Given(p, v, None))
-    prior = grid.log_share(eta(grid.prior, np.zeros(1), np.log(v) - log_s2))
+    prior = log_density(grid.prior, None, np.log(v), log_s2)
     log_joint = np.empty((16, s2.size))
     sets = [np.flatnonzero([code >> j & 1 for j in range(4)]) for code in range(16)]
     for code, inside in enumerate(sets):
@@ -161,3 +192,15 @@ def test_no_probability_exceeds_one():
         assert res.pair_inclusion(["x1", "x2", "x3", "x4"]).to_numpy().max() <= 1.0
         assert res.models(3)["probability"].max() <= 1.0
         assert res.credible_sets()["probability"].max() <= 1.0
+
+
+def test_columns_that_others_span_under_next_to_no_noise():
+    """What they leave of a column's square is rounding, which can be negative and larger than k."""
+    rng = np.random.default_rng(603)
+    X = rng.standard_normal((9, 11)) * 10.0
+    y = X[:, 0] - X[:, 1] + 1e-6 * rng.standard_normal(9)
+    problem = problem_of_rows(X, y)
+    with np.errstate(invalid="raise"):
+        found = enumerate_sets(problem, Given(np.full(11, 0.2), 1e3, 1e-12))
+    assert np.isfinite(found.log_evidence)
+    assert np.isfinite(found.unit_prob).all()

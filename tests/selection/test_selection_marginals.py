@@ -6,10 +6,10 @@ from scipy import stats
 from scipy.special import ndtr
 
 from pybayesridge import SpikeSlab
+from pybayesridge.posterior.quantiles import Ragged
 from pybayesridge.quantile_tables import REACH, MonotoneTable, QuantileTable
 from pybayesridge.selection.hyperparameters import shares, variances
 from pybayesridge.selection.marginals import POINTS, ExactMarginals
-from pybayesridge.selection.mixture import Mixtures, law_of
 from pybayesridge.selection.moments import slabs_of
 
 BETWEEN = float(ndtr(REACH / (POINTS - 1)) - ndtr(-REACH / (POINTS - 1)))
@@ -30,7 +30,7 @@ PROBABILITIES = np.concatenate([[1e-6, 1e-4], np.linspace(0.001, 0.999, 331), [1
 def below(slabs, i, x):
     """The distribution function of the mixture i at each of x, by scipy's."""
     own = slice(slabs.start[i], slabs.start[i + 1])
-    law = stats.norm if np.isinf(slabs.law.nu) else stats.t(slabs.law.nu)
+    law = stats.norm if np.isinf(slabs.df) else stats.t(slabs.df)
     return np.array([slabs.weight[own] @ law.cdf((at - slabs.center[own]) / slabs.scale[own]) for at in x])
 
 
@@ -57,6 +57,10 @@ def test_quantiles_of_twins_have_the_probability_asked_for(twins):
     assert middle - low > 3 * (high - middle), "the case has a wide and a narrow mode"
 
 
+def tails(alpha):
+    return np.array([alpha / 2, 1 - alpha / 2])
+
+
 def test_intervals_of_twins_hold_their_probability(twins):
     """Spike and slab together, at every alpha: quantiles at 0 where the whole posterior has them there."""
     whole = twins.posterior
@@ -64,7 +68,7 @@ def test_intervals_of_twins_hold_their_probability(twins):
     _, slabs = slabs_of(whole.exact.states)
     share = whole.exact.inclusion_prob
     for alpha in (1e-5, 0.01, 0.05, 0.2, 0.5, 0.8):
-        ends, wanted = left.intervals(alpha)[1], whole.intervals(alpha)[1]
+        (left_z, ends), (whole_z, wanted) = (each.coefficient_quantiles(tails(alpha)) for each in (left, whole))
         for i in range(3):
             for end, other, p in zip(ends[i], wanted[i], (alpha / 2, 1 - alpha / 2), strict=True):
                 if other == 0.0:
@@ -72,14 +76,12 @@ def test_intervals_of_twins_hold_their_probability(twins):
                     continue
                 at = share[i] * below(slabs, i, [end / whole.unit[i]])[0] + (1 - share[i]) * (end >= 0)
                 assert abs(at - p) < TWINS
-        np.testing.assert_allclose(
-            left.intervals(alpha)[0], whole.intervals(alpha)[0], atol=UNPENALIZED * twins.bse[0], rtol=0
-        )
+        np.testing.assert_allclose(left_z, whole_z, atol=UNPENALIZED * twins.bse[0], rtol=0)
 
 
 def test_a_jump_makes_no_oscillation():
     """Two points far apart: between them the quantile function is a step."""
-    two = Mixtures.alike(np.array([0.4, 0.6]), np.array([[0.0], [1.0]]), np.full((2, 1), 1e-4), law_of(np.inf))
+    two = Ragged(np.array([0.4, 0.6]), np.array([0.0, 1.0]), np.full(2, 1e-4), np.array([0, 2]), np.inf)
     at = MonotoneTable.probabilities(exactly=False, points=POINTS)
     quantiles = two.quantiles(at)[:, None]
     tables = [kind.of(quantiles, np.inf, exactly=False, points=POINTS) for kind in (MonotoneTable, QuantileTable)]
@@ -95,13 +97,15 @@ def test_columns_that_no_state_has_in():
     res = SpikeSlab(x[:, 0] + rng.normal(size=30), x, prior_inclusion=[0.5, 0.0, 1.0, 0.0]).fit("exact").unlabelled
     left = ExactMarginals.of(res.posterior, ())
     assert left.visited.tolist() == [0, 2]
-    assert not left.intervals(0.05)[1][[1, 3]].any()
-    assert np.isnan(left.intervals_given_inclusion(0.05)[[1, 3]]).all()
-    np.testing.assert_allclose(left.intervals(0.05)[1], res.posterior.intervals(0.05)[1], atol=1e-5)
+    assert not left.coefficient_quantiles(tails(0.05))[1][[1, 3]].any()
+    assert np.isnan(left.quantiles_given_inclusion(tails(0.05))[[1, 3]]).all()
+    np.testing.assert_allclose(
+        left.coefficient_quantiles(tails(0.05))[1], res.posterior.coefficient_quantiles(tails(0.05))[1], atol=1e-5
+    )
     none = SpikeSlab(x[:, 0], x, prior_inclusion=0.0, intercept=False).fit("exact").unlabelled
     nothing = ExactMarginals.of(none.posterior, ())
-    assert nothing.intervals(0.05)[0].shape == (0, 2)
-    assert not nothing.intervals(0.05)[1].any()
+    assert nothing.coefficient_quantiles(tails(0.05))[0].shape == (0, 2)
+    assert not nothing.coefficient_quantiles(tails(0.05))[1].any()
 
 
 def test_hyperparameters_by_table(twins):
@@ -110,7 +114,7 @@ def test_hyperparameters_by_table(twins):
     whole = variances(twins.posterior, grid) | shares(twins.posterior, grid)
     for alpha in (0.01, 0.05, 0.2, 0.5):
         found = left.hyperparameters(alpha)
-        assert set(found) == {*whole, "size"}
+        assert set(found) == set(whole)
         for name, (mean, quantiles) in whole.items():
             assert found[name][0] == mean or np.isnan(mean)
             if np.isnan(quantiles).any():

@@ -77,9 +77,9 @@ FLAT = 1e-5
 
 def test_means_deviations_and_covariance(posterior, models) -> None:
     mean, cov = moments(models, np.eye(5))
-    of_z, b = posterior.coefficients()
+    of_z, b = posterior.coefficient_means()
     np.testing.assert_allclose(np.concatenate([of_z, b]), mean, rtol=FLAT, atol=FLAT)
-    sd = np.concatenate(posterior.standard_deviations())
+    sd = np.concatenate(posterior.coefficient_sds())
     np.testing.assert_allclose(sd, np.sqrt(np.diag(cov)), rtol=FLAT)
     np.testing.assert_allclose(posterior.covariance(), cov, rtol=FLAT, atol=FLAT * np.abs(cov).max())
     np.testing.assert_allclose(np.diag(posterior.covariance()), sd**2, rtol=SUM)
@@ -111,7 +111,7 @@ def test_intervals_of_new_rows(case, posterior, models, noise) -> None:
     mean, cov = moments(models, rows)
     np.testing.assert_allclose(posterior.row_moments(x, z)[0], mean, rtol=FLAT)
     np.testing.assert_allclose(posterior.row_moments(x, z)[1], np.sqrt(np.diag(cov)), rtol=FLAT)
-    found = posterior.row_intervals(x, z, 0.1, np.full(3, noise) if noise else None)
+    found = posterior.row_quantiles(x, z, np.array([0.05, 0.95]), np.full(3, noise) if noise else None)
     for i, row in enumerate(rows):
         for tail, end in zip((0.05, 0.95), found[i], strict=True):
             right = brentq(lambda t, row=row, tail=tail: cdf(models, row, t, noise) - tail, -100, 100, xtol=1e-12)
@@ -120,7 +120,7 @@ def test_intervals_of_new_rows(case, posterior, models, noise) -> None:
 
 def test_intervals_of_coefficients_have_the_point_at_zero(posterior, models) -> None:
     for alpha in (0.5, 0.05):
-        ends = posterior.intervals(alpha)[1]
+        ends = posterior.coefficient_quantiles(np.array([alpha / 2, 1 - alpha / 2]))[1]
         for j in range(4):
             row = np.eye(5)[j + 1]
             for tail, end in zip((alpha / 2, 1 - alpha / 2), ends[j], strict=True):
@@ -146,6 +146,6 @@ def test_draws(posterior, models) -> None:
 def test_a_row_with_something_missing_has_no_interval(case, posterior) -> None:
     x = case["new"].copy()
     x[1, 2] = np.nan
-    found = posterior.row_intervals(x, np.ones((3, 1)), 0.05, None)
+    found = posterior.row_quantiles(x, np.ones((3, 1)), np.array([0.025, 0.975]), None)
     assert np.isnan(found[1]).all()
     assert np.isfinite(found[[0, 2]]).all()

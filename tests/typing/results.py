@@ -45,6 +45,7 @@ reveal_type(ridge.unlabelled.params)  # ndarray
 reveal_type(select.params)  # Series
 reveal_type(select.bse)  # Series
 reveal_type(select.prob_positive)  # Series
+reveal_type(select.prob_zero)  # Series
 reveal_type(select.conf_int(0.1))  # DataFrame
 reveal_type(select.inclusion_prob)  # Series
 reveal_type(select.fittedvalues)  # Series
@@ -52,23 +53,24 @@ reveal_type(select.sigma2)  # float
 reveal_type(select.log_evidence)  # float
 reveal_type(select.median_model())  # list[str]
 reveal_type(select.summary())  # FormattedSummary
+reveal_type(select.explained_variance())  # Series
 reveal_type(select.unlabelled.inclusion_prob)  # ndarray
 
-ridge.paramz  # error: "BayesRidgeResultsWrapper" has no attribute "paramz"
+ridge.paramz  # error: "RidgeResults" has no attribute "paramz"; maybe "params"?
 ridge.predict(dat=data)  # error: Unexpected keyword argument "dat"
 
 binary = BayesRidge.from_formula("y ~ a", data, family="binomial").fit("laplace")
 of_arrays = BayesRidge([0, 1, 1], [[1.0], [2.0], [3.0]], family="binomial", trials=[1, 2, 2])
-reveal_type(of_arrays)  # BinaryRidge
+reveal_type(of_arrays)  # BayesRidge
 reveal_type(of_arrays.fit("em").odds_ratios())  # DataFrame
 reveal_type(BayesRidge([1.0, 2.0], [[1.0], [2.0]], sigma2=1.0).fit().params)  # Series | DataFrame
-reveal_type(binary.params)  # Series
+reveal_type(binary.params)  # Series | DataFrame
 reveal_type(binary.odds_ratios())  # DataFrame
-reveal_type(binary.predict(data, which="linear"))  # Series
-reveal_type(binary.get_prediction(data))  # BinaryPrediction
+reveal_type(binary.predict(data, which="linear"))  # Series | DataFrame
+reveal_type(binary.get_prediction(data))  # BayesPrediction
 reveal_type(binary.loo_auc)  # float
-reveal_type(binary.explained_variance())  # Series
-reveal_type(binary.model)  # BinaryRidge
+reveal_type(binary.explained_variance())  # Series | DataFrame
+reveal_type(binary.model)  # BayesRidge
 
 reveal_type(compare_models({"ridge": ridge, "selection": select}).to_markdown())  # str
 reveal_type(compare_models({"ridge": ridge}).frame)  # DataFrame

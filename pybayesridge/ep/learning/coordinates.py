@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
-import scipy
 from scipy.special import expit, log_expit, logit
 
 from pybayesridge._types import BoolArray, FloatArray
 from pybayesridge.ep.model.hyper_prior import HyperPrior, bell, eta, log_density, log_density_gradient
 from pybayesridge.ep.model.hyperparameters import Given, Hyperparameters
 
-#: Bounds of log s2 relative to the mean square of the response, where v and s2 are both learned.
+#: Bounds of log s2 relative to the mean square of the response.
 _LOG_NOISE = (np.log(1e-8), np.log(4.0))
 
 
@@ -21,8 +20,8 @@ class Coordinates:
     """Between hyperparameters and the vector x of those that are learned.
 
     The elements of x are, in this order and where they are free: t = logit p; eta, the log odds of the share of
-    variance that is explained a priori, where v or s2 is learned; log s2, where both are. In these coordinates the
-    prior is a product, and log s2 is flat.
+    variance that is explained a priori (where v is given at the median of p), where v or s2 is learned; log s2, where
+    both are. In these coordinates the prior is a product, and log s2 is flat.
 
     Attributes
     ----------
@@ -76,8 +75,10 @@ class Coordinates:
         return t, log_s2 + log_g if v is None else float(np.log(v)), log_s2
 
     def log_p(self, t: float) -> float:
-        """Log of the shared p; 0 where the p_j are given, since the spread contains them."""
-        return float(log_expit(t)) if self.given.prior_inclusion is None else 0.0
+        """Log of the p of eta, which is that at the median where v is given; 0 where the p_j, in the spread, are."""
+        if self.given.prior_inclusion is not None:
+            return 0.0
+        return float(log_expit(self.prior.center if self.prior.slab_given else t))
 
     def hyper(self, x: FloatArray) -> Hyperparameters:
         """Hyperparameters at x."""
@@ -103,14 +104,13 @@ class Coordinates:
 
     def slopes(self, x: FloatArray) -> FloatArray:
         """Derivatives of (t, log v, log s2) in x, (3, k)."""
-        share_by_t = -float(expit(-x[0])) if self.axes[0] else 0.0
         _, slab, noise = self.free.tolist()
         out = np.zeros((3, 3))
         out[0, 0] = 1.0
         if slab:
-            out[1] = [share_by_t, 1.0, 1.0]
+            out[1] = [-float(expit(-x[0])) if self.axes[0] else 0.0, 1.0, 1.0]
         elif noise:
-            out[2] = [-share_by_t, -1.0, 0.0]
+            out[2] = [0.0, -1.0, 0.0]
         if slab and noise:
             out[2, 2] = 1.0
         return out[:, self.axes]
@@ -125,21 +125,16 @@ class Coordinates:
     def log_prior_total(self) -> float:
         """Logarithm of the integral of :meth:`log_prior` over the bounds of t and eta, log s2 held.
 
-        The factor of flat coefficients is not part of it: it belongs to their density.
+        Where v is given, eta has no bounds a priori. The factor of flat coefficients is not part of it: it belongs to
+        their density.
         """
-        if self.axes[1]:
-            # The derivative of the logistic function is the density.
-            middles = np.array([self.prior.center, 0.0])[self.axes[:2]]
-            k = middles.size
-            shares = expit(self.high[:k] - middles) - expit(self.low[:k] - middles)
-            return float(np.log(shares).sum())
-        if not self.axes[0]:
-            return 0.0
-        plain = replace(self, prior=replace(self.prior, flat=0))
-        value = scipy.integrate.quad(
-            lambda t: np.exp(plain.log_prior(np.array([t]))[0]), self.low[0], self.high[0], limit=200
-        )[0]
-        return float(np.log(value))
+        prior, total = self.prior, 0.0
+        # The derivative of the logistic function is the density.
+        if self.axes[0]:
+            total += float(np.log(expit(prior.t_high - prior.center) - expit(prior.t_low - prior.center)))
+        if self.given.slab_var is None:
+            total += float(np.log(expit(prior.eta_high) - expit(prior.eta_low)))
+        return total
 
     def curvature(self, x: FloatArray) -> FloatArray:
         """Minus the second derivative of the log prior along each coordinate, (k,)."""
@@ -151,8 +146,11 @@ class Coordinates:
 
 def coordinates(prior: HyperPrior, given: Given, d: int, noise_unit: float) -> Coordinates:
     """Set the coordinates up; `noise_unit` is the mean square of the response."""
-    log_unit = np.log(noise_unit)
-    low = np.array([prior.t_low, prior.eta_low, _LOG_NOISE[0] + log_unit])
-    high = np.array([prior.t_high, prior.eta_high, _LOG_NOISE[1] + log_unit])
+    noise = np.array(_LOG_NOISE) + np.log(noise_unit)
+    low = np.array([prior.t_low, prior.eta_low, noise[0]])
+    high = np.array([prior.t_high, prior.eta_high, noise[1]])
+    if given.slab_var is not None:
+        out = Coordinates(prior, given, d, low, high)
+        low[1], high[1] = np.log(given.slab_var) + prior.log_spread + out.log_p(0.0) - noise[::-1]
     out = Coordinates(prior, given, d, low, high)
     return Coordinates(prior, given, d, low[out.axes], high[out.axes])

@@ -128,7 +128,15 @@ def build_objective(
     """
     n_units = data.n_columns if groups is None else int(np.unique(groups).size)
     p = given.prior_inclusion
-    prior = hyper_prior(n_units, data.gram_diag, data.nu if n is None else n, expected_size=expected_size, given=p)
+    prior = hyper_prior(
+        n_units,
+        data.gram_diag,
+        data.nu if n is None else n,
+        expected_size=expected_size,
+        given=p,
+        slab_given=given.slab_var is not None,
+        noise_given=given.noise_var is not None,
+    )
     # Of a y of zeros the noise variance, where it is given, is the only unit there is.
     noise_unit = data.yy / data.nu if data.yy > 0 else given.noise_var or 1.0
     return Objective(data, coordinates(prior, given, data.n_columns, noise_unit), noise_unit, groups)

@@ -1,4 +1,4 @@
-"""Pictures of a ridge regression of yes/no responses: methods that hand numbers to :mod:`pybayesridge.plots`."""
+"""Pictures of probabilities of yes/no responses: methods that hand numbers to :mod:`pybayesridge.plots`."""
 
 from __future__ import annotations
 
@@ -7,22 +7,35 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import betaincinv
 
-from pybayesridge.binomial.leave_one_out import Calibration, roc_curve
+from pybayesridge._types import FloatArray
+from pybayesridge.binomial.scores import Calibration, area_under_curve, calibration, roc_curve
+from pybayesridge.checks import positive_int
 from pybayesridge.plots import binary
 from pybayesridge.plots.frame import label, titled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from pybayesridge.results.binary import BinaryRidgeResults
     from pybayesridge.results.probabilities import ProbabilityResults
 
 INTERVAL = 0.05
 """One minus the probability of the bins' intervals."""
 
+IN_SAMPLE = "in-sample"
 
-def plot_calibration(res: BinaryRidgeResults, bins: int = 10, *, ax: Axes | None = None) -> Axes:
-    """Draw observed shares of events against leave-one-out probabilities, in bins of equally many trials.
+
+def _probabilities(res: ProbabilityResults) -> tuple[FloatArray, bool]:
+    """Of the event at each row, and whether they are predicted from the other rows."""
+    left_out: FloatArray | None = getattr(res, "loo_probabilities", None)
+    return (res.fittedvalues, False) if left_out is None else (left_out, True)
+
+
+def plot_calibration(res: ProbabilityResults, bins: int = 10, *, ax: Axes | None = None) -> Axes:
+    """Draw observed shares of events against predicted probabilities, in bins of equally many trials.
+
+    The probabilities of :class:`~pybayesridge.BayesRidge` are leave-one-out ones. Those of
+    :class:`~pybayesridge.SpikeSlab` are of the rows to which the model was fitted: the picture then shows where the
+    model does not fit, and not how well it predicts.
 
     Parameters
     ----------
@@ -34,9 +47,9 @@ def plot_calibration(res: BinaryRidgeResults, bins: int = 10, *, ax: Axes | None
     Returns
     -------
     matplotlib.axes.Axes
-        Points are bins, with Clopper-Pearson 95 % intervals of the observed share. The title has the
-        intercept and the slope of a logistic regression of the outcomes on the logits of the probabilities: 0 and 1
-        where these are calibrated.
+        Points are bins, with Clopper-Pearson 95 % intervals of the observed share. With leave-one-out probabilities
+        the title has the intercept and the slope of a logistic regression of the outcomes on the logits of the
+        probabilities: 0 and 1 where these are calibrated.
 
     Raises
     ------
@@ -45,12 +58,16 @@ def plot_calibration(res: BinaryRidgeResults, bins: int = 10, *, ax: Axes | None
     ImportError
         If matplotlib is missing.
     """
-    found = res.loo_calibration(bins)
-    line = f"calibration intercept {found.intercept:.2f}, slope {found.slope:.2f}"
-    return draw_calibration(res, found, "leave-one-out probability", line if np.isfinite(found.slope) else "", ax)
+    count = positive_int("bins", bins)
+    probabilities, left_out = _probabilities(res)
+    found = calibration(res.model.likelihood(), probabilities, count)
+    if not left_out:
+        return _draw_calibration(res, found, "fitted probability", IN_SAMPLE, ax)
+    line = f"intercept {found.intercept:.2f}, slope {found.slope:.2f}" if np.isfinite(found.slope) else ""
+    return _draw_calibration(res, found, "leave-one-out probability", line, ax)
 
 
-def draw_calibration(res: ProbabilityResults, found: Calibration, xlabel: str, line: str, ax: Axes | None) -> Axes:
+def _draw_calibration(res: ProbabilityResults, found: Calibration, xlabel: str, line: str, ax: Axes | None) -> Axes:
     """Draw bins of probabilities with intervals of the observed shares; `line` stands below the title."""
     up, down = found.observed * found.trials, (1 - found.observed) * found.trials
     low = np.where(up > 0, betaincinv(np.maximum(up, 1e-9), down + 1, INTERVAL / 2), 0.0)
@@ -60,14 +77,17 @@ def draw_calibration(res: ProbabilityResults, found: Calibration, xlabel: str, l
         found.observed,
         np.column_stack([low, high]),
         xlabel=xlabel,
-        ylabel=f"share of {label(res.event)}",
+        ylabel=f"share of {label(res.model.event)}",
         title=titled(f"{label(res.model.data.targets[0])}: calibration", line),
         ax=ax,
     )
 
 
-def plot_roc(res: BinaryRidgeResults, *, ax: Axes | None = None) -> Axes:
-    """Draw the ROC curve of the leave-one-out probabilities.
+def plot_roc(res: ProbabilityResults, *, ax: Axes | None = None) -> Axes:
+    """Draw the ROC curve of the predicted probabilities.
+
+    They are those of :meth:`plot_calibration`: of a SpikeSlab in-sample, with an area that is larger than that for
+    new rows.
 
     Parameters
     ----------
@@ -86,6 +106,8 @@ def plot_roc(res: BinaryRidgeResults, *, ax: Axes | None = None) -> Axes:
     ImportError
         If matplotlib is missing.
     """
-    false_positive, true_positive = roc_curve(res.binary_fit.likelihood, res.loo_probabilities)
-    title = f"{label(res.model.data.targets[0])}: leave-one-out ROC curve, area {res.loo_auc:.3f}"
-    return binary.roc(false_positive, true_positive, title=title, ax=ax)
+    probabilities, left_out = _probabilities(res)
+    rows = res.model.likelihood()
+    told = f"{'leave-one-out' if left_out else IN_SAMPLE}, area {area_under_curve(rows, probabilities):.3f}"
+    title = titled(f"{label(res.model.data.targets[0])}: ROC curve", told)
+    return binary.roc(*roc_curve(rows, probabilities), title=title, ax=ax)

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pybayesridge._types import RandomLike, RowsLike
-from pybayesridge.formula import build as formulas
 from pybayesridge.plots import effects as drawing
 from pybayesridge.plots.frame import label, percent
 from pybayesridge.results.averages import AT, predictions_of
-from pybayesridge.results.effects import as_grid, checked
-from pybayesridge.results.variables import Variables
+from pybayesridge.results.effects import as_grid, checked, variables_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -81,14 +79,15 @@ def plot_effect(
     if at not in AT:
         raise ValueError(f"at must be 'mean' or 'observed', not {at!r}")
     i, alpha = checked(res, target, which, alpha, "plot_effect")
-    found = Variables.of(res.model, data, formulas.capture(1))
+    founds = variables_of(res, data)
+    found = founds[0]
     levels = found.levels(found.checked(variable))
     if values is not None:
         points = list(values)
     else:
         points = levels if levels is not None else np.linspace(*found.limits(variable), POINTS).tolist()
     grid = as_grid(found, {variable: points})
-    table = predictions_of(res, found, grid, at=at, alpha=alpha, which=which, rng=rng, target=i)
+    table = predictions_of(res, founds, grid, at=at, alpha=alpha, which=which, rng=rng, target=i)
     name = label(res.model.data.targets[i])
     shown: dict[str, Any] = {
         "xlabel": label(variable),
@@ -107,6 +106,7 @@ def plot_effect(
 
 
 def _ylabel(res: LinearResults, name: str, which: str) -> str:
-    if res.model.family != "binomial":
+    family = res.model.distribution
+    if family.is_linear:
         return f"expected {name}"
-    return "probability of the event" if which == "mean" else "linear predictor"
+    return family.predicted if which == "mean" else "linear predictor"

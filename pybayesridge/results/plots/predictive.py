@@ -74,8 +74,9 @@ def plot_ppc(
         count = positive_int("draws", STATISTICS if draws is None else draws)
         observed, found = replicated_statistics(res, functions, count, rng, i, "plot_ppc")
         title = f"{name}: {of} of the observed and of replicated responses"
-        return predictive.statistic(observed[of], found[of], xlabel=f"{of} of {name}", title=title, ax=ax)
-    if res.model.family == "binomial":
+        xlabel = f"{of} of {name}" + ", as a share of trials" * res.model.has_trials
+        return predictive.statistic(observed[of], found[of], xlabel=xlabel, title=title, ax=ax)
+    if not res.model.distribution.has_density:
         raise ValueError(
             "the response has no density: use plot_calibration(), or plot_ppc(stat='mean') for its number of events"
         )

@@ -83,7 +83,7 @@ def plot_coefficients(
     """
     i = target_position(res.model.data.targets, target, "plot_coefficients")
     probability = percent(check_alpha(alpha))
-    design = res.posterior.design
+    design = res.parts[0].posterior.design
     at, note = shown_positions(
         res.model, design, res.standardized_size(i), terms=terms, top=top, intercept=intercept, most="largest"
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -53,7 +53,7 @@ def plot_fit(
         raise ValueError(res.model.why_no_rows)
     observed = _column(res.model.endog, i)
     if left_out:
-        predicted, share = _predicted(res, observed, i), None
+        predicted, share = res.left_out_predictions(i), None
     else:
         predicted, share = _column(res.fittedvalues, i), float(np.atleast_1d(res.rsquared)[i])
     note = "" if share is None or not np.isfinite(share) else f"R-squared {share:.3f}"
@@ -64,14 +64,6 @@ def plot_fit(
         title=titled(f"{label(names[i])}: observed and {'predicted' if left_out else 'fitted'} values", note),
         ax=ax,
     )
-
-
-def _predicted(res: Any, observed: FloatArray, i: int) -> FloatArray:
-    """Predictions of the rows of a target from the others, (n,)."""
-    if hasattr(res, "loo_residuals"):
-        return observed - _column(res.loo_residuals, i)
-    out: FloatArray = res.loo(target=i).predicted.to_numpy()
-    return out
 
 
 def plot_residuals(

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pybayesridge._types import FloatArray, IntArray
-from pybayesridge.ep.model_size import size_distribution
 from pybayesridge.plots import coefficients, selection
 from pybayesridge.plots.frame import MOST_NAMES, label, percent, titled
 from pybayesridge.results.arguments import (
@@ -19,7 +18,6 @@ from pybayesridge.results.arguments import (
     unit_names,
     units,
 )
-from pybayesridge.selection.methods import ExactSelection
 from pybayesridge.text import TOP, number
 
 if TYPE_CHECKING:
@@ -41,7 +39,8 @@ def plot_inclusion(
 ) -> Axes:
     """Draw the posterior inclusion probabilities of the columns that can be in or out.
 
-    Up to 60 columns are named, the most probable on top. More are dots in the order of the columns, like a
+    Up to 60 columns are named, the most probable on top; of more than ten those with an inclusion probability below
+    0.01 are left out, and the title says how many. More columns are dots in the order of the columns, like a
     Manhattan plot, with the names of at most 20 above the threshold. The columns of each credible set of several
     columns (or groups) of an exact fit have a colour of their own.
 
@@ -50,7 +49,7 @@ def plot_inclusion(
     terms : str or sequence of str, optional
         Coefficients to show, by column or by term of the formula.
     top : int, optional
-        Show only so many, the most probable; all by default.
+        Show only so many, the most probable, however improbable they are.
     threshold : float, default 0.5
         Columns above it are coloured; the default is that of the median probability model.
     ax : matplotlib.axes.Axes, optional
@@ -71,23 +70,29 @@ def plot_inclusion(
     if not 0 <= threshold <= 1:
         raise ValueError(f"threshold must lie between 0 and 1, not {threshold!r}")
     probability = res.inclusion_prob
-    limit = check_top(top)
-    at, note = res.model.positions(res.posterior.design)[1], ""
-    if terms is not None:
-        at = term_positions(res.model, terms)
-    elif at.size == 0:
-        raise ValueError("no column can be in or out: every one is unpenalised or constant")
-    elif limit is not None and at.size > limit:
-        note = f"the {limit:,} most probable of {at.size:,} columns"
-        at = np.sort(at[np.argsort(-probability[at], kind="stable")[:limit]])
+    at, note = _shown(res, terms, check_top(top))
     title = titled(f"{label(res.model.data.targets[0])}: inclusion probabilities", note)
-    draw = selection.inclusion_columns
-    if at.size <= MOST_NAMES:
-        draw = selection.inclusion_rows
-        if terms is None:
-            at = at[np.argsort(-probability[at], kind="stable")]
+    draw = selection.inclusion_rows if at.size <= MOST_NAMES else selection.inclusion_columns
     names = [res.model.exog_names[i] for i in at]
     return draw(names, probability[at], threshold, title=title, sets=_sets_among(res, at), ax=ax)
+
+
+def _shown(res: SpikeSlabResults, terms: str | Sequence[str] | None, limit: int | None) -> tuple[IntArray, str]:
+    """Positions of the columns in the order of the picture, and what it leaves out."""
+    if terms is not None:
+        return term_positions(res.model, terms), ""
+    probability, at = res.inclusion_prob, res.model.positions(res.posterior.design)[1]
+    if at.size == 0:
+        raise ValueError("no column can be in or out: every one is unpenalised or constant")
+    likely = at[np.argsort(-probability[at], kind="stable")]
+    if limit is not None and at.size > limit:
+        note = f"the {limit:,} most probable of {at.size:,} columns"
+        return (likely[:limit] if limit <= MOST_NAMES else np.sort(likely[:limit])), note
+    if at.size > MOST_NAMES:
+        return at, ""
+    count = at.size if limit is not None else selection.rows_shown(probability[at])
+    note = f"not shown: {at.size - count:,} columns with probabilities below {selection.IMPROBABLE:g}"
+    return likely[:count], note if count < at.size else ""
 
 
 def _sets_among(res: SpikeSlabResults, at: IntArray) -> dict[int, IntArray]:
@@ -154,7 +159,9 @@ def plot_coefficients(
     if at.size == 0:
         raise ValueError("there is no coefficient to show except the intercept: use intercept=True")
     unit = units(model, posterior.design, standardized)[at]
-    ends = model.scatter(posterior.intervals(alpha)[0], posterior.intervals_given_inclusion(alpha), posterior.design)
+    tails = np.array([alpha / 2, 1 - alpha / 2])
+    of_z = posterior.coefficient_quantiles(tails)[0]
+    ends = model.scatter(of_z, posterior.quantiles_given_inclusion(tails), posterior.design)
     return coefficients.given_inclusion(
         unit_names(model, posterior.design, at, standardized),
         res.cond_mean[at] * unit,
@@ -167,12 +174,12 @@ def plot_coefficients(
 
 
 def plot_n_included(res: SpikeSlabResults, *, ax: Axes | None = None) -> Axes:
-    """Draw the posterior distribution of the number of included columns.
+    """Draw the posterior distribution of the number of included columns, of groups all their columns.
 
-    The distribution is computed exactly (a Poisson-binomial one, no sampling) for EP's approximation, in which
-    columns (or groups of them, whole) are in or out independently of each other given the hyperparameters; with
-    ``hyper="average"`` it is the mixture over them. Where columns stand in for each other, the
-    true distribution is as a rule narrower.
+    Of an exact fit it is that of :meth:`size_distribution`. The distribution is computed exactly (a Poisson-binomial
+    one, no sampling) for EP's approximation, in which columns (or groups of them, whole) are in or out independently
+    of each other given the hyperparameters; with ``hyper="average"`` it is the mixture over them. Where columns stand
+    in for each other, the true distribution is as a rule narrower.
 
     Parameters
     ----------
@@ -189,18 +196,10 @@ def plot_n_included(res: SpikeSlabResults, *, ax: Axes | None = None) -> Axes:
     ImportError
         If matplotlib is missing.
     """
-    exact = res.exact_sets
-    if exact is not None:
-        return _draw_sizes(res, exact.size_prob, exact.expected_size, "posterior probabilities", ax)
-    chosen = res.posterior.selection
-    inclusion = np.clip(np.stack([r.inclusion_prob for r in chosen.results]), 0.0, 1.0)
-    groups, sizes, units = res.model.groups_of(res.posterior.design), None, "columns"
-    if groups is not None:
-        _, first, sizes = np.unique(groups, return_index=True, return_counts=True)
-        inclusion, units = inclusion[:, first], "groups of columns"
-    distribution = size_distribution(inclusion, chosen.weights, sizes)
-    text = f"EP's approximation: {units} are in independently"
-    return _draw_sizes(res, distribution, res.expected_size, text, ax)
+    units = "columns" if res.units.single else "groups of columns"
+    exact = res.exact_sets is not None
+    text = "posterior probabilities" if exact else f"EP's approximation: {units} are in independently"
+    return _draw_sizes(res, res.size_distribution().to_numpy(), res.expected_size, text, ax)
 
 
 def _draw_sizes(res: SpikeSlabResults, distribution: FloatArray, expected: float, text: str, ax: Axes | None) -> Axes:
@@ -238,7 +237,7 @@ def plot_trace(res: SpikeSlabResults, *, ax: Axes | None = None) -> Axes:
         If matplotlib is missing.
     """
     found = res.posterior.selection
-    if isinstance(found, ExactSelection):
+    if res.exact_sets is not None:
         raise ValueError("there is no trace of an exact fit: plot_trace is for expectation propagation")
     start = found.best.monotone_from
     state = "converged" if res.converged else "NOT converged"

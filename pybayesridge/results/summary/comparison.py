@@ -8,14 +8,10 @@ import numpy as np
 import pandas as pd
 
 from pybayesridge._types import BoolArray, FloatArray
+from pybayesridge.results.facts import SHOWN, fact_named
 from pybayesridge.results.summary.formats import FormattedSummary, cell_texts, csv_text, one_line
-from pybayesridge.results.summary.tables import SHOWN, table
-from pybayesridge.text import TABLE_ROWS, column, count, rounded
-
-PROBABILITIES = ("R-squared", "LOO R-squared", "LOO log score")
-"""Facts that are written to three decimals."""
-
-EVIDENCE = ("log marginal", "log evidence")
+from pybayesridge.results.summary.tables import table
+from pybayesridge.text import TABLE_ROWS, column, rounded
 
 MARKDOWN = str.maketrans({"\\": r"\\", "|": r"\|", "*": r"\*", "_": r"\_", "`": r"\`", "<": "&lt;", "&": "&amp;"})
 
@@ -119,11 +115,8 @@ def _spread(texts: Sequence[str], there: BoolArray) -> list[str]:
 
 
 def _of_fact(name: str, values: FloatArray) -> list[str]:
-    there = ~np.isnan(values)
-    if name == "N":
-        return [count(round(value)) if has else "" for value, has in zip(values, there, strict=True)]
-    if name in EVIDENCE:
-        return [rounded(value, 2) if has else "" for value, has in zip(values, there, strict=True)]
-    if name in PROBABILITIES:
-        return [rounded(value) if has else "" for value, has in zip(values, there, strict=True)]
-    return _spread(column(values[there]), there)
+    """A row of facts: numbers of one kind are written alike, others as everywhere."""
+    fact, there = fact_named("row", name), ~np.isnan(values)
+    if fact.form == "number":
+        return _spread(column(values[there]), there)
+    return [fact.text(value) if has else "" for value, has in zip(values, there, strict=True)]

@@ -9,31 +9,24 @@ from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_2cols, fmt_params
 
 from pybayesridge._types import FloatArray
-from pybayesridge.results.direction import HEAD
+from pybayesridge.results.direction import HEADS
+from pybayesridge.results.facts import interval_heads, rows_of
 from pybayesridge.results.summary.formats import FormattedSummary, Table, one_line
-from pybayesridge.text import TABLE_ROWS, Number, columns, rounded
-
-SHOWN = 30
-"""How many coefficients a cut table shows."""
+from pybayesridge.text import Number, rounded
 
 
 def facts_table(title: str | None, left: Sequence[tuple[str, str]], right: Sequence[tuple[str, str]]) -> SimpleTable:
-    """The top of a summary: two columns of names and values."""
-    first = _two_columns(title, left)
-    first.extend_right(_two_columns(title, [(f"  {name:<21}", value) for name, value in right]))
-    return first
+    """The top of a summary: two columns of names and values, the shorter one filled with empty lines."""
+    length = max(len(left), len(right))
+    first, second = ([*side, *[("", "")] * (length - len(side))] for side in (left, right))
+    out = _two_columns(title, first)
+    out.extend_right(_two_columns(title, [(f"  {name:<21}", value) for name, value in second]))
+    return out
 
 
 def _two_columns(title: str | None, facts: Sequence[tuple[str, str]]) -> SimpleTable:
     cells = [[value if isinstance(value, Number) else one_line(value)] for _, value in facts]
     return Table(cells, None, [name for name, _ in facts], title, txt_fmt=fmt_2cols)
-
-
-def rows_to_show(size: FloatArray) -> list[int]:
-    """Positions of the coefficients a table shows: all, or where there are too many the largest of `size` first."""
-    if size.size <= TABLE_ROWS:
-        return list(range(size.size))
-    return np.argsort(-size, kind="stable")[:SHOWN].tolist()
 
 
 def coefficient_table(
@@ -43,31 +36,20 @@ def coefficient_table(
     interval: FloatArray,
     alpha: float,
     *,
-    positive: FloatArray | None = None,
+    direction: Sequence[FloatArray] = (),
     center: str = "mean",
 ) -> SimpleTable:
-    """A row for each coefficient: mean, sd, interval, and the probability that it is positive where it is given."""
+    """A row for each coefficient: mean, sd, interval, and the probabilities of its direction where they are given."""
     cells = rows_of(np.column_stack([mean, sd, interval]))
-    return table(names, *with_direction([center, "sd", *interval_heads(alpha)], cells, positive))
+    return table(names, *with_direction([center, "sd", *interval_heads(alpha)], cells, direction))
 
 
 def with_direction(
-    heads: list[str], rows: Sequence[Sequence[str]], positive: FloatArray | None
+    heads: list[str], rows: Sequence[Sequence[str]], direction: Sequence[FloatArray]
 ) -> tuple[list[str], list[list[str]]]:
-    """A table with a last column, the probability that the coefficient is positive, where it is given."""
-    if positive is None:
-        return heads, [list(cells) for cells in rows]
-    return [*heads, HEAD], [[*cells, rounded(p)] for cells, p in zip(rows, positive, strict=True)]
-
-
-def interval_heads(alpha: float) -> list[str]:
-    """Heads of the two ends of an interval."""
-    return [f"[{alpha / 2:.3g}", f"{1 - alpha / 2:.4g}]"]
-
-
-def rows_of(values: FloatArray) -> list[tuple[Number, ...]]:
-    """The rows of a table of numbers whose columns are each written alike, the last two as one interval."""
-    return list(zip(*columns(values.T, interval=True), strict=True))
+    """A table with last columns for the probabilities of :func:`directions` that are given."""
+    last = [[rounded(p) for p in each] for each in zip(*direction, strict=True)] if direction else [[]] * len(rows)
+    return [*heads, *HEADS[: len(direction)]], [[*cells, *more] for cells, more in zip(rows, last, strict=True)]
 
 
 def table(stubs: Sequence[str], heads: Sequence[str], rows: Sequence[Sequence[str]]) -> SimpleTable:

@@ -140,3 +140,41 @@ test_that("penalties of a grid are checked in R's way of counting", {
   expect_error(bayes_ridge(mpg ~ wt, mtcars, method = "loocv", grid = numeric()), "'grid'")
   expect_error(bayes_ridge(mpg ~ wt, mtcars, lam = 3), "lam")
 })
+
+test_that("every function for users refuses arguments that it does not have, and names the nearest", {
+  own <- asNamespace("pybayesridge")
+  for (name in getNamespaceExports(own)) {
+    takes <- names(formals(get(name, own)))
+    expect_true("..." %in% takes, label = paste0(name, "() takes '...'"))
+    # Those of reticulate; a list of fits; generics, whose methods refuse.
+    if (name %in% c("install_pybayesridge", "compare_evidence", "compare_models", "inclusion_prob", "report", "contrast")) next
+    ask <- function(arguments) do.call(get(name, own), arguments)
+    expect_error(ask(list(unknown_to_all = 1)), paste0("^", name, "\\(\\) has no argument 'unknown_to_all'"))
+    known <- setdiff(takes, "...")
+    if (!length(known)) next
+    # A letter too many is no abbreviation.
+    given <- stats::setNames(list(1), paste0(known[length(known)], "s"))
+    expect_error(ask(given), paste0("did you mean '", known[length(known)], "'"))
+  }
+  expect_error(bayes_ridge(mpg ~ ., mtcars, methods = "em"), "no argument 'methods': did you mean 'method'\\?$")
+  expect_error(bayes_ridge(mpg ~ ., mtcars, lambda = 1), "did you mean 'lam'\\?$")
+  expect_error(spike_slab(formla = mpg ~ ., mtcars), "did you mean 'formula'\\?$")
+  expect_error(spike_slab(mpg ~ ., mtcars, offset = hp), "no argument 'offset' \\(it takes 'data', 'subset'")
+})
+
+test_that("names that are not R's are found with and without backticks", {
+  skip_without_python()
+  d <- stats::setNames(mtcars[c("mpg", "wt", "hp")], c("mpg", "the weight", "hp"))
+  fit <- bayes_ridge(mpg ~ `the weight` + hp, d)
+  expect_identical(confint(fit, "the weight"), confint(fit, "`the weight`"))
+  free <- bayes_ridge(mpg ~ `the weight` + hp, d, unpenalized = "the weight")
+  expect_identical(free$posterior$z_at, bayes_ridge(mpg ~ `the weight` + hp, d, unpenalized = "`the weight`")$posterior$z_at)
+  sel <- spike_slab(mpg ~ `the weight` + hp, d, prior_inclusion = c("the weight" = 0.2, hp = 0.4), slab_var = 1, noise_var = 6)
+  expect_identical(sel$prior_inclusion[["`the weight`"]], 0.2)
+})
+
+test_that("a selection of several responses is refused in R's words", {
+  skip_without_python()
+  expect_error(spike_slab(cbind(mpg, hp) ~ wt, mtcars), "takes one response, got 2: fit each on its own")
+  expect_error(spike_slab(x = as.matrix(mtcars["wt"]), y = mtcars[c("mpg", "hp", "qsec")]), "got 3")
+})

@@ -42,3 +42,34 @@ test_that("inclusion probabilities are drawn", {
   expect_error(ggplot2::autoplot(bayes_ridge(mpg ~ wt, mtcars), "inclusion"), "coefficients")
   expect_error(ggplot2::autoplot(fit, "coefficients", level = 2), "'level' must be")
 })
+
+test_that("every picture of plot() is one of autoplot(), with the same numbers", {
+  skip_without_python()
+  skip_if_not_installed("ggplot2")
+  pdf(NULL)
+  on.exit(dev.off())
+  fits <- list(
+    bayes_ridge(cbind(ncases, ncontrols) ~ agegp, esoph, family = binomial()),
+    spike_slab(am ~ wt + hp, mtcars, family = binomial(), chains = 1, mcse = 0.5),
+    spike_slab(mpg ~ wt, mtcars), bayes_ridge(mpg ~ wt, mtcars)
+  )
+  for (fit in fits) {
+    for (which in pictures_of(fit)) {
+      expect_silent(plot(fit, which = which))
+      picture <- ggplot2::autoplot(fit, which)
+      expect_gt(nrow(ggplot2::layer_data(picture, 2L)), 0L)
+    }
+  }
+  yes <- fits[[1L]]
+  area <- function(table) sum(diff(table$false_positive) * (table$true_positive[-1L] + table$true_positive[-nrow(table)]) / 2)
+  curve <- ggplot2::autoplot(yes, "roc")
+  expect_close(area(curve$data), yes$loo_auc, 1e-8)
+  expect_identical(curve$labels$title, sprintf("cbind(ncases, ncontrols): leave-one-out ROC curve, area %.3f", yes$loo_auc))
+  drawn <- ggplot2::layer_data(curve, 2L)
+  expect_close(c(drawn$x, drawn$y), c(curve$data$false_positive, curve$data$true_positive), rounding)
+  bins <- ggplot2::autoplot(yes, "calibration", bins = 3)$data
+  expect_identical(nrow(bins), 3L)
+  expect_true(all(bins$lower < bins$share & bins$share < bins$upper))
+  events <- sum(esoph$ncases)
+  expect_lt(abs(sum(ggplot2::autoplot(yes, "calibration", bins = 1)$data$share) - events / sum(esoph$ncases + esoph$ncontrols)), 1e-8)
+})

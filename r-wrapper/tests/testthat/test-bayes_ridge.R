@@ -116,7 +116,7 @@ test_that("quantiles of components on scales from 1e-13 to 1e65 have the probabi
     scale <- outer(exp(l[keep] / 2), c(1, 1e-8, 1, 1e40))
     for (df in c(1, 5, Inf)) {
       for (probability in c(0.005, 0.05, 0.5, 0.8, 0.975)) {
-        found <- mixture_quantile(where, scale, weight, df, probability)
+        found <- mixture_quantile(t(where), t(scale), weight, df, probability)
         standard <- (rep(found, each = nrow(where)) - where) / scale
         below <- drop(weight %*% matrix(stats::pt(standard, df), nrow(where)))
         # Ten times the largest error seen, relative to the probability in the shorter tail.

@@ -134,7 +134,7 @@ test_that("what cannot be a binomial model is refused", {
   expect_error(odds_ratios(fit), "coefficients of the probit link")
   expect_error(sigma(fit), "no noise variance")
   expect_error(predict(fit, interval = "prediction"), "has no interval")
-  expect_error(AIC(fit), "loo_log_score")
+  expect_error(AIC(fit), "or by loo\\(\\)")
   expect_error(odds_ratios(bayes_ridge(mpg ~ wt, d)), "family = binomial\\(\\)")
 })
 
@@ -195,4 +195,19 @@ test_that("a fit works without Python, and a report is written with it", {
   on.exit(unlink(page), add = TRUE)
   expect_identical(report(fit, page), page)
   expect_true(any(grepl("Odds ratios", readLines(page, warn = FALSE))))
+})
+
+test_that("tiny probabilities are printed to three decimals", {
+  skip_without_python()
+  d <- data.frame(x = seq(-3, 3, length.out = 200L))
+  d$y <- as.integer(seq_len(200L) %% 7L != 0L) * (d$x < 0)
+  fit <- bayes_ridge(y ~ x, d, family = binomial())
+  table <- odds_ratios(fit)
+  expect_lt(table["x", "prob_above_1"], 1e-6)
+  expect_false(any(grepl("e-", capture.output(print(table)), fixed = TRUE)))
+  expect_identical(dim(odds_ratios(fit, parm = "x")), c(1L, 4L))
+  d$noise <- sin(50 * d$x)
+  models <- compare_evidence(line = fit, nothing = bayes_ridge(y ~ noise, d, family = binomial()))
+  expect_lt(models["nothing", "probability"], 1e-6)
+  expect_false(any(grepl("e-", capture.output(print(models)), fixed = TRUE)))
 })

@@ -187,7 +187,7 @@ test_that("r2 is the posterior of the share of variance in the rows", {
     expect_lt(max(abs(c(limits$CI_low - inner$lower, limits$CI_high - inner$upper))), 0.25 * sd)
     expect_output(print(found), "0\\.[0-9]{3} \\(90% CI")
   }
-  # A column that is not penalised explains as well; a selection has no other function for it.
+  # A column that is not penalised explains as well.
   for (fit in list(bayes_ridge(mpg ~ wt + hp, d, unpenalized = "wt"), spike_slab(mpg ~ wt + hp, d, method = "exact"))) {
     set.seed(2)
     sample <- posterior_sample(fit, draws, hyper = TRUE)
@@ -196,5 +196,43 @@ test_that("r2 is the posterior of the share of variance in the rows", {
     share <- share / (share + sample[, "sigma2"])
     expect_lt(abs(r2(fit, robust = FALSE)$R2_Bayes - mean(share)), errors * sd(share) * sqrt(2 / draws))
   }
+  expect_error(r2(spike_slab(mpg ~ wt, d, method = "ep")), "method = \"exact\"")
   expect_error(of_performance("check_collinearity")(ridges[[1]]), "check_collinearity\\(\\) is not defined")
+})
+
+test_that("shares in a range of practical equivalence are those of the draws, in the range of the model", {
+  skip_without_python()
+  skip_if_not_installed("bayestestR")
+  for (fit in one_of_each()) {
+    range <- bayestestR::rope_range(fit)
+    set.seed(0)
+    sample <- posterior_sample(fit, draws)
+    inside <- colMeans(sample >= range[1] & sample <= range[2])
+    table <- bayestestR::rope(fit, ci = 1)
+    expect_identical(table$Parameter, names(coef(fit)))
+    expect_close(c(table$ROPE_low, table$ROPE_high), rep(range, each = length(inside)), rounding)
+    expect_lt(max(abs(table$ROPE_Percentage - inside)), 2 / draws)
+    expect_lt(max(abs(bayestestR::p_rope(fit)$p_ROPE - inside)), 2 / draws)
+    beyond <- pmax(colMeans(sample > range[2]), colMeans(sample < -range[2]))
+    expect_lt(max(abs(bayestestR::p_significance(fit)$ps - beyond)), 2 / draws)
+    expect_identical(bayestestR::equivalence_test(fit)$Parameter, names(coef(fit)))
+    own <- bayestestR::rope(fit, range = c(-1, 1), ci = 1)
+    expect_lt(max(abs(own$ROPE_Percentage - colMeans(abs(sample) <= 1))), 2 / draws)
+  }
+})
+
+test_that("the table of model_performance has the numbers of loo, r2 and sigma", {
+  skip_without_python()
+  skip_if_not_installed("loo")
+  performance <- of_performance("model_performance")
+  for (fit in c(one_of_each()[1:3], list(spike_slab(mpg ~ wt, mtcars, method = "ep")))) {
+    table <- performance(fit)
+    scores <- loo::loo(fit)$estimates
+    expect_close(unlist(table[1:4]), scores[cbind(c(1, 1, 3, 3), c(1, 2, 1, 2))], rounding)
+    expect_identical("R2" %in% names(table), has_joint(fit$posterior))
+    if ("R2" %in% names(table)) expect_close(table$R2, unclass(of_performance("r2")(fit))$R2_Bayes, rounding)
+    expect_close(table$RMSE, sqrt(mean(residuals(fit)^2)), rounding)
+    if (is.null(fit$link)) expect_close(table$Sigma, sigma(fit), rounding)
+    expect_output(print(table), "LOOIC")
+  }
 })

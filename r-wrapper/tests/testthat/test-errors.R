@@ -14,7 +14,7 @@ test_that("bad input is refused in R's words", {
   expect_error(bayes_ridge(mpg ~ wt, d, unpenalized = "hp"), "neither a term nor a column; the terms are 'wt'")
   expect_error(bayes_ridge(mpg ~ wt, d, standardize = NA), "'standardize' must be TRUE or FALSE")
   expect_error(bayes_ridge(mpg ~ wt, d, maxiter = NA_integer_), "'maxiter' must be a number")
-  expect_error(bayes_ridge(mpg ~ wt, d, offset = hp), "unused argument")
+  expect_error(bayes_ridge(mpg ~ wt, d, offset = hp), "no argument 'offset'")
   expect_error(bayes_ridge(), "give a formula, or both x and y")
   expect_error(bayes_ridge(mpg ~ wt, d, x = 1), "not both")
   expect_error(bayes_ridge(x = matrix(1:6, 3), y = 1:4), "x has 3 rows and y has 4")

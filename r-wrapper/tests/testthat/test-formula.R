@@ -106,3 +106,84 @@ test_that("intercept-only and dot formulas work", {
   expect_equal(dim(predict(flat, mtcars[1:3, ], "prediction")), c(3L, 3L))
   expect_identical(names(coef(bayes_ridge(mpg ~ . - hp, mtcars))), c("(Intercept)", setdiff(names(mtcars)[-1], "hp")))
 })
+
+test_that("terms of other packages are refused with what can be written instead", {
+  skip_without_python()
+  for (fitter in list(bayes_ridge, spike_slab)) {
+    expect_error(fitter(mpg ~ wt + (1 | cyl), mtcars), "term '1 \\| cyl': random effects .* Write factor\\(cyl\\), .* I\\(1 \\| cyl\\)")
+    expect_error(fitter(mpg ~ (wt || cyl), mtcars), "Write wt \\* factor\\(cyl\\)")
+    expect_error(fitter("mpg ~ hp:(vs | am)", mtcars), "I\\(vs \\| am\\)")
+    expect_error(fitter(mpg ~ s(wt), mtcars), "term 's\\(wt\\)': smooth terms .* splines::ns\\(wt, df = 4\\)")
+    expect_error(fitter(mpg ~ te(wt, hp), mtcars), "smooth terms")
+    expect_error(fitter(mpg ~ wt + offset(hp), mtcars), "offset is not supported")
+  }
+  # What is inside a function, or on the left, is R's own.
+  either <- bayes_ridge(I(vs | am) ~ I(vs | am == 1) + ifelse(vs | am, wt, hp), mtcars, family = binomial())
+  expect_length(coef(either), 3L)
+  expect_length(coef(bayes_ridge(vs | am ~ wt, mtcars, family = binomial())), 2L)
+  s <- function(v) v^2
+  expect_close(coef(bayes_ridge(mpg ~ s(wt), mtcars)), coef(bayes_ridge(mpg ~ I(wt^2), mtcars)))
+})
+
+test_that("what a formula used when it was fitted is what it uses for predictions", {
+  skip_without_python()
+  fitted_elsewhere <- function() {
+    k <- 3
+    ends <- c(2.5, 3.5)
+    bayes_ridge(mpg ~ I(wt^k) + splines::ns(hp, knots = c(100, 180) + k) + log(disp) + cut(wt, c(0, ends, 9)), mtcars, model = FALSE)
+  }
+  fit <- fitted_elsewhere()
+  k <- 1
+  log <- function(x) x
+  ends <- 2
+  expect_close(predict(fit, mtcars), fitted(fit))
+  expect_close(predict(fit, mtcars[1:3, ], "credible")[, "fit"], fitted(fit)[1:3])
+  expect_close(predict(fit, interval = "credible")[, "fit"], fitted(fit))
+  expect_close(model.matrix(fit)[, 2], mtcars$wt^3)
+  expect_close(coef(update(fit, . ~ .)), coef(fit))
+  kept <- unserialize(serialize(fit, NULL))
+  expect_close(predict(kept, mtcars), fitted(fit))
+  # A column stands before a constant of the same name, and rows of the session are no constants.
+  d <- transform(mtcars, k = 2)
+  power <- bayes_ridge(mpg ~ I(wt^k), d)
+  expect_close(predict(power, transform(d[1:2, ], k = 1)), drop(cbind(1, d$wt[1:2]) %*% coef(power)))
+  weight <- mtcars$wt
+  outside <- bayes_ridge(mpg ~ weight, mtcars)
+  expect_null(outside$scope)
+  expect_close(predict(outside, data.frame(weight = 3)), sum(coef(outside) * c(1, 3)))
+})
+
+test_that("a function of the session that has changed since the fit is refused", {
+  skip_without_python()
+  square <- function(v) v^2
+  fit <- bayes_ridge(mpg ~ square(wt), mtcars)
+  square <- function(v) {
+    # The same function, written again.
+    v^2
+  }
+  expect_error(predict(fit, mtcars[1, ]), "'square' of the formula is not what it was")
+  square <- function(v)   v^2
+  expect_close(predict(fit, mtcars[1, ]), fitted(fit)[1])
+  square <- sqrt
+  expect_error(predict(fit, mtcars[1, ]), "define it as it was")
+  expect_error(predict(fit, interval = "credible"), NA)
+  expect_equal(deparse1(formula(fit)), "mpg ~ square(wt)")
+})
+
+test_that("predictions of new rows are refused where a term depends on all rows", {
+  skip_without_python()
+  for (f in list(mpg ~ I(wt - mean(wt)), mpg ~ hp + I(wt / max(wt)), mpg ~ rank(wt), mpg ~ cumsum(wt), mpg ~ I(wt > median(wt)))) {
+    fit <- bayes_ridge(f, mtcars)
+    expect_error(predict(fit, mtcars[1:3, ]), "depend on all rows of the data")
+    expect_length(predict(fit), 32L)
+    expect_close(predict(fit, interval = "credible")[, "fit"], fitted(fit))
+  }
+  d <- transform(mtcars, cyl = factor(cyl), g = rep(c("a", "b"), 16))
+  d$wt[2] <- NA
+  own <- list(
+    mpg ~ scale(wt), mpg ~ poly(hp, 2) * cyl, mpg ~ splines::ns(hp, 3) + g, mpg ~ I(wt^2) + ifelse(hp > 100, "a", "b"),
+    mpg ~ log(wt) + factor(gear) + interaction(cyl, am), mpg ~ . - disp
+  )
+  for (f in own) expect_null(bayes_ridge(f, d)$scope$all_rows)
+  expect_null(bayes_ridge(mpg ~ wt, d, subset = am == 1)$scope$all_rows)
+})

@@ -40,16 +40,18 @@ python_pooled <- function(fits, rows, alpha) {
 def pooled(files, rows, alpha):
     import numpy as np
     import pybayesridge
-    from pybayesridge.results.mixed import mixed
+    from pybayesridge.results.contrast import combined
     out = pybayesridge.pool([pybayesridge.load(file) for file in files])
     targets = out._data.targets
     given = [np.column_stack([np.ones(len(r)), r]) if f.model.data.intercept_name else r for r, f in zip(rows, out._inner)]
-    found = [mixed(out._inner, given, np.zeros(len(given[0])), alpha, i) for i in range(len(targets))]
+    found = [combined(out, given, np.zeros(len(given[0])), alpha, i) for i in range(len(targets))]
+    limits = [np.asarray(out.conf_int(alpha)).reshape(-1, len(targets), 2)[:, i] for i in range(len(targets))]
     return dict(
         params=np.asarray(out.params), bse=np.asarray(out.bse), share=np.asarray(out.between_share),
         cov=[np.asarray(out.cov_params(t)) for t in targets],
-        limits=[out._coefficients(alpha, i).interval for i in range(len(targets))],
-        rows=[each.interval for each in found], mean=[each.mean for each in found], sd=[each.sd for each in found],
+        limits=limits,
+        rows=[each.quantiles[:, 0] for each in found], mean=[each.center[:, 0] for each in found],
+        sd=[each.sd[:, 0] for each in found],
         inclusion=np.asarray(out.inclusion_prob) if hasattr(out._first, 'inclusion_prob') else None,
     )
 ", local = TRUE)$pooled(as.list(files), rows, alpha)
@@ -90,7 +92,7 @@ test_that("intervals are quantiles of the mixture of draws, with noise too", {
   below <- vapply(pooled$fits, function(fit) {
     post <- fit$posterior
     x <- split_rows(fit, new_rows(fit, transform(new[1, ], w = 1), na.pass, globalenv())$x)
-    each <- mixture_of(functionals(post, x$x, x$z), post, 1L, 1)
+    each <- mixture_of(functionals(post, x$x, x$z), components(post), post, 1)
     at <- (limits[2:3] - drop(x$z %*% post$y_on_z)) / post$y_norm
     vapply(at, function(a) sum(each$weight * pt((a - each$where) / sqrt(each$scale2), post$df)), 0)
   }, numeric(2))
@@ -192,4 +194,87 @@ test_that("fits that have no common posterior are refused", {
     expect_error(method(pooled), "is not defined for a pooled fit")
   }
   expect_error(confint(pooled, levle = 0.9), "no argument")
+})
+
+test_that("questions for one fit are refused by the name of the element that contains the fits", {
+  skip_without_python()
+  halves <- split(transform(mtcars, am = rev(am)), rep(1:2, 16))
+  ridges <- fit_imputed(halves, function(data) bayes_ridge(mpg ~ wt, data))
+  sets <- fit_imputed(halves, function(data) spike_slab(mpg ~ wt + hp, data, unpenalized = "hp"))
+  of_one <- list(
+    explained_variance, hyperparameters, credible_sets, pair_inclusion, top_models, inclusion_se, select_columns, compare_evidence
+  )
+  for (ask in of_one) {
+    for (pooled in list(ridges, sets)) expect_error(ask(pooled), "not defined for a pooled fit.*element 'fits'")
+  }
+  expect_error(median_model(ridges), "includes every column")
+  expect_identical(inclusion_prob(sets)[["wt"]] > 0.5, TRUE)
+  expect_identical(median_model(sets), "wt")
+})
+
+test_that("transforms learn from the rows of all data sets together where they differ", {
+  skip_without_python()
+  sets <- completed()
+  all <- do.call(rbind, sets)
+  formulas <- list(
+    y ~ splines::bs(b, df = 5) + a, y ~ splines::ns(b, df = 3) * g, y ~ poly(b, 2) + scale(b), y ~ scale(a) + scale(b, scale = FALSE)
+  )
+  for (formula in formulas) {
+    pooled <- fit_imputed(sets, function(d) bayes_ridge(formula, data = d))
+    wanted <- attr(terms(model.frame(formula, all)), "predvars")
+    own <- attr(terms(model.frame(formula, sets[[1]])), "predvars")
+    for (fit in pooled$fits) {
+      found <- attr(fit$terms, "predvars")
+      for (i in seq_along(found)) {
+        # What reads no imputed variable keeps what one data set says.
+        expect_equal(found[[i]], if ("b" %in% all.vars(found[[i]])) wanted[[i]] else own[[i]])
+      }
+    }
+    coded <- delete.response(pooled$fits[[1]]$terms)
+    attr(coded, ".Environment") <- globalenv()
+    x <- lapply(sets, function(d) model.matrix(coded, model.frame(coded, d)))
+    each <- vapply(seq_along(sets), function(i) drop(x[[i]] %*% coef(pooled$fits[[i]])), numeric(30))
+    expect_close(each[, 2], fitted(pooled$fits[[2]]), 1e-8)
+    expect_close(predict(pooled, sets[[1]]), rowMeans(vapply(pooled$fits, function(fit) drop(x[[1]] %*% coef(fit)), numeric(30))), 1e-8)
+  }
+})
+
+test_that("nothing is fitted twice or shared without need, and nothing stays", {
+  skip_without_python()
+  sets <- completed()
+  calls <- 0
+  fit <- function(d) {
+    calls <<- calls + 1
+    bayes_ridge(y ~ splines::ns(a, df = 3) + b, data = d, subset = a > -1, weights = w)
+  }
+  fit_imputed(sets, fit)
+  expect_identical(calls, 3)
+  pooled <- fit_imputed(sets, function(d) bayes_ridge(y ~ poly(b, 2) + g, data = d, subset = a > -1, weights = w))
+  some <- do.call(rbind, lapply(sets, subset, a > -1))
+  expect_equal(attr(pooled$fits[[3]]$terms, "predvars")[[3]], attr(terms(model.frame(y ~ poly(b, 2), some)), "predvars")[[3]])
+  expect_error(fit_imputed(sets, function(d) bayes_ridge(y ~ poly(b, 2), data = d, method = "none")), "data set 1")
+  alone <- bayes_ridge(y ~ poly(b, 2), data = sets[[2]])
+  expect_equal(attr(alone$terms, "predvars"), attr(terms(model.frame(y ~ poly(b, 2), sets[[2]])), "predvars"))
+  outside <- function(d) {
+    apart <- 2 * d$b
+    bayes_ridge(y ~ scale(apart), data = d)
+  }
+  expect_error(fit_imputed(sets, outside), "'scale\\(apart\\)' cannot be evaluated on the rows of all data sets together")
+  expect_error(pool_fits(lapply(sets, models$ridge)), "fits 1 and 2 use different numbers in 'poly\\(b, 2\\)'.*fit_imputed\\(\\)")
+  turned <- list(sets[[1]], transform(sets[[2]], g = sub("u", "uu", g)))
+  expect_error(fit_imputed(turned, function(d) bayes_ridge(y ~ g, data = d)), "differ in levels of factors: u, v, w and uu, v, w")
+})
+
+test_that("pooled fits have odds ratios", {
+  skip_without_python()
+  sets <- completed()
+  pooled <- fit_imputed(sets, models$binomial)
+  found <- odds_ratios(pooled, level = 0.9)
+  expect_close(found$odds_ratio, exp(coef(pooled)))
+  expect_close(as.matrix(found[2:3]), exp(confint(pooled, level = 0.9)))
+  expect_close(found$prob_above_1, rowMeans(vapply(pooled$fits, function(fit) odds_ratios(fit)$prob_above_1, numeric(3))))
+  expect_identical(odds_ratios(pooled, parm = "b", level = 0.9), found["b", ])
+  expect_error(odds_ratios(fit_imputed(sets, models$two)), "for fits with family = binomial")
+  probit <- fit_imputed(sets, function(d) bayes_ridge(yes ~ a, data = d, family = binomial("probit")))
+  expect_error(odds_ratios(probit), "for the logit link")
 })

@@ -16,7 +16,7 @@ test_that("information criteria and likelihood-ratio tests give no number", {
     expect_true(is.na(BIC(logLik(fit))))
   }
   expect_error(AIC(sel, given), "compare_evidence\\(\\)")
-  expect_error(AIC(small, large), "loocv")
+  expect_error(AIC(small, large), "by loo\\(\\)")
   expect_true(is.na(AIC(lm(mpg ~ wt, mtcars), small)$AIC[2]))
   expect_error(anova(small, large), "logLik\\(\\)")
   skip_if_not_installed("lmtest")

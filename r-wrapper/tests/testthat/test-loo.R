@@ -112,7 +112,7 @@ def score(file, target):
       row <- rep(seq_along(theirs$pointwise), theirs$copies)
       expect_close(rowsum(ours$pointwise[, "elpd_loo"], row), theirs$pointwise, 1e-9)
       # Probabilities of rows from all rows are by other rules of quadrature.
-      tolerance <- if (is_binomial(fit)) 2e-6 else 1e-8
+      tolerance <- if (!is.null(fit$link)) 2e-6 else 1e-8
       expect_close(ours$estimates["elpd_loo", ], theirs$table[1, ], 1e-9)
       expect_close(ours$estimates["p_loo", ], theirs$table[2, ], tolerance)
       expect_close(ours$estimates["looic", ], theirs$table[3, ], 1e-9)
@@ -155,4 +155,16 @@ test_that("weights that are not whole numbers are refused", {
   skip_if_not_installed("loo")
   weighted <- bayes_ridge(am ~ wt, mtcars, family = binomial(), weights = qsec)
   expect_error(loo::loo(weighted), "weights that are whole numbers")
+})
+
+test_that("without a row expectation propagation can be no distribution, which is not leverage 1", {
+  skip_without_python()
+  skip_if_not_installed("loo")
+  fit <- spike_slab(mpg ~ wt + factor(cyl), mtcars, method = "ep")
+  expect_error(loo::loo(fit), "'Merc 240D' has no leave-one-out score: without it the approximation by expectation propagation")
+  one <- transform(mtcars, one = as.numeric(seq_len(32) == 3))
+  for (method in c("ep", "exact")) {
+    fit <- spike_slab(mpg ~ wt + one, one, unpenalized = "one", method = method)
+    expect_error(loo::loo(fit), "'Datsun 710' .*leverage 1")
+  }
 })

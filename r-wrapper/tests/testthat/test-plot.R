@@ -49,3 +49,21 @@ test_that("names of any length stand within the margin", {
   expect_identical(room(c(long, "WWWWWWWWWWWWWWWWWWWW"), 9)$labels, c(long, "WWWWWWWWWWWWWWWWWWWW"))
   expect_match(room(c(strrep("W", 200), "b"), 7)$labels[1], "W[.]{3}$")
 })
+
+test_that("a picture that a fit does not have is refused by the names of those that it has", {
+  skip_without_python()
+  skip_if_not_installed("ggplot2")
+  pdf(NULL)
+  on.exit(dev.off())
+  ridge <- bayes_ridge(mpg ~ wt, mtcars)
+  yes <- bayes_ridge(am ~ wt, mtcars, family = binomial())
+  sel <- spike_slab(mpg ~ wt, mtcars)
+  for (draw in list(plot, ggplot2::autoplot)) {
+    expect_error(draw(ridge, which = "fit"), "^'which' must be \"coefficients\" for this fit, not \"fit\"$")
+    expect_error(draw(ridge, which = "roc"), "must be \"coefficients\"")
+    expect_error(draw(yes, which = "inclusion"), "\"coefficients\" or \"calibration\" or \"roc\"")
+    expect_error(draw(sel, which = 2), "\"inclusion\" or \"coefficients\" for this fit$")
+    expect_error(draw(yes, which = c("roc", "calibration")), "'which' must be")
+  }
+  expect_silent(plot(ridge, which = "coefficients"))
+})

@@ -95,7 +95,7 @@ test_that("intervals of many targets at once are those of each", {
   y <- cbind(x[, 1] + rnorm(30), rnorm(30), 20 * x[, 2] + rnorm(30), 3, x[, 3])
   fit <- suppressWarnings(bayes_ridge(x = x, y = y))
   # More than one kind of mixture, and no more than fits into one table.
-  nodes <- vapply(1:5, function(i) length(nodes_of(fit$posterior, i, negligible)$keep), 0L)
+  nodes <- vapply(1:5, function(i) length(components(fit$posterior, i, negligible)$keep), 0L)
   expect_gt(length(unique(nodes)), 1L)
   expect_close(confint(fit), do.call(rbind, lapply(1:30, function(i) confint(fit, i))))
   rows <- x[1:2, ] + 0.1

@@ -80,7 +80,7 @@ test_that("only paths of the package are installed, and never a name", {
   dir.create(file.path(folder, "pbr"), recursive = TRUE)
   dir.create(file.path(folder, "source"))
   writeLines(c("[project]", "name = \"pybayesridge\""), file.path(folder, "source", "pyproject.toml"))
-  wheel <- file.path(folder, "pybayesridge-0.1-py3-none-any.whl")
+  wheel <- file.path(folder, "pybayesridge-0.1-py3-none-linux_x86_64.whl")
   sdist <- file.path(folder, "pybayesridge-0.1.tar.gz")
   file.create(wheel, sdist, file.path(folder, "other-1.0.whl"))
   old <- setwd(folder)

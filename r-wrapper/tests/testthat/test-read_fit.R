@@ -212,6 +212,20 @@ test_that("files that are no fits of this version are refused with the reason", 
   expect_error(read_fit(c("a", "b")), "'file' must be the name of a file")
 })
 
+test_that("formulas that could run other code are refused unless the file is trusted", {
+  skip_without_python()
+  saved <- saved_by_python("fits = {'method': BayesRidge.from_formula('y ~ a.clip(-1, 1) + b', frame).fit()}")
+  file <- saved$file("method")
+  expect_error(read_fit(file), "a.clip\\(-1, 1\\).*allow_code=True", class = "pybayesridge_error")
+  expect_error(read_fit(file, allow_code = NA), "'allow_code' must be TRUE or FALSE")
+  fit <- read_fit(file, allow_code = TRUE)
+  new <- data.frame(a = c(-3, 0.5), b = c(0, 1))
+  clipped <- cbind(pmin(pmax(new$a, -1), 1), new$b)
+  expect_close(predict(fit, new), drop(cbind(1, clipped) %*% coef(fit)), 1e-10)
+  fit$allow_code <- NULL
+  expect_error(predict(fit, new), "allow_code=True")
+})
+
 test_that("save_fit() writes what Python and read_fit() read", {
   skip_without_python()
   file <- tempfile(fileext = ".fit")

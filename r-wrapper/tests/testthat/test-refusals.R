@@ -15,6 +15,8 @@ test_that("criteria and tests of nested models are refused", {
     expect_error(drop1(fit), "drop1\\(\\) is not defined .*compare_evidence\\(\\)")
     expect_error(add1(fit, ~ . + qsec), "add1\\(\\) is not defined .*compare_evidence\\(\\)")
     expect_error(anova(fit), "anova\\(\\) is not defined")
+    # Names what answers for this fit, and nothing that another method of the same model has.
+    for (ask in list(AIC, BIC, step, anova)) expect_error(ask(fit), "or by loo\\(\\) for errors of prediction$")
   }
 })
 
@@ -89,6 +91,7 @@ test_that("a selection without evidence refuses with what it has", {
   skip_without_python()
   fit <- spike_slab(am ~ wt, mtcars, family = binomial(), chains = 1, mcse = 0.5)
   for (ask in list(AIC, anova, drop1, step, compare_evidence)) expect_error(ask(fit), "no log evidence: see inclusion_prob")
+  expect_error(AIC(fit), "compare fits by loo\\(\\)")
 })
 
 test_that("evidence that cannot be compared is refused", {
@@ -104,11 +107,28 @@ test_that("evidence that cannot be compared is refused", {
   refused(bayes_ridge(qsec ~ wt, mtcars), "another response")
   refused(bayes_ridge(mpg ~ wt + hp, mtcars, unpenalized = "hp"), "other unpenalised columns")
   refused(bayes_ridge(cbind(mpg, qsec) ~ wt, mtcars), "several targets")
-  refused(1, "not made by spike_slab")
+  refused(1, "'other' is a numeric vector, not a fit of spike_slab")
   yes <- bayes_ridge(am ~ wt, mtcars, family = binomial())
   expect_error(compare_evidence(yes, bayes_ridge(am ~ wt, mtcars, family = binomial("probit"))), "its family")
   other <- transform(mtcars, am = rev(am))
   expect_error(compare_evidence(yes, bayes_ridge(am ~ wt, other, family = binomial())), "another response")
   free <- bayes_ridge(mpg ~ wt, mtcars, method = "fixed", lam = 0)
   expect_error(compare_evidence(free), "has no evidence")
+})
+
+test_that("functions for other kinds of fits say for which they are", {
+  skip_without_python()
+  ridge <- bayes_ridge(mpg ~ wt, mtcars)
+  ols <- lm(mpg ~ wt, mtcars)
+  for (ask in list(inclusion_prob, median_model, inclusion_se, select_columns)) {
+    expect_error(ask(ridge), "is for fits of spike_slab\\(\\): bayes_ridge\\(\\) includes every column$")
+    expect_error(ask(ols), "is for fits of spike_slab\\(\\)$")
+  }
+  expect_error(posterior_sample(ols), "for fits of bayes_ridge\\(\\) and spike_slab\\(\\), not an object of class lm")
+  expect_error(compare_evidence(ols), "^'ols' is an object of class lm, not a fit")
+  expect_error(compare_evidence(ridge, wrong = ols), "^'wrong' is")
+  # A package that these tests do not require.
+  where <- "datawizard"
+  skip_if_not_installed(where)
+  expect_error(getExportedValue(where, "standardize")(ridge), "standardised data")
 })

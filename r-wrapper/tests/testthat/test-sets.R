@@ -20,7 +20,10 @@ test_that("an exact fit answers like the others", {
   expect_identical(fit$inclusion_prob[["factor(cyl)6"]], fit$inclusion_prob[["factor(cyl)8"]])
   expect_output(print(fit), "median model")
   expect_output(print(summary(fit)), "Inclusion probabilities of terms")
-  expect_output(print(summary(fit, level = 0.9)), "Included columns or groups: mean [0-9.]+, 90 % interval [0-4] to [0-4]")
+  expect_output(print(summary(fit, level = 0.9)), "Included columns: mean [0-9.]+, 90 % interval [0-5] to [0-5]")
+  expect_output(print(summary(fit, level = 0.9)), "Included groups: mean [0-9.]+, 90 % interval [0-4] to [0-4]")
+  sizes <- hyperparameters(fit)[c("size", "groups_included"), "mean"]
+  expect_close(sizes, c(fit$expected_size, sum(inclusion_prob(fit, by = "group"))))
   expect_named(hyperparameters(fit), c("mean", "median", "lower", "upper"))
   expect_equal(sum(top_models(fit, 16)$probability), 1)
   expect_close(as.numeric(logLik(fit)), fit$log_evidence)

@@ -159,7 +159,7 @@ test_that("spike-and-slab fits answer like the others", {
 
 test_that("bad input to spike_slab is refused", {
   skip_without_python()
-  expect_error(spike_slab(cbind(mpg, hp) ~ wt, mtcars), "endog has 2 columns")
+  expect_error(spike_slab(cbind(mpg, hp) ~ wt, mtcars), "one response, got 2")
   expect_error(spike_slab(mpg ~ wt + hp, mtcars, prior_inclusion = c(0.1, 0.2, 0.3)), "there are 2 columns")
   expect_error(spike_slab(mpg ~ wt, mtcars, prior_inclusion = 1.5), "probability lies between 0 and 1")
   expect_error(spike_slab(mpg ~ wt + hp, mtcars, prior_inclusion = c(wt = 0.1, x = 0.2)), "not columns")
@@ -197,7 +197,7 @@ test_that("fits are compared by evidence", {
   names(tiny)[names(tiny) == "mpg"] <- "y"
   elsewhere <- transform(tiny, y = other)
   expect_error(compare_evidence(spike_slab(y ~ wt, tiny), spike_slab(y ~ wt, elsewhere)), "another response")
-  expect_error(compare_evidence(small, 1), "not made by spike_slab")
+  expect_error(compare_evidence(small, 1), "not a fit of spike_slab")
   expect_error(compare_evidence(), "no fits")
 })
 

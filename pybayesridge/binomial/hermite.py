@@ -1,0 +1,56 @@
+"""Gauss-Hermite rules for tilted densities of the logit link that are narrow, as they are where rows are many.
+
+A row of m trials has the log likelihood ``s eta - m log(1 + exp(eta))``, whose poles are pi away from the real line,
+and whose third derivative is at most ``m / 10``. With sd the width of the tilted density, the rule's error depends on
+``sd max(1, m)^(1/3)``, and is largest for a single trial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+import numpy as np
+
+from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.binomial.link import derivatives
+from pybayesridge.sites.tilted import Cavity
+
+SIZES = np.array([6, 8, 10, 12, 16, 24])
+"""Nodes of the rules."""
+
+WIDEST = np.array([0.22, 0.35, 0.5, 0.6, 0.8, 1.0])
+"""Largest ``sd max(1, m)^(1/3)`` at which each of them is right to 1e-9, in standard deviations and relatively."""
+
+FARTHEST = 1.0
+"""The rule has its centre at one step of Newton's method from the cavity's, which must not be longer, in sd."""
+
+
+def narrow(successes: FloatArray, failures: FloatArray, cavity: Cavity) -> tuple[IntArray, FloatArray, FloatArray]:
+    """The rule of each row by its place in `SIZES`, -1 where none will do, and its centre and unit; each (n,)."""
+    slope, bend = derivatives(successes, failures, cavity.center, "logit")
+    unit = 1.0 / np.sqrt(cavity.precision + bend)
+    step = (cavity.slope + slope) * unit
+    width = unit * np.cbrt(np.maximum(successes + failures, 1.0))
+    rule = np.where(np.abs(step) <= FARTHEST, np.searchsorted(WIDEST, width), SIZES.size)
+    return np.where(rule < SIZES.size, rule, -1), cavity.center + step * unit, unit
+
+
+def nodes(
+    rule: IntArray, center: FloatArray, unit: FloatArray, elements: int
+) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
+    """Yield rows, their nodes (K, m) and the weights of these (K, m), in blocks of at most so many `elements`."""
+    for i in np.unique(rule[rule >= 0]).tolist():
+        at, weight = hermite(int(SIZES[i]))
+        members = np.flatnonzero(rule == i)
+        step = max(1, elements // at.size)
+        for start in range(0, members.size, step):
+            rows = members[start : start + step]
+            yield rows, center[rows] + at[:, None] * unit[rows], weight[:, None] * unit[rows]
+
+
+@lru_cache(maxsize=SIZES.size)
+def hermite(size: int) -> tuple[FloatArray, FloatArray]:
+    """Nodes of the rule for a standard normal weight, and the weights for the integral without it."""
+    at, weight = np.polynomial.hermite_e.hermegauss(size)
+    return at, weight * np.exp(0.5 * at**2)

@@ -1,0 +1,204 @@
+"""What models and outputs ask of the family of a response."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+import pandas as pd
+
+from pybayesridge._types import AnyArray, BoolArray, FloatArray
+
+if TYPE_CHECKING:
+    from pybayesridge.binomial.likelihood import Binomial
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How good predicted means of responses are.
+
+    Attributes
+    ----------
+    name : str
+        Results that predict rows from the others have it as ``loo_<name>``.
+    label : str
+    better : {"larger", "smaller"}
+    of : callable
+        Of the likelihood of rows and their means, (n,).
+    """
+
+    name: str
+    label: str
+    better: Literal["larger", "smaller"]
+    of: Callable[[Any, FloatArray], float]
+
+
+class Family:
+    """A distribution of responses given the linear predictor, with its link.
+
+    A family is one class in one file of this folder, and an entry in ``registry.py``. Instances are frozen; what is
+    learned from a response when it is coded (the names of its levels) is part of the instance that :meth:`coded`
+    returns.
+
+    Attributes
+    ----------
+    name : str
+        As the argument `family` of the models takes it.
+    links : tuple of str
+        Those that it has, the default first.
+    link : str
+    takes : tuple of str
+        Arguments of the models that only some families take, and this one does.
+    reason : str
+        Why it does not take the others.
+    max_targets : int or None
+        Most responses that are fitted together.
+    needs_rows : bool
+        Whether its likelihood needs the rows, so that sufficient statistics do not do.
+    has_noise : bool
+        Whether it has a noise variance, so that new observations have predictive intervals.
+    has_density : bool
+        Whether responses are continuous.
+    is_linear : bool
+        Whether the mean of a response is the linear predictor.
+    codes_itself : bool
+        Whether its response may be text, a factor or numbers of successes, which :meth:`coded` makes numbers.
+    counts_rows : bool
+        Whether a weight of 3 stands for three rows; otherwise weights are relative precisions.
+    weights_are : str
+        How weights are called.
+    scale_of : str
+        Whose scale coefficients have.
+    predicted : str
+        What predictions are predictions of.
+    mass : str
+        What the predictive distribution has at an observed response.
+    variance : str
+        What the explained share is a share of.
+    linear_predictor : str
+        What the linear predictor is a transform of the mean to.
+    ratio : str
+        What the exponential of a coefficient is; empty where it has no meaning.
+    model_in_words : str
+        A sentence on the responses given the columns.
+    augmentation : str
+        The paper on the auxiliary variables given which responses are normal; empty where there are none.
+    scores : tuple of Score
+        Of predictions, where squared errors say little; empty where residuals are looked at.
+    null : str
+        What a model without columns predicts.
+    """
+
+    name: ClassVar[str]
+    links: ClassVar[tuple[str, ...]]
+    takes: ClassVar[tuple[str, ...]] = ()
+    reason: ClassVar[str] = ""
+    max_targets: ClassVar[int | None] = 1
+    needs_rows: ClassVar[bool] = True
+    has_noise: ClassVar[bool] = False
+    has_density: ClassVar[bool] = False
+    is_linear: ClassVar[bool] = False
+    codes_itself: ClassVar[bool] = False
+    counts_rows: ClassVar[bool] = True
+    weights_are: ClassVar[str] = "frequency"
+    scale_of: ClassVar[str] = "link"
+    predicted: ClassVar[str] = "prediction"
+    mass: ClassVar[str] = "probability"
+    variance: ClassVar[str] = "the latent variance"
+    scores: ClassVar[tuple[Score, ...]] = ()
+    null: ClassVar[str] = "mean"
+
+    link: str
+
+    @classmethod
+    def of(cls, **given: Any) -> Family:
+        """The family with those arguments of a model that it takes, None where they are not given."""
+        return cls()
+
+    @property
+    def linear_predictor(self) -> str:
+        """What the link makes of the mean, in words."""
+        raise NotImplementedError
+
+    @property
+    def ratio(self) -> str:
+        """What the exponential of a coefficient is; empty where it has no meaning."""
+        return ""
+
+    @property
+    def model_in_words(self) -> str:
+        """A sentence on the responses given the columns."""
+        raise NotImplementedError
+
+    @property
+    def augmentation(self) -> str:
+        """The paper on the auxiliary variables given which responses are normal; empty where there are none."""
+        return ""
+
+    @property
+    def attributes(self) -> Mapping[str, str]:
+        """Attributes of models that only this family gives them."""
+        return {}
+
+    @property
+    def levels(self) -> tuple[str, str] | None:
+        """The two levels of the response as text, the event last; None where it is a number."""
+        return None
+
+    @property
+    def statistic(self) -> str | None:
+        """The only statistic of a response that says something of a model's fit; None where there are several."""
+        return None
+
+    @property
+    def in_json(self) -> Mapping[str, Any]:
+        """What the fit as JSON says of the family, by name; empty for the one that is meant where none is named."""
+        return {}
+
+    def coded(self, endog: Any) -> tuple[Any, Family]:
+        """The response as numbers, and the family with what this coding has shown."""
+        raise NotImplementedError
+
+    def checked(self, endog: FloatArray, trials: FloatArray | None, labels: pd.Index) -> FloatArray:
+        """The response of the rows that are kept as the numerics take it, or a ValueError that names rows."""
+        raise NotImplementedError
+
+    def about_response(self, res: Any) -> tuple[str, str] | None:
+        """Name and value of the fact that a report says of the response of some results; None where it says none."""
+        return None
+
+    def findings(self, res: Any) -> list[str]:
+        """Sentences on the response of some results with which their report begins."""
+        return []
+
+    def without_columns(self, res: Any) -> tuple[Any, FloatArray]:
+        """A row that stands for all of some results, and its mean: for the scores of a model without columns."""
+        raise NotImplementedError
+
+    def rows(self, endog: FloatArray, trials: FloatArray | None, weights: FloatArray | None) -> Binomial:
+        """The likelihood of the rows."""
+        raise NotImplementedError
+
+    def copies(self, n: int, weights: FloatArray | None) -> FloatArray:
+        """How many rows each row stands for, (n,)."""
+        return np.ones(n) if weights is None or not self.counts_rows else np.asarray(weights, dtype=np.float64)
+
+    def mean(self, linear: FloatArray) -> FloatArray:
+        """Mean of a response at linear predictors."""
+        raise NotImplementedError
+
+    def linear(self, mean: FloatArray) -> FloatArray:
+        """The linear predictor whose mean is given: the link function."""
+        raise NotImplementedError
+
+    def draws(
+        self, linear: AnyArray, variance: FloatArray | None, trials: FloatArray | None, generator: np.random.Generator
+    ) -> FloatArray:
+        """Responses at linear predictors (m, n), with noise of variances that broadcast, or `trials` (n,)."""
+        raise NotImplementedError
+
+    def like_yes_no(self, endog: FloatArray) -> BoolArray:
+        """Which responses, (q,), are better fitted by a family for yes/no responses."""
+        return np.zeros(endog.reshape(len(endog), -1).shape[1], dtype=bool)

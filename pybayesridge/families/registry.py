@@ -1,0 +1,107 @@
+"""The families by name, and those of statsmodels that stand for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pybayesridge.families.binomial import BinomialFamily
+from pybayesridge.families.family import Family
+from pybayesridge.families.gaussian import Gaussian
+
+FAMILIES: dict[str, type[Family]] = {family.name: family for family in (Gaussian, BinomialFamily)}
+"""By the name that the argument `family` of the models takes."""
+
+DEFAULT = next(iter(FAMILIES))
+"""The family of a model that names none."""
+
+STATSMODELS = {"Gaussian": "gaussian", "Binomial": "binomial"}
+"""Classes of statsmodels' families, and ours."""
+
+LINKS = {"identity": "identity", "logit": "logit", "probit": "probit"}
+"""Names of the classes of statsmodels' links in lower case (older versions write some so), and ours."""
+
+
+def named(family: object, link: object = None) -> tuple[Any, Any]:
+    """The names of a family and of its link where it is one of statsmodels', otherwise both as they are.
+
+    Parameters
+    ----------
+    family : str or statsmodels.genmod.families.Family
+        Recognised by the module of its class; statsmodels is not imported.
+    link : str or None
+        As it was given beside the family.
+
+    Raises
+    ------
+    ValueError
+        For a family or link of statsmodels that is not here, or a link that is given twice.
+    """
+    kind = _of_statsmodels(family)
+    if kind is None:
+        return family, link
+    if kind not in STATSMODELS:
+        raise ValueError(f"statsmodels' family {kind} is not available: family must be {_either(FAMILIES)}")
+    if isinstance(family, type):
+        raise ValueError(f"family is statsmodels' class {kind}: pass an object, {kind}(), or {STATSMODELS[kind]!r}")
+    name = STATSMODELS[kind]
+    of_family = type(getattr(family, "link", None)).__name__
+    known = LINKS.get(of_family.lower())
+    if known not in FAMILIES[name].links:
+        raise ValueError(
+            f"statsmodels' family {kind} has the link {of_family}, which is not available: family={name!r} has "
+            f"{_either(FAMILIES[name].links)}"
+        )
+    if link is not None and link != known:
+        raise ValueError(f"link={link!r} contradicts the link of the family, {of_family}: give one of the two")
+    return name, known if "link" in FAMILIES[name].takes else link
+
+
+def class_of(family: object) -> type[Family] | None:
+    """The class of a family by its name; None for a name that is none."""
+    return FAMILIES.get(family) if isinstance(family, str) else None
+
+
+def make(family: object, **given: Any) -> Family:
+    """The family with its arguments, or a ValueError for those that are not its own.
+
+    Parameters
+    ----------
+    family : str
+    **given
+        Arguments of the model that only some families take, None where they are not given.
+    """
+    found = class_of(family)
+    if found is None:
+        raise ValueError(f"family must be {_either(FAMILIES)}, not {family!r}")
+    out = found.of(**{name: value for name, value in given.items() if name in found.takes})
+    for name, value in given.items():
+        if value is not None and name not in found.takes:
+            takers = " or ".join(f"family={other.name!r}" for other in FAMILIES.values() if name in other.takes)
+            raise ValueError(f"{name} requires {takers}" + (f": {found.reason}" if found.reason else ""))
+    return out
+
+
+def earlier(state: dict[str, Any]) -> dict[str, Any]:
+    """The attributes of a model that are its family's, from those in files of earlier versions."""
+    response = state.get("response")
+    if response is None:
+        family: Family = Gaussian()
+    else:
+        flat_in, counts = state.get("flat_in", "latent"), state["_counts"]
+        family = BinomialFamily(state["link"], flat_in, counts, response.event, response.other)
+    known = {"link", "event", *state}
+    own = {name: value for name, value in family.attributes.items() if name in known}
+    return own | {"family": family.name, "distribution": family, "has_trials": bool(state.get("_counts", False))}
+
+
+def _either(names: Any) -> str:
+    return " or ".join(map(repr, names))
+
+
+def _of_statsmodels(family: object) -> str | None:
+    """The name of the class of statsmodels that a family is, or is derived from."""
+    cls = family if isinstance(family, type) else type(family)
+    for each in cls.__mro__:
+        if each.__module__.startswith("statsmodels.genmod.families"):
+            return each.__name__
+    return None

@@ -1,0 +1,66 @@
+"""Variable selection for responses that are not Gaussian: with auxiliary variables, or sites of the rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pybayesridge.binomial.sets import BinaryTask
+from pybayesridge.design.design import Design
+from pybayesridge.ep.methods import SelectionMethod
+from pybayesridge.ep.model.least_squares import Data
+from pybayesridge.ep.model.rotation import Rotation
+from pybayesridge.models.sets import prepared
+from pybayesridge.progress import line
+from pybayesridge.recipes import Recipe
+from pybayesridge.results.binary_selection import BinarySpikeSlabResults
+from pybayesridge.results.labelled import BinarySpikeSlabResultsWrapper
+from pybayesridge.selection.options import options_of, with_progress
+from pybayesridge.sites.separation import check_unpenalized
+
+if TYPE_CHECKING:
+    from pybayesridge.models.spike_slab import SpikeSlab
+
+
+def fit(
+    model: SpikeSlab, entry: SelectionMethod, options: dict[str, Any], recipe: Recipe
+) -> BinarySpikeSlabResultsWrapper:
+    """Fit a model by one of its methods with checked options."""
+    chosen = options_of(entry, options, model.expected_size)
+    design, (data, rotation) = model.prepare(lambda *made: prepared(model, *made))
+    # The response is not scaled: it stands for itself in the likelihood.
+    design = replace(design, y_norm=np.ones(1), y_on_z=np.zeros((design.block.k, 1)))
+    with line(at_once=options["disp"]) as show:
+        posterior = entry.fit(_task(model, design, data, rotation), with_progress(chosen, show))
+    results = BinarySpikeSlabResults(
+        model,
+        posterior,
+        method=entry.name,
+        tol=chosen.tol if posterior.exact is None else chosen.mcse,
+        maxiter=chosen.maxiter,
+        recipe=recipe,
+    )
+    return BinarySpikeSlabResultsWrapper(results)
+
+
+def _task(model: SpikeSlab, design: Design, data: Data, rotation: Rotation) -> BinaryTask:
+    """Check what the rows must be like, and bring them to the scale of the prior."""
+    likelihood = model.likelihood()
+    check_unpenalized(*model.unpenalized_rows(), likelihood)
+    known = model.known(design)
+    p = known.prior_inclusion
+    if design.p == 0 or (p is not None and not ((p > 0) & (p < 1)).any()):
+        raise ValueError(
+            "no column can be both in and out: with family='binomial' SpikeSlab needs at least one column that "
+            "varies and whose prior_inclusion lies between 0 and 1; use BayesRidge"
+        )
+    x = np.empty((design.n, design.p))
+    for part, piece in design.column_pieces():
+        x[:, part] = piece
+    c = design.block.q * np.sqrt(design.n)
+    if design.block.sqrt_w is not None:
+        x /= design.block.sqrt_w[:, None]
+        c = c / design.block.sqrt_w[:, None]
+    return BinaryTask(design, data, rotation, x, c, likelihood, known, model.groups_of(design))

@@ -1,0 +1,281 @@
+"""The table of methods: how each model is fitted to responses of each family, by which methods, with which options.
+
+The numerics' own registries (``ridge/methods.py``, ``sites/methods.py``, ``selection/methods.py``,
+``binomial/sets.py``) have an entry for each method, with its fit function and its words. Here they are put together,
+and each option of ``fit`` is declared once. Whoever compares the name of a model, a family or a method asks here
+instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from pybayesridge.binomial import sets as of_latent_sets
+from pybayesridge.checks import positive, positive_int
+from pybayesridge.registry import check_options, look_up
+from pybayesridge.ridge import methods as of_ridge
+from pybayesridge.selection import methods as of_sets
+from pybayesridge.selection.options import CHAINS, DAMPING, MCSE, TOL, damping_share, seed
+from pybayesridge.sites import methods as of_sites
+from pybayesridge.text import number
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option of ``fit``.
+
+    Attributes
+    ----------
+    default : object
+        None where it depends on the method or the family.
+    check : callable or None
+        Of the name and a value: the value that is used, or a ValueError.
+    also : str
+        Attribute of methods with values that they take though it is not among their options.
+    help : str
+        Its help on the command line; empty where it is no option there.
+    kind : type
+        Of its values there.
+    metavar : str or None
+        What stands for a value in the help.
+    choices : tuple of str or None
+        Its values there, if these are few.
+    """
+
+    default: Any = None
+    check: Callable[[str, Any], Any] | None = None
+    also: str = ""
+    help: str = ""
+    kind: type = float
+    metavar: str | None = None
+    choices: tuple[str, ...] | None = None
+
+    def differs(self, value: Any) -> bool:
+        """Whether a value is another than the default."""
+        if value is None or self.default is None or isinstance(value, np.ndarray | list):
+            return value is not self.default
+        return bool(value != self.default)
+
+
+def one_of(*values: str) -> Callable[[str, Any], str]:
+    """A check that an option has one of some values."""
+
+    def check(name: str, value: Any) -> str:
+        if value not in values:
+            raise ValueError(f"{name} must be {' or '.join(map(repr, values))}, not {value!r}")
+        return str(value)
+
+    return check
+
+
+def truth(name: str, value: Any) -> bool:
+    """True or False, or a ValueError that names the option."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, not {value!r}")
+    return bool(value)
+
+
+TOL_HELP, MAXITER_HELP = "tolerance at which iterations stop", "maximum number of iterations"
+
+OPTIONS: dict[str, dict[str, Option]] = {
+    "BayesRidge": {
+        "tol": Option(None, positive, help=TOL_HELP),
+        "maxiter": Option(None, positive_int, help=MAXITER_HELP, kind=int, metavar="N"),
+        "grid": Option(help="penalties for loocv and gcv (default: fixed)", choices=("fixed", "glmnet")),
+        "lam": Option(help="the penalty, for --method fixed", metavar="LAMBDA"),
+        "solver": Option("ep", one_of("ep", "laplace")),
+        "dof": Option("nu", one_of("nu", "paper")),
+        "parameterization": Option("tau2", one_of("tau2", "tau")),
+        "accelerate": Option(True, truth),
+    },
+    "SpikeSlab": {
+        "mcse": Option(
+            MCSE,
+            positive,
+            help="sampling stops when no inclusion probability has a larger Monte Carlo standard error (default: "
+            f"{MCSE:g})",
+            metavar="ERROR",
+        ),
+        "chains": Option(CHAINS, positive_int, help=f"number of chains (default: {CHAINS})", kind=int, metavar="N"),
+        "rng": Option(
+            0,
+            seed,
+            help="seed of sampling (default: 0); the same seed gives the same numbers",
+            kind=int,
+            metavar="SEED",
+        ),
+        "tol": Option(TOL, positive, help=TOL_HELP),
+        "maxiter": Option(None, positive_int, help=MAXITER_HELP, kind=int, metavar="N"),
+        "damping": Option(DAMPING, damping_share),
+        "hyper": Option(
+            None,
+            one_of("average", "maximize"),
+            also="hypers",
+            help="expectation propagation: average over hyperparameters that are not given (default of ep), or take "
+            "the most probable",
+            choices=("average", "maximize"),
+        ),
+        "check": Option(False, truth),
+        "start": Option(),
+    },
+}
+"""The options of each model's ``fit``, in the order of its signature."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lane:
+    """How a model is fitted to responses of a family.
+
+    Attributes
+    ----------
+    model, family : str
+    methods : mapping
+        By name, each with its words; the model's own registry.
+    default : str
+        The method that is used unless another is named.
+    options : tuple of str
+        Options that all of its methods take, besides those that its methods name.
+    defaults : mapping
+        Values of options whose default depends on the family.
+    elsewhere : mapping
+        Methods that only other families have, and the sentence that says what to use.
+    choices : mapping or None
+        The methods and the names that stand for one or the other, each with its help; None where there are no others.
+    choose : callable
+        Of a name and the numbers of rows and columns: the method.
+    module : str
+        Where its function ``fit`` is: model, method, checked options and recipe in, labelled results out.
+    told : callable
+        Of results: the line that ``disp=True`` prints.
+    """
+
+    model: str
+    family: str
+    methods: Mapping[str, Any]
+    default: str
+    options: tuple[str, ...]
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
+    choices: Mapping[str, Any] | None = None
+    choose: Callable[[str, int, int], Any] | None = None
+    module: str
+    told: Callable[[Any], str]
+
+    @property
+    def takes(self) -> frozenset[str]:
+        """Options that some of its methods take."""
+        return frozenset(self.options).union(*(entry.options for entry in self.methods.values()))
+
+    @property
+    def names(self) -> Mapping[str, Any]:
+        """Everything that ``fit`` takes as a method, each with its help."""
+        return self.methods if self.choices is None else self.choices
+
+    def method(self, name: object, n: int, p: int) -> Any:
+        """The method with a name, or that it stands for with n rows and p columns; a ValueError if there is none."""
+        if isinstance(name, str) and name in self.elsewhere:
+            raise ValueError(self.elsewhere[name])
+        return look_up(self.methods, name) if self.choose is None else self.choose(name, n, p)  # type: ignore[arg-type]
+
+    def checked(self, entry: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The options of a method with their defaults, or a ValueError for those that are not its own.
+
+        Parameters
+        ----------
+        entry : method
+        given : mapping
+            Every option of the model's ``fit``.
+        """
+        known = OPTIONS[self.model]
+        differing = [name for name, option in known.items() if option.differs(given[name])]
+        for name in differing:
+            if name not in self.takes:
+                families = [lane.family for lane in lanes_of(self.model).values() if name in lane.takes]
+                raise ValueError(f"{name} requires family={' or '.join(map(repr, families))}")
+        out = {name: self.defaults.get(name) if value is None else value for name, value in given.items()}
+        for name in known:
+            check = known[name].check
+            is_left = out[name] is None and known[name].default is None
+            if check is not None and name in self.takes and not is_left:
+                out[name] = check(name, out[name])
+        of_some = [name for name in known if name in self.takes and name not in self.options]
+        own = {name for name in of_some if known[name].also and given[name] in getattr(entry, known[name].also)}
+        check_options(self.methods, entry, {name: name in differing and name not in own for name in of_some})
+        return out
+
+    def fit(self, *arguments: Any) -> Any:
+        """Call the function that fits; its module is imported when it is first used."""
+        return import_module(f"pybayesridge.models.{self.module}").fit(*arguments)
+
+
+def _iterations(res: Any) -> str:
+    return f"{res.method}: {res.n_iter} iterations, converged: {bool(res.converged)}"
+
+
+def _sweeps(res: Any) -> str:
+    return f"{res.method}: {res.n_iter} sweeps, converged: {bool(res.converged)}"
+
+
+def _residual(res: Any) -> str:
+    return f"{res.method}: {res.n_iter} iterations, {res.method_entry.measure.lower()} {number(res.residual, 2)}"
+
+
+LANES: dict[tuple[str, str], Lane] = {
+    (lane.model, lane.family): lane
+    for lane in (
+        Lane(
+            model="BayesRidge",
+            family="gaussian",
+            methods=of_ridge.METHODS,
+            default=of_ridge.DEFAULT,
+            options=("tol", "maxiter", "dof"),
+            defaults={"tol": 1e-8, "maxiter": 10_000},
+            module="conjugate",
+            told=_iterations,
+        ),
+        Lane(
+            model="BayesRidge",
+            family="binomial",
+            methods=of_sites.METHODS,
+            default=of_sites.DEFAULT,
+            options=("tol", "maxiter"),
+            defaults={"tol": 1e-6, "maxiter": 200},
+            elsewhere=of_sites.NOT_HERE,
+            module="sites",
+            told=_sweeps,
+        ),
+        Lane(
+            model="SpikeSlab",
+            family="gaussian",
+            methods=of_sets.METHODS,
+            default=of_sets.DEFAULT,
+            options=("maxiter", "start"),
+            choices=of_sets.CHOICES,
+            choose=of_sets.method_for,
+            module="sets",
+            told=_residual,
+        ),
+        Lane(
+            model="SpikeSlab",
+            family="binomial",
+            methods=of_latent_sets.METHODS,
+            default=of_sets.DEFAULT,
+            options=("maxiter",),
+            elsewhere=of_latent_sets.NOT_HERE,
+            choose=of_latent_sets.method_for_binary,
+            module="latent_sets",
+            told=_residual,
+        ),
+    )
+}
+"""By the names of the model and of the family."""
+
+
+def lanes_of(model: str) -> dict[str, Lane]:
+    """The lanes of a model by family, the default first."""
+    return {lane.family: lane for lane in LANES.values() if lane.model == model}

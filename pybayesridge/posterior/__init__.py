@@ -1,0 +1,1 @@
+"""Posteriors as mixtures: quantiles and probabilities of linear functions of the coefficients."""

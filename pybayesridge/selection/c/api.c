@@ -1,0 +1,209 @@
+/* What selection/light.py calls. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sampler.h"
+
+/* Sizes beyond the present one that the table of the prior has to have. */
+#define MARGIN (MOST_TOGETHER + 2)
+
+/* How run_advance ended. */
+enum { DONE, TABLE, RECORD, MEMORY };
+
+/* What a call of run_advance adds to and writes; in the order of light.Record. */
+typedef struct {
+    double *prob, *mean, *square, *sums; /* (n_units,), (d + fixed,) twice, (5,): see `look` */
+    int32_t *units;                      /* units in at the passes, one after the other */
+    int64_t room, used;
+    int32_t *size, *node;                /* of each pass */
+    uint64_t *key;
+    const uint64_t *marks;
+} Record;
+
+EXPORT void run_free(Run *run) {
+    if (!run) return;
+    for (int64_t i = 0; run->walker && i < run->n_walkers; i++) {
+        Walker *w = run->walker + i;
+        void *own[] = {w->v, w->inner, w->b, w->p, w->py, w->q, w->column, w->unit, w->place, w->unit_place};
+        for (size_t e = 0; e < sizeof own / sizeof *own; e++) free(own[e]);
+    }
+    if (run->near) forget_neighbours(run);
+    void *own[] = {run->walker, run->near, run->similar, run->h, run->u,
+                   run->factor, run->factor_n, run->solution, run->s, run->reach, run->v_in, run->b_in,
+                   run->cross_terms, run->weighted, run->block, run->columns, run};
+    for (size_t e = 0; e < sizeof own / sizeof *own; e++) free(own[e]);
+}
+
+static void *numbers(int64_t count) { return calloc(count > 0 ? (size_t)count : 1, sizeof(double)); }
+
+/* Walkers without a set yet; NULL without memory. */
+EXPORT Run *run_new(const Problem *p, int64_t n_walkers) {
+    Run *run = calloc(1, sizeof *run);
+    if (!run) return NULL;
+    const int64_t columns = p->d + p->fixed, q = p->widest;
+    run->problem = p;
+    run->n_walkers = n_walkers;
+    run->walker = calloc((size_t)n_walkers, sizeof *run->walker);
+    run->near = calloc((size_t)p->n_units, sizeof *run->near);
+    run->similar = numbers(p->n_units);
+    run->s = numbers(q * q);
+    run->v_in = numbers(q * q);
+    run->reach = numbers(q);
+    run->b_in = numbers(q);
+    run->cross_terms = numbers(q * (p->n > q ? p->n : q));
+    run->weighted = numbers(p->n);
+    run->factor_n = numbers(1);
+    int good = run->walker && run->near && run->similar && run->s && run->v_in && run->reach && run->b_in && run->cross_terms && run->weighted && run->factor_n;
+    for (int64_t i = 0; good && i < n_walkers; i++) {
+        Walker *w = run->walker + i;
+        w->place = malloc((size_t)columns * sizeof *w->place);
+        w->unit_place = malloc((size_t)p->n_units * sizeof *w->unit_place);
+        w->unit = malloc((size_t)p->n_units * sizeof *w->unit);
+        good = w->place && w->unit_place && w->unit;
+    }
+    if (!good) {
+        run_free(run);
+        return NULL;
+    }
+    for (int64_t j = 0; j < p->n_units; j++) run->near[j].count = -1;
+    return run;
+}
+
+/* To be called when `listed` has changed. */
+EXPORT void run_forget(Run *run) { forget_neighbours(run); }
+
+/* Put a walker into a state; 0 without memory. */
+EXPORT int run_start(Run *run, int64_t walker, const int32_t *units, int64_t n_in, int64_t node, const uint64_t *seed,
+                     const double *weights, const double *cross, double yy) {
+    const Problem *p = run->problem;
+    Walker *w = run->walker + walker;
+    int64_t m = p->fixed;
+    for (int64_t i = 0; i < n_in; i++) m += width(p, units[i]);
+    for (int64_t j = 0; j < p->d + p->fixed; j++) w->place[j] = -1;
+    for (int64_t j = 0; j < p->n_units; j++) w->unit_place[j] = -1;
+    w->m = w->n_in = w->known = 0;
+    w->node = node;
+    w->weights = weights;
+    w->cross = cross;
+    w->yy = yy;
+    if (seed) memcpy(w->random, seed, sizeof w->random);
+    if (!ensure_room(run, w, m + p->widest)) return 0;
+    for (int64_t j = 0; j < p->fixed; j++) {
+        w->place[p->d + j] = (int32_t)w->m;
+        w->column[w->m++] = (int32_t)(p->d + j);
+    }
+    for (int64_t i = 0; i < n_in; i++) note_in(p, w, units[i]);
+    return rebuild(run, w, 0);
+}
+
+/* `steps` light moves and a pass, `passes` times; how it ended, and in `done` the passes. */
+EXPORT int run_advance(Run *run, int64_t walker, int64_t steps, int64_t passes, Record *record, int64_t *done) {
+    const Problem *p = run->problem;
+    Walker *w = run->walker + walker;
+    for (*done = 0; *done < passes; (*done)++) {
+        if (record->units && record->used + w->n_in + steps * MOST_TOGETHER > record->room &&
+            record->used + p->n_units > record->room)
+            return RECORD;
+        if (!w->left) w->left = steps + 1;
+        for (; w->left > 1; w->left--) {
+            if (!p->odds && w->n_in + MARGIN > p->table_sizes && p->table_sizes <= p->n_units) return TABLE;
+            step(run, w);
+            if (run->failed) return MEMORY;
+        }
+        look(run, w, record->prob, record->mean, record->square, record->sums);
+        if (run->failed) return MEMORY;
+        w->left = 0;
+        if (!record->units) continue;
+        uint64_t key = 0;
+        for (int64_t i = 0; i < w->n_in; i++) {
+            key ^= record->marks[w->unit[i]];
+            record->units[record->used++] = w->unit[i];
+        }
+        record->size[*done] = (int32_t)w->n_in;
+        record->node[*done] = (int32_t)w->node;
+        record->key[*done] = key;
+    }
+    return DONE;
+}
+
+/* The part of a full pass on the columns `first` to `last` - 1 of units that are not watched. Rows of X'X of members,
+   of these columns, are `lent`, those that `lent_at` says, if not NULL. 0 without memory. */
+EXPORT int run_sweep(Run *run, int64_t walker, int64_t first, int64_t last, const double *lent, const int32_t *lent_at,
+                     Record *record) {
+    sweep(run, run->walker + walker, first, last, lent, lent_at, record->prob, record->mean, record->square, record->sums);
+    return !run->failed;
+}
+
+/* `steps` light moves without a pass; how it ended. */
+EXPORT int run_walk(Run *run, int64_t walker, int64_t steps) {
+    const Problem *p = run->problem;
+    Walker *w = run->walker + walker;
+    if (!w->left) w->left = steps + 1;
+    for (; w->left > 1; w->left--) {
+        if (!p->odds && w->n_in + MARGIN > p->table_sizes && p->table_sizes <= p->n_units) return TABLE;
+        step(run, w);
+        if (run->failed) return MEMORY;
+    }
+    w->left = 0;
+    return DONE;
+}
+
+/* Coefficients given the set and the weights, for noise variance 1: their columns (fixed ones from d on), mean and
+   covariance (m, m); how many. With `psi` also a draw of the linear predictor, from m independent normal numbers. */
+EXPORT int64_t run_coefficients(Run *run, int64_t walker, int32_t *column, double *mean, double *covariance,
+                                const double *normal, double *psi) {
+    const Problem *p = run->problem;
+    Walker *w = run->walker + walker;
+    const int64_t m = w->m;
+    if (column) {
+        memcpy(column, w->column, (size_t)m * sizeof *column);
+        memcpy(mean, w->b, (size_t)m * sizeof *mean);
+        for (int64_t i = 0; i < m; i++) memcpy(covariance + i * m, w->v + i * w->capacity, (size_t)m * sizeof *mean);
+    }
+    if (!psi) return m;
+    if (!ensure_factor(run, m)) return -1;
+    for (int64_t i = 0; i < m; i++) memcpy(run->factor + i * m, w->v + i * w->capacity, (size_t)m * sizeof *mean);
+    cholesky(run->factor, m, m, 1e-300, 0);
+    memset(psi, 0, (size_t)p->n * sizeof *psi);
+    for (int64_t i = 0; i < m; i++) {
+        const double value = w->b[i] + dot(run->factor + i * m, normal, i + 1), *x = p->xt + w->column[i] * p->n;
+        for (int64_t l = 0; l < p->n; l++) psi[l] += value * x[l];
+    }
+    return m;
+}
+
+/* Take a node, and new weights, which the caller has written where the old ones were, with X'y and y'y; 0 without
+   memory. */
+EXPORT int run_reweigh(Run *run, int64_t walker, int64_t node, const double *cross, double yy) {
+    Walker *w = run->walker + walker;
+    w->node = node;
+    w->cross = cross;
+    w->yy = yy;
+    w->known = 0;
+    return rebuild(run, w, 0);
+}
+
+/* The state of a walker: units in (n_in of them are written), node, and R, log |M|, drift. */
+EXPORT int64_t run_state(const Run *run, int64_t walker, int32_t *units, int64_t *node, double *numbers) {
+    const Walker *w = run->walker + walker;
+    memcpy(units, w->unit, (size_t)w->n_in * sizeof *units);
+    *node = w->node;
+    numbers[0] = w->left_over;
+    numbers[1] = w->log_det;
+    numbers[2] = w->drift;
+    numbers[3] = (double)w->dual;
+    return w->n_in;
+}
+
+/* Moves proposed and accepted, of all walkers; whether a set came near the largest that is considered. */
+EXPORT int64_t run_counts(const Run *run, int64_t *proposed, int64_t *accepted) {
+    for (int e = 0; e < N_MOVES; e++) {
+        proposed[e] = accepted[e] = 0;
+        for (int64_t i = 0; i < run->n_walkers; i++) {
+            proposed[e] += run->walker[i].proposed[e];
+            accepted[e] += run->walker[i].accepted[e];
+        }
+    }
+    return run->limited;
+}

@@ -1,0 +1,59 @@
+/* Small dense linear algebra, in the same order of operations on every machine. */
+
+#include <math.h>
+
+#include "sampler.h"
+
+/* a'b, in eight sums that a processor can form side by side. */
+double dot(const double *a, const double *b, int64_t n) {
+    double s[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        for (int l = 0; l < 8; l++) s[l] += a[i + l] * b[i + l];
+    for (; i < n; i++) s[0] += a[i] * b[i];
+    return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
+}
+
+/* The lower factor of a symmetric matrix, in its lower triangle; log of the determinant. Pivots after the first
+   `free_pivots` are at least `least`: what is lower is rounding. */
+double cholesky(double *a, int64_t n, int64_t stride, double least, int64_t free_pivots) {
+    double log_det = 0.0;
+    for (int64_t i = 0; i < n; i++) {
+        double *ai = a + i * stride;
+        for (int64_t j = 0; j < i; j++) {
+            const double *aj = a + j * stride;
+            ai[j] = (ai[j] - dot(ai, aj, j)) / aj[j];
+        }
+        double pivot = ai[i] - dot(ai, ai, i);
+        if (i >= free_pivots && !(pivot > least)) pivot = least;
+        log_det += log(pivot);
+        ai[i] = sqrt(pivot);
+    }
+    return log_det;
+}
+
+void forward(const double *l, double *x, int64_t n, int64_t stride) {
+    for (int64_t i = 0; i < n; i++) x[i] = (x[i] - dot(l + i * stride, x, i)) / l[i * stride + i];
+}
+
+void backward(const double *l, double *x, int64_t n, int64_t stride) {
+    for (int64_t i = n - 1; i >= 0; i--) {
+        x[i] /= l[i * stride + i];
+        for (int64_t j = 0; j < i; j++) x[j] -= l[i * stride + j] * x[i];
+    }
+}
+
+/* (L L')^-1, both triangles. `scratch`: n x n numbers, for L^-1 transposed. */
+void invert(const double *l, double *out, int64_t n, int64_t stride, int64_t out_stride, double *scratch) {
+    for (int64_t j = 0; j < n; j++) {
+        double *x = scratch + j * n;
+        for (int64_t i = 0; i < j; i++) x[i] = 0.0;
+        x[j] = 1.0 / l[j * stride + j];
+        for (int64_t i = j + 1; i < n; i++) x[i] = -dot(l + i * stride + j, x + j, i - j) / l[i * stride + i];
+    }
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j <= i; j++) {
+            double value = dot(scratch + i * n + i, scratch + j * n + i, n - i);
+            out[i * out_stride + j] = out[j * out_stride + i] = value;
+        }
+}

@@ -1,0 +1,294 @@
+/* The moves of a walker, each with the ratio that keeps the posterior. */
+
+#include <math.h>
+#include <stddef.h>
+
+#include "sampler.h"
+
+/* Nodes that a near and a far move of the node reach; the far one in half of the moves. */
+#define NEAR_NODES 2
+#define FAR_NODES 10
+
+/* Least probability that a birth is of a unit that is out, for several to come in. */
+#define LEAST_OUTSIDE 0.02
+
+/* Draws of a birth until it is of a unit that is out: all of them fail with a probability of at most 1e-17. */
+#define MOST_TRIES 2000
+
+/* Least share of their turns that expensive moves take. */
+#define LEAST_TURNS 0.08
+
+/* Columns in, about, up to which moves of the node, and of several units, take all of their turns: the latter alone go
+   a long way through large sets. */
+#define OFTEN_NODE 15.0
+#define OFTEN_TOGETHER 60.0
+
+/* Units up to which a move of several may change more than half of the larger set. */
+#define FEW_TOGETHER 4
+
+double log_prior(const Problem *p, int64_t n_in, int64_t node) {
+    return p->odds ? p->log_weight[node] : p->table[n_in * p->n_nodes + node];
+}
+
+/* Of a unit coming in, from the set of n_in units without it. */
+static double prior_odds(const Problem *p, int64_t unit, int64_t n_in, int64_t node) {
+    return p->odds ? p->odds[unit] : log_prior(p, n_in + 1, node) - log_prior(p, n_in, node);
+}
+
+/* What a change of R does to the log likelihood. */
+double log_gain(const Problem *p, const Walker *w, double change) {
+    if (p->noise) return -0.5 * change / p->noise[w->node];
+    const double least = FLOOR * w->yy;
+    if (!(w->left_over + change > least)) return -0.5 * p->nu * log(least / w->left_over);
+    return -0.5 * p->nu * log1p(change / w->left_over);
+}
+
+double log_likelihood(const Problem *p, int64_t penalised, double log_det, double left, int64_t node) {
+    const double volume = 0.5 * ((double)penalised * p->log_k[node] - log_det);
+    if (p->noise) return volume - 0.5 * p->nu * log(p->noise[node]) - 0.5 * left / p->noise[node];
+    return volume - 0.5 * p->nu * log(left);
+}
+
+static int accepted(Walker *w, int move, double log_ratio) {
+    w->proposed[move]++;
+    if (!(log_ratio >= 0.0 || log(uniform(w)) < log_ratio)) return 0;
+    w->accepted[move]++;
+    return 1;
+}
+
+static int64_t draw_birth(const Problem *p, Walker *w) {
+    int64_t at = (int64_t)below(w, (uint64_t)p->n_units);
+    return uniform(w) < p->keep[at] ? at : p->alias[at];
+}
+
+static double exchange_weight(const Problem *p, const Walker *w) {
+    double total = 0.0;
+    for (int64_t i = 0; i < w->n_in; i++) total += p->exchange[w->unit[i]];
+    return total;
+}
+
+static double death_weight(const Problem *p, const Walker *w) {
+    double total = 0.0;
+    for (int64_t i = 0; i < w->n_in; i++) total += p->death[w->unit[i]];
+    return total;
+}
+
+/* A unit that is in, by the weights of deaths; -1 if none may leave. */
+static int64_t draw_member(Walker *w, const double *weight, double total) {
+    double point = uniform(w) * total;
+    int64_t out = -1;
+    for (int64_t i = 0; i < w->n_in; i++) {
+        const double own = weight[w->unit[i]];
+        if (!(own > 0.0)) continue;
+        out = w->unit[i];
+        if ((point -= own) < 0.0) break;
+    }
+    return out;
+}
+
+static int fits(Run *run, Walker *w, int64_t more) {
+    if (w->m - run->problem->fixed + more <= run->problem->most_columns) return 1;
+    run->limited = 1;
+    return 0;
+}
+
+static void birth(Run *run, Walker *w) {
+    const Problem *p = run->problem;
+    const int64_t j = draw_birth(p, w);
+    if (w->unit_place[j] >= 0 || !(p->birth[j] > 0.0) || !fits(run, w, width(p, j))) return;
+    if (!ensure_room(run, w, w->m + width(p, j))) return;
+    const Change in = peek_in(run, w, j);
+    const double posterior = prior_odds(p, j, w->n_in, w->node) + log_gain(p, w, -in.gain) +
+                             0.5 * ((double)width(p, j) * p->log_k[w->node] - in.log_det);
+    const double back = p->death[j] / (death_weight(p, w) + p->death[j]);
+    if (accepted(w, BIRTH, posterior + log(back) - p->log_birth[j])) let_in(run, w, j, &in);
+}
+
+static void death(Run *run, Walker *w) {
+    const Problem *p = run->problem;
+    const double total = death_weight(p, w);
+    const int64_t a = draw_member(w, p->death, total);
+    if (a < 0) return;
+    const Change out = peek_out(run, w, a);
+    const double posterior = -prior_odds(p, a, w->n_in - 1, w->node) + log_gain(p, w, out.gain) -
+                             0.5 * ((double)width(p, a) * p->log_k[w->node] + out.log_det);
+    if (accepted(w, DEATH, posterior + p->log_birth[a] - log(p->death[a] / total))) take_out(run, w, a);
+}
+
+/* One unit for another: half of the time one that is strongly correlated with it. */
+static void swap(Run *run, Walker *w) {
+    const Problem *p = run->problem;
+    const double total = exchange_weight(p, w);
+    const int64_t a = draw_member(w, p->exchange, total);
+    if (a < 0) return;
+    int64_t j = -1;
+    const int near = uniform(w) < 0.5;
+    if (near) {
+        const Neighbours *of_a = neighbours(run, a);
+        double point = uniform(w);
+        for (int32_t i = 0; i < of_a->count; i++) {
+            j = of_a->unit[i];
+            if ((point -= of_a->share[i]) < 0.0) break;
+        }
+    } else j = draw_birth(p, w);
+    if (j < 0 || w->unit_place[j] >= 0 || !(p->birth[j] > 0.0)) return;
+    if (!fits(run, w, width(p, j) - width(p, a)) || !ensure_room(run, w, w->m + width(p, j))) return;
+    const Change out = peek_out(run, w, a), in = peek_swap(run, w, a, j);
+    double posterior = log_gain(p, w, out.gain - in.gain) - 0.5 * (out.log_det + in.log_det) +
+                       0.5 * (double)(width(p, j) - width(p, a)) * p->log_k[w->node];
+    if (p->odds) posterior += p->odds[j] - p->odds[a];
+    const double there = p->exchange[a] / total * (0.5 * p->birth[j] + 0.5 * near_share(run, a, j));
+    const double left = total - p->exchange[a] > 0.0 ? total - p->exchange[a] : 0.0;
+    const double back = p->exchange[j] / (left + p->exchange[j]) * (0.5 * p->birth[a] + 0.5 * near_share(run, j, a));
+    if (!accepted(w, near ? NEAR_SWAP : SWAP, posterior + log(back) - log(there))) return;
+    exchange(run, w, a, j);
+}
+
+static void move_node(Run *run, Walker *w) {
+    const Problem *p = run->problem;
+    const int64_t reach = uniform(w) < 0.5 ? NEAR_NODES : FAR_NODES;
+    int64_t by = 1 + (int64_t)below(w, (uint64_t)reach), penalised = w->m - p->fixed;
+    if (uniform(w) < 0.5) by = -by;
+    const int64_t node = w->node + by;
+    double log_det, left;
+    if (node < 0 || node >= p->n_nodes || !evaluate(run, w, w->column, w->m, node, &log_det, &left)) return;
+    const double now = log_likelihood(p, penalised, w->log_det, w->left_over, w->node) + log_prior(p, w->n_in, w->node);
+    const double then = log_likelihood(p, penalised, log_det, left, node) + log_prior(p, w->n_in, node);
+    if (!accepted(w, NODE, then - now)) return;
+    w->node = node;
+    rebuild(run, w, 0);
+}
+
+/* The share of the turns of the node, and of several units, that are taken in a set of m columns: the cost of these
+   moves grows with the cube of m, that of others with its square. */
+static double share_of_turns(const Problem *p, int64_t m, double often) {
+    double columns = (double)(m - p->fixed);
+    if (p->dual_from && columns > (double)p->n) columns = (double)p->n;
+    const double share = often / (12.0 + columns);
+    return share > LEAST_TURNS ? (share < 1.0 ? share : 1.0) : LEAST_TURNS;
+}
+
+static int takes_turn(const Problem *p, Walker *w, double often) {
+    const double share = share_of_turns(p, w->m, often);
+    return share >= 1.0 || uniform(w) < share;
+}
+
+/* The node that is nearest to a value of log g. */
+static int64_t nearest(const Problem *p, double log_g) {
+    int64_t low = 0, high = p->n_nodes - 1;
+    while (high - low > 1) {
+        const int64_t middle = (low + high) / 2;
+        if (p->log_g[middle] <= log_g) low = middle;
+        else high = middle;
+    }
+    return log_g - p->log_g[low] <= p->log_g[high] - log_g ? low : high;
+}
+
+/* The probability that a birth is of a unit that is out. */
+static double birth_outside(const Problem *p, const Walker *w) {
+    double inside = 0.0;
+    for (int64_t i = 0; i < w->n_in; i++) inside += p->birth[w->unit[i]];
+    return 1.0 - inside;
+}
+
+static int is_among(const int64_t *unit, int64_t count, int64_t one) {
+    for (int64_t i = 0; i < count; i++)
+        if (unit[i] == one) return 1;
+    return 0;
+}
+
+/* A unit that is out and not among the first of those given, by the weights of births; -1 if none was found. */
+static int64_t draw_outside(const Problem *p, Walker *w, const int64_t *unit, int64_t count) {
+    for (int tries = 0; tries < MOST_TRIES; tries++) {
+        const int64_t one = draw_birth(p, w);
+        if (w->unit_place[one] < 0 && p->birth[one] > 0.0 && !is_among(unit, count, one)) return one;
+    }
+    return -1;
+}
+
+/* The units of a move of several: how likely they are proposed, and the way back. 0 if there is no such move. They come
+   in by the weights of births of units that are out, one after the other, and leave by those of deaths in the opposite
+   order. */
+static int choose_units(Run *run, Walker *w, int in, int64_t count, int64_t *unit, double *log_there, double *log_back) {
+    const Problem *p = run->problem;
+    double total = death_weight(p, w), outside = birth_outside(p, w);
+    int64_t width_in = 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (in) {
+            if (outside < LEAST_OUTSIDE) return 0;
+            unit[i] = draw_outside(p, w, unit, i);
+            if (unit[i] < 0) return 0;
+            total += p->death[unit[i]];
+            *log_there += p->log_birth[unit[i]] - log(outside);
+            outside -= p->birth[unit[i]];
+            *log_back += log(p->death[unit[i]] / total);
+            width_in += width(p, unit[i]);
+        } else {
+            double left = total, point;
+            for (int64_t l = 0; l < i; l++) left -= p->death[unit[l]];
+            if (!(left > 0.0)) return 0;
+            point = uniform(w) * left;
+            unit[i] = -1;
+            for (int64_t l = 0; l < w->n_in; l++) {
+                if (!(p->death[w->unit[l]] > 0.0) || is_among(unit, i, w->unit[l])) continue;
+                unit[i] = w->unit[l];
+                if ((point -= p->death[unit[i]]) < 0.0) break;
+            }
+            if (unit[i] < 0) return 0;
+            *log_there += log(p->death[unit[i]] / left);
+            outside += p->birth[unit[i]];
+            if (outside < LEAST_OUTSIDE) return 0;
+            *log_back += p->log_birth[unit[i]] - log(outside);
+        }
+    }
+    return fits(run, w, width_in);
+}
+
+/* Several units in or out, and g such that the share explained a priori stays about as it is. */
+static void move_together(Run *run, Walker *w) {
+    const Problem *p = run->problem;
+    int64_t unit[MOST_TOGETHER], choices = 1, m = 0;
+    while ((int64_t)1 << choices <= p->most_together) choices++;
+    const int64_t count = (int64_t)1 << below(w, (uint64_t)choices);
+    const int in = uniform(w) < 0.5;
+    const int64_t fewer = in ? w->n_in : w->n_in - count;
+    if (count > FEW_TOGETHER && count > fewer) return;
+    double log_there = 0.0, log_back = 0.0, log_det, left;
+    const int64_t to_nearest = (int64_t)below(w, 2 * NEAR_NODES + 1) - NEAR_NODES;
+    if (!choose_units(run, w, in, count, unit, &log_there, &log_back)) return;
+    const int64_t n_in = w->n_in + (in ? count : -count);
+    const double shift = log((double)(n_in + 1) / (double)(w->n_in + 1));
+    const int64_t node = nearest(p, p->log_g[w->node] - shift) + to_nearest;
+    if (node < 0 || node >= p->n_nodes) return;
+    const int64_t off = w->node - nearest(p, p->log_g[node] + shift);
+    if (off < -NEAR_NODES || off > NEAR_NODES || !ensure_room(run, w, w->m + count * p->widest)) return;
+    int32_t *columns = run->columns;
+    for (int64_t i = 0; i < w->m; i++) {
+        int stays = 1;
+        for (int64_t l = 0; l < count && !in && w->column[i] < p->d; l++) stays = stays && p->unit_of[w->column[i]] != unit[l];
+        if (stays) columns[m++] = w->column[i];
+    }
+    for (int64_t l = 0; l < count && in; l++)
+        for (int64_t a = p->start[unit[l]]; a < p->start[unit[l] + 1]; a++) columns[m++] = (int32_t)p->order[a];
+    if (!evaluate(run, w, columns, m, node, &log_det, &left)) return;
+    double ratio = log_likelihood(p, m - p->fixed, log_det, left, node) + log_prior(p, n_in, node);
+    ratio += log(share_of_turns(p, m, OFTEN_TOGETHER) / share_of_turns(p, w->m, OFTEN_TOGETHER));
+    ratio -= log_likelihood(p, w->m - p->fixed, w->log_det, w->left_over, w->node) + log_prior(p, w->n_in, w->node);
+    for (int64_t l = 0; l < count && p->odds; l++) ratio += in ? p->odds[unit[l]] : -p->odds[unit[l]];
+    if (!accepted(w, TOGETHER, ratio + log_back - log_there)) return;
+    for (int64_t l = 0; l < count; l++) (in ? note_in : note_out)(p, w, unit[l]);
+    w->node = node;
+    rebuild(run, w, 0);
+}
+
+void step(Run *run, Walker *w) {
+    const Problem *p = run->problem;
+    w->count++;
+    if (p->node_every && w->count % p->node_every == 0) {
+        if (takes_turn(p, w, OFTEN_NODE)) move_node(run, w);
+    } else if (p->together_every && w->count % p->together_every == 1) {
+        if (takes_turn(p, w, OFTEN_TOGETHER)) move_together(run, w);
+    } else if (uniform(w) < p->swap_share) swap(run, w);
+    else if (uniform(w) < 0.5) birth(run, w);
+    else death(run, w);
+}

@@ -1,0 +1,158 @@
+/* The posterior of sets of columns by light moves: what the files of this folder share.
+
+   Symbols are those of selection/light.py, which calls them. All arrays are of the caller unless said otherwise. */
+
+#ifndef SAMPLER_H
+#define SAMPLER_H
+
+#include <stdint.h>
+
+#if defined(_WIN32)
+#define EXPORT __declspec(dllexport)
+#else
+#define EXPORT __attribute__((visibility("default")))
+#endif
+
+/* Columns of a pass that are treated at once. */
+#define BLOCK 64
+
+/* Least share of y'y that a set leaves: below it is rounding. */
+#define FLOOR 1e-15
+
+/* Units that the move of size and g lets in or out, at most. */
+#define MOST_TOGETHER 64
+
+/* Neighbours of a unit: those with the largest correlations, and at least this one. */
+#define MOST_NEIGHBOURS 20
+#define LEAST_CORRELATION 0.5
+
+/* Moves that are counted. */
+enum { BIRTH, DEATH, SWAP, NEAR_SWAP, NODE, TOGETHER, N_MOVES };
+
+/* The data, the prior and the weights of proposals; in the order of light.Problem. */
+typedef struct {
+    int64_t n;            /* rows of `xt`, 0 without */
+    int64_t d;            /* columns that may be in */
+    int64_t fixed;        /* further columns of `xt` that are always in, with a flat prior */
+    int64_t n_units;
+    int64_t widest;       /* columns of the largest unit */
+    int64_t n_nodes;
+    int64_t most_columns; /* of a set */
+    int64_t table_sizes;  /* rows of `table` */
+    int64_t node_every;   /* steps between moves of the node, 0 for none */
+    int64_t together_every;
+    int64_t most_together;
+    int64_t dual_from;    /* columns in from which a set is held by its rows, 0 for never */
+    int64_t n_watched;    /* units that every pass looks at, where `watched` is */
+    double yy, outside, nu; /* y'y, its part outside the rows of `xt`, degrees of freedom */
+    double swap_share;
+    const int64_t *order, *start; /* the columns of unit j: order[start[j]] to order[start[j + 1] - 1] */
+    const int64_t *unit_of;
+    const double *diag, *cross; /* squared lengths of the columns, X'y */
+    const double *gram;         /* X'X or NULL */
+    const double *held;         /* without it: rows of X'X of some columns, or NULL */
+    const int32_t *held_at;     /* which row is that of a column, -1 for none */
+    const double *xt;           /* X', one column after the other, or NULL */
+    const double *target;       /* y in the coordinates of the rows */
+    const double *log_g, *k, *log_k; /* of the nodes */
+    const double *noise;        /* s2 at the nodes, or NULL: integrated out */
+    const double *odds;         /* log prior odds of the units, or NULL */
+    const double *log_weight;   /* of the nodes, with `odds` */
+    const double *table;        /* log prior of a set of so many units at each node, without `odds` */
+    const double *keep;         /* alias table of the births: share that stays */
+    const int32_t *alias;
+    const double *log_birth, *birth; /* probabilities of births; 0 and -inf for units that do not move */
+    const double *death;             /* weights of deaths, 0 for units that do not move */
+    const double *exchange;          /* weights of units in as those that others take the place of */
+    const uint8_t *listed;           /* units whose neighbours are looked for */
+    const int32_t *watched;          /* units that every pass looks at; NULL: all of them */
+    const uint8_t *is_watched;
+} Problem;
+
+typedef struct {
+    uint64_t random[4];
+    int64_t m, capacity;   /* columns in */
+    int64_t n_in;          /* units in */
+    int64_t node, dual, since_refresh, count, left;
+    double left_over, log_det; /* R and log |M| */
+    double drift;
+    double *v, *b;         /* M^-1 and M^-1 c; dual: nothing */
+    double *inner;         /* X_A'X_A, of the first `known` members */
+    int64_t known;
+    double *p, *py, *q;    /* dual: (I + g X_A X_A')^-1, the same times y, X_A X_A' */
+    int32_t *column, *unit, *place, *unit_place; /* members, and where they stand, -1 for what is out */
+    const double *weights, *cross; /* of the rows, or NULL; X'y of this walker */
+    double yy;
+    int64_t proposed[N_MOVES], accepted[N_MOVES];
+} Walker;
+
+typedef struct {
+    int32_t count; /* -1: not looked for yet */
+    int32_t *unit;
+    double *share;
+} Neighbours;
+
+typedef struct {
+    const Problem *problem;
+    int64_t n_walkers, room, limited, failed;
+    Walker *walker;
+    Neighbours *near;
+    double *similar;
+    /* Scratch, for `room` members. */
+    double *h, *u, *factor, *factor_n, *solution, *s, *reach, *v_in, *b_in, *cross_terms, *weighted;
+    double *block;
+    int32_t *columns;
+} Run;
+
+/* Of a unit that would come in, or leave. */
+typedef struct {
+    double log_det, gain;
+} Change;
+
+/* random.c */
+double uniform(Walker *w);
+uint64_t below(Walker *w, uint64_t n);
+
+/* dense.c */
+double dot(const double *a, const double *b, int64_t n);
+double cholesky(double *a, int64_t n, int64_t stride, double least, int64_t free_pivots);
+void forward(const double *l, double *x, int64_t n, int64_t stride);
+void backward(const double *l, double *x, int64_t n, int64_t stride);
+void invert(const double *l, double *out, int64_t n, int64_t stride, int64_t out_stride, double *scratch);
+
+/* products.c */
+double product(Run *run, const Walker *w, int64_t a, int64_t j);
+void products(Run *run, const Walker *w, int64_t j, double *out);
+const double *row(const Problem *p, int64_t j);
+const Neighbours *neighbours(Run *run, int64_t unit);
+double near_share(Run *run, int64_t from, int64_t to);
+void forget_neighbours(Run *run);
+
+/* state.c */
+int64_t width(const Problem *p, int64_t unit);
+int ensure_room(Run *run, Walker *w, int64_t m);
+int ensure_factor(Run *run, int64_t n);
+Change peek_in(Run *run, Walker *w, int64_t unit);
+Change peek_out(Run *run, Walker *w, int64_t unit);
+Change peek_swap(Run *run, Walker *w, int64_t out, int64_t in);
+void note_in(const Problem *p, Walker *w, int64_t unit);
+void note_out(const Problem *p, Walker *w, int64_t unit);
+void look_out(Run *run, Walker *w, int64_t unit);
+int let_in(Run *run, Walker *w, int64_t unit, const Change *peeked);
+void exchange(Run *run, Walker *w, int64_t out, int64_t in);
+void take_out(Run *run, Walker *w, int64_t unit);
+int rebuild(Run *run, Walker *w, int keep_drift);
+int evaluate(Run *run, Walker *w, const int32_t *columns, int64_t m, int64_t node, double *log_det, double *left);
+
+/* moves.c */
+double log_likelihood(const Problem *p, int64_t penalised, double log_det, double left, int64_t node);
+double log_prior(const Problem *p, int64_t n_in, int64_t node);
+double log_gain(const Problem *p, const Walker *w, double change);
+void step(Run *run, Walker *w);
+
+/* sweep.c */
+void look(Run *run, Walker *w, double *prob, double *mean, double *square, double *sums);
+void sweep(Run *run, Walker *w, int64_t first, int64_t last, const double *lent, const int32_t *lent_at, double *prob,
+           double *mean, double *square, double *sums);
+
+#endif

@@ -1,0 +1,172 @@
+/* A pass over units: the probability of each given the others, and the moments of its coefficients. */
+
+#include <math.h>
+#include <string.h>
+
+#include "sampler.h"
+
+typedef struct {
+    double *prob, *mean, *square;
+    double up, down; /* prior odds of one unit more, and of the last one */
+} Sums;
+
+static double inside(double log_odds) { return log_odds > 0 ? 1.0 / (1.0 + exp(-log_odds)) : exp(log_odds) / (1.0 + exp(log_odds)); }
+
+/* Mean of s2 given a set that leaves `left`. */
+static double noise_of(const Problem *p, const Walker *w, double left) {
+    if (p->noise) return p->noise[w->node];
+    return p->nu > 2.0 ? (left > 0.0 ? left : 0.0) / (p->nu - 2.0) : INFINITY;
+}
+
+/* The probability of a unit by log |S| (out: `sign` -1) or log |V_JJ| (in: 1) and what it explains. */
+static double probability(Run *run, const Walker *w, int64_t unit, double sign, double log_det, double gain, const Sums *sums) {
+    const Problem *p = run->problem;
+    double prior = sign > 0 ? sums->down : sums->up;
+    if (p->odds) {
+        prior = p->odds[unit];
+        if (isinf(prior)) return prior > 0 ? 1.0 : 0.0;
+    }
+    if (sign < 0 && w->m - p->fixed + width(p, unit) > p->most_columns) {
+        run->limited = 1;
+        return 0.0;
+    }
+    return inside(prior + 0.5 * (double)width(p, unit) * p->log_k[w->node] + 0.5 * sign * log_det - sign * log_gain(p, w, sign * gain));
+}
+
+static void count(Sums *to, int64_t j, double q, double coef, double var) {
+    if (!(q > 0.0)) return;
+    to->mean[j] += q * coef;
+    to->square[j] += q * (coef * coef + var);
+}
+
+static double of_unit(Run *run, Walker *w, int64_t unit, Sums *to) {
+    const Problem *p = run->problem;
+    const int64_t q = width(p, unit), *j = p->order + p->start[unit];
+    double *coef = run->cross_terms;
+    if (w->unit_place[unit] >= 0) {
+        look_out(run, w, unit);
+        double var[BLOCK], *b = q <= BLOCK ? var : run->solution + q;
+        for (int64_t c = 0; c < q; c++) b[c] = run->v_in[c * p->widest + c];
+        double *own = run->solution;
+        memcpy(own, run->b_in, (size_t)q * sizeof *own);
+        const double log_det = cholesky(run->v_in, q, p->widest, 1e-300, 0);
+        forward(run->v_in, run->b_in, q, p->widest);
+        const double gain = dot(run->b_in, run->b_in, q);
+        const double value = probability(run, w, unit, 1.0, log_det, gain, to), noise = noise_of(p, w, w->left_over);
+        to->prob[unit] += value;
+        for (int64_t c = 0; c < q; c++) count(to, j[c], value, own[c], b[c] * noise);
+        return value;
+    }
+    const Change in = peek_in(run, w, unit);
+    const double value = probability(run, w, unit, -1.0, in.log_det, in.gain, to);
+    const double noise = noise_of(p, w, w->left_over - in.gain);
+    to->prob[unit] += value;
+    backward(run->s, run->solution, q, p->widest);
+    memcpy(coef, run->solution, (size_t)q * sizeof *coef);
+    invert(run->s, run->v_in, q, p->widest, p->widest, run->solution);
+    for (int64_t c = 0; c < q; c++) count(to, j[c], value, coef[c], run->v_in[c * p->widest + c] * noise);
+    return value;
+}
+
+/* X_A'x_j of some columns, into the block, and their squared lengths; `lent`: see run_sweep. */
+static void fill(Run *run, const Walker *w, int64_t first, int64_t size, const double *lent, int64_t stride,
+                 const int32_t *lent_at, double *squares) {
+    const Problem *p = run->problem;
+    for (int64_t a = 0; a < w->m && !w->weights; a++) {
+        const int64_t column = w->column[a];
+        const double *from = row(p, column);
+        double *to = run->block + a * BLOCK;
+        if (from) from += first;
+        else if (lent && lent_at[column] >= 0) from = lent + lent_at[column] * stride;
+        if (from) memcpy(to, from, (size_t)size * sizeof *to);
+        else
+            for (int64_t c = 0; c < size; c++) to[c] = dot(p->xt + column * p->n, p->xt + (first + c) * p->n, p->n);
+    }
+    for (int64_t c = 0; c < size; c++) {
+        squares[c] = w->weights ? product(run, w, first + c, first + c) : p->diag[first + c];
+        if (!w->weights) continue;
+        products(run, w, first + c, run->h);
+        for (int64_t a = 0; a < w->m; a++) run->block[a * BLOCK + c] = run->h[a];
+    }
+}
+
+/* Whether a pass that looks at all units but those that are watched leaves this one out. */
+static int left_out(const Problem *p, int64_t unit) { return p->watched && p->is_watched[unit]; }
+
+/* s and r of the single columns `begin` to `end` - 1 that are out, by blocks of them. */
+static void by_blocks(Run *run, Walker *w, int64_t begin, int64_t end, const double *lent, const int32_t *lent_at,
+                      Sums *to, double *expected) {
+    const Problem *p = run->problem;
+    double s[BLOCK], r[BLOCK], t[BLOCK];
+    const double k = p->k[w->node];
+    for (int64_t first = begin; first < end; first += BLOCK) {
+        const int64_t size = end - first < BLOCK ? end - first : BLOCK;
+        if (size < BLOCK) memset(run->block, 0, (size_t)(w->m * BLOCK) * sizeof(double));
+        fill(run, w, first, size, lent ? lent + (first - begin) : NULL, end - begin, lent_at, s);
+        for (int64_t c = 0; c < size; c++) r[c] = w->cross[first + c];
+        for (int64_t a = 0; a < w->m; a++) {
+            const double *h = run->block + a * BLOCK, *v = w->v + a * w->capacity;
+            for (int c = 0; c < BLOCK; c++) t[c] = 0.5 * v[a] * h[c];
+            for (int64_t e = 0; e < a; e++) {
+                const double *other = run->block + e * BLOCK, value = v[e];
+                for (int c = 0; c < BLOCK; c++) t[c] += value * other[c];
+            }
+            for (int64_t c = 0; c < size; c++) s[c] -= 2.0 * h[c] * t[c];
+            for (int64_t c = 0; c < size; c++) r[c] -= w->b[a] * h[c];
+        }
+        for (int64_t c = 0; c < size; c++) {
+            const int64_t j = first + c, unit = p->unit_of[j];
+            if (w->place[j] >= 0 || width(p, unit) > 1 || left_out(p, unit)) continue;
+            const double free = s[c] + k > k ? s[c] + k : k, gain = r[c] * r[c] / free;
+            const double value = probability(run, w, unit, -1.0, log(free), gain, to);
+            to->prob[unit] += value;
+            *expected += value;
+            count(to, j, value, r[c] / free, noise_of(p, w, w->left_over - gain) / free);
+        }
+    }
+}
+
+static Sums begun(const Problem *p, const Walker *w, double *prob, double *mean, double *square) {
+    Sums to = {prob, mean, square, 0.0, 0.0};
+    if (!p->odds) {
+        const double here = log_prior(p, w->n_in, w->node);
+        to.up = w->n_in < p->n_units ? log_prior(p, w->n_in + 1, w->node) - here : -INFINITY;
+        to.down = w->n_in ? here - log_prior(p, w->n_in - 1, w->node) : 0.0;
+    }
+    return to;
+}
+
+/* Add the probabilities of units, the means and mean squares of coefficients times these, where a unit is not watched
+   and its columns are within bounds; in sums[4] the expected number of these units in. Several calls make up a pass:
+   units of several columns, and those that are in, belong to the last one. */
+void sweep(Run *run, Walker *w, int64_t first, int64_t last, const double *lent, const int32_t *lent_at, double *prob,
+           double *mean, double *square, double *sums) {
+    const Problem *p = run->problem;
+    Sums to = begun(p, w, prob, mean, square);
+    if (!ensure_room(run, w, w->m + p->widest)) return;
+    const int blocks = !w->dual;
+    if (blocks) by_blocks(run, w, first, last, lent, lent_at, &to, sums + 4);
+    if (last < p->d) return;
+    for (int64_t unit = 0; unit < p->n_units; unit++)
+        if (!left_out(p, unit) && (!blocks || w->unit_place[unit] >= 0 || width(p, unit) > 1))
+            sums[4] += of_unit(run, w, unit, &to);
+}
+
+/* A pass over all units, or over those that are watched: also the means of the fixed columns, and in `sums` the
+   expected number of watched units in, log g, the mean of s2, the number of units in, and of others see `sweep`. */
+void look(Run *run, Walker *w, double *prob, double *mean, double *square, double *sums) {
+    const Problem *p = run->problem;
+    if (p->watched) {
+        Sums to = begun(p, w, prob, mean, square);
+        if (!ensure_room(run, w, w->m + p->widest)) return;
+        for (int64_t i = 0; i < p->n_watched; i++) sums[0] += of_unit(run, w, p->watched[i], &to);
+    } else sweep(run, w, 0, p->d, NULL, NULL, prob, mean, square, sums);
+    for (int64_t j = p->d; j < p->d + p->fixed; j++) {
+        const int64_t at = w->place[j];
+        mean[j] += w->b[at];
+        square[j] += w->b[at] * w->b[at] + w->v[at * w->capacity + at] * p->noise[w->node];
+    }
+    sums[1] += p->log_g[w->node];
+    sums[2] += noise_of(p, w, w->left_over);
+    sums[3] += (double)w->n_in;
+}

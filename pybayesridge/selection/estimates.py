@@ -1,0 +1,211 @@
+"""Averages over walkers, and their Monte Carlo errors: from the differences between walkers that started apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pybayesridge._types import BoolArray, FloatArray
+from pybayesridge.selection.light import Sums
+from pybayesridge.selection.problem import Units
+
+KEPT = 3
+"""Stretches that count, the last ones: each is as long as all before it times `GROWTH` less one, so that they leave
+out the first third of a walk."""
+
+GROWTH = 3.0 ** (1.0 / KEPT)
+"""A walk is looked at whenever it is longer by this factor."""
+
+CENTRAL = 0.01
+"""Variance of an indicator from which its probability counts for the agreement."""
+
+FEWEST_DRAWS = 400
+"""Independent draws that walks have to be worth for their standard errors to be trusted."""
+
+STEPS_OF_A_DRAW = 16
+"""A walk is not worth more independent draws than there are so many of its steps, whatever passes average."""
+
+UNSEEN = 10.0
+"""States that no walker has seen may be so many standard deviations from those that were."""
+
+TINY = 1e-300
+
+
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """Monte Carlo standard errors of posterior moments, in the units of the problem.
+
+    Attributes
+    ----------
+    mean, sd : (d + k,) arrays
+        Of the coefficients' posterior means and standard deviations.
+    size, log_g, noise_var : float
+        Of the posterior means of the number of units in, of log(v / s2), and of s2.
+    """
+
+    mean: FloatArray
+    sd: FloatArray
+    size: float
+    log_g: float
+    noise_var: float
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Averages and their errors.
+
+    Attributes
+    ----------
+    prob, se : (G,) arrays
+        Inclusion probabilities.
+    mean, square : (d + k,) arrays
+        Posterior means of the coefficients and of their squares, at the end of those that are always in.
+    errors : Errors
+    mean_error : float
+        The largest error of a coefficient's mean, in its posterior standard deviations, by what was seen.
+    agreement : float
+        The largest square root of (variance within + variance between walkers) / variance within, of the indicators
+        of units with a probability that is not near 0 or 1, of the number of units in, and of log g.
+    effective : float
+        Smallest effective number of independent draws of the same; limited by the number of steps.
+    """
+
+    prob: FloatArray
+    se: FloatArray
+    mean: FloatArray
+    square: FloatArray
+    errors: Errors
+    mean_error: float
+    agreement: float
+    effective: float
+
+
+class Tallies:
+    """Sums over the passes of each walker, stretch by stretch; changed in place.
+
+    Attributes
+    ----------
+    units : Units
+    fixed : int
+        Number of columns that are always in, whose coefficients come last.
+    stretches : list of lists of Sums
+        The last `KEPT`, of each walker.
+    watched : (G,) bool array
+        Units that all passes look at, of all stretches; at the others only full passes do.
+    columns : (d + k,) bool array
+        Their columns, and those that are always in.
+    open : (G,) bool array
+        Units whose prior inclusion probability is not 0 or 1.
+    """
+
+    __slots__ = ("columns", "fixed", "n_walkers", "open", "stretches", "units", "watched")
+
+    def __init__(self, n_walkers: int, units: Units, fixed: int, odds: FloatArray | None = None) -> None:
+        self.n_walkers, self.units, self.fixed = n_walkers, units, fixed
+        self.open: BoolArray = np.ones(units.n, dtype=bool) if odds is None else np.isfinite(odds)
+        self.stretches: list[list[Sums]] = []
+        self.watched = np.ones(units.n, dtype=bool)
+        self.columns = np.ones(units.of_column.size + fixed, dtype=bool)
+
+    def watch(self, units: BoolArray, columns: BoolArray) -> None:
+        """Take note of what passes look at from now on; what was before no longer counts."""
+        self.stretches, self.watched = [], units
+        self.columns = np.append(columns, np.ones(self.fixed, dtype=bool))
+
+    def new_stretch(self, *, alone: bool = False) -> list[Sums]:
+        """Begin a stretch; `alone`: all before it no longer count."""
+        kept = [] if alone else self.stretches[-(KEPT - 1) :]
+        n_units, d = self.units.n, self.units.of_column.size + self.fixed
+        self.stretches = [*kept, [Sums.empty(n_units, d) for _ in range(self.n_walkers)]]
+        return self.stretches[-1]
+
+
+def probabilities(tallies: Tallies) -> FloatArray:
+    """Inclusion probabilities by what there is, (G,), if there was a full pass."""
+    return np.asarray(_of_walkers(tallies, "prob", _walked(tallies)).mean(axis=0))
+
+
+def _walked(tallies: Tallies) -> FloatArray:
+    """Passes of each walker, (w,)."""
+    return np.array([[sums.passes for sums in stretch] for stretch in tallies.stretches], dtype=float).sum(axis=0)
+
+
+def _of_walkers(tallies: Tallies, name: str, walked: FloatArray) -> FloatArray:
+    """Averages of each walker, (w, ...), over the stretches."""
+    total = np.asarray(sum(np.stack([getattr(sums, name) for sums in stretch]) for stretch in tallies.stretches))
+    full = np.array([[sums.full for sums in stretch] for stretch in tallies.stretches], dtype=float).sum(axis=0)
+    moved = walked > 0
+    often, seldom = walked[moved, None], np.maximum(full[moved, None], 1.0)
+    if name == "others":
+        total[:, 0] += total[:, 4] * walked / np.maximum(full, 1.0)
+        return np.asarray(total[moved, :4] / often)
+    watched = tallies.watched if name == "prob" else tallies.columns
+    return np.asarray(total[moved] / np.where(watched, often, seldom))
+
+
+def estimate(tallies: Tallies, between: int, within_size: float, within_log_g: float) -> Estimate:
+    """Pool all walkers, and compare them.
+
+    Differences between walkers say nothing of states that none of them has seen. These have a probability of about 1
+    / N if the walks are worth N independent draws: errors are at least what such states can do.
+
+    `between`: steps between passes. `within_size`, `within_log_g`: variances of the number of units in, and of log g,
+    over the states.
+    """
+    walked = _walked(tallies)
+    passes = float(walked.sum())
+    share = walked[walked > 0] / passes
+    prob, se = _pooled(_of_walkers(tallies, "prob", walked), share)
+    mean_of, square_of = (_of_walkers(tallies, name, walked) for name in ("mean", "square"))
+    mean, mean_se = _pooled(mean_of, share)
+    square = share @ square_of
+    with np.errstate(invalid="ignore"):
+        variance = np.maximum(square - mean**2, 0.0)
+        # The change of the variance with both moments.
+        variance_se = _pooled(square_of - 2.0 * mean * mean_of, share)[1]
+    sd = np.sqrt(variance)
+    known = (sd > 0) & np.isfinite(sd)
+    mean_error = float(np.max(mean_se[known] / sd[known], initial=0.0))
+    size_se, log_g_se, noise_se, own_size_se = _pooled(_of_walkers(tallies, "others", walked), share)[1].tolist()
+    within = prob * (1.0 - prob)
+    central = within > CENTRAL
+    ratio = [se[central] ** 2 / within[central]]
+    ratio += [np.array([error**2 / of]) for of, error in ((within_size, own_size_se), (within_log_g, log_g_se)) if of]
+    worst = float(np.max(np.concatenate(ratio), initial=TINY))
+    unseen = max(worst, STEPS_OF_A_DRAW / (passes * between))
+    per_state = min(unseen, 1.0)
+    prob = np.clip(prob, 0.0, 1.0)
+    # Units that are often in and often out are known by that. Others, which all passes found unlikely, or likely, may
+    # well be less so in states that were not seen: such a state may lack any unit that is in, and it may have any of
+    # those that are out, but only about as many as there are in.
+    visits = np.where(central, 0.0, passes * np.minimum(prob, 1.0 - prob))
+    other = np.where(prob > 0.5, 1.0, min((1.0 + float(prob.sum())) / prob.size, 1.0))
+    beyond = per_state * np.maximum(np.minimum(np.sqrt(visits), 1.0), other)
+    se = np.hypot(se, np.where(tallies.open & ~central, beyond, 0.0))
+    inside = np.append(prob[tallies.units.of_column], np.ones(tallies.fixed))[known]
+    apart = variance[known] * (UNSEEN**2 + UNSEEN * np.minimum(1.0 / inside, passes))
+    sd_se = np.zeros(sd.size)
+    sd_se[known] = np.hypot(variance_se[known], per_state * apart) / (2.0 * sd[known])
+    mean_se[known] = np.hypot(mean_se[known], per_state * np.sqrt(apart))
+    size_se = max(size_se, float(se.max(initial=0.0)))
+    errors = Errors(
+        mean=mean_se,
+        sd=sd_se,
+        size=float(np.hypot(size_se, per_state * UNSEEN * np.sqrt(within_size))),
+        log_g=float(np.hypot(log_g_se, per_state * UNSEEN * np.sqrt(within_log_g))),
+        noise_var=noise_se,
+    )
+    agreement = float(np.sqrt(1.0 + share.size * worst))
+    return Estimate(prob, se, mean, square, errors, mean_error, agreement, 1.0 / unseen)
+
+
+def _pooled(values: FloatArray, share: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Weighted mean of walkers' averages (w, q), and its standard error by their differences; infinite for one."""
+    mean: FloatArray = share @ values
+    n = share.size
+    if n == 1:
+        return mean, np.full(mean.shape, np.inf)
+    with np.errstate(invalid="ignore"):
+        square = (share**2) @ (values - mean) ** 2
+    return mean, np.sqrt(square * (n / (n - 1)))

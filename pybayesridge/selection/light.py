@@ -1,0 +1,472 @@
+"""Walkers through the sets of units, by light moves in compiled code (the folder ``c``); here, its arrays and calls.
+
+A step proposes that one unit comes in, leaves, or takes the place of another one, that the node of log g changes, or
+that several units and log g do. It costs O(m²) for m columns in, whatever the number of columns. Now and then a pass
+computes the probability of every unit given the others, and its coefficients' moments, which are averaged.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.special import log_expit
+
+from pybayesridge._types import AnyArray, BoolArray, FloatArray, IntArray
+from pybayesridge.selection.grid import Grid
+from pybayesridge.selection.library import library
+from pybayesridge.selection.problem import CACHE_BYTES, Problem
+
+MOVES = ("birth", "death", "swap", "near swap", "node", "together")
+"""The moves, as they are counted."""
+
+FIRST_SIZES = 32
+"""Sizes of sets for which the prior is tabulated to begin with."""
+
+WIDTHS = 8.0
+"""Width of a panel of t, in standard deviations of t given the largest size, for the table of the prior."""
+
+SWEEP_BYTES = 2**24
+"""Bytes for entries of X'X that a full pass of all walkers takes at once."""
+
+LEAST_SWEPT = 256
+"""Columns that such a pass takes at once, at least."""
+
+MEMORY = 2**28
+"""Bytes for the walkers' matrices: they limit the size of a set."""
+
+MOST_TOGETHER = 64
+"""Units that the compiled code lets in or out in one move, at most."""
+
+DONE, TABLE, RECORD, FAILED = range(4)
+"""How a call of ``run_advance`` ends: done; the prior's table or the record is too short; no memory."""
+
+_INTEGERS = (
+    *("n", "d", "fixed", "n_units", "widest", "n_nodes", "most_columns", "table_sizes", "node_every"),
+    *("together_every", "most_together", "dual_from", "n_watched"),
+)
+_POINTERS = (
+    *("order", "start", "unit_of", "diag", "cross", "gram", "held", "held_at", "xt", "target", "log_g", "k", "log_k"),
+    *("noise", "odds", "log_weight", "table", "keep", "alias", "log_birth", "birth", "death", "exchange", "listed"),
+    *("watched", "is_watched"),
+)
+
+
+class _Problem(ctypes.Structure):
+    _fields_ = [
+        *((name, ctypes.c_int64) for name in _INTEGERS),
+        *((name, ctypes.c_double) for name in ("yy", "outside", "nu", "swap_share")),
+        *((name, ctypes.c_void_p) for name in _POINTERS),
+    ]
+
+
+class _Record(ctypes.Structure):
+    _fields_ = [
+        *((name, ctypes.c_void_p) for name in ("prob", "mean", "square", "sums", "units")),
+        *((name, ctypes.c_int64) for name in ("room", "used")),
+        *((name, ctypes.c_void_p) for name in ("size", "node", "key", "marks")),
+    ]
+
+
+def _address(array: AnyArray | None) -> int | None:
+    return None if array is None else array.ctypes.data
+
+
+@dataclass(frozen=True, slots=True)
+class Proposals:
+    """Weights of the units in proposals.
+
+    Attributes
+    ----------
+    birth, death : (G,) arrays
+        Probabilities of births, which sum to 1, and weights of deaths; 0 for units that never move.
+    exchange : (G,) array
+        Weights with which units give way to others.
+    listed : (G,) bool array
+        Units that take the place of strongly correlated ones of these.
+    """
+
+    birth: FloatArray
+    death: FloatArray
+    exchange: FloatArray
+    listed: BoolArray
+
+
+@dataclass(slots=True)
+class Sums:
+    """What passes add to, of one walker.
+
+    Attributes
+    ----------
+    prob : (G,) array
+    mean, square : (d + k,) arrays
+        Of the coefficients, 0 where they are out; at the end those of columns that are always in.
+    others : (5,) array
+        Expected number of watched units in, log g, mean of s2, number of units in, expected number of others in.
+    passes, full : int
+        Passes, and those that looked at all units; the others only at units that are watched.
+    """
+
+    prob: FloatArray
+    mean: FloatArray
+    square: FloatArray
+    others: FloatArray
+    passes: int = 0
+    full: int = 0
+
+    @classmethod
+    def empty(cls, n_units: int, d: int) -> Sums:
+        """Nothing yet."""
+        return cls(np.zeros(n_units), np.zeros(d), np.zeros(d), np.zeros(5))
+
+
+@dataclass(frozen=True, slots=True)
+class Visits:
+    """The states at the passes of one walker.
+
+    Attributes
+    ----------
+    units : (total,) int array
+        The units in, pass by pass.
+    size, node : (T,) int arrays
+    key : (T,) uint64 array
+        Equal for equal sets.
+    """
+
+    units: IntArray
+    size: IntArray
+    node: IntArray
+    key: AnyArray
+
+
+@dataclass(slots=True)
+class Weighted:
+    """Rows and, for each walker, their weights; the latter change in place.
+
+    Attributes
+    ----------
+    xt : (d + k, n) array
+        The columns that may be in, then k columns that are always in, with flat coefficients.
+    fixed : int
+        k.
+    weight : (W, n) array
+    cross : (W, d + k) array
+        X' times the linear terms.
+    yy : (W,) array
+    """
+
+    xt: FloatArray
+    fixed: int
+    weight: FloatArray
+    cross: FloatArray
+    yy: FloatArray
+
+
+@dataclass(slots=True)
+class Walkers:
+    """Several walkers in compiled code; changed in place.
+
+    Attributes
+    ----------
+    problem : Problem
+    grid : Grid
+    n : int
+        How many.
+    most_columns : int
+        Sets with more columns are not visited.
+    weighted : Weighted or None
+        Rows with weights that change, each walker with its own: then the cross-products of `problem` only say which
+        columns are correlated.
+    """
+
+    problem: Problem
+    grid: Grid
+    n: int
+    most_columns: int
+    weighted: Weighted | None = None
+    node_every: int = 5
+    together_every: int = 10
+    swap_share: float = 0.3
+    _handle: int = field(default=0, init=False)
+    _struct: Any = field(default=None, init=False)
+    _arrays: dict[str, AnyArray | None] = field(default_factory=dict, init=False)
+    _marks: AnyArray = field(init=False)
+    _watched: AnyArray | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        """Hand the arrays over."""
+        problem, grid, units = self.problem, self.grid, self.problem.units
+        own = self.weighted
+        xt, target, outside = problem.in_rows() if own is None else (own.xt, None, 0.0)
+        arrays = self._arrays
+        arrays |= {
+            "order": np.ascontiguousarray(units.order, dtype=np.int64),
+            "start": np.ascontiguousarray(units.start, dtype=np.int64),
+            "unit_of": np.ascontiguousarray(units.of_column, dtype=np.int64),
+            "diag": _double(problem.diag if own is None or problem.gram is not None else (own.xt**2).sum(axis=1)),
+            "cross": _double(problem.cross),
+            "gram": None if problem.gram is None else _double(problem.gram),
+            "xt": xt,
+            "target": target,
+            "log_g": _double(grid.log_g),
+            "k": _double(grid.k),
+            "log_k": _double(-grid.log_g),
+            "noise": None if grid.noise_var is None else _double(grid.noise_var),
+            "odds": None if grid.unit_odds is None else _double(grid.unit_odds),
+            "log_weight": _double(grid.log_weight),
+        }
+        numbers = {
+            "n": 0 if xt is None else xt.shape[1],
+            "d": problem.d,
+            "fixed": 0 if own is None else own.fixed,
+            "n_units": units.n,
+            "widest": int(units.sizes.max(initial=1)),
+            "n_nodes": grid.log_g.size,
+            "most_columns": self.most_columns,
+            "most_together": 1,
+            "dual_from": 0 if xt is None or own is not None else xt.shape[1] + xt.shape[1] // 4 + 16,
+        }
+        self._struct = _Problem(**numbers, yy=problem.yy, outside=outside, nu=problem.nu, swap_share=self.swap_share)
+        self.pace(1)
+        learned = grid.log_g.size > 1
+        self._struct.node_every = self.node_every if learned else 0
+        for name, array in arrays.items():
+            setattr(self._struct, name, _address(array))
+        self._tabulate(FIRST_SIZES)
+        self.propose(_evenly(problem, grid))
+        self._marks = np.random.default_rng(12345).integers(0, 2**63, units.n, dtype=np.uint64)
+        self._handle = library().run_new(ctypes.byref(self._struct), self.n)
+        if not self._handle:
+            raise MemoryError("not enough memory for the sampler")
+
+    def __del__(self) -> None:
+        """Free the walkers."""
+        if self._handle:
+            library().run_free(self._handle)
+            self._handle = 0
+
+    def _set(self, name: str, array: AnyArray) -> None:
+        self._arrays[name] = array
+        setattr(self._struct, name, _address(array))
+
+    def _tabulate(self, sizes: int) -> None:
+        """Tabulate the prior of sets of fewer than so many units."""
+        if self.grid.unit_odds is not None:
+            return
+        sizes = min(sizes, self.problem.units.n + 1)
+        self._set("table", prior_table(self.grid, sizes))
+        self._struct.table_sizes = sizes
+
+    def pace(self, most_together: int) -> None:
+        """Set how many units the moves of several let in or out, at most."""
+        self._struct.most_together = min(most_together, MOST_TOGETHER)
+
+    def propose(self, proposals: Proposals) -> None:
+        """Take other weights of proposals: what follows is of other chains."""
+        keep, alias = _alias_table(proposals.birth)
+        with np.errstate(divide="ignore"):
+            log_birth = np.log(proposals.birth)
+        for name, array in (
+            ("keep", keep),
+            ("alias", alias),
+            ("birth", _double(proposals.birth)),
+            ("log_birth", log_birth),
+            ("death", _double(proposals.death)),
+            ("exchange", _double(proposals.exchange)),
+            ("listed", proposals.listed.astype(np.uint8)),
+        ):
+            self._set(name, array)
+        # Without births several units cannot be drawn.
+        moves = self.grid.log_g.size > 1 and bool(proposals.birth.any())
+        self._struct.together_every = self.together_every if moves else 0
+        self._hold(proposals.listed)
+        if self._handle:
+            library().run_forget(self._handle)
+
+    def _hold(self, listed: BoolArray) -> None:
+        """Compute the rows of X'X of columns of these units, of as many as memory is for."""
+        xt = self._arrays["xt"]
+        if self.problem.gram is not None or xt is None:
+            return
+        d = self.problem.d
+        columns = self.problem.units.columns(np.flatnonzero(listed))[: max(CACHE_BYTES // (8 * d), 1)]
+        at = np.full(d, -1, dtype=np.int32)
+        at[columns] = np.arange(columns.size)
+        self._set("held", np.ascontiguousarray(xt[columns] @ xt[:d].T))
+        self._set("held_at", at)
+
+    def watch(self, units: IntArray | None) -> None:
+        """Passes look at these units only, but for full ones (:meth:`sweep`); None: at all units."""
+        self._watched = None if units is None else np.ascontiguousarray(units, dtype=np.int32)
+        if self._watched is None:
+            self._struct.watched = None
+            return
+        mask = np.zeros(self.problem.units.n, dtype=np.uint8)
+        mask[units] = 1
+        self._struct.n_watched = self._watched.size
+        self._set("is_watched", mask)
+        # An array without entries would have no address.
+        self._set("watched", np.append(self._watched, np.int32(0)))
+
+    def sweep(self, sums: Sequence[Sums]) -> None:
+        """A pass of each walker over the units that are not watched; what they add to."""
+        problem = self.problem
+        d, xt = problem.d, self._arrays["xt"]
+        at, own, width = None, None, d
+        if problem.gram is None and xt is not None and self.weighted is None:
+            held = self._arrays["held_at"]
+            inside = np.unique(np.concatenate([problem.units.columns(self.state(i)[0]) for i in range(self.n)]))
+            lacking = inside if held is None else inside[held[inside] < 0]
+            at = np.full(d, -1, dtype=np.int32)
+            at[lacking] = np.arange(lacking.size)
+            own, width = xt[lacking], int(np.clip(SWEEP_BYTES // (8 * max(lacking.size, 1)), min(LEAST_SWEPT, d), d))
+        records = [
+            _Record(*(_address(a) for a in (one.prob, one.mean, one.square, one.others, None)), 0, 0, *[None] * 4)
+            for one in sums
+        ]
+        for first in range(0, d, width):
+            last = min(first + width, d)
+            lent = None if own is None or xt is None else np.ascontiguousarray(own @ xt[first:last].T)
+            addresses = _address(lent), _address(at)
+            for i, record in enumerate(records):
+                if not library().run_sweep(self._handle, i, first, last, *addresses, ctypes.byref(record)):
+                    raise MemoryError("not enough memory for the sampler")
+        for one in sums:
+            one.full += 1
+
+    def start(self, walker: int, units: IntArray, node: int, seed: AnyArray | None) -> None:
+        """Put a walker into a state; `seed` (4,) of its random numbers, None to let them go on."""
+        if self.grid.unit_odds is None:
+            while self._struct.table_sizes < min(units.size + 2 * MOST_TOGETHER, self.problem.units.n + 1):
+                self._tabulate(2 * self._struct.table_sizes)
+        own = np.ascontiguousarray(units, dtype=np.int32)
+        weight, cross, yy = None, self._arrays["cross"], self.problem.yy
+        if self.weighted is not None:
+            weight, cross, yy = (
+                part[walker] for part in (self.weighted.weight, self.weighted.cross, self.weighted.yy)
+            )
+        if not library().run_start(
+            self._handle, walker, _address(own), own.size, node, _address(seed), _address(weight), _address(cross), yy
+        ):
+            raise MemoryError("not enough memory for the sampler")
+
+    def walk(self, walker: int, steps: int) -> None:
+        """`steps` light moves without a pass."""
+        while (end := library().run_walk(self._handle, walker, steps)) != DONE:
+            if end == FAILED:
+                raise MemoryError("not enough memory for the sampler")
+            self._tabulate(2 * self._struct.table_sizes)
+
+    def draw_predictor(self, walker: int, normal: FloatArray, psi: FloatArray) -> None:
+        """Draw the linear predictor (n,) given the set and the weights, by at least m normal numbers."""
+        if library().run_coefficients(self._handle, walker, None, None, None, _address(normal), _address(psi)) < 0:
+            raise MemoryError("not enough memory for the sampler")
+
+    def coefficients(self, walker: int) -> tuple[IntArray, FloatArray, FloatArray]:
+        """Columns in (the fixed ones from d on), ascending, and mean and covariance of the coefficients."""
+        most = self.columns_in(walker)
+        column, mean, cov = np.empty(most, dtype=np.int32), np.empty(most), np.empty((most, most))
+        library().run_coefficients(self._handle, walker, *(_address(a) for a in (column, mean, cov)), None, None)
+        order = np.argsort(column)
+        return column[order].astype(np.intp), mean[order], cov[np.ix_(order, order)]
+
+    def columns_in(self, walker: int) -> int:
+        """How many columns are in, the fixed ones among them."""
+        return int(library().run_coefficients(self._handle, walker, None, None, None, None, None))
+
+    def reweigh(self, walker: int, node: int) -> None:
+        """Take over what has changed in `weighted`, and go to a node."""
+        assert self.weighted is not None
+        cross, yy = self.weighted.cross[walker], float(self.weighted.yy[walker])
+        if not library().run_reweigh(self._handle, walker, node, _address(cross), yy):
+            raise MemoryError("not enough memory for the sampler")
+
+    def advance(self, walker: int, steps: int, passes: int, sums: Sums, *, visits: bool = True) -> Visits | None:
+        """`steps` light moves and a pass, `passes` times; what the passes add to, and the states that they saw."""
+        parts: list[tuple[AnyArray, ...]] = []
+        left, room = passes, 64 * passes
+        while left:
+            units = np.empty(room, dtype=np.int32) if visits else None
+            size, node = np.empty(left, dtype=np.int32), np.empty(left, dtype=np.int32)
+            key, done = np.empty(left, dtype=np.uint64), ctypes.c_int64()
+            record = _Record(
+                *(_address(a) for a in (sums.prob, sums.mean, sums.square, sums.others, units)),
+                *(room, 0),
+                *(_address(a) for a in (size, node, key, self._marks)),
+            )
+            end = library().run_advance(self._handle, walker, steps, left, ctypes.byref(record), ctypes.byref(done))
+            if end == FAILED:
+                raise MemoryError("not enough memory for the sampler")
+            made = done.value
+            if units is not None:
+                parts.append((units[: record.used].copy(), size[:made], node[:made], key[:made]))
+            left -= made
+            sums.passes += made
+            sums.full += made if self._watched is None else 0
+            if end == TABLE:
+                self._tabulate(2 * self._struct.table_sizes)
+            elif end == RECORD:
+                room = max(2 * room, 2 * self.problem.units.n)
+        return Visits(*(np.concatenate(part) for part in zip(*parts, strict=True))) if parts else None
+
+    def state(self, walker: int) -> tuple[IntArray, int, FloatArray]:
+        """Units in, ascending, node, and R, log |M|, drift and whether the rows' form is used."""
+        units = np.empty(self.problem.units.n, dtype=np.int32)
+        node, numbers = ctypes.c_int64(), np.empty(4)
+        count = library().run_state(self._handle, walker, _address(units), ctypes.byref(node), _address(numbers))
+        return np.sort(units[:count]).astype(np.intp), node.value, numbers
+
+    def log_prior(self, n_in: int, node: int) -> float:
+        """Log prior of a set of so many units at a node; without the odds of the units where these are given."""
+        if self.grid.unit_odds is not None:
+            return float(self.grid.log_weight[node])
+        table = self._arrays["table"]
+        assert table is not None
+        return float(table[n_in, node])
+
+    def counts(self) -> tuple[dict[str, tuple[int, int]], bool]:
+        """Of each move, how often it was proposed and accepted; and whether a set came near the largest one."""
+        proposed, accepted = np.zeros(len(MOVES), dtype=np.int64), np.zeros(len(MOVES), dtype=np.int64)
+        limited = library().run_counts(self._handle, _address(proposed), _address(accepted))
+        pairs = zip(proposed.tolist(), accepted.tolist(), strict=True)
+        return dict(zip(MOVES, pairs, strict=True)), bool(limited)
+
+
+def prior_table(grid: Grid, sizes: int) -> FloatArray:
+    """``grid.log_size`` of 0 to sizes - 1 units, (sizes, K), from one quadrature for all of them."""
+    n = grid.n_units
+    # Where p is m / n, a panel is at most as wide as `WIDTHS` standard deviations of t.
+    panels = int(np.ceil(np.sqrt(min(sizes, n / 4.0) + 4.0) * (grid.prior.t_high - grid.prior.t_low) / WIDTHS))
+    t, log_w = grid.t_evenly(max(panels, 12))
+    log_p, log_q = np.ascontiguousarray(log_expit(t)), np.ascontiguousarray(log_expit(-t))
+    out, log_w = np.empty((sizes, t.shape[0])), np.ascontiguousarray(log_w)
+    addresses = (_address(part) for part in (log_p, log_q, log_w))
+    library().run_table(_address(out), 0, sizes, n, *t.shape, *addresses)
+    return np.ascontiguousarray(out + (grid.log_weight - grid.log_total))
+
+
+def _double(array: FloatArray) -> FloatArray:
+    return np.ascontiguousarray(array, dtype=np.float64)
+
+
+def _evenly(problem: Problem, grid: Grid) -> Proposals:
+    moves = np.ones(grid.n_units) if grid.unit_odds is None else np.isfinite(grid.unit_odds).astype(float)
+    return Proposals(moves / max(moves.sum(), 1.0), moves, moves, (moves > 0) & (problem.gram is not None))
+
+
+def _alias_table(prob: FloatArray) -> tuple[FloatArray, AnyArray]:
+    """Walker's alias method: the share of each cell that is its own, and whose the rest is."""
+    n = prob.size
+    scaled = prob * n / max(prob.sum(), 1e-300)
+    keep, alias = np.ones(n), np.arange(n, dtype=np.int32)
+    small, large = [list(np.flatnonzero(part)) for part in (scaled < 1.0, scaled >= 1.0)]
+    while small and large:
+        low, high = small.pop(), large[-1]
+        keep[low], alias[low] = scaled[low], high
+        scaled[high] -= 1.0 - scaled[low]
+        if scaled[high] < 1.0:
+            small.append(large.pop())
+    return keep, alias

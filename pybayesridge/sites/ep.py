@@ -1,0 +1,165 @@
+"""Expectation propagation over rows for one t2, O(n r^2) a sweep.
+
+All sites are updated at once, accelerated by what the last sweeps have shown. For log-concave likelihoods site
+precisions cannot become negative, so every intermediate posterior is proper, and not larger than the curvature of the
+likelihood, which bounds what acceleration extrapolates; where the sweeps do not come closer they are damped.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from pybayesridge._types import FloatArray
+from pybayesridge.sites.acceleration import History
+from pybayesridge.sites.approximation import Approximation, cavity
+from pybayesridge.sites.coordinates import Coordinates, Scaled
+from pybayesridge.sites.gaussian import Gaussian, Sites, combine, prior_slope
+from pybayesridge.sites.laplace import laplace
+from pybayesridge.sites.likelihood import Likelihood
+from pybayesridge.sites.tilted import Tilted
+
+RECOVERY = 1.1
+"""Growth of damped steps with each sweep that is the best so far."""
+
+PATIENCE = 8
+"""So is what followed the best sweep after this many that were no better."""
+
+ROUGH = 0.1
+"""Accuracy of Laplace's approximation where EP starts from it."""
+
+LEAST_DAMPING = 0.05
+"""Share of an update that is made at the least."""
+
+WORSE = 3.0
+"""A sweep after which more than this many times the least change is left is undone, and steps are halved."""
+
+
+def expectation_propagation(
+    space: Coordinates, likelihood: Likelihood, log_t2: float, start: Sites | None, *, tol: float, maxiter: int
+) -> Approximation:
+    """Approximate the posterior given t2 by EP.
+
+    Parameters
+    ----------
+    space : Coordinates
+    likelihood : Likelihood
+    log_t2 : float
+    start : Sites or None
+        Of an approximation at a t2 close by.
+    tol : float
+        Change by another sweep that counts as none: of marginal means and standard deviations of any row, and of the
+        mean and the covariance of all rows together, in standard deviations. The log evidence is then off by its
+        square.
+    maxiter : int
+        Most sweeps.
+    """
+    rows = space.scaled(log_t2)
+    if start is None:
+        start = laplace(space, likelihood, log_t2, None, tol=ROUGH, maxiter=maxiter).sites
+    sites, most = start, likelihood.largest_curvature()
+    share, least, waiting, history = 1.0, np.inf, 0, History()
+    best: tuple[Sites, Sites, FloatArray] | None = None
+    for sweep in range(1, maxiter + 1):
+        sites = Sites(np.minimum(sites.precision, most), sites.shift)
+        try:
+            gaussian = combine(rows, sites)
+            mean, variance = rows.times(gaussian.mean), gaussian.variances(rows)
+            tilted = _tilted(likelihood, mean, variance, sites)
+        except FloatingPointError:
+            if sweep == maxiter or best is None:
+                raise
+            share, waiting = max(0.5 * share, LEAST_DAMPING), 0
+            history.clear()
+            sites = history.next(*best, share)
+            continue
+        swept = swept_sites(tilted)
+        of_rows = difference(tilted, mean, variance)
+        change = max(of_rows, _joint_change(rows, gaussian, sites, swept, mean, variance))
+        if change <= tol:
+            break
+        waiting += 1
+        if of_rows <= least:
+            if waiting == 1:
+                share = min(RECOVERY * share, 1.0)
+            least, best, waiting = of_rows, (sites, swept, variance), 0
+        if sweep == maxiter:
+            break
+        if best is None or (of_rows <= WORSE * least and waiting <= PATIENCE):
+            sites = history.next(sites, swept, variance, share)
+        else:
+            share, waiting = max(0.5 * share, LEAST_DAMPING), 0
+            history.clear()
+            sites = history.next(*best, share)
+    return Approximation(
+        log_t2=log_t2,
+        sites=sites,
+        mean=mean,
+        variance=variance,
+        log_evidence=_log_evidence(gaussian, sites, tilted, mean, variance),
+        converged=change <= tol,
+        n_iter=sweep,
+        change=change,
+        next_sites=swept,
+        # The evidence is stationary in the sites: only the prior's density depends on t2.
+        slope=prior_slope(gaussian, rows.k, sites, variance),
+        center=rows.units * gaussian.mean,
+        joint=space.if_small(gaussian),
+    )
+
+
+def _tilted(likelihood: Likelihood, mean: FloatArray, variance: FloatArray, sites: Sites) -> Tilted:
+    """The tilted moments.
+
+    Raises
+    ------
+    FloatingPointError
+        If a cavity is flat, from rounding errors, where the row's likelihood is flat too.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        out = likelihood.tilted(cavity(mean, variance, sites))
+    if not (np.isfinite(out.mean).all() and np.isfinite(out.site_precision).all()):
+        raise FloatingPointError("the rounding errors of the rows' variances outweigh the prior")
+    return out
+
+
+def difference(tilted: Tilted, mean: FloatArray, variance: FloatArray) -> float:
+    """Largest difference of marginal and tilted means and standard deviations, in standard deviations."""
+    moved = np.abs(tilted.mean - mean) / np.sqrt(variance)
+    widened = 0.5 * np.abs(tilted.variance / variance - 1.0)
+    return float(np.maximum(moved, widened).max(initial=0.0))
+
+
+def _joint_change(
+    rows: Scaled, gaussian: Gaussian, before: Sites, after: Sites, mean: FloatArray, variance: FloatArray
+) -> float:
+    """What other sites change in the joint posterior to first order, in its standard deviations.
+
+    Where many rows share a direction each of them moves its own marginal very little, and all of them the posterior
+    a lot.
+    """
+    precision = after.precision - before.precision
+    pull = rows.transposed_times(after.shift - before.shift - precision * mean)
+    moved = np.linalg.norm(solve_triangular(gaussian.factor, pull, lower=True, check_finite=False))
+    # Relative to the sites' own precision, or summed over rows: each bounds what variances change relatively.
+    size = np.abs(precision)
+    relative = float((size / np.maximum(before.precision, 1e-300)).max(initial=0.0))
+    return max(float(moved), 0.5 * min(relative, float(size @ variance)))
+
+
+def swept_sites(tilted: Tilted) -> Sites:
+    """Sites that match the tilted moments."""
+    return Sites(tilted.site_precision, tilted.gradient + tilted.site_precision * tilted.mean)
+
+
+def _log_evidence(gaussian: Gaussian, sites: Sites, tilted: Tilted, mean: FloatArray, variance: FloatArray) -> float:
+    """The sites' own normaliser and what the rows add; stationary in the sites where the moments agree."""
+    return gaussian.log_normalizer + log_evidence_of_rows(sites, tilted, mean, variance)
+
+
+def log_evidence_of_rows(sites: Sites, tilted: Tilted, mean: FloatArray, variance: FloatArray) -> float:
+    """Sum over rows of the log mean of likelihood / site under the marginal."""
+    of_row = (
+        tilted.log_integral - 0.5 * np.log(2 * np.pi * variance) - mean * (sites.shift - 0.5 * sites.precision * mean)
+    )
+    return float(of_row.sum())

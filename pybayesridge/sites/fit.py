@@ -1,0 +1,320 @@
+"""t2 and what follows from it: one `SitesFit` for every method."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import scipy
+
+from pybayesridge._types import FloatArray
+from pybayesridge.linalg.blas import one_pool
+from pybayesridge.ridge.prior import BetaPrime
+from pybayesridge.sites.approximation import Approximation, Node
+from pybayesridge.sites.coordinates import Coordinates
+from pybayesridge.sites.integrate import find_ends, integrate
+from pybayesridge.sites.leave_one_out import total_log_score
+from pybayesridge.sites.likelihood import Likelihood
+from pybayesridge.sites.nodes import Nodes
+from pybayesridge.sites.posterior import NEGLIGIBLE, SitesPosterior, make_posterior
+from pybayesridge.sites.prior import FlatIn, log_prior
+
+Method = Literal["ep", "laplace", "em", "loocv", "fixed"]
+
+SITE_TOL = 3e-5
+"""Accuracy of the approximation at one t2, in posterior standard deviations: EP itself is less accurate by far."""
+
+NO_VARIANCE = -1600.0
+"""Log of t2 that stands for 0: the root of t2 underflows."""
+
+LEVEL = 1e-6
+"""Differences of the log density that may be errors of the approximation."""
+
+EXISTS = 1e-3
+"""A moment exists where the density of t2 falls faster than the moment grows by more than this."""
+
+
+@dataclass(frozen=True, slots=True)
+class SitesFit:
+    """The outcome of one method.
+
+    Attributes
+    ----------
+    method : {"ep", "laplace", "em", "loocv", "fixed"}
+    space : Coordinates
+    likelihood : Likelihood
+    nodes : tuple of K approximations
+        One where t2 was chosen or given.
+    weight : (K,) array
+        Posterior weights of the nodes.
+    log_t2 : float
+        In the units of the coordinates: the posterior mean where t2 was integrated out, else the value chosen or
+        given; -inf for a null model.
+    log_evidence : float
+        Log of the integral of likelihood times prior, over t2 too where that was integrated out. Constant
+        factors of the likelihood are left out, and flat coefficients have Lebesgue measure where each orthonormalised
+        unpenalised column has mean square 1.
+    error : float
+        Estimated error of the integral over t2; 0 for one node.
+    fall : float
+        The posterior density of log t2 falls as ``exp(-fall log_t2)``; inf for one node.
+    separated : bool
+        The columns separate the responses, completely or in part, and the posterior of t2 has a slow tail.
+    null : bool
+        Method "em": the density of t2 has no interior mode; every penalised coefficient is 0.
+    at_edge : bool
+        Method "loocv": the best score is at an end of the grid.
+    grid, grid_scores : (L,) arrays or None
+        Method "loocv": log t2 and the leave-one-out log score.
+    converged : bool
+    n_iter : int
+        Sweeps or Newton steps in all.
+    """
+
+    method: str
+    space: Coordinates
+    likelihood: Likelihood
+    nodes: tuple[Node, ...]
+    weight: FloatArray
+    log_t2: float
+    log_evidence: float
+    error: float
+    fall: float
+    separated: bool
+    null: bool
+    at_edge: bool
+    grid: FloatArray | None
+    grid_scores: FloatArray | None
+    converged: bool
+    n_iter: int
+
+    def fitted(self) -> FloatArray:
+        """Posterior mean of the mean of each row's response, (n,); needs the rows."""
+        out, total = np.zeros(self.likelihood.n), 0.0
+        for node, weight in zip(self.nodes, self.weight.tolist(), strict=True):
+            if weight > NEGLIGIBLE:
+                assert isinstance(node, Approximation)
+                out += weight * self.likelihood.mean_over(node.mean, node.variance)
+                total += weight
+        return out / total
+
+    def without_rows(self) -> SitesFit:
+        """The same with every array over rows emptied."""
+        nodes = tuple(
+            n.without_rows(self.space, w > NEGLIGIBLE) for n, w in zip(self.nodes, self.weight, strict=True)
+        )
+        none = self.likelihood.without_rows()
+        return replace(self, space=self.space.without_rows(), likelihood=none, nodes=nodes)
+
+    def posterior(self) -> SitesPosterior:
+        """The joint posterior of the coefficients."""
+        return make_posterior(
+            self.space,
+            self.likelihood,
+            self.nodes,
+            self.weight,
+            has_mean=not self.separated or self.fall > 0.5 + EXISTS,
+            has_variance=not self.separated or self.fall > 1 + EXISTS,
+            t2_has_mean=self.fall > 1 + EXISTS,
+        )
+
+
+def fit(
+    space: Coordinates,
+    likelihood: Likelihood,
+    *,
+    method: Method = "ep",
+    prior: BetaPrime,
+    flat_in: FlatIn,
+    solver: Literal["ep", "laplace"] = "ep",
+    parameterization: Literal["tau2", "tau"] = "tau2",
+    log_t2: float | None = None,
+    grid: FloatArray | None = None,
+    tol: float = 1e-6,
+    maxiter: int = 200,
+) -> SitesFit:
+    """Fit the ridge to responses that are not Gaussian.
+
+    Parameters
+    ----------
+    space : Coordinates
+    likelihood : Likelihood
+    method : {"ep", "laplace", "em", "loocv", "fixed"}
+        t2 integrated out over EP's or Laplace's evidence, its mode, the best of `grid`, or `log_t2`.
+    prior : BetaPrime
+    flat_in : {"link", "latent"}
+        Units in which the unpenalised coefficients are flat; see :mod:`pybayesridge.sites.prior`.
+    solver : {"ep", "laplace"}
+        For the methods "em", "loocv" and "fixed".
+    parameterization : {"tau2", "tau"}
+        Method "em": whether the mode is that of the density of t2 or of its root.
+    log_t2 : float or None
+        Method "fixed", in the units of the coordinates.
+    grid : (L,) array or None
+        Method "loocv": log t2 likewise.
+    tol : float
+        Largest estimated error of the integral over t2 that counts as none, or of the mode of log t2.
+    maxiter : int
+        Most sweeps or Newton steps at one t2.
+
+    Raises
+    ------
+    ValueError
+        If the posterior of t2 is improper.
+    """
+    with one_pool(space.flops):
+        return _fitted(
+            space, likelihood, method, prior, flat_in, solver, parameterization, log_t2, grid, tol, maxiter
+        )
+
+
+def _fitted(
+    space: Coordinates,
+    likelihood: Likelihood,
+    method: Method,
+    prior: BetaPrime,
+    flat_in: FlatIn,
+    solver: Literal["ep", "laplace"],
+    parameterization: Literal["tau2", "tau"],
+    log_t2: float | None,
+    grid: FloatArray | None,
+    tol: float,
+    maxiter: int,
+) -> SitesFit:
+    own = method if method in ("ep", "laplace") else solver
+    nodes = Nodes(space, likelihood, log_prior(prior, space, likelihood, flat_in), own, SITE_TOL, maxiter)
+    if space.rank == 0:
+        return _one(nodes, method, nodes.prior.log_scale)
+    if method in ("ep", "laplace"):
+        return _integrated(nodes, method, tol)
+    if method == "em":
+        return _mode(nodes, 1.0 if parameterization == "tau2" else 0.5, tol)
+    if method == "loocv":
+        assert grid is not None
+        return _best(nodes, grid)
+    assert log_t2 is not None
+    return _one(nodes, method, log_t2)
+
+
+def _at(nodes: Nodes, log_t2: float) -> Approximation:
+    """The approximation at a penalty that was given.
+
+    Raises
+    ------
+    ValueError
+        If the penalty is too small.
+    """
+    try:
+        return nodes.at(log_t2)
+    except FloatingPointError as error:
+        penalty = nodes.space.design.common_scale**2 * np.exp(-log_t2)
+        raise ValueError(
+            f"a penalty of {penalty:.3g} is too small: where the columns separate the responses it alone limits the "
+            "coefficients, and rounding errors outweigh it; pass a larger one"
+        ) from error
+
+
+def _sweeps(nodes: Nodes) -> int:
+    return sum(node.n_iter for node in nodes.found)
+
+
+def _one(
+    nodes: Nodes,
+    method: str,
+    log_t2: float,
+    *,
+    converged: bool = True,
+    null: bool = False,
+    at_edge: bool = False,
+    grid: FloatArray | None = None,
+    scores: FloatArray | None = None,
+) -> SitesFit:
+    node = _at(nodes, log_t2)
+    return SitesFit(
+        method=method,
+        space=nodes.space,
+        likelihood=nodes.likelihood,
+        nodes=(node,),
+        weight=np.ones(1),
+        log_t2=-np.inf if null else log_t2,
+        log_evidence=node.log_evidence,
+        error=0.0,
+        fall=np.inf,
+        separated=False,
+        null=null,
+        at_edge=at_edge,
+        grid=grid,
+        grid_scores=scores,
+        converged=converged and node.converged,
+        n_iter=_sweeps(nodes),
+    )
+
+
+def _integrated(nodes: Nodes, method: str, tol: float) -> SitesFit:
+    found = integrate(nodes, tol=tol, maxiter=5)
+    return SitesFit(
+        method=method,
+        space=nodes.space,
+        likelihood=nodes.likelihood,
+        nodes=found.nodes,
+        weight=found.weight,
+        log_t2=found.mean,
+        log_evidence=found.log_integral,
+        error=found.error,
+        fall=found.fall,
+        separated=found.separated,
+        null=False,
+        at_edge=False,
+        grid=None,
+        grid_scores=None,
+        converged=found.converged,
+        n_iter=_sweeps(nodes),
+    )
+
+
+def _mode(nodes: Nodes, power: float, tol: float) -> SitesFit:
+    """The highest interior mode of the density of t2 (`power` 1) or of its root (1/2)."""
+
+    def height(log_t2: float) -> float:
+        return nodes.log_density(log_t2) - power * log_t2
+
+    find_ends(nodes, nodes.tol)
+    where = np.array(nodes.log_t2)
+    value = nodes.log_densities() - power * where
+    # Towards t2 = 0 the density of the root of t2 can be level to the last digits.
+    rise = value - np.minimum.accumulate(value) > LEVEL
+    peaks = np.flatnonzero((value[1:-1] > value[:-2]) & (value[1:-1] >= value[2:]) & rise[1:-1]) + 1
+    if peaks.size == 0:
+        return _one(nodes, "em", nodes.prior.log_scale + NO_VARIANCE, null=True)
+    top = int(peaks[np.argmax(value[peaks])])
+    refined = _refine(height, where[top - 1], where[top + 1], tol)
+    return _one(nodes, "em", refined[0], converged=refined[1])
+
+
+def _refine(height: Callable[[float], float], low: float, high: float, tol: float) -> tuple[float, bool]:
+    found = scipy.optimize.minimize_scalar(
+        lambda l: -height(l), bounds=(low, high), method="bounded", options={"xatol": tol}
+    )
+    return float(found.x), bool(found.success)
+
+
+def _best(nodes: Nodes, grid: FloatArray) -> SitesFit:
+    """The point of the grid with the best leave-one-out log score."""
+    order = np.argsort(grid)
+    scores = np.empty(grid.size)
+    for i in order:
+        predictions = nodes.likelihood.left_out(_at(nodes, float(grid[i])).cavity())
+        scores[i] = total_log_score(nodes.likelihood, predictions)
+    best = int(scores.argmax())
+    converged = all(node.converged for node in nodes.found)
+    return _one(
+        nodes,
+        "loocv",
+        float(grid[best]),
+        converged=converged,
+        at_edge=best in (int(order[0]), int(order[-1])),
+        grid=grid,
+        scores=scores,
+    )

@@ -1,0 +1,115 @@
+"""The Gaussian approximation that row by row factors ``exp(shift eta - precision eta^2 / 2)`` make, for one t2.
+
+In coordinates of unit prior variance, ``[Q, t A]``, the posterior precision is ``C' diag(precision) C`` plus 1 for
+each penalised coordinate; the unpenalised ones have no prior at all. O(n r^2), with r at most the number of rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import LinAlgError, cholesky, solve_triangular
+from scipy.linalg.blas import dtrmm
+from scipy.linalg.lapack import dtrtri
+
+from pybayesridge._types import FloatArray
+from pybayesridge.linalg import blas
+from pybayesridge.sites.coordinates import Scaled
+
+
+@dataclass(frozen=True, slots=True)
+class Sites:
+    """A Gaussian factor for every row.
+
+    Attributes
+    ----------
+    precision, shift : (n,) arrays
+        Natural parameters; the precision is not negative.
+    """
+
+    precision: FloatArray
+    shift: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Gaussian:
+    """The joint posterior of the coordinates.
+
+    Attributes
+    ----------
+    factor : (k + r, k + r) array
+        Lower triangular: ``factor @ factor.T`` is the posterior precision.
+    mean : (k + r,) array
+    log_normalizer : float
+        Log integral of the sites times the prior; the flat coordinates have Lebesgue measure.
+    """
+
+    factor: FloatArray
+    mean: FloatArray
+    log_normalizer: float
+
+    def variances(self, rows: Scaled) -> FloatArray:
+        """Variances of the linear functions that `rows` are, (m,)."""
+        out = np.empty(rows.rows.shape[0])
+        root = self.root() * rows.units[:, None]
+        for part in rows.parts():
+            half = dtrmm(1.0, root, rows.rows[part].copy(order="F"), side=1, overwrite_b=1)
+            out[part] = np.einsum("ij,ij->i", half, half)
+        return out
+
+    def root(self) -> FloatArray:
+        """Upper triangular matrix (k + r, k + r) that, times its transpose, is the posterior covariance."""
+        if self.factor.size == 0:
+            return self.factor
+        inverse, _ = dtrtri(self.factor, lower=1)
+        return np.asfortranarray(inverse.T)
+
+    def covariance(self) -> FloatArray:
+        """Posterior covariance of the coordinates, (k + r, k + r)."""
+        root = self.root()
+        return blas.product(root, root.T)
+
+
+def combine(rows: Scaled, sites: Sites) -> Gaussian:
+    """Multiply sites and prior.
+
+    Raises
+    ------
+    FloatingPointError
+        If the precision is not positive definite: the sites do not determine the flat coordinates.
+    """
+    factor = factorize(rows, sites.precision)
+    right = rows.transposed_times(sites.shift)
+    half = solve_triangular(factor, right, lower=True, check_finite=False)
+    mean = solve_triangular(factor, half, lower=True, trans="T", check_finite=False)
+    log_normalizer = 0.5 * rows.k * np.log(2 * np.pi) - np.log(np.diag(factor)).sum() + 0.5 * float(half @ half)
+    return Gaussian(factor, mean, float(log_normalizer))
+
+
+def prior_slope(gaussian: Gaussian, k: int, sites: Sites, variance: FloatArray) -> float:
+    """Posterior mean of the derivative in log t2 of the prior's log density, the rows' variances being `variance`.
+
+    It is ``(E|u|^2 - r) / 2`` with u the penalised coordinates, whose variances add up to r less the degrees of
+    freedom that the rows take.
+    """
+    taken = float(sites.precision @ variance) - k
+    return 0.5 * (float(gaussian.mean[k:] @ gaussian.mean[k:]) - taken)
+
+
+def factorize(rows: Scaled, precision: FloatArray) -> FloatArray:
+    """Cholesky factor, lower, of the posterior precision for sites of the given precision (n,)."""
+    size = rows.units.size
+    total, root = np.zeros((size, size), order="F"), np.sqrt(precision)
+    for part in rows.parts():
+        total = blas.add_square(total, np.multiply(rows.rows[part], root[part, None], order="F"), transposed=True)
+    total *= rows.units[:, None]
+    total *= rows.units
+    total.reshape(-1, order="F")[rows.k * (size + 1) :: size + 1] += 1.0
+    if size == 0:
+        return total
+    try:
+        out: FloatArray = cholesky(total, lower=True, overwrite_a=True, check_finite=False)
+    except LinAlgError as error:
+        raise FloatingPointError("the rows do not determine the unpenalised coefficients") from error
+    return out

@@ -1,0 +1,127 @@
+"""Laplace's approximation for one t2: Newton's method with a line search, O(n r^2) a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from pybayesridge._types import FloatArray
+from pybayesridge.sites.approximation import Approximation
+from pybayesridge.sites.coordinates import Coordinates, Scaled
+from pybayesridge.sites.gaussian import Gaussian, Sites, combine, prior_slope
+from pybayesridge.sites.likelihood import Likelihood
+
+HALVINGS = 40
+
+ABSOLUTE = 1e3
+"""The last Newton step changes no linear predictor by more than this many times the tolerance, in its own units:
+where the columns separate the responses standard deviations are wide, and within one the curvature, which they depend
+on, changes by orders of magnitude."""
+
+STEP = 1e-3
+"""Largest difference of linear predictors in derivatives of their curvature."""
+
+
+def sites_at(likelihood: Likelihood, eta: FloatArray) -> Sites:
+    """The second-order expansion of the log likelihood about `eta` (n,)."""
+    slope, bend = likelihood.derivatives(eta)
+    return Sites(bend, slope + bend * eta)
+
+
+def laplace(
+    space: Coordinates, likelihood: Likelihood, log_t2: float, start: FloatArray | None, *, tol: float, maxiter: int
+) -> Approximation:
+    """Find the posterior mode given t2 and the curvature there.
+
+    Parameters
+    ----------
+    space : Coordinates
+    likelihood : Likelihood
+    log_t2 : float
+    start : (k + r,) array or None
+        The mode at a t2 close by, in the coordinates of the rows.
+    tol : float
+        The iteration stops when a Newton step changes no linear predictor by more than this many posterior standard
+        deviations of the step's direction, nor by more than `ABSOLUTE` times as much in its own units.
+    maxiter : int
+        Most Newton steps.
+    """
+    rows, k = space.scaled(log_t2), space.k
+
+    def height(coefficients: FloatArray, eta: FloatArray) -> float:
+        likely = likelihood.values(eta).sum()
+        return float(likely - 0.5 * coefficients[k:] @ coefficients[k:])
+
+    at = _first(rows, likelihood, start, height)
+    eta = rows.times(at)
+    best = height(at, eta)
+    for n_iter in range(1, maxiter + 1):
+        sites = sites_at(likelihood, eta)
+        gaussian = combine(rows, sites)
+        direction = gaussian.mean - at
+        change = float(np.sqrt(((gaussian.factor.T @ direction) ** 2).sum()))
+        change = max(change, float(np.abs(rows.times(direction)).max(initial=0.0)) / ABSOLUTE)
+        if change <= tol or n_iter == maxiter:
+            break
+        at, eta, best = _search(height, rows, at, direction, best)
+    log_evidence = best + 0.5 * k * np.log(2 * np.pi) - np.log(np.diag(gaussian.factor)).sum()
+    variance = gaussian.variances(rows)
+    return Approximation(
+        log_t2=log_t2,
+        sites=sites,
+        mean=rows.times(gaussian.mean),
+        variance=variance,
+        log_evidence=float(log_evidence),
+        converged=change <= tol,
+        n_iter=n_iter,
+        change=change,
+        slope=prior_slope(gaussian, k, sites, variance)
+        - _loss_of_curvature(rows, likelihood, gaussian, eta, variance),
+        center=rows.units * gaussian.mean,
+        joint=space.if_small(gaussian),
+    )
+
+
+def _loss_of_curvature(
+    rows: Scaled, likelihood: Likelihood, gaussian: Gaussian, eta: FloatArray, variance: FloatArray
+) -> float:
+    """Half the derivative in log t2 of the log determinant by way of the mode, on which the curvature depends."""
+    root, pulled = gaussian.root(), gaussian.mean.copy()
+    pulled[: rows.k] = 0.0
+    moves = rows.times(root @ (root.T @ pulled))
+    step = STEP / max(float(np.abs(moves).max(initial=0.0)), 1e-300)
+    up, down = (sites_at(likelihood, eta + sign * step * moves).precision for sign in (1.0, -1.0))
+    return 0.5 * float(variance @ (up - down)) / (2.0 * step)
+
+
+def _first(
+    rows: Scaled,
+    likelihood: Likelihood,
+    start: FloatArray | None,
+    height: Callable[[FloatArray, FloatArray], float],
+) -> FloatArray:
+    """The coefficients of `start` where these are better than none, else those of a first guess."""
+    if start is not None:
+        at = np.divide(start, rows.units, out=np.zeros_like(start), where=rows.units > 0)
+        if height(at, rows.times(at)) >= height(np.zeros_like(at), np.zeros(likelihood.n)):
+            return at
+    return combine(rows, sites_at(likelihood, likelihood.first_guess())).mean
+
+
+def _search(
+    height: Callable[[FloatArray, FloatArray], float],
+    rows: Scaled,
+    at: FloatArray,
+    direction: FloatArray,
+    best: float,
+) -> tuple[FloatArray, FloatArray, float]:
+    """Halve the step until the log posterior does not fall by more than rounding errors."""
+    slack = 64 * np.finfo(float).eps * max(abs(best), 1.0)
+    for halving in range(HALVINGS):
+        new = at + direction / 2**halving
+        eta = rows.times(new)
+        value = height(new, eta)
+        if value >= best - slack:
+            return new, eta, value
+    return at, rows.times(at), best

@@ -1,0 +1,160 @@
+"""What the approximations ask of the likelihood of the rows, whatever the family of the responses.
+
+A row may stand for several copies of itself. Its log likelihood is a concave function of its linear predictor alone;
+factors that depend on neither the coefficients nor the prior may be left out and are those of :meth:`log_constants`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.sites.tilted import Cavity, Tilted, by_equal_steps, normal_cavity
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveOneOut:
+    """Predictions of every row from the others.
+
+    Attributes
+    ----------
+    log_score : (n,) array
+        Log probability or density of one copy of the row, without its constant factor; -inf for a row without which
+        an unpenalised coefficient is not determined.
+    mean : (n,) array
+        Mean of a response: of yes/no responses the probability of success.
+    """
+
+    log_score: FloatArray
+    mean: FloatArray
+
+    @staticmethod
+    def of_earlier(state: dict[str, Any]) -> dict[str, Any]:
+        """The attributes in files of earlier versions, in which the mean was a probability."""
+        return {"mean": state["probability"], **state} if "probability" in state else state
+
+
+class Likelihood(ABC):
+    """The likelihood of the rows. A family derives its own as a frozen dataclass of arrays over rows.
+
+    Attributes
+    ----------
+    copies : (n,) array
+        How many times each row counts; positive.
+    link : str
+    """
+
+    __slots__ = ()
+
+    copies: FloatArray
+    link: Any
+
+    @property
+    @abstractmethod
+    def n(self) -> int:
+        """Number of rows."""
+
+    @property
+    @abstractmethod
+    def size(self) -> FloatArray:
+        """Weights of the rows in means, variances and projections of columns, (n,)."""
+
+    @property
+    @abstractmethod
+    def observed(self) -> FloatArray:
+        """The responses of the rows as whole numbers or as they were given, (n,)."""
+
+    @property
+    def total(self) -> float:
+        """Sum of the responses of all copies of the rows."""
+        return float((self.copies * self.observed).sum())
+
+    @property
+    @abstractmethod
+    def latent_variance(self) -> float:
+        """Variance of the latent noise: the unit in which the prior says how much the columns explain."""
+
+    @abstractmethod
+    def rows(self, which: IntArray) -> Self:
+        """The likelihood of some of the rows."""
+
+    def without_rows(self) -> Self:
+        """The likelihood of none of the rows: the mean and the latent variance are all that is left of it."""
+        return self.rows(np.empty(0, dtype=np.intp))
+
+    @abstractmethod
+    def values(self, eta: FloatArray) -> FloatArray:
+        """Log likelihood of all copies of the rows at linear predictors that broadcast with (n,)."""
+
+    @abstractmethod
+    def derivatives(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Its first derivative, and minus the second, which is not negative."""
+
+    @abstractmethod
+    def first_guess(self) -> FloatArray:
+        """Linear predictors by the rows' own responses, drawn towards the middle, (n,)."""
+
+    @abstractmethod
+    def largest_curvature(self) -> FloatArray:
+        """Bounds of minus the second derivative, (n,); inf where there is none.
+
+        The variance of a normal variable times such a likelihood is at least ``1 / (precision + curvature)``.
+        """
+
+    @abstractmethod
+    def rises(self) -> FloatArray:
+        """Where the likelihood does not fall: 1 upwards, -1 downwards, 0 in neither direction; (n,)."""
+
+    @abstractmethod
+    def log_constants(self) -> FloatArray:
+        """Log of the factor of one copy of each row that the log likelihood leaves out, (n,)."""
+
+    @abstractmethod
+    def mean(self, eta: FloatArray) -> FloatArray:
+        """Mean of a response at linear predictors of any shape."""
+
+    @abstractmethod
+    def draws(self, eta: FloatArray, generator: np.random.Generator) -> FloatArray:
+        """Responses, as :attr:`observed`, at linear predictors (n, m)."""
+
+    @abstractmethod
+    def mean_over(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
+        """Mean of a response where the linear predictor is normal; shape of `mean`."""
+
+    @abstractmethod
+    def copied(self, copies: FloatArray) -> Self:
+        """The same rows with other numbers of copies, (n,), which may be 0."""
+
+    def tilted(self, cavity: Cavity) -> Tilted:
+        """Moments of the likelihood of all copies of each row times a normal density of its linear predictor."""
+        return by_equal_steps(self, cavity)
+
+    def log_integral(self, cavity: Cavity) -> FloatArray:
+        """Log integral of the tilted densities, (n,); of the cavity itself where a row has no copies."""
+        out = np.empty(self.n)
+        none, some = np.flatnonzero(self.copies == 0), np.flatnonzero(self.copies > 0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            spread = cavity.slope[none] ** 2 / (2 * cavity.precision[none])
+            out[none] = np.where(
+                cavity.precision[none] > 0, 0.5 * np.log(2 * np.pi / cavity.precision[none]) + spread, np.inf
+            )
+        if some.size:
+            out[some] = self.rows(some).tilted(cavity.rows(some)).log_integral
+        return out
+
+    @abstractmethod
+    def left_out(self, cavity: Cavity) -> LeaveOneOut:
+        """Predictions of one copy of each row, given the cavity of the linear predictor without any copy of it."""
+
+    def log_density_over(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
+        """Log mean of the likelihood of one copy of each row where the linear predictors are normal, (n,)."""
+        one = self.copied(np.ones(self.n))
+        return one.log_integral(normal_cavity(mean, variance)) - 0.5 * np.log(2 * np.pi * variance)
+
+    @abstractmethod
+    def check_unseparated(self) -> None:
+        """Raise ValueError if the responses alone leave an intercept undetermined, and say why."""

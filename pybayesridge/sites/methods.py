@@ -1,0 +1,181 @@
+"""The registry of methods for yes/no responses: fit function, options, and what every output says of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from pybayesridge._types import FloatArray
+from pybayesridge.ridge.prior import BetaPrime
+from pybayesridge.sites.coordinates import Coordinates
+from pybayesridge.sites.fit import SitesFit, fit
+from pybayesridge.sites.likelihood import Likelihood
+from pybayesridge.sites.prior import FlatIn
+
+NOT_HERE = {
+    "exact": "method='exact' is for family='gaussian': the posterior of a binomial model has no closed form; use "
+    "'ep', which integrates the penalty out as well",
+    "gcv": "method='gcv' is for family='gaussian': generalised cross-validation scores squared errors; use 'loocv'",
+}
+"""Methods of the Gaussian family that have no counterpart, and what to use."""
+
+APPROXIMATION = {"ep": "by expectation propagation", "laplace": "by Laplace's approximation"}
+
+
+@dataclass(frozen=True, slots=True)
+class SitesOptions:
+    """Options of ``fit``, checked.
+
+    Attributes
+    ----------
+    solver : {"ep", "laplace"}
+    parameterization : {"tau2", "tau"}
+    log_t2 : float or None
+        In the units of the coordinates.
+    grid : (L,) array or None
+        Log t2 likewise.
+    tol : float
+    maxiter : int
+    """
+
+    solver: Literal["ep", "laplace"]
+    parameterization: Literal["tau2", "tau"]
+    log_t2: float | None
+    grid: FloatArray | None
+    tol: float
+    maxiter: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SitesMethod:
+    """One way to find the penalty or to integrate it out.
+
+    Attributes
+    ----------
+    name : str
+        As ``fit`` takes it.
+    options, required : tuple of str
+        Options of ``fit`` that only some methods take, and this one does; those that have to be given.
+    help : str
+        A clause for the command line's help.
+    intervals : str
+        What intervals are conditional on, for the summary; ``{how}`` is the approximation.
+    treatment : str
+        How the penalty is treated, for the report.
+    caption : str
+        End of the caption of the report's table of hyperparameters.
+    in_use : str
+        What the penalty reported is.
+    uses_prior, integrates, given, grid : bool
+        Whether the prior of the penalty has a say; whether the penalty is integrated out, given by the user, chosen
+        from a grid.
+    needs_rows : str
+        Why it cannot do with moments.
+    solver : str
+        The approximation that it stands for; empty where an option says which.
+    """
+
+    name: str
+    options: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
+    help: str
+    intervals: str = "Intervals are {how}, conditional on lambda."
+    treatment: str
+    caption: str = ""
+    in_use: str
+    uses_prior: bool = False
+    integrates: bool = False
+    given: bool = False
+    grid: bool = False
+    needs_rows: str = "needs rows: moments do not determine the likelihood of binomial responses"
+    solver: str = ""
+
+    @property
+    def fit(self) -> Callable[[Coordinates, Likelihood, BetaPrime, FlatIn, SitesOptions], SitesFit]:
+        """Rows in coordinates, likelihood, prior and options in, a `SitesFit` out."""
+        return partial(_fit, self.name)
+
+    def unconverged(self, tol: float, maxiter: int) -> str:
+        """The statement on a fit that has not converged."""
+        return (
+            f"NOT CONVERGED within maxiter={maxiter} sweeps at a value of the penalty, or to tol={tol:g} over the "
+            "penalty: do not report these numbers; raise maxiter or tol, or use method='laplace'."
+        )
+
+
+def _fit(
+    name: str, space: Coordinates, likelihood: Likelihood, prior: BetaPrime, flat_in: FlatIn, options: SitesOptions
+) -> SitesFit:
+    return fit(
+        space,
+        likelihood,
+        method=name,  # type: ignore[arg-type]
+        prior=prior,
+        flat_in=flat_in,
+        solver=options.solver,
+        parameterization=options.parameterization,
+        log_t2=options.log_t2,
+        grid=options.grid,
+        tol=options.tol,
+        maxiter=options.maxiter,
+    )
+
+
+METHODS: dict[str, SitesMethod] = {
+    method.name: method
+    for method in (
+        SitesMethod(
+            name="ep",
+            solver="ep",
+            help="expectation propagation, the penalty integrated out",
+            intervals="Intervals are by expectation propagation; lambda is integrated out.",
+            treatment="Lambda is integrated out: every number is averaged over the posterior of the penalty. For "
+            "each penalty the posterior of the coefficients is approximated by expectation propagation.",
+            in_use="exp of the mean of log lambda",
+            uses_prior=True,
+            integrates=True,
+        ),
+        SitesMethod(
+            name="laplace",
+            solver="laplace",
+            help="Laplace's approximation, the penalty integrated out",
+            intervals="Intervals are by Laplace's approximation; lambda is integrated out.",
+            treatment="Lambda is integrated out: every number is averaged over the posterior of the penalty. For "
+            "each penalty the posterior of the coefficients is approximated by Laplace's method.",
+            in_use="exp of the mean of log lambda",
+            uses_prior=True,
+            integrates=True,
+        ),
+        SitesMethod(
+            name="em",
+            options=("parameterization", "solver"),
+            help="the penalty at its posterior mode",
+            intervals="Intervals are {how}, conditional on lambda at its posterior mode.",
+            treatment="Lambda is set to the mode of its posterior. Intervals are conditional on this penalty.",
+            in_use="mode as a density of {of}",
+            uses_prior=True,
+        ),
+        SitesMethod(
+            name="loocv",
+            options=("grid", "solver"),
+            help="by leave-one-out cross-validation",
+            treatment="Lambda has the best leave-one-out log score of a grid. Intervals are conditional on it.",
+            in_use="best leave-one-out log score",
+            grid=True,
+        ),
+        SitesMethod(
+            name="fixed",
+            options=("lam", "solver"),
+            required=("lam",),
+            help="given by --lam",
+            treatment="Lambda was given by the user. Intervals are conditional on it.",
+            in_use="given",
+            given=True,
+        ),
+    )
+}
+"""The methods of ``BayesRidge.fit`` with ``family="binomial"``, by name; the first is the default."""
+
+DEFAULT = next(iter(METHODS))

@@ -1,0 +1,161 @@
+"""Approximations at several t2, each started from those at its neighbours."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.sites.approximation import Approximation
+from pybayesridge.sites.coordinates import Coordinates
+from pybayesridge.sites.ep import expectation_propagation
+from pybayesridge.sites.gaussian import Sites
+from pybayesridge.sites.laplace import laplace
+from pybayesridge.sites.likelihood import Likelihood
+from pybayesridge.sites.prior import LogPrior
+
+NEIGHBOURS = 12
+"""Sites are interpolated between at most this many neighbours."""
+
+SMOOTH, FINEST = 3.0, 1e-7
+"""Distance in log t2 over which sites change, and the least error that they are taken to have; the largest is 1."""
+
+STRIDE = 1.0
+"""Steps in log t2 towards a first value at which the solver does not settle by itself."""
+
+REACH = 3.0
+"""Sites are extrapolated over no more than this many times the distance of the two nearest nodes."""
+
+
+LAPLACE = 0.003
+"""Accuracy of Laplace's mode relative to that of EP's moments: its evidence is not stationary in the curvature."""
+
+
+@dataclass(slots=True)
+class Nodes:
+    """Approximations in ascending order of log t2; grows as values are asked for.
+
+    Attributes
+    ----------
+    space : Coordinates
+    likelihood : Likelihood
+    prior : LogPrior
+    solver : {"ep", "laplace"}
+    tol, maxiter : float, int
+        Of the solver.
+    """
+
+    space: Coordinates
+    likelihood: Likelihood
+    prior: LogPrior
+    solver: str
+    tol: float
+    maxiter: int
+    log_t2: list[float] = field(default_factory=list)
+    found: list[Approximation] = field(default_factory=list)
+
+    def at(self, log_t2: float, tol: float | None = None) -> Approximation:
+        """The approximation at `log_t2`, solved to `tol` at least, by default to that of all."""
+        tol = self.tol if tol is None else tol
+        place = bisect_left(self.log_t2, log_t2)
+        there = place < len(self.log_t2) and self.log_t2[place] == log_t2
+        if there and self.found[place].change <= tol:
+            return self.found[place]
+        new = self._solved(log_t2, tol)
+        if not (new.converged or self.found) and abs(log_t2 - self.prior.log_scale) > STRIDE:
+            self._approach(log_t2)
+            new = self._solved(log_t2, tol)
+            place = bisect_left(self.log_t2, log_t2)
+        if there:
+            self.found[place] = new
+        else:
+            self.log_t2.insert(place, log_t2)
+            self.found.insert(place, new)
+        return new
+
+    def _solved(self, log_t2: float, tol: float) -> Approximation:
+        of, most = (self.space, self.likelihood, log_t2), self.maxiter
+        if self.solver == "laplace":
+            return laplace(*of, self._mode_nearby(log_t2), tol=LAPLACE * tol, maxiter=most)
+        return expectation_propagation(*of, self._sites_nearby(log_t2), tol=tol, maxiter=most)
+
+    def _approach(self, log_t2: float) -> None:
+        """Solve on the way from the prior's scale, in steps over which sites can be followed."""
+        begin = self.prior.log_scale
+        for l in np.linspace(begin, log_t2, max(2, int(np.ceil(abs(log_t2 - begin) / STRIDE)) + 1))[:-1]:
+            self.at(float(l))
+
+    def log_density(self, log_t2: float, tol: float | None = None) -> float:
+        """Unnormalised log posterior density of log t2."""
+        return self.at(log_t2, tol).log_evidence + self.prior(log_t2)
+
+    def slope(self, log_t2: float) -> float:
+        """Its derivative at a node."""
+        return self.found[bisect_left(self.log_t2, log_t2)].slope + self.prior.slope(log_t2)
+
+    def log_densities(self) -> FloatArray:
+        """The log density at every node so far."""
+        return np.array([node.log_evidence + self.prior(l) for l, node in zip(self.log_t2, self.found, strict=True)])
+
+    def _mode_nearby(self, log_t2: float) -> FloatArray | None:
+        """Coordinates interpolated (nearby: extrapolated) from the nearest nodes."""
+        if not self.found:
+            return None
+        nearest, weights = self._neighbours(log_t2)
+        return weights @ np.stack([self.found[i].center for i in nearest])
+
+    def _sites_nearby(self, log_t2: float) -> Sites | None:
+        """Sites interpolated (nearby: extrapolated) from the nearest nodes."""
+        if not self.found:
+            return None
+        nearest, weights = self._neighbours(log_t2)
+        slack = 2.0 + float(np.ptp(np.array(self.log_t2)[nearest])) * REACH
+        logs = np.stack([np.log(np.maximum(self.found[i].next_sites.precision, 1e-300)) for i in nearest])
+        slopes = np.stack([_relative_shift(self.found[i].next_sites) for i in nearest])
+        precision = np.exp(np.clip(weights @ logs, logs.min(axis=0) - slack, logs.max(axis=0) + slack))
+        return Sites(precision, (weights @ slopes) * np.sqrt(precision))
+
+    def _neighbours(self, log_t2: float) -> tuple[IntArray, FloatArray]:
+        """The nearest nodes, and their weights in the value at `log_t2`."""
+        where = np.array(self.log_t2)
+        nearest = np.argsort(np.abs(where - log_t2))
+        if where[0] < log_t2 < where[-1]:
+            nearest = nearest[:NEIGHBOURS]
+            return nearest, _smoothed(where[nearest] - log_t2, np.array([self.found[i].change for i in nearest]))
+        nearest = nearest[:2]
+        gap = REACH * float(np.ptp(where[nearest]))
+        log_t2 = float(np.clip(log_t2, where[nearest[0]] - gap, where[nearest[0]] + gap))
+        return nearest, _lagrange(where[nearest], log_t2)
+
+
+def _relative_shift(sites: Sites) -> FloatArray:
+    out: FloatArray = sites.shift / np.sqrt(np.maximum(sites.precision, 1e-300))
+    return out
+
+
+def _smoothed(away: FloatArray, error: FloatArray) -> FloatArray:
+    """Weights of nodes, so far `away`, in the value at 0 of a smooth function which each knows up to an `error`.
+
+    The best linear prediction of a straight line plus a Gaussian process (kriging): nodes of little accuracy, which
+    the search for the ends leaves, hardly count beside better ones.
+    """
+    k = away.size
+    out = np.zeros((k + 2, k + 2))
+    out[:k, :k] = np.exp(-0.5 * (np.subtract.outer(away, away) / SMOOTH) ** 2)
+    out[np.arange(k), np.arange(k)] += np.clip(error, FINEST, 1.0) ** 2
+    out[:k, k] = out[k, :k] = 1.0
+    out[:k, k + 1] = out[k + 1, :k] = away
+    right = np.concatenate([np.exp(-0.5 * (away / SMOOTH) ** 2), [1.0, 0.0]])
+    weights: FloatArray = np.linalg.solve(out, right)[:k]
+    return weights
+
+
+def _lagrange(points: FloatArray, x: float) -> FloatArray:
+    """Weights of the interpolating polynomial's value at `x`."""
+    out = np.ones(points.size)
+    for i in range(points.size):
+        others = np.delete(points, i)
+        out[i] = np.prod((x - others) / (points[i] - others))
+    return out

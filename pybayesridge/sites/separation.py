@@ -1,0 +1,138 @@
+"""Separation: directions along which the likelihood does not fall, by linear programming.
+
+A direction d separates if ``z_i'd >= 0`` for rows whose likelihood does not fall upwards (successes only), ``<= 0``
+for those whose does not fall downwards (failures only), ``= 0`` for the others, and not all are 0. Along it the
+likelihood stays as it is or rises, so that with a flat prior the posterior has no finite integral. The linear program
+finds a direction that moves every row which any direction moves (Konis 2007, "Linear programming algorithms for
+detecting separated data in binary logistic regression models").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy
+
+from pybayesridge._types import BoolArray, FloatArray
+from pybayesridge.sites.likelihood import Likelihood
+
+MOVED = 1e-6
+"""A row whose part in the program is larger counts as moved: each is 0 or 1 at the optimum."""
+
+NOTHING = 1e-9
+"""Coefficients of the direction that are smaller, relative to the largest, are 0."""
+
+DIGITS, LEAST = 12, 1e-9
+"""Rows of orthonormal columns that agree to so many digits are one, and they span a dimension if they reach so far
+into it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Separation:
+    """A direction in which the columns separate the responses.
+
+    Attributes
+    ----------
+    direction : (k,) array
+        0 where nothing is separated.
+    rows : (n,) bool array
+        The rows whose responses are predicted without error by going far enough along it.
+    """
+
+    direction: FloatArray
+    rows: BoolArray
+
+    @property
+    def found(self) -> bool:
+        """Whether there is any."""
+        return bool(self.rows.any())
+
+    @property
+    def complete(self) -> bool:
+        """Whether every row is predicted without error."""
+        return bool(self.rows.all())
+
+
+def separation(columns: FloatArray, likelihood: Likelihood) -> Separation:
+    """Look for separation by all columns together.
+
+    Parameters
+    ----------
+    columns : (n, k) array
+        Of full rank.
+    likelihood : Likelihood
+    """
+    n, k = columns.shape
+    nothing = Separation(np.zeros(k), np.zeros(n, dtype=bool))
+    if k == 0:
+        return nothing
+    sign = likelihood.rises()
+    size = np.abs(columns).max(axis=0)
+    unit = columns / np.where(size > 0, size, 1.0)
+    # Rows that look alike are one row.
+    different, back = np.unique(np.column_stack([sign, unit]), axis=0, return_inverse=True)
+    sign, unit = different[:, 0], different[:, 1:]
+    pure = sign != 0
+    m = int(pure.sum())
+    if m == 0:
+        return nothing
+    answer = scipy.optimize.linprog(
+        np.r_[np.zeros(k), -np.ones(m)],
+        A_ub=np.hstack([-sign[pure, None] * unit[pure], np.eye(m)]),
+        b_ub=np.zeros(m),
+        A_eq=np.hstack([unit[~pure], np.zeros((len(sign) - m, m))]) if m < len(sign) else None,
+        b_eq=np.zeros(len(sign) - m) if m < len(sign) else None,
+        bounds=[(None, None)] * k + [(0.0, 1.0)] * m,
+        method="highs",
+    )
+    if answer.status != 0:
+        raise FloatingPointError(f"the linear program that looks for separation has no answer: {answer.message}")
+    moved = np.zeros(len(sign), dtype=bool)
+    moved[pure] = answer.x[k:] > MOVED
+    if not moved.any():
+        return nothing
+    direction = answer.x[:k] / np.where(size > 0, size, 1.0)
+    return Separation(direction, moved[np.ravel(back)])
+
+
+def dimensions(columns: FloatArray, likelihood: Likelihood) -> int:
+    """Dimension of the cone of directions that separate; those of a cone are all that leave the other rows in place.
+
+    Parameters
+    ----------
+    columns : (n, k) array
+        Of full rank.
+    likelihood : Likelihood
+    """
+    n, k = columns.shape
+    pure = likelihood.rises() != 0
+    unit = columns / np.linalg.norm(columns, axis=0)
+    # Independent rows can be moved each by itself.
+    moved = pure if n == k else separation(np.round(unit, DIGITS), likelihood).rows
+    if not moved.any():
+        return 0
+    return k - int(np.linalg.matrix_rank(unit[~moved], tol=LEAST))
+
+
+def check_unpenalized(z: FloatArray, names: Sequence[str], likelihood: Likelihood) -> None:
+    """Raise ValueError, naming columns, if the unpenalised columns separate the responses.
+
+    Parameters
+    ----------
+    z : (n, k) array
+    names : sequence of str
+    likelihood : Likelihood
+    """
+    separated = separation(z, likelihood)
+    if not separated.found:
+        return
+    likelihood.check_unseparated()
+    size = np.abs(separated.direction) * np.abs(z).max(axis=0)
+    guilty = [repr(names[j]) for j in np.flatnonzero(size > NOTHING * size.max()).tolist()]
+    raise ValueError(
+        f"the unpenalised column(s) {', '.join(guilty)} separate the responses: they predict "
+        f"{int(separated.rows.sum())} of {separated.rows.size} rows without error, so the posterior of their "
+        "coefficients is improper; let them be penalised, or leave them out"
+    )

@@ -1,0 +1,199 @@
+"""EP for yes/no responses averaged over the hyperparameters that are not given: the lattice of the Gaussian family.
+
+The noise is that of the latent response: its variance c takes the place of s2 in the prior.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit
+
+from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.ep.learning.average import average_from
+from pybayesridge.ep.learning.coordinates import coordinates
+from pybayesridge.ep.learning.maximize import information
+from pybayesridge.ep.learning.objective import Objective, Trial, Warm
+from pybayesridge.ep.model.groups import one_of_each
+from pybayesridge.ep.model.hyper_prior import hyper_prior
+from pybayesridge.ep.model.hyperparameters import Given, Hyperparameters
+from pybayesridge.ep.model.rotation import Rotation
+from pybayesridge.ep.selection import Selection, averaged_selection
+from pybayesridge.sites.likelihood import Likelihood
+from pybayesridge.sites.spike_slab import RowSitesResult, fit_binary_sites, start_sites
+from pybayesridge.sites.working import Working
+
+TOL = 1e-2
+"""Residual of EP where the hyperparameters are still on their way."""
+
+SWEEPS = 300
+"""Most sweeps and steps there and at the nodes of the lattice."""
+
+SHARES = (0.5, 0.9)
+"""Shares of the latent variance that the columns explain at the two starts."""
+
+MANY = 0.2
+"""Columns in a row at the second start."""
+
+STEP, LONGEST, NEAR, STEPS = 1.5, 1.0, 0.05, 30
+"""Steps relative to those of the EM algorithm, the longest one, one that is none, and their number at most."""
+
+SAME = 0.3
+"""Starts that come as near as this in every coordinate lead to the same mode."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """The data of a binomial model.
+
+    Attributes
+    ----------
+    x, c : (n, d), (n, k) arrays
+        Penalised columns on the scale of the prior, rotated within groups, and unpenalised ones, of full rank.
+    likelihood : Likelihood
+    groups : (d,) int array or None
+        Columns with equal numbers are in or out together.
+    """
+
+    x: FloatArray
+    c: FloatArray
+    likelihood: Likelihood
+    groups: IntArray | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class BinaryObjective(Objective):
+    """Log evidence plus log prior.
+
+    Attributes
+    ----------
+    problem : Problem
+    """
+
+    problem: Problem
+
+    def evaluate(
+        self, x: FloatArray, start: Warm | Trial | None, *, tol: float = TOL, maxiter: int = SWEEPS
+    ) -> Trial:
+        """Fit at x and evaluate."""
+        h, problem = self.place.hyper(x), self.problem
+        warm = start.warm if isinstance(start, Trial) else start
+        sites = None if warm is None else warm.sites
+        result = fit_binary_sites(
+            problem.x,
+            problem.c,
+            problem.likelihood,
+            h.prior_inclusion,
+            h.slab_var,
+            groups=problem.groups,
+            tol=tol,
+            maxiter=max(maxiter, SWEEPS),
+            start=sites if isinstance(sites, RowSitesResult) else None,
+        )
+        self.n_steps += 1
+        self.n_fac += result.n_fac
+        prior, prior_grad = self.place.log_prior(x)
+        used = np.isfinite(result.site2)
+        second = (result.cond_mean**2 + result.cond_var)[used]
+        slab = 0.5 * float(np.sum(result.inclusion_prob[used] * (second / h.slab_var - 1.0)))
+        odds = float(np.sum(one_of_each(result.inclusion_prob - h.prior_inclusion, problem.groups)))
+        value = result.log_evidence + prior
+        slopes = np.array([odds, slab, 0.0]) @ self.place.slopes(x)
+        return Trial(x, h, result, value if np.isfinite(value) else -np.inf, slopes + prior_grad)
+
+
+def binary_objective(problem: Problem, given: Given, expected_size: float) -> BinaryObjective:
+    """Set up the prior, and the coordinates with their bounds; a noise variance in `given` is not looked at."""
+    likelihood, d = problem.likelihood, problem.x.shape[1]
+    size = likelihood.size
+    groups, p = problem.groups, given.prior_inclusion
+    prior = hyper_prior(
+        d if groups is None else int(np.unique(groups).size),
+        (size / size.mean()) @ problem.x**2,
+        likelihood.n * likelihood.latent_variance,
+        expected_size=expected_size,
+        given=p,
+        slab_given=given.slab_var is not None,
+        noise_given=True,
+        flat=problem.c.shape[1],
+    )
+    data = Working.of(problem.x, problem.c, start_sites(likelihood)).likelihood.data
+    place = coordinates(prior, Given(p, given.slab_var, 1.0), d, 1.0)
+    return BinaryObjective(data, place, 1.0, groups, problem=problem)
+
+
+def select_binary(
+    problem: Problem,
+    given: Given,
+    *,
+    tol: float = 1e-4,
+    maxiter: int = 1000,
+    expected_size: float = 1.0,
+    rotation: Rotation | None = None,
+) -> Selection:
+    """EP at given hyperparameters, or averaged over those that are not given.
+
+    Parameters
+    ----------
+    problem : Problem
+    given : Given
+        On the scale of the link; a noise variance is not looked at.
+    tol, maxiter : float, int
+        Tolerance of EP's residual; sweeps and steps at most, for each value of the hyperparameters.
+    expected_size : float
+        Columns or groups expected to be in, in the middle of the prior of a shared inclusion probability.
+    rotation : Rotation, optional
+        How `problem` was rotated within groups.
+
+    Returns
+    -------
+    Selection
+        With noise variances 1, those given the sites of the rows.
+    """
+    rotation = rotation or Rotation()
+    p, v = given.prior_inclusion, given.slab_var
+    if p is not None and v is not None:
+        result = fit_binary_sites(
+            problem.x, problem.c, problem.likelihood, p, v, groups=problem.groups, tol=tol, maxiter=maxiter
+        )
+        hyper = Hyperparameters(np.asarray(p, dtype=np.float64), float(v), 1.0)
+        one = np.ones(1)
+        return Selection((result,), (hyper,), one, (), result.log_evidence, result.converged, result.n_fac, rotation)
+    objective = binary_objective(problem, given, expected_size)
+    found = average_from(objective, rough_modes(objective), tol=tol, maxiter=maxiter, by_sweeps=False)
+    return averaged_selection(found, rotation)
+
+
+def rough_modes(objective: BinaryObjective) -> list[Trial]:
+    """Fits near the maxima to which starts with few and with many columns lead, the highest first."""
+    found: list[Trial] = []
+    for x in _starts(objective):
+        trial = _climb(objective, x)
+        if not any(np.max(np.abs(trial.x - other.x), initial=0.0) <= SAME for other in found):
+            found.append(trial)
+    return sorted(found, key=lambda trial: (not trial.result.converged, -trial.value))
+
+
+def _starts(objective: BinaryObjective) -> list[FloatArray]:
+    place, (n, d) = objective.place, objective.problem.x.shape
+    given, out = place.given, []
+    for share, p in zip(SHARES, (float(expit(place.prior.center)), MANY * min(n / d, 1.0)), strict=True):
+        shared = given.prior_inclusion is None
+        spread = np.exp(place.prior.log_spread) * (p if shared else 1.0)
+        v = share / (1.0 - share) / spread if given.slab_var is None else given.slab_var
+        probabilities = np.full(d, p) if given.prior_inclusion is None else given.prior_inclusion
+        out.append(place.place(Hyperparameters(probabilities, float(v), 1.0)))
+    return out
+
+
+def _climb(objective: BinaryObjective, x: FloatArray) -> Trial:
+    """Steps of the EM algorithm, lengthened, each from the sites of the last."""
+    trial = objective.evaluate(x, None)
+    for _ in range(STEPS):
+        step = STEP * np.linalg.solve(information(objective, trial), trial.grad)
+        step = objective.place.clip(trial.x + np.clip(step, -LONGEST, LONGEST)) - trial.x
+        if not np.isfinite(step).all() or np.max(np.abs(step), initial=0.0) <= NEAR:
+            break
+        trial = objective.evaluate(trial.x + step, trial)
+    return trial

@@ -1,0 +1,64 @@
+"""Separation by unpenalised columns."""
+
+import numpy as np
+import pytest
+
+from pybayesridge.binomial.likelihood import from_counts
+from pybayesridge.sites.separation import check_unpenalized, separation
+
+X = np.array([-2.0, -1.0, -0.5, 0.3, 1.0, 2.0])
+
+
+def block(*columns):
+    return np.column_stack([np.ones(len(columns[0])), *columns])
+
+
+def test_overlap_is_not_separation():
+    likelihood = from_counts(np.array([0.0, 1, 0, 1, 0, 1]), None, None, "logit")
+    assert not separation(block(X), likelihood).found
+    check_unpenalized(block(X), ["const", "x"], likelihood)
+
+
+def test_complete_separation_is_named():
+    likelihood = from_counts((X > 0).astype(float), None, None, "logit")
+    found = separation(block(X), likelihood)
+    assert found.complete
+    assert ((block(X) @ found.direction > 0) == (X > 0)).all()
+    with pytest.raises(ValueError, match=r"'x'.* separate the responses: they predict 6 of 6 rows"):
+        check_unpenalized(block(X), ["const", "x"], likelihood)
+
+
+def test_a_group_without_events_is_named_alone():
+    group = np.array([0.0, 0, 0, 0, 1, 1])
+    likelihood = from_counts(np.array([0.0, 1, 0, 1, 0, 0]), None, None, "logit")
+    found = separation(block(group, X**2), likelihood)
+    assert not found.complete
+    np.testing.assert_array_equal(found.rows, group == 1)
+    with pytest.raises(ValueError, match=r"column\(s\) 'group' separate the responses: they predict 2 of 6 rows"):
+        check_unpenalized(block(group), ["const", "group"], likelihood)
+
+
+def test_ties_leave_rows_that_are_not_moved():
+    x = np.array([-1.0, -1, 0, 0, 1, 1])
+    likelihood = from_counts(np.array([0.0, 0, 0, 1, 1, 1]), None, None, "probit")
+    np.testing.assert_array_equal(separation(block(x), likelihood).rows, x != 0)
+
+
+def test_rows_with_both_outcomes_have_to_stay_where_they_are():
+    likelihood = from_counts(np.array([0.0, 0, 1, 1, 2, 2]), np.full(6, 2.0), None, "logit")
+    assert not separation(block(X), likelihood).found
+
+
+@pytest.mark.parametrize(("value", "word"), [(0.0, "non-events"), (1.0, "events")])
+def test_one_value_only(value, word):
+    likelihood = from_counts(np.full(6, value), None, None, "logit")
+    with pytest.raises(ValueError, match=f"all responses are {word}: a binomial model needs both outcomes"):
+        check_unpenalized(block(X), ["const", "x"], likelihood)
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
+def test_the_scale_of_columns_does_not_matter(scale):
+    overlap = from_counts(np.array([0.0, 1, 0, 1, 0, 1]), None, None, "logit")
+    apart = from_counts((X > 0).astype(float), None, None, "logit")
+    assert not separation(block(scale * X), overlap).found
+    assert separation(block(scale * X), apart).complete
