@@ -20,7 +20,7 @@ CHECKS := lint typecheck docs-check test-python test-oldest test-r
 test: ## lint, typecheck, docs-check, test-python, test-oldest and test-r; goes on to the end, then lists what failed
 	@tools/test-all $(CHECKS)
 
-test-ci: ## what continuous integration runs: test with all cases, test-r-stable and test-old-processor
+test-ci: ## what continuous integration runs: test, with all cases for the newest versions and R, test-r-stable and test-old-processor
 	@PYBAYESRIDGE_THOROUGH=1 tools/test-all $(CHECKS) test-r-stable test-old-processor
 
 lint: .venv/.dev ## ruff: rules and format
@@ -34,9 +34,9 @@ test-python: .venv/.dev ## pytest with the newest dependencies
 	OPENBLAS_NUM_THREADS=1 $(PY) -m pytest -q $(call CASES,2) -n auto --dist worksteal -m 'not against_r'
 
 # Versions change formulas, frames, tables, files and the command line, and the linear algebra beneath them: what the
-# files directly in tests/ go through. test-old-processor runs its folders, numerics alone, with the oldest versions too.
+# files directly in tests/ go through. test-old-processor runs all cases of all files with the oldest versions.
 test-oldest: .venv-oldest/.installed ## pytest with the oldest supported dependencies: the files directly in tests/
-	OPENBLAS_NUM_THREADS=1 $(OLDEST) -m pytest -q $(call CASES,1) -n auto --dist worksteal -m 'not against_r' -o cache_dir=.venv-oldest/.pytest_cache tests/test_*.py
+	env -u PYBAYESRIDGE_THOROUGH OPENBLAS_NUM_THREADS=1 $(OLDEST) -m pytest -q --cases 1 -n auto --dist worksteal -m 'not against_r' -o cache_dir=.venv-oldest/.pytest_cache tests/test_*.py
 
 test-r: ## the R package and the comparisons with R, with the R of this machine
 	tools/test-r
@@ -47,8 +47,11 @@ test-r-stable: ## the same on Debian stable, with test-python, in a chroot where
 test-processors: .venv/.dev .venv-oldest/.installed ## pytest as on other processors (tools/test-processors --help: some of them)
 	tools/test-processors
 
-test-old-processor: .venv/.dev .venv-oldest/.installed ## pytest as on a processor without AVX, one thread
-	tools/test-processors Prescott --threads 1
+test-old-processor: .venv/.dev .venv-oldest/.installed ## pytest as on a processor without AVX, one thread; all cases with the oldest versions
+	@failed=0; \
+	tools/test-processors Prescott --threads 1 --suite oldest || failed=1; \
+	tools/test-processors Prescott --threads 1 --suite newest --cases 2 || failed=1; \
+	exit $$failed
 
 fuzz: .venv/.dev ## 10,000 random problems beside an oracle in long double, 10,000 formulas and damaged files, 2,000 tables and fits of yes/no responses, 1,000 samplers of sets (FUZZ='--count 500 --seed 1': options)
 	OPENBLAS_NUM_THREADS=1 $(PY) -m tests.fuzz $(FUZZ)
