@@ -14,8 +14,8 @@ import pybayesridge
 from pybayesridge import BayesRidge, SpikeSlab
 from pybayesridge.cli.demo import demo
 from pybayesridge.results.base import LinearResults
-from pybayesridge.results.binary import BinaryRidgeResults
-from pybayesridge.results.binary_selection import BinarySpikeSlabResults
+from pybayesridge.results.generalized_ridge import GeneralizedRidgeResults
+from pybayesridge.results.generalized_spike_slab import GeneralizedSpikeSlabResults
 from pybayesridge.results.ridge import BayesRidgeResults
 from pybayesridge.results.spike_slab import SpikeSlabResults
 
@@ -135,7 +135,9 @@ def test_estimators_are_in_the_reference():
         assert f".. autoclass:: pybayesridge.sklearn.{name}\n" in reference()
 
 
-@pytest.mark.parametrize("results", [BayesRidgeResults, BinaryRidgeResults, SpikeSlabResults, BinarySpikeSlabResults])
+@pytest.mark.parametrize(
+    "results", [BayesRidgeResults, GeneralizedRidgeResults, SpikeSlabResults, GeneralizedSpikeSlabResults]
+)
 def test_results_are_in_the_reference_with_what_they_inherit(results):
     name = re.escape(f"{results.__module__}.{results.__name__}")
     pattern = rf"^\.\. autoclass:: {name}\n   :members:\n   :inherited-members: Results$"

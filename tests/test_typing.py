@@ -16,8 +16,8 @@ from pybayesridge import BayesRidge, SpikeSlab
 from pybayesridge.models.base import LinearModel
 from pybayesridge.results.labelled import (
     BayesRidgeResultsWrapper,
-    BinaryRidgeResultsWrapper,
-    BinarySpikeSlabResultsWrapper,
+    GeneralizedRidgeResultsWrapper,
+    GeneralizedSpikeSlabResultsWrapper,
     SpikeSlabResultsWrapper,
 )
 
@@ -29,6 +29,7 @@ INTERNAL = {
     "shown_fact",
     "of_earlier",
     "loo_log_density",
+    "own_columns",
     "left_out_predictions",
     "importance",
     "hyperparameter_names",
@@ -160,9 +161,9 @@ def test_every_attribute_of_the_results_is_declared(fits):
     "wrapper",
     [
         BayesRidgeResultsWrapper,
-        BinaryRidgeResultsWrapper,
+        GeneralizedRidgeResultsWrapper,
         SpikeSlabResultsWrapper,
-        BinarySpikeSlabResultsWrapper,
+        GeneralizedSpikeSlabResultsWrapper,
     ],
 )
 def test_methods_keep_signature_and_docstring(wrapper):

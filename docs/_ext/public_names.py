@@ -8,14 +8,14 @@ from sphinx.util import logging
 
 import pybayesridge
 import pybayesridge.sklearn
-from pybayesridge.results.binary import BinaryRidgeResults
-from pybayesridge.results.binary_selection import BinarySpikeSlabResults
+from pybayesridge.results.generalized_ridge import GeneralizedRidgeResults
+from pybayesridge.results.generalized_spike_slab import GeneralizedSpikeSlabResults
 from pybayesridge.results.ridge import BayesRidgeResults
 from pybayesridge.results.spike_slab import SpikeSlabResults
 
 logger = logging.getLogger(__name__)
 
-RESULTS = (BayesRidgeResults, BinaryRidgeResults, SpikeSlabResults, BinarySpikeSlabResults)
+RESULTS = (BayesRidgeResults, GeneralizedRidgeResults, SpikeSlabResults, GeneralizedSpikeSlabResults)
 
 OF_MODELS = ("from_formula", "fit", "predict")
 """What users call of a model; its other methods serve the results."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from pybayesridge.families.registry import FAMILIES
 from pybayesridge.results.labelled import (
     BayesRidgeResultsWrapper,
-    BinaryRidgeResultsWrapper,
-    BinarySpikeSlabResultsWrapper,
+    GeneralizedRidgeResultsWrapper,
+    GeneralizedSpikeSlabResultsWrapper,
     SpikeSlabResultsWrapper,
 )
 from pybayesridge.results.shown import Shown, counted
@@ -16,9 +16,9 @@ from pybayesridge.text import listed
 
 RESULTS = (
     BayesRidgeResultsWrapper,
-    BinaryRidgeResultsWrapper,
+    GeneralizedRidgeResultsWrapper,
     SpikeSlabResultsWrapper,
-    BinarySpikeSlabResultsWrapper,
+    GeneralizedSpikeSlabResultsWrapper,
 )
 
 

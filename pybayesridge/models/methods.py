@@ -133,6 +133,9 @@ class Lane:
 
     Attributes
     ----------
+    name : str
+        That of the module of this folder with its function ``fit``: model, method, checked options and recipe in,
+        results out.
     model, family : str
     methods : mapping
         By name, each with its words; the model's own registry.
@@ -148,12 +151,11 @@ class Lane:
         The methods and the names that stand for one or the other, each with its help; None where there are no others.
     choose : callable
         Of a name and the numbers of rows and columns: the method.
-    module : str
-        Where its function ``fit`` is: model, method, checked options and recipe in, labelled results out.
     told : callable
         Of results: the line that ``disp=True`` prints.
     """
 
+    name: str
     model: str
     family: str
     methods: Mapping[str, Any]
@@ -163,7 +165,6 @@ class Lane:
     elsewhere: Mapping[str, str] = field(default_factory=dict)
     choices: Mapping[str, Any] | None = None
     choose: Callable[[str, int, int], Any] | None = None
-    module: str
     told: Callable[[Any], str]
 
     @property
@@ -210,7 +211,7 @@ class Lane:
 
     def fit(self, *arguments: Any) -> Any:
         """Call the function that fits; its module is imported when it is first used."""
-        return import_module(f"pybayesridge.models.{self.module}").fit(*arguments)
+        return import_module(f"pybayesridge.models.{self.name}").fit(*arguments)
 
 
 def _iterations(res: Any) -> str:
@@ -229,16 +230,17 @@ LANES: dict[tuple[str, str], Lane] = {
     (lane.model, lane.family): lane
     for lane in (
         Lane(
+            name="conjugate",
             model="BayesRidge",
             family="gaussian",
             methods=of_ridge.METHODS,
             default=of_ridge.DEFAULT,
             options=("tol", "maxiter", "dof"),
             defaults={"tol": 1e-8, "maxiter": 10_000},
-            module="conjugate",
             told=_iterations,
         ),
         Lane(
+            name="sites",
             model="BayesRidge",
             family="binomial",
             methods=of_sites.METHODS,
@@ -246,10 +248,10 @@ LANES: dict[tuple[str, str], Lane] = {
             options=("tol", "maxiter"),
             defaults={"tol": 1e-6, "maxiter": 200},
             elsewhere=of_sites.NOT_HERE,
-            module="sites",
             told=_sweeps,
         ),
         Lane(
+            name="sets",
             model="SpikeSlab",
             family="gaussian",
             methods=of_sets.METHODS,
@@ -257,10 +259,10 @@ LANES: dict[tuple[str, str], Lane] = {
             options=("maxiter", "start"),
             choices=of_sets.CHOICES,
             choose=of_sets.method_for,
-            module="sets",
             told=_residual,
         ),
         Lane(
+            name="latent_sets",
             model="SpikeSlab",
             family="binomial",
             methods=of_latent_sets.METHODS,
@@ -268,7 +270,6 @@ LANES: dict[tuple[str, str], Lane] = {
             options=("maxiter",),
             elsewhere=of_latent_sets.NOT_HERE,
             choose=of_latent_sets.method_for_binary,
-            module="latent_sets",
             told=_residual,
         ),
     )

@@ -234,7 +234,7 @@ class BayesRidge(ColumnModel, LinearModel):
 
         Returns
         -------
-        BayesRidgeResults or BinaryRidgeResults
+        BayesRidgeResults or GeneralizedRidgeResults
             With labels.
 
         Raises

@@ -12,8 +12,8 @@ from pybayesridge.checks import positive
 from pybayesridge.design.crossproducts import CrossProducts
 from pybayesridge.design.design import Design
 from pybayesridge.recipes import Recipe
-from pybayesridge.results.binary import BinaryRidgeResults
-from pybayesridge.results.labelled import BinaryRidgeResultsWrapper
+from pybayesridge.results.generalized_ridge import GeneralizedRidgeResults
+from pybayesridge.results.labelled import GeneralizedRidgeResultsWrapper
 from pybayesridge.ridge.spectrum import rotate
 from pybayesridge.sites.coordinates import Coordinates, from_design
 from pybayesridge.sites.methods import SitesMethod, SitesOptions
@@ -27,7 +27,9 @@ GRID = np.exp(np.linspace(-8.0, 8.0, 33))
 """Penalties that "loocv" tries by default, relative to that at which the prior share explained is 1/2."""
 
 
-def fit(model: BayesRidge, entry: SitesMethod, options: dict[str, Any], recipe: Recipe) -> BinaryRidgeResultsWrapper:
+def fit(
+    model: BayesRidge, entry: SitesMethod, options: dict[str, Any], recipe: Recipe
+) -> GeneralizedRidgeResultsWrapper:
     """Fit a model by one of its methods with checked options."""
     _, space = model.prepare(partial(_coordinates, model))
     unit, lam = 2 * float(np.log(space.design.common_scale)), options["lam"]
@@ -40,7 +42,7 @@ def fit(model: BayesRidge, entry: SitesMethod, options: dict[str, Any], recipe: 
         maxiter=options["maxiter"],
     )
     found = entry.fit(space, model.likelihood(), model.prior_of_tau2, model.flat_in, chosen)
-    results = BinaryRidgeResults(
+    results = GeneralizedRidgeResults(
         model,
         found,
         method=entry.name,
@@ -50,7 +52,7 @@ def fit(model: BayesRidge, entry: SitesMethod, options: dict[str, Any], recipe: 
         maxiter=chosen.maxiter,
         recipe=recipe,
     )
-    return BinaryRidgeResultsWrapper(results)
+    return GeneralizedRidgeResultsWrapper(results)
 
 
 def _coordinates(model: BayesRidge, design: Design, products: CrossProducts) -> Coordinates:

@@ -305,7 +305,7 @@ class SpikeSlab(LinearModel):
 
         Returns
         -------
-        SpikeSlabResults or BinarySpikeSlabResults
+        SpikeSlabResults or GeneralizedSpikeSlabResults
             With labels.
 
         Raises

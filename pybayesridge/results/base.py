@@ -448,7 +448,7 @@ def load(path: PathOrFile, *, allow_code: bool = False) -> AnyResults:
 
     Returns
     -------
-    BayesRidgeResultsWrapper, BinaryRidgeResultsWrapper or SpikeSlabResultsWrapper
+    BayesRidgeResultsWrapper, GeneralizedRidgeResultsWrapper or SpikeSlabResultsWrapper
         What was saved.
 
     Raises

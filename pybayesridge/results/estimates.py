@@ -182,13 +182,14 @@ class LinearEstimates(Shown):
             "std_error": self.bse.ravel(order="F"),
             "conf_low": interval[..., 0].ravel(order="F"),
             "conf_high": interval[..., 1].ravel(order="F"),
-            **self._tidy_columns(),
+            **self.own_columns(),
         }
         if not self.model.one_target:
             columns["target"] = [name for name in targets for _ in names]
         return make_frame(columns, self.model.data.library)
 
-    def _tidy_columns(self) -> dict[str, FloatArray]:
+    def own_columns(self) -> dict[str, FloatArray]:
+        """Further columns of :meth:`tidy`, which only some fits have."""
         return {}
 
     @cached_property

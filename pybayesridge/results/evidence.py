@@ -10,7 +10,7 @@ import pandas as pd
 
 from pybayesridge._types import FloatArray
 from pybayesridge.results.arguments import named_fits
-from pybayesridge.results.binary import BinaryRidgeResults
+from pybayesridge.results.generalized_ridge import GeneralizedRidgeResults
 from pybayesridge.results.ridge import BayesRidgeResults
 from pybayesridge.results.spike_slab import SpikeSlabResults
 from pybayesridge.text import listed
@@ -18,7 +18,7 @@ from pybayesridge.text import listed
 if TYPE_CHECKING:
     from pybayesridge.results.labelled import BayesRidgeResultsWrapper, SpikeSlabResultsWrapper
 
-    Results: TypeAlias = BayesRidgeResults | BinaryRidgeResults | SpikeSlabResults
+    Results: TypeAlias = BayesRidgeResults | GeneralizedRidgeResults | SpikeSlabResults
     AnyFit: TypeAlias = Results | BayesRidgeResultsWrapper | SpikeSlabResultsWrapper
     Fits: TypeAlias = Mapping[str, AnyFit] | Sequence[AnyFit]
 
@@ -68,7 +68,7 @@ def compare_evidence(fits: Fits) -> pd.DataFrame:
     odd = [
         name
         for name, fit in inner.items()
-        if not isinstance(fit, (BayesRidgeResults, BinaryRidgeResults, SpikeSlabResults))
+        if not isinstance(fit, (BayesRidgeResults, GeneralizedRidgeResults, SpikeSlabResults))
     ]
     if odd:
         raise ValueError(f"{listed(odd)} are not results of a SpikeSlab or a BayesRidge")

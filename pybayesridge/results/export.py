@@ -14,15 +14,15 @@ for a selection by expectation propagation ``v mean_i`` and ``v^2 own_i + sum_j 
 (v M_i^-1 v' + |z z_root|^2)`` with the b_i and M_i of `export_sets`. Where there are ``rows`` (of the standardised
 data, weighted), ``|L_i^-1 rows (own_i v)|^2`` is to be subtracted in addition, L_i being the rows of ``lower`` of
 node i, one of ``lower_of``. A ridge with ``half`` in place of ``right`` has ``right = rows' half``. A new observation
-adds noise_i, divided by its weight. `export_binary` has the same of yes/no responses, where y_on_z is 0 and y_norm 1;
-those of a selection by expectation propagation are at the end of `export_sets`.
+adds noise_i, divided by its weight. `export_generalized` has the same of responses that are not Gaussian, where
+y_on_z is 0 and y_norm 1; those of a selection by expectation propagation are at the end of `export_sets`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -39,8 +39,8 @@ from pybayesridge.ep.model.rotation import Rotation
 from pybayesridge.ep.posterior import SelectionPosterior
 from pybayesridge.findings import Finding
 from pybayesridge.quantile_tables import NO_ROW_SPACE
-from pybayesridge.results.export_binary import binary_posterior, binary_selection_values, binary_values
 from pybayesridge.results.export_fields import VERSION
+from pybayesridge.results.export_generalized import generalized_selection_values, generalized_values, sites_posterior
 from pybayesridge.results.export_sets import ep_given_columns, sets_posterior, sets_values
 from pybayesridge.results.facts import values_of
 from pybayesridge.ridge import hyperparameters as hyper
@@ -48,33 +48,29 @@ from pybayesridge.ridge.posterior import RidgePosterior
 
 if TYPE_CHECKING:
     from pybayesridge.results.base import LinearResults
-    from pybayesridge.results.binary import BinaryRidgeResults
-    from pybayesridge.results.binary_selection import BinarySpikeSlabResults
+    from pybayesridge.results.generalized_ridge import GeneralizedRidgeResults
+    from pybayesridge.results.generalized_spike_slab import GeneralizedSpikeSlabResults
     from pybayesridge.results.ridge import BayesRidgeResults
     from pybayesridge.results.spike_slab import SpikeSlabResults
 
+KINDS = {"BayesRidge": "bayes_ridge", "SpikeSlab": "spike_slab"}
+"""How R calls the models."""
+
 
 def export(
-    results: BayesRidgeResults | BinaryRidgeResults | SpikeSlabResults, without: Collection[str] = ()
+    results: BayesRidgeResults | GeneralizedRidgeResults | SpikeSlabResults, without: Collection[str] = ()
 ) -> dict[str, Any]:
     """Every value of a fit; "posterior", "start" and "diagnostics" are dicts of their own.
 
     Parameters
     ----------
-    results : BayesRidgeResults, BinaryRidgeResults or SpikeSlabResults
+    results : BayesRidgeResults, GeneralizedRidgeResults or SpikeSlabResults
     without : collection of {"bse", "fittedvalues", "resid", "right", "rows"}
         Values that the reader computes from the data and from the others. ``posterior.right`` is left out, with
         ``posterior.outside``, only where ``posterior.half`` and the data give it; ``posterior.rows`` where these are
         the rows of the data.
     """
-    if hasattr(results, "inclusion_prob"):
-        own = _selection_values(cast("SpikeSlabResults", results), without)
-    elif hasattr(results, "sites_fit"):
-        binary = cast("BinaryRidgeResults", results)
-        design = _design_values(binary, binary.posterior.design)
-        own = binary_values(binary) | {"posterior": design | binary_posterior(binary)}
-    else:
-        own = _ridge_values(results, without)
+    own = OF_LANE[results.model.lane.name](results, without)
     return {name: value for name, value in (_shared_values(results, without) | own).items() if value is not None}
 
 
@@ -91,6 +87,7 @@ def each(a: ArrayLike) -> FloatArray:
 
 def _shared_values(results: LinearResults, without: Collection[str]) -> dict[str, Any]:
     model = results.model
+    kind, family = KINDS[results.model_name], model.distribution.in_json.get("family")
     at_rows = ("fittedvalues", "resid") if model.endog is not None else ()
     large = {name: over(getattr(results, name)) for name in ("bse", *at_rows) if name not in without}
     return {
@@ -112,6 +109,7 @@ def _shared_values(results: LinearResults, without: Collection[str]) -> dict[str
         "weight_mean": float(model.weight_mean),
         "findings": flat_findings(results.findings),
         "facts": _facts(results),
+        "family": f"{kind}_{family}" if family else kind,
     }
 
 
@@ -135,7 +133,6 @@ def _ridge_values(results: BayesRidgeResults, without: Collection[str]) -> dict[
     scores, error = results.grid_scores, results.quadrature_error
     table = results.diagnostics_by_target()
     return {
-        "family": "bayes_ridge",
         "dof": results.dof,
         "parameterization": results.parameterization,
         "lambda_": each(results.lambda_),
@@ -216,14 +213,28 @@ def _right_vectors(posterior: RidgePosterior, *, by_rows: bool) -> tuple[dict[st
     return {"right": held.spectrum.right}, {"outside": held.outside_of_coefficients()}
 
 
-def _selection_values(results: SpikeSlabResults, without: Collection[str]) -> dict[str, Any]:
-    """The values of a selection; of yes/no responses there is no noise, and by sampling no evidence."""
+def _generalized_ridge_values(results: GeneralizedRidgeResults, without: Collection[str]) -> dict[str, Any]:
+    design = _design_values(results, results.posterior.design)
+    return generalized_values(results) | {"posterior": design | sites_posterior(results)}
+
+
+def _gaussian_selection_values(results: SpikeSlabResults, without: Collection[str]) -> dict[str, Any]:
+    point = results.starting_point()
+    start = {f.name: getattr(point, f.name) for f in fields(point)} | {"columns": list(point.columns)}
+    posterior = _selection_posterior(results, without, _gaussian_ep)
+    return _selection_values(results) | {"posterior": posterior, "start": start}
+
+
+def _generalized_selection_values(results: GeneralizedSpikeSlabResults, without: Collection[str]) -> dict[str, Any]:
+    posterior = _selection_posterior(results, without, _latent_ep)
+    return generalized_selection_values(results) | _selection_values(results) | {"posterior": posterior}
+
+
+def _selection_values(results: SpikeSlabResults) -> dict[str, Any]:
+    """The values of every selection; a method that gives no evidence has none of its numbers."""
     of_group, exact = results.group_inclusion_prob, results.exact_posterior
-    binary = results.model.family == "binomial"
-    sampled = binary and exact is not None
+    sampled = not results.method_entry.gives_evidence
     return {
-        "family": "spike_slab_binomial" if binary else "spike_slab",
-        **(binary_selection_values(cast("BinarySpikeSlabResults", results)) if binary else {}),
         "inclusion_prob": np.asarray(results.inclusion_prob, dtype=np.float64),
         "group_inclusion_prob": of_group.to_numpy(dtype=np.float64),
         "group_labels": [str(label) for label in of_group.index],
@@ -233,7 +244,7 @@ def _selection_values(results: SpikeSlabResults, without: Collection[str]) -> di
         "cond_var": np.asarray(results.cond_var, dtype=np.float64),
         "log_evidence": None if sampled else float(results.log_evidence),
         "slab_var": float(results.slab_var),
-        "noise_var": None if binary else float(results.noise_var),
+        "noise_var": float(results.noise_var) if results.model.distribution.has_noise else None,
         "learned": [str(name) for name in results.learned],
         "integrated": bool(results.posterior.selection.integrated),
         "expected_size": float(results.expected_size),
@@ -242,33 +253,30 @@ def _selection_values(results: SpikeSlabResults, without: Collection[str]) -> di
         "evidence_biased": None if sampled else bool(results.evidence_biased),
         "energy_trace": None if sampled else np.asarray(results.energy_trace, dtype=np.float64),
         **({} if exact is None else sets_values(results, exact)),
-        "posterior": _selection_posterior(results, without),
-        "start": None if binary else _start(results),
     }
 
 
-def _start(results: SpikeSlabResults) -> dict[str, Any]:
-    """Where another fit of the same columns can start."""
-    point = results.starting_point()
-    return {f.name: getattr(point, f.name) for f in fields(point)} | {"columns": list(point.columns)}
-
-
-def _selection_posterior(results: SpikeSlabResults, without: Collection[str]) -> dict[str, Any]:
-    """Either family of posteriors of a selection, in the same frame."""
+def _selection_posterior(
+    results: SpikeSlabResults, without: Collection[str], by_ep: Callable[[Any, Collection[str]], dict[str, Any]]
+) -> dict[str, Any]:
+    """The posterior of sets of columns, or that by expectation propagation, in the same frame."""
     posterior, design = results.posterior, results.posterior.design
     if not results.has_joint_posterior:
         raise ValueError(NO_ROW_SPACE.format(what="an export"))
-    if results.exact_sets is not None:
-        own = sets_posterior(posterior)
-    elif isinstance(posterior, BinaryEPPosterior):
-        own = _ep_posterior(posterior) | ep_given_columns(posterior)
-    else:
-        noises = over([hyper.noise_var for hyper in posterior.selection.hypers])
-        negative = [float((result.site2 < 0.0).any()) for result in posterior.selection.results]
-        own = _ep_posterior(posterior, without, noises) | {"negative": np.array(negative)}
+    own = by_ep(posterior, without) if results.exact_sets is None else sets_posterior(posterior)
     groups = results.model.groups_of(design)
     out = _design_values(results, design) | own
     return out if groups is None else out | {"groups": groups.astype(np.float64)}
+
+
+def _gaussian_ep(posterior: SelectionPosterior, without: Collection[str]) -> dict[str, Any]:
+    noises = over([hyper.noise_var for hyper in posterior.selection.hypers])
+    negative = [float((result.site2 < 0.0).any()) for result in posterior.selection.results]
+    return _ep_posterior(posterior, without, noises) | {"negative": np.array(negative)}
+
+
+def _latent_ep(posterior: BinaryEPPosterior, without: Collection[str]) -> dict[str, Any]:
+    return _ep_posterior(posterior) | ep_given_columns(posterior)
 
 
 def _ep_posterior(
@@ -356,3 +364,12 @@ def _covariance_parts(
     return _Parts(
         own, rotation.back(np.concatenate([root, moved])), np.concatenate([sign, np.ones(turned.size)]), lower
     )
+
+
+OF_LANE: Mapping[str, Callable[[Any, Collection[str]], dict[str, Any]]] = {
+    "conjugate": _ridge_values,
+    "sites": _generalized_ridge_values,
+    "sets": _gaussian_selection_values,
+    "latent_sets": _generalized_selection_values,
+}
+"""The values that only some fits have, by how the model was fitted."""

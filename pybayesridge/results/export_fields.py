@@ -25,16 +25,16 @@ class Field:
         e, g, h, L and c are counts of their own.
     meaning : str
     families : str
-        Which family has it: bayes_ridge, bayes_ridge_binomial (binary), spike_slab, or of the latter those by
-        expectation propagation (ep) or by sets of columns (sets); of spike_slab_binomial likewise (binary_ep,
-        binary_sets).
+        Which fits have it: bayes_ridge, those of other responses (sites), spike_slab, or of the latter those by
+        expectation propagation (ep) or by sets of columns (sets); of other responses likewise (latent_ep,
+        latent_sets).
     optional : bool
         Whether a fit may lack it, as one without its data lacks what has n rows.
     """
 
     form: str
     meaning: str
-    families: str = "bayes_ridge binary spike_slab binary_sets binary_ep"
+    families: str = "bayes_ridge sites spike_slab latent_sets latent_ep"
     optional: bool = False
 
 
@@ -43,19 +43,19 @@ def _of_ridge(form: str, meaning: str, *, optional: bool = False) -> Field:
 
 
 def _of_both(form: str, meaning: str, *, optional: bool = False) -> Field:
-    return Field(form, meaning, "bayes_ridge binary", optional)
+    return Field(form, meaning, "bayes_ridge sites", optional)
 
 
-def _of_binary(form: str, meaning: str, *, optional: bool = False) -> Field:
-    return Field(form, meaning, "binary", optional)
+def _of_sites(form: str, meaning: str, *, optional: bool = False) -> Field:
+    return Field(form, meaning, "sites", optional)
 
 
 def _of_yes_no(form: str, meaning: str, *, optional: bool = False) -> Field:
-    return Field(form, meaning, "binary binary_sets binary_ep", optional)
+    return Field(form, meaning, "sites latent_sets latent_ep", optional)
 
 
 def _of_selection(form: str, meaning: str, *, optional: bool = False) -> Field:
-    return Field(form, meaning, "spike_slab binary_sets binary_ep", optional)
+    return Field(form, meaning, "spike_slab latent_sets latent_ep", optional)
 
 
 def _of_gaussian_selection(form: str, meaning: str) -> Field:
@@ -63,31 +63,31 @@ def _of_gaussian_selection(form: str, meaning: str) -> Field:
 
 
 def _with_evidence(form: str, meaning: str) -> Field:
-    return Field(form, meaning, "spike_slab binary_ep")
+    return Field(form, meaning, "spike_slab latent_ep")
 
 
 def _of_ep(form: str, meaning: str, *, optional: bool = False) -> Field:
-    return Field(form, meaning, "ep binary_ep", optional)
+    return Field(form, meaning, "ep latent_ep", optional)
 
 
-def _of_binary_ep(form: str, meaning: str) -> Field:
-    return Field(form, meaning, "binary_ep")
+def _of_latent_ep(form: str, meaning: str) -> Field:
+    return Field(form, meaning, "latent_ep")
 
 
-def _of_binary_selection(form: str, meaning: str, *, optional: bool = False) -> Field:
-    return Field(form, meaning, "binary_sets binary_ep", optional)
+def _of_latent(form: str, meaning: str, *, optional: bool = False) -> Field:
+    return Field(form, meaning, "latent_sets latent_ep", optional)
 
 
 def _of_sets(form: str, meaning: str) -> Field:
-    return Field(form, meaning, "sets binary_sets")
+    return Field(form, meaning, "sets latent_sets")
 
 
 def _of_gaussian_sets(form: str, meaning: str) -> Field:
     return Field(form, meaning, "sets")
 
 
-def _of_binary_sets(form: str, meaning: str) -> Field:
-    return Field(form, meaning, "binary_sets")
+def _of_latent_sets(form: str, meaning: str) -> Field:
+    return Field(form, meaning, "latent_sets")
 
 
 FIELDS = {
@@ -132,13 +132,13 @@ FIELDS = {
     "trials": _of_yes_no("n", "trials of each row", optional=True),
     "n_trials": _of_yes_no("number", "trials in all, each row counted as its weight says"),
     "n_events": _of_yes_no("number", "events among them"),
-    "loo_probabilities": _of_binary("n", "probability of the event at each row from the others", optional=True),
-    "loo_log_density": Field("n", "log probability of each row from the others", "binary binary_ep", True),
-    "loo_log_score": _of_binary("number", "mean log probability of the outcomes by these"),
-    "loo_brier": _of_binary("number", "their mean squared error"),
-    "loo_auc": _of_binary("number", "area under their ROC curve"),
-    "penalty_means": _of_binary("3", "posterior means of lambda, tau2 and the effective degrees of freedom"),
-    "linear_predictors": _of_binary_selection("n", "linear predictors at params and the data's rows", optional=True),
+    "loo_probabilities": _of_sites("n", "probability of the event at each row from the others", optional=True),
+    "loo_log_density": Field("n", "log probability of each row from the others", "sites latent_ep", True),
+    "loo_log_score": _of_sites("number", "mean log probability of the outcomes by these"),
+    "loo_brier": _of_sites("number", "their mean squared error"),
+    "loo_auc": _of_sites("number", "area under their ROC curve"),
+    "penalty_means": _of_sites("3", "posterior means of lambda, tau2 and the effective degrees of freedom"),
+    "linear_predictors": _of_latent("n", "linear predictors at params and the data's rows", optional=True),
     "inclusion_prob": _of_selection("k", "posterior inclusion probabilities"),
     "group_inclusion_prob": _of_selection("c", "those of the groups"),
     "group_labels": _of_selection("texts", "labels of the groups"),
@@ -177,7 +177,7 @@ FIELDS = {
     "posterior.y_on_z": Field("u q", "coefficients of the responses on the unpenalised columns"),
     "posterior.y_norm": Field("q", "norms of the responses outside these columns: the unit of what follows"),
     "posterior.weight": Field("K q", "of the nodes; sums to 1"),
-    "posterior.noise": Field("K q", "squared scale of the noise", "bayes_ridge spike_slab binary_sets"),
+    "posterior.noise": Field("K q", "squared scale of the noise", "bayes_ridge spike_slab latent_sets"),
     "posterior.df": Field("number", "degrees of freedom of the t's; infinite for normals"),
     "posterior.log_t2": _of_both("K q", "log of tau2, less log_unit"),
     "posterior.log_unit": _of_both("number", "log of the unit of tau2"),
@@ -196,18 +196,18 @@ FIELDS = {
     "posterior.prior_count": _of_ridge("number", "power of the residual sum of squares in the likelihood"),
     "posterior.prior_log_scale": _of_ridge("number", "log of the prior's scale of tau2, less log_unit"),
     "posterior.prior_noise": _of_ridge("q", "the noise variance, where it is known", optional=True),
-    "posterior.node_mean": _of_binary("K m", "means of the coordinates; m = u + r"),
-    "posterior.node_root": _of_binary("d m", "m rows for each node, whose products are its covariance"),
-    "posterior.center": _of_binary("m", "posterior mean of the coordinates, over all nodes"),
-    "posterior.covariance": _of_binary("m m", "their posterior covariance"),
-    "posterior.mean_t2": _of_binary("number", "posterior mean of t2; infinite where there is none"),
-    "posterior.has_mean": _of_binary("flag", "whether coefficients have posterior means; params are medians if not"),
-    "posterior.has_variance": _of_binary("flag", "whether they have variances"),
-    "posterior.path_log_t2": _of_binary("w", "log t2 of all nodes, also those of negligible weight"),
-    "posterior.path_df": _of_binary("w", "their effective degrees of freedom, the constant included"),
-    "posterior.cumulative": _of_binary("L", "distribution function of log t2 at its points"),
-    "posterior.rise": _of_binary("number", "rate of its exponential tail below the points"),
-    "posterior.fall": _of_binary("number", "rate of that above them"),
+    "posterior.node_mean": _of_sites("K m", "means of the coordinates; m = u + r"),
+    "posterior.node_root": _of_sites("d m", "m rows for each node, whose products are its covariance"),
+    "posterior.center": _of_sites("m", "posterior mean of the coordinates, over all nodes"),
+    "posterior.covariance": _of_sites("m m", "their posterior covariance"),
+    "posterior.mean_t2": _of_sites("number", "posterior mean of t2; infinite where there is none"),
+    "posterior.has_mean": _of_sites("flag", "whether coefficients have posterior means; params are medians if not"),
+    "posterior.has_variance": _of_sites("flag", "whether they have variances"),
+    "posterior.path_log_t2": _of_sites("w", "log t2 of all nodes, also those of negligible weight"),
+    "posterior.path_df": _of_sites("w", "their effective degrees of freedom, the constant included"),
+    "posterior.cumulative": _of_sites("L", "distribution function of log t2 at its points"),
+    "posterior.rise": _of_sites("number", "rate of its exponential tail below the points"),
+    "posterior.fall": _of_sites("number", "rate of that above them"),
     "posterior.mean": _of_ep("K p", "means of the standardised coefficients"),
     "posterior.own": _of_ep("K p", "diagonal part of their covariance"),
     "posterior.root": _of_ep("d p", "rows of its low-rank part"),
@@ -220,9 +220,9 @@ FIELDS = {
     "posterior.slab_weight": _of_ep("K p", "inclusion probability of each coefficient"),
     "posterior.slab_mean": _of_ep("K p", "mean given inclusion"),
     "posterior.slab_var": _of_ep("K p", "variance given inclusion"),
-    "posterior.flat_mean": _of_binary_ep("K u", "means of the unpenalised coordinates where all others are 0"),
-    "posterior.flat_slope": _of_binary_ep("e p", "u rows for each node: what these means fall by per coefficient"),
-    "posterior.flat_root": _of_binary_ep("e u", "u rows for each node: root of their covariance given the others"),
+    "posterior.flat_mean": _of_latent_ep("K u", "means of the unpenalised coordinates where all others are 0"),
+    "posterior.flat_slope": _of_latent_ep("e p", "u rows for each node: what these means fall by per coefficient"),
+    "posterior.flat_root": _of_latent_ep("e u", "u rows for each node: root of their covariance given the others"),
     "posterior.log_g": _of_sets("K", "log of slab variance / noise variance of each kept state"),
     "posterior.t": _of_sets("K", "logit of its prior inclusion probability; NaN where that is given"),
     "posterior.state_set": _of_sets("K", "the number of its set of columns"),
@@ -231,8 +231,8 @@ FIELDS = {
     "posterior.visited": _of_sets("v", "positions, among the p, of the columns that are in a set"),
     "posterior.cross": _of_gaussian_sets("v", "their products with the response"),
     "posterior.square_root": _of_sets("d v", "B with B'B their products"),
-    "posterior.state_mean": _of_binary_sets("d", "means of the u + m coordinates of each state, one after another"),
-    "posterior.state_root": _of_binary_sets("d", "roots of their covariances, column by column"),
+    "posterior.state_mean": _of_latent_sets("d", "means of the u + m coordinates of each state, one after another"),
+    "posterior.state_root": _of_latent_sets("d", "roots of their covariances, column by column"),
     "posterior.slab_unit": _of_sets("number", "unit of the slab variance"),
     "posterior.state_slab": _of_sets("K", "mean of the slab variance given each kept state, or its set"),
     "posterior.log_spread": _of_sets("number", "log of the sum of mean squares of the columns, times p if given"),
@@ -272,9 +272,9 @@ def check(exported: dict[str, Any]) -> None:
     family = str(values.get("family"))
     method = "sets" if "posterior.set_size" in values else "ep"
     families = {
-        "bayes_ridge_binomial": {"binary"},
+        "bayes_ridge_binomial": {"sites"},
         "spike_slab": {"spike_slab", method},
-        "spike_slab_binomial": {f"binary_{method}"},
+        "spike_slab_binomial": {f"latent_{method}"},
     }.get(family, {family})
     known = {name: field for name, field in FIELDS.items() if families & set(field.families.split())}
     for name in sorted(set(values) ^ set(known)):

@@ -4,7 +4,7 @@ Let B be ``square_root`` and c be ``cross``. State i has the columns A of set ``
 k = exp(-``log_g``): given its noise variance s2 its coefficients are N(M^-1 c_A, s2 M^-1) with M = B_A'B_A + k.
 
 Of yes/no responses each state has the normal law of the coordinates ``[z z_root, v_A]`` of rows: ``state_mean``, and
-a root of the covariance, ``state_root``. These are linear predictors, as in `export_binary`.
+a root of the covariance, ``state_root``. These are linear predictors, as in `export_generalized`.
 
 By expectation propagation, of yes/no responses, the standardised columns have the normal law of node i that `export`
 describes. Given them the coordinates f of ``z z_root`` are normal with mean ``flat_mean_i - flat_slope_i w`` and root
@@ -35,7 +35,7 @@ def sets_values(results: SpikeSlabResults, posterior: ExactPosterior) -> dict[st
     return {
         "inclusion_se": np.asarray(results.inclusion_se, dtype=np.float64),
         "group_inclusion_se": results.group_inclusion_se.to_numpy(dtype=np.float64),
-        "log_evidence_se": None if results.model.family == "binomial" else float(exact.log_evidence_se),
+        "log_evidence_se": float(exact.log_evidence_se) if results.method_entry.gives_evidence else None,
         "enumerated": exact.method == "enumeration",
         "agreement": float(exact.agreement),
         "effective": float(exact.effective),

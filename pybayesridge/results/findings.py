@@ -21,8 +21,8 @@ from pybayesridge.text import listed, number
 
 if TYPE_CHECKING:
     from pybayesridge.results.base import LinearResults
-    from pybayesridge.results.binary import BinaryRidgeResults
-    from pybayesridge.results.binary_selection import BinarySpikeSlabResults
+    from pybayesridge.results.generalized_ridge import GeneralizedRidgeResults
+    from pybayesridge.results.generalized_spike_slab import GeneralizedSpikeSlabResults
     from pybayesridge.results.ridge import BayesRidgeResults
     from pybayesridge.results.spike_slab import SpikeSlabResults
     from pybayesridge.selection.check import Check
@@ -174,7 +174,7 @@ def _prior_in_words(prior: BetaPrime, share: str = "the share of variance explai
     return f"A priori {scaled} is beta-prime({number(prior.a)}, {number(prior.b)})."
 
 
-def of_binary(res: BinaryRidgeResults) -> list[Finding]:
+def of_generalized(res: GeneralizedRidgeResults) -> list[Finding]:
     """Findings on the validity of a ridge of yes/no responses."""
     fit, out = res.sites_fit, []
     if fit.space.rank == 0:
@@ -191,7 +191,7 @@ def of_binary(res: BinaryRidgeResults) -> list[Finding]:
     return out + lost_digits(res)
 
 
-def intervals_of_binary(res: BinaryRidgeResults) -> Finding:
+def intervals_of_generalized(res: GeneralizedRidgeResults) -> Finding:
     """Finding on the uncertainty that the intervals of a ridge of yes/no responses account for."""
     entry = res.method_entry
     prior = ""
@@ -201,7 +201,7 @@ def intervals_of_binary(res: BinaryRidgeResults) -> Finding:
     return note("intervals", f"{entry.intervals.format(how=APPROXIMATION[res.solver])} {_scale(res)}{prior}")
 
 
-def on_reading_binary(res: BinaryRidgeResults) -> list[Finding]:
+def on_reading_generalized(res: GeneralizedRidgeResults) -> list[Finding]:
     """Findings on how the numbers of a ridge of yes/no responses are to be read."""
     out = []
     if not res.posterior.has_mean:
@@ -224,7 +224,7 @@ def on_reading_binary(res: BinaryRidgeResults) -> list[Finding]:
     return out + on_data(res)
 
 
-def rare_events(res: BinaryRidgeResults | BinarySpikeSlabResults) -> list[Finding]:
+def rare_events(res: GeneralizedRidgeResults | GeneralizedSpikeSlabResults) -> list[Finding]:
     """A note on few events or non-events, where they are few."""
     rare = min(res.n_events, res.n_trials - res.n_events)
     if rare >= FEW_EVENTS:

@@ -12,8 +12,8 @@ from pybayesridge.findings import Finding
 from pybayesridge.recipes import Recipe
 from pybayesridge.results import files as saved
 from pybayesridge.results.base import LinearResults, load
-from pybayesridge.results.binary import BinaryRidgeResults
-from pybayesridge.results.binary_selection import BinarySpikeSlabResults
+from pybayesridge.results.generalized_ridge import GeneralizedRidgeResults
+from pybayesridge.results.generalized_spike_slab import GeneralizedSpikeSlabResults
 from pybayesridge.results.ridge import BayesRidgeResults
 from pybayesridge.results.spike_slab import SpikeSlabResults
 from pybayesridge.results.wrapper import Labelled, ResultsT
@@ -203,8 +203,8 @@ class BayesRidgeResultsWrapper(LinearResultsWrapper[BayesRidgeResults]):
     }
 
 
-class BinaryRidgeResultsWrapper(LinearResultsWrapper[BinaryRidgeResults]):
-    """Labelled results of a Bayesian ridge regression of yes/no responses; see :class:`BinaryRidgeResults`."""
+class GeneralizedRidgeResultsWrapper(LinearResultsWrapper[GeneralizedRidgeResults]):
+    """Labelled results of a Bayesian ridge regression of yes/no responses; see :class:`GeneralizedRidgeResults`."""
 
     model: BayesRidge
     params: pd.Series
@@ -234,18 +234,18 @@ class BinaryRidgeResultsWrapper(LinearResultsWrapper[BinaryRidgeResults]):
     solver: str
     parameterization: str
 
-    predict = Delegated(BinaryRidgeResults.predict)
-    get_prediction = Delegated(BinaryRidgeResults.get_prediction)  # type: ignore[assignment]
-    summary = Delegated(BinaryRidgeResults.summary)
-    odds_ratios = Delegated(BinaryRidgeResults.odds_ratios)
-    hyperparameters = Delegated(BinaryRidgeResults.hyperparameters)
-    explained_variance = Delegated(BinaryRidgeResults.explained_variance)
-    sample = Delegated(BinaryRidgeResults.sample)
-    to_arviz = Delegated(BinaryRidgeResults.to_arviz)
-    loo_calibration = Delegated(BinaryRidgeResults.loo_calibration)
-    plot_coefficients = Delegated(BinaryRidgeResults.plot_coefficients)
-    plot_calibration = Delegated(BinaryRidgeResults.plot_calibration)
-    plot_roc = Delegated(BinaryRidgeResults.plot_roc)
+    predict = Delegated(GeneralizedRidgeResults.predict)
+    get_prediction = Delegated(GeneralizedRidgeResults.get_prediction)  # type: ignore[assignment]
+    summary = Delegated(GeneralizedRidgeResults.summary)
+    odds_ratios = Delegated(GeneralizedRidgeResults.odds_ratios)
+    hyperparameters = Delegated(GeneralizedRidgeResults.hyperparameters)
+    explained_variance = Delegated(GeneralizedRidgeResults.explained_variance)
+    sample = Delegated(GeneralizedRidgeResults.sample)
+    to_arviz = Delegated(GeneralizedRidgeResults.to_arviz)
+    loo_calibration = Delegated(GeneralizedRidgeResults.loo_calibration)
+    plot_coefficients = Delegated(GeneralizedRidgeResults.plot_coefficients)
+    plot_calibration = Delegated(GeneralizedRidgeResults.plot_calibration)
+    plot_roc = Delegated(GeneralizedRidgeResults.plot_roc)
 
     _wrap_attrs = WITHOUT_NOISE | {"loo_probabilities": "rows"}
 
@@ -309,8 +309,8 @@ class SpikeSlabResultsWrapper(LinearResultsWrapper[SpikeSlabResults]):
     _wrap_attrs = SHARED | SELECTED
 
 
-class BinarySpikeSlabResultsWrapper(LinearResultsWrapper[BinarySpikeSlabResults]):
-    """Labelled results of a spike-and-slab regression of yes/no responses; see :class:`BinarySpikeSlabResults`."""
+class GeneralizedSpikeSlabResultsWrapper(LinearResultsWrapper[GeneralizedSpikeSlabResults]):
+    """Labelled results of selections of columns for yes/no responses; see :class:`GeneralizedSpikeSlabResults`."""
 
     model: SpikeSlab
     params: pd.Series
@@ -346,36 +346,36 @@ class BinarySpikeSlabResultsWrapper(LinearResultsWrapper[BinarySpikeSlabResults]
     ep_check: pd.DataFrame | None
     doubts: tuple[Doubt, ...]
 
-    predict = Delegated(BinarySpikeSlabResults.predict)
-    get_prediction = Delegated(BinarySpikeSlabResults.get_prediction)  # type: ignore[assignment]
-    summary = Delegated(BinarySpikeSlabResults.summary)
-    odds_ratios = Delegated(BinarySpikeSlabResults.odds_ratios)
-    hyperparameters = Delegated(BinarySpikeSlabResults.hyperparameters)
-    explained_variance = Delegated(BinarySpikeSlabResults.explained_variance)
-    diagnostics = Delegated(BinarySpikeSlabResults.diagnostics)
-    credible_sets = Delegated(BinarySpikeSlabResults.credible_sets)
-    size_distribution = Delegated(BinarySpikeSlabResults.size_distribution)
-    size_interval = Delegated(BinarySpikeSlabResults.size_interval)
-    select = Delegated(BinarySpikeSlabResults.select)
-    pair_inclusion = Delegated(BinarySpikeSlabResults.pair_inclusion)
-    models = Delegated(BinarySpikeSlabResults.models)
-    median_model = Delegated(BinarySpikeSlabResults.median_model)
-    group_members = Delegated(BinarySpikeSlabResults.group_members)
-    sample = Delegated(BinarySpikeSlabResults.sample)
-    to_arviz = Delegated(BinarySpikeSlabResults.to_arviz)
-    plot_coefficients = Delegated(BinarySpikeSlabResults.plot_coefficients)
-    plot_inclusion = Delegated(BinarySpikeSlabResults.plot_inclusion)
-    plot_n_included = Delegated(BinarySpikeSlabResults.plot_n_included)
-    plot_trace = Delegated(BinarySpikeSlabResults.plot_trace)
-    plot_calibration = Delegated(BinarySpikeSlabResults.plot_calibration)
-    plot_roc = Delegated(BinarySpikeSlabResults.plot_roc)
+    predict = Delegated(GeneralizedSpikeSlabResults.predict)
+    get_prediction = Delegated(GeneralizedSpikeSlabResults.get_prediction)  # type: ignore[assignment]
+    summary = Delegated(GeneralizedSpikeSlabResults.summary)
+    odds_ratios = Delegated(GeneralizedSpikeSlabResults.odds_ratios)
+    hyperparameters = Delegated(GeneralizedSpikeSlabResults.hyperparameters)
+    explained_variance = Delegated(GeneralizedSpikeSlabResults.explained_variance)
+    diagnostics = Delegated(GeneralizedSpikeSlabResults.diagnostics)
+    credible_sets = Delegated(GeneralizedSpikeSlabResults.credible_sets)
+    size_distribution = Delegated(GeneralizedSpikeSlabResults.size_distribution)
+    size_interval = Delegated(GeneralizedSpikeSlabResults.size_interval)
+    select = Delegated(GeneralizedSpikeSlabResults.select)
+    pair_inclusion = Delegated(GeneralizedSpikeSlabResults.pair_inclusion)
+    models = Delegated(GeneralizedSpikeSlabResults.models)
+    median_model = Delegated(GeneralizedSpikeSlabResults.median_model)
+    group_members = Delegated(GeneralizedSpikeSlabResults.group_members)
+    sample = Delegated(GeneralizedSpikeSlabResults.sample)
+    to_arviz = Delegated(GeneralizedSpikeSlabResults.to_arviz)
+    plot_coefficients = Delegated(GeneralizedSpikeSlabResults.plot_coefficients)
+    plot_inclusion = Delegated(GeneralizedSpikeSlabResults.plot_inclusion)
+    plot_n_included = Delegated(GeneralizedSpikeSlabResults.plot_n_included)
+    plot_trace = Delegated(GeneralizedSpikeSlabResults.plot_trace)
+    plot_calibration = Delegated(GeneralizedSpikeSlabResults.plot_calibration)
+    plot_roc = Delegated(GeneralizedSpikeSlabResults.plot_roc)
 
     _wrap_attrs = WITHOUT_NOISE | SELECTED
 
 
 if TYPE_CHECKING:
 
-    class RidgeResults(BayesRidgeResultsWrapper, BinaryRidgeResultsWrapper):  # type: ignore[misc]
+    class RidgeResults(BayesRidgeResultsWrapper, GeneralizedRidgeResultsWrapper):  # type: ignore[misc]
         """What ``BayesRidge.fit`` returns: one of the two, which of them depends on the family."""
 
         params: pd.Series | pd.DataFrame  # type: ignore[assignment]
@@ -391,7 +391,7 @@ if TYPE_CHECKING:
         def predict(  # type: ignore[override]
             self, exog: RowsLike | None = None, transform: bool = True, which: str = "mean"
         ) -> pd.Series | pd.DataFrame:
-            """See :meth:`LinearResults.predict`, and with `which` :meth:`BinaryRidgeResults.predict`."""
+            """See :meth:`LinearResults.predict`, and with `which` :meth:`GeneralizedRidgeResults.predict`."""
 
         def get_prediction(  # type: ignore[override]
             self,
@@ -401,13 +401,13 @@ if TYPE_CHECKING:
             which: str = "mean",
             row_labels: Sequence[Hashable] | pd.Index | None = None,
         ) -> BayesPrediction:
-            """See :meth:`LinearResults.get_prediction` and :meth:`BinaryRidgeResults.get_prediction`."""
+            """See :meth:`LinearResults.get_prediction` and :meth:`GeneralizedRidgeResults.get_prediction`."""
 
-    class SelectionResults(SpikeSlabResultsWrapper, BinarySpikeSlabResultsWrapper):
+    class SelectionResults(SpikeSlabResultsWrapper, GeneralizedSpikeSlabResultsWrapper):
         """What ``SpikeSlab.fit`` returns: one of the two, which of them depends on the family."""
 
         def predict(self, exog: RowsLike | None = None, transform: bool = True, which: str = "mean") -> pd.Series:
-            """See :meth:`LinearResults.predict`, and with `which` :meth:`BinarySpikeSlabResults.predict`."""
+            """See :meth:`LinearResults.predict`, and with `which` :meth:`GeneralizedSpikeSlabResults.predict`."""
 
         def get_prediction(  # type: ignore[override]
             self,
@@ -421,6 +421,9 @@ if TYPE_CHECKING:
 
 
 AnyResults: TypeAlias = (
-    BayesRidgeResultsWrapper | BinaryRidgeResultsWrapper | SpikeSlabResultsWrapper | BinarySpikeSlabResultsWrapper
+    BayesRidgeResultsWrapper
+    | GeneralizedRidgeResultsWrapper
+    | SpikeSlabResultsWrapper
+    | GeneralizedSpikeSlabResultsWrapper
 )
 """Results of one of the models, as `fit` returns them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -35,7 +35,7 @@ from pybayesridge.results.facts import facts_for, rows_to_show
 from pybayesridge.results.plots import effects as effect_plots
 from pybayesridge.results.plots import predictive as predictive_plots
 from pybayesridge.results.plots import ridge as ridge_plots
-from pybayesridge.results.prediction import BayesPrediction, BinaryPrediction
+from pybayesridge.results.prediction import BayesPrediction, GeneralizedPrediction
 from pybayesridge.results.sensitivity import prior_sensitivity
 from pybayesridge.results.shown import Shown, counted
 from pybayesridge.results.wrapper import Labelled
@@ -44,7 +44,6 @@ from pybayesridge.text import TARGETS, count, listed
 if TYPE_CHECKING:
     from pybayesridge.results.base import LinearResults
     from pybayesridge.results.labelled import AnyResults
-    from pybayesridge.results.spike_slab import SpikeSlabResults
     from pybayesridge.results.summary.formats import FormattedSummary
 
 ELEMENTS = 1 << 22
@@ -52,6 +51,9 @@ ELEMENTS = 1 << 22
 
 NEAREST, FARTHEST, SCORES = 1e-3, 5.0, 60
 """Quantiles of hyperparameters are asked for at so many normal scores between these, on both sides."""
+
+EVERY_COLUMN = "BayesRidge includes every column"
+"""Why pooled ridges have no inclusion probabilities."""
 
 POINTS = 4000
 """Equally probable values of a hyperparameter in each fit."""
@@ -176,18 +178,20 @@ class PooledResults(Shown, saved.Saveable):
     @cached_property
     def prob_zero(self) -> pd.Series:
         """Posterior probability that each coefficient of a SpikeSlab is exactly zero."""
-        if not hasattr(self._first, "inclusion_prob"):
-            raise AttributeError("prob_zero is of SpikeSlab: coefficients of BayesRidge are never exactly zero")
-        inner = cast("list[SpikeSlabResults]", self._inner)
-        return self._labelled(np.mean([fit.prob_zero for fit in inner], axis=0))
+        each = self._of_selections("prob_zero", "coefficients of BayesRidge are never exactly zero")
+        return self._labelled(np.mean(each, axis=0))
 
     @property
     def inclusion_prob(self) -> pd.Series:
         """Posterior inclusion probabilities of a SpikeSlab."""
-        if not hasattr(self._first, "inclusion_prob"):
-            raise AttributeError("inclusion_prob is of SpikeSlab: BayesRidge includes every column")
-        inner = cast("list[SpikeSlabResults]", self._inner)
-        return self._labelled(np.mean([fit.inclusion_prob for fit in inner], axis=0))
+        return self._labelled(np.mean(self._of_selections("inclusion_prob", EVERY_COLUMN), axis=0))
+
+    def _of_selections(self, name: str, why_not: str) -> list[Any]:
+        """What each fit has of an attribute of selections."""
+        try:
+            return [getattr(fit, name) for fit in self._inner]
+        except AttributeError:
+            raise AttributeError(f"{name} is of SpikeSlab: {why_not}") from None
 
     def odds_ratios(self, alpha: float = 0.05, *, terms: str | Sequence[str] | None = None) -> pd.DataFrame:
         """Odds ratios with credible intervals; for ``family="binomial"`` with the logit link.
@@ -308,7 +312,7 @@ class PooledResults(Shown, saved.Saveable):
         target: str | int | None = None,
         which: str = "mean",
         weights: ArrayLike | None = None,
-    ) -> BayesPrediction | BinaryPrediction:
+    ) -> BayesPrediction | GeneralizedPrediction:
         """Predictions with credible and prediction intervals: ``.summary_frame(alpha)``.
 
         Parameters
@@ -345,9 +349,7 @@ class PooledResults(Shown, saved.Saveable):
     @property
     def group_inclusion_prob(self) -> pd.Series:
         """Posterior inclusion probabilities of the groups of a SpikeSlab, by label."""
-        if not hasattr(self._first, "inclusion_prob"):
-            raise AttributeError("group_inclusion_prob is of SpikeSlab: BayesRidge includes every column")
-        each: list[pd.Series] = [fit.group_inclusion_prob for fit in cast("list[SpikeSlabResults]", self._inner)]
+        each = self._of_selections("group_inclusion_prob", EVERY_COLUMN)
         out: pd.Series = sum(each[1:], start=each[0]) / len(each)
         return out
 
@@ -429,8 +431,8 @@ class PooledResults(Shown, saved.Saveable):
             "conf_high": np.concatenate([ends[:, 1] for ends in interval]),
             "between_share": np.asarray(self.between_share).ravel(order="F"),
         }
-        if hasattr(self._first, "inclusion_prob"):
-            columns["inclusion_prob"] = np.asarray(self.inclusion_prob)
+        own = [fit.own_columns() for fit in self._inner]
+        columns |= {name: np.mean([one[name] for one in own], axis=0) for name in own[0]}
         if not self._first.model.one_target:
             columns["target"] = [name for name in targets for _ in names]
         return make_frame(columns, self._data.library)
@@ -515,11 +517,11 @@ def mixed_prediction(
     target: str | int | None,
     which: str,
     weights: ArrayLike | None,
-) -> BayesPrediction | BinaryPrediction:
+) -> BayesPrediction | GeneralizedPrediction:
     """Predictions of the mixture of several fits with weights `share`; see `PooledResults.get_prediction`."""
     check_which(which)
     if not fits[0].model.distribution.is_linear:
-        return _binary_prediction(fits, share, exog, transform, which)
+        return _generalized_prediction(fits, share, exog, transform, which)
     rows = [fit.model.new_rows(exog, transform) for fit in fits]
     laws = [fit.law_of_rows(own) for fit, (own, _) in zip(fits, rows, strict=True)]
     noises = [
@@ -542,9 +544,9 @@ def mixed_prediction(
     return BayesPrediction(found.mean[:, at], found.sd[:, at], var_resid, interval, rows[0][1], shown)
 
 
-def _binary_prediction(
+def _generalized_prediction(
     fits: Sequence[Any], share: FloatArray | None, exog: RowsLike | None, transform: bool, which: str
-) -> BinaryPrediction:
+) -> GeneralizedPrediction:
     each = [fit.get_prediction(exog, transform, which=which) for fit in fits]
     mean, sd = total_moments([one.predicted_mean for one in each], [one.se for one in each], share)
     whole = np.flatnonzero(~np.isnan(mean))
@@ -560,7 +562,7 @@ def _binary_prediction(
         out[whole] = ends if which == "linear" else probability(ends, fits[0].model.link)
         return out
 
-    return BinaryPrediction(mean, sd, quantiles, each[0].row_labels, linear=which == "linear")
+    return GeneralizedPrediction(mean, sd, quantiles, each[0].row_labels, linear=which == "linear")
 
 
 def mixed_tables(tables: Sequence[Callable[[float], pd.DataFrame]], alpha: float) -> pd.DataFrame:

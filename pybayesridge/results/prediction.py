@@ -110,7 +110,7 @@ class BayesPrediction(Shown):
         )
 
 
-class BinaryPrediction(Shown):
+class GeneralizedPrediction(Shown):
     """Posterior of the probability of the event, or of the linear predictor, at some rows.
 
     Parameters

@@ -13,8 +13,8 @@ from pybayesridge.binomial.link import Link, probability
 from pybayesridge.posterior.laws import Ask
 from pybayesridge.results.arguments import check_alpha, check_which, term_positions
 from pybayesridge.results.base import LinearResults
-from pybayesridge.results.plots import binary as plots
-from pybayesridge.results.prediction import BinaryPrediction
+from pybayesridge.results.plots import probabilities as plots
+from pybayesridge.results.prediction import GeneralizedPrediction
 
 NOT_A_PICTURE = "plot_{name} is for family='gaussian': use {instead}"
 
@@ -76,7 +76,7 @@ class ProbabilityResults(LinearResults):
         transform: bool = True,
         which: str = "mean",
         row_labels: Sequence[Any] | pd.Index | None = None,
-    ) -> BinaryPrediction:
+    ) -> GeneralizedPrediction:
         """Predictions with uncertainty; ``.summary_frame(alpha)`` has credible intervals.
 
         Parameters
@@ -118,7 +118,7 @@ class ProbabilityResults(LinearResults):
             return ends if linear else probability(ends, self.link)
 
         mean, sd = _over_complete(rows, found).T
-        return BinaryPrediction(
+        return GeneralizedPrediction(
             mean, sd, lambda at: _over_complete(rows, lambda keep: quantiles(keep, at)), labels, linear=linear
         )
 

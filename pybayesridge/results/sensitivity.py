@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ from pybayesridge.ridge.prior import BetaPrime
 
 if TYPE_CHECKING:
     from pybayesridge.results.base import LinearResults
-    from pybayesridge.results.binary import BinaryRidgeResults
+    from pybayesridge.results.generalized_ridge import GeneralizedRidgeResults
     from pybayesridge.results.ridge import BayesRidgeResults
     from pybayesridge.results.spike_slab import SpikeSlabResults
 
@@ -78,9 +78,10 @@ def prior_sensitivity(res: LinearResults) -> pd.DataFrame:
     >>> bool(res.prior_sensitivity()["shift"].max() < 0.5)
     True
     """
+    refit = REFITS[res.model.lane.name]
     answers = {"": _pooled([_answers(part) for part in res.parts])}
     for name, factor in FACTORS.items():
-        answers[f"_{name}"] = _pooled([_refit_of(part)(factor) for part in res.parts])
+        answers[f"_{name}"] = _pooled([refit(part, factor) for part in res.parts])
     columns: Answers = {}
     for what in answers[""]:
         for suffix in ("_half", "", "_double"):
@@ -118,15 +119,6 @@ def _answers(res: LinearResults) -> Answers:
     return out if found is None else out | {"inclusion": found.reshape(k, -1)}
 
 
-def _refit_of(res: Any) -> Any:
-    """The function from a factor to the answers under the prior that it stands for."""
-    if hasattr(res, "inclusion_prob"):
-        return lambda factor: _selection(res, factor)
-    if hasattr(res, "sites_fit"):
-        return lambda factor: _binary(res, factor)
-    return lambda factor: _ridge(res, factor)
-
-
 def _power(prior: BetaPrime, factor: float) -> BetaPrime:
     """The prior whose density of log tau2 is a power of that of `prior`."""
     return replace(prior, a=factor * prior.a, b=factor * prior.b)
@@ -149,7 +141,7 @@ def _ridge(res: BayesRidgeResults, factor: float) -> Answers:
     return {"mean": found.mean, "sd": found.sd}
 
 
-def _binary(res: BinaryRidgeResults, factor: float) -> Answers:
+def _generalized_ridge(res: GeneralizedRidgeResults, factor: float) -> Answers:
     model = copy.copy(res.model)
     model.prior_of_tau2 = _power(res.model.prior_of_tau2, factor)
     options: dict[str, Any] = {"tol": res.tol, "maxiter": res.maxiter}
@@ -180,3 +172,12 @@ def _selection(res: SpikeSlabResults, factor: float) -> Answers:
 def _is_literal(code: str | None) -> bool:
     """Whether the code of an argument is a number or a text, and not the name of an object."""
     return code is not None and not code.isidentifier()
+
+
+REFITS: Mapping[str, Callable[[Any, float], Answers]] = {
+    "conjugate": _ridge,
+    "sites": _generalized_ridge,
+    "sets": _selection,
+    "latent_sets": _selection,
+}
+"""The answers under the prior that a factor stands for, by how the model was fitted."""

@@ -254,7 +254,8 @@ class SpikeSlabResults(DrawResults):
         chosen = self.posterior.selection.inclusion_prob > MEDIAN
         return [name for name, keep in zip(self.penalized_names, chosen, strict=True) if keep]
 
-    def _tidy_columns(self) -> dict[str, FloatArray]:
+    def own_columns(self) -> dict[str, FloatArray]:
+        """The column of :meth:`tidy` with the inclusion probabilities."""
         return {"inclusion_prob": self.inclusion_prob}
 
     def _release_rows(self, row_space: bool) -> None:

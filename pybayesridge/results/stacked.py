@@ -16,7 +16,7 @@ from pybayesridge.results.contrast import as_table, combined, read_contrasts
 from pybayesridge.results.loo_comparison import compare_loo
 from pybayesridge.results.matching import same_values
 from pybayesridge.results.pooled import mixed_means, mixed_prediction
-from pybayesridge.results.prediction import BayesPrediction, BinaryPrediction
+from pybayesridge.results.prediction import BayesPrediction, GeneralizedPrediction
 from pybayesridge.results.shown import Shown, counted
 from pybayesridge.text import listed
 
@@ -84,7 +84,7 @@ class StackedResults(Shown):
         target: str | int | None = None,
         which: str = "mean",
         weights: ArrayLike | None = None,
-    ) -> BayesPrediction | BinaryPrediction:
+    ) -> BayesPrediction | GeneralizedPrediction:
         """Predictions with credible and prediction intervals: ``.summary_frame(alpha)``.
 
         Intervals are quantiles of the mixture, whose standard deviations contain the differences of the fits.

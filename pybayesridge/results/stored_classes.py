@@ -50,11 +50,11 @@ STORED = (
     "recipes.Assignment",
     "recipes.Call",
     "recipes.Recipe",
-    "results.binary.BinaryRidgeResults",
-    "results.binary_selection.BinarySpikeSlabResults",
+    "results.generalized_ridge.GeneralizedRidgeResults",
+    "results.generalized_spike_slab.GeneralizedSpikeSlabResults",
     "results.labelled.BayesRidgeResultsWrapper",
-    "results.labelled.BinaryRidgeResultsWrapper",
-    "results.labelled.BinarySpikeSlabResultsWrapper",
+    "results.labelled.GeneralizedRidgeResultsWrapper",
+    "results.labelled.GeneralizedSpikeSlabResultsWrapper",
     "results.labelled.SpikeSlabResultsWrapper",
     "results.leave_one_out.LeaveOneOutScore",
     "results.pooled.PooledResults",
@@ -108,6 +108,10 @@ MOVED: dict[str, str] = {
     "data.responses.BinaryResponse": "families.binomial.BinaryResponse",
     "models.binary.BinaryRidge": "models.ridge.BayesRidge",
     "models.binary_selection.BinarySpikeSlab": "models.spike_slab.SpikeSlab",
+    "results.binary.BinaryRidgeResults": "results.generalized_ridge.GeneralizedRidgeResults",
+    "results.binary_selection.BinarySpikeSlabResults": "results.generalized_spike_slab.GeneralizedSpikeSlabResults",
+    "results.labelled.BinaryRidgeResultsWrapper": "results.labelled.GeneralizedRidgeResultsWrapper",
+    "results.labelled.BinarySpikeSlabResultsWrapper": "results.labelled.GeneralizedSpikeSlabResultsWrapper",
 }
 """Names in files of earlier versions, and where the classes are now."""
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pybayesridge.results.labelled import (
         AnyResults,
         BayesRidgeResultsWrapper,
-        BinaryRidgeResultsWrapper,
+        GeneralizedRidgeResultsWrapper,
         SpikeSlabResultsWrapper,
     )
 
@@ -34,7 +34,7 @@ class LinearEstimator(BaseEstimator):
     coef_: FloatArray
     intercept_: float | FloatArray
     n_features_in_: int
-    result_: AnyResults | list[BinaryRidgeResultsWrapper]
+    result_: AnyResults | list[GeneralizedRidgeResultsWrapper]
     _accept_sparse: bool | tuple[str, ...] = False
     _model: ClassVar[str]
 

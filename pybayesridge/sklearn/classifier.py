@@ -21,7 +21,7 @@ from pybayesridge._types import AnyArray, ArrayLike, FloatArray, Names, TableLik
 from pybayesridge.families.registry import FAMILIES, class_of, make
 from pybayesridge.models.methods import lanes_of
 from pybayesridge.models.ridge import BayesRidge
-from pybayesridge.results.labelled import BayesRidgeResultsWrapper, BinaryRidgeResultsWrapper
+from pybayesridge.results.labelled import BayesRidgeResultsWrapper, GeneralizedRidgeResultsWrapper
 from pybayesridge.sklearn.base import DTYPES, SPARSE, used_rows
 from pybayesridge.sklearn.ridge import RidgeEstimator
 
@@ -90,7 +90,7 @@ class BayesRidgeClassifier(ClassifierMixin, RidgeEstimator):
         Penalties on the standardised scale, and ``1 / lambda_``.
     sigma2_ : (q,) array
         With ``family="gaussian"``.
-    result_ : BinaryRidgeResults, or a list of them
+    result_ : GeneralizedRidgeResults, or a list of them
         One for each class where there are more than two; with ``family="gaussian"`` one BayesRidgeResults of all.
     n_iter_ : int
     n_features_in_ : int
@@ -112,7 +112,7 @@ class BayesRidgeClassifier(ClassifierMixin, RidgeEstimator):
     (2, 3)
     """
 
-    result_: BayesRidgeResultsWrapper | BinaryRidgeResultsWrapper | list[BinaryRidgeResultsWrapper]
+    result_: BayesRidgeResultsWrapper | GeneralizedRidgeResultsWrapper | list[GeneralizedRidgeResultsWrapper]
 
     def __init__(
         self,
@@ -230,7 +230,7 @@ class BayesRidgeClassifier(ClassifierMixin, RidgeEstimator):
         ]
         params = np.stack([each.unlabelled.params for each in results])
         shift = int(self.fit_intercept)
-        fits = cast("list[BinaryRidgeResultsWrapper]", results)
+        fits = cast("list[GeneralizedRidgeResultsWrapper]", results)
         self.result_ = fits[0] if len(fits) == 1 else fits
         self.coef_ = np.ascontiguousarray(params[:, shift:])
         self.intercept_ = params[:, 0] if shift else np.zeros(len(results))

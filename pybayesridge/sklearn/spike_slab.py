@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pybayesridge._types import ArrayLike, BoolArray, FloatArray, GroupsLike, Names, TableLike
 from pybayesridge.models.spike_slab import SpikeSlab
-from pybayesridge.results.labelled import BinarySpikeSlabResultsWrapper, SpikeSlabResultsWrapper
+from pybayesridge.results.labelled import GeneralizedSpikeSlabResultsWrapper, SpikeSlabResultsWrapper
 from pybayesridge.results.spike_slab import MEDIAN
 from pybayesridge.sklearn.base import LinearEstimator, Regressor, named, target_names, used_rows
 
@@ -20,7 +20,7 @@ class ColumnSelector(SelectorMixin, LinearEstimator):
     """The part of an estimator that selects columns, by a threshold or by false discovery rate."""
 
     _model = "SpikeSlab"
-    result_: SpikeSlabResultsWrapper | BinarySpikeSlabResultsWrapper
+    result_: SpikeSlabResultsWrapper | GeneralizedSpikeSlabResultsWrapper
     threshold: float
     fdr: float | None
     inclusion_prob_: FloatArray
@@ -35,7 +35,7 @@ class ColumnSelector(SelectorMixin, LinearEstimator):
             if self.threshold != MEDIAN:
                 raise ValueError("columns are selected by threshold or by fdr: give one of the two")
 
-    def _take_selection(self, results: SpikeSlabResultsWrapper | BinarySpikeSlabResultsWrapper) -> None:
+    def _take_selection(self, results: SpikeSlabResultsWrapper | GeneralizedSpikeSlabResultsWrapper) -> None:
         """Set the attributes of selections."""
         shift = int(self.fit_intercept)
         self.inclusion_prob_ = results.unlabelled.inclusion_prob[shift:]

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from pybayesridge._types import AnyArray, ArrayLike, FloatArray, GroupsLike, Names, TableLike
 from pybayesridge.families.registry import make
 from pybayesridge.models.spike_slab import SpikeSlab
-from pybayesridge.results.labelled import BinarySpikeSlabResultsWrapper
+from pybayesridge.results.labelled import GeneralizedSpikeSlabResultsWrapper
 from pybayesridge.results.spike_slab import MEDIAN
 from pybayesridge.sklearn.base import used_rows
 from pybayesridge.sklearn.classifier import CERTAIN
@@ -74,7 +74,7 @@ class SpikeSlabClassifier(ClassifierMixin, ColumnSelector):
         Prior probability: given, or its posterior mean.
     slab_var_ : float
         Slab variance: given, or its posterior mean.
-    result_ : BinarySpikeSlabResults
+    result_ : GeneralizedSpikeSlabResults
         Odds ratios, intervals, summaries, draws; it refers to the data, which ``result_.remove_data()`` drops before
         pickling.
     n_iter_ : int
@@ -98,7 +98,7 @@ class SpikeSlabClassifier(ClassifierMixin, ColumnSelector):
     (2, 2)
     """
 
-    result_: BinarySpikeSlabResultsWrapper
+    result_: GeneralizedSpikeSlabResultsWrapper
 
     def __init__(
         self,

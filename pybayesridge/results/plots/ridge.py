@@ -27,7 +27,7 @@ from pybayesridge.text import TOP, number
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from pybayesridge.results.binary import BinaryRidgeResults
+    from pybayesridge.results.generalized_ridge import GeneralizedRidgeResults
     from pybayesridge.results.ridge import BayesRidgeResults
 
 MOST_PATHS = 1000
@@ -38,7 +38,7 @@ LOO_POINTS = 61
 
 
 def plot_coefficients(
-    res: BayesRidgeResults | BinaryRidgeResults,
+    res: BayesRidgeResults | GeneralizedRidgeResults,
     alpha: float = 0.05,
     *,
     target: str | int | None = None,

@@ -22,7 +22,7 @@ ELEMENTS = 200_000
 """States times rows that are integrated at once."""
 
 
-def binary_left_out(likelihood: Likelihood, nodes: tuple[Approximation, ...], weight: FloatArray) -> LeftOut:
+def sites_left_out(likelihood: Likelihood, nodes: tuple[Approximation, ...], weight: FloatArray) -> LeftOut:
     """Predictions by the cavities of expectation propagation, or Laplace's, at nodes of the hyperparameters."""
     found = leave_one_out(likelihood, nodes, weight)
     lost = np.flatnonzero(~np.isfinite(found.log_score))
@@ -32,7 +32,7 @@ def binary_left_out(likelihood: Likelihood, nodes: tuple[Approximation, ...], we
     return LeftOut(found.log_score + count, within + count, None, None, np.ones_like(count))
 
 
-def binary_selection_left_out(
+def latent_sets_left_out(
     posterior: BinarySelectionPosterior, likelihood: Binomial, x_rows: AnyArray, z_rows: FloatArray
 ) -> LeftOut:
     """Predictions of a selection by the kept states, given which the coefficients are normal.

@@ -1,4 +1,4 @@
-"""Results of a spike-and-slab regression of yes/no responses."""
+"""Results of a spike-and-slab regression of responses that are not Gaussian."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pandas as pd
 from pybayesridge._types import FloatArray
 from pybayesridge.ep.posterior import StartingPoint
 from pybayesridge.findings import Finding
-from pybayesridge.predictive.binary import binary_left_out, binary_selection_left_out
 from pybayesridge.predictive.left_out import LeftOut
+from pybayesridge.predictive.sites import latent_sets_left_out, sites_left_out
 from pybayesridge.recipes import Recipe
 from pybayesridge.results import findings
 from pybayesridge.results.arviz import Draws
@@ -28,8 +28,8 @@ NO_EVIDENCE = (
 )
 
 
-class BinarySpikeSlabResults(ProbabilityResults, SpikeSlabResults):
-    """Posterior of a spike-and-slab regression of yes/no responses.
+class GeneralizedSpikeSlabResults(ProbabilityResults, SpikeSlabResults):
+    """Posterior of a spike-and-slab regression of responses that are not Gaussian.
 
     Made by :meth:`pybayesridge.SpikeSlab.fit` with ``family="binomial"``. Coefficients, their standard deviations,
     intervals and contrasts are on the scale of the link: log odds ratios for the logit link. Inclusion probabilities,
@@ -106,9 +106,9 @@ class BinarySpikeSlabResults(ProbabilityResults, SpikeSlabResults):
         """Predictions of the rows from the others."""
         posterior, likelihood = self.posterior, self.model.likelihood()
         if self.exact_sets is None:
-            return binary_left_out(likelihood, posterior.nodes(), posterior.selection.weights)
+            return sites_left_out(likelihood, posterior.nodes(), posterior.selection.weights)
         rows = self.model.split_rows(self.model.data.exog, posterior.design)
-        return binary_selection_left_out(posterior, likelihood, *rows)
+        return latent_sets_left_out(posterior, likelihood, *rows)
 
     @cached_property
     def fittedvalues(self) -> FloatArray:

@@ -10,7 +10,7 @@ from scipy.special import betaincinv
 from pybayesridge._types import FloatArray
 from pybayesridge.binomial.scores import Calibration, area_under_curve, calibration, roc_curve
 from pybayesridge.checks import positive_int
-from pybayesridge.plots import binary
+from pybayesridge.plots import probabilities as drawing
 from pybayesridge.plots.frame import label, titled
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _draw_calibration(res: ProbabilityResults, found: Calibration, xlabel: str, 
     up, down = found.observed * found.trials, (1 - found.observed) * found.trials
     low = np.where(up > 0, betaincinv(np.maximum(up, 1e-9), down + 1, INTERVAL / 2), 0.0)
     high = np.where(down > 0, betaincinv(up + 1, np.maximum(down, 1e-9), 1 - INTERVAL / 2), 1.0)
-    return binary.calibration(
+    return drawing.calibration(
         found.predicted,
         found.observed,
         np.column_stack([low, high]),
@@ -110,4 +110,4 @@ def plot_roc(res: ProbabilityResults, *, ax: Axes | None = None) -> Axes:
     rows = res.model.likelihood()
     told = f"{'leave-one-out' if left_out else IN_SAMPLE}, area {area_under_curve(rows, probabilities):.3f}"
     title = titled(f"{label(res.model.data.targets[0])}: ROC curve", told)
-    return binary.roc(*roc_curve(rows, probabilities), title=title, ax=ax)
+    return drawing.roc(*roc_curve(rows, probabilities), title=title, ax=ax)

@@ -23,16 +23,15 @@ from pybayesridge.sites.leave_one_out import leave_one_out
 from pybayesridge.sites.posterior import NEGLIGIBLE
 
 if TYPE_CHECKING:
-    from pybayesridge.results.binary import BinaryRidgeResults
-    from pybayesridge.results.binary_selection import BinarySpikeSlabResults
+    from pybayesridge.results.generalized_ridge import GeneralizedRidgeResults
+    from pybayesridge.results.generalized_spike_slab import GeneralizedSpikeSlabResults
 
 
-def binary_values(results: BinaryRidgeResults) -> dict[str, Any]:
+def generalized_values(results: GeneralizedRidgeResults) -> dict[str, Any]:
     """The values that only these fits have, but for the posterior."""
     error, grid, scores = results.quadrature_error, results.grid, results.grid_scores
     has_rows = results.model.endog is not None
     return {
-        "family": "bayes_ridge_binomial",
         "link": str(results.link),
         "event": str(results.event),
         "parameterization": results.parameterization,
@@ -55,7 +54,7 @@ def binary_values(results: BinaryRidgeResults) -> dict[str, Any]:
     }
 
 
-def binary_selection_values(results: BinarySpikeSlabResults) -> dict[str, Any]:
+def generalized_selection_values(results: GeneralizedSpikeSlabResults) -> dict[str, Any]:
     """The values that only selections of yes/no responses have, but for the posterior."""
     has_rows = results.model.endog is not None
     return {
@@ -69,7 +68,7 @@ def binary_selection_values(results: BinarySpikeSlabResults) -> dict[str, Any]:
     }
 
 
-def _left_out(results: BinarySpikeSlabResults) -> FloatArray | None:
+def _left_out(results: GeneralizedSpikeSlabResults) -> FloatArray | None:
     """Log probability of each row given the others by expectation propagation; the sampler's are of its states."""
     posterior = results.posterior
     if results.exact_sets is not None:
@@ -79,7 +78,7 @@ def _left_out(results: BinarySpikeSlabResults) -> FloatArray | None:
     return found.log_score + likelihood.log_constants()
 
 
-def _trials(results: BinaryRidgeResults | BinarySpikeSlabResults) -> FloatArray | None:
+def _trials(results: GeneralizedRidgeResults | GeneralizedSpikeSlabResults) -> FloatArray | None:
     """Trials of each row, while the rows are here."""
     if results.model.endog is None:
         return None
@@ -87,7 +86,7 @@ def _trials(results: BinaryRidgeResults | BinarySpikeSlabResults) -> FloatArray 
     return likelihood.successes + likelihood.failures
 
 
-def binary_posterior(results: BinaryRidgeResults) -> dict[str, Any]:
+def sites_posterior(results: GeneralizedRidgeResults) -> dict[str, Any]:
     """The nodes of the mixture, and the posterior of log t2 alone."""
     post, fit = results.posterior, results.sites_fit
     space, design = post.space, post.design
@@ -128,7 +127,7 @@ def _of_node(gaussian: Any, k: int, log_t2: float) -> tuple[FloatArray, FloatArr
     return gaussian.mean * units, root * units
 
 
-def _of_penalty(results: BinaryRidgeResults) -> dict[str, Any]:
+def _of_penalty(results: GeneralizedRidgeResults) -> dict[str, Any]:
     """The distribution function of log t2 on equally spaced points, with its exponential tails."""
     found = results.penalty_distribution()
     if found is None:

@@ -1,9 +1,9 @@
-"""Results of a ridge regression of yes/no responses on its penalty, its evidence and its leave-one-out scores."""
+"""Results of a Bayesian ridge regression of responses that are not Gaussian."""
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -11,8 +11,17 @@ import pandas as pd
 from pybayesridge._types import FloatArray, RandomLike
 from pybayesridge.binomial.scores import Calibration, calibration
 from pybayesridge.checks import positive_int
+from pybayesridge.findings import Finding
+from pybayesridge.predictive.left_out import LeftOut
+from pybayesridge.predictive.sites import sites_left_out
+from pybayesridge.recipes import Recipe
+from pybayesridge.results import findings
 from pybayesridge.results.arguments import check_alpha
-from pybayesridge.results.base import LinearResults
+from pybayesridge.results.arviz import Draws
+from pybayesridge.results.facts import Written
+from pybayesridge.results.plots import ridge as ridge_plots
+from pybayesridge.results.probabilities import ProbabilityResults
+from pybayesridge.ridge.prior import log_density_of_log
 from pybayesridge.sites import penalty
 from pybayesridge.sites.fit import SitesFit
 from pybayesridge.sites.leave_one_out import leave_one_out, total_log_score
@@ -22,27 +31,162 @@ from pybayesridge.sites.prior import LogPrior, log_prior
 
 if TYPE_CHECKING:
     from pybayesridge.models.ridge import BayesRidge
+    from pybayesridge.results.summary.formats import FormattedSummary
 
 
-class BinaryScores(LinearResults):
-    """The part of the results that follows from the penalty and from the rows' predictions of each other.
+class GeneralizedRidgeResults(ProbabilityResults):
+    """Posterior of a Bayesian ridge regression of responses that are not Gaussian.
+
+    Made by :meth:`pybayesridge.BayesRidge.fit` with ``family="binomial"``. Coefficients, their standard deviations,
+    intervals and contrasts are on the scale of the link: log odds ratios for the logit link. Leave-one-out
+    predicts each row from the others; the penalty is estimated from the others too.
+
+    Parameters
+    ----------
+    model : BayesRidge
+    fit : SitesFit
+    method, solver, parameterization, tol, maxiter
+        As given to ``fit``.
+    recipe : Recipe
 
     Attributes
     ----------
-    sites_fit : SitesFit
-        Answer of the method in the numerics' own units; internal.
+    params : (k,) array
+        Posterior means of the coefficients, user's scale. Where the columns separate the responses the tail of the
+        penalty's posterior can be so heavy that no mean exists: then the medians, and a finding says so.
+    lambda_ : float
+        The penalty on the standardised scale, 1/tau2; inf for a null model. For ``"ep"`` and ``"laplace"`` it is
+        ``exp(E log lambda)``. See :meth:`hyperparameters`.
+    tau2 : float
+        ``1 / lambda_``: prior variance of the coefficients.
+    link : {"logit", "probit"}
+    event : str
+        The level whose probability is modelled.
+    solver : {"ep", "laplace"}
+        The approximation of the posterior of the coefficients for each penalty.
     n_trials, n_events : float
         Number of trials (rows, where there are no `trials`; copies of them) and of events.
+    sites_fit : SitesFit
+        Answer of the method in the numerics' own units; internal.
     """
 
+    model_name: ClassVar[str] = "BayesRidge"
     model: BayesRidge
     posterior: SitesPosterior
-    sites_fit: SitesFit
-    lambda_: float
-    tau2: float
-    n_trials: float
-    n_events: float
+    solver: str
+    parameterization: str
     hyperparameter_names: ClassVar[tuple[str, ...]] = ("lambda", "tau2", "df_model")
+
+    plot_coefficients = ridge_plots.plot_coefficients
+
+    def __init__(
+        self,
+        model: BayesRidge,
+        fit: SitesFit,
+        *,
+        method: str,
+        solver: str,
+        parameterization: str,
+        tol: float,
+        maxiter: int,
+        recipe: Recipe,
+    ) -> None:
+        self.sites_fit = fit
+        super().__init__(
+            model,
+            fit.posterior(),
+            method=method,
+            solver=solver,
+            parameterization=parameterization,
+            tol=tol,
+            maxiter=maxiter,
+            recipe=recipe,
+            converged=fit.converged,
+            n_iter=fit.n_iter,
+        )
+        self.link, self.event = model.link, model.event
+        with np.errstate(over="ignore"):
+            self.lambda_ = float(np.exp(self.log_unit - fit.log_t2))
+            self.tau2 = float(np.exp(fit.log_t2 - self.log_unit))
+        self.n_trials, self.n_events = float(fit.likelihood.size.sum()), fit.likelihood.total
+
+    @staticmethod
+    def of_earlier(state: dict[str, Any]) -> dict[str, Any]:
+        """The attributes in files of earlier versions."""
+        return {"sites_fit" if name == "binary_fit" else name: value for name, value in state.items()}
+
+    @cached_property
+    def fittedvalues(self) -> FloatArray:
+        """Posterior mean of the probability of the event at the rows of the data, (n,)."""
+        if self.model.endog is None:
+            raise ValueError(self.model.why_no_rows)
+        return self.sites_fit.fitted()
+
+    @property
+    def precision_loss(self) -> float:
+        """Approximate relative error of the fit due to rounding."""
+        fit = self.sites_fit
+        with np.errstate(over="ignore"):
+            loss = fit.space.spectrum.loss(float(np.exp(-fit.log_t2)) / fit.space.spectrum.top**2)
+        return max(loss, float(self.model.precision_loss))
+
+    @cached_property
+    def findings_on_validity(self) -> tuple[Finding, ...]:
+        """The findings on which ``fit`` warns, and others of their kind."""
+        return tuple(findings.of_generalized(self))
+
+    def _findings_on_reading(self) -> list[Finding]:
+        return [findings.intervals_of_generalized(self), *findings.on_reading_generalized(self)]
+
+    def rows_left_out(self, target: int) -> LeftOut:
+        """Predictions of the rows from the others."""
+        fit: Any = self.sites_fit
+        return sites_left_out(fit.likelihood, fit.nodes, fit.weight)
+
+    def sample(self, n: int, rng: RandomLike = None, hyper_columns: bool = False) -> pd.DataFrame:
+        """Draw from the joint posterior of the coefficients, on the scale of the link.
+
+        Parameters
+        ----------
+        n : int
+            How many draws.
+        rng : numpy.random.Generator, int or None
+            Source of randomness, or a seed.
+        hyper_columns : bool
+            Add the draws of ``tau2`` that go with them: each is a node of the integral over the penalty.
+
+        Returns
+        -------
+        DataFrame
+            A row for each draw and a column for each coefficient.
+        """
+        drawn = self._draw_chain(positive_int("n", n), np.random.default_rng(rng))
+        out = pd.DataFrame(drawn.beta[..., 0], columns=self.model.exog_names)
+        if hyper_columns:
+            out["tau2"] = drawn.others["tau2"][:, 0]
+        return out
+
+    def _draw_chain(self, n: int, generator: np.random.Generator) -> Draws:
+        of_z, b, t2 = self.posterior.draws_with_penalty(n, generator)
+        beta = self.model.scatter(of_z.T, b.T, self.posterior.design).T
+        tau2 = (t2 * np.exp(-self.log_unit))[:, None]
+        if not self.method_entry.integrates:
+            return Draws(beta[..., None], None, {"tau2": tau2})
+        prior = self._prior()
+        density = log_density_of_log(tau2, prior.a, prior.b, prior.log_scale - self.log_unit)
+        return Draws(beta[..., None], None, {"tau2": tau2}, {"tau2": density})
+
+    def _settle(self) -> None:
+        _ = self.rsquared, self.precision_loss, self.log_marginal, self.loo_log_score, self.loo_brier, self.loo_auc
+
+    def _release_rows(self, row_space: bool) -> None:
+        if not row_space:
+            raise ValueError(
+                "row_space=False is not available with family='binomial': its posterior needs that space"
+            )
+        self.sites_fit = self.sites_fit.without_rows()
+        self.posterior = self.posterior.without_rows(self.sites_fit.nodes)
+        self.__dict__.pop("_left_out", None)
 
     @property
     def log_unit(self) -> float:
@@ -219,3 +363,34 @@ class BinaryScores(LinearResults):
     def _prior(self) -> LogPrior:
         model = self.model
         return log_prior(model.prior_of_tau2, self.sites_fit.space, self.sites_fit.likelihood, model.flat_in)
+
+    def summary(self, alpha: float = 0.05, direction: bool = False) -> FormattedSummary:
+        """Regression table: posterior mean, standard deviation and interval of every coefficient, link's scale.
+
+        Tables of more than 60 coefficients show the largest standardised ones first and say how many are left out.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the probability of the intervals.
+        direction : bool
+            Add a column with the posterior probability that each coefficient is positive, ``P(>0)``.
+
+        Returns
+        -------
+        statsmodels.iolib.summary.Summary
+            Prints as text; ``as_html()``, ``as_latex()``, ``as_csv()``.
+        """
+        return super().summary(alpha, direction)
+
+    @property
+    def center(self) -> str:
+        """What `params` are: medians where the posterior has no mean."""
+        return "mean" if self.posterior.has_mean else "median"
+
+    def shown_tables(self, i: int, alpha: float) -> list[Written]:
+        """The hyperparameters, where the method integrates over the penalty."""
+        if not (self.method_entry.integrates and self.sites_fit.space.rank):
+            return []
+        found = self.hyperparameters(alpha)
+        return [Written.of_hyperparameters(list(found.index), found.to_numpy(), alpha)]
