@@ -145,7 +145,7 @@ def run(case: str, columns: int, folder: Path) -> dict[str, float]:
     found["memory"] = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     (folder / "out.parquet").unlink()
     seconds("summary", res.summary)
-    found["nodes"] = len(res.unlabelled.ridge_fit.mixture.log_t2)
+    found["nodes"] = len(res.ridge_fit.mixture.log_t2)
     return found
 
 

@@ -179,7 +179,7 @@ def report(
         if row_names is not None:
             endog.index = pd.Index([row_names] if isinstance(row_names, str) else list(row_names))
             exog = exog.set_axis(endog.index) if isinstance(exog, pd.DataFrame) else exog
-        results = fitted(family, endog, exog, model, fit, None, group).unlabelled
+        results = fitted(family, endog, exog, model, fit, None, group)
         wanted = page.get("target")
         path = write_report(
             results,
@@ -228,7 +228,7 @@ def save_fit(
 
     def run() -> dict[str, Any]:
         results = fitted(family, *labelled(y, x, y_names, x_names), model, fit, None, group)
-        apart = np.abs(over(results.unlabelled.params) - over(params))
+        apart = np.abs(over(results.params) - over(params))
         if not (apart <= SAME * over(bse)).all():
             raise ValueError(
                 "the fit cannot be saved: fitted again in Python its coefficients differ (the versions differ, or "
@@ -300,7 +300,7 @@ def fit_again(given: dict[str, Any]) -> Any:
                 # They have been told of the fit in R.
                 warnings.simplefilter("ignore")
                 results = fitted(given["family"], endog, exog, given["model"], given["fit"], None, given.get("group"))
-            found = cells, results.unlabelled
+            found = cells, results
         results = found[1]
         if cells <= CELLS_HELD:
             _held[key] = found
@@ -423,7 +423,7 @@ def report_saved(path: str, page: dict[str, Any], allow_code: bool = False) -> d
 
 def values(results: Any, from_formula: bool, without: Sequence[str] = ()) -> dict[str, Any]:
     """The export of a fit; that R's own column of ones serves as the intercept needs no mention."""
-    out = export(results.unlabelled, without)
+    out = export(results, without)
     if from_formula:
         shown = [found for found in results.findings if found.code != "constant-serves"]
         out["findings"] = flat_findings(shown)

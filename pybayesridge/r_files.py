@@ -19,7 +19,7 @@ from pybayesridge.results.base import LinearResults
 
 
 def saved(path: str, allow_code: bool) -> Any:
-    """The unlabelled results in a file of text and numbers; a pickle, which can run code, is refused unread.
+    """The results in a file of text and numbers; a pickle, which can run code, is refused unread.
 
     So is a formula that does more than compute with columns, unless `allow_code`.
     """
@@ -37,10 +37,9 @@ def saved(path: str, allow_code: bool) -> Any:
             raise ValueError(f"{foreign}: it is no archive")
         file.seek(0)
         found = portable.read(cast("Any", file), path, __version__, allow_code=allow_code)
-    results = getattr(found, "unlabelled", found)
-    if not isinstance(results, LinearResults):
+    if not isinstance(found, LinearResults):
         raise ValueError(f"{path} is not a fit saved by pybayesridge: it holds a {type(found).__name__}")
-    return results
+    return found
 
 
 CODES = ("0", "1")

@@ -351,5 +351,5 @@ def test_a_direction_lost_in_rounding_still_counts():
     expected = model.fit()
     np.testing.assert_allclose(res.params, expected.params, rtol=0, atol=DIRECTION)
     np.testing.assert_allclose(res.bse, expected.bse, rtol=DIRECTION)
-    by_products = replace(expected._results.posterior, spectrum=gram).coefficient_means()[1][:, 0]
+    by_products = replace(expected.posterior, spectrum=gram).coefficient_means()[1][:, 0]
     np.testing.assert_allclose(by_products, expected.params.iloc[1:], rtol=0, atol=DIRECTION)

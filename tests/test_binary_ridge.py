@@ -330,7 +330,7 @@ def test_results_have_names(fitted):
     assert fitted.resid.to_numpy() == pytest.approx((DATA["y"] - fitted.fittedvalues).to_numpy(), abs=SAME)
     assert fitted.tidy().shape == (4, 5)
     with pytest.raises(AttributeError, match="no sigma2"):
-        _ = fitted.unlabelled.sigma2
+        _ = fitted.sigma2
 
 
 def test_odds_ratios(fitted):
@@ -368,7 +368,7 @@ def test_predictions_beside_draws(fitted):
 
 
 def test_hyperparameters_are_those_of_the_nodes(fitted):
-    table, fit = fitted.hyperparameters(alpha=0.5), fitted.unlabelled.sites_fit
+    table, fit = fitted.hyperparameters(alpha=0.5), fitted.sites_fit
     log_t2 = np.array([node.log_t2 for node in fit.nodes])
     assert table.loc["tau2", "mean"] == pytest.approx(fit.weight @ np.exp(log_t2), rel=NEAR)
     below = fit.weight[np.exp(log_t2) < table.loc["tau2", "median"]].sum()
@@ -439,10 +439,9 @@ def test_saved_and_pickled(fitted, tmp_path):
             getattr(small, name)
     with pytest.raises(ValueError, match="row_space=False is not available"):
         fitted.save(tmp_path / "none.fit", remove_data=True, row_space=False)
-    inner = small.unlabelled
-    sizes = [len(getattr(value, "sites", ())) for value in inner.sites_fit.nodes]
+    sizes = [len(getattr(value, "sites", ())) for value in small.sites_fit.nodes]
     assert sizes == [0] * len(sizes)
-    assert inner.sites_fit.space.rows.size == inner.sites_fit.likelihood.n == 0
+    assert small.sites_fit.space.rows.size == small.sites_fit.likelihood.n == 0
 
 
 def test_the_recipe_makes_the_fit_again():

@@ -143,11 +143,11 @@ def test_pictures_of_sets_and_coefficients(fit):
 def test_what_there_is_not_says_so(fit):
     for name in ("sigma2", "noise_var", "log_evidence", "log_evidence_se"):
         with pytest.raises(AttributeError, match="binomial"):
-            getattr(fit.unlabelled, name)
+            getattr(fit, name)
     with pytest.raises(ValueError, match="have no evidence"):
         compare_evidence({"one": fit, "two": fit})
     with pytest.raises(ValueError, match="is for family='gaussian'"):
-        fit.unlabelled.plot_fit()
+        fit.plot_fit()
     with pytest.raises(ValueError, match="draws of an exact fit"):
         fit.sample(3, kind="gibbs")
     with pytest.raises(ValueError, match="row_space=False"):
@@ -168,9 +168,9 @@ def test_saved_without_rows(fit, tmp_path):
     assert str(again.summary()) == str(fit.summary())
     assert np.array_equal(again.sample(5, rng=0), fit.sample(5, rng=0))
     with pytest.raises(ValueError, match="removed"):
-        _ = again.unlabelled.fittedvalues
+        _ = again.fittedvalues
     assert again.model.data.exog is None
-    assert all(len(fit.fittedvalues) not in array.shape for array in arrays(again.unlabelled))
+    assert all(len(fit.fittedvalues) not in array.shape for array in arrays(again))
 
 
 @pytest.mark.parametrize(("link", "v"), [("logit", 0.5), ("probit", 0.5), ("logit", 0.005)])

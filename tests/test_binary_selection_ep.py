@@ -174,7 +174,7 @@ def test_saved_with_and_without_rows(fit):
         draws = again.sample(5, rng=0)
         np.testing.assert_allclose(draws, fit.sample(5, rng=0), rtol=1e-6)
     assert again.model.data.exog is None
-    assert all(len(fit.fittedvalues) not in array.shape for array in arrays(again.unlabelled))
+    assert all(len(fit.fittedvalues) not in array.shape for array in arrays(again))
 
 
 def test_outputs_say_what_they_are(fit, tmp_path):

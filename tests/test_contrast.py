@@ -365,7 +365,7 @@ def test_a_column_that_cannot_be_in_is_zero(method):
 
 @pytest.mark.parametrize("name", ["t_test", "f_test", "wald_test", "pvalues", "tvalues"])
 def test_tests_of_least_squares_name_what_to_use(ridge, by_ep, name):
-    for res in (ridge, by_ep, ridge.unlabelled):
+    for res in (ridge, by_ep):
         assert not hasattr(res, name)
         with pytest.raises(AttributeError, match=rf"no {name}: the estimates are shrunken.*contrast\(\).*prob_posit"):
             getattr(res, name)

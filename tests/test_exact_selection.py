@@ -218,7 +218,7 @@ def test_hyperparameters_are_those_of_draws(frame, fit) -> None:
     n = 40_000
     given = SpikeSlab(frame["y"], frame[list("abcde")], noise_var=1.2).fit("exact")
     for res in (fit, given):
-        posterior = res.unlabelled.posterior
+        posterior = res.posterior
         exact, design = posterior.exact, posterior.design
         drawn = draw(exact.states, design.p, n, np.random.default_rng(5))
         unit = design.y_norm[0] ** 2
@@ -292,7 +292,7 @@ def test_the_row_space_can_be_left_out_later_and_of_moments(frame) -> None:
     for each in (res, of_moments):
         each.remove_data()
         each.remove_data(row_space=False)
-        assert not each.unlabelled.has_joint_posterior
+        assert not each.has_joint_posterior
         np.testing.assert_allclose(each.conf_int(), ours, rtol=0, atol=TABLE * float(res.bse.max()))
     again = SpikeSlab(frame["y"], frame[list("abcde")]).fit("ep", start=res)
     assert again.converged

@@ -269,7 +269,7 @@ def standardized(post, x, weights):
 
 def test_a_ridge_without_what_the_data_give():
     model, x = wide_fit(BayesRidge)
-    results = model.fit().unlabelled
+    results = model.fit()
     whole, small = (dict(export_fields.flat(exports.export(results, without))) for without in ((), LEFT_OUT))
     export_fields.check(exports.export(results, LEFT_OUT))
     assert set(whole) - set(small) == {"bse", "fittedvalues", "resid", "posterior.right", "posterior.outside"}
@@ -282,7 +282,7 @@ def test_a_ridge_without_what_the_data_give():
 def test_singular_vectors_that_are_no_products_with_the_rows_are_exported():
     x = np.random.default_rng(5).standard_normal((10, 20)) * np.logspace(0, -9, 20)
     model = BayesRidge(x[:, 0] + x[:, 1], x, standardize=False)
-    results = model.fit("fixed", lam=1e-12).unlabelled
+    results = model.fit("fixed", lam=1e-12)
     assert results.solver == "svd"
     post = exports.export(results, LEFT_OUT)["posterior"]
     assert "half" not in post
@@ -291,7 +291,7 @@ def test_singular_vectors_that_are_no_products_with_the_rows_are_exported():
 
 def test_a_selection_has_the_rows_once():
     model, x = wide_fit(SpikeSlab)
-    results = model.fit("ep").unlabelled
+    results = model.fit("ep")
     whole, small = (exports.export(results, without)["posterior"] for without in ((), LEFT_OUT))
     export_fields.check(exports.export(results, LEFT_OUT))
     assert set(whole) - set(small) == {"rows"}
@@ -319,7 +319,7 @@ def at_states(post, v, noise, leverage):
 
 
 def test_what_is_not_an_export_is_refused():
-    good = exports.export(BayesRidge([1.0, 2.0, 4.0, 3.0], [[1.0], [2.0], [3.0], [5.0]]).fit().unlabelled)
+    good = exports.export(BayesRidge([1.0, 2.0, 4.0, 3.0], [[1.0], [2.0], [3.0], [5.0]]).fit())
     export_fields.check(good)
     wrong = {
         "version is 99.0": {"version": 99.0},

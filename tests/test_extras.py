@@ -85,8 +85,8 @@ def test_plots(fits, without):
             if isinstance(caught.value, ImportError):
                 assert names(caught.value, "plot"), (type(fit), name)
                 named.add((type(fit), name))
-    refused = {(kind.__name__.removesuffix("ResultsWrapper"), name) for kind, name in asked - named}
-    assert refused == {("BinaryRidge", "plot_pit"), ("BinarySpikeSlab", "plot_pit")}  # of yes/no responses
+    refused = {(kind.__name__.removesuffix("Results"), name) for kind, name in asked - named}
+    assert refused == {("GeneralizedRidge", "plot_pit"), ("GeneralizedSpikeSlab", "plot_pit")}  # of yes/no responses
     assert len(named) > 25
 
 

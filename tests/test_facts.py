@@ -52,7 +52,7 @@ def fits():
 @pytest.mark.parametrize("kind", IN_SUMMARY)
 def test_a_fit_has_the_facts_of_its_kind(kind, fits):
     """An attribute that is misspelt or gone would make a fact vanish without a word."""
-    res = fits[kind].unlabelled
+    res = fits[kind]
     found = dict(facts_for(res, "summary"))
     assert {fact.name for fact in found} == IN_SUMMARY[kind]
     text = str(res.summary())
@@ -64,7 +64,7 @@ def test_a_fit_has_the_facts_of_its_kind(kind, fits):
 @pytest.mark.parametrize("kind", IN_SUMMARY)
 def test_outputs_show_the_same_numbers(kind, fits):
     fit = fits[kind]
-    res = fit.unlabelled
+    res = fit
     command = "ridge" if kind in ("ridge", "wide", "yes/no ridge") else "spikeslab"
     target = as_json(fit, command, alpha=0.05, warnings=())["targets"][0]
     for name, value in values_of(res, "json").items():
@@ -81,9 +81,7 @@ def test_outputs_show_the_same_numbers(kind, fits):
 
 
 def test_every_fact_is_shown_somewhere_and_says_what_it_means(fits):
-    shown = {
-        fact.name for fit in fits.values() for output in OUTPUTS for fact, _ in facts_for(fit.unlabelled, output)
-    }
+    shown = {fact.name for fit in fits.values() for output in OUTPUTS for fact, _ in facts_for(fit, output)}
     assert shown == {fact.name for fact in FACTS}
     for fact in FACTS:
         assert fact.meaning.endswith(".")
@@ -95,6 +93,6 @@ def test_every_fact_is_shown_somewhere_and_says_what_it_means(fits):
 
 
 def test_what_a_fit_does_not_have_is_none(fits):
-    assert value_of(fits["ridge"].unlabelled, "table", "log_evidence") is None
-    assert value_of(fits["yes/no ridge"].unlabelled, "table", "sigma") is None
-    assert value_of(fits["ridge"].unlabelled, "table", "nonsense") is None
+    assert value_of(fits["ridge"], "table", "log_evidence") is None
+    assert value_of(fits["yes/no ridge"], "table", "sigma") is None
+    assert value_of(fits["ridge"], "table", "nonsense") is None

@@ -75,7 +75,6 @@ def writers(res, table, path):
     ways = {
         "save": lambda: res.save(path),
         "save without data": lambda: res.save(path, remove_data=True),
-        "inner save": lambda: res._results.save(path),
         "moments": lambda: moments.save(path),
         "command line, fit": lambda: main([*command, "--save", str(path)]),
         "command line, predictions": lambda: main(["predict", str(saved), str(table), "--output", str(path)]),

@@ -375,7 +375,7 @@ def test_replicated_responses_have_the_moments_of_the_predictive_distribution(rn
     y, x = data(rng)
     w = rng.uniform(0.3, 3, N)
     res = BayesRidge.from_columns(y, x, weights=w, unpenalized=rng.normal(size=N)).fit()
-    _, parts = replicated(res.unlabelled, 20_000, 1, None, "ppc")
+    _, parts = replicated(res, 20_000, 1, None, "ppc")
     drawn = np.concatenate(list(parts))
     frame = res.get_prediction().summary_frame(alpha=0.1)
     error = frame["mean_se"] * 5 / np.sqrt(len(drawn)) + (frame["obs_ci_upper"] - frame["obs_ci_lower"]) * 0.02

@@ -204,7 +204,7 @@ def shift(z, i):
 def test_selection_with_hyperparameters_integrated_out(rows):
     """Over the sets and nodes of the fit, whose prior is that of all rows."""
     fit = selection(rows)
-    grid, scale = fit.unlabelled.posterior.exact.grid, fit.unlabelled.posterior.design.common_scale
+    grid, scale = fit.posterior.exact.grid, fit.posterior.design.common_scale
     sizes = np.stack([grid.log_size(m) for m in range(P + 1)])
     near = sizes.max(axis=0) > sizes.max() - 40
 
@@ -264,7 +264,7 @@ def test_without_a_row_expectation_propagation_can_be_no_distribution(rows):
     y, x, z, _ = rows
     columns, other = np.column_stack([x, z[:, 1]]), {"unpenalized": [P], "standardize": False}
     fit = SpikeSlab(y, columns, prior_inclusion=0.1, slab_var=10.0, noise_var=2.0, **other).fit("ep")
-    assert (fit.unlabelled.posterior.selection.best.site2 < 0).any()
+    assert (fit.posterior.selection.best.site2 < 0).any()
     with pytest.raises(ValueError, match=r"row \d+ has no leave-one-out density: without it .* use method='exact'"):
         fit.loo()
     # Without the row there is a distribution, far from the one that the sites of all rows leave.

@@ -68,7 +68,7 @@ def test_intervals_are_those_of_the_whole_matrices(problem, monkeypatch):
     x = rng.standard_normal((n, p))
     signal = x[:, :5].sum(axis=1)
     y = np.column_stack([signal + noise * rng.standard_normal(n), 0.1 * signal + rng.standard_normal(n)])
-    res = BayesRidge(y, x, **settings).fit("exact").unlabelled
+    res = BayesRidge(y, x, **settings).fit("exact")
     used = []
 
     def counted(*args):
@@ -92,7 +92,7 @@ def test_extreme_quantiles_are_from_the_whole_matrices(monkeypatch):
     monkeypatch.setattr(mixture, "QUANTILES_PER_MOMENT", 0)
     rng = np.random.default_rng(4)
     x = rng.standard_normal((30, 300))
-    posterior = BayesRidge(x[:, 0] + rng.standard_normal(30), x).fit("exact").unlabelled.posterior
+    posterior = BayesRidge(x[:, 0] + rng.standard_normal(30), x).fit("exact").posterior
     for tail, thin in ((0.01, True), (1e-5, False)):
         nodes = mixture.quantile_nodes(posterior.spectrum, posterior.mixture, np.array([tail, 1 - tail]), 300)
         assert (nodes[0].inside.left is not None) == thin

@@ -276,7 +276,7 @@ def test_blocks_of_targets_change_nothing(method, weighted, monkeypatch):
     def fit():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DegenerateFitWarning)
-            return BayesRidge(y, x, weights=weights).fit(method).unlabelled
+            return BayesRidge(y, x, weights=weights).fit(method).arrays
 
     whole = fit()
     for module in (design, profile, trust):

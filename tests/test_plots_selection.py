@@ -176,7 +176,7 @@ def test_pictures_of_groups_are_those_of_the_approximation():
     assert sum(k * height for k, height in shown.items()) == pytest.approx(res.expected_size, abs=0.01)
     assert shown.get(1, 0.0) < 0.01
     # Given inclusion each coefficient is normal: the interval is that of cond_mean and cond_var.
-    ends = res._results.posterior.quantiles_given_inclusion(np.array([0.025, 0.975]))
+    ends = res.posterior.quantiles_given_inclusion(np.array([0.025, 0.975]))
     sd = np.sqrt(res.cond_var.iloc[1:])
     want = np.column_stack([res.cond_mean.iloc[1:] - 1.959964 * sd, res.cond_mean.iloc[1:] + 1.959964 * sd])
     np.testing.assert_allclose(ends, want, rtol=1e-5, atol=1e-7)

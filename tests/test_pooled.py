@@ -107,7 +107,7 @@ def test_intervals_hold_their_probability(pooled):
 
 
 def above(one, weights, value, target):
-    return exceedance(one.unlabelled, weights, np.array([value]), 1 if target else 0)[0]
+    return exceedance(one, weights, np.array([value]), 1 if target else 0)[0]
 
 
 def exceedance(one, weights, at, target):
@@ -232,7 +232,7 @@ def test_predictions_have_the_columns_of_a_single_fit(pooled):
 @pytest.mark.parametrize("kind", ["ridge", "em", "ep", "exact", "learned"])
 def test_each_kind_of_law_agrees_with_itself(kind):
     """Quantiles and exceedances of rows and of new observations, which pooling needs both."""
-    one = fit(kind)(completed(1)[0]).unlabelled
+    one = fit(kind)(completed(1)[0])
     rows = one.model.new_rows(completed(seed=9)[0].head(6), True)[0]
     plain = one.law_of_rows(rows)
     for law in (plain, plain.with_noise(np.linspace(0.5, 2.0, 6))):
@@ -395,7 +395,7 @@ def test_selection_by_states(kind):
     for end, tail in ((0, 0.025), (1, 0.975)):
         at = ends.iloc[:, end].to_numpy()
         low, high = (
-            1 - np.mean([exceedance(one.unlabelled, np.eye(5), at + side * unit, 0) for one in pooled.fits], axis=0)
+            1 - np.mean([exceedance(one, np.eye(5), at + side * unit, 0) for one in pooled.fits], axis=0)
             for side in (-1e-6, 1e-6)
         )
         assert ((low - 1e-6 <= tail) & (tail <= high + 1e-6)).all()
@@ -470,7 +470,7 @@ def test_what_cannot_be_pooled():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_means_do_not_depend_on_what_else_is_asked(kind):
-    one = fit(kind)(completed(1)[0]).unlabelled
+    one = fit(kind)(completed(1)[0])
     law = one.law_of_rows(one.model.new_rows(completed(seed=9)[0].head(3), True)[0])
     whole, alone = law.ask(Ask((0.5,), above=True)), law.ask(Ask((0.5,), sd=False))
     np.testing.assert_allclose(alone.mean, whole.mean, rtol=SAME)

@@ -278,7 +278,7 @@ def test_a_file_is_numpys(fits, tmp_path):
         (entry,) = [one for one in text["entries"] if one.get("class") == "ep.model.hyperparameters.Hyperparameters"]
         place = text["entries"][entry["fields"]["prior_inclusion"]["ref"]]
         found = arrays[place["array"]][place["at"] : place["at"] + 3]
-    np.testing.assert_array_equal(found, fits["selection_exact"].unlabelled.posterior.selection.hyper.prior_inclusion)
+    np.testing.assert_array_equal(found, fits["selection_exact"].posterior.selection.hyper.prior_inclusion)
     assert text["format"] == portable.FORMAT
 
 

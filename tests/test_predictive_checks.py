@@ -195,7 +195,7 @@ def test_statistics_that_say_something(counts):
     yes_no = BayesRidge.from_formula("up ~ a", counts, family="binomial", weights="copies").fit()
     shares = BayesRidge.from_formula("k ~ a", counts, family="binomial", trials="m").fit()
     for res, expected in ((yes_no, ["mean"]), (shares, ["mean", "sd", "min", "max"])):
-        assert model_checks(res.unlabelled, 0.05)[0].statistics.index.tolist() == expected
+        assert model_checks(res, 0.05)[0].statistics.index.tolist() == expected
 
 
 def test_the_picture_says_that_the_response_is_a_share(counts):

@@ -116,7 +116,7 @@ def inside(rows, basis):
 
 def candidates(res, p):
     """All vectors over the columns that a file holds, array by array."""
-    for a in arrays(res._results):
+    for a in arrays(res):
         if not np.issubdtype(a.dtype, np.number) or a.size < p:
             continue
         a = np.nan_to_num(a if a.dtype == np.float32 else a.astype(float), posinf=0.0, neginf=0.0)
@@ -163,7 +163,7 @@ def test_a_member_cannot_be_told_from_a_stranger(pair):
 
 def test_no_array_runs_over_rows(pair):
     _, back, _ = pair
-    for a in arrays(back._results):
+    for a in arrays(back):
         assert N not in a.shape
     assert back.model.moments is None
 
@@ -266,8 +266,8 @@ def test_what_needs_the_joint_posterior_says_so(pair):
         calls.append(lambda: back.to_arviz(groups=["posterior"]))
     calls.append(lambda: back.contrast({"one": "c1 - c2"}, **target))
     if hasattr(res, "inclusion_prob") and res.method != "exact":
-        calls.append(lambda: back._results.starting_point())
-    if getattr(back._results, "exact_sets", None) is not None:
+        calls.append(lambda: back.starting_point())
+    if getattr(back, "exact_sets", None) is not None:
         calls.append(lambda: back.credible_sets(coverage=0.9))
         calls.append(lambda: back.credible_sets(min_abs_corr=0.6))
     for call in calls:
@@ -293,7 +293,7 @@ def test_sets_of_columns_stay(pair):
     there, here = back.hyperparameters(0.1), res.hyperparameters(0.1)
     np.testing.assert_allclose(there["mean"], here["mean"], rtol=SAME)
     np.testing.assert_allclose(there.loc["size"], here.loc["size"], rtol=SAME)
-    point, other = back._results.starting_point(), res._results.starting_point()
+    point, other = back.starting_point(), res.starting_point()
     assert point.slab_var == pytest.approx(other.slab_var)
     assert point.noise_var == pytest.approx(other.noise_var)
     assert compare_evidence({"here": res, "there": back})["probability"].tolist() == pytest.approx([0.5, 0.5])
@@ -303,14 +303,14 @@ def test_sets_of_columns_stay(pair):
 def test_the_states_of_a_selection_do_not_stay(pair):
     """Their coefficients and residual sums of squares would give products of columns."""
     res, back, _ = pair
-    before, after = res._results.exact_sets.states, back._results.exact_sets.states
+    before, after = res.exact_sets.states, back.exact_sets.states
     for name in ("coef", "left", "log_g", "t", "chain"):
         assert getattr(before, name).size > 0
         assert getattr(after, name).size == 0
     assert after.root == ()
     assert after.noise_var is None
     assert len({after.set_of(i).tobytes() for i in range(after.n)}) == after.n
-    assert back._results.posterior.selection.rotation.blocks == ()
+    assert back.posterior.selection.rotation.blocks == ()
 
 
 def test_pictures_and_reports(pair, tmp_path, request):
@@ -337,7 +337,7 @@ def test_pictures_and_reports(pair, tmp_path, request):
 def test_cross_products_are_not_kept_with_many_rows(cls, method):
     y, x = data(200, 5)
     res = cls(y, x).fit(method)
-    with_space, without = res._results.as_saved(True, True), res._results.as_saved(True, False)
+    with_space, without = res.as_saved(True, True), res.as_saved(True, False)
     width = 5
     assert any(a.shape in ((width, width),) and np.linalg.matrix_rank(a) == width for a in arrays(with_space))
     assert not any(a.ndim == 2 and min(a.shape) >= width - 1 and a.dtype == float for a in arrays(without))
@@ -380,7 +380,7 @@ def test_rows_are_not_kept_by_spike_and_slab():
     y, x = data()
     res = SpikeSlab(y, x, noise_var=1.0).fit("ep", hyper="maximize")
     rows = standardized(x) / np.sqrt(N)
-    out = res._results.as_saved(True, True)
+    out = res.as_saved(True, True)
     for a in arrays(out):
         if a.ndim == 2 and a.shape[1] == P and len(a) and a.dtype == float:
             unit = a / np.linalg.norm(a, axis=1, keepdims=True).clip(1e-300)

@@ -145,7 +145,7 @@ def test_an_exact_selection_without_anything_to_select_is_exported():
 def test_the_export_of_a_sampled_selection_is_no_larger_than_its_data():
     x = RNG.standard_normal((80, 300))
     results = SpikeSlab(x[:, 0] + RNG.standard_normal(80), x).fit("exact", mcse=0.05)
-    posterior = export(results.unlabelled)["posterior"]
+    posterior = export(results)["posterior"]
     of_states = [posterior[name] for name in ("weight", "noise", "log_g", "t", "state_set", "set_columns")]
     assert max(part.size for part in of_states) <= 20_000
     rows, columns = posterior["square_root"].shape

@@ -345,7 +345,7 @@ def test_attributes_of_both_families(results):
 
 def test_what_is_read_twice_is_the_same_object(frame):
     res = BayesRidge(*frame).fit()
-    assert res._results.bse is res._results.bse
+    assert res.arrays.bse is res.arrays.bse
     np.testing.assert_array_equal(res.bse, res.bse)
 
 

@@ -13,7 +13,8 @@ import statsmodels.api as sm
 import pybayesridge
 from pybayesridge import BayesRidge, Moments, SpikeSlab, load
 from pybayesridge.results import files as saved
-from pybayesridge.results.labelled import BayesRidgeResultsWrapper, SpikeSlabResultsWrapper
+from pybayesridge.results.ridge import BayesRidgeResults
+from pybayesridge.results.spike_slab import SpikeSlabResults
 
 MODELS = {"ridge": BayesRidge, "spikeslab": SpikeSlab}
 
@@ -77,7 +78,6 @@ def test_every_load_reads_the_same(res, tmp_path):
         load(str(path), allow_code=True),
         load(handle, allow_code=True),
         type(res).load(path, allow_code=True),
-        type(res._results).load(path, allow_code=True),
         sm.load(path),
         pickle.loads(path.read_bytes()),
         pd.read_pickle(path),
@@ -86,20 +86,13 @@ def test_every_load_reads_the_same(res, tmp_path):
         np.testing.assert_array_equal(back.params, res.params)
 
 
-def test_inner_results_are_saved_as_they_are(res, tmp_path):
-    res._results.save(tmp_path / "fit", remove_data=True)
-    back = load(tmp_path / "fit")
-    assert type(back) is type(res._results)
-    np.testing.assert_array_equal(back.params, np.asarray(res.params))
-
-
 def test_results_that_pickle_wrote(res, tmp_path):
     pd.to_pickle(res, tmp_path / "fit.pickle")
     np.testing.assert_array_equal(load(tmp_path / "fit.pickle", allow_code=True).params, res.params)
 
 
 def test_saving_without_data_leaves_the_results_as_they_are(data, tmp_path):
-    for cls, wrapper in ((BayesRidge, BayesRidgeResultsWrapper), (SpikeSlab, SpikeSlabResultsWrapper)):
+    for cls, results in ((BayesRidge, BayesRidgeResults), (SpikeSlab, SpikeSlabResults)):
         fit = cls.from_formula("y ~ a + b + g", data).fit()
         fitted, text = fit.fittedvalues.copy(), str(fit.summary())
         fit.save(tmp_path / "fit", remove_data=True)
@@ -108,7 +101,7 @@ def test_saving_without_data_leaves_the_results_as_they_are(data, tmp_path):
         assert str(fit.summary()) == text
         np.testing.assert_allclose(fit.model.fit().params, fit.params, rtol=1e-8)
         back = load(tmp_path / "fit")
-        assert isinstance(back, wrapper)
+        assert isinstance(back, results)
         with pytest.raises(ValueError, match="removed"):
             _ = back.fittedvalues
         assert str(back.summary()) == text
@@ -129,7 +122,7 @@ def test_saving_without_data_leaves_the_results_as_they_are(data, tmp_path):
 def test_something_else_is_refused(tmp_path, content, message):
     path = tmp_path / "other"
     path.write_bytes(content)
-    for reader in (load, BayesRidgeResultsWrapper.load, pybayesridge.results.base.LinearResults.load):
+    for reader in (load, BayesRidgeResults.load, pybayesridge.results.base.LinearResults.load):
         with pytest.raises(ValueError, match=message) as caught:
             reader(path, allow_code=True)
         assert str(path) in str(caught.value)

@@ -70,7 +70,7 @@ def test_equal_weights_are_those_of_pooled_fits(data):
         [BayesRidge.from_formula("y ~ a + b", data).fit(method) for method in ("exact", "em")],
         [SpikeSlab.from_formula("y ~ a + b", data, prior_inclusion=p).fit("exact") for p in (0.2, 0.6)],
     ):
-        fits[1].unlabelled.method = fits[0].unlabelled.method
+        fits[1].method = fits[0].method
         one, other = stack(fits, weights=[0.5, 0.5]), pool(fits)
         for frame in (
             lambda res: res.get_prediction(data.iloc[:3]).summary_frame(),

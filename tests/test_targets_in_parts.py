@@ -72,7 +72,7 @@ def test_targets_that_are_not_held_have_the_same_numbers(problem, monkeypatch):
     y, x, settings = responses(case)
 
     def fit():
-        return quietly(BayesRidge(y, x, **settings).fit, **METHODS[method]).unlabelled
+        return quietly(BayesRidge(y, x, **settings).fit, **METHODS[method]).arrays
 
     whole, new = fit(), x[:3] if case == "sparse" else x.iloc[:3]
     # What is read only now must not be of all targets either.
@@ -99,7 +99,7 @@ def test_a_file_of_targets_that_are_not_held(monkeypatch, tmp_path):
     res = quietly(BayesRidge(y, x).fit, "exact")
     for remove_data in (False, True):
         res.save(tmp_path / "many.fit", remove_data=remove_data)
-        again = load(tmp_path / "many.fit").unlabelled
+        again = load(tmp_path / "many.fit").arrays
         assert (again.posterior.design.given is None) == remove_data
         np.testing.assert_allclose(again.params, res.params, rtol=NOT_HELD)
         np.testing.assert_allclose(again.bse, res.bse, rtol=NOT_HELD)
@@ -116,7 +116,7 @@ def test_memory_of_many_targets_is_that_of_blocks_and_of_coefficients(monkeypatc
         model = BayesRidge(y, x)
         tracemalloc.start()
         try:
-            res = quietly(model.fit, method).unlabelled
+            res = quietly(model.fit, method).arrays
             _ = res.rsquared, res.df_model, res.bse
             most = tracemalloc.get_traced_memory()[1]
         finally:

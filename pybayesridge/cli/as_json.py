@@ -63,7 +63,7 @@ def as_json(results: Any, command: str, *, alpha: float, warnings: Sequence[str]
 def _target(results: Any, command: str, i: int, alpha: float) -> dict[str, Any]:
     name = results.model.data.targets[i]
     out: dict[str, Any] = {"name": name}
-    out |= {field: finite(value) for field, value in values_of(results.unlabelled, "json", i).items()}
+    out |= {field: finite(value) for field, value in values_of(results, "json", i).items()}
     out |= results.model.distribution.in_json
     if command == "ridge":
         out["hyperparameters"] = _hyperparameters(results, name, alpha)

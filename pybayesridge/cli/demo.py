@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from pybayesridge.text import columns, number
 
 if TYPE_CHECKING:
-    from pybayesridge.results.labelled import BayesRidgeResultsWrapper, SpikeSlabResultsWrapper
+    from pybayesridge.results.returned import SelectionResults
+    from pybayesridge.results.ridge import BayesRidgeResults
 
 FORMULA = "TOTEMP ~ GNPDEFL + GNP + UNEMP + ARMED + POP + YEAR"
 
@@ -26,7 +27,7 @@ def _with_intervals(fit: Any, names: list[str]) -> list[tuple[str, str]]:
     return [(estimate, f"[{low}, {high}]") for estimate, low, high in zip(*cells, strict=True)]
 
 
-def _of_ridge(ridge: BayesRidgeResultsWrapper, least_squares: Any) -> str:
+def _of_ridge(ridge: BayesRidgeResults, least_squares: Any) -> str:
     """A comparison of the ridge with least squares."""
     interval, ols_interval = ridge.conf_int(), least_squares.conf_int()
     width = (ols_interval[1] - ols_interval[0]) / (interval[1] - interval[0])
@@ -44,7 +45,7 @@ def _of_ridge(ridge: BayesRidgeResultsWrapper, least_squares: Any) -> str:
     )
 
 
-def _of_selection(selection: SpikeSlabResultsWrapper) -> str:
+def _of_selection(selection: SelectionResults) -> str:
     """A sentence on the inclusion probabilities."""
     pip = selection.inclusion_prob.drop("Intercept").sort_values(ascending=False)
     return (

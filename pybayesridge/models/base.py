@@ -166,7 +166,7 @@ class LinearModel(BeforeFit, StreamedModel):
         results = lane.fit(self, entry, {**checked, "disp": given["disp"]}, Recipe(self.call, call))
         issue(results.findings_on_validity, stacklevel=3)
         if given["disp"]:
-            print(lane.told(results.unlabelled))
+            print(lane.told(results))
         return results
 
     def prepare(self, make: Callable[[Design, CrossProducts], Any]) -> tuple[Design, Any]:

@@ -5,21 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pybayesridge.families.registry import FAMILIES
-from pybayesridge.results.labelled import (
-    BayesRidgeResultsWrapper,
-    GeneralizedRidgeResultsWrapper,
-    GeneralizedSpikeSlabResultsWrapper,
-    SpikeSlabResultsWrapper,
-)
+from pybayesridge.results.generalized_ridge import GeneralizedRidgeResults
+from pybayesridge.results.generalized_spike_slab import GeneralizedSpikeSlabResults
+from pybayesridge.results.ridge import BayesRidgeResults
 from pybayesridge.results.shown import Shown, counted
+from pybayesridge.results.spike_slab import SpikeSlabResults
 from pybayesridge.text import listed
 
-RESULTS = (
-    BayesRidgeResultsWrapper,
-    GeneralizedRidgeResultsWrapper,
-    SpikeSlabResultsWrapper,
-    GeneralizedSpikeSlabResultsWrapper,
-)
+RESULTS = (BayesRidgeResults, GeneralizedRidgeResults, SpikeSlabResults, GeneralizedSpikeSlabResults)
 
 
 class BeforeFit(Shown):
@@ -38,8 +31,8 @@ class BeforeFit(Shown):
             """Refuse an attribute, with the advice to fit if results have it."""
             of_results = not name.startswith("_") and any(
                 hasattr(each, name) or name in getattr(each, "__annotations__", {})
-                for wrapper in RESULTS
-                for each in wrapper.__mro__
+                for results in RESULTS
+                for each in results.__mro__
             )
             families = [repr(each.name) for each in FAMILIES.values() if name in each().attributes]
             if families and "distribution" in vars(self):

@@ -9,7 +9,6 @@ import numpy as np
 from pybayesridge._types import ArrayLike, FloatArray
 from pybayesridge.data.frames import unmasked
 from pybayesridge.recipes import Recipe
-from pybayesridge.results.labelled import BayesRidgeResultsWrapper
 from pybayesridge.results.ridge import BayesRidgeResults
 from pybayesridge.ridge.fit import FitOptions
 from pybayesridge.ridge.likelihood import GaussianNoise
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from pybayesridge.models.ridge import BayesRidge
 
 
-def fit(model: BayesRidge, entry: RidgeMethod, options: dict[str, Any], recipe: Recipe) -> BayesRidgeResultsWrapper:
+def fit(model: BayesRidge, entry: RidgeMethod, options: dict[str, Any], recipe: Recipe) -> BayesRidgeResults:
     """Fit a model by one of its methods with checked options."""
     lam = options["lam"]
     chosen = FitOptions(
@@ -40,7 +39,7 @@ def fit(model: BayesRidge, entry: RidgeMethod, options: dict[str, Any], recipe: 
     except FullLeverageError as error:
         raise FullLeverageError(model.data.row_labels.tolist()[error.row]) from None
     model.prepared = found.spectrum
-    results = BayesRidgeResults(
+    return BayesRidgeResults(
         model,
         design,
         found,
@@ -51,7 +50,6 @@ def fit(model: BayesRidge, entry: RidgeMethod, options: dict[str, Any], recipe: 
         maxiter=chosen.maxiter,
         recipe=recipe,
     )
-    return BayesRidgeResultsWrapper(results)
 
 
 def _penalties(lam: ArrayLike, q: int) -> FloatArray:

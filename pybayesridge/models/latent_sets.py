@@ -16,7 +16,6 @@ from pybayesridge.models.sets import prepared
 from pybayesridge.progress import line
 from pybayesridge.recipes import Recipe
 from pybayesridge.results.generalized_spike_slab import GeneralizedSpikeSlabResults
-from pybayesridge.results.labelled import GeneralizedSpikeSlabResultsWrapper
 from pybayesridge.selection.options import options_of, with_progress
 from pybayesridge.sites.separation import check_unpenalized
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 def fit(
     model: SpikeSlab, entry: SelectionMethod, options: dict[str, Any], recipe: Recipe
-) -> GeneralizedSpikeSlabResultsWrapper:
+) -> GeneralizedSpikeSlabResults:
     """Fit a model by one of its methods with checked options."""
     chosen = options_of(entry, options, model.expected_size)
     design, (data, rotation) = model.prepare(lambda *made: prepared(model, *made))
@@ -34,7 +33,7 @@ def fit(
     design = replace(design, y_norm=np.ones(1), y_on_z=np.zeros((design.block.k, 1)))
     with line(at_once=options["disp"]) as show:
         posterior = entry.fit(_task(model, design, data, rotation), with_progress(chosen, show))
-    results = GeneralizedSpikeSlabResults(
+    return GeneralizedSpikeSlabResults(
         model,
         posterior,
         method=entry.name,
@@ -42,7 +41,6 @@ def fit(
         maxiter=chosen.maxiter,
         recipe=recipe,
     )
-    return GeneralizedSpikeSlabResultsWrapper(results)
 
 
 def _task(model: SpikeSlab, design: Design, data: Data, rotation: Rotation) -> BinaryTask:

@@ -19,7 +19,7 @@ from pybayesridge.sites.prior import FlatIn
 
 if TYPE_CHECKING:
     from pybayesridge.formula.spec import FormulaData
-    from pybayesridge.results.labelled import RidgeResults
+    from pybayesridge.results.returned import RidgeResults
 
 
 class BayesRidge(ColumnModel, LinearModel):

@@ -16,7 +16,6 @@ from pybayesridge.ep.selection import data_of, data_of_products
 from pybayesridge.linalg.blas import one_pool
 from pybayesridge.progress import line
 from pybayesridge.recipes import Recipe
-from pybayesridge.results.labelled import SpikeSlabResultsWrapper
 from pybayesridge.results.spike_slab import SpikeSlabResults
 from pybayesridge.selection.check import check_selection
 from pybayesridge.selection.options import options_of, with_progress
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from pybayesridge.models.spike_slab import SpikeSlab
 
 
-def fit(model: SpikeSlab, entry: SelectionMethod, options: dict[str, Any], recipe: Recipe) -> SpikeSlabResultsWrapper:
+def fit(model: SpikeSlab, entry: SelectionMethod, options: dict[str, Any], recipe: Recipe) -> SpikeSlabResults:
     """Fit a model by one of its methods with checked options."""
     start = options["start"]
     chosen = options_of(entry, options, model.expected_size)
@@ -48,7 +47,7 @@ def fit(model: SpikeSlab, entry: SelectionMethod, options: dict[str, Any], recip
         selection = entry.fit(task, chosen)
         checked = check_selection(task, selection, chosen.progress) if options["check"] else None
     posterior = posterior_of(design, data, selection)
-    results = SpikeSlabResults(
+    return SpikeSlabResults(
         model,
         posterior,
         method=entry.name,
@@ -57,7 +56,6 @@ def fit(model: SpikeSlab, entry: SelectionMethod, options: dict[str, Any], recip
         recipe=recipe,
         check=checked,
     )
-    return SpikeSlabResultsWrapper(results)
 
 
 def prepared(model: SpikeSlab, design: Design, products: CrossProducts) -> tuple[Data, Rotation]:
@@ -68,8 +66,7 @@ def prepared(model: SpikeSlab, design: Design, products: CrossProducts) -> tuple
 
 def _start(model: SpikeSlab, start: Any, design: Design, rotation: Rotation) -> tuple[Hyperparameters, Sites]:
     """Where to start, from an earlier fit."""
-    inner = getattr(start, "unlabelled", start)
-    point = inner.starting_point() if isinstance(inner, SpikeSlabResults) else inner
+    point = start.starting_point() if isinstance(start, SpikeSlabResults) else start
     if not isinstance(point, StartingPoint):
         raise ValueError(f"start must be results of a SpikeSlab, not {type(start).__name__}")
     if not point.noise_var > 0:

@@ -13,7 +13,6 @@ from pybayesridge.design.crossproducts import CrossProducts
 from pybayesridge.design.design import Design
 from pybayesridge.recipes import Recipe
 from pybayesridge.results.generalized_ridge import GeneralizedRidgeResults
-from pybayesridge.results.labelled import GeneralizedRidgeResultsWrapper
 from pybayesridge.ridge.spectrum import rotate
 from pybayesridge.sites.coordinates import Coordinates, from_design
 from pybayesridge.sites.methods import SitesMethod, SitesOptions
@@ -27,9 +26,7 @@ GRID = np.exp(np.linspace(-8.0, 8.0, 33))
 """Penalties that "loocv" tries by default, relative to that at which the prior share explained is 1/2."""
 
 
-def fit(
-    model: BayesRidge, entry: SitesMethod, options: dict[str, Any], recipe: Recipe
-) -> GeneralizedRidgeResultsWrapper:
+def fit(model: BayesRidge, entry: SitesMethod, options: dict[str, Any], recipe: Recipe) -> GeneralizedRidgeResults:
     """Fit a model by one of its methods with checked options."""
     _, space = model.prepare(partial(_coordinates, model))
     unit, lam = 2 * float(np.log(space.design.common_scale)), options["lam"]
@@ -42,7 +39,7 @@ def fit(
         maxiter=options["maxiter"],
     )
     found = entry.fit(space, model.likelihood(), model.prior_of_tau2, model.flat_in, chosen)
-    results = GeneralizedRidgeResults(
+    return GeneralizedRidgeResults(
         model,
         found,
         method=entry.name,
@@ -52,7 +49,6 @@ def fit(
         maxiter=chosen.maxiter,
         recipe=recipe,
     )
-    return GeneralizedRidgeResultsWrapper(results)
 
 
 def _coordinates(model: BayesRidge, design: Design, products: CrossProducts) -> Coordinates:

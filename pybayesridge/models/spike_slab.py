@@ -28,7 +28,7 @@ from pybayesridge.selection.options import CHAINS, DAMPING, MCSE, TOL
 
 if TYPE_CHECKING:
     from pybayesridge.formula.spec import FormulaData
-    from pybayesridge.results.labelled import SelectionResults, SpikeSlabResultsWrapper
+    from pybayesridge.results.returned import SelectionResults
     from pybayesridge.results.spike_slab import SpikeSlabResults
 
 
@@ -251,7 +251,7 @@ class SpikeSlab(LinearModel):
         damping: float = DAMPING,
         hyper: str | None = None,
         check: bool = False,
-        start: SpikeSlabResults | SpikeSlabResultsWrapper | StartingPoint | None = None,
+        start: SpikeSlabResults | StartingPoint | None = None,
         disp: bool = False,
     ) -> SelectionResults:
         """Fit the model.

@@ -71,11 +71,11 @@ def by_size(res: BayesRidgeResults, i: int, alpha: float) -> Listed:
 
 def by_inclusion(res: SpikeSlabResults, alpha: float) -> Listed:
     """The coefficients of a selection, by their inclusion probability."""
-    names, prob = res.model.exog_names, res.inclusion_prob
+    names, prob = res.model.exog_names, res.arrays.inclusion_prob
     at = _order_by(prob, res.model.positions(res.posterior.design)[0])
-    values = np.column_stack([prob, res.params, res.bse, res.cond_mean, np.sqrt(res.cond_var), res.conf_int(alpha)])[
-        at
-    ]
+    own = res.arrays
+    columns = [prob, own.params, own.bse, own.cond_mean, np.sqrt(own.cond_var), res.conf_int(alpha)]
+    values = np.column_stack(columns)[at]
     table = table_of(
         f"{_caption(res, alpha)} (marginal over inclusion)",
         "coefficient",

@@ -65,7 +65,7 @@ SPIKE = (
 
 def formulas(res: SpikeSlabResults) -> dict[str, object]:
     """Values on which the formulas of the model depend."""
-    return {"by_column": np.ndim(res.prior_inclusion) == 1, "groups": bool(res.group_members())}
+    return {"by_column": np.ndim(res.arrays.prior_inclusion) == 1, "groups": bool(res.group_members())}
 
 
 def citations(res: SpikeSlabResults) -> list[str]:
@@ -179,7 +179,7 @@ def _some(names: list[str]) -> str:
 
 def _hyperparameters(res: SpikeSlabResults, alpha: float) -> Table:
     """Values; where they are integrated out the posterior means and intervals."""
-    prior, at = res.prior_inclusion, res.model.positions(res.posterior.design)[1]
+    prior, at = res.arrays.prior_inclusion, res.model.positions(res.posterior.design)[1]
     family = res.model.distribution
     of = HYPERPARAMETERS if family.has_noise else HYPERPARAMETERS[:2]
     values = [float(np.mean(prior[at])) if isinstance(prior, np.ndarray) else prior]
@@ -230,8 +230,8 @@ def findings(res: SpikeSlabResults, i: int, shown: Listed, alpha: float) -> list
     if res.exact_posterior is not None:
         explained = res.explained_variance(alpha).to_numpy()
         out.append(explained_words("columns subject to selection explain", explained, alpha))
-    if np.isfinite(res.rsquared):
-        out.append(f"In-sample R-squared is {res.rsquared:.3f}.")
+    if np.isfinite(res.arrays.rsquared):
+        out.append(f"In-sample R-squared is {res.arrays.rsquared:.3f}.")
     if np.isfinite(res.log_evidence):
         out.append(
             f"The log evidence is {res.log_evidence:.2f}; it can be compared with that of other fits of the same "
@@ -264,7 +264,7 @@ def check(res: SpikeSlabResults, i: int) -> list[str]:
     if error is None:
         return [
             "Fitted values are compared with the rows used for the fit, which is optimistic; to assess prediction, "
-            f"use rows that were held out. The residual SD is {number(float(np.std(res.resid)))}; {noise}"
+            f"use rows that were held out. The residual SD is {number(float(np.std(res.arrays.resid)))}; {noise}"
         ]
     root = float(np.sqrt(np.average(error**2, weights=res.model.weights)))
     return [
@@ -283,14 +283,14 @@ def remarks(res: SpikeSlabResults, i: int) -> list[Remark]:
     if res.converged and not res.posterior.selection.noiseless:
         entry, size = res.method_entry, number(res.residual, 2)
         out.append(Remark("good", f"{entry.approximation} converged ({entry.measure.lower()} {size})."))
-    open_ = int(((res.inclusion_prob > 0.1) & (res.inclusion_prob < 0.9)).sum())
+    open_ = int(((res.arrays.inclusion_prob > 0.1) & (res.arrays.inclusion_prob < 0.9)).sum())
     if open_:
         which = "1 column is" if open_ == 1 else f"{open_:,} columns are"
         out.append(Remark("note", f"{which} undecided (inclusion probability 0.1 to 0.9)."))
     if rows_there(res) and res.model.distribution.is_linear and not res.posterior.selection.noiseless:
         weights = res.model.weights
         sigma = _noise_sd(res)
-        residual = res.resid * (1.0 if weights is None else np.sqrt(weights))
+        residual = res.arrays.resid * (1.0 if weights is None else np.sqrt(weights))
         out += residual_remarks(residual / sigma, res.model.data.row_labels, sigma)
     return out
 
@@ -301,7 +301,7 @@ def pictures(res: SpikeSlabResults, i: int, album: Album, alpha: float) -> list[
     p = res.posterior.design.p
     shown = len(res.model.exog_names) - res.model.k_constant
     if p:
-        rows = rows_shown(res.inclusion_prob[res.model.positions(res.posterior.design)[1]])
+        rows = rows_shown(res.arrays.inclusion_prob[res.model.positions(res.posterior.design)[1]])
         height = height_for(rows) if p <= MOST_NAMES else HEIGHT
         text = "Inclusion probabilities; the dashed line is one half."
         out.append(album.picture(lambda ax: res.plot_inclusion(ax=ax), text, height))

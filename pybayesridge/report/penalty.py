@@ -86,10 +86,10 @@ def words(res: BayesRidgeResults) -> list[str]:
 def overview(res: BayesRidgeResults, wanted: list[int]) -> Table:
     """A row for each target."""
     heads = ["lambda", "sigma", "effective df", "R-squared", "modes"]
-    columns = [res.lambda_, res.noise_sd, res.df_model, res.rsquared, res.n_modes]
+    columns = [res.arrays.lambda_, res.noise_sd, res.arrays.df_model, res.arrays.rsquared, res.arrays.n_modes]
     if rows_there(res):
         heads.append("leave-one-out R-squared")
-        columns.append(res.loo_rsquared)
+        columns.append(res.arrays.loo_rsquared)
     values = np.column_stack([np.asarray(column, dtype=np.float64) for column in columns])[wanted]
     names = [res.model.data.targets[i] for i in wanted]
     return table_of(
@@ -115,7 +115,7 @@ def tables(res: BayesRidgeResults, i: int, alpha: float) -> list[Table]:
 def findings(res: BayesRidgeResults, i: int, shown: Listed, alpha: float) -> list[str]:
     """The penalty and the coefficients; with normal noise also how well the model predicts, and what it explains."""
     design = res.posterior.design
-    lam, df = (float(np.atleast_1d(value)[i]) for value in (res.lambda_, res.df_model))
+    lam, df = (float(np.atleast_1d(value)[i]) for value in (res.arrays.lambda_, res.arrays.df_model))
     of_penalty = (
         f"The penalty lambda is {in_words(lam)}; the {design.p:,} penalised coefficients have "
         f"{number(df - design.block.k + res.model.k_constant)} effective degrees of freedom."
@@ -123,7 +123,7 @@ def findings(res: BayesRidgeResults, i: int, shown: Listed, alpha: float) -> lis
     out = [of_penalty, *clear_of_zero(res, shown, alpha)]
     if not res.model.distribution.is_linear:
         return out
-    share = float(np.atleast_1d(res.rsquared)[i])
+    share = float(np.atleast_1d(res.arrays.rsquared)[i])
     in_sample = [f"In-sample R-squared is {share:.3f}."] if np.isfinite(share) and not res.can_fit_anything else []
     return [*_how_well(res, i, alpha), *out, *in_sample]
 
@@ -132,7 +132,7 @@ def _how_well(res: BayesRidgeResults, i: int, alpha: float) -> list[str]:
     """How well the model predicts, and how much it explains."""
     out = []
     if rows_there(res):
-        share = float(np.atleast_1d(res.loo_rsquared)[i])
+        share = float(np.atleast_1d(res.arrays.loo_rsquared)[i])
         if np.isfinite(share):
             out.append(f"Leave-one-out R-squared is {share:.3f}.")
     explained = res.explained_variance_of(i, alpha)
@@ -145,15 +145,15 @@ def check(res: BayesRidgeResults, i: int) -> list[str]:
     """How far rows with normal noise are from their predictions from the others."""
     if not rows_there(res):
         return []
-    residual = _column(res.loo_residuals, i)
+    residual = _column(res.arrays.loo_residuals, i)
     undefined = int((~np.isfinite(residual)).sum())
     if undefined:
         return [
             f"{undefined:,} row(s) cannot be predicted from the others, because the unpenalised columns alone fit "
             "them exactly. Leave-one-out errors are not defined for these rows."
         ]
-    root = float(np.sqrt(np.atleast_1d(res.loo_mse)[i]))
-    share = float(np.atleast_1d(res.loo_rsquared)[i])
+    root = float(np.sqrt(np.atleast_1d(res.arrays.loo_mse)[i]))
+    share = float(np.atleast_1d(res.arrays.loo_rsquared)[i])
     noise = "estimated" if res.model.known_sigma2 is None else "known"
     out = [
         "Each row was predicted from all other rows, with the same penalty and the same scaling of the columns. The "
@@ -188,8 +188,8 @@ def remarks(res: BayesRidgeResults, i: int) -> list[Remark]:
         out.append(Remark("note", f"The posterior of tau2 has {modes:g} modes; {text} over all of them."))
     elif modes == 0 and not said & {"no-signal", "unbounded", "exact-fit", "nothing-to-explain"}:
         out.append(Remark("note", "The posterior of tau2 has no interior mode."))
-    if res.quadrature_error is not None:
-        error = float(np.atleast_1d(res.quadrature_error)[i])
+    if res.arrays.quadrature_error is not None:
+        error = float(np.atleast_1d(res.arrays.quadrature_error)[i])
         out.append(Remark("good", f"The estimated error of the integration over the penalty is {number(error, 1)}."))
     return out + (_row_remarks(res, i) if rows_there(res) and res.model.distribution.is_linear else [])
 
@@ -199,7 +199,7 @@ def _row_remarks(res: BayesRidgeResults, i: int) -> list[Remark]:
     leverage = leverages(res.posterior.design, res.ridge_fit.spectrum, res.ridge_fit.log_t2)[:, i]
     out = [_leverage_remark(leverage, labels)]
     sigma = float(res.noise_sd[i])
-    residual = _column(res.resid, i) * (1.0 if weights is None else np.sqrt(weights))
+    residual = _column(res.arrays.resid, i) * (1.0 if weights is None else np.sqrt(weights))
     with np.errstate(divide="ignore", invalid="ignore"):
         standard = residual / (sigma * np.sqrt(1.0 - leverage))
     return out + residual_remarks(np.where(leverage < 1.0, standard, np.nan), labels, sigma)

@@ -43,7 +43,7 @@ def tables(res: Any, alpha: float) -> list[Table]:
         if not rows_there(res):
             return []
         rows, left_out, before = res.model.likelihood(), False, [_examples(res, alpha)]
-        values = [score.of(rows, res.fittedvalues) for score in family.scores]
+        values = [score.of(rows, res.arrays.fittedvalues) for score in family.scores]
     one, mean = family.without_columns(res)
     kind, note = ("Leave-one-out", f"The scores of the {family.null} are in-sample.")
     if not left_out:
@@ -67,7 +67,7 @@ def tables(res: Any, alpha: float) -> list[Table]:
 
 def _examples(res: Any, alpha: float) -> Table:
     """The smallest, the median and the largest fitted probabilities, and the quartiles."""
-    order = np.argsort(res.fittedvalues, kind="stable")
+    order = np.argsort(res.arrays.fittedvalues, kind="stable")
     at = np.unique(order[np.rint(np.array(EXAMPLES) * (order.size - 1)).astype(int)], return_index=True)
     rows = at[0][np.argsort(at[1])]
     labels = res.model.data.row_labels[rows]

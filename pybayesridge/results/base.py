@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Hashable, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -24,6 +23,7 @@ from pybayesridge.results.arviz import GROUPS, to_arviz
 from pybayesridge.results.direction import joint_contrast
 from pybayesridge.results.estimates import LinearEstimates
 from pybayesridge.results.facts import Coefficients, Written, rows_to_show, value_of
+from pybayesridge.results.labelled import per_coefficient
 from pybayesridge.results.marginaleffects import to_marginaleffects
 from pybayesridge.results.plots import effects as effect_plots
 from pybayesridge.results.plots import predictive as predictive_plots
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from xarray import DataTree
 
     from pybayesridge.predictive.left_out import LeftOut
-    from pybayesridge.results.labelled import AnyResults
+    from pybayesridge.results.returned import AnyResults
     from pybayesridge.results.summary.formats import FormattedSummary
     from pybayesridge.selection.result import Exact
 
@@ -86,9 +86,9 @@ class LinearResults(LinearEstimates, saved.Saveable):
             NaN in rows where a variable of the formula is missing.
         """
         if exog is None:
-            return self.model.data.wrap_output(self.fittedvalues, "rows")
+            return self.fittedvalues
         rows, labels = self.model.new_rows(exog, transform)
-        mean = self.model.predict(self.params, rows)
+        mean = self.model.predict(self.arrays.params, rows)
         if mean.ndim == 1:
             return pd.Series(mean, index=labels)
         return pd.DataFrame(mean, index=labels, columns=self.model.data.targets)
@@ -138,7 +138,7 @@ class LinearResults(LinearEstimates, saved.Saveable):
         return BayesPrediction(
             found.mean,
             found.sd,
-            np.outer(noise, np.atleast_1d(self.sigma2)),
+            np.outer(noise, np.atleast_1d(self.arrays.sigma2)),
             interval,
             labels,
             None if self.model.one_target else self.model.data.targets,
@@ -189,7 +189,7 @@ class LinearResults(LinearEstimates, saved.Saveable):
 
     def standardized_size(self, target: int) -> FloatArray:
         """Size of the coefficients per standard deviation; unpenalised ones always come first."""
-        b = self.params if self.model.one_target else self.params[:, target]
+        b = self.arrays.params.reshape(len(self.model.exog_names), -1)[:, target]
         return standardized_size(self.model, self.posterior.design, b)
 
     def importance(self, target: int) -> FloatArray:
@@ -238,7 +238,7 @@ class LinearResults(LinearEstimates, saved.Saveable):
         """Draw from the joint posterior of the coefficients."""
         raise NotImplementedError
 
-    @cached_property
+    @per_coefficient
     def prob_positive(self) -> FloatArray:
         """Posterior probability that each coefficient is positive, (k,) or (k, q).
 
@@ -448,7 +448,7 @@ def load(path: PathOrFile, *, allow_code: bool = False) -> AnyResults:
 
     Returns
     -------
-    BayesRidgeResultsWrapper, GeneralizedRidgeResultsWrapper or SpikeSlabResultsWrapper
+    BayesRidgeResults, GeneralizedRidgeResults, SpikeSlabResults or GeneralizedSpikeSlabResults
         What was saved.
 
     Raises

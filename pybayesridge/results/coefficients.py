@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cached_property
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -33,22 +32,19 @@ ROWS = 1 << 16
 class ColumnResults(PenaltyResults):
     """Results of a ridge whose columns may be read in blocks: coefficients, and files of them."""
 
-    @cached_property
-    def fittedvalues(self) -> FloatArray:
-        """Posterior mean of the linear predictor at the rows of the data, (n,) or (n, q)."""
+    def _fitted(self) -> FloatArray:
         if self.posterior.design.in_blocks:
             return self._squeeze(self.posterior.own_rows().ask(Ask(sd=False)).mean)
-        return super().fittedvalues
+        return super()._fitted()
 
-    @cached_property
-    def rsquared(self) -> float | FloatArray:
-        """R-squared: share of the (weighted) variation explained; about the mean if the model has a constant."""
+    def _rsquared(self) -> float | FloatArray:
         if not self.posterior.design.in_blocks:
-            return super().rsquared
+            return super()._rsquared()
         no_params = np.empty((0, len(self.model.data.targets)))
 
         def residuals(part: slice) -> FloatArray:
-            return self.resid if self.model.one_target else self.resid[:, part]
+            out: FloatArray = self.arrays.resid if self.model.one_target else self.arrays.resid[:, part]
+            return out
 
         constant = bool(self.model.k_constant)
         return self._per_target(self.model.source.rsquared(no_params, residuals, constant=constant))

@@ -105,11 +105,10 @@ def compare_models(
 
 
 def _read(name: str, given: Any, alpha: float) -> FitInTable:
-    inner = getattr(given, "unlabelled", given)
-    if isinstance(inner, LinearResults):
-        if not inner.model.one_target:
+    if isinstance(given, LinearResults):
+        if not given.model.one_target:
             raise ValueError(f"the fit {name!r} has several responses: fit those to compare one by one")
-        return _own(inner, alpha)
+        return _own(given, alpha)
     if isinstance(given, PooledResults):
         raise ValueError(f"the fit {name!r} is pooled over imputed data sets: compare fits of one of them")
     if not all(hasattr(given, attribute) for attribute in ("params", "bse", "conf_int", "model")):
@@ -122,10 +121,10 @@ def _read(name: str, given: Any, alpha: float) -> FitInTable:
 
 
 def _own(res: LinearResults, alpha: float) -> FitInTable:
-    interval = res.conf_int(alpha)
-    inclusion = getattr(res, "inclusion_prob", np.full(len(res.params), np.nan))
+    interval = res.conf_int(alpha).to_numpy()
+    inclusion = getattr(res.arrays, "inclusion_prob", np.full(len(interval), np.nan))
     facts = dict.fromkeys(FACT_ROWS, np.nan) | values_of(res, "row")
-    columns = [res.params, res.bse, interval[:, 0], interval[:, 1], inclusion]
+    columns = [res.arrays.params, res.arrays.bse, interval[:, 0], interval[:, 1], inclusion]
     coefficients = pd.DataFrame(dict(zip(VALUES, columns, strict=True)), index=list(res.model.exog_names))
     marks = marks_of(res.model.data.exog)
     if marks is not None and res.model.data.intercept_name is not None:

@@ -21,8 +21,8 @@ from pybayesridge import exceptions
 from pybayesridge.formula.late import spec as specs
 from pybayesridge.formula.late import stored as formulas
 from pybayesridge.results import stored_frames as frames
+from pybayesridge.results.labelled import Labelled
 from pybayesridge.results.stored_classes import NotStoredError, class_of, fill, name_of, state_of
-from pybayesridge.results.wrapper import Labelled
 
 if TYPE_CHECKING:
     from pybayesridge.formula.spec import FormulaSpec
@@ -90,8 +90,6 @@ class Encoder:
     def _content(self, value: Any, where: str) -> dict[str, Any]:
         if isinstance(value, np.ndarray):
             return self._array(value, where)
-        if isinstance(value, Labelled) and name_of(type(value)):
-            return {"wrapper": name_of(type(value)), "results": self.value(value._results, where)}  # noqa: SLF001
         if isinstance(value, specs.FormulaSpec):
             return self._formula(value, where)
         if formulas.is_description(value):
@@ -134,7 +132,8 @@ class Encoder:
 
 def is_cached(owner: object, name: str) -> bool:
     """Whether an attribute is a property that keeps its value."""
-    return isinstance(getattr(type(owner), name, None), cached_property)
+    found = getattr(type(owner), name, None)
+    return isinstance(found, cached_property) or (isinstance(found, Labelled) and found.fget is not None)
 
 
 def is_storable(value: Any) -> bool:
@@ -213,11 +212,8 @@ class Decoder:
     def _content(self, entry: dict[str, Any]) -> Any:
         if "array" in entry:
             return self._array(entry)
-        if "wrapper" in entry:
-            wrapper = class_of(entry["wrapper"])
-            if not issubclass(wrapper, Labelled):
-                raise KeyError(entry["wrapper"])
-            return wrapper(self.value(entry["results"]))
+        if "wrapper" in entry:  # of versions in which other objects labelled the results
+            return self.value(entry["results"])
         ((kind, node),) = entry.items()
         content = self.value(node)
         if kind == "formula":

@@ -17,6 +17,7 @@ from pybayesridge.posterior.laws import Answer, Ask
 from pybayesridge.recipes import Recipe
 from pybayesridge.results.arguments import check_alpha, target_position
 from pybayesridge.results.arviz import Draws
+from pybayesridge.results.labelled import Arrays, per_coefficient, per_row, per_target
 from pybayesridge.results.shown import Shown, counted
 from pybayesridge.text import listed
 
@@ -31,7 +32,7 @@ class LinearEstimates(Shown):
 
     Attributes
     ----------
-    params : (k,) or (k, q) array
+    params : Series or DataFrame
         Posterior means of the coefficients, on the user's scale.
     family : str
         Name of the model's class.
@@ -57,28 +58,37 @@ class LinearEstimates(Shown):
     tol: float
     maxiter: int
     model: LinearModel
-    sigma2: float | FloatArray
+    k_constant: int
     posterior: Any
 
     def __init__(self, model: LinearModel, posterior: Any, **kwds: Any) -> None:
         self.__dict__.update(kwds)
         self.model, self.posterior, self.k_constant = model, posterior, model.k_constant
         if not posterior.design.in_blocks:
-            _ = self.params
+            _ = self.arrays.params
 
-    @cached_property
+    @property
+    def arrays(self) -> Any:
+        """These results with arrays in place of the Series and DataFrames that are their attributes."""
+        return Arrays(self)
+
+    @property
+    def _results(self) -> Any:
+        """What statsmodels' functions take out of results that label others, and read by position."""
+        return self.arrays
+
+    @per_coefficient
     def params(self) -> FloatArray:
         """Posterior means of the coefficients (medians where there are none), user's scale; (k,) or (k, q)."""
         return self._squeeze(self.ask(Ask(sd=False)).center)
 
     def _shown(self) -> tuple[str, pd.DataFrame | None, str]:
-        data = self.model.data
+        data, means = self.model.data, self.params
         sizes = f"{counted(self.model.nobs, 'row')}, {counted(len(data.xnames), 'coefficient')}"
         ended = "" if self.converged else ", not converged"
         title = (
             f"{self.model_name} of {listed(data.targets)}: {sizes}, method {self.method!r}{ended}. Posterior means:"
         )
-        means = data.wrap_output(self.params, "columns")
         table = means.to_frame("mean") if isinstance(means, pd.Series) else means
         return title, table, "summary() shows standard deviations, intervals and notes."
 
@@ -119,18 +129,18 @@ class LinearEstimates(Shown):
         """A number for a model with one target, the array otherwise."""
         return float(a[0]) if self.model.one_target else a
 
-    @cached_property
+    @per_coefficient
     def bse(self) -> FloatArray:
         """Posterior standard deviations of the coefficients, user's scale; (k,) or (k, q)."""
         return self._squeeze(self.ask(Ask(mean=False)).sd)
 
     @property
-    def posterior_var(self) -> FloatArray:
+    def posterior_var(self) -> pd.Series | pd.DataFrame:
         """Posterior variances of the coefficients; the diagonal of ``cov_params()``."""
         with np.errstate(over="ignore", under="ignore"):
             return self.bse**2
 
-    def cov_params(self, target: str | int | None = None) -> FloatArray:
+    def cov_params(self, target: str | int | None = None) -> pd.DataFrame:
         """Posterior covariance matrix of the coefficients, (k, k). No other array of this size is formed.
 
         Parameters
@@ -142,17 +152,19 @@ class LinearEstimates(Shown):
         at = np.concatenate(self.model.positions(self.posterior.design))
         out = np.zeros((len(self.model.exog_names),) * 2)
         out[np.ix_(at, at)] = self.posterior.coefficients.covariance(i)
-        return out
+        labelled: pd.DataFrame = self.model.data.wrap_output(out, "cov")
+        return labelled
 
-    def conf_int(self, alpha: float = 0.05) -> FloatArray:
-        """Equal-tailed credible intervals of the coefficients, (k, 2) or (k, q, 2).
+    def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Equal-tailed credible intervals of the coefficients, with two columns (under each target).
 
         Parameters
         ----------
         alpha : float
             One minus the probability of the interval.
         """
-        return self._squeeze(self._intervals(alpha))
+        out: pd.DataFrame = self.model.data.wrap_output(self._squeeze(self._intervals(alpha)), "interval")
+        return out
 
     def _intervals(self, alpha: float) -> FloatArray:
         """The same with an axis for the targets, (k, q, 2)."""
@@ -178,8 +190,8 @@ class LinearEstimates(Shown):
         interval = self._intervals(alpha)
         columns = {
             "term": list(names) * len(targets),
-            "estimate": self.params.ravel(order="F"),
-            "std_error": self.bse.ravel(order="F"),
+            "estimate": self.arrays.params.ravel(order="F"),
+            "std_error": self.arrays.bse.ravel(order="F"),
             "conf_low": interval[..., 0].ravel(order="F"),
             "conf_high": interval[..., 1].ravel(order="F"),
             **self.own_columns(),
@@ -192,41 +204,50 @@ class LinearEstimates(Shown):
         """Further columns of :meth:`tidy`, which only some fits have."""
         return {}
 
-    @cached_property
+    @per_row
     def fittedvalues(self) -> FloatArray:
         """Posterior mean of the linear predictor at the rows of the data, (n,) or (n, q)."""
+        return self._fitted()
+
+    def _fitted(self) -> FloatArray:
         if self.model.data.exog is None:
             raise ValueError(self.model.why_no_rows)
-        return self.model.predict(self.params)
+        out: FloatArray = self.model.predict(self.arrays.params)
+        return out
 
-    @cached_property
+    @per_row
     def resid(self) -> FloatArray:
         """Residuals: observed minus fitted values, unweighted, (n,) or (n, q)."""
         if self.model.endog is None:
             raise ValueError(self.model.why_no_rows)
-        return self.model.endog - self.fittedvalues
+        out: FloatArray = self.model.endog - self.arrays.fittedvalues
+        return out
 
-    @cached_property
+    @per_target
     def rsquared(self) -> float | FloatArray:
         """R-squared: share of the (weighted) variation explained; about the mean if the model has a constant."""
-        b = self.params[:, None] if self.params.ndim == 1 else self.params
+        return self._rsquared()
+
+    def _rsquared(self) -> float | FloatArray:
+        b = self.arrays.params.reshape(len(self.model.exog_names), -1)
         constant = bool(self.model.k_constant)
         return self._per_target(self.model.source.rsquared(b, self._residuals_of, constant=constant))
 
     def _residuals_of(self, part: slice) -> FloatArray:
         """Residuals of some targets; only those of all targets are kept."""
-        if self.model.one_target or "resid" in self.__dict__ or part == slice(0, self.params.shape[1]):
-            return self.resid if self.model.one_target else self.resid[:, part]
-        out: FloatArray = self.model.endog[:, part] - self.model.predict(self.params[:, part])
+        if self.model.one_target or "resid" in self.__dict__ or part == slice(0, len(self.model.data.targets)):
+            found: FloatArray = self.arrays.resid if self.model.one_target else self.arrays.resid[:, part]
+            return found
+        out: FloatArray = self.model.endog[:, part] - self.model.predict(self.arrays.params[:, part])
         return out
 
     @property
-    def df_model(self) -> float | FloatArray:
+    def df_model(self) -> float | pd.Series:
         """Effective number of parameters; see each class."""
         raise NotImplementedError
 
     @property
-    def df_resid(self) -> float | FloatArray:
+    def df_resid(self) -> float | pd.Series:
         """Effective residual degrees of freedom; see each class."""
         raise NotImplementedError
 

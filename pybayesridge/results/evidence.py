@@ -16,11 +16,9 @@ from pybayesridge.results.spike_slab import SpikeSlabResults
 from pybayesridge.text import listed
 
 if TYPE_CHECKING:
-    from pybayesridge.results.labelled import BayesRidgeResultsWrapper, SpikeSlabResultsWrapper
+    from pybayesridge.results.returned import AnyResults
 
-    Results: TypeAlias = BayesRidgeResults | GeneralizedRidgeResults | SpikeSlabResults
-    AnyFit: TypeAlias = Results | BayesRidgeResultsWrapper | SpikeSlabResultsWrapper
-    Fits: TypeAlias = Mapping[str, AnyFit] | Sequence[AnyFit]
+    Fits: TypeAlias = Mapping[str, AnyResults] | Sequence[AnyResults]
 
 SAME_RESPONSE = 1e-10
 """Largest relative difference of what is equal for fits of the same response and rows."""
@@ -64,7 +62,7 @@ def compare_evidence(fits: Fits) -> pd.DataFrame:
     >>> compare_evidence(fits)["probability"].round(1).to_dict()
     {'UNEMP': 0.6, 'YEAR': 0.4}
     """
-    inner: dict[str, Any] = {name: getattr(fit, "unlabelled", fit) for name, fit in named_fits(fits).items()}
+    inner: dict[str, Any] = named_fits(fits)
     odd = [
         name
         for name, fit in inner.items()

@@ -89,7 +89,7 @@ def _shared_values(results: LinearResults, without: Collection[str]) -> dict[str
     model = results.model
     kind, family = KINDS[results.model_name], model.distribution.in_json.get("family")
     at_rows = ("fittedvalues", "resid") if model.endog is not None else ()
-    large = {name: over(getattr(results, name)) for name in ("bse", *at_rows) if name not in without}
+    large = {name: over(getattr(results.arrays, name)) for name in ("bse", *at_rows) if name not in without}
     return {
         "version": float(VERSION),
         "names": list(model.exog_names),
@@ -97,12 +97,12 @@ def _shared_values(results: LinearResults, without: Collection[str]) -> dict[str
         "intercept_added": model.data.intercept_name is not None,
         "constant": bool(model.k_constant),
         "method": str(results.method),
-        "params": over(results.params),
+        "params": over(results.arrays.params),
         **large,
-        "rsquared": each(results.rsquared),
+        "rsquared": each(results.arrays.rsquared),
         "nobs": float(results.nobs),
-        "df_model": each(results.df_model),
-        "df_resid": each(results.df_resid),
+        "df_model": each(results.arrays.df_model),
+        "df_resid": each(results.arrays.df_resid),
         "converged": bool(results.converged),
         "n_iter": float(results.n_iter),
         "standardize": bool(model.standardize),
@@ -130,18 +130,18 @@ def flat_findings(findings: Sequence[Finding]) -> dict[str, list[str]]:
 
 def _ridge_values(results: BayesRidgeResults, without: Collection[str]) -> dict[str, Any]:
     grids = results.method_entry.grid
-    scores, error = results.grid_scores, results.quadrature_error
+    scores, error = results.grid_scores, results.arrays.quadrature_error
     table = results.diagnostics_by_target()
     return {
         "dof": results.dof,
         "parameterization": results.parameterization,
-        "lambda_": each(results.lambda_),
-        "tau2": each(results.tau2),
-        "sigma2": each(results.sigma2),
-        "log_marginal": each(results.log_marginal),
-        "n_modes": each(results.n_modes),
+        "lambda_": each(results.arrays.lambda_),
+        "tau2": each(results.arrays.tau2),
+        "sigma2": each(results.arrays.sigma2),
+        "log_marginal": each(results.arrays.log_marginal),
+        "n_modes": each(results.arrays.n_modes),
         "solver": str(results.solver),
-        "loo_mse": each(results.loo_mse) if grids else None,
+        "loo_mse": each(results.arrays.loo_mse) if grids else None,
         "grid": None if results.grid is None else over(results.grid),
         "grid_scores": None if scores is None else over(scores),
         "quadrature_error": None if error is None else each(error),
@@ -235,13 +235,13 @@ def _selection_values(results: SpikeSlabResults) -> dict[str, Any]:
     of_group, exact = results.group_inclusion_prob, results.exact_posterior
     sampled = not results.method_entry.gives_evidence
     return {
-        "inclusion_prob": np.asarray(results.inclusion_prob, dtype=np.float64),
+        "inclusion_prob": results.arrays.inclusion_prob,
         "group_inclusion_prob": of_group.to_numpy(dtype=np.float64),
         "group_labels": [str(label) for label in of_group.index],
         "several": bool(results.group_members()),
         "prior_inclusion": results.prior_by_column(),
-        "cond_mean": np.asarray(results.cond_mean, dtype=np.float64),
-        "cond_var": np.asarray(results.cond_var, dtype=np.float64),
+        "cond_mean": results.arrays.cond_mean,
+        "cond_var": results.arrays.cond_var,
         "log_evidence": None if sampled else float(results.log_evidence),
         "slab_var": float(results.slab_var),
         "noise_var": float(results.noise_var) if results.model.distribution.has_noise else None,

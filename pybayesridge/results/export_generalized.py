@@ -42,7 +42,7 @@ def generalized_values(results: GeneralizedRidgeResults) -> dict[str, Any]:
         "trials": _trials(results),
         "n_trials": float(results.n_trials),
         "n_events": float(results.n_events),
-        "loo_probabilities": np.asarray(results.loo_probabilities, dtype=np.float64) if has_rows else None,
+        "loo_probabilities": results.arrays.loo_probabilities if has_rows else None,
         "loo_log_density": results.loo_log_density() if has_rows else None,
         "loo_log_score": float(results.loo_log_score),
         "loo_brier": float(results.loo_brier),

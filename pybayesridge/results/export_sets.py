@@ -33,7 +33,7 @@ def sets_values(results: SpikeSlabResults, posterior: ExactPosterior) -> dict[st
     """Values that a fit by expectation propagation lacks."""
     exact = posterior.exact
     return {
-        "inclusion_se": np.asarray(results.inclusion_se, dtype=np.float64),
+        "inclusion_se": results.arrays.inclusion_se,
         "group_inclusion_se": results.group_inclusion_se.to_numpy(dtype=np.float64),
         "log_evidence_se": float(exact.log_evidence_se) if results.method_entry.gives_evidence else None,
         "enumerated": exact.method == "enumeration",

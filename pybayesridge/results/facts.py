@@ -189,7 +189,7 @@ WRITTEN: dict[str, Callable[[Any], str]] = {
 
 def _attribute(name: str) -> Callable[[Any, int], float]:
     """An attribute of results, of one target."""
-    return lambda res, i: float(np.atleast_1d(getattr(res, name))[i])
+    return lambda res, i: float(np.atleast_1d(getattr(res.arrays, name))[i])
 
 
 def _text(name: str) -> Callable[[Any, int], str]:
@@ -224,7 +224,7 @@ def _iterations(res: Any, _: int) -> Value:
 
 
 def _prior_inclusion(res: Any, _: int) -> Value:
-    prior = res.prior_inclusion
+    prior = res.arrays.prior_inclusion
     return float(prior) if np.ndim(prior) == 0 else "by column"
 
 
@@ -235,7 +235,7 @@ def _mean_prior(res: Any, _: int) -> float:
 
 def _noise_sd(res: Any, i: int) -> float:
     sd = getattr(res, "noise_sd", None)
-    return float(np.sqrt(res.sigma2)) if sd is None else float(sd[i])
+    return float(np.sqrt(res.arrays.sigma2)) if sd is None else float(sd[i])
 
 
 def _size_of(res: Any, _: int) -> Any:

@@ -109,7 +109,7 @@ def _write_pickle(results: object, target: PathOrFile) -> None:
 
 
 def read(source: PathOrFile, kind: type, *, allow_code: bool = False) -> Any:
-    """Results of `kind` (or that wrap some) from a file that :func:`write` or, with `allow_code`, pickle made.
+    """Results of `kind` from a file that :func:`write` or, with `allow_code`, pickle made.
 
     Raises
     ------
@@ -124,7 +124,7 @@ def read(source: PathOrFile, kind: type, *, allow_code: bool = False) -> Any:
     else:
         with open(source, "rb") as file:
             found = _read(file, name, allow_code)
-    if not isinstance(getattr(found, "unlabelled", found), kind):
+    if not isinstance(found, kind):
         article = "an" if type(found).__name__[:1].lower() in "aeiou" else "a"
         raise ValueError(f"{name} is not a fit saved by pybayesridge: it holds {article} {type(found).__name__}")
     return found

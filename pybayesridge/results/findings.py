@@ -128,7 +128,7 @@ def on_reading_ridge(res: BayesRidgeResults) -> list[Finding]:
     out = []
     if design.p == 0 and not fit.null.any():
         out.append(note("nothing-to-shrink", NOTHING_TO_SHRINK))
-    information = res.penalty_information if design.p else None
+    information = res.arrays.penalty_information if design.p else None
     if information is not None:
         vanishes = res.noise.vanishes(design)
         weak = (np.atleast_1d(information) <= LITTLE) & ~vanishes & ~fit.perfect

@@ -19,6 +19,7 @@ from pybayesridge.results import findings
 from pybayesridge.results.arguments import check_alpha
 from pybayesridge.results.arviz import Draws
 from pybayesridge.results.facts import Written
+from pybayesridge.results.labelled import per_row
 from pybayesridge.results.plots import ridge as ridge_plots
 from pybayesridge.results.probabilities import ProbabilityResults
 from pybayesridge.ridge.prior import log_density_of_log
@@ -115,7 +116,7 @@ class GeneralizedRidgeResults(ProbabilityResults):
         """The attributes in files of earlier versions."""
         return {"sites_fit" if name == "binary_fit" else name: value for name, value in state.items()}
 
-    @cached_property
+    @per_row
     def fittedvalues(self) -> FloatArray:
         """Posterior mean of the probability of the event at the rows of the data, (n,)."""
         if self.model.endog is None:
@@ -186,7 +187,8 @@ class GeneralizedRidgeResults(ProbabilityResults):
             )
         self.sites_fit = self.sites_fit.without_rows()
         self.posterior = self.posterior.without_rows(self.sites_fit.nodes)
-        self.__dict__.pop("_left_out", None)
+        for name in ("_left_out", "loo_probabilities"):
+            self.__dict__.pop(name, None)
 
     @property
     def log_unit(self) -> float:
@@ -237,7 +239,7 @@ class GeneralizedRidgeResults(ProbabilityResults):
         """Log probability or density of each row's response given the others, (n,). Internal."""
         return self._left_out.log_score + self.sites_fit.likelihood.log_constants()
 
-    @property
+    @per_row
     def loo_probabilities(self) -> FloatArray:
         """Leave-one-out probabilities of the event, (n,): each row predicted from the others.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from pybayesridge.predictive.sites import latent_sets_left_out, sites_left_out
 from pybayesridge.recipes import Recipe
 from pybayesridge.results import findings
 from pybayesridge.results.arviz import Draws
+from pybayesridge.results.labelled import per_row
 from pybayesridge.results.probabilities import ProbabilityResults
 from pybayesridge.results.spike_slab import SpikeSlabResults
 
@@ -110,7 +110,7 @@ class GeneralizedSpikeSlabResults(ProbabilityResults, SpikeSlabResults):
         rows = self.model.split_rows(self.model.data.exog, posterior.design)
         return latent_sets_left_out(posterior, likelihood, *rows)
 
-    @cached_property
+    @per_row
     def fittedvalues(self) -> FloatArray:
         """Posterior mean of the probability of the event at the rows of the data, (n,)."""
         if self.model.data.exog is None:

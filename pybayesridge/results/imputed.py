@@ -13,7 +13,7 @@ from pybayesridge.results.pooled import PooledResults
 from pybayesridge.text import listed
 
 if TYPE_CHECKING:
-    from pybayesridge.results.labelled import AnyResults
+    from pybayesridge.results.returned import AnyResults
 
 Data = TypeVar("Data")
 
@@ -56,12 +56,11 @@ def pool(fits: Sequence[AnyResults]) -> PooledResults:
     >>> bool(pooled.bse["UNEMP"] > min(fit.bse["UNEMP"] for fit in pooled.fits))
     True
     """
-    given = list(fits) if isinstance(fits, Sequence) else []
-    inner: list[Any] = [getattr(fit, "unlabelled", fit) for fit in given]
-    if len(inner) < 2 or not all(isinstance(fit, LinearResults) for fit in inner):
+    given: list[Any] = list(fits) if isinstance(fits, Sequence) else []
+    if len(given) < 2 or not all(isinstance(fit, LinearResults) for fit in given):
         raise ValueError("fits must be a list of at least two results of BayesRidge or SpikeSlab")
-    _check_alike(inner)
-    different = first_difference([_states(fit) for fit in inner])
+    _check_alike(given)
+    different = first_difference([_states(fit) for fit in given])
     if different is not None:
         i, name = different
         raise ValueError(
@@ -69,13 +68,13 @@ def pool(fits: Sequence[AnyResults]) -> PooledResults:
             "coefficients mean different things: fit_imputed(), with models by from_formula, finds such numbers once "
             "for all data sets; or write them into the formula, as in bs(x, knots=[1, 2])"
         )
-    return PooledResults(given, inner)
+    return PooledResults(given)
 
 
-def _check_alike(inner: Sequence[Any]) -> None:
+def _check_alike(fits: Sequence[Any]) -> None:
     """Refuse fits that have no common posterior."""
-    first = _identity(inner[0])
-    for i, fit in enumerate(inner):
+    first = _identity(fits[0])
+    for i, fit in enumerate(fits):
         for what, value in _identity(fit).items():
             if value != first[what]:
                 shown, other = (listed(v) if isinstance(v, list) else v for v in (value, first[what]))
@@ -135,7 +134,7 @@ def fit_imputed(data_sets: Iterable[Data], fit: Callable[[Data], AnyResults]) ->
             fits.append(_one_fit(fit, data, i))
         learned.append(here)
     if len(fits) > 1:
-        _check_alike([getattr(found, "unlabelled", found) for found in fits])
+        _check_alike(fits)
     together = learned_together(learned)
     if together is not None:
         for i, data in enumerate(sets):
@@ -150,7 +149,7 @@ def _one_fit(fit: Callable[[Data], AnyResults], data: Data, i: int) -> AnyResult
         found = fit(data)
     except ValueError as error:
         raise ValueError(f"data_sets[{i}]: {error}") from error
-    if not isinstance(getattr(found, "unlabelled", found), LinearResults):
+    if not isinstance(found, LinearResults):
         raise ValueError(f"fit(data_sets[{i}]) returns {type(found).__name__}, not results: end with .fit()")
     if found.model.data.n_dropped:
         raise ValueError(

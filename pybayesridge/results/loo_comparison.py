@@ -19,7 +19,7 @@ from pybayesridge.results.matching import SAME_RESPONSE
 from pybayesridge.text import listed
 
 if TYPE_CHECKING:
-    from pybayesridge.results.labelled import AnyResults
+    from pybayesridge.results.returned import AnyResults
 
 
 def compare_loo(
@@ -71,7 +71,7 @@ def compare_loo(
     ridge     -121.1        0.0  0.0     1.0
     selection -124.9        3.8  1.0     0.0
     """
-    inner: dict[str, Any] = {name: getattr(fit, "unlabelled", fit) for name, fit in named_fits(fits).items()}
+    inner: dict[str, Any] = named_fits(fits)
     odd = [name for name, fit in inner.items() if not isinstance(fit, LinearResults)]
     if odd:
         raise ValueError(f"{listed(odd)} are not results of BayesRidge or SpikeSlab")

@@ -31,20 +31,20 @@ def coef_table(res: LinearResults) -> pd.DataFrame:
     """
     if not res.model.one_target:
         raise ValueError("tables of maketables are for one response: fit the responses one by one")
-    none = np.full(len(res.params), np.nan)
-    ninety_five, ninety = res.conf_int(0.05), res.conf_int(0.10)
+    none = np.full(len(res.model.exog_names), np.nan)
+    ninety_five, ninety = res.conf_int(0.05).to_numpy(), res.conf_int(0.10).to_numpy()
     columns = {
-        "b": res.params,
-        "se": res.bse,
+        "b": res.arrays.params,
+        "se": res.arrays.bse,
         "t": none,
         "p": none,
         "ci95l": ninety_five[:, 0],
         "ci95u": ninety_five[:, 1],
         "ci90l": ninety[:, 0],
         "ci90u": ninety[:, 1],
-        "prob_positive": res.prob_positive,
-        "prob_zero": getattr(res, "prob_zero", none),
-        "inclusion_prob": getattr(res, "inclusion_prob", none),
+        "prob_positive": res.arrays.prob_positive,
+        "prob_zero": getattr(res.arrays, "prob_zero", none),
+        "inclusion_prob": getattr(res.arrays, "inclusion_prob", none),
     }
     return pd.DataFrame(columns, index=pd.Index(list(res.model.exog_names), name="Coefficient"))
 

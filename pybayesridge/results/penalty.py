@@ -13,6 +13,7 @@ from scipy.special import betaln
 from pybayesridge._types import FloatArray, RandomLike
 from pybayesridge.results.arguments import check_alpha
 from pybayesridge.results.base import LinearResults
+from pybayesridge.results.labelled import Labelled, per_target
 from pybayesridge.ridge import hyperparameters as hyper
 from pybayesridge.ridge.density import information, is_proper, log_likelihood, log_marginal
 from pybayesridge.ridge.explained import explained_share
@@ -36,18 +37,19 @@ class PenaltyResults(LinearResults):
 
     model: BayesRidge
     ridge_fit: RidgeFit
-    lambda_: float | FloatArray
-    tau2: float | FloatArray
+    lambda_: Labelled[float | pd.Series] = Labelled("targets")
+    tau2: Labelled[float | pd.Series] = Labelled("targets")
+    sigma2: Labelled[float | pd.Series] = Labelled("targets")
     dof: Literal["nu", "paper"]
     parameterization: Literal["tau2", "tau"]
     hyperparameter_names: ClassVar[list[str]] = hyper.HYPERPARAMETERS
 
     @property
-    def df_model(self) -> float | FloatArray:
+    def df_model(self) -> float | pd.Series:
         """Effective degrees of freedom: the trace of the hat matrix, excluding the constant (as in statsmodels)."""
         raise NotImplementedError
 
-    @cached_property
+    @per_target
     def penalty_information(self) -> float | FloatArray | None:
         """Kullback-Leibler divergence of the posterior of lambda from its prior in nats; None except for ``"exact"``.
 
@@ -75,7 +77,7 @@ class PenaltyResults(LinearResults):
             return None
         return self._squeeze(self.ridge_fit.search.scores * self.posterior.design.y_norm**2)
 
-    @property
+    @per_target
     def quadrature_error(self) -> float | FloatArray | None:
         """Estimated error of the quadrature of ``"exact"``; None for other methods."""
         found = self.ridge_fit.quadrature
@@ -101,7 +103,7 @@ class PenaltyResults(LinearResults):
             self.parameterization,
         )
 
-    @cached_property
+    @per_target
     def log_marginal(self) -> float | FloatArray:
         """Log marginal likelihood log p(y).
 
@@ -191,7 +193,7 @@ class PenaltyResults(LinearResults):
                     hyper.means_of_penalty(model, fit.mixture) * np.exp(fit.log_unit),
                     hyper.means_of_t2(fit.spectrum, model, fit.mixture) * np.exp(-fit.log_unit),
                     fit.sigma2 * self.posterior.design.y_norm**2,
-                    np.atleast_1d(self.df_model),
+                    np.atleast_1d(self.arrays.df_model),
                 ]
             )
 

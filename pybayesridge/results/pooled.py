@@ -38,12 +38,10 @@ from pybayesridge.results.plots import ridge as ridge_plots
 from pybayesridge.results.prediction import BayesPrediction, GeneralizedPrediction
 from pybayesridge.results.sensitivity import prior_sensitivity
 from pybayesridge.results.shown import Shown, counted
-from pybayesridge.results.wrapper import Labelled
 from pybayesridge.text import TARGETS, count, listed
 
 if TYPE_CHECKING:
     from pybayesridge.results.base import LinearResults
-    from pybayesridge.results.labelled import AnyResults
     from pybayesridge.results.summary.formats import FormattedSummary
 
 ELEMENTS = 1 << 22
@@ -98,12 +96,16 @@ class PooledResults(Shown, saved.Saveable):
     plot_ppc = predictive_plots.plot_ppc
     plot_pit = predictive_plots.plot_pit
 
-    def __init__(self, fits: Sequence[AnyResults], inner: Sequence[LinearResults]) -> None:
+    def __init__(self, fits: Sequence[LinearResults]) -> None:
         self.fits = list(fits)
-        self._inner = list(inner)
-        self._first: Any = inner[0]
-        self.model: Any = inner[0].model
-        self._data = inner[0].model.data
+        self._first: Any = fits[0]
+        self.model: Any = fits[0].model
+        self._data = fits[0].model.data
+
+    @staticmethod
+    def of_earlier(state: dict[str, Any]) -> dict[str, Any]:
+        """The attributes in files of earlier versions, which had the fits twice."""
+        return {name: value for name, value in state.items() if name != "_inner"}
 
     def __getattr__(self, name: str) -> Any:
         """Say of what single fits alone have where it is."""
@@ -119,7 +121,7 @@ class PooledResults(Shown, saved.Saveable):
 
     def _shown(self) -> tuple[str, pd.DataFrame | None, str]:
         sizes = f"{counted(len(self.fits), 'fit')} of {counted(self.nobs, 'row')}"
-        means = self._labelled(np.mean([fit.params for fit in self._inner], axis=0))
+        means = self._labelled(np.mean([fit.arrays.params for fit in self.fits], axis=0))
         table = means.to_frame("mean") if isinstance(means, pd.Series) else means
         title = f"{self._first.model_name} of {listed(self._data.targets)}, {sizes} pooled. Posterior means:"
         return title, table, "summary() shows standard deviations, intervals and notes."
@@ -127,7 +129,7 @@ class PooledResults(Shown, saved.Saveable):
     @property
     def parts(self) -> Sequence[LinearResults]:
         """The fits whose posteriors are mixed."""
-        return self._inner
+        return self.fits
 
     @property
     def shares(self) -> FloatArray | None:
@@ -147,11 +149,11 @@ class PooledResults(Shown, saved.Saveable):
     @property
     def converged(self) -> bool:
         """Whether all fits have converged."""
-        return all(fit.converged for fit in self._inner)
+        return all(fit.converged for fit in self.fits)
 
     @cached_property
     def _moments(self) -> tuple[FloatArray, FloatArray]:
-        return total_moments([fit.params for fit in self._inner], [fit.bse for fit in self._inner])
+        return total_moments([fit.arrays.params for fit in self.fits], [fit.arrays.bse for fit in self.fits])
 
     @property
     def params(self) -> pd.Series | pd.DataFrame:
@@ -166,14 +168,14 @@ class PooledResults(Shown, saved.Saveable):
     @property
     def between_share(self) -> pd.Series | pd.DataFrame:
         """Share of the variance of each coefficient that lies between the fits: what the missing values cost."""
-        means = np.stack([fit.params for fit in self._inner])
+        means = np.stack([fit.arrays.params for fit in self.fits])
         between, (_, sd) = means.var(axis=0), self._moments
         return self._labelled(np.divide(between, sd**2, out=np.zeros_like(sd), where=sd > 0))
 
     @cached_property
     def prob_positive(self) -> pd.Series | pd.DataFrame:
         """Posterior probability that each coefficient is positive; as ``prob_positive`` of one fit."""
-        return self._labelled(np.mean([fit.prob_positive for fit in self._inner], axis=0))
+        return self._labelled(np.mean([fit.arrays.prob_positive for fit in self.fits], axis=0))
 
     @cached_property
     def prob_zero(self) -> pd.Series:
@@ -189,7 +191,7 @@ class PooledResults(Shown, saved.Saveable):
     def _of_selections(self, name: str, why_not: str) -> list[Any]:
         """What each fit has of an attribute of selections."""
         try:
-            return [getattr(fit, name) for fit in self._inner]
+            return [getattr(fit.arrays, name) for fit in self.fits]
         except AttributeError:
             raise AttributeError(f"{name} is of SpikeSlab: {why_not}") from None
 
@@ -216,7 +218,7 @@ class PooledResults(Shown, saved.Saveable):
         """
         if self._first.model.distribution.is_linear:
             raise ValueError("odds_ratios() is for fits with family='binomial'")
-        fits: list[Any] = self._inner
+        fits: list[Any] = self.fits
         tables = [fit.odds_ratios(alpha, terms=terms) for fit in fits]
         pooled: pd.DataFrame = sum(tables[1:], start=tables[0]) / len(tables)
         names = self._first.model.exog_names
@@ -261,9 +263,9 @@ class PooledResults(Shown, saved.Saveable):
     def cov_params(self, target: str | int | None = None) -> pd.DataFrame:
         """Posterior covariance matrix of the coefficients."""
         i = target_position(self._data.targets, target, "cov_params")
-        means = np.stack([fit.params.reshape(len(fit.params), -1)[:, i] for fit in self._inner])
+        means = np.stack([fit.arrays.params.reshape(len(fit.arrays.params), -1)[:, i] for fit in self.fits])
         centred = means - means.mean(axis=0)
-        within = np.mean([fit.cov_params(i) for fit in self._inner], axis=0)
+        within = np.mean([fit.cov_params(i) for fit in self.fits], axis=0)
         out: pd.DataFrame = self._data.wrap_output(within + centred.T @ centred / len(means), "cov")
         return out
 
@@ -283,9 +285,9 @@ class PooledResults(Shown, saved.Saveable):
             As that of a single fit, a row for each draw.
         """
         generator = np.random.default_rng(rng)
-        which = generator.integers(len(self._inner), size=positive_int("n", n))
-        used = [i for i in range(len(self._inner)) if (which == i).any()]
-        frames = [self._inner[i].sample(int((which == i).sum()), generator) for i in used]
+        which = generator.integers(len(self.fits), size=positive_int("n", n))
+        used = [i for i in range(len(self.fits)) if (which == i).any()]
+        frames = [self.fits[i].sample(int((which == i).sum()), generator) for i in used]
         order = np.argsort(np.concatenate([np.flatnonzero(which == i) for i in used]))
         return pd.concat(frames, ignore_index=True).iloc[order].reset_index(drop=True)
 
@@ -303,7 +305,7 @@ class PooledResults(Shown, saved.Saveable):
         which : {"mean", "linear"}
             For yes/no responses: probabilities, or linear predictors at `params` of the fits.
         """
-        return mixed_means(self._inner, None, exog, transform, which)
+        return mixed_means(self.fits, None, exog, transform, which)
 
     def get_prediction(
         self,
@@ -328,7 +330,7 @@ class PooledResults(Shown, saved.Saveable):
         weights : array-like, optional
             For Gaussian responses: precision weights of new observations, as for a single fit.
         """
-        return mixed_prediction(self._inner, None, exog, transform, target, which, weights)
+        return mixed_prediction(self.fits, None, exog, transform, target, which, weights)
 
     def hyperparameters(self, alpha: float = 0.05) -> pd.DataFrame:
         """Posterior of the hyperparameters: the table of a single fit, for the mixture over the fits.
@@ -343,7 +345,7 @@ class PooledResults(Shown, saved.Saveable):
         ValueError
             As for a single fit: for a SpikeSlab by expectation propagation, which has point estimates.
         """
-        fits: list[Any] = self._inner
+        fits: list[Any] = self.fits
         return mixed_tables([fit.hyperparameters for fit in fits], check_alpha(alpha))
 
     @property
@@ -360,10 +362,10 @@ class PooledResults(Shown, saved.Saveable):
         The sentence is that of the first fit which it concerns, and says how many do.
         """
         kinds: dict[Any, list[Finding]] = {}
-        for fit in self._inner:
+        for fit in self.fits:
             for finding in fit.findings:
                 kinds.setdefault((finding.code, finding.targets), []).append(finding)
-        count = len(self._inner)
+        count = len(self.fits)
         return tuple(
             found[0]
             if len(found) >= count
@@ -410,13 +412,7 @@ class PooledResults(Shown, saved.Saveable):
 
     def without_rows(self) -> PooledResults:
         """A copy without the rows of the data."""
-        inner = [fit.as_saved(remove_data=True, row_space=True) for fit in self._inner]
-        wrapped: list[Any] = list(inner)
-        for i, outer in enumerate(self.fits):
-            if isinstance(outer, Labelled):
-                of_fit: Any = type(outer)
-                wrapped[i] = of_fit(inner[i])
-        return PooledResults(wrapped, inner)
+        return PooledResults([fit.as_saved(remove_data=True, row_space=True) for fit in self.fits])
 
     def tidy(self, alpha: float = 0.05) -> Any:
         """Table with one row for each coefficient and no index: the columns of a single fit's and `between_share`."""
@@ -431,7 +427,7 @@ class PooledResults(Shown, saved.Saveable):
             "conf_high": np.concatenate([ends[:, 1] for ends in interval]),
             "between_share": np.asarray(self.between_share).ravel(order="F"),
         }
-        own = [fit.own_columns() for fit in self._inner]
+        own = [fit.own_columns() for fit in self.fits]
         columns |= {name: np.mean([one[name] for one in own], axis=0) for name in own[0]}
         if not self._first.model.one_target:
             columns["target"] = [name for name in targets for _ in names]
@@ -461,7 +457,7 @@ class PooledResults(Shown, saved.Saveable):
             # The number of rows is the last of them.
             facts = [(f"{fact.label}:", fact.text(value)) for fact, value in facts_for(self._first, "pooled", i)]
             right = [
-                ("Imputed data sets:", count(len(self._inner))),
+                ("Imputed data sets:", count(len(self.fits))),
                 facts.pop(),
                 ("Converged:", "yes" if self.converged else "NO"),
             ]
@@ -485,7 +481,7 @@ class PooledResults(Shown, saved.Saveable):
             )
         largest = float(np.max(np.asarray(self.between_share)))
         notes = [
-            f"Pooled posterior of {len(self._inner)} fits with equal weights; at most {largest:.0%} of the "
+            f"Pooled posterior of {len(self.fits)} fits with equal weights; at most {largest:.0%} of the "
             "variance of a coefficient lies between them."
         ]
         if direction:
@@ -530,7 +526,7 @@ def mixed_prediction(
     ]
     law = pooled(laws, share)
     of_new = pooled([each.with_noise(noise) for each, noise in zip(laws, noises, strict=True)], share)
-    sigma2 = [np.outer(noise, np.atleast_1d(fit.sigma2)) for fit, noise in zip(fits, noises, strict=True)]
+    sigma2 = [np.outer(noise, np.atleast_1d(fit.arrays.sigma2)) for fit, noise in zip(fits, noises, strict=True)]
     names, one_target = fits[0].model.data.targets, fits[0].model.one_target
     one = target is not None or one_target
     at = [target_position(names, target, "get_prediction")] if one else list(range(len(names)))

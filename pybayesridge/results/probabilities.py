@@ -39,7 +39,7 @@ class ProbabilityResults(LinearResults):
     plot_roc = plots.plot_roc
 
     @property
-    def sigma2(self) -> float:  # type: ignore[override]
+    def sigma2(self) -> float:
         """Not available: binomial responses have no noise variance."""
         raise AttributeError("binomial responses have no noise variance: these results have no sigma2")
 
@@ -67,8 +67,8 @@ class ProbabilityResults(LinearResults):
         """
         rows, labels = self.model.new_rows(exog, transform)
         if check_which(which) == "linear":
-            return pd.Series(self.model.predict(self.params, rows, which="linear"), index=labels)
-        return pd.Series(self.fittedvalues if exog is None else self._probabilities(rows), index=labels)
+            return pd.Series(self.model.predict(self.arrays.params, rows, which="linear"), index=labels)
+        return pd.Series(self.arrays.fittedvalues if exog is None else self._probabilities(rows), index=labels)
 
     def get_prediction(  # type: ignore[override]
         self,

@@ -22,6 +22,7 @@ from pybayesridge.recipes import Recipe
 from pybayesridge.results import coefficients, findings
 from pybayesridge.results.arviz import Draws
 from pybayesridge.results.facts import Written
+from pybayesridge.results.labelled import per_row, per_target
 from pybayesridge.results.plots import ridge as ridge_plots
 from pybayesridge.ridge import hyperparameters as hyper
 from pybayesridge.ridge.by_column import ColumnsPosterior
@@ -43,7 +44,7 @@ class BayesRidgeResults(coefficients.ColumnResults):
     """Posterior of a Bayesian ridge regression.
 
     Made by :meth:`pybayesridge.BayesRidge.fit`. Vectors run over ``model.exog_names`` (the intercept first, if it
-    was added) or over rows; the wrapper that users see labels them.
+    was added) or over rows.
 
     Parameters
     ----------
@@ -79,6 +80,7 @@ class BayesRidgeResults(coefficients.ColumnResults):
 
     model_name: ClassVar[str] = "BayesRidge"
     solver: str
+    noise_sd: FloatArray
 
     plot_coefficients = ridge_plots.plot_coefficients
     plot_lambda = ridge_plots.plot_lambda
@@ -119,7 +121,7 @@ class BayesRidgeResults(coefficients.ColumnResults):
             self.sigma2 = self._per_target((np.sqrt(fit.sigma2) * design.y_norm) ** 2)
         self.noise_sd = np.sqrt(fit.sigma2) * design.y_norm
 
-    @cached_property
+    @per_target
     def df_model(self) -> float | FloatArray:
         """Effective degrees of freedom: the trace of the hat matrix, excluding the constant (as in statsmodels)."""
         shrunk = effective_directions(self.ridge_fit.spectrum, self.ridge_fit.mixture)
@@ -130,7 +132,7 @@ class BayesRidgeResults(coefficients.ColumnResults):
         """Whether there are so many columns that the in-sample R-squared says nothing."""
         return self.posterior.design.p >= self.posterior.design.nu
 
-    @cached_property
+    @per_target
     def n_modes(self) -> int | IntArray:
         """Number of interior modes of the posterior of tau2 or tau (see ``parameterization``), for every method."""
         counted = self.ridge_fit.n_modes
@@ -138,7 +140,7 @@ class BayesRidgeResults(coefficients.ColumnResults):
             counted = count_modes(self.ridge_fit.spectrum, self.penalty_model())
         return int(counted[0]) if self.model.one_target else counted
 
-    @cached_property
+    @per_row
     def loo_residuals(self) -> FloatArray:
         """Leave-one-out residuals at the penalty ``lambda_``, unweighted, (n,) or (n, q).
 
@@ -152,9 +154,11 @@ class BayesRidgeResults(coefficients.ColumnResults):
     def left_out_predictions(self, target: int) -> FloatArray:
         """Predictions of the rows of a target from the others at the same penalty, (n,)."""
         shape = len(self.model.data.row_labels), -1
-        return np.reshape(self.model.endog, shape)[:, target] - np.reshape(self.loo_residuals, shape)[:, target]
+        residuals = np.reshape(self.arrays.loo_residuals, shape)[:, target]
+        out: FloatArray = np.reshape(self.model.endog, shape)[:, target] - residuals
+        return out
 
-    @cached_property
+    @per_target
     def loo_mse(self) -> float | FloatArray:
         """Leave-one-out mean squared error at the penalty ``lambda_``, weighted if the fit has weights."""
         out = np.concatenate([self._loo_mse(residuals) for _, residuals in self._loo_residuals_by_parts()])
@@ -173,12 +177,12 @@ class BayesRidgeResults(coefficients.ColumnResults):
         design, fit = self.posterior.design, self.ridge_fit
         parts = list(design.target_parts())
         if len(parts) == 1 or "loo_residuals" in self.__dict__:
-            yield slice(0, design.q), self.loo_residuals.reshape(len(self.loo_residuals), -1)
+            yield slice(0, design.q), self.arrays.loo_residuals.reshape(len(self.arrays.loo_residuals), -1)
             return
         for part in parts:
             yield part, loo_residuals(design.of_targets(part), fit.spectrum.of_targets(part), fit.log_t2[part])
 
-    @cached_property
+    @per_target
     def loo_rsquared(self) -> float | FloatArray:
         """Leave-one-out R-squared: 1 minus the ratio of `loo_mse` to the error of the mean of the other rows.
 
@@ -315,7 +319,7 @@ class BayesRidgeResults(coefficients.ColumnResults):
         smallest = float(spectrum.s[-1] ** 2) * np.exp(fit.log_unit) if full else 0.0
         gamma = smallest / self.model.nobs
         bound = 4.0 / smallest if smallest > 0 else np.inf
-        t2, n_modes = np.atleast_1d(self.tau2), np.atleast_1d(self.n_modes)
+        t2, n_modes = np.atleast_1d(self.arrays.tau2), np.atleast_1d(self.arrays.n_modes)
         rank = certain_rank(design, spectrum)
         return [
             {
@@ -333,10 +337,11 @@ class BayesRidgeResults(coefficients.ColumnResults):
             for i in range(len(self.model.data.targets))
         ]
 
-    @property
+    @per_target
     def df_resid(self) -> float | FloatArray:
         """Residual degrees of freedom: rows minus effective degrees of freedom, including the constant."""
-        return self.nobs - self.df_model - self.model.k_constant
+        out: float | FloatArray = self.nobs - self.arrays.df_model - self.model.k_constant
+        return out
 
     def law_of_rows(self, rows: AnyArray) -> RowLaw:
         """The law of the linear predictor of rows of the design, of columns in blocks without reading them again."""

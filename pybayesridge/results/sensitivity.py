@@ -114,8 +114,8 @@ def _pooled(answers: Sequence[Answers]) -> Answers:
 def _answers(res: LinearResults) -> Answers:
     """Means and standard deviations of a fit, and its inclusion probabilities where it has them."""
     k = len(res.model.exog_names)
-    out = {"mean": res.params.reshape(k, -1), "sd": res.bse.reshape(k, -1)}
-    found = getattr(res, "inclusion_prob", None)
+    out = {"mean": res.arrays.params.reshape(k, -1), "sd": res.arrays.bse.reshape(k, -1)}
+    found = getattr(res.arrays, "inclusion_prob", None)
     return out if found is None else out | {"inclusion": found.reshape(k, -1)}
 
 
@@ -129,7 +129,7 @@ def _ridge(res: BayesRidgeResults, factor: float) -> Answers:
         raise ValueError(NO_ROW_SPACE.format(what="another fit"))
     entry, lam, design = res.method_entry, None, res.posterior.design
     if not entry.uses_prior:
-        entry, lam = METHODS["fixed"], np.atleast_1d(res.lambda_) * factor
+        entry, lam = METHODS["fixed"], np.atleast_1d(res.arrays.lambda_) * factor
     options = FitOptions(tol=res.tol, maxiter=res.maxiter, lam=lam, parameterization=res.parameterization)
     prior = _power(res.model.prior_of_tau2, factor)
     fit = fit_targets(entry.fit, design, res.ridge_fit.spectrum, prior, res.noise, options)
@@ -147,11 +147,11 @@ def _generalized_ridge(res: GeneralizedRidgeResults, factor: float) -> Answers:
     options: dict[str, Any] = {"tol": res.tol, "maxiter": res.maxiter}
     entry = res.method_entry
     if entry.integrates:
-        return _answers(model.fit(res.method, **options).unlabelled)
+        return _answers(model.fit(res.method, **options))
     options |= {"solver": res.solver}
     if not entry.uses_prior:
-        return _answers(model.fit("fixed", lam=res.lambda_ * factor, **options).unlabelled)
-    return _answers(model.fit(res.method, parameterization=res.parameterization, **options).unlabelled)
+        return _answers(model.fit("fixed", lam=res.lambda_ * factor, **options))
+    return _answers(model.fit(res.method, parameterization=res.parameterization, **options))
 
 
 def _selection(res: SpikeSlabResults, factor: float) -> Answers:
@@ -166,7 +166,7 @@ def _selection(res: SpikeSlabResults, factor: float) -> Answers:
     called = dict(res.recipe.fit.arguments)
     known = ("mcse", "chains", "rng", "tol", "maxiter", "damping", "hyper")
     options = {name: ast.literal_eval(called[name]) for name in known if _is_literal(called.get(name))}
-    return _answers(model.fit(res.method, **options).unlabelled)
+    return _answers(model.fit(res.method, **options))
 
 
 def _is_literal(code: str | None) -> bool:

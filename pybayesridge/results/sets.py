@@ -16,6 +16,7 @@ from pybayesridge.quantile_tables import NO_ROW_SPACE
 from pybayesridge.results import monte_carlo
 from pybayesridge.results.arguments import check_alpha
 from pybayesridge.results.base import LinearResults
+from pybayesridge.results.labelled import per_coefficient
 from pybayesridge.selection.check import Check
 from pybayesridge.selection.credible import CredibleSet, credible_sets, pair_inclusion, select_by_fdr
 from pybayesridge.selection.hyperparameters import Interval, discrete_quantiles, units_in
@@ -79,7 +80,7 @@ class SetResults(LinearResults):
             raise ValueError(f"{what} needs the joint posterior of the columns: use fit('exact')")
         return self.exact_sets
 
-    @property
+    @per_coefficient
     def inclusion_se(self) -> FloatArray:
         """Monte Carlo standard errors of `inclusion_prob`, 0 for sums over all sets.
 

@@ -18,6 +18,7 @@ from pybayesridge.recipes import Recipe
 from pybayesridge.results import findings, monte_carlo
 from pybayesridge.results.draws import DrawResults
 from pybayesridge.results.facts import SHOWN, Coefficients, Written
+from pybayesridge.results.labelled import per_coefficient
 from pybayesridge.results.plots import spike_slab as spike_slab_plots
 from pybayesridge.selection.check import Check
 from pybayesridge.selection.doubt import Doubt, doubts
@@ -35,7 +36,7 @@ class SpikeSlabResults(DrawResults):
     """Approximate posterior of a spike-and-slab regression.
 
     Made by :meth:`pybayesridge.SpikeSlab.fit`. Vectors run over ``model.exog_names`` (the intercept first, if it
-    was added) or over rows; the wrapper that users see labels them. Of unpenalised columns the inclusion
+    was added) or over rows. Of unpenalised columns the inclusion
     probability is 1; of constant ones every number is 0.
 
     Parameters
@@ -175,7 +176,7 @@ class SpikeSlabResults(DrawResults):
         design = self.posterior.design
         return self.model.scatter(np.full(design.block.k, unpenalized), values, design)
 
-    @cached_property
+    @per_coefficient
     def inclusion_prob(self) -> FloatArray:
         """Posterior probability that a coefficient is not zero; 1 for unpenalised columns, equal within a group."""
         return self._spread(self.posterior.selection.inclusion_prob, 1.0)
@@ -197,7 +198,7 @@ class SpikeSlabResults(DrawResults):
             out.setdefault(groups.labels[groups.of_column[j]], []).append(names[j])
         return {label: columns for label, columns in out.items() if len(columns) > 1}
 
-    @property
+    @per_coefficient
     def prior_inclusion(self) -> float | FloatArray:
         """Prior inclusion probability: a number if it is the same for all columns, else one for each coefficient."""
         given = self.model.prior_inclusion
@@ -214,24 +215,24 @@ class SpikeSlabResults(DrawResults):
         p = np.einsum("g,gj->j", s.weights, np.stack([h.prior_inclusion for h in s.hypers]))
         return self._spread(p, 1.0)
 
-    @cached_property
+    @per_coefficient
     def cond_mean(self) -> FloatArray:
         """Posterior means conditional on inclusion, user's scale."""
         return self._with_z(self.posterior.given_inclusion()[0], self.posterior.coefficient_means()[0])
 
-    @cached_property
+    @per_coefficient
     def cond_var(self) -> FloatArray:
         """Posterior variances conditional on inclusion, user's scale."""
         return self._with_z(self.posterior.given_inclusion()[1], self.posterior.coefficient_sds()[0] ** 2)
 
-    @property
+    @per_coefficient
     def prob_zero(self) -> FloatArray:
         """Posterior probability that each coefficient is exactly zero, (k,): that the column is excluded.
 
         0 for unpenalised coefficients, 1 for those of constant columns. `prob_positive` and `prob_zero` together
         leave the probability of a negative coefficient.
         """
-        return np.where((self.params == 0) & (self.bse == 0), 1.0, 1.0 - self.inclusion_prob)
+        return np.where((self.arrays.params == 0) & (self.arrays.bse == 0), 1.0, 1.0 - self.arrays.inclusion_prob)
 
     def _with_z(self, penalized: FloatArray, of_z: FloatArray) -> FloatArray:
         return self.model.scatter(of_z, penalized, self.posterior.design)
@@ -256,7 +257,7 @@ class SpikeSlabResults(DrawResults):
 
     def own_columns(self) -> dict[str, FloatArray]:
         """The column of :meth:`tidy` with the inclusion probabilities."""
-        return {"inclusion_prob": self.inclusion_prob}
+        return {"inclusion_prob": self.arrays.inclusion_prob}
 
     def _release_rows(self, row_space: bool) -> None:
         if not row_space and self.has_joint_posterior:
@@ -265,7 +266,7 @@ class SpikeSlabResults(DrawResults):
 
     def importance(self, target: int) -> FloatArray:
         """What variables are ordered by in reports: the inclusion probabilities, (k,)."""
-        return self.inclusion_prob
+        return self.arrays.inclusion_prob
 
     def summary(self, alpha: float = 0.05, direction: bool = False) -> FormattedSummary:
         """Table of the coefficients by inclusion probability; at most 30 of those that can be out.
@@ -288,11 +289,11 @@ class SpikeSlabResults(DrawResults):
         """Unpenalised coefficients, and the others by inclusion probability."""
         z_at, at = self.model.positions(self.posterior.design)
         flat = np.setdiff1d(np.arange(len(self.model.exog_names)), np.concatenate([z_at, at]))
-        pip = np.asarray(self.inclusion_prob)
+        pip = np.asarray(self.arrays.inclusion_prob)
         by_pip = at[np.argsort(-pip[at], kind="stable")]
         order = np.concatenate([z_at, by_pip[:SHOWN], flat[: max(SHOWN - by_pip.size, 0)]]).astype(np.intp)
-        of_slab = self.cond_mean, np.sqrt(self.cond_var)
-        values = np.column_stack([self.params, self.bse, *of_slab, self.conf_int(alpha)])[order]
+        of_slab = self.arrays.cond_mean, np.sqrt(self.arrays.cond_var)
+        values = np.column_stack([self.arrays.params, self.arrays.bse, *of_slab, self.conf_int(alpha)])[order]
         left_out = "{count} columns with smaller inclusion probabilities are omitted; see inclusion_prob."
         return Coefficients(order, ["mean", "sd", "mean|in", "sd|in"], values, left_out, pip[order])
 

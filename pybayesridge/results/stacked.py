@@ -23,7 +23,7 @@ from pybayesridge.text import listed
 if TYPE_CHECKING:
     from narwhals.typing import IntoDataFrame
 
-    from pybayesridge.results.labelled import AnyResults
+    from pybayesridge.results.returned import AnyResults
 
 SUM = 1e-6
 """Weights whose sum differs from 1 by more are refused."""
@@ -39,10 +39,10 @@ class StackedResults(Shown):
         By the names of the fits; they sum to 1.
     """
 
-    def __init__(self, fits: Mapping[str, AnyResults], inner: Sequence[Any], weights: pd.Series) -> None:
+    def __init__(self, fits: Mapping[str, LinearResults], weights: pd.Series) -> None:
         self.fits, self.weights = dict(fits), weights
         # What has no weight need not be defined.
-        self._inner = [fit for fit, weight in zip(inner, weights, strict=True) if weight > 0]
+        self._inner: list[Any] = [fit for fit, weight in zip(fits.values(), weights, strict=True) if weight > 0]
 
     def _shown(self) -> tuple[str, pd.DataFrame | None, str]:
         title = (
@@ -187,14 +187,12 @@ def stack(
     True
     """
     named = named_fits(fits)
-    inner: dict[str, Any] = {name: getattr(fit, "unlabelled", fit) for name, fit in named.items()}
-    odd = [name for name, fit in inner.items() if not isinstance(fit, LinearResults)]
-    if odd or len(inner) < 2:
+    if len(named) < 2 or not all(isinstance(fit, LinearResults) for fit in named.values()):
         raise ValueError("fits must be at least two results of BayesRidge or SpikeSlab")
-    _check_alike(inner)
+    _check_alike(named)
     if weights is None:
         weights = compare_loo(named)["weight"]
-    return StackedResults(named, list(inner.values()), _checked(weights, list(inner)))
+    return StackedResults(named, _checked(weights, list(named)))
 
 
 def _check_alike(fits: dict[str, Any]) -> None:

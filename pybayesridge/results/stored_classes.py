@@ -52,10 +52,6 @@ STORED = (
     "recipes.Recipe",
     "results.generalized_ridge.GeneralizedRidgeResults",
     "results.generalized_spike_slab.GeneralizedSpikeSlabResults",
-    "results.labelled.BayesRidgeResultsWrapper",
-    "results.labelled.GeneralizedRidgeResultsWrapper",
-    "results.labelled.GeneralizedSpikeSlabResultsWrapper",
-    "results.labelled.SpikeSlabResultsWrapper",
     "results.leave_one_out.LeaveOneOutScore",
     "results.pooled.PooledResults",
     "results.ridge.BayesRidgeResults",
@@ -110,8 +106,6 @@ MOVED: dict[str, str] = {
     "models.binary_selection.BinarySpikeSlab": "models.spike_slab.SpikeSlab",
     "results.binary.BinaryRidgeResults": "results.generalized_ridge.GeneralizedRidgeResults",
     "results.binary_selection.BinarySpikeSlabResults": "results.generalized_spike_slab.GeneralizedSpikeSlabResults",
-    "results.labelled.BinaryRidgeResultsWrapper": "results.labelled.GeneralizedRidgeResultsWrapper",
-    "results.labelled.BinarySpikeSlabResultsWrapper": "results.labelled.GeneralizedSpikeSlabResultsWrapper",
 }
 """Names in files of earlier versions, and where the classes are now."""
 

@@ -16,12 +16,10 @@ from pybayesridge.data.frames import to_pandas
 from pybayesridge.models.methods import OPTIONS
 
 if TYPE_CHECKING:
-    from pybayesridge.results.labelled import (
-        AnyResults,
-        BayesRidgeResultsWrapper,
-        GeneralizedRidgeResultsWrapper,
-        SpikeSlabResultsWrapper,
-    )
+    from pybayesridge.results.generalized_ridge import GeneralizedRidgeResults
+    from pybayesridge.results.returned import AnyResults
+    from pybayesridge.results.ridge import BayesRidgeResults
+    from pybayesridge.results.spike_slab import SpikeSlabResults
 
 SPARSE = ("csr", "csc", "coo")
 DTYPES = (np.float64, np.float32)
@@ -34,7 +32,7 @@ class LinearEstimator(BaseEstimator):
     coef_: FloatArray
     intercept_: float | FloatArray
     n_features_in_: int
-    result_: AnyResults | list[GeneralizedRidgeResultsWrapper]
+    result_: AnyResults | list[GeneralizedRidgeResults]
     _accept_sparse: bool | tuple[str, ...] = False
     _model: ClassVar[str]
 
@@ -58,7 +56,7 @@ class LinearEstimator(BaseEstimator):
         names = getattr(self, "feature_names_in_", None)
         return X if names is None else NamedColumns(X, [str(name) for name in names])
 
-    def _take_results(self, results: BayesRidgeResultsWrapper | SpikeSlabResultsWrapper, one_target: bool) -> None:
+    def _take_results(self, results: BayesRidgeResults | SpikeSlabResults, one_target: bool) -> None:
         """Set the attributes that both families have.
 
         Parameters
@@ -67,7 +65,7 @@ class LinearEstimator(BaseEstimator):
         one_target : bool
             Whether the response was a vector, so that arrays over targets lose that axis.
         """
-        params = results.unlabelled.params
+        params = results.arrays.params
         params = params[:, None] if params.ndim == 1 else params
         shift = int(self.fit_intercept)
         coef = np.ascontiguousarray(params[shift:].T)
@@ -81,7 +79,7 @@ class LinearEstimator(BaseEstimator):
 class Regressor(RegressorMixin, LinearEstimator):
     """A regressor that can say how sure it is."""
 
-    result_: BayesRidgeResultsWrapper | SpikeSlabResultsWrapper
+    result_: BayesRidgeResults | SpikeSlabResults
 
     @overload
     def predict(self, X: TableLike, return_std: Literal[False] = False) -> FloatArray: ...

@@ -21,7 +21,8 @@ from pybayesridge._types import AnyArray, ArrayLike, FloatArray, Names, TableLik
 from pybayesridge.families.registry import FAMILIES, class_of, make
 from pybayesridge.models.methods import lanes_of
 from pybayesridge.models.ridge import BayesRidge
-from pybayesridge.results.labelled import BayesRidgeResultsWrapper, GeneralizedRidgeResultsWrapper
+from pybayesridge.results.generalized_ridge import GeneralizedRidgeResults
+from pybayesridge.results.ridge import BayesRidgeResults
 from pybayesridge.sklearn.base import DTYPES, SPARSE, used_rows
 from pybayesridge.sklearn.ridge import RidgeEstimator
 
@@ -112,7 +113,7 @@ class BayesRidgeClassifier(ClassifierMixin, RidgeEstimator):
     (2, 3)
     """
 
-    result_: BayesRidgeResultsWrapper | GeneralizedRidgeResultsWrapper | list[GeneralizedRidgeResultsWrapper]
+    result_: BayesRidgeResults | GeneralizedRidgeResults | list[GeneralizedRidgeResults]
 
     def __init__(
         self,
@@ -228,9 +229,9 @@ class BayesRidgeClassifier(ClassifierMixin, RidgeEstimator):
             ).fit(self.method, **self._options())
             for j, label in enumerate(labels)
         ]
-        params = np.stack([each.unlabelled.params for each in results])
+        params = np.stack([each.arrays.params for each in results])
         shift = int(self.fit_intercept)
-        fits = cast("list[GeneralizedRidgeResultsWrapper]", results)
+        fits = cast("list[GeneralizedRidgeResults]", results)
         self.result_ = fits[0] if len(fits) == 1 else fits
         self.coef_ = np.ascontiguousarray(params[:, shift:])
         self.intercept_ = params[:, 0] if shift else np.zeros(len(results))

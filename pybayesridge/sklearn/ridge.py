@@ -12,7 +12,7 @@ from sklearn.utils.validation import validate_data
 
 from pybayesridge._types import AnyArray, ArrayLike, FloatArray, Names, TableLike
 from pybayesridge.models.ridge import BayesRidge
-from pybayesridge.results.labelled import BayesRidgeResultsWrapper
+from pybayesridge.results.ridge import BayesRidgeResults
 from pybayesridge.sklearn.base import DTYPES, SPARSE, LinearEstimator, Regressor, named, target_names, used_rows
 
 
@@ -133,7 +133,7 @@ class BayesRidgeRegressor(Regressor, RidgeEstimator):
     >>> mean, std = regressor.predict(X[:2], return_std=True)
     """
 
-    result_: BayesRidgeResultsWrapper
+    result_: BayesRidgeResults
 
     def __init__(
         self,

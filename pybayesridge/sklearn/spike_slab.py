@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pybayesridge._types import ArrayLike, BoolArray, FloatArray, GroupsLike, Names, TableLike
 from pybayesridge.models.spike_slab import SpikeSlab
-from pybayesridge.results.labelled import GeneralizedSpikeSlabResultsWrapper, SpikeSlabResultsWrapper
-from pybayesridge.results.spike_slab import MEDIAN
+from pybayesridge.results.generalized_spike_slab import GeneralizedSpikeSlabResults
+from pybayesridge.results.spike_slab import MEDIAN, SpikeSlabResults
 from pybayesridge.sklearn.base import LinearEstimator, Regressor, named, target_names, used_rows
 
 
@@ -20,7 +20,7 @@ class ColumnSelector(SelectorMixin, LinearEstimator):
     """The part of an estimator that selects columns, by a threshold or by false discovery rate."""
 
     _model = "SpikeSlab"
-    result_: SpikeSlabResultsWrapper | GeneralizedSpikeSlabResultsWrapper
+    result_: SpikeSlabResults | GeneralizedSpikeSlabResults
     threshold: float
     fdr: float | None
     inclusion_prob_: FloatArray
@@ -35,12 +35,12 @@ class ColumnSelector(SelectorMixin, LinearEstimator):
             if self.threshold != MEDIAN:
                 raise ValueError("columns are selected by threshold or by fdr: give one of the two")
 
-    def _take_selection(self, results: SpikeSlabResultsWrapper | GeneralizedSpikeSlabResultsWrapper) -> None:
+    def _take_selection(self, results: SpikeSlabResults | GeneralizedSpikeSlabResults) -> None:
         """Set the attributes of selections."""
         shift = int(self.fit_intercept)
-        self.inclusion_prob_ = results.unlabelled.inclusion_prob[shift:]
-        self.inclusion_se_: FloatArray = results.unlabelled.inclusion_se[shift:]
-        prior = results.unlabelled.prior_inclusion
+        self.inclusion_prob_ = results.arrays.inclusion_prob[shift:]
+        self.inclusion_se_: FloatArray = results.arrays.inclusion_se[shift:]
+        prior = results.arrays.prior_inclusion
         self.prior_inclusion_ = prior[shift:] if isinstance(prior, np.ndarray) else prior
         self.slab_var_ = float(results.slab_var)
 
@@ -146,7 +146,7 @@ class SpikeSlabRegressor(ColumnSelector, Regressor):
     ['sex', 'bmi', 'bp', 's1', 's2', 's3', 's4', 's5']
     """
 
-    result_: SpikeSlabResultsWrapper
+    result_: SpikeSlabResults
 
     def __init__(
         self,

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from pybayesridge._types import AnyArray, ArrayLike, FloatArray, GroupsLike, Names, TableLike
 from pybayesridge.families.registry import make
 from pybayesridge.models.spike_slab import SpikeSlab
-from pybayesridge.results.labelled import GeneralizedSpikeSlabResultsWrapper
+from pybayesridge.results.generalized_spike_slab import GeneralizedSpikeSlabResults
 from pybayesridge.results.spike_slab import MEDIAN
 from pybayesridge.sklearn.base import used_rows
 from pybayesridge.sklearn.classifier import CERTAIN
@@ -98,7 +98,7 @@ class SpikeSlabClassifier(ClassifierMixin, ColumnSelector):
     (2, 2)
     """
 
-    result_: GeneralizedSpikeSlabResultsWrapper
+    result_: GeneralizedSpikeSlabResults
 
     def __init__(
         self,

@@ -191,7 +191,7 @@ def compare_with_patterns(choice, results):
     yield "inclusion_prob", np.abs(np.asarray(results.inclusion_prob)[here] - probability).max()
     yield "params", (np.abs(params - (mean + f_z.base)) / np.maximum(size, np.abs(mean + f_z.base))).max()
     yield "bse", (np.abs(np.asarray(results.bse) - sd) / size).max()
-    yield "conf_int", _interval_error(choice, oracle, exact, np.asarray(results._results.conf_int(ALPHA))[here])
+    yield "conf_int", _interval_error(choice, oracle, exact, np.asarray(results.conf_int(ALPHA))[here])
 
 
 def _interval_error(choice, oracle, exact, ends):

@@ -126,7 +126,7 @@ def _left_out(found, wanted):
 
 def quotients(found, wanted):
     """Differences in standard errors, by what they are of: arrays."""
-    a, b = found._results.exact_sets, wanted._results.exact_sets
+    a, b = found.exact_sets, wanted.exact_sets
     sd = np.sqrt(b.var)
     some = sd > 0
     grid_a, grid_b = a.grid.log_g, b.grid.log_g

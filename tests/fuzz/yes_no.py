@@ -87,7 +87,7 @@ def compare_yes_no(problem):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         res = problem.fit()
-        separated = res.unlabelled.sites_fit.separated
+        separated = res.sites_fit.separated
         errors = [*_invariances(problem, res)]
         if problem.lam is not None:
             errors += _beside_grid(problem, res)

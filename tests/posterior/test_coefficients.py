@@ -29,7 +29,7 @@ FITS = {
 
 @pytest.fixture(scope="module", params=FITS)
 def res(request):
-    return FITS[request.param]().unlabelled
+    return FITS[request.param]().arrays
 
 
 def assert_same(one, other):
@@ -76,7 +76,7 @@ def test_columns_that_do_not_vary_are_zero():
     x = X.copy()
     x[:, 4:] = 1.0, 3.0  # the first is the intercept
     for fit in (BayesRidge(Y, x).fit(), SpikeSlab(Y, x).fit()):
-        found = fit.unlabelled.ask(ASK, [5, 0])
+        found = fit.ask(ASK, [5, 0])
         assert found.mean[0] == found.sd[0] == found.above[0] == 0.0
         assert not found.quantiles[0].any()
         assert found.quantiles[1].any()

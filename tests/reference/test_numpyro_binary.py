@@ -25,7 +25,7 @@ def test_ep_agrees_with_nuts(name):
     res = BayesRidge(y, x, family="binomial", prior=prior, flat_in="link").fit()
     linear = res.get_prediction(x[:ROWS], which="linear")
     own = {f"eta{i}": (linear.predicted_mean[i], linear.se[i]) for i in range(ROWS)}
-    fit = res.unlabelled.sites_fit
+    fit = res.sites_fit
     log_tau2 = np.array([node.log_t2 for node in fit.nodes])
     center = fit.weight @ log_tau2
     own["log_tau2"] = (center, np.sqrt(fit.weight @ (log_tau2 - center) ** 2))

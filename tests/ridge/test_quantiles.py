@@ -89,7 +89,7 @@ def test_quantiles_for_tables_are_those_that_are_solved_for_one_by_one(n, p, sig
     rng = np.random.default_rng(n + p)
     X = rng.normal(size=(n, p))
     fit = BayesRidge(X[:, :3].sum(axis=1) + rng.normal(size=n), X, sigma2=sigma2).fit("exact")
-    posterior = fit._results.posterior
+    posterior = fit.posterior
     at = QuantileTable.probabilities(exactly=False)
     several = [0, 5, 20, 31, 42, 58, 63]
     for table, each in zip(
@@ -133,7 +133,7 @@ def test_many_quantiles_are_those_of_few(rows, monkeypatch):
     rng = np.random.default_rng(3)
     X = rng.normal(size=(rows, 400))
     fit = BayesRidge(X[:, :3].sum(axis=1) + rng.normal(size=rows), X).fit("exact")
-    assert 400 * np.count_nonzero(fit._results.posterior.mixture.weight > mixture.NEGLIGIBLE) > quantiles.MANY
+    assert 400 * np.count_nonzero(fit.posterior.mixture.weight > mixture.NEGLIGIBLE) > quantiles.MANY
     for alpha in (1e-6, 0.05, 0.5):
         many = fit.conf_int(alpha)
         with monkeypatch.context() as few:
@@ -154,7 +154,7 @@ def test_parts_of_one_size():
 def test_a_part_of_many_is_solved_for_as_all_of_them():
     rng = np.random.default_rng(0)
     x = rng.standard_normal((60, 40))
-    posterior = BayesRidge(x[:, 0] + rng.standard_normal(60), x).fit("exact").unlabelled.posterior
+    posterior = BayesRidge(x[:, 0] + rng.standard_normal(60), x).fit("exact").posterior
     parts = mixture.Functionals(rng.standard_normal((4, posterior.spectrum.rank)), np.zeros(4), np.zeros(4))
     at = np.array([0.025, 0.5])
     alone, of_many = (

@@ -94,7 +94,7 @@ def test_hyperparameters_integrated_out_against_draws_set_by_set(rows):
     """Over the sets and nodes of the prior of the fit; given both, s2 is inverse-gamma and w is normal."""
     y, x, nu = projected(rows)
     fit = model(rows).fit("exact")
-    grid, scale = fit.unlabelled.posterior.exact.grid, fit.unlabelled.posterior.design.common_scale
+    grid, scale = fit.posterior.exact.grid, fit.posterior.design.common_scale
     rng, cells, logs = np.random.default_rng(1), [], []
     for inside in SETS:
         a = x[:, inside] / scale
@@ -135,7 +135,7 @@ def test_of_a_sampler_it_is_that_of_the_draws(shape):
     x = rng.normal(size=shape) * rng.uniform(0.1, 5.0, shape[1])
     y = x[:, 0] + rng.normal(size=shape[0])
     fit = SpikeSlab(y, x, group=[f"g{j // 2}" for j in range(shape[1])]).fit("exact", mcse=0.05)
-    _, b, s2, _ = fit.unlabelled.posterior.draw_with_hyperparameters(LONGHAND, np.random.default_rng(2))
+    _, b, s2, _ = fit.posterior.draw_with_hyperparameters(LONGHAND, np.random.default_rng(2))
     size = (((x - x.mean(axis=0)) @ b.T) ** 2).sum(axis=0)
     agree(fit.explained_variance(), size / (size + shape[0] * s2))
 

@@ -41,7 +41,7 @@ def twins(request):
     x = rng.normal(size=(200, 3))
     x[:, 1] = x[:, 0] + 0.02 * x[:, 1]
     y = x[:, 0] + 0.3 * rng.normal(size=200)
-    return SpikeSlab(y, x, noise_var=request.param, prior_inclusion=0.3).fit("exact").unlabelled
+    return SpikeSlab(y, x, noise_var=request.param, prior_inclusion=0.3).fit("exact").arrays
 
 
 def test_quantiles_of_twins_have_the_probability_asked_for(twins):
@@ -94,7 +94,7 @@ def test_a_jump_makes_no_oscillation():
 def test_columns_that_no_state_has_in():
     rng = np.random.default_rng(1)
     x = rng.normal(size=(30, 4))
-    res = SpikeSlab(x[:, 0] + rng.normal(size=30), x, prior_inclusion=[0.5, 0.0, 1.0, 0.0]).fit("exact").unlabelled
+    res = SpikeSlab(x[:, 0] + rng.normal(size=30), x, prior_inclusion=[0.5, 0.0, 1.0, 0.0]).fit("exact").arrays
     left = ExactMarginals.of(res.posterior, ())
     assert left.visited.tolist() == [0, 2]
     assert not left.coefficient_quantiles(tails(0.05))[1][[1, 3]].any()
@@ -102,7 +102,7 @@ def test_columns_that_no_state_has_in():
     np.testing.assert_allclose(
         left.coefficient_quantiles(tails(0.05))[1], res.posterior.coefficient_quantiles(tails(0.05))[1], atol=1e-5
     )
-    none = SpikeSlab(x[:, 0], x, prior_inclusion=0.0, intercept=False).fit("exact").unlabelled
+    none = SpikeSlab(x[:, 0], x, prior_inclusion=0.0, intercept=False).fit("exact").arrays
     nothing = ExactMarginals.of(none.posterior, ())
     assert nothing.coefficient_quantiles(tails(0.05))[0].shape == (0, 2)
     assert not nothing.coefficient_quantiles(tails(0.05))[1].any()

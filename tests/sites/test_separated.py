@@ -58,7 +58,7 @@ def test_rows_of_few_kinds_have_an_answer(link, how, data):
     res = model.fit()
     # There EP does not settle far in the tail, at a weight of 3e-9, and the fit says so.
     assert res.converged or (link, how, data) == ("probit", "copies", MOSTLY)
-    assert res.unlabelled.sites_fit.fall == pytest.approx(data[3], abs=1e-12)
+    assert res.sites_fit.fall == pytest.approx(data[3], abs=1e-12)
     assert np.isfinite(res.conf_int().to_numpy()).all()
     # The variance of the coefficients exists where the density falls faster than t2 grows.
     assert np.isfinite(res.bse.to_numpy()).all() == (data[3] > 1)
@@ -89,7 +89,7 @@ def test_whether_moments_exist_depends_on_neither_order_nor_units(unit, backward
     k, m = np.array([0.0, 1, 0, 1, 0, 1, 0, 2]), np.array([1.0, 1, 2, 1, 2, 1, 1, 3])
     rows = np.arange(8)[::-1] if backwards else np.arange(8)
     res = BayesRidge(k[rows], x[rows] * [unit, unit**2] + unit - 1, trials=m[rows], family="binomial").fit()
-    assert res.unlabelled.sites_fit.fall == pytest.approx(1.0, abs=1e-12)
+    assert res.sites_fit.fall == pytest.approx(1.0, abs=1e-12)
     assert np.isfinite(res.params.to_numpy()).all()
     assert np.isinf(res.bse.to_numpy()).all()
 

@@ -39,8 +39,6 @@ reveal_type(ridge.predictions({"a": [0, 1]}))  # DataFrame
 reveal_type(ridge.prior_sensitivity())  # DataFrame
 reveal_type(ridge.model)  # BayesRidge
 reveal_type(ridge.findings)  # tuple[Finding, ...]
-reveal_type(ridge.unlabelled)  # BayesRidgeResults
-reveal_type(ridge.unlabelled.params)  # ndarray
 
 reveal_type(select.params)  # Series
 reveal_type(select.bse)  # Series
@@ -54,9 +52,8 @@ reveal_type(select.log_evidence)  # float
 reveal_type(select.median_model())  # list[str]
 reveal_type(select.summary())  # FormattedSummary
 reveal_type(select.explained_variance())  # Series
-reveal_type(select.unlabelled.inclusion_prob)  # ndarray
 
-ridge.paramz  # error: "RidgeResults" has no attribute "paramz"; maybe "params"?
+ridge.paramz  # error: "RidgeResults" has no attribute "paramz"
 ridge.predict(dat=data)  # error: Unexpected keyword argument "dat"
 
 binary = BayesRidge.from_formula("y ~ a", data, family="binomial").fit("laplace")
@@ -82,7 +79,7 @@ reveal_type(BayesRidge.from_parquet("folder", "y ~ a", unpenalized=["a"]).fit().
 reveal_type(SpikeSlab.from_moments(Moments.load("moments.npz"), group={"g": ["a"]}).fit().median_model())  # list[str]
 
 regressor = BayesRidgeRegressor().fit(data, [1.0])
-reveal_type(regressor.result_)  # BayesRidgeResultsWrapper
+reveal_type(regressor.result_)  # BayesRidgeResults
 reveal_type(regressor.predict(data))  # ndarray
 reveal_type(regressor.predict(data, return_std=True))  # tuple[ndarray, ndarray]
-reveal_type(SpikeSlabRegressor().fit(data, [1.0]).result_)  # SpikeSlabResultsWrapper
+reveal_type(SpikeSlabRegressor().fit(data, [1.0]).result_)  # SpikeSlabResults

@@ -26,8 +26,8 @@ IN_SAMPLE = "in-sample"
 
 def _probabilities(res: ProbabilityResults) -> tuple[FloatArray, bool]:
     """Of the event at each row, and whether they are predicted from the other rows."""
-    left_out: FloatArray | None = getattr(res, "loo_probabilities", None)
-    return (res.fittedvalues, False) if left_out is None else (left_out, True)
+    left_out: FloatArray | None = getattr(res.arrays, "loo_probabilities", None)
+    return (res.arrays.fittedvalues, False) if left_out is None else (left_out, True)
 
 
 def plot_calibration(res: ProbabilityResults, bins: int = 10, *, ax: Axes | None = None) -> Axes:

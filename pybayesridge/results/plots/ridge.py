@@ -151,7 +151,7 @@ def plot_lambda(
         np.exp(fit.log_unit - found.log_t2[::-1]),
         found.density[::-1] * np.log(10.0),
         np.exp(fit.log_unit - found.interval[::-1]),
-        float(np.atleast_1d(res.lambda_)[i]),
+        float(np.atleast_1d(res.arrays.lambda_)[i]),
         chosen_label=_penalty_in_use(res, i),
         interval_label=f"{shaded} interval",
         scores=_penalty_scores(res, i, found.log_t2) if loo else None,
@@ -162,7 +162,7 @@ def plot_lambda(
 
 def _penalty_in_use(res: BayesRidgeResults, i: int) -> str:
     """The kind of penalty that is reported, and its value."""
-    value = float(np.atleast_1d(res.lambda_)[i])
+    value = float(np.atleast_1d(res.arrays.lambda_)[i])
     if not np.isfinite(value):
         return "no interior mode: lambda infinite"
     of = "tau" if res.parameterization == "tau" else "tau2"
@@ -249,7 +249,7 @@ def plot_path(
         values,
         [names[j] for j in at[rows]],
         np.argsort(-size[rows], kind="stable")[:named].tolist(),
-        float(np.atleast_1d(res.lambda_)[i]),
+        float(np.atleast_1d(res.arrays.lambda_)[i]),
         chosen_label="lambda in use",
         ylabel="coefficient per standard deviation" if standardized else "coefficient",
         title=titled(f"{label(res.model.data.targets[i])}: coefficients over the penalty", note),

@@ -55,7 +55,7 @@ def plot_fit(
     if left_out:
         predicted, share = res.left_out_predictions(i), None
     else:
-        predicted, share = _column(res.fittedvalues, i), float(np.atleast_1d(res.rsquared)[i])
+        predicted, share = _column(res.arrays.fittedvalues, i), float(np.atleast_1d(res.arrays.rsquared)[i])
     note = "" if share is None or not np.isfinite(share) else f"R-squared {share:.3f}"
     return rows.fit(
         predicted,
@@ -98,7 +98,7 @@ def plot_residuals(
         raise ValueError(f"kind must be one of {', '.join(map(repr, KINDS))}, not {kind!r}")
     names = res.model.data.targets
     i = target_position(names, target, "plot_residuals")
-    residual = _column(res.resid, i)
+    residual = _column(res.arrays.resid, i)
     weights = res.model.weights
     if weights is not None:
         residual = residual * np.sqrt(weights)
@@ -106,7 +106,7 @@ def plot_residuals(
     if kind == "qq":
         return rows.normal_qq(residual, ylabel=ylabel, title=f"{label(names[i])}: normal QQ plot", ax=ax)
     title = f"{label(names[i])}: residuals"
-    return rows.residuals(_column(res.fittedvalues, i), residual, ylabel=ylabel, title=title, ax=ax)
+    return rows.residuals(_column(res.arrays.fittedvalues, i), residual, ylabel=ylabel, title=title, ax=ax)
 
 
 def _column(values: FloatArray, i: int) -> FloatArray:

@@ -69,7 +69,7 @@ def plot_inclusion(
     """
     if not 0 <= threshold <= 1:
         raise ValueError(f"threshold must lie between 0 and 1, not {threshold!r}")
-    probability = res.inclusion_prob
+    probability = res.arrays.inclusion_prob
     at, note = _shown(res, terms, check_top(top))
     title = titled(f"{label(res.model.data.targets[0])}: inclusion probabilities", note)
     draw = selection.inclusion_rows if at.size <= MOST_NAMES else selection.inclusion_columns
@@ -81,7 +81,7 @@ def _shown(res: SpikeSlabResults, terms: str | Sequence[str] | None, limit: int 
     """Positions of the columns in the order of the picture, and what it leaves out."""
     if terms is not None:
         return term_positions(res.model, terms), ""
-    probability, at = res.inclusion_prob, res.model.positions(res.posterior.design)[1]
+    probability, at = res.arrays.inclusion_prob, res.model.positions(res.posterior.design)[1]
     if at.size == 0:
         raise ValueError("no column can be in or out: every one is unpenalised or constant")
     likely = at[np.argsort(-probability[at], kind="stable")]
@@ -152,7 +152,7 @@ def plot_coefficients(
     """
     probability = percent(check_alpha(alpha))
     posterior, model = res.posterior, res.model
-    likely = res.inclusion_prob
+    likely = res.arrays.inclusion_prob
     at, note = shown_positions(
         model, posterior.design, likely, terms=terms, top=top, intercept=intercept, most="likeliest"
     )
@@ -164,7 +164,7 @@ def plot_coefficients(
     ends = model.scatter(of_z, posterior.quantiles_given_inclusion(tails), posterior.design)
     return coefficients.given_inclusion(
         unit_names(model, posterior.design, at, standardized),
-        res.cond_mean[at] * unit,
+        res.arrays.cond_mean[at] * unit,
         ends[at] * unit[:, None],
         likely[at],
         xlabel=("coefficient per standard deviation" if standardized else "coefficient") + ", given inclusion",

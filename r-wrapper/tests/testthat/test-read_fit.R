@@ -253,7 +253,7 @@ test_that("save_fit() writes what Python and read_fit() read", {
     expect_close(fitted(again), fitted(fit), 1e-10)
     expect_identical(again$known_sigma2, fit$known_sigma2)
     if (!is.null(fit$terms)) expect_identical(attr(fit$terms, "intercept") == 1L, again$intercept_added)
-    python <- reticulate::import("pybayesridge")$load(file)$unlabelled
+    python <- reticulate::import("pybayesridge")$load(file)$arrays
     expect_close(python$params, coef(fit), 1e-10)
   }
   fit <- bayes_ridge(mpg ~ hp + wt, mtcars)

@@ -154,7 +154,7 @@ def answers_on_sets(results):
     names = list(results.params.index)
     place = {name: i + 1.0 for i, name in enumerate(names)}
     credible, selected = results.credible_sets(**SETS), results.select(FDR)
-    best, columns = results.models(MODELS), results.unlabelled.penalized_names
+    best, columns = results.models(MODELS), results.penalized_names
     return {
         "hyperparameters": results.hyperparameters(1 - LEVEL).to_numpy(),
         "inclusion_se": results.inclusion_se.to_numpy(),
@@ -173,7 +173,7 @@ def made(model, arguments):
         warnings.simplefilter("ignore")
         results = model.fit(**arguments)
     rows = np.round(np.asarray(model.data.orig_exog)[:ROWS] + 0.25, 3)
-    return {"export": export(results.unlabelled), "level": LEVEL, "rows": rows, "answers": answers(results, rows)}
+    return {"export": export(results), "level": LEVEL, "rows": rows, "answers": answers(results, rows)}
 
 
 def encoded(value):
