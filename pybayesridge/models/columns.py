@@ -87,7 +87,7 @@ class ColumnData(RowData):
         **options: Any,
     ) -> tuple[ModelData, ColumnData]:
         """Check the rows, open the source and take the first pass."""
-        from pybayesridge.streams.columns import open_columns
+        from pybayesridge.streams.sources import open_columns
 
         labels = labels_of(endog)
         z, k = _covariates(given.unpenalized, endog)
