@@ -25,3 +25,10 @@ def positive(name: str, value: Any) -> float:
     if not (np.isfinite(number) and number > 0):
         raise ValueError(f"{name} must be positive and finite, not {value!r}")
     return number
+
+
+def check_which(which: str) -> str:
+    """Whether probabilities ("mean") or linear predictors ("linear") are asked for."""
+    if which not in ("mean", "linear"):
+        raise ValueError(f"which must be 'mean' (probabilities) or 'linear' (the linear predictor), not {which!r}")
+    return which

@@ -21,8 +21,9 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from pybayesridge import __version__, r_questions
+from pybayesridge import r_questions
 from pybayesridge._types import FloatArray
+from pybayesridge._version import __version__
 from pybayesridge.data.arrays import NamedColumns
 from pybayesridge.ep.posterior import StartingPoint
 from pybayesridge.findings import Finding

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from pybayesridge import __version__
 from pybayesridge._types import FloatArray
+from pybayesridge._version import __version__
 from pybayesridge.data.arrays import NamedColumns
 from pybayesridge.formula.spec import FormulaSpec, levels_of
 from pybayesridge.results import files, portable

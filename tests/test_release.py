@@ -36,7 +36,7 @@ def newest_release() -> tuple[str, str]:
 
 def test_the_version_is_written_in_the_package_alone():
     assert PYPROJECT["project"]["dynamic"] == ["version"]
-    assert PYPROJECT["tool"]["hatch"]["version"]["path"] == "pybayesridge/__init__.py"
+    assert PYPROJECT["tool"]["hatch"]["version"]["path"] == "pybayesridge/_version.py"
     assert "version" not in PYPROJECT["project"]
 
 

@@ -42,7 +42,7 @@ class Parser(argparse.ArgumentParser):
 
 def make_parser() -> argparse.ArgumentParser:
     """The parser; each command sets ``run``, which takes the parsed arguments."""
-    from pybayesridge import __version__
+    from pybayesridge._version import __version__
 
     parser = Parser(prog="pybayesridge", description="Bayesian linear models for people who read regression tables.")
     parser.add_argument("--version", action="version", version=f"pybayesridge {__version__}")

@@ -35,7 +35,7 @@ def as_json(results: Any, command: str, *, alpha: float, warnings: Sequence[str]
     warnings : sequence of str
         Warnings of the fit.
     """
-    from pybayesridge import __version__
+    from pybayesridge._version import __version__
 
     model = results.model
     return {

@@ -10,6 +10,7 @@ import pandas as pd
 from scipy import sparse
 
 from pybayesridge._types import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray, Names, RowsLike, TableLike
+from pybayesridge.checks import check_which
 from pybayesridge.data.arrays import as_weights, check_weights, refuse_infinite
 from pybayesridge.data.prepare import ModelData, prepare
 from pybayesridge.design.crossproducts import CrossProducts
@@ -20,7 +21,6 @@ from pybayesridge.families.registry import DEFAULT, class_of, earlier, make, nam
 from pybayesridge.findings import issue
 from pybayesridge.formula.late import build as formulas
 from pybayesridge.linalg.blocks import dense
-from pybayesridge.models.before_fit import BeforeFit
 from pybayesridge.models.columns import ColumnData, OpenColumns
 from pybayesridge.models.methods import OPTIONS, Lane, lanes_of
 from pybayesridge.models.new_rows import after_ones, linear_predictor, rows_of_exog
@@ -30,7 +30,6 @@ from pybayesridge.models.streamed import StreamedModel
 from pybayesridge.moments.moments import Moments
 from pybayesridge.recipes import Recipe, call_of
 from pybayesridge.registry import check_rows
-from pybayesridge.results.arguments import check_which
 from pybayesridge.text import listed
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from pybayesridge.formula.spec import FormulaData
 
 
-class LinearModel(BeforeFit, StreamedModel):
+class LinearModel(StreamedModel):
     """A linear model with penalised and unpenalised columns, with the attributes of statsmodels' ``Model``.
 
     Subclasses set ``_max_targets``, the ``_formula_defaults`` of their arguments where a formula has others, and add

@@ -7,22 +7,21 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from pybayesridge._types import ArrayLike, FamilyLike, Names, TableLike
-from pybayesridge.binomial.link import Link
 from pybayesridge.checks import positive
 from pybayesridge.families.registry import named
-from pybayesridge.models.base import LinearModel
+from pybayesridge.models.before_fit import BeforeFit
 from pybayesridge.models.columns import ColumnModel
+from pybayesridge.models.priors import RidgeModel
 from pybayesridge.moments.moments import Moments
 from pybayesridge.recipes import call_of
 from pybayesridge.ridge.prior import NAMED, BetaPrime
-from pybayesridge.sites.prior import FlatIn
 
 if TYPE_CHECKING:
     from pybayesridge.formula.spec import FormulaData
     from pybayesridge.results.returned import RidgeResults
 
 
-class BayesRidge(ColumnModel, LinearModel):
+class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
     r"""Bayesian ridge regression with the penalty estimated from its posterior.
 
     The model, with Z the unpenalised columns (the intercept at least) under a flat prior and X the others:
@@ -134,9 +133,6 @@ class BayesRidge(ColumnModel, LinearModel):
 
     _model: ClassVar[str] = "BayesRidge"
     _max_targets: ClassVar[int | None] = None
-    link: Link
-    event: str
-    flat_in: FlatIn
 
     def __init__(
         self,

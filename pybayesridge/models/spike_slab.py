@@ -8,19 +8,16 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from scipy.sparse import issparse
 
-from pybayesridge._types import ArrayLike, FamilyLike, GroupsLike, IntArray, Names, TableLike
-from pybayesridge.binomial.link import Link
+from pybayesridge._types import ArrayLike, FamilyLike, GroupsLike, Names, TableLike
 from pybayesridge.checks import positive
 from pybayesridge.data.arrays import is_sparse_frame
-from pybayesridge.data.groups import TERM, Groups, resolve_groups, shared
+from pybayesridge.data.groups import TERM, resolve_groups, shared
 from pybayesridge.data.inclusion import inclusion_by_column
-from pybayesridge.design.design import Design
-from pybayesridge.ep.model.groups import compress
-from pybayesridge.ep.model.hyperparameters import Given
 from pybayesridge.ep.posterior import StartingPoint
 from pybayesridge.families.registry import named
-from pybayesridge.models.base import LinearModel
+from pybayesridge.models.before_fit import BeforeFit
 from pybayesridge.models.options import ModelOptions
+from pybayesridge.models.priors import SelectionModel
 from pybayesridge.moments.moments import Moments
 from pybayesridge.recipes import call_of
 from pybayesridge.selection.methods import DEFAULT
@@ -32,7 +29,7 @@ if TYPE_CHECKING:
     from pybayesridge.results.spike_slab import SpikeSlabResults
 
 
-class SpikeSlab(LinearModel):
+class SpikeSlab(BeforeFit, SelectionModel):
     r"""Bayesian variable selection with spike-and-slab priors.
 
     The model, with Z the unpenalised columns (the intercept at least) under a flat prior and X the others:
@@ -185,8 +182,6 @@ class SpikeSlab(LinearModel):
     """
 
     _model: ClassVar[str] = "SpikeSlab"
-    link: Link
-    event: str
     _formula_defaults: ClassVar[ModelOptions] = {"group": TERM}
 
     def __init__(
@@ -232,7 +227,7 @@ class SpikeSlab(LinearModel):
             trials=trials,
         )
         terms = None if formula_data is None else formula_data.terms
-        self.groups: Groups = resolve_groups(group, self.data.exog_columns, terms)
+        self.groups = resolve_groups(group, self.data.exog_columns, terms)
         self.grouped_by = "column" if group is None else "term" if isinstance(group, str) else "labels"
         self.prior_inclusion = inclusion_by_column(prior_inclusion, self.data.exog_columns, self.groups)
         if isinstance(self.prior_inclusion, np.ndarray):
@@ -337,19 +332,3 @@ class SpikeSlab(LinearModel):
         (True, ('slab_var', 'noise_var'))
         """
         return self._fitted(SpikeSlab.fit, locals())
-
-    def groups_of(self, design: Design) -> IntArray | None:
-        """The group of each penalised column that varies, (p,); None where each is on its own."""
-        return compress(self.groups.of_column[design.columns], np.ones(design.p, dtype=bool))
-
-    def known(self, design: Design) -> Given:
-        """Given hyperparameters in the units of the design: a response of norm 1 and columns divided by `scale`."""
-        p = self.prior_inclusion
-        if p is not None:
-            p = np.full(design.p, p) if np.ndim(p) == 0 else np.asarray(p)[design.columns]
-        unit = design.y_norm[0]
-        return Given(
-            prior_inclusion=p,
-            slab_var=None if self.slab_var is None else (np.sqrt(self.slab_var) * design.common_scale / unit) ** 2,
-            noise_var=None if self.noise_var is None else (np.sqrt(self.noise_var) / unit) ** 2,
-        )

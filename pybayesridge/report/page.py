@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from pybayesridge import __version__
+from pybayesridge._version import __version__
 from pybayesridge.formula.spec import factor_levels
 from pybayesridge.report import inclusion, penalty, scores
 from pybayesridge.report.checks import add_model_checks

@@ -49,13 +49,6 @@ def _several(pairs: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
     return out
 
 
-def check_which(which: str) -> str:
-    """Whether probabilities ("mean") or linear predictors ("linear") are asked for."""
-    if which not in ("mean", "linear"):
-        raise ValueError(f"which must be 'mean' (probabilities) or 'linear' (the linear predictor), not {which!r}")
-    return which
-
-
 def target_position(names: list[str], target: str | int | None, what: str) -> int:
     """Position of a target given by name or position; it has to be given where there are several.
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from pybayesridge import __version__
 from pybayesridge._types import FloatArray, RandomLike
+from pybayesridge._version import __version__
 from pybayesridge.checks import positive_int
 from pybayesridge.data.prepare import ModelData
 from pybayesridge.text import listed

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from xarray import DataTree
 
     from pybayesridge.predictive.left_out import LeftOut
-    from pybayesridge.results.returned import AnyResults
     from pybayesridge.results.summary.formats import FormattedSummary
     from pybayesridge.selection.result import Exact
 
@@ -325,9 +324,10 @@ class LinearResults(LinearEstimates, saved.Saveable):
         saved.write(self.as_saved(remove_data, row_space), fname, format)
 
     @classmethod
-    def load(cls, fname: PathOrFile, *, allow_code: bool = False) -> AnyResults:
+    def load(cls, fname: PathOrFile, *, allow_code: bool = False) -> LinearResults:
         """Read results that :meth:`save` wrote, as :func:`pybayesridge.load` does."""
-        return load(fname, allow_code=allow_code)
+        found: LinearResults = saved.read(fname, saved.Saveable, allow_code=allow_code)
+        return found
 
     def as_saved(self, remove_data: bool, row_space: bool) -> Self:
         """These results, or a copy of them without data; the copy shares the other arrays."""
@@ -429,47 +429,3 @@ class LinearResults(LinearEstimates, saved.Saveable):
         """The law of the linear predictor of rows of the design."""
         law: RowLaw = self.posterior.rows(*self.model.split_rows(rows, self.posterior.design))
         return law
-
-
-def load(path: PathOrFile, *, allow_code: bool = False) -> AnyResults:
-    """Read results of a model that ``results.save`` (or ``--save`` of the command line) wrote.
-
-    Reading a file of text and numbers, which is what ``save`` writes by default, runs no code, and neither do
-    predictions from it: a formula in it that does more than compute with columns, the transforms of the formula
-    language and the functions of NumPy is refused. A pickle (``format="pickle"``, or made by ``pickle.dump``) runs
-    whatever code is in it when it is read, and is refused too.
-
-    Parameters
-    ----------
-    path : str, os.PathLike or binary file
-    allow_code : bool
-        Whether to read such files all the same: fits whose formulas call methods or your own functions, and pickles.
-        They can do anything you can: use it only for files from a source that you trust.
-
-    Returns
-    -------
-    BayesRidgeResults, GeneralizedRidgeResults, SpikeSlabResults or GeneralizedSpikeSlabResults
-        What was saved.
-
-    Raises
-    ------
-    ValueError
-        If the file holds something else, is damaged or was changed, was written by a later version, or requires
-        ``allow_code=True``; the message says which. Memory is taken in proportion to the size of the file.
-    OSError
-        If it cannot be read.
-
-    Examples
-    --------
-    >>> import tempfile, pathlib
-    >>> import statsmodels.api as sm
-    >>> import pybayesridge
-    >>> longley = sm.datasets.longley.load_pandas().data
-    >>> res = pybayesridge.BayesRidge.from_formula("TOTEMP ~ GNP + UNEMP", longley).fit()
-    >>> file = pathlib.Path(tempfile.mkdtemp(), "longley.fit")
-    >>> res.save(file, remove_data=True)
-    >>> pybayesridge.load(file).predict({"GNP": [555000], "UNEMP": [4000]}).round().tolist()
-    [71175.0]
-    """
-    results: AnyResults = saved.read(path, saved.Saveable, allow_code=allow_code)
-    return results

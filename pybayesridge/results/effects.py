@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 
 from pybayesridge._types import RandomLike, RowsLike
+from pybayesridge.checks import check_which
 from pybayesridge.formula.late import build as formulas
 from pybayesridge.quantile_tables import NO_ROW_SPACE
-from pybayesridge.results.arguments import check_alpha, check_which, target_position
+from pybayesridge.results.arguments import check_alpha, target_position
 from pybayesridge.results.averages import Change, effects_of, predictions_of
 from pybayesridge.results.variables import Variables
 from pybayesridge.text import listed, number

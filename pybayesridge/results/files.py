@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO, cast
 
-from pybayesridge import __version__
 from pybayesridge._types import PathOrFile
+from pybayesridge._version import __version__
 from pybayesridge.files import is_file_object, written_whole
 from pybayesridge.results import portable
 

@@ -31,7 +31,7 @@ from pybayesridge.sites.posterior import SitesPosterior
 from pybayesridge.sites.prior import LogPrior, log_prior
 
 if TYPE_CHECKING:
-    from pybayesridge.models.ridge import BayesRidge
+    from pybayesridge.models.priors import RidgeModel
     from pybayesridge.results.summary.formats import FormattedSummary
 
 
@@ -72,7 +72,7 @@ class GeneralizedRidgeResults(ProbabilityResults):
     """
 
     model_name: ClassVar[str] = "BayesRidge"
-    model: BayesRidge
+    model: RidgeModel
     posterior: SitesPosterior
     solver: str
     parameterization: str
@@ -82,7 +82,7 @@ class GeneralizedRidgeResults(ProbabilityResults):
 
     def __init__(
         self,
-        model: BayesRidge,
+        model: RidgeModel,
         fit: SitesFit,
         *,
         method: str,

@@ -20,7 +20,7 @@ from pybayesridge.results.probabilities import ProbabilityResults
 from pybayesridge.results.spike_slab import SpikeSlabResults
 
 if TYPE_CHECKING:
-    from pybayesridge.models.spike_slab import SpikeSlab
+    from pybayesridge.models.priors import SelectionModel
 
 NO_EVIDENCE = (
     "the sampler for family='binomial' gives no log evidence: compare fits by inclusion_prob and models(), or use "
@@ -54,11 +54,11 @@ class GeneralizedSpikeSlabResults(ProbabilityResults, SpikeSlabResults):
         Names of the hyperparameters that are integrated out.
     """
 
-    model: SpikeSlab
+    model: SelectionModel
 
     def __init__(
         self,
-        model: SpikeSlab,
+        model: SelectionModel,
         posterior: Any,
         *,
         method: str,

@@ -23,7 +23,7 @@ from pybayesridge.ridge.many import log_integral_of
 from pybayesridge.ridge.profile import PenaltyModel, shrinkage
 
 if TYPE_CHECKING:
-    from pybayesridge.models.ridge import BayesRidge
+    from pybayesridge.models.priors import RidgeModel
 
 
 class PenaltyResults(LinearResults):
@@ -35,7 +35,7 @@ class PenaltyResults(LinearResults):
         Answer of the method in the numerics' own units; internal.
     """
 
-    model: BayesRidge
+    model: RidgeModel
     ridge_fit: RidgeFit
     lambda_: Labelled[float | pd.Series] = Labelled("targets")
     tau2: Labelled[float | pd.Series] = Labelled("targets")

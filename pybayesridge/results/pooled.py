@@ -13,7 +13,7 @@ from scipy.special import ndtr, ndtri
 
 from pybayesridge._types import ArrayLike, FloatArray, IntArray, PathOrFile, RandomLike, RowsLike
 from pybayesridge.binomial.link import probability
-from pybayesridge.checks import positive_int
+from pybayesridge.checks import check_which, positive_int
 from pybayesridge.data.frames import make_frame
 from pybayesridge.findings import Finding
 from pybayesridge.posterior.laws import Answer, Ask, average, pooled, total_moments
@@ -24,7 +24,6 @@ from pybayesridge.results import files as saved
 from pybayesridge.results import leave_one_out as left_out
 from pybayesridge.results.arguments import (
     check_alpha,
-    check_which,
     standardized_size,
     target_position,
     term_positions,

@@ -10,8 +10,9 @@ import pandas as pd
 
 from pybayesridge._types import AnyArray, FloatArray, IntArray, RowsLike
 from pybayesridge.binomial.link import Link, probability
+from pybayesridge.checks import check_which
 from pybayesridge.posterior.laws import Ask
-from pybayesridge.results.arguments import check_alpha, check_which, term_positions
+from pybayesridge.results.arguments import check_alpha, term_positions
 from pybayesridge.results.base import LinearResults
 from pybayesridge.results.plots import probabilities as plots
 from pybayesridge.results.prediction import GeneralizedPrediction

@@ -1,4 +1,4 @@
-"""What type checkers know of the results that ``fit`` returns, where the class depends on the family."""
+"""Results as ``fit`` and ``load`` return them: what type checkers know where the class depends on the family."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pandas as pd
 
+from pybayesridge._types import PathOrFile
+from pybayesridge.results import files as saved
 from pybayesridge.results.generalized_ridge import GeneralizedRidgeResults
 from pybayesridge.results.generalized_spike_slab import GeneralizedSpikeSlabResults
 from pybayesridge.results.ridge import BayesRidgeResults
-from pybayesridge.results.spike_slab import SpikeSlabResults
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -72,6 +73,48 @@ if TYPE_CHECKING:
         ) -> BayesPrediction:
             """As of the ridge: see :meth:`LinearResults.get_prediction`."""
 
+    AnyResults: TypeAlias = RidgeResults | SelectionResults
 
-AnyResults: TypeAlias = BayesRidgeResults | GeneralizedRidgeResults | SpikeSlabResults | GeneralizedSpikeSlabResults
-"""Results of one of the models, as `fit` returns them."""
+
+def load(path: PathOrFile, *, allow_code: bool = False) -> AnyResults:
+    """Read results of a model that ``results.save`` (or ``--save`` of the command line) wrote.
+
+    Reading a file of text and numbers, which is what ``save`` writes by default, runs no code, and neither do
+    predictions from it: a formula in it that does more than compute with columns, the transforms of the formula
+    language and the functions of NumPy is refused. A pickle (``format="pickle"``, or made by ``pickle.dump``) runs
+    whatever code is in it when it is read, and is refused too.
+
+    Parameters
+    ----------
+    path : str, os.PathLike or binary file
+    allow_code : bool
+        Whether to read such files all the same: fits whose formulas call methods or your own functions, and pickles.
+        They can do anything you can: use it only for files from a source that you trust.
+
+    Returns
+    -------
+    BayesRidgeResults, GeneralizedRidgeResults, SpikeSlabResults or GeneralizedSpikeSlabResults
+        What was saved.
+
+    Raises
+    ------
+    ValueError
+        If the file holds something else, is damaged or was changed, was written by a later version, or requires
+        ``allow_code=True``; the message says which. Memory is taken in proportion to the size of the file.
+    OSError
+        If it cannot be read.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> import statsmodels.api as sm
+    >>> import pybayesridge
+    >>> longley = sm.datasets.longley.load_pandas().data
+    >>> res = pybayesridge.BayesRidge.from_formula("TOTEMP ~ GNP + UNEMP", longley).fit()
+    >>> file = pathlib.Path(tempfile.mkdtemp(), "longley.fit")
+    >>> res.save(file, remove_data=True)
+    >>> pybayesridge.load(file).predict({"GNP": [555000], "UNEMP": [4000]}).round().tolist()
+    [71175.0]
+    """
+    results: AnyResults = saved.read(path, saved.Saveable, allow_code=allow_code)
+    return results

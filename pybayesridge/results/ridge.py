@@ -36,7 +36,7 @@ from pybayesridge.ridge.prior import log_density_of_log
 from pybayesridge.ridge.spectrum import EPS, certain_rank
 
 if TYPE_CHECKING:
-    from pybayesridge.models.ridge import BayesRidge
+    from pybayesridge.models.priors import RidgeModel
     from pybayesridge.results.summary.formats import FormattedSummary
 
 
@@ -88,7 +88,7 @@ class BayesRidgeResults(coefficients.ColumnResults):
 
     def __init__(
         self,
-        model: BayesRidge,
+        model: RidgeModel,
         design: Design,
         fit: RidgeFit,
         *,

@@ -142,7 +142,7 @@ def _ridge(res: BayesRidgeResults, factor: float) -> Answers:
 
 
 def _generalized_ridge(res: GeneralizedRidgeResults, factor: float) -> Answers:
-    model = copy.copy(res.model)
+    model: Any = copy.copy(res.model)
     model.prior_of_tau2 = _power(res.model.prior_of_tau2, factor)
     options: dict[str, Any] = {"tol": res.tol, "maxiter": res.maxiter}
     entry = res.method_entry
@@ -155,7 +155,8 @@ def _generalized_ridge(res: GeneralizedRidgeResults, factor: float) -> Answers:
 
 
 def _selection(res: SpikeSlabResults, factor: float) -> Answers:
-    model, given = copy.copy(res.model), res.model.prior_inclusion
+    model: Any = copy.copy(res.model)
+    given = res.model.prior_inclusion
     if given is not None:
         model.prior_inclusion = factor * given / (1 - given + factor * given)
     elif "prior_inclusion" in res.learned:

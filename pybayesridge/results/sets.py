@@ -25,14 +25,14 @@ from pybayesridge.selection.result import Exact
 from pybayesridge.text import did_you_mean
 
 if TYPE_CHECKING:
-    from pybayesridge.models.spike_slab import SpikeSlab
+    from pybayesridge.models.priors import SelectionModel
     from pybayesridge.results.spike_slab import SpikeSlabResults
 
 
 class SetResults(LinearResults):
     """Methods of the results of variable selection that are about sets of columns."""
 
-    model: SpikeSlab
+    model: SelectionModel
     check: Check | None
 
     diagnostics = monte_carlo.diagnostics

@@ -25,7 +25,7 @@ from pybayesridge.selection.doubt import Doubt, doubts
 from pybayesridge.text import count, rounded
 
 if TYPE_CHECKING:
-    from pybayesridge.models.spike_slab import SpikeSlab
+    from pybayesridge.models.priors import SelectionModel
     from pybayesridge.results.summary.formats import FormattedSummary
 
 MEDIAN = 0.5
@@ -91,7 +91,7 @@ class SpikeSlabResults(DrawResults):
 
     def __init__(
         self,
-        model: SpikeSlab,
+        model: SelectionModel,
         posterior: Any,
         *,
         method: str,

@@ -1,0 +1,77 @@
+"""The models with their priors, as their results know them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.binomial.link import Link
+from pybayesridge.data.groups import Groups
+from pybayesridge.design.design import Design
+from pybayesridge.ep.model.groups import compress
+from pybayesridge.ep.model.hyperparameters import Given
+from pybayesridge.models.base import LinearModel
+from pybayesridge.ridge.prior import BetaPrime
+from pybayesridge.sites.prior import FlatIn
+
+
+class RidgeModel(LinearModel):
+    """A linear model whose penalised coefficients have a common variance with a prior.
+
+    Attributes
+    ----------
+    prior_of_tau2 : BetaPrime
+    known_sigma2 : float or None
+        The noise variance, where it is given.
+    link, event, flat_in
+        As the model's arguments; only families that have them give them to the model.
+    """
+
+    prior_of_tau2: BetaPrime
+    known_sigma2: float | None
+    link: Link
+    event: str
+    flat_in: FlatIn
+
+
+class SelectionModel(LinearModel):
+    """A linear model with columns, or groups of columns, that are in or out.
+
+    Attributes
+    ----------
+    prior_inclusion : float, (p,) array or None
+        Of the columns of exog; None where it is learned.
+    slab_var, noise_var : float or None
+        None where they are learned.
+    expected_size : float
+        Number of columns expected a priori, where `prior_inclusion` is learned.
+    groups : Groups
+    grouped_by : {"column", "term", "labels"}
+    link, event
+        As the model's arguments; only families that have them give them to the model.
+    """
+
+    prior_inclusion: float | FloatArray | None
+    slab_var: float | None
+    noise_var: float | None
+    expected_size: float
+    groups: Groups
+    grouped_by: str
+    link: Link
+    event: str
+
+    def groups_of(self, design: Design) -> IntArray | None:
+        """The group of each penalised column that varies, (p,); None where each is on its own."""
+        return compress(self.groups.of_column[design.columns], np.ones(design.p, dtype=bool))
+
+    def known(self, design: Design) -> Given:
+        """Given hyperparameters in the units of the design: a response of norm 1 and columns divided by `scale`."""
+        p = self.prior_inclusion
+        if p is not None:
+            p = np.full(design.p, p) if np.ndim(p) == 0 else np.asarray(p)[design.columns]
+        unit = design.y_norm[0]
+        return Given(
+            prior_inclusion=p,
+            slab_var=None if self.slab_var is None else (np.sqrt(self.slab_var) * design.common_scale / unit) ** 2,
+            noise_var=None if self.noise_var is None else (np.sqrt(self.noise_var) / unit) ** 2,
+        )
