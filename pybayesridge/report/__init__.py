@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
-    from pybayesridge.results.base import LinearResults
+    from pybayesridge.results.estimates import LinearEstimates
 
 PIECES = re.compile(r"[\W_]*[^\W_]{1,24}[\W_]*|[\W_]+")
 """What lines of a name are made of: a word, or a part of a very long one, with the punctuation around it."""
 
 
 def write_report(
-    res: LinearResults,
+    res: LinearEstimates,
     path: PathLike,
     *,
     title: str | None,

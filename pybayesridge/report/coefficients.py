@@ -13,7 +13,7 @@ from pybayesridge.report.parts import EMBEDDED, Table, ends, table_of
 from pybayesridge.text import NO_VARIANCE
 
 if TYPE_CHECKING:
-    from pybayesridge.results.base import LinearResults
+    from pybayesridge.results.estimates import LinearEstimates
     from pybayesridge.results.ridge import BayesRidgeResults
     from pybayesridge.results.spike_slab import SpikeSlabResults
 
@@ -92,7 +92,7 @@ def by_inclusion(res: SpikeSlabResults, alpha: float) -> Listed:
     return Listed(at, table, values[:, -2:], prob[at])
 
 
-def _caption(res: LinearResults, alpha: float) -> str:
+def _caption(res: LinearEstimates, alpha: float) -> str:
     return f"Coefficients, on the scale of the {res.model.distribution.scale_of}, with {percent(alpha)} intervals"
 
 
@@ -124,7 +124,7 @@ def ratios(res: Any, listed: Listed, alpha: float) -> list[Table]:
     ]
 
 
-def clear_of_zero(res: LinearResults, listed: Listed, alpha: float) -> list[str]:
+def clear_of_zero(res: LinearEstimates, listed: Listed, alpha: float) -> list[str]:
     """Which intervals of penalised coefficients exclude zero."""
     p, names = res.posterior.design.p, res.model.exog_names
     penalized = np.isin(listed.at, res.model.positions(res.posterior.design)[1])

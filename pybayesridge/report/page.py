@@ -19,7 +19,7 @@ from pybayesridge.text import TARGETS, number
 
 if TYPE_CHECKING:
     from pybayesridge.models.base import LinearModel
-    from pybayesridge.results.base import LinearResults
+    from pybayesridge.results.estimates import LinearEstimates
 
 MODELS: dict[str, Any] = {"BayesRidge": penalty, "SpikeSlab": inclusion}
 """What the prior of each model makes of the coefficients."""
@@ -35,7 +35,7 @@ CITE_PACKAGE = (
 
 
 def contents(
-    res: LinearResults,
+    res: LinearEstimates,
     *,
     title: str | None,
     question: str | None,
@@ -76,7 +76,7 @@ def contents(
     )
 
 
-def _target(res: LinearResults, prior: Any, i: int, album: Album | None, alpha: float) -> Target:
+def _target(res: LinearEstimates, prior: Any, i: int, album: Album | None, alpha: float) -> Target:
     """Everything about one target: each part of the report says what the fit has of it."""
     names, family = res.model.data.targets, res.model.distribution
     out = Target(names[i] if len(names) > 1 else "")
@@ -100,7 +100,7 @@ def _target(res: LinearResults, prior: Any, i: int, album: Album | None, alpha: 
     return out
 
 
-def _formulas(res: LinearResults) -> dict[str, object]:
+def _formulas(res: LinearEstimates) -> dict[str, object]:
     """Values on which the formulas of the rows depend."""
     family = res.model.distribution
     return {
@@ -111,7 +111,7 @@ def _formulas(res: LinearResults) -> dict[str, object]:
     } | dict(family.attributes)
 
 
-def missing(res: LinearResults) -> list[str]:
+def missing(res: LinearEstimates) -> list[str]:
     """Sentences about what is not in the report because the rows were removed."""
     if rows_there(res):
         return []
@@ -123,7 +123,7 @@ def missing(res: LinearResults) -> list[str]:
     ]
 
 
-def facts(res: LinearResults) -> list[tuple[str, str]]:
+def facts(res: LinearEstimates) -> list[tuple[str, str]]:
     """Facts about the data, as pairs of a name and a value."""
     model, data, design = res.model, res.model.data, res.posterior.design
     names = data.targets

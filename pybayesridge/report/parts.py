@@ -15,7 +15,7 @@ from pybayesridge.findings import Finding
 from pybayesridge.text import Number, column, columns, rounded
 
 if TYPE_CHECKING:
-    from pybayesridge.results.base import LinearResults
+    from pybayesridge.results.estimates import LinearEstimates
 
 ROWS = 200
 """A table on the page shows at most this many rows."""
@@ -149,7 +149,7 @@ class Origin:
     findings: list[Finding]
 
 
-def rows_there(res: LinearResults) -> bool:
+def rows_there(res: LinearEstimates) -> bool:
     """Whether the rows of the data are still with the results."""
     return res.model.endog is not None
 

@@ -10,19 +10,18 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import pandas as pd
 
-from pybayesridge._types import AnyArray, ArrayLike, FloatArray, IntArray, PathLike, PathOrFile, RandomLike, RowsLike
-from pybayesridge.posterior.laws import Ask, Joint, Posterior, RowLaw
+from pybayesridge._types import ArrayLike, FloatArray, PathLike, PathOrFile, RandomLike, RowsLike
+from pybayesridge.posterior.laws import Ask
 from pybayesridge.results import contrast as contrasts
 from pybayesridge.results import effects as variable_effects
 from pybayesridge.results import files as saved
 from pybayesridge.results import leave_one_out as left_out
 from pybayesridge.results import maketables as for_maketables
 from pybayesridge.results import predictive_checks
-from pybayesridge.results.arguments import check_alpha, standardized_size, target_position
+from pybayesridge.results.arguments import check_alpha, target_position
 from pybayesridge.results.arviz import GROUPS, to_arviz
 from pybayesridge.results.direction import joint_contrast
 from pybayesridge.results.estimates import LinearEstimates
-from pybayesridge.results.facts import Coefficients, Written, rows_to_show, value_of
 from pybayesridge.results.labelled import per_coefficient
 from pybayesridge.results.marginaleffects import to_marginaleffects
 from pybayesridge.results.plots import effects as effect_plots
@@ -35,9 +34,7 @@ if TYPE_CHECKING:
     from arviz import InferenceData
     from xarray import DataTree
 
-    from pybayesridge.predictive.left_out import LeftOut
     from pybayesridge.results.summary.formats import FormattedSummary
-    from pybayesridge.selection.result import Exact
 
 
 class LinearResults(LinearEstimates, saved.Saveable):
@@ -186,11 +183,6 @@ class LinearResults(LinearEstimates, saved.Saveable):
 
         return summary(self, check_alpha(alpha), direction)
 
-    def standardized_size(self, target: int) -> FloatArray:
-        """Size of the coefficients per standard deviation; unpenalised ones always come first."""
-        b = self.arrays.params.reshape(len(self.model.exog_names), -1)[:, target]
-        return standardized_size(self.model, self.posterior.design, b)
-
     def importance(self, target: int) -> FloatArray:
         """What variables are ordered by in reports: how large the coefficients are, (k,)."""
         return np.abs(self.standardized_size(target))
@@ -200,42 +192,6 @@ class LinearResults(LinearEstimates, saved.Saveable):
         found: Any = self.loo(target=target).predicted
         out: FloatArray = found.to_numpy()
         return out
-
-    def some_coefficients(
-        self, positions: Sequence[int] | IntArray, target: int, alpha: float
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Means (medians where there are none), standard deviations and intervals of some coefficients."""
-        found = self.ask(Ask((alpha / 2, 1 - alpha / 2)), positions, target)
-        return found.center[:, 0], found.sd[:, 0], found.quantiles[:, 0]
-
-    def shown_coefficients(self, i: int, alpha: float) -> Coefficients:
-        """The coefficients of a target that the summary shows: all, or the largest standardised ones."""
-        at = rows_to_show(self.standardized_size(i))
-        left_out = "The {count} smallest standardised coefficients are omitted; see params, conf_int()."
-        values = np.column_stack(self.some_coefficients(at, i, alpha))
-        return Coefficients(at, [self.center, "sd"], values, left_out)
-
-    def shown_tables(self, i: int, alpha: float) -> list[Written]:
-        """Further tables of the summary, for a target."""
-        return []
-
-    def shown_fact(self, name: str, i: int = 0) -> Any:
-        """A number of the fit as a whole by its name in JSON, for a target; None where the fit does not have it."""
-        return value_of(self, "json", name, i)
-
-    @property
-    def center(self) -> str:
-        """What `params` are."""
-        return "mean"
-
-    @property
-    def converged_by_target(self) -> list[bool]:
-        """Whether every iteration met its stopping rule, for each target."""
-        return [bool(self.converged)] * len(self.model.data.targets)
-
-    def sample(self, n: int, rng: RandomLike = None) -> pd.DataFrame:
-        """Draw from the joint posterior of the coefficients."""
-        raise NotImplementedError
 
     @per_coefficient
     def prob_positive(self) -> FloatArray:
@@ -393,39 +349,3 @@ class LinearResults(LinearEstimates, saved.Saveable):
     def _settle(self) -> None:
         """Compute the numbers that stay when the rows are removed."""
         _ = self.rsquared, self.precision_loss
-
-    def rows_left_out(self, target: int) -> LeftOut:
-        """Predictions of the rows of a target from the others."""
-        raise NotImplementedError
-
-    @property
-    def exact_sets(self) -> Exact | None:
-        """The exact posterior of the sets of columns; None, but for selections."""
-        return None
-
-    @property
-    def has_joint_posterior(self) -> bool:
-        """Whether the joint posterior of all coefficients is available, and not only that of each."""
-        joint: Joint = self.posterior.joint_law
-        return joint != "none"
-
-    @property
-    def parts(self) -> tuple[Self, ...]:
-        """The fits whose posteriors are mixed: this one."""
-        return (self,)
-
-    @property
-    def shares(self) -> FloatArray | None:
-        """Their weights; None for equal ones."""
-        return None
-
-    def row_law(self, weights: FloatArray, offset: FloatArray, target: int) -> RowLaw:
-        """The law of combinations of the coefficients of a target with `weights` (m, k), plus `offset` (m,)."""
-        of_z, penalized = self.model.positions(self.posterior.design)
-        posterior: Posterior = self.posterior.of_targets(slice(target, target + 1))
-        return posterior.rows(weights[:, penalized], weights[:, of_z], offset)
-
-    def law_of_rows(self, rows: AnyArray) -> RowLaw:
-        """The law of the linear predictor of rows of the design."""
-        law: RowLaw = self.posterior.rows(*self.model.split_rows(rows, self.posterior.design))
-        return law

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from narwhals.typing import IntoDataFrame
 
     from pybayesridge.formula.constraints import Combination
-    from pybayesridge.results.base import LinearResults
+    from pybayesridge.results.estimates import LinearEstimates
 
 REFUSED = (
     "these results have no {name}: the estimates are shrunken, so that tests and p-values of least squares do not "
@@ -34,7 +34,7 @@ class Parts(Protocol):
     """Results of one fit, or of several whose posteriors are mixed."""
 
     @property
-    def parts(self) -> Sequence[LinearResults]:
+    def parts(self) -> Sequence[LinearEstimates]:
         """The fits whose posteriors are mixed."""
 
     @property
@@ -43,7 +43,7 @@ class Parts(Protocol):
 
 
 def contrast(
-    res: LinearResults,
+    res: LinearEstimates,
     contrasts: str | Sequence[str] | Mapping[str, str] | ArrayLike | pd.Series | IntoDataFrame,
     *,
     alpha: float = 0.05,

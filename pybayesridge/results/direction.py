@@ -17,7 +17,7 @@ from pybayesridge.results.contrast import law_of, read_contrasts
 if TYPE_CHECKING:
     from narwhals.typing import IntoDataFrame
 
-    from pybayesridge.results.base import LinearResults
+    from pybayesridge.results.estimates import LinearEstimates
 
 HEADS = ("P(>0)", "P(=0)")
 """Heads of the columns of a summary; the second for variable selection."""
@@ -41,14 +41,14 @@ DEPENDENT = 1e-9
 """Smaller eigenvalues of the correlations of contrasts, relative to the largest, are zero but for rounding."""
 
 
-def directions(res: LinearResults, positions: Sequence[int] | IntArray, target: int) -> tuple[FloatArray, ...]:
+def directions(res: LinearEstimates, positions: Sequence[int] | IntArray, target: int) -> tuple[FloatArray, ...]:
     """Posterior probabilities that some coefficients are positive and, of a SpikeSlab, exactly 0: (m,) each."""
     found = res.ask(Ask(mean=False, sd=False, above=True), positions, target)
     return tuple(each[:, 0] for each in (found.above, found.mass_at_zero) if each is not None)
 
 
 def joint_contrast(
-    res: LinearResults,
+    res: LinearEstimates,
     contrasts: str | Sequence[str] | Mapping[str, str] | ArrayLike | pd.Series | IntoDataFrame,
     *,
     target: str | int | None = None,
@@ -126,7 +126,7 @@ def joint_contrast(
     return pd.Series({"content": inside / draws, "mcse": float(np.sqrt(share * (1 - share) / draws))})
 
 
-def _terms_written_out(res: LinearResults, contrasts: Any) -> Any:
+def _terms_written_out(res: LinearEstimates, contrasts: Any) -> Any:
     """Contrasts with the coefficients of each term in place of its name."""
     given = [contrasts] if isinstance(contrasts, str) else contrasts
     spec = res.model.formula_spec
@@ -156,7 +156,7 @@ def _between_commas(text: str) -> list[str]:
 
 
 def _moments(
-    res: LinearResults, weights: FloatArray, value: FloatArray, target: int
+    res: LinearEstimates, weights: FloatArray, value: FloatArray, target: int
 ) -> tuple[FloatArray, FloatArray]:
     """Posterior mean (m,) and covariance (m, m) of contrasts: variances of their sums and differences."""
     m = len(weights)

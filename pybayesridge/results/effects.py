@@ -21,14 +21,14 @@ from pybayesridge.text import listed, number
 if TYPE_CHECKING:
     from narwhals.typing import IntoDataFrame
 
-    from pybayesridge.results.base import LinearResults
+    from pybayesridge.results.estimates import LinearEstimates
 
 MOST = 200
 """Without names, effects of at most this many variables."""
 
 
 def effects(
-    res: LinearResults,
+    res: LinearEstimates,
     variables: str | Sequence[str] | None = None,
     *,
     values: Sequence[Any] | None = None,
@@ -111,7 +111,7 @@ def effects(
 
 
 def predictions(
-    res: LinearResults,
+    res: LinearEstimates,
     grid: Mapping[str, Any] | IntoDataFrame | None = None,
     *,
     at: str = "mean",
@@ -178,7 +178,7 @@ def predictions(
     return predictions_of(res, founds, as_grid(founds[0], grid), at=at, alpha=alpha, which=which, rng=rng, target=i)
 
 
-def variables_of(res: LinearResults, data: RowsLike | None) -> list[Variables]:
+def variables_of(res: LinearEstimates, data: RowsLike | None) -> list[Variables]:
     """The variables of each of the fits whose posteriors count alike; warnings are those of the first."""
     return [Variables.of(part.model, data, warn=i == 0) for i, part in enumerate(res.parts)]
 
@@ -204,7 +204,7 @@ def as_grid(found: Variables, grid: Any) -> pd.DataFrame:
     return out
 
 
-def checked(res: LinearResults, target: str | int | None, which: str, alpha: float, what: str) -> tuple[int, float]:
+def checked(res: LinearEstimates, target: str | int | None, which: str, alpha: float, what: str) -> tuple[int, float]:
     """The target's position and alpha, where what effects and predictions need is there."""
     i = target_position(res.model.data.targets, target, what)
     check_which(which)

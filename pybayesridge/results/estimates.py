@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
 import numpy as np
 import pandas as pd
 
-from pybayesridge._types import FloatArray, IntArray
+from pybayesridge._types import AnyArray, FloatArray, IntArray, RandomLike
 from pybayesridge.data.frames import make_frame
 from pybayesridge.findings import Finding
 from pybayesridge.posterior.coefficients import placed
-from pybayesridge.posterior.laws import Answer, Ask
+from pybayesridge.posterior.laws import Answer, Ask, Joint, Posterior, RowLaw
 from pybayesridge.recipes import Recipe
-from pybayesridge.results.arguments import check_alpha, target_position
+from pybayesridge.results.arguments import check_alpha, standardized_size, target_position
 from pybayesridge.results.arviz import Draws
+from pybayesridge.results.facts import Coefficients, Written, rows_to_show
 from pybayesridge.results.labelled import Arrays, per_coefficient, per_row, per_target
 from pybayesridge.results.shown import Shown, counted
 from pybayesridge.text import listed
 
 if TYPE_CHECKING:
     from pybayesridge.models.base import LinearModel
+    from pybayesridge.predictive.left_out import LeftOut
+    from pybayesridge.selection.result import Exact
 
 
 class LinearEstimates(Shown):
@@ -34,7 +37,7 @@ class LinearEstimates(Shown):
     ----------
     params : Series or DataFrame
         Posterior means of the coefficients, on the user's scale.
-    family : str
+    model_name : str
         Name of the model's class.
     method : str
     converged : bool
@@ -109,6 +112,83 @@ class LinearEstimates(Shown):
         varies = np.flatnonzero(of_position[wanted] >= 0)
         found = posterior.coefficients.ask(ask, of_position[wanted[varies]])
         return placed(found, ask, varies, wanted.size)
+
+    @property
+    def parts(self) -> tuple[Self, ...]:
+        """The fits whose posteriors are mixed: this one."""
+        return (self,)
+
+    @property
+    def shares(self) -> FloatArray | None:
+        """Their weights; None for equal ones."""
+        return None
+
+    @property
+    def has_joint_posterior(self) -> bool:
+        """Whether the joint posterior of all coefficients is available, and not only that of each."""
+        joint: Joint = self.posterior.joint_law
+        return joint != "none"
+
+    @property
+    def exact_sets(self) -> Exact | None:
+        """The exact posterior of the sets of columns; None, but for selections."""
+        return None
+
+    def rows_left_out(self, target: int) -> LeftOut:
+        """Predictions of the rows of a target from the others."""
+        raise NotImplementedError
+
+    def row_law(self, weights: FloatArray, offset: FloatArray, target: int) -> RowLaw:
+        """The law of combinations of the coefficients of a target with `weights` (m, k), plus `offset` (m,)."""
+        of_z, penalized = self.model.positions(self.posterior.design)
+        posterior: Posterior = self.posterior.of_targets(slice(target, target + 1))
+        return posterior.rows(weights[:, penalized], weights[:, of_z], offset)
+
+    def law_of_rows(self, rows: AnyArray) -> RowLaw:
+        """The law of the linear predictor of rows of the design."""
+        law: RowLaw = self.posterior.rows(*self.model.split_rows(rows, self.posterior.design))
+        return law
+
+    def standardized_size(self, target: int) -> FloatArray:
+        """Size of the coefficients per standard deviation; unpenalised ones always come first."""
+        b = self.arrays.params.reshape(len(self.model.exog_names), -1)[:, target]
+        return standardized_size(self.model, self.posterior.design, b)
+
+    def some_coefficients(
+        self, positions: Sequence[int] | IntArray, target: int, alpha: float
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Means (medians where there are none), standard deviations and intervals of some coefficients."""
+        found = self.ask(Ask((alpha / 2, 1 - alpha / 2)), positions, target)
+        return found.center[:, 0], found.sd[:, 0], found.quantiles[:, 0]
+
+    def shown_coefficients(self, i: int, alpha: float) -> Coefficients:
+        """The coefficients of a target that the summary shows: all, or the largest standardised ones."""
+        at = rows_to_show(self.standardized_size(i))
+        left_out = "The {count} smallest standardised coefficients are omitted; see params, conf_int()."
+        values = np.column_stack(self.some_coefficients(at, i, alpha))
+        return Coefficients(at, [self.center, "sd"], values, left_out)
+
+    def shown_tables(self, i: int, alpha: float) -> list[Written]:
+        """Further tables of the summary, for a target."""
+        return []
+
+    @property
+    def center(self) -> str:
+        """What `params` are."""
+        return "mean"
+
+    @property
+    def converged_by_target(self) -> list[bool]:
+        """Whether every iteration met its stopping rule, for each target."""
+        return [bool(self.converged)] * len(self.model.data.targets)
+
+    def sample(self, n: int, rng: RandomLike = None) -> pd.DataFrame:
+        """Draw from the joint posterior of the coefficients."""
+        raise NotImplementedError
+
+    def left_out_predictions(self, target: int) -> FloatArray:
+        """Predictions of the rows of a target from the others, (n,)."""
+        raise NotImplementedError
 
     def _release_rows(self, row_space: bool) -> None:
         raise NotImplementedError

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.selection.hyperparameters import units_in
 from pybayesridge.text import TABLE_ROWS, Number, columns, count, number, rounded
-
-if TYPE_CHECKING:
-    from pybayesridge.results.base import LinearResults
 
 Format = Literal["text", "count", "number", "digits", "share", "evidence", "error", "size"]
 """How a value is written: a name, a whole number, four digits, all digits, three decimals, two decimals, two digits,
@@ -544,7 +541,7 @@ FACTS = (
 """In the order in which they are shown."""
 
 
-def facts_for(res: LinearResults, output: Output, i: int = 0) -> Iterator[tuple[Fact, Any]]:
+def facts_for(res: Any, output: Output, i: int = 0) -> Iterator[tuple[Fact, Any]]:
     """The facts of results that an output shows, with their values for the target at position `i`."""
     for fact in FACTS:
         if _is_in(fact, res, output):
@@ -554,7 +551,7 @@ def facts_for(res: LinearResults, output: Output, i: int = 0) -> Iterator[tuple[
                 continue
 
 
-def _is_in(fact: Fact, res: LinearResults, output: Output) -> bool:
+def _is_in(fact: Fact, res: Any, output: Output) -> bool:
     if not fact.in_output(output) or fact.of not in ("", res.model_name):
         return False
     if output == "summary":
@@ -562,7 +559,7 @@ def _is_in(fact: Fact, res: LinearResults, output: Output) -> bool:
     return not (fact.needs_rows and output in ("row", "table") and res.model.endog is None)
 
 
-def value_of(res: LinearResults, output: Output, name: str, i: int = 0) -> Any:
+def value_of(res: Any, output: Output, name: str, i: int = 0) -> Any:
     """The value with a name in an output, of the target at position `i`; None where the fit does not have it."""
     for fact in FACTS:
         if fact.in_output(output) == name and _is_in(fact, res, output):
@@ -573,7 +570,7 @@ def value_of(res: LinearResults, output: Output, name: str, i: int = 0) -> Any:
     return None
 
 
-def values_of(res: LinearResults, output: Output, i: int = 0) -> dict[str, Any]:
+def values_of(res: Any, output: Output, i: int = 0) -> dict[str, Any]:
     """The values by their names in an output."""
     return {fact.in_output(output): value for fact, value in facts_for(res, output, i)}
 

@@ -20,7 +20,7 @@ from pybayesridge.sites.methods import APPROXIMATION
 from pybayesridge.text import listed, number
 
 if TYPE_CHECKING:
-    from pybayesridge.results.base import LinearResults
+    from pybayesridge.results.estimates import LinearEstimates
     from pybayesridge.results.generalized_ridge import GeneralizedRidgeResults
     from pybayesridge.results.generalized_spike_slab import GeneralizedSpikeSlabResults
     from pybayesridge.results.ridge import BayesRidgeResults
@@ -160,7 +160,7 @@ def intervals_of_ridge(res: BayesRidgeResults) -> Finding:
     return note("intervals", f"{what} {_scale(res)}{prior}")
 
 
-def _scale(res: LinearResults) -> str:
+def _scale(res: LinearEstimates) -> str:
     scale = "standard deviations of the columns" if res.model.standardize else "the original columns"
     return f"The prior is on the scale of {scale}."
 
@@ -346,7 +346,7 @@ def credible_sets_in_words(res: SpikeSlabResults) -> list[Finding]:
     return out
 
 
-def lost_digits(res: LinearResults, *, certain: bool = True) -> list[Finding]:
+def lost_digits(res: LinearEstimates, *, certain: bool = True) -> list[Finding]:
     """A finding on digits that are lost or uncertain, where there are such."""
     loss, moments = res.precision_loss, res.model.source.from_moments
     in_blocks = res.posterior.design.in_blocks
@@ -376,7 +376,7 @@ def lost_digits(res: LinearResults, *, certain: bool = True) -> list[Finding]:
     return [warning("lost-digits", text, PrecisionWarning)]
 
 
-def on_data(res: LinearResults) -> list[Finding]:
+def on_data(res: LinearEstimates) -> list[Finding]:
     """Findings on columns and rows; the same for both families."""
     data, out = res.model.data, []
     flat = res.model.flat_columns(res.posterior.design)
@@ -393,5 +393,5 @@ def on_data(res: LinearResults) -> list[Finding]:
     return out
 
 
-def _targets(res: LinearResults, mask: BoolArray) -> tuple[str, ...]:
+def _targets(res: LinearEstimates, mask: BoolArray) -> tuple[str, ...]:
     return () if res.model.one_target else tuple(np.array(res.model.data.targets, dtype=object)[mask].tolist())

@@ -10,18 +10,18 @@ import pandas as pd
 from pybayesridge.results.facts import FACTS, value_of
 
 if TYPE_CHECKING:
-    from pybayesridge.results.base import LinearResults
+    from pybayesridge.results.estimates import LinearEstimates
 
 LABELS = {fact.table[0]: fact.table[1] for fact in FACTS if fact.table[1]}
 """Labels of statistics that maketables does not know, or knows under a name of least squares."""
 
 
-def coef_table(res: LinearResults) -> pd.DataFrame:
+def coef_table(res: LinearEstimates) -> pd.DataFrame:
     """Posterior means, standard deviations and intervals; t and p are NaN, so that there are no stars.
 
     Parameters
     ----------
-    res : LinearResults
+    res : LinearEstimates
 
     Returns
     -------
@@ -49,7 +49,7 @@ def coef_table(res: LinearResults) -> pd.DataFrame:
     return pd.DataFrame(columns, index=pd.Index(list(res.model.exog_names), name="Coefficient"))
 
 
-def stat(res: LinearResults, key: str) -> float | int | str | None:
+def stat(res: LinearEstimates, key: str) -> float | int | str | None:
     """A statistic of the whole fit, None for what a Bayesian fit does not have (AIC, F, p values)."""
     if key == "se_type":
         return "posterior SD"
@@ -57,11 +57,11 @@ def stat(res: LinearResults, key: str) -> float | int | str | None:
     return int(value) if key == "N" else value
 
 
-def default_stat_keys(res: LinearResults) -> list[str]:
+def default_stat_keys(res: LinearEstimates) -> list[str]:
     """The statistics that a table shows unless it is asked for others."""
     return ["N", "r2", "df_model"] if res.model.distribution.has_noise else ["N", "df_model"]
 
 
-def response(res: LinearResults) -> str:
+def response(res: LinearEstimates) -> str:
     """Name of the response."""
     return str(res.model.data.targets[0])

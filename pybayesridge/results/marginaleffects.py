@@ -16,7 +16,7 @@ from pybayesridge._types import FloatArray, RowsLike
 from pybayesridge.results.variables import Variables
 
 if TYPE_CHECKING:
-    from pybayesridge.results.base import LinearResults
+    from pybayesridge.results.estimates import LinearEstimates
 
 NEEDED = "to_marginaleffects() needs marginaleffects: pip install 'pybayesridge[marginaleffects]'"
 
@@ -26,7 +26,7 @@ WANTS_ARRAY = (
 )
 
 
-def to_marginaleffects(self: LinearResults, data: RowsLike | None = None) -> Any:
+def to_marginaleffects(self: LinearEstimates, data: RowsLike | None = None) -> Any:
     """The fit as a model for ``marginaleffects.predictions``, ``comparisons``, ``slopes`` and their averages.
 
     The estimates are posterior means, as those of :meth:`effects` and :meth:`predictions`. There are no standard
@@ -100,7 +100,7 @@ def to_marginaleffects(self: LinearResults, data: RowsLike | None = None) -> Any
 class _Rows:
     """Rows of the design and what is predicted there."""
 
-    def __init__(self, res: LinearResults, found: Variables, levels: dict[str, dict[str, Any]]) -> None:
+    def __init__(self, res: LinearEstimates, found: Variables, levels: dict[str, dict[str, Any]]) -> None:
         self.res, self.found, self.levels = res, found, levels
         self.mean = np.asarray(res.params, dtype=np.float64)
 

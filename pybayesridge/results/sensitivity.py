@@ -23,7 +23,7 @@ from pybayesridge.ridge.methods import METHODS
 from pybayesridge.ridge.prior import BetaPrime
 
 if TYPE_CHECKING:
-    from pybayesridge.results.base import LinearResults
+    from pybayesridge.results.estimates import LinearEstimates
     from pybayesridge.results.generalized_ridge import GeneralizedRidgeResults
     from pybayesridge.results.ridge import BayesRidgeResults
     from pybayesridge.results.spike_slab import SpikeSlabResults
@@ -35,7 +35,7 @@ Answers = dict[str, FloatArray]
 """Numbers of the coefficients by name: each (k, q)."""
 
 
-def prior_sensitivity(res: LinearResults) -> pd.DataFrame:
+def prior_sensitivity(res: LinearEstimates) -> pd.DataFrame:
     """How coefficients change if the prior counts half as much and twice as much.
 
     The model is fitted again, by the same method and with the same options, under two other priors; of pooled fits
@@ -111,7 +111,7 @@ def _pooled(answers: Sequence[Answers]) -> Answers:
     return others | {"mean": mean, "sd": sd}
 
 
-def _answers(res: LinearResults) -> Answers:
+def _answers(res: LinearEstimates) -> Answers:
     """Means and standard deviations of a fit, and its inclusion probabilities where it has them."""
     k = len(res.model.exog_names)
     out = {"mean": res.arrays.params.reshape(k, -1), "sd": res.arrays.bse.reshape(k, -1)}

@@ -16,8 +16,8 @@ from pybayesridge.data.frames import to_pandas
 from pybayesridge.models.methods import OPTIONS
 
 if TYPE_CHECKING:
+    from pybayesridge.results.base import LinearResults
     from pybayesridge.results.generalized_ridge import GeneralizedRidgeResults
-    from pybayesridge.results.returned import AnyResults
     from pybayesridge.results.ridge import BayesRidgeResults
     from pybayesridge.results.spike_slab import SpikeSlabResults
 
@@ -32,7 +32,7 @@ class LinearEstimator(BaseEstimator):
     coef_: FloatArray
     intercept_: float | FloatArray
     n_features_in_: int
-    result_: AnyResults | list[GeneralizedRidgeResults]
+    result_: LinearResults | list[GeneralizedRidgeResults]
     _accept_sparse: bool | tuple[str, ...] = False
     _model: ClassVar[str]
 

@@ -16,7 +16,7 @@ from pybayesridge.results.effects import as_grid, checked, variables_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from pybayesridge.results.base import LinearResults
+    from pybayesridge.results.estimates import LinearEstimates
 
 POINTS = 60
 """Points of a curve, at equal distances over the range of the data."""
@@ -25,7 +25,7 @@ OTHERS = {"mean": "other variables at mean or reference", "observed": "averaged 
 
 
 def plot_effect(
-    res: LinearResults,
+    res: LinearEstimates,
     variable: str,
     *,
     values: Sequence[Any] | None = None,
@@ -105,7 +105,7 @@ def plot_effect(
     return drawing.curve(x, mean[order], interval[order], rug, **shown)
 
 
-def _ylabel(res: LinearResults, name: str, which: str) -> str:
+def _ylabel(res: LinearEstimates, name: str, which: str) -> str:
     family = res.model.distribution
     if family.is_linear:
         return f"expected {name}"

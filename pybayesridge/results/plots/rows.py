@@ -14,13 +14,13 @@ from pybayesridge.results.arguments import target_position
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from pybayesridge.results.base import LinearResults
+    from pybayesridge.results.estimates import LinearEstimates
 
 KINDS = ("fitted", "qq")
 
 
 def plot_fit(
-    res: LinearResults, *, target: str | int | None = None, left_out: bool = False, ax: Axes | None = None
+    res: LinearEstimates, *, target: str | int | None = None, left_out: bool = False, ax: Axes | None = None
 ) -> Axes:
     """Draw observed against predicted values, with the line on which they are equal.
 
@@ -67,7 +67,7 @@ def plot_fit(
 
 
 def plot_residuals(
-    res: LinearResults, kind: str = "fitted", *, target: str | int | None = None, ax: Axes | None = None
+    res: LinearEstimates, kind: str = "fitted", *, target: str | int | None = None, ax: Axes | None = None
 ) -> Axes:
     """Draw residuals against fitted values, or their ordered values against normal quantiles.
 

@@ -13,7 +13,7 @@ from pybayesridge.results.summary.tables import facts_table, make_summary, table
 from pybayesridge.text import NO_VARIANCE, TARGETS, rounded
 
 if TYPE_CHECKING:
-    from pybayesridge.results.base import LinearResults
+    from pybayesridge.results.estimates import LinearEstimates
 
 LAST_OF_THE_LEFT = "converged"
 """Facts up to this one are in the left column, numbers in the right one."""
@@ -27,7 +27,7 @@ PENALTY = ("lambda", "tau")
 TITLES = {"BayesRidge": "Bayesian Ridge Regression", "SpikeSlab": "Spike-and-Slab Regression"}
 
 
-def summary(res: LinearResults, alpha: float, direction: bool = False) -> FormattedSummary:
+def summary(res: LinearEstimates, alpha: float, direction: bool = False) -> FormattedSummary:
     """See :meth:`LinearResults.summary`."""
     targets, names = res.model.data.targets, res.model.exog_names
     tables, seen, left_out = [], set(), ""
@@ -59,13 +59,15 @@ def summary(res: LinearResults, alpha: float, direction: bool = False) -> Format
     return make_summary(tables, notes)
 
 
-def title_of(res: LinearResults) -> str:
+def title_of(res: LinearEstimates) -> str:
     """The model, with the family of the response unless it is the normal one."""
     family = "" if res.model.distribution.is_linear else f" ({res.model.distribution.name})"
     return f"{TITLES[res.model_name]}{family}"
 
 
-def _sides(res: LinearResults, facts: list[tuple[Fact, Any]]) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+def _sides(
+    res: LinearEstimates, facts: list[tuple[Fact, Any]]
+) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
     """Labels and values of the two columns."""
     written = [(f"{label_of(fact, res)}:", fact.text(value)) for fact, value in facts]
     middle = [fact.name for fact, _ in facts].index(LAST_OF_THE_LEFT) + 1
