@@ -13,7 +13,6 @@ from pybayesridge.report.coefficients import Listed, by_size, clear_of_zero
 from pybayesridge.report.figures import Album
 from pybayesridge.report.parts import Picture, Remark, Table, ends, rows_there, table_of
 from pybayesridge.report.residuals import explained_words, residual_remarks, row_pictures
-from pybayesridge.results.facts import value_of
 from pybayesridge.ridge.loocv import leverages
 from pybayesridge.ridge.prior import NAMED
 from pybayesridge.text import TOP, in_words, listed, number
@@ -181,7 +180,7 @@ def remarks(res: BayesRidgeResults, i: int) -> list[Remark]:
     name = res.model.data.targets[i]
     said = {finding.code for finding in res.findings if not finding.targets or name in finding.targets}
     out = [Remark("good", "The algorithm converged.")] if res.converged_by_target[i] else []
-    modes = value_of(res, "json", "n_modes", i)
+    modes = res.shown_fact("n_modes", i)
     if modes == 1:
         out.append(Remark("good", "The posterior of tau2 has one mode."))
     elif modes is not None and modes > 1 and "several-modes" not in said:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -12,13 +12,11 @@ from pybayesridge._types import FloatArray
 from pybayesridge.plots.frame import percent
 from pybayesridge.report.figures import Album
 from pybayesridge.report.parts import Picture, Remark
-from pybayesridge.results.plots.rows import plot_residuals
 from pybayesridge.text import listed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from pybayesridge.results.estimates import LinearEstimates
 
 LARGE = 4.0
 """Of standardised residuals; one normal one in 16,000 is as large."""
@@ -59,11 +57,11 @@ def residual_remarks(residual: FloatArray, labels: pd.Index, sigma: float) -> li
     ]
 
 
-def row_pictures(res: LinearEstimates, i: int, album: Album) -> list[Picture]:
+def row_pictures(res: Any, i: int, album: Album) -> list[Picture]:
     """Residuals over fitted values and the normal QQ plot."""
 
     def draw(kind: str) -> Callable[[Axes], Axes]:
-        return lambda ax: plot_residuals(res, kind, target=i, ax=ax)
+        return lambda ax: res.plot_residuals(kind, target=i, ax=ax)
 
     return [
         album.picture(

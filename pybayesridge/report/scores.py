@@ -9,7 +9,6 @@ import numpy as np
 from pybayesridge.plots.frame import percent
 from pybayesridge.report.figures import Album
 from pybayesridge.report.parts import Picture, Table, ends, rows_there, table_of
-from pybayesridge.results.facts import value_of
 
 if TYPE_CHECKING:
     from pybayesridge.results.estimates import LinearEstimates
@@ -20,7 +19,7 @@ EXAMPLES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 def _left_out(res: LinearEstimates) -> list[float]:
     """Scores of rows predicted from the others, in the order of the family; empty where the fit has none."""
-    found = [value_of(res, "json", f"loo_{score.name}") for score in res.model.distribution.scores]
+    found = [res.shown_fact(f"loo_{score.name}") for score in res.model.distribution.scores]
     return [] if None in found else found
 
 

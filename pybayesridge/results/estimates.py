@@ -17,7 +17,7 @@ from pybayesridge.posterior.laws import Answer, Ask, Joint, Posterior, RowLaw
 from pybayesridge.recipes import Recipe
 from pybayesridge.results.arguments import check_alpha, standardized_size, target_position
 from pybayesridge.results.arviz import Draws
-from pybayesridge.results.facts import Coefficients, Written, rows_to_show
+from pybayesridge.results.facts import Coefficients, Written, rows_to_show, value_of
 from pybayesridge.results.labelled import Arrays, per_coefficient, per_row, per_target
 from pybayesridge.results.shown import Shown, counted
 from pybayesridge.text import listed
@@ -167,6 +167,10 @@ class LinearEstimates(Shown):
         left_out = "The {count} smallest standardised coefficients are omitted; see params, conf_int()."
         values = np.column_stack(self.some_coefficients(at, i, alpha))
         return Coefficients(at, [self.center, "sd"], values, left_out)
+
+    def shown_fact(self, name: str, i: int = 0) -> Any:
+        """A number of the fit as a whole by its name in JSON, for a target; None where the fit does not have it."""
+        return value_of(self, "json", name, i)
 
     def shown_tables(self, i: int, alpha: float) -> list[Written]:
         """Further tables of the summary, for a target."""

@@ -76,6 +76,11 @@ class GeneralizedRidgeResults(ProbabilityResults):
     posterior: SitesPosterior
     solver: str
     parameterization: str
+    sites_fit: SitesFit
+    lambda_: float
+    tau2: float
+    n_trials: float
+    n_events: float
     hyperparameter_names: ClassVar[tuple[str, ...]] = ("lambda", "tau2", "df_model")
 
     plot_coefficients = ridge_plots.plot_coefficients

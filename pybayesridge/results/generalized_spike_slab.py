@@ -55,6 +55,8 @@ class GeneralizedSpikeSlabResults(ProbabilityResults, SpikeSlabResults):
     """
 
     model: SelectionModel
+    n_trials: float
+    n_events: float
 
     def __init__(
         self,

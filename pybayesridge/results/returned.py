@@ -15,7 +15,7 @@ from pybayesridge.results.ridge import BayesRidgeResults
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from pybayesridge._types import ArrayLike, FloatArray, RowsLike
+    from pybayesridge._types import ArrayLike, RowsLike
     from pybayesridge.models.ridge import BayesRidge
     from pybayesridge.models.spike_slab import SpikeSlab
     from pybayesridge.results.prediction import BayesPrediction
@@ -58,7 +58,6 @@ if TYPE_CHECKING:
         cond_var: pd.Series
         sigma2: float
         noise_var: float
-        energy_trace: FloatArray
 
         def predict(self, exog: RowsLike | None = None, transform: bool = True, which: str = "mean") -> pd.Series:
             """See :meth:`LinearResults.predict`, and with `which` :meth:`GeneralizedSpikeSlabResults.predict`."""

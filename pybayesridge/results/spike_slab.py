@@ -83,6 +83,8 @@ class SpikeSlabResults(DrawResults):
     n_fac: int
     learned: tuple[str, ...]
     evidence_biased: bool
+    energy_trace: FloatArray
+    doubts: tuple[Doubt, ...]
 
     plot_coefficients = spike_slab_plots.plot_coefficients
     plot_inclusion = spike_slab_plots.plot_inclusion
