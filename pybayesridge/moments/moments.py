@@ -13,7 +13,6 @@ from pybayesridge.data.arrays import NamedColumns
 from pybayesridge.data.prepare import prepare, resolve_columns
 from pybayesridge.moments.checks import check_entries
 from pybayesridge.moments.files import ARRAYS, named, read_moments, write_moments
-from pybayesridge.moments.merge import sums
 from pybayesridge.moments.rows import sums_of_rows
 from pybayesridge.moments.summary import moments_of_summary
 from pybayesridge.recipes import Call, call_of
@@ -292,7 +291,7 @@ class Moments:
         ValueError
             If the names of columns or targets differ.
         """
-        return replace(self, call=None, **sums(self, other))
+        return replace(self, call=None, **_sums_of_both(self, other))
 
     def subset(self, columns: Names | None = None, targets: Names | None = None) -> Self:
         """Select columns or targets, in the order of these moments.
@@ -393,3 +392,37 @@ def as_moments(moments: Moments) -> Moments:
     if not isinstance(moments, Moments):
         raise ValueError(f"moments must be pybayesridge.Moments, not {type(moments).__name__}")
     return moments
+
+
+def _sums_of_both(first: Moments, second: Moments) -> dict[str, Any]:
+    """The statistics of two sets of rows together, by name of attribute.
+
+    Raises
+    ------
+    ValueError
+        If the names of columns or targets differ.
+    """
+    for what in ("columns", "targets"):
+        mine, theirs = getattr(first, what), getattr(second, what)
+        if mine != theirs:
+            odd = sorted(set(mine) ^ set(theirs))
+            told = f"{listed(odd)} are in only one of them" if odd else "their order is not the same"
+            raise ValueError(f"the {what} of the moments to merge differ: {told}")
+    total = first.weight_sum + second.weight_sum
+    share = second.weight_sum / total
+    dx = (second.x_origin - first.x_origin) + (second.x_offset - first.x_offset)
+    dy = (second.y_origin - first.y_origin) + (second.y_offset - first.y_offset)
+    between = first.weight_sum * share
+    xx = first.xx + second.xx
+    xx += np.outer(between * dx, dx)
+    return {
+        "n": first.n + second.n,
+        "weight_sum": total,
+        "log_weight_sum": first.log_weight_sum + second.log_weight_sum,
+        "x_offset": first.x_offset + share * dx,
+        "y_offset": first.y_offset + share * dy,
+        "xx": xx,
+        "xy": first.xy + second.xy + np.outer(between * dx, dy),
+        "yy": first.yy + second.yy + between * dy**2,
+        "n_dropped": first.n_dropped + second.n_dropped,
+    }

@@ -14,8 +14,8 @@ from pybayesridge.text import NO_VARIANCE
 
 if TYPE_CHECKING:
     from pybayesridge.results.estimates import LinearEstimates
-    from pybayesridge.results.ridge import BayesRidgeResults
-    from pybayesridge.results.spike_slab import SpikeSlabResults
+    from pybayesridge.results.ridge_estimates import RidgeEstimates
+    from pybayesridge.results.selection_estimates import SelectionEstimates
 
 ORDER = "Unpenalised coefficients stand first, the others are ordered by {size}."
 
@@ -49,7 +49,7 @@ def _order_by(size: FloatArray, first: IntArray) -> IntArray:
     return np.concatenate([first, rest[np.argsort(-size[rest], kind="stable")]]).astype(np.intp)[:EMBEDDED]
 
 
-def by_size(res: BayesRidgeResults, i: int, alpha: float) -> Listed:
+def by_size(res: RidgeEstimates, i: int, alpha: float) -> Listed:
     """The coefficients of a ridge, by their size per standard deviation of the column."""
     names, design = res.model.exog_names, res.posterior.design
     at = _order_by(res.standardized_size(i), res.model.positions(design)[0])
@@ -69,7 +69,7 @@ def by_size(res: BayesRidgeResults, i: int, alpha: float) -> Listed:
     return Listed(at, table, interval)
 
 
-def by_inclusion(res: SpikeSlabResults, alpha: float) -> Listed:
+def by_inclusion(res: SelectionEstimates, alpha: float) -> Listed:
     """The coefficients of a selection, by their inclusion probability."""
     names, prob = res.model.exog_names, res.arrays.inclusion_prob
     at = _order_by(prob, res.model.positions(res.posterior.design)[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from pybayesridge.report.residuals import explained_words, residual_remarks, row
 from pybayesridge.text import TOP, number
 
 if TYPE_CHECKING:
-    from pybayesridge.results.spike_slab import SpikeSlabResults
+    from pybayesridge.results.selection_estimates import SelectionEstimates
 
 NAME = "Spike-and-slab regression"
 
@@ -63,17 +63,17 @@ SPIKE = (
 )
 
 
-def formulas(res: SpikeSlabResults) -> dict[str, object]:
+def formulas(res: SelectionEstimates) -> dict[str, object]:
     """Values on which the formulas of the model depend."""
     return {"by_column": np.ndim(res.arrays.prior_inclusion) == 1, "groups": bool(res.group_members())}
 
 
-def citations(res: SpikeSlabResults) -> list[str]:
+def citations(res: SelectionEstimates) -> list[str]:
     """The papers of the method: of the exact posterior, that of the variables that make the rows normal."""
     return [EP] if res.exact_sets is None else list(filter(None, [res.model.distribution.augmentation]))
 
 
-def words(res: SpikeSlabResults) -> list[str]:
+def words(res: SelectionEstimates) -> list[str]:
     """The model and the method in plain language."""
     out = [f"{res.model.distribution.model_in_words} {SPIKE}"]
     if res.learned:
@@ -94,7 +94,7 @@ def words(res: SpikeSlabResults) -> list[str]:
     return out
 
 
-def _treatment(res: SpikeSlabResults) -> str:
+def _treatment(res: SelectionEstimates) -> str:
     """How the posterior was computed."""
     exact, treatment = res.exact_sets, str(res.method_entry.treatment)
     if exact is None:
@@ -108,12 +108,12 @@ def _treatment(res: SpikeSlabResults) -> str:
     )
 
 
-def coefficients(res: SpikeSlabResults, i: int, alpha: float) -> Listed:
+def coefficients(res: SelectionEstimates, i: int, alpha: float) -> Listed:
     """The coefficients."""
     return by_inclusion(res, alpha)
 
 
-def tables(res: SpikeSlabResults, i: int, alpha: float) -> list[Table]:
+def tables(res: SelectionEstimates, i: int, alpha: float) -> list[Table]:
     """Groups, hyperparameters, credible sets and Monte Carlo errors, as far as there are any."""
     out = [_groups(res)] if res.group_members() else []
     out.append(_hyperparameters(res, alpha))
@@ -122,7 +122,7 @@ def tables(res: SpikeSlabResults, i: int, alpha: float) -> list[Table]:
     return out + _monte_carlo(res)
 
 
-def _monte_carlo(res: SpikeSlabResults) -> list[Table]:
+def _monte_carlo(res: SelectionEstimates) -> list[Table]:
     """Monte Carlo errors of a fit by sampling."""
     table = res.monte_carlo_errors
     if table is None or res.exact_sets is None or res.exact_sets.method == "enumeration":
@@ -143,7 +143,7 @@ def _monte_carlo(res: SpikeSlabResults) -> list[Table]:
     ]
 
 
-def _groups(res: SpikeSlabResults) -> Table:
+def _groups(res: SelectionEstimates) -> Table:
     prob, members = res.group_inclusion_prob, res.group_members()
     at = np.argsort(-prob.to_numpy(), kind="stable")[:EMBEDDED]
     sizes = [len(members.get(prob.index[i], [""])) for i in at]
@@ -159,7 +159,7 @@ def _groups(res: SpikeSlabResults) -> Table:
     )
 
 
-def _credible_sets(res: SpikeSlabResults) -> Table:
+def _credible_sets(res: SelectionEstimates) -> Table:
     names = res.unit_names
     return table_of(
         "Credible sets: at least one column of each has a coefficient that is not zero, with the stated probability. "
@@ -177,7 +177,7 @@ def _some(names: list[str]) -> str:
     return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else "")
 
 
-def _hyperparameters(res: SpikeSlabResults, alpha: float) -> Table:
+def _hyperparameters(res: SelectionEstimates, alpha: float) -> Table:
     """Values; where they are integrated out the posterior means and intervals."""
     prior, at = res.arrays.prior_inclusion, res.model.positions(res.posterior.design)[1]
     family = res.model.distribution
@@ -206,7 +206,7 @@ def _hyperparameters(res: SpikeSlabResults, alpha: float) -> Table:
     )
 
 
-def _which_are_in(res: SpikeSlabResults) -> list[str]:
+def _which_are_in(res: SelectionEstimates) -> list[str]:
     """How many columns are in, and which."""
     chosen = res.median_model()
     p = res.posterior.design.p
@@ -222,7 +222,7 @@ def _which_are_in(res: SpikeSlabResults) -> list[str]:
     return [*out, _selected(res), f"{size}."]
 
 
-def findings(res: SpikeSlabResults, i: int, shown: Listed, alpha: float) -> list[str]:
+def findings(res: Any, i: int, shown: Listed, alpha: float) -> list[str]:
     """Which columns are in; with normal noise also what they explain."""
     out = _which_are_in(res)
     if not res.model.distribution.is_linear:
@@ -240,7 +240,7 @@ def findings(res: SpikeSlabResults, i: int, shown: Listed, alpha: float) -> list
     return out
 
 
-def _selected(res: SpikeSlabResults) -> str:
+def _selected(res: SelectionEstimates) -> str:
     """The columns selected by false discovery rate, and how many false ones are expected among them."""
     chosen = res.select(FDR)
     if chosen.empty:
@@ -255,7 +255,7 @@ def _selected(res: SpikeSlabResults) -> str:
     )
 
 
-def check(res: SpikeSlabResults, i: int) -> list[str]:
+def check(res: SelectionEstimates, i: int) -> list[str]:
     """How far rows with normal noise are from their predictions."""
     if not rows_there(res):
         return []
@@ -273,11 +273,11 @@ def check(res: SpikeSlabResults, i: int) -> list[str]:
     ]
 
 
-def _noise_sd(res: SpikeSlabResults) -> float:
+def _noise_sd(res: Any) -> float:
     return float(np.sqrt(res.noise_var))
 
 
-def remarks(res: SpikeSlabResults, i: int) -> list[Remark]:
+def remarks(res: SelectionEstimates, i: int) -> list[Remark]:
     """That the fit converged, how many columns are undecided, and rows that stand out."""
     out = []
     if res.converged and not res.posterior.selection.noiseless:
@@ -295,7 +295,7 @@ def remarks(res: SpikeSlabResults, i: int) -> list[Remark]:
     return out
 
 
-def pictures(res: SpikeSlabResults, i: int, album: Album, alpha: float) -> list[Picture]:
+def pictures(res: Any, i: int, album: Album, alpha: float) -> list[Picture]:
     """Inclusion probabilities, coefficients, the number of columns in, and the iterations."""
     out = []
     p = res.posterior.design.p
@@ -329,12 +329,12 @@ def pictures(res: SpikeSlabResults, i: int, album: Album, alpha: float) -> list[
     return out
 
 
-def row_by_row(res: SpikeSlabResults, i: int, album: Album) -> list[Picture]:
+def row_by_row(res: Any, i: int, album: Album) -> list[Picture]:
     """Predictions and residuals, of rows with normal noise."""
     return [_observed_and_predicted(res, album), *row_pictures(res, 0, album)]
 
 
-def _observed_and_predicted(res: SpikeSlabResults, album: Album) -> Picture:
+def _observed_and_predicted(res: Any, album: Album) -> Picture:
     """Observed against left-out predictions, or against fitted values if there are none."""
     if _left_out_error(res) is None:
         return album.picture(lambda ax: res.plot_fit(ax=ax), "The closer to the line, the closer the fit.")
@@ -346,7 +346,7 @@ def _observed_and_predicted(res: SpikeSlabResults, album: Album) -> Picture:
         )
 
 
-def _left_out_error(res: SpikeSlabResults) -> FloatArray | None:
+def _left_out_error(res: Any) -> FloatArray | None:
     """Observed minus predicted values of rows left out, (n,); None where a row cannot be predicted."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrecisionWarning)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,7 @@ from pybayesridge.ridge.prior import NAMED
 from pybayesridge.text import TOP, in_words, listed, number
 
 if TYPE_CHECKING:
-    from pybayesridge.results.ridge import BayesRidgeResults
+    from pybayesridge.results.ridge_estimates import RidgeEstimates
 
 NAME = "Bayesian ridge regression"
 
@@ -46,12 +46,12 @@ FAR = 2.0
 NO_MEAN = "A dash stands for a mean that does not exist: the tail of the posterior is too heavy."
 
 
-def citations(res: BayesRidgeResults) -> list[str]:
+def citations(res: RidgeEstimates) -> list[str]:
     """The papers of the method."""
     return [EM] if res.model.distribution.is_linear else [SITES, EM]
 
 
-def formulas(res: BayesRidgeResults) -> dict[str, object]:
+def formulas(res: RidgeEstimates) -> dict[str, object]:
     """Values on which the formulas of the model depend."""
     prior, sigma2 = res.model.prior_of_tau2, res.model.known_sigma2
     return {
@@ -66,11 +66,11 @@ def formulas(res: BayesRidgeResults) -> dict[str, object]:
     }
 
 
-def _name_of_prior(res: BayesRidgeResults) -> str | None:
+def _name_of_prior(res: RidgeEstimates) -> str | None:
     return next((name for name, known in NAMED.items() if known == res.model.prior_of_tau2), None)
 
 
-def words(res: BayesRidgeResults) -> list[str]:
+def words(res: RidgeEstimates) -> list[str]:
     """The model and the method in plain language."""
     family, entry = res.model.distribution, res.method_entry
     text = (
@@ -83,7 +83,7 @@ def words(res: BayesRidgeResults) -> list[str]:
     return [text, entry.treatment, *prior]
 
 
-def overview(res: BayesRidgeResults, wanted: list[int]) -> Table:
+def overview(res: RidgeEstimates, wanted: list[int]) -> Table:
     """A row for each target."""
     heads = ["lambda", "sigma", "effective df", "R-squared", "modes"]
     columns = [res.arrays.lambda_, res.noise_sd, res.arrays.df_model, res.arrays.rsquared, res.arrays.n_modes]
@@ -97,12 +97,12 @@ def overview(res: BayesRidgeResults, wanted: list[int]) -> Table:
     )
 
 
-def coefficients(res: BayesRidgeResults, i: int, alpha: float) -> Listed:
+def coefficients(res: RidgeEstimates, i: int, alpha: float) -> Listed:
     """The coefficients of a target."""
     return by_size(res, i, alpha)
 
 
-def tables(res: BayesRidgeResults, i: int, alpha: float) -> list[Table]:
+def tables(res: RidgeEstimates, i: int, alpha: float) -> list[Table]:
     """The hyperparameters of a target."""
     values = res.hyperparameters_of(i, np.array([0.5, alpha / 2, 1 - alpha / 2]))
     what = "Penalty, noise" if res.model.distribution.has_noise else "Penalty"
@@ -112,7 +112,7 @@ def tables(res: BayesRidgeResults, i: int, alpha: float) -> list[Table]:
     return [table_of(caption, "", heads, res.hyperparameter_names, values, by_row=True, note=note)]
 
 
-def findings(res: BayesRidgeResults, i: int, shown: Listed, alpha: float) -> list[str]:
+def findings(res: RidgeEstimates, i: int, shown: Listed, alpha: float) -> list[str]:
     """The penalty and the coefficients; with normal noise also how well the model predicts, and what it explains."""
     design = res.posterior.design
     lam, df = (float(np.atleast_1d(value)[i]) for value in (res.arrays.lambda_, res.arrays.df_model))
@@ -128,7 +128,7 @@ def findings(res: BayesRidgeResults, i: int, shown: Listed, alpha: float) -> lis
     return [*_how_well(res, i, alpha), *out, *in_sample]
 
 
-def _how_well(res: BayesRidgeResults, i: int, alpha: float) -> list[str]:
+def _how_well(res: RidgeEstimates, i: int, alpha: float) -> list[str]:
     """How well the model predicts, and how much it explains."""
     out = []
     if rows_there(res):
@@ -141,7 +141,7 @@ def _how_well(res: BayesRidgeResults, i: int, alpha: float) -> list[str]:
     return out
 
 
-def check(res: BayesRidgeResults, i: int) -> list[str]:
+def check(res: RidgeEstimates, i: int) -> list[str]:
     """How far rows with normal noise are from their predictions from the others."""
     if not rows_there(res):
         return []
@@ -175,7 +175,7 @@ def _column(values: FloatArray, i: int) -> FloatArray:
     return values if values.ndim == 1 else values[:, i]
 
 
-def remarks(res: BayesRidgeResults, i: int) -> list[Remark]:
+def remarks(res: RidgeEstimates, i: int) -> list[Remark]:
     """How the computation went, and rows that stand out."""
     name = res.model.data.targets[i]
     said = {finding.code for finding in res.findings if not finding.targets or name in finding.targets}
@@ -194,7 +194,7 @@ def remarks(res: BayesRidgeResults, i: int) -> list[Remark]:
     return out + (_row_remarks(res, i) if rows_there(res) and res.model.distribution.is_linear else [])
 
 
-def _row_remarks(res: BayesRidgeResults, i: int) -> list[Remark]:
+def _row_remarks(res: RidgeEstimates, i: int) -> list[Remark]:
     labels, weights = res.model.data.row_labels, res.model.weights
     leverage = leverages(res.posterior.design, res.ridge_fit.spectrum, res.ridge_fit.log_t2)[:, i]
     out = [_leverage_remark(leverage, labels)]
@@ -220,7 +220,7 @@ def _leverage_remark(leverage: FloatArray, labels: pd.Index) -> Remark:
     return Remark("note", f"{high.size:,} row(s) have a leverage above {HIGH:g}: {worst}. {text}")
 
 
-def pictures(res: BayesRidgeResults, i: int, album: Album, alpha: float) -> list[Picture]:
+def pictures(res: Any, i: int, album: Album, alpha: float) -> list[Picture]:
     """Coefficients; with normal noise also the posterior of the penalty and the path."""
     out, family = [], res.model.distribution
     shown = len(res.model.exog_names) - res.model.k_constant
@@ -255,7 +255,7 @@ def pictures(res: BayesRidgeResults, i: int, album: Album, alpha: float) -> list
     return out
 
 
-def row_by_row(res: BayesRidgeResults, i: int, album: Album) -> list[Picture]:
+def row_by_row(res: Any, i: int, album: Album) -> list[Picture]:
     """Left-out predictions and residuals, of rows with normal noise."""
     left_out = album.picture(
         lambda ax: res.plot_fit(target=i, left_out=True, ax=ax),

@@ -13,11 +13,12 @@ from pybayesridge._types import FloatArray, PathLike
 from pybayesridge.design.columns import ColumnStream, Detached
 from pybayesridge.posterior.laws import Ask
 from pybayesridge.results.arguments import check_alpha
-from pybayesridge.results.penalty import PenaltyResults
+from pybayesridge.results.base import LinearResults
+from pybayesridge.results.ridge_estimates import RidgeEstimates
 from pybayesridge.ridge import hyperparameters as hyper
 from pybayesridge.streams.tables import suffix_of, write_table
 
-Results = TypeVar("Results", bound=PenaltyResults)
+Results = TypeVar("Results", bound=RidgeEstimates)
 
 KEPT = (
     "the rows of a fit of from_columns cannot be removed, since it consists of cross-products of them: keep the file "
@@ -29,7 +30,7 @@ ROWS = 1 << 16
 """Coefficients that are written at once."""
 
 
-class ColumnResults(PenaltyResults):
+class ColumnResults(RidgeEstimates, LinearResults):
     """Results of a ridge whose columns may be read in blocks: coefficients, and files of them."""
 
     def _fitted(self) -> FloatArray:
@@ -105,7 +106,7 @@ class ColumnResults(PenaltyResults):
         write_table(path, (_columns(self, names, *some) for some in _blocks(self, alpha)), kind)
 
 
-def _columns(res: PenaltyResults, names: list[str], first: int, values: FloatArray) -> dict[str, Any]:
+def _columns(res: RidgeEstimates, names: list[str], first: int, values: FloatArray) -> dict[str, Any]:
     """Columns of the table, from the coefficient at position `first` on, of values (b, q, 4)."""
     b, q = values.shape[:2]
     flat = values.reshape(b * q, 4)
@@ -116,7 +117,7 @@ def _columns(res: PenaltyResults, names: list[str], first: int, values: FloatArr
     return out if res.model.one_target else out | {"target": list(res.model.data.targets) * b}
 
 
-def _blocks(res: PenaltyResults, alpha: float) -> Iterator[tuple[int, FloatArray]]:
+def _blocks(res: RidgeEstimates, alpha: float) -> Iterator[tuple[int, FloatArray]]:
     """Means, standard deviations and intervals (b, q, 4) of all coefficients, block after block."""
     at, first = np.concatenate(res.model.positions(res.posterior.design)), 0
     count, q = len(res.model.exog_names), len(res.model.data.targets)

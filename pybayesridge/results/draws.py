@@ -12,10 +12,9 @@ from scipy.special import logit
 from pybayesridge._types import FloatArray, RandomLike
 from pybayesridge.checks import positive_int
 from pybayesridge.ep.model.hyper_prior import log_density
-from pybayesridge.quantile_tables import NO_ROW_SPACE
-from pybayesridge.results.arguments import check_alpha
 from pybayesridge.results.arviz import GROUPS, Draws, to_arviz
-from pybayesridge.results.sets import SetResults
+from pybayesridge.results.base import LinearResults
+from pybayesridge.results.selection_estimates import SelectionEstimates
 
 if TYPE_CHECKING:
     from arviz import InferenceData
@@ -25,11 +24,8 @@ CHAINS = 4
 """Chains of independent draws, unless the user says."""
 
 
-class DrawResults(SetResults):
+class DrawResults(SelectionEstimates, LinearResults):
     """Methods of the results of variable selection that draw from the posterior."""
-
-    slab_var: float
-    learned: tuple[str, ...]
 
     def sample(self, n: int, rng: RandomLike = None, kind: str | None = None) -> pd.DataFrame:
         """Draw from the posterior of the coefficients.
@@ -95,55 +91,6 @@ class DrawResults(SetResults):
         log_v = np.log(others.get("slab_var", given)) + unit
         t = logit(others["prior_inclusion"]) if "prior_inclusion" in others else None
         return {"hyperparameters": log_density(prior, t, log_v, np.log(noise)[:, None])}
-
-    def explained_variance(self, alpha: float = 0.05, rng: RandomLike = 0) -> pd.Series:
-        """Posterior mean, median and interval of the share of variance that the penalised columns explain.
-
-        With g the fitted part of the penalised columns (the unpenalised ones projected out) and n rows the share is
-        ``|g|^2 / (|g|^2 + n sigma2)`` (weighted where the rows are). The sets of columns, the coefficients, the
-        noise variance and the hyperparameters that are not given vary; without any column the share is 0. With
-        ``family="binomial"`` it is the share of the latent variance, whose noise has the variance pi^2/3 for the
-        logit and 1 for the probit link; rows of several trials count as such.
-
-        Parameters
-        ----------
-        alpha : float
-            One minus the probability of the (equal-tailed) interval.
-        rng : numpy.random.Generator, int or None
-            The posterior is that of 4,000 to 20,000 draws; by default they are the same at each call. The standard
-            error of the probability at a 2.5 % quantile is at most 0.0025, that of the sampler apart.
-
-        Returns
-        -------
-        Series
-            mean, median, lower, upper.
-
-        Raises
-        ------
-        ValueError
-            For a fit by expectation propagation, which does not have the joint posterior of columns and noise
-            variance; if the results were saved without the space of the rows.
-
-        References
-        ----------
-        Gelman, Goodrich, Gabry & Vehtari (2019). R-squared for Bayesian regression models. The American Statistician.
-
-        Examples
-        --------
-        >>> import statsmodels.api as sm
-        >>> from pybayesridge import SpikeSlab
-        >>> longley = sm.datasets.longley.load_pandas().data
-        >>> res = SpikeSlab.from_formula("TOTEMP ~ GNP + UNEMP + ARMED", longley).fit()
-        >>> bool(res.explained_variance()["lower"] > 0.9)
-        True
-        """
-        alpha, what = check_alpha(alpha), "the share of variance explained"
-        self._exactly(what)
-        if self.exact_posterior is None:
-            raise ValueError(NO_ROW_SPACE.format(what=what))
-        share = self.exact_posterior.explained_share(np.random.default_rng(rng))
-        values = [share.mean(), *np.quantile(share, [0.5, alpha / 2, 1 - alpha / 2])]
-        return pd.Series(values, index=["mean", "median", "lower", "upper"], name="explained_variance")
 
     def to_arviz(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,10 +21,9 @@ from pybayesridge.text import listed, number
 
 if TYPE_CHECKING:
     from pybayesridge.results.estimates import LinearEstimates
-    from pybayesridge.results.generalized_ridge import GeneralizedRidgeResults
-    from pybayesridge.results.generalized_spike_slab import GeneralizedSpikeSlabResults
-    from pybayesridge.results.ridge import BayesRidgeResults
-    from pybayesridge.results.spike_slab import SpikeSlabResults
+    from pybayesridge.results.generalized_estimates import GeneralizedEstimates
+    from pybayesridge.results.ridge_estimates import RidgeEstimates
+    from pybayesridge.results.selection_estimates import SelectionEstimates
     from pybayesridge.selection.check import Check
 
 FEW_DIGITS = 1e-8
@@ -61,7 +60,7 @@ NOTHING_TO_SHRINK = "No penalised column varies: there is nothing to shrink."
 ZERO_ONE = "The response is 0 or 1, and modelled as a number: family='binomial' models the probability of 1."
 
 
-def of_ridge(res: BayesRidgeResults) -> list[Finding]:
+def of_ridge(res: RidgeEstimates) -> list[Finding]:
     """Findings on the validity of a ridge, which cost nothing to find."""
     fit, design = res.ridge_fit, res.posterior.design
     vanishes = res.noise.vanishes(design)
@@ -122,7 +121,7 @@ def of_ridge(res: BayesRidgeResults) -> list[Finding]:
     return out
 
 
-def on_reading_ridge(res: BayesRidgeResults) -> list[Finding]:
+def on_reading_ridge(res: RidgeEstimates) -> list[Finding]:
     """Findings on how the numbers of a ridge are to be read."""
     fit, design = res.ridge_fit, res.posterior.design
     out = []
@@ -138,7 +137,7 @@ def on_reading_ridge(res: BayesRidgeResults) -> list[Finding]:
     return [*out, *collinearity(res), *on_data(res)]
 
 
-def collinearity(res: BayesRidgeResults) -> list[Finding]:
+def collinearity(res: RidgeEstimates) -> list[Finding]:
     """A note on columns that are collinear, where they are; of columns in their own units only if it is exact."""
     p, condition = res.posterior.design.p, res.condition_number
     if p < 2 or condition <= COLLINEAR or (np.isfinite(condition) and not res.model.standardize):
@@ -152,7 +151,7 @@ def collinearity(res: BayesRidgeResults) -> list[Finding]:
     return [note("collinear", text)]
 
 
-def intervals_of_ridge(res: BayesRidgeResults) -> Finding:
+def intervals_of_ridge(res: RidgeEstimates) -> Finding:
     """Finding on the uncertainty that the intervals of a ridge account for."""
     entry = res.method_entry
     what = entry.intervals_known_noise if res.noise.known else entry.intervals
@@ -174,7 +173,7 @@ def _prior_in_words(prior: BetaPrime, share: str = "the share of variance explai
     return f"A priori {scaled} is beta-prime({number(prior.a)}, {number(prior.b)})."
 
 
-def of_generalized(res: GeneralizedRidgeResults) -> list[Finding]:
+def of_generalized(res: GeneralizedEstimates) -> list[Finding]:
     """Findings on the validity of a ridge of yes/no responses."""
     fit, out = res.sites_fit, []
     if fit.space.rank == 0:
@@ -191,7 +190,7 @@ def of_generalized(res: GeneralizedRidgeResults) -> list[Finding]:
     return out + lost_digits(res)
 
 
-def intervals_of_generalized(res: GeneralizedRidgeResults) -> Finding:
+def intervals_of_generalized(res: GeneralizedEstimates) -> Finding:
     """Finding on the uncertainty that the intervals of a ridge of yes/no responses account for."""
     entry = res.method_entry
     prior = ""
@@ -201,7 +200,7 @@ def intervals_of_generalized(res: GeneralizedRidgeResults) -> Finding:
     return note("intervals", f"{entry.intervals.format(how=APPROXIMATION[res.solver])} {_scale(res)}{prior}")
 
 
-def on_reading_generalized(res: GeneralizedRidgeResults) -> list[Finding]:
+def on_reading_generalized(res: GeneralizedEstimates) -> list[Finding]:
     """Findings on how the numbers of a ridge of yes/no responses are to be read."""
     out = []
     if not res.posterior.has_mean:
@@ -224,7 +223,7 @@ def on_reading_generalized(res: GeneralizedRidgeResults) -> list[Finding]:
     return out + on_data(res)
 
 
-def rare_events(res: GeneralizedRidgeResults | GeneralizedSpikeSlabResults) -> list[Finding]:
+def rare_events(res: Any) -> list[Finding]:
     """A note on few events or non-events, where they are few."""
     rare = min(res.n_events, res.n_trials - res.n_events)
     if rare >= FEW_EVENTS:
@@ -234,7 +233,7 @@ def rare_events(res: GeneralizedRidgeResults | GeneralizedSpikeSlabResults) -> l
     return [note("rare-events", text)]
 
 
-def of_spike_slab(res: SpikeSlabResults) -> list[Finding]:
+def of_spike_slab(res: SelectionEstimates) -> list[Finding]:
     """Findings on the validity of a spike-and-slab regression."""
     selection = res.posterior.selection
     out = []
@@ -254,7 +253,7 @@ def of_spike_slab(res: SpikeSlabResults) -> list[Finding]:
     return [*out, *of_approximation(res), *lost_digits(res)]
 
 
-def of_approximation(res: SpikeSlabResults) -> list[Finding]:
+def of_approximation(res: SelectionEstimates) -> list[Finding]:
     """Findings on the error of expectation propagation: measured, or suspected from correlations."""
     if res.check is not None:
         return [_of_check(res, res.check)]
@@ -285,7 +284,7 @@ def of_approximation(res: SpikeSlabResults) -> list[Finding]:
     return [note("approximation-doubtful", text)]
 
 
-def _of_check(res: SpikeSlabResults, check: Check) -> Finding:
+def _of_check(res: SelectionEstimates, check: Check) -> Finding:
     """Finding on the largest difference of an inclusion probability from the exact one."""
     size = np.abs(check.difference)
     worst = int(size.argmax())
@@ -304,14 +303,14 @@ def _of_check(res: SpikeSlabResults, check: Check) -> Finding:
     return note("approximation-error", text)
 
 
-def intervals_of_spike_slab(res: SpikeSlabResults) -> Finding:
+def intervals_of_spike_slab(res: SelectionEstimates) -> Finding:
     """Finding on the uncertainty that the intervals of a spike-and-slab regression account for."""
     entry = res.method_entry
     what = entry.intervals_integrated if res.posterior.selection.integrated else entry.intervals
     return note("intervals", f"{what} {_scale(res)}")
 
 
-def on_reading_spike_slab(res: SpikeSlabResults) -> list[Finding]:
+def on_reading_spike_slab(res: SelectionEstimates) -> list[Finding]:
     """Findings on how the numbers of a spike-and-slab regression are to be read."""
     out = on_data(res)
     large = res.group_members()
@@ -327,7 +326,7 @@ def on_reading_spike_slab(res: SpikeSlabResults) -> list[Finding]:
     return [*out, note("median-model", f"Median probability model: {names or 'no column'}.")]
 
 
-def credible_sets_in_words(res: SpikeSlabResults) -> list[Finding]:
+def credible_sets_in_words(res: SelectionEstimates) -> list[Finding]:
     """A note on each credible set of several columns or groups."""
     sets = res.exchangeable_sets
     names = res.unit_names if sets else []

@@ -9,33 +9,27 @@ import numpy as np
 import pandas as pd
 
 from pybayesridge._types import FloatArray, RandomLike
-from pybayesridge.binomial.scores import Calibration, calibration
 from pybayesridge.checks import positive_int
 from pybayesridge.findings import Finding
 from pybayesridge.predictive.left_out import LeftOut
 from pybayesridge.predictive.sites import sites_left_out
 from pybayesridge.recipes import Recipe
 from pybayesridge.results import findings
-from pybayesridge.results.arguments import check_alpha
 from pybayesridge.results.arviz import Draws
 from pybayesridge.results.facts import Written
+from pybayesridge.results.generalized_estimates import GeneralizedEstimates
 from pybayesridge.results.labelled import per_row
 from pybayesridge.results.plots import ridge as ridge_plots
 from pybayesridge.results.probabilities import ProbabilityResults
 from pybayesridge.ridge.prior import log_density_of_log
-from pybayesridge.sites import penalty
 from pybayesridge.sites.fit import SitesFit
-from pybayesridge.sites.leave_one_out import leave_one_out, total_log_score
-from pybayesridge.sites.likelihood import LeaveOneOut
-from pybayesridge.sites.posterior import SitesPosterior
-from pybayesridge.sites.prior import LogPrior, log_prior
 
 if TYPE_CHECKING:
     from pybayesridge.models.priors import RidgeModel
     from pybayesridge.results.summary.formats import FormattedSummary
 
 
-class GeneralizedRidgeResults(ProbabilityResults):
+class GeneralizedRidgeResults(ProbabilityResults, GeneralizedEstimates):
     """Posterior of a Bayesian ridge regression of responses that are not Gaussian.
 
     Made by :meth:`pybayesridge.BayesRidge.fit` with ``family="binomial"``. Coefficients, their standard deviations,
@@ -72,17 +66,6 @@ class GeneralizedRidgeResults(ProbabilityResults):
     """
 
     model_name: ClassVar[str] = "BayesRidge"
-    model: RidgeModel
-    posterior: SitesPosterior
-    solver: str
-    parameterization: str
-    sites_fit: SitesFit
-    lambda_: float
-    tau2: float
-    n_trials: float
-    n_events: float
-    hyperparameter_names: ClassVar[tuple[str, ...]] = ("lambda", "tau2", "df_model")
-
     plot_coefficients = ridge_plots.plot_coefficients
 
     def __init__(
@@ -127,14 +110,6 @@ class GeneralizedRidgeResults(ProbabilityResults):
         if self.model.endog is None:
             raise ValueError(self.model.why_no_rows)
         return self.sites_fit.fitted()
-
-    @property
-    def precision_loss(self) -> float:
-        """Approximate relative error of the fit due to rounding."""
-        fit = self.sites_fit
-        with np.errstate(over="ignore"):
-            loss = fit.space.spectrum.loss(float(np.exp(-fit.log_t2)) / fit.space.spectrum.top**2)
-        return max(loss, float(self.model.precision_loss))
 
     @cached_property
     def findings_on_validity(self) -> tuple[Finding, ...]:
@@ -195,182 +170,6 @@ class GeneralizedRidgeResults(ProbabilityResults):
         for name in ("_left_out", "loo_probabilities"):
             self.__dict__.pop(name, None)
 
-    @property
-    def log_unit(self) -> float:
-        """Log of the factor from tau2 to t2 in the units of the coordinates; internal."""
-        return 2 * float(np.log(self.posterior.design.common_scale))
-
-    @cached_property
-    def df_model(self) -> float:
-        """Effective degrees of freedom of the coefficients, excluding the constant."""
-        return penalty.effective_df(self.sites_fit) - self.model.k_constant
-
-    @property
-    def df_resid(self) -> float:
-        """Rows minus effective degrees of freedom, including the constant."""
-        return self.nobs - self.df_model - self.model.k_constant
-
-    @cached_property
-    def log_marginal(self) -> float:
-        """Log marginal likelihood log p(y), approximated by the method.
-
-        For ``"ep"`` and ``"laplace"`` with the penalty integrated out, else given the penalty. The prior of the
-        unpenalised coefficients is flat, and with ``flat_in="latent"`` scaled by the latent standard deviation: only
-        differences between models with the same unpenalised columns and the same response mean something.
-        """
-        fit, design = self.sites_fit, self.posterior.design
-        log_z = 0.5 * fit.space.k * np.log(design.n) - float(np.log(np.abs(np.diag(design.block.r))).sum())
-        constants = float(fit.likelihood.copies @ fit.likelihood.log_constants())
-        return fit.log_evidence + log_z + constants
-
-    @property
-    def log_evidence(self) -> float:
-        """The same as :attr:`log_marginal`."""
-        return self.log_marginal
-
-    @property
-    def left_out(self) -> LeaveOneOut:
-        """Leave-one-out predictions of the rows, on which the scores are based."""
-        return self._left_out
-
-    @cached_property
-    def _left_out(self) -> LeaveOneOut:
-        if self.model.endog is None:
-            raise ValueError(self.model.why_no_rows)
-        fit = self.sites_fit
-        return leave_one_out(fit.likelihood, fit.nodes, fit.weight)  # type: ignore[arg-type]
-
-    def loo_log_density(self) -> FloatArray:
-        """Log probability or density of each row's response given the others, (n,). Internal."""
-        return self._left_out.log_score + self.sites_fit.likelihood.log_constants()
-
-    @per_row
-    def loo_probabilities(self) -> FloatArray:
-        """Leave-one-out probabilities of the event, (n,): each row predicted from the others.
-
-        All trials of a row are left out together; of a row with a weight above 1 one copy is. They come from the
-        approximate posterior without refitting.
-        """
-        return self._left_out.mean
-
-    @cached_property
-    def loo_log_score(self) -> float:
-        """Leave-one-out log score: mean log probability of an observed outcome, over rows (copies of them).
-
-        The larger the better; log(1/2) = -0.69 is that of a coin. With `trials` the mean is over trials, the
-        binomial coefficients left out.
-        """
-        return total_log_score(self.sites_fit.likelihood, self._left_out) / self.n_trials
-
-    @cached_property
-    def loo_brier(self) -> float:
-        """Leave-one-out Brier score: mean squared difference of outcome and probability; the smaller the better."""
-        return self._score("brier")
-
-    @cached_property
-    def loo_auc(self) -> float:
-        """Leave-one-out area under the ROC curve: probability that an event was given the larger probability."""
-        return self._score("auc")
-
-    def loo_calibration(self, bins: int = 10) -> Calibration:
-        """Leave-one-out probabilities and observed shares in bins of equal trials; see :meth:`plot_calibration`."""
-        return calibration(self.model.likelihood(), self._left_out.mean, positive_int("bins", bins))
-
-    def _score(self, name: str) -> float:
-        """A score of the leave-one-out predictions that the family has."""
-        score = next(each for each in self.model.distribution.scores if each.name == name)
-        return score.of(self.sites_fit.likelihood, self._left_out.mean)
-
-    @property
-    def grid(self) -> FloatArray | None:
-        """Penalties that ``"loocv"`` tried, (L,); None for other methods."""
-        grid = self.sites_fit.grid
-        return None if grid is None else np.exp(self.log_unit - grid)
-
-    @property
-    def grid_scores(self) -> FloatArray | None:
-        """Leave-one-out log score of each penalty of `grid`, as :attr:`loo_log_score`; None for other methods."""
-        scores = self.sites_fit.grid_scores
-        return None if scores is None else scores / self.n_trials
-
-    @property
-    def quadrature_error(self) -> float | None:
-        """Estimated error of the integral over the penalty; None for methods without."""
-        return self.sites_fit.error if self.method_entry.integrates else None
-
-    def hyperparameters(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Posterior mean, median and interval of lambda, tau2 and the effective degrees of freedom.
-
-        A method that fixes the penalty has a single point for it. A mean is inf where the posterior has none.
-
-        Parameters
-        ----------
-        alpha : float
-            One minus the probability of the interval.
-
-        Returns
-        -------
-        DataFrame
-            Rows lambda, tau2, df_model; columns mean, median, lower, upper.
-        """
-        table = self.hyperparameters_of(0, np.array([0.5, check_alpha(alpha) / 2, 1 - alpha / 2]))
-        return pd.DataFrame(table, index=self.hyperparameter_names, columns=["mean", "median", "lower", "upper"])
-
-    def hyperparameters_of(self, i: int, at: FloatArray) -> FloatArray:
-        """Posterior means, and quantiles at the three levels `at`, of the hyperparameters, (3, 4)."""
-        fit = self.sites_fit
-        with np.errstate(over="ignore"):
-            found = self.penalty_distribution()
-            if found is not None:
-                points = found.quantiles(at)
-                where = np.array([node.log_t2 for node in fit.nodes])
-                df = np.interp(points, where, [node.effective_df() for node in fit.nodes]) - self.model.k_constant
-                means = [
-                    penalty.mean_of_penalty(fit, self._prior()) * np.exp(self.log_unit),
-                    penalty.mean_of_t2(fit) * np.exp(-self.log_unit),
-                ]
-            else:
-                points, df, means = np.full(3, fit.log_t2), np.full(3, self.df_model), [self.lambda_, self.tau2]
-            values = np.array([np.exp(self.log_unit - points)[[0, 2, 1]], np.exp(points - self.log_unit), df])
-        return np.column_stack([[*means, self.df_model], values])
-
-    def explained_variance(self, alpha: float = 0.05, rng: RandomLike = 0) -> pd.Series:
-        """Posterior mean, median and interval of the share of latent variance that the penalised columns explain.
-
-        The event is that a latent response is above 0. With g the part of the penalised columns in its linear
-        predictor (the unpenalised ones projected out), n rows and c the variance of the latent noise (pi^2/3 for the
-        logit and 1 for the probit link) the share is ``|g|^2 / (|g|^2 + n c)``; rows of several trials count as such.
-        A priori it is Beta(1/2, 1/2) with the default prior. It is not a measure of how well single responses are
-        predicted; for that see :attr:`loo_log_score` and :attr:`loo_auc`.
-
-        Parameters
-        ----------
-        alpha : float
-            One minus the probability of the (equal-tailed) interval.
-        rng : numpy.random.Generator, int or None
-            The posterior is that of 4,000 to 20,000 draws; by default they are the same at each call. The standard
-            error of the probability at a 2.5 % quantile is at most 0.0025.
-
-        Returns
-        -------
-        Series
-            mean, median, lower, upper.
-        """
-        check_alpha(alpha)
-        share = self.posterior.latent_share(np.random.default_rng(rng))
-        values = [share.mean(), *np.quantile(share, [0.5, alpha / 2, 1 - alpha / 2])]
-        return pd.Series(values, index=["mean", "median", "lower", "upper"], name="explained_variance")
-
-    def penalty_distribution(self) -> penalty.PenaltyPosterior | None:
-        """The posterior of log t2; None for a method that fixes it. Internal."""
-        if not (self.method_entry.integrates and self.sites_fit.space.rank):
-            return None
-        return penalty.penalty_posterior(self.sites_fit, self._prior())
-
-    def _prior(self) -> LogPrior:
-        model = self.model
-        return log_prior(model.prior_of_tau2, self.sites_fit.space, self.sites_fit.likelihood, model.flat_in)
-
     def summary(self, alpha: float = 0.05, direction: bool = False) -> FormattedSummary:
         """Regression table: posterior mean, standard deviation and interval of every coefficient, link's scale.
 
@@ -389,11 +188,6 @@ class GeneralizedRidgeResults(ProbabilityResults):
             Prints as text; ``as_html()``, ``as_latex()``, ``as_csv()``.
         """
         return super().summary(alpha, direction)
-
-    @property
-    def center(self) -> str:
-        """What `params` are: medians where the posterior has no mean."""
-        return "mean" if self.posterior.has_mean else "median"
 
     def shown_tables(self, i: int, alpha: float) -> list[Written]:
         """The hyperparameters, where the method integrates over the penalty."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,9 +18,6 @@ from pybayesridge.selection.monte_carlo import error_of_mean, n_walkers
 from pybayesridge.selection.result import Exact
 from pybayesridge.text import number
 
-if TYPE_CHECKING:
-    from pybayesridge.results.spike_slab import SpikeSlabResults
-
 COLUMNS = ("quantity", "name", "estimate", "mcse", "effective", "agreement")
 
 HYPERPARAMETERS = ("prior_inclusion", "slab_var", "noise_var")
@@ -29,7 +26,7 @@ DIGITS = 2
 """Significant digits of an error in a sentence; it is rounded up."""
 
 
-def errors_of(res: SpikeSlabResults) -> pd.DataFrame:
+def errors_of(res: Any) -> pd.DataFrame:
     """Estimates and their Monte Carlo standard errors, of what costs little; see ``results.diagnostics``.
 
     Parameters
@@ -85,7 +82,7 @@ def _rows(
     return pd.DataFrame(dict(zip(COLUMNS, values, strict=True)))
 
 
-def _of_sizes(res: SpikeSlabResults, exact: Exact) -> list[tuple[str, float, float, float]]:
+def _of_sizes(res: Any, exact: Exact) -> list[tuple[str, float, float, float]]:
     """Name, mean, error and variance of the number of included columns, and of groups where these differ."""
     sampled = exact.method == "sampler"
     of_units = 0.0 if not sampled else (float("nan") if exact.errors is None else exact.errors.size)
@@ -154,7 +151,7 @@ def _score(res: Any) -> tuple[float, float] | None:
     return score.elpd, score.mcse
 
 
-def in_words(res: SpikeSlabResults) -> list[Finding]:
+def in_words(res: Any) -> list[Finding]:
     """A sentence on the errors of a fit by sampling; none of a sum over all sets."""
     if res.exact_sets is None or res.exact_sets.method == "enumeration":
         return []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import pandas as pd
 
-from pybayesridge._types import AnyArray, FloatArray, IntArray, RandomLike
+from pybayesridge._types import AnyArray, RandomLike
 from pybayesridge.checks import positive_int
 from pybayesridge.design.design import Design
 from pybayesridge.findings import Finding
@@ -22,18 +21,13 @@ from pybayesridge.recipes import Recipe
 from pybayesridge.results import coefficients, findings
 from pybayesridge.results.arviz import Draws
 from pybayesridge.results.facts import Written
-from pybayesridge.results.labelled import per_row, per_target
 from pybayesridge.results.plots import ridge as ridge_plots
 from pybayesridge.ridge import hyperparameters as hyper
 from pybayesridge.ridge.by_column import ColumnsPosterior
 from pybayesridge.ridge.fit import RidgeFit
 from pybayesridge.ridge.hyperparameters import HYPERPARAMETERS
-from pybayesridge.ridge.loocv import loo_residuals
-from pybayesridge.ridge.many import count_modes
-from pybayesridge.ridge.mixture import effective_directions
 from pybayesridge.ridge.posterior import RidgePosterior
 from pybayesridge.ridge.prior import log_density_of_log
-from pybayesridge.ridge.spectrum import EPS, certain_rank
 
 if TYPE_CHECKING:
     from pybayesridge.models.priors import RidgeModel
@@ -79,8 +73,6 @@ class BayesRidgeResults(coefficients.ColumnResults):
     """
 
     model_name: ClassVar[str] = "BayesRidge"
-    solver: str
-    noise_sd: FloatArray
 
     plot_coefficients = ridge_plots.plot_coefficients
     plot_lambda = ridge_plots.plot_lambda
@@ -120,99 +112,6 @@ class BayesRidgeResults(coefficients.ColumnResults):
             self.tau2 = self._per_target(np.exp(fit.log_t2 - fit.log_unit))
             self.sigma2 = self._per_target((np.sqrt(fit.sigma2) * design.y_norm) ** 2)
         self.noise_sd = np.sqrt(fit.sigma2) * design.y_norm
-
-    @per_target
-    def df_model(self) -> float | FloatArray:
-        """Effective degrees of freedom: the trace of the hat matrix, excluding the constant (as in statsmodels)."""
-        shrunk = effective_directions(self.ridge_fit.spectrum, self.ridge_fit.mixture)
-        return self._per_target(shrunk + (self.posterior.design.block.k - self.model.k_constant))
-
-    @property
-    def can_fit_anything(self) -> bool:
-        """Whether there are so many columns that the in-sample R-squared says nothing."""
-        return self.posterior.design.p >= self.posterior.design.nu
-
-    @per_target
-    def n_modes(self) -> int | IntArray:
-        """Number of interior modes of the posterior of tau2 or tau (see ``parameterization``), for every method."""
-        counted = self.ridge_fit.n_modes
-        if counted is None:
-            counted = count_modes(self.ridge_fit.spectrum, self.penalty_model())
-        return int(counted[0]) if self.model.one_target else counted
-
-    @per_row
-    def loo_residuals(self) -> FloatArray:
-        """Leave-one-out residuals at the penalty ``lambda_``, unweighted, (n,) or (n, q).
-
-        Equal to refitting without the row at the same penalty and standardisation. NaN where the unpenalised
-        columns alone pass through a row's response.
-        """
-        if self.model.endog is None:
-            raise ValueError(self.model.why_no_rows)
-        return self._squeeze(loo_residuals(self.posterior.design, self.ridge_fit.spectrum, self.ridge_fit.log_t2))
-
-    def left_out_predictions(self, target: int) -> FloatArray:
-        """Predictions of the rows of a target from the others at the same penalty, (n,)."""
-        shape = len(self.model.data.row_labels), -1
-        residuals = np.reshape(self.arrays.loo_residuals, shape)[:, target]
-        out: FloatArray = np.reshape(self.model.endog, shape)[:, target] - residuals
-        return out
-
-    @per_target
-    def loo_mse(self) -> float | FloatArray:
-        """Leave-one-out mean squared error at the penalty ``lambda_``, weighted if the fit has weights."""
-        out = np.concatenate([self._loo_mse(residuals) for _, residuals in self._loo_residuals_by_parts()])
-        return self._per_target(out)
-
-    def _loo_mse(self, residuals: FloatArray) -> FloatArray:
-        size = np.abs(residuals).max(axis=0, initial=0.0)
-        unit = np.where(size > 0, size, 1.0)
-        out: FloatArray = np.average((residuals / unit) ** 2, axis=0, weights=self.model.weights) * unit**2
-        return out
-
-    def _loo_residuals_by_parts(self) -> Iterator[tuple[slice, FloatArray]]:
-        """Yield :attr:`loo_residuals` of consecutive targets, (n, some); of very many they are not kept."""
-        if self.model.endog is None:
-            raise ValueError(self.model.why_no_rows)
-        design, fit = self.posterior.design, self.ridge_fit
-        parts = list(design.target_parts())
-        if len(parts) == 1 or "loo_residuals" in self.__dict__:
-            yield slice(0, design.q), self.arrays.loo_residuals.reshape(len(self.arrays.loo_residuals), -1)
-            return
-        for part in parts:
-            yield part, loo_residuals(design.of_targets(part), fit.spectrum.of_targets(part), fit.log_t2[part])
-
-    @per_target
-    def loo_rsquared(self) -> float | FloatArray:
-        """Leave-one-out R-squared: 1 minus the ratio of `loo_mse` to the error of the mean of the other rows.
-
-        The mean is weighted where the rows are; without an intercept the comparison is with zero. NaN where the
-        response does not vary or a row cannot be predicted.
-        """
-        found = [self._loo_rsquared(part, residuals) for part, residuals in self._loo_residuals_by_parts()]
-        return self._per_target(np.concatenate(found))
-
-    def _loo_rsquared(self, part: slice, residuals: FloatArray) -> FloatArray:
-        y, w = self.model.endog.reshape(len(residuals), -1)[:, part], self.model.weights
-        weight = np.ones(len(y)) if w is None else w
-        total = weight.sum()
-        base = y
-        if self.model.k_constant and len(y) > 1:
-            base = (y - weight @ y / total) * (total / (total - weight))[:, None]
-        unit = np.abs(base).max(axis=0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            share = (weight @ (residuals / unit) ** 2) / (weight @ (base / unit) ** 2)
-        out: FloatArray = 1.0 - share
-        return out
-
-    @cached_property
-    def precision_loss(self) -> float:
-        """Relative error, about, that rounding errors have left in the fit."""
-        loss = max(self.ridge_fit.loss, self.model.precision_loss)
-        if not self.model.source.from_moments:
-            return loss
-        residual = self.ridge_fit.spectrum.rss0[self.ridge_fit.spectrum.rss0 > 0]
-        return max(loss, float((16 * EPS / residual).max(initial=0.0)))
 
     @cached_property
     def findings_on_validity(self) -> tuple[Finding, ...]:
@@ -302,47 +201,6 @@ class BayesRidgeResults(coefficients.ColumnResults):
             return pd.Series(columns[self.model.data.targets[0]], name="diagnostics", dtype=object)
         return pd.DataFrame(columns, dtype=object)
 
-    @cached_property
-    def condition_number(self) -> float:
-        """Condition number of the penalised columns as the prior sees them; infinite if they are linearly dependent.
-
-        They are standardised (unless ``standardize=False``), the unpenalised ones projected out; statsmodels' is that
-        of the columns as given, with the constant.
-        """
-        spectrum, design = self.ridge_fit.spectrum, self.posterior.design
-        return float(1.0 / spectrum.s[-1]) if certain_rank(design, spectrum) == design.p > 0 else np.inf
-
-    def diagnostics_by_target(self) -> list[dict[str, float | str]]:
-        """The values of :meth:`diagnostics` of each target."""
-        fit, spectrum, design = self.ridge_fit, self.ridge_fit.spectrum, self.posterior.design
-        full = bool(np.isfinite(self.condition_number))
-        smallest = float(spectrum.s[-1] ** 2) * np.exp(fit.log_unit) if full else 0.0
-        gamma = smallest / self.model.nobs
-        bound = 4.0 / smallest if smallest > 0 else np.inf
-        t2, n_modes = np.atleast_1d(self.arrays.tau2), np.atleast_1d(self.arrays.n_modes)
-        rank = certain_rank(design, spectrum)
-        return [
-            {
-                "gamma_n": gamma,
-                "tau2_bound": bound,
-                "unique_mode_certified": bool(np.isfinite(t2[i]) and t2[i] > bound),
-                "n_modes": int(n_modes[i]),
-                "solver": self.solver,
-                "condition_number": self.condition_number,
-                "rank": rank,
-                "null_model": bool(fit.null[i]),
-                "exact_fit": bool(fit.perfect[i]),
-                "converged": bool(fit.converged[i]),
-            }
-            for i in range(len(self.model.data.targets))
-        ]
-
-    @per_target
-    def df_resid(self) -> float | FloatArray:
-        """Residual degrees of freedom: rows minus effective degrees of freedom, including the constant."""
-        out: float | FloatArray = self.nobs - self.arrays.df_model - self.model.k_constant
-        return out
-
     def law_of_rows(self, rows: AnyArray) -> RowLaw:
         """The law of the linear predictor of rows of the design, of columns in blocks without reading them again."""
         if self.posterior.design.in_blocks and rows is self.posterior.design.x:
@@ -379,11 +237,6 @@ class BayesRidgeResults(coefficients.ColumnResults):
             Prints as text; ``as_html()``, ``as_latex()``, ``as_csv()``.
         """
         return super().summary(alpha, direction)
-
-    @property
-    def converged_by_target(self) -> list[bool]:
-        """Whether every iteration met its stopping rule, for each target."""
-        return self.ridge_fit.converged.tolist()
 
     def shown_tables(self, i: int, alpha: float) -> list[Written]:
         """The hyperparameters, where the method integrates over the penalty."""

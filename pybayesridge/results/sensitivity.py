@@ -24,9 +24,9 @@ from pybayesridge.ridge.prior import BetaPrime
 
 if TYPE_CHECKING:
     from pybayesridge.results.estimates import LinearEstimates
-    from pybayesridge.results.generalized_ridge import GeneralizedRidgeResults
-    from pybayesridge.results.ridge import BayesRidgeResults
-    from pybayesridge.results.spike_slab import SpikeSlabResults
+    from pybayesridge.results.generalized_estimates import GeneralizedEstimates
+    from pybayesridge.results.ridge_estimates import RidgeEstimates
+    from pybayesridge.results.selection_estimates import SelectionEstimates
 
 FACTORS = {"half": 0.5, "double": 2.0}
 """Suffixes of the columns, and the factors that they stand for."""
@@ -124,7 +124,7 @@ def _power(prior: BetaPrime, factor: float) -> BetaPrime:
     return replace(prior, a=factor * prior.a, b=factor * prior.b)
 
 
-def _ridge(res: BayesRidgeResults, factor: float) -> Answers:
+def _ridge(res: RidgeEstimates, factor: float) -> Answers:
     if not res.has_joint_posterior:
         raise ValueError(NO_ROW_SPACE.format(what="another fit"))
     entry, lam, design = res.method_entry, None, res.posterior.design
@@ -141,7 +141,7 @@ def _ridge(res: BayesRidgeResults, factor: float) -> Answers:
     return {"mean": found.mean, "sd": found.sd}
 
 
-def _generalized_ridge(res: GeneralizedRidgeResults, factor: float) -> Answers:
+def _generalized_ridge(res: GeneralizedEstimates, factor: float) -> Answers:
     model: Any = copy.copy(res.model)
     model.prior_of_tau2 = _power(res.model.prior_of_tau2, factor)
     options: dict[str, Any] = {"tol": res.tol, "maxiter": res.maxiter}
@@ -154,7 +154,7 @@ def _generalized_ridge(res: GeneralizedRidgeResults, factor: float) -> Answers:
     return _answers(model.fit(res.method, parameterization=res.parameterization, **options))
 
 
-def _selection(res: SpikeSlabResults, factor: float) -> Answers:
+def _selection(res: SelectionEstimates, factor: float) -> Answers:
     model: Any = copy.copy(res.model)
     given = res.model.prior_inclusion
     if given is not None:

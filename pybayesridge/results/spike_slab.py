@@ -6,9 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import pandas as pd
 
-from pybayesridge._types import FloatArray
 from pybayesridge.ep.posterior import StartingPoint
 from pybayesridge.ep.selection import loss_of_moments
 from pybayesridge.findings import Finding
@@ -18,7 +16,6 @@ from pybayesridge.recipes import Recipe
 from pybayesridge.results import findings, monte_carlo
 from pybayesridge.results.draws import DrawResults
 from pybayesridge.results.facts import SHOWN, Coefficients, Written
-from pybayesridge.results.labelled import per_coefficient
 from pybayesridge.results.plots import spike_slab as spike_slab_plots
 from pybayesridge.selection.check import Check
 from pybayesridge.selection.doubt import Doubt, doubts
@@ -27,9 +24,6 @@ from pybayesridge.text import count, rounded
 if TYPE_CHECKING:
     from pybayesridge.models.priors import SelectionModel
     from pybayesridge.results.summary.formats import FormattedSummary
-
-MEDIAN = 0.5
-"""The median probability model holds the columns whose inclusion probability exceeds this."""
 
 
 class SpikeSlabResults(DrawResults):
@@ -79,13 +73,8 @@ class SpikeSlabResults(DrawResults):
     """
 
     model_name: ClassVar[str] = "SpikeSlab"
-    residual: float
-    n_fac: int
-    learned: tuple[str, ...]
-    evidence_biased: bool
-    energy_trace: FloatArray
-    doubts: tuple[Doubt, ...]
 
+    diagnostics = monte_carlo.diagnostics
     plot_coefficients = spike_slab_plots.plot_coefficients
     plot_inclusion = spike_slab_plots.plot_inclusion
     plot_n_included = spike_slab_plots.plot_n_included
@@ -142,6 +131,10 @@ class SpikeSlabResults(DrawResults):
         prob = selection.inclusion_prob[units.order[units.start[:-1]]]
         return doubts(selection.rotation.unrotated(posterior.data), units, selection.best_hyper, prob)
 
+    def _settle(self) -> None:
+        super()._settle()
+        _ = self.monte_carlo_errors
+
     def starting_point(self) -> StartingPoint:
         """Starting point of another fit of the same columns, for ``fit(start=)``."""
         point: StartingPoint = self.posterior.starting_point(self.penalized_names)
@@ -174,101 +167,10 @@ class SpikeSlabResults(DrawResults):
         """Predictions of the rows from the others."""
         return ep_left_out(self.posterior) if self.exact_sets is None else exact_left_out(self.posterior)
 
-    def _spread(self, values: FloatArray, unpenalized: float) -> FloatArray:
-        design = self.posterior.design
-        return self.model.scatter(np.full(design.block.k, unpenalized), values, design)
-
-    @per_coefficient
-    def inclusion_prob(self) -> FloatArray:
-        """Posterior probability that a coefficient is not zero; 1 for unpenalised columns, equal within a group."""
-        return self._spread(self.posterior.selection.inclusion_prob, 1.0)
-
-    @property
-    def group_inclusion_prob(self) -> pd.Series:
-        """Posterior inclusion probabilities of the groups, by label, in the order of the columns.
-
-        With a formula the groups are its terms, else a column on its own is a group with its name. Unpenalised
-        columns are in no group, and a group without another column is left out; a group of constant columns has 0.
-        """
-        return self._by_group(self.posterior.selection.inclusion_prob, "inclusion_prob")
-
-    def group_members(self) -> dict[str, list[str]]:
-        """Names of the columns of each group with at least two columns that vary."""
-        design, groups, names = self.posterior.design, self.model.groups, self.model.data.exog_columns
-        out: dict[str, list[str]] = {}
-        for j in design.columns:
-            out.setdefault(groups.labels[groups.of_column[j]], []).append(names[j])
-        return {label: columns for label, columns in out.items() if len(columns) > 1}
-
-    @per_coefficient
-    def prior_inclusion(self) -> float | FloatArray:
-        """Prior inclusion probability: a number if it is the same for all columns, else one for each coefficient."""
-        given = self.model.prior_inclusion
-        if given is None or np.ndim(given) == 0:
-            s = self.posterior.selection
-            if self.posterior.design.p == 0:
-                return float("nan") if given is None else float(given)
-            return float(s.weights @ [h.prior_inclusion[0] for h in s.hypers])
-        return self.prior_by_column()
-
-    def prior_by_column(self) -> FloatArray:
-        """Prior inclusion probability of each coefficient; 1 for unpenalised columns."""
-        s = self.posterior.selection
-        p = np.einsum("g,gj->j", s.weights, np.stack([h.prior_inclusion for h in s.hypers]))
-        return self._spread(p, 1.0)
-
-    @per_coefficient
-    def cond_mean(self) -> FloatArray:
-        """Posterior means conditional on inclusion, user's scale."""
-        return self._with_z(self.posterior.given_inclusion()[0], self.posterior.coefficient_means()[0])
-
-    @per_coefficient
-    def cond_var(self) -> FloatArray:
-        """Posterior variances conditional on inclusion, user's scale."""
-        return self._with_z(self.posterior.given_inclusion()[1], self.posterior.coefficient_sds()[0] ** 2)
-
-    @per_coefficient
-    def prob_zero(self) -> FloatArray:
-        """Posterior probability that each coefficient is exactly zero, (k,): that the column is excluded.
-
-        0 for unpenalised coefficients, 1 for those of constant columns. `prob_positive` and `prob_zero` together
-        leave the probability of a negative coefficient.
-        """
-        return np.where((self.arrays.params == 0) & (self.arrays.bse == 0), 1.0, 1.0 - self.arrays.inclusion_prob)
-
-    def _with_z(self, penalized: FloatArray, of_z: FloatArray) -> FloatArray:
-        return self.model.scatter(of_z, penalized, self.posterior.design)
-
-    @property
-    def df_model(self) -> float:
-        """Effective degrees of freedom: expected included columns plus unpenalised ones, excluding the constant."""
-        return self.expected_size + self.posterior.design.block.k - self.model.k_constant
-
-    @property
-    def df_resid(self) -> float:
-        """Residual degrees of freedom: rows minus effective degrees of freedom, including the constant."""
-        return self.nobs - self.df_model - self.model.k_constant
-
-    def median_model(self) -> list[str]:
-        """Median probability model: names of the penalised columns with an inclusion probability above one half.
-
-        Of a group all varying columns or none.
-        """
-        chosen = self.posterior.selection.inclusion_prob > MEDIAN
-        return [name for name, keep in zip(self.penalized_names, chosen, strict=True) if keep]
-
-    def own_columns(self) -> dict[str, FloatArray]:
-        """The column of :meth:`tidy` with the inclusion probabilities."""
-        return {"inclusion_prob": self.arrays.inclusion_prob}
-
     def _release_rows(self, row_space: bool) -> None:
         if not row_space and self.has_joint_posterior:
             self.posterior = self.posterior.without_row_space()
         self.posterior = self.posterior.without_rows()
-
-    def importance(self, target: int) -> FloatArray:
-        """What variables are ordered by in reports: the inclusion probabilities, (k,)."""
-        return self.arrays.inclusion_prob
 
     def summary(self, alpha: float = 0.05, direction: bool = False) -> FormattedSummary:
         """Table of the coefficients by inclusion probability; at most 30 of those that can be out.

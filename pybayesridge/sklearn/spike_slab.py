@@ -12,7 +12,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from pybayesridge._types import ArrayLike, BoolArray, FloatArray, GroupsLike, Names, TableLike
 from pybayesridge.models.spike_slab import SpikeSlab
 from pybayesridge.results.generalized_spike_slab import GeneralizedSpikeSlabResults
-from pybayesridge.results.spike_slab import MEDIAN, SpikeSlabResults
+from pybayesridge.results.selection_estimates import MEDIAN
+from pybayesridge.results.spike_slab import SpikeSlabResults
 from pybayesridge.sklearn.base import LinearEstimator, Regressor, named, target_names, used_rows
 
 

@@ -17,7 +17,7 @@ from pybayesridge._types import AnyArray, ArrayLike, FloatArray, GroupsLike, Nam
 from pybayesridge.families.registry import make
 from pybayesridge.models.spike_slab import SpikeSlab
 from pybayesridge.results.generalized_spike_slab import GeneralizedSpikeSlabResults
-from pybayesridge.results.spike_slab import MEDIAN
+from pybayesridge.results.selection_estimates import MEDIAN
 from pybayesridge.sklearn.base import used_rows
 from pybayesridge.sklearn.classifier import CERTAIN
 from pybayesridge.sklearn.spike_slab import ColumnSelector

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import betaincinv
@@ -16,7 +16,7 @@ from pybayesridge.plots.frame import label, titled
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from pybayesridge.results.probabilities import ProbabilityResults
+    from pybayesridge.results.estimates import LinearEstimates
 
 INTERVAL = 0.05
 """One minus the probability of the bins' intervals."""
@@ -24,13 +24,13 @@ INTERVAL = 0.05
 IN_SAMPLE = "in-sample"
 
 
-def _probabilities(res: ProbabilityResults) -> tuple[FloatArray, bool]:
+def _probabilities(res: LinearEstimates) -> tuple[FloatArray, bool]:
     """Of the event at each row, and whether they are predicted from the other rows."""
     left_out: FloatArray | None = getattr(res.arrays, "loo_probabilities", None)
     return (res.arrays.fittedvalues, False) if left_out is None else (left_out, True)
 
 
-def plot_calibration(res: ProbabilityResults, bins: int = 10, *, ax: Axes | None = None) -> Axes:
+def plot_calibration(res: LinearEstimates, bins: int = 10, *, ax: Axes | None = None) -> Axes:
     """Draw observed shares of events against predicted probabilities, in bins of equally many trials.
 
     The probabilities of :class:`~pybayesridge.BayesRidge` are leave-one-out ones. Those of
@@ -67,7 +67,7 @@ def plot_calibration(res: ProbabilityResults, bins: int = 10, *, ax: Axes | None
     return _draw_calibration(res, found, "leave-one-out probability", line, ax)
 
 
-def _draw_calibration(res: ProbabilityResults, found: Calibration, xlabel: str, line: str, ax: Axes | None) -> Axes:
+def _draw_calibration(res: Any, found: Calibration, xlabel: str, line: str, ax: Axes | None) -> Axes:
     """Draw bins of probabilities with intervals of the observed shares; `line` stands below the title."""
     up, down = found.observed * found.trials, (1 - found.observed) * found.trials
     low = np.where(up > 0, betaincinv(np.maximum(up, 1e-9), down + 1, INTERVAL / 2), 0.0)
@@ -83,7 +83,7 @@ def _draw_calibration(res: ProbabilityResults, found: Calibration, xlabel: str, 
     )
 
 
-def plot_roc(res: ProbabilityResults, *, ax: Axes | None = None) -> Axes:
+def plot_roc(res: LinearEstimates, *, ax: Axes | None = None) -> Axes:
     """Draw the ROC curve of the predicted probabilities.
 
     They are those of :meth:`plot_calibration`: of a SpikeSlab in-sample, with an area that is larger than that for

@@ -27,8 +27,8 @@ from pybayesridge.text import TOP, number
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from pybayesridge.results.generalized_ridge import GeneralizedRidgeResults
-    from pybayesridge.results.ridge import BayesRidgeResults
+    from pybayesridge.results.generalized_estimates import GeneralizedEstimates
+    from pybayesridge.results.ridge_estimates import RidgeEstimates
 
 MOST_PATHS = 1000
 """More paths are not drawn: the largest are."""
@@ -38,7 +38,7 @@ LOO_POINTS = 61
 
 
 def plot_coefficients(
-    res: BayesRidgeResults | GeneralizedRidgeResults,
+    res: RidgeEstimates | GeneralizedEstimates,
     alpha: float = 0.05,
     *,
     target: str | int | None = None,
@@ -102,7 +102,7 @@ def plot_coefficients(
 
 
 def plot_lambda(
-    res: BayesRidgeResults,
+    res: RidgeEstimates,
     alpha: float = 0.05,
     *,
     target: str | int | None = None,
@@ -160,7 +160,7 @@ def plot_lambda(
     )
 
 
-def _penalty_in_use(res: BayesRidgeResults, i: int) -> str:
+def _penalty_in_use(res: RidgeEstimates, i: int) -> str:
     """The kind of penalty that is reported, and its value."""
     value = float(np.atleast_1d(res.arrays.lambda_)[i])
     if not np.isfinite(value):
@@ -169,7 +169,7 @@ def _penalty_in_use(res: BayesRidgeResults, i: int) -> str:
     return f"{res.method_entry.in_use.format(of=of)}: {number(value)}"
 
 
-def _penalty_scores(res: BayesRidgeResults, i: int, log_t2: FloatArray) -> tuple[FloatArray, FloatArray, str] | None:
+def _penalty_scores(res: RidgeEstimates, i: int, log_t2: FloatArray) -> tuple[FloatArray, FloatArray, str] | None:
     """A cross-validation curve: penalties ascending, scores, and what they are."""
     fit, design = res.ridge_fit, res.posterior.design
     if fit.search is not None and fit.grid is not None:
@@ -190,7 +190,7 @@ def _penalty_scores(res: BayesRidgeResults, i: int, log_t2: FloatArray) -> tuple
 
 
 def plot_path(
-    res: BayesRidgeResults,
+    res: RidgeEstimates,
     *,
     target: str | int | None = None,
     lambdas: ArrayLike | None = None,

@@ -23,14 +23,14 @@ from pybayesridge.text import TOP, number
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from pybayesridge.results.spike_slab import SpikeSlabResults
+    from pybayesridge.results.selection_estimates import SelectionEstimates
 
 VISIBLE = 1e-4
 """Numbers of included columns of a smaller share of the largest probability are not drawn at either end."""
 
 
 def plot_inclusion(
-    res: SpikeSlabResults,
+    res: SelectionEstimates,
     *,
     terms: str | Sequence[str] | None = None,
     top: int | None = None,
@@ -77,7 +77,7 @@ def plot_inclusion(
     return draw(names, probability[at], threshold, title=title, sets=_sets_among(res, at), ax=ax)
 
 
-def _shown(res: SpikeSlabResults, terms: str | Sequence[str] | None, limit: int | None) -> tuple[IntArray, str]:
+def _shown(res: SelectionEstimates, terms: str | Sequence[str] | None, limit: int | None) -> tuple[IntArray, str]:
     """Positions of the columns in the order of the picture, and what it leaves out."""
     if terms is not None:
         return term_positions(res.model, terms), ""
@@ -95,7 +95,7 @@ def _shown(res: SpikeSlabResults, terms: str | Sequence[str] | None, limit: int 
     return likely[:count], note if count < at.size else ""
 
 
-def _sets_among(res: SpikeSlabResults, at: IntArray) -> dict[int, IntArray]:
+def _sets_among(res: SelectionEstimates, at: IntArray) -> dict[int, IntArray]:
     """Credible sets of several columns or groups by number, as positions in `at`; without what is not shown."""
     place = {int(j): i for i, j in enumerate(at)}
     columns = res.model.positions(res.posterior.design)[1]
@@ -107,7 +107,7 @@ def _sets_among(res: SpikeSlabResults, at: IntArray) -> dict[int, IntArray]:
 
 
 def plot_coefficients(
-    res: SpikeSlabResults,
+    res: SelectionEstimates,
     alpha: float = 0.05,
     *,
     terms: str | Sequence[str] | None = None,
@@ -173,7 +173,7 @@ def plot_coefficients(
     )
 
 
-def plot_n_included(res: SpikeSlabResults, *, ax: Axes | None = None) -> Axes:
+def plot_n_included(res: SelectionEstimates, *, ax: Axes | None = None) -> Axes:
     """Draw the posterior distribution of the number of included columns, of groups all their columns.
 
     Of an exact fit it is that of :meth:`size_distribution`. The distribution is computed exactly (a Poisson-binomial
@@ -202,7 +202,9 @@ def plot_n_included(res: SpikeSlabResults, *, ax: Axes | None = None) -> Axes:
     return _draw_sizes(res, res.size_distribution().to_numpy(), res.expected_size, text, ax)
 
 
-def _draw_sizes(res: SpikeSlabResults, distribution: FloatArray, expected: float, text: str, ax: Axes | None) -> Axes:
+def _draw_sizes(
+    res: SelectionEstimates, distribution: FloatArray, expected: float, text: str, ax: Axes | None
+) -> Axes:
     seen = np.flatnonzero(distribution >= VISIBLE * distribution.max())
     return selection.sizes(
         distribution[seen[0] : seen[-1] + 1],
@@ -213,7 +215,7 @@ def _draw_sizes(res: SpikeSlabResults, distribution: FloatArray, expected: float
     )
 
 
-def plot_trace(res: SpikeSlabResults, *, ax: Axes | None = None) -> Axes:
+def plot_trace(res: SelectionEstimates, *, ax: Axes | None = None) -> Axes:
     """Draw minus the log evidence after each iteration: ``energy_trace``.
 
     From where ordinary EP gave way to an algorithm whose energy cannot rise, a line is drawn. With

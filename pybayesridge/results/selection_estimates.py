@@ -1,24 +1,25 @@
-"""Questions on sets of columns: which are in together, which replace each other, how many there are."""
+"""Estimates of a selection: which columns are in, which are in together, which replace each other, how many."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from pybayesridge._types import FloatArray
+from pybayesridge._types import FloatArray, RandomLike
 from pybayesridge.checks import positive, positive_int
 from pybayesridge.ep.model_size import size_distribution
 from pybayesridge.quantile_tables import NO_ROW_SPACE
 from pybayesridge.results import monte_carlo
 from pybayesridge.results.arguments import check_alpha
-from pybayesridge.results.base import LinearResults
+from pybayesridge.results.estimates import LinearEstimates
 from pybayesridge.results.labelled import per_coefficient
 from pybayesridge.selection.check import Check
 from pybayesridge.selection.credible import CredibleSet, credible_sets, pair_inclusion, select_by_fdr
+from pybayesridge.selection.doubt import Doubt
 from pybayesridge.selection.hyperparameters import Interval, discrete_quantiles, units_in
 from pybayesridge.selection.problem import Units, units_of
 from pybayesridge.selection.result import Exact
@@ -26,16 +27,23 @@ from pybayesridge.text import did_you_mean
 
 if TYPE_CHECKING:
     from pybayesridge.models.priors import SelectionModel
-    from pybayesridge.results.spike_slab import SpikeSlabResults
+
+MEDIAN = 0.5
+"""The median probability model holds the columns whose inclusion probability exceeds this."""
 
 
-class SetResults(LinearResults):
-    """Methods of the results of variable selection that are about sets of columns."""
+class SelectionEstimates(LinearEstimates):
+    """Estimates of a selection: inclusion probabilities, coefficients given inclusion, and sets of columns."""
 
     model: SelectionModel
     check: Check | None
-
-    diagnostics = monte_carlo.diagnostics
+    residual: float
+    n_fac: int
+    learned: tuple[str, ...]
+    evidence_biased: bool
+    energy_trace: FloatArray
+    doubts: tuple[Doubt, ...]
+    slab_var: float
 
     @property
     def penalized_names(self) -> list[str]:
@@ -57,9 +65,6 @@ class SetResults(LinearResults):
             return self.penalized_names
         first = design.columns[units.order[units.start[:-1]]]
         return [str(groups.labels[g]) for g in groups.of_column[first]]
-
-    def _spread(self, values: FloatArray, unpenalized: float) -> FloatArray:
-        raise NotImplementedError
 
     @property
     def exact_posterior(self) -> Any:
@@ -121,15 +126,6 @@ class SetResults(LinearResults):
         check, order = self.check, np.argsort(-np.abs(self.check.difference), kind="stable")
         values = {"by_ep": check.by_ep, "exact": check.exact, "se": check.se, "difference": check.difference}
         return pd.DataFrame(values, index=self.penalized_names).iloc[order]
-
-    @cached_property
-    def monte_carlo_errors(self) -> pd.DataFrame | None:
-        """The rows of :meth:`diagnostics` that cost little; None where the joint posterior was not kept with them."""
-        return None if self.exact_posterior is None else monte_carlo.errors_of(cast("SpikeSlabResults", self))
-
-    def _settle(self) -> None:
-        super()._settle()
-        _ = self.monte_carlo_errors
 
     @property
     def log_evidence_se(self) -> float:
@@ -348,3 +344,148 @@ class SetResults(LinearResults):
                 "probability": [model.probability for model in best],
             }
         )
+
+    @per_coefficient
+    def inclusion_prob(self) -> FloatArray:
+        """Posterior probability that a coefficient is not zero; 1 for unpenalised columns, equal within a group."""
+        return self._spread(self.posterior.selection.inclusion_prob, 1.0)
+
+    def _spread(self, values: FloatArray, unpenalized: float) -> FloatArray:
+        design = self.posterior.design
+        return self.model.scatter(np.full(design.block.k, unpenalized), values, design)
+
+    @property
+    def group_inclusion_prob(self) -> pd.Series:
+        """Posterior inclusion probabilities of the groups, by label, in the order of the columns.
+
+        With a formula the groups are its terms, else a column on its own is a group with its name. Unpenalised
+        columns are in no group, and a group without another column is left out; a group of constant columns has 0.
+        """
+        return self._by_group(self.posterior.selection.inclusion_prob, "inclusion_prob")
+
+    def group_members(self) -> dict[str, list[str]]:
+        """Names of the columns of each group with at least two columns that vary."""
+        design, groups, names = self.posterior.design, self.model.groups, self.model.data.exog_columns
+        out: dict[str, list[str]] = {}
+        for j in design.columns:
+            out.setdefault(groups.labels[groups.of_column[j]], []).append(names[j])
+        return {label: columns for label, columns in out.items() if len(columns) > 1}
+
+    @per_coefficient
+    def prior_inclusion(self) -> float | FloatArray:
+        """Prior inclusion probability: a number if it is the same for all columns, else one for each coefficient."""
+        given = self.model.prior_inclusion
+        if given is None or np.ndim(given) == 0:
+            s = self.posterior.selection
+            if self.posterior.design.p == 0:
+                return float("nan") if given is None else float(given)
+            return float(s.weights @ [h.prior_inclusion[0] for h in s.hypers])
+        return self.prior_by_column()
+
+    def prior_by_column(self) -> FloatArray:
+        """Prior inclusion probability of each coefficient; 1 for unpenalised columns."""
+        s = self.posterior.selection
+        p = np.einsum("g,gj->j", s.weights, np.stack([h.prior_inclusion for h in s.hypers]))
+        return self._spread(p, 1.0)
+
+    @per_coefficient
+    def cond_mean(self) -> FloatArray:
+        """Posterior means conditional on inclusion, user's scale."""
+        return self._with_z(self.posterior.given_inclusion()[0], self.posterior.coefficient_means()[0])
+
+    @per_coefficient
+    def cond_var(self) -> FloatArray:
+        """Posterior variances conditional on inclusion, user's scale."""
+        return self._with_z(self.posterior.given_inclusion()[1], self.posterior.coefficient_sds()[0] ** 2)
+
+    @per_coefficient
+    def prob_zero(self) -> FloatArray:
+        """Posterior probability that each coefficient is exactly zero, (k,): that the column is excluded.
+
+        0 for unpenalised coefficients, 1 for those of constant columns. `prob_positive` and `prob_zero` together
+        leave the probability of a negative coefficient.
+        """
+        return np.where((self.arrays.params == 0) & (self.arrays.bse == 0), 1.0, 1.0 - self.arrays.inclusion_prob)
+
+    def _with_z(self, penalized: FloatArray, of_z: FloatArray) -> FloatArray:
+        return self.model.scatter(of_z, penalized, self.posterior.design)
+
+    @property
+    def df_model(self) -> float:
+        """Effective degrees of freedom: expected included columns plus unpenalised ones, excluding the constant."""
+        return self.expected_size + self.posterior.design.block.k - self.model.k_constant
+
+    @property
+    def df_resid(self) -> float:
+        """Residual degrees of freedom: rows minus effective degrees of freedom, including the constant."""
+        return self.nobs - self.df_model - self.model.k_constant
+
+    def median_model(self) -> list[str]:
+        """Median probability model: names of the penalised columns with an inclusion probability above one half.
+
+        Of a group all varying columns or none.
+        """
+        chosen = self.posterior.selection.inclusion_prob > MEDIAN
+        return [name for name, keep in zip(self.penalized_names, chosen, strict=True) if keep]
+
+    def own_columns(self) -> dict[str, FloatArray]:
+        """The column of :meth:`tidy` with the inclusion probabilities."""
+        return {"inclusion_prob": self.arrays.inclusion_prob}
+
+    def importance(self, target: int) -> FloatArray:
+        """What variables are ordered by in reports: the inclusion probabilities, (k,)."""
+        return self.arrays.inclusion_prob
+
+    @cached_property
+    def monte_carlo_errors(self) -> pd.DataFrame | None:
+        """The rows of :meth:`diagnostics` that cost little; None where the joint posterior was not kept with them."""
+        return None if self.exact_posterior is None else monte_carlo.errors_of(self)
+
+    def explained_variance(self, alpha: float = 0.05, rng: RandomLike = 0) -> pd.Series:
+        """Posterior mean, median and interval of the share of variance that the penalised columns explain.
+
+        With g the fitted part of the penalised columns (the unpenalised ones projected out) and n rows the share is
+        ``|g|^2 / (|g|^2 + n sigma2)`` (weighted where the rows are). The sets of columns, the coefficients, the
+        noise variance and the hyperparameters that are not given vary; without any column the share is 0. With
+        ``family="binomial"`` it is the share of the latent variance, whose noise has the variance pi^2/3 for the
+        logit and 1 for the probit link; rows of several trials count as such.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the probability of the (equal-tailed) interval.
+        rng : numpy.random.Generator, int or None
+            The posterior is that of 4,000 to 20,000 draws; by default they are the same at each call. The standard
+            error of the probability at a 2.5 % quantile is at most 0.0025, that of the sampler apart.
+
+        Returns
+        -------
+        Series
+            mean, median, lower, upper.
+
+        Raises
+        ------
+        ValueError
+            For a fit by expectation propagation, which does not have the joint posterior of columns and noise
+            variance; if the results were saved without the space of the rows.
+
+        References
+        ----------
+        Gelman, Goodrich, Gabry & Vehtari (2019). R-squared for Bayesian regression models. The American Statistician.
+
+        Examples
+        --------
+        >>> import statsmodels.api as sm
+        >>> from pybayesridge import SpikeSlab
+        >>> longley = sm.datasets.longley.load_pandas().data
+        >>> res = SpikeSlab.from_formula("TOTEMP ~ GNP + UNEMP + ARMED", longley).fit()
+        >>> bool(res.explained_variance()["lower"] > 0.9)
+        True
+        """
+        alpha, what = check_alpha(alpha), "the share of variance explained"
+        self._exactly(what)
+        if self.exact_posterior is None:
+            raise ValueError(NO_ROW_SPACE.format(what=what))
+        share = self.exact_posterior.explained_share(np.random.default_rng(rng))
+        values = [share.mean(), *np.quantile(share, [0.5, alpha / 2, 1 - alpha / 2])]
+        return pd.Series(values, index=["mean", "median", "lower", "upper"], name="explained_variance")
