@@ -331,6 +331,7 @@ def test_results_have_names(fitted):
     assert fitted.tidy().shape == (4, 5)
     with pytest.raises(AttributeError, match="no sigma2"):
         _ = fitted.sigma2
+    assert "sigma2" not in dir(fitted)
 
 
 def test_odds_ratios(fitted):

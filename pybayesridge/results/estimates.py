@@ -18,7 +18,7 @@ from pybayesridge.recipes import Recipe
 from pybayesridge.results.arguments import check_alpha, standardized_size, target_position
 from pybayesridge.results.arviz import Draws
 from pybayesridge.results.facts import Coefficients, Written, rows_to_show, value_of
-from pybayesridge.results.labelled import Arrays, per_coefficient, per_row, per_target
+from pybayesridge.results.labelled import Arrays, Lacking, per_coefficient, per_row, per_target
 from pybayesridge.results.shown import Shown, counted
 from pybayesridge.text import listed
 
@@ -69,6 +69,10 @@ class LinearEstimates(Shown):
         self.model, self.posterior, self.k_constant = model, posterior, model.k_constant
         if not posterior.design.in_blocks:
             _ = self.arrays.params
+
+    def __dir__(self) -> list[str]:
+        """Names of the attributes, without those that only other families have."""
+        return [name for name in super().__dir__() if not isinstance(getattr(type(self), name, None), Lacking)]
 
     @property
     def arrays(self) -> Any:

@@ -15,7 +15,7 @@ from pybayesridge.predictive.sites import latent_sets_left_out, sites_left_out
 from pybayesridge.recipes import Recipe
 from pybayesridge.results import findings
 from pybayesridge.results.arviz import Draws
-from pybayesridge.results.labelled import per_row
+from pybayesridge.results.labelled import Lacking, per_row
 from pybayesridge.results.probabilities import ProbabilityResults
 from pybayesridge.results.spike_slab import SpikeSlabResults
 
@@ -58,6 +58,8 @@ class GeneralizedSpikeSlabResults(ProbabilityResults, SpikeSlabResults):
     n_trials: float
     n_events: float
 
+    noise_var = Lacking("binomial responses have no noise variance: these results have no noise_var")
+
     def __init__(
         self,
         model: SelectionModel,
@@ -76,11 +78,6 @@ class GeneralizedSpikeSlabResults(ProbabilityResults, SpikeSlabResults):
     def _take_hyperparameters(self) -> None:
         design, selection = self.posterior.design, self.posterior.selection
         self.slab_var = float(selection.weights @ [h.slab_var for h in selection.hypers]) / design.common_scale**2
-
-    @property
-    def noise_var(self) -> float:
-        """Not available: binomial responses have no noise variance."""
-        raise AttributeError("binomial responses have no noise variance: these results have no noise_var")
 
     @property
     def log_evidence(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, NoReturn, TypeVar, overload
 
 import numpy as np
 import pandas as pd
@@ -93,6 +93,22 @@ def per_target(compute: Callable[[Any], float | FloatArray | None]) -> Labelled[
 def per_target(compute: Any) -> Any:
     """Label an array over the targets, (q,); of a model with one target a number stays as it is."""
     return Labelled("targets", compute)
+
+
+class Lacking(property):
+    """An attribute that only results of other families have: asked for, it says why, and ``dir`` does not name it.
+
+    Parameters
+    ----------
+    why : str
+    """
+
+    def __init__(self, why: str) -> None:
+        super().__init__(self._refuse, doc=f"Not available: {why}.")
+        self.why = why
+
+    def _refuse(self, results: object) -> NoReturn:
+        raise AttributeError(self.why)
 
 
 class Arrays:

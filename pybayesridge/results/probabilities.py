@@ -14,6 +14,7 @@ from pybayesridge.checks import check_which
 from pybayesridge.posterior.laws import Ask
 from pybayesridge.results.arguments import check_alpha, term_positions
 from pybayesridge.results.base import LinearResults
+from pybayesridge.results.labelled import Lacking
 from pybayesridge.results.plots import probabilities as plots
 from pybayesridge.results.prediction import GeneralizedPrediction
 
@@ -36,13 +37,9 @@ class ProbabilityResults(LinearResults):
     posterior: Any
     _pictures: ClassVar[str] = "plot_calibration() or plot_roc()"
 
+    sigma2 = Lacking("binomial responses have no noise variance: these results have no sigma2")
     plot_calibration = plots.plot_calibration
     plot_roc = plots.plot_roc
-
-    @property
-    def sigma2(self) -> float:
-        """Not available: binomial responses have no noise variance."""
-        raise AttributeError("binomial responses have no noise variance: these results have no sigma2")
 
     def _probabilities(self, rows: AnyArray) -> FloatArray:
         x, z = self.model.split_rows(rows, self.posterior.design)
