@@ -78,10 +78,10 @@ def test_intervals_are_those_of_the_whole_matrices(problem, monkeypatch):
     monkeypatch.setattr(mixture, "factorize", counted)
     for alpha in (0.05, 0.6, 0.01):
         monkeypatch.setattr(mixture, "QUANTILES_PER_MOMENT", np.inf)
-        whole = res.conf_int(alpha)
+        whole = res.arrays.conf_int(alpha)
         assert not used
         monkeypatch.setattr(mixture, "QUANTILES_PER_MOMENT", 0)
-        thin = res.conf_int(alpha)
+        thin = res.arrays.conf_int(alpha)
         assert any(each.left is not None for each in used)
         used.clear()
         length = whole[..., 1:] - whole[..., :1]

@@ -74,7 +74,7 @@ def by_inclusion(res: SelectionEstimates, alpha: float) -> Listed:
     names, prob = res.model.exog_names, res.arrays.inclusion_prob
     at = _order_by(prob, res.model.positions(res.posterior.design)[0])
     own = res.arrays
-    columns = [prob, own.params, own.bse, own.cond_mean, np.sqrt(own.cond_var), res.conf_int(alpha)]
+    columns = [prob, own.params, own.bse, own.cond_mean, np.sqrt(own.cond_var), own.conf_int(alpha)]
     values = np.column_stack(columns)[at]
     table = table_of(
         f"{_caption(res, alpha)} (marginal over inclusion)",

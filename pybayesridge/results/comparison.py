@@ -121,7 +121,7 @@ def _read(name: str, given: Any, alpha: float) -> FitInTable:
 
 
 def _own(res: LinearResults, alpha: float) -> FitInTable:
-    interval = res.conf_int(alpha).to_numpy()
+    interval = res.arrays.conf_int(alpha)
     inclusion = getattr(res.arrays, "inclusion_prob", np.full(len(interval), np.nan))
     facts = dict.fromkeys(FACT_ROWS, np.nan) | values_of(res, "row")
     columns = [res.arrays.params, res.arrays.bse, interval[:, 0], interval[:, 1], inclusion]

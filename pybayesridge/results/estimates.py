@@ -251,11 +251,11 @@ class LinearEstimates(Shown):
         alpha : float
             One minus the probability of the interval.
         """
-        out: pd.DataFrame = self.model.data.wrap_output(self._squeeze(self._intervals(alpha)), "interval")
+        out: pd.DataFrame = self.model.data.wrap_output(self.arrays.conf_int(alpha), "interval")
         return out
 
-    def _intervals(self, alpha: float) -> FloatArray:
-        """The same with an axis for the targets, (k, q, 2)."""
+    def intervals(self, alpha: float) -> FloatArray:
+        """The intervals of :meth:`conf_int` with an axis for the targets, (k, q, 2)."""
         return self.ask(Ask((check_alpha(alpha) / 2, 1 - alpha / 2), mean=False, sd=False)).quantiles
 
     def tidy(self, alpha: float = 0.05) -> Any:
@@ -275,7 +275,7 @@ class LinearEstimates(Shown):
             before those of the second.
         """
         targets, names = self.model.data.targets, self.model.exog_names
-        interval = self._intervals(alpha)
+        interval = self.intervals(alpha)
         columns = {
             "term": list(names) * len(targets),
             "estimate": self.arrays.params.ravel(order="F"),

@@ -122,6 +122,11 @@ class Arrays:
     def __init__(self, results: Any) -> None:
         self._labelled = results
 
+    def conf_int(self, alpha: float = 0.05) -> FloatArray:
+        """Credible intervals of the coefficients, (k, 2) or (k, q, 2)."""
+        found: FloatArray = self._labelled.intervals(alpha)
+        return found[:, 0] if self._labelled.model.one_target else found
+
     def __getattr__(self, name: str) -> Any:
         """The array of a labelled attribute, or the attribute."""
         found = getattr(type(self._labelled), name, None)

@@ -32,7 +32,7 @@ def coef_table(res: LinearEstimates) -> pd.DataFrame:
     if not res.model.one_target:
         raise ValueError("tables of maketables are for one response: fit the responses one by one")
     none = np.full(len(res.model.exog_names), np.nan)
-    ninety_five, ninety = res.conf_int(0.05).to_numpy(), res.conf_int(0.10).to_numpy()
+    ninety_five, ninety = res.arrays.conf_int(0.05), res.arrays.conf_int(0.10)
     columns = {
         "b": res.arrays.params,
         "se": res.arrays.bse,

@@ -197,7 +197,7 @@ class SpikeSlabResults(DrawResults):
         by_pip = at[np.argsort(-pip[at], kind="stable")]
         order = np.concatenate([z_at, by_pip[:SHOWN], flat[: max(SHOWN - by_pip.size, 0)]]).astype(np.intp)
         of_slab = self.arrays.cond_mean, np.sqrt(self.arrays.cond_var)
-        values = np.column_stack([self.arrays.params, self.arrays.bse, *of_slab, self.conf_int(alpha)])[order]
+        values = np.column_stack([self.arrays.params, self.arrays.bse, *of_slab, self.arrays.conf_int(alpha)])[order]
         left_out = "{count} columns with smaller inclusion probabilities are omitted; see inclusion_prob."
         return Coefficients(order, ["mean", "sd", "mean|in", "sd|in"], values, left_out, pip[order])
 

@@ -262,8 +262,8 @@ def said_by(problem, results, target):
         return value if one else value[..., target]
 
     def pick_interval(frame):
-        value = results.conf_int(ALPHA).to_numpy()
-        return value if one else value[:, 2 * target : 2 * target + 2]
+        value = results.arrays.conf_int(ALPHA)
+        return value if one else value[:, target]
 
     with np.errstate(divide="ignore"):
         out = {"lambda": float(np.atleast_1d(results.lambda_)[target])}
