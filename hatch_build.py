@@ -1,4 +1,4 @@
-"""The build of the package: compiles the sampler's C code into it.
+"""The build of the package: compiles its C code into it.
 
 With the system's C compiler where there is one; else pip installs the package ziglang for the build, whose compiler
 needs nothing else.
@@ -17,7 +17,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 def _compiler(root: str) -> ModuleType:
     """The module that compiles, without the package around it."""
-    path = Path(root) / "pybayesridge" / "selection" / "compiler.py"
+    path = Path(root) / "pybayesridge" / "compiled" / "compiler.py"
     spec = importlib.util.spec_from_file_location("_pybayesridge_compiler", path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} cannot be imported")
@@ -26,7 +26,7 @@ def _compiler(root: str) -> ModuleType:
     return module
 
 
-class CompiledSampler(BuildHookInterface):
+class CompiledCode(BuildHookInterface):
     """Adds the library to wheels, and to the folder of an editable installation."""
 
     def dependencies(self) -> list[str]:
@@ -40,7 +40,7 @@ class CompiledSampler(BuildHookInterface):
         folder = compiler.SOURCES
         target = folder / compiler.library_name()
         if not target.exists():
-            for old in folder.glob(f"_light-*{compiler.SUFFIX}"):
+            for old in folder.glob(f"{compiler.PREFIX}*{compiler.SUFFIX}"):
                 old.unlink()
             compiler.compile_library(target)
         build_data["artifacts"].append(target.relative_to(self.root).as_posix())

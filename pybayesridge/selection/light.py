@@ -1,4 +1,4 @@
-"""Walkers through the sets of units, by light moves in compiled code (the folder ``c``); here, its arrays and calls.
+"""Walkers through the sets of units, by light moves in compiled code (``compiled/c/sets``); here, its arrays.
 
 A step proposes that one unit comes in, leaves, or takes the place of another one, that the node of log g changes, or
 that several units and log g do. It costs O(m²) for m columns in, whatever the number of columns. Now and then a pass
@@ -16,8 +16,8 @@ import numpy as np
 from scipy.special import log_expit
 
 from pybayesridge._types import AnyArray, BoolArray, FloatArray, IntArray
+from pybayesridge.compiled.library import library
 from pybayesridge.selection.grid import Grid
-from pybayesridge.selection.library import library
 from pybayesridge.selection.problem import CACHE_BYTES, Problem
 
 MOVES = ("birth", "death", "swap", "near swap", "node", "together")

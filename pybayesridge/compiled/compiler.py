@@ -1,4 +1,4 @@
-"""Compiles the sampler's C code, with the system's compiler where there is one, else with that of ziglang.
+"""Compiles the package's C code, with the system's compiler where there is one, else with that of ziglang.
 
 The build of the package runs this file alone, so that it imports nothing but the standard library.
 """
@@ -19,6 +19,9 @@ SOURCES = Path(__file__).resolve().parent / "c"
 FLAGS = ("-std=c99", "-O3", "-ffp-contract=off", "-fvisibility=hidden", "-shared")
 """Nothing that depends on the processor, and no contraction of products and sums: the same numbers everywhere."""
 
+PREFIX = "_compiled-"
+"""How the names of libraries begin; a mark of their sources follows."""
+
 SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
 
 ZIG = "ziglang"
@@ -31,9 +34,9 @@ class CompilerError(OSError):
 def library_name() -> str:
     """The name of the library that belongs to the sources."""
     digest = hashlib.sha256()
-    for path in sorted([*SOURCES.glob("*.c"), *SOURCES.glob("*.h")]):
+    for path in sorted([*SOURCES.rglob("*.c"), *SOURCES.rglob("*.h")]):
         digest.update(path.read_bytes().replace(b"\r\n", b"\n"))
-    return f"_light-{digest.hexdigest()[:12]}{SUFFIX}"
+    return f"{PREFIX}{digest.hexdigest()[:12]}{SUFFIX}"
 
 
 def system_compiler() -> list[str] | None:
@@ -60,7 +63,7 @@ def compile_library(target: Path) -> None:
     command = [*compiler(), *FLAGS, *([] if sys.platform == "win32" else ["-fPIC"])]
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         made = Path(folder) / target.name
-        sources = sorted(str(path) for path in SOURCES.glob("*.c"))
+        sources = sorted(str(path) for path in SOURCES.rglob("*.c"))
         done = subprocess.run(
             [*command, "-o", str(made), *sources, "-lm"], capture_output=True, text=True, check=False
         )

@@ -1,4 +1,4 @@
-"""The compiled library of the sampler: that of the installed package, else compiled for the user once."""
+"""The compiled library: that of the installed package, else compiled for the user once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from functools import lru_cache
 from pathlib import Path
 
-from pybayesridge.selection import compiler
+from pybayesridge.compiled import compiler
 
 
 def _cache() -> Path:

@@ -1,0 +1,5 @@
+"""C code and the library that is made of it when the package is built.
+
+`library` loads it, `compiler` compiles the folder `c`: in it `sets`, the sampler of sets of columns. The code knows
+arrays alone, and gives the same numbers on every processor.
+"""
