@@ -10,6 +10,25 @@ from pathlib import Path
 
 from pybayesridge.compiled import compiler
 
+_POINTER, _INTEGER, _INT, _DOUBLE = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int, ctypes.c_double
+
+FUNCTIONS = (
+    ("run_new", _POINTER, [_POINTER, _INTEGER]),
+    ("run_free", None, [_POINTER]),
+    ("run_start", _INT, [_POINTER, _INTEGER, _POINTER, _INTEGER, _INTEGER, _POINTER, _POINTER, _POINTER, _DOUBLE]),
+    ("run_advance", _INT, [_POINTER, _INTEGER, _INTEGER, _INTEGER, _POINTER, _POINTER]),
+    ("run_sweep", _INT, [_POINTER, *[_INTEGER] * 3, *[_POINTER] * 3]),
+    ("run_state", _INTEGER, [_POINTER, _INTEGER, _POINTER, _POINTER, _POINTER]),
+    ("run_walk", _INT, [_POINTER, _INTEGER, _INTEGER]),
+    ("run_coefficients", _INTEGER, [_POINTER, _INTEGER, *[_POINTER] * 5]),
+    ("run_reweigh", _INT, [_POINTER, _INTEGER, _INTEGER, _POINTER, _DOUBLE]),
+    ("run_forget", None, [_POINTER]),
+    ("run_table", None, [_POINTER, *[_INTEGER] * 5, *[_POINTER] * 3]),
+    ("run_counts", _INTEGER, [_POINTER, _POINTER, _POINTER]),
+    ("wide_product", _INT, [_POINTER, _INTEGER, _INTEGER]),
+)
+"""Names, results and arguments of the functions in ``c``."""
+
 
 def _cache() -> Path:
     """The user's folder for what can be computed again."""
@@ -22,41 +41,37 @@ def _cache() -> Path:
     return base / "pybayesridge"
 
 
-def _path() -> Path:
-    """Where the library is; compiled first if it is nowhere, as in a folder whose sources have changed."""
+def _places() -> tuple[Path, Path]:
+    """Where the library may be: in the package, or in the user's folder."""
     name = compiler.library_name()
-    installed, cached = compiler.SOURCES / name, _cache() / name
-    for path in (installed, cached):
-        if path.exists():
-            return path
-    cached.parent.mkdir(parents=True, exist_ok=True)
-    compiler.compile_library(cached)
-    return cached
+    return compiler.SOURCES / name, _cache() / name
+
+
+@lru_cache(maxsize=1)
+def _loaded(path: Path) -> ctypes.CDLL:
+    found = ctypes.CDLL(str(path))
+    for name, result, arguments in FUNCTIONS:
+        function = getattr(found, name)
+        function.restype, function.argtypes = result, arguments
+    return found
 
 
 @lru_cache(maxsize=1)
 def library() -> ctypes.CDLL:
-    """The library, loaded once."""
-    loaded = ctypes.CDLL(str(_path()))
-    pointer, integer = ctypes.c_void_p, ctypes.c_int64
-    for name, result, arguments in (
-        ("run_new", pointer, [pointer, integer]),
-        ("run_free", None, [pointer]),
-        (
-            "run_start",
-            ctypes.c_int,
-            [pointer, integer, pointer, integer, integer, pointer, pointer, pointer, ctypes.c_double],
-        ),
-        ("run_advance", ctypes.c_int, [pointer, integer, integer, integer, pointer, pointer]),
-        ("run_sweep", ctypes.c_int, [pointer, *[integer] * 3, *[pointer] * 3]),
-        ("run_state", integer, [pointer, integer, pointer, pointer, pointer]),
-        ("run_walk", ctypes.c_int, [pointer, integer, integer]),
-        ("run_coefficients", integer, [pointer, integer, *[pointer] * 5]),
-        ("run_reweigh", ctypes.c_int, [pointer, integer, integer, pointer, ctypes.c_double]),
-        ("run_forget", None, [pointer]),
-        ("run_table", None, [pointer, *[integer] * 5, *[pointer] * 3]),
-        ("run_counts", integer, [pointer, pointer, pointer]),
-    ):
-        function = getattr(loaded, name)
-        function.restype, function.argtypes = result, arguments
-    return loaded
+    """The library, loaded once; compiled first if it is nowhere, as in a folder whose sources have changed."""
+    installed, cached = _places()
+    for path in (installed, cached):
+        if path.exists():
+            return _loaded(path)
+    cached.parent.mkdir(parents=True, exist_ok=True)
+    compiler.compile_library(cached)
+    return _loaded(cached)
+
+
+@lru_cache(maxsize=1)
+def built() -> ctypes.CDLL | None:
+    """The library for what can do without: None if it is not there or cannot be loaded. Nothing is compiled."""
+    try:
+        return next((_loaded(path) for path in _places() if path.exists()), None)
+    except (OSError, RuntimeError):  # no home folder, or a library that this system refuses
+        return None

@@ -16,7 +16,8 @@ from scipy.sparse import issparse
 from pybayesridge._types import AnyArray, BoolArray, FloatArray, IntArray
 from pybayesridge.design.sparse import sparse_products
 from pybayesridge.design.unpenalized import Unpenalized
-from pybayesridge.design.wide import WideProducts, fill, units, wide_products
+from pybayesridge.design.wide import WideProducts, centring_is_all, fill, units, wide_products
+from pybayesridge.design.wide_compiled import compiled_products
 from pybayesridge.linalg import blas
 from pybayesridge.linalg.blocks import block_size, column_blocks, row_blocks, work_buffer
 from pybayesridge.linalg.scale import SAFE, common_scale, constant_columns
@@ -83,6 +84,10 @@ def accumulate(x: Any, columns: IntArray, block: Unpenalized, y: FloatArray, *, 
     if not tall:
         n, p = x.shape[0], columns.size
         size = min(p, max(block_size(n), min(MANY_COLUMNS, p // 16))) or 1
+        if standardize and centring_is_all(block):
+            found = compiled_products(x, columns, block)
+            if found is not None:
+                return of_wide(found)
         pieces = (piece for _, piece in column_blocks(x, columns, size))
         return of_wide(wide_products(pieces, block, standardize=standardize))
     shift = _shift(x, columns, block_size(columns.size))

@@ -93,7 +93,7 @@ def wide_products(
     """
     n = block.z.shape[0]
     product: FloatArray = np.zeros((n, n), order="F")
-    rank = int(block.ones is not None) + (0 if _centring_is_all(block) else block.k)
+    rank = int(block.ones is not None) + (0 if centring_is_all(block) else block.k)
     on_taken, taken = (np.zeros((n, rank)), np.zeros((rank, rank))) if with_taken else (None, None)
     shared: float | None = 1.0 if standardize else None
     found: list[_Block] = []
@@ -117,7 +117,7 @@ def wide_products(
         center=_joined([part.center for part in found]),
         scale=_joined([part.scale for part in found]),
         sd=_joined([part.sd for part in found]),
-        projection=None if _centring_is_all(block) else _side_by_side(block.k, [part.projection for part in found]),
+        projection=None if centring_is_all(block) else _side_by_side(block.k, [part.projection for part in found]),
         constant=np.concatenate([np.empty(0, dtype=bool), *(part.constant for part in found)]),
         on_taken=on_taken,
         taken=taken,
@@ -191,7 +191,8 @@ def units(piece: AnyArray, shift: FloatArray) -> FloatArray:
     return out
 
 
-def _centring_is_all(block: Unpenalized) -> bool:
+def centring_is_all(block: Unpenalized) -> bool:
+    """Whether the unpenalised columns are none, or a constant one."""
     return block.k == 0 or block.only_constant
 
 
@@ -224,7 +225,7 @@ def _standardized(
             fill(a, piece, center, unit)
             if block.sqrt_w is not None:
                 a *= block.sqrt_w[:, None]
-        projection = None if _centring_is_all(block) else block.regress(project_out(a, block.q)) / one
+        projection = None if centring_is_all(block) else block.regress(project_out(a, block.q)) / one
         if shared is None:
             shared = common_scale(sd / one)
         inner = np.where(flat, 1.0, sd) if standardize else shared * one
