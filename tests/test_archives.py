@@ -265,14 +265,6 @@ def test_a_formula_that_belongs_to_no_model_is_refused(content):
         load(io.BytesIO(changed(content, edit)), allow_code=True)
 
 
-def test_only_wrappers_wrap(content):
-    def edit(text):
-        (entry,) = [entry for entry in text["entries"] if "wrapper" in entry]
-        entry["wrapper"] = "models.ridge.BayesRidge"
-
-    refused(changed(content, edit), "cannot be read by version")
-
-
 def test_code_that_is_asked_for(tmp_path, capsys):
     """Methods in a formula are evaluated where the user says that the file is trusted."""
     frame = make.data()

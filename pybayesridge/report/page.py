@@ -43,7 +43,7 @@ def contents(
     alpha: float,
     origin: Origin | None,
 ) -> Page:
-    """Everything the report says about results (without their wrapper)."""
+    """Everything the report says about results."""
     prior = MODELS[res.model_name]
     family = res.model.distribution
     names = res.model.data.targets

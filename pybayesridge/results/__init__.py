@@ -1,1 +1,1 @@
-"""Results, their labelled wrappers, predictions and summaries."""
+"""Results, predictions and summaries."""
