@@ -100,13 +100,16 @@ class ModelData:
         return [self.ynames] if isinstance(self.ynames, str) else self.ynames
 
     def wrap_output(self, obj: Any, how: str | None = None, names: Any = None) -> Any:
-        """Label an array of results: `how` is "columns" (coefficients), "rows", "targets", "cov" or "interval"."""
+        """Label an array of results: `how` is "columns" (coefficients), "rows", "targets", "cov" or "interval".
+
+        What runs over columns, rows or targets is copied, since results keep the array.
+        """
         if obj is None or how is None or (np.ndim(obj) == 0 and how != "targets"):
             return obj
         if how == "cov":
             return pd.DataFrame(obj, index=self.xnames, columns=self.xnames)
         if how == "targets":
-            return obj if isinstance(self.ynames, str) else pd.Series(obj, index=self.targets)
+            return obj if isinstance(self.ynames, str) else pd.Series(obj, index=self.targets, copy=True)
         if how == "rows" and len(obj) != len(self.row_labels):
             return obj
         index = self.row_labels if how == "rows" else pd.Index(self.xnames)
@@ -116,8 +119,8 @@ class ModelData:
             columns = pd.MultiIndex.from_product([self.targets, range(2)], names=["target", None])
             return pd.DataFrame(obj.reshape(len(obj), -1), index=index, columns=columns)
         if obj.ndim == 1:
-            return pd.Series(obj, index=index)
-        return pd.DataFrame(obj, index=index, columns=self.targets)
+            return pd.Series(obj, index=index, copy=True)
+        return pd.DataFrame(obj, index=index, columns=self.targets, copy=True)
 
 
 def serving_constant(n: int, constants: dict[int, float]) -> int | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, NoReturn, TypeVar, overload
 
-import numpy as np
 import pandas as pd
 
 from pybayesridge._types import FloatArray, IntArray
@@ -53,9 +52,7 @@ class Labelled(property, Generic[T]):
         """The labelled array, which the reader may change; of the class, the attribute itself."""
         if results is None:
             return self
-        kept = self.array(results)
-        values = kept.copy() if isinstance(kept, np.ndarray) else kept
-        return results.model.data.wrap_output(values, self.how)
+        return results.model.data.wrap_output(self.array(results), self.how)
 
     def __set__(self, results: Any, value: Any) -> None:
         """Keep an array."""
