@@ -21,6 +21,9 @@ SAME = 1e-9
 DRAWS = 0.06
 """Monte Carlo error of quantiles of 20,000 draws, in standard deviations: five standard errors."""
 
+SHOWN = 1e-12
+"""Of the numbers of a report, which another sum over the fits gives."""
+
 KINDS = ("targets", "ep", "exact", "ridge", "em", "weighted", "binary")
 
 
@@ -351,10 +354,36 @@ def test_what_single_fits_alone_have_is_named(pooled):
     with pytest.raises(
         AttributeError, match=re.escape("ask the fits of the completed data sets, as in pooled.fits[0].")
     ):
-        _ = pooled.report
+        _ = pooled.fittedvalues
     with pytest.raises(AttributeError, match="PooledResults object has no attribute 'paramz'"):
         _ = pooled.paramz
     assert not hasattr(pooled, "_repr_latex_")
+
+
+@pytest.mark.parametrize("kind", ["targets", "exact", "binary"])
+def test_a_report_has_the_pooled_numbers(kind, tmp_path):
+    pytest.importorskip("jinja2")
+    pytest.importorskip("matplotlib")
+    pooled = fit_imputed(completed(2), fit(kind))
+    page = pooled.report(tmp_path / "report.html", alpha=0.1).read_text(encoding="utf-8")
+    assert "Completed data sets" in page
+    assert "fitted to each of 2 completed data sets" in page
+    assert "leave-one-out predictive score" in page
+    shown = np.array([float(value) for value in re.findall(r'data-value="([^"]*)"', page)])
+    own = [pooled.params, pooled.bse, pooled.between_share, pooled.conf_int(0.1)]
+    wanted = [*own, pooled.inclusion_prob] if kind == "exact" else own
+    for values in wanted:
+        assert np.abs(values.to_numpy().reshape(-1, 1) - shown).min(axis=1).max() < SHOWN
+
+
+def test_a_report_where_responses_were_imputed(tmp_path):
+    pytest.importorskip("jinja2")
+    pytest.importorskip("matplotlib")
+    sets = completed(2)
+    sets[1]["y"] += 0.1 * (np.arange(N) < 3)
+    page = fit_imputed(sets, fit("em")).report(tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "There is no leave-one-out predictive score: " in page
+    assert "There are no predictive checks: " in page
 
 
 def test_groups(pooled):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pybayesridge._types import PathLike
 from pybayesridge.files import write_text
@@ -16,14 +16,12 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
-    from pybayesridge.results.estimates import LinearEstimates
-
 PIECES = re.compile(r"[\W_]*[^\W_]{1,24}[\W_]*|[\W_]+")
 """What lines of a name are made of: a word, or a part of a very long one, with the punctuation around it."""
 
 
 def write_report(
-    res: LinearEstimates,
+    res: Any,
     path: PathLike,
     *,
     title: str | None,

@@ -38,7 +38,11 @@ def add_model_checks(out: Target, res: Any, i: int, album: Album | None, alpha: 
         return
     family = res.model.distribution
     draws = int(np.clip(NUMBERS // res.model.nobs, FEWEST_DRAWS, DRAWS))
-    found = res.ppc(family.statistic, draws=draws, alpha=alpha, target=i)
+    try:
+        found = res.ppc(family.statistic, draws=draws, alpha=alpha, target=i)
+    except ValueError as error:  # of pooled fits whose responses were imputed
+        out.checks.texts.append(f"There are no predictive checks: {error}.")
+        return
     out.checks.tables.append(
         table_of(
             f"Statistics of the response and of {draws:,} replicated responses, with {percent(alpha)} intervals; "

@@ -43,7 +43,7 @@ class Listed:
     probability: FloatArray | None = None
 
 
-def _order_by(size: FloatArray, first: IntArray) -> IntArray:
+def order_by(size: FloatArray, first: IntArray) -> IntArray:
     """Positions, those of `first` before the others, which follow by `size`; as many as the file contains."""
     rest = np.setdiff1d(np.arange(size.size), first)
     return np.concatenate([first, rest[np.argsort(-size[rest], kind="stable")]]).astype(np.intp)[:EMBEDDED]
@@ -52,11 +52,11 @@ def _order_by(size: FloatArray, first: IntArray) -> IntArray:
 def by_size(res: RidgeEstimates, i: int, alpha: float) -> Listed:
     """The coefficients of a ridge, by their size per standard deviation of the column."""
     names, design = res.model.exog_names, res.posterior.design
-    at = _order_by(res.standardized_size(i), res.model.positions(design)[0])
+    at = order_by(res.standardized_size(i), res.model.positions(design)[0])
     mean, sd, interval = res.some_coefficients(at.tolist(), i, alpha)
     order = ORDER.format(size="their size per standard deviation of the column") if at.size > 1 else ""
     table = table_of(
-        _caption(res, alpha),
+        caption(res, alpha),
         "coefficient",
         [res.center, "sd", *ends(alpha)],
         [names[j] for j in at],
@@ -72,12 +72,12 @@ def by_size(res: RidgeEstimates, i: int, alpha: float) -> Listed:
 def by_inclusion(res: SelectionEstimates, alpha: float) -> Listed:
     """The coefficients of a selection, by their inclusion probability."""
     names, prob = res.model.exog_names, res.arrays.inclusion_prob
-    at = _order_by(prob, res.model.positions(res.posterior.design)[0])
+    at = order_by(prob, res.model.positions(res.posterior.design)[0])
     own = res.arrays
     columns = [prob, own.params, own.bse, own.cond_mean, np.sqrt(own.cond_var), own.conf_int(alpha)]
     values = np.column_stack(columns)[at]
     table = table_of(
-        f"{_caption(res, alpha)} (marginal over inclusion)",
+        f"{caption(res, alpha)} (marginal over inclusion)",
         "coefficient",
         ["inclusion probability", "mean", "sd", "mean given inclusion", "sd given inclusion", *ends(alpha)],
         [names[j] for j in at],
@@ -92,7 +92,8 @@ def by_inclusion(res: SelectionEstimates, alpha: float) -> Listed:
     return Listed(at, table, values[:, -2:], prob[at])
 
 
-def _caption(res: LinearEstimates, alpha: float) -> str:
+def caption(res: LinearEstimates, alpha: float) -> str:
+    """Of a table of coefficients."""
     return f"Coefficients, on the scale of the {res.model.distribution.scale_of}, with {percent(alpha)} intervals"
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pybayesridge._version import __version__
 from pybayesridge.formula.spec import factor_levels
-from pybayesridge.report import inclusion, penalty, scores
+from pybayesridge.report import inclusion, penalty, pooled, scores
 from pybayesridge.report.checks import add_model_checks
 from pybayesridge.report.coefficients import ratios
 from pybayesridge.report.effects import add_effects
@@ -35,7 +35,7 @@ CITE_PACKAGE = (
 
 
 def contents(
-    res: LinearEstimates,
+    res: Any,
     *,
     title: str | None,
     question: str | None,
@@ -43,8 +43,10 @@ def contents(
     alpha: float,
     origin: Origin | None,
 ) -> Page:
-    """Everything the report says about results."""
-    prior = MODELS[res.model_name]
+    """Everything the report says about the results of a fit, or of several that are pooled."""
+    first = res.parts[0]
+    prior = MODELS[first.model_name]
+    shown = prior if len(res.parts) == 1 else pooled
     family = res.model.distribution
     names = res.model.data.targets
     wanted = list(range(len(names))) if target is None else [target]
@@ -52,43 +54,49 @@ def contents(
     findings = res.findings if origin is None else origin.findings
     targets = []
     for k, i in enumerate(wanted[:TARGETS]):
-        targets.append(_target(res, prior, i, album if k < PICTURED or len(wanted) == 1 else None, alpha))
+        targets.append(_target(res, shown, i, album if k < PICTURED or len(wanted) == 1 else None, alpha))
     of = names[wanted[0]] if len(wanted) == 1 else f"{len(wanted)} responses"
     return Page(
-        title=title or f"{prior.NAME}{'' if family.is_linear else f' ({family.name})'} of {of}",
+        title=title or f"{_name(res, prior)}{'' if family.is_linear else f' ({family.name})'} of {of}",
         question=question,
-        model_name=res.model_name,
-        method=res.method,
-        facts=facts(res),
+        model_name=first.model_name,
+        method=first.method,
+        facts=facts(first) if shown is prior else [("Completed data sets", f"{len(res.parts)}"), *facts(first)],
         factors=[] if res.model.formula_spec is None else factor_levels(res.model.formula_spec),
-        model=_formulas(res) | prior.formulas(res),
-        words=prior.words(res),
+        model=_formulas(first) | prior.formulas(first),
+        words=[*prior.words(first), *pooled.words(res)],
         remarks=[Remark(found.severity, found.sentence) for found in findings],
-        overview=prior.overview(res, wanted) if len(wanted) > 1 else None,
+        overview=shown.overview(res, wanted) if len(wanted) > 1 else None,
         targets=targets,
         left_out=[names[i] for i in wanted[TARGETS:]],
-        call=res.recipe.code if origin is None else origin.call,
-        named=res.recipe.named if origin is None else {},
+        call=first.recipe.code if origin is None else origin.call,
+        named=first.recipe.named if origin is None else {},
         versions=[*([] if origin is None else origin.versions), *versions()],
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        citations=[f"{CITE_PACKAGE} Version {__version__}.", *prior.citations(res)],
-        missing=missing(res),
+        citations=[f"{CITE_PACKAGE} Version {__version__}.", *prior.citations(first)],
+        missing=missing(first),
     )
 
 
-def _target(res: LinearEstimates, prior: Any, i: int, album: Album | None, alpha: float) -> Target:
+def _name(res: Any, prior: Any) -> str:
+    """What was fitted."""
+    return str(prior.NAME) if len(res.parts) == 1 else f"Pooled {prior.NAME}"
+
+
+def _target(res: Any, prior: Any, i: int, album: Album | None, alpha: float) -> Target:
     """Everything about one target: each part of the report says what the fit has of it."""
-    names, family = res.model.data.targets, res.model.distribution
+    names, family, single = res.model.data.targets, res.model.distribution, len(res.parts) == 1
     out = Target(names[i] if len(names) > 1 else "")
     shown = prior.coefficients(res, i, alpha)
     out.results.tables = [
         *ratios(res, shown, alpha),
         shown.table,
         *prior.tables(res, i, alpha),
-        *scores.tables(res, alpha),
+        *(scores.tables(res, alpha) if single else []),
     ]
-    out.findings = [*family.findings(res), *scores.findings(res), *prior.findings(res, i, shown, alpha)]
-    of_rows = scores if family.scores else prior
+    of_family = [*family.findings(res), *scores.findings(res)] if single else []
+    out.findings = [*of_family, *prior.findings(res, i, shown, alpha)]
+    of_rows = scores if family.scores and single else prior
     out.prediction.texts = of_rows.check(res, i)
     out.remarks = prior.remarks(res, i)
     if album is not None:

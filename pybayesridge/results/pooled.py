@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from scipy.special import ndtr, ndtri
 
-from pybayesridge._types import ArrayLike, FloatArray, IntArray, PathOrFile, RandomLike, RowsLike
+from pybayesridge._types import ArrayLike, FloatArray, IntArray, PathLike, PathOrFile, RandomLike, RowsLike
 from pybayesridge.binomial.link import probability
 from pybayesridge.checks import check_which, positive_int
 from pybayesridge.data.frames import make_frame
@@ -377,6 +378,44 @@ class PooledResults(Shown, saved.Saveable):
         """The sentences of the :attr:`findings`."""
         return [finding.sentence for finding in self.findings]
 
+    def importance(self, target: int) -> FloatArray:
+        """What variables are ordered by in reports: how large the coefficients are, or inclusion probabilities."""
+        own = self.own_columns().get("inclusion_prob")
+        return np.abs(self.standardized_size(target)) if own is None else own
+
+    def own_columns(self) -> dict[str, FloatArray]:
+        """Further columns of :meth:`tidy`, which only some fits have."""
+        each = [fit.own_columns() for fit in self.fits]
+        return {name: np.mean([one[name] for one in each], axis=0) for name in each[0]}
+
+    def report(
+        self,
+        path: PathLike,
+        *,
+        title: str | None = None,
+        question: str | None = None,
+        target: str | int | None = None,
+        alpha: float = 0.05,
+    ) -> Path:
+        """Write a report: an HTML file with the pooled posterior, effects, predictive checks and notes.
+
+        The model in words and formulas, the facts on the data and the code are those of the first fit.
+
+        Parameters
+        ----------
+        path, title, question, target, alpha
+            As for a single fit.
+
+        Returns
+        -------
+        pathlib.Path
+            Of the file.
+        """
+        from pybayesridge.report import write_report
+
+        i = None if target is None else target_position(self._data.targets, target, "report")
+        return write_report(self, path, title=title, question=question, target=i, alpha=check_alpha(alpha))
+
     def standardized_size(self, target: int) -> FloatArray:
         """Size of the coefficients per standard deviation of the columns of the first data set."""
         mean = self._moments[0].reshape(len(self.model.exog_names), -1)[:, target]
@@ -426,8 +465,7 @@ class PooledResults(Shown, saved.Saveable):
             "conf_high": np.concatenate([ends[:, 1] for ends in interval]),
             "between_share": np.asarray(self.between_share).ravel(order="F"),
         }
-        own = [fit.own_columns() for fit in self.fits]
-        columns |= {name: np.mean([one[name] for one in own], axis=0) for name in own[0]}
+        columns |= self.own_columns()
         if not self._first.model.one_target:
             columns["target"] = [name for name in targets for _ in names]
         return make_frame(columns, self._data.library)
