@@ -16,10 +16,10 @@ from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.binomial.link import derivatives
 from pybayesridge.sites.tilted import Cavity
 
-SIZES = np.array([6, 8, 10, 12, 16, 24])
+SIZES = np.array([4, 5, 6, 8, 10, 12, 16, 24])
 """Nodes of the rules."""
 
-WIDEST = np.array([0.22, 0.35, 0.5, 0.6, 0.8, 1.0])
+WIDEST = np.array([0.06, 0.14, 0.22, 0.35, 0.5, 0.6, 0.8, 1.0])
 """Largest ``sd max(1, m)^(1/3)`` at which each of them is right to 1e-9, in standard deviations and relatively."""
 
 FARTHEST = 1.0

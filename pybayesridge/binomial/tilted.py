@@ -15,8 +15,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import log_ndtr, ndtri
 
-from pybayesridge._types import FloatArray
-from pybayesridge.binomial import hermite, one_trial
+from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.binomial import compiled_moments, hermite, one_trial
 from pybayesridge.binomial.link import (
     Link,
     derivatives,
@@ -59,6 +59,9 @@ def tilted_moments(successes: FloatArray, failures: FloatArray, link: Link, cavi
     link : {"logit", "probit"}
     cavity : Cavity
     """
+    if link == "logit" and (found := compiled_moments.moments(successes, failures, cavity)) is not None:
+        out, wide = found
+        return _filled(out, wide, successes, failures, link, cavity)
     single = (np.minimum(successes, failures) == 0) & (np.maximum(successes, failures) == 1)
     sign = successes - failures
     if link == "probit":
@@ -129,10 +132,17 @@ def _integrated(successes: FloatArray, failures: FloatArray, link: Link, cavity:
     for rows, eta, weight in hermite.nodes(rule, center, unit, CHUNK):
         at = log_likelihood_and_slope(successes[rows], failures[rows], eta, link)
         sum_up(out, rows, *at, cavity, center, eta, weight)
-    if wide.size:
-        rest = _by_steps(successes[wide], failures[wide], link, cavity.rows(wide))
+    return _filled(out, wide, successes, failures, link, cavity)
+
+
+def _filled(
+    out: Tilted, rows: IntArray, successes: FloatArray, failures: FloatArray, link: Link, cavity: Cavity
+) -> Tilted:
+    """The same moments, with those of some rows by the trapezoidal rule."""
+    if rows.size:
+        rest = _by_steps(successes[rows], failures[rows], link, cavity.rows(rows))
         for name in Tilted.__dataclass_fields__:
-            getattr(out, name)[wide] = getattr(rest, name)
+            getattr(out, name)[rows] = getattr(rest, name)
     return out
 
 

@@ -26,6 +26,7 @@ FUNCTIONS = (
     ("run_table", None, [_POINTER, *[_INTEGER] * 5, *[_POINTER] * 3]),
     ("run_counts", _INTEGER, [_POINTER, _POINTER, _POINTER]),
     ("wide_product", _INT, [_POINTER, _INTEGER, _INTEGER]),
+    ("tilted_logit", _INTEGER, [_POINTER, _INTEGER, *[_POINTER] * 7]),
 )
 """Names, results and arguments of the functions in ``c``."""
 

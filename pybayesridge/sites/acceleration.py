@@ -33,7 +33,7 @@ class History:
     points: list[FloatArray] = field(default_factory=list)
     moves: list[FloatArray] = field(default_factory=list)
 
-    def next(self, sites: Sites, swept: Sites, variance: FloatArray, share: float) -> Sites:
+    def next(self, sites: Sites, swept: Sites, variance: FloatArray, share: float, least: int = 1) -> Sites:
         """The sites to try after a sweep.
 
         Parameters
@@ -44,6 +44,8 @@ class History:
             Of the rows' linear predictors: changes count in their posterior standard deviations.
         share : float
             Part of the move that is made.
+        least : int
+            Past sweeps without which there is no acceleration.
         """
         point, move = _vector(sites), _vector(swept)
         move = move - point
@@ -54,7 +56,7 @@ class History:
         self.moves.append(move)
         del self.points[: -DEPTH - 1], self.moves[: -DEPTH - 1]
         plain = new = point + move if share == 1.0 else _vector(_mixed(sites, swept, share))
-        if len(self.points) > 1:
+        if len(self.points) > least:
             steps, changes = (np.diff(np.array(a), axis=0).T for a in (self.points, self.moves))
             part = np.linalg.lstsq(changes * size[:, None], move * size, rcond=1e-10)[0]
             new = new - (steps + share * changes) @ part

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pybayesridge._types import FloatArray
+from pybayesridge._types import AnyArray, FloatArray
 from pybayesridge.sites.coordinates import Coordinates
 from pybayesridge.sites.gaussian import Gaussian, Sites, combine
 from pybayesridge.sites.tilted import Cavity
@@ -29,8 +29,8 @@ class Approximation:
     n_iter : int
     change : float
         Last change of the linear predictors' means and standard deviations, in standard deviations.
-    next_sites : Sites or None
-        EP: those that another sweep starts with, which are closer to the limit.
+    start : (2, n) float32 array or None
+        EP: what sites nearby start from; see :func:`pybayesridge.sites.ep.compact`.
     slope : float
         Derivative of the log evidence in log t2.
     center : (k + r,) array or None
@@ -48,7 +48,7 @@ class Approximation:
     converged: bool
     n_iter: int
     change: float
-    next_sites: Sites | None = None
+    start: AnyArray | None = None
     slope: float = np.nan
     center: FloatArray | None = None
     joint: Gaussian | None = None
@@ -60,6 +60,18 @@ class Approximation:
     def effective_df(self) -> float:
         """Trace of the matrix that takes the rows' working responses to their fits: flat coordinates count whole."""
         return float(self.sites.precision @ self.variance)
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether it has not been stripped."""
+        return self.joint is None or self.mean.size > 0
+
+    def stripped(self) -> Approximation:
+        """The same without what runs over rows, but for `start`, where its joint posterior is at hand."""
+        if self.joint is None:
+            return self
+        none = np.empty(0)
+        return replace(self, sites=Sites(none, none), mean=none, variance=none)
 
     def without_rows(self, space: Coordinates, joint: bool) -> Kept:
         """The same without what runs over rows; the joint posterior only with `joint`."""

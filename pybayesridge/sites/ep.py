@@ -10,12 +10,12 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from pybayesridge._types import FloatArray
+from pybayesridge._types import AnyArray, FloatArray
 from pybayesridge.sites.acceleration import History
 from pybayesridge.sites.approximation import Approximation, cavity
 from pybayesridge.sites.coordinates import Coordinates, Scaled
 from pybayesridge.sites.gaussian import Gaussian, Sites, combine, prior_slope
-from pybayesridge.sites.laplace import laplace
+from pybayesridge.sites.laplace import mode
 from pybayesridge.sites.likelihood import Likelihood
 from pybayesridge.sites.tilted import Tilted
 
@@ -26,10 +26,21 @@ PATIENCE = 8
 """So is what followed the best sweep after this many that were no better."""
 
 ROUGH = 0.1
-"""Accuracy of Laplace's approximation where EP starts from it."""
+"""Accuracy of the mode where EP starts from it."""
+
+FLOOR, FARTHEST = 1e-300, 1e30
+"""Least precision and largest relative shift of sites that others start from."""
 
 LEAST_DAMPING = 0.05
 """Share of an update that is made at the least."""
+
+CLOSE, LEADS = 0.3, 2.0
+"""Means that move by at most `CLOSE` standard deviations of all rows together, and by `LEADS` times more than
+variances, are brought to rest first: the matrix of the sweep serves for that too."""
+
+FEW = 0.1
+"""Where rows have a smaller leverage than this, on average, variances hardly depend on the sites, and each sweep
+takes away most of what is left by itself."""
 
 WORSE = 3.0
 """A sweep after which more than this many times the least change is left is undone, and steps are halved."""
@@ -56,7 +67,7 @@ def expectation_propagation(
     """
     rows = space.scaled(log_t2)
     if start is None:
-        start = laplace(space, likelihood, log_t2, None, tol=ROUGH, maxiter=maxiter).sites
+        start = mode(rows, likelihood, None, tol=ROUGH, maxiter=maxiter).sites
     sites, most = start, likelihood.largest_curvature()
     share, least, waiting, history = 1.0, np.inf, 0, History()
     best: tuple[Sites, Sites, FloatArray] | None = None
@@ -75,7 +86,8 @@ def expectation_propagation(
             continue
         swept = swept_sites(tilted)
         of_rows = difference(tilted, mean, variance)
-        change = max(of_rows, _joint_change(rows, gaussian, sites, swept, mean, variance))
+        step, moved, widened = _joint_change(rows, gaussian, sites, swept, mean, variance)
+        change = max(of_rows, moved, widened)
         if change <= tol:
             break
         waiting += 1
@@ -86,7 +98,10 @@ def expectation_propagation(
         if sweep == maxiter:
             break
         if best is None or (of_rows <= WORSE * least and waiting <= PATIENCE):
-            sites = history.next(sites, swept, variance, share)
+            settles = float(sites.precision @ variance) <= FEW * likelihood.n
+            if settles and LEADS * widened <= moved <= CLOSE:
+                swept = swept_sites(_tilted(likelihood, mean + rows.times(step), variance, swept))
+            sites = history.next(sites, swept, variance, share, 2 if settles else 1)
         else:
             share, waiting = max(0.5 * share, LEAST_DAMPING), 0
             history.clear()
@@ -100,12 +115,21 @@ def expectation_propagation(
         converged=change <= tol,
         n_iter=sweep,
         change=change,
-        next_sites=swept,
+        start=compact(swept),
         # The evidence is stationary in the sites: only the prior's density depends on t2.
         slope=prior_slope(gaussian, rows.k, sites, variance),
         center=rows.units * gaussian.mean,
         joint=space.if_small(gaussian),
     )
+
+
+def compact(sites: Sites) -> AnyArray:
+    """Log precisions and shifts relative to their roots, (2, n), which are smooth in log t2."""
+    precision = np.maximum(sites.precision, FLOOR)
+    out = np.empty((2, precision.size), dtype=np.float32)
+    out[0] = np.log(precision)
+    out[1] = np.clip(sites.shift / np.sqrt(precision), -FARTHEST, FARTHEST)
+    return out
 
 
 def _tilted(likelihood: Likelihood, mean: FloatArray, variance: FloatArray, sites: Sites) -> Tilted:
@@ -132,19 +156,21 @@ def difference(tilted: Tilted, mean: FloatArray, variance: FloatArray) -> float:
 
 def _joint_change(
     rows: Scaled, gaussian: Gaussian, before: Sites, after: Sites, mean: FloatArray, variance: FloatArray
-) -> float:
-    """What other sites change in the joint posterior to first order, in its standard deviations.
+) -> tuple[FloatArray, float, float]:
+    """What other sites change in the joint posterior to first order.
 
-    Where many rows share a direction each of them moves its own marginal very little, and all of them the posterior
-    a lot.
+    Returns the step of the coordinates, its length in posterior standard deviations, and what the covariance changes,
+    likewise. Where many rows share a direction each of them moves its own marginal very little, and all of them the
+    posterior a lot.
     """
     precision = after.precision - before.precision
     pull = rows.transposed_times(after.shift - before.shift - precision * mean)
-    moved = np.linalg.norm(solve_triangular(gaussian.factor, pull, lower=True, check_finite=False))
+    half = solve_triangular(gaussian.factor, pull, lower=True, check_finite=False)
+    step = solve_triangular(gaussian.factor, half, lower=True, trans="T", check_finite=False)
     # Relative to the sites' own precision, or summed over rows: each bounds what variances change relatively.
     size = np.abs(precision)
     relative = float((size / np.maximum(before.precision, 1e-300)).max(initial=0.0))
-    return max(float(moved), 0.5 * min(relative, float(size @ variance)))
+    return step, float(np.linalg.norm(half)), 0.5 * min(relative, float(size @ variance))
 
 
 def swept_sites(tilted: Tilted) -> Sites:

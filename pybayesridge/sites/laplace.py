@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -29,16 +30,40 @@ def sites_at(likelihood: Likelihood, eta: FloatArray) -> Sites:
     return Sites(bend, slope + bend * eta)
 
 
-def laplace(
-    space: Coordinates, likelihood: Likelihood, log_t2: float, start: FloatArray | None, *, tol: float, maxiter: int
-) -> Approximation:
-    """Find the posterior mode given t2 and the curvature there.
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """The posterior mode given t2.
+
+    Attributes
+    ----------
+    sites : Sites
+        The second-order expansion about the last point, where the linear predictors are `eta`.
+    eta : (n,) array
+    gaussian : Gaussian
+        What the sites make.
+    height : float
+        Log of likelihood times prior at `eta`, without its constant factor.
+    converged : bool
+    n_iter : int
+    change : float
+    """
+
+    sites: Sites
+    eta: FloatArray
+    gaussian: Gaussian
+    height: float
+    converged: bool
+    n_iter: int
+    change: float
+
+
+def mode(rows: Scaled, likelihood: Likelihood, start: FloatArray | None, *, tol: float, maxiter: int) -> Mode:
+    """Find the posterior mode given t2.
 
     Parameters
     ----------
-    space : Coordinates
+    rows : Scaled
     likelihood : Likelihood
-    log_t2 : float
     start : (k + r,) array or None
         The mode at a t2 close by, in the coordinates of the rows.
     tol : float
@@ -47,7 +72,7 @@ def laplace(
     maxiter : int
         Most Newton steps.
     """
-    rows, k = space.scaled(log_t2), space.k
+    k = rows.k
 
     def height(coefficients: FloatArray, eta: FloatArray) -> float:
         likely = likelihood.values(eta).sum()
@@ -65,7 +90,17 @@ def laplace(
         if change <= tol or n_iter == maxiter:
             break
         at, eta, best = _search(height, rows, at, direction, best)
-    log_evidence = best + 0.5 * k * np.log(2 * np.pi) - np.log(np.diag(gaussian.factor)).sum()
+    return Mode(sites, eta, gaussian, best, change <= tol, n_iter, change)
+
+
+def laplace(
+    space: Coordinates, likelihood: Likelihood, log_t2: float, start: FloatArray | None, *, tol: float, maxiter: int
+) -> Approximation:
+    """Approximate the posterior given t2 by its mode and the curvature there; see :func:`mode`."""
+    rows, k = space.scaled(log_t2), space.k
+    found = mode(rows, likelihood, start, tol=tol, maxiter=maxiter)
+    gaussian, sites = found.gaussian, found.sites
+    log_evidence = found.height + 0.5 * k * np.log(2 * np.pi) - np.log(np.diag(gaussian.factor)).sum()
     variance = gaussian.variances(rows)
     return Approximation(
         log_t2=log_t2,
@@ -73,11 +108,11 @@ def laplace(
         mean=rows.times(gaussian.mean),
         variance=variance,
         log_evidence=float(log_evidence),
-        converged=change <= tol,
-        n_iter=n_iter,
-        change=change,
+        converged=found.converged,
+        n_iter=found.n_iter,
+        change=found.change,
         slope=prior_slope(gaussian, k, sites, variance)
-        - _loss_of_curvature(rows, likelihood, gaussian, eta, variance),
+        - _loss_of_curvature(rows, likelihood, gaussian, found.eta, variance),
         center=rows.units * gaussian.mean,
         joint=space.if_small(gaussian),
     )

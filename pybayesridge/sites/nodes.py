@@ -61,7 +61,7 @@ class Nodes:
         tol = self.tol if tol is None else tol
         place = bisect_left(self.log_t2, log_t2)
         there = place < len(self.log_t2) and self.log_t2[place] == log_t2
-        if there and self.found[place].change <= tol:
+        if there and self.found[place].change <= tol and self.found[place].has_rows:
             return self.found[place]
         new = self._solved(log_t2, tol)
         if not (new.converged or self.found) and abs(log_t2 - self.prior.log_scale) > STRIDE:
@@ -95,6 +95,10 @@ class Nodes:
         """Its derivative at a node."""
         return self.found[bisect_left(self.log_t2, log_t2)].slope + self.prior.slope(log_t2)
 
+    def strip(self) -> None:
+        """Keep of the approximations so far what others start from, and their evidence."""
+        self.found = [node.stripped() for node in self.found]
+
     def log_densities(self) -> FloatArray:
         """The log density at every node so far."""
         return np.array([node.log_evidence + self.prior(l) for l, node in zip(self.log_t2, self.found, strict=True)])
@@ -112,10 +116,14 @@ class Nodes:
             return None
         nearest, weights = self._neighbours(log_t2)
         slack = 2.0 + float(np.ptp(np.array(self.log_t2)[nearest])) * REACH
-        logs = np.stack([np.log(np.maximum(self.found[i].next_sites.precision, 1e-300)) for i in nearest])
-        slopes = np.stack([_relative_shift(self.found[i].next_sites) for i in nearest])
-        precision = np.exp(np.clip(weights @ logs, logs.min(axis=0) - slack, logs.max(axis=0) + slack))
-        return Sites(precision, (weights @ slopes) * np.sqrt(precision))
+        starts = [self.found[i].start for i in nearest]
+        log, shift = np.zeros((2, self.likelihood.n))
+        for start, weight in zip(starts, weights.tolist(), strict=True):
+            log += weight * start[0]
+            shift += weight * start[1]
+        lowest, highest = (each.reduce([start[0] for start in starts]) for each in (np.minimum, np.maximum))
+        precision = np.exp(np.clip(log, lowest - slack, highest + slack))
+        return Sites(precision, shift * np.sqrt(precision))
 
     def _neighbours(self, log_t2: float) -> tuple[IntArray, FloatArray]:
         """The nearest nodes, and their weights in the value at `log_t2`."""
@@ -128,11 +136,6 @@ class Nodes:
         gap = REACH * float(np.ptp(where[nearest]))
         log_t2 = float(np.clip(log_t2, where[nearest[0]] - gap, where[nearest[0]] + gap))
         return nearest, _lagrange(where[nearest], log_t2)
-
-
-def _relative_shift(sites: Sites) -> FloatArray:
-    out: FloatArray = sites.shift / np.sqrt(np.maximum(sites.precision, 1e-300))
-    return out
 
 
 def _smoothed(away: FloatArray, error: FloatArray) -> FloatArray:

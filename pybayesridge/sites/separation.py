@@ -69,6 +69,8 @@ def separation(columns: FloatArray, likelihood: Likelihood) -> Separation:
     if k == 0:
         return nothing
     sign = likelihood.rises()
+    if k == 1:
+        return _by_one(columns[:, 0], sign)
     size = np.abs(columns).max(axis=0)
     unit = columns / np.where(size > 0, size, 1.0)
     # Rows that look alike are one row.
@@ -95,6 +97,15 @@ def separation(columns: FloatArray, likelihood: Likelihood) -> Separation:
         return nothing
     direction = answer.x[:k] / np.where(size > 0, size, 1.0)
     return Separation(direction, moved[np.ravel(back)])
+
+
+def _by_one(column: FloatArray, sign: FloatArray) -> Separation:
+    """Separation by one column: up or down, if no row stands in the way."""
+    for direction in (1.0, -1.0):
+        along = direction * column
+        if np.all(along * sign >= 0) and not np.any(along[sign == 0]) and np.any(along):
+            return Separation(np.array([direction]), along != 0)
+    return Separation(np.zeros(1), np.zeros(column.size, dtype=bool))
 
 
 def dimensions(columns: FloatArray, likelihood: Likelihood) -> int:
