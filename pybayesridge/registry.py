@@ -48,8 +48,8 @@ def check_options(methods: Mapping[str, Method], method: Method, given: Mapping[
         Of each option that only some methods take: whether it differs from its default.
     """
     for option, differs in given.items():
-        takers = [repr(other.name) for other in methods.values() if option in other.options]
         if differs and option not in method.options:
+            takers = [repr(other.name) for other in methods.values() if option in other.options]
             raise ValueError(f"{option} is an option of method={' or '.join(takers)}, not of {method.name!r}")
         if not differs and option in method.required:
             raise ValueError(f"method={method.name!r} requires {option}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scipy.linalg import LinAlgError, eigh
 from scipy.linalg.blas import dsyrk, dtrsm
-from scipy.linalg.lapack import dpotrf
+from scipy.linalg.lapack import dpotrf, dsyevd
 
 from pybayesridge._types import FloatArray
 
@@ -33,13 +33,13 @@ def decompose(a: FloatArray) -> tuple[FloatArray, FloatArray]:
     vectors are orthogonal to 12 digits only. One Cholesky-QR step in the room of `a` makes them orthogonal to the
     last digit.
     """
-    large = len(a) >= LARGE
-    # SciPy before 1.12 asks evd for too little workspace at size 1.
-    driver = "evd" if len(a) > 1 and not large else "evr"
-    values, vectors = eigh(a, lower=True, driver=driver, overwrite_a=True, check_finite=False)
-    if large:
-        vectors = _orthonormal(vectors, a)
-    return values[::-1], _reversed(vectors)
+    if len(a) < LARGE:
+        values, vectors, info = dsyevd(a, lower=1, overwrite_a=1)
+        if info:
+            raise LinAlgError("LAPACK finds no eigenvalues of the cross-products")
+        return values[::-1], _reversed(vectors)
+    values, vectors = eigh(a, lower=True, driver="evr", overwrite_a=True, check_finite=False)
+    return values[::-1], _reversed(_orthonormal(vectors, a))
 
 
 def _orthonormal(vectors: FloatArray, room: FloatArray) -> FloatArray:

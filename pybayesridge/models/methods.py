@@ -192,19 +192,19 @@ class Lane:
         given : mapping
             Every option of the model's ``fit``.
         """
-        known = OPTIONS[self.model]
+        known, takes = OPTIONS[self.model], self.takes
         differing = [name for name, option in known.items() if option.differs(given[name])]
         for name in differing:
-            if name not in self.takes:
+            if name not in takes:
                 families = [lane.family for lane in lanes_of(self.model).values() if name in lane.takes]
                 raise ValueError(f"{name} requires family={' or '.join(map(repr, families))}")
         out = {name: self.defaults.get(name) if value is None else value for name, value in given.items()}
         for name in known:
             check = known[name].check
             is_left = out[name] is None and known[name].default is None
-            if check is not None and name in self.takes and not is_left:
+            if check is not None and name in takes and not is_left:
                 out[name] = check(name, out[name])
-        of_some = [name for name in known if name in self.takes and name not in self.options]
+        of_some = [name for name in known if name in takes and name not in self.options]
         own = {name for name in of_some if known[name].also and given[name] in getattr(entry, known[name].also)}
         check_options(self.methods, entry, {name: name in differing and name not in own for name in of_some})
         return out

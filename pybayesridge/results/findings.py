@@ -97,7 +97,8 @@ def of_ridge(res: RidgeEstimates) -> list[Finding]:
         "The posterior has no interior mode: it does not decrease as the penalty tends to zero. lambda is a bound.",
         DegenerateFitWarning,
     )
-    out += lost_digits(res, certain=fit.certain)
+    if not (fit.certain and res.model.precision_loss <= FEW_DIGITS and fit.loses_less(FEW_DIGITS)):
+        out += lost_digits(res, certain=fit.certain)
     add(
         "not-converged",
         ~fit.converged & ~fit.unbounded,

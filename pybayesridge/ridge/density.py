@@ -10,7 +10,7 @@ from scipy.special import betaln
 
 from pybayesridge._types import FloatArray
 from pybayesridge.linalg import blas
-from pybayesridge.ridge.profile import CHUNK, PenaltyModel, at_points, share_left, signal
+from pybayesridge.ridge.profile import CHUNK, PenaltyModel, at_points, totals
 from pybayesridge.ridge.spectrum import Spectrum
 
 
@@ -51,9 +51,9 @@ def on_common_grid(
     step = max(1, CHUNK // max(spectrum.rank, 1))
     for start in range(0, grid.size, step):
         rows = slice(start, start + step)
-        growth = signal(spectrum.s, grid[rows])
-        determinant[rows, 0] = np.log1p(growth).sum(axis=1)
-        rss[rows] = spectrum.rss0 + blas.product(share_left(growth), spectrum.z**2)
+        total, share = totals(spectrum.s, grid[rows])
+        determinant[rows, 0] = np.log(total).sum(axis=1)
+        rss[rows] = spectrum.rss0 + blas.product(share, spectrum.z**2)
     column = grid[:, None]
     density, log_rss = _log_density(model, column, determinant, rss), np.log(rss)
     return density, _log_variance(spectrum, model, column, log_rss), log_rss

@@ -14,7 +14,7 @@ from pybayesridge.ridge.prior import BetaPrime, log_scale
 from pybayesridge.ridge.profile import PenaltyModel
 from pybayesridge.ridge.quadrature import Quadrature
 from pybayesridge.ridge.spectrum import EPS, Spectrum
-from pybayesridge.ridge.trust import expected_loss
+from pybayesridge.ridge.trust import expected_loss, loses_less
 
 Parameterization = Literal["tau2", "tau"]
 
@@ -109,6 +109,10 @@ class RidgeFit:
     def loss(self) -> float:
         """Relative error, about, that rounding errors of the rotation leave in the fit."""
         return expected_loss(self.spectrum, self.spectrum.nu, self.mixture)
+
+    def loses_less(self, level: float) -> bool:
+        """Whether :attr:`loss` is surely below a level, which takes less time to say; False if that is not clear."""
+        return loses_less(self.spectrum, self.spectrum.nu, self.mixture, level)
 
 
 def penalty_model(

@@ -136,6 +136,28 @@ def expected_loss(spectrum: Spectrum, count: float, mixture: Mixture) -> float:
     return max(_expected_loss(spectrum.of_targets(part), count, mixture.of_targets(part)) for part in parts)
 
 
+def loses_less(spectrum: Spectrum, count: float, mixture: Mixture, level: float) -> bool:
+    """Whether :func:`expected_loss` is surely below a level, by bounds that take no time; False if they do not tell.
+
+    No penalty is negative, so that ``s_j^2 + lambda`` is at least ``s_j^2``, R at least ``rss0``, and the norm of the
+    coefficients at most that of z over the least s.
+    """
+    if spectrum.solver not in ("gram", "dual") or not spectrum.smallest > 2 * spectrum.noise:
+        return False
+    if spectrum.solver == "gram" and spectrum.rank != spectrum.p:
+        return False
+    first, last = float(mixture.log_t2.min()), float(mixture.log_t2.max())
+    if not (np.isfinite(first) and np.isfinite(last)):
+        return False
+    # Where X leaves no residual there are no errors of one.
+    least = float(spectrum.rss0.min(where=spectrum.rss0 > 0, initial=np.inf))
+    loss = EIGENVALUE_NOISE / spectrum.smallest
+    residual = 2 * EIGENVALUE_NOISE * (1.0 + 1.0 / np.sqrt(spectrum.smallest)) / np.sqrt(least)
+    if len(mixture.log_t2) > 1:
+        loss = max(last - first, 1.0) * (loss + count / 2 * residual)
+    return bool(max(loss, residual) <= level)
+
+
 def _expected_loss(spectrum: Spectrum, count: float, mixture: Mixture) -> float:
     """:func:`expected_loss` of some targets."""
     log_t2, weight = mixture.log_t2, mixture.weight
