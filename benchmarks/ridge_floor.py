@@ -4,8 +4,7 @@
 
 The floor is a symmetric rank-k update and a symmetric eigendecomposition of the same array, by SciPy. Floor, "em",
 "exact" and "loocv" take turns in one process; every peer runs in a process of its own, so that no two BLAS libraries
-compete, and is given up after `--limit` seconds. RidgeCV runs in both of its modes, of which the faster one counts;
-"loocv" has the same penalties.
+compete, and is given up after `--limit` seconds. RidgeCV runs in each of its modes; "loocv" has the same penalties.
 """
 
 from __future__ import annotations
@@ -25,20 +24,18 @@ SIZES = [(50_000, 300), (20_000, 1000), (20_000, 500), (1000, 1000), (500, 20_00
 QUICK_SIZES = [(5000, 100), (300, 300), (100, 2000), (442, 10)]
 EXACT_SIZES = [(20_000, 500), (500, 20_000), (200, 20_000)]
 QUICK_EXACT_SIZES = [(4000, 100), (100, 2000)]
-RIDGE_CV = ["RidgeCV, svd", "RidgeCV, eigen"]
+RIDGE_CV = ["RidgeCV, default", "RidgeCV, eigen", "RidgeCV, svd"]
 PEERS = ["BayesianRidge", "RidgeEM"]
 ALPHAS = np.logspace(-10, 10, 100)
 ABOVE_THE_FLOOR = (
-    "What is above the floor with many columns is passes over X, of which the floor has one. Least milliseconds of "
-    "each at {n} × {p}, block by block as in a fit, where the floor takes {floor:.1f}:\n\n{table}\n\nNo two of them "
-    "are one operation of NumPy or BLAS: fewer passes need compiled code."
+    "What is above the floor with many columns is passes over X, of which the floor has one. Least milliseconds at "
+    "{n} × {p}, where the floor takes {floor:.1f}:\n\n{table}\n\nCompiled code takes means and squares of a block, "
+    "centres and scales it while it is in the cache. The check comes before the product, since bad values are errors "
+    "of the model and not of its fit, and the coefficients after the eigenvectors, of which they are made."
 )
 
-MANY_COLUMNS, PASSES_AT, QUICK_PASSES_AT = 1024, (200, 20_000), (100, 4000)
-"""Columns in a block of a wide fit, and the sizes of which each pass is timed."""
-
-MOST_ROWS = 5_000
-"""The mode "eigen" decomposes a matrix of rows by rows, which does not fit into memory for many more."""
+PASSES_AT, QUICK_PASSES_AT = (200, 20_000), (100, 4000)
+"""The sizes of which each pass is timed."""
 
 
 def data(n: int, p: int) -> tuple[np.ndarray, np.ndarray]:
@@ -58,37 +55,25 @@ def floor(x: np.ndarray) -> None:
 
 
 def passes(x: np.ndarray, repetitions: int) -> dict[str, float]:
-    """Least seconds of each pass over wide columns, summed over the blocks of a fit."""
+    """Least seconds of what a fit to many columns does with X, and of the product alone."""
+    from scipy.linalg.blas import dsyrk
+
     from pybayesridge.data.arrays import is_finite
+    from pybayesridge.design.unpenalized import factorize
+    from pybayesridge.design.wide_compiled import compiled_products
     from pybayesridge.linalg import blas
 
     n, p = x.shape
-    width = MANY_COLUMNS
-    a, row, share, total = np.empty((n, width)), np.zeros(width), np.full((n, 1), 1 / n), np.zeros((n, n), order="F")
-    pieces = [x[:, at : at + width] for at in range(0, p - width + 1, width)]
+    columns, intercept, share = np.arange(p), factorize(np.ones((n, 1)), None, ["Intercept"], 0), np.full((n, 1), 1 / n)
+    if compiled_products(x, columns, intercept) is None:
+        raise RuntimeError("there is no compiled code: install the package, which compiles it")
     steps = {
-        "a copy by blocks": lambda piece: np.copyto(a, piece),
-        "a shift by the first row": lambda piece: blas.subtract_row(a, row),
-        "means": lambda piece: blas.product(a, share, transpose_a=True),
-        "centring": lambda piece: blas.subtract_row(a, row),
-        "squares": lambda piece: np.einsum("ij,ij->j", a, a),
-        "scaling": lambda piece: np.multiply(a, 1.0 + row, out=a),
-        "the product, as in the floor": lambda piece: blas.add_square(total, a, transposed=False),
-    }
-    found: dict[str, float] = dict.fromkeys(steps, np.inf)
-    for _ in range(repetitions):
-        seconds = dict.fromkeys(steps, 0.0)
-        for piece in pieces:
-            for name, step in steps.items():
-                start = clock()
-                step(piece)
-                seconds[name] += clock() - start
-        found = {name: min(found[name], seconds[name] * p / (len(pieces) * width)) for name in steps}
-    whole = {
+        "the product alone, as in the floor": lambda: dsyrk(1.0, x.T, trans=1, lower=1),
+        "the product with means, squares, centring and scaling": lambda: compiled_products(x, columns, intercept),
         "the check that all values are finite": lambda: is_finite(x),
         "the coefficients": lambda: blas.product(x, share, transpose_a=True),
     }
-    return found | {name: times["least"] for name, times in interleaved(whole, repetitions, pause=0.0).items()}
+    return {name: times["least"] for name, times in interleaved(steps, repetitions, pause=0.0).items()}
 
 
 def ours(method: str, y: np.ndarray, x: np.ndarray) -> None:
@@ -109,7 +94,8 @@ def peer(name: str, y: np.ndarray, x: np.ndarray) -> None:
     from sklearn import linear_model
 
     if name in RIDGE_CV:
-        linear_model.RidgeCV(alphas=ALPHAS, gcv_mode=name.split(", ")[1]).fit(x, y)
+        mode = name.split(", ")[1]
+        linear_model.RidgeCV(alphas=ALPHAS, gcv_mode=None if mode == "default" else mode).fit(x, y)
     else:
         linear_model.BayesianRidge().fit(x, y)
 
@@ -145,13 +131,10 @@ def in_child(task: str, n: int, p: int, repetitions: int, limit: float) -> dict 
     return json.loads(done.stdout)
 
 
-def fastest(found: dict[str, dict | str]) -> tuple[str, dict | str]:
-    """The mode with the least median, and its times; if none finished, what one of them said."""
-    done = {name: one for name, one in found.items() if isinstance(one, dict)}
-    if not done:
-        return next(iter(found.items()))
-    name = min(done, key=lambda one: done[one]["median"])
-    return name, done[name]
+def fastest(found: list[dict | str]) -> dict | str:
+    """The times with the least median; if none finished, what one of them said."""
+    done = [one for one in found if isinstance(one, dict)]
+    return min(done, key=lambda one: one["median"]) if done else found[0]
 
 
 def relative(one: dict | str, base: dict) -> str:
@@ -177,7 +160,7 @@ def exact_compared(args: argparse.Namespace, found: dict[str, dict]) -> list[lis
 
 def above_the_floor(found: dict[str, dict], n: int, p: int) -> str:
     """Where the time above the floor goes."""
-    parts = table(["pass", "ms"], [[name, f"{1e3 * seconds:.2f}"] for name, seconds in found["passes"].items()])
+    parts = table(["step", "ms"], [[name, f"{1e3 * seconds:.2f}"] for name, seconds in found["passes"].items()])
     return ABOVE_THE_FLOOR.format(n=n, p=p, floor=1e3 * found["floor of passes"]["least"], table=parts)
 
 
@@ -190,10 +173,9 @@ def page(repetitions: int, rows: list, crossed: list, ratios: list, weights: lis
             "Fits that exceeded the time limit were stopped. The prior is half-Cauchy.",
             table(head, rows),
             above,
-            'Cross-validation over the same 100 penalties: "loocv", and RidgeCV in the faster of its modes "svd" and '
-            f'"eigen" (the latter for at most {MOST_ROWS} rows). The last column is relative to "em", which needs no '
-            "grid.",
-            table(["n × p", "loocv", "mode", "RidgeCV / loocv", "RidgeCV / em"], crossed),
+            'Cross-validation over the same 100 penalties: "loocv", and RidgeCV in each of its modes, relative to '
+            '"loocv". The last column is the fastest of these relative to "em", which needs no grid.',
+            table(["n × p", "loocv", *(f"{name} / loocv" for name in RIDGE_CV), "fastest / em"], crossed),
             "The exact posterior compared with the mode, fit() alone:",
             table(["n × p", "em", "exact", "exact / em", "of the least"], ratios),
             "Peak memory in addition to the data (resident set), in multiples of X:",
@@ -224,14 +206,13 @@ def main() -> None:
         repetitions = args.repetitions if n * p > 1e5 else 10 * args.repetitions
         turns = {"floor": lambda x=x: floor(x)} | {m: lambda m=m, y=y, x=x: ours(m, y, x) for m in ("em", "loocv")}
         times = interleaved(turns, repetitions)
-        modes = [name for name in RIDGE_CV if "eigen" not in name or n <= MOST_ROWS]
-        peers = {name: in_child(name, n, p, repetitions, args.limit) for name in [*modes, *PEERS]}
+        peers = {name: in_child(name, n, p, repetitions, args.limit) for name in [*RIDGE_CV, *PEERS]}
         memory = {m: in_child(f"memory-{m}", n, p, 1, 300) for m in ("em", "exact")}
         found["floor"][f"{n}x{p}"] = {"ours": times, "peers": peers, "memory": memory}
         base, em, loocv = times["floor"], times["em"], times["loocv"]
-        mode, best = fastest({name: peers[name] for name in modes})
-        crossed.append([f"{n} × {p}", show_seconds(loocv["median"]), mode.split(", ")[1], relative(best, loocv)])
-        crossed[-1].append(relative(best, em))
+        best = fastest([peers[name] for name in RIDGE_CV])
+        modes = [relative(peers[name], loocv) for name in RIDGE_CV]
+        crossed.append([f"{n} × {p}", show_seconds(loocv["median"]), *modes, relative(best, em)])
         rows.append(
             [
                 f"{n} × {p}",
