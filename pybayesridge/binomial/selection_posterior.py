@@ -9,9 +9,11 @@ import numpy as np
 
 from pybayesridge._types import AnyArray, FloatArray
 from pybayesridge.binomial.link import LATENT_VARIANCE, Link
+from pybayesridge.binomial.logistic_normal import probability_moments
 from pybayesridge.binomial.on_link import NormalComponents
 from pybayesridge.selection.hyperparameters import Interval
 from pybayesridge.selection.moments import covariance, draw, draw_chain
+from pybayesridge.selection.monte_carlo import error_of_mean
 from pybayesridge.selection.posterior import BLOCK, ExactPosterior
 from pybayesridge.selection.states import States
 
@@ -81,10 +83,17 @@ class BinarySelectionPosterior(NormalComponents, ExactPosterior):
         """Posterior mean of the linear predictor of new rows, (m,)."""
         return ExactPosterior.row_means(self, x_rows, z_rows) + z_rows @ self.to_user() @ self._mean_coordinates()
 
-    def row_moments(self, x_rows: AnyArray, z_rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Posterior mean and standard deviation of the linear predictor of new rows, each (m,)."""
-        mean, sd = ExactPosterior.row_moments(self, x_rows, z_rows)
-        return mean + z_rows @ self.to_user() @ self._mean_coordinates(), sd
+    def row_moments(self, x_rows: AnyArray, z_rows: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Mean and standard deviation of the linear predictor of new rows, and the error of the mean; each (m,)."""
+        mean, sd, error = ExactPosterior.row_moments(self, x_rows, z_rows)
+        return mean + z_rows @ self.to_user() @ self._mean_coordinates(), sd, error
+
+    def response_errors(self, x_rows: AnyArray, z_rows: FloatArray) -> FloatArray:
+        """Monte Carlo standard errors of the posterior mean of the probability of success of rows, (m,)."""
+        parts = [np.zeros(0)]
+        for _, center, spread in self.linear_components(x_rows, z_rows):
+            parts.append(error_of_mean(self.exact, probability_moments(center, spread, self.link)[0]))
+        return np.concatenate(parts)
 
     def _predictors(
         self, x_rows: AnyArray, z_rows: FloatArray

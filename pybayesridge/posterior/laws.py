@@ -67,6 +67,8 @@ class Answer:
         Probabilities of a value above 0; NaN where they were not asked for.
     mass_at_zero : (m, q) array or None
         Probabilities of exactly 0: NaN where they are unknown, None for posteriors that have no point masses.
+    mcse : (m, q) array or None
+        Monte Carlo standard errors of the means; None where nothing was sampled, or no moments were asked for.
     """
 
     mean: FloatArray
@@ -75,6 +77,7 @@ class Answer:
     quantiles: FloatArray
     above: FloatArray
     mass_at_zero: FloatArray | None = None
+    mcse: FloatArray | None = None
 
 
 class Posterior(Protocol):
@@ -135,8 +138,8 @@ class RowLaw(Protocol):
     def above(self, which: IntArray, at: FloatArray) -> FloatArray:
         """Probabilities that some of the functions exceed `at`, both (len(which), q)."""
 
-    def all_zero(self) -> float:
-        """Probability that all functions are exactly 0 at once; NaN if it is unknown."""
+    def all_zero(self) -> tuple[float, float | None]:
+        """Probability that all functions are exactly 0 at once, NaN if it is unknown; and its Monte Carlo error."""
 
     def with_noise(self, noise: FloatArray) -> RowLaw:
         """The law of new observations, with variances `noise` (m,) relative to that of the noise."""
@@ -236,9 +239,9 @@ class MixtureLaw:
         """Probabilities of more than `at`, both (len(which), 1)."""
         return self._above(which, at[:, 0])[:, None]
 
-    def all_zero(self) -> float:
+    def all_zero(self) -> tuple[float, float | None]:
         """Unknown for approximations of variable selection, else nothing."""
-        return 0.0 if self.slabs is None else float("nan")
+        return 0.0 if self.slabs is None else float("nan"), None
 
     def with_noise(self, noise: FloatArray) -> MixtureLaw:
         """The law of new observations."""
@@ -301,15 +304,17 @@ class PooledLaw:
             each = np.stack([part.quantiles[:, q] for part in found])
             own = None if zero is None else zero[:, q]
             quantiles[:, q] = self._quantiles(q, mean.shape[1], each, above[:, q], own, np.array(ask.probabilities))
-        return Answer(mean, sd, mean, quantiles, above, zero)
+        return Answer(mean, sd, mean, quantiles, above, zero, mixed_error([each.mcse for each in found], self.weight))
 
     def above(self, which: IntArray, at: FloatArray) -> FloatArray:
         """Mean of the probabilities of the fits."""
         return average([part.above(which, at) for part in self.parts], self.weight)
 
-    def all_zero(self) -> float:
+    def all_zero(self) -> tuple[float, float | None]:
         """Mean of the probabilities of the fits."""
-        return float(self.weight @ [part.all_zero() for part in self.parts])
+        found = [part.all_zero() for part in self.parts]
+        error = mixed_error([None if each is None else np.array(each) for _, each in found], self.weight)
+        return float(self.weight @ [each for each, _ in found]), None if error is None else float(error)
 
     def with_noise(self, noise: FloatArray) -> PooledLaw:
         """The law of new observations."""
@@ -355,6 +360,17 @@ def total_moments(
     mean = average(means, weight)
     between = average([(each - mean) ** 2 for each in means], weight)
     return mean, np.sqrt(average([sd**2 for sd in sds], weight) + between)
+
+
+def mixed_error(errors: Sequence[FloatArray | None], weight: FloatArray | None = None) -> FloatArray | None:
+    """Monte Carlo standard error of a mean of several independent fits, None for those that are not sampled."""
+    known = [error for error in errors if error is not None]
+    if not known:
+        return None
+    share = np.full(len(errors), 1.0 / len(errors)) if weight is None else weight
+    zero = np.zeros(known[0].shape)
+    squares = [own**2 * (zero if error is None else error) ** 2 for own, error in zip(share, errors, strict=True)]
+    return np.sqrt(np.sum(squares, axis=0))
 
 
 def quantiles(above: Above, each: FloatArray, probability: FloatArray) -> FloatArray:

@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pybayesridge._types import FloatArray, RandomLike
+from pybayesridge._types import FloatArray, IntArray, RandomLike
 from pybayesridge.binomial.average import Part, law_of_average, mixed
 from pybayesridge.binomial.link import Link, probability, probability_slope
-from pybayesridge.posterior.laws import Ask, total_moments
+from pybayesridge.posterior.laws import Ask, mixed_error, total_moments
 from pybayesridge.results.arguments import unit_rows
 from pybayesridge.results.contrast import Parts, as_table, combined, law_of
+from pybayesridge.results.monte_carlo import is_sampled
 from pybayesridge.results.variables import Variables
+from pybayesridge.selection.monte_carlo import error_of_draws
 
 DRAWS = 4000
 """Draws for averages of probabilities."""
@@ -107,7 +109,8 @@ def predictions_of(
         if curved:
             table = _probabilities(res, weights, alpha)
         else:
-            table = as_table(combined(res, weights, np.zeros(len(grid)), alpha, target))[SHOWN]
+            table = as_table(combined(res, weights, np.zeros(len(grid)), alpha, target))
+            table = table[[*SHOWN, *(["mcse"] if "mcse" in table else [])]]
     if grid.columns.size:
         index = pd.MultiIndex.from_frame(grid) if grid.columns.size > 1 else pd.Index(grid.iloc[:, 0])
         table.index = index
@@ -160,17 +163,20 @@ def _block(found: Variables) -> int:
 
 def _probabilities(res: Parts, rows: Sequence[FloatArray], alpha: float) -> pd.DataFrame:
     """Posterior of the probabilities at rows of the design of each of the parts."""
-    means, sds = [], []
+    means, sds, errors = [], [], []
     for part, own in zip(res.parts, rows, strict=True):
         posterior: Any = part.posterior
         of_z, penalized = part.model.positions(posterior.design)
         means.append(posterior.response_means(own[:, penalized], own[:, of_z]))
         sds.append(posterior.response_sds(own[:, penalized], own[:, of_z]))
+        errors.append(posterior.response_errors(own[:, penalized], own[:, of_z]) if is_sampled(part) else None)
     law = law_of(res, list(rows), np.zeros(len(rows[0])), 0)
     first: Any = res.parts[0].posterior
     ends = probability(law.ask(Ask((alpha / 2, 1 - alpha / 2), sd=False)).quantiles[:, 0], first.link)
     moments = (means[0], sds[0]) if len(means) == 1 else total_moments(means, sds)
-    return pd.DataFrame(dict(zip(SHOWN, [*moments, *ends.T], strict=True)))
+    error = mixed_error(errors)
+    table = pd.DataFrame(dict(zip(SHOWN, [*moments, *ends.T], strict=True)))
+    return table if error is None else table.assign(mcse=error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +245,8 @@ def of_averages(
         components.append(posterior.components(*rows))
     link, generator = posteriors[0].link, np.random.default_rng(rng)
     drawn: list[FloatArray] = []
+    states: list[IntArray] = []
+    sampled = all(is_sampled(part) for part in res.parts)
     tables = []
     for each in averages:
         laws = [
@@ -252,11 +260,17 @@ def of_averages(
             continue
         if not drawn:
             for part, posterior in zip(res.parts, posteriors, strict=True):
-                of_z, b = posterior.draws(DRAWS, generator)
+                if sampled:
+                    of_z, b, _, others = posterior.draw_with_hyperparameters(DRAWS, generator)
+                    states.append(others["state"].astype(np.intp))
+                else:
+                    of_z, b = posterior.draws(DRAWS, generator)
                 drawn.append(part.model.scatter(of_z.T, b.T, posterior.design))
-        value = np.concatenate([_drawn(parts(), own, link) for parts, own in zip(each, drawn, strict=True)])[None]
-        exact = posteriors[0].has_point_masses and posteriors[0].joint_law == "exact"
-        tables.append(_of_draws(value, alpha, with_zeros=exact))
+        values = [_drawn(parts(), own, link) for parts, own in zip(each, drawn, strict=True)]
+        tables.append(_of_draws(np.concatenate(values)[None], alpha, with_zeros=sampled))
+        if sampled:
+            mixed_in = zip(posteriors, values, states, strict=True)
+            tables[-1]["mcse"] = mixed_error([error_of_draws(part.exact, *of_part) for part, *of_part in mixed_in])
     return pd.concat(tables, ignore_index=True)
 
 

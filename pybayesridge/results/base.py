@@ -138,6 +138,7 @@ class LinearResults(LinearEstimates, saved.Saveable):
             interval,
             labels,
             None if self.model.one_target else self.model.data.targets,
+            found.mcse,
         )
 
     def to_arviz(

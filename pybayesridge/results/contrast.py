@@ -70,7 +70,8 @@ def contrast(
     DataFrame
         A row for each contrast, labelled by its text: ``mean``, ``sd``, ``lower``, ``upper`` (the equal-tailed
         credible interval) and ``prob_positive``, the posterior probability of a value above 0. Of a SpikeSlab also
-        ``prob_zero``, the probability of exactly 0, which ``prob_positive`` does not include.
+        ``prob_zero``, the probability of exactly 0, which ``prob_positive`` does not include, and if sets of columns
+        were sampled ``mcse``, the Monte Carlo standard error of the mean.
 
     Raises
     ------
@@ -125,6 +126,8 @@ def as_table(answer: Answer, labels: Sequence[str] | None = None) -> pd.DataFram
     }
     if answer.mass_at_zero is not None:
         columns["prob_zero"] = answer.mass_at_zero[:, 0]
+    if answer.mcse is not None:
+        columns["mcse"] = answer.mcse[:, 0]
     return pd.DataFrame(columns, index=None if labels is None else list(labels))
 
 

@@ -74,7 +74,7 @@ def joint_contrast(
         axes by the posterior covariance, that contains zero. Near 1 zero is far out; a credible ellipsoid of
         probability 0.95 contains zero if the content is at most 0.95. ``mcse`` is its Monte Carlo standard error.
         For ``SpikeSlab.fit("exact")`` ``prob_zero``: the posterior probability that all contrasts are exactly zero,
-        by the sets of columns that were kept.
+        by the sets of columns that were kept, and if these were sampled its ``mcse``.
 
     Raises
     ------
@@ -97,7 +97,7 @@ def joint_contrast(
     weights, value, _ = read_contrasts(_terms_written_out(res, contrasts), list(res.model.exog_names))
     law = law_of(res, weights, -value, i)
     if res.parts[0].posterior.has_point_masses:
-        found = law.all_zero()
+        found, error = law.all_zero()
         if np.isnan(found) and res.parts[0].posterior.design.p == 0:
             raise ValueError(
                 "joint_contrast() of a SpikeSlab is of penalised columns, and no column of this fit is penalised and "
@@ -107,7 +107,7 @@ def joint_contrast(
             raise ValueError(
                 "joint_contrast() of a SpikeSlab needs the joint posterior of the columns: use fit('exact')"
             )
-        return pd.Series({"prob_zero": found})
+        return pd.Series({"prob_zero": found} | ({} if error is None else {"mcse": error}))
     mean, covariance = _moments(res, weights, value, i)
     whitened = _whitening(covariance)
     zero = whitened @ mean

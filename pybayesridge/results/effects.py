@@ -64,8 +64,9 @@ def effects(
     -------
     DataFrame
         A row for each effect, labelled by ``variable`` and ``change``; columns as in :meth:`contrast`: ``mean``,
-        ``sd``, ``lower``, ``upper``, ``prob_positive``, and of a SpikeSlab ``prob_zero``. Effects on probabilities
-        also have ``mcse``, the Monte Carlo standard error of the mean, which is 0 where nothing was drawn.
+        ``sd``, ``lower``, ``upper``, ``prob_positive``, and of a SpikeSlab ``prob_zero`` and if sets of columns were
+        sampled ``mcse``, the Monte Carlo standard error of the mean. Effects on probabilities also have it; it is 0
+        where nothing was drawn.
 
     Raises
     ------
@@ -148,8 +149,8 @@ def predictions(
     DataFrame
         A row for each combination, labelled by the values of the grid: ``mean``, ``sd``, ``lower`` and ``upper`` (the
         equal-tailed credible interval of the expected response; :meth:`get_prediction` also has the interval of a
-        new observation). Averages of probabilities also have ``mcse``, the Monte Carlo standard error of the mean,
-        which is 0 where nothing was drawn.
+        new observation). Averages of probabilities, and selections that sampled sets of columns, also have ``mcse``,
+        the Monte Carlo standard error of the mean, which is 0 where nothing was drawn.
 
     Raises
     ------

@@ -15,7 +15,7 @@ from pybayesridge.predictive.left_out import LeftOut, NoDensityError, pooled
 from pybayesridge.results.arguments import check_responses, target_position
 from pybayesridge.results.shown import Shown, counted
 from pybayesridge.selection.monte_carlo import draws_of, error_of_influence
-from pybayesridge.text import listed
+from pybayesridge.text import listed, number
 
 FEWEST_DRAWS = 100.0
 """The score of a row with fewer effective draws is in doubt."""
@@ -85,7 +85,9 @@ class LeaveOneOutScore(Shown):
         return [] if self.n_eff is None else self.n_eff.index[self.n_eff < FEWEST_DRAWS].tolist()
 
     def _shown(self) -> tuple[str, pd.DataFrame | None, str]:
-        return f"Leave-one-out predictive score of {counted(self.nobs, 'row')}", self.summary().round(1), ""
+        title = f"Leave-one-out predictive score of {counted(self.nobs, 'row')}"
+        error = f"Monte Carlo standard error of elpd: {number(self.mcse, 2)}." if self.mcse > 0 else ""
+        return title, self.summary().round(1), error
 
 
 def standard_error(values: FloatArray, copies: FloatArray) -> float:

@@ -26,6 +26,20 @@ DIGITS = 2
 """Significant digits of an error in a sentence; it is rounded up."""
 
 
+def is_sampled(res: Any) -> bool:
+    """Whether the sets of columns of a fit were sampled, so that its numbers have Monte Carlo errors."""
+    exact = res.exact_sets
+    return exact is not None and exact.method == "sampler"
+
+
+def errors_of_coefficients(res: Any, quantity: str, names: list[str]) -> FloatArray | None:
+    """Monte Carlo standard errors of what the table has of coefficients, else NaN; None if nothing is sampled."""
+    if not is_sampled(res) or res.monte_carlo_errors is None:
+        return None
+    table = res.monte_carlo_errors.set_index(["quantity", "name"])["mcse"]
+    return np.asarray(table[quantity].reindex(names), dtype=np.float64)
+
+
 def errors_of(res: Any) -> pd.DataFrame:
     """Estimates and their Monte Carlo standard errors, of what costs little; see ``results.diagnostics``.
 

@@ -17,7 +17,7 @@ from pybayesridge.binomial.link import probability
 from pybayesridge.checks import check_which, positive_int
 from pybayesridge.data.frames import make_frame
 from pybayesridge.findings import Finding
-from pybayesridge.posterior.laws import Answer, Ask, average, pooled, total_moments
+from pybayesridge.posterior.laws import Answer, Ask, average, mixed_error, pooled, total_moments
 from pybayesridge.results import contrast as contrasts
 from pybayesridge.results import direction, predictive_checks
 from pybayesridge.results import effects as variable_effects
@@ -574,7 +574,8 @@ def mixed_prediction(
         return (of_new if obs else law).ask(Ask(tails, sd=False)).quantiles[:, at]
 
     var_resid, shown = average(sigma2, share)[:, at], None if one else names
-    return BayesPrediction(found.mean[:, at], found.sd[:, at], var_resid, interval, rows[0][1], shown)
+    mcse = None if found.mcse is None else found.mcse[:, at]
+    return BayesPrediction(found.mean[:, at], found.sd[:, at], var_resid, interval, rows[0][1], shown, mcse)
 
 
 def _generalized_prediction(
@@ -595,7 +596,8 @@ def _generalized_prediction(
         out[whole] = ends if which == "linear" else probability(ends, fits[0].model.link)
         return out
 
-    return GeneralizedPrediction(mean, sd, quantiles, each[0].row_labels, linear=which == "linear")
+    mcse = mixed_error([one.mcse for one in each], share)
+    return GeneralizedPrediction(mean, sd, quantiles, each[0].row_labels, linear=which == "linear", mcse=mcse)
 
 
 def mixed_tables(tables: Sequence[Callable[[float], pd.DataFrame]], alpha: float) -> pd.DataFrame:

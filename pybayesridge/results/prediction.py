@@ -35,6 +35,8 @@ class BayesPrediction(Shown):
     row_labels : pandas.Index
     targets : list of str or None
         None for a model with one target, whose arrays lose the axis q.
+    mcse : (m, q) array or None
+        Monte Carlo standard error of the means of a fit whose sets of columns were sampled.
     """
 
     def __init__(
@@ -45,9 +47,11 @@ class BayesPrediction(Shown):
         interval: Callable[[float, bool], FloatArray],
         row_labels: pd.Index,
         targets: list[str] | None,
+        mcse: FloatArray | None = None,
     ) -> None:
         self._targets = targets
         self._interval = interval
+        self.mcse = None if mcse is None else self._squeeze(mcse)
         self._sd = self._squeeze(sd)
         with np.errstate(invalid="ignore", over="ignore"):
             self.var_resid = self._squeeze(np.where(np.isnan(mean), np.nan, var_resid))
@@ -91,7 +95,10 @@ class BayesPrediction(Shown):
         return self._squeeze(self._interval(alpha, obs))
 
     def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
-        """A row for each prediction, with statsmodels' columns; under each target's name where there are several."""
+        """A row for each prediction, with statsmodels' columns; under each target's name where there are several.
+
+        If sets of columns were sampled, ``mcse`` is the Monte Carlo standard error of the mean.
+        """
         mean_ci = self.conf_int(alpha=alpha)
         obs_ci = self.conf_int(obs=True, alpha=alpha)
         parts: list[Any] = [
@@ -102,9 +109,12 @@ class BayesPrediction(Shown):
             obs_ci[..., 0],
             obs_ci[..., 1],
         ]
+        names = COLUMNS
+        if self.mcse is not None:
+            names, parts = [*COLUMNS, "mcse"], [*parts, self.mcse]
         if self._targets is None:
-            return pd.DataFrame(dict(zip(COLUMNS, parts, strict=True)), index=self.row_labels)
-        columns = pd.MultiIndex.from_product([self._targets, COLUMNS])
+            return pd.DataFrame(dict(zip(names, parts, strict=True)), index=self.row_labels)
+        columns = pd.MultiIndex.from_product([self._targets, names])
         return pd.DataFrame(
             np.stack(parts, axis=-1).reshape(len(mean_ci), -1), index=self.row_labels, columns=columns
         )
@@ -122,6 +132,8 @@ class GeneralizedPrediction(Shown):
     row_labels : pandas.Index
     linear : bool
         Whether it is of the linear predictor.
+    mcse : (m,) array or None
+        Monte Carlo standard error of the means of a fit whose sets of columns were sampled.
     """
 
     def __init__(
@@ -132,8 +144,9 @@ class GeneralizedPrediction(Shown):
         row_labels: pd.Index,
         *,
         linear: bool,
+        mcse: FloatArray | None = None,
     ) -> None:
-        self.predicted_mean, self.se, self.row_labels = mean, sd, row_labels
+        self.predicted_mean, self.se, self.row_labels, self.mcse = mean, sd, row_labels, mcse
         self._quantiles, self._linear = quantiles, linear
 
     def _written(self, value: float) -> str:
@@ -148,6 +161,10 @@ class GeneralizedPrediction(Shown):
         return self._quantiles(np.array([check_alpha(alpha) / 2, 1 - alpha / 2]))
 
     def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
-        """A row for each prediction, with statsmodels' columns: mean, mean_se, mean_ci_lower, mean_ci_upper."""
+        """A row for each prediction, with statsmodels' columns: mean, mean_se, mean_ci_lower, mean_ci_upper.
+
+        If sets of columns were sampled, ``mcse`` is the Monte Carlo standard error of the mean.
+        """
         values = np.column_stack([self.predicted_mean, self.se, self.conf_int(alpha)])
-        return pd.DataFrame(values, index=self.row_labels, columns=COLUMNS[:4])
+        out = pd.DataFrame(values, index=self.row_labels, columns=COLUMNS[:4])
+        return out if self.mcse is None else out.assign(mcse=self.mcse)

@@ -15,6 +15,7 @@ from pybayesridge.posterior.laws import Ask
 from pybayesridge.results.arguments import check_alpha, term_positions
 from pybayesridge.results.base import LinearResults
 from pybayesridge.results.labelled import Lacking
+from pybayesridge.results.monte_carlo import errors_of_coefficients, is_sampled
 from pybayesridge.results.plots import probabilities as plots
 from pybayesridge.results.prediction import GeneralizedPrediction
 
@@ -102,22 +103,30 @@ class ProbabilityResults(LinearResults):
         if row_labels is not None:
             labels = pd.Index(row_labels)
         x, z = self.model.split_rows(rows, self.posterior.design)
-        linear, post = check_which(which) == "linear", self.posterior
+        linear, post, sampled = check_which(which) == "linear", self.posterior, is_sampled(self)
 
         def found(keep: IntArray) -> FloatArray:
-            if linear:
-                answer = post.rows(x[keep], z[keep]).ask(Ask())
-                return np.column_stack([answer.center[:, 0], answer.sd[:, 0]])
             own = x[keep], z[keep]
-            return np.column_stack([post.response_means(*own), post.response_sds(*own)])
+            if linear:
+                answer = post.rows(*own).ask(Ask())
+                values = [answer.center, answer.sd, answer.mcse]
+            else:
+                errors = post.response_errors(*own) if sampled else None
+                values = [post.response_means(*own), post.response_sds(*own), errors]
+            return np.column_stack([value for value in values if value is not None])
 
         def quantiles(keep: IntArray, at: FloatArray) -> FloatArray:
             ends = post.rows(x[keep], z[keep]).ask(Ask(tuple(at.tolist()))).quantiles[:, 0]
             return ends if linear else probability(ends, self.link)
 
-        mean, sd = _over_complete(rows, found).T
+        mean, sd, *mcse = _over_complete(rows, found).T
         return GeneralizedPrediction(
-            mean, sd, lambda at: _over_complete(rows, lambda keep: quantiles(keep, at)), labels, linear=linear
+            mean,
+            sd,
+            lambda at: _over_complete(rows, lambda keep: quantiles(keep, at)),
+            labels,
+            linear=linear,
+            mcse=mcse[0] if mcse else None,
         )
 
     def odds_ratios(self, alpha: float = 0.05, *, terms: str | Sequence[str] | None = None) -> pd.DataFrame:
@@ -135,8 +144,9 @@ class ProbabilityResults(LinearResults):
         DataFrame
             A row for each coefficient: ``odds_ratio``, the exponential of `params`; ``lower`` and ``upper``, those of
             the interval; ``prob_above_1``, the posterior probability that the odds rise with the column; of a
-            SpikeSlab ``prob_equal_1``, that they do not depend on it. The intercept's row has the odds where every
-            column is 0.
+            SpikeSlab ``prob_equal_1``, that they do not depend on it, and if sets of columns were sampled ``mcse``,
+            the Monte Carlo standard error of the odds ratio. The intercept's row has the odds where every column is
+            0.
 
         Raises
         ------
@@ -158,7 +168,8 @@ class ProbabilityResults(LinearResults):
         out = pd.DataFrame(np.column_stack([ratios, above]), index=[names[i] for i in at], columns=columns)
         if found.mass_at_zero is not None:
             out["prob_equal_1"] = np.where(flat, np.nan, found.mass_at_zero[:, 0])
-        return out
+        errors = errors_of_coefficients(self, "odds_ratio", list(out.index))
+        return out if errors is None else out.assign(mcse=errors)
 
     def plot_fit(self, *_: Any, **__: Any) -> Any:
         """Not available for yes/no responses."""

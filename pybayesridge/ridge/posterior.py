@@ -388,9 +388,9 @@ class RidgeRows:
         """Probabilities of more than `at`, both (len(which), q)."""
         return self.posterior.row_exceedance(self.functions.some(which), at - self.offset[which, None])
 
-    def all_zero(self) -> float:
+    def all_zero(self) -> tuple[float, float | None]:
         """Nothing."""
-        return 0.0
+        return 0.0, None
 
     def with_noise(self, noise: FloatArray) -> RidgeRows:
         """The law of new observations."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import logsumexp
@@ -160,12 +161,10 @@ def _summed(
     size_prob: FloatArray = np.bincount(_popcount(free.size) + always.size, of_set).astype(float)
     order = np.argsort(-of_set, kind="stable")
     relevant = order[: int(np.searchsorted(np.cumsum(of_set[order]), 1.0 - TAIL)) + 1]
-    mean, square = _moments(problem, grid, log_joint - evidence, relevant)
-    of_column = prob[problem.units.of_column]
-    safe = np.where(of_column > 0, of_column, 1.0)
-    cond_mean = mean / safe
-    log_weight = (log_joint - evidence).ravel()
-    weight = np.exp(log_weight - logsumexp(log_weight))
+    log_weight = log_joint - evidence
+    joint = np.exp(log_weight - logsumexp(log_weight))
+    moments = _moments(problem, grid, joint, relevant)
+    weight = joint.ravel()
     code = np.arange(weight.size) % of_set.size
     index, kept = resampled(weight, (_popcount(free.size) + always.size)[code].astype(float), rng)
     states = build_states(
@@ -181,12 +180,12 @@ def _summed(
     return Exact(
         unit_prob=prob,
         unit_se=np.zeros(prob.size),
-        inclusion_prob=of_column,
+        inclusion_prob=prob[problem.units.of_column],
         inclusion_se=np.zeros(problem.d),
-        mean=mean,
-        var=np.maximum(square - mean**2, 0.0),
-        cond_mean=cond_mean,
-        cond_var=np.maximum(square / safe - cond_mean**2, 0.0),
+        mean=moments.mean,
+        var=moments.var,
+        cond_mean=moments.cond_mean,
+        cond_var=moments.cond_var,
         size_prob=size_prob,
         node_prob=of_node,
         models=models,
@@ -214,26 +213,61 @@ def _by_size(problem: Problem, grid: Grid, codes: IntArray) -> Iterator[tuple[In
             yield codes[piece], np.stack([columns[i] for i in piece])
 
 
-def _moments(problem: Problem, grid: Grid, log_prob: FloatArray, codes: IntArray) -> tuple[FloatArray, FloatArray]:
-    """First and second moments of the coefficients, each (d,), over the sets `codes`."""
-    mean, square = np.zeros(problem.d), np.zeros(problem.d)
-    everything = np.arange(problem.d)
-    gram = problem.block(everything)
+@dataclass(frozen=True, slots=True)
+class _Moments:
+    """Of the coefficients, and of these given that they are in, each (d,)."""
+
+    mean: FloatArray
+    var: FloatArray
+    cond_mean: FloatArray
+    cond_var: FloatArray
+
+
+def _moments(problem: Problem, grid: Grid, joint: FloatArray, codes: IntArray) -> _Moments:
+    """Moments of the coefficients over the sets `codes`, with probabilities `joint` (K, 2^f).
+
+    Moments are about the coefficients of the most probable set: with strong signals these can be millions of standard
+    deviations from zero.
+    """
+    gram = problem.block(np.arange(problem.d))
+    node = int(np.argmax(joint[:, codes[0]]))
+    center, inside, outside, first, second = np.zeros((5, problem.d))
+    for _, columns in _by_size(problem, grid, codes[:1]):
+        center[columns[0]] = _coefficients(problem, grid, gram, columns)[0][0, node]
     for code, columns in _by_size(problem, grid, codes):
+        weight = joint[:, code].T  # (a, K)
+        out = np.ones((code.size, problem.d), dtype=bool)
+        np.put_along_axis(out, columns, False, axis=1)
+        outside += weight.sum(axis=1) @ out
         if columns.shape[1] == 0:
             continue
-        values, vectors = np.linalg.eigh(gram[columns[:, :, None], columns[:, None, :]])
-        values = np.maximum(values, 0.0)
-        cross = np.einsum("ai,aij->aj", problem.cross[columns], vectors)
-        inverse = 1.0 / (values[:, None, :] + grid.k[:, None])  # (a, K, m)
-        coef = (cross[:, None, :] * inverse) @ vectors.transpose(0, 2, 1)
-        spread = inverse @ (vectors**2).transpose(0, 2, 1)
-        left = problem.yy - np.einsum("aj,akj->ak", cross**2, inverse)
-        left = np.maximum(left, FLOOR * problem.yy)
-        noise = np.broadcast_to(
-            mean_noise(left, problem.nu) if grid.noise_var is None else grid.noise_var, left.shape
-        )
-        weight = np.exp(log_prob[:, code].T)  # (a, K)
-        np.add.at(mean, columns, np.einsum("ak,akj->aj", weight, coef))
-        np.add.at(square, columns, np.einsum("ak,akj->aj", weight, coef**2 + noise[..., None] * spread))
-    return mean, square
+        coef, var = _coefficients(problem, grid, gram, columns)
+        gap = coef - center[columns][:, None, :]
+        np.add.at(inside, columns, weight.sum(axis=1)[:, None])
+        np.add.at(first, columns, np.einsum("ak,akj->aj", weight, gap))
+        np.add.at(second, columns, np.einsum("ak,akj->aj", weight, gap**2 + var))
+    safe = np.where(inside > 0, inside, 1.0)
+    total, cond_gap = inside + outside, first / safe
+    gap = (first - outside * center) / total
+    return _Moments(
+        mean=center + gap,
+        var=np.maximum((second + outside * center**2) / total - gap**2, 0.0),
+        cond_mean=np.where(inside > 0, center + cond_gap, 0.0),
+        cond_var=np.maximum(second / safe - cond_gap**2, 0.0),
+    )
+
+
+def _coefficients(
+    problem: Problem, grid: Grid, gram: FloatArray, columns: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """Means and variances of the coefficients of sets of `columns` (a, m) at all nodes, each (a, K, m)."""
+    values, vectors = np.linalg.eigh(gram[columns[:, :, None], columns[:, None, :]])
+    values = np.maximum(values, 0.0)
+    cross = np.einsum("ai,aij->aj", problem.cross[columns], vectors)
+    inverse = 1.0 / (values[:, None, :] + grid.k[:, None])  # (a, K, m)
+    coef = (cross[:, None, :] * inverse) @ vectors.transpose(0, 2, 1)
+    spread = inverse @ (vectors**2).transpose(0, 2, 1)
+    left = problem.yy - np.einsum("aj,akj->ak", cross**2, inverse)
+    left = np.maximum(left, FLOOR * problem.yy)
+    noise = np.broadcast_to(mean_noise(left, problem.nu) if grid.noise_var is None else grid.noise_var, left.shape)
+    return coef, noise[..., None] * spread

@@ -44,18 +44,29 @@ def error_of_influence(exact: Exact, influence: FloatArray) -> FloatArray:
     are a whole sum.
     """
     if exact.method == "sampler":
-        n = n_walkers(exact)
-        if n < 2:
-            return np.full(influence.shape[1:], np.inf)
-        of_walker = np.zeros((n, *influence.shape[1:]))
-        np.add.at(of_walker, walkers(exact), influence)
-        return np.sqrt(n / (n - 1) * (of_walker**2).sum(axis=0))
+        return _between(walkers(exact), n_walkers(exact), influence)
     draws = draws_of(exact)
     if np.isinf(draws):
         return np.zeros(influence.shape[1:])
     each = influence.reshape(influence.shape[0], -1)
     square = ((each**2) / exact.states.weight[:, None]).sum(axis=0) / draws
     return np.sqrt(square).reshape(influence.shape[1:])
+
+
+def _between(walker: IntArray, n: int, influence: FloatArray) -> FloatArray:
+    """Standard error from what each of n walkers adds, by the `walker` of each state or draw; infinite for one."""
+    if n < 2:
+        return np.full(influence.shape[1:], np.inf)
+    of_walker = (np.arange(n)[:, None] == walker).astype(np.float64) @ influence.reshape(influence.shape[0], -1)
+    return np.sqrt(n / (n - 1) * (of_walker**2).sum(axis=0)).reshape(influence.shape[1:])
+
+
+def error_of_draws(exact: Exact, values: FloatArray, state: IntArray) -> FloatArray:
+    """Standard error of the average of `values` (N, ...), independent draws given the kept states `state` (N,).
+
+    That of the drawing is a part of it.
+    """
+    return _between(walkers(exact)[state], n_walkers(exact), (values - values.mean(axis=0)) / values.shape[0])
 
 
 def error_of_mean(exact: Exact, values: FloatArray) -> FloatArray:

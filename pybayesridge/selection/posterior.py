@@ -99,12 +99,7 @@ class ExactPosterior:
     def errors(self) -> tuple[FloatArray, FloatArray]:
         """Monte Carlo standard errors of the means and the standard deviations of all coefficients, each (k + p,)."""
         exact, k, p = self.exact, self.design.block.k, self.design.p
-        if exact.method == "enumeration":
-            own = np.zeros((2, p))
-        elif exact.errors is None:
-            own = np.full((2, p), np.nan)
-        else:
-            own = np.stack([exact.errors.mean[:p], exact.errors.sd[:p]]) * self.unit
+        own = np.stack([self.mean_errors(), self._of_errors("sd")])
         weight, noise = exact.states.weight, exact.states.mean_noise()
         parts = [np.zeros((2, 0))]
         for _, _, center, spread in self._predictors(np.zeros((k, p)), np.eye(k)):
@@ -115,6 +110,17 @@ class ExactPosterior:
             parts.append(np.stack([error_of_mean(exact, center), of_sd]) * self.design.y_norm[0])
         mean, sd = np.concatenate([*parts, own], axis=1)
         return mean, sd
+
+    def mean_errors(self) -> FloatArray:
+        """Monte Carlo standard errors of the means of the penalised coefficients, (p,); NaN in older files."""
+        return self._of_errors("mean")
+
+    def _of_errors(self, name: str) -> FloatArray:
+        p = self.design.p
+        if not self.is_sampled:
+            return np.zeros(p)
+        errors = self.exact.errors
+        return np.full(p, np.nan) if errors is None else getattr(errors, name)[:p] * self.unit
 
     def given_inclusion(self) -> tuple[FloatArray, FloatArray]:
         """Means and variances of the penalised coefficients given that they are in, each (p,)."""
@@ -162,16 +168,26 @@ class ExactPosterior:
         out: FloatArray = (z_rows @ self.design.y_on_z)[:, 0] + inside * self.design.y_norm[0]
         return out
 
-    def row_moments(self, x_rows: AnyArray, z_rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Posterior mean and standard deviation of the linear predictor of new rows, each (m,)."""
+    @property
+    def is_sampled(self) -> bool:
+        """Whether sets were sampled, so that means have a Monte Carlo error."""
+        return self.exact.method == "sampler"
+
+    def row_moments(self, x_rows: AnyArray, z_rows: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Mean and standard deviation of the linear predictor of new rows, and the error of the mean; each (m,).
+
+        The Monte Carlo standard error is that of a mean over the kept states, which is larger than that over all
+        steps: zero where nothing was sampled.
+        """
         weight, noise = self.exact.states.weight, self.exact.states.mean_noise()
-        sd, mean = [], []
+        mean, sd, error = [], [], []
         for rows, _, center, spread in self._predictors(x_rows, z_rows):
             each = weight @ center
             sd.append(np.sqrt(weight @ (noise[:, None] * spread + (center - each) ** 2)))
             mean.append(rows @ self.exact.mean)
+            error.append(error_of_mean(self.exact, center) if self.is_sampled else np.zeros(each.size))
         unit, of_z = self.design.y_norm[0], (z_rows @ self.design.y_on_z)[:, 0]
-        return of_z + _joined(mean) * unit, _joined(sd) * unit
+        return of_z + _joined(mean) * unit, _joined(sd) * unit, _joined(error) * unit
 
     def rows(self, x_rows: AnyArray, z_rows: FloatArray, offset: FloatArray | float = 0.0) -> ExactRows:
         """The law of the linear predictor of rows plus `offset` (m,)."""
@@ -228,13 +244,17 @@ class ExactPosterior:
             equal.append((weight * same).sum(axis=0) + unseen * (bound[place] == 0))
         return np.clip(_joined(above), 0.0, 1.0), np.clip(_joined(equal), 0.0, 1.0)
 
-    def rows_all_at(self, x_rows: AnyArray, z_rows: FloatArray, at: FloatArray) -> float:
-        """Probability, by the kept states, that the linear predictors of all rows are equal to `at` (m,) at once."""
+    def rows_all_at(self, x_rows: AnyArray, z_rows: FloatArray, at: FloatArray) -> tuple[float, float | None]:
+        """Probability, by the kept states, that the linear predictors of all rows are equal to `at` (m,) at once.
+
+        And its Monte Carlo standard error, None where nothing was sampled.
+        """
         states = self.exact.states
         bound, all_at = (at - (z_rows @ self.design.y_on_z)[:, 0]) / self.design.y_norm[0], np.ones(states.n, bool)
         for _, place, center, spread in self._predictors(x_rows, z_rows):
             all_at &= _tails(states, center, np.sqrt(spread), bound[place])[1].all(axis=1)
-        return float(states.weight[all_at].sum())
+        error = float(error_of_mean(self.exact, all_at.astype(np.float64))) if self.is_sampled else None
+        return float(states.weight[all_at].sum()), error
 
     def _predictors(
         self, x_rows: AnyArray, z_rows: FloatArray
@@ -379,15 +399,15 @@ class ExactRows:
         """Answer everything."""
         posterior, at = self.posterior, np.array(ask.probabilities)
         if ask.sd:
-            mean, sd = posterior.row_moments(self.x_rows, self.z_rows)
+            mean, sd, error = posterior.row_moments(self.x_rows, self.z_rows)
         else:
             mean = posterior.row_means(self.x_rows, self.z_rows)
-            sd = np.full(mean.size, np.nan)
+            sd, error = np.full((2, mean.size), np.nan)
         solved = np.zeros((mean.size, 0))
         if at.size:
             solved = posterior.row_quantiles(self.x_rows, self.z_rows, at, self.noise)
         if self.noise is None:
-            sd, solved = self._of_columns(sd, solved, at)
+            sd, error, solved = self._of_columns(sd, error, solved, at)
         else:
             states = posterior.exact.states
             spread = float(states.weight @ states.mean_noise()) * posterior.design.y_norm[0] ** 2
@@ -397,14 +417,15 @@ class ExactRows:
             above, zero = posterior.row_exceedance(self.x_rows, self.z_rows, -self.offset, self.noise)
         mean = (mean + self.offset)[:, None]
         solved = (solved + self.offset[:, None])[:, None]
-        return Answer(mean, sd[:, None], mean, solved, above[:, None], zero[:, None])
+        mcse = error[:, None] if ask.sd and posterior.is_sampled else None
+        return Answer(mean, sd[:, None], mean, solved, above[:, None], zero[:, None], mcse)
 
     def above(self, which: IntArray, at: FloatArray) -> FloatArray:
         """Probabilities of more than `at`, both (len(which), 1)."""
         bound, noise = at[:, 0] - self.offset[which], None if self.noise is None else self.noise[which]
         return self.posterior.row_exceedance(self.x_rows[which], self.z_rows[which], bound, noise)[0][:, None]
 
-    def all_zero(self) -> float:
+    def all_zero(self) -> tuple[float, float | None]:
         """By the states that were kept."""
         return self.posterior.rows_all_at(self.x_rows, self.z_rows, -self.offset)
 
@@ -412,25 +433,28 @@ class ExactRows:
         """The law of new observations."""
         return replace(self, noise=noise)
 
-    def _of_columns(self, sd: FloatArray, solved: FloatArray, at: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Standard deviations and quantiles, of rows of one column by every step of the sampler."""
+    def _of_columns(
+        self, sd: FloatArray, error: FloatArray, solved: FloatArray, at: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Standard deviations, errors of means and quantiles, of rows of one column by every step of the sampler."""
         flat = np.flatnonzero(~(self.z_rows != 0).any(axis=1))
         rows = self.x_rows[flat]
         rows = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, dtype=np.float64)
         single = (rows != 0).sum(axis=1) == 1
         if not single.any():
-            return sd, solved
+            return sd, error, solved
         place, rows = flat[single], rows[single]
         column = np.abs(rows).argmax(axis=1)
         weight = rows[np.arange(column.size), column]
         sd[place] = np.abs(weight) * self.posterior.coefficient_sds()[1][column]
+        error[place] = np.abs(weight) * self.posterior.mean_errors()[column]
         if at.size:
             up = self.posterior.penalized_quantiles(at)[column]
             if (weight < 0).any():
                 down = self.posterior.penalized_quantiles(1 - at)[column]
                 up = np.where(weight[:, None] < 0, down, up)
             solved[place] = weight[:, None] * up
-        return sd, solved
+        return sd, error, solved
 
 
 def posterior_of(

@@ -19,6 +19,7 @@ LEARNED = 1e-7  # worst seen 1e-9: the oracle's quadrature
 
 TRAPEZOIDS = 1e-8  # worst seen 5e-11
 COARSE = 1e-7  # the sampler's grid, which is not refined; worst seen 2e-10
+STRONG = 1e-8  # worst seen 1e-10
 
 
 def compare(X, y, tol, **known):
@@ -204,3 +205,14 @@ def test_columns_that_others_span_under_next_to_no_noise():
         found = enumerate_sets(problem, Given(np.full(11, 0.2), 1e3, 1e-12))
     assert np.isfinite(found.log_evidence)
     assert np.isfinite(found.unit_prob).all()
+
+
+def test_standard_deviations_of_strong_signals_are_not_lost():
+    """A single set has all of the probability: the moments are those of one regression."""
+    X, y = regression(12, 30, 3, noise=0.0)
+    y = X @ np.array([1.0, -2.0, 3.0]) + 1e-6 * np.random.default_rng(12).standard_normal(30)
+    p, v, s2 = np.full(3, 0.5), 1.0, 1e-12
+    found = enumerate_sets(problem_of_rows(X, y), Given(p, v, s2))
+    wanted = s2 * np.diag(np.linalg.inv(X.T @ X + s2 / v * np.eye(3)))
+    assert np.allclose(found.var / wanted, 1.0, rtol=0, atol=STRONG)
+    assert np.allclose(found.cond_var / wanted, 1.0, rtol=0, atol=STRONG)
