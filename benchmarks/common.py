@@ -139,10 +139,11 @@ def plain(data: Any) -> Any:
     return None if isinstance(data, float) and not math.isfinite(data) else data
 
 
-def arguments(doc: str | None, *, limited: bool = False) -> argparse.Namespace:
+def arguments(doc: str | None, *, limited: bool = False, resumable: bool = False) -> argparse.Namespace:
     """Read the command line of a script with a quick form: ``quick``, ``render``, and ``out``, where results go.
 
-    Of a script that is `limited` also ``seconds``, after which it begins no data set.
+    Of a script that is `limited` also ``seconds``, after which it begins no data set; of one that is `resumable`
+    ``resume``.
     """
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small sizes, for a look; not kept in the repository")
@@ -152,6 +153,8 @@ def arguments(doc: str | None, *, limited: bool = False) -> argparse.Namespace:
         parser.add_argument(
             "--seconds", type=float, default=math.inf, help="processor time; no data set begins later"
         )
+    if resumable:
+        parser.add_argument("--resume", action="store_true", help="keep the data sets that are stored")
     args = parser.parse_args()
     if args.out is None:
         args.out = QUICK_RESULTS if args.quick else RESULTS
