@@ -6,16 +6,23 @@ the old variables (Polson, Scott & Windle 2013; Albert & Chib 1993): every step 
 variables it moves little where columns nearly separate the responses; so before the new ones are drawn it is
 multiplied as a whole, together with the slab's standard deviation (as in Yu & Meng 2011, "To center or not to
 center").
+
+A set hardly changes to one with another linear predictor where the variables speak for the old one. So between two
+draws of the variables there is a walk under a Gaussian likelihood: the second-order expansion of the log likelihood
+about the mean of the linear predictors so far. It ends with a draw of the linear predictor, and the whole is taken
+with a probability that depends on the ratio of the likelihood and its expansion at both ends (Liu 2001, "Monte Carlo
+Strategies in Scientific Computing", section 9.4.3). With many trials a row it nearly always is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from pybayesridge._types import FloatArray, IntArray
-from pybayesridge.binomial.augmentation import AugmentedProblem
+from pybayesridge.binomial.augmentation import LEAST_WEIGHT, Augmented, AugmentedProblem
 from pybayesridge.binomial.kept import Kept, State
 from pybayesridge.binomial.link import log_likelihood
 from pybayesridge.selection.grid import Grid
@@ -25,6 +32,12 @@ from pybayesridge.selection.starts import Start
 
 RENEW_EVERY = 32
 """Light moves between two draws of the auxiliary variables."""
+
+EXPANDED = (16, 64, 512)
+"""Light moves of a walk under the expansion for each unit, but at least and at most so many."""
+
+LEAST_TAKEN = 0.2
+"""Share of these walks that are taken, from which on they go on when proposals are no longer adapted."""
 
 RESCALINGS = 4
 """Proposals to multiply the linear predictor before each of these draws."""
@@ -41,6 +54,28 @@ the errors of means are too small until the tails have been visited."""
 
 AT_ONCE = 2**15
 """Auxiliary variables that are drawn at once."""
+
+
+@dataclass(slots=True)
+class Average:
+    """Linear predictors seen while proposals are adapted, and what came of the walks under the expansion.
+
+    Attributes
+    ----------
+    total : (n,) array
+        Sum of so many linear predictors.
+    count, proposed, taken : int
+    """
+
+    total: FloatArray
+    count: int = 0
+    proposed: int = 0
+    taken: int = 0
+
+    def add(self, psi: FloatArray) -> None:
+        """Add linear predictors (w, n)."""
+        self.total += psi.sum(axis=0)
+        self.count += psi.shape[0]
 
 
 class BinaryWalk(Walk):
@@ -74,6 +109,10 @@ class BinaryWalk(Walk):
             cross=np.tile(xt @ first.linear, (n, 1)),
             yy=np.full(n, float(first.linear @ (first.linear / first.weight))),
         )
+        self.linear = self.weighted.cross.copy()
+        self.expanded = int(np.clip(EXPANDED[0] * problem.units.n, *EXPANDED[1:]))
+        self.expansion: Augmented | None = None
+        self.about = Average(np.zeros(xt.shape[1]))
         super().__init__(problem, grid, starts, rng, most_columns, progress, self.weighted)
         self.rounds = max(self.between // RENEW_EVERY, 1)
         self.between = self.rounds * RENEW_EVERY
@@ -115,6 +154,19 @@ class BinaryWalk(Walk):
         """Nothing: the probability of a set alone is not known."""
         return False
 
+    def _adapted(self) -> None:
+        """Expand the likelihood about the mean of the linear predictors, unless that is of no use."""
+        about = self.about
+        if about.count == 0:
+            return
+        if self.expansion is not None and about.taken < LEAST_TAKEN * about.proposed:
+            self.expansion = None
+        else:
+            first, second = self.source.likelihood.derivatives(about.total / about.count)
+            weight = np.maximum(second, LEAST_WEIGHT * self.source.likelihood.trials)
+            self.expansion = Augmented(weight, first + weight * about.total / about.count)
+        self.about = Average(np.zeros(about.total.size))
+
     def _renew(self) -> None:
         """Draw the auxiliary variables of all walkers anew."""
         n_rows = self.weighted.xt.shape[1]
@@ -123,6 +175,9 @@ class BinaryWalk(Walk):
         normal = self.rng.standard_normal((self.n, most))
         for i in range(self.n):
             self.walkers.draw_predictor(i, normal[i], psi[i])
+        self.about.add(psi)
+        if self.expansion is not None:
+            self._walk_expanded(psi, self.expansion)
         node = self._rescale(psi)
         at_once = max(AT_ONCE // n_rows, 1)
         own = self.weighted
@@ -132,9 +187,38 @@ class BinaryWalk(Walk):
             own.weight[some] = drawn.weight
             own.yy[some] = (drawn.linear**2 / drawn.weight).sum(axis=1)
             if self.source.likelihood.link == "probit":
-                own.cross[some] = drawn.linear @ own.xt.T
+                self.linear[some] = drawn.linear @ own.xt.T
+        own.cross[:] = self.linear
         for i in range(self.n):
             self.walkers.reweigh(i, int(node[i]))
+
+    def _walk_expanded(self, psi: FloatArray, given: Augmented) -> None:
+        """Walk under the expansion of the likelihood, and draw the linear predictors (w, n) at the end."""
+        own = self.weighted
+        before = [self.walkers.state(i)[:2] for i in range(self.n)]
+        own.weight[:], own.cross[:] = given.weight, own.xt @ given.linear
+        own.yy[:] = float(given.linear @ (given.linear / given.weight))
+        for i, (_, node) in enumerate(before):
+            self.walkers.reweigh(i, node)
+            self.walkers.walk(i, self.expanded)
+        moved = np.empty(psi.shape)
+        most = max(self.walkers.columns_in(i) for i in range(self.n))
+        normal = self.rng.standard_normal((self.n, most))
+        for i in range(self.n):
+            self.walkers.draw_predictor(i, normal[i], moved[i])
+        gain = self._beyond(moved, given) - self._beyond(psi, given)
+        taken = np.log(self.rng.random(self.n)) < gain
+        psi[taken] = moved[taken]
+        for i in np.flatnonzero(~taken).tolist():
+            self.walkers.start(i, *before[i], None)
+        self.about.proposed += self.n
+        self.about.taken += int(taken.sum())
+
+    def _beyond(self, psi: FloatArray, given: Augmented) -> FloatArray:
+        """The log likelihood of linear predictors (w, n) less its expansion, up to a constant, (w,)."""
+        likelihood = self.source.likelihood
+        value = log_likelihood(*likelihood.totals(), psi, likelihood.link)
+        return np.asarray((value - psi * (given.linear - 0.5 * given.weight * psi)).sum(axis=1))
 
     def _rescale(self, psi: FloatArray) -> IntArray:
         """Multiply linear predictors (w, n) and the slab's standard deviation by the same; the nodes of log g then.

@@ -14,7 +14,7 @@ from scipy.special import gammaln
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.selection.collapsed import of_left_over
-from pybayesridge.selection.estimates import FEWEST_DRAWS, GROWTH, KEPT, Estimate, Tallies, estimate, probabilities
+from pybayesridge.selection.estimates import GROWTH, KEPT, Estimate, Tallies, estimate, probabilities
 from pybayesridge.selection.grid import Grid
 from pybayesridge.selection.light import MOST_TOGETHER, Proposals, Sums, Walkers, Weighted
 from pybayesridge.selection.problem import Problem
@@ -181,7 +181,7 @@ def _precise(now: Estimate, mcse: float) -> bool:
     return (
         float(now.se.max(initial=0.0)) <= mcse / OPTIONAL_STOPPING
         and now.agreement <= AGREEMENT
-        and now.effective >= FEWEST_DRAWS
+        and now.effective >= now.wanted
         and now.mean_error <= allowed_mean_error(mcse)
     )
 
@@ -300,7 +300,11 @@ class Walk:
             if self.tiers:
                 self._watch(prob)
             self.walkers.pace(int(np.clip(TOGETHER * prob.sum(), LEAST_TOGETHER, MOST_TOGETHER)))
-            self._leave()
+            self._adapted()
+
+    def _adapted(self) -> None:
+        """What follows when proposals have been adapted."""
+        self._leave()
 
     def _leave(self) -> bool:
         """Take walkers from where the posterior has nothing, but no way out, to the best state of all; if any."""
@@ -360,7 +364,7 @@ class Walk:
         """Estimate everything from what counts."""
         trace = self.recorder.after(self.lead)
         log_g = self.grid.log_g[trace.node]
-        self.now = estimate(self.tallies, self.between, float(np.var(trace.sizes)), float(np.var(log_g)))
+        self.now = estimate(self.tallies, self.between, trace.sizes, float(np.var(log_g)))
         return self.now
 
     def finished(self, converged: bool, interrupted: bool) -> Run:

@@ -23,6 +23,9 @@
 #define OFTEN_NODE 15.0
 #define OFTEN_TOGETHER 60.0
 
+/* A multiple of the steps between moves of the node, and of those between moves of several units. */
+#define TURNS 1000
+
 /* Units up to which a move of several may change more than half of the larger set. */
 #define FEW_TOGETHER 4
 
@@ -284,9 +287,11 @@ static void move_together(Run *run, Walker *w) {
 void step(Run *run, Walker *w) {
     const Problem *p = run->problem;
     w->count++;
-    if (p->node_every && w->count % p->node_every == 0) {
+    /* With weights some walks are proposals as a whole, which have to be as likely backwards: no order of turns. */
+    const int64_t turn = w->weights ? (int64_t)below(w, TURNS) : w->count;
+    if (p->node_every && turn % p->node_every == 0) {
         if (takes_turn(p, w, OFTEN_NODE)) move_node(run, w);
-    } else if (p->together_every && w->count % p->together_every == 1) {
+    } else if (p->together_every && turn % p->together_every == 1) {
         if (takes_turn(p, w, OFTEN_TOGETHER)) move_together(run, w);
     } else if (uniform(w) < p->swap_share) swap(run, w);
     else if (uniform(w) < 0.5) birth(run, w);
