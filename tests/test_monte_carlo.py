@@ -11,7 +11,7 @@ from scipy.stats import chi2
 
 from pybayesridge import PrecisionWarning, SpikeSlab, load
 from pybayesridge.selection import enumeration, states
-from pybayesridge.selection.estimates import Tallies, estimate
+from pybayesridge.selection.estimates import FEWEST_DRAWS, HEAVY, Tallies, estimate, wanted_draws
 from pybayesridge.selection.problem import units_of
 from tests.effort import number
 
@@ -172,9 +172,16 @@ def test_walkers_disagree_also_by_log_g_and_size(which):
         sums.square += 100.0
         sums.others += 100.0
         sums.others[which] += 100.0 * i
-    found = estimate(tallies, 16, 1.0, 1.0)
+    found = estimate(tallies, 16, np.array([0, 2]), 1.0)
     assert float(found.se.max()) == pytest.approx(0, abs=ROUNDING)
     assert found.agreement > 1.5
+
+
+def test_more_draws_are_wanted_where_few_sets_are_far_larger():
+    usual, large = np.full(20, 0.04), np.zeros(200)
+    usual[0], large[5], large[199] = 0.24, 0.94, 0.06
+    assert wanted_draws(usual) == pytest.approx(FEWEST_DRAWS, abs=0)
+    assert wanted_draws(large) == pytest.approx(HEAVY[1] * FEWEST_DRAWS, abs=0)
 
 
 def test_no_warning_is_raised_on_the_way(sampled):

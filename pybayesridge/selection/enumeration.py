@@ -257,9 +257,7 @@ def _moments(problem: Problem, grid: Grid, joint: FloatArray, codes: IntArray) -
     )
 
 
-def _coefficients(
-    problem: Problem, grid: Grid, gram: FloatArray, columns: IntArray
-) -> tuple[FloatArray, FloatArray]:
+def _coefficients(problem: Problem, grid: Grid, gram: FloatArray, columns: IntArray) -> tuple[FloatArray, FloatArray]:
     """Means and variances of the coefficients of sets of `columns` (a, m) at all nodes, each (a, K, m)."""
     values, vectors = np.linalg.eigh(gram[columns[:, :, None], columns[:, None, :]])
     values = np.maximum(values, 0.0)

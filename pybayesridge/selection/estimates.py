@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pybayesridge._types import BoolArray, FloatArray
+from pybayesridge._types import BoolArray, FloatArray, IntArray
 from pybayesridge.selection.light import Sums
 from pybayesridge.selection.problem import Units
 
@@ -22,6 +22,11 @@ CENTRAL = 0.01
 
 FEWEST_DRAWS = 400
 """Independent draws that walks have to be worth for their standard errors to be trusted."""
+
+HEAVY = (1.0, 3.0)
+"""So many times as many are wanted where the standard deviation of the number of units in is larger than its mean by
+more than the first: then the mean rests on rare excursions to far larger sets, and walks that saw few of these also
+have too small errors."""
 
 STEPS_OF_A_DRAW = 16
 """A walk is not worth more independent draws than there are so many of its steps, whatever passes average."""
@@ -69,6 +74,8 @@ class Estimate:
         of units with a probability that is not near 0 or 1, of the number of units in, and of log g.
     effective : float
         Smallest effective number of independent draws of the same; limited by the number of steps.
+    wanted : float
+        How many are wanted.
     """
 
     prob: FloatArray
@@ -79,6 +86,7 @@ class Estimate:
     mean_error: float
     agreement: float
     effective: float
+    wanted: float = FEWEST_DRAWS
 
 
 class Tallies:
@@ -144,15 +152,16 @@ def _of_walkers(tallies: Tallies, name: str, walked: FloatArray) -> FloatArray:
     return np.asarray(total[moved] / np.where(watched, often, seldom))
 
 
-def estimate(tallies: Tallies, between: int, within_size: float, within_log_g: float) -> Estimate:
+def estimate(tallies: Tallies, between: int, sizes: IntArray, within_log_g: float) -> Estimate:
     """Pool all walkers, and compare them.
 
     Differences between walkers say nothing of states that none of them has seen. These have a probability of about 1
     / N if the walks are worth N independent draws: errors are at least what such states can do.
 
-    `between`: steps between passes. `within_size`, `within_log_g`: variances of the number of units in, and of log g,
-    over the states.
+    `between`: steps between passes. `sizes`, `within_log_g`: the numbers of units in, and the variance of log g, over
+    the states.
     """
+    within_size = float(np.var(sizes))
     walked = _walked(tallies)
     passes = float(walked.sum())
     share = walked[walked > 0] / passes
@@ -197,7 +206,16 @@ def estimate(tallies: Tallies, between: int, within_size: float, within_log_g: f
         noise_var=noise_se,
     )
     agreement = float(np.sqrt(1.0 + share.size * worst))
-    return Estimate(prob, se, mean, square, errors, mean_error, agreement, 1.0 / unseen)
+    wanted = wanted_draws(np.bincount(sizes) / sizes.size)
+    return Estimate(prob, se, mean, square, errors, mean_error, agreement, 1.0 / unseen, wanted)
+
+
+def wanted_draws(size_prob: FloatArray) -> float:
+    """How many independent draws are wanted, given the probabilities of 0, 1, ... units in."""
+    count = np.arange(size_prob.size)
+    mean = float(count @ size_prob)
+    heavy = np.sqrt(float((count - mean) ** 2 @ size_prob)) > mean + HEAVY[0]
+    return FEWEST_DRAWS * (HEAVY[1] if heavy else 1.0)
 
 
 def _pooled(values: FloatArray, share: FloatArray) -> tuple[FloatArray, FloatArray]:
