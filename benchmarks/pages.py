@@ -87,6 +87,7 @@ PAGES = {
     "selection_border": module("selection_border"),
     "credible_sets": module("credible_sets"),
     "correlated_columns": module("correlated_columns"),
+    "size_prior": module("size_prior", small=SMALL),
     "paper_ep": module("paper_ep.tables", "paper_ep", small=SMALL),
     "paper_ep_sequential": module("paper_ep.sequential", "paper_ep_sequential"),
     "ep_convergence_accuracy": module("ep_convergence", "ep_convergence_accuracy", "accuracy"),
