@@ -161,8 +161,9 @@ binomial_values <- function(value, one) {
 #' @param ... Not used: further arguments raise an error.
 #' @return A data frame with a row for each coefficient: `odds_ratio` (the exponential of `coef()`), `lower` and
 #'   `upper` (those of the interval), and `prob_above_1`, the posterior probability that the odds rise with the column; for
-#'   [spike_slab()] also `prob_equal_1`, the posterior probability that they do not depend on it. The row of the intercept
-#'   contains the odds where every column is 0.
+#'   [spike_slab()] also `prob_equal_1`, the posterior probability that they do not depend on it, and if sets of columns were
+#'   sampled `mcse`, the Monte Carlo standard error of the odds ratio. The row of the intercept contains the odds where every
+#'   column is 0.
 #' @examplesIf pybayesridge::pybayesridge_available()
 #' odds_ratios(bayes_ridge(am ~ wt + hp, data = mtcars, family = binomial()))
 #' @export
@@ -193,6 +194,12 @@ odds_ratios <- function(object, level = 0.95, parm = NULL, ...) {
   )
   if (inherits(object, "spike_slab")) {
     out$prob_equal_1 <- ifelse(is.nan(above), NaN, 1 - unname(object$inclusion_prob))[at]
+  }
+  errors <- object$monte_carlo
+  if (!is.null(errors) && !object$enumerated) {
+    errors <- errors[errors$quantity == "odds_ratio", ]
+    own <- errors$mcse[match(rownames(out), errors$name)]
+    out$mcse <- ifelse(is.na(own), NaN, own)
   }
   posterior_table(out)
 }

@@ -53,8 +53,13 @@ pooled_odds_ratios <- function(object, level, parm) {
     upper = unname(exp(limits[, 2L])),
     row.names = rownames(limits)
   )
-  for (name in setdiff(names(each[[1L]]), names(out))) {
+  for (name in setdiff(names(each[[1L]]), c(names(out), "mcse"))) {
     out[[name]] <- Reduce(`+`, lapply(each, `[[`, name)) / length(each)
+  }
+  if (!is.null(each[[1L]]$mcse)) {
+    # The errors of the means, whose exponentials the ratios are, of independent fits.
+    squares <- lapply(each, function(one) (one$mcse / one$odds_ratio)^2)
+    out$mcse <- out$odds_ratio * sqrt(Reduce(`+`, squares)) / length(each)
   }
   posterior_table(out)
 }

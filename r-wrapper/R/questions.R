@@ -46,7 +46,8 @@
 #' @param ... For `compare_models()` fits, named or unnamed, or a list of fits. Otherwise not used: further arguments raise an error.
 #' @return
 #'   * `contrast()`: a data frame with a row for each contrast: `mean`, `sd`, `lower`, `upper` (equal-tailed), `prob_positive`, and
-#'     for [spike_slab()] `prob_zero`, the probability of exactly 0.
+#'     for [spike_slab()] `prob_zero`, the probability of exactly 0, and if sets of columns were sampled `mcse`, the Monte Carlo
+#'     standard error of the mean.
 #'   * `joint_contrast()`: a named vector, see the details; `mcse` is the Monte Carlo standard error.
 #'   * `effects()`: a data frame with the columns `variable` and `change`, and those of `contrast()`. Changes of probabilities also
 #'     have `mcse`, the Monte Carlo standard error of the mean, which is 0 where nothing was drawn.
