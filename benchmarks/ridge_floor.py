@@ -64,7 +64,8 @@ def passes(x: np.ndarray, repetitions: int) -> dict[str, float]:
     from pybayesridge.linalg import blas
 
     n, p = x.shape
-    columns, intercept, share = np.arange(p), factorize(np.ones((n, 1)), None, ["Intercept"], 0), np.full((n, 1), 1 / n)
+    columns, share = np.arange(p), np.full((n, 1), 1 / n)
+    intercept = factorize(np.ones((n, 1)), None, ["Intercept"], 0)
     if compiled_products(x, columns, intercept) is None:
         raise RuntimeError("there is no compiled code: install the package, which compiles it")
     steps = {
