@@ -59,6 +59,9 @@ PathOrFile: TypeAlias = PathLike | BinaryIO
 Levels: TypeAlias = Mapping[str, Iterable[Hashable]]
 """Levels of factors by column."""
 
+BandsLike: TypeAlias = "Mapping[str, Names] | Sequence[Hashable] | ArrayLike"
+"""Bands of columns with a penalty each: columns by name, or a label for each column."""
+
 GroupsLike: TypeAlias = "str | Sequence[Hashable] | Sequence[Sequence[str]] | ArrayLike | Mapping[str, Names]"
 """Columns that are in or out together: a label for each, lists of names, or names by label."""
 

@@ -81,6 +81,14 @@ def _ridge(parser: argparse.ArgumentParser) -> None:
         help="prior of tau2: r2 (the share of variance that the columns explain is Beta(1/2, 1/2); default), "
         "half-cauchy (of tau), or A,B or A,B,SCALE: tau2 / SCALE is beta-prime(A, B)",
     )
+    parser.add_argument(
+        "--bands",
+        type=_band,
+        nargs="+",
+        metavar="NAME=TERM,TERM",
+        help="columns or terms that have a penalty of their own, for numbers as responses; those that are in none "
+        "are one more band",
+    )
     parser.add_argument("--sigma2", type=_number, metavar="VARIANCE", help="the noise variance, if it is known")
     _options(parser, "BayesRidge")
     parser.set_defaults(run=_fit)
@@ -131,9 +139,10 @@ def _spike_slab(parser: argparse.ArgumentParser) -> None:
 
 def _response(parser: argparse.ArgumentParser, model: str) -> None:
     """Arguments about the response, and the methods for it."""
-    from pybayesridge.models.methods import lanes_of
+    from pybayesridge.models.methods import BANDED, lanes_of
 
     lanes = lanes_of(model)
+    banded = BANDED.methods if model == BANDED.model else {}
     parser.add_argument(
         "--family",
         choices=tuple(lanes),
@@ -151,9 +160,12 @@ def _response(parser: argparse.ArgumentParser, model: str) -> None:
     others = "".join(
         f". With --family {family}: {text}" for family, text in zip(list(lanes)[1:], words[1:], strict=True)
     )
+    if banded:
+        others += f". With --bands: {_in_words(banded, BANDED.default)}"
+    names = [name for lane in lanes.values() for name in lane.names]
     parser.add_argument(
         "--method",
-        choices=list(dict.fromkeys(name for lane in lanes.values() for name in lane.names)),
+        choices=list(dict.fromkeys([*names, *banded])),
         help=words[0] + others,
     )
 
@@ -276,6 +288,21 @@ def _encoding(text: str) -> str:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not an encoding; try utf-8, latin-1, cp1252 or utf-16"
         ) from None
+
+
+def _band(text: str) -> tuple[str, list[str]]:
+    """A name and the terms that follow it, cut at commas outside parentheses."""
+    name, equals, terms = text.partition("=")
+    if not equals or not name.strip():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a name, =, and terms with commas between them")
+    members, depth = [""], 0
+    for letter in terms:
+        depth += (letter in "([") - (letter in ")]")
+        if letter == "," and depth == 0:
+            members.append("")
+        else:
+            members[-1] += letter
+    return name.strip(), [member.strip() for member in members if member.strip()]
 
 
 def _prior(text: str) -> str | tuple[float, ...]:

@@ -65,6 +65,8 @@ def _target(results: Any, command: str, i: int, alpha: float) -> dict[str, Any]:
     out: dict[str, Any] = {"name": name}
     out |= {field: finite(value) for field, value in values_of(results, "json", i).items()}
     out |= results.model.distribution.in_json
+    if hasattr(results, "variance_components"):
+        out["bands"] = _bands(results, name, alpha)
     if command == "ridge":
         out["hyperparameters"] = _hyperparameters(results, name, alpha)
     else:
@@ -80,6 +82,21 @@ def _target(results: Any, command: str, i: int, alpha: float) -> dict[str, Any]:
         out["monte_carlo"] = _monte_carlo(results)
     out["coefficients"] = _coefficients(results, command, name, alpha)
     return out
+
+
+def _bands(results: Any, target: str, alpha: float) -> list[dict[str, Any]]:
+    table = results.variance_components(alpha=alpha)
+    if isinstance(table.index, pd.MultiIndex):
+        table = table.loc[target]
+    columns, bands = results.model.data.exog_columns, results.bands
+    return [
+        {
+            "name": name,
+            "columns": [columns[j] for j in bands.members(k)],
+            **{what: finite(table.loc[name, what]) for what in table},
+        }
+        for k, name in enumerate(bands.names)
+    ]
 
 
 def _groups(results: Any) -> list[dict[str, Any]]:

@@ -30,7 +30,7 @@ from pybayesridge.exceptions import PybayesridgeWarning
 from pybayesridge.formula.check import CodeError, refuse_code
 from pybayesridge.formula.names import names_read
 from pybayesridge.models.methods import OPTIONS, lanes_of
-from pybayesridge.text import did_you_mean, listed
+from pybayesridge.text import did_you_mean, listed, repeated
 
 RESPONSE_OPTIONS = ("family", "link", "event", "trials")
 MODEL_OPTIONS = {
@@ -111,6 +111,7 @@ def _results(arguments: argparse.Namespace, frame: pd.DataFrame) -> Any:
             weights=arguments.weights,
             unpenalized=arguments.unpenalized or None,
             standardize=not arguments.own_scale,
+            **_bands(arguments),
             **({"group": None} if getattr(arguments, "by_column", False) else {}),
             **given(MODEL_OPTIONS[arguments.command]),
         )
@@ -128,10 +129,23 @@ def _results(arguments: argparse.Namespace, frame: pd.DataFrame) -> Any:
     for name in options:
         if name not in lane.takes:
             families = [family for family, other in lanes_of(lane.model).items() if name in other.takes]
+            if lane.family in families:
+                raise ValueError(f"--{name} cannot be used with --bands: leave it out")
             raise ValueError(
                 f"--{name} of {arguments.command} requires --family {' or '.join(families)}: leave it out"
             )
     return model.fit(arguments.method, **options) if arguments.method is not None else model.fit(**options)
+
+
+def _bands(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The bands that were given, as an argument of the model."""
+    given = getattr(arguments, "bands", None)
+    if not given:
+        return {}
+    names = [name for name, _ in given]
+    if len(set(names)) < len(names):
+        raise ValueError(f"--bands names {listed(repeated(names))} twice: write its terms after one name")
+    return {"bands": dict(given)}
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pybayesridge.families.registry import FAMILIES
+from pybayesridge.results.bands import BandRidgeResults
 from pybayesridge.results.generalized_ridge import GeneralizedRidgeResults
 from pybayesridge.results.generalized_spike_slab import GeneralizedSpikeSlabResults
 from pybayesridge.results.ridge import BayesRidgeResults
@@ -12,7 +13,13 @@ from pybayesridge.results.shown import Shown, counted
 from pybayesridge.results.spike_slab import SpikeSlabResults
 from pybayesridge.text import listed
 
-RESULTS = (BayesRidgeResults, GeneralizedRidgeResults, SpikeSlabResults, GeneralizedSpikeSlabResults)
+RESULTS = (
+    BayesRidgeResults,
+    BandRidgeResults,
+    GeneralizedRidgeResults,
+    SpikeSlabResults,
+    GeneralizedSpikeSlabResults,
+)
 
 
 class BeforeFit(Shown):

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from pybayesridge.bands import methods as of_bands
 from pybayesridge.binomial import sets as of_latent_sets
 from pybayesridge.checks import positive, positive_int
 from pybayesridge.registry import check_options, look_up
@@ -197,6 +198,8 @@ class Lane:
         for name in differing:
             if name not in takes:
                 families = [lane.family for lane in lanes_of(self.model).values() if name in lane.takes]
+                if self.family in families:
+                    raise ValueError(f"{name} is not an option of fits with bands")
                 raise ValueError(f"{name} requires family={' or '.join(map(repr, families))}")
         out = {name: self.defaults.get(name) if value is None else value for name, value in given.items()}
         for name in known:
@@ -275,6 +278,19 @@ LANES: dict[tuple[str, str], Lane] = {
     )
 }
 """By the names of the model and of the family."""
+
+BANDED = Lane(
+    name="banded",
+    model="BayesRidge",
+    family="gaussian",
+    methods=of_bands.METHODS,
+    default=of_bands.DEFAULT,
+    options=(),
+    defaults={"tol": 1e-3},
+    elsewhere=of_bands.NOT_HERE,
+    told=_iterations,
+)
+"""That of a BayesRidge with bands."""
 
 
 def lanes_of(model: str) -> dict[str, Lane]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypedDict
 
-from pybayesridge._types import ArrayLike, FamilyLike, GroupsLike, Names
+from pybayesridge._types import ArrayLike, BandsLike, FamilyLike, GroupsLike, Names
 
 
 class ModelArguments(TypedDict, total=False):
@@ -15,6 +15,7 @@ class ModelArguments(TypedDict, total=False):
     unpenalized: Names | None
     standardize: bool
     prior: str | tuple[float, ...]
+    bands: BandsLike | None
     sigma2: float | None
     link: str | None
     event: object

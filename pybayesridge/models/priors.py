@@ -6,6 +6,7 @@ import numpy as np
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.binomial.link import Link
+from pybayesridge.data.bands import Bands
 from pybayesridge.data.groups import Groups
 from pybayesridge.design.design import Design
 from pybayesridge.ep.model.groups import compress
@@ -23,12 +24,15 @@ class RidgeModel(LinearModel):
     prior_of_tau2 : BetaPrime
     known_sigma2 : float or None
         The noise variance, where it is given.
+    bands : Bands or None
+        Columns with a penalty of their own.
     link, event, flat_in
         As the model's arguments; only families that have them give them to the model.
     """
 
     prior_of_tau2: BetaPrime
     known_sigma2: float | None
+    bands: Bands | None = None
     link: Link
     event: str
     flat_in: FlatIn

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from scipy import sparse
 
-from pybayesridge._types import ArrayLike, FamilyLike, Names, TableLike
+from pybayesridge._types import ArrayLike, BandsLike, FamilyLike, Names, TableLike
 from pybayesridge.checks import positive
+from pybayesridge.data.bands import resolve_bands
 from pybayesridge.families.registry import named
 from pybayesridge.models.before_fit import BeforeFit
 from pybayesridge.models.columns import ColumnModel
+from pybayesridge.models.methods import BANDED, Lane
 from pybayesridge.models.priors import RidgeModel
 from pybayesridge.moments.moments import Moments
 from pybayesridge.recipes import call_of
@@ -60,6 +63,10 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
         ones but the intercept the scale is 1/p. ``"half-cauchy"`` is the paper's, (1/2, 1/2, 1): tau is half-Cauchy
         with scale 1. With it the prior share of explained variance tends to 1 as columns are added. A scale that is
         not given is 1.
+    bands : dict of columns by name, or sequence of labels, optional
+        Columns that have a penalty of their own, for Gaussian responses: ``{"genes": [...], "clinic": [...]}`` with
+        names or positions (with a formula also terms), or a label for each column of `exog`. Penalised columns that
+        are in no band of a dict are one more, with the name "other". See the notes.
     sigma2 : float, optional
         The noise variance where it is known.
     family : {"gaussian", "binomial"} or family object of statsmodels
@@ -84,6 +91,13 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
 
     Notes
     -----
+    With `bands` the coefficients of band k are :math:`N(0, \tau_k^2 \sigma^2)`. With :math:`w_k = \tau_k^2 \sum_j
+    \lVert x_j \rVert^2 / n` over its columns, the total :math:`w = \sum_k w_k` has the prior that `prior` gives to a
+    single penalty, and the shares :math:`w_k / w` are Dirichlet(1/2, …, 1/2), so that a priori the explained share of
+    all bands together is Beta(1/2, 1/2). ``fit("exact")`` integrates over the penalties of up to eight bands
+    (of more than three by weighted points, with errors of some 0.01 posterior standard deviations); ``"em"`` takes
+    their mode, ``"reml"`` the estimates of restricted maximum likelihood, as mixed models do.
+
     With ``family="binomial"`` `endog` is 0 and 1, booleans, or a factor with two levels (strings or a categorical);
     with `trials` the number of successes. F being the logistic or the normal distribution function, the model is
 
@@ -144,6 +158,7 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
         unpenalized: Names | None = None,
         standardize: bool = True,
         prior: str | tuple[float, ...] = "r2",
+        bands: BandsLike | None = None,
         sigma2: float | None = None,
         family: FamilyLike = "gaussian",
         link: str | None = None,
@@ -170,6 +185,26 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
             formula_data=formula_data,
             trials=trials,
         )
+        if bands is not None:
+            terms = None if formula_data is None else formula_data.terms
+            self._check_bands()
+            self.bands = resolve_bands(bands, self.data.exog_columns, self.data.unpenalized, terms)
+
+    def _check_bands(self) -> None:
+        """Refuse bands for what several penalties cannot be fitted to."""
+        if not self.distribution.is_linear:
+            raise ValueError(f"bands requires family='gaussian', not {self.family!r}")
+        if self.source.from_moments:
+            raise ValueError("bands requires the rows of the data: build the model from rows, not from moments")
+        if self.data.exog is None:
+            raise ValueError("bands requires columns in memory: use BayesRidge(endog, exog)")
+        if sparse.issparse(self.data.exog):
+            raise ValueError("bands requires dense columns: pass exog.toarray()")
+
+    @property
+    def lane(self) -> Lane:
+        """How the model is fitted: the entry of its family in the table of methods, or that of several bands."""
+        return super().lane if self.bands is None else BANDED
 
     def fit(
         self,
@@ -201,10 +236,14 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
             leave-one-out or generalised cross-validation (with ``family="binomial"`` the one with the best
             leave-one-out log score); ``"fixed"``: the penalty `lam`. With these three uncertainty is conditional on
             the penalty, the noise variance integrated out.
+
+            With `bands` ``"exact"``, ``"em"``, ``"fixed"``, or ``"reml"``: restricted maximum likelihood.
         tol : float, optional
             Accuracy of log lambda (for ``"exact"`` of the quadrature) at which iterations stop, 1e-8 by default; it
             depends on no scale. With ``family="binomial"`` 1e-6 by default: the largest estimated error of the
-            integral over the penalty, for ``"em"`` the accuracy of log lambda.
+            integral over the penalty, for ``"em"`` the accuracy of log lambda. With `bands` the accuracy of the
+            integral over the shares of the bands, in posterior standard deviations: 1e-3 by default; with more than
+            three bands 20 times as much.
         maxiter : int, optional
             Most iterations, 10,000 by default. With ``family="binomial"`` most sweeps over the rows (Newton steps) at
             one penalty, 200 by default.
@@ -215,7 +254,8 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
         lam : float or (q,) array, for ``"fixed"``
             The penalty of ``||y - Xb||^2 + lam ||b||^2`` on the standardised scale. The coefficients for 0 are
             those of least squares; the intervals are the limit of those for small penalties, with n - rank(Z)
-            degrees of freedom and not n - rank(Z) - p. With ``family="binomial"`` the penalty 1/tau2: positive.
+            degrees of freedom and not n - rank(Z) - p. With ``family="binomial"`` the penalty 1/tau2: positive. With
+            `bands` a positive penalty for each, in their order or by name.
         solver : {"ep", "laplace"}, with ``family="binomial"`` for ``"em"``, ``"loocv"`` and ``"fixed"``
             The approximation of the posterior of the coefficients.
         dof : {"nu", "paper"}, for Gaussian responses
@@ -230,7 +270,7 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
 
         Returns
         -------
-        BayesRidgeResults or GeneralizedRidgeResults
+        BayesRidgeResults, GeneralizedRidgeResults or, with bands, BandRidgeResults
             With labels.
 
         Raises

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,10 +17,12 @@ from pybayesridge.predictive.left_out import (
     Noise,
     given_components,
     joined,
+    mixed,
     undetermined,
 )
-from pybayesridge.ridge.likelihood import GaussianLikelihood
+from pybayesridge.ridge.likelihood import GaussianLikelihood, GaussianNoise
 from pybayesridge.ridge.mixture import Mixture
+from pybayesridge.ridge.posterior import RidgePosterior
 from pybayesridge.ridge.profile import complement, penalized_rss
 from pybayesridge.ridge.rows import NEAR, orthonormal, row_pieces
 from pybayesridge.ridge.spectrum import Spectrum
@@ -57,6 +60,37 @@ def ridge_left_out(
     if least < NEAR:
         out, _ = _left_out(design, orthonormal(design, spectrum), mixture, likelihood)
     return on_user_scale(out, design)
+
+
+def bands_left_out(parts: Sequence[RidgePosterior], weight: FloatArray, noise: GaussianNoise, target: int) -> LeftOut:
+    """Predictions of every row of one target from the others, by a mixture of ridges.
+
+    Parameters
+    ----------
+    parts : sequence of M RidgePosterior
+        Given the shares of the bands.
+    weight : (M, q) array
+        Posterior weights of these.
+    noise : GaussianNoise
+    target : int
+
+    Raises
+    ------
+    NoDensityError
+        For a row that has none.
+    """
+    used = np.flatnonzero(weight[:, target] > 0)
+    found = [
+        ridge_left_out(part.design, part.spectrum, part.mixture, noise.of(part.design), target)
+        for part in (parts[int(m)] for m in used)
+    ]
+    return mixed(
+        weight[used, target],
+        np.stack([each.log_density for each in found]),
+        np.stack([each.within for each in found]),
+        np.stack([each.pit for each in found if each.pit is not None]),
+        np.stack([each.error for each in found if each.error is not None]),
+    )
 
 
 def on_user_scale(out: LeftOut, design: Design) -> LeftOut:

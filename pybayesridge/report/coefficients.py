@@ -14,7 +14,6 @@ from pybayesridge.text import NO_VARIANCE
 
 if TYPE_CHECKING:
     from pybayesridge.results.estimates import LinearEstimates
-    from pybayesridge.results.ridge_estimates import RidgeEstimates
     from pybayesridge.results.selection_estimates import SelectionEstimates
 
 ORDER = "Unpenalised coefficients stand first, the others are ordered by {size}."
@@ -49,7 +48,7 @@ def order_by(size: FloatArray, first: IntArray) -> IntArray:
     return np.concatenate([first, rest[np.argsort(-size[rest], kind="stable")]]).astype(np.intp)[:EMBEDDED]
 
 
-def by_size(res: RidgeEstimates, i: int, alpha: float) -> Listed:
+def by_size(res: LinearEstimates, i: int, alpha: float) -> Listed:
     """The coefficients of a ridge, by their size per standard deviation of the column."""
     names, design = res.model.exog_names, res.posterior.design
     at = order_by(res.standardized_size(i), res.model.positions(design)[0])

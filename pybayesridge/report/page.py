@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pybayesridge._version import __version__
 from pybayesridge.formula.spec import factor_levels
-from pybayesridge.report import inclusion, penalty, pooled, scores
+from pybayesridge.report import bands, inclusion, penalty, pooled, scores
 from pybayesridge.report.checks import add_model_checks
 from pybayesridge.report.coefficients import ratios
 from pybayesridge.report.effects import add_effects
@@ -45,7 +45,7 @@ def contents(
 ) -> Page:
     """Everything the report says about the results of a fit, or of several that are pooled."""
     first = res.parts[0]
-    prior = MODELS[first.model_name]
+    prior = bands if first.model.lane.name == "banded" else MODELS[first.model_name]
     shown = prior if len(res.parts) == 1 else pooled
     family = res.model.distribution
     names = res.model.data.targets

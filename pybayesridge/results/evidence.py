@@ -10,6 +10,7 @@ import pandas as pd
 
 from pybayesridge._types import FloatArray
 from pybayesridge.results.arguments import named_fits
+from pybayesridge.results.bands import BandRidgeResults
 from pybayesridge.results.generalized_ridge import GeneralizedRidgeResults
 from pybayesridge.results.ridge import BayesRidgeResults
 from pybayesridge.results.spike_slab import SpikeSlabResults
@@ -66,7 +67,7 @@ def compare_evidence(fits: Fits) -> pd.DataFrame:
     odd = [
         name
         for name, fit in inner.items()
-        if not isinstance(fit, (BayesRidgeResults, GeneralizedRidgeResults, SpikeSlabResults))
+        if not isinstance(fit, (BayesRidgeResults, BandRidgeResults, GeneralizedRidgeResults, SpikeSlabResults))
     ]
     if odd:
         raise ValueError(f"{listed(odd)} are not results of a SpikeSlab or a BayesRidge")
@@ -146,6 +147,8 @@ def _of_one_response(fits: Mapping[str, Any]) -> None:
             raise ValueError(
                 f"the fit {name!r} has no evidence: the unpenalised columns fit the response exactly; give noise_var"
             )
+        if not selects and not hasattr(fit, "log_marginal"):
+            raise ValueError(f"the fit {name!r} has no evidence: use method='exact'")
         if not selects and not np.isfinite(fit.log_marginal):
             raise ValueError(f"the fit {name!r} has no evidence: its log marginal likelihood is {fit.log_marginal}")
 

@@ -20,6 +20,7 @@ from pybayesridge.sites.methods import APPROXIMATION
 from pybayesridge.text import listed, number
 
 if TYPE_CHECKING:
+    from pybayesridge.results.band_estimates import BandEstimates
     from pybayesridge.results.estimates import LinearEstimates
     from pybayesridge.results.generalized_estimates import GeneralizedEstimates
     from pybayesridge.results.ridge_estimates import RidgeEstimates
@@ -120,6 +121,36 @@ def of_ridge(res: RidgeEstimates) -> list[Finding]:
             GridEdgeWarning,
         )
     return out
+
+
+def of_bands(res: BandEstimates) -> list[Finding]:
+    """Findings on the validity of a ridge with bands."""
+    fit, entry = res.band_fit, res.method_entry
+    out: list[Finding] = []
+    if not fit.converged.all():
+        text = entry.unconverged(res.tol, res.maxiter)
+        out.append(warning("not-converged", text, ConvergenceWarning, _targets(res, ~fit.converged)))
+    if fit.log_w is not None and not entry.given:
+        names, own = res.bands.names, fit.weight.argmax(axis=0)
+        zero = np.isneginf(fit.log_variances(fit.shares[own], fit.log_w[own]))
+        for k, name in enumerate(names):
+            if zero[:, k].any():
+                text = (
+                    f"The variance of the band {name!r} is estimated to be zero: all its coefficients are 0, without "
+                    "uncertainty. method='exact' integrates over the variance."
+                )
+                out.append(warning("singular", text, DegenerateFitWarning, _targets(res, zero[:, k])))
+    return out + lost_digits(res)
+
+
+def intervals_of_bands(res: BandEstimates) -> Finding:
+    """Finding on the uncertainty that the intervals of a ridge with bands account for."""
+    prior = ""
+    if res.method_entry.uses_prior:
+        share = "the share of variance that all bands explain"
+        prior = f" {_prior_in_words(res.model.prior_of_tau2, share)}"
+        prior += " The bands' shares of it are Dirichlet(1/2, ..., 1/2)."
+    return note("intervals", f"{res.method_entry.intervals} {_scale(res)}{prior}")
 
 
 def on_reading_ridge(res: RidgeEstimates) -> list[Finding]:

@@ -8,6 +8,7 @@ import pandas as pd
 
 from pybayesridge._types import PathOrFile
 from pybayesridge.results import files as saved
+from pybayesridge.results.bands import BandRidgeResults
 from pybayesridge.results.generalized_ridge import GeneralizedRidgeResults
 from pybayesridge.results.generalized_spike_slab import GeneralizedSpikeSlabResults
 from pybayesridge.results.ridge import BayesRidgeResults
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from pybayesridge.models.spike_slab import SpikeSlab
     from pybayesridge.results.prediction import BayesPrediction
 
-    class RidgeResults(BayesRidgeResults, GeneralizedRidgeResults):  # type: ignore[misc]
-        """What ``BayesRidge.fit`` returns: one of the two, which of them depends on the family."""
+    class RidgeResults(BayesRidgeResults, BandRidgeResults, GeneralizedRidgeResults):  # type: ignore[misc]
+        """What ``BayesRidge.fit`` returns: one of the three, which depends on the family and on bands."""
 
         model: BayesRidge
 
@@ -92,7 +93,7 @@ def load(path: PathOrFile, *, allow_code: bool = False) -> AnyResults:
 
     Returns
     -------
-    BayesRidgeResults, GeneralizedRidgeResults, SpikeSlabResults or GeneralizedSpikeSlabResults
+    BayesRidgeResults, BandRidgeResults, GeneralizedRidgeResults, SpikeSlabResults or GeneralizedSpikeSlabResults
         What was saved.
 
     Raises

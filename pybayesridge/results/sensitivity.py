@@ -23,6 +23,7 @@ from pybayesridge.ridge.methods import METHODS
 from pybayesridge.ridge.prior import BetaPrime
 
 if TYPE_CHECKING:
+    from pybayesridge.results.band_estimates import BandEstimates
     from pybayesridge.results.estimates import LinearEstimates
     from pybayesridge.results.generalized_estimates import GeneralizedEstimates
     from pybayesridge.results.ridge_estimates import RidgeEstimates
@@ -46,6 +47,7 @@ def prior_sensitivity(res: LinearEstimates) -> pd.DataFrame:
       a, c b) with c = 1/2 and 2, which is proper. With ``"loocv"``, ``"gcv"`` and ``"fixed"``, where that prior plays
       no part, it is the prior of the coefficients given the penalty: N(0, tau2) to the power c is N(0, tau2 / c), so
       that the penalty is halved and doubled.
+    * ``BayesRidge`` with bands: likewise the prior of their total; the prior of their shares stays.
     * ``SpikeSlab``: half and twice the prior odds that a column (or group) is in. If the prior inclusion probability
       is learned, these are the odds in the middle of its prior, which `expected_size` determines. A given `slab_var`
       stays as it is; fit with other values to see its influence.
@@ -141,6 +143,20 @@ def _ridge(res: RidgeEstimates, factor: float) -> Answers:
     return {"mean": found.mean, "sd": found.sd}
 
 
+def _bands(res: BandEstimates, factor: float) -> Answers:
+    model: Any = copy.copy(res.model)
+    if not res.method_entry.uses_prior:
+        if not res.method_entry.given:
+            raise ValueError(f"method={res.method!r} uses no prior: use method='exact'")
+        log_variance = res.variance_grid(0).log_t[0]
+        return _answers(model.fit("fixed", lam=factor * np.exp(-log_variance)))
+    model.prior_of_tau2 = _power(res.model.prior_of_tau2, factor)
+    own: dict[str, Any] = {"parameterization": res.parameterization}
+    if res.method_entry.integrates:
+        own = {"tol": res.tol}
+    return _answers(model.fit(res.method, **own))
+
+
 def _generalized_ridge(res: GeneralizedEstimates, factor: float) -> Answers:
     model: Any = copy.copy(res.model)
     model.prior_of_tau2 = _power(res.model.prior_of_tau2, factor)
@@ -177,6 +193,7 @@ def _is_literal(code: str | None) -> bool:
 
 REFITS: Mapping[str, Callable[[Any, float], Answers]] = {
     "conjugate": _ridge,
+    "banded": _bands,
     "sites": _generalized_ridge,
     "sets": _selection,
     "latent_sets": _selection,

@@ -13,9 +13,14 @@ from pybayesridge.binomial.likelihood import from_counts
 from pybayesridge.sites.posterior import SitesPosterior
 
 STORED = (
+    "bands.fit.BandFit",
+    "bands.posterior.BandPosterior",
+    "bands.shares.Box",
+    "bands.shares.ShareRule",
     "binomial.ep_selection_posterior.BinaryEPPosterior",
     "binomial.likelihood.Binomial",
     "binomial.selection_posterior.BinarySelectionPosterior",
+    "data.bands.Bands",
     "data.groups.Groups",
     "data.prepare.ModelData",
     "design.columns.Detached",
@@ -50,6 +55,7 @@ STORED = (
     "recipes.Assignment",
     "recipes.Call",
     "recipes.Recipe",
+    "results.bands.BandRidgeResults",
     "results.generalized_ridge.GeneralizedRidgeResults",
     "results.generalized_spike_slab.GeneralizedSpikeSlabResults",
     "results.leave_one_out.LeaveOneOutScore",

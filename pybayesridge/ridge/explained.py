@@ -33,7 +33,13 @@ def number_of_draws(rank: int) -> int:
 
 
 def explained_share(
-    spectrum: Spectrum, model: PenaltyModel, mixture: Mixture, target: int, n: int, rng: np.random.Generator
+    spectrum: Spectrum,
+    model: PenaltyModel,
+    mixture: Mixture,
+    target: int,
+    n: int,
+    rng: np.random.Generator,
+    size: int = 0,
 ) -> FloatArray:
     """Draws of the share for one target, ascending.
 
@@ -45,8 +51,10 @@ def explained_share(
     n : int
         Number of rows.
     rng : numpy.random.Generator
+    size : int
+        How many draws; by default as many as the accuracy of quantiles requires.
     """
-    size = number_of_draws(spectrum.rank)
+    size = size or number_of_draws(spectrum.rank)
     log_t2, sigma2 = draw_hyperparameters(spectrum, model, mixture, target, size, rng)
     fit = np.empty(size)
     z = spectrum.z[:, target]

@@ -16,6 +16,7 @@ from pybayesridge.data.frames import to_pandas
 from pybayesridge.models.methods import OPTIONS
 
 if TYPE_CHECKING:
+    from pybayesridge.results.bands import BandRidgeResults
     from pybayesridge.results.base import LinearResults
     from pybayesridge.results.generalized_ridge import GeneralizedRidgeResults
     from pybayesridge.results.ridge import BayesRidgeResults
@@ -79,7 +80,7 @@ class LinearEstimator(BaseEstimator):
 class Regressor(RegressorMixin, LinearEstimator):
     """A regressor that can say how sure it is."""
 
-    result_: BayesRidgeResults | SpikeSlabResults
+    result_: BayesRidgeResults | BandRidgeResults | SpikeSlabResults
 
     @overload
     def predict(self, X: TableLike, return_std: Literal[False] = False) -> FloatArray: ...

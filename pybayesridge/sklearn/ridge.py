@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, Self
 
 import numpy as np
@@ -10,8 +11,9 @@ from scipy.sparse import issparse
 from sklearn.utils import Tags
 from sklearn.utils.validation import validate_data
 
-from pybayesridge._types import AnyArray, ArrayLike, FloatArray, Names, TableLike
+from pybayesridge._types import AnyArray, ArrayLike, BandsLike, FloatArray, Names, TableLike
 from pybayesridge.models.ridge import BayesRidge
+from pybayesridge.results.bands import BandRidgeResults
 from pybayesridge.results.ridge import BayesRidgeResults
 from pybayesridge.sklearn.base import DTYPES, SPARSE, LinearEstimator, Regressor, named, target_names, used_rows
 
@@ -26,6 +28,7 @@ class RidgeEstimator(LinearEstimator):
     prior: str | tuple[float, ...]
     sigma2: float | None
     unpenalized: Names | None
+    bands: BandsLike | None = None
 
     def _fit_model(self, X: Any, y: AnyArray, weight: FloatArray | None, names: list[str] | None) -> None:
         if issparse(X) and X.format == "coo":
@@ -38,13 +41,26 @@ class RidgeEstimator(LinearEstimator):
             unpenalized=self.unpenalized,
             standardize=self.standardize,
             prior=self.prior,
+            bands=self.bands,
             sigma2=self.sigma2,
         )
         results = model.fit(self.method, **self._options())
         self._take_results(results, y.ndim == 1)
-        self.lambda_ = _per_target(results.lambda_, y.ndim == 1)
-        self.tau2_ = _per_target(results.tau2, y.ndim == 1)
+        for name in ("lambda_", "tau2_"):
+            if hasattr(self, name):
+                delattr(self, name)
+        if self.bands is None:
+            self.lambda_ = _per_target(results.lambda_, y.ndim == 1)
+            self.tau2_ = _per_target(results.tau2, y.ndim == 1)
         self.sigma2_ = _per_target(results.sigma2, y.ndim == 1)
+
+    def _options(self) -> dict[str, Any]:
+        """The options of ``fit``; with bands, which have other defaults, those that were chosen."""
+        options = super()._options()
+        if self.bands is None:
+            return options
+        defaults = inspect.signature(type(self)).parameters
+        return {name: value for name, value in options.items() if value is not defaults[name].default}
 
     def __sklearn_tags__(self) -> Tags:
         """Sparse columns are taken."""
@@ -75,6 +91,9 @@ class BayesRidgeRegressor(Regressor, RidgeEstimator):
         The prior is on the scale of each column's (weighted, 1/n) standard deviation; `coef_` is on that of X.
     prior : {"r2", "half-cauchy"}, (a, b) or (a, b, scale), default "r2"
         Prior of tau2; see :class:`pybayesridge.BayesRidge`.
+    bands : dict of columns by name, or sequence of labels, optional
+        Columns that have a penalty of their own, by positions or by names that X has; see
+        :class:`pybayesridge.BayesRidge`. The methods are then ``"exact"``, ``"em"``, ``"reml"`` and ``"fixed"``.
     sigma2 : float, optional
         The noise variance where it is known.
     unpenalized : names or positions, optional
@@ -100,9 +119,9 @@ class BayesRidgeRegressor(Regressor, RidgeEstimator):
     intercept_ : float or (q,) array
     lambda_ : float or (q,) array
         The penalty on the standardised scale: ratio of the noise variance to the prior variance. (The attribute
-        of this name of ``BayesianRidge`` is the prior precision.)
+        of this name of ``BayesianRidge`` is the prior precision.) Not with `bands`.
     tau2_ : float or (q,) array
-        ``1 / lambda_``.
+        ``1 / lambda_``. Not with `bands`, whose variances ``result_.variance_components()`` has.
     sigma2_ : float or (q,) array
         Noise variance.
     result_ : BayesRidgeResults
@@ -133,7 +152,7 @@ class BayesRidgeRegressor(Regressor, RidgeEstimator):
     >>> mean, std = regressor.predict(X[:2], return_std=True)
     """
 
-    result_: BayesRidgeResults
+    result_: BayesRidgeResults | BandRidgeResults
 
     def __init__(
         self,
@@ -142,6 +161,7 @@ class BayesRidgeRegressor(Regressor, RidgeEstimator):
         fit_intercept: bool = True,
         standardize: bool = True,
         prior: str | tuple[float, ...] = "r2",
+        bands: BandsLike | None = None,
         sigma2: float | None = None,
         unpenalized: Names | None = None,
         lam: ArrayLike | None = None,
@@ -156,6 +176,7 @@ class BayesRidgeRegressor(Regressor, RidgeEstimator):
         self.fit_intercept = fit_intercept
         self.standardize = standardize
         self.prior = prior
+        self.bands = bands
         self.sigma2 = sigma2
         self.unpenalized = unpenalized
         self.lam = lam

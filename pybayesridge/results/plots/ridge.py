@@ -27,6 +27,7 @@ from pybayesridge.text import TOP, number
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from pybayesridge.results.band_estimates import BandEstimates
     from pybayesridge.results.generalized_estimates import GeneralizedEstimates
     from pybayesridge.results.ridge_estimates import RidgeEstimates
 
@@ -38,7 +39,7 @@ LOO_POINTS = 61
 
 
 def plot_coefficients(
-    res: RidgeEstimates | GeneralizedEstimates,
+    res: RidgeEstimates | BandEstimates | GeneralizedEstimates,
     alpha: float = 0.05,
     *,
     target: str | int | None = None,

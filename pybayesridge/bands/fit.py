@@ -1,0 +1,518 @@
+"""Several penalties integrated out, or at a point: the nodes over the shares of the bands and their weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from scipy.special import expit, logsumexp
+
+from pybayesridge._types import BoolArray, FloatArray
+from pybayesridge.bands.evidence import Evidence, maximise
+from pybayesridge.bands.posterior import BandPosterior, scaled
+from pybayesridge.bands.problem import BandProblem, factors_of
+from pybayesridge.bands.sampled import (
+    POINTS,
+    ROUNDS,
+    SCRAMBLES,
+    SampledShares,
+    fitted_proposal,
+    scramble_of,
+    together,
+)
+from pybayesridge.bands.shares import Box, ShareRule, angles_of
+from pybayesridge.design.design import Design
+from pybayesridge.ridge.fit import FitOptions, Parameterization, RidgeFit, penalty_model
+from pybayesridge.ridge.given import fit_fixed
+from pybayesridge.ridge.integrated import fit_integrated
+from pybayesridge.ridge.likelihood import GaussianNoise
+from pybayesridge.ridge.mixture import effective_directions
+from pybayesridge.ridge.prior import BetaPrime
+from pybayesridge.ridge.profile import PenaltyModel
+from pybayesridge.ridge.spectrum import Spectrum
+
+MOST_BANDS = 8
+"""More bands are not integrated over."""
+
+SIZES = (32, 32, 64, 128, 256)
+"""With more bands than product rules take: points that are added to each scramble until the error is small enough."""
+
+SAMPLED = 20.0
+"""With such points an error so many times `tol` is accepted."""
+
+MOST_NUMBERS = 1 << 27
+"""Most numbers in singular vectors of all nodes together: 1 GB."""
+
+ORDERS = {1: (1,), 2: (8, 12, 16, 24, 32, 48, 64, 96), 3: (8, 12, 16, 24, 32)}
+"""Nodes in each angle of the rules that are tried one after the other, by the number of bands."""
+
+DROP = 16.0
+"""Shares at which the density is smaller than its maximum by more than this in logarithm are left out."""
+
+NARROW = 0.7
+"""A rule is set up anew where the density needs a smaller share than this of the box it was set up in."""
+
+NARROWINGS = 40
+"""Most times that this is done."""
+
+NEGLIGIBLE = 1e-10
+"""Nodes of smaller weight are no part of the posterior of the coefficients."""
+
+SEED = 20
+"""Of the points: the same data have the same answer."""
+
+INNER = 1e-8
+"""Accuracy of the integral over the total given the shares: one integrand of many."""
+
+
+class ExactFitError(ValueError):
+    """Targets (a mask) that the columns fit exactly: there is nothing that penalties could be estimated from."""
+
+    def __init__(self, targets: BoolArray) -> None:
+        self.targets = targets
+        super().__init__("the columns fit a response exactly")
+
+
+@dataclass(frozen=True, slots=True)
+class BandFit:
+    """The outcome of one method for q targets.
+
+    Attributes
+    ----------
+    posterior : BandPosterior
+        Of the coefficients, from the nodes that matter to it.
+    size : (K,) array
+        See :class:`BandProblem`.
+    rule : ShareRule or None
+        The quadrature over the shares; None for a method that fixes them.
+    shares : (M, K) array
+        All nodes, also those that do not matter to the posterior of the coefficients.
+    weight : (M, q) array
+        Posterior weights of the nodes.
+    spectra : tuple of M Spectrum
+        Without the singular vectors.
+    prior : BetaPrime
+        Of the ridges given the shares.
+    log_integral : (q,) array
+        Log of the integral over all penalties of likelihood times prior, but for constants of the ridge.
+    sigma2, df : (q,) arrays
+        Posterior means of the noise variance, in units of each target's squared norm, and of the trace of the hat
+        matrix of the penalised columns.
+    error : (q,) array
+        Estimated error of the quadrature over the shares; see :func:`fit_exact`.
+    converged : (q,) bool array
+    n_iter : int
+        Ridges that were fitted.
+    loss : float
+        Relative error, about, that rounding errors leave.
+    log_w : (M,) array or None
+        Where the penalties are fixed, the log of the total of the bands at each node: there is one for each target,
+        or one for all of them.
+    in_logs : bool
+        How densities are interpolated between the nodes; see :meth:`ShareRule.interpolation`.
+    """
+
+    posterior: BandPosterior
+    size: FloatArray
+    rule: ShareRule | None
+    shares: FloatArray
+    weight: FloatArray
+    spectra: tuple[Spectrum, ...]
+    prior: BetaPrime
+    log_integral: FloatArray
+    sigma2: FloatArray
+    df: FloatArray
+    error: FloatArray
+    converged: BoolArray
+    n_iter: int
+    loss: float
+    log_w: FloatArray | None = None
+    in_logs: bool = False
+
+    @property
+    def count(self) -> int:
+        """Number of bands."""
+        return int(self.size.size)
+
+    def factors(self, node: int) -> FloatArray:
+        """What the columns of each band are multiplied by at a node, (K,)."""
+        return factors_of(self.size, self.shares[node])
+
+    def design(self, node: int) -> Design:
+        """The design of the ridge at a node."""
+        return scaled(self.posterior.design, self.posterior.band, self.factors(node))
+
+    def model(self, node: int, noise: GaussianNoise) -> PenaltyModel:
+        """The prior of the penalty at a node and the likelihood that it meets."""
+        return penalty_model(self.design(node), self.spectra[node], self.prior, noise)
+
+    def log_variances(self, shares: FloatArray, log_w: FloatArray) -> FloatArray:
+        """Log of ``t_k``, on the user's scale of the prior, at shares (…, K) and log totals w (…), (…, K)."""
+        unit = np.log(self.size) + 2 * np.log(self.posterior.design.common_scale)
+        with np.errstate(divide="ignore"):
+            out: FloatArray = np.log(shares) + log_w[..., None] - unit
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class _Nodes:
+    """The ridges at the nodes of a rule."""
+
+    rule: ShareRule
+    fits: list[RidgeFit]
+
+    @property
+    def log_integrals(self) -> FloatArray:
+        """Log of the integral over the total at each node, (M, q)."""
+        return np.stack([fit.quadrature.log_integral for fit in self.fits if fit.quadrature is not None])
+
+    @property
+    def log_terms(self) -> FloatArray:
+        """The terms of the integral over the shares, (M, q)."""
+        log_weight = self.rule.log_weight
+        return self.log_integrals + (log_weight if log_weight.ndim == 2 else log_weight[:, None])
+
+    @property
+    def needed(self) -> Box:
+        """The part of the box outside which the density of no target matters."""
+        terms = self.log_integrals
+        return self.rule.narrowed((terms > terms.max(axis=0) - DROP).any(axis=1))
+
+    @property
+    def weight(self) -> FloatArray:
+        """Posterior weights, (M, q)."""
+        terms = self.log_terms
+        out: FloatArray = np.exp(terms - logsumexp(terms, axis=0))
+        return out
+
+
+def fit_exact(problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, tol: float) -> BandFit:
+    """All penalties integrated out.
+
+    Parameters
+    ----------
+    problem : BandProblem
+    prior : BetaPrime
+        Of the total of the bands, as that of a ridge with one penalty; shares are Dirichlet(1/2, …, 1/2).
+    noise : GaussianNoise
+    tol : float
+        Largest error that is accepted: of the log of the integral over the shares and, on average, of the log of
+        their density interpolated between the nodes; of means of shares in standard deviations, and of fitted values
+        in root mean squares of theirs. It follows from the change that the last rule made. With more than three
+        bands the shares are weighted points, whose scrambles tell the error, and 20 times as much is accepted.
+
+    Raises
+    ------
+    ExactFitError
+        For targets that some columns fit exactly.
+    """
+    if problem.count > max(ORDERS):
+        return _fit_sampled(problem, prior, noise, tol)
+    orders = ORDERS[problem.count]
+    own, count = problem.prior(prior), 0
+    box = Box.whole(problem.count)
+    nodes = _at_rule(problem, own, noise, ShareRule.of(box, orders[0]))
+    count += len(nodes.fits)
+    for _ in range(NARROWINGS if problem.count > 1 else 0):
+        narrowed = nodes.needed
+        if narrowed.volume > NARROW * box.volume:
+            break
+        box = narrowed
+        nodes = _at_rule(problem, own, noise, ShareRule.of(box, orders[0]))
+        count += len(nodes.fits)
+    error, in_logs = np.zeros(problem.design.q), False
+    for order in orders[1:]:
+        finer = _at_rule(problem, own, noise, ShareRule.of(nodes.needed, order))
+        count += len(finer.fits)
+        change = _difference(problem, nodes, finer)
+        # An error that falls geometrically: that of the coarser rule is about the change.
+        error = np.minimum(change, change ** (order / nodes.rule.order))
+        in_logs = bool(_off(nodes, finer, True).sum() < _off(nodes, finer, False).sum())
+        nodes = finer
+        if (error <= tol).all():
+            break
+    return replace(_collected(problem, own, nodes, error, error <= tol, count), in_logs=in_logs)
+
+
+def _fit_sampled(problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, tol: float) -> BandFit:
+    """All penalties of many bands integrated out, target by target."""
+    q = problem.design.q
+    found = [_one_sampled(problem.of_targets(slice(i, i + 1)), prior, noise, tol) for i in range(q)]
+    if q == 1:
+        return found[0]
+    # Nodes are fitted to all targets, and count for their own.
+    rules = [fit.rule for fit in found if fit.rule is not None]
+    shares = np.vstack([rule.shares for rule in rules])
+    log_weight = np.full((len(shares), q), -np.inf)
+    start = 0
+    for i, rule in enumerate(rules):
+        log_weight[start : start + len(rule.shares), i] = rule.log_weight
+        start += len(rule.shares)
+    angles = np.vstack([rule.angles for rule in rules])
+    rule = ShareRule(rules[0].box, 0, angles, shares, log_weight)
+    nodes = _at_rule(problem, problem.prior(prior), noise, rule)
+    error, count = np.concatenate([fit.error for fit in found]), sum(fit.n_iter for fit in found) + len(shares)
+    return _collected(problem, problem.prior(prior), nodes, error, error <= SAMPLED * tol, count)
+
+
+def _one_sampled(problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, tol: float) -> BandFit:
+    own, likelihood = problem.prior(prior), noise.of(problem.design)
+    if noise.vanishes(problem.design).any():
+        raise ExactFitError(np.ones(1, dtype=bool))
+
+    def log_density(shares: FloatArray) -> FloatArray:
+        points = ShareRule(Box.whole(problem.count), 0, angles_of(shares), shares, np.zeros(len(shares)))
+        return _at_rule(problem, own, noise, points).log_integrals[:, 0]
+
+    start = maximise(
+        Evidence.of(problem, likelihood, 0),
+        problem.size,
+        partial(_log_prior, _power(problem, prior, "tau")),
+    )
+    log_w = np.maximum(start.theta + np.log(problem.size), -6.0)
+    sampled = SampledShares(fitted_proposal(log_density, np.exp(log_w - logsumexp(log_w)), SEED), SEED)
+    rules: list[ShareRule] = []
+    fits: list[RidgeFit] = []
+    error, most = np.ones(1), MOST_NUMBERS // max(problem.design.p * len(problem.products[0]), 1)
+    for i, size in enumerate(SIZES):
+        if i and (len(fits) + SCRAMBLES * size > most or (error <= SAMPLED * tol).all()):
+            break
+        rules.append(sampled.more(size))
+        fits += _at_rule(problem, own, noise, rules[-1]).fits
+        nodes = _Nodes(together(rules), fits)
+        error = _error_of_scrambles(problem, nodes, scramble_of(list(SIZES[: i + 1])))
+    count = len(fits) + ROUNDS * POINTS
+    return _collected(problem, own, nodes, error, error <= SAMPLED * tol, count)
+
+
+def _error_of_scrambles(problem: BandProblem, nodes: _Nodes, scramble: FloatArray) -> FloatArray:
+    """Largest standard error of the mean over the scrambles, as of :func:`_difference`, (1,)."""
+    terms, each = nodes.log_terms[:, 0], range(SCRAMBLES)
+    integrals = np.array([logsumexp(terms[scramble == s]) for s in each]) + np.log(SCRAMBLES)
+    root = np.sqrt(nodes.rule.shares)
+    means, fitted = [], []
+    for s in each:
+        own = np.flatnonzero(scramble == s)
+        part = _Nodes(
+            replace(
+                nodes.rule,
+                angles=nodes.rule.angles[own],
+                shares=nodes.rule.shares[own],
+                log_weight=nodes.rule.log_weight[own],
+            ),
+            [nodes.fits[m] for m in own],
+        )
+        means.append(root[own].T @ part.weight[:, 0])
+        fitted.append(problem.design.times(_mean_coefficients(problem, part))[:, 0])
+    _, spread = _share_moments(nodes)
+    weight = nodes.weight[:, 0]
+    noise = sum(w * float(fit.sigma2[0]) for w, fit in zip(weight, nodes.fits, strict=True))
+    rank = sum(
+        w * float(effective_directions(fit.spectrum, fit.mixture)[0])
+        for w, fit in zip(weight, nodes.fits, strict=True)
+    )
+    apart = np.sqrt((np.stack(fitted).std(axis=0, ddof=1) ** 2).sum() / (noise * max(rank, 1.0)))
+    of_shares = (np.stack(means).std(axis=0, ddof=1) / spread[:, 0]).max()
+    return np.array([max(integrals.std(ddof=1), of_shares, apart) / np.sqrt(SCRAMBLES)])
+
+
+def _at_rule(problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, rule: ShareRule) -> _Nodes:
+    options = FitOptions(tol=INNER)
+    fits = []
+    for shares in rule.shares:
+        design, spectrum = problem.at(shares)
+        fits.append(fit_integrated(design, spectrum, prior, noise, options))
+        exact = fits[-1].perfect | noise.vanishes(design)
+        if exact.any():
+            raise ExactFitError(exact)
+    return _Nodes(rule, fits)
+
+
+def _difference(problem: BandProblem, coarse: _Nodes, fine: _Nodes) -> FloatArray:
+    """The largest change between two rules, for each target (q,)."""
+    integral = np.abs(logsumexp(coarse.log_terms, axis=0) - logsumexp(fine.log_terms, axis=0))
+    (first, _), (second, spread) = (_share_moments(nodes) for nodes in (coarse, fine))
+    shares = (np.abs(first - second) / spread).max(axis=0)
+    change = problem.design.times(_mean_coefficients(problem, coarse) - _mean_coefficients(problem, fine))
+    weight = fine.weight
+    noise = sum(w * fit.sigma2 for w, fit in zip(weight, fine.fits, strict=True))
+    rank = sum(w * effective_directions(fit.spectrum, fit.mixture) for w, fit in zip(weight, fine.fits, strict=True))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        fitted = np.sqrt((change**2).sum(axis=0) / (noise * np.maximum(rank, 1.0)))
+    density = np.min([_off(coarse, fine, in_logs) for in_logs in (False, True)], axis=0)
+    out: FloatArray = np.maximum.reduce([integral, shares, density, np.where(noise > 0, fitted, 0.0)])
+    return out
+
+
+def _off(coarse: _Nodes, fine: _Nodes, in_logs: bool) -> FloatArray:
+    """Mean absolute error of the log density of the shares interpolated between the nodes of a coarse rule, (q,)."""
+    if coarse.rule.order == 1:
+        return np.zeros(coarse.log_integrals.shape[1])
+    between = coarse.rule.interpolation(fine.rule, in_logs=in_logs) @ coarse.log_integrals
+    out: FloatArray = (fine.weight * np.abs(between - fine.log_integrals)).sum(axis=0)
+    return out
+
+
+def _share_moments(nodes: _Nodes) -> tuple[FloatArray, FloatArray]:
+    """Means of the roots of the shares and their standard deviations, (K, q)."""
+    root, weight = np.sqrt(nodes.rule.shares), nodes.weight
+    mean = root.T @ weight
+    square = (root**2).T @ weight
+    return mean, np.sqrt(np.maximum(square - mean**2, 1e-10 * square))
+
+
+def _mean_coefficients(problem: BandProblem, nodes: _Nodes) -> FloatArray:
+    """Posterior means of the standardised coefficients in units of the targets' norms, (p, q)."""
+    out = np.zeros((problem.design.p, problem.design.q))
+    for shares, weight, fit in zip(nodes.rule.shares, nodes.weight, nodes.fits, strict=True):
+        factor = problem.factors(shares)
+        part = BandPosterior(
+            problem.design, problem.band, factor[None], (fit.spectrum,), (fit.mixture,), weight[None]
+        )
+        own = part.parts[0]
+        out += weight * factor[problem.band][:, None] * own._standardized()  # noqa: SLF001
+    return out
+
+
+def _collected(
+    problem: BandProblem, prior: BetaPrime, nodes: _Nodes, error: FloatArray, converged: BoolArray, count: int
+) -> BandFit:
+    weight, fits = nodes.weight, nodes.fits
+    keep = np.flatnonzero((weight > NEGLIGIBLE).any(axis=1))
+    kept = weight[keep] / weight[keep].sum(axis=0)
+    factors = np.stack([problem.factors(nodes.rule.shares[m]) for m in keep])
+    posterior = BandPosterior(
+        problem.design,
+        problem.band,
+        factors,
+        tuple(fits[m].spectrum for m in keep),
+        tuple(fits[m].mixture for m in keep),
+        kept,
+    )
+    inner = np.stack([fit.converged for fit in fits])
+    return BandFit(
+        posterior=posterior,
+        size=problem.size,
+        rule=nodes.rule,
+        shares=nodes.rule.shares,
+        weight=weight,
+        spectra=tuple(replace(fit.spectrum, right=None, left=None) for fit in fits),
+        prior=prior,
+        log_integral=logsumexp(nodes.log_terms, axis=0),
+        sigma2=np.einsum("mt,mt->t", kept, np.stack([fits[m].sigma2 for m in keep])),
+        df=np.einsum(
+            "mt,mt->t", kept, np.stack([effective_directions(fits[m].spectrum, fits[m].mixture) for m in keep])
+        ),
+        error=error,
+        converged=converged & (inner | (weight <= NEGLIGIBLE)).all(axis=0),
+        n_iter=count,
+        loss=max(fits[m].loss for m in keep),
+    )
+
+
+def fit_given(problem: BandProblem, noise: GaussianNoise, log_variance: FloatArray) -> BandFit:
+    """Given logs of the variances ``t_k`` (K,) on the user's scale of the prior, the noise integrated out."""
+    log_w = log_variance + np.log(problem.size) + 2 * np.log(problem.design.common_scale)
+    return _at_points(problem, noise, log_w[None], np.ones((1, problem.design.q)))
+
+
+def fit_mode(
+    problem: BandProblem, prior: BetaPrime | None, noise: GaussianNoise, parameterization: Parameterization
+) -> BandFit:
+    """The variances at the mode of their posterior, or of their likelihood; uncertainty is conditional on them.
+
+    Parameters
+    ----------
+    problem : BandProblem
+    prior : BetaPrime or None
+        None for the likelihood alone, the noise variance integrated out: restricted maximum likelihood.
+    noise : GaussianNoise
+    parameterization : {"tau2", "tau"}
+        The mode is that of a density in the total of the bands or its root, and in the angles of their shares.
+    """
+    likelihood, q = noise.of(problem.design), problem.design.q
+    vanishes = noise.vanishes(problem.design)
+    if vanishes.any():
+        raise ExactFitError(vanishes)
+    if prior is not None and not likelihood.known:
+        likelihood = replace(likelihood, count=likelihood.count + 2)
+    modes = []
+    for target in range(q):
+        evidence = Evidence.of(problem, likelihood, target)
+        modes.append(maximise(evidence, problem.size, partial(_log_prior, _power(problem, prior, parameterization))))
+    log_w = np.stack([mode.theta + np.log(problem.size) for mode in modes])
+    fit = _at_points(problem, noise, log_w, np.eye(q))
+    scale2 = np.array([mode.rss for mode in modes]) / likelihood.count
+    if likelihood.variance is not None:
+        scale2 = likelihood.variance
+    mixtures = tuple(
+        replace(mixture, scale2=np.broadcast_to(scale2, mixture.scale2.shape).copy(), df=np.inf)
+        for mixture in fit.posterior.mixtures
+    )
+    return replace(
+        fit,
+        posterior=replace(fit.posterior, mixtures=mixtures),
+        sigma2=scale2,
+        converged=np.array([mode.converged for mode in modes]),
+        n_iter=sum(mode.n_iter for mode in modes),
+    )
+
+
+def _power(
+    problem: BandProblem, prior: BetaPrime | None, parameterization: Parameterization
+) -> tuple[float, float, float]:
+    """Powers of w and of 1 + w in the density of the mode, and the log of the unit of w."""
+    if prior is None:
+        return 0.0, 0.0, 0.0
+    own = problem.prior(prior)
+    unit = 0.0 if own.scale is None else float(np.log(problem.total * own.scale))
+    return own.a - (1.0 if parameterization == "tau2" else 0.5), own.a + own.b, unit
+
+
+def _log_prior(power: tuple[float, float, float], log_w: FloatArray) -> tuple[float, FloatArray]:
+    """Log density of the total in terms of the logs of the bands' own (K,), and its gradient."""
+    first, second, unit = power
+    total = float(logsumexp(log_w)) - unit
+    value = first * total - second * float(np.logaddexp(0.0, total))
+    return value, (first - second * float(expit(total))) * np.exp(log_w - unit - total)
+
+
+def _at_points(problem: BandProblem, noise: GaussianNoise, log_w: FloatArray, weight: FloatArray) -> BandFit:
+    """At logs of the bands' totals (M, K), given the weights (M, q) of these points."""
+    fits, shares, totals = [], [], []
+    for point in log_w:
+        total = float(logsumexp(point))
+        share = np.exp(point - total) if np.isfinite(total) else np.full(point.size, 1.0 / point.size)
+        design, spectrum = problem.at(share)
+        with np.errstate(over="ignore"):
+            lam = np.full(problem.design.q, problem.total * np.exp(-total))
+        fits.append(fit_fixed(design, spectrum, BetaPrime(), noise, FitOptions(lam=lam)))
+        shares.append(share)
+        totals.append(total)
+    q = problem.design.q
+    posterior = BandPosterior(
+        problem.design,
+        problem.band,
+        np.stack([problem.factors(share) for share in shares]),
+        tuple(fit.spectrum for fit in fits),
+        tuple(fit.mixture for fit in fits),
+        weight,
+    )
+    return BandFit(
+        posterior=posterior,
+        size=problem.size,
+        rule=None,
+        shares=np.stack(shares),
+        weight=weight,
+        spectra=tuple(replace(fit.spectrum, right=None, left=None) for fit in fits),
+        prior=BetaPrime(),
+        log_integral=np.zeros(q),
+        sigma2=np.einsum("mt,mt->t", weight, np.stack([fit.sigma2 for fit in fits])),
+        df=np.einsum("mt,mt->t", weight, np.stack([effective_directions(f.spectrum, f.mixture) for f in fits])),
+        error=np.zeros(q),
+        converged=np.ones(q, dtype=bool),
+        n_iter=0,
+        loss=max(fit.loss for fit in fits),
+        log_w=np.array(totals),
+    )

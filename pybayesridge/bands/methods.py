@@ -1,0 +1,163 @@
+"""The registry of methods for several bands: their fit functions and all that outputs say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pybayesridge._types import FloatArray
+from pybayesridge.bands.fit import BandFit, fit_exact, fit_given, fit_mode
+from pybayesridge.bands.problem import BandProblem
+from pybayesridge.ridge.fit import Parameterization
+from pybayesridge.ridge.likelihood import GaussianNoise
+from pybayesridge.ridge.prior import BetaPrime
+
+
+@dataclass(frozen=True, slots=True)
+class BandOptions:
+    """The options of ``BayesRidge.fit`` with several bands; each method takes some of them.
+
+    Attributes
+    ----------
+    tol : float
+        Accuracy of the quadrature over the shares of the bands.
+    parameterization : {"tau2", "tau"}
+        The mode is that of a density in the total variance or its root.
+    log_variance : (K,) array or None
+        Logs of the variances of the bands, where they are given.
+    """
+
+    tol: float
+    parameterization: Parameterization = "tau2"
+    log_variance: FloatArray | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BandMethod:
+    """One way to find the penalties of several bands or to integrate them out.
+
+    Attributes
+    ----------
+    name : str
+        As ``fit`` takes it.
+    fit : callable
+        Problem, prior, noise and options in, a `BandFit` out.
+    options : tuple of str
+        Options of ``fit`` that only some methods take, and this one does.
+    required : tuple of str
+        Those of them that have to be given.
+    help : str
+        A clause for the command line's help.
+    intervals : str
+        What intervals are conditional on, for the summary.
+    treatment : str
+        How the penalties are treated and what intervals account for, for the report.
+    uses_prior : bool
+        Whether the prior of the penalties has a say.
+    integrates : bool
+        Whether the penalties are integrated out.
+    given : bool
+        Whether the user gives the penalties.
+    iterates : bool
+        Whether the number of iterations means something to a reader.
+    needs_rows : str
+        Why it cannot do with moments.
+    """
+
+    name: str
+    fit: Callable[[BandProblem, BetaPrime, GaussianNoise, BandOptions], BandFit]
+    options: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
+    help: str
+    intervals: str
+    treatment: str
+    uses_prior: bool = False
+    integrates: bool = False
+    given: bool = False
+    iterates: bool = False
+    needs_rows: str = "bands need the rows"
+
+    @staticmethod
+    def unconverged(tol: float, maxiter: int) -> str:
+        """What is said of a fit that has not converged."""
+        return (
+            f"NOT CONVERGED: the penalties of the bands were not found or integrated out to tol={tol:g}. Do not "
+            "report these numbers; raise tol, or join bands."
+        )
+
+
+def _exact(problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, options: BandOptions) -> BandFit:
+    return fit_exact(problem, prior, noise, options.tol)
+
+
+def _mode(problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, options: BandOptions) -> BandFit:
+    return fit_mode(problem, prior, noise, options.parameterization)
+
+
+def _reml(problem: BandProblem, _: BetaPrime, noise: GaussianNoise, __: BandOptions) -> BandFit:
+    return fit_mode(problem, None, noise, "tau2")
+
+
+def _given(problem: BandProblem, _: BetaPrime, noise: GaussianNoise, options: BandOptions) -> BandFit:
+    if options.log_variance is None:
+        raise AssertionError("the penalties are given")
+    return fit_given(problem, noise, options.log_variance)
+
+
+METHODS: dict[str, BandMethod] = {
+    method.name: method
+    for method in (
+        BandMethod(
+            name="exact",
+            fit=_exact,
+            options=("tol",),
+            help="the penalties are integrated out",
+            intervals="Intervals are of the exact marginal posterior: the penalties of all bands and sigma are "
+            "integrated out.",
+            treatment="The penalties of all bands are integrated out: every number is averaged over their posterior. "
+            "Intervals account for uncertainty in the penalties.",
+            uses_prior=True,
+            integrates=True,
+        ),
+        BandMethod(
+            name="em",
+            fit=_mode,
+            options=("parameterization",),
+            help="the penalties at their posterior mode",
+            intervals="Intervals are conditional on the penalties of the bands and sigma at the posterior mode.",
+            treatment="The penalties of the bands are set to the mode of their posterior. Intervals are conditional "
+            "on these penalties and on the noise variance at the mode.",
+            uses_prior=True,
+            iterates=True,
+        ),
+        BandMethod(
+            name="reml",
+            fit=_reml,
+            help="the penalties by restricted maximum likelihood",
+            intervals="Intervals are conditional on the variances estimated by restricted maximum likelihood.",
+            treatment="The variances of the bands and of the noise are estimated by restricted maximum likelihood. "
+            "Intervals are conditional on them.",
+            iterates=True,
+        ),
+        BandMethod(
+            name="fixed",
+            fit=_given,
+            options=("lam",),
+            required=("lam",),
+            help="given by --lam",
+            intervals="Intervals are conditional on the penalties of the bands; sigma is integrated out.",
+            treatment="The penalties of the bands were given by the user. Intervals are conditional on them.",
+            given=True,
+        ),
+    )
+}
+"""The methods of ``BayesRidge.fit`` with bands, by name; the first is the default."""
+
+DEFAULT = next(iter(METHODS))
+"""All penalties integrated out: the method "exact"."""
+
+NOT_HERE = {
+    name: f"method={name!r} chooses one penalty for all columns: with bands use 'exact', 'em' or 'reml'"
+    for name in ("loocv", "gcv")
+}
+"""Methods that only a single penalty has."""

@@ -1,0 +1,286 @@
+"""The posterior of all coefficients with several bands: a mixture of ridges over the bands' shares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from pybayesridge._types import AnyArray, FloatArray, IntArray
+from pybayesridge.design.design import Design
+from pybayesridge.linalg.blocks import even_parts
+from pybayesridge.posterior.coefficients import Coefficients
+from pybayesridge.posterior.laws import Answer, Ask, CoefficientLaws, Joint
+from pybayesridge.posterior.quantiles import Common
+from pybayesridge.ridge.mixture import Functionals, Mixture, locations, squared_scales
+from pybayesridge.ridge.outside import outside_of_columns
+from pybayesridge.ridge.posterior import RidgePosterior, RidgeRows
+from pybayesridge.ridge.spectrum import Spectrum
+from pybayesridge.text import TABLE_ROWS
+
+NEGLIGIBLE = 1e-10
+"""Components of smaller weight, of some thousands, are no part of quantiles."""
+
+ELEMENTS = 1 << 22
+"""Most components times functionals at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class BandPosterior:
+    """The joint posterior of all coefficients, unpenalised ones first, on the user's scale.
+
+    Attributes
+    ----------
+    design : Design
+        Its columns on the scale of the prior.
+    band : (p,) int array
+        The band of each penalised column that varies.
+    factors : (M, K) array
+        At each node over the shares, what the columns of each band are multiplied by.
+    spectra : tuple of Spectrum
+        The rotations of these columns.
+    mixtures : tuple of Mixture
+        Given the shares, the posterior of the common penalty.
+    weight : (M, q) array
+        Of the nodes; sums to 1 over them.
+    """
+
+    joint_law: ClassVar[Joint] = "exact"
+    has_point_masses: ClassVar[bool] = False
+
+    design: Design
+    band: IntArray
+    factors: FloatArray
+    spectra: tuple[Spectrum, ...]
+    mixtures: tuple[Mixture, ...]
+    weight: FloatArray
+
+    @property
+    def parts(self) -> list[RidgePosterior]:
+        """The ridges that are mixed."""
+        return [
+            RidgePosterior(scaled(self.design, self.band, factor), spectrum, mixture)
+            for factor, spectrum, mixture in zip(self.factors, self.spectra, self.mixtures, strict=True)
+        ]
+
+    @property
+    def df(self) -> float:
+        """Degrees of freedom of the components."""
+        return self.mixtures[0].df
+
+    def of_targets(self, which: IntArray | slice) -> BandPosterior:
+        """The posterior of some of the targets."""
+        return replace(
+            self,
+            design=self.design.of_targets(which),
+            spectra=tuple(each.of_targets(which) for each in self.spectra),
+            mixtures=tuple(each.of_targets(which) for each in self.mixtures),
+            weight=self.weight[:, which],
+        )
+
+    @property
+    def coefficients(self) -> CoefficientLaws:
+        """The posterior of each coefficient."""
+        return BandCoefficients(self, TABLE_ROWS)
+
+    def coefficient_means(self) -> tuple[FloatArray, FloatArray]:
+        """Posterior means of the unpenalised (k, q) and the penalised (p, q) coefficients."""
+        return self._averaged(RidgePosterior.coefficient_means)
+
+    def coefficient_signs(self) -> tuple[FloatArray, FloatArray]:
+        """Probabilities that coefficients are positive, as :meth:`coefficient_means`."""
+        return self._averaged(RidgePosterior.coefficient_signs)
+
+    def coefficient_sds(self) -> tuple[FloatArray, FloatArray]:
+        """Posterior standard deviations, as :meth:`coefficient_means`."""
+        found = [(part.coefficient_means(), part.coefficient_sds()) for part in self.parts]
+        of_z, b = (
+            sd_of_mixture(np.stack([m[i] for m, _ in found]), np.stack([s[i] for _, s in found]), self.weight)
+            for i in range(2)
+        )
+        return of_z, b
+
+    def _averaged(
+        self, function: Callable[[RidgePosterior], tuple[FloatArray, FloatArray]]
+    ) -> tuple[FloatArray, FloatArray]:
+        of_z, b = (0.0, 0.0)
+        for part, weight in zip(self.parts, self.weight, strict=True):
+            first, second = function(part)
+            of_z, b = of_z + weight * first, b + weight * second
+        return np.asarray(of_z), np.asarray(b)
+
+    def coefficient_quantiles(self, probabilities: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Quantiles at probabilities (c,), (k, q, c) and (p, q, c)."""
+        k, p, q = self.design.block.k, self.design.p, self.design.q
+        rows = self.rows(np.zeros((k, p)), np.eye(k))
+        of_z, b = rows.quantiles(probabilities), np.empty((p, q, probabilities.size))
+        parts = self.parts
+        for at, functionals in self._functionals_of_columns(parts):
+            units = [1.0 / (part.design.scale[at] * part.spectrum.top) for part in parts]
+            for target in range(q):
+                found = self.components(target, functionals, units)
+                b[at, target] = found.quantiles(probabilities, p) * self.design.y_norm[target]
+        return of_z, b
+
+    def _functionals_of_columns(self, parts: list[RidgePosterior]) -> Iterator[tuple[slice, list[Functionals]]]:
+        """The functionals of consecutive penalised coefficients in each of the ridges."""
+        streams = [part.spectrum.right_pieces(part.design) for part in parts if part.spectrum.right is None]
+        step = max(1, ELEMENTS // max(sum(each.weight.shape[0] for each in self.mixtures), 1))
+        for at, given in _in_step(streams, self.design.p, step):
+            ready = iter(given)
+            found = []
+            for part in parts:
+                right = next(ready) if part.spectrum.right is None else part.spectrum.right[at]
+                outside = outside_of_columns(part.design, part.spectrum, at.start, right)
+                found.append(Functionals(right, outside, np.zeros(right.shape[0])))
+            yield at, found
+
+    def components(
+        self,
+        target: int,
+        functionals: list[Functionals],
+        units: list[FloatArray] | None = None,
+        shifts: list[FloatArray] | None = None,
+    ) -> Common:
+        """The components of m functionals of a target, times `units` (m,), in units of its norm."""
+        centers, scales, weights = [], [], []
+        only = slice(target, target + 1)
+        for m, f in enumerate(functionals):
+            own = self.weight[m, target]
+            if own <= NEGLIGIBLE:
+                continue
+            spectrum, mixture = self.spectra[m].of_targets(only), self.mixtures[m].of_targets(only)
+            keep = own * mixture.weight[:, 0] > NEGLIGIBLE
+            mixture = replace(
+                mixture,
+                log_t2=mixture.log_t2[keep],
+                weight=mixture.weight[keep],
+                scale2=mixture.scale2[keep],
+            )
+            center, scale = locations(f, spectrum, mixture)[:, 0], np.sqrt(squared_scales(f, spectrum, mixture)[:, 0])
+            if units is not None:
+                center, scale = center * units[m], scale * units[m]
+            if shifts is not None:
+                center = center + shifts[m]
+            centers.append(center)
+            scales.append(scale)
+            weights.append(own * mixture.weight[:, 0])
+        weight = np.concatenate(weights)
+        return Common(np.concatenate(centers), np.concatenate(scales), weight / weight.sum(), self.df)
+
+    def covariance(self, target: int = 0) -> FloatArray:
+        """Posterior covariance of (unpenalised, penalised) coefficients of one target: (k + p, k + p)."""
+        size = self.design.block.k + self.design.p
+        out, means = np.zeros((size, size)), np.zeros((len(self.spectra), size))
+        one, weight = slice(target, target + 1), self.weight[:, target]
+        for m, part in enumerate(self.parts):
+            out += weight[m] * part.covariance(target)
+            means[m] = np.concatenate(part.of_targets(one).coefficient_means())[:, 0]
+        means -= weight @ means
+        return out + (means * weight[:, None]).T @ means
+
+    def rows(self, x_rows: AnyArray, z_rows: FloatArray, offset: FloatArray | float = 0.0) -> BandRows:
+        """The law of the linear predictor of rows plus `offset` (m,)."""
+        return BandRows(self, tuple(part.rows(x_rows, z_rows, offset) for part in self.parts))
+
+    def without_rows(self) -> BandPosterior:
+        """The same posterior without any array over rows of the data."""
+        spectra = tuple(part.spectrum.with_right(part.design) for part in self.parts)
+        return replace(self, spectra=spectra, design=self.design.without_rows())
+
+
+@dataclass(frozen=True, slots=True)
+class BandCoefficients(Coefficients):
+    """The coefficients of several bands, whose signs need no rows."""
+
+    posterior: BandPosterior
+
+    def signs(self, which: IntArray | None) -> tuple[FloatArray, None]:
+        """Probabilities of values above 0, of all at once."""
+        found = self.joined(self.posterior.coefficient_signs())
+        return (found if which is None else found[which]), None
+
+
+@dataclass(frozen=True, slots=True)
+class BandRows:
+    """The law of the linear predictor of rows, or of new observations, for all targets.
+
+    Attributes
+    ----------
+    posterior : BandPosterior
+    parts : tuple of RidgeRows
+        Given the shares of the bands.
+    """
+
+    posterior: BandPosterior
+    parts: tuple[RidgeRows, ...]
+
+    def ask(self, ask: Ask) -> Answer:
+        """Answer everything."""
+        weight = self.posterior.weight
+        found = [part.ask(replace(ask, probabilities=())) for part in self.parts]
+        mean = np.einsum("mt,mit->it", weight, np.stack([each.mean for each in found]))
+        sd = above = np.full(mean.shape, np.nan)
+        if ask.sd:
+            sd = sd_of_mixture(np.stack([a.mean for a in found]), np.stack([a.sd for a in found]), weight)
+        if ask.above:
+            above = np.einsum("mt,mit->it", weight, np.stack([each.above for each in found]))
+        solved = self.quantiles(np.array(ask.probabilities)) if ask.probabilities else np.zeros((*mean.shape, 0))
+        return Answer(mean, sd, mean, solved, above)
+
+    def quantiles(self, probabilities: FloatArray) -> FloatArray:
+        """Quantiles at probabilities (c,), (m, q, c)."""
+        design, first = self.posterior.design, self.parts[0]
+        count = first.offset.size
+        out = np.empty((count, design.q, probabilities.size))
+        nodes = sum(each.weight.shape[0] for each in self.posterior.mixtures)
+        for some in even_parts(count, max(1, ELEMENTS // max(nodes, 1))):
+            each = np.arange(count)[some]
+            functions = [part.functions.some(each) for part in self.parts]
+            level = first.offset[some, None] + functions[0].z_rows @ design.y_on_z
+            for target in range(design.q):
+                shifts = [f.shift[:, target] for f in functions]
+                found = self.posterior.components(target, [f.functionals for f in functions], None, shifts)
+                own = found.quantiles(probabilities, count) * design.y_norm[target]
+                out[some, target] = level[:, target, None] + own
+        return out
+
+    def above(self, which: IntArray, at: FloatArray) -> FloatArray:
+        """Probabilities of more than `at`, both (len(which), q)."""
+        weight = self.posterior.weight
+        return np.einsum("mt,mit->it", weight, np.stack([part.above(which, at) for part in self.parts]))
+
+    def all_zero(self) -> float:
+        """Nothing."""
+        return 0.0
+
+    def with_noise(self, noise: FloatArray) -> BandRows:
+        """The law of new observations."""
+        return replace(self, parts=tuple(part.with_noise(noise) for part in self.parts))
+
+
+def scaled(design: Design, band: IntArray, factor: FloatArray) -> Design:
+    """The design with the columns of each band times its entry of `factor` (K,)."""
+    return replace(design, scale=design.scale / factor[band], standardized_columns=True)
+
+
+def sd_of_mixture(mean: FloatArray, sd: FloatArray, weight: FloatArray) -> FloatArray:
+    """Standard deviations (m, q) of mixtures with weights (M, q), from those of the components (M, m, q)."""
+    middle = np.einsum("mt,mit->it", weight, mean)
+    variance = np.where(weight[:, None] > 0, sd**2 + (mean - middle) ** 2, 0.0)
+    out: FloatArray = np.sqrt(np.einsum("mt,mit->it", weight, variance))
+    return out
+
+
+def _in_step(
+    streams: list[Iterator[tuple[slice, FloatArray]]], count: int, step: int
+) -> Iterator[tuple[slice, list[FloatArray]]]:
+    """Consecutive slices of `count` columns with the pieces of streams of them, which are all cut alike."""
+    if streams:
+        for pieces in zip(*streams, strict=True):
+            yield pieces[0][0], [piece for _, piece in pieces]
+        return
+    for start in range(0, count, step):
+        yield slice(start, min(start + step, count)), []

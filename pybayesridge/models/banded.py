@@ -1,0 +1,90 @@
+"""Ridge regression of Gaussian responses with a penalty for each band of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pybayesridge._types import FloatArray
+from pybayesridge.bands.fit import MOST_BANDS, ExactFitError
+from pybayesridge.bands.methods import BandMethod, BandOptions
+from pybayesridge.bands.problem import BandProblem, EmptyBandError
+from pybayesridge.data.bands import Bands
+from pybayesridge.recipes import Recipe
+from pybayesridge.results.bands import BandRidgeResults
+from pybayesridge.ridge.likelihood import GaussianNoise
+from pybayesridge.text import listed
+
+if TYPE_CHECKING:
+    from pybayesridge.models.ridge import BayesRidge
+
+
+def fit(model: BayesRidge, entry: BandMethod, options: dict[str, Any], recipe: Recipe) -> BandRidgeResults:
+    """Fit a model with bands by one of its methods with checked options."""
+    bands = model.bands
+    assert bands is not None
+    if entry.integrates and len(bands.names) > MOST_BANDS:
+        raise ValueError(
+            f"method={entry.name!r} integrates over the penalties of at most {MOST_BANDS} bands, and there are "
+            f"{len(bands.names)}: join some of them, or use method='em' or 'reml'"
+        )
+    lam = options["lam"]
+    chosen = BandOptions(
+        tol=options["tol"],
+        parameterization=options["parameterization"],
+        log_variance=None if lam is None else -np.log(_penalties(lam, bands)),
+    )
+    noise = GaussianNoise(model.known_sigma2)
+    _, problem = model.prepare(lambda design, products: _problem(design, products, bands))
+    # What the bands are made of is as large as X'X for each of them, and takes one pass to make again.
+    model.prepared = None
+    try:
+        found = entry.fit(problem, model.prior_of_tau2, noise, chosen)
+    except ExactFitError as error:
+        names = [name for name, exact in zip(model.data.targets, error.targets, strict=True) if exact]
+        raise ValueError(
+            f"the columns fit {listed(names)} exactly, so that nothing tells the penalties of the bands: leave out "
+            "columns, or fit without bands"
+        ) from None
+    return BandRidgeResults(
+        model,
+        found,
+        method=entry.name,
+        tol=chosen.tol,
+        parameterization=chosen.parameterization,
+        recipe=recipe,
+    )
+
+
+def _problem(design: Any, products: Any, bands: Bands) -> BandProblem:
+    of_column = bands.of_column[design.columns]
+    missing = np.setdiff1d(np.arange(len(bands.names)), of_column)
+    try:
+        if missing.size:
+            raise EmptyBandError(int(missing[0]))
+        return BandProblem.of(design, products, of_column, bands.own_scale[design.columns])
+    except EmptyBandError as error:
+        raise ValueError(f"no column of band {bands.names[error.band]!r} varies: leave the band out") from None
+
+
+def _penalties(lam: Any, bands: Bands) -> FloatArray:
+    """The penalty of each band, (K,)."""
+    names = list(bands.names)
+    if isinstance(lam, Mapping):
+        if sorted(map(str, lam)) != sorted(names):
+            raise ValueError(f"lam must have a penalty for each of the bands {listed(names)}")
+        lam = [lam[name] for name in names]
+    try:
+        out = np.array(lam, dtype=np.float64)
+    except (TypeError, ValueError):
+        out = np.empty(0)
+    if out.shape != (len(names),):
+        raise ValueError(f"lam must have a penalty for each of the {len(names)} bands {listed(names)}")
+    if not (np.isfinite(out) & (out > 0)).all():
+        raise ValueError(
+            f"lam must be positive and finite, not {out.tolist()}: name columns that are not to be shrunk in "
+            "`unpenalized`"
+        )
+    return out

@@ -1,0 +1,198 @@
+"""Results of a Bayesian ridge regression with a penalty for each band of columns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from pybayesridge._types import RandomLike
+from pybayesridge.bands.draws import draw
+from pybayesridge.bands.fit import BandFit
+from pybayesridge.checks import positive_int
+from pybayesridge.findings import Finding
+from pybayesridge.predictive.left_out import LeftOut
+from pybayesridge.predictive.ridge import bands_left_out
+from pybayesridge.recipes import Recipe
+from pybayesridge.results import findings
+from pybayesridge.results.arviz import Draws
+from pybayesridge.results.band_estimates import BandEstimates
+from pybayesridge.results.base import LinearResults
+from pybayesridge.results.facts import Written, interval_heads, rows_of
+from pybayesridge.results.plots import bands as band_plots
+from pybayesridge.results.plots import ridge as ridge_plots
+from pybayesridge.ridge.likelihood import GaussianNoise
+from pybayesridge.text import rounded
+
+if TYPE_CHECKING:
+    from pybayesridge.models.priors import RidgeModel
+    from pybayesridge.results.summary.formats import FormattedSummary
+
+
+class BandRidgeResults(BandEstimates, LinearResults):
+    """Posterior of a Bayesian ridge regression with a penalty for each band of columns.
+
+    Made by :meth:`pybayesridge.BayesRidge.fit` of a model with ``bands``. Vectors run over ``model.exog_names`` (the
+    intercept first, if it was added) or over rows.
+
+    Parameters
+    ----------
+    model : BayesRidge
+    fit : BandFit
+    method, tol, parameterization
+        As given to ``fit``.
+    recipe : Recipe
+
+    Attributes
+    ----------
+    params : (k,) or (k, q) array
+        Posterior means of the coefficients, user's scale.
+    sigma2 : float or (q,) array
+        Noise variance on the user's scale, for an observation of average weight: the estimate of ``"em"`` and
+        ``"reml"``, the posterior mean for the other methods.
+    converged : bool
+    n_iter : int
+        Ridges with one penalty that were fitted, or iterations.
+    quadrature_error : float or (q,) array
+        Of ``"exact"``: estimated error of the integral over the shares of the bands, in standard deviations; 0 for
+        other methods.
+    band_fit : BandFit
+        Answer of the method in the numerics' own units; internal.
+    noise_sd : (q,) array
+        Square root of `sigma2` for each target, computed without its square, which can underflow.
+    """
+
+    model_name: ClassVar[str] = "BayesRidge"
+
+    plot_coefficients = ridge_plots.plot_coefficients
+    plot_variance_components = band_plots.plot_variance_components
+    plot_random_effects = band_plots.plot_random_effects
+
+    def __init__(
+        self, model: RidgeModel, fit: BandFit, *, method: str, tol: float, parameterization: str, recipe: Recipe
+    ) -> None:
+        self.band_fit = fit
+        super().__init__(
+            model,
+            fit.posterior,
+            method=method,
+            tol=tol,
+            maxiter=0,
+            parameterization=parameterization,
+            recipe=recipe,
+            converged=bool(fit.converged.all()),
+            n_iter=fit.n_iter,
+            solver=fit.posterior.spectra[0].solver,
+        )
+        norm = fit.posterior.design.y_norm
+        self.sigma2 = self._per_target((np.sqrt(fit.sigma2) * norm) ** 2)
+        self.noise_sd = np.sqrt(fit.sigma2) * norm
+
+    def _draw_chain(self, n: int, generator: np.random.Generator) -> Draws:
+        design, beta, tau2, sigma2 = self.posterior.design, [], [], []
+        for i in range(design.q):
+            drawn = draw(self.band_fit, self.noise, i, n, generator)
+            beta.append(self.model.scatter(drawn.of_z.T, drawn.b.T, design).T)
+            tau2.append(np.exp(drawn.log_variance))
+            sigma2.append(drawn.sigma2 * design.y_norm[i] ** 2)
+        each = np.stack(tau2, axis=-1)
+        others = {f"tau2[{name}]": each[:, k] for k, name in enumerate(self.bands.names)}
+        return Draws(np.stack(beta, axis=-1), np.stack(sigma2, axis=-1), others)
+
+    def sample(self, n: int, rng: RandomLike = None, hyper_columns: bool = False) -> pd.DataFrame:
+        """Draw from the joint posterior of the coefficients.
+
+        Parameters
+        ----------
+        n : int
+            How many draws.
+        rng : numpy.random.Generator, int or None
+            Source of randomness, or a seed.
+        hyper_columns : bool
+            Add the draws of the variances ``tau2[band]`` and of ``sigma2`` that go with them. The shares of the bands
+            are nodes of a quadrature.
+
+        Returns
+        -------
+        DataFrame
+            A row for each draw and a column for each coefficient (under each target, where there are several).
+        """
+        drawn = self._draw_chain(positive_int("n", n), np.random.default_rng(rng))
+        frames = {}
+        for i, name in enumerate(self.model.data.targets):
+            frames[name] = pd.DataFrame(drawn.beta[..., i], columns=self.model.exog_names)
+            if hyper_columns:
+                for other, values in drawn.others.items():
+                    frames[name][other] = values[:, i]
+                assert drawn.sigma2 is not None
+                frames[name]["sigma2"] = drawn.sigma2[:, i]
+        return frames[self.model.data.targets[0]] if self.model.one_target else pd.concat(frames, axis=1)
+
+    def diagnostics(self) -> pd.Series:
+        """Numbers on the computation: nodes, the error of the quadrature over the shares, whether it converged.
+
+        Returns
+        -------
+        Series
+        """
+        fit = self.band_fit
+        values = {
+            "nodes": len(self.posterior.spectra),
+            "ridges_fitted": fit.n_iter,
+            "quadrature_error": float(fit.error.max()),
+            "solver": self.solver,
+            "converged": self.converged,
+        }
+        return pd.Series(values, name="diagnostics", dtype=object)
+
+    @cached_property
+    def findings_on_validity(self) -> tuple[Finding, ...]:
+        """The findings on which ``fit`` warns, and others of their kind."""
+        return tuple(findings.of_bands(self))
+
+    def _findings_on_reading(self) -> list[Finding]:
+        return [findings.intervals_of_bands(self), *findings.on_data(self)]
+
+    def rows_left_out(self, target: int) -> LeftOut:
+        """Predictions of the rows of a target from the others."""
+        noise, entry = self.noise, self.method_entry
+        if not (entry.uses_prior or entry.given):
+            noise = GaussianNoise(float(np.atleast_1d(self.arrays.sigma2)[target]))  # an estimate that stays as it is
+        return bands_left_out(self.posterior.parts, self.posterior.weight, noise, target)
+
+    def _release_rows(self, row_space: bool) -> None:
+        if not row_space:
+            raise ValueError("the row space of a fit with bands cannot be left out: save with row_space=True")
+        self.posterior = self.posterior.without_rows()
+        self.band_fit = replace(self.band_fit, posterior=self.posterior)
+        for name in ("loo_residuals", "loo_mse"):
+            self.__dict__.pop(name, None)
+
+    def summary(self, alpha: float = 0.05, direction: bool = False) -> FormattedSummary:
+        """Regression table, and a table of the bands: their standard deviations and shares of the variance.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the probability of the intervals.
+        direction : bool
+            Add a column with the posterior probability that each coefficient is positive, ``P(>0)``.
+
+        Returns
+        -------
+        statsmodels.iolib.summary.Summary
+            Prints as text; ``as_html()``, ``as_latex()``, ``as_csv()``.
+        """
+        return super().summary(alpha, direction)
+
+    def shown_tables(self, i: int, alpha: float) -> list[Written]:
+        """The bands: the number of their columns, standard deviations and shares."""
+        values, names = self.components_of(i, alpha), list(self.bands.names)
+        sizes = [f"{self.bands.members(k).size:,}" for k in range(len(names))]
+        sds, shares = rows_of(values[:, [0, 2, 3]]), [[rounded(x) for x in row] for row in values[:, 4:]]
+        cells = [[size, *sd, *share] for size, sd, share in zip(sizes, sds, shares, strict=True)]
+        ends = interval_heads(alpha)
+        return [Written(names, ["columns", "SD", *ends, "share", *ends, "P(share<1%)"], cells)]

@@ -1,0 +1,109 @@
+"""Pictures of a ridge with bands: methods that hand numbers to :mod:`pybayesridge.plots`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pybayesridge.plots import bands
+from pybayesridge.plots.frame import percent
+from pybayesridge.results.arguments import check_alpha, target_position
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from pybayesridge.results.band_estimates import BandEstimates
+
+WHAT = {
+    "sd": "Standard deviation of the coefficients, on the scale of the prior",
+    "share": "Share of the variance of the response",
+}
+
+
+def plot_variance_components(
+    res: BandEstimates,
+    alpha: float = 0.05,
+    *,
+    what: str = "share",
+    target: str | int | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the share of the variance of each band, or the standard deviation of its coefficients, with intervals.
+
+    Parameters
+    ----------
+    alpha : float
+        One minus the probability of the intervals.
+    what : {"share", "sd"}
+    target : str or int, optional
+        Which target, by name or position; needed where there are several.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    Axes
+    """
+    if what not in WHAT:
+        raise ValueError(f"what must be {' or '.join(map(repr, WHAT))}, not {what!r}")
+    i = target_position(res.model.data.targets, target, "plot_variance_components")
+    values = res.components_of(i, check_alpha(alpha))
+    columns = [0, 2, 3] if what == "sd" else [4, 5, 6]
+    mean, low, high = values[:, columns].T
+    return bands.caterpillar(
+        list(res.bands.names),
+        mean,
+        np.column_stack([low, high]),
+        xlabel=WHAT[what],
+        interval_label=f"{percent(alpha)} interval",
+        title=f"Bands of {res.model.data.targets[i]}",
+        zero=False,
+        ax=ax,
+    )
+
+
+def plot_random_effects(
+    res: BandEstimates,
+    band: str | None = None,
+    alpha: float = 0.05,
+    *,
+    sort: bool = True,
+    target: str | int | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the coefficients of a band with their intervals, a caterpillar plot.
+
+    Parameters
+    ----------
+    band : str, optional
+        Its name; needed where there are several.
+    alpha : float
+        One minus the probability of the intervals.
+    sort : bool
+        Whether they stand in the order of their means, and not of their columns.
+    target : str or int, optional
+        Which target, by name or position; needed where there are several.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    Axes
+    """
+    names = res.named_bands(band)
+    if len(names) > 1:
+        raise ValueError(f"there are the bands {', '.join(map(repr, names))}: say which")
+    table = res.random_effects(names[0], alpha, target)
+    if sort:
+        table = table.sort_values("mean", ascending=False)
+    return bands.caterpillar(
+        table.index.get_level_values("column").tolist(),
+        table["mean"].to_numpy(),
+        table[["lower", "upper"]].to_numpy(),
+        xlabel="Coefficient",
+        interval_label=f"{percent(alpha)} interval",
+        title=f"Band {names[0]}",
+        zero=True,
+        ax=ax,
+    )

@@ -1,0 +1,333 @@
+"""Several penalties integrated out, compared with dense grids over the variances and with refits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+from scipy.special import gammaincc, gammaln, logsumexp
+from scipy.stats import t as student
+
+from pybayesridge import BayesRidge
+from pybayesridge.bands.components import VarianceGrid
+from pybayesridge.bands.evidence import Evidence
+from pybayesridge.bands.fit import BandFit, ExactFitError, _fit_sampled, fit_exact, fit_given, fit_mode
+from pybayesridge.bands.problem import BandProblem
+from pybayesridge.bands.sampled import Proposal, angles_at, scores_of
+from pybayesridge.bands.shares import Box, ShareRule, angles_of, shares_of
+from pybayesridge.posterior.laws import Ask
+from pybayesridge.ridge.likelihood import GaussianNoise
+from pybayesridge.ridge.prior import BetaPrime
+from tests.effort import share
+
+R2 = BetaPrime(scale=None)
+
+
+def problem_of(y, x, band, *, own=None, **options) -> BandProblem:
+    """The problem of an intercept and columns in bands."""
+    design, products = BayesRidge(y, x, **options)._build()
+    own_scale = np.zeros(x.shape[1], dtype=bool) if own is None else own
+    return BandProblem.of(design, products, np.asarray(band, dtype=np.intp), own_scale)
+
+
+def fitted(y, x, band, *, prior=R2, tol=1e-5, sigma2=None, **options) -> BandFit:
+    """All penalties integrated out."""
+    return fit_exact(problem_of(y, x, band, **options), prior, GaussianNoise(sigma2), tol)
+
+
+def dense_grid(y, x, band, *, step=0.5, low=-30.0, high=22.0, weights=None, z=None, standardize=True, sigma2=None):
+    """Everything by a trapezoidal rule over the logs of the variances, from the normal equations at each point."""
+    n, band = len(y), np.asarray(band)
+    w = np.ones(n) if weights is None else weights / weights.mean()
+    z = np.ones((n, 1)) if z is None else z
+    k, count = z.shape[1], band.max() + 1
+    mean = np.average(x, axis=0, weights=w)
+    sd = np.sqrt(np.average((x - mean) ** 2, axis=0, weights=w)) if standardize else np.ones(x.shape[1])
+    root = np.sqrt(w)[:, None]
+    q, xs, yw = np.linalg.qr(root * z)[0], root * x / sd, root[:, 0] * y
+    outside = xs - q @ (q.T @ xs)
+    size = np.array([(outside[:, band == j] ** 2).sum() / n for j in range(count)])
+    both, nu = np.hstack([root * z, xs]), n - k
+    axes = [np.arange(low, high, step)] * count
+    points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, count)
+    of_column = np.hstack([np.zeros((len(points), k)), np.exp(-points[:, band])])
+    precision = both.T @ both + of_column[:, None, :] * np.eye(k + x.shape[1])
+    inverse = np.linalg.inv(precision)
+    center = inverse @ (both.T @ yw)
+    rss = ((yw - center @ both.T) ** 2).sum(axis=1) + (of_column * center**2).sum(axis=1)
+    determinant = np.linalg.slogdet(precision)[1] + points[:, band].sum(axis=1)
+    width = np.exp(points) * size
+    total = width.sum(axis=1)
+    logs = (
+        0.5 * np.log(total) - np.log1p(total) + 0.5 * np.log(width / total[:, None]).sum(axis=1) - 0.5 * determinant
+    )
+    logs += gammaln(count / 2) - count / 2 * np.log(np.pi) - np.log(np.pi) + 0.5 * np.log(w).sum()
+    if sigma2 is None:
+        logs += gammaln(nu / 2) - nu / 2 * np.log(np.pi * rss)
+        noise, df, factor = rss / nu, nu, nu / (nu - 2)
+    else:
+        logs += -nu / 2 * np.log(2 * np.pi * sigma2) - rss / (2 * sigma2)
+        noise, df, factor = np.full(len(points), sigma2), np.inf, 1.0
+    weight = np.exp(logs - logsumexp(logs))
+    unit = np.concatenate([np.ones(k), sd])
+    center = center / unit
+    variance = np.diagonal(inverse, axis1=1, axis2=2) / unit**2 * noise[:, None]
+    middle = weight @ center
+    return {
+        "weight": weight,
+        "center": center,
+        "scale": np.sqrt(variance),
+        "df": df,
+        "mean": middle,
+        "sd": np.sqrt(weight @ (variance * factor + (center - middle) ** 2)),
+        "log_evidence": logsumexp(logs) + count * np.log(step),
+        "log_t": points,
+        "noise": noise,
+        "share": width / (1 + total[:, None]),
+    }
+
+
+def cdf(grid, at):
+    """Distribution functions of the coefficients at points."""
+    return grid["weight"] @ student.cdf((at - grid["center"]) / grid["scale"], grid["df"])
+
+
+def data(n, sizes, effects, seed=0, noise=1.0):
+    """Columns in bands of some sizes with coefficients of some standard deviations."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, sum(sizes)))
+    b = np.concatenate([effect * rng.normal(size=m) for m, effect in zip(sizes, effects, strict=True)])
+    return x @ b + noise * rng.normal(size=n) + 3.0, x, np.repeat(np.arange(len(sizes)), sizes)
+
+
+ERROR = 1e-4
+"""In standard deviations, of means and standard deviations, and of distribution functions; the worst seen is 5e-6."""
+
+
+def compared(grid, fit: BandFit, quantiles=(0.025, 0.975)) -> float:
+    """The largest difference of the posteriors of the coefficients."""
+    found = fit.posterior.coefficients.ask(Ask(quantiles, above=True))
+    worst = [np.abs((found.mean[:, 0] - grid["mean"]) / grid["sd"]).max()]
+    worst += [
+        np.abs(cdf(grid, at) - level).max() for level, at in zip(quantiles, found.quantiles[:, 0].T, strict=True)
+    ]
+    worst.append(np.abs(found.above[:, 0] - (1 - cdf(grid, np.zeros(found.mean.shape[0])))).max())
+    if not 2 < grid["df"] < 5:  # else the grid's own tails are too short for variances
+        worst.append(np.abs(found.sd[:, 0] / grid["sd"] - 1).max())
+    return float(max(worst))
+
+
+CASES = {
+    "signal": lambda: data(14, (3, 4), (1.0, 0.3)),
+    "a band of noise": lambda: data(16, (3, 5), (1.0, 0.0), seed=1),
+    "all noise": lambda: data(12, (2, 3), (0.0, 0.0), seed=2),
+    "wide": lambda: data(10, (4, 14), (1.0, 0.1), seed=3),
+    "a single column": lambda: data(12, (1, 6), (2.0, 0.3), seed=4),
+    "five rows": lambda: data(5, (2, 3), (1.0, 1.0), seed=5),
+    "strong": lambda: data(15, (3, 3), (30.0, 3.0), seed=6),
+}
+
+
+@pytest.fixture(scope="module", params=share(CASES, 2))
+def case(request):
+    """The data of a case, their dense grid and the fit."""
+    y, x, band = CASES[request.param]()
+    return dense_grid(y, x, band), fitted(y, x, band)
+
+
+def test_two_bands_equal_a_dense_grid(case):
+    grid, fit = case
+    assert fit.converged.all()
+    assert compared(grid, fit) < ERROR
+
+
+def test_variances_equal_a_dense_grid(case):
+    grid, fit = case
+    found, at, half = VarianceGrid.of(fit, GaussianNoise(), 0), np.array([0.025, 0.5, 0.975]), grid["df"] / 2
+    for k in range(2):
+        log_scale2 = grid["log_t"][:, k] + np.log(grid["noise"])
+        sds = found.sd(k, at)[1]
+        reached = [grid["weight"] @ gammaincc(half, half * np.exp(log_scale2) / sd**2) for sd in sds]
+        assert np.abs(reached - at).max() < 5 * ERROR
+        mean, ends, _ = found.shares(k, at)
+        assert abs(mean - grid["weight"] @ grid["share"][:, k]) < ERROR
+        assert found.totals is not None
+        reached = [grid["weight"] @ (grid["share"][:, k] < end) for end in ends]
+        # The grid has steps: half the weight of a point is its error.
+        assert np.abs(reached - at).max() < 0.1
+
+
+def test_the_log_evidence_equals_a_dense_grid():
+    y, x, band = CASES["signal"]()
+    grid = dense_grid(y, x, band)
+    res = BayesRidge(y, x, bands=band.tolist()).fit(tol=1e-6)
+    assert abs(res.log_marginal - grid["log_evidence"]) < 1e-5
+
+
+def test_weights_unpenalised_columns_and_a_known_noise_variance():
+    y, x, band = data(14, (3, 4), (1.0, 0.5), seed=8)
+    rng = np.random.default_rng(1)
+    z, w = rng.normal(size=14), rng.uniform(0.3, 3.0, size=14)
+    grid = dense_grid(y, x, band, weights=w, z=np.column_stack([np.ones(14), z]), sigma2=1.3)
+    model = BayesRidge(y, np.column_stack([z, x]), weights=w, unpenalized=[0])
+    design, products = model._build()
+    problem = BandProblem.of(design, products, band, np.zeros(7, dtype=bool))
+    assert compared(grid, fit_exact(problem, R2, GaussianNoise(1.3), 1e-5)) < ERROR
+
+
+@pytest.mark.parametrize(("sizes", "rows"), share([((2, 2, 3), 12), ((3, 4, 5), 8)], 2))
+def test_three_bands_equal_a_dense_grid(sizes, rows):
+    y, x, band = data(rows, sizes, (1.0, 0.0, 0.3), seed=9)
+    grid = dense_grid(y, x, band, step=1.0, low=-24.0, high=16.0)
+    # The grid's own error is 3e-5.
+    assert compared(grid, fitted(y, x, band, tol=1e-2)) < 5 * ERROR
+
+
+def test_one_band_is_a_ridge_to_the_last_bit():
+    y, x, _ = data(30, (5, 4), (1.0, 0.3))
+    one, many = BayesRidge(y, x).fit(), BayesRidge(y, x, bands=["a"] * 9).fit()
+    assert (one.params.to_numpy() == many.params.to_numpy()).all()
+    assert (one.bse.to_numpy() == many.bse.to_numpy()).all()
+    assert one.log_marginal == many.log_marginal
+    assert np.abs(one.conf_int() - many.conf_int()).to_numpy().max() < 1e-8
+    sd = many.hyperparameters().loc["sd[a]", "median"]
+    assert 0.8 < sd / np.sqrt(one.tau2 * one.sigma2) < 1.2
+
+
+@pytest.mark.parametrize("sizes", [(3, 4), (9, 20)])
+def test_derivatives_of_the_likelihood(sizes):
+    y, x, band = data(12, sizes, (1.0, 0.5))
+    problem = problem_of(y, x, band)
+    evidence = Evidence.of(problem, GaussianNoise().of(problem.design), 0)
+    theta, step = np.array([-1.0, 0.3]), 1e-5
+    at = evidence.at(theta)
+    ends = [(evidence.at(theta + step * e), evidence.at(theta - step * e)) for e in np.eye(2)]
+    assert np.abs([(a.value - b.value) / (2 * step) for a, b in ends] - at.gradient).max() < 1e-7
+    assert np.abs(np.array([(a.gradient - b.gradient) / (2 * step) for a, b in ends]) - at.hessian).max() < 1e-7
+
+
+def unbalanced(seed=3, groups=12, n=90):
+    """A random intercept and a random slope, independent: response, covariate, groups, columns, bands."""
+    rng = np.random.default_rng(seed)
+    size = rng.gamma(2, size=groups)
+    g = np.concatenate([np.arange(groups), rng.choice(groups, size=n - groups, p=size / size.sum())])
+    t = rng.normal(size=n)
+    u, s = 1.5 * rng.normal(size=groups), 0.7 * rng.normal(size=groups)
+    dummies = (g[:, None] == np.arange(groups)).astype(float)
+    y = 2 + 0.5 * t + u[g] + s[g] * t + rng.normal(size=n)
+    return y, t, g, np.hstack([dummies, dummies * t[:, None]]), np.repeat([0, 1], groups)
+
+
+def restricted(y, fixed, x, band, sds, noise):
+    """The restricted log likelihood by its definition."""
+    v = noise**2 * np.eye(len(y)) + (x * np.asarray(sds)[band] ** 2) @ x.T
+    vi = np.linalg.inv(v)
+    zvz = fixed.T @ vi @ fixed
+    r = y - fixed @ np.linalg.solve(zvz, fixed.T @ vi @ y)
+    nu = len(y) - fixed.shape[1]
+    logs = np.linalg.slogdet(v)[1] + np.linalg.slogdet(zvz)[1] + r @ vi @ r + nu * np.log(2 * np.pi)
+    return -0.5 * logs
+
+
+def test_restricted_maximum_likelihood_is_not_below_that_of_statsmodels():
+    y, t, g, x, band = unbalanced()
+    model = BayesRidge(y, np.column_stack([t, x]), unpenalized=[0])
+    design, products = model._build()
+    problem = BandProblem.of(design, products, band, np.ones(band.size, dtype=bool))
+    fit = fit_mode(problem, None, GaussianNoise(), "tau2")
+    found = VarianceGrid.of(fit, GaussianNoise(), 0)
+    noise = float(np.sqrt(found.scale2[0]))
+    sds = np.exp(found.log_t[0] / 2) * noise
+    formula = {"a": "0 + C(g)", "b": "0 + C(g):t"}
+    other = sm.MixedLM.from_formula(
+        "y ~ t", pd.DataFrame({"y": y, "t": t, "g": g, "one": 1.0}), groups="one", re_formula="0", vc_formula=formula
+    ).fit(reml=True)
+    fixed = np.column_stack([np.ones(len(y)), t])
+    best = restricted(y, fixed, x, band, sds, noise)
+    assert best >= restricted(y, fixed, x, band, np.sqrt(other.vcomp), np.sqrt(other.scale)) - 1e-8
+    assert np.abs(sds / np.sqrt(other.vcomp) - 1).max() < 1e-4
+    for change in np.vstack([np.eye(3), -np.eye(3)]) * 1e-3:
+        moved = np.append(sds, noise) * np.exp(change)
+        assert restricted(y, fixed, x, band, moved[:2], moved[2]) < best
+
+
+def test_a_band_of_variance_zero_is_found_by_the_mode():
+    y, x, band = CASES["a band of noise"]()
+    fit = fit_mode(problem_of(y, x, band), None, GaussianNoise(), "tau2")
+    assert fit.shares[0, 1] == 0
+    _, b = fit.posterior.coefficient_means()
+    assert np.abs(b[band == 1]).max() < 1e-9
+
+
+@pytest.mark.parametrize("parameterization", ["tau2", "tau"])
+def test_the_mode_of_one_band_is_that_of_a_ridge(parameterization):
+    y, x, _ = data(30, (5, 4), (1.0, 0.3))
+    one = BayesRidge(y, x).fit("em", parameterization=parameterization)
+    many = BayesRidge(y, x, bands=["a"] * 9).fit("em", parameterization=parameterization)
+    assert np.abs(one.params / many.params - 1).max() < 1e-6
+    assert np.abs(one.bse / many.bse - 1).max() < 1e-6
+
+
+def test_given_penalties_are_generalised_least_squares():
+    y, x, band = data(20, (3, 4), (1.0, 0.5))
+    lam = np.array([0.5, 7.0])
+    fit = fit_given(problem_of(y, x, band, standardize=False), GaussianNoise(), -np.log(lam))
+    both = np.column_stack([np.ones(20), x])
+    exact = np.linalg.solve(both.T @ both + np.diag([0.0, *lam[band]]), both.T @ y)
+    found = np.concatenate(fit.posterior.coefficient_means())[:, 0]
+    assert np.abs(found - exact).max() < 1e-10
+
+
+def test_an_exact_fit_is_refused():
+    x = np.random.default_rng(0).normal(size=(12, 4))
+    with pytest.raises(ExactFitError):
+        fitted(x @ np.ones(4), x, [0, 0, 1, 1])
+
+
+def test_shares_and_angles():
+    rule = ShareRule.of(Box.whole(4), 8)
+    weight = np.exp(rule.log_weight)
+    assert abs(weight.sum() - 1) < 1e-9
+    assert np.abs(shares_of(angles_of(rule.shares)) - rule.shares).max() < 1e-12
+    # Dirichlet(1/2, ..., 1/2): means 1/4, second moments 1/8.
+    assert np.abs(weight @ rule.shares - 0.25).max() < 1e-9
+    assert np.abs(weight @ rule.shares**2 - 0.125).max() < 1e-9
+
+
+def test_rules_are_set_up_where_the_density_is():
+    y, x, band = data(400, (60, 80), (1.0, 0.4), seed=11)
+    fit = fitted(y, x, band, tol=1e-4)
+    assert fit.rule is not None
+    assert fit.rule.box.volume < 0.7
+    assert fit.converged.all()
+    found = VarianceGrid.of(fit, GaussianNoise(), 0)
+    assert 0.7 < found.sd(0, np.array([0.5]))[1][0] < 1.4
+
+
+def test_sampled_shares_equal_a_product_rule():
+    y, x, band = data(30, (3, 4, 5), (1.0, 0.3, 0.0), seed=3)
+    problem = problem_of(y, x, band)
+    product = fit_exact(problem, R2, GaussianNoise(), 1e-2)
+    sampled = _fit_sampled(problem, R2, GaussianNoise(), 1e-3)
+    assert sampled.error < 0.02
+    ask = Ask((0.025, 0.975))
+    one, other = (fit.posterior.coefficients.ask(ask) for fit in (product, sampled))
+    # Two to five times the estimated error of an average.
+    assert np.abs((one.mean - other.mean) / one.sd).max() < 0.02
+    assert np.abs(other.sd / one.sd - 1).max() < 0.02
+    assert np.abs(product.log_integral - sampled.log_integral) < 0.02
+    at = np.array([0.025, 0.5, 0.975])
+    grids = [VarianceGrid.of(fit, GaussianNoise(), 0) for fit in (product, sampled)]
+    for k in range(3):
+        assert np.abs(grids[0].shares(k, at)[1] - grids[1].shares(k, at)[1]).max() < 0.03
+
+
+def test_a_proposal_has_its_density():
+    proposal = Proposal(np.array([0.3, -0.5]), np.array([[0.5, 0.2], [0.2, 0.4]]))
+    points = proposal.points(np.random.default_rng(0).random((20_000, 3)))
+    wide = Proposal(np.zeros(2), 4 * np.eye(2))
+    weight = np.exp(wide.log_density(points) - proposal.log_density(points))
+    assert abs(weight.mean() - 1) < 0.1
+    near = points[np.abs(points).max(axis=1) < 4]
+    assert np.abs(scores_of(angles_at(near)) - near).max() < 1e-6
