@@ -243,9 +243,11 @@ class Design:
             out[part] = blas.product(piece, v, transpose_a=True)
         return out
 
-    def times(self, b: FloatArray) -> FloatArray:
-        """``X b``, (n, m), for `b` (p, m)."""
-        out = np.zeros((self.n, b.shape[1]))
+    def times(self, b: FloatArray, out: FloatArray | None = None) -> FloatArray:
+        """``X b``, (n, m), for `b` (p, m); written into `out` if that is given."""
+        if out is None:
+            out = np.empty((self.n, b.shape[1]))
+        out[:] = 0.0
         if issparse(self.x) and self.cancellation <= LARGE_MEAN:
             user = b / self.scale[:, None]
             out += self.block.weigh(np.asarray(self.x[:, self.columns] @ user))

@@ -127,9 +127,9 @@ def from_design(design: Design, spectrum: Spectrum) -> Coordinates:
     rows = np.empty((n, k + spectrum.rank), order="F")
     rows[:, :k] = design.block.q * np.sqrt(n)
     if spectrum.left is not None:
-        rows[:, k:] = spectrum.left * (spectrum.s * spectrum.top)
+        np.multiply(spectrum.left, spectrum.s * spectrum.top, out=rows[:, k:])
     elif spectrum.right is not None:
-        rows[:, k:] = design.times(spectrum.right)
+        design.times(spectrum.right, out=rows[:, k:])
     if design.block.sqrt_w is not None:
         rows /= design.block.sqrt_w[:, None]
     return Coordinates(rows, k, design, spectrum)

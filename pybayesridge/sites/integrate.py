@@ -163,11 +163,11 @@ def integrate(nodes: Nodes, *, tol: float, maxiter: int) -> Quadrature:
 
 
 def _solved(nodes: Nodes, sketch: Sketch, l: FloatArray) -> tuple[Approximation, ...]:
-    """The approximations at a rule's nodes: every second one first, so that the others start between them."""
+    """The approximations at a rule's nodes: first the middle, then every second one, so that others start between."""
     found: dict[int, Approximation] = {}
     stride = 1 << (l.size - 1).bit_length()
     while stride:
-        for i in range(0, l.size, stride):
+        for i in range(l.size // 2 % stride, l.size, stride):
             if i not in found:
                 found[i] = nodes.at(float(l[i]), sketch.tolerance(float(l[i]), nodes.tol))
         stride //= 2

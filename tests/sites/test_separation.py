@@ -62,3 +62,18 @@ def test_the_scale_of_columns_does_not_matter(scale):
     apart = from_counts((X > 0).astype(float), None, None, "logit")
     assert not separation(block(scale * X), overlap).found
     assert separation(block(scale * X), apart).complete
+
+
+def test_one_column_is_looked_at_without_a_program():
+    """Up or down: a row stands in the way, or both outcomes where the column is not 0."""
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        column = rng.choice([-2.0, -1.0, 0.0, 0.0, 1.0], 5)
+        successes, trials = rng.integers(0, 3, 5).astype(float), np.full(5, 2.0)
+        likelihood = from_counts(successes, trials, None, "logit")
+        found = separation(column[:, None], likelihood)
+        # The same column twice, which the linear program looks at.
+        wanted = separation(np.column_stack([column, column]), likelihood)
+        np.testing.assert_array_equal(found.rows, wanted.rows)
+        if found.found:
+            assert np.sign(found.direction[0]) == np.sign(wanted.direction.sum())
