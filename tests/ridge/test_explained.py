@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from pybayesridge import BayesRidge, Moments
-from pybayesridge.results import penalty as results
+from pybayesridge.results import ridge_estimates as results
 
 MONTE_CARLO = 5.0
 """Standard errors of a quantile's probability."""

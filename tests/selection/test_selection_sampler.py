@@ -322,7 +322,7 @@ def test_errors_count_on_what_was_not_seen():
         sums.passes = 100
         sums.prob += 100 * np.array([0.5, 1e-4, 1.0, 1.0, 0.0])
         sums.others += 1.0
-    found = estimate(alike, 16, 1.0, 1.0)
+    found = estimate(alike, 16, np.array([0, 2]), 1.0)
     assert found.effective == pytest.approx(400)
     assert found.se[0] == 0.0  # it comes and goes in all of them
     assert 1e-4 < found.se[1] < 1 / 400
