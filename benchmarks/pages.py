@@ -95,6 +95,7 @@ PAGES = {
     "ep_convergence_large": module("ep_convergence", "ep_convergence_large", "large"),
     "binary_selection_ep": script("binary_selection_ep"),
     "interval_coverage": script("interval_coverage"),
+    "bands": module("bands", small=SMALL),
     "prior_r2": script("prior_r2"),
     "selection_calibration": module("selection_calibration"),
     "binary_calibration": module("binary_calibration", small=SMALL),

@@ -366,8 +366,13 @@ def _covariance_parts(
     )
 
 
+def _bands(results: LinearResults, without: Collection[str]) -> dict[str, Any]:
+    raise ValueError("fits with bands have no export, which R would need: use them in Python")
+
+
 OF_LANE: Mapping[str, Callable[[Any, Collection[str]], dict[str, Any]]] = {
     "conjugate": _ridge_values,
+    "banded": _bands,
     "sites": _generalized_ridge_values,
     "sets": _gaussian_selection_values,
     "latent_sets": _generalized_selection_values,
