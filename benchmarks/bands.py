@@ -5,8 +5,8 @@
 Calibration: variances are drawn from the prior, then coefficients, then data with crossed factors whose levels are
 unbalanced; the same prior is used to fit, so that 95 % intervals should cover 95 % of everything that was drawn.
 Restricted maximum likelihood by MixedLM of statsmodels fits the same data, with Wald intervals of the fixed effect.
-Feature spaces: 200 rows and three spaces, one of them of noise; R-squared of 2,000 new rows by bands, by one penalty, and
-by GroupRidgeCV of himalaya (random search with 100 draws, five folds).
+Feature spaces: 200 rows and three spaces, one of them of noise; R-squared of 2,000 new rows by bands, by one penalty,
+and by GroupRidgeCV of himalaya (random search with 100 draws, five folds).
 """
 
 from __future__ import annotations
@@ -213,8 +213,8 @@ def main() -> None:
             "drawn from the prior. MixedLM: Wald intervals of the fixed effect by restricted maximum likelihood. "
             "Medians of processor seconds of a fit, with all intervals for ours.",
             table([*heads, "MixedLM, fixed effect", "s", "MixedLM, s"], calibrated),
-            f"Feature spaces of {', '.join(map(str, SPACES))} columns, the last of noise; 200 rows. R-squared of 2,000 "
-            "new rows, ± its standard error, and processor seconds of a fit.",
+            f"Feature spaces of {', '.join(map(str, SPACES))} columns, the last of noise; 200 rows. R-squared of "
+            "2,000 new rows, ± its standard error, and processor seconds of a fit.",
             table(["method", "R-squared", "s"], compared),
         ]
     )
