@@ -79,7 +79,7 @@ reveal_type(BayesRidge.from_parquet("folder", "y ~ a", unpenalized=["a"]).fit().
 reveal_type(SpikeSlab.from_moments(Moments.load("moments.npz"), group={"g": ["a"]}).fit().median_model())  # list[str]
 
 regressor = BayesRidgeRegressor().fit(data, [1.0])
-reveal_type(regressor.result_)  # BayesRidgeResults
+reveal_type(regressor.result_)  # BayesRidgeResults | BandRidgeResults
 reveal_type(regressor.predict(data))  # ndarray
 reveal_type(regressor.predict(data, return_std=True))  # tuple[ndarray, ndarray]
 reveal_type(SpikeSlabRegressor().fit(data, [1.0]).result_)  # SpikeSlabResults
