@@ -186,6 +186,8 @@ def test_what_bands_do_not_do_is_refused():
         model.fit("fixed", lam=[1.0, 0.0])
     with pytest.raises(ValueError, match="at most 8 bands"):
         BayesRidge(y, x.join(x.add_suffix("2")), bands=list("abcdefghijklmn")).fit()
+    with pytest.raises(ValueError, match="at most 20 responses"):
+        BayesRidge(np.tile(y.to_numpy()[:, None], 21), x, bands=list("aabbccd")).fit()
     with pytest.raises(ValueError, match="family='gaussian'"):
         BayesRidge((y > 2).astype(float), x, bands=BANDS, family="binomial")
     with pytest.raises(ValueError, match="no column of band 'b' varies"):

@@ -38,13 +38,16 @@ MOST_BANDS = 8
 SIZES = (32, 32, 64, 128, 256)
 """With more bands than product rules take: points that are added to each scramble until the error is small enough."""
 
+MOST_TARGETS = 20
+"""With such points each target has its own: of more targets it would take too long."""
+
 SAMPLED = 20.0
 """With such points an error so many times `tol` is accepted."""
 
 MOST_NUMBERS = 1 << 27
 """Most numbers in singular vectors of all nodes together: 1 GB."""
 
-ORDERS = {1: (1,), 2: (8, 12, 16, 24, 32, 48, 64, 96), 3: (8, 12, 16, 24, 32)}
+ORDERS = {1: (1,), 2: (8, 12, 16, 24, 32, 48, 64, 96, 128, 192), 3: (8, 12, 16, 24, 32)}
 """Nodes in each angle of the rules that are tried one after the other, by the number of bands."""
 
 DROP = 16.0
@@ -197,9 +200,9 @@ def fit_exact(problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, tol:
         Of the total of the bands, as that of a ridge with one penalty; shares are Dirichlet(1/2, …, 1/2).
     noise : GaussianNoise
     tol : float
-        Largest error that is accepted: of the log of the integral over the shares and, on average, of the log of
-        their density interpolated between the nodes; of means of shares in standard deviations, and of fitted values
-        in root mean squares of theirs. It follows from the change that the last rule made. With more than three
+        Largest error that is accepted: of the log of the integral over the shares; of their density interpolated
+        between the nodes, in total variation; of means of shares in standard deviations, and of fitted values in root
+        mean squares of theirs. It follows from the change that the last rule made. With more than three
         bands the shares are weighted points, whose scrambles tell the error, and 20 times as much is accepted.
 
     Raises
@@ -346,11 +349,14 @@ def _difference(problem: BandProblem, coarse: _Nodes, fine: _Nodes) -> FloatArra
 
 
 def _off(coarse: _Nodes, fine: _Nodes, in_logs: bool) -> FloatArray:
-    """Mean absolute error of the log density of the shares interpolated between the nodes of a coarse rule, (q,)."""
+    """Error in total variation of the density of the shares interpolated between the nodes of a coarse rule, (q,).
+
+    It is half the mean absolute error of the log density.
+    """
     if coarse.rule.order == 1:
         return np.zeros(coarse.log_integrals.shape[1])
     between = coarse.rule.interpolation(fine.rule, in_logs=in_logs) @ coarse.log_integrals
-    out: FloatArray = (fine.weight * np.abs(between - fine.log_integrals)).sum(axis=0)
+    out: FloatArray = 0.5 * (fine.weight * np.abs(between - fine.log_integrals)).sum(axis=0)
     return out
 
 

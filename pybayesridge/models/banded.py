@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pybayesridge._types import FloatArray
-from pybayesridge.bands.fit import MOST_BANDS, ExactFitError
+from pybayesridge.bands.fit import MOST_BANDS, MOST_TARGETS, ORDERS, ExactFitError
 from pybayesridge.bands.methods import BandMethod, BandOptions
 from pybayesridge.bands.problem import BandProblem, EmptyBandError
 from pybayesridge.data.bands import Bands
@@ -29,6 +29,11 @@ def fit(model: BayesRidge, entry: BandMethod, options: dict[str, Any], recipe: R
         raise ValueError(
             f"method={entry.name!r} integrates over the penalties of at most {MOST_BANDS} bands, and there are "
             f"{len(bands.names)}: join some of them, or use method='em' or 'reml'"
+        )
+    if entry.integrates and len(bands.names) > max(ORDERS) and len(model.data.targets) > MOST_TARGETS:
+        raise ValueError(
+            f"method={entry.name!r} with more than {max(ORDERS)} bands takes at most {MOST_TARGETS} responses, and "
+            f"there are {len(model.data.targets)}: fit some at a time, join bands, or use method='em' or 'reml'"
         )
     lam = options["lam"]
     chosen = BandOptions(
