@@ -8,13 +8,12 @@ likelihood, which bounds what acceleration extrapolates; where the sweeps do not
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from pybayesridge._types import AnyArray, FloatArray
 from pybayesridge.sites.acceleration import History
 from pybayesridge.sites.approximation import Approximation, cavity
 from pybayesridge.sites.coordinates import Coordinates, Scaled
-from pybayesridge.sites.gaussian import Gaussian, Sites, combine, prior_slope
+from pybayesridge.sites.gaussian import Gaussian, Sites, backward, combine, forward, prior_slope
 from pybayesridge.sites.laplace import mode
 from pybayesridge.sites.likelihood import Likelihood
 from pybayesridge.sites.tilted import Tilted
@@ -165,8 +164,8 @@ def _joint_change(
     """
     precision = after.precision - before.precision
     pull = rows.transposed_times(after.shift - before.shift - precision * mean)
-    half = solve_triangular(gaussian.factor, pull, lower=True, check_finite=False)
-    step = solve_triangular(gaussian.factor, half, lower=True, trans="T", check_finite=False)
+    half = forward(gaussian.factor, pull)
+    step = backward(gaussian.factor, half)
     # Relative to the sites' own precision, or summed over rows: each bounds what variances change relatively.
     size = np.abs(precision)
     relative = float((size / np.maximum(before.precision, 1e-300)).max(initial=0.0))
