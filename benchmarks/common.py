@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import ctypes
 import datetime
+import gc
 import json
 import math
 import os
@@ -208,8 +210,14 @@ def peak_bytes(function: Callable[[], Any]) -> int:
 
 
 def resident(reset: bool = False) -> int:
-    """Most KiB resident since the last reset; Linux. What getrusage says may be the parent's."""
+    """Most KiB resident since the last reset; Linux. What getrusage says may be the parent's.
+
+    A reset gives back first what was freed: else it would count as there before, and be used without being seen.
+    """
     if reset:
+        gc.collect()
+        if hasattr(library := ctypes.CDLL(None), "malloc_trim"):
+            library.malloc_trim(0)
         Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
     lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
