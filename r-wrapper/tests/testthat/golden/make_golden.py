@@ -116,7 +116,13 @@ def answers(results, rows):
     if results.model.family == "binomial":
         of_sets = isinstance(results.model, SpikeSlab) and results.method == "exact"
         return answers_on_binary(results, rows) | (answers_on_sets(results) if of_sets else {})
-    predicted = results.get_prediction(rows).summary_frame(1 - LEVEL).to_numpy().reshape(-1, q, 6)
+    predicted = (
+        results.get_prediction(rows)
+        .summary_frame(1 - LEVEL)
+        .drop(columns="mcse", errors="ignore")
+        .to_numpy()
+        .reshape(-1, q, 6)
+    )
     out = {
         "conf_int": np.asarray(results.conf_int(1 - LEVEL)).reshape(-1, q, 2),
         "prediction": predicted,
