@@ -248,6 +248,10 @@ new_fit <- function(value, input, call, settings, model, own = list()) {
 fit_of_export <- function(value, row_names = NULL) {
   names <- as.character(unlist(value$names))
   if (isTRUE(value$intercept_added)) {
+    if (!is.null(value$monte_carlo)) {
+      sampled <- as.character(unlist(value$monte_carlo$name))
+      value$monte_carlo$name <- ifelse(sampled == names[1L], "(Intercept)", sampled)
+    }
     names[1L] <- "(Intercept)"
   }
   targets <- as.character(unlist(value$targets))
