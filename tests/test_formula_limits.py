@@ -89,6 +89,7 @@ HINTS = {
     "cbind(y, a) ~ x": "a + b ~ x",
     "y ~ k.dt.year": "I(k.dt.year)",
     "y ~ x + factor(g)": "C(x)",
+    "y ~ x + offset(a)": "yes/no responses have no offsets",
     "y ~ sqrt(t)": "np.sqrt(...)",
     "y ~ log1p(t)": "np.log1p(...)",
     "y ~ scal(x)": "did you mean 'scale'",
