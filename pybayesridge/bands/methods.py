@@ -77,12 +77,16 @@ class BandMethod:
     iterates: bool = False
     needs_rows: str = "bands need the rows"
 
-    @staticmethod
-    def unconverged(tol: float, maxiter: int) -> str:
+    def unconverged(self, tol: float, maxiter: int) -> str:
         """What is said of a fit that has not converged."""
+        if self.integrates:
+            return (
+                f"NOT CONVERGED: the integral over the penalties of the bands has not reached tol={tol:g}. Do not "
+                "report these numbers; raise tol, or join bands."
+            )
         return (
-            f"NOT CONVERGED: the penalties of the bands were not found or integrated out to tol={tol:g}. Do not "
-            "report these numbers; raise tol, or join bands."
+            "NOT CONVERGED: no maximum was found for the variances of the bands; it may lie where there is no noise. "
+            "Do not report these numbers; use method='exact', or join bands."
         )
 
 
