@@ -184,6 +184,11 @@ def test_a_first_fit_does_not_wait_for_parts_of_scipy_that_others_need():
     modules = set(probe.stdout.split())
     assert "scipy.special" in modules
     assert modules.isdisjoint({"scipy.interpolate", "scipy.optimize", "scipy.spatial", "scipy.fft", "scipy.stats"})
+    # Nor for selections and other families, which are as many modules again.
+    parts = {name.split(".")[1] for name in modules if name.startswith("pybayesridge.")}
+    assert "ridge" in parts
+    assert parts.isdisjoint({"ep", "sites"})
+    assert modules.isdisjoint({"pybayesridge.selection.sampler", "pybayesridge.results.generalized_ridge"})
 
 
 @pytest.mark.parametrize("module", ["matplotlib", "polars", "scipy.ndimage", "scipy.stats", "statsmodels"])

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import xlog1py, xlogy
 
 from pybayesridge._types import FloatArray
-from pybayesridge.binomial.likelihood import Binomial
 from pybayesridge.binomial.link import derivatives
+
+if TYPE_CHECKING:
+    from pybayesridge.binomial.likelihood import Binomial
 
 
 def log_score(likelihood: Binomial, share: FloatArray) -> float:

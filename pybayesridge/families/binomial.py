@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from scipy.special import logit, ndtri
 
 from pybayesridge._types import AnyArray, FloatArray
-from pybayesridge.binomial import likelihood
 from pybayesridge.binomial import link as of_link
 from pybayesridge.binomial.link import Link
 from pybayesridge.binomial.scores import area_under_curve, brier_score, log_score
 from pybayesridge.data.arrays import is_pandas
 from pybayesridge.data.frames import to_pandas, unmasked
 from pybayesridge.families.family import Family, Score
-from pybayesridge.sites.prior import FlatIn
+from pybayesridge.late import Late
 from pybayesridge.text import listed, number
+
+if TYPE_CHECKING:
+    from pybayesridge.binomial import likelihood
+    from pybayesridge.sites.prior import FlatIn
+else:
+    likelihood = Late("pybayesridge.binomial.likelihood")
 
 FLAT_IN = ("latent", "link")
 

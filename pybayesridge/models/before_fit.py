@@ -5,21 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pybayesridge.families.registry import FAMILIES
-from pybayesridge.results.bands import BandRidgeResults
-from pybayesridge.results.generalized_ridge import GeneralizedRidgeResults
-from pybayesridge.results.generalized_spike_slab import GeneralizedSpikeSlabResults
-from pybayesridge.results.ridge import BayesRidgeResults
+from pybayesridge.late import Late
 from pybayesridge.results.shown import Shown, counted
-from pybayesridge.results.spike_slab import SpikeSlabResults
 from pybayesridge.text import listed
 
-RESULTS = (
-    BayesRidgeResults,
-    BandRidgeResults,
-    GeneralizedRidgeResults,
-    SpikeSlabResults,
-    GeneralizedSpikeSlabResults,
-)
+RESULTS = {
+    "ridge": "BayesRidgeResults",
+    "bands": "BandRidgeResults",
+    "generalized_ridge": "GeneralizedRidgeResults",
+    "spike_slab": "SpikeSlabResults",
+    "generalized_spike_slab": "GeneralizedSpikeSlabResults",
+}
+"""Modules of the results and their classes, which are imported when they are asked."""
 
 
 class BeforeFit(Shown):
@@ -38,8 +35,8 @@ class BeforeFit(Shown):
             """Refuse an attribute, with the advice to fit if results have it."""
             of_results = not name.startswith("_") and any(
                 hasattr(each, name) or name in getattr(each, "__annotations__", {})
-                for results in RESULTS
-                for each in results.__mro__
+                for module, results in RESULTS.items()
+                for each in getattr(Late(f"pybayesridge.results.{module}"), results).__mro__
             )
             families = [repr(each.name) for each in FAMILIES.values() if name in each().attributes]
             if families and "distribution" in vars(self):

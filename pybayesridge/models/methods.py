@@ -11,19 +11,27 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pybayesridge.bands import methods as of_bands
-from pybayesridge.binomial import sets as of_latent_sets
 from pybayesridge.checks import positive, positive_int
+from pybayesridge.late import Late
 from pybayesridge.registry import check_options, look_up
 from pybayesridge.ridge import methods as of_ridge
-from pybayesridge.selection import methods as of_sets
-from pybayesridge.selection.options import CHAINS, DAMPING, MCSE, TOL, damping_share, seed
-from pybayesridge.sites import methods as of_sites
+from pybayesridge.selection.defaults import CHAINS, DAMPING, MCSE, TOL, damping_share, seed
 from pybayesridge.text import number
+
+if TYPE_CHECKING:
+    from pybayesridge.bands import methods as of_bands
+    from pybayesridge.binomial import sets as of_latent_sets
+    from pybayesridge.selection import methods as of_sets
+    from pybayesridge.sites import methods as of_sites
+else:
+    of_bands = Late("pybayesridge.bands.methods")
+    of_latent_sets = Late("pybayesridge.binomial.sets")
+    of_sets = Late("pybayesridge.selection.methods")
+    of_sites = Late("pybayesridge.sites.methods")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +137,31 @@ OPTIONS: dict[str, dict[str, Option]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Methods:
+    """The methods of a lane.
+
+    Attributes
+    ----------
+    methods : mapping
+        By name, each with its words; the numerics' own registry.
+    default : str
+        The method that is used unless another is named.
+    elsewhere : mapping
+        Methods that only other families have, and the sentence that says what to use.
+    choices : mapping or None
+        The methods and the names that stand for one or the other, each with its help; None where there are no others.
+    choose : callable or None
+        Of a name and the numbers of rows and columns: the method. None where every name is that of a method.
+    """
+
+    methods: Mapping[str, Any]
+    default: str
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
+    choices: Mapping[str, Any] | None = None
+    choose: Callable[[str, int, int], Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
     """How a model is fitted to responses of a family.
 
@@ -138,20 +171,12 @@ class Lane:
         That of the module of this folder with its function ``fit``: model, method, checked options and recipe in,
         results out.
     model, family : str
-    methods : mapping
-        By name, each with its words; the model's own registry.
-    default : str
-        The method that is used unless another is named.
+    table : callable
+        Returns its methods; the numerics' registries are imported when they are first used.
     options : tuple of str
         Options that all of its methods take, besides those that its methods name.
     defaults : mapping
         Values of options whose default depends on the family.
-    elsewhere : mapping
-        Methods that only other families have, and the sentence that says what to use.
-    choices : mapping or None
-        The methods and the names that stand for one or the other, each with its help; None where there are no others.
-    choose : callable
-        Of a name and the numbers of rows and columns: the method.
     told : callable
         Of results: the line that ``disp=True`` prints.
     """
@@ -159,14 +184,25 @@ class Lane:
     name: str
     model: str
     family: str
-    methods: Mapping[str, Any]
-    default: str
+    table: Callable[[], Methods]
     options: tuple[str, ...]
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    elsewhere: Mapping[str, str] = field(default_factory=dict)
-    choices: Mapping[str, Any] | None = None
-    choose: Callable[[str, int, int], Any] | None = None
     told: Callable[[Any], str]
+
+    @property
+    def methods(self) -> Mapping[str, Any]:
+        """Its methods by name."""
+        return self.table().methods
+
+    @property
+    def default(self) -> str:
+        """The method that is used unless another is named."""
+        return self.table().default
+
+    @property
+    def elsewhere(self) -> Mapping[str, str]:
+        """Methods that only other families have, and the sentence that says what to use."""
+        return self.table().elsewhere
 
     @property
     def takes(self) -> frozenset[str]:
@@ -176,13 +212,15 @@ class Lane:
     @property
     def names(self) -> Mapping[str, Any]:
         """Everything that ``fit`` takes as a method, each with its help."""
-        return self.methods if self.choices is None else self.choices
+        table = self.table()
+        return table.methods if table.choices is None else table.choices
 
     def method(self, name: object, n: int, p: int) -> Any:
         """The method with a name, or that it stands for with n rows and p columns; a ValueError if there is none."""
-        if isinstance(name, str) and name in self.elsewhere:
-            raise ValueError(self.elsewhere[name])
-        return look_up(self.methods, name) if self.choose is None else self.choose(name, n, p)  # type: ignore[arg-type]
+        table = self.table()
+        if isinstance(name, str) and name in table.elsewhere:
+            raise ValueError(table.elsewhere[name])
+        return look_up(table.methods, name) if table.choose is None else table.choose(name, n, p)  # type: ignore[arg-type]
 
     def checked(self, entry: Any, given: Mapping[str, Any]) -> dict[str, Any]:
         """The options of a method with their defaults, or a ValueError for those that are not its own.
@@ -236,8 +274,7 @@ LANES: dict[tuple[str, str], Lane] = {
             name="conjugate",
             model="BayesRidge",
             family="gaussian",
-            methods=of_ridge.METHODS,
-            default=of_ridge.DEFAULT,
+            table=lambda: Methods(methods=of_ridge.METHODS, default=of_ridge.DEFAULT),
             options=("tol", "maxiter", "dof"),
             defaults={"tol": 1e-8, "maxiter": 10_000},
             told=_iterations,
@@ -246,33 +283,35 @@ LANES: dict[tuple[str, str], Lane] = {
             name="sites",
             model="BayesRidge",
             family="binomial",
-            methods=of_sites.METHODS,
-            default=of_sites.DEFAULT,
+            table=lambda: Methods(methods=of_sites.METHODS, default=of_sites.DEFAULT, elsewhere=of_sites.NOT_HERE),
             options=("tol", "maxiter"),
             defaults={"tol": 1e-6, "maxiter": 200},
-            elsewhere=of_sites.NOT_HERE,
             told=_sweeps,
         ),
         Lane(
             name="sets",
             model="SpikeSlab",
             family="gaussian",
-            methods=of_sets.METHODS,
-            default=of_sets.DEFAULT,
+            table=lambda: Methods(
+                methods=of_sets.METHODS,
+                default=of_sets.DEFAULT,
+                choices=of_sets.CHOICES,
+                choose=of_sets.method_for,
+            ),
             options=("maxiter", "start"),
-            choices=of_sets.CHOICES,
-            choose=of_sets.method_for,
             told=_residual,
         ),
         Lane(
             name="latent_sets",
             model="SpikeSlab",
             family="binomial",
-            methods=of_latent_sets.METHODS,
-            default=of_sets.DEFAULT,
+            table=lambda: Methods(
+                methods=of_latent_sets.METHODS,
+                default=of_sets.DEFAULT,
+                elsewhere=of_latent_sets.NOT_HERE,
+                choose=of_latent_sets.method_for_binary,
+            ),
             options=("maxiter",),
-            elsewhere=of_latent_sets.NOT_HERE,
-            choose=of_latent_sets.method_for_binary,
             told=_residual,
         ),
     )
@@ -283,11 +322,9 @@ BANDED = Lane(
     name="banded",
     model="BayesRidge",
     family="gaussian",
-    methods=of_bands.METHODS,
-    default=of_bands.DEFAULT,
+    table=lambda: Methods(methods=of_bands.METHODS, default=of_bands.DEFAULT, elsewhere=of_bands.NOT_HERE),
     options=(),
     defaults={"tol": 1e-3},
-    elsewhere=of_bands.NOT_HERE,
     told=_iterations,
 )
 """That of a BayesRidge with bands."""

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from pybayesridge._types import FloatArray, IntArray
-from pybayesridge.binomial.link import Link
 from pybayesridge.data.bands import Bands
 from pybayesridge.data.groups import Groups
 from pybayesridge.design.design import Design
-from pybayesridge.ep.model.groups import compress
-from pybayesridge.ep.model.hyperparameters import Given
+from pybayesridge.late import Late
 from pybayesridge.models.base import LinearModel
 from pybayesridge.ridge.prior import BetaPrime
-from pybayesridge.sites.prior import FlatIn
+
+if TYPE_CHECKING:
+    from pybayesridge.binomial.link import Link
+    from pybayesridge.ep.model import groups as of_groups
+    from pybayesridge.ep.model import hyperparameters
+    from pybayesridge.ep.model.hyperparameters import Given
+    from pybayesridge.sites.prior import FlatIn
+else:
+    of_groups = Late("pybayesridge.ep.model.groups")
+    hyperparameters = Late("pybayesridge.ep.model.hyperparameters")
 
 
 class RidgeModel(LinearModel):
@@ -66,7 +75,7 @@ class SelectionModel(LinearModel):
 
     def groups_of(self, design: Design) -> IntArray | None:
         """The group of each penalised column that varies, (p,); None where each is on its own."""
-        return compress(self.groups.of_column[design.columns], np.ones(design.p, dtype=bool))
+        return of_groups.compress(self.groups.of_column[design.columns], np.ones(design.p, dtype=bool))
 
     def known(self, design: Design) -> Given:
         """Given hyperparameters in the units of the design: a response of norm 1 and columns divided by `scale`."""
@@ -74,7 +83,7 @@ class SelectionModel(LinearModel):
         if p is not None:
             p = np.full(design.p, p) if np.ndim(p) == 0 else np.asarray(p)[design.columns]
         unit = design.y_norm[0]
-        return Given(
+        return hyperparameters.Given(
             prior_inclusion=p,
             slab_var=None if self.slab_var is None else (np.sqrt(self.slab_var) * design.common_scale / unit) ** 2,
             noise_var=None if self.noise_var is None else (np.sqrt(self.noise_var) / unit) ** 2,

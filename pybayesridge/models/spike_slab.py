@@ -20,8 +20,8 @@ from pybayesridge.models.options import ModelOptions
 from pybayesridge.models.priors import SelectionModel
 from pybayesridge.moments.moments import Moments
 from pybayesridge.recipes import call_of
+from pybayesridge.selection.defaults import CHAINS, DAMPING, MCSE, TOL
 from pybayesridge.selection.methods import DEFAULT
-from pybayesridge.selection.options import CHAINS, DAMPING, MCSE, TOL
 
 if TYPE_CHECKING:
     from pybayesridge.formula.spec import FormulaData

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from pybayesridge._types import FloatArray, IntArray, RandomLike
-from pybayesridge.binomial.average import Part, law_of_average, mixed
 from pybayesridge.binomial.link import Link, probability, probability_slope
+from pybayesridge.late import Late
 from pybayesridge.posterior.laws import Ask, mixed_error, total_moments
 from pybayesridge.results.arguments import unit_rows
 from pybayesridge.results.contrast import Parts, as_table, combined, law_of
-from pybayesridge.results.monte_carlo import is_sampled
 from pybayesridge.results.variables import Variables
-from pybayesridge.selection.monte_carlo import error_of_draws
+
+if TYPE_CHECKING:
+    from pybayesridge.binomial import average as binomial_average
+    from pybayesridge.binomial.average import Part
+    from pybayesridge.results import monte_carlo as sampling
+    from pybayesridge.selection import monte_carlo as sampled_sets
+else:
+    sampling = Late("pybayesridge.results.monte_carlo")
+    sampled_sets = Late("pybayesridge.selection.monte_carlo")
+    binomial_average = Late("pybayesridge.binomial.average")
 
 DRAWS = 4000
 """Draws for averages of probabilities."""
@@ -169,7 +177,9 @@ def _probabilities(res: Parts, rows: Sequence[FloatArray], alpha: float) -> pd.D
         of_z, penalized = part.model.positions(posterior.design)
         means.append(posterior.response_means(own[:, penalized], own[:, of_z]))
         sds.append(posterior.response_sds(own[:, penalized], own[:, of_z]))
-        errors.append(posterior.response_errors(own[:, penalized], own[:, of_z]) if is_sampled(part) else None)
+        errors.append(
+            posterior.response_errors(own[:, penalized], own[:, of_z]) if sampling.is_sampled(part) else None
+        )
     law = law_of(res, list(rows), np.zeros(len(rows[0])), 0)
     first: Any = res.parts[0].posterior
     ends = probability(law.ask(Ask((alpha / 2, 1 - alpha / 2), sd=False)).quantiles[:, 0], first.link)
@@ -214,18 +224,18 @@ def _parts_of(rows: _Rows, change: Change) -> Callable[[], Iterator[Part]]:
         if change.ends is not None:
             for sign, end in zip((-1.0, 1.0), change.ends, strict=True):
                 for design, weight in rows.at({change.variable: end}):
-                    yield Part(design, sign * weight)
+                    yield binomial_average.Part(design, sign * weight)
             return
         slopes = rows.of((change, "slopes"), lambda some: rows.found.slopes(some, change.variable))
         for (design, weight), (slope, _) in zip(rows.at({}), slopes, strict=True):
-            yield Part(design, weight, slope)
+            yield binomial_average.Part(design, weight, slope)
 
     return parts
 
 
 def _parts_at(rows: _Rows, point: Mapping[str, Any]) -> Callable[[], Iterator[Part]]:
     """The rows of an average with some variables at given values."""
-    return lambda: (Part(design, weight) for design, weight in rows.at(point))
+    return lambda: (binomial_average.Part(design, weight) for design, weight in rows.at(point))
 
 
 def of_averages(
@@ -246,14 +256,16 @@ def of_averages(
     link, generator = posteriors[0].link, np.random.default_rng(rng)
     drawn: list[FloatArray] = []
     states: list[IntArray] = []
-    sampled = all(is_sampled(part) for part in res.parts)
+    sampled = all(sampling.is_sampled(part) for part in res.parts)
     tables = []
     for each in averages:
         laws = [
-            law_of_average(own, link, parts) for own, parts in zip(components, each, strict=True) if own is not None
+            binomial_average.law_of_average(own, link, parts)
+            for own, parts in zip(components, each, strict=True)
+            if own is not None
         ]
         if len(laws) == len(each) and max(law.rest for law in laws) <= LARGEST_REST:
-            law = mixed(laws)
+            law = binomial_average.mixed(laws)
             ends = law.quantiles(np.array([alpha / 2, 1 - alpha / 2])).tolist()
             values = [law.mean, law.sd, *ends, law.above(0.0), 0.0]
             tables.append(pd.DataFrame([values], columns=[*SHOWN, "prob_positive", "mcse"]))
@@ -270,7 +282,9 @@ def of_averages(
         tables.append(_of_draws(np.concatenate(values)[None], alpha, with_zeros=sampled))
         if sampled:
             mixed_in = zip(posteriors, values, states, strict=True)
-            tables[-1]["mcse"] = mixed_error([error_of_draws(part.exact, *of_part) for part, *of_part in mixed_in])
+            tables[-1]["mcse"] = mixed_error(
+                [sampled_sets.error_of_draws(part.exact, *of_part) for part, *of_part in mixed_in]
+            )
     return pd.concat(tables, ignore_index=True)
 
 

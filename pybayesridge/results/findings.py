@@ -15,8 +15,8 @@ from pybayesridge.exceptions import (
     PrecisionWarning,
 )
 from pybayesridge.findings import Finding, note, warning
+from pybayesridge.late import Late
 from pybayesridge.ridge.prior import NAMED, BetaPrime
-from pybayesridge.sites.methods import APPROXIMATION
 from pybayesridge.text import listed, number
 
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from pybayesridge.results.ridge_estimates import RidgeEstimates
     from pybayesridge.results.selection_estimates import SelectionEstimates
     from pybayesridge.selection.check import Check
+    from pybayesridge.sites import methods as of_sites
+else:
+    of_sites = Late("pybayesridge.sites.methods")
 
 FEW_DIGITS = 1e-8
 """Relative error of a fit from which on it has lost too many digits."""
@@ -229,7 +232,7 @@ def intervals_of_generalized(res: GeneralizedEstimates) -> Finding:
     if entry.uses_prior:
         share = "the share of the latent variance explained"
         prior = f" {_prior_in_words(res.model.prior_of_tau2, share)}"
-    return note("intervals", f"{entry.intervals.format(how=APPROXIMATION[res.solver])} {_scale(res)}{prior}")
+    return note("intervals", f"{entry.intervals.format(how=of_sites.APPROXIMATION[res.solver])} {_scale(res)}{prior}")
 
 
 def on_reading_generalized(res: GeneralizedEstimates) -> list[Finding]:

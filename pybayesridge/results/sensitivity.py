@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from pybayesridge._types import FloatArray
-from pybayesridge.ep.model.hyper_prior import median_size
 from pybayesridge.exceptions import ConvergenceWarning
+from pybayesridge.late import Late
 from pybayesridge.posterior.laws import Ask, total_moments
 from pybayesridge.quantile_tables import NO_ROW_SPACE
 from pybayesridge.ridge.fit import FitOptions
@@ -23,11 +23,14 @@ from pybayesridge.ridge.methods import METHODS
 from pybayesridge.ridge.prior import BetaPrime
 
 if TYPE_CHECKING:
+    from pybayesridge.ep.model import hyper_prior
     from pybayesridge.results.band_estimates import BandEstimates
     from pybayesridge.results.estimates import LinearEstimates
     from pybayesridge.results.generalized_estimates import GeneralizedEstimates
     from pybayesridge.results.ridge_estimates import RidgeEstimates
     from pybayesridge.results.selection_estimates import SelectionEstimates
+else:
+    hyper_prior = Late("pybayesridge.ep.model.hyper_prior")
 
 FACTORS = {"half": 0.5, "double": 2.0}
 """Suffixes of the columns, and the factors that they stand for."""
@@ -177,7 +180,7 @@ def _selection(res: SelectionEstimates, factor: float) -> Answers:
         model.prior_inclusion = factor * given / (1 - given + factor * given)
     elif "prior_inclusion" in res.learned:
         units = res.units.n
-        size = median_size(model.expected_size, units)
+        size = hyper_prior.median_size(model.expected_size, units)
         odds = factor * size / (units - size)
         model.expected_size = units * odds / (1 + odds)
     called = dict(res.recipe.fit.arguments)

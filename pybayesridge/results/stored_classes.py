@@ -9,9 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from pybayesridge.binomial.likelihood import from_counts
-from pybayesridge.sites.posterior import SitesPosterior
-
 STORED = (
     "bands.fit.BandFit",
     "bands.posterior.BandPosterior",
@@ -157,8 +154,8 @@ def fill(value: object, state: dict[str, Any]) -> None:
     """
     missing = {}
     state = getattr(value, "of_earlier", dict)(state)
-    if isinstance(value, SitesPosterior) and "likelihood" not in state:
-        none = from_counts(np.empty(0), None, None, state["link"])
+    if name_of(type(value)) == "sites.posterior.SitesPosterior" and "likelihood" not in state:
+        none = import_module(f"{PACKAGE}.binomial.likelihood").from_counts(np.empty(0), None, None, state["link"])
         state = {name: part for name, part in state.items() if name != "link"} | {"likelihood": none}
     if dataclasses.is_dataclass(value):
         for field in dataclasses.fields(value):
