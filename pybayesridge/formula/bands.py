@@ -1,0 +1,102 @@
+"""Terms of a formula with a variance of their own: effects of groups, smooth curves, columns put together.
+
+Each of them becomes one band or several, columns that share a variance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from formulaic import ModelSpec
+from scipy import sparse
+
+from pybayesridge._types import FloatArray, IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """The levels of a grouping factor, or of several factors together.
+
+    Attributes
+    ----------
+    variables : tuple of str
+        Columns of the data: ``("a", "b")`` for ``(1 | a:b)``.
+    levels : tuple of tuples
+        Of each of them, in order: those of the rows of the fit.
+    pairs : (L, number of variables) int array
+        The combinations that occur, as positions in `levels`, in lexicographic order.
+    """
+
+    variables: tuple[str, ...]
+    levels: tuple[tuple[Any, ...], ...]
+    pairs: IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """Penalised columns that share a variance: what they are called, and how new rows are coded.
+
+    Attributes
+    ----------
+    name : str
+        Unique among the bands of a formula, and what tables show: ``"g"`` of ``(1 | g)``, ``"x|g"``, ``"a:b"``,
+        ``"s(x)"``, ``"s(x):g[a]"``, or the name that ``band(..., name=)`` gives.
+    kind : {"group", "smooth", "columns"}
+    columns : tuple of str
+        Names of the penalised columns: ``"g[a]"``, ``"x|g[a]"``, ``"s(x).1"``.
+    unpenalized : tuple of str
+        Names of the columns under a flat prior that belong to it: ``"s(x).line"``.
+    standardized : bool
+        Whether the prior is on the columns divided by their standard deviations. Not of groups and smooth curves, whose
+        columns keep their scale.
+    spec : formulaic.ModelSpec
+        How what multiplies the levels, the basis of the curve or the columns are made of the data.
+    of_spec : tuple of int
+        The columns of `spec` that are meant: one for groups.
+    term : str
+        What varies by group: ``"1"`` or the name of a column; empty for other bands.
+    groups : Groups or None
+        The levels, of a band of groups.
+    by : tuple or None
+        Column of the data and the level in which a smooth curve holds (None: of a number, which multiplies it).
+    correlated : str
+        Text of the term, such as ``"(x | g)"``, for bands whose coefficients of the same level are correlated: each of
+        them has a column for every level, in one order. Empty for bands that are independent.
+    """
+
+    name: str
+    kind: str
+    columns: tuple[str, ...]
+    unpenalized: tuple[str, ...]
+    standardized: bool
+    spec: ModelSpec
+    of_spec: tuple[int, ...]
+    term: str = ""
+    groups: Groups | None = None
+    by: tuple[str, Any] | None = None
+    correlated: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BandColumns:
+    """A band at some rows.
+
+    Attributes
+    ----------
+    band : Band
+    values : (n, number of columns) array or scipy.sparse.csc_matrix
+        The penalised columns; sparse for groups.
+    unpenalized : (n, number of unpenalised columns) array
+    unseen : (n,) array
+        For groups, at rows whose level the fit has not seen or which is missing: the value that multiplies its effect
+        (1 of an intercept), so that the effect adds variance ``t * unseen**2`` there; 0 at all other rows.
+    unseen_level : (n,) int array
+        Which of the new levels it is, so that rows of one share its effect; -1 at all other rows.
+    """
+
+    band: Band
+    values: FloatArray | sparse.csc_matrix
+    unpenalized: FloatArray
+    unseen: FloatArray
+    unseen_level: IntArray
