@@ -1,7 +1,4 @@
-"""Terms of a formula with a variance of their own: effects of groups, smooth curves, columns put together.
-
-Each of them becomes one band or several, columns that share a variance.
-"""
+"""Columns of a formula that share a variance: what the model and new rows know of them."""
 
 from __future__ import annotations
 
@@ -12,25 +9,7 @@ from formulaic import ModelSpec
 from scipy import sparse
 
 from pybayesridge._types import FloatArray, IntArray
-
-
-@dataclass(frozen=True, slots=True)
-class Groups:
-    """The levels of a grouping factor, or of several factors together.
-
-    Attributes
-    ----------
-    variables : tuple of str
-        Columns of the data: ``("a", "b")`` for ``(1 | a:b)``.
-    levels : tuple of tuples
-        Of each of them, in order: those of the rows of the fit.
-    pairs : (L, number of variables) int array
-        The combinations that occur, as positions in `levels`, in lexicographic order.
-    """
-
-    variables: tuple[str, ...]
-    levels: tuple[tuple[Any, ...], ...]
-    pairs: IntArray
+from pybayesridge.formula.groups import Groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,25 +23,26 @@ class Band:
         ``"s(x)"``, ``"s(x):g[a]"``, or the name that ``band(..., name=)`` gives.
     kind : {"group", "smooth", "columns"}
     columns : tuple of str
-        Names of the penalised columns: ``"g[a]"``, ``"x|g[a]"``, ``"s(x).1"``.
+        Names of the penalised columns: ``"g[a]"``, ``"x|g[a]"``, ``"a[1]:b[2]"``, ``"s(x).1"``.
     unpenalized : tuple of str
         Names of the columns under a flat prior that belong to it: ``"s(x).line"``.
     standardized : bool
-        Whether the prior is on the columns divided by their standard deviations. Not of groups and smooth curves, whose
-        columns keep their scale.
+        Whether the prior is on the columns divided by their standard deviations. Not of groups and smooth curves,
+        whose columns keep their scale.
     spec : formulaic.ModelSpec
         How what multiplies the levels, the basis of the curve or the columns are made of the data.
     of_spec : tuple of int
-        The columns of `spec` that are meant: one for groups.
+        The columns of `spec` that are meant; of a group the one that multiplies its levels.
     term : str
-        What varies by group: ``"1"`` or the name of a column; empty for other bands.
+        What varies by group, ``"1"`` or the name of a column; the variable of a smooth curve; else empty.
     groups : Groups or None
-        The levels, of a band of groups.
+        Of a group; of a smooth curve that holds in one level of a factor the levels of the factor.
     by : tuple or None
-        Column of the data and the level in which a smooth curve holds (None: of a number, which multiplies it).
+        Of a smooth curve with ``by=``: the column of the data, and the level in which it holds; None where the column
+        is a number, which multiplies it.
     correlated : str
-        Text of the term, such as ``"(x | g)"``, for bands whose coefficients of the same level are correlated: each of
-        them has a column for every level, in one order. Empty for bands that are independent.
+        Text of the term, such as ``"(x | g)"``, for bands whose coefficients of the same level are correlated: each
+        of them has a column for every level, in one order. Empty for bands that are independent.
     """
 
     name: str
@@ -85,18 +65,18 @@ class BandColumns:
     Attributes
     ----------
     band : Band
-    values : (n, number of columns) array or scipy.sparse.csc_matrix
-        The penalised columns; sparse for groups.
+    penalized : (n, number of columns) array or scipy.sparse.csc_matrix
+        Sparse for groups.
     unpenalized : (n, number of unpenalised columns) array
     unseen : (n,) array
-        For groups, at rows whose level the fit has not seen or which is missing: the value that multiplies its effect
-        (1 of an intercept), so that the effect adds variance ``t * unseen**2`` there; 0 at all other rows.
+        Of a group, at rows whose level the fit has not seen or is missing: the value that multiplies its effect (1 of
+        an intercept), so that the effect adds variance ``t * unseen**2`` there; 0 at all other rows.
     unseen_level : (n,) int array
-        Which of the new levels it is, so that rows of one share its effect; -1 at all other rows.
+        Which of these levels it is, from 0, so that rows of one share its effect; -1 at all other rows.
     """
 
     band: Band
-    values: FloatArray | sparse.csc_matrix
+    penalized: FloatArray | sparse.csc_matrix
     unpenalized: FloatArray
     unseen: FloatArray
     unseen_level: IntArray

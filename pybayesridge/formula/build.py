@@ -18,6 +18,8 @@ from formulaic.utils.context import capture_context
 from pybayesridge.data.frames import as_array, library_of, masked_column, to_pandas, without_arrow
 from pybayesridge.exceptions import DataWarning
 from pybayesridge.formula.all_rows import terms_of_all_rows, values_by_row
+from pybayesridge.formula.band_terms import bands_of, evaluated, left_out, names_of_terms, parsed_terms
+from pybayesridge.formula.bars import take_out
 from pybayesridge.formula.names import Context, names_of, names_read, own_of_side, own_values, sees_other_rows
 from pybayesridge.formula.parse import parse
 from pybayesridge.formula.per_row import PerRow, aligned, check_missing, labelled, missing_in, per_row, take
@@ -101,15 +103,18 @@ def build(
     """
     _check_arguments(formula, missing)
     frame = to_frame(data)
-    apart = trials if isinstance(trials, str) else None
-    plain = plain_formula(formula, frame, apart)
-    parsed: Any = parse(formula, frame, apart) if plain is None else None
+    split = take_out(formula)
+    terms_of_bands = parsed_terms(split.terms, frame, context)
+    apart = left_out(terms_of_bands) | ({trials} if isinstance(trials, str) else set())
+    plain = None if terms_of_bands else plain_formula(formula, frame, apart)
+    parsed: Any = parse(split.fixed, frame, apart) if plain is None else None
     beside = per_row(frame, weights=weights, trials=trials)
     if subset is not None:
         frame, beside = take(frame, beside, subset)
     if plain is not None:
         return _build_plain(plain, formula, frame, beside, drop_cols, missing, library_of(data))
-    names = names_of(parsed)
+    names, of_bands = names_of(parsed), names_of_terms(terms_of_bands)
+    names |= of_bands
     own = aligned(own_values(names, [str(c) for c in frame.columns], context), frame.index)
     used, gone = _columns_read(frame, names.read)
     frame, labels = frame.reset_index(drop=True), frame.index
@@ -125,14 +130,21 @@ def build(
     spec, made = matrices.rhs.model_spec, matrices.rhs.__wrapped__
     keep, terms, has_intercept = layout(spec, list(spec.column_names), drop_cols)
     endog, exog = response(matrices.lhs, formula, binary), _columns_named(made, list(spec.column_names), keep)
-    complete = _complete(endog, exog, without_level, ~absent[rows], missing, sees_other_rows(parsed))
-    right = names_of(parsed.rhs)
+    bands = evaluated(terms_of_bands, frame, own)
+    beside_exog = pd.concat([exog, *(band.gaps for band in bands)], axis=1) if bands else exog
+    complete = _complete(endog, beside_exog, without_level, ~absent[rows], missing, sees_other_rows(parsed))
+    right = names_of(parsed.rhs) | of_bands
     variables, own = sorted(right.read & set(used)), own_of_side(right, own)
     frame = _columns_of(frame, variables)
     odd, kinds = terms_of_all_rows(spec, frame, made, own), kinds_of(frame, variables)
     by_row = values_by_row(spec, frame, made, own)
+    for band in bands:
+        odd += band.terms_of_all_rows(frame, own)
+        by_row += values_by_row(band.spec, frame, band.frame, own)
+    coded = bands_of(bands, frame, complete, spec)
     kept = {name: value for name, value in own.items() if name not in by_row}
-    fspec = FormulaSpec(formula, spec, keep, variables, kinds, kept, has_intercept, tuple(own), odd)
+    in_file = tuple(each.band for each in coded)
+    fspec = FormulaSpec(formula, spec, keep, variables, kinds, kept, has_intercept, tuple(own), odd, in_file)
     if not complete.all():
         endog, exog, rows = endog.loc[complete], exog.loc[complete], rows[complete]
         frame = frame.loc[complete].reset_index(drop=True)
@@ -148,6 +160,7 @@ def build(
         library_of(data),
         labelled(beside, "trials", rows, labels),
         frame,
+        coded,
     )
 
 

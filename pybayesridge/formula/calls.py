@@ -199,3 +199,12 @@ def makes_factor(expression: str) -> bool:
 def as_state(expression: str) -> str:
     """A call, as the user wrote it or as a state names it, in one form."""
     return ast.unparse(as_written(code_tree(expression)))
+
+
+def column_of(factor: Factor) -> str:
+    """The column that a factor is, as it is or as ``C`` codes it; else empty."""
+    if factor.eval_method is Factor.EvalMethod.LOOKUP:
+        return str(factor.expr)
+    call = code_tree(str(factor.expr)) if makes_factor(str(factor.expr)) else None
+    first = call.args[0] if isinstance(call, ast.Call) and call.args else None
+    return name_of(first.id) if isinstance(first, ast.Name) else ""

@@ -15,7 +15,8 @@ from pybayesridge.text import did_you_mean
 CROSSING = "; a power of sums crosses their terms, and the square of a variable is I(x ** 2)"
 
 INSTEAD = {
-    "s": "a smooth curve is a spline, bs(x, df=5) or cr(x, df=5)",
+    "s": "a smooth curve, s(x), stands alone in a sum; in an expression it is a spline, bs(x, df=5) or cr(x, df=5)",
+    "band": "band(a, b) stands alone in a sum",
     "te": "a surface is a product of splines, bs(x, df=4):bs(z, df=4)",
     "ns": "a natural spline is cr(x, df=5)",
     "cbind": "several responses are a sum, a + b ~ x; of counts of successes the trials are the argument trials=",
@@ -30,11 +31,6 @@ INSTEAD = {
 """What functions of other packages' formulas are in these."""
 
 SMOOTHS = ("t2", "ti", "lo", "pb", "gp")
-
-RANDOM = (
-    ": random effects such as (1 | g) are not part of these models: write g (or C(g) for a column of numbers), "
-    "whose levels get coefficients that are shrunk"
-)
 
 
 class FormulaError(ValueError, FormulaicError):
@@ -66,8 +62,3 @@ def in_backticks_hint(text: str, columns: Collection[str]) -> str:
     """A hint where `text` has a column, or is a word of one, that formulas take in backticks only."""
     quoted = [c for c in columns if not c.isidentifier() and (c in text or text in re.split(r"\W+", c))]
     return f": a name with spaces or signs goes in backticks, `{quoted[0]}`" if quoted else ""
-
-
-def code_hint(formula: str) -> str:
-    """What to write for syntax of other packages' formulas."""
-    return RANDOM if re.search(r"\([^()|]*\|\|?[^()|]*\)", formula) else ""

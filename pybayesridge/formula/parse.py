@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, MutableMapping
+from collections.abc import Callable, Collection, Iterable, MutableMapping
 from functools import reduce
 from typing import Any
 
@@ -15,7 +15,7 @@ from formulaic.parser import DefaultFormulaParser, DefaultOperatorResolver
 from formulaic.parser.types import Operator, OrderedSet, Token
 from interface_meta import override
 
-from pybayesridge.formula.hints import CROSSING, FormulaError, code_hint, in_backticks_hint
+from pybayesridge.formula.hints import CROSSING, FormulaError, in_backticks_hint
 from pybayesridge.formula.quoted import bare, in_backticks, name_of, without_backticks
 
 MOST_TERMS = 100_000
@@ -31,8 +31,8 @@ USED = "__formulaic_variables_used_lhs__"
 AVAILABLE = "__formulaic_variables_available__"
 
 
-def parse(formula: str, frame: pd.DataFrame, apart: str | None = None) -> Any:
-    """Parse a two-sided formula; ``.`` stands for the columns of `frame` not named otherwise, but for `apart`.
+def parse(formula: str, frame: pd.DataFrame, apart: Collection[str] = ()) -> Any:
+    """Parse a two-sided formula; ``.`` stands for the columns of `frame` not named otherwise, but for those `apart`.
 
     Raises
     ------
@@ -41,27 +41,37 @@ def parse(formula: str, frame: pd.DataFrame, apart: str | None = None) -> Any:
     FormulaError
         For a formula that cannot be parsed, or has too many terms.
     """
-    columns = [str(c) for c in frame.columns if str(c) != apart]
+    columns = [str(c) for c in frame.columns if str(c) not in apart]
     if "1" in columns and (DOT.search(bare(formula)) or "`1`" in formula):
         raise ValueError("the data have a column named '1', which a formula takes for the intercept: rename it")
-    try:
-        parsed = Formula.from_spec(without_backticks(formula), parser=_Parser(), context={AVAILABLE: columns})
-    except FormulaError:
-        raise
-    except (FormulaicError, SyntaxError, RecursionError, MemoryError) as error:
-        raise _not_parsed(formula, columns, error) from error
+    parsed = _read(formula, columns)
     if not hasattr(parsed, "lhs") or not len(parsed.lhs):
         raise ValueError(f"the formula {formula!r} has no left-hand side: write 'y ~ …'")
     if isinstance(parsed.lhs, tuple) or isinstance(parsed.rhs, tuple):
         raise ValueError(
-            f"the formula {formula!r} has several parts (|), which these models do not have: write + for |"
+            f"the formula {formula!r} has several parts (|), which these models do not have: write + for |, and "
+            "effects that vary by group in parentheses, (x | g)"
         )
     return parsed
 
 
+def parse_sum(terms: str) -> Any:
+    """Parse a sum of terms; an intercept is part of it unless it says ``0 +`` or ``- 1``."""
+    return _read(terms, [])
+
+
+def _read(formula: str, columns: list[str]) -> Any:
+    try:
+        return Formula.from_spec(without_backticks(formula), parser=_Parser(), context={AVAILABLE: columns})
+    except FormulaError:
+        raise
+    except (FormulaicError, SyntaxError, RecursionError, MemoryError) as error:
+        raise _not_parsed(formula, columns, error) from error
+
+
 def _not_parsed(formula: str, columns: list[str], error: BaseException) -> FormulaError:
     text = bare(formula)
-    hint = in_backticks_hint(text, [c for c in columns if c in text]) or code_hint(text)
+    hint = in_backticks_hint(text, [c for c in columns if c in text])
     told = in_backticks(COLOURS.sub("", str(error)).partition("\n")[0].strip())
     return FormulaError(f"the formula {formula!r} cannot be parsed{hint or (f': {told}' if told else '')}")
 

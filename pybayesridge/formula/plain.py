@@ -6,7 +6,7 @@ Formulaic takes a millisecond for each factor. What is made here is what it woul
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,10 +39,10 @@ class PlainFormula:
     has_intercept: bool
 
 
-def plain_formula(formula: str, frame: pd.DataFrame, apart: str | None = None) -> PlainFormula | None:
+def plain_formula(formula: str, frame: pd.DataFrame, apart: Collection[str] = ()) -> PlainFormula | None:
     """The sums that a formula is; None where it is anything else, or where a column is no number.
 
-    The dot stands for the columns not named otherwise, but for `apart`.
+    The dot stands for the columns not named otherwise, but for those `apart`.
     """
     left, tilde, right = formula.partition("~")
     if not tilde or "~" in right or frame.columns.inferred_type != "string":
@@ -52,7 +52,7 @@ def plain_formula(formula: str, frame: pd.DataFrame, apart: str | None = None) -
     if not responses or columns is None or any(sign != "+" or kind != "name" for sign, kind, _ in responses):
         return None
     targets = list(dict.fromkeys(name for _, _, name in responses))
-    taken = {*targets, apart}
+    taken = {*targets, *apart}
     rest = [name for name in available if name not in taken]
     chosen: dict[str, None] = {}
     intercept = True

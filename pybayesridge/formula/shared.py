@@ -64,7 +64,7 @@ def learning(given: Sequence[States] = ()) -> Iterator[Learned]:
 
 
 def matrices_of(parsed: Any, frame: pd.DataFrame, context: Mapping[str, Any] | None) -> tuple[Any, BoolArray]:
-    """The matrices of a parsed formula as :func:`model_matrix` makes them, with what was learned before."""
+    """The matrices of a parsed formula or sum as :func:`model_matrix` makes them, with what was learned before."""
     now = _CURRENT.get()
     if now is None:
         return model_matrix(parsed, frame, context)
@@ -119,8 +119,9 @@ def first_difference(states: Sequence[States]) -> tuple[int, str] | None:
     return None
 
 
-def _states(matrices: Any) -> States:
-    return {**matrices.lhs.model_spec.transform_state, **matrices.rhs.model_spec.transform_state}
+def _states(made: Any) -> States:
+    parts = [made.lhs, made.rhs] if hasattr(made, "lhs") else [made]
+    return {name: state for part in parts for name, state in part.model_spec.transform_state.items()}
 
 
 def _same(one: Any, other: Any) -> bool:

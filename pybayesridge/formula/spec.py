@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import pickle
 import re
 import warnings
@@ -13,12 +12,11 @@ from typing import Any
 
 import pandas as pd
 from formulaic import ModelSpec
-from formulaic.parser.types import Factor
 
 from pybayesridge.exceptions import DataWarning
-from pybayesridge.formula.calls import code_tree, makes_factor
-from pybayesridge.formula.names import factors_of, names_in
-from pybayesridge.formula.quoted import name_of
+from pybayesridge.formula.bands import Band, BandColumns
+from pybayesridge.formula.calls import column_of
+from pybayesridge.formula.names import factors_of, names_in, names_of
 from pybayesridge.text import listed
 
 LIKE_A_NUMBER = re.compile(r"[^\w.+-]*[+-]?[^\w.]*\d[\d.,' ]*[^\w.]*")
@@ -49,6 +47,8 @@ class FormulaSpec:
         Their names, also of values of each row and of what a file cannot hold.
     of_all_rows : tuple of str
         Terms whose values in a row depend on other rows.
+    bands : tuple of Band
+        Of terms with a variance of their own, which `spec` and `columns` are without.
     """
 
     formula: str
@@ -60,6 +60,19 @@ class FormulaSpec:
     has_intercept: bool
     own: tuple[str, ...] = ()
     of_all_rows: tuple[str, ...] = ()
+    bands: tuple[Band, ...] = ()
+
+    @property
+    def groups(self) -> frozenset[str]:
+        """Columns of the data that are groups and nothing else: new rows may have other groups, or none."""
+        formulas = [*({id(band.spec): band.spec.formula for band in self.bands}.values())]
+        read = names_of([term for formula in formulas for term in formula]).read
+        read |= names_of(self.spec.formula).read if self.spec is not None else frozenset()
+        read |= {band.by[0] for band in self.bands if band.by is not None}
+        groups = {
+            name for band in self.bands if band.kind == "group" and band.groups for name in band.groups.variables
+        }
+        return frozenset(groups - read)
 
     @property
     def text_variables(self) -> list[str]:
@@ -108,7 +121,7 @@ class FormulaSpec:
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         """Restore the fields in order."""
-        for field, value in zip(fields(self), (*state, (), ()), strict=False):
+        for field, value in zip(fields(self), (*state, (), (), ()), strict=False):
             object.__setattr__(self, field.name, value)
 
 
@@ -134,6 +147,8 @@ class FormulaData:
     variables : pandas.DataFrame or None
         The columns of the data that the right-hand side reads, at the rows of `exog`; None where they are those of
         `exog`, or not in memory.
+    bands : tuple of BandColumns
+        Of terms with a variance of their own, whose columns `exog` is without.
     """
 
     endog: pd.DataFrame
@@ -145,6 +160,7 @@ class FormulaData:
     library: str = "pandas"
     trials: Any = None
     variables: pd.DataFrame | None = None
+    bands: tuple[BandColumns, ...] = ()
 
 
 def has_length(value: Any, lengths: tuple[int, ...]) -> bool:
@@ -197,20 +213,11 @@ def levels_of(spec: FormulaSpec, name: str) -> list[Any] | None:
         _, state = spec.spec.encoder_state.get(factor.expr, (None, {}))
         if "categories" not in state or name not in names_in(factor).read:
             continue
-        if _column_of(factor) == name:
+        if column_of(factor) == name:
             levels = list(state["categories"])
             base = getattr(getattr(state.get("contrasts"), "contrasts", None), "base", None)
             return sorted(levels, key=lambda level: level != base)
     return [False, True] if kind == "boolean" else found
-
-
-def _column_of(factor: Factor) -> str:
-    """The column that a factor is, as it is or as ``C`` codes it; else empty."""
-    if factor.eval_method is Factor.EvalMethod.LOOKUP:
-        return str(factor.expr)
-    call = code_tree(str(factor.expr)) if makes_factor(str(factor.expr)) else None
-    first = call.args[0] if isinstance(call, ast.Call) and call.args else None
-    return name_of(first.id) if isinstance(first, ast.Name) else ""
 
 
 def warn_of_levels(spec: FormulaSpec, n: int) -> None:

@@ -26,6 +26,7 @@ from pybayesridge.formula.calls import AS_NUMBERS, as_code, makes_factor
 from pybayesridge.formula.hints import FormulaError
 from pybayesridge.formula.limits import FUNCTIONS, refuse_many_columns
 from pybayesridge.formula.quoted import name_of
+from pybayesridge.formula.smooths import CURVE, curve
 from pybayesridge.text import listed
 
 NUMBERS_IN_OBJECTS = ("integer", "floating", "mixed-integer-float", "decimal", "boolean")
@@ -109,7 +110,7 @@ class Coder(PandasMaterializer):
         self.expected: dict[str, tuple[Any, Any]] = {}
         self.without_level: BoolArray = np.zeros(len(self.data), dtype=bool)
         self.specs_of_arrays: dict[int, tuple[Any, Any]] = {}
-        self.hidden = frozenset(map(str, self.data.columns)) & {*FUNCTIONS, AS_NUMBERS, *self.context}
+        self.hidden = frozenset(map(str, self.data.columns)) & {*FUNCTIONS, AS_NUMBERS, CURVE, *self.context}
         self.as_given, self.as_floats = (self._layers(numbers=numbers) for numbers in (False, True))
 
     def expect(self, spec: Any) -> None:
@@ -126,7 +127,7 @@ class Coder(PandasMaterializer):
         """
         own = {name: as_numbers(value) if numbers else value for name, value in self.context.items()}
         columns = _Layers(_Columns(self.data, numbers=numbers), name="data")
-        return _Layers({**FUNCTIONS, AS_NUMBERS: as_numbers}, own, columns)
+        return _Layers({**FUNCTIONS, AS_NUMBERS: as_numbers, CURVE: curve}, own, columns)
 
     def values_of(self, factors: Mapping[str, Any], states: Mapping[str, Any]) -> dict[str, FactorValues]:
         """The values of factors by name, in columns if there are several.
