@@ -27,8 +27,8 @@ from pybayesridge.cli.tables import (
 )
 from pybayesridge.cli.terminal import progress, warnings_as_lines
 from pybayesridge.exceptions import PybayesridgeWarning
+from pybayesridge.formula.build import names_read
 from pybayesridge.formula.check import CodeError, refuse_code
-from pybayesridge.formula.names import names_read
 from pybayesridge.models.methods import OPTIONS, lanes_of
 from pybayesridge.text import did_you_mean, listed, repeated
 

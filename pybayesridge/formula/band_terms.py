@@ -181,7 +181,7 @@ def evaluated(terms: Iterable[ParsedTerm], frame: pd.DataFrame, own: Mapping[str
 
 def _values(made: Any, n: int) -> FloatArray:
     values = pd.DataFrame(made).to_numpy(dtype=np.float64, copy=True)
-    return values.reshape(n, -1)
+    return values.reshape(n, len(made.model_spec.column_names))
 
 
 def bands_of(
@@ -290,7 +290,7 @@ def _smooths(
         for level in range(int(ordered), len(told)):
             if np.unique(values[codes == level, 0]).size < 2:
                 raise FormulaError(
-                    f"{term.written}: the rows of {told[level]} have one value of {term.argument}, which is too few for a "
+                    f"{term.written}: the rows of {told[level]} have one value of {term.argument}, too few for a "
                     "curve: leave them out"
                 )
             yield band(f"{label}:{told[level]}", (LINE,), groups=groups, by=(term.by, groups.levels[0][level]))
@@ -369,9 +369,8 @@ def _refuse_within(bands: Sequence[Band], fixed: ModelSpec) -> None:
             )
         for told, factors in _within(band):
             if factors in beside:
-                raise FormulaError(
-                    f"{told} is part of {band.name} already: leave {told} out of the rest of the formula"
-                )
+                whole = f"({band.term} | {band.name})" if band.kind == "group" else band.name
+                raise FormulaError(f"{told} is part of {whole} already: leave {told} out of the rest of the formula")
     _refuse_sums_of_curves(bands)
     _warn_of_heights(bands, sums)
 

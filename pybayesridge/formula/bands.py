@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from formulaic import ModelSpec
 from scipy import sparse
 
@@ -80,3 +81,30 @@ class BandColumns:
     unpenalized: FloatArray
     unseen: FloatArray
     unseen_level: IntArray
+
+    def among(self, n: int, rows: IntArray) -> BandColumns:
+        """The band at `n` rows, of which it has `rows`: NaN at the others (of a sparse band in the first column)."""
+        if rows.size == n:
+            return self
+        rest = np.setdiff1d(np.arange(n), rows)
+        if sparse.issparse(self.penalized):
+            own = sparse.coo_matrix(self.penalized)
+            value = np.concatenate([own.data, np.full(rest.size, np.nan)])
+            row, column = np.concatenate([rows[own.row], rest]), np.concatenate([own.col, np.zeros(rest.size, int)])
+            penalized = sparse.csc_matrix((value, (row, column)), shape=(n, own.shape[1]))
+        else:
+            penalized = _spread(self.penalized, n, rows, np.nan)
+        return BandColumns(
+            self.band,
+            penalized,
+            _spread(self.unpenalized, n, rows, np.nan),
+            _spread(self.unseen, n, rows, 0.0),
+            _spread(self.unseen_level, n, rows, -1),
+        )
+
+
+def _spread(values: Any, n: int, rows: IntArray, rest: float) -> Any:
+    """Values at some of `n` rows, and another one at the others."""
+    out = np.full((n, *values.shape[1:]), rest, dtype=values.dtype)
+    out[rows] = values
+    return out

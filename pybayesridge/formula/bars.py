@@ -52,6 +52,11 @@ class GroupTerm:
     groups: tuple[str, ...]
     correlated: bool
 
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The formula that it holds; the groups are columns."""
+        return (self.effects,)
+
 
 @dataclass(frozen=True, slots=True)
 class SmoothTerm:
@@ -76,6 +81,11 @@ class SmoothTerm:
     by: str = ""
     as_factor: bool = False
 
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The expression that it holds."""
+        return (self.argument,)
+
 
 @dataclass(frozen=True, slots=True)
 class ColumnsTerm:
@@ -92,6 +102,11 @@ class ColumnsTerm:
     written: str
     terms: tuple[str, ...]
     name: str
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The terms that it holds."""
+        return self.terms
 
 
 BandTerm = GroupTerm | SmoothTerm | ColumnsTerm

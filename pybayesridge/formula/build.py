@@ -5,6 +5,7 @@ statsmodels' global engine is never consulted, neither when a model is built nor
 
 from __future__ import annotations
 
+import builtins
 import warnings
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
@@ -13,14 +14,16 @@ import numpy as np
 import pandas as pd
 from formulaic import ModelSpec
 from formulaic.errors import DataMismatchWarning, FormulaicError
+from formulaic.transforms import TRANSFORMS
 from formulaic.utils.context import capture_context
 
 from pybayesridge.data.frames import as_array, library_of, masked_column, to_pandas, without_arrow
 from pybayesridge.exceptions import DataWarning
 from pybayesridge.formula.all_rows import terms_of_all_rows, values_by_row
-from pybayesridge.formula.band_terms import bands_of, evaluated, left_out, names_of_terms, parsed_terms
+from pybayesridge.formula.band_terms import bands_at, bands_of, evaluated, left_out, names_of_terms, parsed_terms
+from pybayesridge.formula.bands import BandColumns
 from pybayesridge.formula.bars import take_out
-from pybayesridge.formula.names import Context, names_of, names_read, own_of_side, own_values, sees_other_rows
+from pybayesridge.formula.names import Context, names_of, own_of_side, own_values, sees_other_rows
 from pybayesridge.formula.parse import parse
 from pybayesridge.formula.per_row import PerRow, aligned, check_missing, labelled, missing_in, per_row, take
 from pybayesridge.formula.plain import PlainFormula, kinds_of_numbers, numbers, plain_formula
@@ -307,7 +310,7 @@ def transform(spec: FormulaSpec, data: Any) -> tuple[pd.DataFrame, pd.Index]:
     Returns
     -------
     frame : pandas.DataFrame
-        The design, with rows of NaN where a variable is missing.
+        The design without bands, with rows of NaN where a variable is missing.
     labels : pandas.Index
         The row labels of `data`.
 
@@ -316,6 +319,15 @@ def transform(spec: FormulaSpec, data: Any) -> tuple[pd.DataFrame, pd.Index]:
     ValueError
         If a variable is absent, a factor has a level that the fit has not seen, or the fit no longer holds a function
         or a value of the caller's that its formula uses.
+    """
+    out, _, labels = transform_with_bands(spec, data)
+    return out, labels
+
+
+def transform_with_bands(spec: FormulaSpec, data: Any) -> tuple[pd.DataFrame, tuple[BandColumns, ...], pd.Index]:
+    """The result of :func:`transform`, and the bands at the same rows.
+
+    A group that is missing, or that the fit has not seen, is no error: see :class:`BandColumns`.
     """
     frame = to_frame(data.to_frame().T if isinstance(data, pd.Series) else data)
     labels = frame.index
@@ -328,20 +340,23 @@ def transform(spec: FormulaSpec, data: Any) -> tuple[pd.DataFrame, pd.Index]:
     if len(known) < len(given):
         _refuse_duplicates([str(c) for c in given if str(c) in used])
     if spec.spec is None:
-        return _transform_plain(spec, frame, isinstance(data, pd.Series)), labels
+        return _transform_plain(spec, frame, isinstance(data, pd.Series)), (), labels
     spec.refuse_lost()
     spec.refuse_all_rows()
     frame = _columns_of(frame.reset_index(drop=True), spec.variables)
-    gone = frame.isna().any(axis=1).to_numpy() if spec.variables else np.zeros(len(frame), bool)
+    groups = spec.groups
+    needed = [name for name in spec.variables if name not in groups]
+    gone = frame[needed].isna().any(axis=1).to_numpy() if needed else np.zeros(len(frame), bool)
     out = pd.DataFrame(np.nan, index=range(len(frame)), columns=spec.columns)
+    neighbours = sees_other_rows(spec.spec.formula)
+    read: Any = slice(None) if neighbours else ~gone
+    rows = frame.loc[read].reset_index(drop=True)
+    if isinstance(data, pd.Series):
+        rows = rows.infer_objects()
+    rows = plain_dtypes(rows, needed)
+    refuse_other_kinds(rows, {name: spec.kinds[name] for name in needed})
+    rows = used_categories(rows, needed)
     if not gone.all():
-        read: Any = slice(None) if sees_other_rows(spec.spec.formula) else ~gone
-        rows = frame.loc[read].reset_index(drop=True)
-        if isinstance(data, pd.Series):
-            rows = rows.infer_objects()
-        rows = plain_dtypes(rows, spec.variables)
-        refuse_other_kinds(rows, spec.kinds)
-        rows = used_categories(rows, spec.variables)
         try:
             made, without_level = model_matrix(spec.spec, rows, spec.context)
         except DataMismatchWarning as error:
@@ -351,7 +366,11 @@ def transform(spec: FormulaSpec, data: Any) -> tuple[pd.DataFrame, pd.Index]:
         values = pd.DataFrame(made)[spec.columns].to_numpy(dtype=np.float64, copy=True)
         values[without_level] = np.nan
         out.loc[~gone, :] = values if len(values) < len(frame) else values[~gone]
-    return out, labels
+    if not spec.bands:
+        return out, (), labels
+    at = np.flatnonzero(~gone)
+    bands = bands_at(spec.bands, rows.iloc[at].reset_index(drop=True) if neighbours else rows, spec.context)
+    return out, tuple(band.among(len(frame), at) for band in bands), labels
 
 
 def _transform_plain(spec: FormulaSpec, frame: pd.DataFrame, one_row: bool) -> pd.DataFrame:
@@ -374,6 +393,25 @@ def _transform_plain(spec: FormulaSpec, frame: pd.DataFrame, one_row: bool) -> p
     if len(rows):
         out[~gone] = numbers(rows, spec.columns)
     return pd.DataFrame(out, columns=spec.columns, copy=False)
+
+
+def names_read(formula: str, frame: pd.DataFrame) -> tuple[list[str], list[str]]:
+    """Columns of the data that a formula reads, and names in it that are neither columns nor formulaic's own.
+
+    Raises
+    ------
+    ValueError
+        For a formula without a left-hand side.
+    formulaic.errors.FormulaicError
+        For a formula that cannot be parsed.
+    """
+    columns = [str(c) for c in frame.columns]
+    split = take_out(formula)
+    terms = parsed_terms(split.terms, frame, None)
+    found = names_of(parse(split.fixed, frame, left_out(terms))) | names_of_terms(terms)
+    own = {*columns, *TRANSFORMS, *dir(builtins)}
+    unknown = (found.terms - set(columns)) | ((found.variables | found.functions) - own)
+    return [c for c in columns if c in found.read], sorted(unknown)
 
 
 def _refuse_duplicates(names: list[str]) -> None:
@@ -409,4 +447,5 @@ __all__ = [
     "names_read",
     "to_frame",
     "transform",
+    "transform_with_bands",
 ]

@@ -16,7 +16,9 @@ from formulaic.parser.algos.tokenize import tokenize
 from formulaic.parser.types import Token
 from formulaic.transforms import TRANSFORMS
 
+from pybayesridge.formula.bars import take_out
 from pybayesridge.formula.quoted import in_backticks, name_of, without_backticks
+from pybayesridge.formula.smooths import CURVE, curve
 from pybayesridge.formula.spec import FormulaSpec
 from pybayesridge.text import did_you_mean
 
@@ -69,12 +71,14 @@ def refuse_code(formula: str, columns: Collection[str]) -> None:
         For a formula that ends within quotes or brackets.
     """
     known = dict.fromkeys(columns).keys()
-    for token in tokenize(without_backticks(formula)):
-        text = str(token.token)
-        if token.kind is Token.Kind.PYTHON:
-            _check(text, known)
-        elif token.kind is Token.Kind.NAME and text != "." and name_of(text) not in known:
-            raise _unknown(name_of(text), known)
+    split = take_out(formula)
+    for part in [split.fixed, *(code for term in split.terms for code in term.codes)]:
+        for token in tokenize(without_backticks(part)):
+            text = str(token.token)
+            if token.kind is Token.Kind.PYTHON:
+                _check(text, known)
+            elif token.kind is Token.Kind.NAME and text != "." and name_of(text) not in known:
+                raise _unknown(name_of(text), known)
 
 
 def refuse_code_of(spec: FormulaSpec) -> None:
@@ -89,10 +93,11 @@ def refuse_code_of(spec: FormulaSpec) -> None:
     known = dict.fromkeys(names).keys()
     functions |= dict.fromkeys(lost, _lost)
     functions |= {name: np for name, value in spec.context.items() if value is np}
-    structure = spec.spec.structure or []
-    factors = [
-        factor for term in [*spec.spec.formula, *(entry.term for entry in structure)] for factor in term.factors
-    ]
+    specs = [spec.spec, *(band.spec for band in spec.bands)]
+    structure = [entry for one in specs for entry in one.structure or []]
+    terms = [*(term for one in specs for term in one.formula), *(entry.term for entry in structure)]
+    factors = [factor for term in terms for factor in term.factors]
+    functions[CURVE] = curve
     factors += [one.factor.factor for entry in structure for part in entry.scoped_terms for one in part.factors]
     for expression in {str(factor.expr) for factor in factors if factor.eval_method.value == "python"}:
         _check(without_backticks(expression), known, functions)

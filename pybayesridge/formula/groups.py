@@ -12,6 +12,7 @@ from scipy import sparse
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.formula.hints import FormulaError
+from pybayesridge.formula.values import plain_dtypes
 from pybayesridge.text import listed
 
 KINDS = {
@@ -139,12 +140,22 @@ def _kind(levels: Sequence[Any]) -> str | None:
 
 def _positions(column: pd.Series, levels: Sequence[Any]) -> IntArray:
     """The position of each value among the levels, -1 for missing and other ones."""
-    values = pd.Index(column.astype(object) if isinstance(column.dtype, pd.CategoricalDtype) else column)
-    return pd.Index(list(levels)).get_indexer(values).astype(np.int64)
+    out = np.full(len(column), -1, dtype=np.int64)
+    present = column.notna().to_numpy()
+    values = _plain(column[present])
+    out[present] = pd.Index(list(levels)).get_indexer(pd.Index(values))
+    return out
+
+
+def _plain(column: pd.Series) -> pd.Series:
+    """The values of a column in which none is missing, in NumPy's types."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        column = column.astype(column.dtype.categories.dtype)
+    return plain_dtypes(column.to_frame("g"), ["g"])["g"]
 
 
 def _refuse_other_kind(column: pd.Series, name: str, levels: Sequence[Any]) -> None:
-    given = pd.unique(column.dropna()).tolist()
+    given = pd.unique(_plain(column.dropna())).tolist()
     then, now = _kind(levels), _kind(given)
     if given and then != now:
         raise ValueError(

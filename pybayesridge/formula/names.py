@@ -22,7 +22,6 @@ from formulaic.parser.types import Factor
 from formulaic.transforms import TRANSFORMS
 
 from pybayesridge.formula.hints import FormulaError, function_hint, name_hint
-from pybayesridge.formula.parse import parse
 from pybayesridge.formula.quoted import name_of, without_backticks
 
 NEIGHBOURS = ("lag", "shift", "diff", "rolling", "expanding", "ewm")
@@ -128,23 +127,6 @@ def _quoted_by_q(tree: ast.AST) -> frozenset[str]:
                 raise FormulaError(f'{ast.unparse(node)}: Q takes the name of a column as text, Q("a column")')
             out.add(argument.value)
     return frozenset(out)
-
-
-def names_read(formula: str, frame: pd.DataFrame) -> tuple[list[str], list[str]]:
-    """Columns of the data that a formula reads, and names in it that are neither columns nor formulaic's own.
-
-    Raises
-    ------
-    ValueError
-        For a formula without a left-hand side.
-    formulaic.errors.FormulaicError
-        For a formula that cannot be parsed.
-    """
-    columns = [str(c) for c in frame.columns]
-    found = names_of(parse(formula, frame))
-    own = {*columns, *TRANSFORMS, *dir(builtins)}
-    unknown = (found.terms - set(columns)) | ((found.variables | found.functions) - own)
-    return [c for c in columns if c in found.read], sorted(unknown)
 
 
 def own_values(names: Names, columns: Collection[str], context: Context | None) -> dict[str, Any]:

@@ -187,7 +187,7 @@ class Decoder:
     def root(self, node: Any) -> Any:
         """The value of the whole file, in which every description of a formula belongs to a :class:`FormulaSpec`."""
         out = self.value(node)
-        owned = [spec.spec for spec in self.formulas]
+        owned = [one for spec in self.formulas for one in (spec.spec, *(band.spec for band in spec.bands))]
         if any(all(one is not other for other in owned) for one in self._descriptions):
             raise ValueError("a formula that belongs to no model")
         return out

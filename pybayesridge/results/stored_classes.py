@@ -38,6 +38,8 @@ STORED = (
     "families.binomial.BinomialFamily",
     "families.gaussian.Gaussian",
     "findings.Finding",
+    "formula.bands.Band",
+    "formula.groups.Groups",
     "formula.spec.FormulaSpec",
     "models.columns.ColumnData",
     "models.ridge.BayesRidge",

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 from formulaic.transforms import TRANSFORMS
 
+from pybayesridge.formula.bars import take_out
 from pybayesridge.formula.calls import (
     argument,
     calls,
@@ -107,6 +108,12 @@ def make_plan(
         raise ValueError(f"formula must be a string such as 'y ~ x', not {type(formula).__name__}")
     if weights is not None and weights not in names:
         raise ValueError(f"weights names {weights!r}, which is not a column of the data")
+    beside = take_out(formula).terms
+    if beside:
+        raise ValueError(
+            f"{beside[0].written} requires the rows in memory, and these are read in batches: use from_formula on a "
+            "data frame"
+        )
     parsed = parse(formula, pd.DataFrame(columns=list(names)))
     found = names_of(parsed)
     own, used = own_values(found, names, context), found.read
