@@ -118,7 +118,7 @@ def test_other_formulas_are_left_as_they_are(formula):
 
 
 @pytest.mark.parametrize(
-    "formula, told",
+    ("formula", "told"),
     {
         "y ~ (1 | g):x": r"\(1 \| g\):x: a term with a bar stands alone in a sum.*a slope .* is \(x \| g\)",
         "y ~ x - (1 | g)": r"\(1 \| g\) cannot be subtracted: leave it out",

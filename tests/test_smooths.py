@@ -11,8 +11,8 @@ from pybayesridge.formula.smooths import Curves, knots_of, penalized
 SAME = 1e-9
 """Relative difference of two constructions with well separated knots."""
 
-DIFFERENCES = 1e-5
-"""Of integrals of squared second differences, whose step is 1e-4 of the range, by Gauss's rule."""
+DIFFERENCES = 3e-11
+"""Of integrals of squared second differences, which are exact of cubics but for rounding."""
 
 
 def textbook(knots, x):

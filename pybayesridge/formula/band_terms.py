@@ -174,6 +174,10 @@ def evaluated(terms: Iterable[ParsedTerm], frame: pd.DataFrame, own: Mapping[str
         except FormulaError as error:
             raise FormulaError(f"{one.term.written}: {error}") from error
         values = _values(made, len(frame))
+        if isinstance(one.term, SmoothTerm) and values.shape[1] != one.term.basis - 1:
+            raise FormulaError(
+                f"{one.term.written}: a smooth curve is a function of one variable, not of several columns"
+            )
         values[without_level] = np.nan
         out.append(Evaluated(one, made.model_spec, values))
     return tuple(out)
@@ -361,16 +365,16 @@ def _refuse_within(bands: Sequence[Band], fixed: ModelSpec) -> None:
             if other.kind == "columns" and other is not band
             for term in other.spec.formula
         ]
+        for told, factors in _within(band):
+            if factors in beside:
+                whole = f"({band.term} | {band.name})" if band.kind == "group" else band.name
+                raise FormulaError(f"{told} is part of {whole} already: leave {told} out of the rest of the formula")
         inside = names & {*band.columns, *band.unpenalized}
         if inside:
             raise FormulaError(
                 f"the column(s) {listed(sorted(inside))} are in the band {band.name} and once more in the formula: "
                 "leave them out of one"
             )
-        for told, factors in _within(band):
-            if factors in beside:
-                whole = f"({band.term} | {band.name})" if band.kind == "group" else band.name
-                raise FormulaError(f"{told} is part of {whole} already: leave {told} out of the rest of the formula")
     _refuse_sums_of_curves(bands)
     _warn_of_heights(bands, sums)
 
