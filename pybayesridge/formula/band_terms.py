@@ -367,8 +367,9 @@ def _refuse_within(bands: Sequence[Band], fixed: ModelSpec) -> None:
         ]
         for told, factors in _within(band):
             if factors in beside:
-                whole = f"({band.term} | {band.name})" if band.kind == "group" else band.name
-                raise FormulaError(f"{told} is part of {whole} already: leave {told} out of the rest of the formula")
+                raise FormulaError(
+                    f"{told} is part of {band.of_term} already: leave {told} out of the rest of the formula"
+                )
         inside = names & {*band.columns, *band.unpenalized}
         if inside:
             raise FormulaError(

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from formulaic import ModelSpec
 from scipy import sparse
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.formula.groups import Groups
+
+MOST_ELEMENTS = 1 << 28
+"""Most numbers in the columns of a formula with bands, 2 GB: those of groups are mostly zeros."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +63,19 @@ class Band:
     by: tuple[str, Any] | None = None
     correlated: str = ""
 
+    @property
+    def of_term(self) -> str:
+        """The term of a formula that makes it alone: of a group ``(1 | g)`` or ``(0 + x | g)``, else its name."""
+        if self.kind != "group" or self.groups is None:
+            return self.name
+        effect = self.term if self.term == "1" else f"0 + {self.term}"
+        return f"({effect} | {self.groups.name})"
+
+    @property
+    def all_columns(self) -> tuple[str, ...]:
+        """Its columns as :func:`joined` puts them: the unpenalised ones first."""
+        return (*self.unpenalized, *self.columns)
+
 
 @dataclass(frozen=True, slots=True)
 class BandColumns:
@@ -101,6 +119,33 @@ class BandColumns:
             _spread(self.unseen, n, rows, 0.0),
             _spread(self.unseen_level, n, rows, -1),
         )
+
+
+def joined(plain: pd.DataFrame, bands: Sequence[BandColumns]) -> pd.DataFrame:
+    """The columns of a formula and, after them, those of its bands, in one array.
+
+    Raises
+    ------
+    ValueError
+        If they would take more than :data:`MOST_ELEMENTS` numbers.
+    """
+    if not bands:
+        return plain
+    names = [*plain.columns, *(name for each in bands for name in each.band.all_columns)]
+    n = len(plain)
+    if n * len(names) > MOST_ELEMENTS:
+        most = max(bands, key=lambda each: len(each.band.columns)).band
+        raise ValueError(
+            f"the {len(names):,} columns of {n:,} rows would take {n * len(names) * 8 / 1e9:,.0f} GB, most of them "
+            f"those of {most.of_term} ({len(most.columns):,}): use groups with fewer levels"
+        )
+    out = np.empty((n, len(names)), order="F")
+    parts: list[Any] = [plain.to_numpy(), *(part for each in bands for part in (each.unpenalized, each.penalized))]
+    at = 0
+    for part in parts:
+        out[:, at : at + part.shape[1]] = part.toarray() if sparse.issparse(part) else part
+        at += part.shape[1]
+    return pd.DataFrame(out, index=plain.index, columns=names, copy=False)
 
 
 def _spread(values: Any, n: int, rows: IntArray, rest: float) -> Any:

@@ -21,7 +21,7 @@ from pybayesridge.data.frames import as_array, library_of, masked_column, to_pan
 from pybayesridge.exceptions import DataWarning
 from pybayesridge.formula.all_rows import terms_of_all_rows, values_by_row
 from pybayesridge.formula.band_terms import bands_at, bands_of, evaluated, left_out, names_of_terms, parsed_terms
-from pybayesridge.formula.bands import BandColumns
+from pybayesridge.formula.bands import BandColumns, joined
 from pybayesridge.formula.bars import take_out
 from pybayesridge.formula.names import Context, names_of, own_of_side, own_values, sees_other_rows
 from pybayesridge.formula.parse import parse
@@ -153,6 +153,10 @@ def build(
         frame = frame.loc[complete].reset_index(drop=True)
     warn_of_levels(fspec, len(rows))
     labels = labels if len(rows) == len(absent) else labels[rows]
+    at = len(keep)
+    for each in in_file:
+        terms[each.of_term] = list(range(at, at + len(each.all_columns)))
+        at += len(each.all_columns)
     return FormulaData(
         endog.set_axis(labels, axis=0),
         exog.set_axis(labels, axis=0),
@@ -310,7 +314,8 @@ def transform(spec: FormulaSpec, data: Any) -> tuple[pd.DataFrame, pd.Index]:
     Returns
     -------
     frame : pandas.DataFrame
-        The design without bands, with rows of NaN where a variable is missing.
+        The design, columns of bands last, with rows of NaN where a variable is missing. A group that is missing, or
+        that the fit has not seen, has zeros.
     labels : pandas.Index
         The row labels of `data`.
 
@@ -320,15 +325,12 @@ def transform(spec: FormulaSpec, data: Any) -> tuple[pd.DataFrame, pd.Index]:
         If a variable is absent, a factor has a level that the fit has not seen, or the fit no longer holds a function
         or a value of the caller's that its formula uses.
     """
-    out, _, labels = transform_with_bands(spec, data)
-    return out, labels
+    out, bands, labels = transform_with_bands(spec, data)
+    return joined(out, bands), labels
 
 
 def transform_with_bands(spec: FormulaSpec, data: Any) -> tuple[pd.DataFrame, tuple[BandColumns, ...], pd.Index]:
-    """The result of :func:`transform`, and the bands at the same rows.
-
-    A group that is missing, or that the fit has not seen, is no error: see :class:`BandColumns`.
-    """
+    """The result of :func:`transform` in parts: the design without bands, and these."""
     frame = to_frame(data.to_frame().T if isinstance(data, pd.Series) else data)
     labels = frame.index
     given = frame.columns.tolist()
@@ -444,6 +446,7 @@ __all__ = [
     "FormulaicError",
     "build",
     "capture",
+    "joined",
     "names_read",
     "to_frame",
     "transform",

@@ -16,7 +16,7 @@ from formulaic import ModelSpec
 from pybayesridge.exceptions import DataWarning
 from pybayesridge.formula.bands import Band, BandColumns
 from pybayesridge.formula.calls import column_of
-from pybayesridge.formula.names import factors_of, names_in, names_of
+from pybayesridge.formula.names import factors_of, is_plain, names_in, names_of
 from pybayesridge.text import listed
 
 LIKE_A_NUMBER = re.compile(r"[^\w.+-]*[+-]?[^\w.]*\d[\d.,' ]*[^\w.]*")
@@ -85,7 +85,26 @@ class FormulaSpec:
             first = {"1": ["Intercept"]} if self.has_intercept else {}
             return first | {name: [name] for name in self.variables}
         names = list(self.spec.column_names)
-        return {str(term): names[where] for term, where in self.spec.term_slices.items()}
+        fixed = {str(term): names[where] for term, where in self.spec.term_slices.items()}
+        return fixed | {band.of_term: list(band.all_columns) for band in self.bands}
+
+    def columns_by_variable(self) -> dict[str, list[str]]:
+        """Columns of the design that depend on each variable."""
+        if self.spec is None:
+            return {name: [name] for name in self.variables}
+        names = list(self.spec.column_names)
+        out = {str(name): [names[j] for j in at] for name, at in self.spec.variable_indices.items()}
+        for band in self.bands:
+            groups = () if band.groups is None else band.groups.variables
+            by = () if band.by is None else band.by[:1]
+            for name in {*names_of(band.spec.formula).read, *groups, *by}:
+                out[name] = [*out.get(name, []), *band.all_columns]
+        return out
+
+    def is_linear_in(self, name: str) -> bool:
+        """Whether all columns of the design are linear in a variable that is a number."""
+        sums = [] if self.spec is None else [self.spec.formula, *(band.spec.formula for band in self.bands)]
+        return all(is_plain(one, name) for one in sums)
 
     def without_rows(self, lengths: tuple[int, ...]) -> FormulaSpec:
         """The same without the user's arrays that have an entry for each row (whose number is one of `lengths`)."""
@@ -201,13 +220,16 @@ def factor_levels(spec: FormulaSpec) -> list[tuple[str, list[str], str]]:
 
 
 def levels_of(spec: FormulaSpec, name: str) -> list[Any] | None:
-    """Levels of a variable that is a factor, the reference first; empty where an expression makes the factor.
+    """Levels of a variable that is a factor or a group, the reference first; empty where an expression makes it.
 
     None for a variable that is a number.
     """
     kind = spec.kinds.get(name, "number")
     if spec.spec is None:
         return [False, True] if kind == "boolean" else None
+    for band in spec.bands:
+        if band.groups is not None and name in band.groups.variables:
+            return list(band.groups.levels[band.groups.variables.index(name)])
     found: list[Any] | None = None if kind == "number" else []
     for factor in factors_of(spec.spec.formula):
         _, state = spec.spec.encoder_state.get(factor.expr, (None, {}))

@@ -302,11 +302,13 @@ class LinearModel(StreamedModel):
             binary=codes_itself,
         )
         options: dict[str, Any] = {**cls._formula_defaults, **kwargs}
+        if built.bands:
+            options |= cls._options_of_bands(built, options)
         if built.trials is not None:
             options["trials"] = built.trials
         model = cls(
             built.endog,
-            built.exog,
+            formulas.joined(built.exog, built.bands),
             intercept=built.spec.has_intercept,
             weights=built.weights,
             missing="raise",
@@ -315,6 +317,17 @@ class LinearModel(StreamedModel):
         )
         model.missing, model.call = missing, call.using(built.spec.context)
         return model
+
+    @classmethod
+    def _options_of_bands(cls, built: FormulaData, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Arguments of the constructor that follow from the terms of a formula with a variance of their own.
+
+        `given` are the user's. This one refuses such terms.
+        """
+        raise ValueError(
+            f"the formula has {built.bands[0].band.of_term}, whose variance is a parameter of its own, which "
+            f"{cls.__name__} does not have: use BayesRidge with family='gaussian'"
+        )
 
     @property
     def moments(self) -> Moments | None:

@@ -55,11 +55,8 @@ def _sizes(res: Any, i: int) -> dict[str, float]:
     if spec is None or spec.spec is None:
         constant = res.model.data.const_idx
         return {name: size[name] for j, name in enumerate(res.model.data.exog_columns) if j != constant}
-    columns = list(spec.spec.column_names)
-    places = {str(name): at for name, at in spec.spec.variable_indices.items()}
-    return {
-        name: max((size.get(columns[j], 0.0) for j in places.get(name, ())), default=0.0) for name in spec.variables
-    }
+    found = spec.columns_by_variable()
+    return {name: max((size.get(one, 0.0) for one in found.get(name, ())), default=0.0) for name in spec.variables}
 
 
 def _words(res: Any, count: int) -> str:

@@ -162,7 +162,10 @@ def _one_fit(fit: Callable[[Data], AnyResults], data: Data, i: int) -> AnyResult
 def _states(fit: LinearResults) -> dict[str, Any]:
     """What the transforms of a formula have learned of the data."""
     spec: Any = fit.model.formula_spec
-    return {} if spec is None or spec.spec is None else dict(spec.spec.transform_state)
+    if spec is None or spec.spec is None:
+        return {}
+    specs = [spec.spec, *(band.spec for band in spec.bands)]
+    return {name: state for one in specs for name, state in one.transform_state.items()}
 
 
 def _identity(fit: LinearResults) -> dict[str, Any]:

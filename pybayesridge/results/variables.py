@@ -113,7 +113,7 @@ class Variables:
     def _is_plain(self, name: str) -> bool:
         """Whether the columns of the design are linear in a number, the others given."""
         spec = self.model.formula_spec
-        return spec is None or spec.spec is None or formula_names.is_plain(spec.spec.formula, name)
+        return spec is None or spec.is_linear_in(name)
 
     @property
     def is_linear(self) -> bool:
