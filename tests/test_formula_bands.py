@@ -9,7 +9,7 @@ from scipy import sparse
 
 from pybayesridge import DataWarning
 from pybayesridge.cli.commands import names_read
-from pybayesridge.formula.build import build, transform_with_bands
+from pybayesridge.formula.build import build, transform, transform_with_bands
 from pybayesridge.formula.check import CodeError, refuse_code, refuse_code_of
 from pybayesridge.formula.groups import Groups
 from pybayesridge.formula.smooths import knots_of, penalized
@@ -271,6 +271,8 @@ def test_groups_that_the_fit_has_not_seen(data):
     rows = dense(slopes.penalized)
     np.testing.assert_array_equal(rows[:4], [[2, 0, 0], [0, 0, 0], [0, 0, 0], [0, 0, 0]])
     assert np.isnan(rows[4]).any()
+    with pytest.raises(ValueError, match=r"row 1 and 2 more: 'g' is missing, or a group that the fit has not seen"):
+        transform(spec, new)
     nothing = transform_with_bands(spec, new.assign(x=np.nan))[1]
     assert all(np.isnan(dense(each.penalized)).any(axis=1).all() for each in nothing)
 

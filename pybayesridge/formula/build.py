@@ -21,7 +21,7 @@ from pybayesridge.data.frames import as_array, library_of, masked_column, to_pan
 from pybayesridge.exceptions import DataWarning
 from pybayesridge.formula.all_rows import terms_of_all_rows, values_by_row
 from pybayesridge.formula.band_terms import bands_at, bands_of, evaluated, left_out, names_of_terms, parsed_terms
-from pybayesridge.formula.bands import BandColumns, joined
+from pybayesridge.formula.bands import BandColumns, joined, refuse_new_groups
 from pybayesridge.formula.bars import take_out
 from pybayesridge.formula.names import Context, names_of, own_of_side, own_values, sees_other_rows
 from pybayesridge.formula.parse import parse
@@ -314,23 +314,26 @@ def transform(spec: FormulaSpec, data: Any) -> tuple[pd.DataFrame, pd.Index]:
     Returns
     -------
     frame : pandas.DataFrame
-        The design, columns of bands last, with rows of NaN where a variable is missing. A group that is missing, or
-        that the fit has not seen, has zeros.
+        The design, columns of bands last, with rows of NaN where a variable is missing.
     labels : pandas.Index
         The row labels of `data`.
 
     Raises
     ------
     ValueError
-        If a variable is absent, a factor has a level that the fit has not seen, or the fit no longer holds a function
-        or a value of the caller's that its formula uses.
+        If a variable is absent, a factor or group has a level that the fit has not seen, or the fit no longer holds a
+        function or a value of the caller's that its formula uses.
     """
     out, bands, labels = transform_with_bands(spec, data)
+    refuse_new_groups(bands, labels)
     return joined(out, bands), labels
 
 
 def transform_with_bands(spec: FormulaSpec, data: Any) -> tuple[pd.DataFrame, tuple[BandColumns, ...], pd.Index]:
-    """The result of :func:`transform` in parts: the design without bands, and these."""
+    """The result of :func:`transform` in parts, the design without bands and these; also with new groups.
+
+    A group that is missing, or that the fit has not seen, has zeros: see :class:`BandColumns`.
+    """
     frame = to_frame(data.to_frame().T if isinstance(data, pd.Series) else data)
     labels = frame.index
     given = frame.columns.tolist()
