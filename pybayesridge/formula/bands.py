@@ -156,8 +156,8 @@ def refuse_new_groups(bands: Sequence[BandColumns], labels: pd.Index) -> None:
             more = f" and {new.size - 1:,} more" if new.size > 1 else ""
             raise ValueError(
                 f"row {labels[new[:1]].tolist()[0]!r}{more}: {each.band.groups.name!r} is missing, or a group that "
-                "the fit has not seen, so that only the variance of its effect is known: predict() and get_prediction() "
-                "take such rows, leave them out of everything else"
+                "the fit has not seen, so that only the variance of its effect is known: leave such rows out, or ask "
+                "predict() or get_prediction(), which take them"
             )
 
 
