@@ -33,3 +33,6 @@ SUSIE_PIP = 0.05
 
 FRONT_END = 1e-10
 """All numbers of the R package and of the Python package, after conversion by reticulate and to text."""
+
+MGCV = 1e-11
+"""``gam(sp = )``: predictions from smooth curves, also outside the data."""
