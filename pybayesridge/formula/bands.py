@@ -148,19 +148,6 @@ def joined(plain: pd.DataFrame, bands: Sequence[BandColumns]) -> pd.DataFrame:
     return pd.DataFrame(out, index=plain.index, columns=names, copy=False)
 
 
-def refuse_new_groups(bands: Sequence[BandColumns], labels: pd.Index) -> None:
-    """Refuse rows of groups that the fit has not seen, for what takes them for no draws from a population."""
-    for each in bands:
-        new = np.flatnonzero(each.unseen_level >= 0)
-        if new.size and each.band.groups is not None:
-            more = f" and {new.size - 1:,} more" if new.size > 1 else ""
-            raise ValueError(
-                f"row {labels[new[:1]].tolist()[0]!r}{more}: {each.band.groups.name!r} is missing, or a group that "
-                "the fit has not seen, so that only the variance of its effect is known: leave such rows out, or ask "
-                "predict() or get_prediction(), which take them"
-            )
-
-
 def _spread(values: Any, n: int, rows: IntArray, rest: float) -> Any:
     """Values at some of `n` rows, and another one at the others."""
     out = np.full((n, *values.shape[1:]), rest, dtype=values.dtype)

@@ -21,7 +21,7 @@ from pybayesridge.data.frames import as_array, library_of, masked_column, to_pan
 from pybayesridge.exceptions import DataWarning
 from pybayesridge.formula.all_rows import terms_of_all_rows, values_by_row
 from pybayesridge.formula.band_terms import bands_at, bands_of, evaluated, left_out, names_of_terms, parsed_terms
-from pybayesridge.formula.bands import BandColumns, joined, refuse_new_groups
+from pybayesridge.formula.bands import BandColumns, joined
 from pybayesridge.formula.bars import take_out
 from pybayesridge.formula.names import Context, names_of, own_of_side, own_values, sees_other_rows
 from pybayesridge.formula.parse import parse
@@ -308,8 +308,16 @@ def layout(
     return keep, terms, has_intercept
 
 
-def transform(spec: FormulaSpec, data: Any) -> tuple[pd.DataFrame, pd.Index]:
+def transform(spec: FormulaSpec, data: Any, *, population: bool = False) -> tuple[pd.DataFrame, pd.Index]:
     """Code new data as the data of the fit were coded, with the functions and values that the fit used.
+
+    Parameters
+    ----------
+    spec : FormulaSpec
+    data : frame, dict or Series
+    population : bool
+        Whether a group that is missing has the effect 0, as in the middle of the population; else it is an error,
+        since only the variance of its effect is known.
 
     Returns
     -------
@@ -324,9 +332,25 @@ def transform(spec: FormulaSpec, data: Any) -> tuple[pd.DataFrame, pd.Index]:
         If a variable is absent, a factor or group has a level that the fit has not seen, or the fit no longer holds a
         function or a value of the caller's that its formula uses.
     """
+    frame = to_frame(data.to_frame().T if isinstance(data, pd.Series) else data)
     out, bands, labels = transform_with_bands(spec, data)
-    refuse_new_groups(bands, labels)
+    for each in bands:
+        if each.band.kind == "group" and each.band.groups is not None:
+            gone = frame[list(each.band.groups.variables)].isna().any(axis=1).to_numpy()
+            _refuse_new_groups(each, labels, gone if population else np.zeros(len(frame), dtype=bool))
     return joined(out, bands), labels
+
+
+def _refuse_new_groups(band: BandColumns, labels: pd.Index, known: Any) -> None:
+    """Refuse rows of groups that the fit has not seen, but for those that are `known` to be meant."""
+    new = np.flatnonzero((band.unseen_level >= 0) & ~known)
+    if new.size and band.band.groups is not None:
+        more = f" and {new.size - 1:,} more" if new.size > 1 else ""
+        raise ValueError(
+            f"row {labels[new[:1]].tolist()[0]!r}{more}: {band.band.groups.name!r} is missing, or a group that the "
+            "fit has not seen, so that only the variance of its effect is known: leave such rows out, or ask predict() "
+            "or get_prediction(), which take them"
+        )
 
 
 def transform_with_bands(spec: FormulaSpec, data: Any) -> tuple[pd.DataFrame, tuple[BandColumns, ...], pd.Index]:

@@ -129,7 +129,8 @@ def predictions(
     grid : dict or frame, optional
         Values by variable: of a dict all combinations, of a frame its rows. Without it there is one prediction.
     at : {"mean", "observed"}
-        The other variables: ``"mean"`` puts numbers at their mean and factors at their reference level;
+        The other variables: ``"mean"`` puts numbers at their mean, factors at their reference level and groups, as in
+        ``(1 | g)``, in the middle of their population;
         ``"observed"`` leaves them as they are in each row, and averages the predictions over the rows.
     data : frame, dict or array-like, optional
         Rows of which the means are taken, or over which predictions are averaged; those of the fit by default. Rows

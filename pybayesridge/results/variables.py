@@ -150,7 +150,10 @@ class Variables:
         return self.rows(f"the mean of {name!r}")[name].to_numpy(dtype=np.float64)
 
     def center(self, name: str) -> Any:
-        """The reference level of a factor, the mean of a number."""
+        """The reference level of a factor, the mean of a number; of groups None, the middle of their population."""
+        spec = self.model.formula_spec
+        if spec is not None and name in spec.groups:
+            return None
         levels = self.levels(name)
         if levels is not None:
             return levels[0]
@@ -227,7 +230,7 @@ class Variables:
         else:
             assert spec is not None
             try:
-                rows = formulas.transform(spec, frame)[0].to_numpy(dtype=np.float64)
+                rows = formulas.transform(spec, frame, population=True)[0].to_numpy(dtype=np.float64)
             except formulas.FormulaicError as error:
                 raise ValueError(f"the formula cannot be evaluated at the values asked for: {error}") from error
         if not np.isfinite(rows).all():
