@@ -348,8 +348,8 @@ def _refuse_new_groups(band: BandColumns, labels: pd.Index, known: Any) -> None:
         more = f" and {new.size - 1:,} more" if new.size > 1 else ""
         raise ValueError(
             f"row {labels[new[:1]].tolist()[0]!r}{more}: {band.band.groups.name!r} is missing, or a group that the "
-            "fit has not seen, so that only the variance of its effect is known: leave such rows out, or ask predict() "
-            "or get_prediction(), which take them"
+            "fit has not seen, so that only the variance of its effect is known: leave such rows out, or ask "
+            "predict() or get_prediction(), which take them"
         )
 
 
