@@ -12,6 +12,7 @@ from pybayesridge.cli.commands import names_read
 from pybayesridge.formula.build import build, transform, transform_with_bands
 from pybayesridge.formula.check import CodeError, refuse_code, refuse_code_of
 from pybayesridge.formula.groups import Groups
+from pybayesridge.formula.hints import FormulaError
 from pybayesridge.formula.smooths import knots_of, penalized
 from pybayesridge.results.encoding import Decoder, Encoder
 
@@ -351,6 +352,21 @@ def test_refusals(formula, told, data):
     data["few"] = np.where(np.arange(N) == 3, "b", "a")
     with pytest.raises(ValueError, match=told):
         made(formula, data)
+
+
+@pytest.mark.parametrize(
+    "name", ["(1 | g)", "s(x)", "a|b", "{z}", "it's", "a:b", "lambda", "s", "_curve", "~", "1st", "µ"]
+)
+def test_columns_with_odd_names(name, data):
+    plain = bands("y ~ (z || g) + s(z, k=4) + (1 | g:h) + band(x, np.exp(x))", data)
+    for renamed in ("z", "x", "g"):
+        f = {one: f"`{name}`" if one == renamed else one for one in ("z", "x", "g")}
+        formula = "y ~ ({z} || {g}) + s({z}, k=4) + (1 | {g}:h) + band({x}, np.exp({x}))".format(**f)
+        found = bands(formula, data.rename(columns={renamed: name}))
+        for one, other in zip(plain.values(), found.values(), strict=True):
+            np.testing.assert_array_equal(dense(one.penalized), dense(other.penalized))
+        with pytest.raises(FormulaError, match="is part of"):
+            bands("y ~ {z} + {z}:{x} + s({x}, by={z})".format(**f), data.rename(columns={renamed: name}))
 
 
 def test_curves_of_levels_without_their_heights_warn(data):

@@ -409,7 +409,7 @@ def _within(band: Band) -> Iterator[tuple[str, _Factors]]:
         yield band.term, frozenset({argument})
         return
     by, level = band.by
-    multiplier = ("values" if band.groups is None else "levels", by)
+    multiplier = ("values", as_state(f"`{by}`")) if band.groups is None else ("levels", by)
     yield f"{by}:{band.term}", frozenset({multiplier, argument})
     if band.groups is None:
         yield by, frozenset({multiplier})
