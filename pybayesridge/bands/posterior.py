@@ -256,6 +256,22 @@ class BandRows:
         """Nothing."""
         return 0.0
 
+    def with_new_levels(self, values: FloatArray) -> BandRows:
+        """The law with the effects of levels that no row of the data has.
+
+        Parameters
+        ----------
+        values : (m, K) array
+            What multiplies the effect in each band, on the scale of the prior: it has the variance of the band's
+            coefficients and is independent of them.
+        """
+        factors, parts = self.posterior.factors, []
+        for part, factor in zip(self.parts, factors, strict=True):
+            f = part.functions.functionals
+            beyond = f.outside + ((values * factor) ** 2).sum(axis=1) / part.posterior.spectrum.top**2
+            parts.append(replace(part, functions=replace(part.functions, functionals=replace(f, outside=beyond))))
+        return replace(self, parts=tuple(parts))
+
     def with_noise(self, noise: FloatArray) -> BandRows:
         """The law of new observations."""
         return replace(self, parts=tuple(part.with_noise(noise) for part in self.parts))

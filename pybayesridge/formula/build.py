@@ -471,6 +471,7 @@ __all__ = [
     "FormulaData",
     "FormulaSpec",
     "FormulaicError",
+    "bands_at",
     "build",
     "capture",
     "joined",

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
-from pybayesridge._types import FloatArray, IntArray
+from pybayesridge._types import AnyArray, FloatArray, IntArray, RowsLike
+from pybayesridge.data.arrays import refuse_infinite
 from pybayesridge.data.bands import Bands
 from pybayesridge.data.groups import Groups
 from pybayesridge.design.design import Design
+from pybayesridge.formula.late import build as formulas
 from pybayesridge.late import Late
 from pybayesridge.models.base import LinearModel
 from pybayesridge.ridge.prior import BetaPrime
@@ -45,6 +48,33 @@ class RidgeModel(LinearModel):
     link: Link
     event: str
     flat_in: FlatIn
+
+    def rows_with_groups(
+        self, exog: RowsLike | None, transform: bool, *, groups: bool = True
+    ) -> tuple[AnyArray, FloatArray, pd.Index]:
+        """New data as columns of exog, also with new groups; what multiplies the effects of these; and row labels.
+
+        The second has a column for each band: zero at rows of known groups. Without `groups` the effects of all
+        groups are left out.
+        """
+        spec, bands = self.formula_spec, self.bands
+        assert bands is not None
+        of_formula = () if spec is None else spec.bands
+        if exog is None or not transform or spec is None:
+            rows, labels = self.new_rows(exog, transform)
+            unseen = np.zeros((rows.shape[0], len(bands.names)))
+        else:
+            plain, coded, labels = formulas.transform_with_bands(spec, exog)
+            rows = formulas.joined(plain, coded).to_numpy(dtype=np.float64)
+            refuse_infinite(rows, self.data.exog_columns)
+            unseen = np.zeros((rows.shape[0], len(bands.names)))
+            for each in coded:
+                unseen[:, bands.names.index(each.band.name)] = each.unseen
+        left_out = [bands.names.index(band.name) for band in of_formula if band.kind == "group" and not groups]
+        if left_out:
+            rows, unseen = np.array(rows), np.zeros_like(unseen)
+            rows[:, np.isin(bands.of_column, left_out)] = 0.0
+        return rows, unseen, labels
 
 
 class SelectionModel(LinearModel):

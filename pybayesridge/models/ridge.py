@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -18,10 +20,15 @@ from pybayesridge.models.priors import RidgeModel
 from pybayesridge.moments.moments import Moments
 from pybayesridge.recipes import call_of
 from pybayesridge.ridge.prior import NAMED, BetaPrime
+from pybayesridge.text import listed
 
 if TYPE_CHECKING:
     from pybayesridge.formula.spec import FormulaData
     from pybayesridge.results.returned import RidgeResults
+
+
+FIXED = "fixed"
+"""In `unpenalized`, all terms of a formula without a variance of their own."""
 
 
 class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
@@ -52,7 +59,8 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
     weights : (n,) array-like, optional
         Precision weights, as in statsmodels' WLS. Only their ratios matter.
     unpenalized : names or positions, optional
-        Columns (with a formula also terms) with a flat prior: never shrunk.
+        Columns (with a formula also terms) with a flat prior: never shrunk. Beside terms of a formula that have a
+        variance of their own, such as ``(1 | g)`` and ``s(x)``, ``"fixed"`` stands for all others.
     standardize : bool, default True
         The prior is on the scale of each column's (weighted, 1/n) standard deviation; the user's own scale
         otherwise. Results are always on the user's scale.
@@ -187,19 +195,50 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
         )
         if bands is not None:
             terms = None if formula_data is None else formula_data.terms
-            self._check_bands()
-            self.bands = resolve_bands(bands, self.data.exog_columns, self.data.unpenalized, terms)
+            of_formula = () if formula_data is None else formula_data.spec.bands
+            self._check_bands(of_formula[0].of_term if of_formula else "bands")
+            found = resolve_bands(bands, self.data.exog_columns, self.data.unpenalized, terms)
+            own = {name for band in of_formula if not band.standardized for name in band.columns}
+            self.bands = replace(found, own_scale=np.array([name in own for name in self.data.exog_columns]))
 
-    def _check_bands(self) -> None:
-        """Refuse bands for what several penalties cannot be fitted to."""
+    def _check_bands(self, what: str) -> None:
+        """Refuse bands, of which `what` makes the first, for what several penalties cannot be fitted to."""
         if not self.distribution.is_linear:
-            raise ValueError(f"bands requires family='gaussian', not {self.family!r}")
+            raise ValueError(f"{what} requires family='gaussian', not {self.family!r}")
         if self.source.from_moments:
             raise ValueError("bands requires the rows of the data: build the model from rows, not from moments")
         if self.data.exog is None:
             raise ValueError("bands requires columns in memory: use BayesRidge(endog, exog)")
         if sparse.issparse(self.data.exog):
             raise ValueError("bands requires dense columns: pass exog.toarray()")
+
+    @classmethod
+    def _options_of_bands(cls, built: FormulaData, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments `bands` and `unpenalized`: what the user gives, and what the terms of a formula make."""
+        of_formula = built.spec.bands
+        for band in of_formula:
+            if band.correlated:
+                raise ValueError(
+                    f"the correlation of the effects of {band.correlated} is not estimated: write (x || g) for "
+                    "independent intercepts and slopes, and (1 | g:f) for effects of the levels of a factor f"
+                )
+        named_bands = given.get("bands") or {}
+        if not isinstance(named_bands, Mapping):
+            raise ValueError(
+                f"beside {of_formula[0].of_term} in the formula bands must be a dict of columns by band, or write "
+                'band(a, b, name="c")'
+            )
+        twice = [band.name for band in of_formula if band.name in named_bands]
+        if twice:
+            raise ValueError(f"bands names {listed(twice)}, which the formula makes itself: choose another name")
+        free = given.get("unpenalized")
+        wanted = [] if free is None else [free] if isinstance(free, str) or np.ndim(free) == 0 else list(free)
+        if FIXED in wanted and FIXED not in {*built.terms, *built.exog.columns}:
+            wanted = [*(item for item in wanted if item != FIXED), *built.exog.columns]
+        return {
+            "bands": {**named_bands, **{band.name: list(band.columns) for band in of_formula}},
+            "unpenalized": [*wanted, *(name for band in of_formula for name in band.unpenalized)],
+        }
 
     @property
     def lane(self) -> Lane:

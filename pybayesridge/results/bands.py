@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import pandas as pd
 
-from pybayesridge._types import RandomLike
+from pybayesridge._types import ArrayLike, RandomLike, RowsLike
 from pybayesridge.bands.draws import draw
 from pybayesridge.bands.fit import BandFit
 from pybayesridge.checks import positive_int
@@ -21,9 +22,11 @@ from pybayesridge.results import findings
 from pybayesridge.results.arviz import Draws
 from pybayesridge.results.band_estimates import BandEstimates
 from pybayesridge.results.base import LinearResults
+from pybayesridge.results.curves import curve
 from pybayesridge.results.facts import Written, interval_heads, rows_of
 from pybayesridge.results.plots import bands as band_plots
 from pybayesridge.results.plots import ridge as ridge_plots
+from pybayesridge.results.prediction import BayesPrediction
 from pybayesridge.ridge.likelihood import GaussianNoise
 from pybayesridge.text import rounded
 
@@ -70,6 +73,7 @@ class BandRidgeResults(BandEstimates, LinearResults):
     plot_coefficients = ridge_plots.plot_coefficients
     plot_variance_components = band_plots.plot_variance_components
     plot_random_effects = band_plots.plot_random_effects
+    plot_smooth = band_plots.plot_smooth
 
     def __init__(
         self, model: RidgeModel, fit: BandFit, *, method: str, tol: float, parameterization: str, recipe: Recipe
@@ -90,6 +94,113 @@ class BandRidgeResults(BandEstimates, LinearResults):
         norm = fit.posterior.design.y_norm
         self.sigma2 = self._per_target((np.sqrt(fit.sigma2) * norm) ** 2)
         self.noise_sd = np.sqrt(fit.sigma2) * norm
+
+    def predict(
+        self, exog: RowsLike | None = None, transform: bool = True, groups: bool = True
+    ) -> pd.Series | pd.DataFrame:
+        """Posterior mean of the response.
+
+        Parameters
+        ----------
+        exog : array-like or frame, optional
+            New data, as for a ridge with one penalty; the rows of the fit by default. Groups that the fit has not
+            seen, or that are missing, have the effect 0.
+        transform : bool
+            Whether to pass new data through the formula.
+        groups : bool
+            Whether the effects of groups, such as ``(1 | g)``, are part of the prediction; without them it is that of
+            the population.
+
+        Returns
+        -------
+        Series, or DataFrame with a column for each target
+            NaN in rows where another variable of the formula is missing.
+        """
+        if exog is None and groups:
+            return super().predict()
+        rows, _, labels = self.model.rows_with_groups(exog, transform, groups=groups)
+        return self._predicted(rows, labels)
+
+    def get_prediction(
+        self,
+        exog: RowsLike | None = None,
+        transform: bool = True,
+        weights: ArrayLike | None = None,
+        row_labels: Sequence[Hashable] | pd.Index | None = None,
+        new_levels: str = "sample",
+        groups: bool = True,
+    ) -> BayesPrediction:
+        """Predictions with uncertainty; ``.summary_frame(alpha)`` has credible and prediction intervals.
+
+        Parameters
+        ----------
+        exog, transform, weights, row_labels
+            As for a ridge with one penalty. Groups may be ones that the fit has not seen, or missing.
+        new_levels : {"sample", "zero"}
+            The effect of such a group: ``"sample"`` is a draw from the population of groups, with mean 0 and the
+            variance of the band, which widens the intervals; ``"zero"`` is 0, that of a group in the middle.
+        groups : bool
+            As for :meth:`predict`.
+
+        Examples
+        --------
+        >>> import statsmodels.api as sm
+        >>> from pybayesridge import BayesRidge
+        >>> grunfeld = sm.datasets.grunfeld.load_pandas().data
+        >>> res = BayesRidge.from_formula("invest ~ value + capital + (1 | firm)", grunfeld).fit()
+        >>> new = grunfeld.head(1).assign(firm="another")
+        >>> sds = [res.get_prediction(new, new_levels=how).se_mean[0] for how in ("zero", "sample")]
+        >>> bool(sds[1] > 2 * sds[0])
+        True
+        """
+        if new_levels not in ("sample", "zero"):
+            raise ValueError(f"new_levels must be 'sample' or 'zero', not {new_levels!r}")
+        rows, unseen, labels = self.model.rows_with_groups(exog, transform, groups=groups)
+        law = self.posterior.rows(*self.model.split_rows(rows, self.posterior.design))
+        if new_levels == "sample" and unseen.any():
+            law = law.with_new_levels(unseen)
+        noise = self.model.noise_factors(rows.shape[0], weights, own=exog is None)
+        return self._prediction(law, noise, labels if row_labels is None else pd.Index(row_labels))
+
+    def smooth(
+        self,
+        band: str | None = None,
+        at: ArrayLike | None = None,
+        alpha: float = 0.05,
+        target: str | int | None = None,
+    ) -> pd.DataFrame:
+        """The smooth curve ``s(x)`` of a formula, without the rest of the prediction: its mean over the rows is 0.
+
+        Parameters
+        ----------
+        band : str, optional
+            Its name, such as ``"s(x)"`` or ``"s(x):g[a]"``; needed where there are several.
+        at : array-like, optional
+            Values of the variable; 101 from the smallest to the largest of the fit by default.
+        alpha : float
+            One minus the probability of the interval at each value.
+        target : str or int, optional
+            Which target, by name or position; needed where there are several.
+
+        Returns
+        -------
+        DataFrame
+            A row for each value: ``mean``, ``sd``, ``lower``, ``upper``. Of a curve that a number multiplies,
+            ``s(x, by=z)``, the number being 1.
+
+        Examples
+        --------
+        >>> import statsmodels.api as sm
+        >>> from pybayesridge import BayesRidge
+        >>> longley = sm.datasets.longley.load_pandas().data
+        >>> res = BayesRidge.from_formula("TOTEMP ~ GNP + s(YEAR, k=5)", longley, unpenalized="fixed").fit()
+        >>> list(res.smooth(at=[1950, 1960]).columns)
+        ['mean', 'sd', 'lower', 'upper']
+        """
+        found = curve(self, band, at, alpha, target)
+        index = pd.Index(found.at, name=found.variable)
+        values = np.column_stack([found.mean, found.sd, found.interval])
+        return pd.DataFrame(values, index=index, columns=["mean", "sd", "lower", "upper"])
 
     def _draw_chain(self, n: int, generator: np.random.Generator) -> Draws:
         design, beta, tau2, sigma2 = self.posterior.design, [], [], []

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import pandas as pd
 
-from pybayesridge._types import ArrayLike, FloatArray, PathLike, PathOrFile, RandomLike, RowsLike
-from pybayesridge.posterior.laws import Ask
+from pybayesridge._types import AnyArray, ArrayLike, FloatArray, PathLike, PathOrFile, RandomLike, RowsLike
+from pybayesridge.posterior.laws import Ask, RowLaw
 from pybayesridge.results import contrast as contrasts
 from pybayesridge.results import effects as variable_effects
 from pybayesridge.results import files as saved
@@ -84,6 +84,10 @@ class LinearResults(LinearEstimates, saved.Saveable):
         if exog is None:
             return self.fittedvalues
         rows, labels = self.model.new_rows(exog, transform)
+        return self._predicted(rows, labels)
+
+    def _predicted(self, rows: AnyArray, labels: pd.Index) -> pd.Series | pd.DataFrame:
+        """Posterior means of the linear predictor of rows of the design."""
         mean = self.model.predict(self.arrays.params, rows)
         if mean.ndim == 1:
             return pd.Series(mean, index=labels)
@@ -121,10 +125,11 @@ class LinearResults(LinearEstimates, saved.Saveable):
         [[71175.0, 70082.0, 72258.0]]
         """
         rows, labels = self.model.new_rows(exog, transform)
-        if row_labels is not None:
-            labels = pd.Index(row_labels)
         noise = self.model.noise_factors(rows.shape[0], weights, own=exog is None)
-        law = self.law_of_rows(rows)
+        return self._prediction(self.law_of_rows(rows), noise, labels if row_labels is None else pd.Index(row_labels))
+
+    def _prediction(self, law: RowLaw, noise: FloatArray, labels: pd.Index) -> BayesPrediction:
+        """Predictions with the law of the linear predictor of rows, whose noise factors and labels are given."""
         found = law.ask(Ask())
 
         def interval(alpha: float, obs: bool) -> FloatArray:

@@ -153,7 +153,12 @@ def intervals_of_bands(res: BandEstimates) -> Finding:
         share = "the share of variance that all bands explain"
         prior = f" {_prior_in_words(res.model.prior_of_tau2, share)}"
         prior += " The bands' shares of it are Dirichlet(1/2, ..., 1/2)."
-    return note("intervals", f"{res.method_entry.intervals} {_scale(res)}{prior}")
+    scale, own = _scale(res), res.bands.own_scale[res.bands.of_column >= 0]
+    if own.all():
+        scale = "The prior is on the columns of groups and smooth curves as they are."
+    elif own.any() and res.model.standardize:
+        scale += " Columns of groups and smooth curves keep their scale."
+    return note("intervals", f"{res.method_entry.intervals} {scale}{prior}")
 
 
 def on_reading_ridge(res: RidgeEstimates) -> list[Finding]:

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pybayesridge.plots import bands
-from pybayesridge.plots.frame import percent
+from pybayesridge._types import ArrayLike
+from pybayesridge.plots import bands, effects
+from pybayesridge.plots.frame import label, percent
 from pybayesridge.results.arguments import check_alpha, target_position
+from pybayesridge.results.curves import curve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -105,5 +107,49 @@ def plot_random_effects(
         interval_label=f"{percent(alpha)} interval",
         title=f"Band {names[0]}",
         zero=True,
+        ax=ax,
+    )
+
+
+def plot_smooth(
+    res: BandEstimates,
+    band: str | None = None,
+    at: ArrayLike | None = None,
+    alpha: float = 0.05,
+    *,
+    target: str | int | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw a smooth curve of the formula, whose mean over the rows is 0, with its credible interval at each value.
+
+    Parameters
+    ----------
+    band : str, optional
+        Its name, such as ``"s(x)"``; needed where there are several.
+    at : array-like, optional
+        Values of the variable; the range of the data by default.
+    alpha : float
+        One minus the probability of the interval at each value.
+    target : str or int, optional
+        Which target, by name or position; needed where there are several.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    Axes
+    """
+    found = curve(res, band, at, alpha, target)
+    order = np.argsort(found.at, kind="stable")
+    rug = np.empty(0) if res.model.variables is None else res.model.variables[found.variable].to_numpy(np.float64)
+    return effects.curve(
+        found.at[order],
+        found.mean[order],
+        found.interval[order],
+        rug,
+        xlabel=label(found.variable),
+        ylabel=label(found.name),
+        interval_label=f"{percent(alpha)} credible interval",
+        title=label(found.name),
         ax=ax,
     )
