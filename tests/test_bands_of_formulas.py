@@ -185,9 +185,16 @@ def test_smooth_curves_alone(study):
     assert res.smooth().index.name == "days"
     assert len(res.smooth()) == 101
     assert (res.smooth("s(days)", at=[2.0])["lower"] < res.smooth(at=[2.0])["mean"]).all()
-    assert res.plot_smooth().get_ylabel() == "s(days)"
     with pytest.raises(ValueError, match=r"no curve 's\(x\)'; there are 's\(days\)'"):
         res.smooth("s(x)")
+
+
+def test_pictures_of_curves(study):
+    pytest.importorskip("matplotlib")
+    res = BayesRidge.from_formula("y ~ s(days, k=4)", study).fit()
+    drawn = res.plot_smooth(at=[5.0, 1.0, 3.0])
+    assert (drawn.get_xlabel(), drawn.get_ylabel()) == ("days", "s(days)")
+    np.testing.assert_allclose(drawn.lines[0].get_ydata(), res.smooth(at=[1.0, 3.0, 5.0])["mean"], rtol=SAME)
 
 
 def test_smooth_curves_of_levels_and_numbers(study):
