@@ -252,9 +252,9 @@ class BandRows:
         weight = self.posterior.weight
         return np.einsum("mt,mit->it", weight, np.stack([part.above(which, at) for part in self.parts]))
 
-    def all_zero(self) -> float:
+    def all_zero(self) -> tuple[float, None]:
         """Nothing."""
-        return 0.0
+        return 0.0, None
 
     def with_new_levels(self, values: FloatArray) -> BandRows:
         """The law with the effects of levels that no row of the data has.
