@@ -84,7 +84,7 @@ def accumulate(x: Any, columns: IntArray, block: Unpenalized, y: FloatArray, *, 
     if not tall:
         n, p = x.shape[0], columns.size
         size = min(p, max(block_size(n), min(MANY_COLUMNS, p // 16))) or 1
-        if standardize and centring_is_all(block):
+        if standardize and centring_is_all(block) and not issparse(x):
             found = compiled_products(x, columns, block)
             if found is not None:
                 return of_wide(found)
