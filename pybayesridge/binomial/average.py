@@ -10,7 +10,7 @@ events or responses that are separated, they can be far off.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,7 @@ import scipy
 from pybayesridge._types import FloatArray
 from pybayesridge.binomial.link import Link
 from pybayesridge.binomial.logistic_normal import expected_derivatives
+from pybayesridge.linalg.blas import one_pool
 from pybayesridge.sites.posterior import Components
 
 REACH = 6.0
@@ -83,7 +84,8 @@ class Law:
 
 def law_of_average(components: Components, link: Link, parts: Callable[[], Iterable[Part]]) -> Law:
     """The law of an average; `parts` is gone through twice."""
-    linear = _linear_part(components, link, parts())
+    size = components.root.shape[2]
+    linear = _linear_part(components, link, _in_one_pool(parts(), size))
     tau = np.sqrt(np.einsum("kd,kd->k", linear.gradient, linear.gradient))
     direction = linear.gradient / np.maximum(tau, np.finfo(float).tiny)[:, None]
     top = int(components.weight.argmax())
@@ -95,7 +97,7 @@ def law_of_average(components: Components, link: Link, parts: Callable[[], Itera
     at = REACH * np.cos(np.pi * (np.arange(count) + 0.5) / count)
     z = np.linspace(-REACH, REACH, FINE)
     curve = scipy.interpolate.BarycentricInterpolator(
-        at, _given_linear_part(components, link, parts(), direction, at).T
+        at, _given_linear_part(components, link, _in_one_pool(parts(), size), direction, at).T
     )
     values: FloatArray = curve(np.clip(z * np.sqrt(1.0 + min(share, 1.0)), -REACH, REACH)).T
     density = np.exp(-0.5 * z**2)
@@ -111,6 +113,13 @@ def law_of_average(components: Components, link: Link, parts: Callable[[], Itera
         below=below - 0.5 * weight[order],
         rest=share,
     )
+
+
+def _in_one_pool(parts: Iterable[Part], size: int) -> Iterator[Part]:
+    """The parts; while one is worked on BLAS has threads only if products with `size` columns are worth them."""
+    for part in parts:
+        with one_pool(2.0 * part.rows.size * size):
+            yield part
 
 
 def mixed(laws: Sequence[Law]) -> Law:
