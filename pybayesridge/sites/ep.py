@@ -41,6 +41,9 @@ FEW = 0.1
 """Where rows have a smaller leverage than this, on average, variances hardly depend on the sites, and each sweep
 takes away most of what is left by itself."""
 
+SOON = 4
+"""Sweeps within which that shows; later ones are accelerated as all others."""
+
 WORSE = 3.0
 """A sweep after which more than this many times the least change is left is undone, and steps are halved."""
 
@@ -97,7 +100,7 @@ def expectation_propagation(
         if sweep == maxiter:
             break
         if best is None or (of_rows <= WORSE * least and waiting <= PATIENCE):
-            settles = float(sites.precision @ variance) <= FEW * likelihood.n
+            settles = sweep <= SOON and float(sites.precision @ variance) <= FEW * likelihood.n
             if settles and LEADS * widened <= moved <= CLOSE:
                 swept = swept_sites(_tilted(likelihood, mean + rows.times(step), variance, swept))
             sites = history.next(sites, swept, variance, share, 2 if settles else 1)
