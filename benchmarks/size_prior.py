@@ -82,7 +82,7 @@ def one(case: Case, seed: int) -> dict[str, Any]:
     start = common.clock()
     res: Any = SpikeSlab(problem.y, problem.x).fit("exact")
     seconds = common.clock() - start
-    exact = res.unlabelled.exact_sets
+    exact = res.exact_sets
     out: dict[str, Any] = {"seconds": seconds, "converged": bool(res.converged), "tails": []}
     for tail in TAILS:
         prob, size = under_tail(exact, tail)
