@@ -11,7 +11,7 @@ from scipy.stats import chi2
 
 from pybayesridge import PrecisionWarning, SpikeSlab, load
 from pybayesridge.selection import enumeration, states
-from pybayesridge.selection.estimates import FEWEST_DRAWS, HEAVY, Tallies, estimate, wanted_draws
+from pybayesridge.selection.estimates import HEAVY, Tallies, estimate
 from pybayesridge.selection.problem import units_of
 from tests.effort import number
 
@@ -177,11 +177,16 @@ def test_walkers_disagree_also_by_log_g_and_size(which):
     assert found.agreement > 1.5
 
 
-def test_more_draws_are_wanted_where_few_sets_are_far_larger():
-    usual, large = np.full(20, 0.04), np.zeros(200)
-    usual[0], large[5], large[199] = 0.24, 0.94, 0.06
-    assert wanted_draws(usual) == pytest.approx(FEWEST_DRAWS, abs=0)
-    assert wanted_draws(large) == pytest.approx(HEAVY[1] * FEWEST_DRAWS, abs=0)
+def test_errors_are_larger_where_few_sets_are_far_larger():
+    tallies = Tallies(4, units_of(2), 0)
+    for i, sums in enumerate(tallies.new_stretch()):
+        sums.passes = 100
+        sums.prob += 50.0 + i
+        sums.others += 1.0 + i
+    usual, large = (estimate(tallies, 16, np.repeat([5, size], [94, 6]), 1.0) for size in (6, 199))
+    assert large.se.max() == pytest.approx(HEAVY[1] * usual.se.max(), rel=ROUNDING)
+    assert large.errors.log_g == pytest.approx(HEAVY[1] * usual.errors.log_g, rel=ROUNDING)
+    assert usual.agreement > 1.0
 
 
 def test_no_warning_is_raised_on_the_way(sampled):

@@ -23,10 +23,10 @@ CENTRAL = 0.01
 FEWEST_DRAWS = 400
 """Independent draws that walks have to be worth for their standard errors to be trusted."""
 
-HEAVY = (1.0, 3.0)
-"""So many times as many are wanted where the standard deviation of the number of units in is larger than its mean by
-more than the first: then the mean rests on rare excursions to far larger sets, and walks that saw few of these also
-have too small errors."""
+HEAVY = (1.0, 1.8)
+"""Errors are larger by the second where the standard deviation of the number of units in is larger than its mean by
+more than the first: the mean then rests on rare excursions to far larger sets, and walks that saw few of these differ
+less. Of ten fits of 100 rows and 300 columns with correlations of .99 one was 5 of its errors off without it."""
 
 STEPS_OF_A_DRAW = 16
 """A walk is not worth more independent draws than there are so many of its steps, whatever passes average."""
@@ -74,8 +74,6 @@ class Estimate:
         of units with a probability that is not near 0 or 1, of the number of units in, and of log g.
     effective : float
         Smallest effective number of independent draws of the same; limited by the number of steps.
-    wanted : float
-        How many are wanted.
     """
 
     prob: FloatArray
@@ -86,7 +84,6 @@ class Estimate:
     mean_error: float
     agreement: float
     effective: float
-    wanted: float = FEWEST_DRAWS
 
 
 class Tallies:
@@ -162,6 +159,7 @@ def estimate(tallies: Tallies, between: int, sizes: IntArray, within_log_g: floa
     the states.
     """
     within_size = float(np.var(sizes))
+    heavy = HEAVY[1] if np.sqrt(within_size) > float(np.mean(sizes)) + HEAVY[0] else 1.0
     walked = _walked(tallies)
     passes = float(walked.sum())
     share = walked[walked > 0] / passes
@@ -199,23 +197,14 @@ def estimate(tallies: Tallies, between: int, sizes: IntArray, within_log_g: floa
     mean_se[known] = np.hypot(mean_se[known], per_state * np.sqrt(apart))
     size_se = max(size_se, float(se.max(initial=0.0)))
     errors = Errors(
-        mean=mean_se,
-        sd=sd_se,
-        size=float(np.hypot(size_se, per_state * UNSEEN * np.sqrt(within_size))),
-        log_g=float(np.hypot(log_g_se, per_state * UNSEEN * np.sqrt(within_log_g))),
-        noise_var=noise_se,
+        mean=heavy * mean_se,
+        sd=heavy * sd_se,
+        size=heavy * float(np.hypot(size_se, per_state * UNSEEN * np.sqrt(within_size))),
+        log_g=heavy * float(np.hypot(log_g_se, per_state * UNSEEN * np.sqrt(within_log_g))),
+        noise_var=heavy * noise_se,
     )
     agreement = float(np.sqrt(1.0 + share.size * worst))
-    wanted = wanted_draws(np.bincount(sizes) / sizes.size)
-    return Estimate(prob, se, mean, square, errors, mean_error, agreement, 1.0 / unseen, wanted)
-
-
-def wanted_draws(size_prob: FloatArray) -> float:
-    """How many independent draws are wanted, given the probabilities of 0, 1, ... units in."""
-    count = np.arange(size_prob.size)
-    mean = float(count @ size_prob)
-    heavy = np.sqrt(float((count - mean) ** 2 @ size_prob)) > mean + HEAVY[0]
-    return FEWEST_DRAWS * (HEAVY[1] if heavy else 1.0)
+    return Estimate(prob, heavy * se, mean, square, errors, mean_error, agreement, 1.0 / unseen)
 
 
 def _pooled(values: FloatArray, share: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -16,7 +16,7 @@ from pybayesridge.ep.model.least_squares import Data
 from pybayesridge.ep.model.rotation import Rotation
 from pybayesridge.ep.selection import Selection
 from pybayesridge.registry import look_up
-from pybayesridge.selection.estimates import wanted_draws
+from pybayesridge.selection.estimates import FEWEST_DRAWS
 from pybayesridge.selection.fit import MAXITER, fit_exact
 from pybayesridge.selection.grid import Given
 from pybayesridge.selection.problem import GRAM_COLUMNS, Problem, units_of
@@ -173,8 +173,8 @@ def imprecise(
         )
     if exact.agreement > AGREEMENT:
         reasons.append(f"the chains disagree (potential scale reduction {exact.agreement:.2f})")
-    elif exact.effective < (wanted := wanted_draws(exact.size_prob)):
-        reasons.append(f"the chains are worth {exact.effective:,.0f} independent draws, fewer than {wanted:,.0f}")
+    elif exact.effective < FEWEST_DRAWS:
+        reasons.append(f"the chains are worth {exact.effective:.0f} independent draws, fewer than {FEWEST_DRAWS}")
     if exact.mean_error > allowed_mean_error(tol):
         reasons.append(
             f"the mean of a coefficient has a Monte Carlo standard error of {number(exact.mean_error, 2)} of its "

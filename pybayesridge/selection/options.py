@@ -9,7 +9,7 @@ from typing import Any
 
 from pybayesridge.ep.methods import FitOptions, SelectionMethod
 from pybayesridge.progress import Show
-from pybayesridge.selection.estimates import Estimate
+from pybayesridge.selection.estimates import FEWEST_DRAWS, Estimate
 from pybayesridge.selection.sampler import AGREEMENT, OPTIONAL_STOPPING, allowed_mean_error
 from pybayesridge.text import number
 
@@ -52,7 +52,7 @@ def longer(estimate: Estimate, mcse: float) -> float:
     error = float(estimate.se.max(initial=0.0)) * OPTIONAL_STOPPING / mcse
     mean = estimate.mean_error / allowed_mean_error(mcse)
     apart = (estimate.agreement**2 - 1.0) / (AGREEMENT**2 - 1.0)
-    return max(error**2, mean**2, apart, estimate.wanted / estimate.effective)
+    return max(error**2, mean**2, apart, FEWEST_DRAWS / estimate.effective)
 
 
 def duration(seconds: float) -> str:

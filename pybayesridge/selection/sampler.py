@@ -14,7 +14,7 @@ from scipy.special import gammaln
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.selection.collapsed import of_left_over
-from pybayesridge.selection.estimates import GROWTH, KEPT, Estimate, Tallies, estimate, probabilities
+from pybayesridge.selection.estimates import FEWEST_DRAWS, GROWTH, KEPT, Estimate, Tallies, estimate, probabilities
 from pybayesridge.selection.grid import Grid
 from pybayesridge.selection.light import MOST_TOGETHER, Proposals, Sums, Walkers, Weighted
 from pybayesridge.selection.problem import Problem
@@ -181,7 +181,7 @@ def _precise(now: Estimate, mcse: float) -> bool:
     return (
         float(now.se.max(initial=0.0)) <= mcse / OPTIONAL_STOPPING
         and now.agreement <= AGREEMENT
-        and now.effective >= now.wanted
+        and now.effective >= FEWEST_DRAWS
         and now.mean_error <= allowed_mean_error(mcse)
     )
 
