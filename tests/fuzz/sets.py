@@ -30,7 +30,8 @@ and log g relative to the posterior standard deviation."""
 
 LIMITS = dict.fromkeys(FLOORS, 6.0) | {"sd": 40.0, "loo": 12.0}
 """Of the quotients. Standard deviations can rest on sets that are hardly ever seen, as two copies that are both in
-under a wide slab. Scores of left-out rows, in nats, have no stated error: sets that are seen once in 100,000 draws
+under a wide slab; that a column is out with a probability as large as the stated error of its inclusion probability
+is allowed for. Scores of left-out rows, in nats, have no stated error: sets that are seen once in 100,000 draws
 can be what a row that alone speaks against them is predicted by."""
 
 MOST_STEPS = 20_000_000
@@ -132,10 +133,12 @@ def quotients(found, wanted):
     grid_a, grid_b = a.grid.log_g, b.grid.log_g
     log_g = float(b.node_prob @ grid_b)
     spread = np.sqrt(float(b.node_prob @ (grid_b - log_g) ** 2))
+    sd_error = np.maximum(a.errors.sd[: sd.size], FLOORS["sd"] * sd)[some]
+    sd_error = np.hypot(sd_error, (a.inclusion_se * b.mean**2)[some] / (2 * sd[some]))
     out = {
         "probability": (a.unit_prob - b.unit_prob) / np.maximum(a.unit_se, FLOORS["probability"]),
         "mean": ((a.mean - b.mean)[some] / np.maximum(a.errors.mean[: sd.size], FLOORS["mean"] * sd)[some]),
-        "sd": ((np.sqrt(a.var) - sd)[some] / np.maximum(a.errors.sd[: sd.size], FLOORS["sd"] * sd)[some]),
+        "sd": (np.sqrt(a.var) - sd)[some] / sd_error,
         "size": [(a.expected_size - b.expected_size) / max(a.errors.size, FLOORS["size"])],
         "loo": _left_out(found.loo(), wanted.loo()),
     }
