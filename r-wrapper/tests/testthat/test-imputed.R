@@ -43,7 +43,7 @@ def pooled(files, rows, alpha):
     from pybayesridge.results.contrast import combined
     out = pybayesridge.pool([pybayesridge.load(file) for file in files])
     targets = out._data.targets
-    given = [np.column_stack([np.ones(len(r)), r]) if f.model.data.intercept_name else r for r, f in zip(rows, out._inner)]
+    given = [np.column_stack([np.ones(len(r)), r]) if f.model.data.intercept_name else r for r, f in zip(rows, out.fits)]
     found = [combined(out, given, np.zeros(len(given[0])), alpha, i) for i in range(len(targets))]
     limits = [np.asarray(out.conf_int(alpha)).reshape(-1, len(targets), 2)[:, i] for i in range(len(targets))]
     return dict(
