@@ -12,6 +12,10 @@ from pybayesridge.sites.tilted import Cavity, normal_cavity
 SAME = 1e-11
 """Largest difference: of means in standard deviations, of the others relative to themselves or to 1."""
 
+GRADIENTS = 2e-10
+"""Likewise of gradients, which are small differences of slopes that are as large as the number of trials; worst seen
+1.8e-11, without AVX."""
+
 SITES = 1e-9
 """Largest relative difference of variances and site precisions: differences of nearly equal numbers in cavities that
 are wide, or narrow."""
@@ -55,7 +59,7 @@ def test_moments_are_those_of_numpy(trials, monkeypatch):
     assert np.abs((found.mean - wanted.mean) / np.sqrt(wanted.variance)).max() <= SAME * max(1, trials**0.5)
     assert np.abs(found.variance / wanted.variance - 1).max() <= SITES * max(1, trials**0.5)
     gradient = np.maximum(np.abs(wanted.gradient), 1.0)
-    assert np.abs((found.gradient - wanted.gradient) / gradient).max() <= SAME * max(1, trials**0.5)
+    assert np.abs((found.gradient - wanted.gradient) / gradient).max() <= GRADIENTS * max(1, trials**0.5)
     seen = wanted.site_precision > 1e-6 * cavity.precision
     assert np.abs(found.site_precision / wanted.site_precision - 1)[seen].max() <= SITES * max(1, trials**0.5)
 
