@@ -32,7 +32,6 @@ from pybayesridge.text import rounded
 
 if TYPE_CHECKING:
     from pybayesridge.models.priors import RidgeModel
-    from pybayesridge.results.summary.formats import FormattedSummary
 
 
 class BandRidgeResults(BandEstimates, LinearResults):
@@ -281,23 +280,6 @@ class BandRidgeResults(BandEstimates, LinearResults):
         self.band_fit = replace(self.band_fit, posterior=self.posterior)
         for name in ("loo_residuals", "loo_mse"):
             self.__dict__.pop(name, None)
-
-    def summary(self, alpha: float = 0.05, direction: bool = False) -> FormattedSummary:
-        """Regression table, and a table of the bands: their standard deviations and shares of the variance.
-
-        Parameters
-        ----------
-        alpha : float
-            One minus the probability of the intervals.
-        direction : bool
-            Add a column with the posterior probability that each coefficient is positive, ``P(>0)``.
-
-        Returns
-        -------
-        statsmodels.iolib.summary.Summary
-            Prints as text; ``as_html()``, ``as_latex()``, ``as_csv()``.
-        """
-        return super().summary(alpha, direction)
 
     def shown_tables(self, i: int, alpha: float) -> list[Written]:
         """The bands: the number of their columns, standard deviations and shares."""

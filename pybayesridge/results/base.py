@@ -184,7 +184,23 @@ class LinearResults(LinearEstimates, saved.Saveable):
         return to_arviz(self.model, self._draw_chain, draws=draws, chains=chains, rng=rng, groups=groups)
 
     def summary(self, alpha: float = 0.05, direction: bool = False) -> FormattedSummary:
-        """Regression table in the format of statsmodels."""
+        """Regression table: posterior mean, standard deviation and interval of every coefficient.
+
+        Of selections also the inclusion probabilities, of several penalties the standard deviations and shares of the
+        bands. Tables of more than 60 coefficients show the most important ones first and say how many are left out.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the probability of the intervals.
+        direction : bool
+            Add a column with the posterior probability that each coefficient is positive, ``P(>0)``.
+
+        Returns
+        -------
+        statsmodels.iolib.summary.Summary
+            Prints as text; ``as_html()``, ``as_latex()``, ``as_csv()``.
+        """
         from pybayesridge.results.summary.fit import summary
 
         return summary(self, check_alpha(alpha), direction)

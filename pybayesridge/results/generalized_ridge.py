@@ -26,7 +26,6 @@ from pybayesridge.sites.fit import SitesFit
 
 if TYPE_CHECKING:
     from pybayesridge.models.priors import RidgeModel
-    from pybayesridge.results.summary.formats import FormattedSummary
 
 
 class GeneralizedRidgeResults(ProbabilityResults, GeneralizedEstimates):
@@ -169,25 +168,6 @@ class GeneralizedRidgeResults(ProbabilityResults, GeneralizedEstimates):
         self.posterior = self.posterior.without_rows(self.sites_fit.nodes)
         for name in ("_left_out", "loo_probabilities"):
             self.__dict__.pop(name, None)
-
-    def summary(self, alpha: float = 0.05, direction: bool = False) -> FormattedSummary:
-        """Regression table: posterior mean, standard deviation and interval of every coefficient, link's scale.
-
-        Tables of more than 60 coefficients show the largest standardised ones first and say how many are left out.
-
-        Parameters
-        ----------
-        alpha : float
-            One minus the probability of the intervals.
-        direction : bool
-            Add a column with the posterior probability that each coefficient is positive, ``P(>0)``.
-
-        Returns
-        -------
-        statsmodels.iolib.summary.Summary
-            Prints as text; ``as_html()``, ``as_latex()``, ``as_csv()``.
-        """
-        return super().summary(alpha, direction)
 
     def shown_tables(self, i: int, alpha: float) -> list[Written]:
         """The hyperparameters, where the method integrates over the penalty."""

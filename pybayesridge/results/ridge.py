@@ -31,7 +31,6 @@ from pybayesridge.ridge.prior import log_density_of_log
 
 if TYPE_CHECKING:
     from pybayesridge.models.priors import RidgeModel
-    from pybayesridge.results.summary.formats import FormattedSummary
 
 
 class BayesRidgeResults(coefficients.ColumnResults):
@@ -218,25 +217,6 @@ class BayesRidgeResults(coefficients.ColumnResults):
         self.ridge_fit = replace(self.ridge_fit, spectrum=self.posterior.spectrum)
         for name in ("loo_residuals", "loo_mse"):
             self.__dict__.pop(name, None)
-
-    def summary(self, alpha: float = 0.05, direction: bool = False) -> FormattedSummary:
-        """Regression table: posterior mean, standard deviation and interval of every coefficient.
-
-        Tables of more than 60 coefficients show the largest standardised ones first and say how many are left out.
-
-        Parameters
-        ----------
-        alpha : float
-            One minus the probability of the intervals.
-        direction : bool
-            Add a column with the posterior probability that each coefficient is positive, ``P(>0)``.
-
-        Returns
-        -------
-        statsmodels.iolib.summary.Summary
-            Prints as text; ``as_html()``, ``as_latex()``, ``as_csv()``.
-        """
-        return super().summary(alpha, direction)
 
     def shown_tables(self, i: int, alpha: float) -> list[Written]:
         """The hyperparameters, where the method integrates over the penalty."""

@@ -23,7 +23,6 @@ from pybayesridge.text import count, rounded
 
 if TYPE_CHECKING:
     from pybayesridge.models.priors import SelectionModel
-    from pybayesridge.results.summary.formats import FormattedSummary
 
 
 class SpikeSlabResults(DrawResults):
@@ -171,23 +170,6 @@ class SpikeSlabResults(DrawResults):
         if not row_space and self.has_joint_posterior:
             self.posterior = self.posterior.without_row_space()
         self.posterior = self.posterior.without_rows()
-
-    def summary(self, alpha: float = 0.05, direction: bool = False) -> FormattedSummary:
-        """Table of the coefficients by inclusion probability; at most 30 of those that can be out.
-
-        Parameters
-        ----------
-        alpha : float
-            One minus the probability of the intervals.
-        direction : bool
-            Add columns with the posterior probabilities that each coefficient is positive, ``P(>0)``, and exactly
-            zero, ``P(=0)``.
-
-        Returns
-        -------
-        statsmodels.iolib.summary.Summary
-        """
-        return super().summary(alpha, direction)
 
     def shown_coefficients(self, i: int, alpha: float) -> Coefficients:
         """Unpenalised coefficients, and the others by inclusion probability."""
