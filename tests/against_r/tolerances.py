@@ -34,5 +34,8 @@ SUSIE_PIP = 0.05
 FRONT_END = 1e-10
 """All numbers of the R package and of the Python package, after conversion by reticulate and to text."""
 
+FRONT_END_LIMITS = 2e-8
+"""Limits of intervals, which each language solves for itself: what the stopping rule of quantiles allows."""
+
 MGCV = 1e-11
 """``gam(sp = )``: predictions from smooth curves, also outside the data."""
