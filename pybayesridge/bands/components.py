@@ -9,15 +9,16 @@ import numpy as np
 import scipy
 from scipy.special import expit, gammaincc, gammaln, logsumexp
 
-from pybayesridge._types import FloatArray
+from pybayesridge._types import BoolArray, FloatArray
 from pybayesridge.bands.fit import BandFit
-from pybayesridge.bands.shares import ShareRule
+from pybayesridge.bands.shares import ShareRule, pieces_of
 from pybayesridge.ridge.density import log_density
 from pybayesridge.ridge.likelihood import GaussianNoise
 from pybayesridge.ridge.profile import penalized_rss
 
-PIECES, ORDER = {1: 1, 2: 150, 3: 24}, 4
-"""Pieces of each angle, by the number of bands, and points in each of them, to which densities are interpolated."""
+PIECES, ORDER = {1: (1, 1.0), 2: (200, 1.1), 3: (16, 2.0)}, 4
+"""Even pieces of each angle, by the number of bands, and points in each of them, to which densities are interpolated;
+the ratio of those into which the pieces at the ends are divided, where shares vanish."""
 
 TOTALS = {1: 801, 2: 201, 3: 101}
 """Points of the log of the total of the bands, likewise."""
@@ -25,11 +26,29 @@ TOTALS = {1: 801, 2: 201, 3: 101}
 DROP = 30.0
 """The grid of totals ends where the density has fallen by this in logarithm at every node."""
 
+FLOOR = 200.0
+"""Log densities smaller than the largest by more are not told apart."""
+
+COARSE, FINE = np.arange(-60.0, 60.0, 0.5), 241
+"""Logs of the total at which densities are looked for, and points in the part of these that matters at a node."""
+
 BINS = 4096
 """Points of the distribution of a variance relative to the noise variance of its component."""
 
 NEGLIGIBLE = 1e-12
 """Shares with a smaller weight are no part of distribution functions."""
+
+LEAST = 10.0 ** -np.arange(1, 13, 2)
+"""Shares of such sizes are told apart by the centre of the total given the shares."""
+
+RESOLVED = 100.0
+"""Least such size relative to the smallest share of a node."""
+
+RIDGE = 1e-3
+"""Penalty of the slopes, relative to the weight of all nodes: between and beyond nodes the centre stays smooth."""
+
+FLAT = 0.25
+"""Power of the posterior weights of nodes with which they count for the centre."""
 
 LITTLE = 0.01
 """A share below which a band is said to matter little."""
@@ -44,33 +63,37 @@ class Totals:
     weight : (A,) array
         Posterior weights of the points.
     shares : (A, K) array
-    log_w : (L,) array
-        Evenly spaced.
+    center : (A,) array
+        About the mean of the log total given the shares.
+    at : (L,) array
+        Evenly spaced logs of the total, from its centre on.
     density, cdf : (A, L) arrays
         Of the log total given the shares.
     """
 
     weight: FloatArray
     shares: FloatArray
-    log_w: FloatArray
+    center: FloatArray
+    at: FloatArray
     density: FloatArray
     cdf: FloatArray
 
     @classmethod
-    def of(cls, shares: FloatArray, log_w: FloatArray, mass: FloatArray) -> Totals:
+    def of(cls, shares: FloatArray, center: FloatArray, at: FloatArray, mass: FloatArray) -> Totals:
         """From the joint density (A, L) times the weights of the points."""
         weight = mass.sum(axis=1)
         keep = weight > NEGLIGIBLE * weight.sum()
-        curve = scipy.interpolate.CubicSpline(log_w, mass[keep], axis=1)
-        cdf = curve.antiderivative()(log_w)
+        curve = scipy.interpolate.CubicSpline(at, mass[keep], axis=1)
+        cdf = curve.antiderivative()(at)
         total = cdf[:, -1:]
-        return cls(weight[keep] / weight[keep].sum(), shares[keep], log_w, mass[keep] / total, cdf / total)
+        weight = weight[keep] / weight[keep].sum()
+        return cls(weight, shares[keep], center[keep], at, mass[keep] / total, cdf / total)
 
     def below(self, log_w: FloatArray) -> float:
         """Probability that the log total is below a number for each of the points (A,): by cubic interpolation."""
-        step = self.log_w[1] - self.log_w[0]
-        place = np.clip((log_w - self.log_w[0]) / step, 0.0, self.log_w.size - 1.0)
-        left = np.minimum(place.astype(np.intp), self.log_w.size - 2)
+        step = self.at[1] - self.at[0]
+        place = np.clip((log_w - self.center - self.at[0]) / step, 0.0, self.at.size - 1.0)
+        left = np.minimum(place.astype(np.intp), self.at.size - 2)
         x, each = place - left, np.arange(self.weight.size)
         f0, f1 = self.cdf[each, left], self.cdf[each, left + 1]
         d0, d1 = step * self.density[each, left], step * self.density[each, left + 1]
@@ -133,17 +156,24 @@ class VarianceGrid:
         units = np.array([2 * np.log(spectrum.top) - total for spectrum in spectra])
 
         def densities(log_w: FloatArray) -> FloatArray:
-            pairs = zip(spectra, models, units, strict=True)
-            return np.stack([log_density(s, model, (log_w + unit)[:, None])[:, 0] for s, model, unit in pairs])
+            each = zip(spectra, models, log_w + units[:, None], strict=True)
+            return np.stack([log_density(s, model, log_t2[:, None])[:, 0] for s, model, log_t2 in each])
 
-        log_w = _totals(fit, target, units, densities)
+        # From a centre of its own on the density of the log total changes little from node to node, so that it can be
+        # interpolated: a strong signal makes those of two nodes lie far apart.
+        slopes, at = _totals(fit, target, densities)
+        log_w = (_features(fit.shares, _least(fit)) @ slopes)[:, None] + at
         log_p = densities(log_w)
+        log_p = np.maximum(log_p, log_p.max() - FLOOR)
         log_rss = np.stack(
-            [np.log(penalized_rss(s, (log_w + unit)[:, None])[:, 0]) for s, unit in zip(spectra, units, strict=True)]
+            [
+                np.log(penalized_rss(s, log_t2[:, None])[:, 0])
+                for s, log_t2 in zip(spectra, log_w + units[:, None], strict=True)
+            ]
         )
         finer, between = rule, np.eye(len(rule.shares))
         if rule.order:
-            finer = ShareRule.of(rule.box, 1 if fit.count == 1 else ORDER, PIECES[fit.count])
+            finer = ShareRule.of(rule.box, 1 if fit.count == 1 else ORDER, pieces_of(*PIECES[fit.count]))
             between = rule.interpolation(finer, in_logs=fit.in_logs)
         log_weight = finer.log_weight if finer.log_weight.ndim == 1 else finer.log_weight[:, target]
         terms = between @ log_p + log_weight[:, None]
@@ -152,12 +182,13 @@ class VarianceGrid:
         likelihood = models[0].likelihood
         rss = np.exp(between @ log_rss)
         scale2 = likelihood.scale2(rss[..., None]).ravel() * fit.posterior.design.y_norm[target] ** 2
-        w = np.broadcast_to(log_w, terms.shape).ravel()
-        shares = np.repeat(finer.shares, log_w.size, axis=0)
+        center = _features(finer.shares, _least(fit)) @ slopes
+        w = (center[:, None] + at).ravel()
+        shares = np.repeat(finer.shares, at.size, axis=0)
         keep = weight > 1e-13
         weight = weight[keep] / weight[keep].sum()
         share = shares[keep] / (1 + np.exp(-w[keep]))[:, None]
-        totals = Totals.of(finer.shares, log_w, mass)
+        totals = Totals.of(finer.shares, center, at, mass)
         return cls(weight, fit.log_variances(shares[keep], w[keep]), share, scale2[keep], likelihood.df, totals)
 
     def noise(self, probabilities: FloatArray) -> tuple[float, FloatArray]:
@@ -226,20 +257,60 @@ class VarianceGrid:
 
 
 def _totals(
-    fit: BandFit, target: int, units: FloatArray, densities: Callable[[FloatArray], FloatArray]
-) -> FloatArray:
-    """Logs of the total over which the density is spread at the nodes that matter."""
+    fit: BandFit, target: int, densities: Callable[[FloatArray], FloatArray]
+) -> tuple[FloatArray, FloatArray]:
+    """Coefficients of the centre of the log total as a function of the shares, and its points from there on (L,).
+
+    `densities` are the log densities at points of each node's own, (M, L).
+    """
     weight = fit.weight[:, target]
-    heavy = np.flatnonzero(weight > 1e-9)
-    grid = np.arange(-60.0, 60.0, 0.5)
-    values = densities(grid)
-    top = values[heavy].max()
-    with_moment = values[heavy] + grid
-    seen = (values[heavy] > top - DROP) | (with_moment > with_moment.max() - DROP / 2)
-    inside = np.flatnonzero(seen.any(axis=0))
-    return np.linspace(
-        grid[max(inside[0] - 1, 0)], grid[min(inside[-1] + 1, grid.size - 1)], TOTALS.get(fit.count, TOTALS[3])
-    )
+    heavy = weight > 1e-9
+    coarse = np.broadcast_to(COARSE, (heavy.size, COARSE.size))
+    low, high = _ends(coarse, _matters(densities(coarse), coarse))
+    log_w = low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, FINE)
+    values = densities(log_w)
+    mass = np.exp(values - values.max(axis=1, keepdims=True))
+    center = (mass * log_w).sum(axis=1) / mass.sum(axis=1)
+    root = weight[heavy] ** FLAT
+    features = _features(fit.shares[heavy], _least(fit))
+    mean = np.average(center[heavy], weights=root)
+    normal = (root[:, None] * features).T @ features + RIDGE * root.sum() * np.eye(features.shape[1])
+    slopes = np.linalg.solve(normal, (root[:, None] * features).T @ (center[heavy] - mean))
+    slopes[0] += mean
+    low, high = _ends(log_w, _matters(values, log_w))
+    middle = _features(fit.shares, _least(fit)) @ slopes
+    at = np.linspace((low - middle)[heavy].min(), (high - middle)[heavy].max(), TOTALS.get(fit.count, TOTALS[3]))
+    return slopes, at
+
+
+def _least(fit: BandFit) -> FloatArray:
+    """Sizes of shares (L, K), as far as the nodes resolve them."""
+    return np.maximum(LEAST[:, None], RESOLVED * fit.shares.min(axis=0))
+
+
+def _features(shares: FloatArray, least: FloatArray) -> FloatArray:
+    """What the centre is a linear function of, at shares (M, K).
+
+    A signal in a band fixes its share times the total, if the share is not so small that other bands take it over:
+    logs of shares beyond values of several sizes (L, K).
+    """
+    terms = [np.log(shares + each) for each in least]
+    return np.hstack([np.ones((len(shares), 1)), *terms])
+
+
+def _matters(values: FloatArray, log_w: FloatArray) -> BoolArray:
+    """Where the log densities (M, L) of a node matter to its probabilities or its mean total."""
+    with_moment = values + log_w
+    out: BoolArray = values > values.max(axis=1, keepdims=True) - DROP
+    out |= with_moment > with_moment.max(axis=1, keepdims=True) - DROP / 2
+    return out
+
+
+def _ends(log_w: FloatArray, inside: BoolArray) -> tuple[FloatArray, FloatArray]:
+    """The points (M, L) around those that are inside, of each node (M,)."""
+    each, last = np.arange(len(log_w)), log_w.shape[1] - 1
+    first, final = inside.argmax(axis=1), last - inside[:, ::-1].argmax(axis=1)
+    return log_w[each, np.maximum(first - 1, 0)], log_w[each, np.minimum(final + 1, last)]
 
 
 def _binned(x: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -177,10 +177,28 @@ class _Nodes:
         return self.log_integrals + (log_weight if log_weight.ndim == 2 else log_weight[:, None])
 
     @property
+    def log_variances(self) -> FloatArray:
+        """Logs of the mean variances of the bands' standardised coefficients at each node, (M, K, q).
+
+        -inf where the mean does not exist.
+        """
+        out = []
+        for shares, fit in zip(self.rule.shares, self.fits, strict=True):
+            mixture = fit.mixture
+            with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+                mean = (mixture.weight * mixture.scale2 * np.exp(mixture.log_t2)).sum(axis=0) / fit.spectrum.top**2
+                each = np.log(np.outer(shares, np.where(mixture.open_variance, 0.0, mean)))
+            out.append(np.where(np.isfinite(each), each, -np.inf))
+        return np.stack(out)
+
+    @property
     def needed(self) -> Box:
-        """The part of the box outside which the density of no target matters."""
-        terms = self.log_integrals
-        return self.rule.narrowed((terms > terms.max(axis=0) - DROP).any(axis=1))
+        """The part of the box outside which no target's density, nor the mean variance of a band, matters."""
+        terms = self.log_integrals[:, None]
+        terms = np.concatenate([terms, terms + self.log_variances], axis=1)
+        with np.errstate(invalid="ignore"):
+            inside = terms > terms.max(axis=0) - DROP
+        return self.rule.narrowed(inside.any(axis=(1, 2)))
 
     @property
     def weight(self) -> FloatArray:
@@ -201,9 +219,10 @@ def fit_exact(problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, tol:
     noise : GaussianNoise
     tol : float
         Largest error that is accepted: of the log of the integral over the shares; of their density interpolated
-        between the nodes, in total variation; of means of shares in standard deviations, and of fitted values in root
-        mean squares of theirs. It follows from the change that the last rule made. With more than three
-        bands the shares are weighted points, whose scrambles tell the error, and 20 times as much is accepted.
+        between the nodes, in total variation; of means of shares in standard deviations; of the root mean square of
+        the standard deviation of each band, relative to it; and of fitted values in root mean squares of theirs. It
+        follows from the change that the last rule made. With more than three bands the shares are weighted points,
+        whose scrambles tell the error, and 20 times as much is accepted.
 
     Raises
     ------
@@ -344,7 +363,8 @@ def _difference(problem: BandProblem, coarse: _Nodes, fine: _Nodes) -> FloatArra
     with np.errstate(invalid="ignore", divide="ignore"):
         fitted = np.sqrt((change**2).sum(axis=0) / (noise * np.maximum(rank, 1.0)))
     density = np.min([_off(coarse, fine, in_logs) for in_logs in (False, True)], axis=0)
-    out: FloatArray = np.maximum.reduce([integral, shares, density, np.where(noise > 0, fitted, 0.0)])
+    spreads = np.abs(_log_spreads(coarse) - _log_spreads(fine)).max(axis=0)
+    out: FloatArray = np.maximum.reduce([integral, shares, density, spreads, np.where(noise > 0, fitted, 0.0)])
     return out
 
 
@@ -366,6 +386,16 @@ def _share_moments(nodes: _Nodes) -> tuple[FloatArray, FloatArray]:
     mean = root.T @ weight
     square = (root**2).T @ weight
     return mean, np.sqrt(np.maximum(square - mean**2, 1e-10 * square))
+
+
+def _log_spreads(nodes: _Nodes) -> FloatArray:
+    """Logs of the root mean square of the standard deviation of each band's coefficients, (K, q).
+
+    It is that of coefficients of which the data say nothing; 0 where it does not exist.
+    """
+    terms = nodes.log_terms
+    logs: FloatArray = 0.5 * logsumexp((terms - logsumexp(terms, axis=0))[:, None] + nodes.log_variances, axis=0)
+    return np.where(np.isfinite(logs), logs, 0.0)
 
 
 def _mean_coefficients(problem: BandProblem, nodes: _Nodes) -> FloatArray:

@@ -22,6 +22,11 @@ from pybayesridge._types import BoolArray, FloatArray
 
 RIGHT_ANGLE = np.pi / 2
 
+WHOLE = np.array([-1.0, 1.0])
+
+FIRST = 1e-7
+"""The smallest piece beside an end, relative to the whole."""
+
 
 @dataclass(frozen=True, slots=True)
 class Box:
@@ -68,17 +73,16 @@ class ShareRule:
     log_weight: FloatArray
 
     @classmethod
-    def of(cls, box: Box, order: int, pieces: int = 1) -> ShareRule:
-        """The rule with so many nodes in each piece of an angle; a single node where there is one band."""
+    def of(cls, box: Box, order: int, edges: FloatArray = WHOLE) -> ShareRule:
+        """The rule with so many nodes in each piece of an angle, between edges (-1 to 1); one node for one band."""
         x, w = leggauss(order)
-        if pieces > 1:
-            starts = (2 * np.arange(pieces) + 1) / pieces - 1
-            x, w = np.add.outer(starts, x / pieces).ravel(), np.tile(w / pieces, pieces)
+        middle, length = (edges[1:] + edges[:-1]) / 2, np.diff(edges) / 2
+        x, w = (middle[:, None] + np.outer(length, x)).ravel(), np.outer(length, w).ravel()
         half = (box.high - box.low) / 2
         each = [low + h * (x + 1) for low, h in zip(box.low, half, strict=True)]
         angles = grid_of(each)
         weight = grid_of([h * w for h in half]).prod(axis=1)
-        return cls(box, order * pieces, angles, shares_of(angles), np.log(weight) + log_prior(angles))
+        return cls(box, x.size, angles, shares_of(angles), np.log(weight) + log_prior(angles))
 
     def narrowed(self, inside: BoolArray) -> Box:
         """The box between the neighbours of the nodes that are inside (M,)."""
@@ -121,6 +125,17 @@ class ShareRule:
                 one = legvander((there - middle) / half, self.order - 1) @ to_coefficients
             out = np.kron(out, one)
         return np.asarray(out, dtype=np.float64)
+
+
+def pieces_of(number: int, ratio: float) -> FloatArray:
+    """Edges, from -1 to 1, of even pieces, those near the ends divided so that they grow by no more than a ratio."""
+    if number == 1:
+        return WHOLE
+    inner = 1 / (number * (1 - 1 / ratio))
+    steps = int(np.ceil(np.log(inner / FIRST) / np.log(ratio)))
+    graded = np.concatenate([[0.0], np.geomspace(FIRST, inner, steps)])
+    between = np.linspace(inner, 1 - inner, max(int(np.ceil(number * (1 - 2 * inner))), 1) + 1)[1:-1]
+    return 2 * np.concatenate([graded, between, 1 - graded[::-1]]) - 1
 
 
 def grid_of(each: list[FloatArray]) -> FloatArray:

@@ -1,8 +1,9 @@
 """``python -m tests.fuzz``: many random problems beside the oracle; see :mod:`tests.fuzz.compare` for the rules.
 
 And damaged files, see :mod:`tests.fuzz.files`; formulas with odd names, :mod:`tests.fuzz.formulas`; tables through
-every entrance, :mod:`tests.fuzz.entrances`; the sampler of sets beside sums, :mod:`tests.fuzz.sets`, and for yes/no
-responses beside importance sampling, :mod:`tests.fuzz.yes_no_sets`.
+every entrance, :mod:`tests.fuzz.entrances`; several penalties beside a grid, :mod:`tests.fuzz.bands`; the sampler of
+sets beside sums, :mod:`tests.fuzz.sets`, and for yes/no responses beside importance sampling,
+:mod:`tests.fuzz.yes_no_sets`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections import Counter
 from dataclasses import dataclass
 from multiprocessing import Pool
 
+from tests.fuzz.bands import compare_bands, make_bands
 from tests.fuzz.compare import ALLOWED, LIMIT, Verdict, compare
 from tests.fuzz.entrances import compare_table, make_table
 from tests.fuzz.files import judge, make_damage
@@ -36,6 +38,7 @@ KINDS = {
     "yes-no": (make_yes_no, compare_yes_no),
     "sets": (make_sets, compare_sets),
     "yes-no-sets": (make_yes_no_sets, compare_yes_no_sets),
+    "bands": (make_bands, compare_bands),
 }
 
 SHARE = {
@@ -47,10 +50,11 @@ SHARE = {
     "yes-no": 5,
     "sets": 10,
     "yes-no-sets": 50,
+    "bands": 10,
 }
 """There is one problem of a kind to so many that are asked for."""
 
-WITHOUT_ORACLE = ("files", "formulas", "entrances", "yes-no", "sets", "yes-no-sets")
+WITHOUT_ORACLE = ("files", "formulas", "entrances", "yes-no", "sets", "yes-no-sets", "bands")
 """Kinds that are compared with something else than the oracle in long double."""
 
 

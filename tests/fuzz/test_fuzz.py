@@ -14,7 +14,7 @@ COUNT = 1000
 
 CHUNK = 50
 
-SHARES = {**SHARE, "formulas": 5, "yes-no": 20}
+SHARES = {**SHARE, "formulas": 5, "yes-no": 20, "bands": 50}
 """As those of ``make fuzz``, with less of what takes long."""
 
 KERNELS = 10.0
@@ -22,7 +22,7 @@ KERNELS = 10.0
 
 CASES = [
     (kind, start)
-    for kind in ("ridge", "selection", "files", "formulas", "entrances", "yes-no", "sets", "yes-no-sets")
+    for kind in ("ridge", "selection", "files", "formulas", "entrances", "yes-no", "sets", "yes-no-sets", "bands")
     for start in range(0, COUNT, CHUNK)
 ]
 
