@@ -35,6 +35,9 @@ COARSE, FINE = np.arange(-60.0, 60.0, 0.5), 241
 BINS = 4096
 """Points of the distribution of a variance relative to the noise variance of its component."""
 
+TINY = 1e-300
+"""Smaller posterior weights of nodes are not told apart."""
+
 NEGLIGIBLE = 1e-12
 """Shares with a smaller weight are no part of distribution functions."""
 
@@ -175,8 +178,10 @@ class VarianceGrid:
         if rule.order:
             finer = ShareRule.of(rule.box, 1 if fit.count == 1 else ORDER, pieces_of(*PIECES[fit.count]))
             between = rule.interpolation(finer, in_logs=fit.in_logs)
-        log_weight = finer.log_weight if finer.log_weight.ndim == 1 else finer.log_weight[:, target]
-        terms = between @ log_p + log_weight[:, None]
+        # The density of the shares, whose interpolation was checked, times that of the total given them.
+        log_shares = between @ (np.log(np.maximum(fit.weight[:, target], TINY)) - _of_target(rule, target))
+        terms = between @ log_p
+        terms += (log_shares + _of_target(finer, target) - logsumexp(terms, axis=1))[:, None]
         mass = np.exp(terms - logsumexp(terms))
         weight = mass.ravel()
         likelihood = models[0].likelihood
@@ -254,6 +259,11 @@ class VarianceGrid:
                 high += 5.0 + 100.0 / self.df
             found.append(np.exp(scipy.optimize.brentq(excess, low, high, args=(probability,), xtol=1e-9)))
         return mean, np.array(found)
+
+
+def _of_target(rule: ShareRule, target: int) -> FloatArray:
+    """Log weights of the points of a rule for one target, (M,)."""
+    return rule.log_weight if rule.log_weight.ndim == 1 else rule.log_weight[:, target]
 
 
 def _totals(
