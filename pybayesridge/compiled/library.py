@@ -26,6 +26,8 @@ FUNCTIONS = (
     ("run_table", None, [_POINTER, *[_INTEGER] * 5, *[_POINTER] * 3]),
     ("run_counts", _INTEGER, [_POINTER, _POINTER, _POINTER]),
     ("wide_product", _INT, [_POINTER, _INTEGER, _INTEGER]),
+    ("penalty_modes", _INTEGER, [_POINTER, _POINTER, _INTEGER, _DOUBLE, _INTEGER, _POINTER, _POINTER]),
+    ("penalty_quadrature", _INTEGER, [_POINTER, _POINTER, _DOUBLE]),
     ("tilted_logit", _INTEGER, [_POINTER, _INTEGER, *[_POINTER] * 7]),
 )
 """Names, results and arguments of the functions in ``c``."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import betaln
 
-from pybayesridge._types import FloatArray
+from pybayesridge._types import BoolArray, FloatArray
 from pybayesridge.linalg import blas
 from pybayesridge.ridge.profile import CHUNK, PenaltyModel, at_points, totals
 from pybayesridge.ridge.spectrum import Spectrum
@@ -78,12 +78,18 @@ def _log_variance(spectrum: Spectrum, model: PenaltyModel, log_t2: FloatArray, l
 
     Outside the row space, where that has a mean; else that of the least singular value.
     """
-    no_residual = (spectrum.rss0 == 0) & (not model.likelihood.known)
-    outside = (spectrum.rank < spectrum.p) & (no_residual | (fall(spectrum, model) > 1))
+    outside = outside_counts(spectrum, model)
     if not spectrum.rank:
         return np.where(outside, log_t2, np.zeros_like(log_rss))
     inside = log_t2 - np.logaddexp(0.0, log_t2 + 2 * np.log(spectrum.s[-1]))
     out: FloatArray = np.where(outside, log_t2, inside) + model.likelihood.log_noise(log_rss)
+    return out
+
+
+def outside_counts(spectrum: Spectrum, model: PenaltyModel) -> BoolArray:
+    """Whether there is a space outside that of the rows, where variances have a mean, (q,)."""
+    no_residual = (spectrum.rss0 == 0) & (not model.likelihood.known)
+    out: BoolArray = (spectrum.rank < spectrum.p) & (no_residual | (fall(spectrum, model) > 1))
     return out
 
 

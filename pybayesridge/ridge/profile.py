@@ -21,6 +21,7 @@ from scipy.special import expit
 
 from pybayesridge._types import BoolArray, FloatArray, IntArray
 from pybayesridge.linalg import blas
+from pybayesridge.ridge import penalty_compiled
 from pybayesridge.ridge.likelihood import GaussianLikelihood
 from pybayesridge.ridge.spectrum import Spectrum
 
@@ -269,6 +270,9 @@ def find_modes(
     if spectrum.rank == 0:
         return Modes(np.full(q, -np.inf), np.zeros(q, dtype=np.intp), ~none, none, 0)
     grid = search_grid(spectrum, model) if grid is None else grid
+    compiled = _compiled_modes(spectrum, model, grid, tol, maxiter)
+    if compiled is not None:
+        return compiled
     slope = slopes_on_grid(spectrum, model, grid)
     at, target = np.nonzero((slope[:-1] < 0) & (slope[1:] >= 0))
     low, high, target = _with_shallow(spectrum, model, grid, slope, grid[at], grid[at + 1], target)
@@ -286,6 +290,38 @@ def find_modes(
         if height < best[t]:
             best[t], log_t2[t], converged[t] = height, roots[i], done[i]
     return Modes(log_t2, n_modes, converged, unbounded, n_iter)
+
+
+def _compiled_modes(
+    spectrum: Spectrum, model: PenaltyModel, grid: FloatArray, tol: float, maxiter: int
+) -> Modes | None:
+    """The mode of one target by compiled code; None for what that leaves."""
+    penalty = described(spectrum, model)
+    found = None if penalty is None else penalty_compiled.modes(penalty, grid, tol=tol, maxiter=maxiter)
+    if found is None:
+        return None
+    log_t2, n_modes, converged, unbounded, n_iter = found
+    return Modes(
+        np.array([log_t2]),
+        np.array([n_modes], dtype=np.intp),
+        np.array([converged]),
+        np.array([unbounded]),
+        n_iter,
+    )
+
+
+def described(spectrum: Spectrum, model: PenaltyModel) -> penalty_compiled.Penalty | None:
+    """One target, its prior and noise as compiled code takes them; None where it does not."""
+    return penalty_compiled.describe(
+        spectrum,
+        model.likelihood,
+        a=model.a,
+        b=model.b,
+        k=model.k,
+        log_scale=model.log_scale,
+        cancelled=CANCELLED,
+        largest=LARGEST_LOG,
+    )
 
 
 def _with_shallow(

@@ -12,10 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from pybayesridge._types import BoolArray, FloatArray, IntArray
-from pybayesridge.ridge.density import at_nodes, fall, log_density, on_common_grid
+from pybayesridge.ridge import penalty_compiled
+from pybayesridge.ridge.density import at_nodes, fall, log_density, on_common_grid, outside_counts
 from pybayesridge.ridge.mixture import Mixture
 from pybayesridge.ridge.profile import (
+    Modes,
     PenaltyModel,
+    described,
     find_modes,
     penalized_rss,
     search_grid,
@@ -80,7 +83,11 @@ def integrate(spectrum: Spectrum, model: PenaltyModel, *, tol: float, maxiter: i
     maxiter : int
         Most doublings of the nodes.
     """
-    low, high, top, tails = _ends(spectrum, model)
+    search = _search(spectrum, model)
+    found = _compiled(spectrum, model, search, tol, maxiter)
+    if found is not None:
+        return found
+    low, high, top, tails = _ends(spectrum, model, search)
     q = low.size
     count = FIRST_NODES
     nodes = low + (high - low) * np.linspace(0.0, 1.0, count)[:, None]
@@ -146,20 +153,73 @@ class _Tails:
         return out
 
 
-def _ends(spectrum: Spectrum, model: PenaltyModel) -> tuple[FloatArray, FloatArray, FloatArray, _Tails]:
-    """Where the density, and its products with t2, 1/t2 and variances where these have a mean, are negligible."""
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """What the ends are looked for with.
+
+    Attributes
+    ----------
+    grid : (L,) array
+        Points on which every density, and its product with what has a mean, becomes negligible at both sides.
+    modes : Modes
+        Of the densities.
+    falls : (q,) array
+        Rates at which they fall for large t2.
+    """
+
+    grid: FloatArray
+    modes: Modes
+    falls: FloatArray
+
+
+def _search(spectrum: Spectrum, model: PenaltyModel) -> _Search:
     # The mode of the density of l is that of f with N + 2 = nu and k = -2a: interior always, since k < 0.
     as_profile = model.as_density
     features = search_grid(spectrum, as_profile)
     falls = fall(spectrum, model)
-    t2_has_mean, penalty_has_mean = falls > 1, model.a > 1
-    slowest = np.where(t2_has_mean, falls - 1, falls).min()
-    low = features[0] - DROP / (model.a - 1 if penalty_has_mean else model.a)
+    slowest = np.where(falls > 1, falls - 1, falls).min()
+    low = features[0] - DROP / (model.a - 1 if model.a > 1 else model.a)
     high = features[-1] + DROP / slowest
     low = max(low, min(features[0] - ASYMPTOTIC, -FARTHEST))
     high = min(high, max(features[-1] + ASYMPTOTIC, FARTHEST))
     grid = np.arange(low, high + COARSE, COARSE)
-    modes = find_modes(spectrum, as_profile, tol=1e-3, maxiter=100, grid=features)
+    return _Search(grid, find_modes(spectrum, as_profile, tol=1e-3, maxiter=100, grid=features), falls)
+
+
+def _compiled(
+    spectrum: Spectrum, model: PenaltyModel, search: _Search, tol: float, maxiter: int
+) -> Quadrature | None:
+    """The quadrature of one target by compiled code; None for what that leaves."""
+    penalty = described(spectrum, model.as_density)
+    if penalty is None:
+        return None
+    found = penalty_compiled.quadrature(
+        penalty,
+        search.grid,
+        float(search.modes.log_t2[0]),
+        fall=float(search.falls[0]),
+        outside=bool(outside_counts(spectrum, model)[0]),
+        drop=DROP,
+        coarse=COARSE,
+        negligible=NEGLIGIBLE,
+        tol=tol,
+        first=FIRST_NODES,
+        doublings=maxiter,
+    )
+    if found is None:
+        return None
+    log_t2, weight, log_integral, error = found
+    return Quadrature(
+        log_t2[:, None], weight[:, None], np.array([log_integral]), np.array([error]), np.ones(1, dtype=bool)
+    )
+
+
+def _ends(
+    spectrum: Spectrum, model: PenaltyModel, search: _Search
+) -> tuple[FloatArray, FloatArray, FloatArray, _Tails]:
+    """Where the density, and its products with t2, 1/t2 and variances where these have a mean, are negligible."""
+    grid, modes, falls = search.grid, search.modes, search.falls
+    t2_has_mean, penalty_has_mean = falls > 1, model.a > 1
     density, variance, log_rss = on_common_grid(spectrum, model, grid)
     top = density.max(axis=0)
     inner = np.isfinite(modes.log_t2)
