@@ -18,8 +18,8 @@ from pybayesridge.ridge.spectrum import Spectrum
 MOST_NODES = 513
 """Nodes beyond which a quadrature is left to NumPy: a power of two plus 1."""
 
-WEIGHED = 7
-"""Numbers for each node; ``WEIGHED`` in ``penalty.c``."""
+WEIGHED, NODE = 7, 5
+"""Numbers of a point: ``WEIGHED`` in ``penalty.c``, and those of the struct ``Node``."""
 
 
 class Penalty(ctypes.Structure):
@@ -43,7 +43,7 @@ class Rule(ctypes.Structure):
         *((name, ctypes.c_double) for name in ("fall", "log_first", "log_last")),
         *((name, ctypes.c_double) for name in ("drop", "coarse", "negligible", "epsilon", "tol")),
         *((name, ctypes.c_int64) for name in ("first", "most", "doublings", "n_grid")),
-        *((name, ctypes.c_void_p) for name in ("grid", "room", "log_t2", "weight")),
+        *((name, ctypes.c_void_p) for name in ("grid", "room", "nodes", "log_t2", "weight")),
         *((name, ctypes.c_double) for name in ("log_integral", "error")),
     )
 
@@ -140,7 +140,7 @@ def quadrature(
     """
     code = built()
     assert code is not None
-    room = np.empty(max(WEIGHED * grid.size, (WEIGHED + 4) * MOST_NODES))
+    room, nodes = np.empty(WEIGHED * max(grid.size, MOST_NODES)), np.empty(NODE * MOST_NODES)
     log_t2, weight = np.empty(MOST_NODES), np.empty(MOST_NODES)
     s2 = penalty.held[0]
     rule = Rule(
@@ -157,7 +157,7 @@ def quadrature(
         MOST_NODES,
         doublings,
         grid.size,
-        *(array.ctypes.data for array in (grid, room, log_t2, weight)),
+        *(array.ctypes.data for array in (grid, room, nodes, log_t2, weight)),
     )
     kept = code.penalty_quadrature(ctypes.byref(penalty), ctypes.byref(rule), mode)
     if kept < 0:

@@ -12,13 +12,13 @@ from pybayesridge.ridge.profile import PenaltyModel, described, find_modes, sear
 from pybayesridge.ridge.quadrature import integrate
 from pybayesridge.ridge.spectrum import Spectrum
 
-MODE = 4e-9
+MODE = 1e-8
 """Modes, which are as flat as the slope's rounding errors allow."""
 
 INTEGRAL = 2e-11
 """Log integrals with 50,000 rows, of which each has a rounding error."""
 
-WEIGHTS = 4e-11
+WEIGHTS = 1e-9
 """Weights, relative: they are exponentials of as many terms."""
 
 NODES = 1e-12
@@ -119,6 +119,16 @@ def test_a_mode_that_may_lie_between_two_points_of_the_grid_is_left_to_numpy(mon
     grid = search_grid(spectrum, model)
     assert penalty_compiled.modes(described(spectrum, model), grid, tol=1e-8, maxiter=100) is None
     compare(monkeypatch, spectrum, model, tol=1e-10)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_flat_mode_converges_where_its_slope_is_a_rounding_error(seed):
+    """Steps of Newton's iteration are rounding errors of the slope over its small derivative: more than `tol`."""
+    spectrum, model = problem(2, 0, 1.0, 0.0, prior=(2.0, 0.5), outside=0, seed=seed)
+    found = find_modes(spectrum, model, tol=1e-15, maxiter=100)
+    assert found.n_modes[0] == 1
+    assert found.converged[0]
+    assert found.n_iter < 50
 
 
 def test_what_is_left_to_numpy(monkeypatch):

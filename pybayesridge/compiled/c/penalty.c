@@ -4,6 +4,7 @@
    them. Sums over the singular values are taken in LANES parts. A negative result means that the case is left to
    those. */
 
+#include <float.h>
 #include <math.h>
 #include <stdint.h>
 
@@ -23,6 +24,9 @@
 /* Numbers that converge: log integral, means of log t2 and of the effective df, log mean variance. */
 #define TOTALS 4
 
+/* A slope up to this share of its terms is as close to 0 as it can be found. */
+#define ROUNDING (4 * DBL_EPSILON)
+
 /* The case is left to NumPy. */
 #define LEFT (-1)
 
@@ -39,6 +43,12 @@ typedef struct {
     double largest;          /* largest exponent of a penalty */
 } Penalty;
 
+/* What is weighed at one point: log density, log variance of the least certain direction, log R, the share that is
+   shrunk away, and the log of the squared shrinkage of the last direction. */
+typedef struct {
+    double density, variance, log_rss, left, spread;
+} Node;
+
 /* What the quadrature is to find; in the order of ridge/penalty_compiled.py. */
 typedef struct {
     int64_t outside;         /* whether the variance outside the row space has a mean */
@@ -49,7 +59,8 @@ typedef struct {
     int64_t doublings;       /* from one to the next, at most */
     int64_t n_grid;
     const double *grid;      /* where ends are looked for; `coarse` apart */
-    double *room;            /* WEIGHED n_grid numbers, and no fewer than (WEIGHED + 4) most */
+    double *room;            /* WEIGHED numbers for each point of the grid, or each node if these are more */
+    Node *nodes;             /* (most,) */
     double *log_t2, *weight; /* (most,): the nodes that matter and their weights */
     double log_integral, error;
 } Rule;
@@ -64,7 +75,9 @@ static double log_1_plus_exp(double x) { return x > 0 ? x + log1p(exp(-x)) : log
 /* R, the log determinant, and the share of the directions that is shrunk away. */
 static Point at_point(const Penalty *a, double l) {
     const double t2 = exp(l);
-    int64_t factors = (int64_t)(LARGEST_PRODUCT / (l > 1 ? l + 1 : 2));
+    /* Each lane has as many factors as keep the product of all lanes a number; for larger t2 one, and a log of its own. */
+    const int together = (LANES + 1) * l < LARGEST_PRODUCT;
+    int64_t factors = (int64_t)(LARGEST_PRODUCT / (LANES * (l > 1 ? l + 1 : 2)));
     if (factors > MOST_FACTORS) factors = MOST_FACTORS;
     if (factors < 1) factors = 1;
     double rss[LANES] = {0}, left[LANES] = {0}, logs = 0;
@@ -78,15 +91,19 @@ static Point at_point(const Penalty *a, double l) {
                 left[k] += share;
                 product[k] *= total;
             }
-        for (int k = 0; k < LANES; k++) logs += log(product[k]);
+        if (together) logs += log((product[0] * product[1]) * (product[2] * product[3]));
+        else
+            for (int k = 0; k < LANES; k++) logs += log(product[k]);
     }
+    double product = 1;
     for (; j < a->rank; j++) {
         const double total = 1 + a->s2[j] * t2, share = 1 / total;
         rss[0] += share * a->z2[j];
         left[0] += share;
-        logs += log(total);
+        if (together) product *= total;
+        else logs += log(total);
     }
-    const Point out = {((rss[0] + rss[1]) + (rss[2] + rss[3])) + a->rss0, logs,
+    const Point out = {((rss[0] + rss[1]) + (rss[2] + rss[3])) + a->rss0, logs + log(product),
                        ((left[0] + left[1]) + (left[2] + left[3])) / (double)a->rank};
     return out;
 }
@@ -139,7 +156,8 @@ static int steps_over(double before, double middle, double after) {
     return lowest ? vertex < overshoot : vertex > -overshoot;
 }
 
-/* Newton's iteration in a bracket, bisecting where it would leave it; the steps taken. */
+/* Newton's iteration in a bracket, bisecting where it would leave it; the steps taken. Where f is flat, steps may not
+   become as small as `tol`: it ends where the slope is a rounding error, too. */
 static int64_t refine(const Penalty *a, double low, double high, double tol, int64_t most, double *root, int *done) {
     double point = 0.5 * (low + high), first, size, second;
     *done = 0;
@@ -151,7 +169,7 @@ static int64_t refine(const Penalty *a, double low, double high, double tol, int
         if (first < 0) low = point;
         const double newton = point - first / second, middle = 0.5 * (low + high);
         const double next = second > 0 && newton >= low && newton <= high ? newton : middle;
-        *done = fabs(next - point) <= tol;
+        *done = fabs(next - point) <= tol || fabs(first) <= ROUNDING * size;
         point = next;
     }
     *root = point;
@@ -197,18 +215,14 @@ EXPORT int64_t penalty_modes(const Penalty *a, const double *grid, int64_t n, do
     return slowest;
 }
 
-/* What is weighed at one point: log density, log variance of the least certain direction, log R. */
-typedef struct {
-    double density, variance, log_rss, left;
-} Node;
-
 static Node at_node(const Penalty *a, const Rule *rule, double l) {
     const Point at = at_point(a, l);
     const double own = l - a->log_scale, log_rss = log(at.rss);
     const double fit = a->variance > 0 ? at.rss / (2 * a->variance) : a->half * log_rss;
     const double inside = l - log_1_plus_exp(l + rule->log_last);
     const Node out = {-0.5 * at.determinant - fit + a->a * own - (a->a + a->b) * log_1_plus_exp(own),
-                      (rule->outside ? l : inside) + (a->variance > 0 ? 0 : log_rss), log_rss, at.left};
+                      (rule->outside ? l : inside) + (a->variance > 0 ? 0 : log_rss), log_rss, at.left,
+                      2 * (inside + rule->log_last)};
     return out;
 }
 
@@ -217,14 +231,13 @@ static Node at_node(const Penalty *a, const Rule *rule, double l) {
 #define WEIGHED 7
 
 /* Logs of what is integrated for each of these at a node; how many they are. */
-static int weighed(const Penalty *a, const Rule *rule, double l, double density, double variance, double log_rss,
-                   double *out) {
+static int weighed(const Penalty *a, const Rule *rule, double l, double density, const Node *at, double *out) {
     int n = 0;
     out[n++] = density;
-    out[n++] = density + variance;
-    out[n++] = density + log_rss;
+    out[n++] = density + at->variance;
+    out[n++] = density + at->log_rss;
     out[n++] = density - 2 * log_1_plus_exp(-l - rule->log_first);
-    out[n++] = density - 2 * log_1_plus_exp(-l - rule->log_last);
+    out[n++] = density + at->spread;
     if (rule->fall > 1) out[n++] = density + l;
     if (a->a > 1) out[n++] = density - l;
     return n;
@@ -246,7 +259,7 @@ static int find_ends(const Penalty *a, const Rule *rule, double mode, Ends *ends
         const Node at = at_node(a, rule, rule->grid[i]);
         double *const here = rule->room + i * WEIGHED;
         if (!(at.density < INFINITY)) return 0;
-        kinds = weighed(a, rule, rule->grid[i], at.density, at.variance, at.log_rss, here);
+        kinds = weighed(a, rule, rule->grid[i], at.density, &at, here);
         for (int k = 0; k < kinds; k++)
             if (i == 0 || here[k] > most[k]) most[k] = here[k];
         if (at.density > rule->room[highest * WEIGHED]) highest = i;
@@ -278,24 +291,19 @@ static double closed(const Ends *ends, double density, double spacing, int is_fi
     return density;
 }
 
-/* The nodes of the finest rule, of which coarser ones have every second, fourth, ... */
-typedef struct {
-    double *density, *variance, *log_rss, *left;
-} Nodes;
-
-/* Sums over every `step`-th node that converge. */
-static void totals(const Rule *rule, const Ends *ends, const Nodes *nodes, int64_t step, double *out) {
+/* Sums over every `step`-th node of the finest rule that converge. */
+static void totals(const Rule *rule, const Ends *ends, const Node *nodes, int64_t step, double *out) {
     const int64_t last = rule->most - 1;
     const double width = ends->high - ends->low, spacing = width * ((double)step / (double)last);
     double total = 0, mean = 0, left = 0, variance = 0, largest = -INFINITY;
     for (int64_t i = 0; i <= last; i += step)
-        if (nodes->variance[i] > largest) largest = nodes->variance[i];
+        if (nodes[i].variance > largest) largest = nodes[i].variance;
     for (int64_t i = 0; i <= last; i += step) {
-        const double weight = exp(closed(ends, nodes->density[i], spacing, i == 0, i == last) - ends->top);
+        const double weight = exp(closed(ends, nodes[i].density, spacing, i == 0, i == last) - ends->top);
         total += weight;
         mean += weight * (ends->low + width * ((double)i / (double)last));
-        left += weight * nodes->left[i];
-        variance += weight * exp(nodes->variance[i] - largest);
+        left += weight * nodes[i].left;
+        variance += weight * exp(nodes[i].variance - largest);
     }
     out[0] = log(total * spacing);
     out[1] = mean / total;
@@ -311,10 +319,10 @@ static double shift(double rate, double spacing, int exponential) {
 }
 
 /* The nodes that matter to some mean, and their weights, into `log_t2` and `weight`; how many they are. */
-static int64_t collect(const Penalty *a, Rule *rule, const Ends *ends, const Nodes *nodes, int64_t step) {
+static int64_t collect(const Penalty *a, Rule *rule, const Ends *ends, const Node *nodes, int64_t step) {
     const int64_t last = rule->most - 1;
     const double width = ends->high - ends->low, spacing = width * ((double)step / (double)last);
-    double *const values = rule->room + 4 * rule->most;
+    double *const values = rule->room;
     double most[WEIGHED], sum[WEIGHED] = {0};
     int64_t n = 0, kept = 0;
     int kinds = 0;
@@ -322,8 +330,10 @@ static int64_t collect(const Penalty *a, Rule *rule, const Ends *ends, const Nod
         double l = ends->low + width * ((double)i / (double)last), *const here = values + n * WEIGHED;
         if (i == 0) l -= shift(ends->below, spacing, a->a > 1);
         if (i == last) l += shift(ends->above, spacing, rule->fall > 1);
-        const double density = closed(ends, nodes->density[i], spacing, i == 0, i == last) - ends->top;
-        kinds = weighed(a, rule, l, density, nodes->variance[i], nodes->log_rss[i], here);
+        const double density = closed(ends, nodes[i].density, spacing, i == 0, i == last) - ends->top;
+        Node at = nodes[i];
+        if (i == 0 || i == last) at.spread = -2 * log_1_plus_exp(-l - rule->log_last);
+        kinds = weighed(a, rule, l, density, &at, here);
         for (int k = 0; k < kinds; k++)
             if (i == 0 || here[k] > most[k]) most[k] = here[k];
         rule->log_t2[n] = l;
@@ -350,30 +360,20 @@ static int64_t collect(const Penalty *a, Rule *rule, const Ends *ends, const Nod
 /* The quadrature of one response, its density having a mode or not; how many nodes it has. */
 EXPORT int64_t penalty_quadrature(const Penalty *a, Rule *rule, double mode) {
     const int64_t most = rule->most;
-    const Nodes nodes = {rule->room, rule->room + most, rule->room + 2 * most, rule->room + 3 * most};
+    Node *const nodes = rule->nodes;
     double before[TOTALS], now[TOTALS];
     Ends ends;
     if (!find_ends(a, rule, mode, &ends)) return LEFT;
     int64_t step = (most - 1) / (rule->first - 1);
-    for (int64_t i = 0, every = step; i < most; i += every) {
-        const Node at = at_node(a, rule, ends.low + (ends.high - ends.low) * ((double)i / (double)(most - 1)));
-        nodes.density[i] = at.density;
-        nodes.variance[i] = at.variance;
-        nodes.log_rss[i] = at.log_rss;
-        nodes.left[i] = at.left;
-    }
-    totals(rule, &ends, &nodes, step, before);
+    for (int64_t i = 0; i < most; i += step)
+        nodes[i] = at_node(a, rule, ends.low + (ends.high - ends.low) * ((double)i / (double)(most - 1)));
+    totals(rule, &ends, nodes, step, before);
     for (int64_t doubling = 0; doubling < rule->doublings && step > 1; doubling++) {
         const int64_t every = step;
         step /= 2;
-        for (int64_t i = step; i < most; i += every) {
-            const Node at = at_node(a, rule, ends.low + (ends.high - ends.low) * ((double)i / (double)(most - 1)));
-            nodes.density[i] = at.density;
-            nodes.variance[i] = at.variance;
-            nodes.log_rss[i] = at.log_rss;
-            nodes.left[i] = at.left;
-        }
-        totals(rule, &ends, &nodes, step, now);
+        for (int64_t i = step; i < most; i += every)
+            nodes[i] = at_node(a, rule, ends.low + (ends.high - ends.low) * ((double)i / (double)(most - 1)));
+        totals(rule, &ends, nodes, step, now);
         double change = 0;
         for (int k = 0; k < TOTALS; k++) {
             const double moved = fabs(now[k] - before[k]);
@@ -382,7 +382,7 @@ EXPORT int64_t penalty_quadrature(const Penalty *a, Rule *rule, double mode) {
             before[k] = now[k];
         }
         rule->error = fmin(change, 100 * change * change) + rule->epsilon;
-        if (rule->error <= rule->tol) return collect(a, rule, &ends, &nodes, step);
+        if (rule->error <= rule->tol) return collect(a, rule, &ends, nodes, step);
     }
     return LEFT;
 }
