@@ -14,6 +14,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -25,6 +26,7 @@ from pybayesridge import r_questions
 from pybayesridge._types import FloatArray
 from pybayesridge._version import __version__
 from pybayesridge.data.arrays import NamedColumns
+from pybayesridge.data.bands import Bands
 from pybayesridge.ep.posterior import StartingPoint
 from pybayesridge.findings import Finding
 from pybayesridge.formula import build as formulas
@@ -38,7 +40,7 @@ from pybayesridge.report.parts import Origin
 from pybayesridge.results import portable
 from pybayesridge.results.export import export, flat_findings, over
 
-PROTOCOL = 12
+PROTOCOL = 13
 """Raised whenever what goes over the bridge changes; the R package compares it with its own."""
 
 
@@ -140,7 +142,16 @@ def fitted(
         given["group"] = group_labels(group)
     if start is not None:
         options["start"] = starting_point(start)
-    return MODELS[family](endog, exog, **given).fit(**options)
+    own_scale = given.pop("own_scale", None)
+    made = MODELS[family](endog, exog, **given)
+    if own_scale is not None:
+        made.bands = with_own_scale(made.bands, own_scale, made.data.exog_columns)
+    return made.fit(**options)
+
+
+def with_own_scale(bands: Bands, names: Sequence[str], columns: Sequence[str]) -> Bands:
+    """Bands of which some columns keep their scale: those of groups and smooth curves, which R makes."""
+    return replace(bands, own_scale=np.isin(list(columns), list(names)))
 
 
 def report(
@@ -381,15 +392,21 @@ def code_rows(coding: str, table: dict[str, Any], allow_code: bool = False) -> d
     Returns
     -------
     dict
-        See :func:`guarded`; the value has ``x``, (m, p), with rows of NaN where a variable is missing.
+        See :func:`guarded`; the value has ``x``, (m, p), with rows of NaN where a variable is missing. With terms
+        that make bands also ``bands``, their names, and ``unseen``, (m, number of these): what multiplies the effects
+        of groups that the fit has not seen, zero at other rows.
     """
 
     def run() -> dict[str, Any]:
         file = io.BytesIO(base64.b64decode(coding))
         spec: FormulaSpec = portable.read(file, "the formula", __version__, allow_code=allow_code)
         rows = {name: as_known(spec, name, column) for name, column in table.items()}
-        frame, _ = formulas.transform(spec, pd.DataFrame(rows))
-        return {"x": frame.to_numpy(dtype=np.float64)}
+        plain, coded, _ = formulas.transform_with_bands(spec, pd.DataFrame(rows))
+        found: dict[str, Any] = {"x": formulas.joined(plain, coded).to_numpy(dtype=np.float64)}
+        if coded:
+            unseen = np.column_stack([each.unseen for each in coded])
+            found |= {"unseen": unseen, "bands": [each.band.name for each in coded]}
+        return found
 
     return guarded(run)
 
@@ -480,8 +497,14 @@ def arguments(given: dict[str, Any]) -> dict[str, Any]:
     if "trials" in out:
         out["trials"] = np.atleast_1d(out["trials"])
     if isinstance(out.get("unpenalized"), list):
-        out["unpenalized"] = [int(u) if isinstance(u, float) else u for u in out["unpenalized"]]
+        out["unpenalized"] = _names_or_positions(out["unpenalized"])
+    if "bands" in out:
+        out["bands"] = {name: _names_or_positions(members) for name, members in out["bands"].items()}
     return out
+
+
+def _names_or_positions(given: list[Any]) -> list[Any]:
+    return [int(one) if isinstance(one, float) else one for one in given]
 
 
 def group_labels(group: Any) -> list[Any] | None:

@@ -52,6 +52,7 @@ def known_to_r(results: Any) -> dict[str, Any]:
     data, spec = model.data, model.formula_spec
     groups: Any = getattr(model, "groups", None)
     grouped = groups is not None and model.grouped_by != "column"
+    of_formula = () if spec is None else spec.bands
     levels = model.distribution.levels
     return {
         "columns": [str(name) for name in data.exog_columns],
@@ -63,6 +64,7 @@ def known_to_r(results: Any) -> dict[str, Any]:
         "group": [groups.labels[i] for i in groups.of_column] if grouped else None,
         "flat_in": getattr(model, "flat_in", None),
         "known_sigma2": getattr(model, "known_sigma2", None),
+        "group_columns": [name for band in of_formula if band.kind == "group" for name in band.columns],
         "formula": None if spec is None else spec.formula,
         "reads": None if spec is None else list(spec.variables),
         "coding": None if spec is None else _as_text(spec),

@@ -245,7 +245,7 @@ class VarianceGrid:
         half = self.df / 2
         exists = half > power
         mean *= float(np.exp(power * np.log(half) + gammaln(half - power) - gammaln(half))) if exists else np.inf
-        points, mass = _binned(log_scale2, weight)
+        points, mass = binned(log_scale2, weight)
 
         def excess(log_variance: float, probability: float) -> float:
             return float(mass @ gammaincc(half, half * np.exp(points - log_variance)) - probability)
@@ -323,7 +323,7 @@ def _ends(log_w: FloatArray, inside: BoolArray) -> tuple[FloatArray, FloatArray]
     return log_w[each, np.maximum(first - 1, 0)], log_w[each, np.minimum(final + 1, last)]
 
 
-def _binned(x: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
+def binned(x: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Weighted points on an even grid, each split between its neighbours so that means stay."""
     low, high = float(x.min()), float(x.max())
     if x.size <= BINS or high - low < 1e-12:

@@ -39,6 +39,7 @@ from pybayesridge.ep.model.rotation import Rotation
 from pybayesridge.ep.posterior import SelectionPosterior
 from pybayesridge.findings import Finding
 from pybayesridge.quantile_tables import NO_ROW_SPACE
+from pybayesridge.results.export_bands import band_nodes, components
 from pybayesridge.results.export_fields import VERSION
 from pybayesridge.results.export_generalized import generalized_selection_values, generalized_values, sites_posterior
 from pybayesridge.results.export_sets import ep_given_columns, sets_posterior, sets_values
@@ -47,6 +48,7 @@ from pybayesridge.ridge import hyperparameters as hyper
 from pybayesridge.ridge.posterior import RidgePosterior
 
 if TYPE_CHECKING:
+    from pybayesridge.results.bands import BandRidgeResults
     from pybayesridge.results.base import LinearResults
     from pybayesridge.results.generalized_ridge import GeneralizedRidgeResults
     from pybayesridge.results.generalized_spike_slab import GeneralizedSpikeSlabResults
@@ -366,13 +368,32 @@ def _covariance_parts(
     )
 
 
-def _bands(results: LinearResults, without: Collection[str]) -> dict[str, Any]:
-    raise ValueError("fits with bands have no export, which R would need: use them in Python")
+def _band_values(results: BandRidgeResults, without: Collection[str]) -> dict[str, Any]:
+    entry, noise = results.method_entry, results.noise
+    nodes = band_nodes(results.posterior)
+    known = noise.known or not (entry.uses_prior or entry.given)
+    return {
+        "family": "bayes_ridge_bands",
+        "bands": list(results.bands.names),
+        "bse": over(results.arrays.bse),
+        "parameterization": results.parameterization,
+        "sigma2": each(results.arrays.sigma2),
+        "log_marginal": each(results.arrays.log_marginal) if entry.integrates or entry.given else None,
+        "solver": str(results.solver),
+        "quadrature_error": each(results.arrays.quadrature_error),
+        "components": components(results),
+        "posterior": {
+            **_design_values(results, results.posterior.design),
+            **nodes,
+            "prior_count": float(results.posterior.design.nu),
+            **({"prior_noise": nodes["noise"][0]} if known else {}),
+        },
+    }
 
 
 OF_LANE: Mapping[str, Callable[[Any, Collection[str]], dict[str, Any]]] = {
     "conjugate": _ridge_values,
-    "banded": _bands,
+    "banded": _band_values,
     "sites": _generalized_ridge_values,
     "sets": _gaussian_selection_values,
     "latent_sets": _generalized_selection_values,

@@ -22,10 +22,10 @@ class Field:
     form : str
         "text", "texts", "flag", "number", or the dimensions of an array: k coefficients, n rows, q targets,
         p penalised columns that vary, u unpenalised columns, r singular values, K nodes; v columns in kept sets; d,
-        e, g, h, L and c are counts of their own.
+        e, g, h, L and c are counts of their own; M nodes over the shares of b bands.
     meaning : str
     families : str
-        Which fits have it: bayes_ridge, those of other responses (sites), spike_slab, or of the latter those by
+        Which fits have it: bayes_ridge, those with several bands (bands), those of other responses (sites), spike_slab, or of the latter those by
         expectation propagation (ep) or by sets of columns (sets); of other responses likewise (latent_ep,
         latent_sets).
     optional : bool
@@ -34,7 +34,7 @@ class Field:
 
     form: str
     meaning: str
-    families: str = "bayes_ridge sites spike_slab latent_sets latent_ep"
+    families: str = "bayes_ridge bands sites spike_slab latent_sets latent_ep"
     optional: bool = False
 
 
@@ -44,6 +44,18 @@ def _of_ridge(form: str, meaning: str, *, optional: bool = False) -> Field:
 
 def _of_both(form: str, meaning: str, *, optional: bool = False) -> Field:
     return Field(form, meaning, "bayes_ridge sites", optional)
+
+
+def _of_normal_ridges(form: str, meaning: str, *, optional: bool = False) -> Field:
+    return Field(form, meaning, "bayes_ridge bands", optional)
+
+
+def _of_ridges(form: str, meaning: str, *, optional: bool = False) -> Field:
+    return Field(form, meaning, "bayes_ridge bands sites", optional)
+
+
+def _of_bands(form: str, meaning: str) -> Field:
+    return Field(form, meaning, "bands")
 
 
 def _of_sites(form: str, meaning: str, *, optional: bool = False) -> Field:
@@ -93,7 +105,7 @@ def _of_latent_sets(form: str, meaning: str) -> Field:
 FIELDS = {
     **{f"facts.{fact.r}": Field("q", fact.meaning, optional=True) for fact in FACTS if fact.r},
     "version": Field("number", "of the export"),
-    "family": Field("text", "bayes_ridge or spike_slab, with _binomial for yes/no responses"),
+    "family": Field("text", "bayes_ridge or spike_slab, with _bands for several bands, _binomial for yes/no responses"),
     "names": Field("texts", "of the coefficients, in their order"),
     "targets": Field("texts", "names of the responses"),
     "intercept_added": Field("flag", "whether the first coefficient is that of an intercept that was added"),
@@ -115,18 +127,27 @@ FIELDS = {
     "findings.severity": Field("texts", "note or warning"),
     "findings.text": Field("texts", "its sentence"),
     "dof": _of_ridge("text", "nu or paper"),
-    "parameterization": _of_both("text", "tau2 or tau"),
+    "parameterization": _of_ridges("text", "tau2 or tau"),
     "lambda_": _of_both("q", "the penalty"),
     "tau2": _of_both("q", "prior variance of standardised coefficients, in units of the noise variance"),
-    "sigma2": _of_ridge("q", "noise variance"),
-    "log_marginal": _of_both("q", "log marginal likelihood"),
+    "sigma2": _of_normal_ridges("q", "noise variance"),
+    "log_marginal": _of_ridges("q", "log marginal likelihood", optional=True),
     "n_modes": _of_ridge("q", "interior modes of the posterior of tau2"),
-    "solver": _of_both("text", "route of the rotation; of yes/no responses the approximation, ep or laplace"),
+    "solver": _of_ridges("text", "route of the rotation; of yes/no responses the approximation, ep or laplace"),
     "loo_mse": _of_ridge("q", "leave-one-out mean squared error", optional=True),
     "grid": _of_both("L q", "penalties that were tried (one column where targets share them)", optional=True),
     "grid_scores": _of_both("L q", "their cross-validation scores", optional=True),
-    "quadrature_error": _of_both("q", "of methods that integrate the penalty out", optional=True),
+    "quadrature_error": _of_ridges("q", "of methods that integrate the penalty out", optional=True),
     "hyper_means": _of_ridge("4 q", "posterior means of lambda, tau2, sigma2 and the effective degrees of freedom"),
+    "bands": _of_bands("texts", "names of the bands, each with a penalty of its own"),
+    "components.quantity": _of_bands("texts", "sd or share of a band, or sigma2: each row of what follows"),
+    "components.band": _of_bands("texts", "the band, empty for sigma2"),
+    "components.mean": _of_bands("c q", "posterior means"),
+    "components.sd": _of_bands("c q", "posterior standard deviations of the sd of bands; NaN for others"),
+    "components.little": _of_bands("c q", "probabilities that shares are below 1 %; NaN for others"),
+    "components.points": _of_bands("d", "points of the distribution functions: logs of variances, logits of shares"),
+    "components.scores": _of_bands("d", "normal quantiles of the probabilities up to these"),
+    "components.sizes": _of_bands("c q", "number of points of each, target by target; 1 for what is fixed"),
     "link": _of_yes_no("text", "logit or probit"),
     "event": _of_yes_no("text", "the level whose probability is modelled"),
     "trials": _of_yes_no("n", "trials of each row", optional=True),
@@ -177,14 +198,14 @@ FIELDS = {
     "posterior.y_on_z": Field("u q", "coefficients of the responses on the unpenalised columns"),
     "posterior.y_norm": Field("q", "norms of the responses outside these columns: the unit of what follows"),
     "posterior.weight": Field("K q", "of the nodes; sums to 1"),
-    "posterior.noise": Field("K q", "squared scale of the noise", "bayes_ridge spike_slab latent_sets"),
+    "posterior.noise": Field("K q", "squared scale of the noise", "bayes_ridge bands spike_slab latent_sets"),
     "posterior.df": Field("number", "degrees of freedom of the t's; infinite for normals"),
-    "posterior.log_t2": _of_both("K q", "log of tau2, less log_unit"),
-    "posterior.log_unit": _of_both("number", "log of the unit of tau2"),
+    "posterior.log_t2": _of_ridges("K q", "log of tau2, less log_unit"),
+    "posterior.log_unit": _of_ridges("number", "log of the unit of tau2"),
     "posterior.s": _of_both("r", "singular values of the standardised columns"),
     "posterior.right": _of_both("p r", "their right singular vectors", optional=True),
     "posterior.half": _of_ridge("n r", "in their place: the standardised rows' transpose times this", optional=True),
-    "posterior.z": _of_ridge("r q", "responses in the basis of the left ones"),
+    "posterior.z": _of_normal_ridges("r q", "responses in the basis of the left ones"),
     "posterior.rss0": _of_ridge("q", "squared norm of the responses outside of them"),
     "posterior.outside": _of_both("p", "share of each coefficient outside the row space", optional=True),
     "posterior.open_variance": _of_ridge("flag", "whether variances outside the row space are infinite"),
@@ -193,9 +214,13 @@ FIELDS = {
     "posterior.log_t2_points": _of_both("q", "how many; 1 for a penalty that is fixed"),
     "posterior.prior_a": _of_ridge("number", "tau2 is beta-prime (a, b)"),
     "posterior.prior_b": _of_ridge("number", "see prior_a"),
-    "posterior.prior_count": _of_ridge("number", "power of the residual sum of squares in the likelihood"),
+    "posterior.prior_count": _of_normal_ridges("number", "power of the residual sum of squares in the likelihood"),
     "posterior.prior_log_scale": _of_ridge("number", "log of the prior's scale of tau2, less log_unit"),
-    "posterior.prior_noise": _of_ridge("q", "the noise variance, where it is known", optional=True),
+    "posterior.prior_noise": _of_normal_ridges("q", "the noise variance, where it is known", optional=True),
+    "posterior.node_of": _of_bands("K", "the node over the shares that each node belongs to"),
+    "posterior.band": _of_bands("p", "the band of each column"),
+    "posterior.factors": _of_bands("M b", "what the columns of each band are multiplied by at a node over the shares"),
+    "posterior.base": _of_bands("r p", "B with B'B the products of the standardised columns; z in its rows"),
     "posterior.node_mean": _of_sites("K m", "means of the coordinates; m = u + r"),
     "posterior.node_root": _of_sites("d m", "m rows for each node, whose products are its covariance"),
     "posterior.center": _of_sites("m", "posterior mean of the coordinates, over all nodes"),
@@ -272,6 +297,7 @@ def check(exported: dict[str, Any]) -> None:
     family = str(values.get("family"))
     method = "sets" if "posterior.set_size" in values else "ep"
     families = {
+        "bayes_ridge_bands": {"bands"},
         "bayes_ridge_binomial": {"sites"},
         "spike_slab": {"spike_slab", method},
         "spike_slab_binomial": {f"latent_{method}"},

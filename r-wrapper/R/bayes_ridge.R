@@ -134,8 +134,8 @@
 #' predict(yes, mtcars[1:3, ], interval = "credible")
 #' @export
 bayes_ridge <- function(formula, data, subset, weights, na.action,
-                        method = c("exact", "em", "loocv", "gcv", "fixed", "ep", "laplace"), family = "gaussian",
-                        x = NULL, y = NULL, intercept = TRUE, unpenalized = NULL, standardize = TRUE,
+                        method = c("exact", "em", "loocv", "gcv", "fixed", "reml", "ep", "laplace"), family = "gaussian",
+                        x = NULL, y = NULL, intercept = TRUE, unpenalized = NULL, bands = NULL, standardize = TRUE,
                         prior = "r2", sigma2 = NULL, tol = 1e-8, maxiter = 10000, grid = NULL, lam = NULL,
                         dof = c("nu", "paper"), parameterization = c("tau2", "tau"), accelerate = TRUE,
                         solver = c("ep", "laplace"), flat_in = c("latent", "link"),
@@ -150,19 +150,24 @@ bayes_ridge <- function(formula, data, subset, weights, na.action,
   keeps_data(model, 0)
   input <- if (missing(formula)) {
     refuse_formula_arguments(call)
-    matrix_input(x, y, if (missing(weights)) NULL else weights, check_flag(intercept, "intercept"), sparse = TRUE, binary = binomial)
+    matrix_input(
+      x, y, if (missing(weights)) NULL else weights, check_flag(intercept, "intercept"),
+      sparse = is.null(bands), binary = binomial
+    )
   } else {
     refuse_both(x, y)
     check_formula(formula, "bayes_ridge", data)
-    formula_input(call, parent.frame(), contrasts, if (!missing(intercept)) intercept, binary = binomial)
+    formula_input(call, parent.frame(), contrasts, if (!missing(intercept)) intercept, binary = binomial, bands = !binomial)
   }
-  if (binomial && missing(tol)) tol <- NULL
-  if (binomial && missing(maxiter)) maxiter <- NULL
+  banded <- check_bands(bands, input, binomial)
+  if ((binomial || banded) && missing(tol)) tol <- NULL
+  if ((binomial || banded) && missing(maxiter)) maxiter <- NULL
+  free <- resolve_unpenalized(unpenalized, input)
   settings <- list(
     family = "bayes_ridge",
     model = list(
       intercept = input$intercept,
-      unpenalized = resolve_unpenalized(unpenalized, input),
+      unpenalized = c(free, as.list(unlist(lapply(input$band_terms$bands, `[[`, "lines")))),
       standardize = check_flag(standardize, "standardize"),
       prior = prior_for_python(prior)
     ),
@@ -171,7 +176,7 @@ bayes_ridge <- function(formula, data, subset, weights, na.action,
       tol = check_number(tol, "tol"),
       maxiter = check_number(maxiter, "maxiter"),
       grid = check_grid(grid),
-      lam = if (is.null(lam)) NULL else check_numbers(lam, "lam"),
+      lam = if (is.null(lam)) NULL else if (banded) stats::setNames(as.list(check_numbers(lam, "lam")), names(lam)) else check_numbers(lam, "lam"),
       parameterization = match.arg(parameterization)
     )
   )
@@ -182,13 +187,13 @@ bayes_ridge <- function(formula, data, subset, weights, na.action,
     )
   } else {
     list(
-      model = list(sigma2 = check_number(sigma2, "sigma2")),
+      model = c(list(sigma2 = check_number(sigma2, "sigma2")), if (banded) bands_for_python(bands, input, free)),
       fit = list(dof = match.arg(dof), accelerate = check_flag(accelerate, "accelerate"))
     )
   }
   settings$model <- c(settings$model, own$model)
   settings$fit <- c(settings$fit, own$fit)
-  value <- call_fit(settings, input, without = as.list(made_in_r(input, model, binomial)), progress = shows_progress(disp))
+  value <- call_fit(settings, input, without = as.list(made_in_r(input, model, binomial, if (banded) "bands" else "ridge")), progress = shows_progress(disp))
   tell_iterations(new_fit(value, input, call, settings, model, list(prior = prior, known_sigma2 = sigma2)), disp)
 }
 
@@ -229,6 +234,7 @@ new_fit <- function(value, input, call, settings, model, own = list()) {
     columns = if (!of_formula) setdiff(coefficient_names(fit), if (fit$intercept_added) "(Intercept)"),
     settings = settings,
     terms = input$terms,
+    band_terms = input$band_terms,
     variables = input$variables,
     scope = if (length(input$scope)) input$scope,
     xlevels = input$xlevels,
@@ -278,12 +284,13 @@ fit_of_export <- function(value, row_names = NULL) {
   )
   of_family <- switch(value$family,
     bayes_ridge = ridge_values(value, one),
+    bayes_ridge_bands = c(ridge_values(value, one), bands_values(value)),
     bayes_ridge_binomial = binomial_values(value, one),
     selection_values(value, names)
   )
   if (value$family == "spike_slab_binomial") of_family <- c(of_family, binomial_selection_values(value))
   fit <- c(fit, of_family, list(posterior = plain_tree(value$posterior)))
-  family <- unique(c(value$family, sub("_binomial$", "", value$family)))
+  family <- unique(c(value$family, sub("_(binomial|bands)$", "", value$family)))
   structure(fit[!vapply(fit, is.null, NA)], class = c(family, "pybayesridge_fit"))
 }
 

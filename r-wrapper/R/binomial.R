@@ -36,7 +36,7 @@ refuse_other_family <- function(call, binomial, gaussian_only = c("sigma2", "dof
 }
 
 methods_of_family <- list(
-  gaussian = c("exact", "em", "loocv", "gcv", "fixed"),
+  gaussian = c("exact", "em", "loocv", "gcv", "fixed", "reml"),
   # Python says why there is no "exact" and no "gcv".
   binomial = c("ep", "laplace", "em", "loocv", "fixed", "exact", "gcv")
 )

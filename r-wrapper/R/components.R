@@ -8,9 +8,9 @@
 # coordinates are a block. Only this file knows what kinds of exports there are.
 
 # "spectrum" (a ridge), "coordinates" (yes/no responses in the row space), "columns" (expectation propagation), "sets" and
-# "states" (kept sets of columns, and for yes/no responses a law for each state).
+# "states" (kept sets of columns, and for yes/no responses a law for each state), "bands" (ridges, one for each node over shares).
 layout_of <- function(post) {
-  layouts <- c(node_root = "coordinates", s = "spectrum", state_mean = "states", set_size = "sets", own = "columns")
+  layouts <- c(base = "bands", node_root = "coordinates", s = "spectrum", state_mean = "states", set_size = "sets", own = "columns")
   unname(layouts[names(layouts) %in% names(post)][1L])
 }
 
@@ -19,6 +19,9 @@ in_row_space <- function(post) !is.null(post[["s"]])
 
 # Whether unpenalised columns have coordinates of their own, which come first, and not a leverage.
 is_flat <- function(post) layout_of(post) %in% c("coordinates", "states") || !is.null(post[["flat_slope"]])
+
+# Whether coefficients are functionals of a mixture without spikes.
+has_functionals <- function(post) in_row_space(post) || layout_of(post) == "bands"
 
 # Whether the posterior is one of sets of columns, so that components can be zero for certain.
 has_sets <- function(post) !is.null(post[["set_size"]])
@@ -35,10 +38,12 @@ has_joint <- function(post) is.null(post[["slab_weight"]])
 #   columns, turn    coordinates that the block uses, and a matrix that they are multiplied by (NULL: all, and none)
 #   slope            what flat coordinates take from the others, per coordinate (u x p)
 #   lower, x         |lower x (own c)|^2 is to be subtracted: a list with a triangular matrix to be solved for each node (or NULL)
+#   beyond, ...      of bands: see band_posterior.R
 components <- function(post, target = 1L, floor = -1) {
   keep <- if (nrow(post$weight) == 1L) 1L else which(post$weight[, target] > floor)
   out <- switch(layout_of(post),
     spectrum = of_spectrum(post, target, post$log_t2[keep, target], post$noise[keep, target]),
+    bands = of_bands(post, keep, target),
     coordinates = of_coordinates(post, keep),
     columns = of_columns(post, keep),
     sets = of_sets(post, keep),
@@ -60,15 +65,20 @@ complement <- function(s, log_t2) {
 }
 
 of_spectrum <- function(post, target, log_t2, noise) {
-  shrunk <- shrinkage(post$s, log_t2)
+  block <- block_of_spectrum(post$s, post$z[, target], log_t2, noise)
+  list(noise = noise, beyond = beyond_of(log_t2, noise), blocks = list(c(list(nodes = seq_along(log_t2)), block)))
+}
+
+# Variances of what is outside of the row space.
+beyond_of <- function(log_t2, noise) ifelse(noise == 0, 0, noise * exp(log_t2))
+
+# Means and variances in the singular vectors, a row for each node.
+block_of_spectrum <- function(s, z, log_t2, noise) {
+  shrunk <- shrinkage(s, log_t2)
   size <- nrow(shrunk)
-  own <- shrunk * (noise * rep(1 / post$s^2, each = size))
+  own <- shrunk * (noise * rep(1 / s^2, each = size))
   own[log_t2 == -Inf, ] <- 0
-  mean <- shrunk * rep(post$z[, target] / post$s, each = size)
-  list(
-    noise = noise, beyond = ifelse(noise == 0, 0, noise * exp(log_t2)),
-    blocks = list(list(nodes = seq_len(size), mean = mean, own = own))
-  )
+  list(mean = shrunk * rep(z / s, each = size), own = own)
 }
 
 of_coordinates <- function(post, keep) {
@@ -225,6 +235,7 @@ mixture_of <- function(f, parts, post, noise = 0) {
     c <- coordinates(f, block, flat)
     located <- times(c, block$mean)
     spread <- spread_of(c, block)
+    if (!is.null(block[["beyond"]])) spread <- spread + outer(outside_of_block(f, block, c), block$beyond)
     if (whole) {
       where <- located
       scale2 <- spread
@@ -263,7 +274,7 @@ low_rank_error <- 1e-10
 
 thinned <- function(parts, count, probabilities) {
   block <- parts$blocks[[1L]]
-  small <- length(parts$blocks) > 1L || is.null(block[["own"]]) || length(block[["sign"]]) || !is.null(block[["lower"]])
+  small <- length(parts$blocks) > 1L || !is.null(block[["beyond"]]) || is.null(block[["own"]]) || length(block[["sign"]]) || !is.null(block[["lower"]])
   if (small || count <= functionals_per_node * min(dim(block$mean)) || any(pmin(probabilities, 1 - probabilities) < extreme)) {
     return(parts)
   }

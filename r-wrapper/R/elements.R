@@ -120,6 +120,6 @@ made_in_r <- function(input, model, binomial, method = "ridge") {
   keep <- keeps_data(model, cells(input)) || wide && !method %in% c("auto", "exact")
   c(
     if (method == "ridge") "bse", if (keep) "resid", if (keep && matrices) "fittedvalues",
-    if (keep && wide) c("right", "rows")
+    if (keep && wide && method != "bands") c("right", "rows")
   )
 }

@@ -35,7 +35,13 @@ explained_variance <- function(object, level = 0.95, seed = 0, ...) {
   check_level(level)
   env <- parent.frame()
   shares <- with_seed(seed, lapply(seq_along(object$targets), function(i) {
-    if (inherits(object, "spike_slab")) explained_in_rows(object, 4000L, env, penalized = TRUE) else explained_share(object, i)
+    if (inherits(object, "spike_slab")) {
+      explained_in_rows(object, 4000L, env, penalized = TRUE)
+    } else if (layout_of(object$posterior) == "bands") {
+      share_of_bands(object, i)
+    } else {
+      explained_share(object, i)
+    }
   }))
   rows <- lapply(shares, function(share) {
     c(mean(share), stats::quantile(share, c(0.5, tails(level)), names = FALSE, na.rm = anyNA(share)))

@@ -2,7 +2,8 @@
 
 # The parts of a model as a list: y (n x q), x (n x p) with names, weights, and what is kept with the fit.
 # `call` is the user's, `env` where it was made.
-formula_input <- function(call, env, contrasts, intercept = NULL, binary = FALSE) {
+# With `bands` terms may have a variance of their own.
+formula_input <- function(call, env, contrasts, intercept = NULL, binary = FALSE, bands = FALSE) {
   wanted <- match(c("formula", "data", "subset", "weights", "na.action"), names(call), 0L)
   data <- eval(call$data, env)
   if (inherits(data, "mids")) {
@@ -12,8 +13,9 @@ formula_input <- function(call, env, contrasts, intercept = NULL, binary = FALSE
       call. = FALSE
     )
   }
-  refuse_special_terms(call$formula, env)
+  split <- special_terms(call$formula, env, data, bands)
   frame_call <- call[c(1L, wanted)]
+  if (!is.null(split)) frame_call$formula <- frame_formula(split)
   frame_call$drop.unused.levels <- TRUE
   frame_call[[1L]] <- quote(stats::model.frame)
   frame <- learned_frame(eval(frame_call, env), frame_call, data, env)
@@ -24,61 +26,72 @@ formula_input <- function(call, env, contrasts, intercept = NULL, binary = FALSE
   if (attr(terms, "response") == 0L) {
     stop("the formula has no response", call. = FALSE)
   }
+  fixed <- if (is.null(split)) terms else part_of_terms(stats::terms(split$fixed), terms)
   if (!is.null(intercept)) {
-    check_intercept(intercept, terms)
+    check_intercept(intercept, fixed)
   }
   if (nrow(frame) == 0L) {
     stop("0 (non-NA) cases", call. = FALSE)
   }
   response <- response_of(stats::model.response(frame), deparse1(terms[[2L]]), binary)
-  x <- stats::model.matrix(terms, frame, contrasts)
+  x <- stats::model.matrix(fixed, frame, contrasts)
+  of_fixed <- list(assign = attr(x, "assign"), contrasts = attr(x, "contrasts"))
+  own <- if (!is.null(split)) band_terms_of(split, fixed, terms, frame, colnames(x))
+  if (!is.null(own)) x <- with_bands(x, own$bands, frame)$x
   check_finite(x, "column")
   variables <- predictors(terms, data)
   c(response, list(
     x = x,
     row_names = rownames(frame),
     weights = as_weights(stats::model.weights(frame), nrow(response$y)),
-    intercept = attr(terms, "intercept") == 1L,
-    assign = attr(x, "assign"),
+    intercept = attr(fixed, "intercept") == 1L,
+    assign = c(of_fixed$assign, rep(-1L, ncol(x) - length(of_fixed$assign))),
+    band_terms = own,
     terms = strip_environment(terms),
     variables = variables,
     scope = scope_of(terms, data, frame),
     untransformed = untransformed(frame, data, terms),
-    xlevels = stats::.getXlevels(terms, frame),
-    contrasts = attr(x, "contrasts"),
+    xlevels = levels_of_factors(terms, frame, own$only_groups),
+    contrasts = of_fixed$contrasts,
     na.action = attr(frame, "na.action"),
     frame = frame
   ))
 }
 
-# Refuses terms of other packages, which R would take for something else (a bar for a logical or) or not find.
-refuse_special_terms <- function(formula, env) {
+# The formula in two parts (split_formula()), where terms may have a variance of their own (`bands`) and some have. Refuses those
+# of other packages, which R would take for something else (a bar for a logical or) or not find.
+special_terms <- function(formula, env, data, bands) {
   formula <- tryCatch(stats::as.formula(eval(formula, env), env), error = function(e) NULL)
   if (is.null(formula)) {
-    return(invisible())
+    return(NULL)
   }
   for (term in written_terms(formula[[length(formula)]])) {
-    name <- if (is.call(term) && is.symbol(term[[1L]])) as.character(term[[1L]])
-    if (isTRUE(name %in% c("|", "||"))) {
+    name <- called(term)
+    if (!bands && name %in% c("|", "||")) {
       group <- deparse1(term[[3L]])
       stop(
-        "the formula has the term '", deparse1(term), "': random effects ('|') are not supported. Write ",
+        "the formula has the term '", deparse1(term), "': random effects ('|') are for bayes_ridge() with family = gaussian(). Write ",
         if (identical(term[[2L]], 1)) "" else paste0(deparse1(term[[2L]]), " * "), "factor(", group,
-        "), whose coefficients are shrunk as well; a logical 'or' is I(", deparse1(term), ")",
+        "), whose coefficients are shrunk or selected as well; a logical 'or' is I(", deparse1(term), ")",
         call. = FALSE
       )
     }
-    if (isTRUE(name %in% smooth_terms) && !is_own_function(name, environment(formula))) {
+    if (name %in% c(smooth_terms, if (!bands) "s") && !is_own_function(name, environment(formula))) {
       stop(
-        "the formula has the term '", deparse1(term), "': smooth terms of other packages are not supported. Write a spline ",
-        "with given degrees of freedom, such as splines::ns(", all.vars(term)[1L], ", df = 4)",
+        "the formula has the term '", deparse1(term), "': ", if (name == "s") {
+          "smooth curves are for bayes_ridge() with family = gaussian()"
+        } else {
+          "smooth terms of other packages are not supported"
+        },
+        ". Write a spline with given degrees of freedom, such as splines::ns(", all.vars(term)[1L], ", df = 4)",
         call. = FALSE
       )
     }
   }
+  if (bands) split_formula(formula, data)
 }
 
-smooth_terms <- c("s", "te", "ti", "t2")
+smooth_terms <- c("te", "ti", "t2")
 
 # Whether there is a function of this name that is not one of a package for smooth terms.
 is_own_function <- function(name, env) {
@@ -240,9 +253,16 @@ resolve_unpenalized <- function(unpenalized, input) {
   if (!is.character(unpenalized)) {
     stop("'unpenalized' must be names of terms or of columns of the model matrix", call. = FALSE)
   }
-  labels <- attr(input$terms, "term.labels")
+  every <- !is.null(input$band_terms) && "fixed" %in% unpenalized && !"fixed" %in% attr(input$band_terms$fixed, "term.labels")
+  plain <- if (every) as.list(colnames(input$x)[input$assign > 0L])
+  unique(c(plain, columns_of_names(if (every) setdiff(unpenalized, "fixed") else unpenalized, input, "'unpenalized'")))
+}
+
+# The columns that names of terms or of columns stand for; `what` names them.
+columns_of_names <- function(names, input, what) {
+  labels <- attr(input$band_terms$fixed %||% input$terms, "term.labels")
   columns <- colnames(input$x)
-  found <- lapply(unpenalized, function(name) {
+  found <- lapply(names, function(name) {
     term <- match_names(name, labels)
     if (!is.na(term)) {
       return(columns[input$assign == term])
@@ -250,7 +270,7 @@ resolve_unpenalized <- function(unpenalized, input) {
     column <- match_names(name, columns)
     if (is.na(column)) {
       stop(
-        "'unpenalized' names '", name, "', which is neither a term nor a column; the terms are ",
+        what, " names '", name, "', which is neither a term nor a column; the terms are ",
         paste0("'", labels, "'", collapse = ", "), did_you_mean(name, labels),
         call. = FALSE
       )
@@ -260,9 +280,9 @@ resolve_unpenalized <- function(unpenalized, input) {
   as.list(unique(unlist(found)))
 }
 
-check_positions <- function(positions, width) {
+check_positions <- function(positions, width, what = "'unpenalized'") {
   if (anyNA(positions) || any(positions != round(positions)) || any(positions < 1) || any(positions > width)) {
-    stop(sprintf("'unpenalized' positions must lie between 1 and %d", width), call. = FALSE)
+    stop(sprintf("%s: positions must lie between 1 and %d", what, width), call. = FALSE)
   }
   as.double(positions)
 }
@@ -283,6 +303,22 @@ untransformed <- function(frame, data, terms) {
   if (!anyNA(at)) as.data.frame(data)[at, absent, drop = FALSE]
 }
 
+# Levels of the factors that new data must have; groups may be new.
+levels_of_factors <- function(terms, frame, only_groups = NULL) {
+  out <- stats::.getXlevels(terms, frame)
+  out <- out[setdiff(names(out), only_groups)]
+  if (length(out)) out
+}
+
+# Terms that read a part of the variables of others, with what these have learned of the data.
+part_of_terms <- function(part, whole) {
+  told <- function(terms) vapply(as.list(attr(terms, "variables"))[-1L], deparse1, "")
+  at <- match(told(part), told(whole))
+  attr(part, "predvars") <- attr(whole, "predvars")[c(1L, at + 1L)]
+  attr(part, "dataClasses") <- attr(whole, "dataClasses")[at]
+  part
+}
+
 strip_environment <- function(terms) {
   attr(terms, ".Environment") <- NULL
   terms
@@ -296,11 +332,14 @@ strip_call <- function(call) {
   call
 }
 
-# New data as rows of the model matrix: x (m x p, NA in rows that are not complete) and what na.action left out.
-new_rows <- function(object, newdata, na.action, env) {
+# New data as rows of the model matrix: x (m x p, NA in rows that are not complete), what na.action left out, and `unseen`, what
+# multiplies the effects of groups that the fit has not seen (a column for each band with such, or NULL). `groups`: whether
+# effects of groups count.
+new_rows <- function(object, newdata, na.action, env, groups = TRUE) {
   if (is.null(object$terms)) {
     coded <- is.null(object$coding) || has_columns(object, newdata)
-    return(list(x = if (coded) new_columns(object, newdata) else rows_of_python(object, newdata), na.action = NULL))
+    rows <- if (coded) list(x = new_columns(object, newdata)) else rows_of_python(object, newdata)
+    return(if (groups) rows else without_groups(object, rows))
   }
   if (is.matrix(newdata)) {
     newdata <- as.data.frame(newdata)
@@ -310,7 +349,12 @@ new_rows <- function(object, newdata, na.action, env) {
   }
   terms <- terms_in(object, env, response = FALSE)
   check_scope(object, env)
-  absent <- setdiff(object$variables, names(newdata))
+  of_groups <- object$band_terms$only_groups
+  absent <- setdiff(object$variables, c(names(newdata), if (!groups) of_groups))
+  if (!groups) {
+    count <- if (is.data.frame(newdata)) nrow(newdata) else NROW(newdata[[1L]])
+    newdata[of_groups] <- lapply(object$band_terms$group_levels, rep, length.out = count)
+  }
   if (length(absent)) {
     stop("'newdata' lacks the variable(s) ", paste0("'", absent, "'", collapse = ", "), call. = FALSE)
   }
@@ -324,10 +368,17 @@ new_rows <- function(object, newdata, na.action, env) {
   }
   classes <- attr(terms, "dataClasses")
   if (!is.null(classes)) {
-    stats::.checkMFClasses(classes, frame)
+    stats::.checkMFClasses(classes[setdiff(names(classes), of_groups)], frame)
   }
-  x <- stats::model.matrix(terms, frame, contrasts.arg = object$contrasts)
-  list(x = x, na.action = omitted)
+  c(columns_at(object, terms, frame, groups), list(na.action = omitted))
+}
+
+# Rows of the model matrix of a model frame; of a formula with bands also `unseen`.
+columns_at <- function(object, terms, frame, groups = TRUE) {
+  own <- object$band_terms
+  fixed <- if (is.null(own)) terms else stats::delete.response(own$fixed)
+  plain <- stats::model.matrix(fixed, frame, contrasts.arg = object$contrasts)
+  if (is.null(own)) list(x = plain) else with_bands(plain, own$bands, frame, groups)
 }
 
 new_columns <- function(object, newdata) {

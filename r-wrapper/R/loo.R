@@ -104,11 +104,13 @@ left_out_rows <- function(object, env, target) {
     f <- own$of(at)
     each <- if (in_row_space(post)) {
       slack_in_row_space(f, post, target, used, y[at], root_w[at], n)
+    } else if (layout_of(post) == "bands") {
+      slack_of_bands(f, post, used, y[at], root_w[at], n)
     } else {
       slack_of_mixture(mixture_of(f, used, post), used, y[at], root_w[at])
     }
     # Where sites are held, as by expectation propagation, a row may fix a component.
-    held <- !in_row_space(post) && !has_sets(post)
+    held <- !has_functionals(post) && !has_sets(post)
     known <- held & 1 - root_w[at]^2 * f$leverage > least_slack
     refuse_rows(each$slack > each$least | known, labels[at], leverage_one)
     refuse_rows(each$slack > 0, labels[at], improper)
@@ -180,11 +182,16 @@ slack_of_mixture <- function(each, parts, y, root_w) {
 
 # The same in the row space, without differences where the `n` rows span everything.
 slack_in_row_space <- function(f, post, target, parts, y, root_w, n) {
-  u <- root_w * f$x / rep(post$s, each = nrow(f$x))
-  z <- post$z[, target]
-  left <- complement(post$s, post$log_t2[parts$keep, target])
-  whole <- length(post$s) + length(post$z_at) >= n
-  share <- if (whole) numeric(length(y)) else 1 - root_w^2 * f$leverage - rowSums(u^2)
+  slack_of_spectrum(f$x, post$s, post$z[, target], post$log_t2[parts$keep, target], f$leverage, y, root_w, n, length(post$z_at))
+}
+
+# The same given singular values `s`, responses `z` in the left singular vectors, and the coordinates `x` of the rows; `k` is the
+# number of unpenalised columns.
+slack_of_spectrum <- function(x, s, z, log_t2, leverage, y, root_w, n, k) {
+  u <- root_w * x / rep(s, each = nrow(x))
+  left <- complement(s, log_t2)
+  whole <- length(s) + k >= n
+  share <- if (whole) numeric(length(y)) else 1 - root_w^2 * leverage - rowSums(u^2)
   rest <- if (whole) numeric(length(y)) else root_w * y - drop(u %*% z)
   list(
     least = if (whole) 0 else least_slack, slack = tcrossprod(u^2, left) + pmax(share, 0),
@@ -198,7 +205,7 @@ noise_law <- function(post, noise) {
   if (!all(noise > 0)) {
     stop("the fit has no leave-one-out scores: the response is fitted without noise", call. = FALSE)
   }
-  known <- if (in_row_space(post)) !is.null(post$prior_noise) else is.infinite(post$df)
+  known <- if (has_functionals(post)) !is.null(post$prior_noise) else is.infinite(post$df)
   if (known) {
     return(list(known = TRUE, variance = noise))
   }

@@ -85,7 +85,7 @@ chunks <- function(m, step) {
 # Quantiles of standardised penalised coefficients j, a third dimension for several targets.
 penalized_quantiles <- function(object, target, probabilities, j) {
   post <- object$posterior
-  if (in_row_space(post)) {
+  if (has_functionals(post)) {
     return(functional_quantiles(functionals_of_columns(post, j), post, target, probabilities))
   }
   found <- law_quantiles(j, probabilities, post$df, size_of_laws(post, j), function(some) law_of_penalized(object, some, target))
@@ -130,7 +130,7 @@ law_of_penalized <- function(fit, j, target = 1L) {
   if (has_sets(post)) {
     return(law_of_sets(post, j, unname(fit$inclusion_prob[post$at])[j]))
   }
-  if (in_row_space(post)) {
+  if (has_functionals(post)) {
     return(law_of_mixture(mixture_of(functionals_of_columns(post, j), components(post, target, negligible), post)))
   }
   weight <- t(post$slab_weight[, j, drop = FALSE] * post$weight[, 1L])

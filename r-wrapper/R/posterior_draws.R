@@ -17,7 +17,12 @@ posterior_draws <- function(object, target, size, kind = "gaussian") {
   if (k) out[, post$z_at] <- tcrossprod(flat, post$z_root) - tcrossprod(b, post$on_z) + rep(post$y_on_z[, target], each = size)
   out[, post$at] <- b
   sigma2 <- if (!is.null(spread)) spread^2
-  hyper <- if (has_sets(post)) state_hyper(post, drawn$node, post$noise[drawn$node, 1L] * drawn$mix^2)
+  hyper <- if (has_sets(post)) {
+    state_hyper(post, drawn$node, post$noise[drawn$node, 1L] * drawn$mix^2)
+  } else if (layout_of(post) == "bands") {
+    drawn$tau2 <- NULL
+    drawn_variances(object, target, drawn$node)
+  }
   list(coefficients = out, sigma2 = sigma2, tau2 = drawn$tau2, hyper = hyper)
 }
 
@@ -30,6 +35,7 @@ drawn_components <- function(post, target, size) {
     node <- seq_len(size)
     log_t2 <- at$log_t2
   } else {
+    # Draws have all nodes, as their positions among the K.
     parts <- components(post, target)
     node <- sample.int(length(parts$weight), size, replace = TRUE, prob = parts$weight)
     log_t2 <- post$log_t2[node, 1L]
@@ -62,6 +68,7 @@ drawn_coordinates <- function(post, drawn, size, kind) {
       found[, seq_len(k)] <- found[, seq_len(k)] - tcrossprod(found[, -seq_len(k), drop = FALSE], block$slope)
     }
     if (!is.null(block[["turn"]])) found <- tcrossprod(found, block$turn)
+    if (!is.null(block[["beyond"]])) found <- found + draws_outside(block, sqrt(block$beyond[node]) * drawn$mix[rows])
     out[rows, if (is.null(block[["columns"]])) seq_len(ncol(out)) else c(seq_len(k), k + block$columns)] <- found
   }
   out

@@ -23,7 +23,11 @@ functional_sd <- function(f, post, target) {
   weight <- parts$weight
   variance <- if (is.null(parts$noise)) numeric(length(f$leverage)) else f$leverage * sum(weight * parts$noise)
   variance[beyond] <- variance[beyond] + f$outside[beyond] * mean_beyond(parts, post)
-  for (block in parts$blocks) variance <- variance + mean_spread(coordinates(f, block, flat), block, weight[block$nodes])
+  for (block in parts$blocks) {
+    c <- coordinates(f, block, flat)
+    variance <- variance + mean_spread(c, block, weight[block$nodes])
+    if (!is.null(block[["beyond"]])) variance <- variance + outside_of_block(f, block, c) * sum(weight[block$nodes] * block$beyond)
+  }
   variance <- ifelse(variance == 0, 0, variance_factor(post$df) * variance)
   sqrt(variance + spread_of_locations(f, parts, flat)) * post$y_norm[target]
 }
@@ -46,7 +50,7 @@ spread_of_locations <- function(f, parts, flat) {
   if (length(weight) <= 1L) {
     return(0)
   }
-  if (length(parts$blocks) > 1L) {
+  if (length(parts$blocks) > 1L || !is.null(parts$blocks[[1L]][["turn"]])) {
     where <- matrix(0, length(f$leverage), length(weight))
     for (block in parts$blocks) where[, block$nodes] <- tcrossprod(coordinates(f, block, flat), block$mean)
     return(drop((where - drop(where %*% weight))^2 %*% weight))
@@ -183,5 +187,7 @@ moments_of_block <- function(block, weight, k) {
   if (is.null(turn)) {
     return(list(inner = inner, mean = mean))
   }
-  list(inner = turn %*% inner %*% t(turn), mean = tcrossprod(mean, turn))
+  inner <- turn %*% inner %*% t(turn)
+  if (!is.null(block[["beyond"]])) inner <- inner + sum(weight * block$beyond) * products_outside(block)
+  list(inner = inner, mean = tcrossprod(mean, turn))
 }

@@ -34,24 +34,27 @@
 #' @export
 predict.pybayesridge_fit <- function(object, newdata, interval = c("none", "credible", "prediction"), level = 0.95,
                                      se.fit = FALSE, weights = NULL, na.action = stats::na.pass,
-                                     type = "response", ...) {
+                                     type = "response", re_form = NULL, new_levels = c("sample", "zero"), ...) {
   refuse_dots("predict", ...)
+  groups <- with_groups(re_form)
+  new_levels <- check_new_levels(new_levels)
   check_type(type)
   interval <- check_interval(interval)
   check_level(level)
   own <- missing(newdata) || is.null(newdata)
-  if (own && interval == "none" && !se.fit) {
+  if (own && interval == "none" && !se.fit && groups) {
     return(stats::fitted(object))
   }
   env <- parent.frame()
-  rows <- if (own) own_rows(object, env) else new_rows(object, newdata, na.action, env)
+  rows <- if (own) own_rows(object, env, groups) else new_rows(object, newdata, na.action, env, groups)
   noise <- noise_factors(object, nrow(rows$x), weights, own)
   complete <- !is.na(rowSums(rows$x))
   x <- rows$x[complete, , drop = FALSE]
   pad <- function(v) padded(v, rows, complete)
   targets <- seq_along(object$targets)
   extra <- if (interval == "prediction") noise[complete]
-  limits <- if (interval != "none") as_array(row_intervals(object, x, targets, tails(level), extra))
+  unseen <- if (new_levels == "sample") unseen_of(object, rows)[complete, , drop = FALSE]
+  limits <- if (interval != "none") as_array(row_intervals(object, x, targets, tails(level), extra, unseen))
   parts <- lapply(targets, function(target) {
     fit <- list(fit = pad(linear_predictor(object, x, target)))
     if (interval != "none") {
@@ -59,7 +62,7 @@ predict.pybayesridge_fit <- function(object, newdata, interval = c("none", "cred
       fit$upr <- pad(limits[, 2L, target])
     }
     if (se.fit) {
-      fit$se.fit <- pad(row_standard_deviations(object, x, target))
+      fit$se.fit <- pad(row_standard_deviations(object, x, target, unseen))
     }
     fit
   })
@@ -74,6 +77,29 @@ predict.pybayesridge_fit <- function(object, newdata, interval = c("none", "cred
     se <- matrix(se, ncol = length(parts), dimnames = list(names(parts[[1L]]$fit), object$targets))
   }
   list(fit = out, se.fit = se, residual.scale = stats::sigma(object))
+}
+
+# Whether `re_form` asks for the effects of groups: NULL for all, as in lme4, NA or ~0 for the population.
+with_groups <- function(re_form) {
+  if (is.null(re_form)) {
+    return(TRUE)
+  }
+  none <- inherits(re_form, "formula") && identical(re_form[[length(re_form)]], 0)
+  if (!none && !(length(re_form) == 1L && is.atomic(re_form) && is.na(re_form))) {
+    stop("'re_form' must be NULL (with the effects of all groups) or NA (without them)", call. = FALSE)
+  }
+  FALSE
+}
+
+check_new_levels <- function(new_levels) {
+  valid <- c("sample", "zero")
+  if (identical(new_levels, valid)) {
+    return("sample")
+  }
+  if (!is.character(new_levels) || length(new_levels) != 1L || !new_levels %in% valid) {
+    stop("'new_levels' must be \"sample\" or \"zero\"", call. = FALSE)
+  }
+  new_levels
 }
 
 # Values of the complete rows as those of all rows.
@@ -106,11 +132,16 @@ prediction_shape <- function(parts, interval, targets) {
 }
 
 # The model matrix of the fit's own rows.
-own_rows <- function(object, env) {
+own_rows <- function(object, env, groups = TRUE) {
   if (!is.null(object$terms)) {
     frame <- own_frame(object, env)
-    x <- stats::model.matrix(terms_in(object, env), frame, contrasts.arg = object$contrasts)
-    return(list(x = same_rows(object, x), na.action = object$na.action))
+    rows <- columns_at(object, terms_in(object, env), frame)
+    rows$x <- same_rows(object, rows$x)
+    if (!groups) rows$x[, are_effects_of_groups(object)] <- 0
+    return(c(rows, list(na.action = object$na.action)))
+  }
+  if (!groups && length(object$group_columns)) {
+    return(without_groups(object, own_rows(object, env)))
   }
   if (is.matrix(object$x)) {
     return(list(x = object$x, na.action = NULL))
@@ -203,18 +234,19 @@ split_rows <- function(object, x) {
 }
 
 # Quantiles of rows, m x length(probabilities), for one target or (as a third dimension) several.
-row_intervals <- function(object, x, target, probabilities, noise) {
+row_intervals <- function(object, x, target, probabilities, noise, unseen = NULL) {
   post <- object$posterior
   split <- split_rows(object, x)
-  f <- functionals(post, split$x, split$z)
+  f <- c(functionals(post, split$x, split$z), if (!is.null(unseen)) list(unseen = unseen))
   limits <- functional_quantiles(f, post, target, probabilities, if (is.null(noise)) 0 else noise)
   base <- split$z %*% post$y_on_z[, target, drop = FALSE]
   limits + as.vector(base[, rep(seq_along(target), each = length(probabilities))])
 }
 
-row_standard_deviations <- function(object, x, target) {
+row_standard_deviations <- function(object, x, target, unseen = NULL) {
   split <- split_rows(object, x)
-  functional_sd(functionals(object$posterior, split$x, split$z), object$posterior, target)
+  f <- c(functionals(object$posterior, split$x, split$z), if (!is.null(unseen)) list(unseen = unseen))
+  functional_sd(f, object$posterior, target)
 }
 
 # One target's table as that of several.

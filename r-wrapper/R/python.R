@@ -1,5 +1,5 @@
 # What goes over the bridge; the same number stands in pybayesridge/r_bridge.py.
-protocol <- 12
+protocol <- 13
 
 environment_name <- "r-pybayesridge"
 

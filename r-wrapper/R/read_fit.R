@@ -46,13 +46,13 @@ read_fit <- function(file, model = NULL, allow_code = FALSE, ...) {
   value <- call_python("read_fit", path, allow_code)
   input <- input_of_file(value)
   settings <- list(
-    family = sub("_binomial$", "", value$family),
+    family = sub("_(binomial|bands)$", "", value$family),
     model = list(flat_in = value$flat_in),
     group = value[["group"]]
   )
   own <- list(
     file = path, formula_in_python = value$formula, reads = as.character(unlist(value$reads)), coding = value$coding,
-    known_sigma2 = value$known_sigma2, allow_code = if (allow_code) TRUE
+    known_sigma2 = value$known_sigma2, group_columns = as.character(unlist(value$group_columns)), allow_code = if (allow_code) TRUE
   )
   fit <- new_fit(value, input, call, settings, model, own)
   # An added intercept is not among the columns, whatever it is called.
@@ -170,11 +170,13 @@ rows_of_python <- function(object, newdata) {
     stop("the variable '", names(read)[odd][1L], "' must have numbers, truth values or text", call. = FALSE)
   }
   if (!nrow(read)) {
-    return(matrix(0, 0L, length(object$columns), dimnames = list(NULL, object$columns)))
+    return(list(x = matrix(0, 0L, length(object$columns), dimnames = list(NULL, object$columns))))
   }
-  x <- call_python("code_rows", object$coding, lapply(read, column_for_python), isTRUE(object$allow_code))$x
+  found <- call_python("code_rows", object$coding, lapply(read, column_for_python), isTRUE(object$allow_code))
+  x <- found$x
   dimnames(x) <- list(rownames(newdata), object$columns)
-  x
+  if (!is.null(found$unseen)) colnames(found$unseen) <- as.character(unlist(found$bands))
+  list(x = x, unseen = found[["unseen"]])
 }
 
 # Whether new data contain the columns of the model matrix.

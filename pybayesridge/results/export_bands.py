@@ -1,0 +1,217 @@
+"""The export of a fit with several bands: a mixture of ridges over the shares of the bands, and their variances.
+
+Columns of band k are multiplied by ``factors`` of a node over the shares; in the singular vectors of the products the
+posterior is that of a ridge (see `export`). The singular vectors themselves are not there, which would be as many
+matrices as there are nodes, but ``base``, whose products are those of the standardised columns: a singular value
+decomposition of it gives those of a node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import gammaincc, ndtr, ndtri
+
+from pybayesridge._types import FloatArray
+from pybayesridge.bands.components import VarianceGrid, binned
+from pybayesridge.bands.posterior import BandPosterior
+
+if TYPE_CHECKING:
+    from pybayesridge.results.bands import BandRidgeResults
+
+NEGLIGIBLE = 1e-15
+"""Nodes of smaller weight are left out."""
+
+REACH = 5.2
+"""The outermost points of a tabulated distribution function, in standard deviations of a normal one."""
+
+STEP = 0.1
+"""Most that two neighbouring points lie apart on that scale: a cubic between them errs by some 1e-7 of a deviation."""
+
+NEAR, SHORT = 0.01, 0.1
+"""Points nearer than this on that scale may lie farther apart than `SHORT`, in logs: there is next to nothing between."""
+
+START = 65
+"""Points with which a table begins."""
+
+MOST_HALVINGS = 40
+"""Most times that the steps of a table are halved."""
+
+Below = Callable[[FloatArray], FloatArray]
+"""A distribution function, of many values at once."""
+
+
+def band_nodes(posterior: BandPosterior) -> dict[str, FloatArray]:
+    """The nodes of all ridges together, in units in which the columns are those of the design."""
+    weight = np.concatenate(
+        [own * part.weight for own, part in zip(posterior.weight, posterior.mixtures, strict=True)]
+    )
+    keep = (weight > NEGLIGIBLE).any(axis=1)
+    of = np.repeat(np.arange(1.0, len(posterior.mixtures) + 1), [len(part.weight) for part in posterior.mixtures])
+    units = [2 * np.log(spectrum.top) for spectrum in posterior.spectra]
+    log_t2 = [part.log_t2 - unit for part, unit in zip(posterior.mixtures, units, strict=True)]
+    return {
+        "weight": weight[keep] / weight[keep].sum(axis=0),
+        "noise": np.concatenate([part.scale2 for part in posterior.mixtures])[keep],
+        "log_t2": np.concatenate(log_t2)[keep],
+        "node_of": of[keep],
+        "log_unit": 2 * float(np.log(posterior.design.common_scale)),
+        "df": float(posterior.df),
+        "band": posterior.band + 1.0,
+        "factors": posterior.factors,
+        **_base(posterior),
+    }
+
+
+def _base(posterior: BandPosterior) -> dict[str, FloatArray]:
+    """``base`` and what the responses have on its rows, by the node that treats the bands most alike."""
+    spread = np.ptp(np.log(posterior.factors), axis=1)
+    part = posterior.parts[int(spread.argmin())]
+    spectrum, factor = part.spectrum.with_right(part.design), posterior.factors[int(spread.argmin())]
+    assert spectrum.right is not None
+    return {"base": (spectrum.s * spectrum.top)[:, None] * (spectrum.right / factor[posterior.band, None]).T, "z": spectrum.z}
+
+
+@dataclass(frozen=True, slots=True)
+class _Law:
+    """The posterior of a quantity of one target, on a scale on which it is smooth."""
+
+    quantity: str
+    band: str
+    mean: float
+    sd: float
+    little: float
+    below: Below | None
+    start: float
+    width: float
+
+    def table(self) -> tuple[FloatArray, FloatArray]:
+        """Points, and the normal quantiles of the probabilities up to them; one point without `below`."""
+        if self.below is None:
+            return np.array([self.start]), np.zeros(1)
+        return tabulated(self.below, self.start, self.width)
+
+
+def components(results: BandRidgeResults) -> dict[str, Any]:
+    """The standard deviation and the share of each band and the noise variance, with their distribution functions."""
+    targets = [_laws(results, i) for i in range(len(results.model.data.targets))]
+    tables = [[law.table() for law in laws] for laws in targets]
+    first = targets[0]
+    return {
+        "quantity": [law.quantity for law in first],
+        "band": [law.band for law in first],
+        **{name: np.array([[getattr(law, name) for law in laws] for laws in targets]).T for name in ("mean", "sd", "little")},
+        "points": np.concatenate([points for each in tables for points, _ in each]),
+        "scores": np.concatenate([scores for each in tables for _, scores in each]),
+        "sizes": np.array([[float(points.size) for points, _ in each] for each in tables]).T,
+    }
+
+
+def _laws(results: BandRidgeResults, target: int) -> list[_Law]:
+    """Of one target: logs of variances, logits of shares."""
+    grid, none = results.variance_grid(target), np.zeros(0)
+    out = []
+    for k, name in enumerate(results.bands.names):
+        mean, _, sd = grid.sd(k, none)
+        share, _, little = grid.shares(k, none)
+        below, start, width = _of_band(grid, k)
+        out.append(_Law("sd", name, mean, sd, np.nan, below, start, width))
+        with np.errstate(divide="ignore"):
+            at = np.log(share) - np.log1p(-share)
+        of_share = None if grid.totals is None else _below_share(grid, k)
+        out.append(_Law("share", name, share, np.nan, little, of_share, float(at), 1.0))
+    mean, _ = grid.noise(none)
+    log_scale2 = np.log(grid.scale2)
+    below, start, width = _of_variance(log_scale2, grid.weight, grid.df)
+    return [*out, _Law("sigma2", "", mean, np.nan, np.nan, below, start, width)]
+
+
+def _of_band(grid: VarianceGrid, band: int) -> tuple[Below | None, float, float]:
+    """The distribution function of the log of a band's variance, a point of it and its width."""
+    log_scale2 = grid.log_t[:, band] + np.log(grid.scale2)
+    if grid.totals is None or np.isfinite(grid.df):
+        return _of_variance(log_scale2, grid.weight, grid.df)
+    totals, share = grid.totals, grid.share[0]
+    # What is left of the log of the variance without those of the band's share and the total.
+    all_bands = share.sum()
+    unit = float(log_scale2[0] - np.log(all_bands) + np.log1p(-all_bands) - np.log(share[band] / all_bands))
+    log_phi = np.log(totals.shares[:, band])
+    return (
+        lambda x: np.array([totals.below(one - unit - log_phi) for one in x.tolist()]),
+        float(grid.weight @ log_scale2),
+        1.0,
+    )
+
+
+def _below_share(grid: VarianceGrid, band: int) -> Below:
+    """The distribution function of the logit of a band's share ``phi w / (1 + w)``."""
+    totals = grid.totals
+    assert totals is not None
+    phi = totals.shares[:, band]
+
+    def below(x: FloatArray) -> FloatArray:
+        out = []
+        for share in (1 / (1 + np.exp(-x))).tolist():
+            rest = phi - share
+            with np.errstate(divide="ignore"):
+                at = np.where(rest > 0, np.log(share) - np.log(np.where(rest > 0, rest, 1.0)), np.inf)
+            out.append(totals.below(at))
+        return np.array(out)
+
+    return below
+
+
+def _of_variance(log_scale2: FloatArray, weight: FloatArray, df: float) -> tuple[Below | None, float, float]:
+    """The same of a variance that is ``df scale2`` over a chi-squared variate."""
+    start = float(weight @ log_scale2) if weight.size > 1 else float(log_scale2[0])
+    if np.isinf(df):
+        return None, start, 0.0
+    points, mass = binned(log_scale2, weight)
+    points, mass = points[mass > 0], mass[mass > 0]
+    half = df / 2
+    return lambda x: gammaincc(half, half * np.exp(points - x[:, None])) @ mass, start, float(1 + 2 / np.sqrt(half))
+
+
+def tabulated(below: Below, start: float, width: float) -> tuple[FloatArray, FloatArray]:
+    """A distribution function as points and normal quantiles of its values, close enough to interpolate.
+
+    Parameters
+    ----------
+    below : callable
+        Increasing and smooth.
+    start, width : float
+        Where it begins to look, and how far.
+
+    Returns
+    -------
+    points, scores : arrays
+        Both increase; the scores from about -:data:`REACH` to :data:`REACH`.
+    """
+    low, high, ends = start - width, start + width, ndtr(np.array([-REACH, REACH]))
+    for _ in range(MOST_HALVINGS):
+        inside = below(np.array([low, high]))
+        if inside[0] <= ends[0] and inside[1] >= ends[1]:
+            break
+        low, high = low - (inside[0] > ends[0]) * width, high + (inside[1] < ends[1]) * width
+        width *= 2
+    points = np.linspace(low, high, START)
+    scores = _scores(below(points))
+    for _ in range(MOST_HALVINGS):
+        apart = np.diff(scores)
+        wide = np.flatnonzero((apart > STEP) | ((apart > NEAR) & (np.diff(points) > SHORT)))
+        if not wide.size:
+            break
+        between = (points[wide] + points[wide + 1]) / 2
+        points, scores = np.insert(points, wide + 1, between), np.insert(scores, wide + 1, _scores(below(between)))
+    # Of those in a tail only the last counts; where rounding errors show, the function does not increase.
+    keep = np.concatenate([np.diff(scores) > 0, [True]]) & (np.maximum.accumulate(scores) == scores)
+    keep &= (scores < REACH) | (np.arange(scores.size) == np.argmax(scores >= REACH))
+    return points[keep], scores[keep]
+
+
+def _scores(probabilities: FloatArray) -> FloatArray:
+    out: FloatArray = np.clip(ndtri(np.clip(probabilities, 0.0, 1.0)), -REACH, REACH)
+    return out

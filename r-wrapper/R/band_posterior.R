@@ -1,0 +1,115 @@
+# The posterior of a fit with several bands (pybayesridge/results/export_bands.py): at each node over the shares of the bands a
+# ridge, whose columns are those of the design times `factors`. A node is a block of components (components.R), in the singular
+# vectors of its columns, with
+#   turn      factors times these vectors (p x r)
+#   inside    the vectors, `stretch`: the factor of each column, and `factor`: of each band
+#   beyond    variances of what is outside of the row space, and of effects of groups that the fit has not seen
+#   s, z      singular values, and the responses in the left vectors; log_t2: of the nodes
+
+of_bands <- function(post, keep, target) {
+  noise <- post$noise[keep, target]
+  log_t2 <- post$log_t2[keep, target]
+  of_node <- split(seq_along(keep), post$node_of[keep])
+  blocks <- lapply(names(of_node), function(name) {
+    nodes <- of_node[[name]]
+    turned <- rotation_of_node(post, as.integer(name))
+    z <- drop(crossprod(turned$left, post$z[, target]))
+    own <- block_of_spectrum(turned$s, z, log_t2[nodes], noise[nodes])
+    c(list(nodes = nodes, z = z, log_t2 = log_t2[nodes], beyond = beyond_of(log_t2[nodes], noise[nodes])), own, turned)
+  })
+  list(noise = noise, blocks = blocks)
+}
+
+# The singular value decomposition of the columns of a node.
+rotation_of_node <- function(post, node) {
+  stretch <- post$factors[node, post$band]
+  found <- svd(post$base * rep(stretch, each = nrow(post$base)))
+  list(s = found$d, left = found$u, inside = found$v, turn = found$v * stretch, stretch = stretch, factor = post$factors[node, ])
+}
+
+# Squared norms of functionals outside of the row space of a block, those of effects of new groups among them; `c` are their
+# coordinates.
+outside_of_block <- function(f, block, c) {
+  out <- numeric(nrow(c))
+  if (ncol(block$inside) < nrow(block$inside)) {
+    rows <- f$x * rep(block$stretch, each = nrow(f$x))
+    # Of what is left, not as a difference of squares.
+    rest <- rowSums((rows - tcrossprod(c, block$inside))^2)
+    out <- ifelse(rest > left_by_rounding * rowSums(rows^2), rest, 0)
+  }
+  if (!is.null(f[["unseen"]])) out <- out + drop(f$unseen^2 %*% block$factor^2)
+  out
+}
+
+# The covariance outside of the row space, for a variance of 1.
+products_outside <- function(block) {
+  p <- nrow(block$inside)
+  if (ncol(block$inside) == p) {
+    return(matrix(0, p, p))
+  }
+  (diag(p) - tcrossprod(block$inside)) * outer(block$stretch, block$stretch)
+}
+
+# Draws of what coefficients have there, given their standard deviations.
+draws_outside <- function(block, sd) {
+  p <- nrow(block$inside)
+  if (ncol(block$inside) == p) {
+    return(0)
+  }
+  noise <- matrix(stats::rnorm(length(sd) * p), length(sd)) * sd
+  (noise - tcrossprod(noise %*% block$inside, block$inside)) * rep(block$stretch, each = length(sd))
+}
+
+# Residuals of rows without themselves and 1 less their leverages, as slack_in_row_space().
+slack_of_bands <- function(f, post, parts, y, root_w, n) {
+  slack <- residual <- matrix(0, length(y), length(parts$weight))
+  for (block in parts$blocks) {
+    found <- slack_of_spectrum(
+      f$x %*% block$turn, block$s, block$z, block$log_t2, f$leverage, y, root_w, n, length(post$z_at)
+    )
+    slack[, block$nodes] <- found$slack
+    residual[, block$nodes] <- found$residual
+  }
+  list(least = found$least, slack = slack, residual = residual)
+}
+
+# Variances of the bands relative to the noise at nodes, a column for each: tau2[band], on the scale of the prior.
+drawn_variances <- function(object, target, node) {
+  post <- object$posterior
+  out <- exp(post$log_t2[node, target] - post$log_unit) * post$factors[post$node_of[node], , drop = FALSE]^2
+  colnames(out) <- paste0("tau2[", object$bands, "]")
+  as.data.frame(out, optional = TRUE)
+}
+
+# Draws of the share of variance that all bands explain together, of one target.
+share_of_bands <- function(object, target) {
+  post <- object$posterior
+  size <- max(4000L, min(20000L, 2^23 %/% max(nrow(post$base), 1L)) %/% 2L)
+  drawn <- drawn_components(post, target, size)
+  theta <- drawn_coordinates(post, drawn, size, "gaussian")
+  fit <- rowSums(tcrossprod(theta, post$base)^2)
+  sigma2 <- drawn$parts$noise[drawn$node] * drawn$mix^2
+  fit / (fit + object$nobs * sigma2)
+}
+
+# Quantiles of the laws of variances and shares, from their tables: of the standard deviation of a band, of its share in the
+# variance of an observation, of the noise variance.
+quantiles_of_component <- function(object, row, target, probabilities) {
+  found <- object$components
+  sizes <- as.matrix(found$sizes)
+  end <- cumsum(sizes)[(target - 1L) * nrow(sizes) + row]
+  at <- seq_len(sizes[row, target]) + end - sizes[row, target]
+  value <- found$points[at]
+  if (length(at) > 1L) {
+    scores <- pmin(pmax(stats::qnorm(probabilities), found$scores[at[1L]]), found$scores[at[length(at)]])
+    value <- stats::splinefun(found$scores[at], value, method = "hyman")(scores)
+  } else {
+    value <- rep(value, length(probabilities))
+  }
+  switch(found$quantity[row], sd = exp(value / 2), share = stats::plogis(value), exp(value))
+}
+
+# The rows of a quantity among the components.
+rows_of_quantity <- function(object, quantity) which(object$components$quantity == quantity)
+
+component_means <- function(object, rows, target) as.matrix(object$components$mean)[rows, target]
