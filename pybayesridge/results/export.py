@@ -376,6 +376,7 @@ def _band_values(results: BandRidgeResults, without: Collection[str]) -> dict[st
         "family": "bayes_ridge_bands",
         "bands": list(results.bands.names),
         "bse": over(results.arrays.bse),
+        "dof": results.dof,
         "parameterization": results.parameterization,
         "sigma2": each(results.arrays.sigma2),
         "log_marginal": each(results.arrays.log_marginal) if entry.integrates or entry.given else None,

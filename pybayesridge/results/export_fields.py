@@ -126,7 +126,7 @@ FIELDS = {
     "findings.code": Field("texts", "the kind of each finding"),
     "findings.severity": Field("texts", "note or warning"),
     "findings.text": Field("texts", "its sentence"),
-    "dof": _of_ridge("text", "nu or paper"),
+    "dof": _of_normal_ridges("text", "nu or paper"),
     "parameterization": _of_ridges("text", "tau2 or tau"),
     "lambda_": _of_both("q", "the penalty"),
     "tau2": _of_both("q", "prior variance of standardised coefficients, in units of the noise variance"),

@@ -32,8 +32,16 @@ simulate.spike_slab_binomial <- simulate.bayes_ridge_binomial
 #' @rdname pybayesridge-methods
 #' @export
 logLik.spike_slab_binomial <- function(object, ...) {
-  if (is.null(object$log_evidence)) stop(no_evidence, call. = FALSE)
+  if (is.null(object$log_evidence)) stop(why_no_evidence(object), call. = FALSE)
   NextMethod()
+}
+
+# Why a fit has none.
+why_no_evidence <- function(object) {
+  if (inherits(object, "bayes_ridge_bands")) {
+    return("the evidence of a fit with bands requires penalties that are integrated out or given: use method = \"exact\"")
+  }
+  no_evidence
 }
 
 no_evidence <- paste0(

@@ -11,8 +11,10 @@
 #' @param newdata New data.
 #' @param exponentiate For a binomial fit with the logit link: whether estimates and intervals are odds ratios (the
 #'   standard deviation stays that of the coefficient). Otherwise `FALSE`: coefficients are on the scale of the response.
-#' @param effects,parametric Given by `mice::pool()`; other values than the default have no effect. `mice::pool()` applies
-#'   Rubin's rules to the estimates and standard deviations; [pool_fits()] pools the posteriors.
+#' @param effects Of fits with terms such as `(1 | g)`, as in 'broom.mixed': one or several of `"fixed"` (all coefficients but the
+#'   effects of groups), `"ran_vals"` (these) and `"ran_pars"` (the standard deviations). Of other fits not used.
+#' @param parametric Given by `mice::pool()`, which applies Rubin's rules to the estimates and standard deviations;
+#'   [pool_fits()] pools the posteriors.
 #' @param interval Interval of the predictions, as in [predict.pybayesridge_fit()].
 #' @param ... Not used: further arguments raise an error.
 #' @return A tibble if the package 'tibble' is installed, otherwise a data frame. With several targets the column
@@ -20,6 +22,8 @@
 #'   * `tidy()`: a row for each coefficient, with `term`, `estimate` (posterior mean), `std.error` (standard deviation),
 #'     for [spike_slab()] `inclusion_prob`, by `method = "exact"` also `inclusion_se` (Monte Carlo standard error), and
 #'     with `conf.int = TRUE` `conf.low` and `conf.high`.
+#'     Of fits with terms such as `(1 | g)` also `effect` and `group`, and `level` of `"ran_vals"`; the `std.error` of the standard
+#'     deviation of observations (`sd__Observation`) is `NA`.
 #'   * `glance()`: a row for each target; for [spike_slab()] by `method = "exact"` with `log_evidence_se`, the largest
 #'     `inclusion_se`, and `agreement` (the potential scale reduction factor of the chains).
 #'   * `augment()`: the data with `.fitted`, `.resid` if the response is known, and `.lower` and `.upper` if an interval
@@ -45,6 +49,9 @@ tidy.pybayesridge_fit <- function(x, conf.int = FALSE, conf.level = 0.95, expone
     stop("mice::pool() would mix the coefficients of several targets: use pool_fits()", call. = FALSE)
   }
   check_exponentiate(x, exponentiate)
+  if (length(group_bands_of(x))) {
+    return(tidy_effects(x, effects, conf.int, check_level(conf.level)))
+  }
   b <- as.matrix(x$coefficients)
   sd <- as.matrix(x$bse)
   limits <- if (conf.int) as_array(coefficient_intervals(x, seq_along(x$targets), tails(check_level(conf.level))))
@@ -66,6 +73,63 @@ tidy.pybayesridge_fit <- function(x, conf.int = FALSE, conf.level = 0.95, expone
     out
   })
   as_tibble(do.call(rbind, rows))
+}
+
+# The parts of a fit with effects of groups, as those of 'broom.mixed'.
+tidy_effects <- function(x, effects, conf.int, level) {
+  valid <- c("fixed", "ran_vals", "ran_pars")
+  if (!is.character(effects) || !length(effects) || !all(effects %in% valid)) {
+    stop("'effects' must be among ", paste0("\"", valid, "\"", collapse = ", "), call. = FALSE)
+  }
+  at <- if (conf.int) tails(level)
+  rows <- lapply(seq_along(x$targets), function(i) {
+    parts <- lapply(effects, function(effect) {
+      found <- switch(effect, fixed = fixed_rows(x, i, at), ran_vals = effects_of_groups(x, i, at), ran_pars = variance_rows(x, i, at))
+      part <- data.frame(
+        effect = effect, group = found$group, level = found$level, term = found$term, estimate = found$mean, std.error = found$sd
+      )
+      if (conf.int) cbind(part, conf.low = found$lower, conf.high = found$upper) else part
+    })
+    out <- do.call(rbind, parts)
+    if (length(x$targets) > 1L) cbind(response = x$targets[i], out) else out
+  })
+  out <- do.call(rbind, rows)
+  if (!"ran_vals" %in% effects) out$level <- NULL
+  rownames(out) <- NULL
+  as_tibble(out)
+}
+
+fixed_rows <- function(x, target, at) {
+  place <- which(!are_effects_of_groups(x))
+  out <- data.frame(
+    group = NA_character_, level = NA_character_, term = coefficient_names(x)[place],
+    mean = unname(as.matrix(x$coefficients)[place, target]), sd = deviations_at(x, place, target)
+  )
+  if (is.null(at)) {
+    return(out)
+  }
+  ends <- coefficient_intervals(x, target, at, place)
+  cbind(out, lower = ends[, 1L], upper = ends[, 2L])
+}
+
+# Standard deviations of the effects of groups and of observations.
+variance_rows <- function(x, target, at) {
+  bands <- group_bands_of(x)
+  rows <- c(rows_of_quantity(x, "sd")[match(vapply(bands, `[[`, "", "name"), x$bands)], rows_of_quantity(x, "sigma2"))
+  noise <- length(rows)
+  mean <- as.matrix(x$components$mean)[rows, target]
+  mean[noise] <- sqrt(mean[noise])
+  out <- data.frame(
+    group = c(vapply(bands, function(band) group_label(band$groups), ""), "Residual"), level = NA_character_,
+    term = paste0("sd__", c(vapply(bands, effect_name, ""), "Observation")), mean = mean,
+    sd = c(as.matrix(x$components$sd)[rows[-noise], target], NA_real_)
+  )
+  if (is.null(at)) {
+    return(out)
+  }
+  ends <- vapply(rows, function(row) quantiles_of_component(x, row, target, at), numeric(2L))
+  ends[, noise] <- sqrt(ends[, noise])
+  cbind(out, lower = ends[1L, ], upper = ends[2L, ])
 }
 
 # Only coefficients of the logit link are log odds ratios.

@@ -4,7 +4,8 @@
 #' and `emmip()` summarise posterior draws by medians and highest-density intervals. Python is not required.
 #'
 #' @details The fit must be made by a formula. The grid consists of the values of the data, which are those kept by the fit,
-#'   or those named in its call if they still give its fitted values, or `data`.
+#'   or those named in its call if they still give its fitted values, or `data`. Means are those of the population, without effects
+#'   of groups such as `(1 | g)`.
 #'
 #' `summary(point.est = mean)` gives posterior means, and `summary(frequentist = TRUE)` intervals by a normal approximation.
 #' For binomial fits `type = "response"` transforms the linear predictor to probabilities: the values are posterior
@@ -32,8 +33,10 @@ recover_data.pybayesridge_fit <- function(object, data = NULL, ...) {
   if (is.character(table)) {
     return(table)
   }
-  trms <- terms_in(object, globalenv(), response = FALSE)
-  call <- as.call(list(object$call[[1L]], formula = formula.pybayesridge_fit(object), data = quote(data)))
+  trms <- terms_in(object, globalenv(), response = FALSE, part = "population")
+  whole <- terms_in(object, globalenv(), part = "population")
+  attributes(whole) <- list(class = "formula", .Environment = attr(whole, ".Environment"))
+  call <- as.call(list(object$call[[1L]], formula = whole, data = quote(data)))
   # Numbers of the formula, such as a degree, are no variables.
   constants <- c("pi", setdiff(all.vars(trms), names(table)))
   out <- emmeans::recover_data(call, trms, object$na.action, data = table, params = constants)
@@ -46,7 +49,7 @@ recover_data.pybayesridge_fit <- function(object, data = NULL, ...) {
 emm_basis.pybayesridge_fit <- function(object, trms, xlev, grid, ndraws = 4000, seed = 0, ...) {
   check_scope(object, globalenv())
   frame <- stats::model.frame(trms, grid, na.action = stats::na.pass, xlev = object$xlevels)
-  x <- stats::model.matrix(trms, frame, contrasts.arg = object$contrasts)
+  x <- columns_at(object, trms, frame, groups = FALSE)$x
   targets <- length(object$targets)
   misc <- list()
   if (!is.null(object$link)) {

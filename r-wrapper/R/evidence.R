@@ -32,8 +32,8 @@ compare_evidence <- function(...) {
       call. = FALSE
     )
   }
-  if (any(vapply(fits, function(fit) is.null(log_evidence(fit)), NA))) {
-    stop(no_evidence, call. = FALSE)
+  for (fit in fits) {
+    if (is.null(log_evidence(fit))) stop(why_no_evidence(fit), call. = FALSE)
   }
   if (selection[1L]) same_integration(fits) else same_ridges(fits)
   same_response(fits)

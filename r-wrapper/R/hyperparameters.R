@@ -1,7 +1,8 @@
 #' Posterior of the hyperparameters
 #'
 #' Posterior mean, median and credible interval of the hyperparameters. For [bayes_ridge()]: the penalty `lambda`,
-#' `tau2 = 1/lambda`, the noise variance `sigma2` (with `family = gaussian()`) and the effective degrees of freedom. For
+#' `tau2 = 1/lambda`, the noise variance `sigma2` (with `family = gaussian()`) and the effective degrees of freedom; with several
+#' bands `sd[band]`, see [variance_components()], and `sigma2`. For
 #' [spike_slab()] with `method = "exact"`: `noise_var`, `slab_var`, `prior_inclusion` (`NaN` if it was given), `prior_share` (the share of
 #' variance that the hyperparameters expect the columns to explain) and `size` (the number of included columns, whose mean
 #' is `expected_size` of the fit); with groups of several columns also `groups_included` (the number of included groups,
@@ -26,6 +27,9 @@ hyperparameters <- function(object, level = 0.95, ...) {
   }
   if (!inherits(object, "bayes_ridge")) {
     stop("hyperparameters() is for fits of bayes_ridge(), and of spike_slab() with method = \"exact\"", call. = FALSE)
+  }
+  if (inherits(object, "bayes_ridge_bands")) {
+    return(hyperparameters_of_bands(object, level))
   }
   if (layout_of(object$posterior) != "spectrum") {
     return(binary_hyperparameters(object, level))

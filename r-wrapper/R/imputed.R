@@ -155,6 +155,7 @@ same_model <- function(fits) {
 
 # Refuses fits whose transforms, such as splines, have learned different numbers from their data.
 same_transforms <- function(fits) {
+  same_curves(fits)
   terms <- lapply(fits, `[[`, "terms")
   if (any(vapply(terms, is.null, NA))) {
     return(invisible())
@@ -166,6 +167,20 @@ same_transforms <- function(fits) {
         "fits 1 and ", i, " use different numbers in ", variables_of(terms[[1L]], differ), ", such as knots or means, so that ",
         "their coefficients mean different things: fit_imputed() finds such numbers once for all data sets; or write them into ",
         "the formula, as in splines::ns(x, knots = c(1, 2), Boundary.knots = c(0, 3))",
+        call. = FALSE
+      )
+    }
+  }
+}
+
+# Refuses smooth curves that are not of the same functions: their variable was imputed.
+same_curves <- function(fits) {
+  curves <- function(fit) lapply(Filter(function(band) band$kind == "smooth", fit$band_terms$bands), `[`, c("name", "curve"))
+  for (i in seq_along(fits)) {
+    if (!isTRUE(all.equal(curves(fits[[i]]), curves(fits[[1L]]), tolerance = 1e-9))) {
+      stop(
+        "fits 1 and ", i, " have different knots in a smooth curve, whose variable has been imputed, so that their coefficients mean ",
+        "different things: write a spline with given knots, as in splines::ns(x, knots = c(1, 2), Boundary.knots = c(0, 3))",
         call. = FALSE
       )
     }

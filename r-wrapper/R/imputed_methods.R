@@ -86,6 +86,7 @@ predict.pybayesridge_pooled <- function(object, newdata, interval = c("none", "c
   check_level(level)
   env <- parent.frame()
   rows <- lapply(object$fits, new_rows, newdata, na.action, env)
+  if (interval != "none" || se.fit) refuse_new_groups(first, rows[[1L]], "predict() of a pooled fit")
   complete <- !is.na(rowSums(rows[[1L]]$x))
   xs <- lapply(rows, function(each) each$x[complete, , drop = FALSE])
   pad <- function(v) padded(v, rows[[1L]], complete)

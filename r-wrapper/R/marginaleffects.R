@@ -59,8 +59,9 @@ get_vcov.pybayesridge_fit <- function(model, vcov = NULL, ...) {
 get_predict.pybayesridge_fit <- function(model, newdata, type = "response", ndraws = 4000, seed = 0, ...) {
   check_one_target(model, "get_predict")
   type <- match.arg(type %||% "response", family_of(model)$types)
-  x <- new_rows(model, newdata, stats::na.pass, parent.frame())$x
-  x <- with_ones(model, x)
+  rows <- new_rows(model, newdata, stats::na.pass, parent.frame())
+  refuse_new_groups(model, rows, "get_predict()")
+  x <- with_ones(model, rows$x)
   of_link <- function(eta) if (type == "response") family_of(model)$mean(eta, model) else eta
   rowid <- newdata[["rowid"]] %||% seq_len(nrow(x))
   if (isTRUE(model$replaced)) {

@@ -199,6 +199,9 @@ logLik.pybayesridge_fit <- function(object, ...) {
   if (length(object$targets) > 1L) {
     stop("logLik() is for fits of one target; see the element log_marginal", call. = FALSE)
   }
+  if (is.null(log_evidence(object))) {
+    stop(why_no_evidence(object), call. = FALSE)
+  }
   structure(log_evidence(object), df = NA_integer_, nobs = object$nobs, nall = object$nobs, class = "logLik")
 }
 
@@ -208,6 +211,11 @@ log_evidence <- function(object) if (inherits(object, "spike_slab")) object$log_
 #' @export
 formula.pybayesridge_fit <- function(x, ...) {
   refuse_dots("formula", ...)
+  out <- x$band_terms$formula
+  if (!is.null(out)) {
+    environment(out) <- parent.frame()
+    return(out)
+  }
   out <- terms_in(x, parent.frame())
   attributes(out) <- list(class = "formula", .Environment = attr(out, ".Environment"))
   out
@@ -217,7 +225,7 @@ formula.pybayesridge_fit <- function(x, ...) {
 #' @export
 terms.pybayesridge_fit <- function(x, ...) {
   refuse_dots("terms", ...)
-  terms_in(x, parent.frame())
+  terms_in(x, parent.frame(), part = "fixed")
 }
 
 #' @rdname pybayesridge-methods
@@ -328,6 +336,7 @@ simulate.pybayesridge_fit <- function(object, nsim = 1, seed = NULL, newdata = N
   nsim <- check_count(nsim, "nsim")
   env <- parent.frame()
   rows <- if (is.null(newdata)) own_rows(object, env) else new_rows(object, newdata, stats::na.pass, env)
+  refuse_new_groups(object, rows, "simulate()")
   noise <- noise_factors(object, nrow(rows$x), NULL, is.null(newdata))
   before <- generator_state()
   if (!is.null(seed)) {

@@ -63,7 +63,7 @@ no_criterion <- function(name, object) {
     name, "() is not defined for a fit of ", of, "(), whose coefficients are integrated out, so that there is ",
     "no number of parameters to count: ",
     if (is.null(log_evidence(object))) {
-      paste0("compare fits by loo() for errors of prediction; ", no_evidence)
+      paste0("compare fits by loo() for errors of prediction; ", why_no_evidence(object))
     } else {
       "compare fits by compare_evidence() (differences of logLik() are log Bayes factors) or by loo() for errors of prediction"
     },

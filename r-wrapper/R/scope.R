@@ -49,11 +49,12 @@ without_environment <- function(f) {
 }
 
 # The terms of a fit in an environment in which what the formula used stands before what `env` has.
-terms_in <- function(object, env, response = TRUE) {
+# Of a formula with bands `part` is "fixed" for those of the rest of it, "population" for those without groups.
+terms_in <- function(object, env, response = TRUE, part = NULL) {
   if (is.null(object$terms)) {
     stop("this fit was made ", if (is.null(object$file)) "from matrices" else "in Python", ": it has no terms", call. = FALSE)
   }
-  terms <- object$terms
+  terms <- if (is.null(part)) object$terms else object$band_terms[[part]] %||% object$terms
   scope <- object$scope
   if (length(scope)) {
     env <- list2env(as.list(scope$values), parent = env)

@@ -13,7 +13,8 @@
 #' @param ... Not used: further arguments raise an error.
 #' @return `summary()`: a list of class `"summary.bayes_ridge"` or `"summary.spike_slab"` with the elements `call`,
 #'   `coefficients` (a matrix; with several targets a list of matrices), `omitted` (the number of coefficients that the
-#'   matrix omits), `facts`, `notes` and `level`; for [spike_slab()] with `method = "exact"` also `size` (mean, median and
+#'   matrix omits), `facts`, `notes` and `level`; with several penalties `bands` (for each target a matrix, see
+#'   [variance_components()]); for [spike_slab()] with `method = "exact"` also `size` (mean, median and
 #'   credible interval of the number of included columns, and of included groups).
 #'   Printing returns its argument invisibly.
 #' @examplesIf pybayesridge::pybayesridge_available()
@@ -150,6 +151,7 @@ summary.pybayesridge_fit <- function(object, level = 0.95, ...) {
       coefficients = if (length(tables) == 1L) tables[[1L]] else tables,
       groups = if (isTRUE(object$several)) object$group_inclusion_prob,
       sizes = if (has_sets(object$posterior)) size_rows(object, level),
+      bands = if (inherits(object, "bayes_ridge_bands")) band_tables(object, level),
       facts = object$facts,
       notes = notes_of(all_findings(object)),
       omitted = if (nrow(size) > longest) nrow(size) - shown else 0L,
@@ -158,6 +160,28 @@ summary.pybayesridge_fit <- function(object, level = 0.95, ...) {
     ),
     class = c(paste0("summary.", setdiff(class(object), "pybayesridge_fit")), "summary.pybayesridge_fit")
   )
+}
+
+# For each target a table of the bands: the number of their columns, standard deviations and shares.
+band_tables <- function(object, level) {
+  post <- object$posterior
+  columns <- tabulate(post$band, length(object$bands))
+  ends <- percent(tails(level))
+  lapply(seq_along(object$targets), function(i) {
+    values <- t(vapply(seq_along(object$bands), component_row, numeric(8L), object = object, target = i, at = tails(level)))
+    out <- cbind(columns, values[, -2L, drop = FALSE])
+    dimnames(out) <- list(object$bands, c("Columns", "SD", ends, "Share", ends, "P(share<1%)"))
+    out
+  })
+}
+
+band_cells <- function(table, digits) {
+  cells <- cbind(
+    format(table[, 1L], big.mark = thousands_mark(), trim = TRUE), columns_alike(table[, 2:4, drop = FALSE], digits, ends = 2:3),
+    formatC(table[, 5:8, drop = FALSE], digits = 3L, format = "f")
+  )
+  dimnames(cells) <- dimnames(table)
+  cells
 }
 
 # The findings of a fit, with that on rows that R left out.
@@ -210,6 +234,10 @@ print.summary.pybayesridge_fit <- function(x, digits = max(3L, getOption("digits
     print.default(columns_alike(table, digits, ends = 3:4), print.gap = 2L, quote = FALSE, right = TRUE)
     if (x$omitted > 0L) {
       cat(left_out(x$omitted, inherits(x, "summary.spike_slab")))
+    }
+    if (!is.null(x$bands)) {
+      cat("\nBands:\n")
+      print.default(band_cells(x$bands[[i]], digits), print.gap = 2L, quote = FALSE, right = TRUE)
     }
     cat("\n")
     numbers <- unlist(x$facts[i, ])
