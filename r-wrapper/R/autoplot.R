@@ -5,7 +5,7 @@
 #'
 #' @param object A fit.
 #' @param which As in `plot()`: `"coefficients"`, for [spike_slab()] `"inclusion"` (the default for these fits), and for
-#'   binomial fits `"calibration"` and `"roc"`.
+#'   binomial fits `"calibration"` and `"roc"`, for fits with terms such as `(1 | g)` `"random_effects"`.
 #' @param level Probability of the credible intervals.
 #' @param target Name or position of a target, if there are several.
 #' @param max_shown Number of coefficients to show, as in `plot()`.

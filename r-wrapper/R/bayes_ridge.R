@@ -21,6 +21,7 @@
 #' | `"em"` | posterior mode, by expectation maximisation | conditional on the mode: normal; intervals are too narrow |
 #' | `"loocv"`, `"gcv"` | minimises cross-validation over `grid` | conditional on the penalty: t |
 #' | `"fixed"` | `lam` | conditional on the penalty: t |
+#' | `"reml"` | with several penalties: restricted maximum likelihood | conditional on the penalties: normal |
 #'
 #' With `family = binomial()` the responses are yes/no values or successes among trials \eqn{m}:
 #'
@@ -50,12 +51,34 @@
 #' `residuals` and `x` are computed from the others when `$` or `[[` asks for them, if this saves memory; `names()` then omits
 #' them.
 #'
+#' @section Several penalties:
+#' With `bands`, or terms of the formula as below, each band of columns has a penalty of its own: the coefficients of band k are
+#' \eqn{N(0, \tau_k^2 \sigma^2)}{N(0, tau_k^2 sigma^2)}. All penalties are integrated out together (`"exact"`, up to eight bands), are those of the posterior
+#' mode (`"em"`), of restricted maximum likelihood (`"reml"`) as in 'lme4', or given (`"fixed"`). The total of the bands has the prior of a
+#' single penalty, and their shares in it are Dirichlet(1/2, ..., 1/2). [variance_components()] returns the standard deviations and shares;
+#' its page has `ranef()`, `fixef()`, `VarCorr()` and `smooth_curve()`.
+#'
+#' | term | meaning |
+#' | --- | --- |
+#' | `(1 | g)` | an effect of each level of `g` |
+#' | `(0 + x | g)` | a slope of `x` for each level |
+#' | `(x || g)` | effects and slopes, independent of each other: `(1 | g) + (0 + x | g)` |
+#' | `(1 | a/b)` | levels of `b` within those of `a`: `(1 | a) + (1 | a:b)` |
+#' | `s(x)`, `s(x, k = 20)` | a cubic regression spline with 10 or 20 knots at quantiles of the data |
+#' | `s(x, by = g)` | a curve for each level of the factor `g`; of an ordered factor for each level but the first |
+#' | `s(x, by = z)` | a curve by which the number `z` is multiplied |
+#' | `band(a, b, name = "genes")` | plain columns with a penalty of their own |
+#'
+#' All other terms are penalised together, as a band of the name `other`, unless `unpenalized` names them: `"fixed"` names all. A curve
+#' consists of an unpenalised line and penalised columns; outside the data it goes on as a line. `.` leaves out groups and what is part
+#' of a curve or a band. Correlated intercepts and slopes, `(x | g)`, are refused. A function `s` of yours is called in braces, `{s(x)}`.
+#'
 #' @param formula A formula such as `y ~ x1 + poly(x2, 3) + g`, or `cbind(y1, y2) ~ .` for several targets. It is
 #'   evaluated by [stats::model.frame()] and [stats::model.matrix()]. An offset raises an error.
 #' @param data A data frame, list or environment with the variables of the formula.
 #' @param subset,weights,na.action As in [stats::lm()], evaluated in `data`; `subset` and `na.action` require a formula.
 #'   Weights are precision weights, of which only the ratios matter; with `family = binomial()` frequency weights.
-#' @param method `"exact"` (the default), `"em"`, `"loocv"`, `"gcv"` or `"fixed"`; with `family = binomial()` `"ep"` (the
+#' @param method `"exact"` (the default), `"em"`, `"loocv"`, `"gcv"` or `"fixed"`, with several penalties also `"reml"`; with `family = binomial()` `"ep"` (the
 #'   default), `"laplace"`, `"em"`, `"loocv"` or `"fixed"`. See the details.
 #' @param family `gaussian()`, `binomial()`, `binomial("probit")`, or a name: `"gaussian"`, `"binomial"`.
 #' @param x,y Instead of a formula: a numeric matrix (or data frame) of columns, and a vector or matrix of targets. A
@@ -65,7 +88,11 @@
 #'   intercept, and other values raise an error.
 #' @param unpenalized Columns with a flat prior, which are not shrunk: names of terms or of columns of the model matrix;
 #'   with `x` names or positions.
-#' @param standardize Whether the prior refers to standardised columns.
+#'   `"fixed"` stands for all terms of a formula that are not in bars, in `s()` or in `band()`: they are fixed effects.
+#' @param bands Columns that share a penalty, if there are several: a named list of names of terms or columns (with `x` also of
+#'   positions), or a label for each column other than the intercept. Penalised columns in none of the bands of a list are one more
+#'   band, `other`. See the section on several penalties.
+#' @param standardize Whether the prior refers to standardised columns. Columns of groups and smooth curves keep their scale.
 #' @param prior Prior of \eqn{\tau^2}: `"r2"`, `"half-cauchy"`, or two or three positive numbers `(a, b)` or `(a, b,
 #'   scale)`. \eqn{\tau^2}/scale is beta-prime, with density proportional to \eqn{t^{a-1} (1+t)^{-a-b}}; `scale` is 1 by
 #'   default. `"r2"` is (1/2, 1/2) with the scale \eqn{1 / (\sum_j |x_j|^2 / n)}, where \eqn{x_j} are the penalised
@@ -73,12 +100,14 @@
 #'   prior of the paper, (1/2, 1/2, 1): \eqn{\tau} is half-Cauchy with scale 1. Under it the prior share of explained
 #'   variance tends to 1 as columns are added.
 #' @param sigma2 For `family = gaussian()`: the noise variance, if it is known.
-#' @param tol Accuracy of log lambda at which the iteration stops. With `family = binomial()` 1e-6 by default: the largest
+#' @param tol Accuracy of log lambda at which the iteration stops. With several penalties 1e-3 by default: accuracy of the integral, in
+#'   posterior standard deviations. With `family = binomial()` 1e-6 by default: the largest
 #'   estimated error of the integral over the penalty.
 #' @param maxiter Maximum number of iterations. With `family = binomial()` 200 by default: of sweeps at one penalty.
 #' @param grid For `"loocv"` and `"gcv"`: `"fixed"` (1e10 to 1e-10, the default), `"glmnet"` (the penalties of glmnet),
 #'   or a vector of penalties.
-#' @param lam For `"fixed"`: the penalty, or one for each target; 0 is least squares.
+#' @param lam For `"fixed"`: the penalty, or one for each target; 0 is least squares. With several penalties one for each band, in their
+#'   order or named.
 #' @param dof For `family = gaussian()`, degrees of freedom: `"nu"` is n minus the rank of the unpenalised columns (recommended), `"paper"` is n.
 #' @param parameterization For `"em"`: whether the mode is that of the density of \eqn{\tau^2} or of \eqn{\tau}.
 #' @param accelerate For `"em"` and `family = gaussian()`: whether to find the fixed point of EM by root finding; `FALSE` runs the EM iteration.
@@ -112,6 +141,8 @@
 #'     \item{findings}{what a reader must know: a data frame with `code`, `severity` (`"note"` or `"warning"`) and
 #'       `text`}
 #'     \item{loo_mse, grid, grid_scores}{cross-validation, for `"loocv"` and `"gcv"`}
+#'     \item{bands, components}{with several penalties: names of the bands, and the laws of their variances, see
+#'       [variance_components()]; `lambda_` and `tau2` are absent}
 #'     \item{event, link, n_trials, n_events}{for `family = binomial()`: the event whose probability is modelled, the link,
 #'       and the numbers of trials and events}
 #'     \item{loo_probabilities, loo_log_score, loo_brier, loo_auc}{for `family = binomial()`: probability of the event at
@@ -132,6 +163,10 @@
 #' yes <- bayes_ridge(am ~ wt + hp, data = mtcars, family = binomial())
 #' odds_ratios(yes)
 #' predict(yes, mtcars[1:3, ], interval = "credible")
+#'
+#' curves <- bayes_ridge(mpg ~ wt + s(hp, k = 6) + (1 | carb), data = mtcars, unpenalized = "fixed")
+#' variance_components(curves)
+#' predict(curves, transform(mtcars[1:2, ], carb = 5), interval = "prediction")
 #' @export
 bayes_ridge <- function(formula, data, subset, weights, na.action,
                         method = c("exact", "em", "loocv", "gcv", "fixed", "reml", "ep", "laplace"), family = "gaussian",

@@ -2,7 +2,10 @@
 
 # Names of the pictures that a fit has, the default first.
 pictures_of <- function(object) {
-  c(if (inherits(object, "spike_slab")) "inclusion", "coefficients", family_of(object)$pictures)
+  c(
+    if (inherits(object, "spike_slab")) "inclusion", "coefficients", family_of(object)$pictures,
+    if (length(group_bands_of(object))) "random_effects"
+  )
 }
 
 # The picture that was asked for by name or its beginning.
@@ -75,6 +78,25 @@ roc_picture <- function(object, options) {
   )
 }
 
+# Effects of groups, those of a grouping factor together in ascending order: the most extreme ones of each, if there are more than
+# are shown.
+random_effects_picture <- function(object, options) {
+  check_level(options$level)
+  target <- target_position(object, options$target)
+  found <- effects_of_groups(object, target, tails(options$level))
+  found$name <- unlist(lapply(group_bands_of(object), `[[`, "columns"))
+  bands <- rep(seq_along(group_bands_of(object)), lengths(lapply(group_bands_of(object), `[[`, "columns")))
+  each <- max(1, options$max_shown %/% max(bands))
+  keep <- unlist(lapply(rev(split(seq_along(bands), bands)), function(at) {
+    at <- at[order(-abs(found$mean[at]))][seq_len(min(each, length(at)))]
+    at[order(found$mean[at])]
+  }))
+  list(
+    table = data.frame(term = found$name, estimate = found$mean, lower = found$lower, upper = found$upper)[keep, ], xlab = "effect of the group",
+    main = sprintf("%s: %g %% intervals", object$targets[target], 100 * options$level)
+  )
+}
+
 # Coefficients as they are shown, the last first: those of the largest standardised size, in the order of the model.
 shown_coefficients <- function(x, level, target, max_shown, intercept, standardized) {
   names <- coefficient_names(x)
@@ -143,6 +165,11 @@ pictures <- list(
   ),
   coefficients = list(
     shows = coefficient_picture,
+    draw = function(shown, given) draw_coefficients(shown, given),
+    ggplot = coefficient_ggplot
+  ),
+  random_effects = list(
+    shows = random_effects_picture,
     draw = function(shown, given) draw_coefficients(shown, given),
     ggplot = coefficient_ggplot
   ),

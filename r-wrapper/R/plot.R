@@ -7,10 +7,11 @@
 #' @param which `"coefficients"` or, for [spike_slab()], `"inclusion"` (the default for these fits). For binomial fits also
 #'   `"calibration"` (shares of events in bins of the leave-one-out probabilities, with Clopper-Pearson 95 % intervals) and
 #'   `"roc"` (their ROC curve); for [spike_slab()] these are of the fitted probabilities, and in-sample.
+#'   For fits with terms such as `(1 | g)` also `"random_effects"`: the effects of the groups in ascending order.
 #' @param level Probability of the credible intervals.
 #' @param target Name or position of a target, if there are several.
 #' @param max_shown Number of coefficients to show: those with the largest standardised values, or those with the
-#'   highest inclusion probabilities.
+#'   highest inclusion probabilities; of effects of groups those farthest from 0.
 #' @param intercept Whether to show the intercept.
 #' @param standardized Whether to show coefficients per standard deviation of their column.
 #' @param bins For `"calibration"`: number of bins of equally many trials.

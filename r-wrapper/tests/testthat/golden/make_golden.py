@@ -55,6 +55,12 @@ def cases():
         "ridge_fixed": (BayesRidge(np.column_stack([y, y[::-1]]), x), {"method": "fixed", "lam": 2.0}),
         "ridge_wide": (BayesRidge(wide[:, 0] - y[:8], wide), {}),
         "ridge_known_noise": (BayesRidge(y, x, intercept=False, sigma2=1.5), {}),
+        "bands": (BayesRidge(y, x, weights=weights, unpenalized=[2], bands={"a": [0], "b": [1]}), {"tol": 0.02}),
+        "bands_wide": (
+            BayesRidge(np.column_stack([y[:8], wide[:, 0] - y[:8]]), wide, bands=list("aabbbabbaa"), standardize=False),
+            {"method": "fixed", "lam": [2.0, 0.5]},
+        ),
+        "bands_reml": (BayesRidge(y, x, bands={"a": [0, 2]}), {"method": "reml"}),
         "selection": (SpikeSlab(y, x, weights=weights, **given), ep),
         "selection_average": (SpikeSlab(y, x, unpenalized=[0]), {**ep, "hyper": "average"}),
         "selection_groups": (SpikeSlab(y, x, group=["a", "b", "a"], **given), ep),
@@ -130,7 +136,9 @@ def answers(results, rows):
     if len(results.params) <= LARGEST_COVARIANCE:
         out["cov_params"] = np.stack([np.asarray(results.cov_params(i)) for i in range(q)])
     if isinstance(results.model, BayesRidge):
-        out["hyperparameters"] = results.hyperparameters(1 - LEVEL).to_numpy().reshape(q, 4, 4)
+        out["hyperparameters"] = results.hyperparameters(1 - LEVEL).to_numpy().reshape(q, -1, 4)
+        if results.model.bands is not None:
+            out["variance_components"] = results.variance_components(1 - LEVEL).to_numpy().reshape(q, -1, 8)
     if isinstance(results.model, SpikeSlab) and results.method == "exact":
         out |= answers_on_sets(results)
     return {"params": results.params.to_numpy().reshape(-1, q), "bse": results.bse.to_numpy().reshape(-1, q), **out}

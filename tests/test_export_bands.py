@@ -1,0 +1,101 @@
+"""The export of a fit with several bands: what its formulas give is what the fit says."""
+
+import numpy as np
+import pytest
+from scipy.interpolate import PchipInterpolator
+from scipy.special import logit, ndtr, ndtri
+from scipy.stats import t as student
+
+from pybayesridge import BayesRidge
+from pybayesridge.results import export_fields
+from pybayesridge.results.export import export
+from pybayesridge.results.export_bands import tabulated
+
+LINEAR = 1e-9
+"""Error of means and standard deviations, relative to the largest."""
+
+BETWEEN = 1e-4
+"""Error of a probability that is interpolated between the points of a table."""
+
+
+def data(n=30, p=6, q=1, seed=1):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, p))
+    return x[:, :2] @ rng.normal(size=(2, q)) + rng.normal(size=(n, q)), x
+
+
+@pytest.fixture(scope="module", params=["tall", "wide", "targets", "reml", "weights"])
+def res(request):
+    y, x = data(**{"wide": {"n": 8, "p": 12}, "targets": {"q": 2}}.get(request.param, {}))
+    weights = np.linspace(0.5, 2.0, len(x)) if request.param == "weights" else None
+    labels = ["a", "b", "b"] * (x.shape[1] // 3)
+    model = BayesRidge(y, x, bands=labels, weights=weights, unpenalized=[1] if request.param == "tall" else None)
+    return model.fit("reml") if request.param == "reml" else model.fit()
+
+
+def moments(post, target):
+    """Means and standard deviations of the penalised coefficients of a target, from an export alone."""
+    band = post["band"].astype(int) - 1
+    means, variances, weights = [], [], []
+    for node in np.unique(post["node_of"]):
+        at = post["node_of"] == node
+        factor = post["factors"][int(node) - 1, band]
+        u, s, vt = np.linalg.svd(post["base"] * factor, full_matrices=False)
+        z, right = u.T @ post["z"][:, target], vt.T
+        log_t2, noise = post["log_t2"][at, target], post["noise"][at, target]
+        e = s**2 / (s**2 + np.exp(-log_t2)[:, None])
+        means.append((e * z / s) @ right.T * factor)
+        outside = np.maximum(1 - (right**2).sum(axis=1), 0.0)
+        scale2 = noise[:, None] * ((e / s**2) @ (right**2).T + np.exp(log_t2)[:, None] * outside)
+        variances.append(scale2 * factor**2)
+        weights.append(post["weight"][at, target])
+    m, v, w = np.concatenate(means), np.concatenate(variances), np.concatenate(weights)
+    spread = 1.0 if np.isinf(post["df"]) else post["df"] / (post["df"] - 2)
+    mean = w @ m
+    return mean, np.sqrt(spread * (w @ v) + w @ (m - mean) ** 2)
+
+
+def test_the_nodes_give_the_posterior(res):
+    exported = export(res)
+    export_fields.check(exported)
+    post = exported["posterior"]
+    at = post["at"].astype(int) - 1
+    np.testing.assert_allclose(post["weight"].sum(axis=0), 1.0, rtol=1e-12)
+    for i in range(len(res.model.data.targets)):
+        unit = post["y_norm"][i] / post["scale"]
+        mean, sd = moments(post, i)
+        params = exported["params"][at, i]
+        np.testing.assert_allclose(mean * unit, params, rtol=0, atol=LINEAR * np.abs(params).max())
+        np.testing.assert_allclose(sd * unit, exported["bse"][at, i], rtol=1e-6)
+
+
+def test_tables_have_the_quantiles(res):
+    found = export(res)["components"]
+    ends = np.cumsum(found["sizes"].T.ravel()).astype(int)
+    of = {"sd": lambda x: 2 * np.log(x), "share": logit, "sigma2": np.log}
+    for i in range(len(res.model.data.targets)):
+        components, hyper = res.components_of(i, 0.1), res.hyperparameters_of(i, np.array([0.5, 0.05, 0.95]))
+        expected = [limits for row in components for limits in (row[2:4], row[5:7])] + [hyper[-1, 2:]]
+        for row, quantity in enumerate(found["quantity"]):
+            end = ends[i * len(found["quantity"]) + row]
+            some = slice(end - int(found["sizes"][row, i]), end)
+            points, scores = found["points"][some], found["scores"][some]
+            if points.size == 1:
+                np.testing.assert_allclose(of[quantity](expected[row]), points[[0, 0]], rtol=1e-9)
+            else:
+                below = ndtr(PchipInterpolator(points, scores)(of[quantity](expected[row])))
+                np.testing.assert_allclose(below, [0.05, 0.95], rtol=0, atol=BETWEEN)
+        np.testing.assert_allclose(found["mean"][0:-1:2, i], components[:, 0])
+        np.testing.assert_allclose(found["little"][1:-1:2, i], components[:, 7])
+
+
+@pytest.mark.parametrize(("start", "width"), [(0.0, 1.0), (-300.0, 0.1), (4.0, 100.0)])
+def test_a_table_finds_its_distribution(start, width):
+    points, scores = tabulated(lambda x: student.cdf(x, 4.0), start, width)
+    assert (np.diff(points) > 0).all()
+    assert (np.diff(scores) > 0).all()
+    assert scores[0] < -5
+    assert scores[-1] > 5
+    probabilities = np.array([0.001, 0.3, 0.5, 0.999])
+    at = PchipInterpolator(scores, points)(ndtri(probabilities))
+    np.testing.assert_allclose(student.cdf(at, 4.0), probabilities, atol=1e-5)
