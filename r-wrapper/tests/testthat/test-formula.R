@@ -109,11 +109,12 @@ test_that("intercept-only and dot formulas work", {
 
 test_that("terms of other packages are refused with what can be written instead", {
   skip_without_python()
-  for (fitter in list(bayes_ridge, spike_slab)) {
+  yes_no <- function(...) bayes_ridge(..., family = binomial())
+  for (fitter in list(yes_no, spike_slab)) {
     expect_error(fitter(mpg ~ wt + (1 | cyl), mtcars), "term '1 \\| cyl': random effects .* Write factor\\(cyl\\), .* I\\(1 \\| cyl\\)")
     expect_error(fitter(mpg ~ (wt || cyl), mtcars), "Write wt \\* factor\\(cyl\\)")
     expect_error(fitter("mpg ~ hp:(vs | am)", mtcars), "I\\(vs \\| am\\)")
-    expect_error(fitter(mpg ~ s(wt), mtcars), "term 's\\(wt\\)': smooth terms .* splines::ns\\(wt, df = 4\\)")
+    expect_error(fitter(mpg ~ s(wt), mtcars), "term 's\\(wt\\)': smooth curves are for .* splines::ns\\(wt, df = 4\\)")
     expect_error(fitter(mpg ~ te(wt, hp), mtcars), "smooth terms")
     expect_error(fitter(mpg ~ wt + offset(hp), mtcars), "offset is not supported")
   }
@@ -121,8 +122,11 @@ test_that("terms of other packages are refused with what can be written instead"
   either <- bayes_ridge(I(vs | am) ~ I(vs | am == 1) + ifelse(vs | am, wt, hp), mtcars, family = binomial())
   expect_length(coef(either), 3L)
   expect_length(coef(bayes_ridge(vs | am ~ wt, mtcars, family = binomial())), 2L)
+  expect_error(bayes_ridge(mpg ~ hp:(vs | am), mtcars), "a logical 'or' is I\\(a \\| b\\)")
   s <- function(v) v^2
-  expect_close(coef(bayes_ridge(mpg ~ s(wt), mtcars)), coef(bayes_ridge(mpg ~ I(wt^2), mtcars)))
+  expect_error(bayes_ridge(mpg ~ s(wt), mtcars), "a function s of yours: rename yours")
+  expect_close(coef(bayes_ridge(mpg ~ {s(wt)}, mtcars)), coef(bayes_ridge(mpg ~ I(wt^2), mtcars)))
+  expect_identical(names(spike_slab(mpg ~ s(wt), mtcars)$coefficients), c("(Intercept)", "s(wt)"))
 })
 
 test_that("what a formula used when it was fitted is what it uses for predictions", {
