@@ -69,8 +69,9 @@
 #' | `s(x, by = z)` | a curve by which the number `z` is multiplied |
 #' | `band(a, b, name = "genes")` | plain columns with a penalty of their own |
 #'
-#' All other terms are penalised together, as a band of the name `other`, unless `unpenalized` names them: `"fixed"` names all. A curve
-#' consists of an unpenalised line and penalised columns; outside the data it goes on as a line. `.` leaves out groups and what is part
+#' All other terms are penalised together, as a band of the name `other`, unless `unpenalized` names them; `unpenalized = "fixed"` names
+#' them all, which makes them fixed effects. The prior refers to columns of groups and smooth curves as they are, whatever `standardize`
+#' says. A curve consists of an unpenalised line and penalised columns; outside the data it goes on as a line. `.` leaves out groups and what is part
 #' of a curve or a band. Correlated intercepts and slopes, `(x | g)`, are refused. A function `s` of yours is called in braces, `{s(x)}`.
 #'
 #' @param formula A formula such as `y ~ x1 + poly(x2, 3) + g`, or `cbind(y1, y2) ~ .` for several targets. It is
@@ -88,11 +89,10 @@
 #'   intercept, and other values raise an error.
 #' @param unpenalized Columns with a flat prior, which are not shrunk: names of terms or of columns of the model matrix;
 #'   with `x` names or positions.
-#'   `"fixed"` stands for all terms of a formula that are not in bars, in `s()` or in `band()`: they are fixed effects.
 #' @param bands Columns that share a penalty, if there are several: a named list of names of terms or columns (with `x` also of
 #'   positions), or a label for each column other than the intercept. Penalised columns in none of the bands of a list are one more
 #'   band, `other`. See the section on several penalties.
-#' @param standardize Whether the prior refers to standardised columns. Columns of groups and smooth curves keep their scale.
+#' @param standardize Whether the prior refers to standardised columns.
 #' @param prior Prior of \eqn{\tau^2}: `"r2"`, `"half-cauchy"`, or two or three positive numbers `(a, b)` or `(a, b,
 #'   scale)`. \eqn{\tau^2}/scale is beta-prime, with density proportional to \eqn{t^{a-1} (1+t)^{-a-b}}; `scale` is 1 by
 #'   default. `"r2"` is (1/2, 1/2) with the scale \eqn{1 / (\sum_j |x_j|^2 / n)}, where \eqn{x_j} are the penalised

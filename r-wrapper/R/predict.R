@@ -15,11 +15,11 @@
 #' @param na.action Treatment of missing values in `newdata`; by default the prediction is `NA`.
 #' @param type `"response"`; for binomial fits also `"link"`, the linear predictor. In contrast to [stats::predict.glm()]
 #'   the default is the probability. Predictions of terms are not available.
+#' @param ... Not used: further arguments raise an error.
 #' @param re_form Of fits with terms such as `(1 | g)`, as `re.form` of 'lme4': `NULL` for predictions with the effects of all
 #'   groups, `NA` (or `~ 0`) for those of the population, without them.
 #' @param new_levels The effect of a group that the fit has not seen, or that is missing: `"sample"` for a draw from the population of
 #'   groups, with mean 0 and the variance of the groups, which widens the intervals; `"zero"` for 0, that of a group in the middle.
-#' @param ... Not used: further arguments raise an error.
 #' @details The formula uses the constants and the functions of packages that it used in the fit. Functions of the session must be
 #'   defined as they were. Terms whose values depend on all rows, such as `I(x - mean(x))`, are refused for new rows; `scale()`,
 #'   `poly()` and `splines::ns()` keep what they took from the data.
@@ -38,7 +38,7 @@
 #' @export
 predict.pybayesridge_fit <- function(object, newdata, interval = c("none", "credible", "prediction"), level = 0.95,
                                      se.fit = FALSE, weights = NULL, na.action = stats::na.pass,
-                                     type = "response", re_form = NULL, new_levels = c("sample", "zero"), ...) {
+                                     type = "response", ..., re_form = NULL, new_levels = c("sample", "zero")) {
   refuse_dots("predict", ...)
   groups <- with_groups(re_form)
   new_levels <- check_new_levels(new_levels)
