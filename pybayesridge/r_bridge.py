@@ -103,7 +103,8 @@ def fit_model(
         Whether the column of ones is the intercept of R's formula, which needs no mention in the notes.
     model, fit : dict
         Arguments of the model and of its ``fit``; of a model with ``family="binomial"`` also ``levels``, the two
-        levels of R's factor whose codes 0 and 1 are `y`.
+        levels of R's factor whose codes 0 and 1 are `y`; of one with ``bands`` also ``own_scale``, names of columns
+        that are not standardised.
     start : dict, optional
         The ``start`` of an earlier value of a SpikeSlab.
     group : list, optional
@@ -365,7 +366,8 @@ def read_fit(path: str, allow_code: bool = False) -> dict[str, Any]:
         See :func:`guarded`; the value is the fit's :func:`~pybayesridge.results.export.export` with what R has of
         its own fits: ``columns`` (names of the columns without an added intercept), ``named`` (whether the user gave
         them), ``x`` (the columns at the rows; as :func:`fit_model` takes them), ``row_names``, ``weights``,
-        ``levels``, ``group``, ``flat_in``, ``known_sigma2``; of a fit by formula ``formula``, ``reads`` (names of its
+        ``levels``, ``group``, ``flat_in``, ``known_sigma2``; of a fit with groups in its formula ``group_columns``,
+        the columns that are their effects; of a fit by formula ``formula``, ``reads`` (names of its
         variables) and ``coding`` (for :func:`code_rows`). What the fit lacks is absent.
     """
 

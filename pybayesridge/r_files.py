@@ -64,7 +64,7 @@ def known_to_r(results: Any) -> dict[str, Any]:
         "group": [groups.labels[i] for i in groups.of_column] if grouped else None,
         "flat_in": getattr(model, "flat_in", None),
         "known_sigma2": getattr(model, "known_sigma2", None),
-        "group_columns": [name for band in of_formula if band.kind == "group" for name in band.columns],
+        "group_columns": [name for band in of_formula if band.kind == "group" for name in band.columns] or None,
         "formula": None if spec is None else spec.formula,
         "reads": None if spec is None else list(spec.variables),
         "coding": None if spec is None else _as_text(spec),

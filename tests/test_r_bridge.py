@@ -379,3 +379,29 @@ def test_the_last_fits_are_kept_and_no_more():
         other["fit"] = {"method": "em", "tol": float(tol)}
         r_bridge.fit_again(other)
     assert r_bridge.fit_again(of_r(fit, NAMES)) is not first
+
+
+def test_bands_of_r_are_those_of_a_formula():
+    frame = data().assign(g=list("abcd") * 6)
+    expected = BayesRidge.from_formula("y ~ a + b + (1 | g)", frame).fit()
+    x = expected.model.data.exog
+    names = expected.model.data.exog_columns
+    model = {"bands": {"g": names[2:]}, "own_scale": names[2:]}
+    answer = r_bridge.bayes_ridge(
+        frame[["y"]].to_numpy(), x, x_names=names, y_names=["y"], from_formula=False, model=model, fit={}
+    )
+    assert answer["error"] is None
+    assert answer["value"]["bands"] == ["g", "other"]
+    np.testing.assert_allclose(answer["value"]["params"][:, 0], expected.params, rtol=1e-9)
+
+
+def test_new_groups_of_a_saved_fit_are_told(tmp_path):
+    frame = data().assign(g=list("abcd") * 6)
+    BayesRidge.from_formula("y ~ a + (0 + b | g)", frame).fit().save(tmp_path / "a.fit")
+    value = r_bridge.read_fit(str(tmp_path / "a.fit"))["value"]
+    assert value["group_columns"] == [f"b|g[{level}]" for level in "abcd"]
+    table = {"a": np.array([0.0, 1.0]), "b": np.array([2.0, 3.0]), "g": ["b", "new"]}
+    coded = r_bridge.code_rows(value["coding"], table)["value"]
+    assert coded["bands"] == ["b|g"]
+    np.testing.assert_array_equal(coded["unseen"], [[0.0], [3.0]])
+    np.testing.assert_array_equal(coded["x"], [[0, 0, 2, 0, 0], [1, 0, 0, 0, 0]])

@@ -29,10 +29,10 @@ REACH = 5.2
 """The outermost points of a tabulated distribution function, in standard deviations of a normal one."""
 
 STEP = 0.1
-"""Most that two neighbouring points lie apart on that scale: a cubic between them errs by some 1e-7 of a deviation."""
+"""Most that two neighbouring points lie apart on that scale: a cubic errs by some 1e-7 of a deviation."""
 
 NEAR, SHORT = 0.01, 0.1
-"""Points nearer than this on that scale may lie farther apart than `SHORT`, in logs: there is next to nothing between."""
+"""Points nearer than this on that scale may lie farther apart than `SHORT`, in logs: little lies between."""
 
 START = 65
 """Points with which a table begins."""
@@ -72,7 +72,10 @@ def _base(posterior: BandPosterior) -> dict[str, FloatArray]:
     part = posterior.parts[int(spread.argmin())]
     spectrum, factor = part.spectrum.with_right(part.design), posterior.factors[int(spread.argmin())]
     assert spectrum.right is not None
-    return {"base": (spectrum.s * spectrum.top)[:, None] * (spectrum.right / factor[posterior.band, None]).T, "z": spectrum.z}
+    return {
+        "base": (spectrum.s * spectrum.top)[:, None] * (spectrum.right / factor[posterior.band, None]).T,
+        "z": spectrum.z,
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +106,10 @@ def components(results: BandRidgeResults) -> dict[str, Any]:
     return {
         "quantity": [law.quantity for law in first],
         "band": [law.band for law in first],
-        **{name: np.array([[getattr(law, name) for law in laws] for laws in targets]).T for name in ("mean", "sd", "little")},
+        **{
+            name: np.array([[getattr(law, name) for law in laws] for laws in targets]).T
+            for name in ("mean", "sd", "little")
+        },
         "points": np.concatenate([points for each in tables for points, _ in each]),
         "scores": np.concatenate([scores for each in tables for _, scores in each]),
         "sizes": np.array([[float(points.size) for points, _ in each] for each in tables]).T,

@@ -25,9 +25,9 @@ class Field:
         e, g, h, L and c are counts of their own; M nodes over the shares of b bands.
     meaning : str
     families : str
-        Which fits have it: bayes_ridge, those with several bands (bands), those of other responses (sites), spike_slab, or of the latter those by
-        expectation propagation (ep) or by sets of columns (sets); of other responses likewise (latent_ep,
-        latent_sets).
+        Which fits have it: bayes_ridge, those with several bands (bands), those of other responses (sites),
+        spike_slab, or of the latter those by expectation propagation (ep) or by sets of columns (sets); of other
+        responses likewise (latent_ep, latent_sets).
     optional : bool
         Whether a fit may lack it, as one without its data lacks what has n rows.
     """
@@ -105,7 +105,7 @@ def _of_latent_sets(form: str, meaning: str) -> Field:
 FIELDS = {
     **{f"facts.{fact.r}": Field("q", fact.meaning, optional=True) for fact in FACTS if fact.r},
     "version": Field("number", "of the export"),
-    "family": Field("text", "bayes_ridge or spike_slab, with _bands for several bands, _binomial for yes/no responses"),
+    "family": Field("text", "bayes_ridge or spike_slab, with _bands for several, _binomial for yes/no responses"),
     "names": Field("texts", "of the coefficients, in their order"),
     "targets": Field("texts", "names of the responses"),
     "intercept_added": Field("flag", "whether the first coefficient is that of an intercept that was added"),
@@ -219,7 +219,7 @@ FIELDS = {
     "posterior.prior_noise": _of_normal_ridges("q", "the noise variance, where it is known", optional=True),
     "posterior.node_of": _of_bands("K", "the node over the shares that each node belongs to"),
     "posterior.band": _of_bands("p", "the band of each column"),
-    "posterior.factors": _of_bands("M b", "what the columns of each band are multiplied by at a node over the shares"),
+    "posterior.factors": _of_bands("M b", "what columns of each band are multiplied by, at nodes over the shares"),
     "posterior.base": _of_bands("r p", "B with B'B the products of the standardised columns; z in its rows"),
     "posterior.node_mean": _of_sites("K m", "means of the coordinates; m = u + r"),
     "posterior.node_root": _of_sites("d m", "m rows for each node, whose products are its covariance"),

@@ -57,7 +57,9 @@ def cases():
         "ridge_known_noise": (BayesRidge(y, x, intercept=False, sigma2=1.5), {}),
         "bands": (BayesRidge(y, x, weights=weights, unpenalized=[2], bands={"a": [0], "b": [1]}), {"tol": 0.02}),
         "bands_wide": (
-            BayesRidge(np.column_stack([y[:8], wide[:, 0] - y[:8]]), wide, bands=list("aabbbabbaa"), standardize=False),
+            BayesRidge(
+                np.column_stack([y[:8], wide[:, 0] - y[:8]]), wide, bands=list("aabbbabbaa"), standardize=False
+            ),
             {"method": "fixed", "lam": [2.0, 0.5]},
         ),
         "bands_reml": (BayesRidge(y, x, bands={"a": [0, 2]}), {"method": "reml"}),
