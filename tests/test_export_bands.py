@@ -24,12 +24,13 @@ def data(n=30, p=6, q=1, seed=1):
     return x[:, :2] @ rng.normal(size=(2, q)) + rng.normal(size=(n, q)), x
 
 
-@pytest.fixture(scope="module", params=["tall", "wide", "targets", "reml", "weights"])
+@pytest.fixture(scope="module", params=["tall", "wide", "targets", "reml", "weights", "known"])
 def res(request):
     y, x = data(**{"wide": {"n": 8, "p": 12}, "targets": {"q": 2}}.get(request.param, {}))
     weights = np.linspace(0.5, 2.0, len(x)) if request.param == "weights" else None
     labels = ["a", "b", "b"] * (x.shape[1] // 3)
-    model = BayesRidge(y, x, bands=labels, weights=weights, unpenalized=[1] if request.param == "tall" else None)
+    free, known = [1] if request.param == "tall" else None, 1.5 if request.param == "known" else None
+    model = BayesRidge(y, x, bands=labels, weights=weights, unpenalized=free, sigma2=known)
     return model.fit("reml") if request.param == "reml" else model.fit()
 
 

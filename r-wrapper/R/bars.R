@@ -256,7 +256,8 @@ left_out_of_dot <- function(term, data) {
 # Whether there is a function of this name that is the user's and not a package's.
 is_users_function <- function(name, env) {
   found <- get0(name, env %||% globalenv(), mode = "function")
-  !is.null(found) && !nzchar(package_of(name, found))
+  # Generic functions of packages, such as band() of 'Matrix', are not in the namespace themselves.
+  !is.null(found) && !methods::is(found, "genericFunction") && !nzchar(package_of(name, found))
 }
 
 # Variables of the model frame that a term reads, as they are written there.

@@ -98,6 +98,7 @@ test_that("what cannot be meant is an error that says what to write", {
   )
   for (case in refused) expect_error(bands(case[[1]]), case[[2]], fixed = TRUE, info = deparse1(case[[1]]))
   expect_warning(bands(y ~ s(x, by = h, k = 4)), "all its levels have one height")
+  expect_false(is_users_function("abs", globalenv()))
   s <- function(x) x^2
   expect_error(split_formula(y ~ s(x), table), "a function s of yours")
 })
