@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.interpolate import PchipInterpolator
 from scipy.special import gammaincc, ndtr, ndtri
 
 from pybayesridge._types import FloatArray
@@ -33,6 +34,10 @@ STEP = 0.1
 
 NEAR, SHORT = 0.01, 0.1
 """Points nearer than this on that scale may lie farther apart than `SHORT`, in logs: little lies between."""
+
+APART, MOST = 2e-4, 1200
+"""Points are added between two where a cubic errs by more than this on that scale, up to so many in all: the law of a
+share is a sum over points, with bends between them."""
 
 START = 65
 """Points with which a table begins."""
@@ -212,6 +217,14 @@ def tabulated(below: Below, start: float, width: float) -> tuple[FloatArray, Flo
             break
         between = (points[wide] + points[wide + 1]) / 2
         points, scores = np.insert(points, wide + 1, between), np.insert(scores, wide + 1, _scores(below(between)))
+    wide = np.arange(points.size - 1)[np.diff(scores) > APART]
+    while wide.size and points.size + wide.size <= MOST:
+        between = (points[wide] + points[wide + 1]) / 2
+        found = _scores(below(between))
+        bent = np.abs(PchipInterpolator(points, scores)(between) - found) > APART
+        points, scores = np.insert(points, wide + 1, between), np.insert(scores, wide + 1, found)
+        first = (wide + np.arange(wide.size))[bent]
+        wide = np.sort(np.concatenate([first, first + 1]))
     # Of those in a tail only the last counts; where rounding errors show, the function does not increase.
     keep = np.concatenate([np.diff(scores) > 0, [True]]) & (np.maximum.accumulate(scores) == scores)
     keep &= (scores < REACH) | (np.arange(scores.size) == np.argmax(scores >= REACH))
