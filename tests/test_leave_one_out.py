@@ -8,10 +8,11 @@ import pytest
 from scipy.special import gammaln, logsumexp
 from scipy.stats import norm, t
 
-from pybayesridge import BayesRidge, PrecisionWarning, SpikeSlab
+from pybayesridge import BayesRidge, PrecisionWarning, SpikeSlab, compare_loo
 from pybayesridge.binomial.likelihood import Binomial
 from pybayesridge.binomial.link import log_likelihood
 from pybayesridge.binomial.states import _sum_of_exponentials, log_mean_inverse
+from tests.fuzz.sets import left_out_by_sum, make_sets
 
 EQUAL = 1e-11
 """Of closed forms: 2e-14 at the worst seen."""
@@ -24,6 +25,11 @@ SUM = 1e-6
 
 INTEGRAL = 1e-6
 """By Gauss-Hermite quadrature."""
+
+STATED, UNSEEN = 6.0, 0.02
+"""Differences in stated errors, and below which they do not matter: .0073 at the worst seen."""
+
+UNSEEN_ORDINARY = 0.2
 
 MONTE_CARLO = 0.2
 """By the states of a sampler."""
@@ -218,6 +224,40 @@ def test_selection_with_hyperparameters_integrated_out(rows):
         )
 
     assert fit.loo().pointwise.to_numpy() == pytest.approx(without(log_p, rows), abs=SUM)
+
+
+@pytest.mark.parametrize("number", [895, 911])
+@pytest.mark.parametrize("by_sampler", [False, True])
+def test_sets_that_matter_only_without_a_row(number, by_sampler):
+    """Posterior probabilities below 1e-9, up to 1e-50: without the row they are nearly 1, and it is 500 nats off."""
+    fit = make_sets(20240607, number).fit(by_sampler=by_sampler)
+    score = fit.loo()
+    error = 0.0 if score.pointwise_mcse is None else score.pointwise_mcse.to_numpy()
+    gap = np.abs(score.pointwise.to_numpy() - left_out_by_sum(fit))
+    assert (gap <= np.maximum(STATED * error, UNSEEN)).all()
+    assert score.in_doubt == []
+
+
+def test_rows_for_which_the_search_of_sets_does_not_end_are_named(monkeypatch, tmp_path):
+    monkeypatch.setattr("pybayesridge.predictive.unseen.EXPANDED", 0)
+    fit = make_sets(20240607, 911).fit(by_sampler=True)
+    with pytest.warns(PrecisionWarning, match="rest on fewer than 100 effective draws"):
+        assert 5 in fit.loo().in_doubt
+    with pytest.warns(PrecisionWarning, match="rest on fewer than"):
+        assert compare_loo([fit, fit])["warning"].all()
+    fit.report(tmp_path / "report.html")
+    assert (
+        "rest on few draws of the sampler, and the score may be inaccurate" in (tmp_path / "report.html").read_text()
+    )
+
+
+def test_ordinary_rows_are_in_no_doubt(rows):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(80, 30))
+    score = SpikeSlab(x[:, :3].sum(axis=1) + rng.normal(size=80), x).fit("exact", mcse=0.05).loo()
+    assert score.in_doubt == []
+    assert score.pointwise_mcse is not None
+    assert 0 < score.pointwise_mcse.max() < UNSEEN_ORDINARY
 
 
 def test_expectation_propagation_is_exact_where_its_prior_is_normal(rows):

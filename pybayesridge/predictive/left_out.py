@@ -59,12 +59,16 @@ class LeftOut:
         The response minus the mean of the prediction; None where it is discrete.
     efficiency : (n,) array
         The effective share of the posterior draws when they are reweighted to leave out the row; of interest where
-        the components are draws.
+        the components are draws. 0 where sets of columns matter that are not known.
     doubtful : (n,) bool array or None
         Rows without which the approximation could be a very different one; None where nothing is approximated.
     influence : (K,) array or None
         Of each component: the sum over rows of its weight in the prediction of the row less its posterior weight.
         Minus this is what the component adds to the error of the sum of `log_density`, where components are draws.
+    mcse : (n,) array or None
+        Monte Carlo standard error of each log density, where components are draws.
+    beyond : float
+        Error of the sum of `log_density` that does not come from the weights of the components.
     """
 
     log_density: FloatArray
@@ -74,6 +78,8 @@ class LeftOut:
     efficiency: FloatArray
     doubtful: BoolArray | None = None
     influence: FloatArray | None = None
+    mcse: FloatArray | None = None
+    beyond: float = 0.0
 
 
 def pooled(found: Sequence[LeftOut]) -> LeftOut:
@@ -84,13 +90,20 @@ def pooled(found: Sequence[LeftOut]) -> LeftOut:
     pits = [one.pit for one in found if one.pit is not None]
     errors = [one.error for one in found if one.error is not None]
     doubts = [one.doubtful for one in found if one.doubtful is not None]
+    each = np.stack([one.log_density for one in found])
+    total, efficiency = logsumexp(each, axis=0), np.stack([one.efficiency for one in found])
+    own = np.stack([np.zeros(total.size) if one.mcse is None else one.mcse for one in found])
     return LeftOut(
-        logsumexp([one.log_density for one in found], axis=0) - log_count,
+        total - log_count,
         logsumexp([one.within for one in found], axis=0) - log_count,
         np.mean(pits, axis=0) if pits else None,
         np.mean(errors, axis=0) if errors else None,
-        np.mean([one.efficiency for one in found], axis=0),
+        # A row that is in doubt in one of them is in doubt.
+        np.where((efficiency > 0).all(axis=0), efficiency.mean(axis=0), 0.0),
         np.any(doubts, axis=0) if doubts else None,
+        mcse=None
+        if all(one.mcse is None for one in found)
+        else np.sqrt(((np.exp(each - total) * own) ** 2).sum(axis=0)),
     )
 
 
@@ -139,6 +152,7 @@ def joined(parts: list[LeftOut]) -> LeftOut:
     errors = [part.error for part in parts if part.error is not None]
     doubts = [part.doubtful for part in parts if part.doubtful is not None]
     influences = [part.influence for part in parts if part.influence is not None]
+    mcses = [part.mcse for part in parts if part.mcse is not None]
     return LeftOut(
         np.concatenate([part.log_density for part in parts]),
         np.concatenate([part.within for part in parts]),
@@ -147,6 +161,7 @@ def joined(parts: list[LeftOut]) -> LeftOut:
         np.concatenate([part.efficiency for part in parts]),
         np.concatenate(doubts) if doubts else None,
         np.sum(influences, axis=0) if influences else None,
+        np.concatenate(mcses) if mcses else None,
     )
 
 
@@ -181,7 +196,15 @@ def undetermined(own: FloatArray) -> BoolArray:
 def given_components(
     weight: FloatArray, error: FloatArray, slack: FloatArray, rss: FloatArray, noise: Noise, start: int = 0
 ) -> LeftOut:
-    """Predictions of rows with normal noise.
+    """Predictions of rows with normal noise; arguments and exceptions as for :func:`checked_densities`."""
+    found = checked_densities(weight, error, slack, rss, noise, start)
+    return mixed(weight, found.left_out, found.within, found.below, found.error)
+
+
+def checked_densities(
+    weight: FloatArray, error: FloatArray, slack: FloatArray, rss: FloatArray, noise: Noise, start: int = 0
+) -> Densities:
+    """What components say of rows with normal noise.
 
     Parameters
     ----------
@@ -207,24 +230,59 @@ def given_components(
     stuck = np.flatnonzero(~(slack[used] > 0).all(axis=0))
     if stuck.size:
         raise NoDensityError(start + int(stuck[0]), LEVERAGE_ONE)
+    found = densities(error, slack, rss, noise)
+    exact = np.flatnonzero(~found.proper[used].all(axis=0))
+    if exact.size:
+        raise NoDensityError(start + int(exact[0]), "the other rows are fitted without error")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Densities:
+    """What K components say of m rows, (K, m) each.
+
+    Attributes
+    ----------
+    left_out, within : arrays
+        Log densities of the rows, without and with the row.
+    below : array
+        Distribution functions of the first at the response.
+    error : array
+        Differences of the response and the means of the first.
+    proper : bool array
+        Whether the other rows are not fitted exactly.
+    """
+
+    left_out: FloatArray
+    within: FloatArray
+    below: FloatArray
+    error: FloatArray
+    proper: BoolArray
+
+
+def densities(error: FloatArray, slack: FloatArray, rss: FloatArray, noise: Noise) -> Densities:
+    """What components say of rows with normal noise; arguments as for :func:`checked_densities`, slack positive."""
+    proper = np.ones(np.broadcast_shapes(error.shape, rss.shape), dtype=bool)
     if noise.variance is not None:
         scale2, own, df = noise.variance, noise.variance, np.inf
     else:
         rest = 1.0 - error**2 * slack / rss
-        exact = np.flatnonzero(~(rest[used] > EXACT).all(axis=0))
-        if exact.size:
-            raise NoDensityError(start + int(exact[0]), "the other rows are fitted without error")
+        proper = rest > EXACT
+        rest = np.where(proper, rest, 1.0)
         n = noise.count
         if noise.at_mode:
             scale2, own, df = rss * rest / (n + 1), rss / (n + 2), np.inf
         else:
             scale2, own, df = rss * rest / (n - 1), rss / n, n - 1
     scale = np.sqrt(scale2 / slack)
-    left_out = _log_density(error, scale, df)
-    within = _log_density(error * slack, np.sqrt(own * (2.0 - slack)), df + 1)
     standard = error / scale
-    below = ndtr(standard) if np.isinf(df) else stdtr(df, standard)
-    return mixed(weight, left_out, within, below, error)
+    return Densities(
+        _log_density(error, scale, df),
+        _log_density(error * slack, np.sqrt(own * (2.0 - slack)), df + 1),
+        ndtr(standard) if np.isinf(df) else stdtr(df, standard),
+        error,
+        proper,
+    )
 
 
 def _log_density(x: FloatArray, scale: FloatArray, df: float) -> FloatArray:

@@ -14,11 +14,15 @@ from pybayesridge.predictive.left_out import (
     LeftOut,
     NoDensityError,
     Noise,
+    checked_densities,
     given_components,
     joined,
+    mixed,
     undetermined,
 )
 from pybayesridge.predictive.ridge import on_user_scale
+from pybayesridge.predictive.unseen import Rows, known_sets, with_unseen
+from pybayesridge.selection.monte_carlo import draws_of, error_of_influence
 from pybayesridge.selection.posterior import ExactPosterior
 from pybayesridge.selection.states import States
 
@@ -33,6 +37,9 @@ HALF, SHARE = 0.5, 0.01
 which some are negative can be very different: by 20 nats at the worst seen. It matters where such hyperparameters
 have more weight than the second."""
 
+FEW = 100.0
+"""Effective draws of a row's prediction, below which sets with exact weights take the place of the draws."""
+
 ELEMENTS = 2_000_000
 """Numbers held at once of rows in all states."""
 
@@ -41,31 +48,43 @@ def exact_left_out(posterior: ExactPosterior) -> LeftOut:
     """Predictions of every row from the others by the kept states; densities on the user's scale.
 
     Given a state, which is a set of columns and a slab variance relative to the noise, everything is in closed form.
+    Sets that matter only without a row are added (:mod:`pybayesridge.predictive.unseen`).
 
     Raises
     ------
     NoDensityError
         For a row that has none.
     """
-    design, states = posterior.design, posterior.exact.states
+    design, exact = posterior.design, posterior.exact
+    states = exact.states
     if states.noise_var is None:
         noise, rss = Noise(states.nu), states.left[:, None]
     else:
         noise, rss = Noise(states.nu, states.noise_var[:, None]), np.ones((states.n, 1))
     _check_noise(rss if noise.variance is None else noise.variance)
-    y, pieces = design.y[:, 0], []
+    sets, kept, evidence_se = known_sets(posterior.problem(), exact)
+    y, pieces, added = design.y[:, 0], [], np.zeros((2, design.n))
     for rows, x in design.row_pieces():
         own = (design.block.q[rows] ** 2).sum(axis=1)
         step = max(ELEMENTS // max(states.n, 1), 1)
         for begin in range(0, x.shape[0], step):
             part = slice(begin, min(begin + step, x.shape[0]))
             first = rows.start + begin
-            fitted, leverage = _given_states(states, np.asarray(x[part]))
-            slack = np.where(undetermined(own[part]), 0.0, 1.0 - (leverage + own[part]))
-            error = y[first : first + fitted.shape[1]] - fitted
-            error = np.divide(error, slack, out=np.zeros_like(error), where=slack > 0)
-            pieces.append(given_components(states.weight, error, slack, rss, noise, first))
-    return on_user_scale(joined(pieces), design)
+            some = Rows(np.asarray(x[part]), y[first : first + part.stop - begin], own[part])
+            fitted, leverage = _given_states(states, some.x)
+            slack = np.where(undetermined(some.own), 0.0, 1.0 - (leverage + some.own))
+            error = np.divide(some.y - fitted, slack, out=np.zeros_like(slack), where=slack > 0)
+            given = checked_densities(states.weight, error, slack, rss, noise, first)
+            found = mixed(states.weight, given.left_out, given.within, given.below, given.error)
+            few = exact.method == "sampler" and draws_of(exact) * found.efficiency < FEW
+            more = with_unseen(sets, kept, some, found, given, few | np.zeros(some.y.size, dtype=bool), design.n)
+            influence = more.rest - states.weight[:, None] * (1.0 - more.exact)
+            errors = np.stack([error_of_influence(exact, influence), evidence_se * more.exact, more.missing])
+            added[:, first : first + some.y.size] = errors[1:]
+            pieces.append(replace(more.found, influence=influence.sum(axis=1), mcse=np.sqrt((errors**2).sum(axis=0))))
+    # The error of the evidence is the same in all rows.
+    beyond = float(np.hypot(added[0].sum(), np.sqrt((added[1] ** 2).sum())))
+    return on_user_scale(replace(joined(pieces), beyond=beyond), design)
 
 
 def _given_states(states: States, x: FloatArray) -> tuple[FloatArray, FloatArray]:

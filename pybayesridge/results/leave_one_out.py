@@ -25,6 +25,8 @@ else:
 FEWEST_DRAWS = 100.0
 """The score of a row with fewer effective draws is in doubt."""
 
+TINY = 1e-300
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LeaveOneOutScore(Shown):
@@ -45,8 +47,8 @@ class LeaveOneOutScore(Shown):
     pointwise : Series
         The log density of each row; of a row that stands for copies the sum over these.
     n_eff : Series or None
-        Effective number of posterior draws that each row's prediction is made of. None where it has no Monte Carlo
-        error.
+        Effective number of posterior draws that each row's prediction is made of, 0 for a row without which sets of
+        columns matter that could not all be found. None where it has no Monte Carlo error.
     pit : Series or None
         Probability integral transform of each row, see ``results.pit()``. None for yes/no responses.
     predicted : Series or None
@@ -58,6 +60,8 @@ class LeaveOneOutScore(Shown):
     mcse : float
         Monte Carlo standard error of `elpd`: that of a sampler, 0 where nothing is sampled. It says how far another
         run of the sampler would be off; `se` says how much other rows would be. NaN for pooled fits by a sampler.
+    pointwise_mcse : Series or None
+        That of `pointwise`. None where nothing is sampled.
     """
 
     elpd: float
@@ -71,6 +75,7 @@ class LeaveOneOutScore(Shown):
     copies: FloatArray
     within: FloatArray
     mcse: float = 0.0
+    pointwise_mcse: pd.Series | None = None
 
     def summary(self) -> pd.DataFrame:
         """Estimates and standard errors, in the form of the R package loo.
@@ -107,7 +112,8 @@ def loo(self: Any, *, target: str | int | None = None) -> LeaveOneOutScore:
 
     Each row is predicted from all other rows: equal to refitting without the row, with the standardisation and the
     prior of the fit to all rows. Coefficients and a noise variance that is estimated are integrated out analytically
-    for each penalty of the posterior or each kept set of columns, and these are weighted anew for each row.
+    for each penalty of the posterior or each kept set of columns, and these are weighted anew for each row. For a row
+    without which other sets of columns matter, these are added with their exact weights.
 
     If the method holds the penalty at an estimate (``"em"``, ``"loocv"``, ``"gcv"``), it stays at the estimate from
     all rows, and the score is slightly optimistic. The same holds for the hyperparameters of ``SpikeSlab.fit("ep",
@@ -161,6 +167,9 @@ def loo(self: Any, *, target: str | int | None = None) -> LeaveOneOutScore:
         copies=copies,
         within=found.within,
         mcse=_monte_carlo_error(self, found),
+        pointwise_mcse=None
+        if n_eff is None or found.mcse is None
+        else pd.Series(copies * found.mcse, labels, name=name),
     )
     few = out.in_doubt
     if few:
@@ -235,7 +244,10 @@ def left_out_of(res: Any, target: str | int | None, what: str) -> tuple[LeftOut,
 def _effective_draws(res: Any, found: LeftOut) -> FloatArray | None:
     """Effective draws of each row's prediction; None where there is no Monte Carlo error."""
     draws = _draws(res)
-    return None if not draws or np.isinf(draws).any() else float(np.sum(draws)) * found.efficiency
+    if not draws or (np.isinf(draws).any() and (found.efficiency > 0).all()):
+        return None
+    # Rows in doubt have none, also where nothing is sampled.
+    return np.where(found.efficiency > 0, float(np.sum(draws)) * np.maximum(found.efficiency, TINY), 0.0)
 
 
 def _draws(res: Any) -> list[float]:
@@ -251,4 +263,4 @@ def _monte_carlo_error(res: Any, found: LeftOut) -> float:
         return 0.0
     if found.influence is None:
         return float("nan")
-    return float(monte_carlo.error_of_influence(res.posterior.exact, found.influence))
+    return float(np.hypot(monte_carlo.error_of_influence(res.posterior.exact, found.influence), found.beyond))

@@ -13,26 +13,30 @@ row whose score rests on few draws.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from unittest import mock
 
 import numpy as np
+from scipy.special import logsumexp
 
 from pybayesridge import SpikeSlab
 from pybayesridge.exceptions import PybayesridgeWarning
+from pybayesridge.selection.enumeration import joint_table
 from tests.fuzz.compare import LIMIT, Difference, Verdict
 
 MCSE = 0.02
 
-FLOORS = {"probability": 1e-6, "mean": 1e-4, "sd": 1e-4, "size": 1e-6, "log g": 1e-4, "evidence": 1e-3}
+FLOORS = {"probability": 1e-6, "mean": 1e-4, "sd": 1e-4, "size": 1e-6, "log g": 1e-4, "evidence": 1e-3, "loo": 2e-3}
 """Least standard errors that differences are divided by, for rounding and quadrature: of means, standard deviations
 and log g relative to the posterior standard deviation."""
 
 LIMITS = dict.fromkeys(FLOORS, 6.0) | {"sd": 40.0, "loo": 12.0}
 """Of the quotients. Standard deviations can rest on sets that are hardly ever seen, as two copies that are both in
 under a wide slab; that a column is out with a probability as large as the stated error of its inclusion probability
-is allowed for. Scores of left-out rows, in nats, have no stated error: sets that are seen once in 100,000 draws
-can be what a row that alone speaks against them is predicted by."""
+is allowed for. Scores of left-out rows rest on few sets where a row alone speaks against the others."""
+
+FEW_ROWS = 20
+"""Up to so many rows all sets are summed over without each of them."""
 
 MOST_STEPS = 20_000_000
 """Of the sampler: then it says that it has not converged."""
@@ -119,10 +123,34 @@ def _probabilities(rng, groups):
     return p[groups]
 
 
-def _left_out(found, wanted):
-    """Differences of the log scores of rows that are not said to be in doubt, in nats."""
-    sure = ~found.pointwise.index.isin(found.in_doubt)
-    return (found.pointwise - wanted.pointwise).to_numpy()[sure]
+def left_out_by_sum(fit):
+    """Log predictive densities of all rows from the others by a sum over all sets for each, (n,)."""
+    posterior = fit.exact_posterior
+    problem, design, grid = posterior.problem(), posterior.design, fit.exact_sets.grid
+    x, y = np.concatenate([np.asarray(part) for _, part in design.row_pieces()]), design.y[:, 0]
+    leverage = (design.block.q**2).sum(axis=1)
+    whole, out = logsumexp(joint_table(problem, grid)), np.empty(y.size)
+    for i, slack in enumerate(1.0 - leverage):
+        own, response = x[i] / np.sqrt(slack), y[i] / np.sqrt(slack)
+        others = replace(
+            problem,
+            cross=problem.cross - own * response,
+            diag=problem.diag - own**2,
+            yy=problem.yy - response**2,
+            nu=problem.nu - 1,
+            gram=problem.gram - np.outer(own, own),
+        )
+        out[i] = whole - logsumexp(joint_table(others, grid)) + 0.5 * np.log(slack)
+    root = 1.0 if design.block.sqrt_w is None else design.block.sqrt_w
+    return out + np.log(root / design.y_norm[0])
+
+
+def _left_out(fit, wanted):
+    """Differences of the scores of rows that are not said to be in doubt, in their errors."""
+    score = fit.loo()
+    sure = ~score.pointwise.index.isin(score.in_doubt)
+    error = 0.0 if score.pointwise_mcse is None else score.pointwise_mcse.to_numpy()
+    return ((score.pointwise.to_numpy() - wanted) / np.maximum(error, FLOORS["loo"]))[sure]
 
 
 def quotients(found, wanted):
@@ -140,8 +168,11 @@ def quotients(found, wanted):
         "mean": ((a.mean - b.mean)[some] / np.maximum(a.errors.mean[: sd.size], FLOORS["mean"] * sd)[some]),
         "sd": (np.sqrt(a.var) - sd)[some] / sd_error,
         "size": [(a.expected_size - b.expected_size) / max(a.errors.size, FLOORS["size"])],
-        "loo": _left_out(found.loo(), wanted.loo()),
+        "loo": _left_out(found, wanted.loo().pointwise.to_numpy()),
     }
+    if found.model.nobs <= FEW_ROWS:
+        by_sum = left_out_by_sum(wanted)
+        out["loo"] = np.concatenate([_left_out(fit, by_sum) for fit in (found, wanted)])
     if grid_a.size > 1:
         error = max(a.errors.log_g, FLOORS["log g"] * spread)
         out["log g"] = [(float(a.node_prob @ grid_a) - log_g) / error]
