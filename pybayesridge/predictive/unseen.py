@@ -33,7 +33,7 @@ NODES = 6
 SETS = 24
 """Kept sets whose neighbours are looked at, at most."""
 
-SCREENED = 20_000_000
+SCREENED = 5_000_000
 """Rows times neighbours times nodes that are looked at, at most."""
 
 LISTED = 1e-5
@@ -43,9 +43,9 @@ DOUBT = 0.01
 """Share, beyond that with the row, from which a row is in doubt."""
 
 RAISED = 2.0
-"""Nats by which a row has to raise the weight of a set for its neighbours to be looked at, too."""
+"""Nats by which the weight of a set has to be larger without a row for the set, and its neighbours, to count."""
 
-UNSETTLED = 0.1
+UNSETTLED = 0.25
 """Share of sets that were not added from which a row stays in doubt."""
 
 DEEPEST = 60.0
@@ -63,7 +63,7 @@ SAME_NODE = 1e-9
 SETTLED = 1e-3
 """Share of a set from which its neighbours are looked at, too."""
 
-EXPANDED = 60
+EXPANDED = 100
 """Sets whose neighbours are looked at for the rows in doubt, at most."""
 
 NEW_SETS = 200
@@ -386,7 +386,7 @@ def _without_one(sets: Sets, units: IntArray) -> list[IntArray]:
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """A set, and all with one more unit, at some nodes, as far as they are not known there.
+    """A set, and all with one more unit, at some nodes, if they are not known there and matter more without a row.
 
     Attributes
     ----------
@@ -436,17 +436,19 @@ def _neighbours(
         """Note what matters of sets (c,) at nodes (c,): log shares without the rows (r, c), and with all (c,)."""
         pair = keys ^ sets.node_marks[node]
         log_new = np.where(_among(pair, known), -np.inf, log_new)
-        r, c = np.nonzero(log_new > np.log(LISTED))
+        least = np.log(LISTED / each)
+        # Sets of which rows have no more than all rows do are what the kept states stand for.
+        log_new = np.where(log_new - log_all > RAISED, log_new, -np.inf)
+        r, c = np.nonzero(log_new > least)
         value = np.minimum(log_new[r, c], LARGEST)
         listed.append((r, keys[c], pair[c], each * (np.exp(value) - np.exp(log_all[c]))))
         top = log_new.max(axis=0, initial=-np.inf)
-        raised = np.where(log_new - log_all > RAISED, log_new, -np.inf).max(axis=0, initial=-np.inf)
-        for one in np.flatnonzero((top > np.log(LISTED)) | (raised > -DEEPEST)).tolist():
+        for one in np.flatnonzero(top > -DEEPEST).tolist():
             of, whole = int(keys[one]), name(one)
-            if top[one] > np.log(LISTED) and found.get(of, (-np.inf,))[0] < top[one]:
+            if top[one] > least and found.get(of, (-np.inf,))[0] < top[one]:
                 found[of] = float(top[one]), whole
-            if raised[one] > -DEEPEST and steps.get(of, (-np.inf,))[0] < raised[one]:
-                steps[of] = float(raised[one]), whole
+            if steps.get(of, (-np.inf,))[0] < top[one]:
+                steps[of] = float(top[one]), whole
 
     seen = bool(_among(np.uint64(own) ^ sets.node_marks, known).any())
     here = every if seen else at
@@ -503,11 +505,13 @@ def _search(
         table = np.stack(list(weights.values()))
         total = logsumexp(table, axis=0)
         relative = np.exp(table - total)
-        open_ = np.array([key not in done for key in weights])
-        rest = np.where(open_[:, None], relative, 0.0).max(axis=0)
-        if rest.max() < SETTLED:
+        log_all = np.array([logsumexp(sets.of(found[key])[2]) for key in weights])[:, None]
+        open_ = np.array([[key not in done] for key in weights]) & (table - total - log_all > RAISED)
+        # What is beyond sets whose neighbours were not looked at is about as much as these.
+        rest = np.where(open_, relative, 0.0).sum(axis=0)
+        if rest.max() < SETTLED or not (relative[open_] >= SETTLED / 10.0).any():
             break
-        best = int(np.argmax(np.where(open_, relative.max(axis=1), -1.0)))
+        best = int(np.argmax(np.where(open_, relative, -1.0).max(axis=1)))
         key = list(weights)[best]
         done.add(key)
         known = np.sort((np.array(list(weights), dtype=np.uint64)[:, None] ^ sets.node_marks).ravel())
