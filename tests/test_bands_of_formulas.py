@@ -145,7 +145,6 @@ def test_several_responses(study):
 @pytest.mark.parametrize(
     ("formula", "options", "told"),
     [
-        ("y ~ (days | subject)", {}, r"correlation of the effects of \(days \| subject\).*write \(x \|\| g\)"),
         ("y ~ (1 | lab)", {"bands": {"lab": ["lab[a]"]}}, "bands names 'lab', which the formula makes itself"),
         ("y ~ z + (1 | lab)", {"bands": ["a"]}, "bands must be a dict of columns"),
         ("z2 ~ (1 | lab)", {"family": "binomial"}, r"\(1 \| lab\) requires family='gaussian'"),

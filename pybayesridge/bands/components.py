@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy
 from scipy.special import expit, gammaincc, gammaln, logsumexp
 
 from pybayesridge._types import BoolArray, FloatArray
-from pybayesridge.bands.fit import BandFit
 from pybayesridge.bands.shares import ShareRule, pieces_of
 from pybayesridge.ridge.density import log_density
 from pybayesridge.ridge.likelihood import GaussianNoise
 from pybayesridge.ridge.profile import penalized_rss
+
+if TYPE_CHECKING:
+    from pybayesridge.bands.fit import BandFit
 
 PIECES, ORDER = {1: (1, 1.0), 2: (200, 1.1), 3: (16, 2.0)}, 4
 """Even pieces of each angle, by the number of bands, and points in each of them, to which densities are interpolated;

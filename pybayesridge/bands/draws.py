@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pybayesridge._types import FloatArray, IntArray
-from pybayesridge.bands.fit import BandFit
 from pybayesridge.ridge import hyperparameters as hyper
 from pybayesridge.ridge.explained import LEAST, explained_share, number_of_draws
 from pybayesridge.ridge.fit import penalty_model
 from pybayesridge.ridge.likelihood import GaussianNoise
 from pybayesridge.ridge.posterior import RidgePosterior
+
+if TYPE_CHECKING:
+    from pybayesridge.bands.fit import BandFit
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,19 +33,26 @@ class BandDraws:
         Logs of the variances of the bands, on the user's scale of the prior.
     sigma2 : (size,) array
         In units of the target's squared norm.
+    correlations : (size, number of pairs) array
+        Of effects of the same level.
     """
 
     of_z: FloatArray
     b: FloatArray
     log_variance: FloatArray
     sigma2: FloatArray
+    correlations: FloatArray
 
 
 def draw(fit: BandFit, noise: GaussianNoise, target: int, size: int, rng: np.random.Generator) -> BandDraws:
     """Draw from the joint posterior of one target."""
     design = fit.posterior.design
     out = BandDraws(
-        np.empty((size, design.block.k)), np.empty((size, design.p)), np.empty((size, fit.count)), np.empty(size)
+        np.empty((size, design.block.k)),
+        np.empty((size, design.p)),
+        np.empty((size, fit.count)),
+        np.empty(size),
+        np.empty((size, 0)),
     )
     total = np.log(fit.size.sum())
     for at, node, part in _nodes(fit, target, size, rng):

@@ -6,9 +6,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from scipy.special import expit, logsumexp
+from scipy.special import betaln, expit, logsumexp
 
 from pybayesridge._types import BoolArray, FloatArray
+from pybayesridge.bands.components import VarianceGrid
+from pybayesridge.bands.draws import BandDraws, draw, draw_explained
 from pybayesridge.bands.evidence import Evidence, maximise
 from pybayesridge.bands.posterior import BandPosterior, scaled
 from pybayesridge.bands.problem import BandProblem, factors_of
@@ -23,6 +25,7 @@ from pybayesridge.bands.sampled import (
 )
 from pybayesridge.bands.shares import Box, ShareRule, angles_of
 from pybayesridge.design.design import Design
+from pybayesridge.ridge.density import log_likelihood
 from pybayesridge.ridge.fit import FitOptions, Parameterization, RidgeFit, penalty_model
 from pybayesridge.ridge.given import fit_fixed
 from pybayesridge.ridge.integrated import fit_integrated
@@ -149,6 +152,48 @@ class BandFit:
     def model(self, node: int, noise: GaussianNoise) -> PenaltyModel:
         """The prior of the penalty at a node and the likelihood that it meets."""
         return penalty_model(self.design(node), self.spectra[node], self.prior, noise)
+
+    @property
+    def solver(self) -> str:
+        """How the equations are solved."""
+        return self.posterior.spectra[0].solver
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes that matter."""
+        return len(self.posterior.spectra)
+
+    @property
+    def zero_variances(self) -> BoolArray:
+        """Bands whose variance is estimated to be zero, (q, K)."""
+        own = self.weight.argmax(axis=0)
+        if self.log_w is None:
+            return np.zeros((own.size, self.count), dtype=bool)
+        return np.isneginf(self.log_variances(self.shares[own], self.log_w[own]))
+
+    @property
+    def certain_correlations(self) -> FloatArray:
+        """Correlations that are estimated to be 1 or -1: there are none, (q, 0)."""
+        return np.zeros((self.weight.shape[1], 0))
+
+    def log_evidence(self, noise: GaussianNoise, *, given: bool) -> FloatArray:
+        """Log of the integral of likelihood times prior, or of the likelihood at given penalties; no constants."""
+        model = self.model(0, noise)
+        if given:
+            return log_likelihood(self.spectra[0], model, self.posterior.mixtures[0].log_t2[0])
+        return self.log_integral - float(betaln(model.a, model.b))
+
+    def grid(self, noise: GaussianNoise, target: int) -> VarianceGrid:
+        """The joint posterior of the variances and the noise of a target."""
+        return VarianceGrid.of(self, noise, target)
+
+    def draw(self, noise: GaussianNoise, target: int, size: int, rng: np.random.Generator) -> BandDraws:
+        """Draw from the joint posterior of one target."""
+        return draw(self, noise, target, size, rng)
+
+    def explained(self, noise: GaussianNoise, target: int, rng: np.random.Generator) -> FloatArray:
+        """Draws of the share of variance that all bands explain together, for one target."""
+        return draw_explained(self, noise, target, rng)
 
     def log_variances(self, shares: FloatArray, log_w: FloatArray) -> FloatArray:
         """Log of ``t_k``, on the user's scale of the prior, at shares (…, K) and log totals w (…), (…, K)."""

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pybayesridge._types import FloatArray
+from pybayesridge.bands import mixed
 from pybayesridge.bands.fit import BandFit, fit_exact, fit_given, fit_mode
+from pybayesridge.bands.mixed import MixedFit, MixedProblem
 from pybayesridge.bands.problem import BandProblem
 from pybayesridge.ridge.fit import Parameterization
 from pybayesridge.ridge.likelihood import GaussianNoise
@@ -42,6 +44,8 @@ class BandMethod:
         As ``fit`` takes it.
     fit : callable
         Problem, prior, noise and options in, a `BandFit` out.
+    fit_correlated : callable or None
+        The same where effects are correlated; None if the method does not estimate correlations.
     options : tuple of str
         Options of ``fit`` that only some methods take, and this one does.
     required : tuple of str
@@ -66,6 +70,7 @@ class BandMethod:
 
     name: str
     fit: Callable[[BandProblem, BetaPrime, GaussianNoise, BandOptions], BandFit]
+    fit_correlated: Callable[[MixedProblem, BetaPrime, GaussianNoise, BandOptions], MixedFit] | None = None
     options: tuple[str, ...] = ()
     required: tuple[str, ...] = ()
     help: str
@@ -94,6 +99,16 @@ def _exact(problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, options
     return fit_exact(problem, prior, noise, options.tol)
 
 
+def _exact_correlated(
+    problem: MixedProblem, prior: BetaPrime, noise: GaussianNoise, options: BandOptions
+) -> MixedFit:
+    return mixed.fit_exact(problem, prior, noise, options.tol)
+
+
+def _reml_correlated(problem: MixedProblem, _: BetaPrime, noise: GaussianNoise, __: BandOptions) -> MixedFit:
+    return mixed.fit_reml(problem, noise)
+
+
 def _mode(problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, options: BandOptions) -> BandFit:
     return fit_mode(problem, prior, noise, options.parameterization)
 
@@ -114,6 +129,7 @@ METHODS: dict[str, BandMethod] = {
         BandMethod(
             name="exact",
             fit=_exact,
+            fit_correlated=_exact_correlated,
             options=("tol",),
             help="the penalties are integrated out",
             intervals="Intervals are of the exact marginal posterior: the penalties of all bands and sigma are "
@@ -137,6 +153,7 @@ METHODS: dict[str, BandMethod] = {
         BandMethod(
             name="reml",
             fit=_reml,
+            fit_correlated=_reml_correlated,
             help="the penalties by restricted maximum likelihood",
             intervals="Intervals are conditional on the variances estimated by restricted maximum likelihood.",
             treatment="The variances of the bands and of the noise are estimated by restricted maximum likelihood. "

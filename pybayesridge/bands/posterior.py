@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from pybayesridge.ridge.outside import outside_of_columns
 from pybayesridge.ridge.posterior import RidgePosterior, RidgeRows
 from pybayesridge.ridge.spectrum import Spectrum
 from pybayesridge.text import TABLE_ROWS
+
+if TYPE_CHECKING:
+    from pybayesridge.bands.mixed_posterior import MixedPosterior
 
 NEGLIGIBLE = 1e-10
 """Components of smaller weight, of some thousands, are no part of quantiles."""
@@ -195,7 +198,7 @@ class BandPosterior:
 class BandCoefficients(Coefficients):
     """The coefficients of several bands, whose signs need no rows."""
 
-    posterior: BandPosterior
+    posterior: BandPosterior | MixedPosterior
 
     def signs(self, which: IntArray | None) -> tuple[FloatArray, None]:
         """Probabilities of values above 0, of all at once."""

@@ -67,6 +67,8 @@ def _target(results: Any, command: str, i: int, alpha: float) -> dict[str, Any]:
     out |= results.model.distribution.in_json
     if hasattr(results, "variance_components"):
         out["bands"] = _bands(results, name, alpha)
+        if results.correlation_names:
+            out["correlations"] = _correlations(results, name, alpha)
     if command == "ridge":
         out["hyperparameters"] = _hyperparameters(results, name, alpha)
     else:
@@ -82,6 +84,15 @@ def _target(results: Any, command: str, i: int, alpha: float) -> dict[str, Any]:
         out["monte_carlo"] = _monte_carlo(results)
     out["coefficients"] = _coefficients(results, command, name, alpha)
     return out
+
+
+def _correlations(results: Any, target: str, alpha: float) -> list[dict[str, Any]]:
+    found = results.correlations_of(results.model.data.targets.index(target), alpha)
+    heads = ("mean", "sd", "lower", "upper")
+    return [
+        {"name": name, **{head: finite(value) for head, value in zip(heads, row, strict=True)}}
+        for name, row in zip(results.correlation_names, found, strict=True)
+    ]
 
 
 def _bands(results: Any, target: str, alpha: float) -> list[dict[str, Any]]:

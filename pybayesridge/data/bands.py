@@ -32,11 +32,14 @@ class Bands:
         The band of each column, -1 for unpenalised ones.
     own_scale : (m,) bool array
         Columns whose prior is on their own scale even where the others are standardised.
+    sets : tuple of tuples of int
+        Bands whose coefficients of the same level are correlated: they have equally many columns, in one order.
     """
 
     names: tuple[str, ...]
     of_column: IntArray
     own_scale: BoolArray
+    sets: tuple[tuple[int, ...], ...] = ()
 
     def members(self, band: int) -> IntArray:
         """Positions of a band's columns."""

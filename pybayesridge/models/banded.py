@@ -10,6 +10,7 @@ import numpy as np
 from pybayesridge._types import FloatArray
 from pybayesridge.bands.fit import MOST_BANDS, MOST_TARGETS, ORDERS, ExactFitError
 from pybayesridge.bands.methods import BandMethod, BandOptions
+from pybayesridge.bands.mixed import MOST_COLUMNS, MOST_DIMENSIONS, MixedProblem, with_columns
 from pybayesridge.bands.problem import BandProblem, EmptyBandError
 from pybayesridge.data.bands import Bands
 from pybayesridge.recipes import Recipe
@@ -42,11 +43,16 @@ def fit(model: BayesRidge, entry: BandMethod, options: dict[str, Any], recipe: R
         log_variance=None if lam is None else -np.log(_penalties(lam, bands)),
     )
     noise = GaussianNoise(model.known_sigma2)
-    _, problem = model.prepare(lambda design, products: _problem(design, products, bands))
+    made = _correlated if bands.sets else _problem
+    if bands.sets:
+        _check_correlated(model, entry)
+    _, problem = model.prepare(lambda design, products: made(design, products, bands))
     # What the bands are made of is as large as X'X for each of them, and takes one pass to make again.
     model.prepared = None
     try:
-        found = entry.fit(problem, model.prior_of_tau2, noise, chosen)
+        fitting = entry.fit_correlated if bands.sets else entry.fit
+        assert fitting is not None
+        found = fitting(problem, model.prior_of_tau2, noise, chosen)
     except ExactFitError as error:
         names = [name for name, exact in zip(model.data.targets, error.targets, strict=True) if exact]
         raise ValueError(
@@ -70,6 +76,48 @@ def _problem(design: Any, products: Any, bands: Bands) -> BandProblem:
         if missing.size:
             raise EmptyBandError(int(missing[0]))
         return BandProblem.of(design, products, of_column, bands.own_scale[design.columns])
+    except EmptyBandError as error:
+        raise ValueError(f"no column of band {bands.names[error.band]!r} varies: leave the band out") from None
+
+
+def _check_correlated(model: BayesRidge, entry: BandMethod) -> None:
+    """Refuse what correlated effects cannot be fitted by, or to."""
+    bands, data, spec = model.bands, model.data, model.formula_spec
+    assert bands is not None
+    assert spec is not None
+    first = next(band.correlated for band in spec.bands if band.correlated)
+    if entry.fit_correlated is None:
+        known = [name for name, other in model.methods.items() if other.fit_correlated is not None]
+        raise ValueError(
+            f"method={entry.name!r} does not estimate the correlation of the effects of {first}: use "
+            f"{' or '.join(map(repr, known))}, or write (x || g) for independent effects"
+        )
+    pairs = sum(len(each) * (len(each) - 1) // 2 for each in bands.sets)
+    if entry.integrates and len(bands.names) + pairs > MOST_DIMENSIONS:
+        raise ValueError(
+            f"method={entry.name!r} integrates over at most {MOST_DIMENSIONS} variances and correlations where "
+            f"effects are correlated, as those of {first} are, and there are {len(bands.names)} and {pairs}: write "
+            "(x || g) for independent effects, or use method='reml'"
+        )
+    penalized = int((bands.of_column >= 0).sum())
+    if penalized > MOST_COLUMNS:
+        raise ValueError(
+            f"correlated effects, as those of {first}, take at most {MOST_COLUMNS:,} penalised columns, and there "
+            f"are {penalized:,}: write (x || g) for independent effects, or use groups with fewer levels"
+        )
+    if entry.integrates and len(data.targets) > MOST_TARGETS:
+        raise ValueError(
+            f"method={entry.name!r} with correlated effects takes at most {MOST_TARGETS} responses, and there are "
+            f"{len(data.targets)}: fit some at a time, or use method='reml'"
+        )
+
+
+def _correlated(design: Any, products: Any, bands: Bands) -> MixedProblem:
+    """The problem where effects are correlated: columns of these stay also where they are zero in every row."""
+    members = np.flatnonzero(np.isin(bands.of_column, [k for each in bands.sets for k in each]))
+    design = with_columns(design, np.intersect1d(members, design.constant))
+    try:
+        return MixedProblem.of(design, bands.of_column[design.columns], bands.own_scale[design.columns], bands.sets)
     except EmptyBandError as error:
         raise ValueError(f"no column of band {bands.names[error.band]!r} varies: leave the band out") from None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -23,6 +23,7 @@ from pybayesridge.ridge.prior import NAMED, BetaPrime
 from pybayesridge.text import listed
 
 if TYPE_CHECKING:
+    from pybayesridge.formula.bands import Band
     from pybayesridge.formula.spec import FormulaData
     from pybayesridge.results.returned import RidgeResults
 
@@ -199,7 +200,11 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
             self._check_bands(of_formula[0].of_term if of_formula else "bands")
             found = resolve_bands(bands, self.data.exog_columns, self.data.unpenalized, terms)
             own = {name for band in of_formula if not band.standardized for name in band.columns}
-            self.bands = replace(found, own_scale=np.array([name in own for name in self.data.exog_columns]))
+            self.bands = replace(
+                found,
+                own_scale=np.array([name in own for name in self.data.exog_columns]),
+                sets=_sets(found.names, of_formula),
+            )
 
     def _check_bands(self, what: str) -> None:
         """Refuse bands, of which `what` makes the first, for what several penalties cannot be fitted to."""
@@ -216,12 +221,6 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
     def _options_of_bands(cls, built: FormulaData, given: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments `bands` and `unpenalized`: what the user gives, and what the terms of a formula make."""
         of_formula = built.spec.bands
-        for band in of_formula:
-            if band.correlated:
-                raise ValueError(
-                    f"the correlation of the effects of {band.correlated} is not estimated: write (x || g) for "
-                    "independent intercepts and slopes, and (1 | g:f) for effects of the levels of a factor f"
-                )
         named_bands = given.get("bands") or {}
         if not isinstance(named_bands, Mapping):
             raise ValueError(
@@ -358,3 +357,13 @@ def _as_prior(prior: Any) -> BetaPrime:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+def _sets(names: Sequence[str], bands: Sequence[Band]) -> tuple[tuple[int, ...], ...]:
+    """The bands of each term of a formula whose effects are correlated, by their positions among `names`."""
+    terms: dict[tuple[str, str], list[int]] = {}
+    for band in bands:
+        if band.correlated:
+            group = "" if band.groups is None else band.groups.name
+            terms.setdefault((group, band.correlated), []).append(list(names).index(band.name))
+    return tuple(tuple(each) for each in terms.values())

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from pybayesridge._types import FloatArray
+from pybayesridge.bands.mixed_posterior import MixedPosterior
 from pybayesridge.design.design import Design
 from pybayesridge.linalg import blas
 from pybayesridge.predictive.left_out import (
@@ -29,6 +30,9 @@ from pybayesridge.ridge.spectrum import Spectrum
 
 ELEMENTS = 1 << 20
 """Numbers held at once of rows at all nodes of the penalty."""
+
+AT_ONCE = 1 << 23
+"""Likewise where the equations of each node are solved for every part of the rows."""
 
 
 def ridge_left_out(
@@ -93,6 +97,38 @@ def bands_left_out(parts: Sequence[RidgePosterior], weight: FloatArray, noise: G
     )
 
 
+def correlated_left_out(posterior: MixedPosterior, noise: GaussianNoise, target: int) -> LeftOut:
+    """Predictions of every row of one target from the others, where effects are correlated.
+
+    Parameters
+    ----------
+    posterior : MixedPosterior
+    noise : GaussianNoise
+    target : int
+
+    Raises
+    ------
+    NoDensityError
+        For a row that has none.
+    """
+    nodes, only = posterior.nodes[target], slice(target, target + 1)
+    design = posterior.design.of_targets(only).holding_targets()
+    own = noise_with(posterior.df, noise.of(posterior.design).only(only))
+    step = max(1, AT_ONCE // max(nodes.weight.size, design.p))
+    pieces = []
+    for rows, piece in design.row_pieces():
+        for begin in range(0, len(piece), step):
+            x, first = piece[begin : begin + step], rows.start + begin
+            of_z = (design.block.q[first : first + len(x)] ** 2).sum(axis=1)
+            leverage = np.stack([(one.halves(x) ** 2).sum(axis=0) for one in posterior.solved(target)])
+            slack = 1.0 - of_z - leverage
+            slack[:, undetermined(of_z)] = 0.0
+            error = design.y[first : first + len(x), 0] - blas.product(nodes.mean, np.ascontiguousarray(x.T))
+            error = np.divide(error, slack, out=np.zeros_like(error), where=slack > 0)
+            pieces.append(given_components(nodes.weight, error, slack, nodes.rss[:, None], own, first))
+    return on_user_scale(joined(pieces), design)
+
+
 def on_user_scale(out: LeftOut, design: Design) -> LeftOut:
     """Densities and errors of the weighted response in units of its norm as those of the response."""
     root = np.ones(design.n) if design.block.sqrt_w is None else design.block.sqrt_w
@@ -129,7 +165,12 @@ def _left_out(
 
 def noise_of(mixture: Mixture, likelihood: GaussianLikelihood) -> Noise:
     """The noise as a fit of a single target treats it."""
+    return noise_with(mixture.df, likelihood)
+
+
+def noise_with(df: float, likelihood: GaussianLikelihood) -> Noise:
+    """The noise where components have so many degrees of freedom."""
     if likelihood.variance is not None:
         known: FloatArray = likelihood.variance[:, None]
         return Noise(likelihood.count, known)
-    return Noise(likelihood.count, at_mode=bool(np.isinf(mixture.df)))
+    return Noise(likelihood.count, at_mode=bool(np.isinf(df)))

@@ -12,7 +12,7 @@ from pybayesridge.report.coefficients import Listed, by_size, clear_of_zero
 from pybayesridge.report.figures import Album
 from pybayesridge.report.parts import Picture, Remark, Table, ends, rows_there, table_of
 from pybayesridge.report.residuals import explained_words, residual_remarks, row_pictures
-from pybayesridge.text import TOP, in_words, number
+from pybayesridge.text import TOP, in_words, listed, number
 
 if TYPE_CHECKING:
     from pybayesridge.results.band_estimates import BandEstimates
@@ -41,7 +41,7 @@ def formulas(res: BandEstimates) -> dict[str, object]:
 
 def words(res: BandEstimates) -> list[str]:
     """The model and the method in plain language."""
-    family, entry = res.model.distribution, res.method_entry
+    family, entry, names = res.model.distribution, res.method_entry, res.bands.names
     sizes = [(name, res.bands.members(k).size) for k, name in enumerate(res.bands.names)]
     written = ", ".join(f"{name} ({size:,})" for name, size in sizes)
     text = (
@@ -56,7 +56,13 @@ def words(res: BandEstimates) -> list[str]:
             "The total of the bands has the prior of a ridge with one penalty, and their shares of it are "
             "Dirichlet(1/2, ..., 1/2)."
         ]
-    return [text, entry.treatment, *prior]
+    together = [
+        f"The effects of a level in the bands {listed([names[k] for k in each])} are correlated."
+        for each in res.bands.sets
+    ]
+    if together and prior:
+        together.append("Correlations have the LKJ prior with eta = 1.")
+    return [text, *together, entry.treatment, *prior]
 
 
 def overview(res: BandEstimates, wanted: list[int]) -> Table:
@@ -95,7 +101,11 @@ def tables(res: BandEstimates, i: int, alpha: float) -> list[Table]:
     of_share = table_of(
         "Share of the variance of the response", "band", shares, names, values[:, 4:], shares=(0, 1, 2, 3)
     )
-    return [of_sd, of_share]
+    out = [of_sd, of_share]
+    if res.correlation_names:
+        found = res.correlations_of(i, alpha)
+        out.append(table_of("Correlations of effects", "bands", heads, res.correlation_names, found, by_row=True))
+    return out
 
 
 def findings(res: BandEstimates, i: int, shown: Listed, alpha: float) -> list[str]:

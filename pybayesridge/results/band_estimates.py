@@ -8,25 +8,37 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pandas as pd
-from scipy.special import betaln
 
 from pybayesridge._types import FloatArray, RandomLike
 from pybayesridge.bands.components import VarianceGrid
-from pybayesridge.bands.draws import draw_explained
 from pybayesridge.bands.fit import BandFit
+from pybayesridge.bands.mixed import MixedFit
+from pybayesridge.bands.mixed_components import MixedGrid
+from pybayesridge.bands.mixed_posterior import MixedPosterior
 from pybayesridge.bands.posterior import BandPosterior
 from pybayesridge.data.bands import Bands
 from pybayesridge.results.arguments import check_alpha, target_position
 from pybayesridge.results.estimates import LinearEstimates
 from pybayesridge.results.labelled import Labelled, per_row, per_target
-from pybayesridge.ridge.density import log_likelihood, log_marginal
+from pybayesridge.ridge.density import log_marginal
 from pybayesridge.ridge.likelihood import GaussianNoise
 from pybayesridge.text import did_you_mean
 
 if TYPE_CHECKING:
     from pybayesridge.models.priors import RidgeModel
 
-COMPONENTS = ["mean", "sd", "lower", "upper", "share", "share_lower", "share_upper", "prob_below_1pct"]
+COMPONENTS = [
+    "mean",
+    "sd",
+    "lower",
+    "upper",
+    "share",
+    "share_lower",
+    "share_upper",
+    "prob_below_1pct",
+    "bound",
+    "share_bound",
+]
 """Columns of the table of variance components."""
 
 
@@ -42,8 +54,8 @@ class BandEstimates(LinearEstimates):
     """
 
     model: RidgeModel
-    posterior: BandPosterior
-    band_fit: BandFit
+    posterior: BandPosterior | MixedPosterior
+    band_fit: BandFit | MixedFit
     noise_sd: FloatArray
     solver: str
     parameterization: str
@@ -99,26 +111,23 @@ class BandEstimates(LinearEstimates):
         The priors of the unpenalised coefficients (flat, 1) and of the noise variance (1/s2) are improper: only
         differences between models with the same unpenalised columns and the same response mean something.
         """
-        fit, design, entry = self.band_fit, self.posterior.design, self.method_entry
+        design, entry = self.posterior.design, self.method_entry
         if not (entry.integrates or entry.given):
             raise AttributeError(f"log_marginal is not computed by method={self.method!r}: use 'exact'")
-        model = fit.model(0, self.noise)
-        integral = fit.log_integral - float(betaln(model.a, model.b))
-        if entry.given:
-            integral = log_likelihood(fit.spectra[0], model, self.posterior.mixtures[0].log_t2[0])
+        integral = self.band_fit.log_evidence(self.noise, given=entry.given)
         log_z = 2 * float(np.log(np.abs(np.diag(design.block.r))).sum())
         return self._per_target(
-            log_marginal(integral, model, design.nu, design.y_norm, self.model.log_weights, log_z)
+            log_marginal(integral, self.noise.of(design), design.nu, design.y_norm, self.model.log_weights, log_z)
         )
 
-    def variance_grid(self, i: int) -> VarianceGrid:
+    def variance_grid(self, i: int) -> VarianceGrid | MixedGrid:
         """The joint posterior of the variances of the bands and the noise, for one target."""
         if i not in self._grids:
-            self._grids[i] = VarianceGrid.of(self.band_fit, self.noise, i)
+            self._grids[i] = self.band_fit.grid(self.noise, i)
         return self._grids[i]
 
     @cached_property
-    def _grids(self) -> dict[int, VarianceGrid]:
+    def _grids(self) -> dict[int, VarianceGrid | MixedGrid]:
         """Those that were made."""
         return {}
 
@@ -133,13 +142,17 @@ class BandEstimates(LinearEstimates):
         Returns
         -------
         DataFrame
-            A row for each band (under each target, where there are several). ``mean``, ``sd``, ``lower``, ``upper``:
-            posterior of the standard deviation ``tau_k sigma`` of the band's coefficients, on the scale of the prior.
+            A row for each band, and for each correlation (under each target, where there are several). ``mean``,
+            ``sd``, ``lower``, ``upper``: posterior of the standard deviation ``tau_k sigma`` of the band's
+            coefficients, on the scale of the prior.
             ``share``, ``share_lower``, ``share_upper``: of its share ``w_k / (1 + w)`` in the variance of the
             response given the unpenalised columns, with ``w_k = tau_k^2 sum_j |x_j|^2 / n`` over its columns; for the
             levels of a factor it is the intraclass correlation. ``prob_below_1pct``: probability that this share is
             below 1 %. The interval of a standard deviation, which is positive, never contains 0: the probability
-            tells whether a band matters. With methods that fix the penalties the intervals are conditional on them.
+            tells whether a band matters. ``bound`` and ``share_bound``: values that the standard deviation and the
+            share do not exceed with probability ``1 - alpha``. Bands with correlated effects, ``(x | g)``, have the
+            share of the term as a whole, covariances included; rows ``cor(g, x|g)`` are their correlations. With
+            methods that fix the penalties the intervals are conditional on them.
 
         Examples
         --------
@@ -155,7 +168,11 @@ class BandEstimates(LinearEstimates):
         check_alpha(alpha)
         names = self.model.data.targets
         tables = {
-            name: pd.DataFrame(self.components_of(i, alpha), index=list(self.bands.names), columns=COMPONENTS)
+            name: pd.DataFrame(
+                self._variance_table(i, alpha),
+                index=[*self.bands.names, *self.correlation_names],
+                columns=COMPONENTS,
+            )
             for i, name in enumerate(names)
         }
         return tables[names[0]] if self.model.one_target else pd.concat(tables, names=["target", None])
@@ -177,20 +194,34 @@ class BandEstimates(LinearEstimates):
         Returns
         -------
         DataFrame
-            Rows by band and column; ``mean``, ``sd``, ``lower``, ``upper``.
+            Rows by band and column. ``group``, ``level``, ``term``: of ``(x | g)`` the grouping factor, its level
+            and ``"Intercept"`` or the name of x; of other bands the name of the band, nothing and that of the column.
+            ``mean``, ``sd``, ``lower``, ``upper``.
         """
         check_alpha(alpha)
         i = target_position(self.model.data.targets, target, "random_effects")
         shift = len(self.model.exog_names) - len(self.model.data.exog_columns)
-        index, at = [], []
+        index, at, told = [], [], []
         for name in self.named_bands(bands):
             members = self.bands.members(self.bands.names.index(name))
-            index += [(name, self.model.data.exog_columns[j]) for j in members]
+            columns = [self.model.data.exog_columns[j] for j in members]
+            index += [(name, column) for column in columns]
+            told += self._levels(name, columns)
             at += (members + shift).tolist()
         mean, sd, interval = self.some_coefficients(at, i, alpha)
-        values = np.column_stack([mean, sd, interval])
         rows = pd.MultiIndex.from_tuples(index, names=["band", "column"])
-        return pd.DataFrame(values, index=rows, columns=["mean", "sd", "lower", "upper"])
+        out = pd.DataFrame(told, index=rows, columns=["group", "level", "term"], dtype=object)
+        return out.assign(mean=mean, sd=sd, lower=interval[:, 0], upper=interval[:, 1])
+
+    def _levels(self, name: str, columns: list[str]) -> list[tuple[str, object, str]]:
+        """Group, level and term of each column of a band."""
+        spec = self.model.formula_spec
+        for band in () if spec is None else spec.bands:
+            if band.name == name and band.kind == "group" and band.groups is not None:
+                groups, term = band.groups, "Intercept" if band.term == "1" else band.term
+                known = dict(zip(band.columns, groups.keys(), strict=True))
+                return [(groups.name, known[column], term) for column in columns]
+        return [(name, None, column) for column in columns]
 
     def named_bands(self, bands: str | Sequence[str] | None) -> list[str]:
         """Names of some bands, or of all; a ValueError for one that is not there."""
@@ -211,10 +242,34 @@ class BandEstimates(LinearEstimates):
             rows.append([mean, sd, *ends, share, *of_share, below])
         return np.array(rows)
 
+    def _variance_table(self, i: int, alpha: float) -> FloatArray:
+        """The values of :meth:`variance_components` of a target, with correlations, (K + number of these, 10)."""
+        grid, at = self.variance_grid(i), np.array([1 - alpha])
+        bounds = [[grid.sd(k, at)[1][0], grid.shares(k, at)[1][0]] for k in range(len(self.bands.names))]
+        out = np.column_stack([self.components_of(i, alpha), np.reshape(bounds, (-1, 2))])
+        correlations = self.correlations_of(i, alpha)
+        rest = np.full((len(correlations), out.shape[1] - 4), np.nan)
+        return np.vstack([out, np.column_stack([correlations, rest])])
+
+    @property
+    def correlation_names(self) -> list[str]:
+        """Rows of correlations, ``"cor(g, x|g)"``."""
+        names = self.bands.names
+        pairs = [(each[j], each[i]) for each in self.bands.sets for i in range(1, len(each)) for j in range(i)]
+        return [f"cor({names[first]}, {names[second]})" for first, second in pairs]
+
+    def correlations_of(self, i: int, alpha: float) -> FloatArray:
+        """Posterior mean, standard deviation and interval of each correlation of a target, (number of these, 4)."""
+        grid, at = self.variance_grid(i), np.array([alpha / 2, 1 - alpha / 2])
+        if not isinstance(grid, MixedGrid):
+            return np.zeros((0, 4))
+        found = [grid.correlation(k, at) for k in range(len(self.correlation_names))]
+        return np.array([[mean, sd, *ends] for mean, ends, sd in found])
+
     @property
     def hyperparameter_names(self) -> list[str]:
         """Rows of the table of hyperparameters."""
-        return [*(f"sd[{name}]" for name in self.bands.names), "sigma2"]
+        return [*(f"sd[{name}]" for name in self.bands.names), *self.correlation_names, "sigma2"]
 
     def hyperparameters(self, alpha: float = 0.05) -> pd.DataFrame:
         """Posterior mean, median and interval of the standard deviations of the bands and of the noise variance.
@@ -227,8 +282,8 @@ class BandEstimates(LinearEstimates):
         Returns
         -------
         DataFrame
-            Rows ``sd[band]``, as in :meth:`variance_components`, and ``sigma2`` (under each target, where there are
-            several); columns mean, median, lower, upper.
+            Rows ``sd[band]``, as in :meth:`variance_components`, correlations, and ``sigma2`` (under each target,
+            where there are several); columns mean, median, lower, upper.
         """
         check_alpha(alpha)
         at, names = np.array([0.5, alpha / 2, 1 - alpha / 2]), self.model.data.targets
@@ -243,9 +298,15 @@ class BandEstimates(LinearEstimates):
         return tables[names[0]] if self.model.one_target else pd.concat(tables, names=["target", None])
 
     def hyperparameters_of(self, i: int, at: FloatArray) -> FloatArray:
-        """Posterior means, and quantiles at the three levels `at`, of one target's hyperparameters, (K + 1, 4)."""
+        """Posterior means, and quantiles at the three levels `at`, of one target's hyperparameters.
+
+        (K + number of correlations + 1, 4)
+        """
         grid = self.variance_grid(i)
         rows = [np.r_[mean, ends] for mean, ends, _ in (grid.sd(k, at) for k in range(len(self.bands.names)))]
+        if isinstance(grid, MixedGrid):
+            found = (grid.correlation(k, at) for k in range(len(self.correlation_names)))
+            rows += [np.r_[mean, ends] for mean, ends, _ in found]
         mean, ends = grid.noise(at)
         return np.vstack([*rows, np.r_[mean, ends]])
 
@@ -275,7 +336,7 @@ class BandEstimates(LinearEstimates):
 
     def explained_variance_of(self, i: int, alpha: float, rng: RandomLike = 0) -> FloatArray:
         """Mean, median and interval for one target, whose draws are the same whatever the others are."""
-        share = draw_explained(self.band_fit, self.noise, i, np.random.default_rng(rng))
+        share = self.band_fit.explained(self.noise, i, np.random.default_rng(rng))
         return np.array([share.mean(), *np.quantile(share, [0.5, alpha / 2, 1 - alpha / 2])])
 
     @per_row

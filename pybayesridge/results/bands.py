@@ -11,12 +11,13 @@ import numpy as np
 import pandas as pd
 
 from pybayesridge._types import ArrayLike, RandomLike, RowsLike
-from pybayesridge.bands.draws import draw
 from pybayesridge.bands.fit import BandFit
+from pybayesridge.bands.mixed import MixedFit
+from pybayesridge.bands.mixed_posterior import MixedPosterior
 from pybayesridge.checks import positive_int
 from pybayesridge.findings import Finding
 from pybayesridge.predictive.left_out import LeftOut
-from pybayesridge.predictive.ridge import bands_left_out
+from pybayesridge.predictive.ridge import bands_left_out, correlated_left_out
 from pybayesridge.recipes import Recipe
 from pybayesridge.results import findings
 from pybayesridge.results.arviz import Draws
@@ -57,7 +58,7 @@ class BandRidgeResults(BandEstimates, LinearResults):
         ``"reml"``, the posterior mean for the other methods.
     converged : bool
     n_iter : int
-        Ridges with one penalty that were fitted, or iterations.
+        Ridges with one penalty that were fitted, solutions of the equations, or iterations.
     quadrature_error : float or (q,) array
         Of ``"exact"``: estimated error of the integral over the shares of the bands, in standard deviations; 0 for
         other methods.
@@ -75,7 +76,14 @@ class BandRidgeResults(BandEstimates, LinearResults):
     plot_smooth = band_plots.plot_smooth
 
     def __init__(
-        self, model: RidgeModel, fit: BandFit, *, method: str, tol: float, parameterization: str, recipe: Recipe
+        self,
+        model: RidgeModel,
+        fit: BandFit | MixedFit,
+        *,
+        method: str,
+        tol: float,
+        parameterization: str,
+        recipe: Recipe,
     ) -> None:
         self.band_fit = fit
         super().__init__(
@@ -88,7 +96,7 @@ class BandRidgeResults(BandEstimates, LinearResults):
             recipe=recipe,
             converged=bool(fit.converged.all()),
             n_iter=fit.n_iter,
-            solver=fit.posterior.spectra[0].solver,
+            solver=fit.solver,
         )
         norm = fit.posterior.design.y_norm
         self.sigma2 = self._per_target((np.sqrt(fit.sigma2) * norm) ** 2)
@@ -202,14 +210,17 @@ class BandRidgeResults(BandEstimates, LinearResults):
         return pd.DataFrame(values, index=index, columns=["mean", "sd", "lower", "upper"])
 
     def _draw_chain(self, n: int, generator: np.random.Generator) -> Draws:
-        design, beta, tau2, sigma2 = self.posterior.design, [], [], []
+        design, beta, tau2, sigma2, correlations = self.posterior.design, [], [], [], []
         for i in range(design.q):
-            drawn = draw(self.band_fit, self.noise, i, n, generator)
+            drawn = self.band_fit.draw(self.noise, i, n, generator)
+            correlations.append(drawn.correlations)
             beta.append(self.model.scatter(drawn.of_z.T, drawn.b.T, design).T)
             tau2.append(np.exp(drawn.log_variance))
             sigma2.append(drawn.sigma2 * design.y_norm[i] ** 2)
         each = np.stack(tau2, axis=-1)
         others = {f"tau2[{name}]": each[:, k] for k, name in enumerate(self.bands.names)}
+        drawn_correlations = np.stack(correlations, axis=-1)
+        others |= {name: drawn_correlations[:, k] for k, name in enumerate(self.correlation_names)}
         return Draws(np.stack(beta, axis=-1), np.stack(sigma2, axis=-1), others)
 
     def sample(self, n: int, rng: RandomLike = None, hyper_columns: bool = False) -> pd.DataFrame:
@@ -222,8 +233,8 @@ class BandRidgeResults(BandEstimates, LinearResults):
         rng : numpy.random.Generator, int or None
             Source of randomness, or a seed.
         hyper_columns : bool
-            Add the draws of the variances ``tau2[band]`` and of ``sigma2`` that go with them. The shares of the bands
-            are nodes of a quadrature.
+            Add the draws of the variances ``tau2[band]``, of correlations and of ``sigma2`` that go with them. The
+            shares of the bands (where effects are correlated: variances and correlations) are nodes of a quadrature.
 
         Returns
         -------
@@ -250,7 +261,7 @@ class BandRidgeResults(BandEstimates, LinearResults):
         """
         fit = self.band_fit
         values = {
-            "nodes": len(self.posterior.spectra),
+            "nodes": fit.n_nodes,
             "ridges_fitted": fit.n_iter,
             "quadrature_error": float(fit.error.max()),
             "solver": self.solver,
@@ -271,13 +282,15 @@ class BandRidgeResults(BandEstimates, LinearResults):
         noise, entry = self.noise, self.method_entry
         if not (entry.uses_prior or entry.given):
             noise = GaussianNoise(float(np.atleast_1d(self.arrays.sigma2)[target]))  # an estimate that stays as it is
+        if isinstance(self.posterior, MixedPosterior):
+            return correlated_left_out(self.posterior, noise, target)
         return bands_left_out(self.posterior.parts, self.posterior.weight, noise, target)
 
     def _release_rows(self, row_space: bool) -> None:
         if not row_space:
             raise ValueError("the row space of a fit with bands cannot be left out: save with row_space=True")
         self.posterior = self.posterior.without_rows()
-        self.band_fit = replace(self.band_fit, posterior=self.posterior)
+        self.band_fit = replace(self.band_fit, posterior=self.posterior)  # type: ignore[arg-type]
         for name in ("loo_residuals", "loo_mse"):
             self.__dict__.pop(name, None)
 
@@ -288,4 +301,9 @@ class BandRidgeResults(BandEstimates, LinearResults):
         sds, shares = rows_of(values[:, [0, 2, 3]]), [[rounded(x) for x in row] for row in values[:, 4:]]
         cells = [[size, *sd, *share] for size, sd, share in zip(sizes, sds, shares, strict=True)]
         ends = interval_heads(alpha)
-        return [Written(names, ["columns", "SD", *ends, "share", *ends, "P(share<1%)"], cells)]
+        out = [Written(names, ["columns", "SD", *ends, "share", *ends, "P(share<1%)"], cells)]
+        if self.correlation_names:
+            found = self.correlations_of(i, alpha)[:, [0, 2, 3]]
+            written = [[rounded(x) for x in row] for row in found]
+            out.append(Written(self.correlation_names, ["correlation", *ends], written))
+        return out

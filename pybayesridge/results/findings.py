@@ -133,16 +133,25 @@ def of_bands(res: BandEstimates) -> list[Finding]:
     if not fit.converged.all():
         text = entry.unconverged(res.tol, res.maxiter)
         out.append(warning("not-converged", text, ConvergenceWarning, _targets(res, ~fit.converged)))
-    if fit.log_w is not None and not entry.given:
-        names, own = res.bands.names, fit.weight.argmax(axis=0)
-        zero = np.isneginf(fit.log_variances(fit.shares[own], fit.log_w[own]))
-        for k, name in enumerate(names):
+    if not entry.given:
+        zero = fit.zero_variances
+        for k, name in enumerate(res.bands.names):
             if zero[:, k].any():
                 text = (
                     f"The variance of the band {name!r} is estimated to be zero: all its coefficients are 0, without "
                     "uncertainty. method='exact' integrates over the variance."
                 )
                 out.append(warning("singular", text, DegenerateFitWarning, _targets(res, zero[:, k])))
+        certain = fit.certain_correlations
+        for k, name in enumerate(res.correlation_names):
+            for value in (1, -1):
+                some = certain[:, k] == value
+                if some.any():
+                    text = (
+                        f"The correlation {name} is estimated to be {value}: the effects of a level are multiples of "
+                        "each other. method='exact' integrates over the correlation."
+                    )
+                    out.append(warning("singular", text, DegenerateFitWarning, _targets(res, some)))
     return out + lost_digits(res)
 
 
@@ -153,6 +162,10 @@ def intervals_of_bands(res: BandEstimates) -> Finding:
         share = "the share of variance that all bands explain"
         prior = f" {_prior_in_words(res.model.prior_of_tau2, share)}"
         prior += " The bands' shares of it are Dirichlet(1/2, ..., 1/2)."
+        if res.bands.sets:
+            prior += " Correlations of effects have the LKJ prior with eta = 1."
+    if res.bands.sets:
+        prior += " Bands with correlated effects have the share of their term as a whole."
     scale, own = _scale(res), res.bands.own_scale[res.bands.of_column >= 0]
     if own.all():
         scale = "The prior is on the columns of groups and smooth curves as they are."

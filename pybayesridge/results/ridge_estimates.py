@@ -132,7 +132,10 @@ class RidgeEstimates(LinearEstimates):
             integral = log_integral_of(spectrum, model) if found is None else found.log_integral
             prior_constant = -float(betaln(model.a, model.b))
         log_z = 2 * float(np.log(np.abs(np.diag(design.block.r))).sum())
-        out = log_marginal(integral, model, design.nu, design.y_norm, self.model.log_weights, log_z) + prior_constant
+        out = (
+            log_marginal(integral, model.likelihood, design.nu, design.y_norm, self.model.log_weights, log_z)
+            + prior_constant
+        )
         return self._per_target(np.where(undefined, np.nan, out))
 
     def hyperparameters(self, alpha: float = 0.05) -> pd.DataFrame:

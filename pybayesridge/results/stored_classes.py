@@ -10,10 +10,17 @@ from typing import Any
 import numpy as np
 
 STORED = (
+    "bands.covariance.Coordinates",
+    "bands.covariance.Terms",
     "bands.fit.BandFit",
+    "bands.lattice.Lattice",
+    "bands.mixed.MixedFit",
+    "bands.mixed_posterior.MixedPosterior",
+    "bands.mixed_posterior.Nodes",
     "bands.posterior.BandPosterior",
     "bands.shares.Box",
     "bands.shares.ShareRule",
+    "bands.system.System",
     "binomial.ep_selection_posterior.BinaryEPPosterior",
     "binomial.likelihood.Binomial",
     "binomial.selection_posterior.BinarySelectionPosterior",

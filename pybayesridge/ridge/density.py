@@ -10,6 +10,7 @@ from scipy.special import betaln
 
 from pybayesridge._types import BoolArray, FloatArray
 from pybayesridge.linalg import blas
+from pybayesridge.ridge.likelihood import GaussianLikelihood
 from pybayesridge.ridge.profile import CHUNK, PenaltyModel, at_points, totals
 from pybayesridge.ridge.spectrum import Spectrum
 
@@ -94,7 +95,12 @@ def outside_counts(spectrum: Spectrum, model: PenaltyModel) -> BoolArray:
 
 
 def log_marginal(
-    log_integral: FloatArray, model: PenaltyModel, nu: int, y_norm: FloatArray, log_weights: float, log_z: float
+    log_integral: FloatArray,
+    likelihood: GaussianLikelihood,
+    nu: int,
+    y_norm: FloatArray,
+    log_weights: float,
+    log_z: float,
 ) -> FloatArray:
     """Log p(y), with flat prior 1 on the unpenalised coefficients and 1/s2 on the noise variance.
 
@@ -106,7 +112,7 @@ def log_marginal(
     ----------
     log_integral : (q,) array
         Of the quadrature, or from :func:`log_likelihood`.
-    model : PenaltyModel
+    likelihood : GaussianLikelihood
     nu : int
     y_norm : (q,) array
         Units of the rotated targets.
@@ -115,8 +121,8 @@ def log_marginal(
     log_z : float
         Log determinant of Z'WZ.
     """
-    constant = 0.5 * log_weights if model.likelihood.maximises_over_z(nu) else -0.5 * log_z + 0.5 * log_weights
-    out: FloatArray = log_integral + model.likelihood.log_constant(nu, y_norm) + constant
+    constant = 0.5 * log_weights if likelihood.maximises_over_z(nu) else -0.5 * log_z + 0.5 * log_weights
+    out: FloatArray = log_integral + likelihood.log_constant(nu, y_norm) + constant
     return out
 
 

@@ -99,11 +99,12 @@ def plot_random_effects(
     table = res.random_effects(names[0], alpha, target)
     if sort:
         table = table.sort_values("mean", ascending=False)
+    grouped = table["level"].notna().all()
     return bands.caterpillar(
-        table.index.get_level_values("column").tolist(),
+        table["level"].astype(str).tolist() if grouped else table["term"].tolist(),
         table["mean"].to_numpy(),
         table[["lower", "upper"]].to_numpy(),
-        xlabel="Coefficient",
+        xlabel=f"Effect of {table['group'].iloc[0]}: {table['term'].iloc[0]}" if grouped else "Coefficient",
         interval_label=f"{percent(alpha)} interval",
         title=f"Band {names[0]}",
         zero=True,

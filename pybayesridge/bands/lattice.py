@@ -1,0 +1,227 @@
+"""Integrals over a few coordinates of a smooth density that falls on all sides: sums over the points of a lattice.
+
+The trapezoidal rule on the whole space converges geometrically as the lattice becomes finer. Points are those near
+the mode and their neighbours, as far as the density matters. Half of the points, like the black fields of a
+chessboard, are a coarser lattice of the same kind: the difference of the halves tells the error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy
+from scipy.special import logsumexp
+
+from pybayesridge._types import BoolArray, FloatArray, IntArray
+
+DROP = 13.0
+"""Points at which the log density is smaller than its maximum by more than this are left out."""
+
+TAIL = 9.0
+"""Likewise of the density times what moments need of it."""
+
+MOST_POINTS = 40_000
+"""Most points that are looked at."""
+
+FINE = 1 << 18
+"""About how many points are interpolated between those of the lattice."""
+
+SMOOTH, PLAIN, FEW = 5, 3, 3
+"""Orders of the splines that interpolate: in few coordinates, and in more than so many, where they take longer."""
+
+NEGLIGIBLE = 1e-9
+"""Cells of points with less weight are not."""
+
+SEED = 20
+"""Of shifts of points: the same data have the same answer."""
+
+STEEP, FLAT = 1e6, 0.3
+"""Bounds of the curvature of the log density that lattices are made for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A log density at a point.
+
+    Attributes
+    ----------
+    log_density : float
+    moment : float
+        Log of a number whose mean is to be right too.
+    other : float
+        A function that is interpolated with it.
+    more : array
+        What is kept of the point.
+    """
+
+    log_density: float
+    moment: float
+    other: float
+    more: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Lattice:
+    """Points ``origin + root @ index`` with the values there.
+
+    Attributes
+    ----------
+    origin : (d,) array
+    root : (d, d) array
+    index : (M, d) int array
+    log_density, other : (M,) arrays
+    complete : bool
+        Whether all points were looked at.
+    looked_at : int
+        Number of these.
+    """
+
+    origin: FloatArray
+    root: FloatArray
+    index: IntArray
+    log_density: FloatArray
+    other: FloatArray
+    complete: bool
+    looked_at: int
+
+    @property
+    def points(self) -> FloatArray:
+        """(M, d)."""
+        out: FloatArray = self.origin + self.index @ self.root.T
+        return out
+
+    @property
+    def weight(self) -> FloatArray:
+        """Sums to 1, (M,)."""
+        out: FloatArray = np.exp(self.log_density - logsumexp(self.log_density))
+        return out
+
+    @property
+    def log_integral(self) -> float:
+        """Log of the integral of the density."""
+        return float(logsumexp(self.log_density) + np.linalg.slogdet(self.root)[1])
+
+    @property
+    def black(self) -> BoolArray:
+        """Which points belong to one of the halves, (M,)."""
+        out: BoolArray = self.index.sum(axis=1) % 2 == 0
+        return out
+
+    def error(self, functions: FloatArray) -> float:
+        """Largest error of the log integral, and of means of functions (M, J) in their standard deviations."""
+        black, weight = self.black, self.weight
+        if black.all() or not black.any():
+            return np.inf
+        halves = [float(weight[black].sum()), float(weight[~black].sum())]
+        means = [weight[part] @ functions[part] / half for part, half in zip((black, ~black), halves, strict=True)]
+        mean = weight @ functions
+        spread = np.sqrt(np.maximum(weight @ functions**2 - mean**2, 1e-20 * weight @ functions**2) + 1e-300)
+        change = max(abs(float(np.log(halves[0] / halves[1]))), float((np.abs(means[0] - means[1]) / spread).max()))
+        # Errors of Gaussians fall as exp(-c / step^2), and the halves have min(d, 4) / 4 times the c of the whole.
+        return min(change, change ** (3.5 / min(self.index.shape[1], 4)))
+
+    def fine(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Points (F, d) around those of the lattice that matter, their weights (F,), and the other function (F,).
+
+        Interpolated by splines in the log density.
+        """
+        keep = np.flatnonzero(self.weight > NEGLIGIBLE)
+        low = self.index.min(axis=0) - 3
+        shape = tuple(self.index.max(axis=0) - low + 4)
+        log_density = _filled(self.index - low, self.log_density, shape, bend=True)
+        other = _filled(self.index - low, self.other, shape, bend=False)
+        d = len(shape)
+        within = 1 << int(np.ceil(np.log2(max(1, FINE // keep.size))))
+        inside = scipy.stats.qmc.Sobol(d, scramble=False).random(within) + 0.5 / within
+        # Each cell has them shifted by other numbers, so that no coordinate has steps.
+        shift = scipy.stats.qmc.Sobol(d, seed=np.random.default_rng(SEED)).random(1 << int(keep.size).bit_length())
+        offset = (inside + shift[: keep.size, None, :]) % 1.0 - 0.5
+        place = (self.index[keep][:, None, :] + offset).reshape(-1, d)
+        values = [
+            scipy.ndimage.map_coordinates(table, (place - low).T, order=SMOOTH if d <= FEW else PLAIN, mode="nearest")
+            for table in (log_density, other)
+        ]
+        weight = np.exp(values[0] - logsumexp(values[0]))
+        return self.origin + place @ self.root.T, weight, values[1]
+
+
+def _filled(index: IntArray, values: FloatArray, shape: tuple[int, ...], *, bend: bool) -> FloatArray:
+    """A table with the values at some points, and elsewhere what goes on from them, as of a Gaussian or straight."""
+    table = np.full(shape, np.nan)
+    table[tuple(index.T)] = values
+    curvature = float(np.median(_second_differences(table))) if bend else 0.0
+    for _ in range(sum(shape)):
+        gone = np.isnan(table)
+        if not gone.any():
+            break
+        total, count = np.zeros(shape), np.zeros(shape)
+        for axis in range(len(shape)):
+            for way in (1, -1):
+                near, far = _shifted(table, axis, way), _shifted(table, axis, 2 * way)
+                known = gone & ~np.isnan(near)
+                slope = np.where(np.isnan(far), 0.0, near - far)
+                total[known] += (near + slope + curvature)[known]
+                count += known
+        table = np.where(gone & (count > 0), total / np.maximum(count, 1), table)
+    return table
+
+
+def _second_differences(table: FloatArray) -> FloatArray:
+    """All second differences along the axes of a table with gaps; 0 if there are none."""
+    found = [_shifted(table, axis, 1) + _shifted(table, axis, -1) - 2 * table for axis in range(table.ndim)]
+    each = np.concatenate([part[~np.isnan(part)] for part in found])
+    return each if each.size else np.zeros(1)
+
+
+def _shifted(table: FloatArray, axis: int, by: int) -> FloatArray:
+    """The values `by` places further along an axis, NaN beyond its end."""
+    out = np.full(table.shape, np.nan)
+    here: list[Any] = [slice(None)] * table.ndim
+    there = list(here)
+    here[axis] = slice(max(-by, 0), table.shape[axis] - max(by, 0))
+    there[axis] = slice(max(by, 0), table.shape[axis] - max(-by, 0))
+    out[tuple(here)] = table[tuple(there)]
+    return out
+
+
+def root_at(hessian: FloatArray) -> FloatArray:
+    """A root of the covariance of the Gaussian with minus this inverse covariance, bounded, (d, d)."""
+    values, vectors = np.linalg.eigh(-hessian)
+    spread = 1 / np.sqrt(np.clip(values, FLAT, STEEP))
+    out: FloatArray = np.linalg.cholesky((vectors * spread**2) @ vectors.T)
+    return out
+
+
+def grown(density: Callable[[FloatArray], Value], origin: FloatArray, root: FloatArray) -> tuple[Lattice, FloatArray]:
+    """The lattice of a density with a mode near `origin`, its points `root` (d, d) apart; what is kept of them."""
+    d = origin.size
+    steps = np.vstack([np.eye(d, dtype=np.int64), -np.eye(d, dtype=np.int64)])
+    found: dict[tuple[int, ...], Value] = {}
+    front = [(0,) * d]
+    top = tail = -np.inf
+    while front and len(found) < MOST_POINTS:
+        for place in front:
+            value = density(origin + root @ np.array(place))
+            found[place] = value
+            top, tail = max(top, value.log_density), max(tail, value.log_density + value.moment)
+        some = [place for place in front if _matters(found[place], top, tail)]
+        near = {tuple(int(i) for i in np.array(place) + step) for place in some for step in steps}
+        front = sorted(near - found.keys())
+    kept = {place: value for place, value in found.items() if _matters(value, top, tail)}
+    lattice = Lattice(
+        origin,
+        root,
+        np.array(list(kept), dtype=np.int64),
+        np.array([value.log_density for value in kept.values()]),
+        np.array([value.other for value in kept.values()]),
+        not front,
+        len(found),
+    )
+    return lattice, np.stack([value.more for value in kept.values()])
+
+
+def _matters(value: Value, top: float, tail: float) -> bool:
+    return value.log_density > top - DROP or value.log_density + value.moment > tail - TAIL

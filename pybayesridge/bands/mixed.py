@@ -1,0 +1,603 @@
+"""Ridges with correlated effects: variances and correlations integrated out, or at their maximum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy
+
+from pybayesridge._types import BoolArray, FloatArray, IntArray
+from pybayesridge.bands.covariance import Coordinates, Factors, Terms, factors_of_entries, lower_entries
+from pybayesridge.bands.draws import BandDraws
+from pybayesridge.bands.fit import ExactFitError
+from pybayesridge.bands.lattice import Lattice, Value, grown, root_at
+from pybayesridge.bands.mixed_components import MixedGrid, of_lattice
+from pybayesridge.bands.mixed_posterior import MixedPosterior, Nodes
+from pybayesridge.bands.problem import EmptyBandError
+from pybayesridge.bands.system import Solved, System
+from pybayesridge.design.design import Design
+from pybayesridge.ridge.explained import LEAST, number_of_draws
+from pybayesridge.ridge.likelihood import GaussianLikelihood, GaussianNoise
+from pybayesridge.ridge.prior import BetaPrime
+from pybayesridge.ridge.spectrum import EPS
+
+MOST_DIMENSIONS = 5
+"""More variances and correlations are not integrated over."""
+
+MOST_COLUMNS = 4_000
+"""More penalised columns are not factorised: their cross-products take 128 MB."""
+
+STEPS = (1.1, 0.8, 0.57, 0.4)
+"""Distances of the points of the lattices that are tried, in posterior standard deviations."""
+
+WINDOW = 0.8
+"""Standard deviations of windows, in those of the posterior."""
+
+STARTS = (-2.0, 1.0)
+"""Logs of the total at which a mode is looked for."""
+
+STEP = 1e-5
+"""Of differences of functions that cost nothing."""
+
+BEND = 1e-3
+"""Of differences of gradients."""
+
+FLAT = 1e-7
+"""Derivatives at a maximum."""
+
+MAXITER = 200
+"""Most iterations from a start, and most Newton steps after them."""
+
+NOTHING = -23.0
+"""A log total of a band that is smaller is a variance of 0."""
+
+MOST = 26.0
+"""A maximum at which the log total of a band is larger is where there is no noise."""
+
+CERTAIN = 1e-6
+"""A correlation this close to 1 or -1 is that."""
+
+EXACT = 1e-12
+"""Columns that leave a smaller share of the sum of squares of y fit it exactly."""
+
+COEFFICIENTS = 20
+"""Coefficients whose means tell the error of the integral."""
+
+SEEN = 1e-5
+"""Nodes of smaller weight are left out of the mean of what is costly and not random."""
+
+
+@dataclass(frozen=True, slots=True)
+class MixedProblem:
+    """The data of a ridge some of whose effects are correlated.
+
+    Attributes
+    ----------
+    design : Design
+        Its columns on the scale of the prior.
+    system : System
+    """
+
+    design: Design
+    system: System
+
+    @classmethod
+    def of(
+        cls, design: Design, band: IntArray, own_scale: BoolArray, sets: tuple[tuple[int, ...], ...]
+    ) -> MixedProblem:
+        """The problem of a design.
+
+        Parameters
+        ----------
+        design : Design
+        band : (p,) int array
+            The band of each column.
+        own_scale : (p,) bool array
+            Columns whose prior is on their own scale, whatever the design's is.
+        sets : tuple of tuples of int
+            Bands whose coefficients of the same level are correlated; they have equally many columns, in one order.
+
+        Raises
+        ------
+        EmptyBandError
+            For a band without a column that varies.
+        """
+        own = own_scale & design.standardized_columns
+        design = replace(design, scale=np.where(own, 1.0, design.scale))
+        count = int(band.max(initial=-1)) + 1
+        alone = sorted(set(range(count)) - {k for each in sets for k in each})
+        bands = [*sets, *((k,) for k in alone)]
+        columns = [np.stack([np.flatnonzero(band == k) for k in each]) for each in bands]
+        system = System.of(design, bands, columns)
+        empty = np.flatnonzero(~(system.terms.size > 0))
+        if empty.size:
+            raise EmptyBandError(int(empty[0]))
+        return cls(design, system)
+
+    @property
+    def terms(self) -> Terms:
+        """Which columns belong together."""
+        return self.system.terms
+
+    @property
+    def log_unit(self) -> float:
+        """What logs of variances are larger by than on the user's scale of the prior."""
+        return 2 * float(np.log(self.design.common_scale))
+
+    def of_target(self, target: int) -> MixedProblem:
+        """The same of one target, which is held."""
+        only = slice(target, target + 1)
+        design = self.design.of_targets(only).holding_targets()
+        return MixedProblem(design, replace(self.system, xty=self.system.xty[:, only]))
+
+    def coordinates(self, prior: BetaPrime) -> Coordinates:
+        """Coordinates of the variances under a prior of the total."""
+        terms, gram = self.terms, self.system.gram
+        log_unit = 0.0
+        if prior.scale is not None:
+            log_unit = float(np.log(terms.size.sum() * prior.scale)) + self.log_unit
+        scale = np.empty(terms.count)
+        for bands, columns, cross in zip(terms.bands, terms.columns, terms.cross, strict=True):
+            for i, band in enumerate(bands):
+                norm = float(np.sqrt((gram[np.ix_(columns[i], columns[i])] ** 2).sum()))
+                scale[band] = np.sqrt(2) * cross[i, i] / norm
+        return Coordinates.of(terms, prior.a, prior.b, log_unit, scale)
+
+    def refuse_exact(self, noise: GaussianNoise) -> None:
+        """Refuse targets that Z or some columns fit exactly."""
+        exact = noise.vanishes(self.design)
+        values, vectors = np.linalg.eigh(self.system.gram)
+        keep = values > values[-1] * EPS * 64 * max(self.design.n, values.size)
+        if keep.sum() < self.design.nu and not noise.known:
+            z = vectors[:, keep].T @ self.system.xty
+            left = 1.0 - (z**2 / values[keep, None]).sum(axis=0)
+            near = np.flatnonzero(left < 1e-6)
+            for target in near.tolist():
+                b = vectors[:, keep] @ (z[:, [target]] / values[keep, None])
+                one = self.design.of_targets(slice(target, target + 1)).holding_targets()
+                rest = one.y - self.design.times(b)
+                exact[target] |= float((rest**2).sum()) <= EXACT
+        if exact.any():
+            raise ExactFitError(exact)
+
+
+def with_columns(design: Design, also: IntArray) -> Design:
+    """The design with some of its constant columns, which are zero in every row, among those that vary."""
+    columns = np.sort(np.concatenate([design.columns, also]))
+    at = np.searchsorted(columns, design.columns)
+
+    def spread(values: FloatArray, rest: float) -> FloatArray:
+        out = np.full((*values.shape[:-1], columns.size), rest)
+        out[..., at] = values
+        return out
+
+    projection = None if design.projection is None else spread(design.projection, 0.0)
+    return replace(
+        design,
+        columns=columns,
+        constant=np.setdiff1d(design.constant, also),
+        center=spread(design.center, 0.0),
+        scale=spread(design.scale, design.common_scale),
+        sd=spread(design.sd, 0.0),
+        projection=projection,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class MixedFit:
+    """The outcome of one method for q targets.
+
+    Attributes
+    ----------
+    posterior : MixedPosterior
+        Of the coefficients.
+    coordinates : tuple of Coordinates
+        Of each target; none where variances and correlations are at their maximum.
+    lattices : tuple of Lattice
+        Likewise.
+    log_unit : float
+        What logs of variances are larger by than on the user's scale of the prior.
+    log_integral : (q,) array
+        Log of the integral over all variances and correlations of likelihood times prior, but for constants.
+    sigma2, df : (q,) arrays
+        Posterior means of the noise variance, in units of each target's squared norm, and of the trace of the hat
+        matrix of the penalised columns.
+    error : (q,) array
+        Estimated error of the integral, in standard deviations.
+    converged : (q,) bool array
+    n_iter : int
+        Times that the equations were solved.
+    loss : float
+        Relative error, about, that rounding errors leave.
+    """
+
+    posterior: MixedPosterior
+    coordinates: tuple[Coordinates, ...]
+    lattices: tuple[Lattice, ...]
+    log_unit: float
+    log_integral: FloatArray
+    sigma2: FloatArray
+    df: FloatArray
+    error: FloatArray
+    converged: BoolArray
+    n_iter: int
+    loss: float
+
+    @property
+    def solver(self) -> str:
+        """How the equations are solved."""
+        return "cholesky"
+
+    @property
+    def n_nodes(self) -> int:
+        """Largest number of nodes of a target."""
+        return max(nodes.weight.size for nodes in self.posterior.nodes)
+
+    @property
+    def zero_variances(self) -> BoolArray:
+        """Bands whose variance is estimated to be zero, (q, K)."""
+        terms = self.posterior.system.terms
+        if self.lattices:
+            return np.zeros((len(self.lattices), terms.count), dtype=bool)
+        each = [terms.variances(nodes.factors_at(0)) == 0 for nodes in self.posterior.nodes]
+        return np.stack(each)
+
+    @property
+    def certain_correlations(self) -> FloatArray:
+        """Correlations that are estimated to be 1 or -1, and 0 for all others, (q, number of pairs)."""
+        terms = self.posterior.system.terms
+        if self.lattices:
+            return np.zeros((len(self.lattices), len(terms.pairs)))
+        each = np.stack([terms.correlations(nodes.factors_at(0)) for nodes in self.posterior.nodes])
+        return np.where(np.abs(each) > 1 - CERTAIN, np.sign(each), 0.0)
+
+    def log_evidence(self, noise: GaussianNoise, *, given: bool) -> FloatArray:
+        """Log of the integral of likelihood times prior, but for constants."""
+        return self.log_integral
+
+    def grid(self, noise: GaussianNoise, target: int) -> MixedGrid:
+        """The joint posterior of variances, correlations and noise of a target."""
+        posterior = self.posterior
+        unit2 = float(posterior.design.y_norm[target]) ** 2
+        if not self.lattices:
+            nodes = posterior.nodes[target]
+            return MixedGrid.of(
+                posterior.system.terms,
+                nodes.factors,
+                nodes.weight,
+                nodes.scale2 * unit2,
+                posterior.df,
+                self.log_unit,
+            )
+        likelihood = noise.of(posterior.design).only(slice(target, target + 1))
+        return of_lattice(self.coordinates[target], self.lattices[target], likelihood, unit2, self.log_unit)
+
+    def draw(self, noise: GaussianNoise, target: int, size: int, rng: np.random.Generator) -> BandDraws:
+        """Draw from the joint posterior of one target; variances and correlations are nodes of the integral."""
+        posterior, terms = self.posterior, self.posterior.system.terms
+        design, unit = posterior.design, float(posterior.design.y_norm[target])
+        out = BandDraws(
+            np.empty((size, design.block.k)),
+            np.empty((size, design.p)),
+            np.empty((size, terms.count)),
+            np.empty(size),
+            np.empty((size, len(terms.pairs))),
+        )
+        nodes = posterior.nodes[target]
+        for at, m, solved in self._drawn_nodes(target, size, rng):
+            factors = nodes.factors_at(m)
+            sigma2 = np.full(at.size, nodes.scale2[m])
+            if np.isfinite(posterior.df):
+                sigma2 *= posterior.df / rng.chisquare(posterior.df, at.size)
+            b = nodes.mean[m][:, None] + np.sqrt(sigma2) * solved.draws(rng.standard_normal((design.p, at.size)))
+            b *= (unit / design.scale)[:, None]
+            of_z = design.y_on_z[:, [target]] + design.taken_from_z(b)
+            if design.block.k:
+                normal = rng.standard_normal((design.block.k, at.size))
+                of_z = of_z + design.block.regress(normal * np.sqrt(sigma2) * unit)
+            out.of_z[at], out.b[at], out.sigma2[at] = of_z.T, b.T, sigma2
+            with np.errstate(divide="ignore"):
+                out.log_variance[at] = np.log(terms.variances(factors)) - self.log_unit
+            out.correlations[at] = terms.correlations(factors)
+        return out
+
+    def explained(self, noise: GaussianNoise, target: int, rng: np.random.Generator) -> FloatArray:
+        """Draws of the share of variance that all penalised columns explain together, for one target."""
+        posterior = self.posterior
+        gram, n = posterior.system.gram, posterior.design.n
+        size = max(LEAST, number_of_draws(len(gram)) // 2)
+        out, nodes = np.empty(size), posterior.nodes[target]
+        for at, m, solved in self._drawn_nodes(target, size, rng):
+            sigma2 = np.full(at.size, nodes.scale2[m])
+            if np.isfinite(posterior.df):
+                sigma2 *= posterior.df / rng.chisquare(posterior.df, at.size)
+            b = nodes.mean[m][:, None] + np.sqrt(sigma2) * solved.draws(rng.standard_normal((len(gram), at.size)))
+            square = np.einsum("ij,ij->j", b, gram @ b)
+            out[at] = square / (square + n * sigma2)
+        return out
+
+    def _drawn_nodes(
+        self, target: int, size: int, rng: np.random.Generator
+    ) -> Iterator[tuple[IntArray, int, Solved]]:
+        """The draws of each node that has some, its position, and its equations."""
+        nodes = self.posterior.nodes[target]
+        which = rng.choice(nodes.weight.size, size=size, p=nodes.weight)
+        for m in np.unique(which).tolist():
+            yield np.flatnonzero(which == m), m, self.posterior.system.at(nodes.factors_at(m), target)
+
+
+def fit_exact(problem: MixedProblem, prior: BetaPrime, noise: GaussianNoise, tol: float) -> MixedFit:
+    """All variances and correlations integrated out.
+
+    Parameters
+    ----------
+    problem : MixedProblem
+    prior : BetaPrime
+        Of the total of all terms, covariances included; see :mod:`pybayesridge.bands.covariance`.
+    noise : GaussianNoise
+    tol : float
+        Accuracy: of the log of the integral, and of means of roots of variances, of correlations and of coefficients
+        in posterior standard deviations. The lattice is refined until its halves say so.
+
+    Raises
+    ------
+    ExactFitError
+        For targets that some columns fit exactly.
+    """
+    problem.refuse_exact(noise)
+    found = [
+        _one_exact(problem.of_target(i), prior, noise.of(problem.design).only(slice(i, i + 1)), tol)
+        for i in range(problem.design.q)
+    ]
+    nodes = tuple(each.nodes for each in found)
+    posterior = MixedPosterior(problem.design, problem.system, nodes, noise.of(problem.design).df)
+    likelihood = noise.of(problem.design)
+    mean_of_inverse = likelihood.df / (likelihood.df - 2) if np.isfinite(likelihood.df) else 1.0
+    return MixedFit(
+        posterior=posterior,
+        coordinates=tuple(each.coordinates for each in found),
+        lattices=tuple(each.lattice for each in found),
+        log_unit=problem.log_unit,
+        log_integral=np.array([each.lattice.log_integral for each in found]),
+        sigma2=np.array([each.nodes.weight @ each.nodes.scale2 for each in found]) * mean_of_inverse,
+        df=np.array([each.df for each in found]),
+        error=np.array([each.error for each in found]),
+        converged=np.array([each.error <= tol and each.lattice.complete for each in found]),
+        n_iter=sum(each.count for each in found),
+        loss=max(each.loss for each in found),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The integral of one target."""
+
+    coordinates: Coordinates
+    lattice: Lattice
+    nodes: Nodes
+    df: float
+    error: float
+    count: int
+    loss: float
+
+
+def _one_exact(problem: MixedProblem, prior: BetaPrime, likelihood: GaussianLikelihood, tol: float) -> _Found:
+    coordinates, origin, root, count = _place(problem, prior, likelihood)
+
+    def density(x: FloatArray) -> Value:
+        solved = problem.system.at(coordinates.factors(x), 0)
+        rss = solved.rss(problem.design)
+        total = float(coordinates.terms.totals(solved.factors).sum())
+        value = _log_likelihood(solved, rss, likelihood) + float(coordinates.log_prior(x) + coordinates.log_window(x))
+        return Value(value, float(np.log1p(total)), float(np.log(rss)), solved.mean)
+
+    for step in STEPS:
+        lattice, mean = grown(density, origin, step * root)
+        count += lattice.looked_at
+        error = lattice.error(_functions(problem, coordinates, lattice, mean))
+        if error <= tol:
+            break
+    rss = np.exp(lattice.other)
+    scale2 = likelihood.scale2(rss[:, None])[:, 0]
+    nodes = Nodes(coordinates.factors(lattice.points), lattice.weight, rss, scale2, mean)
+    df, loss = _effective(problem, nodes)
+    return _Found(coordinates, lattice, nodes, df, error, count, loss)
+
+
+def _place(
+    problem: MixedProblem, prior: BetaPrime, likelihood: GaussianLikelihood
+) -> tuple[Coordinates, FloatArray, FloatArray, int]:
+    """Coordinates that suit the posterior, its mode in these, a root of its covariance, and solutions needed."""
+    first, terms = problem.coordinates(prior), problem.terms
+    starts = [first.of_factors(_independent(terms, total)) for total in STARTS]
+    found, count = _mode(lambda x: _objective(problem, first, likelihood, x), starts)
+    factors = first.factors(found)
+    coordinates = first.around(terms.variances(factors) * terms.size)
+
+    def objective(x: FloatArray) -> tuple[float, FloatArray]:
+        return _objective(problem, coordinates, likelihood, x)
+
+    mode, more = _mode(objective, [coordinates.of_factors(factors)])
+    mode = coordinates.of_factors(coordinates.factors(mode))
+    root = root_at(-_jacobian(lambda x: objective(x)[1], mode, BEND))
+    window = WINDOW * np.sqrt((root**2).sum(axis=1))[: terms.count]
+    return replace(coordinates, window=window), mode, root, count + more + 2 * mode.size
+
+
+def _independent(terms: Terms, log_total: float) -> Factors:
+    """Covariances without correlations, every band having the same part of a total."""
+    root = np.sqrt(np.exp(log_total) / (terms.count * terms.size))
+    return tuple(np.diag(root[list(each)]) for each in terms.bands)
+
+
+def _log_likelihood(solved: Solved, rss: float, likelihood: GaussianLikelihood) -> float:
+    return -0.5 * solved.log_determinant - float(likelihood.marginal(np.array([rss]))[0])
+
+
+def _objective(
+    problem: MixedProblem, coordinates: Coordinates, likelihood: GaussianLikelihood, x: FloatArray
+) -> tuple[float, FloatArray]:
+    """Minus the log density of coordinates x (d,), and its gradient."""
+    value, slope = _likelihood_at(problem, likelihood, coordinates.factors, x)
+    ahead, behind = x + STEP * np.eye(x.size), x - STEP * np.eye(x.size)
+    of_prior = (coordinates.log_prior(ahead) - coordinates.log_prior(behind)) / (2 * STEP)
+    return -(value + float(coordinates.log_prior(x))), -(slope + of_prior)
+
+
+def _likelihood_at(
+    problem: MixedProblem,
+    likelihood: GaussianLikelihood,
+    factors_of: Callable[[FloatArray], Factors],
+    x: FloatArray,
+) -> tuple[float, FloatArray]:
+    """The log likelihood where covariances are functions of x (d,), and its gradient.
+
+    Derivatives of the covariances in x, which cost nothing, are differences.
+    """
+    solved = problem.system.at(factors_of(x), 0)
+    rss = solved.rss(problem.design)
+    weight = likelihood.count / (2 * rss)
+    if likelihood.variance is not None:
+        weight = float(0.5 / likelihood.variance[0])
+    slope = np.zeros(x.size)
+    sensitivities = solved.sensitivities(weight)
+    ahead, behind = (factors_of(x + way * STEP * np.eye(x.size)) for way in (1.0, -1.0))
+    for own, after, before in zip(sensitivities, ahead, behind, strict=True):
+        change = after @ after.swapaxes(-1, -2) - before @ before.swapaxes(-1, -2)
+        slope += np.einsum("ij,dij->d", own, change) / (2 * STEP)
+    return _log_likelihood(solved, rss, likelihood), slope
+
+
+def _mode(
+    objective: Callable[[FloatArray], tuple[float, FloatArray]], starts: list[FloatArray]
+) -> tuple[FloatArray, int]:
+    """The lowest minimum that is found, and how often the function was evaluated."""
+    best, at, count = np.inf, starts[0], 0
+    for start in starts:
+        found = scipy.optimize.minimize(
+            objective, start, jac=True, method="BFGS", options={"gtol": 1e-4, "maxiter": MAXITER}
+        )
+        count += int(found.nfev)
+        if found.fun < best:
+            best, at = float(found.fun), found.x
+    return at, count
+
+
+def _jacobian(function: Callable[[FloatArray], FloatArray], x: FloatArray, step: float) -> FloatArray:
+    """Derivatives of a gradient at x (d,), symmetric, (d, d)."""
+    rows = [(function(x + step * one) - function(x - step * one)) / (2 * step) for one in np.eye(x.size)]
+    out = np.array(rows)
+    return (out + out.T) / 2
+
+
+def _functions(problem: MixedProblem, coordinates: Coordinates, lattice: Lattice, mean: FloatArray) -> FloatArray:
+    """Functions whose means are to be accurate: roots of shares, correlations, log R, largest coefficients."""
+    terms = coordinates.terms
+    factors = coordinates.factors(lattice.points)
+    own = terms.variances(factors) * terms.size
+    shares = np.sqrt(own / (1 + terms.totals(factors).sum(axis=1, keepdims=True)))
+    weight = lattice.weight
+    spread = mean - weight @ mean
+    # Combinations of coefficients that depend most on the variances, in units of fitted values.
+    square = spread.T @ (spread * weight[:, None])
+    largest = np.argsort(-np.diag(square) * np.diag(problem.system.gram))[:COEFFICIENTS]
+    return np.hstack([shares, terms.correlations(factors), lattice.other[:, None], mean[:, largest]])
+
+
+def _effective(problem: MixedProblem, nodes: Nodes) -> tuple[float, float]:
+    """Posterior mean of the trace of the hat matrix, and the relative error of the solutions, about."""
+    df, loss, total = 0.0, 0.0, 0.0
+    for m in np.flatnonzero(nodes.weight > SEEN).tolist():
+        solved = problem.system.at(nodes.factors_at(m), 0)
+        df += nodes.weight[m] * solved.trace
+        total += nodes.weight[m]
+        loss = max(loss, solved.loss)
+    return df / total, loss
+
+
+def fit_reml(problem: MixedProblem, noise: GaussianNoise) -> MixedFit:
+    """Variances and correlations by restricted maximum likelihood; uncertainty is conditional on them.
+
+    The free entries of the A of all terms, in which the likelihood is smooth also where variances are zero or
+    correlations 1, are found by a quasi-Newton method from several starts, and Newton's steps.
+
+    Raises
+    ------
+    ExactFitError
+        For targets that some columns fit exactly.
+    """
+    problem.refuse_exact(noise)
+    likelihood = noise.of(problem.design)
+    found = [_one_reml(problem.of_target(i), likelihood.only(slice(i, i + 1))) for i in range(problem.design.q)]
+    nodes = tuple(each[0] for each in found)
+    effective = [_effective(problem.of_target(i), each) for i, each in enumerate(nodes)]
+    q = problem.design.q
+    return MixedFit(
+        posterior=MixedPosterior(problem.design, problem.system, nodes, np.inf),
+        coordinates=(),
+        lattices=(),
+        log_unit=problem.log_unit,
+        log_integral=np.zeros(q),
+        sigma2=np.array([float(each.scale2[0]) for each in nodes]),
+        df=np.array([df for df, _ in effective]),
+        error=np.zeros(q),
+        converged=np.array([each[1] for each in found]),
+        n_iter=sum(each[2] for each in found),
+        loss=max(loss for _, loss in effective),
+    )
+
+
+def _one_reml(problem: MixedProblem, likelihood: GaussianLikelihood) -> tuple[Nodes, bool, int]:
+    """The node of one target, whether it was found, and how often the equations were solved."""
+    terms = problem.terms
+    entries = lower_entries(terms)
+    unit = np.array([np.sqrt(terms.size[terms.bands[t][i]]) for t, i, _ in entries])
+
+    def factors_of(x: FloatArray) -> Factors:
+        return factors_of_entries(terms, x / unit)
+
+    def objective(x: FloatArray) -> tuple[float, FloatArray]:
+        value, slope = _likelihood_at(problem, likelihood, factors_of, x)
+        return -value, -slope
+
+    starts = []
+    for total in STARTS:
+        independent = _independent(terms, total)
+        starts.append(unit * [independent[t][i, j] for t, i, j in entries])
+    x, count = _mode(objective, starts)
+    converged = False
+    for _ in range(MAXITER):
+        slope = objective(x)[1]
+        count += 1 + 2 * x.size
+        if np.abs(slope).max() <= FLAT:
+            converged = True
+            break
+        values, vectors = np.linalg.eigh(_jacobian(lambda at: objective(at)[1], x, BEND))
+        values = np.maximum(np.abs(values), 1e-8 * np.abs(values).max())
+        step = vectors @ ((vectors.T @ slope) / values)
+        x = x - step * min(1.0, 0.5 * max(float(np.abs(x).max()), 0.1) / float(np.abs(step).max()))
+    factors = _without_nothing(terms, factors_of(x))
+    with np.errstate(divide="ignore"):
+        log_w = np.log(terms.variances(factors) * terms.size)
+    solved = problem.system.at(factors, 0)
+    rss = solved.rss(problem.design)
+    scale2 = rss / likelihood.count if likelihood.variance is None else float(likelihood.variance[0])
+    node = Nodes(
+        tuple(each[None] for each in factors),
+        np.ones(1),
+        np.array([rss]),
+        np.array([scale2]),
+        solved.mean[None],
+    )
+    return node, converged and bool((log_w < MOST).all()), count
+
+
+def _without_nothing(terms: Terms, factors: Factors) -> Factors:
+    """The factors with the variances that are as good as 0 at 0."""
+    out = []
+    for factor, cross in zip(factors, terms.cross, strict=True):
+        w = (factor**2).sum(axis=1) * np.diag(cross)
+        out.append(np.where((w > np.exp(NOTHING))[:, None], factor, 0.0))
+    return tuple(out)

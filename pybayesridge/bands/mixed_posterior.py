@@ -1,0 +1,279 @@
+"""The posterior of all coefficients with correlated effects: a mixture over variances and correlations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from pybayesridge._types import AnyArray, FloatArray, IntArray
+from pybayesridge.bands.covariance import Factors
+from pybayesridge.bands.posterior import BandCoefficients
+from pybayesridge.bands.system import Solved, System
+from pybayesridge.design.design import Design
+from pybayesridge.linalg.blocks import even_parts
+from pybayesridge.posterior.laws import Answer, Ask, CoefficientLaws, Joint
+from pybayesridge.posterior.quantiles import Common, upper_tail
+from pybayesridge.text import TABLE_ROWS
+
+ELEMENTS = 1 << 22
+"""Most components times functionals at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """Variances and correlations with weights, for one target in units of its norm.
+
+    Attributes
+    ----------
+    factors : tuple of (M, q, q) arrays
+        Roots of the covariances of each term.
+    weight : (M,) array
+        Sums to 1.
+    rss, scale2 : (M,) arrays
+        R, and the squared scale of the noise.
+    mean : (M, p) array
+        Of the coefficients on the scale of the prior.
+    """
+
+    factors: Factors
+    weight: FloatArray
+    rss: FloatArray
+    scale2: FloatArray
+    mean: FloatArray
+
+    def factors_at(self, node: int) -> Factors:
+        """Of one node."""
+        return tuple(each[node] for each in self.factors)
+
+
+@dataclass(frozen=True, slots=True)
+class MixedPosterior:
+    """The joint posterior of all coefficients, unpenalised ones first, on the user's scale.
+
+    Attributes
+    ----------
+    design : Design
+        Its columns on the scale of the prior.
+    system : System
+    nodes : tuple of q Nodes
+    df : float
+        Degrees of freedom of the components.
+    """
+
+    joint_law: ClassVar[Joint] = "exact"
+    has_point_masses: ClassVar[bool] = False
+
+    design: Design
+    system: System
+    nodes: tuple[Nodes, ...]
+    df: float
+
+    @property
+    def variance_factor(self) -> float:
+        """Ratio of variance to squared scale; infinite where the t distribution has no variance."""
+        if np.isinf(self.df):
+            return 1.0
+        return self.df / (self.df - 2) if self.df > 2 else np.inf
+
+    def of_targets(self, which: IntArray | slice) -> MixedPosterior:
+        """The posterior of some of the targets."""
+        chosen = np.arange(len(self.nodes))[which]
+        system = replace(self.system, xty=self.system.xty[:, chosen])
+        nodes = tuple(self.nodes[i] for i in chosen)
+        return replace(self, design=self.design.of_targets(which), system=system, nodes=nodes)
+
+    def solved(self, target: int) -> Iterator[Solved]:
+        """The equations at each node of a target."""
+        nodes = self.nodes[target]
+        for m in range(nodes.weight.size):
+            yield self.system.at(nodes.factors_at(m), target)
+
+    @property
+    def coefficients(self) -> CoefficientLaws:
+        """The posterior of each coefficient."""
+        return BandCoefficients(self, TABLE_ROWS)
+
+    @property
+    def _rows_of_z(self) -> MixedRows:
+        k = self.design.block.k
+        return self.rows(np.zeros((k, self.design.p)), np.eye(k))
+
+    @property
+    def _unit(self) -> FloatArray:
+        """Of the penalised coefficients on the user's scale, (p, q)."""
+        return self.design.y_norm / self.design.scale[:, None]
+
+    def _components_of_columns(self, target: int) -> Common:
+        """The components of all penalised coefficients on the scale of the prior, in units of the target's norm."""
+        nodes = self.nodes[target]
+        variance = np.stack([solved.coefficient_variances() for solved in self.solved(target)])
+        return Common(nodes.mean, np.sqrt(variance * nodes.scale2[:, None]), nodes.weight, self.df)
+
+    def coefficient_means(self) -> tuple[FloatArray, FloatArray]:
+        """Posterior means of the unpenalised (k, q) and the penalised (p, q) coefficients."""
+        b = np.stack([nodes.weight @ nodes.mean for nodes in self.nodes], axis=1) * self._unit
+        return self.design.coefficients_of_z(b), b
+
+    def coefficient_sds(self) -> tuple[FloatArray, FloatArray]:
+        """Posterior standard deviations, as :meth:`coefficient_means`."""
+        each = [self.sd_of(self._components_of_columns(target)) for target in range(self.design.q)]
+        return self._rows_of_z.ask(Ask()).sd, np.stack(each, axis=1) * self._unit
+
+    def sd_of(self, found: Common) -> FloatArray:
+        """Standard deviations of mixtures, (m,)."""
+        mean = found.weight @ found.center
+        within = found.weight @ found.scale**2
+        between = found.weight @ (found.center - mean) ** 2
+        return np.sqrt(np.where(within > 0, within * self.variance_factor, 0.0) + between)
+
+    def coefficient_signs(self) -> tuple[FloatArray, FloatArray]:
+        """Probabilities that coefficients are positive, as :meth:`coefficient_means`."""
+        each = []
+        for target in range(self.design.q):
+            found = self._components_of_columns(target)
+            zero = np.zeros(found.center.shape[1])
+            each.append(found.weight @ upper_tail(found.center, found.scale, zero, self.df))
+        return self._rows_of_z.ask(Ask(above=True)).above, np.stack(each, axis=1)
+
+    def coefficient_quantiles(self, probabilities: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Quantiles at probabilities (c,), (k, q, c) and (p, q, c)."""
+        each = [self._components_of_columns(target).quantiles(probabilities) for target in range(self.design.q)]
+        return self._rows_of_z.quantiles(probabilities), np.stack(each, axis=1) * self._unit[..., None]
+
+    def covariance(self, target: int = 0) -> FloatArray:
+        """Posterior covariance of (unpenalised, penalised) coefficients of one target: (k + p, k + p)."""
+        design, k, p = self.design, self.design.block.k, self.design.p
+        rows = np.vstack([design.rows_outside_z(np.zeros((k, p)), np.eye(k)), np.eye(p)])
+        nodes = self.nodes[target]
+        own = np.zeros((k + p, k + p))
+        for weight, solved in zip(nodes.weight * nodes.scale2, self.solved(target), strict=True):
+            half = solved.halves(rows)
+            own += weight * (half.T @ half)
+        half = design.block.regress(np.eye(k))
+        own[:k, :k] += float(nodes.weight @ nodes.scale2) * (half @ half.T)
+        means = (nodes.mean - nodes.weight @ nodes.mean) @ rows.T
+        out = self.variance_factor * own + (means * nodes.weight[:, None]).T @ means
+        unit = np.concatenate([np.ones(k), 1.0 / design.scale]) * design.y_norm[target]
+        return out * unit[:, None] * unit
+
+    def rows(self, x_rows: AnyArray, z_rows: FloatArray, offset: FloatArray | float = 0.0) -> MixedRows:
+        """The law of the linear predictor of rows plus `offset` (m,)."""
+        rows = self.design.rows_outside_z(x_rows, z_rows)
+        leverage = self.design.block.leverage(z_rows)
+        return MixedRows(self, rows, z_rows, leverage, np.zeros(z_rows.shape[0]) + offset)
+
+    def without_rows(self) -> MixedPosterior:
+        """The same posterior without any array over rows of the data."""
+        return replace(self, design=self.design.without_rows())
+
+
+@dataclass(frozen=True, slots=True)
+class MixedRows:
+    """The law of the linear predictor of rows, or of new observations, for all targets.
+
+    Attributes
+    ----------
+    posterior : MixedPosterior
+    rows : (m, p) array
+        What multiplies the coefficients on the scale of the prior.
+    z_rows : (m, k) array
+    leverage : (m,) array
+        Variance of the rest relative to that of the noise.
+    offset : (m,) array
+    new : (m, K) array or None
+        What multiplies the effects of a level that no row of the data has.
+    """
+
+    posterior: MixedPosterior
+    rows: FloatArray
+    z_rows: FloatArray
+    leverage: FloatArray
+    offset: FloatArray
+    new: FloatArray | None = None
+
+    def some(self, which: IntArray) -> MixedRows:
+        """Some of the rows."""
+        new = None if self.new is None else self.new[which]
+        return replace(
+            self,
+            rows=self.rows[which],
+            z_rows=self.z_rows[which],
+            leverage=self.leverage[which],
+            offset=self.offset[which],
+            new=new,
+        )
+
+    def parts(self) -> Iterator[tuple[slice, MixedRows]]:
+        """Consecutive rows, so many that their components can be held."""
+        most = max(nodes.weight.size for nodes in self.posterior.nodes)
+        for part in even_parts(self.offset.size, max(1, ELEMENTS // max(most, self.rows.shape[1], 1))):
+            yield part, self.some(np.arange(self.offset.size)[part])
+
+    def components(self, target: int) -> Common:
+        """The components of all rows less the response of the unpenalised columns, in units of the target's norm."""
+        posterior, nodes = self.posterior, self.posterior.nodes[target]
+        variance = np.stack([(solved.halves(self.rows) ** 2).sum(axis=0) for solved in posterior.solved(target)])
+        variance += self.leverage
+        if self.new is not None:
+            for bands, factor in zip(posterior.system.terms.bands, nodes.factors, strict=True):
+                variance += ((self.new[:, list(bands)] @ factor) ** 2).sum(axis=-1)
+        center = nodes.mean @ self.rows.T
+        return Common(center, np.sqrt(variance * nodes.scale2[:, None]), nodes.weight, posterior.df)
+
+    def level(self, target: int) -> FloatArray:
+        """What the components are added to, on the user's scale, (m,)."""
+        out: FloatArray = self.offset + self.z_rows @ self.posterior.design.y_on_z[:, target]
+        return out
+
+    def ask(self, ask: Ask) -> Answer:
+        """Answer everything."""
+        posterior, at = self.posterior, np.array(ask.probabilities)
+        shape = (self.offset.size, posterior.design.q)
+        mean, sd, above = (np.full(shape, np.nan) for _ in range(3))
+        solved = np.zeros((*shape, at.size))
+        for part, law in self.parts():
+            for target, unit in enumerate(posterior.design.y_norm.tolist()):
+                nodes, level = posterior.nodes[target], law.level(target)
+                mean[part, target] = level + unit * (law.rows @ (nodes.weight @ nodes.mean))
+                if not (ask.sd or ask.above or at.size):
+                    continue
+                found = law.components(target)
+                sd[part, target] = unit * posterior.sd_of(found)
+                if ask.above:
+                    above[part, target] = law.exceedance(found, target, np.zeros(level.size))
+                if at.size:
+                    solved[part, target] = level[:, None] + unit * found.quantiles(at, self.offset.size)
+        return Answer(mean, sd if ask.sd else np.full(shape, np.nan), mean, solved, above)
+
+    def quantiles(self, probabilities: FloatArray) -> FloatArray:
+        """Quantiles at probabilities (c,), (m, q, c)."""
+        return self.ask(Ask(tuple(probabilities.tolist()), sd=False)).quantiles
+
+    def exceedance(self, found: Common, target: int, at: FloatArray) -> FloatArray:
+        """Probabilities of more than `at` (m,), given the components."""
+        bound = (at - self.level(target)) / self.posterior.design.y_norm[target]
+        out: FloatArray = found.weight @ upper_tail(found.center, found.scale, bound, found.df)
+        return np.clip(out, 0.0, 1.0)
+
+    def above(self, which: IntArray, at: FloatArray) -> FloatArray:
+        """Probabilities of more than `at`, both (len(which), q)."""
+        out = np.empty(at.shape)
+        for part, law in self.some(which).parts():
+            for target in range(at.shape[1]):
+                out[part, target] = law.exceedance(law.components(target), target, at[part, target])
+        return out
+
+    def all_zero(self) -> tuple[float, None]:
+        """Nothing."""
+        return 0.0, None
+
+    def with_new_levels(self, values: FloatArray) -> MixedRows:
+        """The law with the effects of levels that no row of the data has, as in :class:`BandRows`."""
+        return replace(self, new=values)
+
+    def with_noise(self, noise: FloatArray) -> MixedRows:
+        """The law of new observations."""
+        return replace(self, leverage=self.leverage + noise)
