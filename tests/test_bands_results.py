@@ -268,7 +268,7 @@ def test_the_scikit_learn_regressor():
     model = BayesRidge(y, x, bands=BANDS).fit()
     assert np.abs(regressor.coef_ - model.params[NAMES]).max() < 1e-12
     assert not hasattr(regressor, "lambda_")
-    assert regressor.result_.variance_components().shape == (2, 8)
+    assert regressor.result_.variance_components().shape == (2, 10)
     fixed = BayesRidgeRegressor("fixed", lam=[1.0, 5.0], bands=BANDS).fit(x, y)
     assert fixed.predict(x.iloc[:2]).shape == (2,)
     assert hasattr(regressor.set_params(bands=None).fit(x, y), "lambda_")

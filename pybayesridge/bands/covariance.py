@@ -5,9 +5,9 @@ effects of a level are ``s2`` times ``T = A A'``, with A (q, q) lower triangular
 
     w_k = T_kk S_kk,   W = sum over terms of sum_kl T_kl S_kl,   S_kl = tr(X_k X_l') / n
 
-S_kk being what :class:`BandProblem` calls ``s_k``. W, the mean square
-of what terms explain relative to the noise, has the beta-prime prior of a single penalty; the shares ``w_k / sum_k w_k``
-are Dirichlet(1/2, …, 1/2), and correlations have the LKJ prior with eta = 1, all independent of each other.
+S_kk being what :class:`BandProblem` calls ``s_k``. W, the mean square of what terms explain relative to
+the noise, has the beta-prime prior of a single penalty; the shares ``w_k / sum_k w_k`` are Dirichlet(1/2, …, 1/2),
+and correlations have the LKJ prior with eta = 1, all independent of each other.
 
 **Coordinates.** With c = K / (2 a) - 1, K the number of bands and a the first parameter of the prior of W, and with
 ``v_k = e_k sinh(x_k)`` for any units e_k,
@@ -35,6 +35,9 @@ LEAST = 1e-300
 
 LIMIT = 1 - 1e-6
 """Largest partial correlation that is given a normal score."""
+
+FARTHEST = 5.0
+"""Largest normal score of a mode: correlations of 1 - 1e-6."""
 
 Factors = tuple[FloatArray, ...]
 """The A (…, q, q) of each term."""
@@ -215,6 +218,14 @@ class Coordinates:
             + self.a * np.log(np.maximum(ratio, LEAST))
             + np.log(np.cosh(x[..., :count])).sum(axis=-1)
             + normal
+        )
+        return out
+
+    def bounds(self, most: float) -> FloatArray:
+        """Bounds of the absolute values of coordinates, (d,), within which logs of the w_k of single bands are."""
+        out = np.full(self.terms.dimension, FARTHEST)
+        out[: self.terms.count] = np.arcsinh(
+            np.exp(most / 2 / (1 + self.power)) / np.sqrt(self.terms.count) / self.width
         )
         return out
 

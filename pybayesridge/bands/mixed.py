@@ -53,8 +53,11 @@ MAXITER = 200
 NOTHING = -23.0
 """A log total of a band that is smaller is a variance of 0."""
 
-MOST = 26.0
-"""A maximum at which the log total of a band is larger is where there is no noise."""
+MOST = 23.0
+"""Variances whose log total is larger are not looked at: a maximum there is where there is no noise."""
+
+FAR = 0.99
+"""Squared cosine of the columns of two effects above which the prior of their correlation says nothing sensible."""
 
 CERTAIN = 1e-6
 """A correlation this close to 1 or -1 is that."""
@@ -144,6 +147,17 @@ class MixedProblem:
                 norm = float(np.sqrt((gram[np.ix_(columns[i], columns[i])] ** 2).sum()))
                 scale[band] = np.sqrt(2) * cross[i, i] / norm
         return Coordinates.of(terms, prior.a, prior.b, log_unit, scale)
+
+    @property
+    def far_from_zero(self) -> list[tuple[int, int]]:
+        """Pairs of bands whose columns are so nearly multiples of each other that correlations mean little."""
+        out = []
+        for bands, cross in zip(self.terms.bands, self.terms.cross, strict=True):
+            for i in range(1, len(bands)):
+                for j in range(i):
+                    if cross[i, j] ** 2 > FAR * cross[i, i] * cross[j, j]:
+                        out.append((bands[j], bands[i]))
+        return out
 
     def refuse_exact(self, noise: GaussianNoise) -> None:
         """Refuse targets that Z or some columns fit exactly."""
@@ -387,11 +401,14 @@ def _one_exact(problem: MixedProblem, prior: BetaPrime, likelihood: GaussianLike
     coordinates, origin, root, count = _place(problem, prior, likelihood)
 
     def density(x: FloatArray) -> Value:
-        solved = problem.system.at(coordinates.factors(x), 0)
-        rss = solved.rss(problem.design)
-        total = float(coordinates.terms.totals(solved.factors).sum())
+        factors = coordinates.factors(x)
+        total = float(coordinates.terms.totals(factors).sum())
+        if total > np.exp(MOST):
+            return Value(-np.inf, 0.0, 0.0, np.zeros(problem.design.p))
+        solved = problem.system.at(factors, 0)
+        rss, mean = solved.answer(problem.design)
         value = _log_likelihood(solved, rss, likelihood) + float(coordinates.log_prior(x) + coordinates.log_window(x))
-        return Value(value, float(np.log1p(total)), float(np.log(rss)), solved.mean)
+        return Value(value, float(np.log1p(total)), float(np.log(rss)), mean)
 
     for step in STEPS:
         lattice, mean = grown(density, origin, step * root)
@@ -412,14 +429,14 @@ def _place(
     """Coordinates that suit the posterior, its mode in these, a root of its covariance, and solutions needed."""
     first, terms = problem.coordinates(prior), problem.terms
     starts = [first.of_factors(_independent(terms, total)) for total in STARTS]
-    found, count = _mode(lambda x: _objective(problem, first, likelihood, x), starts)
+    found, count = _mode(lambda x: _objective(problem, first, likelihood, x), starts, first.bounds(MOST))
     factors = first.factors(found)
     coordinates = first.around(terms.variances(factors) * terms.size)
 
     def objective(x: FloatArray) -> tuple[float, FloatArray]:
         return _objective(problem, coordinates, likelihood, x)
 
-    mode, more = _mode(objective, [coordinates.of_factors(factors)])
+    mode, more = _mode(objective, [coordinates.of_factors(factors)], coordinates.bounds(MOST))
     mode = coordinates.of_factors(coordinates.factors(mode))
     root = root_at(-_jacobian(lambda x: objective(x)[1], mode, BEND))
     window = WINDOW * np.sqrt((root**2).sum(axis=1))[: terms.count]
@@ -457,7 +474,7 @@ def _likelihood_at(
     Derivatives of the covariances in x, which cost nothing, are differences.
     """
     solved = problem.system.at(factors_of(x), 0)
-    rss = solved.rss(problem.design)
+    rss, _ = solved.answer(problem.design)
     weight = likelihood.count / (2 * rss)
     if likelihood.variance is not None:
         weight = float(0.5 / likelihood.variance[0])
@@ -471,13 +488,18 @@ def _likelihood_at(
 
 
 def _mode(
-    objective: Callable[[FloatArray], tuple[float, FloatArray]], starts: list[FloatArray]
+    objective: Callable[[FloatArray], tuple[float, FloatArray]], starts: list[FloatArray], most: FloatArray
 ) -> tuple[FloatArray, int]:
-    """The lowest minimum that is found, and how often the function was evaluated."""
+    """The lowest minimum between -`most` and `most` (d,) that is found, and how often the function was evaluated."""
     best, at, count = np.inf, starts[0], 0
     for start in starts:
         found = scipy.optimize.minimize(
-            objective, start, jac=True, method="BFGS", options={"gtol": 1e-4, "maxiter": MAXITER}
+            objective,
+            np.clip(start, -most, most),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=np.column_stack([-most, most]),
+            options={"gtol": 1e-5, "ftol": 1e-14, "maxiter": MAXITER},
         )
         count += int(found.nfev)
         if found.fun < best:
@@ -566,7 +588,7 @@ def _one_reml(problem: MixedProblem, likelihood: GaussianLikelihood) -> tuple[No
     for total in STARTS:
         independent = _independent(terms, total)
         starts.append(unit * [independent[t][i, j] for t, i, j in entries])
-    x, count = _mode(objective, starts)
+    x, count = _mode(objective, starts, np.full(unit.size, np.exp(MOST / 2)))
     converged = False
     for _ in range(MAXITER):
         slope = objective(x)[1]
@@ -578,18 +600,19 @@ def _one_reml(problem: MixedProblem, likelihood: GaussianLikelihood) -> tuple[No
         values = np.maximum(np.abs(values), 1e-8 * np.abs(values).max())
         step = vectors @ ((vectors.T @ slope) / values)
         x = x - step * min(1.0, 0.5 * max(float(np.abs(x).max()), 0.1) / float(np.abs(step).max()))
+        x = np.clip(x, -np.exp(MOST / 2), np.exp(MOST / 2))
     factors = _without_nothing(terms, factors_of(x))
     with np.errstate(divide="ignore"):
         log_w = np.log(terms.variances(factors) * terms.size)
     solved = problem.system.at(factors, 0)
-    rss = solved.rss(problem.design)
+    rss, mean = solved.answer(problem.design)
     scale2 = rss / likelihood.count if likelihood.variance is None else float(likelihood.variance[0])
     node = Nodes(
         tuple(each[None] for each in factors),
         np.ones(1),
         np.array([rss]),
         np.array([scale2]),
-        solved.mean[None],
+        mean[None],
     )
     return node, converged and bool((log_w < MOST).all()), count
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import cho_solve, cholesky, solve_triangular
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.bands.covariance import Factors, Terms
@@ -25,6 +25,9 @@ from pybayesridge.ridge.spectrum import EIGENVALUE_NOISE
 
 CANCELS = 1e-6
 """A residual sum of squares that is a smaller part of that of y is computed from the rows."""
+
+REFINEMENTS = 2
+"""Steps by which the solution is corrected then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +104,20 @@ class Solved:
         v = solve_triangular(self.lower, self.u, lower=True, trans="T", check_finite=False)
         return self.system.terms.coefficients(v[:, None], self.factors)[:, 0]
 
-    def rss(self, design: Design | None = None) -> float:
-        """R; where hardly anything is left of y, by the rows of a design of the one target."""
+    def answer(self, design: Design) -> tuple[float, FloatArray]:
+        """R and ``E b`` (p,), by the rows of a design of the one target where hardly anything is left of y."""
         left = 1.0 - float(self.u @ self.u)
-        if left > CANCELS or design is None or not design.has_rows:
-            return max(left, 0.0)
+        if left > CANCELS:
+            return left, self.mean
+        terms, y = self.system.terms, design.y[:, 0]
         v = solve_triangular(self.lower, self.u, lower=True, trans="T", check_finite=False)
-        b = self.system.terms.coefficients(v[:, None], self.factors)
-        rest = design.holding_targets().y[:, 0] - design.times(b)[:, 0]
-        return float(rest @ rest + v @ v)
+        for _ in range(REFINEMENTS):
+            rest = y - design.times(terms.coefficients(v[:, None], self.factors))[:, 0]
+            slope = terms.times_factors(design.transposed_times(rest[:, None]).T, self.factors)[0] - v
+            v = v + cho_solve((self.lower, True), slope, check_finite=False)
+        b = terms.coefficients(v[:, None], self.factors)
+        rest = y - design.times(b)[:, 0]
+        return float(rest @ rest + v @ v), b[:, 0]
 
     @property
     def trace(self) -> float:

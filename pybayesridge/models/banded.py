@@ -49,6 +49,8 @@ def fit(model: BayesRidge, entry: BandMethod, options: dict[str, Any], recipe: R
     _, problem = model.prepare(lambda design, products: made(design, products, bands))
     # What the bands are made of is as large as X'X for each of them, and takes one pass to make again.
     model.prepared = None
+    if bands.sets and entry.uses_prior:
+        _check_far(problem, bands)
     try:
         fitting = entry.fit_correlated if bands.sets else entry.fit
         assert fitting is not None
@@ -117,9 +119,20 @@ def _correlated(design: Any, products: Any, bands: Bands) -> MixedProblem:
     members = np.flatnonzero(np.isin(bands.of_column, [k for each in bands.sets for k in each]))
     design = with_columns(design, np.intersect1d(members, design.constant))
     try:
-        return MixedProblem.of(design, bands.of_column[design.columns], bands.own_scale[design.columns], bands.sets)
+        out = MixedProblem.of(design, bands.of_column[design.columns], bands.own_scale[design.columns], bands.sets)
     except EmptyBandError as error:
         raise ValueError(f"no column of band {bands.names[error.band]!r} varies: leave the band out") from None
+    return out
+
+
+def _check_far(problem: MixedProblem, bands: Bands) -> None:
+    """Refuse a prior of correlations that depends on where a variable is zero, far from all of its values."""
+    for first, second in problem.far_from_zero:
+        raise ValueError(
+            f"the effects {bands.names[first]!r} and {bands.names[second]!r} are correlated, and the variable is so "
+            "far from zero for its spread that they say nearly the same: subtract a typical value, as in "
+            "(center(x) | g)"
+        )
 
 
 def _penalties(lam: Any, bands: Bands) -> FloatArray:
