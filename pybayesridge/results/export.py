@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pybayesridge._types import ArrayLike, FloatArray
+from pybayesridge.bands.posterior import BandPosterior
 from pybayesridge.binomial.ep_selection_posterior import BinaryEPPosterior
 from pybayesridge.design.design import Design
 from pybayesridge.ep.algorithms.solve import posterior_factor
@@ -370,6 +371,8 @@ def _covariance_parts(
 
 def _band_values(results: BandRidgeResults, without: Collection[str]) -> dict[str, Any]:
     entry, noise = results.method_entry, results.noise
+    if not isinstance(results.posterior, BandPosterior):
+        raise ValueError("fits with correlated effects, (x | g), are for Python alone: R has (x || g)")
     nodes = band_nodes(results.posterior)
     known = noise.known or not (entry.uses_prior or entry.given)
     return {

@@ -124,6 +124,7 @@ def components(results: BandRidgeResults) -> dict[str, Any]:
 def _laws(results: BandRidgeResults, target: int) -> list[_Law]:
     """Of one target: logs of variances, logits of shares."""
     grid, none = results.variance_grid(target), np.zeros(0)
+    assert isinstance(grid, VarianceGrid)
     out = []
     for k, name in enumerate(results.bands.names):
         mean, _, sd = grid.sd(k, none)

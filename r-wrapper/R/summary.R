@@ -168,8 +168,8 @@ band_tables <- function(object, level) {
   columns <- tabulate(post$band, length(object$bands))
   ends <- percent(tails(level))
   lapply(seq_along(object$targets), function(i) {
-    values <- t(vapply(seq_along(object$bands), component_row, numeric(8L), object = object, target = i, at = tails(level)))
-    out <- cbind(columns, values[, -2L, drop = FALSE])
+    values <- t(vapply(seq_along(object$bands), component_row, numeric(10L), object = object, target = i, at = tails(level)))
+    out <- cbind(columns, values[, c(1L, 3:8), drop = FALSE])
     dimnames(out) <- list(object$bands, c("Columns", "SD", ends, "Share", ends, "P(share<1%)"))
     out
   })

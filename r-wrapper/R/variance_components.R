@@ -28,7 +28,8 @@
 #' @param ... Not used: further arguments raise an error.
 #' @return
 #'   * `variance_components()`: a data frame with a row for each band and the columns `mean`, `sd`, `lower`, `upper` (of the standard
-#'     deviation), `share`, `share_lower`, `share_upper` and `prob_below_1pct`; with several targets `response` and `band`, too.
+#'     deviation), `share`, `share_lower`, `share_upper`, `prob_below_1pct`, and `bound`
+#'     and `share_bound`, which the standard deviation and the share do not exceed with probability `level`; with several targets `response` and `band`, too.
 #'   * `VarCorr()`: a data frame with `grp`, `var1`, `vcov` and `sdcor`, as that of 'lme4'.
 #'   * `ranef()`: a named list of data frames, or with `intervals` a data frame with `group`, `level`, `term`, `mean`, `sd`, `lower` and
 #'     `upper`.
@@ -52,7 +53,7 @@ variance_components <- function(object, level = 0.95, ...) {
   check_bands_of_fit(object, "variance_components")
   check_level(level)
   tables <- lapply(seq_along(object$targets), function(i) {
-    out <- do.call(rbind, lapply(seq_along(object$bands), component_row, object = object, target = i, at = tails(level)))
+    out <- do.call(rbind, lapply(seq_along(object$bands), component_row, object = object, target = i, at = c(tails(level), level)))
     out <- as.data.frame(out)
     if (length(object$targets) == 1L) {
       rownames(out) <- object$bands
@@ -63,7 +64,7 @@ variance_components <- function(object, level = 0.95, ...) {
   do.call(rbind, tables)
 }
 
-# The numbers of a band, for quantiles at two probabilities.
+# The numbers of a band, for quantiles at the ends of an interval and at a bound.
 component_row <- function(object, band, target, at) {
   sd <- 2L * band - 1L
   share <- 2L * band
@@ -72,7 +73,8 @@ component_row <- function(object, band, target, at) {
   of_share <- quantiles_of_component(object, share, target, at)
   c(
     mean = own[[1L]][sd], sd = own[[2L]][sd], lower = ends[1L], upper = ends[2L], share = own[[1L]][share],
-    share_lower = of_share[1L], share_upper = of_share[2L], prob_below_1pct = own[[3L]][share]
+    share_lower = of_share[1L], share_upper = of_share[2L], prob_below_1pct = own[[3L]][share],
+    bound = ends[3L], share_bound = of_share[3L]
   )
 }
 

@@ -140,7 +140,7 @@ def answers(results, rows):
     if isinstance(results.model, BayesRidge):
         out["hyperparameters"] = results.hyperparameters(1 - LEVEL).to_numpy().reshape(q, -1, 4)
         if results.model.bands is not None:
-            out["variance_components"] = results.variance_components(1 - LEVEL).to_numpy().reshape(q, -1, 8)
+            out["variance_components"] = results.variance_components(1 - LEVEL).to_numpy().reshape(q, -1, 10)
     if isinstance(results.model, SpikeSlab) and results.method == "exact":
         out |= answers_on_sets(results)
     return {"params": results.params.to_numpy().reshape(-1, q), "bse": results.bse.to_numpy().reshape(-1, q), **out}
