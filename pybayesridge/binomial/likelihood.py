@@ -10,6 +10,7 @@ F being the logistic or the normal distribution function.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import gammaln, ndtr
@@ -24,7 +25,7 @@ from pybayesridge.binomial.link import (
     probability,
 )
 from pybayesridge.binomial.tilted import tilted_moments
-from pybayesridge.sites.likelihood import LeaveOneOut, Likelihood
+from pybayesridge.sites.likelihood import Likelihood
 from pybayesridge.sites.tilted import Cavity, Tilted, normal_cavity
 
 
@@ -45,6 +46,8 @@ class Binomial(Likelihood):
     failures: FloatArray
     copies: FloatArray
     link: Link
+
+    unpredicted: ClassVar[float] = 0.5
 
     @property
     def n(self) -> int:
@@ -142,19 +145,11 @@ class Binomial(Likelihood):
         """Moments of the tilted densities."""
         return tilted_moments(*self.totals(), self.link, cavity)
 
-    def left_out(self, cavity: Cavity) -> LeaveOneOut:
-        """Log scores, -inf where the cavity is flat, and probabilities of success."""
-        rest = np.maximum(self.copies - 1.0, 0.0)
-        before = self.copied(rest).log_integral(cavity)
-        log_score, share = np.full(self.n, -np.inf), np.full(self.n, 0.5)
-        which = np.flatnonzero(np.isfinite(before))
-        part, around, rest, before = self.rows(which), cavity.rows(which), rest[which], before[which]
-        log_score[which] = part.copied(rest + 1).log_integral(around) - before
-        more = replace(
-            part, successes=rest * part.successes + 1, failures=rest * part.failures, copies=np.ones(which.size)
-        )
-        share[which] = np.exp(more.log_integral(around) - before)
-        return LeaveOneOut(log_score, np.minimum(share, 1.0))
+    def predicted(self, cavity: Cavity, log_integral: FloatArray) -> FloatArray:
+        """Probability of success."""
+        successes, failures = self.totals()
+        more = replace(self, successes=successes + 1, failures=failures, copies=np.ones(self.n))
+        return np.minimum(np.exp(more.log_integral(cavity) - log_integral), 1.0)
 
     def check_unseparated(self) -> None:
         """Raise ValueError if all responses are alike."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -26,7 +26,8 @@ class LeaveOneOut:
         Log probability or density of one copy of the row, without its constant factor; -inf for a row without which
         an unpenalised coefficient is not determined.
     mean : (n,) array
-        Mean of a response: of yes/no responses the probability of success.
+        Mean of a response, of yes/no responses the probability of success; of a likelihood without posterior means
+        the median of the mean.
     """
 
     log_score: FloatArray
@@ -46,9 +47,17 @@ class Likelihood(ABC):
     copies : (n,) array
         How many times each row counts; positive.
     link : str
+    has_mean : bool
+        Whether the mean of a response has a posterior mean whatever the tails of the linear predictor's posterior
+        are; otherwise medians are reported.
+    unpredicted : float
+        In place of the mean of a response that the other rows do not determine.
     """
 
     __slots__ = ()
+
+    has_mean: ClassVar[bool] = True
+    unpredicted: ClassVar[float] = np.nan
 
     copies: FloatArray
     link: Any
@@ -129,6 +138,10 @@ class Likelihood(ABC):
     def copied(self, copies: FloatArray) -> Self:
         """The same rows with other numbers of copies, (n,), which may be 0."""
 
+    def of_rows(self, mean: FloatArray) -> FloatArray:
+        """Means of the rows' responses, (n,), from those of responses at the same linear predictors."""
+        return mean
+
     def tilted(self, cavity: Cavity) -> Tilted:
         """Moments of the likelihood of all copies of each row times a normal density of its linear predictor."""
         return by_equal_steps(self, cavity)
@@ -146,9 +159,26 @@ class Likelihood(ABC):
             out[some] = self.rows(some).tilted(cavity.rows(some)).log_integral
         return out
 
-    @abstractmethod
     def left_out(self, cavity: Cavity) -> LeaveOneOut:
-        """Predictions of one copy of each row, given the cavity of the linear predictor without any copy of it."""
+        """Predictions of one copy of each row, given the cavity of the linear predictor without any copy of it.
+
+        The log score is -inf where the cavity is flat.
+        """
+        rest = np.maximum(self.copies - 1.0, 0.0)
+        before = self.copied(rest).log_integral(cavity)
+        log_score, mean = np.full(self.n, -np.inf), np.full(self.n, self.unpredicted)
+        which = np.flatnonzero(np.isfinite(before))
+        part, around, rest, before = self.rows(which), cavity.rows(which), rest[which], before[which]
+        log_score[which] = part.copied(rest + 1).log_integral(around) - before
+        mean[which] = part.copied(rest).predicted(around, before)
+        return LeaveOneOut(log_score, mean)
+
+    @abstractmethod
+    def predicted(self, cavity: Cavity, log_integral: FloatArray) -> FloatArray:
+        """Mean of another copy's response given the cavity and these copies, of which some rows may have none, (n,).
+
+        `log_integral` is that of the cavity times the likelihood.
+        """
 
     def log_density_over(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
         """Log mean of the likelihood of one copy of each row where the linear predictors are normal, (n,)."""
@@ -158,3 +188,10 @@ class Likelihood(ABC):
     @abstractmethod
     def check_unseparated(self) -> None:
         """Raise ValueError if the responses alone leave an intercept undetermined, and say why."""
+
+    def separated_by(self, names: str, count: int) -> str:
+        """Say that unpenalised columns separate the responses of `count` rows."""
+        return (
+            f"the unpenalised column(s) {names} separate the responses: they predict {count} of {self.n} rows without "
+            "error"
+        )

@@ -142,8 +142,7 @@ def check_unpenalized(z: FloatArray, names: Sequence[str], likelihood: Likelihoo
     likelihood.check_unseparated()
     size = np.abs(separated.direction) * np.abs(z).max(axis=0)
     guilty = [repr(names[j]) for j in np.flatnonzero(size > NOTHING * size.max()).tolist()]
+    found = likelihood.separated_by(", ".join(guilty), int(separated.rows.sum()))
     raise ValueError(
-        f"the unpenalised column(s) {', '.join(guilty)} separate the responses: they predict "
-        f"{int(separated.rows.sum())} of {separated.rows.size} rows without error, so the posterior of their "
-        "coefficients is improper; let them be penalised, or leave them out"
+        f"{found}, so the posterior of their coefficients is improper; let them be penalised, or leave them out"
     )

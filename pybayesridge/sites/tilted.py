@@ -113,14 +113,17 @@ def empty(n: int) -> Tilted:
     return Tilted(*(np.empty(n) for _ in range(5)))
 
 
-def by_equal_steps(likelihood: Likelihood, cavity: Cavity) -> Tilted:
-    """The moments by the trapezoidal rule with equal steps."""
+def by_equal_steps(
+    likelihood: Likelihood,
+    cavity: Cavity,
+    curvature: Callable[[FloatArray, FloatArray, FloatArray], FloatArray] | None = None,
+) -> Tilted:
+    """The moments by the trapezoidal rule with equal steps.
+
+    They suit the largest curvature of the likelihood, or the `curvature` (n,) of the range's low end, top and high end.
+    """
     top, low, high = density_range(likelihood.values, likelihood.derivatives, cavity)
-    bound = likelihood.largest_curvature()
-    # A curvature without a bound is largest at an end.
-    most = np.where(
-        np.isfinite(bound), bound, np.max([likelihood.derivatives(x)[1] for x in (low, top, high)], axis=0)
-    )
+    most = likelihood.largest_curvature() if curvature is None else curvature(low, top, high)
     needed = (high - low) * (np.sqrt(cavity.precision + most) / NORMAL_STEP + PER_UNIT) + 1
     size = np.searchsorted(SIZES[:-1], needed)
     out = empty(likelihood.n)

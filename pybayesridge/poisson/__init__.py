@@ -1,0 +1,1 @@
+"""The part of the numerics that is of counts alone."""

@@ -1,0 +1,189 @@
+"""The likelihood of counts with the log link, row by row.
+
+A row is a Poisson count whose mean is exposure times ``exp(eta)``, and may stand for several copies of itself. With
+``d = eta - log(count / exposure)`` its log likelihood is, up to a constant,
+
+    copies * count * (d - expm1(d)),
+
+which loses no digits however large the count is, and ``-copies * exposure * exp(eta)`` for a count of 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import gammaln, xlogy
+
+from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.sites.likelihood import Likelihood
+from pybayesridge.sites.tilted import Cavity, Tilted, by_equal_steps
+
+BEND = 6.0
+"""Curvature for which the nodes are close enough for a count of 0, whose likelihood has a bend of length 1: its
+Fourier transform falls as ``exp(-pi |w| / 2)``, for other counts as that of a normal density first."""
+
+START = 0.5
+"""Counts at the overall rate that are added to each row for a first guess."""
+
+MOST_DRAWN = 1e18
+"""Largest mean that a count is drawn with: beyond it whole numbers have no room."""
+
+
+@dataclass(frozen=True, slots=True)
+class Poisson(Likelihood):
+    """Counts.
+
+    Attributes
+    ----------
+    counts : (n,) array
+        Of one copy of the row; whole numbers, not negative.
+    exposure : (n,) array
+        Positive.
+    copies : (n,) array
+        Frequency weights: how many times the row counts; positive.
+    level : float
+        Mean count of all copies of all rows of the fit.
+    link : {"log"}
+    """
+
+    counts: FloatArray
+    exposure: FloatArray
+    copies: FloatArray
+    level: float
+    link: str = "log"
+
+    has_mean: ClassVar[bool] = False
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return int(self.counts.size)
+
+    @property
+    def size(self) -> FloatArray:
+        """Copies: exposures shift the linear predictor and do not weight the rows."""
+        return self.copies
+
+    @property
+    def observed(self) -> FloatArray:
+        """Counts of one copy of each row."""
+        return self.counts
+
+    @property
+    def latent_variance(self) -> float:
+        """``log(1 + 1 / level)``: a log-normal variable of this variance varies as a Poisson count of that mean does.
+
+        Both have the coefficient of variation ``level^(-1/2)``.
+        """
+        return float(np.log1p(1.0 / self.level))
+
+    def rows(self, which: IntArray) -> Poisson:
+        """The likelihood of some of the rows."""
+        return replace(self, counts=self.counts[which], exposure=self.exposure[which], copies=self.copies[which])
+
+    def copied(self, copies: FloatArray) -> Poisson:
+        """The same counts with other numbers of copies."""
+        return replace(self, copies=copies)
+
+    def values(self, eta: FloatArray) -> FloatArray:
+        """Log likelihood of all copies, relative to its top where the count is not 0."""
+        some = self.counts > 0
+        with np.errstate(over="ignore", invalid="ignore"):
+            away = eta - np.log(np.where(some, self.counts, 1.0) / self.exposure)
+            rest = np.where(some, away - np.expm1(away), -np.exp(away))
+            # Infinity less infinity: the exponential wins.
+            rest = np.where(np.isnan(rest) & ~np.isnan(away), -np.inf, rest)
+            out: FloatArray = self.copies * np.where(some, self.counts, 1.0) * rest
+        return out
+
+    def derivatives(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Its first derivative and minus the second."""
+        with np.errstate(over="ignore"):
+            mean = self.exposure * np.exp(eta)
+            return self.copies * (self.counts - mean), self.copies * mean
+
+    def first_guess(self) -> FloatArray:
+        """Logs of the rows' own rates, drawn towards that of all, (n,)."""
+        rate = float(self.copies @ self.counts) / float(self.copies @ self.exposure)
+        out: FloatArray = np.log((self.counts + START) / (self.exposure + START / rate))
+        return out
+
+    def largest_curvature(self) -> FloatArray:
+        """There is no bound: inf, (n,)."""
+        return np.full(self.n, np.inf)
+
+    def rises(self) -> FloatArray:
+        """-1 for rows with a count of 0."""
+        return np.where(self.counts == 0, -1.0, 0.0)
+
+    def log_constants(self) -> FloatArray:
+        """The top of the log probability of one copy of each row, (n,)."""
+        out: FloatArray = xlogy(self.counts, self.counts) - self.counts - gammaln(self.counts + 1.0)
+        return out
+
+    def mean(self, eta: FloatArray) -> FloatArray:
+        """Mean of a count for an exposure of 1."""
+        with np.errstate(over="ignore"):
+            out: FloatArray = np.exp(eta)
+        return out
+
+    def draws(self, eta: FloatArray, generator: np.random.Generator) -> FloatArray:
+        """Counts."""
+        mean = np.minimum(self.exposure[:, None] * self.mean(eta), MOST_DRAWN)
+        return generator.poisson(mean).astype(np.float64)
+
+    def mean_over(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
+        """Mean of a count for an exposure of 1 where the linear predictor is normal; shape of `mean`."""
+        return self.mean(mean + 0.5 * variance)
+
+    def of_rows(self, mean: FloatArray) -> FloatArray:
+        """Means of counts, from those for an exposure of 1."""
+        return self.exposure * mean
+
+    def tilted(self, cavity: Cavity) -> Tilted:
+        """Moments of the tilted densities."""
+        return by_equal_steps(self, cavity, self._curvature_of_steps)
+
+    def _curvature_of_steps(self, low: FloatArray, top: FloatArray, high: FloatArray) -> FloatArray:
+        """Curvature of a normal density that asks for steps as short as the likelihood does, (n,).
+
+        Not the curvature where the density ends above: there it is that of an exponential, for which the rule's
+        steps may be long.
+        """
+        return np.maximum(self.copies * self.counts, self.derivatives(top)[1]) + BEND
+
+    def predicted(self, cavity: Cavity, log_integral: FloatArray) -> FloatArray:
+        """Median of the mean of a count given the cavity without a copy of the row, (n,)."""
+        rest = np.flatnonzero(self.copies > 0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            at = cavity.center + cavity.slope / cavity.precision
+        if rest.size:
+            at[rest] = self.rows(rest).tilted(cavity.rows(rest)).mean
+        return self.of_rows(self.mean(at))
+
+    def check_unseparated(self) -> None:
+        """Raise ValueError if all counts are 0."""
+        if not self.counts.any():
+            raise ValueError("all counts are 0: they do not determine an intercept")
+
+    def separated_by(self, names: str, count: int) -> str:
+        """Say that the counts are 0 wherever some columns move the linear predictor."""
+        return (
+            f"the unpenalised column(s) {names} separate the counts: all {count} of the {self.n} rows that they tell "
+            "apart have a count of 0"
+        )
+
+
+def from_counts(counts: FloatArray, exposure: FloatArray | None, weights: FloatArray | None) -> Poisson:
+    """The likelihood of `counts`, each row counted `weights` times; None stands for 1."""
+    y = np.asarray(counts, dtype=float)
+    one = np.ones(y.size)
+    copies = one if weights is None else np.asarray(weights, dtype=float)
+    level = float(copies @ y / copies.sum()) if y.size else 1.0
+    return Poisson(y, one if exposure is None else np.asarray(exposure, dtype=float), copies, max(level, LEAST))
+
+
+LEAST = float(np.finfo(float).tiny)
+"""Least mean count: of counts that are all 0, which a fit refuses."""
