@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from pybayesridge._types import FloatArray
-from pybayesridge.binomial.average import Part
+from pybayesridge.sites.average import Part
 from pybayesridge.results.arguments import check_alpha, target_position
 from pybayesridge.results.averages import of_averages
 from pybayesridge.results.comparison import compare_models as compare

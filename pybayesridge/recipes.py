@@ -21,6 +21,7 @@ NAMED = {
     "subset": "the rows to use",
     "weights": "a weight for each row",
     "trials": "the number of trials of each row",
+    "exposure": "the exposure of each row",
     "moments": "the sufficient statistics",
     "source": "the files, or the blocks of columns",
     "start": "an earlier fit of the same columns",

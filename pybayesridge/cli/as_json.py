@@ -178,9 +178,11 @@ def _coefficients(results: Any, command: str, target: str, alpha: float) -> list
     if isinstance(mean, pd.DataFrame):
         mean, sd, interval = mean[target], sd[target], interval[target]
     columns = {"mean": mean, "sd": sd, "lower": interval[0], "upper": interval[1]}
-    if results.model.distribution.ratio:
-        ratios = results.odds_ratios(alpha=alpha)
-        columns |= {"odds_ratio": ratios["odds_ratio"], "or_lower": ratios["lower"], "or_upper": ratios["upper"]}
+    ratio = results.model.distribution.ratio
+    if ratio:
+        ratios, name = results.ratios(alpha=alpha), ratio.replace(" ", "_")
+        short = "".join(word[0] for word in ratio.split())
+        columns |= {name: ratios[name], f"{short}_lower": ratios["lower"], f"{short}_upper": ratios["upper"]}
     if command == "spikeslab":
         columns |= {
             "inclusion_prob": results.inclusion_prob,

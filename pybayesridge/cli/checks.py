@@ -70,6 +70,6 @@ def model_checks(results: Any, alpha: float) -> list[ModelChecks]:
             score = results.loo(target=i)
         except ValueError as error:
             unavailable = str(error)
-        statistics = results.ppc(results.model.distribution.statistic, alpha=alpha, target=i)
+        statistics = results.ppc(results.model.distribution.summaries, alpha=alpha, target=i)
         out.append(ModelChecks(name, score, unavailable, statistics))
     return out

@@ -56,8 +56,8 @@ class ModelData:
         Rows left out because something in them was missing.
     library : str
         Of the frames that were given, which :meth:`LinearResults.tidy` makes its table with.
-    trials : (n,) array or None
-        Of binomial counts.
+    extent : (n,) array or None
+        How large rows are, where the family of the response asks for it: numbers of trials, or exposures.
     """
 
     endog: Any
@@ -71,7 +71,7 @@ class ModelData:
     unpenalized: IntArray
     n_dropped: int = 0
     library: str = "pandas"
-    trials: FloatArray | None = None
+    extent: FloatArray | None = None
     orig_endog: Any = None
     orig_exog: Any = None
 
@@ -82,12 +82,10 @@ class ModelData:
 
     param_names = xnames
 
-    @property
-    def row_weights(self) -> FloatArray | None:
-        """Weights of the rows in means and variances: the weights, times the trials where there are such."""
-        if self.weights is None or self.trials is None:
-            return self.trials if self.weights is None else self.weights
-        return self.weights * self.trials
+    @staticmethod
+    def of_earlier(state: dict[str, Any]) -> dict[str, Any]:
+        """The attributes in files of earlier versions, in which rows had trials or none."""
+        return {"extent" if name == "trials" else name: value for name, value in state.items()}
 
     @property
     def k_constant(self) -> int:
@@ -208,7 +206,8 @@ def prepare(
     max_targets: int | None,
     terms: dict[str, list[int]] | None = None,
     find_constant: bool = True,
-    trials: Any = None,
+    extent: Any = None,
+    extent_name: str = "",
 ) -> ModelData:
     """Check everything the user handed over and label it.
 
@@ -227,8 +226,10 @@ def prepare(
     find_constant : bool
         Whether a constant column of `exog` may serve as the intercept; not with a formula, which says by itself
         what the intercept is.
-    trials : array-like, optional
-        Of binomial counts.
+    extent : array-like, optional
+        How large each row is.
+    extent_name : str
+        The argument that it is.
 
     Raises
     ------
@@ -247,7 +248,7 @@ def prepare(
     x, one_target = as_exog(exog), y.shape[1] == 1
     _check_shapes(y, x, max_targets)
     own = labels if is_pandas(exog) or is_pandas(endog) else None
-    w, m = _per_row(weights, "weights", y, own), _per_row(trials, "trials", y, own)
+    w, m = _per_row(weights, "weights", y, own), _per_row(extent, extent_name, y, own)
     rows = len(y)
     if missing == "drop":
         y, x, w, m, labels = _complete_rows(y, x, w, m, labels)
@@ -258,7 +259,7 @@ def prepare(
     if not is_finite(x):
         check_finite(x, given or array_names(x.shape[1], None), "exog")
     check_weights(w, labels)
-    check_weights(m, labels, "trials")
+    check_weights(m, labels, extent_name)
     may_serve = bool(intercept) and intercept != "add" and find_constant
     const_idx = serving_constant(x.shape[0], constant_values(x)) if may_serve else None
     names = given or array_names(x.shape[1], const_idx)
@@ -270,7 +271,7 @@ def prepare(
         endog=y[:, 0] if one_target else y,
         exog=x,
         weights=w,
-        trials=m,
+        extent=m,
         row_labels=labels,
         ynames=ynames,
         exog_columns=names,

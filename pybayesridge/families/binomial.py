@@ -21,12 +21,11 @@ from pybayesridge.late import Late
 from pybayesridge.text import listed, number
 
 if TYPE_CHECKING:
-    from pybayesridge.binomial import likelihood
+    from pybayesridge.binomial import likelihood, logistic_normal
     from pybayesridge.sites.prior import FlatIn
 else:
     likelihood = Late("pybayesridge.binomial.likelihood")
-
-FLAT_IN = ("latent", "link")
+    logistic_normal = Late("pybayesridge.binomial.logistic_normal")
 
 AUGMENTATION = {
     "logit": "Polson, N. G., Scott, J. G., Windle, J. (2013). Bayesian Inference for Logistic Models Using "
@@ -63,9 +62,12 @@ class BinomialFamily(Family):
     name: ClassVar[str] = "binomial"
     links: ClassVar[tuple[str, ...]] = ("logit", "probit")
     takes: ClassVar[tuple[str, ...]] = ("link", "event", "trials", "flat_in")
+    per_row: ClassVar[str] = "trials"
+    statsmodels: ClassVar[str] = "Binomial"
     reason: ClassVar[str] = "binomial responses have no noise variance"
     codes_itself: ClassVar[bool] = True
     predicted: ClassVar[str] = "probability of the event"
+    predicts_shares: ClassVar[bool] = True
     scores: ClassVar[tuple[Score, ...]] = (
         Score("log_score", "log score", "larger", log_score),
         Score("brier", "Brier score", "smaller", brier_score),
@@ -82,13 +84,11 @@ class BinomialFamily(Family):
     @classmethod
     def of(cls, **given: Any) -> BinomialFamily:
         """The family with the arguments of a model."""
-        link, flat_in = given.get("link"), given.get("flat_in")
+        link = given.get("link")
         if link not in (None, *cls.links):
             raise ValueError(f"link must be 'logit' or 'probit', not {link!r}")
-        if flat_in not in (None, *FLAT_IN):
-            raise ValueError(f"flat_in must be 'latent' or 'link', not {flat_in!r}")
         counts = given.get("trials") is not None
-        return cls(link or "logit", flat_in or "latent", counts, given.get("event"))
+        return cls(link or "logit", cls.checked_flat_in(given.get("flat_in")), counts, given.get("event"))
 
     @property
     def linear_predictor(self) -> str:
@@ -129,9 +129,9 @@ class BinomialFamily(Family):
         return None if self.counts else (str(self.other), str(self.event))
 
     @property
-    def statistic(self) -> str | None:
+    def summaries(self) -> tuple[str, ...]:
         """The mean, which says all of responses of 0 and 1; shares of trials have several statistics."""
-        return None if self.counts else "mean"
+        return self.statistics if self.counts else ("mean",)
 
     def coded(self, endog: Any) -> tuple[Any, BinomialFamily]:
         """The response as 0 and 1, or as numbers of successes, and the family with the names of the levels."""
@@ -140,9 +140,9 @@ class BinomialFamily(Family):
         found = code_response(endog, self.event, counts=self.counts)
         return found.values, replace(self, event=found.event, other=found.other)  # noqa: PD011
 
-    def checked(self, endog: FloatArray, trials: FloatArray | None, labels: pd.Index) -> FloatArray:
+    def checked(self, endog: FloatArray, extent: FloatArray | None, labels: pd.Index) -> FloatArray:
         """Shares of successes, (n,)."""
-        share = endog if trials is None else proportions(endog, trials, labels)
+        share = endog if extent is None else proportions(endog, extent, labels)
         check_both(share, self.event, self.other)
         return share
 
@@ -159,14 +159,26 @@ class BinomialFamily(Family):
         events, trials = np.array([res.n_events]), np.array([res.n_trials])
         return likelihood.from_counts(events, trials, None, self.link), events / trials
 
-    def rows(self, endog: FloatArray, trials: FloatArray | None, weights: FloatArray | None) -> likelihood.Binomial:
+    def rows(self, endog: FloatArray, extent: FloatArray | None, weights: FloatArray | None) -> likelihood.Binomial:
         """Successes and failures of the rows, of shares of successes."""
-        count = np.ones(endog.size) if trials is None else trials
+        count = np.ones(endog.size) if extent is None else extent
         return likelihood.from_counts(np.rint(endog * count), count, weights, self.link)
+
+    def row_weights(self, weights: FloatArray | None, extent: FloatArray | None) -> FloatArray | None:
+        """The weights times the trials: a row of several trials is several rows."""
+        return extent if weights is None else weights if extent is None else weights * extent
 
     def mean(self, linear: FloatArray) -> FloatArray:
         """Probability of the event."""
         return of_link.probability(linear, self.link)
+
+    def mean_slope(self, linear: FloatArray) -> FloatArray:
+        """Derivative of the probability of the event."""
+        return of_link.probability_slope(linear, self.link)
+
+    def expected_derivatives(self, mean: FloatArray, variance: FloatArray, orders: tuple[int, ...]) -> list[FloatArray]:
+        """Means of derivatives of the probability of the event where linear predictors are normal."""
+        return logistic_normal.expected_derivatives(mean, variance, self.link, orders)
 
     def linear(self, mean: FloatArray) -> FloatArray:
         """Log odds or normal quantiles of probabilities."""
@@ -174,10 +186,10 @@ class BinomialFamily(Family):
         return out
 
     def draws(
-        self, linear: AnyArray, variance: FloatArray | None, trials: FloatArray | None, generator: np.random.Generator
+        self, linear: AnyArray, variance: FloatArray | None, extent: FloatArray | None, generator: np.random.Generator
     ) -> FloatArray:
         """Shares of successes among the trials."""
-        count = np.ones(linear.shape[-1]) if trials is None else trials
+        count = np.ones(linear.shape[-1]) if extent is None else extent
         return np.asarray(generator.binomial(count.astype(np.int64), self.mean(linear)) / count, dtype=np.float64)
 
 

@@ -11,8 +11,12 @@ import pandas as pd
 
 from pybayesridge._types import AnyArray, BoolArray, FloatArray
 
+FLAT_IN = ("latent", "link")
+"""Units in which unpenalised coefficients of a ridge can have a flat prior."""
+
 if TYPE_CHECKING:
-    from pybayesridge.binomial.likelihood import Binomial
+    from pybayesridge.sites.prior import FlatIn
+    from pybayesridge.sites.likelihood import Likelihood
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,10 @@ class Family:
     link : str
     takes : tuple of str
         Arguments of the models that only some families take, and this one does.
+    per_row : str
+        The one of these that says how large each row is: a number of trials, or an exposure. Empty if there is none.
+    statsmodels : str
+        The class of statsmodels' families that stands for it.
     reason : str
         Why it does not take the others.
     max_targets : int or None
@@ -61,6 +69,9 @@ class Family:
         Whether it has a noise variance, so that new observations have predictive intervals.
     has_density : bool
         Whether responses are continuous.
+    has_mean : bool
+        Whether the mean of a response has a posterior mean; where the tail of the linear predictor's posterior rules
+        that out medians are reported.
     is_linear : bool
         Whether the mean of a response is the linear predictor.
     codes_itself : bool
@@ -73,6 +84,8 @@ class Family:
         Whose scale coefficients have.
     predicted : str
         What predictions are predictions of.
+    predicts_shares : bool
+        Whether they are probabilities.
     mass : str
         What the predictive distribution has at an observed response.
     variance : str
@@ -89,26 +102,33 @@ class Family:
         Of predictions, where squared errors say little; empty where residuals are looked at.
     null : str
         What a model without columns predicts.
+    statistics : tuple of str
+        Of a response, which predictive checks compare unless others are asked for.
     """
 
     name: ClassVar[str]
     links: ClassVar[tuple[str, ...]]
     takes: ClassVar[tuple[str, ...]] = ()
+    per_row: ClassVar[str] = ""
+    statsmodels: ClassVar[str]
     reason: ClassVar[str] = ""
     max_targets: ClassVar[int | None] = 1
     needs_rows: ClassVar[bool] = True
     has_noise: ClassVar[bool] = False
     has_density: ClassVar[bool] = False
+    has_mean: ClassVar[bool] = True
     is_linear: ClassVar[bool] = False
     codes_itself: ClassVar[bool] = False
     counts_rows: ClassVar[bool] = True
     weights_are: ClassVar[str] = "frequency"
     scale_of: ClassVar[str] = "link"
     predicted: ClassVar[str] = "prediction"
+    predicts_shares: ClassVar[bool] = False
     mass: ClassVar[str] = "probability"
     variance: ClassVar[str] = "the latent variance"
     scores: ClassVar[tuple[Score, ...]] = ()
     null: ClassVar[str] = "mean"
+    statistics: ClassVar[tuple[str, ...]] = ("mean", "sd", "min", "max")
 
     link: str
 
@@ -148,9 +168,9 @@ class Family:
         return None
 
     @property
-    def statistic(self) -> str | None:
-        """The only statistic of a response that says something of a model's fit; None where there are several."""
-        return None
+    def summaries(self) -> tuple[str, ...]:
+        """The statistics of a response that say something of a model's fit."""
+        return self.statistics
 
     @property
     def in_json(self) -> Mapping[str, Any]:
@@ -161,9 +181,16 @@ class Family:
         """The response as numbers, and the family with what this coding has shown."""
         raise NotImplementedError
 
-    def checked(self, endog: FloatArray, trials: FloatArray | None, labels: pd.Index) -> FloatArray:
+    def checked(self, endog: FloatArray, extent: FloatArray | None, labels: pd.Index) -> FloatArray:
         """The response of the rows that are kept as the numerics take it, or a ValueError that names rows."""
         raise NotImplementedError
+
+    @staticmethod
+    def checked_flat_in(value: object) -> FlatIn:
+        """The argument `flat_in` of a model, by default "latent"."""
+        if value not in (None, *FLAT_IN):
+            raise ValueError(f"flat_in must be 'latent' or 'link', not {value!r}")
+        return value or "latent"  # type: ignore[return-value]
 
     def about_response(self, res: Any) -> tuple[str, str] | None:
         """Name and value of the fact that a report says of the response of some results; None where it says none."""
@@ -177,9 +204,13 @@ class Family:
         """A row that stands for all of some results, and its mean: for the scores of a model without columns."""
         raise NotImplementedError
 
-    def rows(self, endog: FloatArray, trials: FloatArray | None, weights: FloatArray | None) -> Binomial:
+    def rows(self, endog: FloatArray, extent: FloatArray | None, weights: FloatArray | None) -> Likelihood:
         """The likelihood of the rows."""
         raise NotImplementedError
+
+    def row_weights(self, weights: FloatArray | None, extent: FloatArray | None) -> FloatArray | None:
+        """Weights of rows in means and variances of columns, (n,); None where all are alike."""
+        return weights
 
     def copies(self, n: int, weights: FloatArray | None) -> FloatArray:
         """How many rows each row stands for, (n,)."""
@@ -189,14 +220,26 @@ class Family:
         """Mean of a response at linear predictors."""
         raise NotImplementedError
 
+    def mean_slope(self, linear: FloatArray) -> FloatArray:
+        """Derivative of the mean of a response with respect to the linear predictor."""
+        raise NotImplementedError
+
+    def expected_derivatives(self, mean: FloatArray, variance: FloatArray, orders: tuple[int, ...]) -> list[FloatArray]:
+        """Means of derivatives of the mean of a response where linear predictors are normal; order 0 is itself."""
+        raise NotImplementedError
+
+    def of_rows(self, mean: FloatArray, extent: FloatArray | None) -> FloatArray:
+        """Means of responses of rows of some extent, from those at the same linear predictors."""
+        return mean
+
     def linear(self, mean: FloatArray) -> FloatArray:
         """The linear predictor whose mean is given: the link function."""
         raise NotImplementedError
 
     def draws(
-        self, linear: AnyArray, variance: FloatArray | None, trials: FloatArray | None, generator: np.random.Generator
+        self, linear: AnyArray, variance: FloatArray | None, extent: FloatArray | None, generator: np.random.Generator
     ) -> FloatArray:
-        """Responses at linear predictors (m, n), with noise of variances that broadcast, or `trials` (n,)."""
+        """Responses at linear predictors (m, n), with noise of variances that broadcast, or of rows of `extent` (n,)."""
         raise NotImplementedError
 
     def like_yes_no(self, endog: FloatArray) -> BoolArray:

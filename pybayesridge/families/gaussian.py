@@ -22,6 +22,7 @@ class Gaussian(Family):
 
     name: ClassVar[str] = "gaussian"
     links: ClassVar[tuple[str, ...]] = ("identity",)
+    statsmodels: ClassVar[str] = "Gaussian"
     takes: ClassVar[tuple[str, ...]] = ("sigma2", "noise_var")
     max_targets: ClassVar[int | None] = None
     needs_rows: ClassVar[bool] = False
@@ -50,7 +51,7 @@ class Gaussian(Family):
         """The response as it is: numbers are checked with the columns."""
         return endog, self
 
-    def checked(self, endog: FloatArray, trials: FloatArray | None, labels: pd.Index) -> FloatArray:
+    def checked(self, endog: FloatArray, extent: FloatArray | None, labels: pd.Index) -> FloatArray:
         """The response as it is."""
         return endog
 
@@ -71,7 +72,7 @@ class Gaussian(Family):
         return mean
 
     def draws(
-        self, linear: AnyArray, variance: FloatArray | None, trials: FloatArray | None, generator: np.random.Generator
+        self, linear: AnyArray, variance: FloatArray | None, extent: FloatArray | None, generator: np.random.Generator
     ) -> FloatArray:
         """Responses with normal noise."""
         assert variance is not None

@@ -7,18 +7,16 @@ from typing import Any
 from pybayesridge.families.binomial import BinomialFamily
 from pybayesridge.families.family import Family
 from pybayesridge.families.gaussian import Gaussian
+from pybayesridge.families.poisson import PoissonFamily
 
-FAMILIES: dict[str, type[Family]] = {family.name: family for family in (Gaussian, BinomialFamily)}
+FAMILIES: dict[str, type[Family]] = {family.name: family for family in (Gaussian, BinomialFamily, PoissonFamily)}
 """By the name that the argument `family` of the models takes."""
 
 DEFAULT = next(iter(FAMILIES))
 """The family of a model that names none."""
 
-STATSMODELS = {"Gaussian": "gaussian", "Binomial": "binomial"}
+STATSMODELS = {family.statsmodels: name for name, family in FAMILIES.items()}
 """Classes of statsmodels' families, and ours."""
-
-LINKS = {"identity": "identity", "logit": "logit", "probit": "probit"}
-"""Names of the classes of statsmodels' links in lower case (older versions write some so), and ours."""
 
 
 def named(family: object, link: object = None) -> tuple[Any, Any]:
@@ -45,7 +43,8 @@ def named(family: object, link: object = None) -> tuple[Any, Any]:
         raise ValueError(f"family is statsmodels' class {kind}: pass an object, {kind}(), or {STATSMODELS[kind]!r}")
     name = STATSMODELS[kind]
     of_family = type(getattr(family, "link", None)).__name__
-    known = LINKS.get(of_family.lower())
+    # Older versions write the names of some classes in lower case; ours are written so.
+    known = of_family.lower()
     if known not in FAMILIES[name].links:
         raise ValueError(
             f"statsmodels' family {kind} has the link {of_family}, which is not available: family={name!r} has "
@@ -95,7 +94,8 @@ def earlier(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def _either(names: Any) -> str:
-    return " or ".join(map(repr, names))
+    *most, last = map(repr, names)
+    return f"{', '.join(most)} or {last}" if most else last
 
 
 def _of_statsmodels(family: object) -> str | None:

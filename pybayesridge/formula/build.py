@@ -70,7 +70,8 @@ def build(
     missing: str,
     weights: Any,
     context: Context | None,
-    trials: Any = None,
+    extent: Any = None,
+    extent_name: str = "",
     binary: bool = False,
 ) -> FormulaData:
     """Evaluate a two-sided formula on data.
@@ -78,7 +79,7 @@ def build(
     Parameters
     ----------
     formula : str
-        ``"y ~ x1 + C(g)"``, ``"y1 + y2 ~ x"``; ``.`` stands for the columns not named otherwise, `trials`
+        ``"y ~ x1 + C(g)"``, ``"y1 + y2 ~ x"``; ``.`` stands for the columns not named otherwise, `extent`
         among them.
     data : pandas, polars or pyarrow frame, dict of arrays
     subset : array-like or None
@@ -91,8 +92,10 @@ def build(
         The name of a column, or one weight for each row of `data`.
     context : mapping or None
         Where names that are neither columns of the data nor functions of formulas are looked up.
-    trials : str, array-like or None
-        Of binomial counts, as `weights`.
+    extent : str, array-like or None
+        How large each row is, as `weights`.
+    extent_name : str
+        The argument that it is.
     binary : bool
         Whether the left-hand side may be a factor, which then stays one.
 
@@ -108,14 +111,14 @@ def build(
     frame = to_frame(data)
     split = take_out(formula)
     terms_of_bands = parsed_terms(split.terms, frame, context)
-    apart = left_out(terms_of_bands) | ({trials} if isinstance(trials, str) else set())
+    apart = left_out(terms_of_bands) | ({extent} if isinstance(extent, str) else set())
     plain = None if terms_of_bands else plain_formula(formula, frame, apart)
     parsed: Any = parse(split.fixed, frame, apart) if plain is None else None
-    beside = per_row(frame, weights=weights, trials=trials)
+    beside = per_row(frame, **{"weights": weights, extent_name: extent})
     if subset is not None:
         frame, beside = take(frame, beside, subset)
     if plain is not None:
-        return _build_plain(plain, formula, frame, beside, drop_cols, missing, library_of(data))
+        return _build_plain(plain, formula, frame, beside, extent_name, drop_cols, missing, library_of(data))
     names, of_bands = names_of(parsed), names_of_terms(terms_of_bands)
     names |= of_bands
     own = aligned(own_values(names, [str(c) for c in frame.columns], context), frame.index)
@@ -165,7 +168,7 @@ def build(
         fspec,
         len(absent) - len(rows),
         library_of(data),
-        labelled(beside, "trials", rows, labels),
+        labelled(beside, extent_name, rows, labels),
         frame,
         coded,
     )
@@ -248,6 +251,7 @@ def _build_plain(
     formula: str,
     frame: pd.DataFrame,
     beside: PerRow,
+    extent_name: str,
     drop_cols: Iterable[str] | None,
     missing: str,
     library: str,
@@ -283,7 +287,7 @@ def _build_plain(
         FormulaSpec(formula, None, keep, variables, kinds, {}, has_intercept),
         int(absent.sum()),
         library,
-        labelled(beside, "trials", rows, labels),
+        labelled(beside, extent_name, rows, labels),
     )
 
 

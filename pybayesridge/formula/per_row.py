@@ -1,4 +1,4 @@
-"""Numbers that go with the rows of the data and are no part of the formula: weights, trials."""
+"""Numbers that go with the rows of the data and are no part of the formula: weights, trials, exposures."""
 
 from __future__ import annotations
 

@@ -161,8 +161,8 @@ class FormulaData:
         Rows left out because a variable was missing.
     library : str
         Whose frame the data are.
-    trials : pandas.Series or None
-        Of binomial counts.
+    extent : pandas.Series or None
+        How large rows are: numbers of trials, or exposures.
     variables : pandas.DataFrame or None
         The columns of the data that the right-hand side reads, at the rows of `exog`; None where they are those of
         `exog`, or not in memory.
@@ -177,7 +177,7 @@ class FormulaData:
     spec: FormulaSpec
     n_dropped: int
     library: str = "pandas"
-    trials: Any = None
+    extent: Any = None
     variables: pd.DataFrame | None = None
     bands: tuple[BandColumns, ...] = ()
 

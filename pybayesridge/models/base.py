@@ -35,8 +35,8 @@ from pybayesridge.text import listed
 if TYPE_CHECKING:
     from scipy.sparse import csc_matrix
 
-    from pybayesridge.binomial.likelihood import Binomial
     from pybayesridge.formula.spec import FormulaData
+    from pybayesridge.sites.likelihood import Likelihood
 
 
 class LinearModel(StreamedModel):
@@ -53,8 +53,8 @@ class LinearModel(StreamedModel):
         What the way of fitting has made of the design, once for all fits; None before the first one.
     distribution : Family
         The family itself: how the response is coded, and what depends on it.
-    has_trials : bool
-        Whether the response is the number of successes among `trials`.
+    per_row : str
+        The argument that says how large each row is, such as "trials"; empty where none was given.
     variables : pandas.DataFrame or None
         The columns of the data that a formula reads, at the rows of the fit; None where they are those of the design.
     zero_one : (q,) bool array or None
@@ -84,7 +84,7 @@ class LinearModel(StreamedModel):
         standardize: bool,
         missing: str,
         formula_data: FormulaData | None = None,
-        trials: ArrayLike | None = None,
+        extent: ArrayLike | None = None,
     ) -> None:
         if not isinstance(standardize, bool | np.bool_):
             raise ValueError(f"standardize must be True or False, not {standardize!r}")
@@ -105,9 +105,12 @@ class LinearModel(StreamedModel):
             options["standardize"] = bool(standardize)
             data, self.source = ColumnData.read(endog, exog, weights=weights, missing=missing, **options)
         else:
-            data = prepare(endog, exog, weights=weights, trials=trials, missing=missing, **options)
-            data.endog = self.distribution.checked(data.endog, data.trials, data.row_labels)
-            self.source = RowData.of(data)
+            name = self.distribution.per_row
+            data = prepare(
+                endog, exog, weights=weights, extent=extent, extent_name=name, missing=missing, **options
+            )
+            data.endog = self.distribution.checked(data.endog, data.extent, data.row_labels)
+            self.source = RowData.of(data, self.distribution.row_weights(data.weights, data.extent))
         self.missing = missing
         self.formula_spec = None if formula_data is None else formula_data.spec
         if formula_data is not None:
@@ -122,7 +125,7 @@ class LinearModel(StreamedModel):
         self.precision_loss = 0.0
         self.data: ModelData = data
         self.endog: Any = data.endog
-        self.has_trials = data.trials is not None
+        self.per_row = "" if data.extent is None else self.distribution.per_row
         self.zero_one = None if data.endog is None else self.distribution.like_yes_no(data.endog)
         self.k_constant = data.k_constant
         self._show_family(vars(self))
@@ -131,18 +134,21 @@ class LinearModel(StreamedModel):
         """Keep the family, with those of the given arguments that it takes; refuse the others."""
         self.distribution = make(family, **given)
         self.family = self.distribution.name
+        lanes = lanes_of(self._model)
+        if self.family not in lanes:
+            raise ValueError(f"{self._model} does not have family={self.family!r}, but {listed(map(repr, lanes))}")
         self._show_family(given)
 
     def _show_family(self, names: Mapping[str, object]) -> None:
         """Take those attributes of the family that are in `names`: arguments of this model, or there already."""
         vars(self).update({name: value for name, value in self.distribution.attributes.items() if name in names})
 
-    def likelihood(self) -> Binomial:
+    def likelihood(self) -> Likelihood:
         """The likelihood of the rows; not for a Gaussian response."""
         data: ModelData = self.data
         if data.endog is None:
             raise ValueError(self.why_no_rows)
-        return self.distribution.rows(data.endog, data.trials, data.weights)
+        return self.distribution.rows(data.endog, data.extent, data.weights)
 
     @property
     def lane(self) -> Lane:
@@ -210,7 +216,8 @@ class LinearModel(StreamedModel):
     @staticmethod
     def of_earlier(state: dict[str, Any]) -> dict[str, Any]:
         """The attributes of a model in a file of an earlier version, which had none for the family."""
-        return state if "distribution" in state else state | earlier(state)
+        out = state if "distribution" in state else state | earlier(state)
+        return {"per_row": "trials" if out.get("has_trials") else "", **out}
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the copy of the columns."""
@@ -301,14 +308,16 @@ class LinearModel(StreamedModel):
             missing=missing,
             weights=weights,
             context=formulas.capture(1),
-            trials=kwargs.get("trials") if codes_itself else None,
+            extent=None if found is None else kwargs.get(found.per_row),
+            extent_name="" if found is None else found.per_row,
             binary=codes_itself,
         )
         options: dict[str, Any] = {**cls._formula_defaults, **kwargs}
         if built.bands:
             options |= cls._options_of_bands(built, options)
-        if built.trials is not None:
-            options["trials"] = built.trials
+        if built.extent is not None:
+            assert found is not None
+            options[found.per_row] = built.extent
         model = cls(
             built.endog,
             formulas.joined(built.exog, built.bands),
@@ -435,7 +444,7 @@ class LinearModel(StreamedModel):
         """Mean of the response at rows of exog for given coefficients, (m,) or (m, q).
 
         The columns are those of the fit, with or without the intercept that was added. With ``which="linear"`` the
-        linear predictor, which is the mean of a Gaussian response.
+        linear predictor, which is the mean of a Gaussian response. Counts at new rows are those for an exposure of 1.
         """
         rows = self.data.exog if exog is None else exog
         if rows is None:
@@ -443,7 +452,9 @@ class LinearModel(StreamedModel):
         if exog is not None and not sparse.issparse(rows):
             rows = np.asarray(rows)
         linear = linear_predictor(rows, np.asarray(params, dtype=np.float64), self.data)
-        return linear if check_which(which) == "linear" else self.distribution.mean(linear)
+        if check_which(which) == "linear":
+            return linear
+        return self.distribution.of_rows(self.distribution.mean(linear), self.data.extent if exog is None else None)
 
     def forget_rows(self, row_space: bool = True) -> None:
         """Drop every array over rows, every label of a row, and unless `row_space` the moments too."""
@@ -454,7 +465,7 @@ class LinearModel(StreamedModel):
         data: ModelData = self.data
         for holder in (self, data):
             holder.endog = holder.exog = None
-        data.weights = data.trials = None
+        data.weights = data.extent = None
         # Names, and not a frame without rows: categories and levels of labels would stay in it.
         named = isinstance(data.orig_exog, pd.DataFrame)
         data.orig_exog = pd.DataFrame(columns=data.exog_columns) if named else None

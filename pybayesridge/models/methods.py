@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pybayesridge.checks import positive, positive_int
+from pybayesridge.families.registry import FAMILIES
 from pybayesridge.late import Late
 from pybayesridge.registry import check_options, look_up
 from pybayesridge.ridge import methods as of_ridge
@@ -279,14 +280,18 @@ LANES: dict[tuple[str, str], Lane] = {
             defaults={"tol": 1e-8, "maxiter": 10_000},
             told=_iterations,
         ),
-        Lane(
-            name="sites",
-            model="BayesRidge",
-            family="binomial",
-            table=lambda: Methods(methods=of_sites.METHODS, default=of_sites.DEFAULT, elsewhere=of_sites.NOT_HERE),
-            options=("tol", "maxiter"),
-            defaults={"tol": 1e-6, "maxiter": 200},
-            told=_sweeps,
+        *(
+            Lane(
+                name="sites",
+                model="BayesRidge",
+                family=family.name,
+                table=lambda: Methods(methods=of_sites.METHODS, default=of_sites.DEFAULT, elsewhere=of_sites.NOT_HERE),
+                options=("tol", "maxiter"),
+                defaults={"tol": 1e-6, "maxiter": 200},
+                told=_sweeps,
+            )
+            for family in FAMILIES.values()
+            if not family.is_linear
         ),
         Lane(
             name="sets",

@@ -20,6 +20,7 @@ class ModelArguments(TypedDict, total=False):
     link: str | None
     event: object
     trials: str | ArrayLike | None
+    exposure: str | ArrayLike | None
     flat_in: str | None
     prior_inclusion: ArrayLike | Mapping[str, float] | None
     slab_var: float | None

@@ -173,13 +173,16 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
         link: str | None = None,
         event: object = None,
         trials: ArrayLike | None = None,
+        exposure: ArrayLike | None = None,
         flat_in: str | None = None,
         missing: str = "raise",
         formula_data: FormulaData | None = None,
     ) -> None:
         family, link = named(family, link)
         self.call = call_of("BayesRidge", BayesRidge.__init__, locals())
-        self._take_family(family, link=link, event=event, trials=trials, flat_in=flat_in, sigma2=sigma2)
+        self._take_family(
+            family, link=link, event=event, trials=trials, exposure=exposure, flat_in=flat_in, sigma2=sigma2
+        )
         self.prior_of_tau2 = _as_prior(prior)
         self.prior = prior if isinstance(prior, str) else tuple(float(value) for value in prior)
         self.known_sigma2 = None if sigma2 is None else positive("sigma2", sigma2)
@@ -192,7 +195,7 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
             standardize=standardize,
             missing=missing,
             formula_data=formula_data,
-            trials=trials,
+            extent=trials if exposure is None else exposure,
         )
         if bands is not None:
             terms = None if formula_data is None else formula_data.terms

@@ -65,7 +65,7 @@ def _penalties(model: BayesRidge, grid: Any, space: Coordinates) -> FloatArray:
     try:
         out = np.asarray(grid, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"with family='binomial' grid must be an array of penalties, not {grid!r}") from None
+        raise ValueError(f"with family={model.family!r} grid must be an array of penalties, not {grid!r}") from None
     if out.ndim != 1 or out.size == 0 or not (np.isfinite(out) & (out > 0)).all():
         raise ValueError("grid must be a one-dimensional array of positive, finite penalties")
     return out

@@ -117,7 +117,7 @@ class RowData:
     ----------
     data : ModelData
     weight_mean : float
-        Mean of the precision weights (of binomial counts, of the weights times the trials); 1 without.
+        Mean of the rows' weights in means and variances; 1 without.
     weights : (n,) array or None
         Weights over their mean.
     """
@@ -130,9 +130,8 @@ class RowData:
     why_no_rows = NO_MORE_ROWS
 
     @classmethod
-    def of(cls, data: ModelData) -> RowData:
-        """Bring the weights to mean 1."""
-        weights = data.row_weights
+    def of(cls, data: ModelData, weights: FloatArray | None) -> RowData:
+        """Bring the weights of the rows to mean 1."""
         if weights is None:
             return cls(data, 1.0, None)
         top = float(weights.max())

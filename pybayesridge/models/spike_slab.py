@@ -224,7 +224,7 @@ class SpikeSlab(BeforeFit, SelectionModel):
             standardize=standardize,
             missing=missing,
             formula_data=formula_data,
-            trials=trials,
+            extent=trials,
         )
         terms = None if formula_data is None else formula_data.terms
         self.groups = resolve_groups(group, self.data.exog_columns, terms)

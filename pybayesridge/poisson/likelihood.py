@@ -123,6 +123,10 @@ class Poisson(Likelihood):
         out: FloatArray = xlogy(self.counts, self.counts) - self.counts - gammaln(self.counts + 1.0)
         return out
 
+    def score_constants(self) -> FloatArray:
+        """All of them."""
+        return self.log_constants()
+
     def mean(self, eta: FloatArray) -> FloatArray:
         """Mean of a count for an exposure of 1."""
         with np.errstate(over="ignore"):

@@ -39,7 +39,7 @@ def add_model_checks(out: Target, res: Any, i: int, album: Album | None, alpha: 
     family = res.model.distribution
     draws = int(np.clip(NUMBERS // res.model.nobs, FEWEST_DRAWS, DRAWS))
     try:
-        found = res.ppc(family.statistic, draws=draws, alpha=alpha, target=i)
+        found = res.ppc(family.summaries, draws=draws, alpha=alpha, target=i)
     except ValueError as error:  # of pooled fits whose responses were imputed
         out.checks.texts.append(f"There are no predictive checks: {error}.")
         return

@@ -1,4 +1,4 @@
-"""The report: the coefficients of a fit, and their odds ratios."""
+"""The report: the coefficients of a fit, and their exponentials."""
 
 from __future__ import annotations
 
@@ -101,7 +101,8 @@ def ratios(res: Any, listed: Listed, alpha: float) -> list[Table]:
     name = res.model.distribution.ratio
     if not name:
         return []
-    values = res.odds_ratios(alpha)[["odds_ratio", "prob_above_1", "lower", "upper"]].to_numpy()[listed.at]
+    columns = [name.replace(" ", "_"), "prob_above_1", "lower", "upper"]
+    values = res.ratios(alpha)[columns].to_numpy()[listed.at]
     heads, marginal, note = [name, "P(above 1)", *ends(alpha)], "", ""
     if listed.probability is not None:
         values = np.column_stack([listed.probability, values])

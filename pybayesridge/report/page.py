@@ -115,7 +115,7 @@ def _formulas(res: LinearEstimates) -> dict[str, object]:
         "family": family.name,
         "link": family.link,
         "weights": res.model.weighted,
-        "trials": res.model.has_trials,
+        "per_row": res.model.per_row,
     } | dict(family.attributes)
 
 

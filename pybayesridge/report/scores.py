@@ -93,12 +93,12 @@ def check(res: Any, i: int) -> list[str]:
             "The scores and these pictures compare probabilities with the rows used for the fit, which is "
             "optimistic; to assess prediction, use rows that were held out."
         ]
-    found = res.loo_calibration()
     out = [
         "Each row was predicted from all other rows, the penalty estimated from the others too. The predictions "
         "come from the approximate posterior without refitting; columns are standardised by all rows."
     ]
-    if np.isfinite(found.slope):
+    found = res.loo_calibration() if hasattr(res, "loo_calibration") else None
+    if found is not None and np.isfinite(found.slope):
         out.append(
             "A logistic regression of the outcomes on the logits of the leave-one-out probabilities has intercept "
             f"{found.intercept:.2f} and slope {found.slope:.2f}; calibrated probabilities have 0 and 1. A slope "
@@ -108,7 +108,9 @@ def check(res: Any, i: int) -> list[str]:
 
 
 def row_by_row(res: Any, i: int, album: Album) -> list[Picture]:
-    """Calibration and discrimination."""
+    """Calibration and discrimination of probabilities; nothing for other families."""
+    if not hasattr(res, "plot_calibration"):
+        return []
     of, where, better = "leave-one-out", "", "the better calibrated"
     if not _left_out(res):
         of, where, better = "fitted", " (in-sample)", "the better the fit"

@@ -10,34 +10,38 @@ import numpy as np
 import pandas as pd
 
 from pybayesridge._types import FloatArray, IntArray, RandomLike
-from pybayesridge.binomial.link import Link, probability, probability_slope
+from pybayesridge.families.family import Family
 from pybayesridge.late import Late
 from pybayesridge.posterior.laws import Ask, mixed_error, total_moments
+from pybayesridge.posterior.quantiles import AROUND_MEDIAN
 from pybayesridge.results.arguments import unit_rows
 from pybayesridge.results.contrast import Parts, as_table, combined, law_of
 from pybayesridge.results.variables import Variables
 
 if TYPE_CHECKING:
-    from pybayesridge.binomial import average as binomial_average
-    from pybayesridge.binomial.average import Part
     from pybayesridge.results import monte_carlo as sampling
     from pybayesridge.selection import monte_carlo as sampled_sets
+    from pybayesridge.sites import average as of_means
+    from pybayesridge.sites.average import Law, Part
 else:
     sampling = Late("pybayesridge.results.monte_carlo")
     sampled_sets = Late("pybayesridge.selection.monte_carlo")
-    binomial_average = Late("pybayesridge.binomial.average")
+    of_means = Late("pybayesridge.sites.average")
 
 DRAWS = 4000
-"""Draws for averages of probabilities."""
+"""Draws for averages of means of responses."""
 
 FEW = 40
-"""Rows whose probabilities are computed at once for all draws: they stay in the processor's cache."""
+"""Rows whose means are computed at once for all draws: they stay in the processor's cache."""
 
 ELEMENTS = 1 << 22
 """Most numbers in a block of rows of the design."""
 
 LARGEST_REST = 0.03
 """Largest variance that an average's linear part lacks, relative to its own: above this averages are drawn."""
+
+ERROR_OF_MEDIAN = 1.2533141373155003
+"""Standard error of a median relative to that of a mean: the root of pi / 2, for normal draws."""
 
 AT = ("mean", "observed")
 
@@ -115,7 +119,7 @@ def predictions_of(
             for found in founds
         ]
         if curved:
-            table = _probabilities(res, weights, alpha)
+            table = _means_of_responses(res, weights, alpha)
         else:
             table = as_table(combined(res, weights, np.zeros(len(grid)), alpha, target))
             table = table[[*SHOWN, *(["mcse"] if "mcse" in table else [])]]
@@ -169,8 +173,8 @@ def _block(found: Variables) -> int:
     return max(1, ELEMENTS // len(found.model.exog_names))
 
 
-def _probabilities(res: Parts, rows: Sequence[FloatArray], alpha: float) -> pd.DataFrame:
-    """Posterior of the probabilities at rows of the design of each of the parts."""
+def _means_of_responses(res: Parts, rows: Sequence[FloatArray], alpha: float) -> pd.DataFrame:
+    """Posterior of the means of responses at rows of the design of each of the parts."""
     means, sds, errors = [], [], []
     for part, own in zip(res.parts, rows, strict=True):
         posterior: Any = part.posterior
@@ -181,9 +185,12 @@ def _probabilities(res: Parts, rows: Sequence[FloatArray], alpha: float) -> pd.D
             posterior.response_errors(own[:, penalized], own[:, of_z]) if sampling.is_sampled(part) else None
         )
     law = law_of(res, list(rows), np.zeros(len(rows[0])), 0)
-    first: Any = res.parts[0].posterior
-    ends = probability(law.ask(Ask((alpha / 2, 1 - alpha / 2), sd=False)).quantiles[:, 0], first.link)
+    family = res.parts[0].model.distribution
+    ends = family.mean(law.ask(Ask((alpha / 2, 1 - alpha / 2), sd=False)).quantiles[:, 0])
     moments = (means[0], sds[0]) if len(means) == 1 else total_moments(means, sds)
+    if not family.has_mean:
+        low, middle, high = family.mean(law.ask(Ask(AROUND_MEDIAN, sd=False)).quantiles[:, 0]).T
+        moments = middle, 0.5 * (high - low)
     error = mixed_error(errors)
     table = pd.DataFrame(dict(zip(SHOWN, [*moments, *ends.T], strict=True)))
     return table if error is None else table.assign(mcse=error)
@@ -224,18 +231,18 @@ def _parts_of(rows: _Rows, change: Change) -> Callable[[], Iterator[Part]]:
         if change.ends is not None:
             for sign, end in zip((-1.0, 1.0), change.ends, strict=True):
                 for design, weight in rows.at({change.variable: end}):
-                    yield binomial_average.Part(design, sign * weight)
+                    yield of_means.Part(design, sign * weight)
             return
         slopes = rows.of((change, "slopes"), lambda some: rows.found.slopes(some, change.variable))
         for (design, weight), (slope, _) in zip(rows.at({}), slopes, strict=True):
-            yield binomial_average.Part(design, weight, slope)
+            yield of_means.Part(design, weight, slope)
 
     return parts
 
 
 def _parts_at(rows: _Rows, point: Mapping[str, Any]) -> Callable[[], Iterator[Part]]:
     """The rows of an average with some variables at given values."""
-    return lambda: (binomial_average.Part(design, weight) for design, weight in rows.at(point))
+    return lambda: (of_means.Part(design, weight) for design, weight in rows.at(point))
 
 
 def of_averages(
@@ -253,21 +260,21 @@ def of_averages(
     for part, posterior in zip(res.parts, posteriors, strict=True):
         rows = unit_rows(part.model, posterior.design, list(range(len(part.model.exog_names))))
         components.append(posterior.components(*rows))
-    link, generator = posteriors[0].link, np.random.default_rng(rng)
+    family, generator = res.parts[0].model.distribution, np.random.default_rng(rng)
     drawn: list[FloatArray] = []
     states: list[IntArray] = []
     sampled = all(sampling.is_sampled(part) for part in res.parts)
     tables = []
     for each in averages:
         laws = [
-            binomial_average.law_of_average(own, link, parts)
+            of_means.law_of_average(own, family, parts)
             for own, parts in zip(components, each, strict=True)
             if own is not None
         ]
         if len(laws) == len(each) and max(law.rest for law in laws) <= LARGEST_REST:
-            law = binomial_average.mixed(laws)
+            law = of_means.mixed(laws)
             ends = law.quantiles(np.array([alpha / 2, 1 - alpha / 2])).tolist()
-            values = [law.mean, law.sd, *ends, law.above(0.0), 0.0]
+            values = [*_moments(law, family), *ends, law.above(0.0), 0.0]
             tables.append(pd.DataFrame([values], columns=[*SHOWN, "prob_positive", "mcse"]))
             continue
         if not drawn:
@@ -278,8 +285,8 @@ def of_averages(
                 else:
                     of_z, b = posterior.draws(DRAWS, generator)
                 drawn.append(part.model.scatter(of_z.T, b.T, posterior.design))
-        values = [_drawn(parts(), own, link) for parts, own in zip(each, drawn, strict=True)]
-        tables.append(_of_draws(np.concatenate(values)[None], alpha, with_zeros=sampled))
+        values = [_drawn(parts(), own, family) for parts, own in zip(each, drawn, strict=True)]
+        tables.append(_of_draws(np.concatenate(values)[None], alpha, family, with_zeros=sampled))
         if sampled:
             mixed_in = zip(posteriors, values, states, strict=True)
             tables[-1]["mcse"] = mixed_error(
@@ -288,7 +295,7 @@ def of_averages(
     return pd.concat(tables, ignore_index=True)
 
 
-def _drawn(parts: Iterable[Part], coefficients: FloatArray, link: Link) -> FloatArray:
+def _drawn(parts: Iterable[Part], coefficients: FloatArray, family: Family) -> FloatArray:
     """An average for each draw of the coefficients (k, draws)."""
     # Rows that are added and those that are subtracted have a sum each: a change that is zero is so exactly.
     added, subtracted = np.zeros((2, coefficients.shape[1]))
@@ -297,9 +304,9 @@ def _drawn(parts: Iterable[Part], coefficients: FloatArray, link: Link) -> Float
         for some in _few(len(part.rows)):
             linear = part.rows[some] @ coefficients
             if part.slopes is None:
-                values = probability(linear, link)
+                values = family.mean(linear)
             else:
-                values = probability_slope(linear, link) * (part.slopes[some] @ coefficients)
+                values = family.mean_slope(linear) * (part.slopes[some] @ coefficients)
             total += np.abs(part.weight[some]) @ values
     return added - subtracted
 
@@ -308,12 +315,23 @@ def _few(count: int) -> Iterator[slice]:
     return (slice(start, start + FEW) for start in range(0, count, FEW))
 
 
-def _of_draws(values: FloatArray, alpha: float, *, with_zeros: bool = False) -> pd.DataFrame:
-    """The columns of a contrast, of draws (m, draws), and the Monte Carlo standard error of the means."""
-    sd = values.std(axis=1, ddof=1)
+def _moments(law: Law, family: Family) -> tuple[float, float]:
+    """Mean and standard deviation, or the median and the half distance of quantiles in their place."""
+    if family.has_mean:
+        return law.mean, law.sd
+    low, middle, high = law.quantiles(np.array(AROUND_MEDIAN)).tolist()
+    return middle, 0.5 * (high - low)
+
+
+def _of_draws(values: FloatArray, alpha: float, family: Family, *, with_zeros: bool = False) -> pd.DataFrame:
+    """The columns of a contrast, of draws (m, draws), and the Monte Carlo standard error of the means or medians."""
+    center, sd, error = values.mean(axis=1), values.std(axis=1, ddof=1), 1.0
+    if not family.has_mean:
+        lower, center, upper = np.quantile(values, AROUND_MEDIAN, axis=1)
+        sd, error = 0.5 * (upper - lower), ERROR_OF_MEDIAN
     low, high = np.quantile(values, [alpha / 2, 1 - alpha / 2], axis=1)
-    columns = [values.mean(axis=1), sd, low, high]
+    columns = [center, sd, low, high]
     out = dict(zip(SHOWN, columns, strict=True)) | {"prob_positive": (values > 0).mean(axis=1)}
     if with_zeros:
         out["prob_zero"] = (values == 0).mean(axis=1)
-    return pd.DataFrame(out | {"mcse": sd / np.sqrt(values.shape[1])})
+    return pd.DataFrame(out | {"mcse": error * sd / np.sqrt(values.shape[1])})

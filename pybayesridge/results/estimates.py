@@ -18,7 +18,7 @@ from pybayesridge.recipes import Recipe
 from pybayesridge.results.arguments import check_alpha, standardized_size, target_position
 from pybayesridge.results.arviz import Draws
 from pybayesridge.results.facts import Coefficients, Written, rows_to_show, value_of
-from pybayesridge.results.labelled import Arrays, Lacking, per_coefficient, per_row, per_target
+from pybayesridge.results.labelled import Arrays, Lacking, OfFamily, per_coefficient, per_row, per_target
 from pybayesridge.results.shown import Shown, counted
 from pybayesridge.text import listed
 
@@ -72,7 +72,12 @@ class LinearEstimates(Shown):
 
     def __dir__(self) -> list[str]:
         """Names of the attributes, without those that only other families have."""
-        return [name for name in super().__dir__() if not isinstance(getattr(type(self), name, None), Lacking)]
+        return [name for name in super().__dir__() if self._has(name)]
+
+    def _has(self, name: str) -> bool:
+        """Whether an attribute of the class is there for the family."""
+        found = next((vars(each)[name] for each in type(self).__mro__ if name in vars(each)), None)
+        return not isinstance(found, Lacking) and (not isinstance(found, OfFamily) or found.of(self))
 
     @property
     def arrays(self) -> Any:

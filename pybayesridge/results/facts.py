@@ -318,7 +318,7 @@ FACTS = (
         "n_events",
         "No. Events",
         "digits",
-        "Events among the trials.",
+        "Events among the trials; the sum of counts.",
         _attribute("n_events"),
         json="n_events",
         r="events",
@@ -497,6 +497,14 @@ FACTS = (
         _attribute("loo_auc"),
         json="loo_auc",
         r="loo_auc",
+    ),
+    Fact(
+        "loo_deviance",
+        "LOO deviance expl.",
+        "share",
+        "Share of the deviance that predictions of each row from the others explain.",
+        _attribute("loo_deviance"),
+        json="loo_deviance",
     ),
     Fact(
         "log_marginal",

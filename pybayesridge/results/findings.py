@@ -227,7 +227,7 @@ def _prior_in_words(prior: BetaPrime, share: str = "the share of variance explai
 
 
 def of_generalized(res: GeneralizedEstimates) -> list[Finding]:
-    """Findings on the validity of a ridge of yes/no responses."""
+    """Findings on the validity of a ridge of responses that are not Gaussian."""
     fit, out = res.sites_fit, []
     if fit.space.rank == 0:
         out.append(warning("nothing-to-shrink", NOTHING_TO_SHRINK, DegenerateFitWarning))
@@ -244,7 +244,7 @@ def of_generalized(res: GeneralizedEstimates) -> list[Finding]:
 
 
 def intervals_of_generalized(res: GeneralizedEstimates) -> Finding:
-    """Finding on the uncertainty that the intervals of a ridge of yes/no responses account for."""
+    """Finding on the uncertainty that the intervals of a ridge of responses that are not Gaussian account for."""
     entry = res.method_entry
     prior = ""
     if entry.uses_prior:
@@ -254,20 +254,19 @@ def intervals_of_generalized(res: GeneralizedEstimates) -> Finding:
 
 
 def on_reading_generalized(res: GeneralizedEstimates) -> list[Finding]:
-    """Findings on how the numbers of a ridge of yes/no responses are to be read."""
+    """Findings on how the numbers of a ridge of responses that are not Gaussian are to be read."""
     out = []
     if not res.posterior.has_mean:
         text = (
             "The columns separate the responses: the tail of the penalty's posterior is so heavy that coefficients "
-            "have no posterior mean. params, and means on the scale of the link, are posterior medians; "
-            "probabilities have a mean."
+            "have no posterior mean. params, and means on the scale of the link, are posterior medians"
+            f"{'; probabilities have a mean' if res.model.distribution.has_mean else ''}."
         )
         out.append(note("separation", text))
     elif res.sites_fit.separated:
         out.append(note("separation", "The columns separate the responses: the prior limits the coefficients."))
     out += rare_events(res)
-    rare = min(res.n_events, res.n_trials - res.n_events)
-    if res.solver == "laplace" and res.df_model + res.model.k_constant > LAPLACE * rare:
+    if res.solver == "laplace" and res.df_model + res.model.k_constant > LAPLACE * _rarest(res):
         text = (
             "Laplace's approximation is inaccurate with few events for each coefficient: compare with method='ep' "
             "(solver='ep')."
@@ -278,12 +277,18 @@ def on_reading_generalized(res: GeneralizedEstimates) -> list[Finding]:
 
 def rare_events(res: Any) -> list[Finding]:
     """A note on few events or non-events, where they are few."""
-    rare = min(res.n_events, res.n_trials - res.n_events)
+    rare, trials = _rarest(res), getattr(res, "n_trials", None)
     if rare >= FEW_EVENTS:
         return []
-    which = "events" if res.n_events <= res.n_trials - res.n_events else "non-events"
-    text = f"There are only {rare:g} {which} among {res.n_trials:g} trials: the prior has much weight."
-    return [note("rare-events", text)]
+    which = "events" if trials is None or res.n_events <= trials - res.n_events else "non-events"
+    among = f"in {res.nobs:,} rows" if trials is None else f"among {trials:g} trials"
+    return [note("rare-events", f"There are only {rare:g} {which} {among}: the prior has much weight.")]
+
+
+def _rarest(res: Any) -> float:
+    """The number of events, or of non-events if these are fewer."""
+    trials = getattr(res, "n_trials", None)
+    return float(res.n_events if trials is None else min(res.n_events, trials - res.n_events))
 
 
 def of_spike_slab(res: SelectionEstimates) -> list[Finding]:

@@ -13,7 +13,7 @@ from pybayesridge.binomial.scores import Calibration, calibration
 from pybayesridge.checks import positive_int
 from pybayesridge.results.arguments import check_alpha
 from pybayesridge.results.estimates import LinearEstimates
-from pybayesridge.results.labelled import per_row
+from pybayesridge.results.labelled import of_family, per_row
 from pybayesridge.sites import penalty
 from pybayesridge.sites.fit import SitesFit
 from pybayesridge.sites.leave_one_out import leave_one_out, total_log_score
@@ -32,8 +32,10 @@ class GeneralizedEstimates(LinearEstimates):
     ----------
     sites_fit : SitesFit
         Answer of the method in the numerics' own units; internal.
-    n_trials, n_events : float
-        Number of trials (rows, where there are no `trials`; copies of them) and of events.
+    size : float
+        Sum of the sizes of the rows in scores: of their copies, of yes/no responses of their trials; internal.
+    n_events : float
+        Number of events, copies of rows included: of counts their sum.
     """
 
     model: RidgeModel
@@ -43,7 +45,7 @@ class GeneralizedEstimates(LinearEstimates):
     parameterization: str
     lambda_: float
     tau2: float
-    n_trials: float
+    size: float
     n_events: float
     hyperparameter_names: ClassVar[tuple[str, ...]] = ("lambda", "tau2", "df_model")
 
@@ -104,6 +106,23 @@ class GeneralizedEstimates(LinearEstimates):
         """Log probability or density of each row's response given the others, (n,). Internal."""
         return self._left_out.log_score + self.sites_fit.likelihood.log_constants()
 
+    @of_family("binomial")
+    @property
+    def n_trials(self) -> float:
+        """Number of trials: rows, where there are no `trials`, copies of them included."""
+        return self.size
+
+    @per_row
+    def loo_means(self) -> FloatArray:
+        """Leave-one-out predictions of the means of responses, (n,): each row predicted from the others.
+
+        Of yes/no responses these are probabilities of the event, of counts expected counts: there medians given
+        each penalty, averaged over the penalty. Of a row with a weight above 1 one copy is left out. They come from
+        the approximate posterior without refitting.
+        """
+        return self._left_out.mean
+
+    @of_family("binomial")
     @per_row
     def loo_probabilities(self) -> FloatArray:
         """Leave-one-out probabilities of the event, (n,): each row predicted from the others.
@@ -117,24 +136,36 @@ class GeneralizedEstimates(LinearEstimates):
     def loo_log_score(self) -> float:
         """Leave-one-out log score: mean log probability of an observed outcome, over rows (copies of them).
 
-        The larger the better; log(1/2) = -0.69 is that of a coin. With `trials` the mean is over trials, the
-        binomial coefficients left out.
+        The larger the better. Of yes/no responses log(1/2) = -0.69 is that of a coin; with `trials` the mean is over
+        trials, the binomial coefficients left out.
         """
-        return total_log_score(self.sites_fit.likelihood, self._left_out) / self.n_trials
+        return total_log_score(self.sites_fit.likelihood, self._left_out) / self.size
 
+    @of_family("binomial")
     @cached_property
     def loo_brier(self) -> float:
         """Leave-one-out Brier score: mean squared difference of outcome and probability; the smaller the better."""
         return self._score("brier")
 
+    @of_family("binomial")
     @cached_property
     def loo_auc(self) -> float:
         """Leave-one-out area under the ROC curve: probability that an event was given the larger probability."""
         return self._score("auc")
 
+    @of_family("poisson")
+    @cached_property
+    def loo_deviance(self) -> float:
+        """Share of the deviance that leave-one-out predictions explain; 0 is that of the overall rate.
+
+        It is negative if they are worse than the rate of all rows, which has seen each of them.
+        """
+        return self._score("deviance")
+
+    @of_family("binomial")
     def loo_calibration(self, bins: int = 10) -> Calibration:
         """Leave-one-out probabilities and observed shares in bins of equal trials; see :meth:`plot_calibration`."""
-        return calibration(self.model.likelihood(), self._left_out.mean, positive_int("bins", bins))
+        return calibration(self.sites_fit.likelihood, self._left_out.mean, positive_int("bins", bins))  # type: ignore[arg-type]
 
     def _score(self, name: str) -> float:
         """A score of the leave-one-out predictions that the family has."""
@@ -151,7 +182,7 @@ class GeneralizedEstimates(LinearEstimates):
     def grid_scores(self) -> FloatArray | None:
         """Leave-one-out log score of each penalty of `grid`, as :attr:`loo_log_score`; None for other methods."""
         scores = self.sites_fit.grid_scores
-        return None if scores is None else scores / self.n_trials
+        return None if scores is None else scores / self.size
 
     @property
     def quadrature_error(self) -> float | None:
@@ -197,9 +228,9 @@ class GeneralizedEstimates(LinearEstimates):
     def explained_variance(self, alpha: float = 0.05, rng: RandomLike = 0) -> pd.Series:
         """Posterior mean, median and interval of the share of latent variance that the penalised columns explain.
 
-        The event is that a latent response is above 0. With g the part of the penalised columns in its linear
+        Of yes/no responses the event is that a latent response is above 0. With g the part of the penalised columns in its linear
         predictor (the unpenalised ones projected out), n rows and c the variance of the latent noise (pi^2/3 for the
-        logit and 1 for the probit link) the share is ``|g|^2 / (|g|^2 + n c)``; rows of several trials count as such.
+        logit and 1 for the probit link; of counts log(1 + 1/m), with m the mean count) the share is ``|g|^2 / (|g|^2 + n c)``; rows of several trials count as such.
         A priori it is Beta(1/2, 1/2) with the default prior. It is not a measure of how well single responses are
         predicted; for that see :attr:`loo_log_score` and :attr:`loo_auc`.
 

@@ -20,7 +20,7 @@ from pybayesridge.results.facts import Written
 from pybayesridge.results.generalized_estimates import GeneralizedEstimates
 from pybayesridge.results.labelled import per_row
 from pybayesridge.results.plots import ridge as ridge_plots
-from pybayesridge.results.probabilities import ProbabilityResults
+from pybayesridge.results.response_scale import ResponseScaleResults
 from pybayesridge.ridge.prior import log_density_of_log
 from pybayesridge.sites.fit import SitesFit
 
@@ -28,11 +28,12 @@ if TYPE_CHECKING:
     from pybayesridge.models.priors import RidgeModel
 
 
-class GeneralizedRidgeResults(ProbabilityResults, GeneralizedEstimates):
+class GeneralizedRidgeResults(ResponseScaleResults, GeneralizedEstimates):
     """Posterior of a Bayesian ridge regression of responses that are not Gaussian.
 
-    Made by :meth:`pybayesridge.BayesRidge.fit` with ``family="binomial"``. Coefficients, their standard deviations,
-    intervals and contrasts are on the scale of the link: log odds ratios for the logit link. Leave-one-out
+    Made by :meth:`pybayesridge.BayesRidge.fit` with ``family="binomial"`` or ``"poisson"``. Coefficients, their
+    standard deviations, intervals and contrasts are on the scale of the link: log odds ratios for the logit link, log
+    rate ratios for counts. Leave-one-out
     predicts each row from the others; the penalty is estimated from the others too.
 
     Parameters
@@ -53,13 +54,15 @@ class GeneralizedRidgeResults(ProbabilityResults, GeneralizedEstimates):
         ``exp(E log lambda)``. See :meth:`hyperparameters`.
     tau2 : float
         ``1 / lambda_``: prior variance of the coefficients.
-    link : {"logit", "probit"}
+    link : {"logit", "probit", "log"}
     event : str
-        The level whose probability is modelled.
+        With ``family="binomial"`` the level whose probability is modelled.
     solver : {"ep", "laplace"}
         The approximation of the posterior of the coefficients for each penalty.
-    n_trials, n_events : float
-        Number of trials (rows, where there are no `trials`; copies of them) and of events.
+    n_events : float
+        Number of events, copies of rows included: of counts their sum.
+    n_trials : float
+        With ``family="binomial"`` the number of trials (rows, where there are no `trials`; copies of them).
     sites_fit : SitesFit
         Answer of the method in the numerics' own units; internal.
     """
@@ -92,20 +95,21 @@ class GeneralizedRidgeResults(ProbabilityResults, GeneralizedEstimates):
             converged=fit.converged,
             n_iter=fit.n_iter,
         )
-        self.link, self.event = model.link, model.event
+        self._take_family()
         with np.errstate(over="ignore"):
             self.lambda_ = float(np.exp(self.log_unit - fit.log_t2))
             self.tau2 = float(np.exp(fit.log_t2 - self.log_unit))
-        self.n_trials, self.n_events = float(fit.likelihood.size.sum()), fit.likelihood.total
+        self.size, self.n_events = float(fit.likelihood.size.sum()), fit.likelihood.total
 
     @staticmethod
     def of_earlier(state: dict[str, Any]) -> dict[str, Any]:
         """The attributes in files of earlier versions."""
-        return {"sites_fit" if name == "binary_fit" else name: value for name, value in state.items()}
+        renamed = {"binary_fit": "sites_fit", "n_trials": "size"}
+        return {renamed.get(name, name): value for name, value in state.items()}
 
     @per_row
     def fittedvalues(self) -> FloatArray:
-        """Posterior mean of the probability of the event at the rows of the data, (n,)."""
+        """Posterior mean of the mean of each response, of the rows of the data, (n,); as :meth:`predict` has it."""
         if self.model.endog is None:
             raise ValueError(self.model.why_no_rows)
         return self.sites_fit.fitted()
@@ -157,16 +161,18 @@ class GeneralizedRidgeResults(ProbabilityResults, GeneralizedEstimates):
         return Draws(beta[..., None], None, {"tau2": tau2}, {"tau2": density})
 
     def _settle(self) -> None:
-        _ = self.rsquared, self.precision_loss, self.log_marginal, self.loo_log_score, self.loo_brier, self.loo_auc
+        _ = self.rsquared, self.precision_loss, self.log_marginal, self.loo_log_score
+        for score in self.model.distribution.scores:
+            getattr(self, f"loo_{score.name}")
 
     def _release_rows(self, row_space: bool) -> None:
         if not row_space:
             raise ValueError(
-                "row_space=False is not available with family='binomial': its posterior needs that space"
+                f"row_space=False is not available with family={self.model.family!r}: its posterior needs that space"
             )
         self.sites_fit = self.sites_fit.without_rows()
         self.posterior = self.posterior.without_rows(self.sites_fit.nodes)
-        for name in ("_left_out", "loo_probabilities"):
+        for name in ("_left_out", "loo_means", "loo_probabilities"):
             self.__dict__.pop(name, None)
 
     def shown_tables(self, i: int, alpha: float) -> list[Written]:

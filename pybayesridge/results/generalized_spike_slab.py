@@ -16,7 +16,7 @@ from pybayesridge.recipes import Recipe
 from pybayesridge.results import findings
 from pybayesridge.results.arviz import Draws
 from pybayesridge.results.labelled import Lacking, per_row
-from pybayesridge.results.probabilities import ProbabilityResults
+from pybayesridge.results.response_scale import ResponseScaleResults
 from pybayesridge.results.spike_slab import SpikeSlabResults
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ NO_EVIDENCE = (
 )
 
 
-class GeneralizedSpikeSlabResults(ProbabilityResults, SpikeSlabResults):
+class GeneralizedSpikeSlabResults(ResponseScaleResults, SpikeSlabResults):
     """Posterior of a spike-and-slab regression of responses that are not Gaussian.
 
     Made by :meth:`pybayesridge.SpikeSlab.fit` with ``family="binomial"``. Coefficients, their standard deviations,
@@ -58,7 +58,7 @@ class GeneralizedSpikeSlabResults(ProbabilityResults, SpikeSlabResults):
     n_trials: float
     n_events: float
 
-    noise_var = Lacking("binomial responses have no noise variance: these results have no noise_var")
+    noise_var = Lacking("{reason}: these results have no noise_var")
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class GeneralizedSpikeSlabResults(ProbabilityResults, SpikeSlabResults):
         recipe: Recipe,
     ) -> None:
         super().__init__(model, posterior, method=method, tol=tol, maxiter=maxiter, recipe=recipe)
-        self.link, self.event = model.link, model.event
+        self._take_family()
         likelihood = model.likelihood()
         self.n_trials, self.n_events = float(likelihood.trials.sum()), float(likelihood.totals()[0].sum())
 

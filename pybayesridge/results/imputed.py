@@ -176,6 +176,7 @@ def _identity(fit: LinearResults) -> dict[str, Any]:
     return {
         "their model": type(model).__name__,
         "method": fit.method,
+        "family": model.family,
         "link": getattr(model, "link", None),
         "event": getattr(model, "event", None),
         "responses": list(model.data.targets),

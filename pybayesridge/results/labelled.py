@@ -98,14 +98,57 @@ class Lacking(property):
     Parameters
     ----------
     why : str
+        ``{reason}`` is that of the family.
     """
 
     def __init__(self, why: str) -> None:
-        super().__init__(self._refuse, doc=f"Not available: {why}.")
+        super().__init__(self._refuse, doc=f"Not available: {why.removeprefix('{reason}: ')}.")
         self.why = why
 
-    def _refuse(self, results: object) -> NoReturn:
-        raise AttributeError(self.why)
+    def _refuse(self, results: Any) -> NoReturn:
+        raise AttributeError(self.why.format(reason=results.model.distribution.reason))
+
+
+class OfFamily:
+    """An attribute that only results of some families have: ``dir`` does not name it for the others.
+
+    Parameters
+    ----------
+    attribute : function or descriptor
+    families : tuple of str
+    """
+
+    def __init__(self, attribute: Any, families: tuple[str, ...]) -> None:
+        self.attribute, self.families = attribute, families
+        self.__doc__ = attribute.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        """Hand the name on."""
+        self.name = name
+        if hasattr(self.attribute, "__set_name__"):
+            self.attribute.__set_name__(owner, name)
+
+    def of(self, results: Any) -> bool:
+        """Whether some results have it."""
+        return results.model.distribution.name in self.families
+
+    def __get__(self, results: Any, owner: type | None = None) -> Any:
+        """The attribute, or an AttributeError that says which families have it."""
+        if results is None:
+            return self.attribute.__get__(None, owner)
+        if not self.of(results):
+            families = " or ".join(f"family={name!r}" for name in self.families)
+            raise AttributeError(f"{self.name} is an attribute of fits with {families}")
+        return self.attribute.__get__(results, owner)
+
+    def __set__(self, results: Any, value: Any) -> None:
+        """Keep a value."""
+        vars(results)[self.name] = value
+
+
+def of_family(*families: str) -> Callable[[T], T]:
+    """Let only results of these families have an attribute."""
+    return lambda attribute: OfFamily(attribute, families)  # type: ignore[return-value]
 
 
 class Arrays:

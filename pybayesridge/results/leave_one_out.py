@@ -220,7 +220,7 @@ def pit(self: Any, *, target: str | int | None = None) -> pd.Series:
         As for :meth:`loo`, and for yes/no responses.
     """
     if not self.model.distribution.has_density:
-        raise ValueError("pit() is for Gaussian responses: check yes/no responses by plot_calibration()")
+        raise ValueError(f"pit() is for Gaussian responses: check others by {self.instead_of_residuals}")
     target_position(self.model.data.targets, target, "pit")
     score: LeaveOneOutScore = loo(self, target=target)
     assert score.pit is not None

@@ -111,7 +111,7 @@ def _check_alike(fits: dict[str, Any], scores: dict[str, LeaveOneOutScore]) -> N
         )
         if alike:
             alike = np.array_equal(fit.model.copies, first.model.copies) and np.array_equal(
-                trials_of(fit), trials_of(first)
+                extent_of(fit), extent_of(first)
             )
         if not alike:
             raise ValueError(
@@ -120,10 +120,10 @@ def _check_alike(fits: dict[str, Any], scores: dict[str, LeaveOneOutScore]) -> N
             )
 
 
-def trials_of(fit: Any) -> FloatArray:
-    """Trials of each row, (n,): ones where there are none."""
-    trials = fit.model.data.trials
-    return np.ones(fit.model.nobs) if trials is None else trials
+def extent_of(fit: Any) -> FloatArray:
+    """Trials or exposures of each row, (n,): ones where there are none."""
+    extent = fit.model.data.extent
+    return np.ones(fit.model.nobs) if extent is None else extent
 
 
 def _response(fit: Any, target: object) -> Any:

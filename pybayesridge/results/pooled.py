@@ -13,11 +13,11 @@ import pandas as pd
 from scipy.special import ndtr, ndtri
 
 from pybayesridge._types import ArrayLike, FloatArray, IntArray, PathLike, PathOrFile, RandomLike, RowsLike
-from pybayesridge.binomial.link import probability
 from pybayesridge.checks import check_which, positive_int
 from pybayesridge.data.frames import make_frame
 from pybayesridge.findings import Finding
 from pybayesridge.posterior.laws import Answer, Ask, average, mixed_error, pooled, total_moments
+from pybayesridge.posterior.quantiles import AROUND_MEDIAN
 from pybayesridge.results import contrast as contrasts
 from pybayesridge.results import direction, predictive_checks
 from pybayesridge.results import effects as variable_effects
@@ -214,19 +214,45 @@ class PooledResults(Shown, saved.Saveable):
         Raises
         ------
         ValueError
-            For Gaussian responses, the probit link or an unknown term.
+            For other responses, the probit link or an unknown term.
         """
-        if self._first.model.distribution.is_linear:
-            raise ValueError("odds_ratios() is for fits with family='binomial'")
+        return self._ratios("odds_ratios", alpha, terms)
+
+    def rate_ratios(self, alpha: float = 0.05, *, terms: str | Sequence[str] | None = None) -> pd.DataFrame:
+        """Rate ratios with credible intervals; for ``family="poisson"``.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the probability of the intervals.
+        terms : str or sequence of str, optional
+            Coefficients, by column or by term of the formula; all by default.
+
+        Returns
+        -------
+        DataFrame
+            As that of a single fit, of the pooled posterior.
+
+        Raises
+        ------
+        ValueError
+            For other responses or an unknown term.
+        """
+        return self._ratios("rate_ratios", alpha, terms)
+
+    def _ratios(self, name: str, alpha: float, terms: str | Sequence[str] | None) -> pd.DataFrame:
         fits: list[Any] = self.fits
-        tables = [fit.odds_ratios(alpha, terms=terms) for fit in fits]
+        if not hasattr(fits[0], name):
+            family = {"odds_ratios": "binomial", "rate_ratios": "poisson"}[name]
+            raise ValueError(f"{name}() is for fits with family={family!r}")
+        tables = [getattr(fit, name)(alpha, terms=terms) for fit in fits]
         pooled: pd.DataFrame = sum(tables[1:], start=tables[0]) / len(tables)
         names = self._first.model.exog_names
         at = np.arange(len(names)) if terms is None else term_positions(self._first.model, terms)
         ends = self._coefficients(check_alpha(alpha), 0, at).quantiles[:, 0]
         with np.errstate(over="ignore"):
             ratios = np.exp(np.column_stack([self._moments[0][at], ends]))
-        return pooled.assign(odds_ratio=ratios[:, 0], lower=ratios[:, 1], upper=ratios[:, 2])
+        return pooled.assign(**{name.removesuffix("s"): ratios[:, 0], "lower": ratios[:, 1], "upper": ratios[:, 2]})
 
     def _labelled(self, values: FloatArray) -> Any:
         return self._data.wrap_output(values, "columns")
@@ -535,10 +561,14 @@ def mixed_means(
 ) -> pd.Series | pd.DataFrame:
     """Posterior means at rows of the mixture of several fits with weights `share`."""
     check_which(which)
-    own = {} if fits[0].model.distribution.is_linear else {"which": which}
-    found = [fit.predict(exog, transform, **own) for fit in fits]
-    out: pd.Series | pd.DataFrame = found[0].copy()
-    out.iloc[:] = average([each.to_numpy() for each in found], share)
+    family = fits[0].model.distribution
+    if not family.has_mean and which == "mean":
+        found = _generalized_prediction(fits, share, exog, transform, which)
+        return pd.Series(found.predicted_mean, index=found.row_labels)
+    own = {} if family.is_linear else {"which": which}
+    each = [fit.predict(exog, transform, **own) for fit in fits]
+    out: pd.Series | pd.DataFrame = each[0].copy()
+    out.iloc[:] = average([one.to_numpy() for one in each], share)
     return out
 
 
@@ -588,16 +618,21 @@ def _generalized_prediction(
     for fit in fits:
         x, z = fit.model.split_rows(fit.model.new_rows(exog, transform)[0], fit.posterior.design)
         laws.append(fit.posterior.rows(x[whole], z[whole]))
-    law = pooled(laws, share)
+    law, model = pooled(laws, share), fits[0].model
+    family, extent = model.distribution, None if exog is not None else model.data.extent
 
     def quantiles(at: FloatArray) -> FloatArray:
         out = np.full((len(mean), at.size), np.nan)
         ends = law.ask(Ask(tuple(at.tolist()))).quantiles[:, 0]
-        out[whole] = ends if which == "linear" else probability(ends, fits[0].model.link)
-        return out
+        out[whole] = ends
+        return out if which == "linear" else family.of_rows(family.mean(out).T, extent).T
 
+    if which == "mean" and not family.has_mean:
+        low, mean, high = quantiles(np.array(AROUND_MEDIAN)).T
+        sd = 0.5 * (high - low)
     mcse = mixed_error([one.mcse for one in each], share)
-    return GeneralizedPrediction(mean, sd, quantiles, each[0].row_labels, linear=which == "linear", mcse=mcse)
+    shares = which == "mean" and family.predicts_shares
+    return GeneralizedPrediction(mean, sd, quantiles, each[0].row_labels, shares=shares, mcse=mcse)
 
 
 def mixed_tables(tables: Sequence[Callable[[float], pd.DataFrame]], alpha: float) -> pd.DataFrame:

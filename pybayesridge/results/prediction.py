@@ -121,7 +121,11 @@ class BayesPrediction(Shown):
 
 
 class GeneralizedPrediction(Shown):
-    """Posterior of the probability of the event, or of the linear predictor, at some rows.
+    """Posterior of the mean of the response, or of the linear predictor, at some rows.
+
+    Of yes/no responses the mean is the probability of the event. Of counts it is the expected count, which has a
+    posterior median and quantiles only: `predicted_mean` is the median, and `se` half the distance between the
+    quantiles at one standard deviation of a normal distribution.
 
     Parameters
     ----------
@@ -130,8 +134,8 @@ class GeneralizedPrediction(Shown):
     quantiles : callable
         ``quantiles(at)`` gives the posterior quantiles at probabilities `at`, (m, len(at)).
     row_labels : pandas.Index
-    linear : bool
-        Whether it is of the linear predictor.
+    shares : bool
+        Whether they are probabilities.
     mcse : (m,) array or None
         Monte Carlo standard error of the means of a fit whose sets of columns were sampled.
     """
@@ -143,14 +147,14 @@ class GeneralizedPrediction(Shown):
         quantiles: Callable[[FloatArray], FloatArray],
         row_labels: pd.Index,
         *,
-        linear: bool,
+        shares: bool,
         mcse: FloatArray | None = None,
     ) -> None:
         self.predicted_mean, self.se, self.row_labels, self.mcse = mean, sd, row_labels, mcse
-        self._quantiles, self._linear = quantiles, linear
+        self._quantiles, self._shares = quantiles, shares
 
     def _written(self, value: float) -> str:
-        return super()._written(value) if self._linear else as_probability(value)
+        return as_probability(value) if self._shares else super()._written(value)
 
     def _shown(self) -> tuple[str, pd.DataFrame | None, str]:
         table = pd.DataFrame({"mean": self.predicted_mean, "mean_se": self.se}, index=self.row_labels)

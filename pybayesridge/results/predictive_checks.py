@@ -23,6 +23,8 @@ NAMED: dict[str, Callable[[FloatArray], FloatArray]] = {
     "sd": lambda y: y.std(axis=-1, ddof=1) if y.shape[-1] > 1 else np.zeros(y.shape[:-1]),
     "min": lambda y: y.min(axis=-1),
     "max": lambda y: y.max(axis=-1),
+    "zeros": lambda y: (y == 0).mean(axis=-1),
+    "dispersion": lambda y: _dispersion(y),
 }
 """Statistics of the last axis."""
 
@@ -47,12 +49,14 @@ def ppc(
 
     Yes/no responses are 1 for the event and 0 otherwise; with `trials` the response is the share of successes of
     each row. A row whose frequency weight is a whole number counts as so many rows, each with its own replicated
-    response; with other weights every row counts once.
+    response; with other weights every row counts once. Of counts "zeros" is the share of rows with a count of 0, and
+    "dispersion" the variance over the mean: if both are larger than those of replicated responses, counts vary more
+    than Poisson counts of the fitted means do.
 
     Parameters
     ----------
-    stat : {"mean", "sd", "min", "max"}, callable, sequence or dict, optional
-        Statistics; the four named ones by default. A callable takes a response (n,) and returns a number; a dict
+    stat : {"mean", "sd", "min", "max", "zeros", "dispersion"}, callable, sequence or dict, optional
+        Statistics; by default the first four, of counts mean, sd, max, zeros and dispersion. A callable takes a response (n,) and returns a number; a dict
         names callables.
     draws : int, default 1000
         How many responses to replicate.
@@ -85,7 +89,7 @@ def ppc(
     {'mean': 0.5, 'max': 0.8}
     """
     tails = [check_alpha(alpha) / 2, 1 - alpha / 2]
-    functions = statistics(stat)
+    functions = statistics(self.model.distribution.statistics if stat is None else stat)
     observed, found = replicated_statistics(self, functions, positive_int("draws", draws), rng, target, "ppc")
     rows = {}
     for name, values in found.items():
@@ -94,10 +98,15 @@ def ppc(
     return pd.DataFrame.from_dict(rows, orient="index", columns=["observed", "mean", "lower", "upper", "p"])
 
 
+def _dispersion(y: FloatArray) -> FloatArray:
+    """Variance over the mean; 0 where all are 0."""
+    mean, variance = y.mean(axis=-1), NAMED["sd"](y) ** 2
+    out: FloatArray = variance / np.where(mean == 0, 1.0, mean)
+    return out
+
+
 def statistics(stat: Any) -> dict[str, Callable[[FloatArray], Any]]:
     """Statistics by name."""
-    if stat is None:
-        return dict(NAMED)
     if isinstance(stat, Mapping):
         named = list(stat.items())
     else:
@@ -172,8 +181,8 @@ def _one_piece(res: Any, size: int, generator: np.random.Generator, i: int, whic
     drawn: Draws = res._draw_chain(size, generator)  # noqa: SLF001
     linear = res.model.predict(drawn.beta[:, :, i].T, which="linear").T[:, which]
     variance = None if drawn.sigma2 is None else drawn.sigma2[:, [i]] * factors
-    trials = res.model.data.trials
-    return res.model.distribution.draws(linear, variance, None if trials is None else trials[which], generator)
+    extent = res.model.data.extent
+    return res.model.distribution.draws(linear, variance, None if extent is None else extent[which], generator)
 
 
 def _value(name: str, function: Callable[[FloatArray], Any], y: FloatArray) -> FloatArray:

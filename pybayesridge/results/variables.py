@@ -107,7 +107,9 @@ class Variables:
             if warn:
                 out.warn_outside({name: out.numbers(name) for name in names if out.levels(name) is None})
             return out
-        weights = model.data.row_weights if model.distribution.counts_rows and fitted is not None else None
+        weights = None
+        if model.distribution.counts_rows and fitted is not None:
+            weights = model.distribution.row_weights(model.data.weights, model.data.extent)
         return cls(model, names, fitted, fitted, None if weights is None else weights / weights.sum())
 
     def _is_plain(self, name: str) -> bool:

@@ -18,7 +18,8 @@ from pybayesridge.sites.integrate import find_ends, integrate
 from pybayesridge.sites.leave_one_out import total_log_score
 from pybayesridge.sites.likelihood import Likelihood
 from pybayesridge.sites.nodes import Nodes
-from pybayesridge.sites.posterior import NEGLIGIBLE, SitesPosterior, make_posterior
+from pybayesridge.posterior.quantiles import Common
+from pybayesridge.sites.posterior import MIDDLE, NEGLIGIBLE, SitesPosterior, make_posterior
 from pybayesridge.sites.prior import FlatIn, log_prior
 
 Method = Literal["ep", "laplace", "em", "loocv", "fixed"]
@@ -91,7 +92,9 @@ class SitesFit:
     n_iter: int
 
     def fitted(self) -> FloatArray:
-        """Posterior mean of the mean of each row's response, (n,); needs the rows."""
+        """Posterior mean of the mean of each row's response, or its median where there is none, (n,); needs the rows."""
+        if not self.likelihood.has_mean:
+            return self._fitted_medians()
         out, total = np.zeros(self.likelihood.n), 0.0
         for node, weight in zip(self.nodes, self.weight.tolist(), strict=True):
             if weight > NEGLIGIBLE:
@@ -99,6 +102,13 @@ class SitesFit:
                 out += weight * self.likelihood.mean_over(node.mean, node.variance)
                 total += weight
         return out / total
+
+    def _fitted_medians(self) -> FloatArray:
+        keep = np.flatnonzero(self.weight > NEGLIGIBLE)
+        nodes = [node for node in (self.nodes[i] for i in keep) if isinstance(node, Approximation)]
+        center, scale = np.stack([n.mean for n in nodes]), np.sqrt(np.stack([n.variance for n in nodes]))
+        law = Common(center, scale, self.weight[keep] / self.weight[keep].sum(), np.inf)
+        return self.likelihood.of_rows(self.likelihood.mean(law.quantiles(MIDDLE)[:, 0]))
 
     def without_rows(self) -> SitesFit:
         """The same with every array over rows emptied."""

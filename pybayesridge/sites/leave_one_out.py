@@ -54,4 +54,4 @@ def log_density_within(likelihood: Likelihood, nodes: tuple[Approximation, ...],
 
 def total_log_score(likelihood: Likelihood, predictions: LeaveOneOut) -> float:
     """Sum of the log scores over all copies."""
-    return float(likelihood.copies @ predictions.log_score)
+    return float(likelihood.copies @ (predictions.log_score + likelihood.score_constants()))

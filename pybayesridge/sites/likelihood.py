@@ -122,6 +122,10 @@ class Likelihood(ABC):
     def log_constants(self) -> FloatArray:
         """Log of the factor of one copy of each row that the log likelihood leaves out, (n,)."""
 
+    def score_constants(self) -> FloatArray:
+        """The part of these that log scores have, (n,): none where they are averages over the trials of a row."""
+        return np.zeros(self.n)
+
     @abstractmethod
     def mean(self, eta: FloatArray) -> FloatArray:
         """Mean of a response at linear predictors of any shape."""

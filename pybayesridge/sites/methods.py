@@ -1,4 +1,4 @@
-"""The registry of methods for yes/no responses: fit function, options, and what every output says of each."""
+"""The registry of methods for responses that are not Gaussian: fit function, options, and what every output says of each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pybayesridge.sites.likelihood import Likelihood
 from pybayesridge.sites.prior import FlatIn
 
 NOT_HERE = {
-    "exact": "method='exact' is for family='gaussian': the posterior of a binomial model has no closed form; use "
+    "exact": "method='exact' is for family='gaussian': the posterior of other models has no closed form; use "
     "'ep', which integrates the penalty out as well",
     "gcv": "method='gcv' is for family='gaussian': generalised cross-validation scores squared errors; use 'loocv'",
 }
@@ -89,7 +89,7 @@ class SitesMethod:
     integrates: bool = False
     given: bool = False
     grid: bool = False
-    needs_rows: str = "needs rows: moments do not determine the likelihood of binomial responses"
+    needs_rows: str = "needs rows: moments do not determine the likelihood of responses that are not Gaussian"
     solver: str = ""
 
     @property
@@ -176,6 +176,6 @@ METHODS: dict[str, SitesMethod] = {
         ),
     )
 }
-"""The methods of ``BayesRidge.fit`` with ``family="binomial"``, by name; the first is the default."""
+"""The methods of ``BayesRidge.fit`` with families that are not Gaussian, by name; the first is the default."""
 
 DEFAULT = next(iter(METHODS))

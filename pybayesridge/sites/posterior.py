@@ -15,7 +15,7 @@ from pybayesridge.design.design import Design
 from pybayesridge.linalg import blas
 from pybayesridge.posterior.coefficients import Coefficients
 from pybayesridge.posterior.laws import Joint, MixtureLaw
-from pybayesridge.posterior.quantiles import Common
+from pybayesridge.posterior.quantiles import AROUND_MEDIAN, Common
 from pybayesridge.ridge.explained import number_of_draws
 from pybayesridge.ridge.outside import outside_of_columns
 from pybayesridge.ridge.posterior import LEFT
@@ -197,11 +197,15 @@ class SitesPosterior:
         return of_z[:, 0], b[:, 0]
 
     def response_means(self, x_rows: AnyArray, z_rows: FloatArray) -> FloatArray:
-        """Posterior mean of the mean of a response at rows, (m,)."""
+        """Posterior mean of the mean of a response at rows, (m,); the median where the likelihood has no means."""
         return self._chunked(self._of_rows(x_rows, z_rows), self._response_means)
 
     def response_sds(self, x_rows: AnyArray, z_rows: FloatArray) -> FloatArray:
-        """Posterior standard deviation of the mean of a response at rows, (m,), to about four digits."""
+        """Posterior standard deviation of the mean of a response at rows, (m,), to about four digits.
+
+        Where the likelihood has no means it is half the distance of the quantiles at one standard deviation of a
+        normal distribution.
+        """
         return self._chunked(self._of_rows(x_rows, z_rows), self._response_sds)
 
     def components(self, x_rows: AnyArray, z_rows: FloatArray) -> Components | None:
@@ -301,11 +305,17 @@ class SitesPosterior:
         return Common(mean, sd, weight, np.inf).quantiles(probabilities)
 
     def _response_means(self, f: Functionals) -> FloatArray:
+        if not self.likelihood.has_mean:
+            return self.likelihood.mean(self._quantiles(f, MIDDLE)[:, 0])
         mean, sd, weight = self._at_nodes(f)
         out: FloatArray = weight @ self.likelihood.mean_over(mean, sd**2)
         return out
 
     def _response_sds(self, f: Functionals) -> FloatArray:
+        if not self.likelihood.has_mean:
+            ends = self.likelihood.mean(self._quantiles(f, np.array(AROUND_MEDIAN)))
+            half: FloatArray = 0.5 * (ends[:, 2] - ends[:, 0])
+            return half
         mean, sd, weight = self._at_nodes(f)
         normal = ndtri((np.arange(LEVELS) + 0.5) / LEVELS)
         first, second = np.zeros((2, f.outside.size))

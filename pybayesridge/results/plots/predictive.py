@@ -74,11 +74,12 @@ def plot_ppc(
         count = positive_int("draws", STATISTICS if draws is None else draws)
         observed, found = replicated_statistics(res, functions, count, rng, i, "plot_ppc")
         title = f"{name}: {of} of the observed and of replicated responses"
-        xlabel = f"{of} of {name}" + ", as a share of trials" * res.model.has_trials
+        xlabel = f"{of} of {name}" + ", as a share of trials" * (res.model.per_row == "trials")
         return predictive.statistic(observed[of], found[of], xlabel=xlabel, title=title, ax=ax)
     if not res.model.distribution.has_density:
         raise ValueError(
-            "the response has no density: use plot_calibration(), or plot_ppc(stat='mean') for its number of events"
+            f"the response has no density: use {res.instead_of_residuals}, or plot_ppc(stat='mean') for its number of "
+            "events"
         )
     count = positive_int("draws", CURVES if draws is None else draws)
     y, parts = replicated(res, count, rng, i, "plot_ppc")

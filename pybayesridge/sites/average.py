@@ -1,4 +1,4 @@
-"""The law of averages over rows of probabilities, and of their derivatives: coefficients are a mixture of normals.
+"""The law of averages over rows of means of responses, and of their derivatives: coefficients are a mixture of normals.
 
 With G the average and T its linear part, which has the gradient of G averaged over the component, the mean of G
 given T is a one-dimensional function that follows from normal integrals row by row. Around it G scatters by the
@@ -12,13 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import scipy
 
 from pybayesridge._types import FloatArray
-from pybayesridge.binomial.link import Link
-from pybayesridge.binomial.logistic_normal import expected_derivatives
 from pybayesridge.linalg.blas import one_pool
 from pybayesridge.sites.posterior import Components
 
@@ -35,6 +34,13 @@ POLE = np.pi
 """Distance of the logistic function's poles from the real line."""
 
 
+class Curve(Protocol):
+    """The mean of a response as a function of the linear predictor."""
+
+    def expected_derivatives(self, mean: FloatArray, variance: FloatArray, orders: tuple[int, ...]) -> list[FloatArray]:
+        """Means of its derivatives where the linear predictor is normal; order 0 is itself."""
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """Some rows of an average.
@@ -46,7 +52,7 @@ class Part:
     weight : (m,) array
         Of each row in the average; of any sign.
     slopes : (m, q) array or None
-        Derivatives of the rows: then derivatives of the probabilities are averaged.
+        Derivatives of the rows: then derivatives of the means are averaged.
     """
 
     rows: FloatArray
@@ -82,10 +88,10 @@ class Law:
         return float(1.0 - np.interp(value, self.values, self.below, left=0.0, right=1.0))
 
 
-def law_of_average(components: Components, link: Link, parts: Callable[[], Iterable[Part]]) -> Law:
+def law_of_average(components: Components, curve: Curve, parts: Callable[[], Iterable[Part]]) -> Law:
     """The law of an average; `parts` is gone through twice."""
     size = components.root.shape[2]
-    linear = _linear_part(components, link, _in_one_pool(parts(), size))
+    linear = _linear_part(components, curve, _in_one_pool(parts(), size))
     tau = np.sqrt(np.einsum("kd,kd->k", linear.gradient, linear.gradient))
     direction = linear.gradient / np.maximum(tau, np.finfo(float).tiny)[:, None]
     top = int(components.weight.argmax())
@@ -97,7 +103,7 @@ def law_of_average(components: Components, link: Link, parts: Callable[[], Itera
     at = REACH * np.cos(np.pi * (np.arange(count) + 0.5) / count)
     z = np.linspace(-REACH, REACH, FINE)
     curve = scipy.interpolate.BarycentricInterpolator(
-        at, _given_linear_part(components, link, _in_one_pool(parts(), size), direction, at).T
+        at, _given_linear_part(components, curve, _in_one_pool(parts(), size), direction, at).T
     )
     values: FloatArray = curve(np.clip(z * np.sqrt(1.0 + min(share, 1.0)), -REACH, REACH)).T
     density = np.exp(-0.5 * z**2)
@@ -154,7 +160,7 @@ class _Linear:
     spread: float
 
 
-def _linear_part(components: Components, link: Link, parts: Iterable[Part]) -> _Linear:
+def _linear_part(components: Components, curve: Curve, parts: Iterable[Part]) -> _Linear:
     k, _, d = components.root.shape
     mean, gradient, bend = np.zeros(k), np.zeros((k, d)), np.zeros((d, d))
     top, square, total = int(components.weight.argmax()), 0.0, 0.0
@@ -164,14 +170,14 @@ def _linear_part(components: Components, link: Link, parts: Iterable[Part]) -> _
             x, v = part.rows @ components.mean[i], part.rows @ components.root[i]
             variance = np.einsum("ij,ij->i", v, v)
             if part.slopes is None:
-                value, first, second = expected_derivatives(x, variance, link, (0, 1, 2))
+                value, first, second = curve.expected_derivatives(x, variance, (0, 1, 2))
                 mean[i] += w @ value
                 gradient[i] += (w * first) @ v
                 of_rows = second
             else:
                 s, t = part.slopes @ components.mean[i], part.slopes @ components.root[i]
                 both = np.einsum("ij,ij->i", v, t)
-                first, second, third, *more = expected_derivatives(x, variance, link, (1, 2, 3, 4)[: 3 + (i == top)])
+                first, second, third, *more = curve.expected_derivatives(x, variance, (1, 2, 3, 4)[: 3 + (i == top)])
                 mean[i] += w @ (first * s + second * both)
                 gradient[i] += (w * first) @ t + (w * (second * s + third * both)) @ v
                 if i == top:
@@ -186,7 +192,7 @@ def _linear_part(components: Components, link: Link, parts: Iterable[Part]) -> _
 
 
 def _given_linear_part(
-    components: Components, link: Link, parts: Iterable[Part], direction: FloatArray, at: FloatArray
+    components: Components, curve: Curve, parts: Iterable[Part], direction: FloatArray, at: FloatArray
 ) -> FloatArray:
     """Mean of the average in each component where its linear part is `at` standard deviations, (K, len(at))."""
     k = components.weight.size
@@ -199,12 +205,12 @@ def _given_linear_part(
             variance = np.maximum(np.einsum("ij,ij->i", v, v) - with_linear**2, 0.0)
             x_at = x + z * with_linear
             if part.slopes is None:
-                out[i] += expected_derivatives(x_at, variance, link, (0,))[0] @ part.weight
+                out[i] += curve.expected_derivatives(x_at, variance, (0,))[0] @ part.weight
                 continue
             s, t = part.slopes @ components.mean[i], part.slopes @ components.root[i]
             along = t @ direction[i]
             both = np.einsum("ij,ij->i", v, t) - with_linear * along
-            first, second = expected_derivatives(x_at, variance, link, (1, 2))
+            first, second = curve.expected_derivatives(x_at, variance, (1, 2))
             w = part.weight
             of_first = first @ np.stack([w * s, w * along], axis=1)
             out[i] += of_first[:, 0] + at * of_first[:, 1] + second @ (w * both)

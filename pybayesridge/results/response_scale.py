@@ -1,0 +1,278 @@
+"""Results on the scale of the response: predictions, and ratios of odds or rates, where the link is not linear."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pybayesridge._types import AnyArray, ArrayLike, FloatArray, IntArray, RowsLike
+from pybayesridge.checks import check_which, positive
+from pybayesridge.data.arrays import as_weights, check_weights
+from pybayesridge.data.frames import to_pandas
+from pybayesridge.posterior.laws import Ask
+from pybayesridge.results.arguments import check_alpha, term_positions
+from pybayesridge.results.base import LinearResults
+from pybayesridge.results.labelled import Lacking, of_family
+from pybayesridge.results.monte_carlo import errors_of_coefficients, is_sampled
+from pybayesridge.results.plots import probabilities as plots
+from pybayesridge.results.prediction import GeneralizedPrediction
+
+NOT_A_PICTURE = "plot_{name} is for family='gaussian': use {instead}"
+
+PICTURES = {"binomial": "plot_calibration() or plot_roc()"}
+"""What to draw in place of residuals, by family; plot_ppc(stat) for others."""
+
+
+class ResponseScaleResults(LinearResults):
+    """The part of the results that is on the scale of the response; goes before the results in the list of bases.
+
+    Attributes
+    ----------
+    link : {"logit", "probit", "log"}
+    event : str
+        With ``family="binomial"`` the level whose probability is modelled.
+    """
+
+    link: str
+    event: str
+    model: Any
+    posterior: Any
+
+    sigma2 = Lacking("{reason}: these results have no sigma2")
+    plot_calibration = of_family("binomial")(plots.plot_calibration)
+    plot_roc = of_family("binomial")(plots.plot_roc)
+
+    def _take_family(self) -> None:
+        """Take what the family has learned or was told of the response."""
+        shown = self.model.distribution.attributes
+        vars(self).update({name: shown[name] for name in ("link", "event") if name in shown})
+
+    def _extent(self, exog: RowsLike | None, exposure: Any, labels: pd.Index) -> FloatArray | None:
+        """The exposures of rows to predict: those given, or those of the fit for its own rows."""
+        family = self.model.distribution
+        if exposure is None:
+            return self.model.data.extent if exog is None else None
+        if family.per_row != "exposure":
+            raise ValueError("exposure requires a fit with family='poisson'")
+        if isinstance(exposure, str):
+            frame = to_pandas(exog, "exog")
+            if isinstance(frame, Mapping):
+                frame = pd.DataFrame(frame)
+            if not isinstance(frame, pd.DataFrame) or exposure not in frame.columns:
+                raise ValueError(f"exposure names {exposure!r}, which is not a column of exog")
+            exposure = frame[exposure].to_numpy()
+        if np.ndim(exposure) == 0:
+            return np.full(len(labels), positive("exposure", exposure))
+        out = as_weights(exposure, len(labels), "exposure")
+        check_weights(out[~np.isnan(out)], labels[~np.isnan(out)], "exposure")
+        return out
+
+    def predict(
+        self,
+        exog: RowsLike | None = None,
+        transform: bool = True,
+        which: str = "mean",
+        exposure: ArrayLike | str | None = None,
+    ) -> pd.Series:
+        """Posterior mean of the mean of the response (of counts its median), or of the linear predictor.
+
+        Parameters
+        ----------
+        exog : array-like or frame, optional
+            New data: with a formula, a frame or dict with its variables; otherwise columns as in the fit (a
+            frame's columns are matched by name). The rows of the fit by default.
+        transform : bool
+            Whether to pass new data through the formula.
+        which : {"mean", "linear"}
+            Means of responses: of yes/no responses probabilities, averaged over the posterior; of counts expected
+            counts, of which the median is taken, since the tail of the penalty's posterior rules a mean out. Or
+            linear predictors at `params`.
+        exposure : float, (m,) array-like or str, for ``family="poisson"``
+            Exposures of the rows, or the column of `exog` with them. By default 1 for new data, so that predictions
+            are rates, and the exposures of the fit for its own rows.
+
+        Returns
+        -------
+        Series
+            NaN in rows where a variable of the formula is missing.
+        """
+        rows, labels = self.model.new_rows(exog, transform)
+        if check_which(which) == "linear":
+            return pd.Series(self.model.predict(self.arrays.params, rows, which="linear"), index=labels)
+        if exog is None and exposure is None:
+            return pd.Series(self.arrays.fittedvalues, index=labels)
+        x, z = self.model.split_rows(rows, self.posterior.design)
+        found = _over_complete(rows, lambda keep: self.posterior.response_means(x[keep], z[keep]))
+        extent = self._extent(exog, exposure, labels)
+        return pd.Series(self.model.distribution.of_rows(found, extent), index=labels)
+
+    def get_prediction(  # type: ignore[override]
+        self,
+        exog: RowsLike | None = None,
+        transform: bool = True,
+        which: str = "mean",
+        row_labels: Sequence[Any] | pd.Index | None = None,
+        exposure: ArrayLike | str | None = None,
+    ) -> GeneralizedPrediction:
+        """Predictions with uncertainty; ``.summary_frame(alpha)`` has credible intervals.
+
+        Parameters
+        ----------
+        exog : array-like or frame, optional
+            As for :meth:`predict`.
+        transform : bool
+            Whether to pass new data through the formula.
+        which : {"mean", "linear"}
+            Means of responses, such as probabilities, whose intervals are those of the linear predictor transformed;
+            or linear predictors.
+        row_labels : sequence, optional
+            Labels of the rows, instead of those of `exog`.
+        exposure : float, (m,) array-like or str, for ``family="poisson"``
+            As for :meth:`predict`.
+
+        Examples
+        --------
+        >>> import statsmodels.api as sm
+        >>> from pybayesridge import BayesRidge
+        >>> spector = sm.datasets.spector.load_pandas().data
+        >>> res = BayesRidge.from_formula("GRADE ~ GPA + TUCE + PSI", spector, family="binomial").fit()
+        >>> new = {"GPA": [3.5], "TUCE": [22], "PSI": [1]}
+        >>> res.get_prediction(new).summary_frame().round(2).to_numpy().tolist()
+        [[0.68, 0.16, 0.34, 0.92]]
+        """
+        rows, labels = self.model.new_rows(exog, transform)
+        extent = self._extent(exog, exposure, labels)
+        if row_labels is not None:
+            labels = pd.Index(row_labels)
+        x, z = self.model.split_rows(rows, self.posterior.design)
+        linear, post, sampled = check_which(which) == "linear", self.posterior, is_sampled(self)
+        family = self.model.distribution
+
+        def found(keep: IntArray) -> FloatArray:
+            own = x[keep], z[keep]
+            if linear:
+                answer = post.rows(*own).ask(Ask())
+                values = [answer.center, answer.sd, answer.mcse]
+            else:
+                errors = post.response_errors(*own) if sampled else None
+                values = [post.response_means(*own), post.response_sds(*own), errors]
+            return np.column_stack([value for value in values if value is not None])
+
+        def quantiles(keep: IntArray, at: FloatArray) -> FloatArray:
+            ends = post.rows(x[keep], z[keep]).ask(Ask(tuple(at.tolist()))).quantiles[:, 0]
+            return ends if linear else family.mean(ends)
+
+        def of_rows(values: FloatArray) -> FloatArray:
+            return values if linear else family.of_rows(values.T, extent).T
+
+        mean, sd, *mcse = of_rows(_over_complete(rows, found)).T
+        return GeneralizedPrediction(
+            mean,
+            sd,
+            lambda at: of_rows(_over_complete(rows, lambda keep: quantiles(keep, at))),
+            labels,
+            shares=family.predicts_shares and not linear,
+            mcse=mcse[0] if mcse else None,
+        )
+
+    @of_family("binomial")
+    def odds_ratios(self, alpha: float = 0.05, *, terms: str | Sequence[str] | None = None) -> pd.DataFrame:
+        """Odds ratios with credible intervals; for the logit link.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the probability of the intervals.
+        terms : str or sequence of str, optional
+            Coefficients, by column or by term of the formula; all by default.
+
+        Returns
+        -------
+        DataFrame
+            A row for each coefficient: ``odds_ratio``, the exponential of `params`; ``lower`` and ``upper``, those of
+            the interval; ``prob_above_1``, the posterior probability that the odds rise with the column; of a
+            SpikeSlab ``prob_equal_1``, that they do not depend on it, and if sets of columns were sampled ``mcse``,
+            the Monte Carlo standard error of the odds ratio. The intercept's row has the odds where every column is
+            0.
+
+        Raises
+        ------
+        ValueError
+            For the probit link, whose coefficients are no log odds ratios, or an unknown term.
+        """
+        if not self.model.distribution.ratio:
+            raise ValueError(
+                f"odds_ratios() is for link='logit': coefficients of the {self.link} link are no log odds"
+            )
+        return self.ratios(alpha, terms=terms)
+
+    @of_family("poisson")
+    def rate_ratios(self, alpha: float = 0.05, *, terms: str | Sequence[str] | None = None) -> pd.DataFrame:
+        """Rate ratios with credible intervals.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the probability of the intervals.
+        terms : str or sequence of str, optional
+            Coefficients, by column or by term of the formula; all by default.
+
+        Returns
+        -------
+        DataFrame
+            A row for each coefficient: ``rate_ratio``, the exponential of `params`: the factor of the expected count
+            for one more unit of the column; ``lower`` and ``upper``, those of the interval; ``prob_above_1``, the
+            posterior probability that the rate rises with the column. The intercept's row has the rate where every
+            column is 0.
+
+        Raises
+        ------
+        ValueError
+            For an unknown term.
+        """
+        return self.ratios(alpha, terms=terms)
+
+    def ratios(self, alpha: float = 0.05, *, terms: str | Sequence[str] | None = None) -> pd.DataFrame:
+        """Exponentials of the coefficients, named as the family calls them: odds ratios or rate ratios. Internal."""
+        names, name = self.model.exog_names, self.model.distribution.ratio.replace(" ", "_")
+        at = np.arange(len(names)) if terms is None else term_positions(self.model, terms)
+        found = self.ask(Ask((check_alpha(alpha) / 2, 1 - alpha / 2), sd=False, above=True), at)
+        with np.errstate(over="ignore"):
+            values = np.exp(np.column_stack([found.center[:, 0], found.quantiles[:, 0]]))
+        flat = ~np.isin(at, np.concatenate(self.model.positions(self.posterior.design)))
+        above = np.where(flat, np.nan, found.above[:, 0])
+        columns = [name, "lower", "upper", "prob_above_1"]
+        out = pd.DataFrame(np.column_stack([values, above]), index=[names[i] for i in at], columns=columns)
+        if found.mass_at_zero is not None:
+            out["prob_equal_1"] = np.where(flat, np.nan, found.mass_at_zero[:, 0])
+        errors = errors_of_coefficients(self, name, list(out.index))
+        return out if errors is None else out.assign(mcse=errors)
+
+    def plot_fit(self, *_: Any, **__: Any) -> Any:
+        """Not available for responses that are not Gaussian."""
+        raise ValueError(NOT_A_PICTURE.format(name="fit", instead=self.instead_of_residuals))
+
+    def plot_residuals(self, *_: Any, **__: Any) -> Any:
+        """Not available for responses that are not Gaussian."""
+        raise ValueError(NOT_A_PICTURE.format(name="residuals", instead=self.instead_of_residuals))
+
+    @property
+    def instead_of_residuals(self) -> str:
+        """What to draw in place of residuals. Internal."""
+        return PICTURES.get(self.model.family, "plot_ppc(stat='dispersion')")
+
+
+def _over_complete(rows: AnyArray, function: Any) -> FloatArray:
+    """A function of the positions of rows without missing values; NaN for the others."""
+    values = np.asarray(rows.data if hasattr(rows, "tocsc") else rows)
+    whole = values.dtype.kind != "f" or not np.isnan(values).any() or hasattr(rows, "tocsc")
+    keep = np.arange(rows.shape[0]) if whole else np.flatnonzero(~np.isnan(rows).any(axis=1))
+    found: FloatArray = function(keep)
+    if whole:
+        return found
+    out = np.full((rows.shape[0], *found.shape[1:]), np.nan)
+    out[keep] = found
+    return out
