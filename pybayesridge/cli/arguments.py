@@ -147,7 +147,8 @@ def _response(parser: argparse.ArgumentParser, model: str) -> None:
         "--family",
         choices=tuple(lanes),
         default=next(iter(lanes)),
-        help="distribution of the response; binomial is for two values, or for successes among --trials",
+        help="distribution of the response; binomial is for two values, or for successes among --trials"
+        + ("; poisson for counts" if "poisson" in lanes else ""),
     )
     parser.add_argument("--link", choices=("logit", "probit"), help="for --family binomial (default: logit)")
     parser.add_argument(
@@ -156,6 +157,8 @@ def _response(parser: argparse.ArgumentParser, model: str) -> None:
         help="value of the response whose probability is modelled, for --family binomial (default: the second)",
     )
     parser.add_argument("--trials", metavar="COLUMN", help="column of numbers of trials, for --family binomial")
+    if "poisson" in lanes:
+        parser.add_argument("--exposure", metavar="COLUMN", help="column of exposures, for --family poisson")
     words = [_in_words(lane.names, lane.method(lane.default, 0, 0).name, lane.default) for lane in lanes.values()]
     others = "".join(
         f". With --family {family}: {text}" for family, text in zip(list(lanes)[1:], words[1:], strict=True)
@@ -177,7 +180,7 @@ def _fitting(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("data", metavar="DATA", help=DATA)
     parser.add_argument(
-        "--weights", metavar="COLUMN", help="column of precision weights (binomial: frequency weights)"
+        "--weights", metavar="COLUMN", help="column of precision weights (other families than gaussian: frequency weights)"
     )
     parser.add_argument(
         "--unpenalized",
@@ -235,6 +238,9 @@ def _predict(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--weights", metavar="COLUMN", help="column of precision weights, in the units of the weights of the fit"
+    )
+    parser.add_argument(
+        "--exposure", metavar="COLUMN", help="column of exposures, of a fit with --family poisson (default: 1 each)"
     )
     parser.add_argument(
         "--allow-code",

@@ -33,8 +33,9 @@ from pybayesridge.models.methods import OPTIONS, lanes_of
 from pybayesridge.text import did_you_mean, listed, repeated
 
 RESPONSE_OPTIONS = ("family", "link", "event", "trials")
+PER_ROW = ("weights", "trials", "exposure")
 MODEL_OPTIONS = {
-    "ridge": ("prior", "sigma2", *RESPONSE_OPTIONS),
+    "ridge": ("prior", "sigma2", "exposure", *RESPONSE_OPTIONS),
     "spikeslab": ("prior_inclusion", "slab_var", "noise_var", "expected_size", *RESPONSE_OPTIONS),
 }
 MODELS: dict[str, Any] = {"ridge": BayesRidge, "spikeslab": SpikeSlab}
@@ -87,11 +88,16 @@ def predict(arguments: argparse.Namespace) -> None:
                 )
             _check_column("--weights", arguments.weights, frame)
             weights = frame[arguments.weights]
+        if arguments.exposure is not None:
+            if results.model.distribution.per_row != "exposure":
+                raise ValueError(f"--exposure is for fits with --family poisson, and this is a {results.model.family} fit")
+            _check_column("--exposure", arguments.exposure, frame)
         numbers = [] if spec is None else set(spec.variables) - set(text)
         read = [name for name in numbers if name in frame.columns]
         _refuse_decimal_commas(arguments, frame, read)
         with progress("predicting", quiet=arguments.quiet):
             given = {} if weights is None else {"weights": weights}
+            given |= {} if arguments.exposure is None else {"exposure": arguments.exposure}
             out = results.get_prediction(frame, **given).summary_frame(alpha=arguments.alpha)
     if isinstance(out.columns, pd.MultiIndex):
         out.columns = pd.Index([f"{target}:{name}" for target, name in out.columns])
@@ -115,7 +121,7 @@ def _results(arguments: argparse.Namespace, frame: pd.DataFrame) -> Any:
             **({"group": None} if getattr(arguments, "by_column", False) else {}),
             **given(MODEL_OPTIONS[arguments.command]),
         )
-    for what in ("weights", "trials"):
+    for what in PER_ROW:
         name = getattr(arguments, what, None)
         if name is not None and name in model.data.exog_columns:
             warnings.warn(
@@ -179,7 +185,7 @@ def _check_columns(arguments: argparse.Namespace, frame: pd.DataFrame) -> None:
     read, unknown = names_read(arguments.formula, frame)
     for name in unknown:
         _check_column("the formula", name, frame)
-    for what in ("weights", "trials"):
+    for what in PER_ROW:
         if getattr(arguments, what, None) is not None:
             _check_column(f"--{what}", getattr(arguments, what), frame)
     _refuse_decimal_commas(arguments, frame, read)

@@ -18,11 +18,27 @@ from scipy.special import gammaln, xlogy
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.sites.likelihood import Likelihood
-from pybayesridge.sites.tilted import Cavity, Tilted, by_equal_steps
+from pybayesridge.sites.tilted import CHUNK, Cavity, Tilted, by_equal_steps, density_range, empty, merged, sum_up
 
 BEND = 6.0
 """Curvature for which the nodes are close enough for a count of 0, whose likelihood has a bend of length 1: its
 Fourier transform falls as ``exp(-pi |w| / 2)``, for other counts as that of a normal density first."""
+
+HIGHEST = 500.0
+"""Linear predictors, and their distances from a count's own, are looked at up to here: the exponential of this squared
+is still a number, and the likelihood long 0."""
+
+WIDE = 8.0
+"""Standard deviation of cavities from which counts of 0 have the rule in two parts."""
+
+BELOW = 27.0
+"""Distance below the bend from where their likelihood is 1, but for smooth terms of exp(-BELOW)."""
+
+GAUSS = 96
+"""Nodes of each of the two parts, by Gauss and Legendre: enough for a normal density over seven standard deviations."""
+
+_X, _W = np.polynomial.legendre.leggauss(GAUSS)
+SHARE, WEIGHT = 0.5 * (_X[:, None] + 1.0), 0.5 * _W[:, None]
 
 START = 0.5
 """Counts at the overall rate that are added to each row for a first guess."""
@@ -90,19 +106,15 @@ class Poisson(Likelihood):
     def values(self, eta: FloatArray) -> FloatArray:
         """Log likelihood of all copies, relative to its top where the count is not 0."""
         some = self.counts > 0
-        with np.errstate(over="ignore", invalid="ignore"):
-            away = eta - np.log(np.where(some, self.counts, 1.0) / self.exposure)
-            rest = np.where(some, away - np.expm1(away), -np.exp(away))
-            # Infinity less infinity: the exponential wins.
-            rest = np.where(np.isnan(rest) & ~np.isnan(away), -np.inf, rest)
-            out: FloatArray = self.copies * np.where(some, self.counts, 1.0) * rest
+        away = np.minimum(eta - np.log(np.where(some, self.counts, 1.0) / self.exposure), HIGHEST)
+        rest = np.where(some, away - np.expm1(away), -np.exp(away))
+        out: FloatArray = self.copies * np.where(some, self.counts, 1.0) * rest
         return out
 
     def derivatives(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Its first derivative and minus the second."""
-        with np.errstate(over="ignore"):
-            mean = self.exposure * np.exp(eta)
-            return self.copies * (self.counts - mean), self.copies * mean
+        mean = self.exposure * np.exp(np.minimum(eta, HIGHEST))
+        return self.copies * (self.counts - mean), self.copies * mean
 
     def first_guess(self) -> FloatArray:
         """Logs of the rows' own rates, drawn towards that of all, (n,)."""
@@ -146,9 +158,43 @@ class Poisson(Likelihood):
         """Means of counts, from those for an exposure of 1."""
         return self.exposure * mean
 
+    def reach(self, top: FloatArray, drop: float) -> FloatArray:
+        """Where ``copies exposure exp(top) (exp(d) - 1 - d)``, which it falls by at least, is `drop`; not below d.
+
+        The solution of ``d = log(1 + q + d)``, from above.
+        """
+        with np.errstate(over="ignore"):
+            log_q = np.log(drop) - np.log(self.copies * self.exposure) - top
+            d = np.minimum(2.0 * np.logaddexp(log_q, 0.0) + 2.0, np.exp(0.5 * (np.log(2.0) + log_q)))
+        for _ in range(3):
+            d = np.minimum(d, np.logaddexp(log_q, np.log1p(d)))
+        out: FloatArray = d
+        return out
+
     def tilted(self, cavity: Cavity) -> Tilted:
         """Moments of the tilted densities."""
-        return by_equal_steps(self, cavity, self._curvature_of_steps)
+        wide = (self.counts == 0) & (cavity.precision < WIDE**-2)
+        if not wide.any():
+            return by_equal_steps(self, cavity, self._curvature_of_steps)
+        some, rest = np.flatnonzero(wide), np.flatnonzero(~wide)
+        parts = [(some, self.rows(some)._wide(cavity.rows(some)))]
+        if rest.size:
+            rows = self.rows(rest)
+            parts.append((rest, by_equal_steps(rows, cavity.rows(rest), rows._curvature_of_steps)))
+        return merged(self.n, *parts)
+
+    def _wide(self, cavity: Cavity) -> Tilted:
+        """The moments for counts of 0 and wide cavities: the bend apart from the normal tail below it."""
+        top, low, high = density_range(self.values, self.derivatives, cavity, self.reach)
+        split = np.clip(-np.log(self.copies * self.exposure) - BELOW, low, high)
+        out = empty(self.n)
+        for start in range(0, self.n, step := CHUNK // (2 * GAUSS)):
+            rows = np.arange(start, min(start + step, self.n))
+            part, (a, b, c) = self.rows(rows), (x[rows] for x in (low, split, high))
+            eta = np.concatenate([a + (b - a) * SHARE, b + (c - b) * SHARE])
+            spacing = np.concatenate([(b - a) * WEIGHT, (c - b) * WEIGHT])
+            sum_up(out, rows, part.values(eta), part.derivatives(eta)[0], cavity, top, eta, spacing)
+        return out
 
     def _curvature_of_steps(self, low: FloatArray, top: FloatArray, high: FloatArray) -> FloatArray:
         """Curvature of a normal density that asks for steps as short as the likelihood does, (n,).

@@ -114,7 +114,7 @@ class GeneralizedSpikeSlabResults(ResponseScaleResults, SpikeSlabResults):
         """Posterior mean of the probability of the event at the rows of the data, (n,)."""
         if self.model.data.exog is None:
             raise ValueError(self.model.why_no_rows)
-        return self._probabilities(self.model.data.exog)
+        return self._means_at(self.model.data.exog)
 
     def hyperparameters(self, alpha: float = 0.05) -> pd.DataFrame:
         """Posterior mean and equal-tailed interval of the hyperparameters and of the number of included columns.

@@ -50,6 +50,11 @@ class ResponseScaleResults(LinearResults):
         shown = self.model.distribution.attributes
         vars(self).update({name: shown[name] for name in ("link", "event") if name in shown})
 
+    def _means_at(self, rows: AnyArray) -> FloatArray:
+        """Means of responses at rows, of extent 1."""
+        x, z = self.model.split_rows(rows, self.posterior.design)
+        return _over_complete(rows, lambda keep: self.posterior.response_means(x[keep], z[keep]))
+
     def _extent(self, exog: RowsLike | None, exposure: Any, labels: pd.Index) -> FloatArray | None:
         """The exposures of rows to predict: those given, or those of the fit for its own rows."""
         family = self.model.distribution
@@ -104,10 +109,8 @@ class ResponseScaleResults(LinearResults):
             return pd.Series(self.model.predict(self.arrays.params, rows, which="linear"), index=labels)
         if exog is None and exposure is None:
             return pd.Series(self.arrays.fittedvalues, index=labels)
-        x, z = self.model.split_rows(rows, self.posterior.design)
-        found = _over_complete(rows, lambda keep: self.posterior.response_means(x[keep], z[keep]))
         extent = self._extent(exog, exposure, labels)
-        return pd.Series(self.model.distribution.of_rows(found, extent), index=labels)
+        return pd.Series(self.model.distribution.of_rows(self._means_at(rows), extent), index=labels)
 
     def get_prediction(  # type: ignore[override]
         self,

@@ -114,6 +114,10 @@ class Likelihood(ABC):
         The variance of a normal variable times such a likelihood is at least ``1 / (precision + curvature)``.
         """
 
+    def reach(self, top: FloatArray, drop: float) -> FloatArray:
+        """How far above a tilted density's `top` (n,) the likelihood alone makes its log fall by `drop`; inf if not."""
+        return np.full(top.shape, np.inf)
+
     @abstractmethod
     def rises(self) -> FloatArray:
         """Where the likelihood does not fall: 1 upwards, -1 downwards, 0 in neither direction; (n,)."""

@@ -122,7 +122,7 @@ def by_equal_steps(
 
     They suit the largest curvature of the likelihood, or the `curvature` (n,) of the range's low end, top and high end.
     """
-    top, low, high = density_range(likelihood.values, likelihood.derivatives, cavity)
+    top, low, high = density_range(likelihood.values, likelihood.derivatives, cavity, likelihood.reach)
     most = likelihood.largest_curvature() if curvature is None else curvature(low, top, high)
     needed = (high - low) * (np.sqrt(cavity.precision + most) / NORMAL_STEP + PER_UNIT) + 1
     size = np.searchsorted(SIZES[:-1], needed)
@@ -179,10 +179,12 @@ def density_range(
     values: Callable[[FloatArray], FloatArray],
     derivatives: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
     cavity: Cavity,
+    reach: Callable[[FloatArray, float], FloatArray] | None = None,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Modes of the log density, and points beyond which it is lower by DROP; each (n,).
 
-    The log likelihood and its derivatives are functions of linear predictors of all rows.
+    The log likelihood and its derivatives are functions of linear predictors of all rows; `reach` is
+    :meth:`Likelihood.reach <pybayesridge.sites.likelihood.Likelihood.reach>`.
     """
 
     def log_density(x: FloatArray) -> FloatArray:
@@ -198,6 +200,8 @@ def density_range(
     bend = slopes(top)[1]
     height = log_density(top)
     x = top + SIDES * np.sqrt(2 * DROP / np.maximum(bend, 1e-300))
+    if reach is not None:
+        x[1] = np.minimum(x[1], top + reach(top, DROP))
     with np.errstate(divide="ignore", invalid="ignore"):
         for _ in range(4):
             # The tangent of a concave function lies above it: each step ends outside, then comes closer.

@@ -108,6 +108,13 @@ class Regressor(RegressorMixin, LinearEstimator):
             With ``return_std=True``. Intervals: ``result_.get_prediction(X).conf_int(obs=True)``.
         """
         mean, rows = self._linear_predictor(X)
+        family = self.result_.model.distribution
+        if not family.is_linear:
+            if return_std:
+                raise ValueError(
+                    f"return_std is for family='gaussian', not {family.name!r}: result_.get_prediction(X) has intervals"
+                )
+            return np.asarray(self.result_.predict(rows), dtype=np.float64)
         if not return_std:
             return mean
         return mean, self.result_.get_prediction(rows).se_obs.reshape(mean.shape)

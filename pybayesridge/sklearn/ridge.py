@@ -11,7 +11,8 @@ from scipy.sparse import issparse
 from sklearn.utils import Tags
 from sklearn.utils.validation import validate_data
 
-from pybayesridge._types import AnyArray, ArrayLike, BandsLike, FloatArray, Names, TableLike
+from pybayesridge._types import AnyArray, ArrayLike, BandsLike, FamilyLike, FloatArray, Names, TableLike
+from pybayesridge.families.registry import named as named_family
 from pybayesridge.models.ridge import BayesRidge
 from pybayesridge.results.bands import BandRidgeResults
 from pybayesridge.results.ridge import BayesRidgeResults
@@ -29,6 +30,7 @@ class RidgeEstimator(LinearEstimator):
     sigma2: float | None
     unpenalized: Names | None
     bands: BandsLike | None = None
+    family: FamilyLike = "gaussian"
 
     def _fit_model(self, X: Any, y: AnyArray, weight: FloatArray | None, names: list[str] | None) -> None:
         if issparse(X) and X.format == "coo":
@@ -43,21 +45,23 @@ class RidgeEstimator(LinearEstimator):
             prior=self.prior,
             bands=self.bands,
             sigma2=self.sigma2,
+            family=self.family,
         )
         results = model.fit(self.method, **self._options())
         self._take_results(results, y.ndim == 1)
-        for name in ("lambda_", "tau2_"):
+        for name in ("lambda_", "tau2_", "sigma2_"):
             if hasattr(self, name):
                 delattr(self, name)
         if self.bands is None:
             self.lambda_ = _per_target(results.lambda_, y.ndim == 1)
             self.tau2_ = _per_target(results.tau2, y.ndim == 1)
-        self.sigma2_ = _per_target(results.sigma2, y.ndim == 1)
+        if model.distribution.has_noise:
+            self.sigma2_ = _per_target(results.sigma2, y.ndim == 1)
 
     def _options(self) -> dict[str, Any]:
-        """The options of ``fit``; with bands, which have other defaults, those that were chosen."""
+        """The options of ``fit``; where defaults are others, with bands or another family, those that were chosen."""
         options = super()._options()
-        if self.bands is None:
+        if self.bands is None and named_family(self.family)[0] == "gaussian":
             return options
         defaults = inspect.signature(type(self)).parameters
         return {name: value for name, value in options.items() if value is not defaults[name].default}
@@ -81,8 +85,9 @@ class BayesRidgeRegressor(Regressor, RidgeEstimator):
 
     Parameters
     ----------
-    method : str, default "exact"
-        How the penalty is found; see :meth:`pybayesridge.BayesRidge.fit`.
+    method : str, optional
+        How the penalty is found; see :meth:`pybayesridge.BayesRidge.fit`. By default ``"exact"``, with
+        ``family="poisson"`` ``"ep"``.
     fit_intercept : bool, default True
         Whether there is an unpenalised intercept. A constant column of X never serves as it: its coefficient is 0.
         Without an intercept a constant column cannot be standardised and is refused, unless it is among
@@ -96,6 +101,10 @@ class BayesRidgeRegressor(Regressor, RidgeEstimator):
         :class:`pybayesridge.BayesRidge`. The methods are then ``"exact"``, ``"em"``, ``"reml"`` and ``"fixed"``.
     sigma2 : float, optional
         The noise variance where it is known.
+    family : {"gaussian", "poisson"}, default "gaussian"
+        The distribution of the response. With ``"poisson"`` y are counts and ``predict`` gives expected counts
+        (posterior medians); for exposures use :class:`pybayesridge.BayesRidge`. For yes/no responses use
+        :class:`BayesRidgeClassifier`.
     unpenalized : names or positions, optional
         Columns with a flat prior: never shrunk. Names need an X that has them.
     lam : float or (q,) array, for ``method="fixed"``
@@ -123,7 +132,7 @@ class BayesRidgeRegressor(Regressor, RidgeEstimator):
     tau2_ : float or (q,) array
         ``1 / lambda_``. Not with `bands`, whose variances ``result_.variance_components()`` has.
     sigma2_ : float or (q,) array
-        Noise variance.
+        Noise variance. Not with ``family="poisson"``.
     result_ : BayesRidgeResults
         Intervals, summaries, draws; it refers to the data, which ``result_.remove_data()`` drops before pickling.
     n_iter_ : int
@@ -134,7 +143,8 @@ class BayesRidgeRegressor(Regressor, RidgeEstimator):
     Notes
     -----
     `sample_weight` are precision weights: only their ratios matter, and a weight of 2 is a noise variance half as
-    large, not a row twice. (Rows repeated are more data, and shrink less.) Rows of weight 0 are left out.
+    large, not a row twice. (Rows repeated are more data, and shrink less.) With ``family="poisson"`` they are frequency
+    weights: a row of weight 2 is that row twice. Rows of weight 0 are left out.
 
     A degenerate fit (no signal, no noise) warns with :class:`pybayesridge.DegenerateFitWarning`.
 
@@ -156,13 +166,14 @@ class BayesRidgeRegressor(Regressor, RidgeEstimator):
 
     def __init__(
         self,
-        method: str = "exact",
+        method: str | None = None,
         *,
         fit_intercept: bool = True,
         standardize: bool = True,
         prior: str | tuple[float, ...] = "r2",
         bands: BandsLike | None = None,
         sigma2: float | None = None,
+        family: FamilyLike = "gaussian",
         unpenalized: Names | None = None,
         lam: ArrayLike | None = None,
         grid: str | ArrayLike | None = None,
@@ -178,6 +189,7 @@ class BayesRidgeRegressor(Regressor, RidgeEstimator):
         self.prior = prior
         self.bands = bands
         self.sigma2 = sigma2
+        self.family = family
         self.unpenalized = unpenalized
         self.lam = lam
         self.grid = grid
@@ -212,6 +224,8 @@ class BayesRidgeRegressor(Regressor, RidgeEstimator):
         if issparse(y):
             raise ValueError("y is sparse: the response must be dense")
         names = target_names(y)
+        if named_family(self.family)[0] == "binomial":
+            raise ValueError("family='binomial' is for yes/no responses: use BayesRidgeClassifier")
         checked = validate_data(
             self, X, y, accept_sparse=SPARSE, dtype=DTYPES, multi_output=True, y_numeric=True, ensure_min_samples=2
         )

@@ -13,7 +13,7 @@ TOL = 1e-8
 
 COUNTS = (0.0, 1.0, 3.0, 30.0, 1e3, 1e5)
 
-WIDTHS = (0.003, 0.1, 1.0, 5.0, 100.0)
+WIDTHS = (0.003, 0.1, 1.0, 5.0, 8.5, 100.0, 1e4)
 """Standard deviations of the cavity."""
 
 SHIFTS = (-3.0, 0.0, 3.0)
