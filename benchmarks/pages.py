@@ -99,6 +99,7 @@ PAGES = {
     "prior_r2": script("prior_r2"),
     "selection_calibration": module("selection_calibration"),
     "binary_calibration": module("binary_calibration", small=SMALL),
+    "counts": module("counts", small=SMALL),
 }
 """The order is that of the time they take, about: times of fits first, long runs of samplers last."""
 

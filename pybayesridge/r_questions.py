@@ -13,11 +13,11 @@ import numpy as np
 import pandas as pd
 
 from pybayesridge._types import FloatArray
-from pybayesridge.sites.average import Part
 from pybayesridge.results.arguments import check_alpha, target_position
 from pybayesridge.results.averages import of_averages
 from pybayesridge.results.comparison import compare_models as compare
 from pybayesridge.results.contrast import as_table, combined, read_contrasts
+from pybayesridge.sites.average import Part
 
 Answer = Callable[[Sequence[Any], Sequence[Sequence[str]], dict[str, Any]], dict[str, Any]]
 

@@ -176,3 +176,9 @@ def rounded(value: float, decimals: int = 3) -> Number:
 def as_probability(value: float) -> str:
     """A probability that may be tiny, such as a prediction, to `DIGITS` significant digits, or ``< 0.0001``."""
     return f"< {SMALLEST:.4f}" if 0 < value < SMALLEST else f"{value:.{DIGITS}g}"
+
+
+def either(names: Iterable[object]) -> str:
+    """Values with quotes, the last after "or"."""
+    *most, last = map(repr, names)
+    return f"{', '.join(most)} or {last}" if most else last

@@ -51,8 +51,8 @@ def test_one_class_has_both_families():
     assert (type(gaussian), gaussian.family) == (BayesRidge, "gaussian")
     with pytest.raises(AttributeError, match="link is an attribute of models with family='binomial'"):
         _ = gaussian.link
-    with pytest.raises(ValueError, match="family must be 'gaussian' or 'binomial', not 'poisson'"):
-        BayesRidge(DATA["y"], DATA[["x0"]], family="poisson")
+    with pytest.raises(ValueError, match="family must be 'gaussian', 'binomial' or 'poisson', not 'gamma'"):
+        BayesRidge(DATA["y"], DATA[["x0"]], family="gamma")
 
 
 @pytest.mark.parametrize("link", ["logit", "probit"])
@@ -173,7 +173,7 @@ def test_arguments_of_a_family(kwargs, message):
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        ({"method": "exact"}, "the posterior of a binomial model has no closed form; use 'ep'"),
+        ({"method": "exact"}, "the posterior of other models has no closed form; use 'ep'"),
         ({"method": "gcv"}, "use 'loocv'"),
         ({"method": "nuts"}, "method must be one of 'ep', 'laplace', 'em', 'loocv', 'fixed'"),
         ({"method": "fixed"}, "method='fixed' requires lam"),

@@ -244,7 +244,10 @@ REFUSED = {
     "link": (lambda: SpikeSlab(Y5, X5, family="binomial", link="cloglog"), "link must be 'logit' or 'probit'"),
     "gaussian link": (lambda: SpikeSlab(Y5, X5, link="logit"), "link requires family='binomial'"),
     "gaussian trials": (lambda: SpikeSlab(Y5, X5, trials=[2] * 5), "trials requires family='binomial'"),
-    "family": (lambda: SpikeSlab(Y5, X5, family="poisson"), "family must be 'gaussian' or 'binomial'"),
+    "family": (
+        lambda: SpikeSlab(Y5, X5, family="poisson"),
+        "SpikeSlab does not have family='poisson', but 'gaussian' or 'binomial'",
+    ),
     "sparse": (lambda: SpikeSlab(Y5, csr_matrix(X5), family="binomial"), "dense columns"),
     "moments": (
         lambda: SpikeSlab.from_moments(Moments.from_arrays(Y5, X5), family="binomial"),

@@ -19,6 +19,7 @@ R = Path(__file__).parents[1] / "r-wrapper" / "R"
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 2))
 RESPONSES = {"gaussian": X[:, 0] + RNG.normal(size=30), "binomial": (X[:, 0] + RNG.logistic(size=30) > 0).astype(int)}
+RESPONSES["poisson"] = RNG.poisson(np.exp(X[:, 0]))
 OTHER = {
     "grid": [1.0],
     "lam": 1.0,
@@ -49,7 +50,8 @@ def test_signatures_are_those_of_the_table(model):
 
 @pytest.mark.parametrize("model", MODELS)
 def test_every_model_has_a_lane_for_every_family(model):
-    assert {family for of, family in LANES if of == model} == set(FAMILIES)
+    selections = {"gaussian", "binomial"}
+    assert {family for of, family in LANES if of == model} == (selections if model == "SpikeSlab" else set(FAMILIES))
 
 
 @pytest.mark.parametrize("lane", LANES.values(), ids=lambda lane: f"{lane.model}-{lane.family}")
@@ -145,9 +147,15 @@ def listed_in_r(name, text):
 def test_methods_in_r_are_those_of_the_table():
     text = "\n".join(path.read_text(encoding="utf-8") for path in sorted(R.glob("*.R")))
     found = listed_in_r("methods_of_family", text)
+<<<<<<< HEAD
     known = {family: [*lane.methods, *lane.elsewhere] for family, lane in lanes_of("BayesRidge").items()}
     known["gaussian"] += [name for name in BANDED.methods if name not in known["gaussian"]]
     assert found == known
+=======
+    lanes = lanes_of("BayesRidge")
+    assert found == {family: [*lanes[family].methods, *lanes[family].elsewhere] for family in found}
+    assert set(lanes) - set(found) == {"poisson"}
+>>>>>>> 968e014 (Counts: how-to page, benchmark of calibration, tests; types)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -61,7 +61,7 @@ def test_statistics_by_name_and_by_function(ridge, frame):
     both = ridge.ppc({"median": np.median, "sd": lambda y: np.std(y, ddof=1)}, draws=100)
     assert both.loc["sd"].to_numpy() == pytest.approx(ridge.ppc("sd", draws=100).loc["sd"], rel=EQUAL)
     for stat, message in (
-        ("median", "stat must be one of 'mean', 'sd', 'min', 'max' or a function"),
+        ("median", "stat must be one of 'mean', 'sd', 'min', 'max', 'zeros' and 1 more or a function"),
         ([], "stat is empty"),
         (["max", "max"], "names 'max' twice"),
         (np.cumsum, "'cumsum' must be one finite number"),

@@ -139,6 +139,7 @@ def _spike_slab(parser: argparse.ArgumentParser) -> None:
 
 def _response(parser: argparse.ArgumentParser, model: str) -> None:
     """Arguments about the response, and the methods for it."""
+    from pybayesridge.families.registry import FAMILIES
     from pybayesridge.models.methods import BANDED, lanes_of
 
     lanes = lanes_of(model)
@@ -150,7 +151,10 @@ def _response(parser: argparse.ArgumentParser, model: str) -> None:
         help="distribution of the response; binomial is for two values, or for successes among --trials"
         + ("; poisson for counts" if "poisson" in lanes else ""),
     )
-    parser.add_argument("--link", choices=("logit", "probit"), help="for --family binomial (default: logit)")
+    links = dict.fromkeys(
+        link for family in lanes for link in FAMILIES[family].links if "link" in FAMILIES[family].takes
+    )
+    parser.add_argument("--link", choices=tuple(links), help="for --family binomial (default: logit)")
     parser.add_argument(
         "--event",
         metavar="LEVEL",
@@ -180,7 +184,9 @@ def _fitting(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("data", metavar="DATA", help=DATA)
     parser.add_argument(
-        "--weights", metavar="COLUMN", help="column of precision weights (other families than gaussian: frequency weights)"
+        "--weights",
+        metavar="COLUMN",
+        help="column of precision weights (other families than gaussian: frequency weights)",
     )
     parser.add_argument(
         "--unpenalized",

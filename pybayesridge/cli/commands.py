@@ -90,7 +90,9 @@ def predict(arguments: argparse.Namespace) -> None:
             weights = frame[arguments.weights]
         if arguments.exposure is not None:
             if results.model.distribution.per_row != "exposure":
-                raise ValueError(f"--exposure is for fits with --family poisson, and this is a {results.model.family} fit")
+                raise ValueError(
+                    f"--exposure is for fits with --family poisson, and this is a {results.model.family} fit"
+                )
             _check_column("--exposure", arguments.exposure, frame)
         numbers = [] if spec is None else set(spec.variables) - set(text)
         read = [name for name in numbers if name in frame.columns]

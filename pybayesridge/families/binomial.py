@@ -63,6 +63,7 @@ class BinomialFamily(Family):
     links: ClassVar[tuple[str, ...]] = ("logit", "probit")
     takes: ClassVar[tuple[str, ...]] = ("link", "event", "trials", "flat_in")
     per_row: ClassVar[str] = "trials"
+    has_classes: ClassVar[bool] = True
     statsmodels: ClassVar[str] = "Binomial"
     reason: ClassVar[str] = "binomial responses have no noise variance"
     codes_itself: ClassVar[bool] = True
@@ -84,11 +85,9 @@ class BinomialFamily(Family):
     @classmethod
     def of(cls, **given: Any) -> BinomialFamily:
         """The family with the arguments of a model."""
-        link = given.get("link")
-        if link not in (None, *cls.links):
-            raise ValueError(f"link must be 'logit' or 'probit', not {link!r}")
+        link = cls.checked_link(given.get("link"))
         counts = given.get("trials") is not None
-        return cls(link or "logit", cls.checked_flat_in(given.get("flat_in")), counts, given.get("event"))
+        return cls(link, cls.checked_flat_in(given.get("flat_in")), counts, given.get("event"))
 
     @property
     def linear_predictor(self) -> str:
@@ -176,7 +175,9 @@ class BinomialFamily(Family):
         """Derivative of the probability of the event."""
         return of_link.probability_slope(linear, self.link)
 
-    def expected_derivatives(self, mean: FloatArray, variance: FloatArray, orders: tuple[int, ...]) -> list[FloatArray]:
+    def expected_derivatives(
+        self, mean: FloatArray, variance: FloatArray, orders: tuple[int, ...]
+    ) -> list[FloatArray]:
         """Means of derivatives of the probability of the event where linear predictors are normal."""
         return logistic_normal.expected_derivatives(mean, variance, self.link, orders)
 

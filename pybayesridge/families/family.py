@@ -10,13 +10,14 @@ import numpy as np
 import pandas as pd
 
 from pybayesridge._types import AnyArray, BoolArray, FloatArray
+from pybayesridge.text import either
 
 FLAT_IN = ("latent", "link")
 """Units in which unpenalised coefficients of a ridge can have a flat prior."""
 
 if TYPE_CHECKING:
-    from pybayesridge.sites.prior import FlatIn
     from pybayesridge.sites.likelihood import Likelihood
+    from pybayesridge.sites.prior import FlatIn
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,8 @@ class Family:
         Whether it has a noise variance, so that new observations have predictive intervals.
     has_density : bool
         Whether responses are continuous.
+    has_classes : bool
+        Whether classifiers can be made of it: its responses may be two classes, as text or as 0 and 1.
     has_mean : bool
         Whether the mean of a response has a posterior mean; where the tail of the linear predictor's posterior rules
         that out medians are reported.
@@ -116,6 +119,7 @@ class Family:
     needs_rows: ClassVar[bool] = True
     has_noise: ClassVar[bool] = False
     has_density: ClassVar[bool] = False
+    has_classes: ClassVar[bool] = False
     has_mean: ClassVar[bool] = True
     is_linear: ClassVar[bool] = False
     codes_itself: ClassVar[bool] = False
@@ -185,6 +189,13 @@ class Family:
         """The response of the rows that are kept as the numerics take it, or a ValueError that names rows."""
         raise NotImplementedError
 
+    @classmethod
+    def checked_link(cls, value: Any) -> Any:
+        """The argument `link` of a model, by default the first of :attr:`links`."""
+        if value not in (None, *cls.links):
+            raise ValueError(f"link must be {either(cls.links)}, not {value!r}")
+        return value or cls.links[0]
+
     @staticmethod
     def checked_flat_in(value: object) -> FlatIn:
         """The argument `flat_in` of a model, by default "latent"."""
@@ -224,7 +235,9 @@ class Family:
         """Derivative of the mean of a response with respect to the linear predictor."""
         raise NotImplementedError
 
-    def expected_derivatives(self, mean: FloatArray, variance: FloatArray, orders: tuple[int, ...]) -> list[FloatArray]:
+    def expected_derivatives(
+        self, mean: FloatArray, variance: FloatArray, orders: tuple[int, ...]
+    ) -> list[FloatArray]:
         """Means of derivatives of the mean of a response where linear predictors are normal; order 0 is itself."""
         raise NotImplementedError
 
@@ -239,7 +252,7 @@ class Family:
     def draws(
         self, linear: AnyArray, variance: FloatArray | None, extent: FloatArray | None, generator: np.random.Generator
     ) -> FloatArray:
-        """Responses at linear predictors (m, n), with noise of variances that broadcast, or of rows of `extent` (n,)."""
+        """Responses at linear predictors (m, n), with noise of variances that broadcast, for rows of `extent`."""
         raise NotImplementedError
 
     def like_yes_no(self, endog: FloatArray) -> BoolArray:

@@ -22,6 +22,7 @@ class Gaussian(Family):
 
     name: ClassVar[str] = "gaussian"
     links: ClassVar[tuple[str, ...]] = ("identity",)
+    has_classes: ClassVar[bool] = True
     statsmodels: ClassVar[str] = "Gaussian"
     takes: ClassVar[tuple[str, ...]] = ("sigma2", "noise_var")
     max_targets: ClassVar[int | None] = None

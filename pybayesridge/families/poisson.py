@@ -41,7 +41,7 @@ class PoissonFamily(Family):
 
     name: ClassVar[str] = "poisson"
     links: ClassVar[tuple[str, ...]] = ("log",)
-    takes: ClassVar[tuple[str, ...]] = ("exposure", "flat_in")
+    takes: ClassVar[tuple[str, ...]] = ("link", "exposure", "flat_in")
     per_row: ClassVar[str] = "exposure"
     statsmodels: ClassVar[str] = "Poisson"
     reason: ClassVar[str] = "the noise of counts follows from their mean"
@@ -60,7 +60,7 @@ class PoissonFamily(Family):
     @classmethod
     def of(cls, **given: Any) -> PoissonFamily:
         """The family with the arguments of a model."""
-        return cls("log", cls.checked_flat_in(given.get("flat_in")))
+        return cls(cls.checked_link(given.get("link")), cls.checked_flat_in(given.get("flat_in")))
 
     @property
     def linear_predictor(self) -> str:
@@ -142,7 +142,9 @@ class PoissonFamily(Family):
         """The exponential function is its own derivative."""
         return self.mean(linear)
 
-    def expected_derivatives(self, mean: FloatArray, variance: FloatArray, orders: tuple[int, ...]) -> list[FloatArray]:
+    def expected_derivatives(
+        self, mean: FloatArray, variance: FloatArray, orders: tuple[int, ...]
+    ) -> list[FloatArray]:
         """The mean of a log-normal variable, for every order."""
         found = self.mean(mean + 0.5 * variance)
         return [found for _ in orders]

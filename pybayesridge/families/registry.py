@@ -8,6 +8,7 @@ from pybayesridge.families.binomial import BinomialFamily
 from pybayesridge.families.family import Family
 from pybayesridge.families.gaussian import Gaussian
 from pybayesridge.families.poisson import PoissonFamily
+from pybayesridge.text import either
 
 FAMILIES: dict[str, type[Family]] = {family.name: family for family in (Gaussian, BinomialFamily, PoissonFamily)}
 """By the name that the argument `family` of the models takes."""
@@ -38,7 +39,7 @@ def named(family: object, link: object = None) -> tuple[Any, Any]:
     if kind is None:
         return family, link
     if kind not in STATSMODELS:
-        raise ValueError(f"statsmodels' family {kind} is not available: family must be {_either(FAMILIES)}")
+        raise ValueError(f"statsmodels' family {kind} is not available: family must be {either(FAMILIES)}")
     if isinstance(family, type):
         raise ValueError(f"family is statsmodels' class {kind}: pass an object, {kind}(), or {STATSMODELS[kind]!r}")
     name = STATSMODELS[kind]
@@ -48,7 +49,7 @@ def named(family: object, link: object = None) -> tuple[Any, Any]:
     if known not in FAMILIES[name].links:
         raise ValueError(
             f"statsmodels' family {kind} has the link {of_family}, which is not available: family={name!r} has "
-            f"{_either(FAMILIES[name].links)}"
+            f"{either(FAMILIES[name].links)}"
         )
     if link is not None and link != known:
         raise ValueError(f"link={link!r} contradicts the link of the family, {of_family}: give one of the two")
@@ -71,7 +72,7 @@ def make(family: object, **given: Any) -> Family:
     """
     found = class_of(family)
     if found is None:
-        raise ValueError(f"family must be {_either(FAMILIES)}, not {family!r}")
+        raise ValueError(f"family must be {either(FAMILIES)}, not {family!r}")
     out = found.of(**{name: value for name, value in given.items() if name in found.takes})
     for name, value in given.items():
         if value is not None and name not in found.takes:
@@ -91,11 +92,6 @@ def earlier(state: dict[str, Any]) -> dict[str, Any]:
     known = {"link", "event", *state}
     own = {name: value for name, value in family.attributes.items() if name in known}
     return own | {"family": family.name, "distribution": family, "has_trials": bool(state.get("_counts", False))}
-
-
-def _either(names: Any) -> str:
-    *most, last = map(repr, names)
-    return f"{', '.join(most)} or {last}" if most else last
 
 
 def _of_statsmodels(family: object) -> str | None:

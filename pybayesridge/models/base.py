@@ -30,13 +30,12 @@ from pybayesridge.models.streamed import StreamedModel
 from pybayesridge.moments.moments import Moments
 from pybayesridge.recipes import Recipe, call_of
 from pybayesridge.registry import check_rows
-from pybayesridge.text import listed
+from pybayesridge.text import either, listed
 
 if TYPE_CHECKING:
     from scipy.sparse import csc_matrix
 
     from pybayesridge.formula.spec import FormulaData
-    from pybayesridge.sites.likelihood import Likelihood
 
 
 class LinearModel(StreamedModel):
@@ -106,9 +105,7 @@ class LinearModel(StreamedModel):
             data, self.source = ColumnData.read(endog, exog, weights=weights, missing=missing, **options)
         else:
             name = self.distribution.per_row
-            data = prepare(
-                endog, exog, weights=weights, extent=extent, extent_name=name, missing=missing, **options
-            )
+            data = prepare(endog, exog, weights=weights, extent=extent, extent_name=name, missing=missing, **options)
             data.endog = self.distribution.checked(data.endog, data.extent, data.row_labels)
             self.source = RowData.of(data, self.distribution.row_weights(data.weights, data.extent))
         self.missing = missing
@@ -136,15 +133,15 @@ class LinearModel(StreamedModel):
         self.family = self.distribution.name
         lanes = lanes_of(self._model)
         if self.family not in lanes:
-            raise ValueError(f"{self._model} does not have family={self.family!r}, but {listed(map(repr, lanes))}")
+            raise ValueError(f"{self._model} does not have family={self.family!r}, but {either(lanes)}")
         self._show_family(given)
 
     def _show_family(self, names: Mapping[str, object]) -> None:
         """Take those attributes of the family that are in `names`: arguments of this model, or there already."""
         vars(self).update({name: value for name, value in self.distribution.attributes.items() if name in names})
 
-    def likelihood(self) -> Likelihood:
-        """The likelihood of the rows; not for a Gaussian response."""
+    def likelihood(self) -> Any:
+        """The likelihood of the rows, of the family's own class; not for a Gaussian response."""
         data: ModelData = self.data
         if data.endog is None:
             raise ValueError(self.why_no_rows)

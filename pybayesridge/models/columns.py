@@ -93,7 +93,7 @@ class ColumnData(RowData):
         z, k = _covariates(given.unpenalized, endog)
         options["unpenalized"] = np.arange(k)
         data = prepare(endog, z, weights=weights, **options)
-        rows = RowData.of(data)
+        rows = RowData.of(data, data.weights)
         stream: Any = open_columns(
             given.source,
             rows.n,

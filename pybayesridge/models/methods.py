@@ -285,7 +285,9 @@ LANES: dict[tuple[str, str], Lane] = {
                 name="sites",
                 model="BayesRidge",
                 family=family.name,
-                table=lambda: Methods(methods=of_sites.METHODS, default=of_sites.DEFAULT, elsewhere=of_sites.NOT_HERE),
+                table=lambda: Methods(
+                    methods=of_sites.METHODS, default=of_sites.DEFAULT, elsewhere=of_sites.NOT_HERE
+                ),
                 options=("tol", "maxiter"),
                 defaults={"tol": 1e-6, "maxiter": 200},
                 told=_sweeps,

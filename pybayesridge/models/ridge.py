@@ -78,17 +78,21 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
         are in no band of a dict are one more, with the name "other". See the notes.
     sigma2 : float, optional
         The noise variance where it is known.
-    family : {"gaussian", "binomial"} or family object of statsmodels
-        The distribution of the responses. ``"binomial"``: yes/no responses, and successes among trials; see the
-        notes. An object such as ``sm.families.Binomial(link=sm.families.links.Probit())`` also gives the link.
+    family : {"gaussian", "binomial", "poisson"} or family object of statsmodels
+        The distribution of the responses. ``"binomial"``: yes/no responses, and successes among trials;
+        ``"poisson"``: counts; see the notes. An object such as
+        ``sm.families.Binomial(link=sm.families.links.Probit())`` also gives the link.
     link : {"logit", "probit"}, for ``family="binomial"``
         F of the notes is the logistic (default) or the normal distribution function. Coefficients of the logit link
-        are log odds ratios.
+        are log odds ratios. Counts have the link "log" alone.
     event : level, for ``family="binomial"``
         The level whose probability is modelled. By default 1, True, or the second of two levels in their order.
     trials : str or (n,) array-like, for ``family="binomial"``
         Number of trials of each row, `endog` being the number of successes; with a formula also the name of a column.
-    flat_in : {"latent", "link"}, for ``family="binomial"``
+    exposure : str or (n,) array-like, for ``family="poisson"``
+        Exposure of each row, such as person-years, in proportion to which events are expected: positive. With a
+        formula also the name of a column. Its log is an offset of the linear predictor.
+    flat_in : {"latent", "link"}, for ``family="binomial"`` and ``"poisson"``
         Units in which the unpenalised coefficients have a flat prior, ``"latent"`` by default; see the notes.
     missing : {"raise", "drop"}
         Treatment of rows with missing values.
@@ -122,14 +126,27 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
     counts as three rows, so that their size matters, not only their ratios. There is no noise variance, and one
     response only.
 
-    The unpenalised coefficients of such a model have a flat prior too. If tau2 is unknown, the posterior depends on
-    the units in which it is flat. With ``"latent"`` they are flat in units of the standard deviation of the latent
-    response, to which both its noise and its explained part contribute: with t the ratio of tau2 to the scale of its
+    With ``family="poisson"`` `endog` are counts, and with e the exposures the model is
+
+    .. math::
+
+        y_i \sim \text{Poisson}(e_i \exp(z_i' g + x_i' b)), \quad b \mid \tau^2 \sim N(0, \tau^2 I),
+
+    with the same prior of tau2, in which :math:`c = \log(1 + 1/m)` with m the (weighted) mean count: a log-normal
+    variable whose log has this variance varies as much, relative to its mean, as a Poisson count of mean m does. So c
+    is near 1/m for large counts. It depends on the response by its mean alone. Exposures shift the linear predictor;
+    they do not weight the rows by which columns are standardised. `weights` are frequency weights. A mean of the
+    expected count does not exist in general, since the posterior of tau2 has a polynomial tail: predictions are
+    posterior medians, with quantiles.
+
+    The unpenalised coefficients of models of yes/no responses and counts have a flat prior too. If tau2 is unknown,
+    the posterior depends on the units in which it is flat. With ``"latent"`` they are flat in units of the standard
+    deviation of the latent response, to which both its noise and its explained part contribute: with t the ratio of tau2 to the scale of its
     prior, the joint prior has the factor :math:`(1 + t)^{-k/2}` for k unpenalised coefficients. Then the posterior is
     proper wherever that of the unpenalised coefficients alone is, also if the other columns predict every response,
     as they do in general position if there are as many columns as rows less one. With ``"link"`` they are flat on the
-    scale of the link itself: there the posterior is improper under the default prior, and ``fit`` raises a ValueError
-    that says so.
+    scale of the link itself: there the posterior of yes/no responses is improper under the default prior, and ``fit``
+    raises a ValueError that says so.
 
     References
     ----------
@@ -266,38 +283,38 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
         Parameters
         ----------
         method : str, optional
-            For Gaussian responses ``"exact"`` (default), ``"em"``, ``"loocv"``, ``"gcv"`` or ``"fixed"``; with
-            ``family="binomial"`` ``"ep"`` (default), ``"laplace"``, ``"em"``, ``"loocv"`` or ``"fixed"``.
+            For Gaussian responses ``"exact"`` (default), ``"em"``, ``"loocv"``, ``"gcv"`` or ``"fixed"``; with other
+            families ``"ep"`` (default), ``"laplace"``, ``"em"``, ``"loocv"`` or ``"fixed"``.
 
             ``"exact"``: the penalty integrated out, the exact marginal posterior; its intervals account for
             uncertainty in the penalty. ``"ep"``: likewise, for each penalty the posterior of the coefficients by
             expectation propagation. ``"laplace"``: the same by Laplace's approximation, which is faster with many
             rows and less accurate with few. ``"em"``: the penalty at the posterior mode, uncertainty conditional on
             it, which makes intervals too narrow. ``"loocv"``, ``"gcv"``: the penalty of `grid` that minimises
-            leave-one-out or generalised cross-validation (with ``family="binomial"`` the one with the best
+            leave-one-out or generalised cross-validation (with other families the one with the best
             leave-one-out log score); ``"fixed"``: the penalty `lam`. With these three uncertainty is conditional on
             the penalty, the noise variance integrated out.
 
             With `bands` ``"exact"``, ``"em"``, ``"fixed"``, or ``"reml"``: restricted maximum likelihood.
         tol : float, optional
             Accuracy of log lambda (for ``"exact"`` of the quadrature) at which iterations stop, 1e-8 by default; it
-            depends on no scale. With ``family="binomial"`` 1e-6 by default: the largest estimated error of the
+            depends on no scale. With other families 1e-6 by default: the largest estimated error of the
             integral over the penalty, for ``"em"`` the accuracy of log lambda. With `bands` the accuracy of the
             integral over the shares of the bands, in posterior standard deviations: 1e-3 by default; with more than
             three bands 20 times as much.
         maxiter : int, optional
-            Most iterations, 10,000 by default. With ``family="binomial"`` most sweeps over the rows (Newton steps) at
+            Most iterations, 10,000 by default. With other families most sweeps over the rows (Newton steps) at
             one penalty, 200 by default.
         grid : {"fixed", "glmnet"} or array, for ``"loocv"`` and ``"gcv"``
             Penalties to try: ``"fixed"`` (the default) is 1e10 … 1e-10, ``"glmnet"`` the ones glmnet would, 100
-            each; an array's are on the scale of `lam`. With ``family="binomial"`` an array; by default 33 penalties
+            each; an array's are on the scale of `lam`. With other families an array; by default 33 penalties
             around that of the prior.
         lam : float or (q,) array, for ``"fixed"``
             The penalty of ``||y - Xb||^2 + lam ||b||^2`` on the standardised scale. The coefficients for 0 are
             those of least squares; the intervals are the limit of those for small penalties, with n - rank(Z)
-            degrees of freedom and not n - rank(Z) - p. With ``family="binomial"`` the penalty 1/tau2: positive. With
+            degrees of freedom and not n - rank(Z) - p. With other families the penalty 1/tau2: positive. With
             `bands` a positive penalty for each, in their order or by name.
-        solver : {"ep", "laplace"}, with ``family="binomial"`` for ``"em"``, ``"loocv"`` and ``"fixed"``
+        solver : {"ep", "laplace"}, with other families than the Gaussian for ``"em"``, ``"loocv"`` and ``"fixed"``
             The approximation of the posterior of the coefficients.
         dof : {"nu", "paper"}, for Gaussian responses
             Count the data as ``n - rank(Z)``, which is right, or as n, as the paper does.
@@ -317,7 +334,7 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
         Raises
         ------
         ValueError
-            For an option that the method does not take. With ``family="binomial"`` if the unpenalised columns
+            For an option that the method does not take. With other families if the unpenalised columns
             separate the responses (the message names them), the posterior is improper, or the columns separate the
             responses and a penalty is so small that rounding errors outweigh it.
 

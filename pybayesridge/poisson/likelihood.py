@@ -25,8 +25,8 @@ BEND = 6.0
 Fourier transform falls as ``exp(-pi |w| / 2)``, for other counts as that of a normal density first."""
 
 HIGHEST = 500.0
-"""Linear predictors, and their distances from a count's own, are looked at up to here: the exponential of this squared
-is still a number, and the likelihood long 0."""
+"""Linear predictors, and their distances from a count's own, are looked at up to here: their exponential is still a
+number, and the likelihood long 0."""
 
 WIDE = 8.0
 """Standard deviation of cavities from which counts of 0 have the rule in two parts."""
@@ -35,7 +35,7 @@ BELOW = 27.0
 """Distance below the bend from where their likelihood is 1, but for smooth terms of exp(-BELOW)."""
 
 GAUSS = 96
-"""Nodes of each of the two parts, by Gauss and Legendre: enough for a normal density over seven standard deviations."""
+"""Nodes of each of the two parts, by Gauss and Legendre."""
 
 _X, _W = np.polynomial.legendre.leggauss(GAUSS)
 SHARE, WEIGHT = 0.5 * (_X[:, None] + 1.0), 0.5 * _W[:, None]
@@ -175,28 +175,15 @@ class Poisson(Likelihood):
         """Moments of the tilted densities."""
         wide = (self.counts == 0) & (cavity.precision < WIDE**-2)
         if not wide.any():
-            return by_equal_steps(self, cavity, self._curvature_of_steps)
+            return by_equal_steps(self, cavity, self.curvature_of_steps)
         some, rest = np.flatnonzero(wide), np.flatnonzero(~wide)
-        parts = [(some, self.rows(some)._wide(cavity.rows(some)))]
+        parts = [(some, in_two_parts(self.rows(some), cavity.rows(some)))]
         if rest.size:
             rows = self.rows(rest)
-            parts.append((rest, by_equal_steps(rows, cavity.rows(rest), rows._curvature_of_steps)))
+            parts.append((rest, by_equal_steps(rows, cavity.rows(rest), rows.curvature_of_steps)))
         return merged(self.n, *parts)
 
-    def _wide(self, cavity: Cavity) -> Tilted:
-        """The moments for counts of 0 and wide cavities: the bend apart from the normal tail below it."""
-        top, low, high = density_range(self.values, self.derivatives, cavity, self.reach)
-        split = np.clip(-np.log(self.copies * self.exposure) - BELOW, low, high)
-        out = empty(self.n)
-        for start in range(0, self.n, step := CHUNK // (2 * GAUSS)):
-            rows = np.arange(start, min(start + step, self.n))
-            part, (a, b, c) = self.rows(rows), (x[rows] for x in (low, split, high))
-            eta = np.concatenate([a + (b - a) * SHARE, b + (c - b) * SHARE])
-            spacing = np.concatenate([(b - a) * WEIGHT, (c - b) * WEIGHT])
-            sum_up(out, rows, part.values(eta), part.derivatives(eta)[0], cavity, top, eta, spacing)
-        return out
-
-    def _curvature_of_steps(self, low: FloatArray, top: FloatArray, high: FloatArray) -> FloatArray:
+    def curvature_of_steps(self, low: FloatArray, top: FloatArray, high: FloatArray) -> FloatArray:
         """Curvature of a normal density that asks for steps as short as the likelihood does, (n,).
 
         Not the curvature where the density ends above: there it is that of an exponential, for which the rule's
@@ -224,6 +211,20 @@ class Poisson(Likelihood):
             f"the unpenalised column(s) {names} separate the counts: all {count} of the {self.n} rows that they tell "
             "apart have a count of 0"
         )
+
+
+def in_two_parts(zeros: Poisson, cavity: Cavity) -> Tilted:
+    """The moments for counts of 0 and wide cavities: the bend apart from the normal tail below it."""
+    top, low, high = density_range(zeros.values, zeros.derivatives, cavity, zeros.reach)
+    split = np.clip(-np.log(zeros.copies * zeros.exposure) - BELOW, low, high)
+    out = empty(zeros.n)
+    for start in range(0, zeros.n, step := CHUNK // (2 * GAUSS)):
+        rows = np.arange(start, min(start + step, zeros.n))
+        part, a, b, c = zeros.rows(rows), low[rows], split[rows], high[rows]
+        eta = np.concatenate([a + (b - a) * SHARE, b + (c - b) * SHARE])
+        spacing = np.concatenate([(b - a) * WEIGHT, (c - b) * WEIGHT])
+        sum_up(out, rows, part.values(eta), part.derivatives(eta)[0], cavity, top, eta, spacing)
+    return out
 
 
 def from_counts(counts: FloatArray, exposure: FloatArray | None, weights: FloatArray | None) -> Poisson:

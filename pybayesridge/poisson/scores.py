@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 def log_score(likelihood: Poisson, mean: FloatArray) -> float:
     """Mean log probability of a count over all copies of the rows."""
-    from_top = xlogy(likelihood.counts, mean) - mean - (xlogy(likelihood.counts, likelihood.counts) - likelihood.counts)
+    from_top = (
+        xlogy(likelihood.counts, mean) - mean - (xlogy(likelihood.counts, likelihood.counts) - likelihood.counts)
+    )
     total = likelihood.copies @ (from_top + likelihood.log_constants())
     return float(total / likelihood.copies.sum())
 

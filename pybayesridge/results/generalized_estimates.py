@@ -106,7 +106,7 @@ class GeneralizedEstimates(LinearEstimates):
         """Log probability or density of each row's response given the others, (n,). Internal."""
         return self._left_out.log_score + self.sites_fit.likelihood.log_constants()
 
-    @of_family("binomial")
+    @of_family("binomial")  # type: ignore[prop-decorator]
     @property
     def n_trials(self) -> float:
         """Number of trials: rows, where there are no `trials`, copies of them included."""
@@ -141,19 +141,19 @@ class GeneralizedEstimates(LinearEstimates):
         """
         return total_log_score(self.sites_fit.likelihood, self._left_out) / self.size
 
-    @of_family("binomial")
+    @of_family("binomial")  # type: ignore[prop-decorator]
     @cached_property
     def loo_brier(self) -> float:
         """Leave-one-out Brier score: mean squared difference of outcome and probability; the smaller the better."""
         return self._score("brier")
 
-    @of_family("binomial")
+    @of_family("binomial")  # type: ignore[prop-decorator]
     @cached_property
     def loo_auc(self) -> float:
         """Leave-one-out area under the ROC curve: probability that an event was given the larger probability."""
         return self._score("auc")
 
-    @of_family("poisson")
+    @of_family("poisson")  # type: ignore[prop-decorator]
     @cached_property
     def loo_deviance(self) -> float:
         """Share of the deviance that leave-one-out predictions explain; 0 is that of the overall rate.
@@ -228,11 +228,12 @@ class GeneralizedEstimates(LinearEstimates):
     def explained_variance(self, alpha: float = 0.05, rng: RandomLike = 0) -> pd.Series:
         """Posterior mean, median and interval of the share of latent variance that the penalised columns explain.
 
-        Of yes/no responses the event is that a latent response is above 0. With g the part of the penalised columns in its linear
-        predictor (the unpenalised ones projected out), n rows and c the variance of the latent noise (pi^2/3 for the
-        logit and 1 for the probit link; of counts log(1 + 1/m), with m the mean count) the share is ``|g|^2 / (|g|^2 + n c)``; rows of several trials count as such.
+        Of yes/no responses the event is that a latent response is above 0. With g the part of the penalised columns
+        in its linear predictor (the unpenalised ones projected out), n rows and c the variance of the latent noise
+        (pi^2/3 for the logit and 1 for the probit link; of counts log(1 + 1/m), with m the mean count) the share is
+        ``|g|^2 / (|g|^2 + n c)``; rows of several trials count as such.
         A priori it is Beta(1/2, 1/2) with the default prior. It is not a measure of how well single responses are
-        predicted; for that see :attr:`loo_log_score` and :attr:`loo_auc`.
+        predicted; for that see :attr:`loo_log_score`, and :attr:`loo_auc` or :attr:`loo_deviance`.
 
         Parameters
         ----------

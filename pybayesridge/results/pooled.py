@@ -240,6 +240,10 @@ class PooledResults(Shown, saved.Saveable):
         """
         return self._ratios("rate_ratios", alpha, terms)
 
+    def ratios(self, alpha: float = 0.05, *, terms: str | Sequence[str] | None = None) -> pd.DataFrame:
+        """Exponentials of the coefficients, named as the family calls them: odds ratios or rate ratios. Internal."""
+        return self._ratios(f"{self._first.model.distribution.ratio.replace(' ', '_')}s", alpha, terms)
+
     def _ratios(self, name: str, alpha: float, terms: str | Sequence[str] | None) -> pd.DataFrame:
         fits: list[Any] = self.fits
         if not hasattr(fits[0], name):

@@ -56,7 +56,8 @@ def ppc(
     Parameters
     ----------
     stat : {"mean", "sd", "min", "max", "zeros", "dispersion"}, callable, sequence or dict, optional
-        Statistics; by default the first four, of counts mean, sd, max, zeros and dispersion. A callable takes a response (n,) and returns a number; a dict
+        Statistics; by default the first four, of counts mean, sd, max, zeros and dispersion. A
+        callable takes a response (n,) and returns a number; a dict
         names callables.
     draws : int, default 1000
         How many responses to replicate.

@@ -27,7 +27,11 @@ if TYPE_CHECKING:
         model: BayesRidge
 
         def predict(  # type: ignore[override]
-            self, exog: RowsLike | None = None, transform: bool = True, which: str = "mean"
+            self,
+            exog: RowsLike | None = None,
+            transform: bool = True,
+            which: str = "mean",
+            exposure: ArrayLike | str | None = None,
         ) -> pd.Series | pd.DataFrame:
             """See :meth:`LinearResults.predict`, and with `which` :meth:`GeneralizedRidgeResults.predict`."""
 
@@ -38,6 +42,7 @@ if TYPE_CHECKING:
             weights: ArrayLike | None = None,
             which: str = "mean",
             row_labels: Sequence[Hashable] | pd.Index | None = None,
+            exposure: ArrayLike | str | None = None,
         ) -> BayesPrediction:
             """See :meth:`LinearResults.get_prediction` and :meth:`GeneralizedRidgeResults.get_prediction`."""
 
@@ -60,7 +65,9 @@ if TYPE_CHECKING:
         sigma2: float
         noise_var: float
 
-        def predict(self, exog: RowsLike | None = None, transform: bool = True, which: str = "mean") -> pd.Series:
+        def predict(  # type: ignore[override]
+            self, exog: RowsLike | None = None, transform: bool = True, which: str = "mean"
+        ) -> pd.Series:
             """See :meth:`LinearResults.predict`, and with `which` :meth:`GeneralizedSpikeSlabResults.predict`."""
 
         def get_prediction(  # type: ignore[override]

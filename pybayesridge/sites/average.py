@@ -1,4 +1,4 @@
-"""The law of averages over rows of means of responses, and of their derivatives: coefficients are a mixture of normals.
+"""The law of averages over rows of means of responses and their derivatives, for mixtures of normal coefficients.
 
 With G the average and T its linear part, which has the gradient of G averaged over the component, the mean of G
 given T is a one-dimensional function that follows from normal integrals row by row. Around it G scatters by the
@@ -37,7 +37,9 @@ POLE = np.pi
 class Curve(Protocol):
     """The mean of a response as a function of the linear predictor."""
 
-    def expected_derivatives(self, mean: FloatArray, variance: FloatArray, orders: tuple[int, ...]) -> list[FloatArray]:
+    def expected_derivatives(
+        self, mean: FloatArray, variance: FloatArray, orders: tuple[int, ...]
+    ) -> list[FloatArray]:
         """Means of its derivatives where the linear predictor is normal; order 0 is itself."""
 
 
@@ -102,10 +104,10 @@ def law_of_average(components: Components, curve: Curve, parts: Callable[[], Ite
     count = int(np.clip(np.ceil(DIGITS / decay), 5, MOST))
     at = REACH * np.cos(np.pi * (np.arange(count) + 0.5) / count)
     z = np.linspace(-REACH, REACH, FINE)
-    curve = scipy.interpolate.BarycentricInterpolator(
+    interpolated = scipy.interpolate.BarycentricInterpolator(
         at, _given_linear_part(components, curve, _in_one_pool(parts(), size), direction, at).T
     )
-    values: FloatArray = curve(np.clip(z * np.sqrt(1.0 + min(share, 1.0)), -REACH, REACH)).T
+    values: FloatArray = interpolated(np.clip(z * np.sqrt(1.0 + min(share, 1.0)), -REACH, REACH)).T
     density = np.exp(-0.5 * z**2)
     weight = (components.weight[:, None] * (density / density.sum())).ravel()
     values = values.ravel()

@@ -11,6 +11,7 @@ import scipy
 
 from pybayesridge._types import FloatArray
 from pybayesridge.linalg.blas import one_pool
+from pybayesridge.posterior.quantiles import Common
 from pybayesridge.ridge.prior import BetaPrime
 from pybayesridge.sites.approximation import Approximation, Node
 from pybayesridge.sites.coordinates import Coordinates
@@ -18,7 +19,6 @@ from pybayesridge.sites.integrate import find_ends, integrate
 from pybayesridge.sites.leave_one_out import total_log_score
 from pybayesridge.sites.likelihood import Likelihood
 from pybayesridge.sites.nodes import Nodes
-from pybayesridge.posterior.quantiles import Common
 from pybayesridge.sites.posterior import MIDDLE, NEGLIGIBLE, SitesPosterior, make_posterior
 from pybayesridge.sites.prior import FlatIn, log_prior
 
@@ -92,7 +92,7 @@ class SitesFit:
     n_iter: int
 
     def fitted(self) -> FloatArray:
-        """Posterior mean of the mean of each row's response, or its median where there is none, (n,); needs the rows."""
+        """Posterior mean, or median where there is none, of the mean of each row's response, (n,); needs the rows."""
         if not self.likelihood.has_mean:
             return self._fitted_medians()
         out, total = np.zeros(self.likelihood.n), 0.0

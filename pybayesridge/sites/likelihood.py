@@ -115,7 +115,7 @@ class Likelihood(ABC):
         """
 
     def reach(self, top: FloatArray, drop: float) -> FloatArray:
-        """How far above a tilted density's `top` (n,) the likelihood alone makes its log fall by `drop`; inf if not."""
+        """Distance above a tilted density's `top` (n,) by which the likelihood alone makes its log fall by `drop`."""
         return np.full(top.shape, np.inf)
 
     @abstractmethod
@@ -200,6 +200,6 @@ class Likelihood(ABC):
     def separated_by(self, names: str, count: int) -> str:
         """Say that unpenalised columns separate the responses of `count` rows."""
         return (
-            f"the unpenalised column(s) {names} separate the responses: they predict {count} of {self.n} rows without "
-            "error"
+            f"the unpenalised column(s) {names} separate the responses: they predict {count} of {self.n} rows "
+            "without error"
         )

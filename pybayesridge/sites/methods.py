@@ -1,4 +1,4 @@
-"""The registry of methods for responses that are not Gaussian: fit function, options, and what every output says of each."""
+"""The registry of methods for responses that are not Gaussian: fit functions, options, and the words of outputs."""
 
 from __future__ import annotations
 

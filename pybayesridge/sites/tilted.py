@@ -120,7 +120,8 @@ def by_equal_steps(
 ) -> Tilted:
     """The moments by the trapezoidal rule with equal steps.
 
-    They suit the largest curvature of the likelihood, or the `curvature` (n,) of the range's low end, top and high end.
+    They suit the largest curvature of the likelihood, or the `curvature` (n,) of the range's low end, top and high
+    end.
     """
     top, low, high = density_range(likelihood.values, likelihood.derivatives, cavity, likelihood.reach)
     most = likelihood.largest_curvature() if curvature is None else curvature(low, top, high)

@@ -112,7 +112,8 @@ class Regressor(RegressorMixin, LinearEstimator):
         if not family.is_linear:
             if return_std:
                 raise ValueError(
-                    f"return_std is for family='gaussian', not {family.name!r}: result_.get_prediction(X) has intervals"
+                    f"return_std is for family='gaussian', not {family.name!r}: result_.get_prediction(X) has "
+                    "intervals"
                 )
             return np.asarray(self.result_.predict(rows), dtype=np.float64)
         if not return_std:

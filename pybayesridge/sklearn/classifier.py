@@ -25,9 +25,14 @@ from pybayesridge.results.generalized_ridge import GeneralizedRidgeResults
 from pybayesridge.results.ridge import BayesRidgeResults
 from pybayesridge.sklearn.base import DTYPES, SPARSE, used_rows
 from pybayesridge.sklearn.ridge import RidgeEstimator
+from pybayesridge.text import either
 
 CERTAIN = np.finfo(np.float64).eps / 2
 """A probability this near to 1 is 1 to the last digit."""
+
+
+OF_CLASSES = [name for name, family in FAMILIES.items() if family.has_classes]
+"""Families of which classifiers are made."""
 
 
 def _has_probabilities(estimator: Any) -> bool:
@@ -202,9 +207,10 @@ class BayesRidgeClassifier(ClassifierMixin, RidgeEstimator):
         return self
 
     def _check_family(self) -> None:
-        make(self.family)
+        if self.family not in OF_CLASSES:
+            raise ValueError(f"family must be {either(OF_CLASSES)}, not {self.family!r}")
         for name, parameter in signature(type(self)).parameters.items():
-            families = [family for family in FAMILIES if name in _arguments_of(family)]
+            families = [family for family in OF_CLASSES if name in _arguments_of(family)]
             not_its_own = families and name not in _arguments_of(self.family)
             if not_its_own and getattr(self, name) != parameter.default:
                 of = " or ".join(map(repr, families))

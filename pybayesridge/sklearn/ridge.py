@@ -143,8 +143,8 @@ class BayesRidgeRegressor(Regressor, RidgeEstimator):
     Notes
     -----
     `sample_weight` are precision weights: only their ratios matter, and a weight of 2 is a noise variance half as
-    large, not a row twice. (Rows repeated are more data, and shrink less.) With ``family="poisson"`` they are frequency
-    weights: a row of weight 2 is that row twice. Rows of weight 0 are left out.
+    large, not a row twice. (Rows repeated are more data, and shrink less.) With ``family="poisson"`` they are
+    frequency weights: a row of weight 2 is that row twice. Rows of weight 0 are left out.
 
     A degenerate fit (no signal, no noise) warns with :class:`pybayesridge.DegenerateFitWarning`.
 

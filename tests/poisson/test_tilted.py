@@ -1,5 +1,7 @@
 """Moments of the likelihood of counts under normal densities, beside adaptive quadrature."""
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy.integrate import quad
@@ -30,8 +32,9 @@ def expected(count, exposure, copies, mean, sd):
         return likely - 0.5 * ((eta - mean) / sd) ** 2
 
     ends = sorted([0.0, float(np.clip(mean - np.log(rate), -60 * sd - 60, 8.0))])
-    top = minimize_scalar(lambda d: -log_density(d), bounds=(ends[0] - 1, ends[1] + 1), method="bounded",
-                          options={"xatol": 1e-10}).x
+    top = minimize_scalar(
+        lambda d: -log_density(d), bounds=(ends[0] - 1, ends[1] + 1), method="bounded", options={"xatol": 1e-10}
+    ).x
     bend = sd**-2 + copies * exposure * rate * np.exp(top)
     height, unit = log_density(top), bend**-0.5
 
@@ -54,7 +57,7 @@ def expected(count, exposure, copies, mean, sd):
                 epsrel=1e-10,
                 limit=400,
             )[0]
-            for a, b in zip(pieces[:-1], pieces[1:], strict=True)
+            for a, b in itertools.pairwise(pieces)
         )
 
     total = moment(0, top)
@@ -65,7 +68,7 @@ def expected(count, exposure, copies, mean, sd):
 
 
 @pytest.mark.parametrize("count", COUNTS)
-@pytest.mark.parametrize("exposure, copies", [(1.0, 1.0), (250.0, 3.0)])
+@pytest.mark.parametrize(("exposure", "copies"), [(1.0, 1.0), (250.0, 3.0)])
 def test_moments_beside_adaptive_quadrature(count, exposure, copies):
     cases = [(sd, shift) for sd in WIDTHS for shift in SHIFTS]
     unit = np.array([(sd**-2 + copies * max(count, 0.2)) ** -0.5 for sd, _ in cases])

@@ -1,0 +1,166 @@
+"""Counts: calibration of the ridge by simulation, pure noise, and time beside statsmodels.
+
+    python -m benchmarks.counts [--quick] [--out FOLDER] [--render] [--only PART ...]
+
+Calibration: the share of the latent variance that the columns explain is drawn from its prior, then coefficients,
+then counts; 95 % intervals should hold the coefficients 95 % of the time. The intercept is flat in units of the
+latent standard deviation, so that within a given range of intercepts the prior of the ratio t of explained and noise
+variance is beta-prime(1/2, 1). The unit of the noise is log(1 + 1/m) with m the expected count of a row whose columns
+are at their means; the model takes the mean of the counts in its place.
+
+Pure noise: columns that have nothing to do with the counts. The explained share should be small at any level of the
+counts, and 95 % intervals should exclude 0 for fewer than 5 % of the columns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import common
+from benchmarks.measures import LEVEL, coverage
+from pybayesridge import BayesRidge
+
+NAME = "counts"
+PACKAGES = ["pybayesridge", "numpy", "scipy", "statsmodels"]
+SETTINGS = {
+    f"{method}, n = {n}, p = {p}, counts of {level:g}": (method, n, p, level, sets)
+    for method, n, p, level, sets in (
+        ("ep", 50, 5, 1.0, 600),
+        ("laplace", 50, 5, 1.0, 600),
+        ("ep", 50, 5, 100.0, 400),
+        ("ep", 100, 20, 3.0, 200),
+        ("ep", 60, 200, 3.0, 60),
+    )
+}
+QUICK = {"ep, n = 40, p = 4, counts of 2": ("ep", 40, 4, 2.0, 5)}
+NOISE = ((50, 5), (100, 50))
+LEVELS = (0.3, 3.0, 300.0, 1e5)
+LARGEST = 1e12
+"""A set whose expected counts are larger than this is drawn again: it cannot be counted."""
+
+
+def draw(n: int, p: int, level: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Columns, coefficients and counts of a set with an event at least."""
+    while True:
+        x = rng.standard_normal((n, p))
+        x = (x - x.mean(axis=0)) / x.std(axis=0)
+        noise = np.log1p(1.0 / level)
+        share = rng.beta(0.5, 1.0)
+        b = np.sqrt(share / (1.0 - share) * noise / p) * rng.standard_normal(p)
+        mean = level * np.exp(x @ b)
+        if mean.max() < LARGEST and (y := rng.poisson(mean)).any():
+            return x, b, y
+
+
+def calibrated(method: str, n: int, p: int, level: float, sets: int) -> dict[str, Any]:
+    """Coverage of the intervals of coefficients, by set, and its error."""
+    rng, held = np.random.default_rng(1), []
+    for _ in range(sets):
+        x, b, y = draw(n, p, level, rng)
+        ends = BayesRidge(y, x, family="poisson").fit(method).arrays.conf_int(1 - LEVEL)[1:]
+        held.append(coverage(b, ends))
+    return {"sets": sets, "coverage": float(np.mean(held)), "error": float(np.std(held, ddof=1) / np.sqrt(sets))}
+
+
+def noise(n: int, p: int, level: float, sets: int) -> dict[str, float]:
+    """Explained share and intervals that exclude 0, where there is nothing."""
+    rng, shares, excluded = np.random.default_rng(2), [], []
+    for _ in range(sets):
+        x = rng.standard_normal((n, p))
+        while not (y := rng.poisson(level, n)).any():
+            pass
+        res = BayesRidge(y, x, family="poisson").fit()
+        ends = res.arrays.conf_int(1 - LEVEL)[1:]
+        shares.append(float(res.explained_variance()["median"]))
+        excluded.append(float(((ends[:, 0] > 0) | (ends[:, 1] < 0)).mean()))
+    return {"share": float(np.mean(shares)), "excluded": float(np.mean(excluded))}
+
+
+def times(n: int, p: int, repetitions: int) -> dict[str, float]:
+    """Processor time of a fit relative to that of statsmodels' GLM, least of several runs."""
+    import statsmodels.api as sm
+
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((n, p))
+    y = rng.poisson(np.exp(0.5 + x @ rng.standard_normal(p) * 0.05))
+    exog = sm.add_constant(x)
+    found = common.interleaved(
+        {
+            "statsmodels": lambda: sm.GLM(y, exog, family=sm.families.Poisson()).fit(),
+            "ep": lambda: BayesRidge(y, x, family="poisson").fit(),
+            "laplace": lambda: BayesRidge(y, x, family="poisson").fit("laplace"),
+        },
+        repetitions,
+    )
+    least = {name: float(each["least"]) for name, each in found.items()}
+    return {name: seconds / least["statsmodels"] for name, seconds in least.items()} | {
+        "seconds": least["statsmodels"]
+    }
+
+
+def page(found: dict[str, Any]) -> str:
+    """The page."""
+    parts = ["Calibration, pure noise and time of ridges for counts, made by `python -m benchmarks.counts`."]
+    if "calibration" in found:
+        rows = [
+            [name, f"{each['sets']}", f"{100 * each['coverage']:.1f} %", f"{100 * each['error']:.1f} %"]
+            for name, each in found["calibration"].items()
+        ]
+        head = ["setting", "sets", "coverage of 95 % intervals", "standard error"]
+        parts += ["## Calibration", common.table(head, rows)]
+    if "noise" in found:
+        rows = [
+            [name, f"{100 * each['share']:.1f} %", f"{100 * each['excluded']:.1f} %"]
+            for name, each in found["noise"].items()
+        ]
+        head = ["setting", "mean of the explained share's median", "intervals that exclude 0"]
+        parts += ["## Pure noise", common.table(head, rows)]
+    if "time" in found:
+        rows = [
+            [name, f"{each['seconds']:.2f} s", f"{each['ep']:.1f}", f"{each['laplace']:.1f}"]
+            for name, each in found["time"].items()
+        ]
+        head = ["rows and columns", "statsmodels' GLM", "ep, relative", "laplace, relative"]
+        parts += ["## Time", common.table(head, rows)]
+    return "\n\n".join(parts)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a few draws of small problems")
+    parser.add_argument("--out", type=Path, help="folder for the page and the numbers")
+    parser.add_argument("--render", action="store_true", help="write the page again from stored numbers")
+    parser.add_argument("--only", nargs="+", choices=["calibration", "noise", "time"])
+    args = parser.parse_args()
+    common.use_one_thread()
+    folder = args.out or (common.QUICK_RESULTS if args.quick else common.RESULTS)
+    stored = folder / f"{NAME}.json"
+    kept = json.loads(stored.read_text(encoding="utf-8")) if stored.exists() and not args.quick else {"results": {}}
+    if args.render:
+        common.save(NAME, kept["environment"], kept["results"], page(kept["results"]), folder)
+        return
+    env, found = common.environment(PACKAGES), dict(kept["results"])
+    for part in args.only or ["calibration", "noise", "time"]:
+        found[part] = {}
+        if part == "calibration":
+            for name, setting in (QUICK if args.quick else SETTINGS).items():
+                found[part][name] = calibrated(*setting)
+        elif part == "noise":
+            for n, p in NOISE[:1] if args.quick else NOISE:
+                for level in LEVELS[:2] if args.quick else LEVELS:
+                    found[part][f"n = {n}, p = {p}, counts of {level:g}"] = noise(
+                        n, p, level, 3 if args.quick else 100
+                    )
+        else:
+            for n, p in ((200, 5),) if args.quick else ((1000, 10), (5000, 100)):
+                found[part][f"{n:,} x {p}"] = times(n, p, 2 if args.quick else 5)
+        common.save(NAME, env, found, page(found), folder)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,296 @@
+"""The ridge for counts as users call it."""
+
+import io
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import log_ndtr, logsumexp, ndtr
+from scipy.stats import poisson
+
+from pybayesridge import BayesRidge, SpikeSlab, compare_loo, compare_models, fit_imputed, load, stack
+from pybayesridge.cli.as_json import as_json
+from pybayesridge.poisson.likelihood import from_counts
+
+FLAT = 1e-6
+"""Beside maximum likelihood, in standard errors: the penalty that is left moves coefficients by 2e-8 of them."""
+
+SAME = 4e-5
+"""The same fit by another way: EP stops at 3e-5 of a standard deviation; 3.6e-6 is the worst seen."""
+
+MEAN, SD = 0.02, 0.04
+"""EP beside the integral over a grid, in posterior standard deviations and relative: seen are .007 and .039."""
+
+
+def frame(n=90, seed=2, level=1.0):
+    rng = np.random.default_rng(seed)
+    out = pd.DataFrame(rng.normal(size=(n, 2)), columns=["a", "b"])
+    out["g"] = np.resize(["u", "v", "w"], n)
+    out["t"] = rng.gamma(3, 1 / 3, n)
+    out["w"] = rng.integers(1, 4, n)
+    out["y"] = rng.poisson(level * out["t"] * np.exp(0.5 * out["a"] + 0.4 * (out["g"] == "v")))
+    return out
+
+
+DATA = frame()
+FORMULA = "y ~ a + b + C(g)"
+
+
+def fit(formula=FORMULA, data=DATA, method=None, *, exposure="t", weights=None, **options):
+    model = BayesRidge.from_formula(formula, data, family="poisson", exposure=exposure, weights=weights)
+    return model.fit(method, **options)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return fit()
+
+
+@pytest.mark.parametrize("level", [0.2, 3.0, 1e5])
+def test_the_flat_limit_is_maximum_likelihood(level):
+    sm = pytest.importorskip("statsmodels.api")
+    data = frame(level=level)
+    res = fit("y ~ a + b", data, "fixed", lam=1e-7, solver="laplace", weights="w")
+    exog = sm.add_constant(data[["a", "b"]])
+    expected = sm.GLM(data["y"], exog, family=sm.families.Poisson(), exposure=data["t"], freq_weights=data["w"]).fit(
+        tol=1e-12
+    )
+    np.testing.assert_allclose(
+        (res.params.to_numpy() - expected.params.to_numpy()) / expected.bse.to_numpy(), 0, atol=FLAT
+    )
+    np.testing.assert_allclose(res.bse.to_numpy(), expected.bse.to_numpy(), rtol=FLAT)
+
+
+def by_grid(x, y, t):
+    """Mean and sd of the slope with the intercept, the slope and log tau2 integrated over a grid."""
+    z, scale = (x - x.mean()) / x.std(), np.log1p(1 / y.mean())
+    level = np.log(y.sum() / t.sum())
+    g, b = level + np.linspace(-6, 3, 201) / max(y.sum(), 1) ** 0.5 * 1.5, np.linspace(-4, 4, 801)
+    eta = g[:, None, None] + b[:, None] * z
+    given_b = logsumexp((y * eta - t * np.exp(eta)).sum(-1), axis=0)
+    l = np.log(scale) + np.linspace(-16, 16, 161)
+    share = l - np.log(scale)
+    log_prior = 0.5 * share - 1.5 * np.logaddexp(0, share)
+    half, root = 0.5 * (b[1] - b[0]), np.exp(0.5 * l)[:, None]
+    inside = ndtr((b + half) / root) - ndtr((b - half) / root)
+    log_mass = np.where(inside > 0, np.log(np.maximum(inside, 1e-300)), log_ndtr(-(np.abs(b) - half) / root))
+    log_weight = log_prior[:, None] + log_mass + given_b
+    weight = np.exp(log_weight - log_weight.max()).sum(axis=0)
+    weight /= weight.sum()
+    mean = weight @ b
+    return mean / x.std(), np.sqrt(weight @ b**2 - mean**2) / x.std()
+
+
+@pytest.mark.parametrize(("n", "level", "slope"), [(20, 0.5, 0.0), (20, 3.0, 0.5), (100, 0.3, 0.5), (100, 20.0, 0.1)])
+def test_one_column_beside_the_integral_over_a_grid(n, level, slope):
+    rng = np.random.default_rng(5)
+    x, t = rng.normal(size=n), rng.gamma(3, 1 / 3, size=n)
+    y = rng.poisson(level * t * np.exp(slope * x)).astype(float)
+    mean, sd = by_grid(x, y, t)
+    res = BayesRidge(y, x[:, None], family="poisson", exposure=t).fit()
+    assert abs(res.params.iloc[1] - mean) < MEAN * sd
+    assert res.bse.iloc[1] == pytest.approx(sd, rel=SD)
+
+
+def test_weights_are_rows_and_columns_have_no_scale(fitted):
+    rows = DATA.loc[DATA.index.repeat(DATA["w"])].reset_index(drop=True)
+    # EP has one site for all copies of a row; Laplace's approximation does not depend on that.
+    weighted, repeated = fit(method="laplace", weights="w"), fit(data=rows, method="laplace")
+    np.testing.assert_allclose(weighted.params, repeated.params, atol=SAME)
+    assert weighted.log_evidence == pytest.approx(repeated.log_evidence, abs=1e-5)
+    assert weighted.loo_log_score == pytest.approx(repeated.loo_log_score, abs=1e-5)
+    assert fit(weights="w").loo().elpd == pytest.approx(fit(data=rows).loo().elpd, abs=0.01)
+    assert weighted.nobs == len(DATA)
+    scaled = fit(data=DATA.assign(a=DATA["a"] * 1000 + 5))
+    assert scaled.params["a"] * 1000 == pytest.approx(fitted.params["a"], abs=SAME)
+
+
+def test_exposures_shift_the_intercept_alone(fitted):
+    more = fit(data=DATA.assign(t=DATA["t"] * 1000))
+    np.testing.assert_allclose(more.params[1:], fitted.params[1:], atol=SAME)
+    assert more.params.iloc[0] + np.log(1000) == pytest.approx(fitted.params.iloc[0], abs=SAME)
+    assert more.log_evidence == pytest.approx(fitted.log_evidence, abs=1e-6)
+    np.testing.assert_allclose(more.predict(), fitted.predict(), rtol=1e-5)
+
+
+def test_predictions_are_medians_and_take_exposures(fitted):
+    new = DATA.iloc[:4]
+    np.testing.assert_allclose(fitted.predict(new, exposure="t"), fitted.fittedvalues[:4], rtol=1e-9)
+    np.testing.assert_allclose(fitted.predict(new, exposure=2.0), 2 * fitted.predict(new))
+    shown = fitted.get_prediction(new, exposure=new["t"]).summary_frame()
+    linear = fitted.get_prediction(new, which="linear").summary_frame()
+    np.testing.assert_allclose(shown["mean_ci_upper"], new["t"] * np.exp(linear["mean_ci_upper"]))
+    assert (shown["mean_se"] > 0).all()
+    gaps = new.assign(a=[0.0, np.nan, 1.0, 2.0])
+    assert fitted.predict(gaps).isna().tolist() == [False, True, False, False]
+    np.testing.assert_allclose(fitted.resid, DATA["y"] - fitted.fittedvalues)
+    for exposure, message in (("q", "not a column"), ([1, 0, 2, 3], "must be positive"), (-1.0, "exposure must be")):
+        with pytest.raises(ValueError, match=message):
+            fitted.predict(new, exposure=exposure)
+    with pytest.raises(ValueError, match="requires a fit with family='poisson'"):
+        BayesRidge(DATA["y"] > 0, DATA[["a"]], family="binomial").fit("laplace").predict(DATA[["a"]], exposure=1.0)
+
+
+def test_leave_one_out_beside_fits_without_the_row(fitted):
+    given = fit(method="fixed", lam=5.0)
+    for i in (0, 7):
+        rest = fit(data=DATA.drop(index=i), method="fixed", lam=5.0)
+        law = rest.get_prediction(DATA.iloc[[i]], which="linear")
+        z = np.linspace(-8, 8, 2001)
+        density = np.exp(-0.5 * z**2)
+        mean = DATA["t"][i] * np.exp(law.predicted_mean[0] + law.se[0] * z)
+        expected = np.log((poisson.pmf(DATA["y"][i], mean) * density).sum() / density.sum())
+        # Columns are standardised by the rows that are there.
+        assert given.loo().pointwise[i] == pytest.approx(expected, abs=0.02)
+    assert fitted.loo().elpd == pytest.approx(fitted.loo_log_score * fitted.nobs)
+    assert 0 < fitted.loo_deviance < 1
+    assert fitted.loo_means.shape == (len(DATA),)
+
+
+def test_rate_ratios_effects_and_checks(fitted):
+    ratios = fitted.rate_ratios()
+    np.testing.assert_allclose(ratios["rate_ratio"], np.exp(fitted.params))
+    assert fitted.rate_ratios(terms="C(g)").index.tolist() == ["C(g)[T.v]", "C(g)[T.w]"]
+    assert "odds_ratios" not in dir(fitted)
+    assert "rate_ratios" in dir(fitted)
+    with pytest.raises(AttributeError, match="odds_ratios is an attribute of fits with family='binomial'"):
+        fitted.odds_ratios()
+    # Beside draws: the average of the rates' derivatives.
+    drawn = fitted.sample(4000, rng=1)
+    design = np.column_stack([np.ones(len(DATA)), DATA["a"], DATA["b"], DATA["g"] == "v", DATA["g"] == "w"])
+    rates = np.exp(design.astype(float) @ drawn.to_numpy().T)
+    slope = rates.mean(axis=0) * drawn["a"].to_numpy()
+    effect = fitted.effects("a").iloc[0]
+    assert effect["mean"] == pytest.approx(np.median(slope), abs=0.1 * slope.std())
+    assert effect[["lower", "upper"]].to_numpy() == pytest.approx(
+        np.quantile(slope, [0.025, 0.975]), abs=0.3 * slope.std()
+    )
+    assert fitted.ppc().index.tolist() == ["mean", "sd", "max", "zeros", "dispersion"]
+    rng = np.random.default_rng(3)
+    wild = fit(data=DATA.assign(y=rng.poisson(rng.gamma(0.3, 5, len(DATA)))), exposure=None)
+    assert (wild.ppc(["zeros", "dispersion"], draws=200)["p"] < 0.01).all()
+
+
+def test_files_json_report_and_comparison(fitted):
+    file = io.BytesIO()
+    fitted.save(file, remove_data=True)
+    file.seek(0)
+    back = load(file)
+    new = DATA.iloc[:3]
+    np.testing.assert_allclose(back.predict(new), fitted.predict(new))
+    assert back.loo_deviance == fitted.loo_deviance
+    found = as_json(fitted, "ridge", alpha=0.05, warnings=[])
+    jsonschema = pytest.importorskip("jsonschema")
+    from importlib.resources import files
+
+    schema = json.loads(files("pybayesridge.cli").joinpath("result.schema.json").read_text(encoding="utf-8"))
+    jsonschema.validate(found, schema)
+    assert found["targets"][0]["coefficients"][1]["rate_ratio"] == pytest.approx(np.exp(fitted.params["a"]))
+    smaller = fit("y ~ b")
+    assert compare_loo([fitted, smaller]).index[0] == "(1)"
+    assert "rate" not in str(compare_models([fitted, smaller]))
+
+
+def test_the_report_has_its_words(fitted, tmp_path):
+    path = tmp_path / "counts.html"
+    fitted.report(path)
+    text = path.read_text(encoding="utf-8")
+    assert "Poisson" in text
+    assert "Rate ratios per unit of the column" in text
+    assert "overall rate" in text
+    assert "probabilit" not in text.split("<h2")[0].lower()
+
+
+def test_pooled_and_stacked(fitted):
+    alike = fit_imputed([DATA, DATA], lambda each: fit(data=each, method="laplace"))
+    one = fit(method="laplace")
+    np.testing.assert_allclose(alike.predict(DATA[:3]), one.predict(DATA[:3]), rtol=1e-6)
+    np.testing.assert_allclose(alike.rate_ratios(), one.rate_ratios(), rtol=1e-4)
+    with pytest.raises(ValueError, match="odds_ratios"):
+        alike.odds_ratios()
+    mixed = stack([fitted, one], weights=[0.5, 0.5])
+    ends = np.stack([fitted.predict(), one.predict()])
+    assert (mixed.predict() >= ends.min(axis=0) - 1e-9).all()
+    assert (mixed.predict() <= ends.max(axis=0) + 1e-9).all()
+
+
+def changed(**values):
+    return BayesRidge.from_formula(FORMULA, DATA.assign(**values), family="poisson", exposure="t")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: changed(y=DATA["y"] - 1), r"endog is negative: row\(s\)"),
+        (lambda: changed(y=DATA["y"] + 0.5), "endog has fractions .if these are rates"),
+        (lambda: changed(y=0), "all counts are 0"),
+        (
+            lambda: changed(t=DATA["t"].where(DATA.index != 3, 0.0)),
+            r"exposure must be positive and finite.*row\(s\) 3",
+        ),
+        (lambda: BayesRidge(DATA["y"], DATA[["a"]], family="poisson", exposure=[1.0]), "exposure has 1 entries"),
+        (
+            lambda: BayesRidge(DATA["y"], DATA[["a"]], family="poisson", exposure=DATA["t"].where(DATA["t"] < 1)),
+            "exposure must be positive and finite",
+        ),
+        (lambda: BayesRidge(DATA["y"], DATA[["a"]], exposure=DATA["t"]), "exposure requires family='poisson'"),
+        (lambda: BayesRidge(DATA[["y", "w"]], DATA[["a"]], family="poisson"), "endog has 2 columns"),
+        (lambda: BayesRidge(DATA["y"], DATA[["a"]], family="poisson", link="sqrt"), "link must be 'log', not 'sqrt'"),
+        (lambda: BayesRidge(DATA["y"], DATA[["a", "b"]], family="poisson", bands={"k": ["a"]}), "bands requires"),
+        (lambda: BayesRidge.from_formula("y ~ a + (1 | g)", DATA, family="poisson"), r"\(1 \| g\) requires"),
+        (lambda: SpikeSlab(DATA["y"], DATA[["a"]], family="poisson"), "SpikeSlab does not have family='poisson'"),
+        (lambda: fit(method="exact"), "has no closed form"),
+    ],
+)
+def test_what_is_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_missing_exposures_are_dropped_by_formulas():
+    assert changed(t=DATA["t"].where(DATA.index != 3)).nobs == len(DATA) - 1
+
+
+def test_columns_for_which_no_event_was_seen():
+    data = DATA.assign(z=(DATA.index < 4).astype(float), y=DATA["y"].where(DATA.index >= 4, 0))
+    with pytest.raises(ValueError, match="'z' separate the counts: all 4 of the 90 rows"):
+        BayesRidge.from_formula("y ~ a + z", data, family="poisson", unpenalized="z").fit()
+    res = BayesRidge.from_formula("y ~ a + z", data, family="poisson").fit()
+    assert res.converged
+    assert res.params["z"] < -0.5
+    assert res.predict(data)[:4].max() < 1
+    assert np.isfinite(res.loo().elpd)
+
+
+def test_more_columns_than_rows():
+    rng = np.random.default_rng(8)
+    x = rng.normal(size=(30, 60))
+    y = rng.poisson(np.exp(0.5 + 0.5 * x[:, 0]))
+    res = BayesRidge(y, x, family="poisson").fit()
+    assert res.converged
+    assert np.isfinite(res.predict(rng.normal(size=(3, 60)))).all()
+
+
+def test_draws_and_means_of_the_likelihood():
+    rows = from_counts(np.array([0.0, 3.0]), np.array([1.0, 2.0]), None)
+    drawn = rows.draws(np.zeros((2, 4000)), np.random.default_rng(0))
+    assert drawn.mean(axis=1) == pytest.approx([1.0, 2.0], abs=0.1)
+    assert rows.latent_variance == pytest.approx(np.log1p(1 / 1.5))
+    expected = poisson.logpmf(rows.counts, rows.exposure * np.exp(0.3))
+    np.testing.assert_allclose(rows.values(np.full(2, 0.3)) + rows.log_constants(), expected)
+
+
+def test_objects_of_statsmodels_and_of_scikit_learn():
+    families = pytest.importorskip("statsmodels.genmod.families")
+    x = DATA[["a", "b"]]
+    by_name = BayesRidge(DATA["y"], x, family="poisson").fit("laplace")
+    by_object = BayesRidge(DATA["y"], x, family=families.Poisson()).fit("laplace")
+    np.testing.assert_array_equal(by_object.params, by_name.params)
+    sklearn = pytest.importorskip("pybayesridge.sklearn")
+    regressor = sklearn.BayesRidgeRegressor("laplace", family="poisson").fit(x, DATA["y"])
+    np.testing.assert_allclose(regressor.predict(x), by_name.predict())
+    with pytest.raises(ValueError, match="return_std is for family='gaussian'"):
+        regressor.predict(x, return_std=True)
+    with pytest.raises(ValueError, match="use BayesRidgeClassifier"):
+        sklearn.BayesRidgeRegressor(family="binomial").fit(x, DATA["y"])
