@@ -142,11 +142,11 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
     The unpenalised coefficients of models of yes/no responses and counts have a flat prior too. If tau2 is unknown,
     the posterior depends on the units in which it is flat. With ``"latent"`` they are flat in units of the standard
     deviation of the latent response, to which both its noise and its explained part contribute: with t the ratio of
-    tau2 to the scale of its prior, the joint prior has the factor :math:`(1 + t)^{-k/2}` for k unpenalised coefficients. Then the posterior is
-    proper wherever that of the unpenalised coefficients alone is, also if the other columns predict every response,
-    as they do in general position if there are as many columns as rows less one. With ``"link"`` they are flat on the
-    scale of the link itself: there the posterior of yes/no responses is improper under the default prior, and ``fit``
-    raises a ValueError that says so.
+    tau2 to the scale of its prior, the joint prior has the factor :math:`(1 + t)^{-k/2}` for k unpenalised
+    coefficients. Then the posterior is proper wherever that of the unpenalised coefficients alone is, also if the
+    other columns predict every response, as they do in general position if there are as many columns as rows less
+    one. With ``"link"`` they are flat on the scale of the link itself: there the posterior of yes/no responses is
+    improper under the default prior, and ``fit`` raises a ValueError that says so.
 
     References
     ----------
