@@ -33,8 +33,11 @@ NODES = 6
 SETS = 24
 """Kept sets whose neighbours are looked at, at most."""
 
-SCREENED = 5_000_000
-"""Rows times neighbours times nodes that are looked at, at most."""
+SCREENED = 500_000
+"""Rows times neighbours times nodes that are looked at for all rows, at most."""
+
+SEARCHED = 2_000_000
+"""Likewise for the rows in doubt, beyond the neighbours of one set."""
 
 LISTED = 1e-5
 """Share of a row's prediction from which a neighbour is taken note of."""
@@ -63,7 +66,7 @@ SAME_NODE = 1e-9
 SETTLED = 1e-3
 """Share of a set from which its neighbours are looked at, too."""
 
-EXPANDED = 100
+EXPANDED = 50
 """Sets whose neighbours are looked at for the rows in doubt, at most."""
 
 NEW_SETS = 200
@@ -484,6 +487,7 @@ def _search(
     """Sets that have a share of the prediction of some of the rows, and the share (r,) that is left of neighbours."""
     every = np.arange(sets.grid.log_g.size)
     weights: dict[int, FloatArray] = {}
+    in_posterior: dict[int, float] = {}
     found: dict[int, IntArray] = {}
 
     def add(some: list[IntArray]) -> None:
@@ -492,6 +496,7 @@ def _search(
             if key not in found:
                 found[key] = units
                 weights[key] = logsumexp(sets.densities(units, every, rows)[0], axis=0)
+                in_posterior[key] = float(logsumexp(sets.of(units)[2]))
 
     share = np.exp(-left_out - logsumexp(-left_out, axis=0)).max(axis=1) + kept.weight
     order = np.argsort(-share, kind="stable")
@@ -501,22 +506,26 @@ def _search(
     add(first[:NEW_SETS])
     done: set[int] = set()
     rest = np.full(rows.y.size, np.inf)
+    looked_at = 0
     for _ in range(EXPANDED):
         table = np.stack(list(weights.values()))
         total = logsumexp(table, axis=0)
         relative = np.exp(table - total)
-        log_all = np.array([logsumexp(sets.of(found[key])[2]) for key in weights])[:, None]
+        log_all = np.array(list(in_posterior.values()))[:, None]
         open_ = np.array([[key not in done] for key in weights]) & (table - total - log_all > RAISED)
         # What is beyond sets whose neighbours were not looked at is about as much as these.
         rest = np.where(open_, relative, 0.0).sum(axis=0)
-        if rest.max() < SETTLED or not (relative[open_] >= SETTLED / 10.0).any():
+        settled = rest.max() < SETTLED or not (relative[open_] >= SETTLED / 10.0).any()
+        if settled or looked_at > SEARCHED:
             break
         best = int(np.argmax(np.where(open_, relative, -1.0).max(axis=1)))
         key = list(weights)[best]
         done.add(key)
         known = np.sort((np.array(list(weights), dtype=np.uint64)[:, None] ^ sets.node_marks).ravel())
         new: dict[int, IntArray] = {}
-        for units in [found[key], *_without_one(sets, found[key])]:
+        around = [found[key], *_without_one(sets, found[key])]
+        looked_at += len(around) * NODES * sets.free.size * rows.y.size
+        for units in around:
             new |= _neighbours(sets, units, rows, -total, NODES, known).sets
         add(list(new.values())[:NEW_SETS])
     return list(found.values()), rest
