@@ -103,7 +103,7 @@ for (file in list.files("golden", "[.]json$")) {
     }
     if (banded) {
       found <- variance_components(fit, golden$level)
-      found <- array(as.matrix(found[setdiff(names(found), c("response", "band"))]), c(length(fit$bands), q, 8))
+      found <- array(as.matrix(found[setdiff(names(found), c("response", "band"))]), c(length(fit$bands), q, 10))
       expect_close(aperm(found, c(2, 1, 3)), answers$variance_components, shares_of_bands)
     }
     if (!is.null(answers$credible_sets)) expect_golden_sets(fit, answers, golden$level)
