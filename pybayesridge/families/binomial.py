@@ -7,25 +7,28 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import pandas as pd
 from scipy.special import logit, ndtri
 
 from pybayesridge._types import AnyArray, FloatArray
 from pybayesridge.binomial import link as of_link
 from pybayesridge.binomial.link import Link
 from pybayesridge.binomial.scores import area_under_curve, brier_score, log_score
-from pybayesridge.data.arrays import is_pandas
-from pybayesridge.data.frames import to_pandas, unmasked
 from pybayesridge.families.family import Family, Score
 from pybayesridge.late import Late
 from pybayesridge.text import listed, number
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from pybayesridge.binomial import likelihood, logistic_normal
+    from pybayesridge.data import arrays, frames
     from pybayesridge.sites.prior import FlatIn
 else:
+    arrays = Late("pybayesridge.data.arrays")
+    frames = Late("pybayesridge.data.frames")
     likelihood = Late("pybayesridge.binomial.likelihood")
     logistic_normal = Late("pybayesridge.binomial.logistic_normal")
+    pd = Late("pandas")
 
 AUGMENTATION = {
     "logit": "Polson, N. G., Scott, J. G., Windle, J. (2013). Bayesian Inference for Logistic Models Using "
@@ -264,7 +267,7 @@ def check_both(proportion: FloatArray, event: object, other: object) -> None:
 
 
 def _one_column(endog: Any) -> pd.Series:
-    given = to_pandas(endog, "endog")
+    given = frames.to_pandas(endog, "endog")
     if isinstance(given, pd.DataFrame):
         if given.shape[1] != 1:
             raise ValueError(f"family='binomial' takes one response, got {given.shape[1]} columns: {NOT_A_RESPONSE}")
@@ -273,7 +276,7 @@ def _one_column(endog: Any) -> pd.Series:
         return given
     if isinstance(given, pd.Categorical):
         return pd.Series(given)
-    array = np.asarray(unmasked(given))
+    array = np.asarray(frames.unmasked(given))
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
@@ -285,8 +288,8 @@ def _one_column(endog: Any) -> pd.Series:
 
 def _like(endog: Any, column: pd.Series, values: FloatArray) -> Any:
     """The values with the labels of what was given."""
-    given = to_pandas(endog, "endog")
-    return pd.Series(values, index=column.index, name=column.name) if is_pandas(given) else values
+    given = frames.to_pandas(endog, "endog")
+    return pd.Series(values, index=column.index, name=column.name) if arrays.is_pandas(given) else values
 
 
 def _as_numbers(column: pd.Series) -> FloatArray:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-import pandas as pd
 
 from pybayesridge._types import AnyArray, BoolArray, FloatArray
 from pybayesridge.text import either
@@ -16,6 +15,8 @@ FLAT_IN = ("latent", "link")
 """Units in which unpenalised coefficients of a ridge can have a flat prior."""
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from pybayesridge.sites.likelihood import Likelihood
     from pybayesridge.sites.prior import FlatIn
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import pandas as pd
 
 from pybayesridge._types import AnyArray, BoolArray, FloatArray
 from pybayesridge.families.family import Family
 from pybayesridge.text import number
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FIRST_ROWS = 8
 """Looked at before the others: where there are very many responses few are left."""

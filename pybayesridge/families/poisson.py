@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import pandas as pd
 
 from pybayesridge._types import AnyArray, FloatArray
 from pybayesridge.families.family import Family, Score
@@ -16,6 +15,8 @@ from pybayesridge.poisson.scores import deviance_explained, log_score
 from pybayesridge.text import listed, number
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from pybayesridge.poisson import likelihood
     from pybayesridge.sites.prior import FlatIn
 else:
