@@ -97,6 +97,17 @@ def pit(fits: Sequence[Any], names: Sequence[Sequence[str]], given: dict[str, An
     return {"values": fits[0].pit(target=given.get("target")).to_numpy(dtype=np.float64)}
 
 
+def loo(fits: Sequence[Any], names: Sequence[Sequence[str]], given: dict[str, Any]) -> dict[str, Any]:
+    """Rows predicted from the others: log densities without and with the row, effective draws, standard errors."""
+    score = fits[0].loo(target=given.get("target"))
+    found = {"n_eff": score.n_eff, "mcse": score.pointwise_mcse}
+    return {
+        "elpd": score.pointwise.to_numpy(dtype=np.float64),
+        "within": score.within,
+        **{name: values.to_numpy(dtype=np.float64) for name, values in found.items() if values is not None},
+    }
+
+
 def compare_models(fits: Sequence[Any], names: Sequence[Sequence[str]], given: dict[str, Any]) -> dict[str, Any]:
     """Models side by side: ``labels``, ``alpha``, ``show`` and ``terms``; the table as numbers and as text."""
     terms = given.get("terms")
@@ -135,5 +146,5 @@ def _rng(given: Mapping[str, Any]) -> int | None:
 
 ANSWERS: dict[str, Answer] = {
     each.__name__: each
-    for each in (contrast, joint_contrast, average_effects, prior_sensitivity, ppc, pit, compare_models)
+    for each in (contrast, joint_contrast, average_effects, prior_sensitivity, ppc, pit, loo, compare_models)
 }

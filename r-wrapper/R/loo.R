@@ -2,7 +2,7 @@
 #'
 #' `loo()` and `loo_compare()` of the package 'loo': the expected log predictive density of each row given the other rows.
 #' It is computed from the posterior of the fit in closed form and not by importance sampling, so that there are no Pareto k
-#' values. Python is not required.
+#' values.
 #'
 #' @details With `family = gaussian()` the score of a row equals that of fitting without the row, with the standardisation and
 #'   the prior of the fit to all rows. Coefficients and a noise variance that is estimated are integrated out for each penalty
@@ -10,6 +10,10 @@
 #'   holds the penalty at an estimate (`"em"`, `"loocv"`, `"gcv"`), it stays at the estimate from all rows, and the score is
 #'   slightly optimistic. The same holds for [spike_slab()] by expectation propagation, whose approximation of the prior is
 #'   that of the fit to all rows, and for its hyperparameters with `hyper = "maximize"`, `"damped"` and `"pcep"`.
+#'
+#'   For [spike_slab()] with `method = "exact"` and `family = gaussian()` Python fits the model again and computes the scores: it
+#'   adds sets of columns that matter only without a row, of which the fit has none. Without Python these are left out, with a
+#'   warning. All other fits do not require Python.
 #'
 #'   The rows are required: those kept by the fit (see `model` in [bayes_ridge()]) or those named in its call. A warning is
 #'   given if the posterior was sampled and the score of a row rests on fewer than 100 effective draws, or on an approximation by
@@ -28,7 +32,8 @@
 #' @param target Name or position of a target, if there are several.
 #' @param ... Not used: further arguments raise an error.
 #' @return A list of class `"loo"`: `estimates` and `pointwise` with `elpd_loo`, `p_loo` and `looic`. If the posterior was
-#'   sampled, `n_eff` contains the effective number of draws of each row.
+#'   sampled, `n_eff` contains the effective number of draws of each row, and `mcse` the Monte Carlo standard error of its score where Python
+#'   computed it.
 #' @examplesIf pybayesridge::pybayesridge_available() && requireNamespace("loo", quietly = TRUE)
 #' loo::loo(bayes_ridge(mpg ~ wt + hp, data = mtcars))
 #' loo::loo_compare(list(
@@ -42,11 +47,14 @@ loo.pybayesridge_fit <- function(x, target = NULL, ...) {
   if (is.null(target) && length(x$targets) > 1L) {
     stop("the fit has several targets: name one by 'target'", call. = FALSE)
   }
-  found <- family_of(x)$left_out(x, if (is.null(target)) 1L else target_position(x, target), parent.frame())
+  at <- if (is.null(target)) 1L else target_position(x, target)
+  left_out <- if (has_sets(x$posterior) && family_of(x)$noise) sets_left_out else family_of(x)$left_out
+  found <- left_out(x, at, parent.frame())
   pointwise <- cbind(elpd_loo = found$elpd, p_loo = found$within - found$elpd, looic = -2 * found$elpd)
   estimates <- cbind(Estimate = colSums(pointwise), SE = sqrt(nrow(pointwise) * apply(pointwise, 2L, stats::var)))
   out <- list(estimates = estimates, pointwise = pointwise)
   out$n_eff <- found$n_eff
+  out$mcse <- found$mcse
   structure(c(out, named_estimates(estimates)), dims = c(NA_integer_, nrow(pointwise)), class = c("pybayesridge_loo", "loo"))
 }
 
@@ -81,6 +89,20 @@ doubtful_weight <- 0.01
 
 # Scores that rest on fewer effective draws are in doubt; as in Python.
 fewest_draws <- 100
+
+# Python also adds sets of columns that matter only without a row, of which the fit has none.
+sets_left_out <- function(x, target, env) {
+  if (pybayesridge_available()) {
+    answer <- ask_python("loo", x, env, list(target = x$targets[target]))
+    return(lapply(answer, as.vector))
+  }
+  warning(
+    "sets of columns that matter only without a row are looked for by Python alone, which is not available here: the scores ",
+    "of rows that alone speak for or against a column may be inaccurate",
+    call. = FALSE
+  )
+  left_out_rows(x, env, target)
+}
 
 # Every row predicted from the others (predictive/left_out.py). Given a component of the posterior (a penalty, a set of
 # columns) with the leverage h of a row and its residual e, the row has without itself the residual d = e / (1 - h), the

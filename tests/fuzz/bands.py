@@ -43,8 +43,6 @@ STEPS = (0.4, 0.5)
 RESOLVED = 1e-4
 """Largest difference of both grids from which on it is not."""
 
-LEVELS = (0.025, 0.25, 0.975)
-
 
 @dataclass(frozen=True)
 class Bands:

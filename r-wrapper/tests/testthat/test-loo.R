@@ -168,3 +168,20 @@ test_that("without a row expectation propagation can be no distribution, which i
     expect_error(loo::loo(fit), "'Datsun 710' .*leverage 1")
   }
 })
+
+test_that("scores of selections count sets that matter only without a row", {
+  skip_without_python()
+  skip_if_not_installed("loo")
+  i <- 1:20
+  # Row 5 alone speaks for the second column, so that no set without it is kept.
+  d <- data.frame(a = sin(i), b = as.numeric(i == 5), c = cos(3 * i))
+  d$y <- d$a + 50 * d$b + ((7 * i) %% 5 - 2) / 4
+  fit <- spike_slab(y ~ a + b + c, d, method = "exact", standardize = FALSE, slab_var = 2500, noise_var = 0.1, prior_inclusion = 0.2)
+  scores <- loo::loo(fit)$pointwise[, "elpd_loo"]
+  of_kept <- left_out_rows(fit, environment(), 1L)$elpd
+  # Without the row the second column is zero, and the prior alone tells whether it is in.
+  out <- log(0.2) + dnorm(50, sd = sqrt(2500 + 0.1), log = TRUE)
+  expect_lt(abs(scores[5] - out), 0.05)
+  expect_gt(abs(of_kept[5] - scores[5]), 1)
+  expect_close(scores[-5], of_kept[-5], 1e-3)
+})

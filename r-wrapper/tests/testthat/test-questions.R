@@ -152,6 +152,8 @@ test_that("without Python there is a sentence", {
   skip_if(isTRUE(tryCatch(pybayesridge_available(), error = function(e) FALSE)), "there is Python")
   fit <- structure(list(coefficients = c(x1 = 1), targets = "y"), class = c("bayes_ridge", "pybayesridge_fit"))
   expect_error(contrast(fit, "x1"), "contrast\\(\\) is computed by Python, which is not available here.*posterior_sample")
+  # What is computed here instead needs more of a fit than this one has.
+  expect_warning(try(sets_left_out(fit, 1L, environment()), silent = TRUE), "looked for by Python alone")
 })
 
 test_that("joint tests of emmeans are refused", {
