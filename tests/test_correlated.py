@@ -19,7 +19,8 @@ from pybayesridge import BayesRidge, SpikeSlab, compare_loo, fit_imputed, load
 from pybayesridge.bands import fit as independent
 from pybayesridge.bands.covariance import Coordinates, correlation_root
 from pybayesridge.bands.lattice import Value, grown
-from pybayesridge.bands.mixed import MixedProblem, _likelihood_at, fit_exact
+from pybayesridge.bands.mixed import _likelihood_at, fit_exact
+from pybayesridge.bands.mixed_problem import MixedProblem
 from pybayesridge.bands.problem import BandProblem
 from pybayesridge.cli import main
 from pybayesridge.exceptions import PrecisionWarning

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pybayesridge._types import FloatArray
 from pybayesridge.bands import mixed
 from pybayesridge.bands.fit import BandFit, fit_exact, fit_given, fit_mode
-from pybayesridge.bands.mixed import MixedFit, MixedProblem
+from pybayesridge.bands.mixed import MixedFit
+from pybayesridge.bands.mixed_problem import MixedProblem
 from pybayesridge.bands.problem import BandProblem
 from pybayesridge.ridge.fit import Parameterization
 from pybayesridge.ridge.likelihood import GaussianNoise

@@ -25,9 +25,6 @@ else:
 LARGEST = 1e15
 """Larger counts are not whole numbers of doubles any more, or close to it."""
 
-MOST_DRAWN = 1e18
-"""Largest mean that a count is drawn with."""
-
 
 @dataclass(frozen=True)
 class PoissonFamily(Family):
@@ -164,5 +161,5 @@ class PoissonFamily(Family):
         self, linear: AnyArray, variance: FloatArray | None, extent: FloatArray | None, generator: np.random.Generator
     ) -> FloatArray:
         """Counts."""
-        mean = np.minimum(self.of_rows(self.mean(linear), extent), MOST_DRAWN)
+        mean = np.minimum(self.of_rows(self.mean(linear), extent), likelihood.MOST_DRAWN)
         return np.asarray(generator.poisson(mean), dtype=np.float64)

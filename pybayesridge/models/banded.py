@@ -10,7 +10,8 @@ import numpy as np
 from pybayesridge._types import FloatArray
 from pybayesridge.bands.fit import MOST_BANDS, MOST_TARGETS, ORDERS, ExactFitError
 from pybayesridge.bands.methods import BandMethod, BandOptions
-from pybayesridge.bands.mixed import MOST_COLUMNS, MOST_DIMENSIONS, MixedProblem, with_columns
+from pybayesridge.bands.mixed import MOST_COLUMNS, MOST_DIMENSIONS
+from pybayesridge.bands.mixed_problem import MixedProblem, with_columns
 from pybayesridge.bands.problem import BandProblem, EmptyBandError
 from pybayesridge.data.bands import Bands
 from pybayesridge.recipes import Recipe

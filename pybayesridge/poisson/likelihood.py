@@ -43,6 +43,9 @@ SHARE, WEIGHT = 0.5 * (_X[:, None] + 1.0), 0.5 * _W[:, None]
 START = 0.5
 """Counts at the overall rate that are added to each row for a first guess."""
 
+LEAST = float(np.finfo(float).tiny)
+"""Least mean count: of counts that are all 0, which a fit refuses."""
+
 MOST_DRAWN = 1e18
 """Largest mean that a count is drawn with: beyond it whole numbers have no room."""
 
@@ -234,7 +237,3 @@ def from_counts(counts: FloatArray, exposure: FloatArray | None, weights: FloatA
     copies = one if weights is None else np.asarray(weights, dtype=float)
     level = float(copies @ y / copies.sum()) if y.size else 1.0
     return Poisson(y, one if exposure is None else np.asarray(exposure, dtype=float), copies, max(level, LEAST))
-
-
-LEAST = float(np.finfo(float).tiny)
-"""Least mean count: of counts that are all 0, which a fit refuses."""

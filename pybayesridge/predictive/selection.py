@@ -9,6 +9,7 @@ import numpy as np
 from pybayesridge._types import FloatArray
 from pybayesridge.ep.algorithms.solve import row_variances
 from pybayesridge.ep.posterior import SelectionPosterior
+from pybayesridge.predictive.known_sets import Rows, known_sets
 from pybayesridge.predictive.left_out import (
     NO_NOISE,
     LeftOut,
@@ -21,7 +22,7 @@ from pybayesridge.predictive.left_out import (
     undetermined,
 )
 from pybayesridge.predictive.ridge import on_user_scale
-from pybayesridge.predictive.unseen import Rows, known_sets, with_unseen
+from pybayesridge.predictive.unseen import with_unseen
 from pybayesridge.selection.monte_carlo import draws_of, error_of_influence
 from pybayesridge.selection.posterior import ExactPosterior
 from pybayesridge.selection.states import States

@@ -1,0 +1,208 @@
+"""Sets of columns whose posterior probability is known, and their weights and predictions without a row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from scipy.special import logsumexp
+
+from pybayesridge._types import AnyArray, FloatArray, IntArray
+from pybayesridge.predictive.left_out import Densities, Noise, densities
+from pybayesridge.selection.collapsed import Spectrum, log_joint, of_left_over, spectrum
+from pybayesridge.selection.grid import Grid
+from pybayesridge.selection.problem import Problem
+from pybayesridge.selection.result import Exact
+from pybayesridge.selection.traces import EVIDENCE_SETS, log_joints
+
+NODES = 6
+"""Nodes of log g at which neighbours are looked at."""
+
+SAME_NODE = 1e-9
+"""Differences of log g that are rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Some rows in the coordinates of the columns: X (r, d), the response (r,), leverages from Z (r,)."""
+
+    x: FloatArray
+    y: FloatArray
+    own: FloatArray
+
+    def only(self, which: AnyArray) -> Rows:
+        """Some of them."""
+        return Rows(self.x[which], self.y[which], self.own[which])
+
+
+@dataclass(slots=True)
+class Sets:
+    """The sets that are known, with what their weights rest on; changed in place.
+
+    Attributes
+    ----------
+    problem : Problem
+    grid : Grid
+    log_evidence : float
+    nu : float
+        Degrees of freedom of the noise.
+    """
+
+    problem: Problem
+    grid: Grid
+    log_evidence: float
+    nu: float
+    marks: AnyArray = field(init=False)
+    node_marks: AnyArray = field(init=False)
+    _known: dict[int, tuple[IntArray, Spectrum, FloatArray]] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        """Give each unit and each node a mark, of which sets have their keys."""
+        rng = np.random.default_rng(12345)
+        self.marks = rng.integers(0, 2**63, self.problem.units.n, dtype=np.uint64)
+        self.node_marks = rng.integers(0, 2**63, self.grid.log_g.size, dtype=np.uint64)
+
+    def key(self, units: IntArray) -> int:
+        """Equal for equal sets."""
+        return int(np.bitwise_xor.reduce(self.marks[units], initial=np.uint64(0)))
+
+    def of(self, units: IntArray) -> tuple[IntArray, Spectrum, FloatArray]:
+        """The set in its eigenvectors, and the logarithm of its posterior probability at each node, (K,)."""
+        key = self.key(units)
+        if key not in self._known:
+            part = spectrum(self.problem, self.problem.units.columns(units))
+            joint = log_joint(self.problem, self.grid, part, units) - self.log_evidence
+            self._known[key] = units, part, joint
+        return self._known[key]
+
+    @property
+    def free(self) -> IntArray:
+        """Units that may be in or out."""
+        odds = self.grid.unit_odds
+        return np.arange(self.problem.units.n) if odds is None else np.flatnonzero(np.isfinite(odds))
+
+    def nodes(self, units: IntArray, most: int = NODES) -> IntArray:
+        """Nodes at equal distances, and the most probable one given the set."""
+        joint = self.of(units)[2]
+        even = np.linspace(0, joint.size - 1, min(most, joint.size)).round().astype(np.intp)
+        even[np.argmin(np.abs(even - int(np.argmax(joint))))] = int(np.argmax(joint))
+        return np.unique(even)
+
+    def noise(self, nodes: AnyArray) -> Noise:
+        """The noise at some nodes."""
+        known = self.grid.noise_var
+        return Noise(self.nu, None if known is None else known[nodes][:, None])
+
+    def densities(self, units: IntArray, nodes: AnyArray, rows: Rows) -> tuple[FloatArray, Densities]:
+        """Log weights of the set at each node without each row, (K', r), and what it predicts there."""
+        _, part, joint = self.of(units)
+        k = self.grid.k[nodes][:, None]
+        own = rows.x[:, part.columns] @ part.vectors
+        inverse = 1.0 / (part.values + k)
+        left = self.problem.yy - (part.cross**2 * inverse).sum(axis=1)
+        fitted, leverage = (inverse * part.cross) @ own.T, inverse @ (own**2).T + rows.own
+        found = _without(rows.y - fitted, leverage, left, self.noise(nodes))
+        return joint[nodes][:, None] - found.left_out, found
+
+    def births(self, units: IntArray, node: int, rows: Rows) -> tuple[IntArray, FloatArray, FloatArray]:
+        """Units that may come in, (u,), and log weights of the sets with them at a node.
+
+        The weights are those without each row, (r, u), and with all rows, (u,).
+        """
+        problem, grid = self.problem, self.grid
+        _, part, joint = self.of(units)
+        k, columns = float(grid.k[node]), part.columns
+        inverse = 1.0 / (part.values + k)
+        coef = part.vectors @ (part.cross * inverse)
+        half = rows.x[:, columns] @ (part.vectors * np.sqrt(inverse))
+        residual, leverage = rows.y - rows.x[:, columns] @ coef, (half**2).sum(axis=1) + rows.own
+        gram = problem.stacked(columns)
+        onto = (part.vectors * inverse) @ (part.vectors.T @ gram)
+        cross, x = problem.cross - gram.T @ coef, rows.x - rows.x[:, columns] @ onto
+        left = problem.yy - float(part.cross**2 @ inverse)
+        out = np.setdiff1d(self.free, units)
+        log_new, log_all = np.empty((rows.y.size, out.size)), np.empty(out.size)
+        prior = _prior_of_births(grid, units, out, node)
+        sizes = problem.units.sizes[out]
+        noise = None if grid.noise_var is None else grid.noise_var[node]
+        for size in np.unique(sizes):
+            which = np.flatnonzero(sizes == size)
+            at = np.stack([problem.units.members(int(j)) for j in out[which]])
+            if size == 1:
+                values = np.maximum(problem.diag[at[:, 0]] - (gram[:, at[:, 0]] * onto[:, at[:, 0]]).sum(axis=0), 0.0)
+                values, target, own = (values + k)[:, None], cross[at], x[:, at]
+            else:
+                rest = problem.blocks(at) - np.einsum("mua,mub->uab", gram[:, at], onto[:, at])
+                values, axes = np.linalg.eigh(rest)
+                values = np.maximum(values, 0.0) + k
+                target = np.einsum("ua,uab->ub", cross[at], axes)
+                own = np.einsum("rua,uab->rub", x[:, at], axes)
+            less = left - (target**2 / values).sum(axis=1)
+            gain = of_left_over(problem, noise, np.maximum(less, 1e-15 * problem.yy))
+            gain = gain - of_left_over(problem, noise, np.array(max(left, 1e-15 * problem.yy)))
+            log_all[which] = joint[node] + prior[which] + gain + 0.5 * np.log(k / values).sum(axis=1)
+            new_residual = residual[:, None] - (own * (target / values)).sum(axis=2)
+            new_leverage = leverage[:, None] + (own**2 / values).sum(axis=2)
+            known = Noise(self.nu, None if noise is None else np.array([[noise]]))
+            found = _without(new_residual.T, new_leverage.T, less, known)
+            log_new[:, which] = (log_all[which][:, None] - found.left_out).T
+        return out, log_new, log_all
+
+
+def _prior_of_births(grid: Grid, units: IntArray, out: IntArray, node: int) -> FloatArray:
+    """Changes of the log prior of a set at a node, (u,)."""
+    if grid.unit_odds is not None:
+        return grid.unit_odds[out]
+    change = grid.log_size(units.size + 1)[node] - grid.log_size(units.size)[node]
+    return np.full(out.size, float(change))
+
+
+def _without(residual: FloatArray, leverage: FloatArray, left: FloatArray, noise: Noise) -> Densities:
+    """Predictions of rows from the others given components, (K, r), with infinite density where there is none."""
+    slack = 1.0 - leverage
+    fine = slack > 0
+    error = np.divide(residual, slack, out=np.zeros_like(slack), where=fine)
+    found = densities(error, np.where(fine, slack, 1.0), left[:, None], noise)
+    lost = ~fine | ~found.proper
+    return replace(found, left_out=np.where(lost, np.inf, found.left_out))
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The kept states of a posterior.
+
+    Attributes
+    ----------
+    units : list of S int arrays
+        The units of each.
+    key : (S,) uint64 array
+        Of its set.
+    pairs : (S',) uint64 array
+        Keys of the sets and nodes, ascending.
+    weight : (S,) array
+    """
+
+    units: list[IntArray]
+    key: AnyArray
+    pairs: AnyArray
+    weight: FloatArray
+
+
+def known_sets(problem: Problem, exact: Exact) -> tuple[Sets, Kept, float]:
+    """The sets of a posterior, its kept states, and the standard error of the log evidence."""
+    states = exact.states
+    of_column = problem.units.of_column
+    units = [np.unique(of_column[states.set_of(i)]).astype(np.intp) for i in range(states.n)]
+    sets = Sets(problem, exact.grid, exact.log_evidence, states.nu)
+    key = np.array([sets.key(each) for each in units], dtype=np.uint64)
+    node = np.abs(np.searchsorted(exact.grid.log_g, states.log_g - SAME_NODE))
+    pairs = np.unique(key ^ sets.node_marks[np.minimum(node, exact.grid.log_g.size - 1)])
+    kept = Kept(units, key, pairs, states.weight)
+    if np.isfinite(exact.log_evidence):
+        return sets, kept, exact.log_evidence_se
+    # No set came back: by those there are.
+    different = {int(key): units[i] for i, key in enumerate(kept.key)}
+    some = [units for _, units in zip(range(EVIDENCE_SETS), different.values(), strict=False)]
+    share = float(states.weight[np.isin(kept.key, [sets.key(each) for each in some])].sum())
+    sets.log_evidence = float(logsumexp(log_joints(problem, exact.grid, some))) - np.log(share)
+    return sets, kept, 1.0 / np.sqrt(len(some))
