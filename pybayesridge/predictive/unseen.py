@@ -7,7 +7,7 @@ The posterior probability of any set is known, though, up to the evidence, and s
 From the kept sets of largest weight all sets are looked at that differ by a column, or by one column in place of
 another (of groups by a group). If these have a share without a row that they do not have with it, the row is in
 doubt, and sets are added for it, one step after the other, until no neighbour of them has a share. Their weights are
-then exact; the kept states stand for all other sets.
+then exact; the kept states of other sets stand for all of these, whose posterior probability is what is left of 1.
 """
 
 from __future__ import annotations
@@ -50,11 +50,20 @@ DEEPEST = 60.0
 STEPS = 100
 """Such sets, at most."""
 
+TINY = float(np.finfo(float).tiny)
+"""Least sum of weights."""
+
 LARGEST = 500.0
 """Logarithm of the largest share that is told from larger ones, before sets are added."""
 
 SETTLED = 1e-3
 """Share of a set from which its neighbours are looked at, too."""
+
+MOST_KEPT = 1000
+"""Kept sets that get exact weights for the rows in doubt, at most: of their draws few may be where a row matters."""
+
+REPRESENTED = 0.5
+"""Share of the posterior probability of all other sets that the other kept states must have to stand for them."""
 
 EXPANDED = 50
 """Sets whose neighbours are looked at for the rows in doubt, at most."""
@@ -121,7 +130,7 @@ def with_unseen(
     missing[doubt] = np.maximum(excess.of_rows(n, keys)[doubt], 0.0) * smaller + left
     efficiency = out.found.efficiency.copy()
     efficiency[doubt[missing[doubt] > UNSETTLED]] = 0.0
-    return replace(out, found=replace(out.found, efficiency=efficiency), missing=missing)
+    return replace(out, found=replace(out.found, efficiency=efficiency), missing=missing + out.missing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +315,8 @@ def _search(
     order = np.argsort(-share, kind="stable")
     distinct = dict.fromkeys(kept.key[order].tolist())
     at = dict(zip(kept.key[order][::-1].tolist(), order[::-1].tolist(), strict=True))
-    add([kept.units[at[key]] for key in list(distinct)[: 4 * SETS]])
+    most = int(np.clip(SEARCHED // (every.size * rows.y.size), 4 * SETS, MOST_KEPT))
+    add([kept.units[at[key]] for key in list(distinct)[:most]])
     add(first[:NEW_SETS])
     done: set[int] = set()
     rest = np.full(rows.y.size, np.inf)
@@ -348,9 +358,11 @@ def _put_together(
 ) -> Added:
     """Predictions of the rows in doubt with the sets `more`, of exact weights, in place of kept states of these."""
     every = np.arange(sets.grid.log_g.size)
-    other = ~np.isin(kept.key, keys)
+    other, left = ~np.isin(kept.key, keys), max(1.0 - sum(np.exp(sets.of(units)[2]).sum() for units in more), 0.0)
+    stands = kept.weight @ other >= REPRESENTED * left
+    weight = np.where(other | ~stands, kept.weight, 0.0)
     with np.errstate(divide="ignore"):
-        log_w = np.where(other, np.log(kept.weight), -np.inf)[:, None] - given.left_out[:, doubt]
+        log_w = np.log(weight * (left / max(weight.sum(), TINY)))[:, None] - given.left_out[:, doubt]
     pieces = [sets.densities(units, every, rows) for units in more]
     log_new = np.concatenate([piece[0] for piece in pieces])
     total = logsumexp(np.concatenate([log_w, log_new]), axis=0)
@@ -359,10 +371,10 @@ def _put_together(
     rest[:, doubt], exact[doubt] = of_states, of_sets.sum(axis=0)
     below, means = (np.concatenate([getattr(piece[1], name) for piece in pieces]) for name in ("below", "error"))
     below, means = (_sum(of_sets, new) for new in (below, means))
-    weight = np.where(kept.weight > 0, kept.weight, 1.0)[:, None]
     values = {
         "log_density": -total,
-        "efficiency": 1.0 / np.maximum((of_states**2 / weight).sum(axis=0), 1.0),
+        "efficiency": 1.0
+        / np.maximum((of_states**2 / np.where(kept.weight > 0, kept.weight, 1.0)[:, None]).sum(axis=0), 1.0),
         "pit": np.clip(_sum(of_states, given.below[:, doubt]) + below, 0.0, 1.0),
         "error": _sum(of_states, given.error[:, doubt]) + means,
     }
@@ -370,7 +382,9 @@ def _put_together(
     for name, value in values.items():
         changed[name] = getattr(found, name).copy()
         changed[name][doubt] = value
-    return Added(replace(found, **changed), rest, exact, np.zeros(exact.size))
+    # Where no kept state is of another set, all kept ones stand for these.
+    missing = np.zeros(exact.size) if stands else REPRESENTED * rest.sum(axis=0) * (exact > 0)
+    return Added(replace(found, **changed), rest, exact, missing)
 
 
 def _sum(share: FloatArray, values: FloatArray) -> FloatArray:
