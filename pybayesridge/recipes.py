@@ -143,35 +143,36 @@ def call_of(
     defaults : mapping, optional
         Defaults that differ from those of the signatures.
     """
-    own = _parameters(function)
-    parameters = {**(_parameters(rest) if rest is not None else {}), **own}
-    order = [*own, *(name for name in parameters if name not in own)]
     arguments, named = [], []
-    for name in order:
-        parameter = parameters[name]
-        if name in SILENT or name not in given:
+    for name, usual, positional in _parameters(function, rest):
+        if name not in given:
             continue
-        default = (defaults or {}).get(name, parameter.default)
-        value = given[name]
-        if default is not parameter.empty and _same(value, default):
+        value, default = given[name], usual if defaults is None else defaults.get(name, usual)
+        if value is default or (default is not inspect.Parameter.empty and _same(value, default)):
             continue
         code = _code(name, value)
         if code is None:
             named.append((name, NAMED[name] if name in NAMED else _about(value)))
-        positional = default is parameter.empty and parameter.kind is not parameter.KEYWORD_ONLY
-        arguments.append(("" if positional else name, code or name))
+        bare = positional and default is inspect.Parameter.empty
+        arguments.append(("" if bare else name, code or name))
     return Call(entry, tuple(arguments), tuple(named))
 
 
 @lru_cache
-def _parameters(function: Callable[..., object]) -> dict[str, inspect.Parameter]:
+def _parameters(
+    function: Callable[..., object], rest: Callable[..., object] | None
+) -> list[tuple[str, object, bool]]:
+    """Of each argument: its name, its default, and whether it may be given by position."""
+    found = dict(inspect.signature(function).parameters)
+    for name, parameter in {} if rest is None else inspect.signature(rest).parameters.items():
+        found.setdefault(name, parameter)
     variadic = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
-    found = inspect.signature(function).parameters
-    return {
-        name: parameter
+    left_out = ("self", "cls", "formula_data", *SILENT)
+    return [
+        (name, parameter.default, parameter.kind is not parameter.KEYWORD_ONLY)
         for name, parameter in found.items()
-        if parameter.kind not in variadic and name not in ("self", "cls", "formula_data")
-    }
+        if parameter.kind not in variadic and name not in left_out
+    ]
 
 
 def _same(value: object, default: object) -> bool:

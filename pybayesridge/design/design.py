@@ -354,6 +354,7 @@ def _project_some(
     size = np.sqrt((block.weigh(small) ** 2).sum(axis=0))
     vanishes = norm <= NOTHING_LEFT * size
     divisor = np.where(vanishes, 1.0, norm)
-    residual = np.where(vanishes, 0.0, residual / divisor)
+    residual /= divisor
+    residual[:, vanishes] = 0.0
     ratio = np.where(vanishes, 1.0, size / divisor)
     return residual, divisor * unit, on_z * unit, vanishes, ratio

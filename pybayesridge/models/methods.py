@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -162,7 +163,7 @@ class Methods:
     choose: Callable[[str, int, int], Any] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Lane:
     """How a model is fitted to responses of a family.
 
@@ -205,7 +206,7 @@ class Lane:
         """Methods that only other families have, and the sentence that says what to use."""
         return self.table().elsewhere
 
-    @property
+    @cached_property
     def takes(self) -> frozenset[str]:
         """Options that some of its methods take."""
         return frozenset(self.options).union(*(entry.options for entry in self.methods.values()))

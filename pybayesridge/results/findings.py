@@ -71,7 +71,7 @@ def of_ridge(res: RidgeEstimates) -> list[Finding]:
     out: list[Finding] = []
 
     def add(code: str, mask: BoolArray, text: str, category: type[Warning] | None) -> None:
-        if np.any(mask):
+        if mask.any():
             out.append(warning(code, text, category, _targets(res, mask)))
 
     add("nothing-to-explain", vanishes, NOTHING_TO_EXPLAIN, DegenerateFitWarning)
@@ -103,12 +103,9 @@ def of_ridge(res: RidgeEstimates) -> list[Finding]:
     )
     if not (fit.certain and res.model.precision_loss <= FEW_DIGITS and fit.loses_less(FEW_DIGITS)):
         out += lost_digits(res, certain=fit.certain)
-    add(
-        "not-converged",
-        ~fit.converged & ~fit.unbounded,
-        res.method_entry.unconverged(res.tol, res.maxiter),
-        ConvergenceWarning,
-    )
+    unfinished = ~fit.converged & ~fit.unbounded
+    if unfinished.any():
+        add("not-converged", unfinished, res.method_entry.unconverged(res.tol, res.maxiter), ConvergenceWarning)
     if fit.n_modes is not None:
         add(
             "several-modes",

@@ -42,7 +42,7 @@ def fit_integrated(
     perfect = fits_exactly(design, spectrum) & (not noise.known)
     degenerate = perfect | noise.vanishes(design)
     # Their limits need no quadrature, and the posterior of an exact fit has none.
-    proper = replace(spectrum, rss0=np.where(degenerate, 1.0, spectrum.rss0))
+    proper = replace(spectrum, rss0=np.where(degenerate, 1.0, spectrum.rss0)) if degenerate.any() else spectrum
     if not is_proper(proper, model):
         raise ValueError(_improper(design, model))
     quadrature = integrate(proper, model, tol=options.tol, maxiter=min(options.maxiter, DOUBLINGS))

@@ -250,7 +250,13 @@ def search_grid(spectrum: Spectrum, model: PenaltyModel) -> FloatArray:
 
 
 def find_modes(
-    spectrum: Spectrum, model: PenaltyModel, *, tol: float, maxiter: int, grid: FloatArray | None = None
+    spectrum: Spectrum,
+    model: PenaltyModel,
+    *,
+    tol: float,
+    maxiter: int,
+    grid: FloatArray | None = None,
+    compiled: penalty_compiled.Penalty | None = None,
 ) -> Modes:
     """Find every interior minimum of f on the search grid, refine it, and keep the lowest of each target.
 
@@ -264,15 +270,18 @@ def find_modes(
         Most Newton (or bisection) steps.
     grid : (L,) array, optional
         The search grid, where it is known already.
+    compiled : Penalty, optional
+        :func:`described`, where it is known already.
     """
     q = spectrum.z.shape[1]
     none = np.zeros(q, dtype=bool)
     if spectrum.rank == 0:
         return Modes(np.full(q, -np.inf), np.zeros(q, dtype=np.intp), ~none, none, 0)
     grid = search_grid(spectrum, model) if grid is None else grid
-    compiled = _compiled_modes(spectrum, model, grid, tol, maxiter)
-    if compiled is not None:
-        return compiled
+    penalty = described(spectrum, model) if compiled is None else compiled
+    found = None if penalty is None else _compiled_modes(penalty, grid, tol, maxiter)
+    if found is not None:
+        return found
     slope = slopes_on_grid(spectrum, model, grid)
     at, target = np.nonzero((slope[:-1] < 0) & (slope[1:] >= 0))
     low, high, target = _with_shallow(spectrum, model, grid, slope, grid[at], grid[at + 1], target)
@@ -292,12 +301,9 @@ def find_modes(
     return Modes(log_t2, n_modes, converged, unbounded, n_iter)
 
 
-def _compiled_modes(
-    spectrum: Spectrum, model: PenaltyModel, grid: FloatArray, tol: float, maxiter: int
-) -> Modes | None:
+def _compiled_modes(penalty: penalty_compiled.Penalty, grid: FloatArray, tol: float, maxiter: int) -> Modes | None:
     """The mode of one target by compiled code; None for what that leaves."""
-    penalty = described(spectrum, model)
-    found = None if penalty is None else penalty_compiled.modes(penalty, grid, tol=tol, maxiter=maxiter)
+    found = penalty_compiled.modes(penalty, grid, tol=tol, maxiter=maxiter)
     if found is None:
         return None
     log_t2, n_modes, converged, unbounded, n_iter = found

@@ -165,11 +165,14 @@ class _Search:
         Of the densities.
     falls : (q,) array
         Rates at which they fall for large t2.
+    compiled : Penalty or None
+        The density as compiled code takes it; None for what that leaves.
     """
 
     grid: FloatArray
     modes: Modes
     falls: FloatArray
+    compiled: penalty_compiled.Penalty | None
 
 
 def _search(spectrum: Spectrum, model: PenaltyModel) -> _Search:
@@ -183,18 +186,19 @@ def _search(spectrum: Spectrum, model: PenaltyModel) -> _Search:
     low = max(low, min(features[0] - ASYMPTOTIC, -FARTHEST))
     high = min(high, max(features[-1] + ASYMPTOTIC, FARTHEST))
     grid = np.arange(low, high + COARSE, COARSE)
-    return _Search(grid, find_modes(spectrum, as_profile, tol=1e-3, maxiter=100, grid=features), falls)
+    compiled = described(spectrum, as_profile)
+    modes = find_modes(spectrum, as_profile, tol=1e-3, maxiter=100, grid=features, compiled=compiled)
+    return _Search(grid, modes, falls, compiled)
 
 
 def _compiled(
     spectrum: Spectrum, model: PenaltyModel, search: _Search, tol: float, maxiter: int
 ) -> Quadrature | None:
     """The quadrature of one target by compiled code; None for what that leaves."""
-    penalty = described(spectrum, model.as_density)
-    if penalty is None:
+    if search.compiled is None:
         return None
     found = penalty_compiled.quadrature(
-        penalty,
+        search.compiled,
         search.grid,
         float(search.modes.log_t2[0]),
         fall=float(search.falls[0]),
