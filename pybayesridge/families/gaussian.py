@@ -84,7 +84,8 @@ class Gaussian(Family):
     def like_yes_no(self, endog: FloatArray) -> BoolArray:
         """Which columns of a response (n,) or (n, q) have the values 0 and 1 and no other, (q,)."""
         y = endog.reshape(len(endog), -1)
-        out = np.asarray(np.isin(y[:FIRST_ROWS], (0.0, 1.0)).all(axis=0))
+        first = y[:FIRST_ROWS]
+        out: BoolArray = ((first == 0) | (first == 1)).all(axis=0)
         for i in np.flatnonzero(out):
             out[i] = bool(np.isin(y[:, i], (0.0, 1.0)).all()) and np.ptp(y[:, i]) > 0
         return out

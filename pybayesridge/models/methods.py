@@ -207,9 +207,10 @@ class Lane:
         return self.table().elsewhere
 
     @cached_property
-    def takes(self) -> frozenset[str]:
-        """Options that some of its methods take."""
-        return frozenset(self.options).union(*(entry.options for entry in self.methods.values()))
+    def takes(self) -> tuple[str, ...]:
+        """Options that some of its methods take, in the order of the signature."""
+        own = set(self.options).union(*(entry.options for entry in self.methods.values()))
+        return tuple(name for name in OPTIONS[self.model] if name in own)
 
     @property
     def names(self) -> Mapping[str, Any]:
@@ -242,12 +243,11 @@ class Lane:
                     raise ValueError(f"{name} is not an option of fits with bands")
                 raise ValueError(f"{name} requires family={' or '.join(map(repr, families))}")
         out = {name: self.defaults.get(name) if value is None else value for name, value in given.items()}
-        for name in known:
-            check = known[name].check
-            is_left = out[name] is None and known[name].default is None
-            if check is not None and name in takes and not is_left:
-                out[name] = check(name, out[name])
-        of_some = [name for name in known if name in takes and name not in self.options]
+        for name in takes:
+            check, value = known[name].check, out[name]
+            if check is not None and not (value is None and known[name].default is None):
+                out[name] = check(name, value)
+        of_some = [name for name in takes if name not in self.options]
         own = {name for name in of_some if known[name].also and given[name] in getattr(entry, known[name].also)}
         check_options(self.methods, entry, {name: name in differing and name not in own for name in of_some})
         return out

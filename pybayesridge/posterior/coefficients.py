@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pybayesridge._types import FloatArray, IntArray
-from pybayesridge.posterior.laws import Answer, Ask, RowLaw
+from pybayesridge.posterior.laws import Answer, Ask, RowLaw, unknown
 from pybayesridge.quantile_tables import NO_ROW_SPACE
 
 ELEMENTS = 1 << 22
@@ -38,7 +38,7 @@ class Coefficients:
             return self._by_rows(which, ask)
         at: Any = slice(None) if which is None else which
         size = self._size() if which is None else which.size
-        nothing = np.broadcast_to(np.nan, (size, self.posterior.design.q))
+        nothing = unknown(size, self.posterior.design.q)
         mean = center = sd = above = nothing
         if ask.mean:
             means, centers = self.means()
@@ -127,7 +127,7 @@ def joined(parts: Sequence[Answer], ask: Ask) -> Answer:
         values = [getattr(part, name) for part in parts]
         if asked:
             return np.concatenate(values)
-        return np.broadcast_to(np.nan, (sum(map(len, values)), *values[0].shape[1:]))
+        return unknown(sum(map(len, values)), *values[0].shape[1:])
 
     mean = each("mean", ask.mean)
     return Answer(
@@ -138,7 +138,7 @@ def joined(parts: Sequence[Answer], ask: Ask) -> Answer:
 def placed(answer: Answer, ask: Ask, at: IntArray, count: int) -> Answer:
     """The answer about `count` coefficients, of which those at other positions than `at` are exactly zero."""
     q = answer.mean.shape[1]
-    nothing = np.broadcast_to(np.nan, (count, q))
+    nothing = unknown(count, q)
 
     def each(values: FloatArray, asked: bool, other: float = 0.0) -> FloatArray:
         if not asked:

@@ -24,6 +24,9 @@ ROUNDING = 4 * np.finfo(float).eps
 MAXITER = 200
 """Most steps of the search; bisection alone needs fewer."""
 
+UNKNOWN = np.array(np.nan)
+UNKNOWN.flags.writeable = False
+
 Joint: TypeAlias = Literal["exact", "gaussian", "none"]
 """Whether what a posterior says of several coefficients follows from what it says of each; or is that of a Gaussian
 with the same moments, as of expectation propagation; or is not there."""
@@ -338,6 +341,11 @@ class PooledLaw:
 
         ends[known] = quantiles(exceeded, flat[:, known], probability[known])
         return ends.reshape(c, m).T
+
+
+def unknown(*shape: int) -> FloatArray:
+    """NaN throughout: an array to read from, which takes no memory."""
+    return np.ndarray(shape, np.float64, UNKNOWN, strides=(0,) * len(shape))
 
 
 def pooled(laws: Sequence[RowLaw], weight: FloatArray | None = None) -> RowLaw:

@@ -18,7 +18,7 @@ from pybayesridge.exceptions import PrecisionWarning
 from pybayesridge.linalg import blas
 from pybayesridge.linalg.blocks import even_parts
 from pybayesridge.posterior.coefficients import joined, some_of
-from pybayesridge.posterior.laws import Answer, Ask
+from pybayesridge.posterior.laws import Answer, Ask, unknown
 from pybayesridge.ridge import mixture as posterior
 from pybayesridge.ridge.mixture import Functionals, Mixture, MomentFactors
 from pybayesridge.ridge.posterior import ELEMENTS, RidgePosterior, RidgeRows, RowFunctions
@@ -93,7 +93,7 @@ class Found:
 
     def answer(self) -> Answer:
         """The same with NaN for what was not asked for."""
-        nothing = np.broadcast_to(np.nan, self.mean.shape)
+        nothing = unknown(*self.mean.shape)
         sd, above = (nothing if each is None else each for each in (self.sd, self.positive))
         solved = np.zeros((*self.mean.shape, 0)) if self.quantiles is None else self.quantiles
         return Answer(self.mean, sd, self.mean, solved, above)
@@ -326,7 +326,7 @@ class ColumnCoefficients:
     def _of_z(self, ask: Ask) -> Answer:
         posterior = self.posterior
         mean = posterior.mean_of_z()
-        nothing = np.broadcast_to(np.nan, mean.shape)
+        nothing = unknown(*mean.shape)
         sd = posterior.sd_of_z() if ask.sd else nothing
         solved = np.zeros((*mean.shape, 0))
         if ask.probabilities:

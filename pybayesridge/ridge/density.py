@@ -89,8 +89,10 @@ def _log_variance(spectrum: Spectrum, model: PenaltyModel, log_t2: FloatArray, l
 
 def outside_counts(spectrum: Spectrum, model: PenaltyModel) -> BoolArray:
     """Whether there is a space outside that of the rows, where variances have a mean, (q,)."""
+    if spectrum.rank == spectrum.p:
+        return np.zeros(spectrum.rss0.shape, dtype=bool)
     no_residual = (spectrum.rss0 == 0) & (not model.likelihood.known)
-    out: BoolArray = (spectrum.rank < spectrum.p) & (no_residual | (fall(spectrum, model) > 1))
+    out: BoolArray = no_residual | (fall(spectrum, model) > 1)
     return out
 
 
