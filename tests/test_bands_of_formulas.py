@@ -124,6 +124,7 @@ def test_everything_else_refuses_new_groups(slopes, study):
         slopes.effects("days", data=study.assign(subject=99))
     effects = slopes.effects("subject")
     assert len(effects) == 17
+    assert slopes.effects().index.get_level_values("variable").tolist() == ["days"]
 
 
 def test_missing_values_of_other_variables_are_missing_predictions(slopes, study):

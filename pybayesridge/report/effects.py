@@ -48,7 +48,7 @@ def _drawing(res: Any, name: str, i: int, alpha: float) -> Callable[[Axes], Axes
 
 
 def _sizes(res: Any, i: int) -> dict[str, float]:
-    """Of each variable the size of the largest coefficient of a column that depends on it."""
+    """Of each variable but groups the size of the largest coefficient of a column that depends on it."""
     names, spec = res.model.exog_names, res.model.formula_spec
     sizes = res.importance(i)
     size = dict(zip(names, np.asarray(sizes, dtype=np.float64).tolist(), strict=True))
@@ -56,7 +56,8 @@ def _sizes(res: Any, i: int) -> dict[str, float]:
         constant = res.model.data.const_idx
         return {name: size[name] for j, name in enumerate(res.model.data.exog_columns) if j != constant}
     found = spec.columns_by_variable()
-    return {name: max((size.get(one, 0.0) for one in found.get(name, ())), default=0.0) for name in spec.variables}
+    variables = [name for name in spec.variables if name not in spec.groups]
+    return {name: max((size.get(one, 0.0) for one in found.get(name, ())), default=0.0) for name in variables}
 
 
 def _words(res: Any, count: int) -> str:

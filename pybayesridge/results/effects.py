@@ -43,7 +43,8 @@ def effects(
     Parameters
     ----------
     variables : str or sequence of str, optional
-        Variables of the data (columns, for fits without a formula), not coefficients; all by default.
+        Variables of the data (columns, for fits without a formula), not coefficients; by default all but groups, as
+        in ``(1 | g)``, whose effects :meth:`random_effects` has.
     values : (a, b), optional
         Compare the predictions at the value or level b with those at a. By default a number has its average effect
         per unit, and each level of a factor is compared with the reference level.
@@ -223,11 +224,14 @@ def _listed(values: Any) -> list[Any]:
 
 def _names(found: Variables, variables: Any) -> list[str]:
     if variables is None:
-        if not found.names:
-            raise ValueError("the fit has no variables")
-        if len(found.names) > MOST:
-            raise ValueError(f"the fit has {len(found.names)} variables: name those whose effects are asked for")
-        return found.names
+        spec = found.model.formula_spec
+        names = [name for name in found.names if spec is None or name not in spec.groups]
+        if not names:
+            has = "variables but groups, of which random_effects() has the effects" if found.names else "variables"
+            raise ValueError(f"the fit has no {has}")
+        if len(names) > MOST:
+            raise ValueError(f"the fit has {len(names)} variables: name those whose effects are asked for")
+        return names
     asked = list(dict.fromkeys(_listed(variables)))
     if not asked:
         raise ValueError("variables is empty: name the variables, or leave it out")
