@@ -77,7 +77,7 @@ def exact_left_out(posterior: ExactPosterior) -> LeftOut:
             error = np.divide(some.y - fitted, slack, out=np.zeros_like(slack), where=slack > 0)
             given = checked_densities(states.weight, error, slack, rss, noise, first)
             found = mixed(states.weight, given.left_out, given.within, given.below, given.error)
-            few = exact.method == "sampler" and draws_of(exact) * found.efficiency < FEW
+            few = exact.computation.sampled and draws_of(exact) * found.efficiency < FEW
             more = with_unseen(sets, kept, some, found, given, few | np.zeros(some.y.size, dtype=bool), design.n)
             influence = more.rest - states.weight[:, None] * (1.0 - more.exact)
             errors = np.stack([error_of_influence(exact, influence), evidence_se * more.exact, more.missing])

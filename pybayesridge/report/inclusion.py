@@ -99,13 +99,8 @@ def _treatment(res: SelectionEstimates) -> str:
     exact, treatment = res.exact_sets, str(res.method_entry.treatment)
     if exact is None:
         return treatment
-    if exact.method == "enumeration":
-        return f"{treatment} It is a sum over all sets, without Monte Carlo error."
-    return (
-        f"{treatment} Sets were sampled from it by a Metropolis-Hastings algorithm in "
-        f"{exact.n_iter:,} steps. The largest Monte Carlo standard error of an inclusion probability is "
-        f"{number(exact.max_se, 2)}."
-    )
+    how = exact.computation.in_words.format(steps=f"{exact.n_iter:,}", error=number(exact.max_se, 2))
+    return f"{treatment} {how}"
 
 
 def coefficients(res: SelectionEstimates, i: int, alpha: float) -> Listed:
@@ -124,8 +119,8 @@ def tables(res: SelectionEstimates, i: int, alpha: float) -> list[Table]:
 
 def _monte_carlo(res: SelectionEstimates) -> list[Table]:
     """Monte Carlo errors of a fit by sampling."""
-    table = res.monte_carlo_errors
-    if table is None or res.exact_sets is None or res.exact_sets.method == "enumeration":
+    table, exact = res.monte_carlo_errors, res.exact_sets
+    if table is None or exact is None or not exact.computation.sampled:
         return []
     groups = table.groupby("quantity", sort=False)
     found = groups.agg({"mcse": "max", "effective": "min", "agreement": "max"})

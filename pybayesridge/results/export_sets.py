@@ -36,7 +36,7 @@ def sets_values(results: SpikeSlabResults, posterior: ExactPosterior) -> dict[st
         "inclusion_se": results.arrays.inclusion_se,
         "group_inclusion_se": results.group_inclusion_se.to_numpy(dtype=np.float64),
         "log_evidence_se": float(exact.log_evidence_se) if results.method_entry.gives_evidence else None,
-        "enumerated": exact.method == "enumeration",
+        "enumerated": not exact.computation.sampled,
         "agreement": float(exact.agreement),
         "effective": float(exact.effective),
         "monte_carlo": _monte_carlo(results),

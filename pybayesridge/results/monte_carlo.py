@@ -29,7 +29,7 @@ DIGITS = 2
 def is_sampled(res: Any) -> bool:
     """Whether the sets of columns of a fit were sampled, so that its numbers have Monte Carlo errors."""
     exact = res.exact_sets
-    return exact is not None and exact.method == "sampler"
+    return exact is not None and exact.computation.sampled
 
 
 def errors_of_coefficients(res: Any, quantity: str, names: list[str]) -> FloatArray | None:
@@ -98,8 +98,7 @@ def _rows(
 
 def _of_sizes(res: Any, exact: Exact) -> list[tuple[str, float, float, float]]:
     """Name, mean, error and variance of the number of included columns, and of groups where these differ."""
-    sampled = exact.method == "sampler"
-    of_units = 0.0 if not sampled else (float("nan") if exact.errors is None else exact.errors.size)
+    of_units = 0.0 if not exact.computation.sampled else (float("nan") if exact.errors is None else exact.errors.size)
     columns = res.size_distribution().to_numpy()
     single = res.units.single
     of_columns = of_units if single else float(error_of_mean(exact, exact.states.sizes.astype(np.float64)))
@@ -167,7 +166,7 @@ def _score(res: Any) -> tuple[float, float] | None:
 
 def in_words(res: Any) -> list[Finding]:
     """A sentence on the errors of a fit by sampling; none of a sum over all sets."""
-    if res.exact_sets is None or res.exact_sets.method == "enumeration":
+    if not is_sampled(res):
         return []
     table = res.monte_carlo_errors
     if table is None:

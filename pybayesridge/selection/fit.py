@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from pybayesridge.selection.enumeration import can_enumerate, enumerate_sets
 from pybayesridge.selection.grid import Given, Grid, grid_of
 from pybayesridge.selection.light import MEMORY
 from pybayesridge.selection.problem import Problem
-from pybayesridge.selection.result import Exact, Model
+from pybayesridge.selection.result import COMPUTATIONS, Exact, Model
 from pybayesridge.selection.sampler import Progress, Run, sample_sets
 from pybayesridge.selection.starts import starting_states
 from pybayesridge.selection.states import States, build_states, resampled
@@ -45,7 +46,7 @@ def fit_exact(
     problem: Problem,
     given: Given,
     *,
-    method: str = "auto",
+    method: Literal["enumeration", "sampler"] | None = None,
     mcse: float = 0.01,
     n_chains: int = 4,
     maxiter: int = MAXITER,
@@ -59,8 +60,8 @@ def fit_exact(
     ----------
     problem : Problem
     given : Given
-    method : {"auto", "enumeration", "sampler"}
-        "auto": enumeration for at most 15 units that may be in or out.
+    method : {"enumeration", "sampler"}, optional
+        By default enumeration for at most 15 units that may be in or out.
     mcse : float
         The largest standard error of an inclusion probability at which sampling stops.
     n_chains : int
@@ -81,7 +82,7 @@ def fit_exact(
         raise ValueError("the response is 0 outside the unpenalised columns: give noise_var")
     generator = np.random.default_rng(rng)
     grid = grid_of(problem, given)
-    if method == "enumeration" or (method == "auto" and can_enumerate(grid)):
+    if can_enumerate(grid) if method is None else not COMPUTATIONS[method].sampled:
         return enumerate_sets(problem, given, rng=generator, n_models=N_MODELS)
     walkers = n_walkers(n_chains, grid.n_units)
     most = largest_set(problem, walkers)

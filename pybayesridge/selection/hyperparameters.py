@@ -104,7 +104,7 @@ def errors(posterior: Sets) -> dict[str, tuple[float, float]]:
         with np.errstate(invalid="ignore"):
             se = float(error_of_mean(exact, averaged))
             variance = float(states.weight @ ((each - mean) ** 2 + spread * each**2))
-        if name in DRAWN and exact.method == "enumeration":
+        if name in DRAWN and not exact.computation.sampled:
             # One t is drawn for each state, however much it weighs.
             se = max(se, float(np.sqrt(np.sum((states.weight * (averaged - mean)) ** 2))))
         out[name] = (se, variance)

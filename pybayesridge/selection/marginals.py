@@ -235,7 +235,7 @@ class ExactMarginals:
 def _check_sets(posterior: Any) -> None:
     """Refuse probabilities of all sets of more single columns than there are degrees of freedom."""
     exact, units = posterior.exact, posterior.units()
-    if exact.method != "enumeration":
+    if exact.computation.sampled:
         return
     odds = exact.grid.unit_odds
     free = np.ones(exact.unit_prob.size, dtype=bool) if odds is None else np.isfinite(odds)

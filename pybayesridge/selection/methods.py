@@ -160,7 +160,7 @@ def imprecise(
     if not isinstance(selection, ExactSelection):
         return "NOT CONVERGED: do not report these numbers."
     exact = selection.exact
-    if exact.method == "enumeration":
+    if not exact.computation.sampled:
         return (
             "NOT CONVERGED: an inclusion probability changed by "
             f"{number(exact.quadrature_error, 2)} when the quadrature over the hyperparameters was refined."

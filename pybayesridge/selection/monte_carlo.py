@@ -17,7 +17,7 @@ FEWEST = 10
 def draws_of(exact: Exact) -> float:
     """The effective number of independent draws that the kept states stand for; inf where they are a whole sum."""
     weight = exact.states.weight
-    if exact.method == "sampler":
+    if exact.computation.sampled:
         return min(exact.effective, float(1.0 / (weight**2).sum()))
     # Of a sum with too many terms states are resampled, with weights that are counts.
     share = weight / weight.min()
@@ -43,7 +43,7 @@ def error_of_influence(exact: Exact, influence: FloatArray) -> FloatArray:
     The derivatives sum to zero over the states. Infinite where all states come from one walker, 0 where the states
     are a whole sum.
     """
-    if exact.method == "sampler":
+    if exact.computation.sampled:
         return _between(walkers(exact), n_walkers(exact), influence)
     draws = draws_of(exact)
     if np.isinf(draws):

@@ -171,7 +171,7 @@ class ExactPosterior:
     @property
     def is_sampled(self) -> bool:
         """Whether sets were sampled, so that means have a Monte Carlo error."""
-        return self.exact.method == "sampler"
+        return self.exact.computation.sampled
 
     def row_moments(self, x_rows: AnyArray, z_rows: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Mean and standard deviation of the linear predictor of new rows, and the error of the mean; each (m,).
@@ -290,7 +290,7 @@ class ExactPosterior:
     @property
     def chains(self) -> tuple[int, ...]:
         """Chains of the sampler with states that were kept; none by enumeration."""
-        if self.exact.method == "enumeration":
+        if not self.is_sampled:
             return ()
         return tuple(np.unique(self.exact.states.chain).tolist())
 
@@ -338,7 +338,7 @@ class ExactPosterior:
         """Mean of the draws of :meth:`explained_share`, its Monte Carlo standard error, and their variance."""
         (share, state), exact = self._explained(rng), self.exact
         mean, variance = float(share.mean()), float(share.var())
-        if exact.method == "enumeration":
+        if not self.is_sampled:
             return mean, float(np.sqrt(variance / share.size)), variance
         influence = np.asarray(np.bincount(state, (share - mean) / share.size, exact.states.n), dtype=np.float64)
         return mean, float(error_of_influence(exact, influence)), variance

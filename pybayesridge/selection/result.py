@@ -11,6 +11,34 @@ from pybayesridge.selection.states import States
 
 
 @dataclass(frozen=True, slots=True)
+class Computation:
+    """One way to compute the posterior of the sets.
+
+    Attributes
+    ----------
+    sampled : bool
+        Whether sets were sampled, so that averages have Monte Carlo errors.
+    in_words : str
+        For the report; ``{steps}`` and ``{error}`` are the number of steps and the largest error of an inclusion
+        probability.
+    """
+
+    sampled: bool
+    in_words: str
+
+
+COMPUTATIONS = {
+    "enumeration": Computation(sampled=False, in_words="It is a sum over all sets, without Monte Carlo error."),
+    "sampler": Computation(
+        sampled=True,
+        in_words="Sets were sampled from it by a Metropolis-Hastings algorithm in {steps} steps. The largest Monte "
+        "Carlo standard error of an inclusion probability is {error}.",
+    ),
+}
+"""By the names that :class:`Exact` has."""
+
+
+@dataclass(frozen=True, slots=True)
 class Model:
     """One set of units with its posterior probability.
 
@@ -91,6 +119,11 @@ class Exact:
     interrupted: bool = False
     mean_error: float = 0.0
     errors: Errors | None = None
+
+    @property
+    def computation(self) -> Computation:
+        """How it was computed."""
+        return COMPUTATIONS[self.method]
 
     @property
     def max_se(self) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import scipy
@@ -22,7 +22,7 @@ from pybayesridge.sites.nodes import Nodes
 from pybayesridge.sites.posterior import MIDDLE, NEGLIGIBLE, SitesPosterior, make_posterior
 from pybayesridge.sites.prior import FlatIn, log_prior
 
-Method = Literal["ep", "laplace", "em", "loocv", "fixed"]
+Solver = Literal["ep", "laplace"]
 
 SITE_TOL = 3e-5
 """Accuracy of the approximation at one t2, in posterior standard deviations: EP itself is less accurate by far."""
@@ -32,6 +32,9 @@ NO_VARIANCE = -1600.0
 
 LEVEL = 1e-6
 """Differences of the log density that may be errors of the approximation."""
+
+POWERS = {"tau2": 1.0, "tau": 0.5}
+"""Powers of t2 of which a density is taken."""
 
 EXISTS = 1e-3
 """A moment exists where the density of t2 falls faster than the moment grows by more than this."""
@@ -43,7 +46,6 @@ class SitesFit:
 
     Attributes
     ----------
-    method : {"ep", "laplace", "em", "loocv", "fixed"}
     space : Coordinates
     likelihood : Likelihood
     nodes : tuple of K approximations
@@ -74,7 +76,6 @@ class SitesFit:
         Sweeps or Newton steps in all.
     """
 
-    method: str
     space: Coordinates
     likelihood: Likelihood
     nodes: tuple[Node, ...]
@@ -110,6 +111,11 @@ class SitesFit:
         law = Common(center, scale, self.weight[keep] / self.weight[keep].sum(), np.inf)
         return self.likelihood.of_rows(self.likelihood.mean(law.quantiles(MIDDLE)[:, 0]))
 
+    @staticmethod
+    def of_earlier(state: dict[str, Any]) -> dict[str, Any]:
+        """The attributes in files of earlier versions, which named the method here too."""
+        return {name: value for name, value in state.items() if name != "method"}
+
     def without_rows(self) -> SitesFit:
         """The same with every array over rows emptied."""
         nodes = tuple(
@@ -131,19 +137,45 @@ class SitesFit:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class SitesOptions:
+    """Options of ``fit``, checked.
+
+    Attributes
+    ----------
+    solver : {"ep", "laplace"}
+        The approximation, for methods that do not stand for one.
+    parameterization : {"tau2", "tau"}
+        Whether the mode is that of the density of t2 or of its root.
+    log_t2 : float or None
+        The value that is given, in the units of the coordinates.
+    grid : (L,) array or None
+        Log t2 likewise.
+    tol : float
+        Largest estimated error of the integral over t2 that counts as none, or of the mode of log t2.
+    maxiter : int
+        Most sweeps or Newton steps at one t2.
+    """
+
+    solver: Solver = "ep"
+    parameterization: Literal["tau2", "tau"] = "tau2"
+    log_t2: float | None = None
+    grid: FloatArray | None = None
+    tol: float = 1e-6
+    maxiter: int = 200
+
+
+Find = Callable[[Nodes, SitesOptions], SitesFit]
+"""Finds t2, or integrates it out."""
+
+
 def fit(
     space: Coordinates,
     likelihood: Likelihood,
-    *,
-    method: Method = "ep",
     prior: BetaPrime,
     flat_in: FlatIn,
-    solver: Literal["ep", "laplace"] = "ep",
-    parameterization: Literal["tau2", "tau"] = "tau2",
-    log_t2: float | None = None,
-    grid: FloatArray | None = None,
-    tol: float = 1e-6,
-    maxiter: int = 200,
+    options: SitesOptions,
+    find: Find,
 ) -> SitesFit:
     """Fit the ridge to responses that are not Gaussian.
 
@@ -151,23 +183,12 @@ def fit(
     ----------
     space : Coordinates
     likelihood : Likelihood
-    method : {"ep", "laplace", "em", "loocv", "fixed"}
-        t2 integrated out over EP's or Laplace's evidence, its mode, the best of `grid`, or `log_t2`.
     prior : BetaPrime
     flat_in : {"link", "latent"}
         Units in which the unpenalised coefficients are flat; see :mod:`pybayesridge.sites.prior`.
-    solver : {"ep", "laplace"}
-        For the methods "em", "loocv" and "fixed".
-    parameterization : {"tau2", "tau"}
-        Method "em": whether the mode is that of the density of t2 or of its root.
-    log_t2 : float or None
-        Method "fixed", in the units of the coordinates.
-    grid : (L,) array or None
-        Method "loocv": log t2 likewise.
-    tol : float
-        Largest estimated error of the integral over t2 that counts as none, or of the mode of log t2.
-    maxiter : int
-        Most sweeps or Newton steps at one t2.
+    options : SitesOptions
+    find : callable
+        :func:`integrated`, :func:`at_mode`, :func:`best_of_grid` or :func:`as_given`.
 
     Raises
     ------
@@ -175,37 +196,9 @@ def fit(
         If the posterior of t2 is improper.
     """
     with one_pool(space.flops):
-        return _fitted(
-            space, likelihood, method, prior, flat_in, solver, parameterization, log_t2, grid, tol, maxiter
-        )
-
-
-def _fitted(
-    space: Coordinates,
-    likelihood: Likelihood,
-    method: Method,
-    prior: BetaPrime,
-    flat_in: FlatIn,
-    solver: Literal["ep", "laplace"],
-    parameterization: Literal["tau2", "tau"],
-    log_t2: float | None,
-    grid: FloatArray | None,
-    tol: float,
-    maxiter: int,
-) -> SitesFit:
-    own = method if method in ("ep", "laplace") else solver
-    nodes = Nodes(space, likelihood, log_prior(prior, space, likelihood, flat_in), own, SITE_TOL, maxiter)
-    if space.rank == 0:
-        return _one(nodes, method, nodes.prior.log_scale)
-    if method in ("ep", "laplace"):
-        return _integrated(nodes, method, tol)
-    if method == "em":
-        return _mode(nodes, 1.0 if parameterization == "tau2" else 0.5, tol)
-    if method == "loocv":
-        assert grid is not None
-        return _best(nodes, grid)
-    assert log_t2 is not None
-    return _one(nodes, method, log_t2)
+        log_density = log_prior(prior, space, likelihood, flat_in)
+        nodes = Nodes(space, likelihood, log_density, options.solver, SITE_TOL, options.maxiter)
+        return find(nodes, options) if space.rank else _one(nodes, nodes.prior.log_scale)
 
 
 def _at(nodes: Nodes, log_t2: float) -> Approximation:
@@ -232,7 +225,6 @@ def _sweeps(nodes: Nodes) -> int:
 
 def _one(
     nodes: Nodes,
-    method: str,
     log_t2: float,
     *,
     converged: bool = True,
@@ -243,7 +235,6 @@ def _one(
 ) -> SitesFit:
     node = _at(nodes, log_t2)
     return SitesFit(
-        method=method,
         space=nodes.space,
         likelihood=nodes.likelihood,
         nodes=(node,),
@@ -262,10 +253,10 @@ def _one(
     )
 
 
-def _integrated(nodes: Nodes, method: str, tol: float) -> SitesFit:
-    found = integrate(nodes, tol=tol, maxiter=5)
+def integrated(nodes: Nodes, options: SitesOptions) -> SitesFit:
+    """The integral over t2."""
+    found = integrate(nodes, tol=options.tol, maxiter=5)
     return SitesFit(
-        method=method,
         space=nodes.space,
         likelihood=nodes.likelihood,
         nodes=found.nodes,
@@ -284,8 +275,9 @@ def _integrated(nodes: Nodes, method: str, tol: float) -> SitesFit:
     )
 
 
-def _mode(nodes: Nodes, power: float, tol: float) -> SitesFit:
-    """The highest interior mode of the density of t2 (`power` 1) or of its root (1/2)."""
+def at_mode(nodes: Nodes, options: SitesOptions) -> SitesFit:
+    """The highest interior mode of the density of t2 or of its root."""
+    power = POWERS[options.parameterization]
 
     def height(log_t2: float) -> float:
         return nodes.log_density(log_t2) - power * log_t2
@@ -297,10 +289,10 @@ def _mode(nodes: Nodes, power: float, tol: float) -> SitesFit:
     rise = value - np.minimum.accumulate(value) > LEVEL
     peaks = np.flatnonzero((value[1:-1] > value[:-2]) & (value[1:-1] >= value[2:]) & rise[1:-1]) + 1
     if peaks.size == 0:
-        return _one(nodes, "em", nodes.prior.log_scale + NO_VARIANCE, null=True)
+        return _one(nodes, nodes.prior.log_scale + NO_VARIANCE, null=True)
     top = int(peaks[np.argmax(value[peaks])])
-    refined = _refine(height, where[top - 1], where[top + 1], tol)
-    return _one(nodes, "em", refined[0], converged=refined[1])
+    refined = _refine(height, where[top - 1], where[top + 1], options.tol)
+    return _one(nodes, refined[0], converged=refined[1])
 
 
 def _refine(height: Callable[[float], float], low: float, high: float, tol: float) -> tuple[float, bool]:
@@ -310,8 +302,16 @@ def _refine(height: Callable[[float], float], low: float, high: float, tol: floa
     return float(found.x), bool(found.success)
 
 
-def _best(nodes: Nodes, grid: FloatArray) -> SitesFit:
+def as_given(nodes: Nodes, options: SitesOptions) -> SitesFit:
+    """The value that is given."""
+    assert options.log_t2 is not None
+    return _one(nodes, options.log_t2)
+
+
+def best_of_grid(nodes: Nodes, options: SitesOptions) -> SitesFit:
     """The point of the grid with the best leave-one-out log score."""
+    grid = options.grid
+    assert grid is not None
     order = np.argsort(grid)
     scores = np.empty(grid.size)
     for i in order:
@@ -321,7 +321,6 @@ def _best(nodes: Nodes, grid: FloatArray) -> SitesFit:
     converged = all(node.converged for node in nodes.found)
     return _one(
         nodes,
-        "loocv",
         float(grid[best]),
         converged=converged,
         at_edge=best in (int(order[0]), int(order[-1])),

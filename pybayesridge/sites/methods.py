@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
-from typing import Literal
+from dataclasses import dataclass, replace
 
-from pybayesridge._types import FloatArray
 from pybayesridge.ridge.prior import BetaPrime
 from pybayesridge.sites.coordinates import Coordinates
-from pybayesridge.sites.fit import SitesFit, fit
+from pybayesridge.sites.fit import (
+    Find,
+    SitesFit,
+    SitesOptions,
+    Solver,
+    as_given,
+    at_mode,
+    best_of_grid,
+    fit,
+    integrated,
+)
 from pybayesridge.sites.likelihood import Likelihood
 from pybayesridge.sites.prior import FlatIn
 
@@ -24,30 +30,6 @@ NOT_HERE = {
 APPROXIMATION = {"ep": "by expectation propagation", "laplace": "by Laplace's approximation"}
 
 
-@dataclass(frozen=True, slots=True)
-class SitesOptions:
-    """Options of ``fit``, checked.
-
-    Attributes
-    ----------
-    solver : {"ep", "laplace"}
-    parameterization : {"tau2", "tau"}
-    log_t2 : float or None
-        In the units of the coordinates.
-    grid : (L,) array or None
-        Log t2 likewise.
-    tol : float
-    maxiter : int
-    """
-
-    solver: Literal["ep", "laplace"]
-    parameterization: Literal["tau2", "tau"]
-    log_t2: float | None
-    grid: FloatArray | None
-    tol: float
-    maxiter: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SitesMethod:
     """One way to find the penalty or to integrate it out.
@@ -56,6 +38,8 @@ class SitesMethod:
     ----------
     name : str
         As ``fit`` takes it.
+    find : callable
+        Finds the penalty, or integrates it out.
     options, required : tuple of str
         Options of ``fit`` that only some methods take, and this one does; those that have to be given.
     help : str
@@ -73,11 +57,12 @@ class SitesMethod:
         from a grid.
     needs_rows : str
         Why it cannot do with moments.
-    solver : str
-        The approximation that it stands for; empty where an option says which.
+    solver : {"ep", "laplace"} or None
+        The approximation that it stands for; None where an option says which.
     """
 
     name: str
+    find: Find
     options: tuple[str, ...] = ()
     required: tuple[str, ...] = ()
     help: str
@@ -90,12 +75,14 @@ class SitesMethod:
     given: bool = False
     grid: bool = False
     needs_rows: str = "needs rows: moments do not determine the likelihood of responses that are not Gaussian"
-    solver: str = ""
+    solver: Solver | None = None
 
-    @property
-    def fit(self) -> Callable[[Coordinates, Likelihood, BetaPrime, FlatIn, SitesOptions], SitesFit]:
+    def fit(
+        self, space: Coordinates, likelihood: Likelihood, prior: BetaPrime, flat_in: FlatIn, options: SitesOptions
+    ) -> SitesFit:
         """Rows in coordinates, likelihood, prior and options in, a `SitesFit` out."""
-        return partial(_fit, self.name)
+        own = replace(options, solver=self.solver or options.solver)
+        return fit(space, likelihood, prior, flat_in, own, self.find)
 
     def unconverged(self, tol: float, maxiter: int) -> str:
         """The statement on a fit that has not converged."""
@@ -105,29 +92,12 @@ class SitesMethod:
         )
 
 
-def _fit(
-    name: str, space: Coordinates, likelihood: Likelihood, prior: BetaPrime, flat_in: FlatIn, options: SitesOptions
-) -> SitesFit:
-    return fit(
-        space,
-        likelihood,
-        method=name,  # type: ignore[arg-type]
-        prior=prior,
-        flat_in=flat_in,
-        solver=options.solver,
-        parameterization=options.parameterization,
-        log_t2=options.log_t2,
-        grid=options.grid,
-        tol=options.tol,
-        maxiter=options.maxiter,
-    )
-
-
 METHODS: dict[str, SitesMethod] = {
     method.name: method
     for method in (
         SitesMethod(
             name="ep",
+            find=integrated,
             solver="ep",
             help="expectation propagation, the penalty integrated out",
             intervals="Intervals are by expectation propagation; lambda is integrated out.",
@@ -139,6 +109,7 @@ METHODS: dict[str, SitesMethod] = {
         ),
         SitesMethod(
             name="laplace",
+            find=integrated,
             solver="laplace",
             help="Laplace's approximation, the penalty integrated out",
             intervals="Intervals are by Laplace's approximation; lambda is integrated out.",
@@ -150,6 +121,7 @@ METHODS: dict[str, SitesMethod] = {
         ),
         SitesMethod(
             name="em",
+            find=at_mode,
             options=("parameterization", "solver"),
             help="the penalty at its posterior mode",
             intervals="Intervals are {how}, conditional on lambda at its posterior mode.",
@@ -159,6 +131,7 @@ METHODS: dict[str, SitesMethod] = {
         ),
         SitesMethod(
             name="loocv",
+            find=best_of_grid,
             options=("grid", "solver"),
             help="by leave-one-out cross-validation",
             treatment="Lambda has the best leave-one-out log score of a grid. Intervals are conditional on it.",
@@ -167,6 +140,7 @@ METHODS: dict[str, SitesMethod] = {
         ),
         SitesMethod(
             name="fixed",
+            find=as_given,
             options=("lam", "solver"),
             required=("lam",),
             help="given by --lam",

@@ -10,6 +10,8 @@ from pybayesridge.design.build import build_design
 from pybayesridge.ridge.prior import BetaPrime
 from pybayesridge.ridge.spectrum import rotate
 from pybayesridge.sites.coordinates import Coordinates, from_design
+from pybayesridge.sites.fit import SitesFit, SitesOptions
+from pybayesridge.sites.methods import METHODS
 from pybayesridge.sites.nodes import Nodes
 from pybayesridge.sites.prior import log_prior
 
@@ -29,6 +31,11 @@ def responses(x, seed, *, signal=1.5, intercept=0.3, trials=None):
     eta *= signal / eta.std()
     count = np.ones(len(x), dtype=int) if trials is None else trials
     return rng.binomial(count, 1 / (1 + np.exp(-intercept - eta))).astype(float)
+
+
+def fit(space, likelihood, *, method="ep", prior=R2, flat_in, **options) -> SitesFit:
+    """The answer of a method."""
+    return METHODS[method].fit(space, likelihood, prior, flat_in, SitesOptions(**options))
 
 
 def problem(x, successes, *, link="logit", trials=None, weights=None, z=None) -> tuple[Coordinates, Binomial]:

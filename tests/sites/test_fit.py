@@ -7,9 +7,8 @@ from scipy.special import expit
 from pybayesridge.binomial.likelihood import from_counts
 from pybayesridge.binomial.scores import area_under_curve, brier_score, calibration
 from pybayesridge.ridge.prior import BetaPrime
-from pybayesridge.sites.fit import fit
 from pybayesridge.sites.leave_one_out import leave_one_out, total_log_score
-from tests.binomial.problems import R2, columns, coordinates, nodes, problem, responses, standardized
+from tests.binomial.problems import R2, columns, coordinates, fit, nodes, problem, responses, standardized
 
 LOO_TOL = 0.02
 """Cavities beside refitting, in probability; EP's cavities are approximate: .008 in probability

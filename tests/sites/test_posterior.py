@@ -9,8 +9,7 @@ from scipy.stats import norm
 from pybayesridge.binomial.likelihood import mean_probability
 from pybayesridge.binomial.link import probability
 from pybayesridge.posterior.laws import Ask
-from pybayesridge.sites.fit import fit
-from tests.binomial.problems import R2, columns, problem, responses
+from tests.binomial.problems import R2, columns, fit, problem, responses
 
 TOL = 1e-6
 QUANTILE_TOL = 1e-5
