@@ -65,11 +65,11 @@ def _target(results: Any, command: str, i: int, alpha: float) -> dict[str, Any]:
     out: dict[str, Any] = {"name": name}
     out |= {field: finite(value) for field, value in values_of(results, "json", i).items()}
     out |= results.model.distribution.in_json
-    if hasattr(results, "variance_components"):
-        out["bands"] = _bands(results, name, alpha)
-        if results.correlation_names:
-            out["correlations"] = _correlations(results, name, alpha)
     if command == "ridge":
+        if results.model.bands is not None:
+            out["bands"] = _bands(results, name, alpha)
+            if results.correlation_names:
+                out["correlations"] = _correlations(results, name, alpha)
         out["hyperparameters"] = _hyperparameters(results, name, alpha)
     else:
         prior = results.prior_inclusion

@@ -29,7 +29,7 @@ from pybayesridge.cli.terminal import progress, warnings_as_lines
 from pybayesridge.exceptions import PybayesridgeWarning
 from pybayesridge.formula.build import names_read
 from pybayesridge.formula.check import CodeError, refuse_code
-from pybayesridge.models.methods import OPTIONS, lanes_of
+from pybayesridge.models.methods import OPTIONS
 from pybayesridge.text import did_you_mean, listed, repeated
 
 RESPONSE_OPTIONS = ("family", "link", "event", "trials")
@@ -136,8 +136,8 @@ def _results(arguments: argparse.Namespace, frame: pd.DataFrame) -> Any:
     options = given(tuple(name for name in known if known[name].help))
     for name in options:
         if name not in lane.takes:
-            families = [family for family, other in lanes_of(lane.model).items() if name in other.takes]
-            if lane.family in families:
+            families = lane.families_with(name)
+            if not families:
                 raise ValueError(f"--{name} cannot be used with --bands: leave it out")
             raise ValueError(
                 f"--{name} of {arguments.command} requires --family {' or '.join(families)}: leave it out"

@@ -218,6 +218,12 @@ class Lane:
         table = self.table()
         return table.methods if table.choices is None else table.choices
 
+    def families_with(self, option: str) -> list[str]:
+        """Other families whose fits take an option; none if it is the bands that keep this fit from taking it."""
+        if option in LANES[self.model, self.family].takes:
+            return []
+        return [family for family, lane in lanes_of(self.model).items() if option in lane.takes]
+
     def method(self, name: object, n: int, p: int) -> Any:
         """The method with a name, or that it stands for with n rows and p columns; a ValueError if there is none."""
         table = self.table()
@@ -238,8 +244,8 @@ class Lane:
         differing = [name for name, option in known.items() if option.differs(given[name])]
         for name in differing:
             if name not in takes:
-                families = [lane.family for lane in lanes_of(self.model).values() if name in lane.takes]
-                if self.family in families:
+                families = self.families_with(name)
+                if not families:
                     raise ValueError(f"{name} is not an option of fits with bands")
                 raise ValueError(f"{name} requires family={' or '.join(map(repr, families))}")
         out = {name: self.defaults.get(name) if value is None else value for name, value in given.items()}

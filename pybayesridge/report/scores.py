@@ -97,7 +97,7 @@ def check(res: Any, i: int) -> list[str]:
         "Each row was predicted from all other rows, the penalty estimated from the others too. The predictions "
         "come from the approximate posterior without refitting; columns are standardised by all rows."
     ]
-    found = res.loo_calibration() if hasattr(res, "loo_calibration") else None
+    found = res.loo_calibration() if res.model.distribution.predicts_shares else None
     if found is not None and np.isfinite(found.slope):
         out.append(
             "A logistic regression of the outcomes on the logits of the leave-one-out probabilities has intercept "
@@ -109,7 +109,7 @@ def check(res: Any, i: int) -> list[str]:
 
 def row_by_row(res: Any, i: int, album: Album) -> list[Picture]:
     """Calibration and discrimination of probabilities; nothing for other families."""
-    if not hasattr(res, "plot_calibration"):
+    if not res.model.distribution.predicts_shares:
         return []
     of, where, better = "leave-one-out", "", "the better calibrated"
     if not _left_out(res):

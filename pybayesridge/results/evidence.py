@@ -114,7 +114,7 @@ def _comparable_ridges(fits: Mapping[str, Any]) -> None:
     )
     _alike(
         "whether the penalty is given (method='fixed') or integrated out",
-        {name: fit.method == "fixed" for name, fit in fits.items()},
+        {name: fit.method_entry.given for name, fit in fits.items()},
     )
     _alike("dof", {name: getattr(fit, "dof", None) for name, fit in fits.items()})
     _alike(
@@ -147,7 +147,7 @@ def _of_one_response(fits: Mapping[str, Any]) -> None:
             raise ValueError(
                 f"the fit {name!r} has no evidence: the unpenalised columns fit the response exactly; give noise_var"
             )
-        if not selects and not hasattr(fit, "log_marginal"):
+        if not selects and fit.shown_fact("log_marginal") is None:
             raise ValueError(f"the fit {name!r} has no evidence: use method='exact'")
         if not selects and not np.isfinite(fit.log_marginal):
             raise ValueError(f"the fit {name!r} has no evidence: its log marginal likelihood is {fit.log_marginal}")

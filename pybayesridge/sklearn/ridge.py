@@ -50,8 +50,7 @@ class RidgeEstimator(LinearEstimator):
         results = model.fit(self.method, **self._options())
         self._take_results(results, y.ndim == 1)
         for name in ("lambda_", "tau2_", "sigma2_"):
-            if hasattr(self, name):
-                delattr(self, name)
+            self.__dict__.pop(name, None)
         if self.bands is None:
             self.lambda_ = _per_target(results.lambda_, y.ndim == 1)
             self.tau2_ = _per_target(results.tau2, y.ndim == 1)
