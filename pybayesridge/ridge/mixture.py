@@ -21,7 +21,6 @@ from pybayesridge.posterior.quantiles import ELEMENTS, EXTREME, Common
 from pybayesridge.posterior.student import exact
 from pybayesridge.ridge.profile import complement, node_blocks, shrinkage
 from pybayesridge.ridge.spectrum import Spectrum
-from pybayesridge.ridge.target_nodes import TargetNodes
 
 SVD_PAYS = 4
 """A singular value decomposition of a matrix costs about as much as this many products per row of it."""
@@ -293,6 +292,35 @@ def covariance(
         centred = blas.product(_centred_locations(spectrum, mixture.log_t2[:, target], weight, target), f.coords.T)
         out += blas.product(centred * weight[:, None], centred, transpose_a=True)
     return out
+
+
+@dataclass(frozen=True, slots=True)
+class TargetNodes:
+    """The nodes of one target that quantiles are solved for with, and what gives components of functionals.
+
+    Attributes
+    ----------
+    weight, scale2, outside : (K,) arrays
+        Of :class:`Mixture`, and ``scale2 t2``.
+    centers, inside : Product
+        ``a = V'b`` and ``scale2 / (s_j^2 + 1/t2)`` at each node, (K, r).
+    """
+
+    weight: FloatArray
+    scale2: FloatArray
+    outside: FloatArray
+    centers: Product
+    inside: Product
+
+    def components(self, f: Functionals) -> tuple[FloatArray, FloatArray]:
+        """Centre and scale of every functional at every node, each (K, m)."""
+        where = self.centers.times(f.coords.T)
+        squared = self.inside.times((f.coords**2).T)
+        squared += np.outer(self.scale2, f.leverage)
+        beyond = f.outside > 0
+        if beyond.any():
+            squared[:, beyond] += np.outer(self.outside, f.outside[beyond])
+        return where, np.sqrt(squared)
 
 
 def quantile_nodes(
