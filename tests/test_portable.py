@@ -55,6 +55,12 @@ def test_every_file_of_the_gallery_is_read(folder):
             assert len(res.fittedvalues) == len(make.data())
 
 
+def test_options_that_an_earlier_file_lacks_are_not_guessed():
+    res = load(make.FOLDER.parent / "format1" / "selection_exact.fit")
+    with pytest.raises(ValueError, match="earlier version, which did not keep the options: fit again"):
+        res.prior_sensitivity()
+
+
 def test_a_loaded_fit_gives_all_that_it_gave(fits):
     for name, res in fits.items():
         file, twice = io.BytesIO(), io.BytesIO()

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pybayesridge import BayesRidge, SpikeSlab, pool
+from pybayesridge import BayesRidge, SpikeSlab, load, pool
 from tests.effort import THOROUGH, only_thorough, share
 
 N, P = 40, 4
@@ -163,6 +163,23 @@ def test_binary_selection(data):
     table = res.prior_sensitivity()
     other = SpikeSlab(yes, x, family="binomial", prior_inclusion=2 / 3).fit(**options)
     columns_agree(table, "double", other, SAME)
+
+
+def test_options_of_a_selection_are_kept_in_its_file(data, tmp_path):
+    y, x = data
+    res = SpikeSlab(y, x, prior_inclusion=0.5).fit("ep", tol=np.float64(1e-3), damping=0.5, maxiter=np.int64(300))
+    res.save(tmp_path / "a.fit")
+    back = load(tmp_path / "a.fit")
+    assert back.fit_options == res.fit_options
+    assert {back.fit_options[name] for name in ("tol", "damping", "maxiter")} == {1e-3, 0.5, 300}
+    pd.testing.assert_frame_equal(back.prior_sensitivity(), res.prior_sensitivity())
+    other = SpikeSlab(y, x, prior_inclusion=2 / 3).fit("ep", tol=1e-3, damping=0.5, maxiter=300)
+    columns_agree(back.prior_sensitivity(), "double", other, SAME)
+
+
+def test_a_generator_is_not_an_option_that_is_kept(data):
+    y, x = data
+    assert "rng" not in SpikeSlab(y, x).fit("exact", rng=np.random.default_rng(1)).fit_options
 
 
 def test_even_odds_of_a_single_column_are_halved_and_doubled(data):

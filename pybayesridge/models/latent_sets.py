@@ -16,7 +16,7 @@ from pybayesridge.models.sets import prepared
 from pybayesridge.progress import line
 from pybayesridge.recipes import Recipe
 from pybayesridge.results.generalized_spike_slab import GeneralizedSpikeSlabResults
-from pybayesridge.selection.options import options_of, with_progress
+from pybayesridge.selection.options import options_of, stored, with_progress
 from pybayesridge.sites.separation import check_unpenalized
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def fit(
         method=entry.name,
         tol=chosen.tol if posterior.exact is None else chosen.mcse,
         maxiter=chosen.maxiter,
+        fit_options=stored(options),
         recipe=recipe,
     )
 

@@ -18,7 +18,7 @@ from pybayesridge.progress import line
 from pybayesridge.recipes import Recipe
 from pybayesridge.results.spike_slab import SpikeSlabResults
 from pybayesridge.selection.check import check_selection
-from pybayesridge.selection.options import options_of, with_progress
+from pybayesridge.selection.options import options_of, stored, with_progress
 from pybayesridge.selection.posterior import posterior_of
 from pybayesridge.text import listed
 
@@ -53,6 +53,7 @@ def fit(model: SpikeSlab, entry: SelectionMethod, options: dict[str, Any], recip
         method=entry.name,
         tol=chosen.tol if posterior.exact is None else chosen.mcse,
         maxiter=chosen.maxiter,
+        fit_options=stored(options),
         recipe=recipe,
         check=checked,
     )

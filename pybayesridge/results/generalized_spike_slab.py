@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -68,9 +69,12 @@ class GeneralizedSpikeSlabResults(ResponseScaleResults, SpikeSlabResults):
         method: str,
         tol: float,
         maxiter: int,
+        fit_options: Mapping[str, Any],
         recipe: Recipe,
     ) -> None:
-        super().__init__(model, posterior, method=method, tol=tol, maxiter=maxiter, recipe=recipe)
+        super().__init__(
+            model, posterior, method=method, tol=tol, maxiter=maxiter, fit_options=fit_options, recipe=recipe
+        )
         self._take_family()
         likelihood = model.likelihood()
         self.n_trials, self.n_events = float(likelihood.trials.sum()), float(likelihood.totals()[0].sum())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +37,7 @@ class SelectionEstimates(LinearEstimates):
 
     model: SelectionModel
     check: Check | None
+    fit_options: Mapping[str, Any] | None
     residual: float
     n_fac: int
     learned: tuple[str, ...]

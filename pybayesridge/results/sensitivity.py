@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import copy
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -183,15 +182,9 @@ def _selection(res: SelectionEstimates, factor: float) -> Answers:
         size = hyper_prior.median_size(model.expected_size, units)
         odds = factor * size / (units - size)
         model.expected_size = units * odds / (1 + odds)
-    called = dict(res.recipe.fit.arguments)
-    known = ("mcse", "chains", "rng", "tol", "maxiter", "damping", "hyper")
-    options = {name: ast.literal_eval(called[name]) for name in known if _is_literal(called.get(name))}
-    return _answers(model.fit(res.method, **options))
-
-
-def _is_literal(code: str | None) -> bool:
-    """Whether the code of an argument is a number or a text, and not the name of an object."""
-    return code is not None and not code.isidentifier()
+    if res.fit_options is None:
+        raise ValueError("the file of this fit is of an earlier version, which did not keep the options: fit again")
+    return _answers(model.fit(res.method, **res.fit_options))
 
 
 REFITS: Mapping[str, Callable[[Any, float], Answers]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -40,6 +41,8 @@ class SpikeSlabResults(DrawResults):
     selection : Selection
     method, tol, maxiter
         As given to ``fit``.
+    fit_options : mapping
+        Options with which ``fit`` can be repeated, by name.
     recipe : Recipe
     check : Check, optional
         Of expectation propagation, by the exact posterior.
@@ -87,6 +90,7 @@ class SpikeSlabResults(DrawResults):
         method: str,
         tol: float,
         maxiter: int,
+        fit_options: Mapping[str, Any],
         recipe: Recipe,
         check: Check | None = None,
     ) -> None:
@@ -99,6 +103,7 @@ class SpikeSlabResults(DrawResults):
             method=method,
             tol=tol,
             maxiter=maxiter,
+            fit_options=fit_options,
             recipe=recipe,
             converged=selection.converged,
             n_iter=selection.n_iter,
@@ -111,6 +116,11 @@ class SpikeSlabResults(DrawResults):
         trace = np.zeros(0) if posterior.exact is not None else selection.best.energy_trace
         self.energy_trace = trace + design.nu * float(np.log(unit))
         self.doubts = self._doubts()
+
+    @staticmethod
+    def of_earlier(state: dict[str, Any]) -> dict[str, Any]:
+        """The attributes in files of earlier versions, which lack the options."""
+        return {"fit_options": None} | state
 
     def _take_hyperparameters(self) -> None:
         """Keep the hyperparameters and the evidence on the user's scale."""

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from pybayesridge.ep.methods import FitOptions, SelectionMethod
 from pybayesridge.progress import Show
 from pybayesridge.selection.estimates import FEWEST_DRAWS, Estimate
@@ -22,6 +24,13 @@ def options_of(entry: SelectionMethod, checked: Mapping[str, Any], expected_size
         average=(checked["hyper"] or next(iter(entry.hypers), None)) == "average",
         expected_size=expected_size,
     )
+
+
+def stored(checked: Mapping[str, Any]) -> dict[str, Any]:
+    """The checked options with which a fit can be repeated, by name; without a generator, whose state is gone."""
+    names = ("mcse", "chains", "rng", "tol", "maxiter", "damping", "hyper")
+    kept = {name: checked[name] for name in names if not isinstance(checked[name], np.random.Generator)}
+    return {name: value.item() if isinstance(value, np.generic) else value for name, value in kept.items()}
 
 
 def with_progress(options: FitOptions, show: Show | None) -> FitOptions:
