@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from pybayesridge._types import AnyArray, FloatArray
 from pybayesridge.binomial.link import Link
 from pybayesridge.binomial.on_link import NormalComponents
 from pybayesridge.ep.algorithms.solve import covariance, draw_coefficients, row_variances
+from pybayesridge.ep.components import components
 from pybayesridge.ep.model.likelihood import GaussianLikelihood
 from pybayesridge.ep.posterior import SelectionPosterior
 from pybayesridge.linalg import blas
@@ -57,6 +58,23 @@ class BinaryEPPosterior(NormalComponents, SelectionPosterior):
     def likelihood(self, i: int) -> GaussianLikelihood:
         """The likelihood of the design's coefficients, rotated within groups, that these sites make."""
         return self.working(i).likelihood
+
+    def as_arrays(self, *, rows_known: bool) -> dict[str, Any]:
+        """Arrays from which the posterior is made again; see :mod:`pybayesridge.ep.components`.
+
+        Given the standardised columns the coordinates f of ``z z_root`` are normal with mean ``flat_mean_i -
+        flat_slope_i w`` and root of the covariance ``flat_root_i``: u rows of these arrays for each node, one node
+        after another. A linear predictor is ``z z_root f + v w``.
+        """
+        root_n, rotation, k = np.sqrt(self.design.n), self.selection.rotation, len(self.selection.results)
+        laws = [self.working(i).given_columns() for i in range(k)]
+        # The rows are weighted by the sites, so that each node has its own.
+        found = components(self.selection, (self.likelihood(i) for i in range(k)), shared=False)
+        return found | {
+            "flat_mean": np.stack([mean for mean, _, _ in laws]) * root_n,
+            "flat_slope": np.concatenate([rotation.back(slope) for _, slope, _ in laws]) * root_n,
+            "flat_root": np.concatenate([root for _, _, root in laws]) * root_n,
+        }
 
     def starting_point(self, columns: list[str]) -> NoReturn:
         """Not here."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from pybayesridge._types import AnyArray, FloatArray
 from pybayesridge.binomial.link import LATENT_VARIANCE, Link
 from pybayesridge.binomial.logistic_normal import probability_moments
 from pybayesridge.binomial.on_link import NormalComponents
+from pybayesridge.ep.model.least_squares import Data
 from pybayesridge.selection.hyperparameters import Interval
 from pybayesridge.selection.moments import covariance, draw, draw_chain
 from pybayesridge.selection.monte_carlo import error_of_mean
@@ -33,6 +35,17 @@ class BinarySelectionPosterior(NormalComponents, ExactPosterior):
 
     joint: States
     link: Link
+
+    def _of_states(self, data: Data) -> dict[str, Any]:
+        """The law of the coordinates of each state."""
+        joint, k, root_n = self.joint, self.design.block.k, np.sqrt(self.design.n)
+        means, roots = [np.zeros(0)], [np.zeros(0)]
+        for i in range(joint.n):
+            mean = joint.coef[joint.start[i] : joint.start[i + 1]]
+            unit = np.where(np.arange(mean.size) < k, root_n, 1.0)
+            means.append(mean * unit)
+            roots.append((joint.root[i] * unit[:, None]).ravel(order="F"))
+        return {"state_mean": np.concatenate(means), "state_root": np.concatenate(roots)}
 
     @property
     def noise_factor(self) -> float:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from pybayesridge._types import AnyArray, BoolArray, FloatArray, IntArray
 from pybayesridge.design.design import Design
 from pybayesridge.ep.algorithms.solve import covariance, draw_coefficients, marginal_variances, row_variances
+from pybayesridge.ep.components import components
 from pybayesridge.ep.gaussian_posterior import SelectionMarginals
 from pybayesridge.ep.gibbs import gibbs
 from pybayesridge.ep.model.hyperparameters import Hyperparameters
@@ -107,6 +108,18 @@ class SelectionPosterior:
             float(hyper.slab_var * (y / self.design.common_scale) ** 2),
             float(hyper.noise_var * y**2),
         )
+
+    def as_arrays(self, *, rows_known: bool) -> dict[str, Any]:
+        """Arrays from which the posterior is made again; see :mod:`pybayesridge.ep.components`.
+
+        With `rows_known` the reader has the rows of the design, which are left out if they are those of the data.
+        """
+        known = rows_known and len(self.data.root) == self.design.x.shape[0]
+        likelihoods = (self.likelihood(i) for i in range(len(self.selection.results)))
+        noise = np.array([hyper.noise_var for hyper in self.selection.hypers])
+        negative = np.array([float((result.site2 < 0.0).any()) for result in self.selection.results])
+        rows = None if known else self.data.root
+        return components(self.selection, likelihoods, rows, noise, shared=True) | {"negative": negative}
 
     @property
     def coefficients(self) -> Coefficients:

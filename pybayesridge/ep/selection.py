@@ -18,6 +18,7 @@ from pybayesridge.ep.model.hyperparameters import Given, Hyperparameters
 from pybayesridge.ep.model.least_squares import Data
 from pybayesridge.ep.model.result import EPResult, Sites
 from pybayesridge.ep.model.rotation import Rotation
+from pybayesridge.ep.model_size import size_distribution
 from pybayesridge.linalg.qr import triangle
 
 EPS = float(np.finfo(float).eps)
@@ -99,6 +100,19 @@ class Selection:
     def inclusion_prob(self) -> FloatArray:
         """Posterior inclusion probabilities, (p,)."""
         return np.clip(self.averaged("inclusion_prob"), 0.0, 1.0)
+
+    def size_distribution(self, first: IntArray, sizes: IntArray) -> FloatArray:
+        """Probabilities of the number of columns in, units being independent.
+
+        Parameters
+        ----------
+        first : (G,) int array
+            A column of each unit.
+        sizes : (G,) int array
+            Columns of each unit.
+        """
+        inclusion = np.clip(np.stack([r.inclusion_prob for r in self.results]), 0.0, 1.0)
+        return size_distribution(inclusion[:, first], self.weights, sizes)
 
     @property
     def mean(self) -> FloatArray:

@@ -11,39 +11,30 @@ coordinates, node i has for a ridge
 
 for a selection by expectation propagation ``v mean_i`` and ``v^2 own_i + sum_j root_sign_j (root_j v)^2 + noise_i
 |z z_root|^2``, j running over the rows of ``root`` with ``root_of`` i, and for an exact one ``v b_i`` and ``noise_i
-(v M_i^-1 v' + |z z_root|^2)`` with the b_i and M_i of `export_sets`. Where there are ``rows`` (of the standardised
-data, weighted), ``|L_i^-1 rows (own_i v)|^2`` is to be subtracted in addition, L_i being the rows of ``lower`` of
-node i, one of ``lower_of``. A ridge with ``half`` in place of ``right`` has ``right = rows' half``. A new observation
-adds noise_i, divided by its weight. `export_generalized` has the same of responses that are not Gaussian, where
-y_on_z is 0 and y_norm 1; those of a selection by expectation propagation are at the end of `export_sets`.
+(v M_i^-1 v' + |z z_root|^2)`` with the b_i and M_i of :mod:`pybayesridge.selection.components`. Where there are
+``rows`` (of the standardised data, weighted), ``|L_i^-1 rows (own_i v)|^2`` is to be subtracted in addition, L_i
+being the rows of ``lower`` of node i, one of ``lower_of``. A ridge with ``half`` in place of ``right`` has ``right =
+rows' half``. A new observation adds noise_i, divided by its weight. `export_generalized` has the same of responses
+that are not Gaussian, where y_on_z is 0 and y_norm 1; a selection of these by expectation propagation has the law of
+:meth:`pybayesridge.binomial.ep_selection_posterior.BinaryEPPosterior.as_arrays`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pybayesridge._types import ArrayLike, FloatArray
 from pybayesridge.bands.posterior import BandPosterior
-from pybayesridge.binomial.ep_selection_posterior import BinaryEPPosterior
 from pybayesridge.design.design import Design
-from pybayesridge.ep.algorithms.solve import posterior_factor
-from pybayesridge.ep.model.gaussian import DualFactor
-from pybayesridge.ep.model.group_covariance import JointFactor
-from pybayesridge.ep.model.least_squares import Data
-from pybayesridge.ep.model.likelihood import GaussianLikelihood
-from pybayesridge.ep.model.result import EPResult
-from pybayesridge.ep.model.rotation import Rotation
-from pybayesridge.ep.posterior import SelectionPosterior
 from pybayesridge.findings import Finding
 from pybayesridge.quantile_tables import NO_ROW_SPACE
 from pybayesridge.results.export_bands import band_nodes, components
 from pybayesridge.results.export_fields import VERSION
 from pybayesridge.results.export_generalized import generalized_selection_values, generalized_values, sites_posterior
-from pybayesridge.results.export_sets import ep_given_columns, sets_posterior, sets_values
 from pybayesridge.results.facts import values_of
 from pybayesridge.ridge import hyperparameters as hyper
 from pybayesridge.ridge.posterior import RidgePosterior
@@ -55,6 +46,7 @@ if TYPE_CHECKING:
     from pybayesridge.results.generalized_spike_slab import GeneralizedSpikeSlabResults
     from pybayesridge.results.ridge import BayesRidgeResults
     from pybayesridge.results.spike_slab import SpikeSlabResults
+    from pybayesridge.selection.result import Exact
 
 EXPORTED = (None, "binomial")
 """Families of fits that R reads, as JSON names them."""
@@ -229,18 +221,18 @@ def _generalized_ridge_values(results: GeneralizedRidgeResults, without: Collect
 def _gaussian_selection_values(results: SpikeSlabResults, without: Collection[str]) -> dict[str, Any]:
     point = results.starting_point()
     start = {f.name: getattr(point, f.name) for f in fields(point)} | {"columns": list(point.columns)}
-    posterior = _selection_posterior(results, without, _gaussian_ep)
+    posterior = _selection_posterior(results, without)
     return _selection_values(results) | {"posterior": posterior, "start": start}
 
 
 def _generalized_selection_values(results: GeneralizedSpikeSlabResults, without: Collection[str]) -> dict[str, Any]:
-    posterior = _selection_posterior(results, without, _latent_ep)
+    posterior = _selection_posterior(results, without)
     return generalized_selection_values(results) | _selection_values(results) | {"posterior": posterior}
 
 
 def _selection_values(results: SpikeSlabResults) -> dict[str, Any]:
     """The values of every selection; a method that gives no evidence has none of its numbers."""
-    of_group, exact = results.group_inclusion_prob, results.exact_posterior
+    of_group, exact = results.group_inclusion_prob, results.exact_sets
     sampled = not results.method_entry.gives_evidence
     return {
         "inclusion_prob": results.arrays.inclusion_prob,
@@ -260,118 +252,40 @@ def _selection_values(results: SpikeSlabResults) -> dict[str, Any]:
         "n_fac": None if sampled else float(results.n_fac),
         "evidence_biased": None if sampled else bool(results.evidence_biased),
         "energy_trace": None if sampled else np.asarray(results.energy_trace, dtype=np.float64),
-        **({} if exact is None else sets_values(results, exact)),
+        **({} if exact is None else _sets_values(results, exact)),
     }
 
 
-def _selection_posterior(
-    results: SpikeSlabResults, without: Collection[str], by_ep: Callable[[Any, Collection[str]], dict[str, Any]]
-) -> dict[str, Any]:
+def _sets_values(results: SpikeSlabResults, exact: Exact) -> dict[str, Any]:
+    """Values that a fit by expectation propagation lacks."""
+    return {
+        "inclusion_se": results.arrays.inclusion_se,
+        "group_inclusion_se": results.group_inclusion_se.to_numpy(dtype=np.float64),
+        "log_evidence_se": float(exact.log_evidence_se) if results.method_entry.gives_evidence else None,
+        "enumerated": not exact.computation.sampled,
+        "agreement": float(exact.agreement),
+        "effective": float(exact.effective),
+        "monte_carlo": _monte_carlo(results),
+    }
+
+
+def _monte_carlo(results: SpikeSlabResults) -> dict[str, Any]:
+    """The rows of the table of Monte Carlo errors."""
+    table = results.monte_carlo_errors
+    assert table is not None
+    texts = {name: [str(text) for text in table[name]] for name in ("quantity", "name")}
+    numbers = ("estimate", "mcse", "effective", "agreement")
+    return texts | {name: table[name].to_numpy(dtype=np.float64) for name in numbers}
+
+
+def _selection_posterior(results: SpikeSlabResults, without: Collection[str]) -> dict[str, Any]:
     """The posterior of sets of columns, or that by expectation propagation, in the same frame."""
     posterior, design = results.posterior, results.posterior.design
     if not results.has_joint_posterior:
         raise ValueError(NO_ROW_SPACE.format(what="an export"))
-    own = by_ep(posterior, without) if results.exact_sets is None else sets_posterior(posterior)
     groups = results.model.groups_of(design)
-    out = _design_values(results, design) | own
+    out = _design_values(results, design) | posterior.as_arrays(rows_known="rows" in without)
     return out if groups is None else out | {"groups": groups.astype(np.float64)}
-
-
-def _gaussian_ep(posterior: SelectionPosterior, without: Collection[str]) -> dict[str, Any]:
-    noises = over([hyper.noise_var for hyper in posterior.selection.hypers])
-    negative = [float((result.site2 < 0.0).any()) for result in posterior.selection.results]
-    return _ep_posterior(posterior, without, noises) | {"negative": np.array(negative)}
-
-
-def _latent_ep(posterior: BinaryEPPosterior, without: Collection[str]) -> dict[str, Any]:
-    return _ep_posterior(posterior) | ep_given_columns(posterior)
-
-
-def _ep_posterior(
-    posterior: SelectionPosterior, without: Collection[str] = (), noise: FloatArray | None = None
-) -> dict[str, Any]:
-    """EP's Gaussian for each value of the hyperparameters; with many columns nothing is (p, p).
-
-    Without `noise` the rows are weighted by the sites of yes/no responses.
-    """
-    selection, rotation = posterior.selection, posterior.selection.rotation
-    data = posterior.data
-    # Every node has the same rows, unless these are weighted (by the sites of yes/no responses) or rotated.
-    shared = noise is not None and not rotation.blocks
-    parts = [
-        _covariance_parts(posterior.likelihood(i), result, rotation, shared=shared)
-        for i, result in enumerate(selection.results)
-    ]
-    return {
-        "weight": over(selection.weights),
-        **({} if noise is None else {"noise": noise}),
-        "df": float("inf"),
-        "mean": rotation.back(np.stack([r.mean for r in selection.results])),
-        "own": np.stack([part.own for part in parts]),
-        "root": np.concatenate([part.root for part in parts]),
-        "root_sign": np.concatenate([part.sign for part in parts]),
-        "root_of": np.repeat(np.arange(1.0, len(parts) + 1), [part.sign.size for part in parts]),
-        **_shared_rows(parts, data, leave_out="rows" in without and len(data.root) == posterior.design.x.shape[0]),
-        "slab_weight": np.stack([r.inclusion_prob for r in selection.results]),
-        "slab_mean": rotation.back(np.stack([r.cond_mean for r in selection.results])),
-        "slab_var": np.stack([rotation.variances(r.cond_var) for r in selection.results]),
-    }
-
-
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    """``own``, ``root`` and ``root_sign`` of one node, and its ``lower`` if it has one."""
-
-    own: FloatArray
-    root: FloatArray
-    sign: FloatArray
-    lower: FloatArray | None
-
-
-def _shared_rows(parts: list[_Parts], data: Data, *, leave_out: bool) -> dict[str, FloatArray]:
-    """``lower``, ``lower_of`` and ``rows``; nothing where no node has the first."""
-    lower = [part.lower for part in parts if part.lower is not None]
-    if not lower:
-        return {}
-    out = {
-        "lower": np.concatenate(lower),
-        "lower_of": np.array([i + 1.0 for i, part in enumerate(parts) if part.lower is not None]),
-    }
-    return out if leave_out else out | {"rows": data.root}
-
-
-def _covariance_parts(
-    likelihood: GaussianLikelihood, result: EPResult, rotation: Rotation, *, shared: bool
-) -> _Parts:
-    """The covariance of one Gaussian; of rotated columns what is their own moves to ``root``."""
-    factor, used = posterior_factor(likelihood, result)
-    own, roots, lower = np.zeros(used.size), [], None
-    if isinstance(factor, JointFactor):
-        roots.append((factor.extra, np.ones(factor.extra.shape[0])))
-        factor = factor.inner
-    if isinstance(factor, DualFactor):
-        own[used] = factor.scale**2
-        if shared:
-            lower = factor.chol
-            roots.append((factor.bridge, np.ones(factor.rest.size)))
-        else:
-            rows, signs = factor.signed_root()
-            roots.append((rows, -signs))
-    elif factor is not None:
-        roots.append((factor.inv_chol, np.ones(factor.inv_chol.shape[0])))
-    else:
-        own = result.var.copy()
-    sign = np.concatenate([np.zeros(0), *(signs for _, signs in roots)])
-    root = np.zeros((sign.size, used.size))
-    if roots:
-        root[:, used] = np.concatenate([rows for rows, _ in roots])
-    turned = rotation.turned
-    moved = np.zeros((turned.size, used.size))
-    moved[np.arange(turned.size), turned] = np.sqrt(own[turned])
-    own[turned] = 0.0
-    return _Parts(
-        own, rotation.back(np.concatenate([root, moved])), np.concatenate([sign, np.ones(turned.size)]), lower
-    )
 
 
 def _band_values(results: BandRidgeResults, without: Collection[str]) -> dict[str, Any]:

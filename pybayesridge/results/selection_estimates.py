@@ -11,7 +11,6 @@ import pandas as pd
 
 from pybayesridge._types import FloatArray, RandomLike
 from pybayesridge.checks import positive, positive_int
-from pybayesridge.ep.model_size import size_distribution
 from pybayesridge.quantile_tables import NO_ROW_SPACE
 from pybayesridge.results import monte_carlo
 from pybayesridge.results.arguments import check_alpha
@@ -188,9 +187,7 @@ class SelectionEstimates(LinearEstimates):
         """
         exact, units = self.exact_sets, self.units
         if exact is None:
-            chosen, first = self.posterior.selection, units.order[units.start[:-1]]
-            inclusion = np.clip(np.stack([r.inclusion_prob for r in chosen.results]), 0.0, 1.0)[:, first]
-            found = size_distribution(inclusion, chosen.weights, units.sizes)
+            found = self.posterior.selection.size_distribution(units.order[units.start[:-1]], units.sizes)
         elif units.single:
             found = exact.size_prob
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,13 +18,14 @@ from pybayesridge.posterior.coefficients import Coefficients
 from pybayesridge.posterior.laws import Answer, Ask, Joint
 from pybayesridge.posterior.quantiles import Common, upper_tail
 from pybayesridge.ridge.explained import number_of_draws
+from pybayesridge.selection.components import components
 from pybayesridge.selection.credible import CredibleSet, credible_sets
 from pybayesridge.selection.hyperparameters import Interval, hyperparameters
 from pybayesridge.selection.marginals import ExactMarginals
 from pybayesridge.selection.methods import ExactSelection, problem_of_data
 from pybayesridge.selection.moments import covariance, draw, draw_chain, quantiles
 from pybayesridge.selection.monte_carlo import error_of_influence, error_of_mean
-from pybayesridge.selection.problem import Problem
+from pybayesridge.selection.problem import Problem, units_of
 from pybayesridge.selection.result import Exact
 from pybayesridge.selection.states import States
 
@@ -75,6 +76,21 @@ class ExactPosterior:
     def starting_point(self, columns: list[str]) -> StartingPoint:
         """Where a fit by expectation propagation can start: the posterior means of the hyperparameters."""
         return StartingPoint.without_sites(self.design, self.selection.hyper, columns)
+
+    def as_arrays(self, *, rows_known: bool) -> dict[str, Any]:
+        """Arrays from which the posterior is made again; see :mod:`pybayesridge.selection.components`.
+
+        There are no rows among them, so that `rows_known` makes no difference.
+        """
+        data, design, exact = self.selection.rotation.unrotated(self.data), self.design, self.exact
+        units = units_of(design.p, self.selection.groups)
+        models = [np.sort(units.columns(model.units)) for model in exact.models]
+        slab_unit = float((design.y_norm[0] / design.common_scale) ** 2)
+        return components(exact, data.root, models, slab_unit, self._of_states(data))
+
+    def _of_states(self, data: Data) -> dict[str, Any]:
+        """What the laws of the kept states follow from."""
+        return {"cross": data.cross[np.unique(self.exact.states.columns)]}
 
     @property
     def coefficients(self) -> Coefficients:
