@@ -139,7 +139,7 @@ def _spike_slab(parser: argparse.ArgumentParser) -> None:
 
 def _response(parser: argparse.ArgumentParser, model: str) -> None:
     """Arguments about the response, and the methods for it."""
-    from pybayesridge.families.registry import FAMILIES
+    from pybayesridge.families.registry import FAMILIES, those_with
     from pybayesridge.models.methods import BANDED, lanes_of
 
     lanes = lanes_of(model)
@@ -148,8 +148,8 @@ def _response(parser: argparse.ArgumentParser, model: str) -> None:
         "--family",
         choices=tuple(lanes),
         default=next(iter(lanes)),
-        help="distribution of the response; binomial is for two values, or for successes among --trials"
-        + ("; poisson for counts" if "poisson" in lanes else ""),
+        help="distribution of the response: "
+        + "; ".join(f"{family} for {FAMILIES[family].responses}" for family in lanes),
     )
     links = dict.fromkeys(
         link for family in lanes for link in FAMILIES[family].links if "link" in FAMILIES[family].takes
@@ -161,8 +161,9 @@ def _response(parser: argparse.ArgumentParser, model: str) -> None:
         help="value of the response whose probability is modelled, for --family binomial (default: the second)",
     )
     parser.add_argument("--trials", metavar="COLUMN", help="column of numbers of trials, for --family binomial")
-    if "poisson" in lanes:
-        parser.add_argument("--exposure", metavar="COLUMN", help="column of exposures, for --family poisson")
+    if any("exposure" in FAMILIES[family].takes for family in lanes):
+        of = " or ".join(those_with("exposure"))
+        parser.add_argument("--exposure", metavar="COLUMN", help=f"column of exposures, for --family {of}")
     words = [_in_words(lane.names, lane.method(lane.default, 0, 0).name, lane.default) for lane in lanes.values()]
     others = "".join(
         f". With --family {family}: {text}" for family, text in zip(list(lanes)[1:], words[1:], strict=True)
@@ -231,6 +232,8 @@ def _fitting(parser: argparse.ArgumentParser) -> None:
 
 
 def _predict(parser: argparse.ArgumentParser) -> None:
+    from pybayesridge.families.registry import those_with
+
     parser.add_argument(
         "model",
         metavar="MODEL",
@@ -246,7 +249,9 @@ def _predict(parser: argparse.ArgumentParser) -> None:
         "--weights", metavar="COLUMN", help="column of precision weights, in the units of the weights of the fit"
     )
     parser.add_argument(
-        "--exposure", metavar="COLUMN", help="column of exposures, of a fit with --family poisson (default: 1 each)"
+        "--exposure",
+        metavar="COLUMN",
+        help=f"column of exposures, of a fit with --family {' or '.join(those_with('exposure'))} (default: 1 each)",
     )
     parser.add_argument(
         "--allow-code",

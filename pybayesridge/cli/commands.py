@@ -27,6 +27,7 @@ from pybayesridge.cli.tables import (
 )
 from pybayesridge.cli.terminal import progress, warnings_as_lines
 from pybayesridge.exceptions import PybayesridgeWarning
+from pybayesridge.families.registry import those_with
 from pybayesridge.formula.build import names_read
 from pybayesridge.formula.check import CodeError, refuse_code
 from pybayesridge.models.methods import OPTIONS
@@ -91,7 +92,8 @@ def predict(arguments: argparse.Namespace) -> None:
         if arguments.exposure is not None:
             if results.model.distribution.per_row != "exposure":
                 raise ValueError(
-                    f"--exposure is for fits with --family poisson, and this is a {results.model.family} fit"
+                    f"--exposure is for fits with --family {' or '.join(those_with('exposure'))}, and this "
+                    f"is a {results.model.family} fit"
                 )
             _check_column("--exposure", arguments.exposure, frame)
         numbers = [] if spec is None else set(spec.variables) - set(text)

@@ -78,6 +78,18 @@ class BinomialFamily(Family):
         Score("auc", "AUC", "larger", area_under_curve),
     )
     null: ClassVar[str] = "share of events"
+    own: ClassVar[tuple[str, ...]] = (
+        "n_trials",
+        "loo_probabilities",
+        "loo_brier",
+        "loo_auc",
+        "loo_calibration",
+        "plot_calibration",
+        "plot_roc",
+        "odds_ratios",
+    )
+    instead_of_residuals: ClassVar[str] = "plot_calibration() or plot_roc()"
+    responses: ClassVar[str] = "two values, or for successes among --trials"
 
     link: Link = "logit"
     flat_in: FlatIn = "latent"

@@ -106,6 +106,12 @@ class Family:
         Of predictions, where squared errors say little; empty where residuals are looked at.
     null : str
         What a model without columns predicts.
+    own : tuple of str
+        Attributes of results that only some families have, and this one does.
+    instead_of_residuals : str
+        The pictures to draw in place of residuals.
+    responses : str
+        What it is for, in a word or two: for the command line's help.
     statistics : tuple of str
         Of a response, which predictive checks compare unless others are asked for.
     """
@@ -133,6 +139,9 @@ class Family:
     variance: ClassVar[str] = "the latent variance"
     scores: ClassVar[tuple[Score, ...]] = ()
     null: ClassVar[str] = "mean"
+    own: ClassVar[tuple[str, ...]] = ()
+    instead_of_residuals: ClassVar[str] = "plot_ppc(stat='dispersion')"
+    responses: ClassVar[str] = "numbers"
     statistics: ClassVar[tuple[str, ...]] = ("mean", "sd", "min", "max")
 
     link: str

@@ -50,6 +50,8 @@ class PoissonFamily(Family):
         Score("deviance", "share of deviance explained", "larger", deviance_explained),
     )
     null: ClassVar[str] = "overall rate"
+    own: ClassVar[tuple[str, ...]] = ("loo_deviance", "rate_ratios")
+    responses: ClassVar[str] = "counts"
     statistics: ClassVar[tuple[str, ...]] = ("mean", "sd", "max", "zeros", "dispersion")
 
     link: str = "log"

@@ -56,6 +56,11 @@ def named(family: object, link: object = None) -> tuple[Any, Any]:
     return name, known if "link" in FAMILIES[name].takes else link
 
 
+def those_with(name: str) -> list[str]:
+    """The families that take an argument, or whose results have an attribute that others lack."""
+    return [family for family, each in FAMILIES.items() if name in (*each.own, *each.takes)]
+
+
 def class_of(family: object) -> type[Family] | None:
     """The class of a family by its name; None for a name that is none."""
     return FAMILIES.get(family) if isinstance(family, str) else None

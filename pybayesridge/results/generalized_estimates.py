@@ -106,7 +106,7 @@ class GeneralizedEstimates(LinearEstimates):
         """Log probability or density of each row's response given the others, (n,). Internal."""
         return self._left_out.log_score + self.sites_fit.likelihood.log_constants()
 
-    @of_family("binomial")  # type: ignore[prop-decorator]
+    @of_family  # type: ignore[prop-decorator]
     @property
     def n_trials(self) -> float:
         """Number of trials: rows, where there are no `trials`, copies of them included."""
@@ -122,7 +122,7 @@ class GeneralizedEstimates(LinearEstimates):
         """
         return self._left_out.mean
 
-    @of_family("binomial")
+    @of_family
     @per_row
     def loo_probabilities(self) -> FloatArray:
         """Leave-one-out probabilities of the event, (n,): each row predicted from the others.
@@ -141,19 +141,19 @@ class GeneralizedEstimates(LinearEstimates):
         """
         return total_log_score(self.sites_fit.likelihood, self._left_out) / self.size
 
-    @of_family("binomial")  # type: ignore[prop-decorator]
+    @of_family  # type: ignore[prop-decorator]
     @cached_property
     def loo_brier(self) -> float:
         """Leave-one-out Brier score: mean squared difference of outcome and probability; the smaller the better."""
         return self._score("brier")
 
-    @of_family("binomial")  # type: ignore[prop-decorator]
+    @of_family  # type: ignore[prop-decorator]
     @cached_property
     def loo_auc(self) -> float:
         """Leave-one-out area under the ROC curve: probability that an event was given the larger probability."""
         return self._score("auc")
 
-    @of_family("poisson")  # type: ignore[prop-decorator]
+    @of_family  # type: ignore[prop-decorator]
     @cached_property
     def loo_deviance(self) -> float:
         """Share of the deviance that leave-one-out predictions explain; 0 is that of the overall rate.
@@ -162,7 +162,7 @@ class GeneralizedEstimates(LinearEstimates):
         """
         return self._score("deviance")
 
-    @of_family("binomial")
+    @of_family
     def loo_calibration(self, bins: int = 10) -> Calibration:
         """Leave-one-out probabilities and observed shares in bins of equal trials; see :meth:`plot_calibration`."""
         return calibration(self.sites_fit.likelihood, self._left_out.mean, positive_int("bins", bins))  # type: ignore[arg-type]

@@ -8,6 +8,8 @@ from typing import Any, Generic, NoReturn, TypeVar, overload
 import pandas as pd
 
 from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.families.registry import those_with
+from pybayesridge.text import either
 
 T = TypeVar("T")
 
@@ -115,12 +117,10 @@ class OfFamily:
     Parameters
     ----------
     attribute : function or descriptor
-    families : tuple of str
     """
 
-    def __init__(self, attribute: Any, families: tuple[str, ...]) -> None:
-        self.attribute, self.families = attribute, families
-        self.__doc__ = attribute.__doc__
+    def __init__(self, attribute: Any) -> None:
+        self.attribute, self.__doc__ = attribute, attribute.__doc__
 
     def __set_name__(self, owner: type, name: str) -> None:
         """Hand the name on."""
@@ -130,15 +130,14 @@ class OfFamily:
 
     def of(self, results: Any) -> bool:
         """Whether some results have it."""
-        return results.model.distribution.name in self.families
+        return self.name in results.model.distribution.own
 
     def __get__(self, results: Any, owner: type | None = None) -> Any:
         """The attribute, or an AttributeError that says which families have it."""
         if results is None:
             return self.attribute.__get__(None, owner)
         if not self.of(results):
-            families = " or ".join(f"family={name!r}" for name in self.families)
-            raise AttributeError(f"{self.name} is an attribute of fits with {families}")
+            raise AttributeError(f"{self.name} is an attribute of fits with family={either(those_with(self.name))}")
         return self.attribute.__get__(results, owner)
 
     def __set__(self, results: Any, value: Any) -> None:
@@ -146,9 +145,9 @@ class OfFamily:
         vars(results)[self.name] = value
 
 
-def of_family(*families: str) -> Callable[[T], T]:
-    """Let only results of these families have an attribute."""
-    return lambda attribute: OfFamily(attribute, families)  # type: ignore[return-value]
+def of_family(attribute: T) -> T:
+    """Let only results of those families have an attribute that name it as their own."""
+    return OfFamily(attribute)  # type: ignore[return-value]
 
 
 class Arrays:

@@ -36,6 +36,7 @@ from pybayesridge.results.plots import effects as effect_plots
 from pybayesridge.results.plots import predictive as predictive_plots
 from pybayesridge.results.plots import ridge as ridge_plots
 from pybayesridge.results.prediction import BayesPrediction, GeneralizedPrediction
+from pybayesridge.results.ratios import Ratios
 from pybayesridge.results.sensitivity import prior_sensitivity
 from pybayesridge.results.shown import Shown, counted
 from pybayesridge.text import TARGETS, count, listed
@@ -57,7 +58,7 @@ POINTS = 4000
 """Equally probable values of a hyperparameter in each fit."""
 
 
-class PooledResults(Shown, saved.Saveable):
+class PooledResults(Ratios, Shown, saved.Saveable):
     """The posteriors of several fits, pooled with equal weights; made by :func:`pybayesridge.pool`.
 
     Means, standard deviations and covariances follow from those of the fits by the laws of total expectation and
@@ -195,68 +196,17 @@ class PooledResults(Shown, saved.Saveable):
         except AttributeError:
             raise AttributeError(f"{name} is of SpikeSlab: {why_not}") from None
 
-    def odds_ratios(self, alpha: float = 0.05, *, terms: str | Sequence[str] | None = None) -> pd.DataFrame:
-        """Odds ratios with credible intervals; for ``family="binomial"`` with the logit link.
-
-        Parameters
-        ----------
-        alpha : float
-            One minus the probability of the intervals.
-        terms : str or sequence of str, optional
-            Coefficients, by column or by term of the formula; all by default.
-
-        Returns
-        -------
-        DataFrame
-            As that of a single fit: ``odds_ratio``, the exponential of `params`; ``lower`` and ``upper``, those of
-            the pooled interval; ``prob_above_1``, and of SpikeSlab ``prob_equal_1``.
-
-        Raises
-        ------
-        ValueError
-            For other responses, the probit link or an unknown term.
-        """
-        return self._ratios("odds_ratios", alpha, terms)
-
-    def rate_ratios(self, alpha: float = 0.05, *, terms: str | Sequence[str] | None = None) -> pd.DataFrame:
-        """Rate ratios with credible intervals; for ``family="poisson"``.
-
-        Parameters
-        ----------
-        alpha : float
-            One minus the probability of the intervals.
-        terms : str or sequence of str, optional
-            Coefficients, by column or by term of the formula; all by default.
-
-        Returns
-        -------
-        DataFrame
-            As that of a single fit, of the pooled posterior.
-
-        Raises
-        ------
-        ValueError
-            For other responses or an unknown term.
-        """
-        return self._ratios("rate_ratios", alpha, terms)
-
     def ratios(self, alpha: float = 0.05, *, terms: str | Sequence[str] | None = None) -> pd.DataFrame:
         """Exponentials of the coefficients, named as the family calls them: odds ratios or rate ratios. Internal."""
-        return self._ratios(f"{self._first.model.distribution.ratio.replace(' ', '_')}s", alpha, terms)
-
-    def _ratios(self, name: str, alpha: float, terms: str | Sequence[str] | None) -> pd.DataFrame:
         fits: list[Any] = self.fits
-        if not hasattr(fits[0], name):
-            family = {"odds_ratios": "binomial", "rate_ratios": "poisson"}[name]
-            raise ValueError(f"{name}() is for fits with family={family!r}")
-        tables = [getattr(fit, name)(alpha, terms=terms) for fit in fits]
+        tables = [fit.ratios(alpha, terms=terms) for fit in fits]
         pooled: pd.DataFrame = sum(tables[1:], start=tables[0]) / len(tables)
-        names = self._first.model.exog_names
-        at = np.arange(len(names)) if terms is None else term_positions(self._first.model, terms)
+        names, name = self.model.exog_names, self.model.distribution.ratio.replace(" ", "_")
+        at = np.arange(len(names)) if terms is None else term_positions(self.model, terms)
         ends = self._coefficients(check_alpha(alpha), 0, at).quantiles[:, 0]
         with np.errstate(over="ignore"):
             ratios = np.exp(np.column_stack([self._moments[0][at], ends]))
-        return pooled.assign(**{name.removesuffix("s"): ratios[:, 0], "lower": ratios[:, 1], "upper": ratios[:, 2]})
+        return pooled.assign(**{name: ratios[:, 0], "lower": ratios[:, 1], "upper": ratios[:, 2]})
 
     def _labelled(self, values: FloatArray) -> Any:
         return self._data.wrap_output(values, "columns")

@@ -12,6 +12,7 @@ from pybayesridge._types import AnyArray, ArrayLike, FloatArray, IntArray, RowsL
 from pybayesridge.checks import check_which, positive
 from pybayesridge.data.arrays import as_weights, check_weights
 from pybayesridge.data.frames import to_pandas
+from pybayesridge.families.registry import those_with
 from pybayesridge.posterior.laws import Ask
 from pybayesridge.results.arguments import check_alpha, term_positions
 from pybayesridge.results.base import LinearResults
@@ -19,14 +20,13 @@ from pybayesridge.results.labelled import Lacking, of_family
 from pybayesridge.results.monte_carlo import errors_of_coefficients, is_sampled
 from pybayesridge.results.plots import probabilities as plots
 from pybayesridge.results.prediction import GeneralizedPrediction
+from pybayesridge.results.ratios import Ratios
+from pybayesridge.text import either
 
 NOT_A_PICTURE = "plot_{name} is for family='gaussian': use {instead}"
 
-PICTURES = {"binomial": "plot_calibration() or plot_roc()"}
-"""What to draw in place of residuals, by family; plot_ppc(stat) for others."""
 
-
-class ResponseScaleResults(LinearResults):
+class ResponseScaleResults(Ratios, LinearResults):
     """The part of the results that is on the scale of the response; goes before the results in the list of bases.
 
     Attributes
@@ -42,8 +42,10 @@ class ResponseScaleResults(LinearResults):
     posterior: Any
 
     sigma2 = Lacking("{reason}: these results have no sigma2")
-    plot_calibration = of_family("binomial")(plots.plot_calibration)
-    plot_roc = of_family("binomial")(plots.plot_roc)
+    plot_calibration = of_family(plots.plot_calibration)
+    plot_roc = of_family(plots.plot_roc)
+    odds_ratios = of_family(Ratios.odds_ratios)
+    rate_ratios = of_family(Ratios.rate_ratios)
 
     def _take_family(self) -> None:
         """Take what the family has learned or was told of the response."""
@@ -61,7 +63,7 @@ class ResponseScaleResults(LinearResults):
         if exposure is None:
             return self.model.data.extent if exog is None else None
         if family.per_row != "exposure":
-            raise ValueError("exposure requires a fit with family='poisson'")
+            raise ValueError(f"exposure requires a fit with family={either(those_with('exposure'))}")
         if isinstance(exposure, str):
             frame = to_pandas(exog, "exog")
             if isinstance(frame, Mapping):
@@ -181,63 +183,6 @@ class ResponseScaleResults(LinearResults):
             mcse=mcse[0] if mcse else None,
         )
 
-    @of_family("binomial")
-    def odds_ratios(self, alpha: float = 0.05, *, terms: str | Sequence[str] | None = None) -> pd.DataFrame:
-        """Odds ratios with credible intervals; for the logit link.
-
-        Parameters
-        ----------
-        alpha : float
-            One minus the probability of the intervals.
-        terms : str or sequence of str, optional
-            Coefficients, by column or by term of the formula; all by default.
-
-        Returns
-        -------
-        DataFrame
-            A row for each coefficient: ``odds_ratio``, the exponential of `params`; ``lower`` and ``upper``, those of
-            the interval; ``prob_above_1``, the posterior probability that the odds rise with the column; of a
-            SpikeSlab ``prob_equal_1``, that they do not depend on it, and if sets of columns were sampled ``mcse``,
-            the Monte Carlo standard error of the odds ratio. The intercept's row has the odds where every column is
-            0.
-
-        Raises
-        ------
-        ValueError
-            For the probit link, whose coefficients are no log odds ratios, or an unknown term.
-        """
-        if not self.model.distribution.ratio:
-            raise ValueError(
-                f"odds_ratios() is for link='logit': coefficients of the {self.link} link are no log odds"
-            )
-        return self.ratios(alpha, terms=terms)
-
-    @of_family("poisson")
-    def rate_ratios(self, alpha: float = 0.05, *, terms: str | Sequence[str] | None = None) -> pd.DataFrame:
-        """Rate ratios with credible intervals.
-
-        Parameters
-        ----------
-        alpha : float
-            One minus the probability of the intervals.
-        terms : str or sequence of str, optional
-            Coefficients, by column or by term of the formula; all by default.
-
-        Returns
-        -------
-        DataFrame
-            A row for each coefficient: ``rate_ratio``, the exponential of `params`: the factor of the expected count
-            for one more unit of the column; ``lower`` and ``upper``, those of the interval; ``prob_above_1``, the
-            posterior probability that the rate rises with the column. The intercept's row has the rate where every
-            column is 0.
-
-        Raises
-        ------
-        ValueError
-            For an unknown term.
-        """
-        return self.ratios(alpha, terms=terms)
-
     def ratios(self, alpha: float = 0.05, *, terms: str | Sequence[str] | None = None) -> pd.DataFrame:
         """Exponentials of the coefficients, named as the family calls them: odds ratios or rate ratios. Internal."""
         names, name = self.model.exog_names, self.model.distribution.ratio.replace(" ", "_")
@@ -265,7 +210,7 @@ class ResponseScaleResults(LinearResults):
     @property
     def instead_of_residuals(self) -> str:
         """What to draw in place of residuals. Internal."""
-        return PICTURES.get(self.model.family, "plot_ppc(stat='dispersion')")
+        return str(self.model.distribution.instead_of_residuals)
 
 
 def _over_complete(rows: AnyArray, function: Any) -> FloatArray:
