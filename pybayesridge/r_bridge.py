@@ -31,6 +31,7 @@ from pybayesridge.ep.posterior import StartingPoint
 from pybayesridge.findings import Finding
 from pybayesridge.formula import build as formulas
 from pybayesridge.formula.spec import FormulaSpec
+from pybayesridge.linalg.blocks import dense
 from pybayesridge.models.ridge import BayesRidge
 from pybayesridge.models.spike_slab import SpikeSlab
 from pybayesridge.progress import lines
@@ -404,7 +405,7 @@ def code_rows(coding: str, table: dict[str, Any], allow_code: bool = False) -> d
         spec: FormulaSpec = portable.read(file, "the formula", __version__, allow_code=allow_code)
         rows = {name: as_known(spec, name, column) for name, column in table.items()}
         plain, coded, _ = formulas.transform_with_bands(spec, pd.DataFrame(rows))
-        found: dict[str, Any] = {"x": formulas.joined(plain, coded).to_numpy(dtype=np.float64)}
+        found: dict[str, Any] = {"x": dense(formulas.matrix_of(formulas.joined(plain, coded)))}
         if coded:
             unseen = np.column_stack([each.unseen for each in coded])
             found |= {"unseen": unseen, "bands": [each.band.name for each in coded]}

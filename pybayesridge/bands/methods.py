@@ -45,8 +45,10 @@ class BandMethod:
         As ``fit`` takes it.
     fit : callable
         Problem, prior, noise and options in, a `BandFit` out.
-    fit_correlated : callable or None
-        The same where effects are correlated; None if the method does not estimate correlations.
+    fit_mixed : callable or None
+        The same where effects are correlated or a group has very many levels; None if the method takes neither.
+    correlations : bool
+        Whether it takes correlated effects.
     options : tuple of str
         Options of ``fit`` that only some methods take, and this one does.
     required : tuple of str
@@ -71,7 +73,8 @@ class BandMethod:
 
     name: str
     fit: Callable[[BandProblem, BetaPrime, GaussianNoise, BandOptions], BandFit]
-    fit_correlated: Callable[[MixedProblem, BetaPrime, GaussianNoise, BandOptions], MixedFit] | None = None
+    fit_mixed: Callable[[MixedProblem, BetaPrime, GaussianNoise, BandOptions], MixedFit] | None = None
+    correlations: bool = False
     options: tuple[str, ...] = ()
     required: tuple[str, ...] = ()
     help: str
@@ -100,13 +103,11 @@ def _exact(problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, options
     return fit_exact(problem, prior, noise, options.tol)
 
 
-def _exact_correlated(
-    problem: MixedProblem, prior: BetaPrime, noise: GaussianNoise, options: BandOptions
-) -> MixedFit:
+def _exact_mixed(problem: MixedProblem, prior: BetaPrime, noise: GaussianNoise, options: BandOptions) -> MixedFit:
     return mixed.fit_exact(problem, prior, noise, options.tol)
 
 
-def _reml_correlated(problem: MixedProblem, _: BetaPrime, noise: GaussianNoise, __: BandOptions) -> MixedFit:
+def _reml_mixed(problem: MixedProblem, _: BetaPrime, noise: GaussianNoise, __: BandOptions) -> MixedFit:
     return mixed.fit_reml(problem, noise)
 
 
@@ -124,13 +125,20 @@ def _given(problem: BandProblem, _: BetaPrime, noise: GaussianNoise, options: Ba
     return fit_given(problem, noise, options.log_variance)
 
 
+def _given_mixed(problem: MixedProblem, _: BetaPrime, noise: GaussianNoise, options: BandOptions) -> MixedFit:
+    if options.log_variance is None:
+        raise AssertionError("the penalties are given")
+    return mixed.fit_given(problem, noise, options.log_variance)
+
+
 METHODS: dict[str, BandMethod] = {
     method.name: method
     for method in (
         BandMethod(
             name="exact",
             fit=_exact,
-            fit_correlated=_exact_correlated,
+            fit_mixed=_exact_mixed,
+            correlations=True,
             options=("tol",),
             help="the penalties are integrated out",
             intervals="Intervals are of the exact marginal posterior: the penalties of all bands and sigma are "
@@ -154,7 +162,8 @@ METHODS: dict[str, BandMethod] = {
         BandMethod(
             name="reml",
             fit=_reml,
-            fit_correlated=_reml_correlated,
+            fit_mixed=_reml_mixed,
+            correlations=True,
             help="the penalties by restricted maximum likelihood",
             intervals="Intervals are conditional on the variances estimated by restricted maximum likelihood.",
             treatment="The variances of the bands and of the noise are estimated by restricted maximum likelihood. "
@@ -164,6 +173,7 @@ METHODS: dict[str, BandMethod] = {
         BandMethod(
             name="fixed",
             fit=_given,
+            fit_mixed=_given_mixed,
             options=("lam",),
             required=("lam",),
             help="given by --lam",

@@ -15,7 +15,8 @@ from pybayesridge.bands.lattice import Lattice, Value, grown, root_at
 from pybayesridge.bands.mixed_components import MixedGrid, of_lattice
 from pybayesridge.bands.mixed_posterior import MixedPosterior, Nodes
 from pybayesridge.bands.mixed_problem import MixedProblem
-from pybayesridge.bands.system import Solved
+from pybayesridge.bands.eliminated import EliminatedSolved
+from pybayesridge.bands.system import Solved, answer
 from pybayesridge.ridge.explained import LEAST, number_of_draws
 from pybayesridge.ridge.likelihood import GaussianLikelihood, GaussianNoise
 from pybayesridge.ridge.prior import BetaPrime
@@ -25,9 +26,6 @@ MOST_DIMENSIONS = 5
 
 MOST_COLUMNS = 4_000
 """More penalised columns are not factorised: their cross-products take 128 MB."""
-
-STEPS = (1.1, 0.8, 0.57, 0.4)
-"""Distances of the points of the lattices that are tried, in posterior standard deviations."""
 
 WINDOW = 0.8
 """Standard deviations of windows, in those of the posterior."""
@@ -58,9 +56,6 @@ CERTAIN = 1e-6
 
 COEFFICIENTS = 20
 """Coefficients whose means tell the error of the integral."""
-
-SEEN = 1e-5
-"""Nodes of smaller weight are left out of the mean of what is costly and not random."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +164,7 @@ class MixedFit:
             sigma2 = np.full(at.size, nodes.scale2[m])
             if np.isfinite(posterior.df):
                 sigma2 *= posterior.df / rng.chisquare(posterior.df, at.size)
-            b = nodes.mean[m][:, None] + np.sqrt(sigma2) * solved.draws(rng.standard_normal((design.p, at.size)))
+            b = nodes.mean[m][:, None] + np.sqrt(sigma2) * solved.draws(rng, at.size)
             b *= (unit / design.scale)[:, None]
             of_z = design.y_on_z[:, [target]] + design.taken_from_z(b)
             if design.block.k:
@@ -184,21 +179,21 @@ class MixedFit:
     def explained(self, noise: GaussianNoise, target: int, rng: np.random.Generator) -> FloatArray:
         """Draws of the share of variance that all penalised columns explain together, for one target."""
         posterior = self.posterior
-        gram, n = posterior.system.gram, posterior.design.n
-        size = max(LEAST, number_of_draws(len(gram)) // 2)
+        system, n = posterior.system, posterior.design.n
+        size = max(LEAST, number_of_draws(posterior.design.p) // 2)
         out, nodes = np.empty(size), posterior.nodes[target]
         for at, m, solved in self._drawn_nodes(target, size, rng):
             sigma2 = np.full(at.size, nodes.scale2[m])
             if np.isfinite(posterior.df):
                 sigma2 *= posterior.df / rng.chisquare(posterior.df, at.size)
-            b = nodes.mean[m][:, None] + np.sqrt(sigma2) * solved.draws(rng.standard_normal((len(gram), at.size)))
-            square = np.einsum("ij,ij->j", b, gram @ b)
+            b = nodes.mean[m][:, None] + np.sqrt(sigma2) * solved.draws(rng, at.size)
+            square = system.squares(b)
             out[at] = square / (square + n * sigma2)
         return out
 
     def _drawn_nodes(
         self, target: int, size: int, rng: np.random.Generator
-    ) -> Iterator[tuple[IntArray, int, Solved]]:
+    ) -> Iterator[tuple[IntArray, int, Solved | EliminatedSolved]]:
         """The draws of each node that has some, its position, and its equations."""
         nodes = self.posterior.nodes[target]
         which = rng.choice(nodes.weight.size, size=size, p=nodes.weight)
@@ -270,11 +265,11 @@ def _one_exact(problem: MixedProblem, prior: BetaPrime, likelihood: GaussianLike
         if total > np.exp(MOST):
             return Value(-np.inf, 0.0, 0.0, np.zeros(problem.design.p))
         solved = problem.system.at(factors, 0)
-        rss, mean = solved.answer(problem.design)
+        rss, mean = answer(solved, problem.design)
         value = _log_likelihood(solved, rss, likelihood) + float(coordinates.log_prior(x) + coordinates.log_window(x))
         return Value(value, float(np.log1p(total)), float(np.log(rss)), mean)
 
-    for step in STEPS:
+    for step in problem.system.steps:
         lattice, mean = grown(density, origin, step * root)
         count += lattice.looked_at
         error = lattice.error(_functions(problem, coordinates, lattice, mean))
@@ -313,7 +308,7 @@ def _independent(terms: Terms, log_total: float) -> Factors:
     return tuple(np.diag(root[list(each)]) for each in terms.bands)
 
 
-def _log_likelihood(solved: Solved, rss: float, likelihood: GaussianLikelihood) -> float:
+def _log_likelihood(solved: Solved | EliminatedSolved, rss: float, likelihood: GaussianLikelihood) -> float:
     return -0.5 * solved.log_determinant - float(likelihood.marginal(np.array([rss]))[0])
 
 
@@ -338,7 +333,7 @@ def _likelihood_at(
     Derivatives of the covariances in x, which cost nothing, are differences.
     """
     solved = problem.system.at(factors_of(x), 0)
-    rss, _ = solved.answer(problem.design)
+    rss, _ = answer(solved, problem.design)
     weight = likelihood.count / (2 * rss)
     if likelihood.variance is not None:
         weight = float(0.5 / likelihood.variance[0])
@@ -388,19 +383,63 @@ def _functions(problem: MixedProblem, coordinates: Coordinates, lattice: Lattice
     spread = mean - weight @ mean
     # Combinations of coefficients that depend most on the variances, in units of fitted values.
     square = spread.T @ (spread * weight[:, None])
-    largest = np.argsort(-np.diag(square) * np.diag(problem.system.gram))[:COEFFICIENTS]
+    largest = np.argsort(-np.diag(square) * problem.system.diagonal)[:COEFFICIENTS]
     return np.hstack([shares, terms.correlations(factors), lattice.other[:, None], mean[:, largest]])
 
 
 def _effective(problem: MixedProblem, nodes: Nodes) -> tuple[float, float]:
     """Posterior mean of the trace of the hat matrix, and the relative error of the solutions, about."""
     df, loss, total = 0.0, 0.0, 0.0
-    for m in np.flatnonzero(nodes.weight > SEEN).tolist():
+    for m in np.flatnonzero(nodes.weight > problem.system.seen).tolist():
         solved = problem.system.at(nodes.factors_at(m), 0)
         df += nodes.weight[m] * solved.trace
         total += nodes.weight[m]
         loss = max(loss, solved.loss)
     return df / total, loss
+
+
+def fit_given(problem: MixedProblem, noise: GaussianNoise, log_variance: FloatArray) -> MixedFit:
+    """Given logs of the variances ``t_k`` (K,) on the user's scale of the prior, the noise integrated out."""
+    terms, likelihood = problem.terms, noise.of(problem.design)
+    root = np.exp(0.5 * (log_variance + problem.log_unit))
+    factors = tuple(np.diag(root[list(each)]) for each in terms.bands)
+    nodes, values = [], []
+    for i in range(problem.design.q):
+        one, own = problem.of_target(i), likelihood.only(slice(i, i + 1))
+        solved = one.system.at(factors, 0)
+        rss, mean = answer(solved, one.design)
+        scale2 = float(own.scale2(np.array([[rss]]))[0, 0])
+        nodes.append(_one_node(factors, rss, scale2, mean))
+        values.append(_log_likelihood(solved, rss, own))
+    mean_of_inverse = likelihood.df / (likelihood.df - 2) if np.isfinite(likelihood.df) else 1.0
+    return _at_points(problem, tuple(nodes), likelihood.df, np.array(values), mean_of_inverse)
+
+
+def _one_node(factors: Factors, rss: float, scale2: float, mean: FloatArray) -> Nodes:
+    return Nodes(
+        tuple(each[None] for each in factors), np.ones(1), np.array([rss]), np.array([scale2]), mean[None]
+    )
+
+
+def _at_points(
+    problem: MixedProblem, nodes: tuple[Nodes, ...], df: float, values: FloatArray, mean_of_inverse: float = 1.0
+) -> MixedFit:
+    """The fit of a single node for each target."""
+    effective = [_effective(problem.of_target(i), each) for i, each in enumerate(nodes)]
+    q = problem.design.q
+    return MixedFit(
+        posterior=MixedPosterior(problem.design, problem.system, nodes, df),
+        coordinates=(),
+        lattices=(),
+        log_unit=problem.log_unit,
+        log_integral=values,
+        sigma2=np.array([float(each.scale2[0]) for each in nodes]) * mean_of_inverse,
+        df=np.array([each for each, _ in effective]),
+        error=np.zeros(q),
+        converged=np.ones(q, dtype=bool),
+        n_iter=0,
+        loss=max(loss for _, loss in effective),
+    )
 
 
 def fit_reml(problem: MixedProblem, noise: GaussianNoise) -> MixedFit:
@@ -417,22 +456,8 @@ def fit_reml(problem: MixedProblem, noise: GaussianNoise) -> MixedFit:
     problem.refuse_exact(noise)
     likelihood = noise.of(problem.design)
     found = [_one_reml(problem.of_target(i), likelihood.only(slice(i, i + 1))) for i in range(problem.design.q)]
-    nodes = tuple(each[0] for each in found)
-    effective = [_effective(problem.of_target(i), each) for i, each in enumerate(nodes)]
-    q = problem.design.q
-    return MixedFit(
-        posterior=MixedPosterior(problem.design, problem.system, nodes, np.inf),
-        coordinates=(),
-        lattices=(),
-        log_unit=problem.log_unit,
-        log_integral=np.zeros(q),
-        sigma2=np.array([float(each.scale2[0]) for each in nodes]),
-        df=np.array([df for df, _ in effective]),
-        error=np.zeros(q),
-        converged=np.array([each[1] for each in found]),
-        n_iter=sum(each[2] for each in found),
-        loss=max(loss for _, loss in effective),
-    )
+    fit = _at_points(problem, tuple(each[0] for each in found), np.inf, np.zeros(problem.design.q))
+    return replace(fit, converged=np.array([each[1] for each in found]), n_iter=sum(each[2] for each in found))
 
 
 def _one_reml(problem: MixedProblem, likelihood: GaussianLikelihood) -> tuple[Nodes, bool, int]:
@@ -469,15 +494,9 @@ def _one_reml(problem: MixedProblem, likelihood: GaussianLikelihood) -> tuple[No
     with np.errstate(divide="ignore"):
         log_w = np.log(terms.variances(factors) * terms.size)
     solved = problem.system.at(factors, 0)
-    rss, mean = solved.answer(problem.design)
+    rss, mean = answer(solved, problem.design)
     scale2 = rss / likelihood.count if likelihood.variance is None else float(likelihood.variance[0])
-    node = Nodes(
-        tuple(each[None] for each in factors),
-        np.ones(1),
-        np.array([rss]),
-        np.array([scale2]),
-        mean[None],
-    )
+    node = _one_node(factors, rss, scale2, mean)
     return node, converged and bool((log_w < MOST).all()), count
 
 

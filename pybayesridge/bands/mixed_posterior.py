@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
-from pybayesridge._types import AnyArray, FloatArray, IntArray
+from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.bands.covariance import Factors
+from pybayesridge.bands.eliminated import Eliminated, EliminatedSolved, SplitRows
 from pybayesridge.bands.posterior import BandCoefficients
 from pybayesridge.bands.system import Solved, System
 from pybayesridge.design.design import Design
@@ -20,6 +21,9 @@ from pybayesridge.text import TABLE_ROWS
 
 ELEMENTS = 1 << 22
 """Most components times functionals at once."""
+
+MOST_OF_SPLIT = 1 << 24
+"""Likewise where the equations of each node take long, and are solved for every part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +61,22 @@ class MixedPosterior:
     ----------
     design : Design
         Its columns on the scale of the prior.
-    system : System
+    system : System or Eliminated
     nodes : tuple of q Nodes
     df : float
         Degrees of freedom of the components.
+    known : dict
+        The components of all penalised coefficients of targets that were asked for.
     """
 
     joint_law: ClassVar[Joint] = "exact"
     has_point_masses: ClassVar[bool] = False
 
     design: Design
-    system: System
+    system: System | Eliminated
     nodes: tuple[Nodes, ...]
     df: float
+    known: dict[int, Common] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def variance_factor(self) -> float:
@@ -83,9 +90,11 @@ class MixedPosterior:
         chosen = np.arange(len(self.nodes))[which]
         system = replace(self.system, xty=self.system.xty[:, chosen])
         nodes = tuple(self.nodes[i] for i in chosen)
-        return replace(self, design=self.design.of_targets(which), system=system, nodes=nodes)
+        design = self.design.of_targets(which)
+        known = {i: self.known[old] for i, old in enumerate(chosen.tolist()) if old in self.known}
+        return replace(self, design=design, system=system, nodes=nodes, known=known)
 
-    def solved(self, target: int) -> Iterator[Solved]:
+    def solved(self, target: int) -> Iterator[Solved | EliminatedSolved]:
         """The equations at each node of a target."""
         nodes = self.nodes[target]
         for m in range(nodes.weight.size):
@@ -108,9 +117,12 @@ class MixedPosterior:
 
     def _components_of_columns(self, target: int) -> Common:
         """The components of all penalised coefficients on the scale of the prior, in units of the target's norm."""
-        nodes = self.nodes[target]
-        variance = np.stack([solved.coefficient_variances() for solved in self.solved(target)])
-        return Common(nodes.mean, np.sqrt(variance * nodes.scale2[:, None]), nodes.weight, self.df)
+        if target not in self.known:
+            nodes = self.nodes[target]
+            variance = np.stack([solved.coefficient_variances() for solved in self.solved(target)])
+            scale = np.sqrt(variance * nodes.scale2[:, None])
+            self.known[target] = Common(nodes.mean, scale, nodes.weight, self.df)
+        return self.known[target]
 
     def coefficient_means(self) -> tuple[FloatArray, FloatArray]:
         """Posterior means of the unpenalised (k, q) and the penalised (p, q) coefficients."""
@@ -145,24 +157,26 @@ class MixedPosterior:
 
     def covariance(self, target: int = 0) -> FloatArray:
         """Posterior covariance of (unpenalised, penalised) coefficients of one target: (k + p, k + p)."""
-        design, k, p = self.design, self.design.block.k, self.design.p
-        rows = np.vstack([design.rows_outside_z(np.zeros((k, p)), np.eye(k)), np.eye(p)])
+        design, system, k, p = self.design, self.system, self.design.block.k, self.design.p
+        x_rows = np.vstack([np.zeros((k, p)), np.diag(design.scale)])
+        rows: Any = system.rows(design, x_rows, np.eye(k + p, k))
         nodes = self.nodes[target]
         own = np.zeros((k + p, k + p))
         for weight, solved in zip(nodes.weight * nodes.scale2, self.solved(target), strict=True):
             half = solved.halves(rows)
             own += weight * (half.T @ half)
-        half = design.block.regress(np.eye(k))
-        own[:k, :k] += float(nodes.weight @ nodes.scale2) * (half @ half.T)
-        means = (nodes.mean - nodes.weight @ nodes.mean) @ rows.T
+        if system.z_apart:
+            half = design.block.regress(np.eye(k))
+            own[:k, :k] += float(nodes.weight @ nodes.scale2) * (half @ half.T)
+        means = system.centers(nodes.mean - nodes.weight @ nodes.mean, rows)
         out = self.variance_factor * own + (means * nodes.weight[:, None]).T @ means
         unit = np.concatenate([np.ones(k), 1.0 / design.scale]) * design.y_norm[target]
         return out * unit[:, None] * unit
 
-    def rows(self, x_rows: AnyArray, z_rows: FloatArray, offset: FloatArray | float = 0.0) -> MixedRows:
+    def rows(self, x_rows: Any, z_rows: FloatArray, offset: FloatArray | float = 0.0) -> MixedRows:
         """The law of the linear predictor of rows plus `offset` (m,)."""
-        rows = self.design.rows_outside_z(x_rows, z_rows)
-        leverage = self.design.block.leverage(z_rows)
+        rows = self.system.rows(self.design, x_rows, z_rows)
+        leverage = self.design.block.leverage(z_rows) if self.system.z_apart else np.zeros(z_rows.shape[0])
         return MixedRows(self, rows, z_rows, leverage, np.zeros(z_rows.shape[0]) + offset)
 
     def without_rows(self) -> MixedPosterior:
@@ -177,7 +191,7 @@ class MixedRows:
     Attributes
     ----------
     posterior : MixedPosterior
-    rows : (m, p) array
+    rows : (m, p) array or SplitRows
         What multiplies the coefficients on the scale of the prior.
     z_rows : (m, k) array
     leverage : (m,) array
@@ -185,14 +199,17 @@ class MixedRows:
     offset : (m,) array
     new : (m, K) array or None
         What multiplies the effects of a level that no row of the data has.
+    known : dict
+        Variances at each node relative to the noise, without what is added to them, of targets that were asked for.
     """
 
     posterior: MixedPosterior
-    rows: FloatArray
+    rows: Any
     z_rows: FloatArray
     leverage: FloatArray
     offset: FloatArray
     new: FloatArray | None = None
+    known: dict[int, FloatArray] = field(default_factory=dict, compare=False, repr=False)
 
     def some(self, which: IntArray) -> MixedRows:
         """Some of the rows."""
@@ -204,23 +221,28 @@ class MixedRows:
             leverage=self.leverage[which],
             offset=self.offset[which],
             new=new,
+            known={},
         )
 
     def parts(self) -> Iterator[tuple[slice, MixedRows]]:
         """Consecutive rows, so many that their components can be held."""
         most = max(nodes.weight.size for nodes in self.posterior.nodes)
-        for part in even_parts(self.offset.size, max(1, ELEMENTS // max(most, self.rows.shape[1], 1))):
-            yield part, self.some(np.arange(self.offset.size)[part])
+        width = self.rows.width if isinstance(self.rows, SplitRows) else self.rows.shape[1]
+        held = MOST_OF_SPLIT if isinstance(self.rows, SplitRows) else ELEMENTS
+        parts = list(even_parts(self.offset.size, max(1, held // max(most, width, 1))))
+        for part in parts:
+            yield part, self if len(parts) == 1 else self.some(np.arange(self.offset.size)[part])
 
     def components(self, target: int) -> Common:
         """The components of all rows less the response of the unpenalised columns, in units of the target's norm."""
         posterior, nodes = self.posterior, self.posterior.nodes[target]
-        variance = np.stack([(solved.halves(self.rows) ** 2).sum(axis=0) for solved in posterior.solved(target)])
-        variance += self.leverage
+        if target not in self.known:
+            self.known[target] = np.stack([solved.row_variances(self.rows) for solved in posterior.solved(target)])
+        variance = self.known[target] + self.leverage
         if self.new is not None:
             for bands, factor in zip(posterior.system.terms.bands, nodes.factors, strict=True):
                 variance += ((self.new[:, list(bands)] @ factor) ** 2).sum(axis=-1)
-        center = nodes.mean @ self.rows.T
+        center = posterior.system.centers(nodes.mean, self.rows)
         return Common(center, np.sqrt(variance * nodes.scale2[:, None]), nodes.weight, posterior.df)
 
     def level(self, target: int) -> FloatArray:
@@ -237,7 +259,7 @@ class MixedRows:
         for part, law in self.parts():
             for target, unit in enumerate(posterior.design.y_norm.tolist()):
                 nodes, level = posterior.nodes[target], law.level(target)
-                mean[part, target] = level + unit * (law.rows @ (nodes.weight @ nodes.mean))
+                mean[part, target] = level + unit * posterior.system.centers((nodes.weight @ nodes.mean)[None], law.rows)[0]
                 if not (ask.sd or ask.above or at.size):
                     continue
                 found = law.components(target)

@@ -8,13 +8,17 @@ import numpy as np
 
 from pybayesridge._types import BoolArray, FloatArray, IntArray
 from pybayesridge.bands.covariance import Coordinates, Terms
+from pybayesridge.bands.eliminated import Eliminated
 from pybayesridge.bands.fit import ExactFitError
 from pybayesridge.bands.problem import EmptyBandError
-from pybayesridge.bands.system import System
+from pybayesridge.bands.system import System, answer
 from pybayesridge.design.design import Design
 from pybayesridge.ridge.likelihood import GaussianNoise
 from pybayesridge.ridge.prior import BetaPrime
 from pybayesridge.ridge.spectrum import EPS
+
+LARGE = 1e9
+"""A total of a band at which its columns are as good as unpenalised."""
 
 FAR = 0.99
 """Squared cosine of the columns of two effects above which the prior of their correlation says nothing sensible."""
@@ -35,11 +39,16 @@ class MixedProblem:
     """
 
     design: Design
-    system: System
+    system: System | Eliminated
 
     @classmethod
     def of(
-        cls, design: Design, band: IntArray, own_scale: BoolArray, sets: tuple[tuple[int, ...], ...]
+        cls,
+        design: Design,
+        band: IntArray,
+        own_scale: BoolArray,
+        sets: tuple[tuple[int, ...], ...],
+        eliminated: int | None = None,
     ) -> MixedProblem:
         """The problem of a design.
 
@@ -52,6 +61,8 @@ class MixedProblem:
             Columns whose prior is on their own scale, whatever the design's is.
         sets : tuple of tuples of int
             Bands whose coefficients of the same level are correlated; they have equally many columns, in one order.
+        eliminated : int or None
+            The band that is eliminated, of a design with sparse columns; see :class:`Eliminated`.
 
         Raises
         ------
@@ -64,7 +75,11 @@ class MixedProblem:
         alone = sorted(set(range(count)) - {k for each in sets for k in each})
         bands = [*sets, *((k,) for k in alone)]
         columns = [np.stack([np.flatnonzero(band == k) for k in each]) for each in bands]
-        system = System.of(design, bands, columns)
+        system: System | Eliminated
+        if eliminated is None:
+            system = System.of(design, bands, columns)
+        else:
+            system = Eliminated.of(design, bands, columns, eliminated)
         empty = np.flatnonzero(~(system.terms.size > 0))
         if empty.size:
             raise EmptyBandError(int(empty[0]))
@@ -88,15 +103,14 @@ class MixedProblem:
 
     def coordinates(self, prior: BetaPrime) -> Coordinates:
         """Coordinates of the variances under a prior of the total."""
-        terms, gram = self.terms, self.system.gram
+        terms = self.terms
         log_unit = 0.0
         if prior.scale is not None:
             log_unit = float(np.log(terms.size.sum() * prior.scale)) + self.log_unit
         scale = np.empty(terms.count)
         for bands, columns, cross in zip(terms.bands, terms.columns, terms.cross, strict=True):
             for i, band in enumerate(bands):
-                norm = float(np.sqrt((gram[np.ix_(columns[i], columns[i])] ** 2).sum()))
-                scale[band] = np.sqrt(2) * cross[i, i] / norm
+                scale[band] = np.sqrt(2) * cross[i, i] / self.system.strength(columns[i])
         return Coordinates.of(terms, prior.a, prior.b, log_unit, scale)
 
     @property
@@ -113,6 +127,12 @@ class MixedProblem:
     def refuse_exact(self, noise: GaussianNoise) -> None:
         """Refuse targets that Z or some columns fit exactly."""
         exact = noise.vanishes(self.design)
+        if isinstance(self.system, Eliminated):
+            if self.design.p < self.design.nu and not noise.known:
+                exact |= [self._left_at_most(target) <= EXACT for target in range(self.design.q)]
+            if exact.any():
+                raise ExactFitError(exact)
+            return
         values, vectors = np.linalg.eigh(self.system.gram)
         keep = values > values[-1] * EPS * 64 * max(self.design.n, values.size)
         if keep.sum() < self.design.nu and not noise.known:
@@ -126,6 +146,15 @@ class MixedProblem:
                 exact[target] |= float((rest**2).sum()) <= EXACT
         if exact.any():
             raise ExactFitError(exact)
+
+    def _left_at_most(self, target: int) -> float:
+        """Share of the sum of squares of a target that columns with very large variances leave."""
+        one = self.of_target(target)
+        root = np.sqrt(LARGE / one.terms.size)
+        factors = tuple(np.diag(root[list(each)]) for each in one.terms.bands)
+        _, b = answer(one.system.at(factors, 0), one.design)
+        rest = one.design.y - one.design.times(b[:, None])
+        return float((rest**2).sum())
 
 
 def with_columns(design: Design, also: IntArray) -> Design:

@@ -13,6 +13,7 @@ T = AA' of a term.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
@@ -22,6 +23,9 @@ from pybayesridge.bands.covariance import Factors, Terms
 from pybayesridge.design.design import Design
 from pybayesridge.linalg import blas
 from pybayesridge.ridge.spectrum import EIGENVALUE_NOISE
+
+if TYPE_CHECKING:
+    from pybayesridge.bands.eliminated import EliminatedSolved
 
 CANCELS = 1e-6
 """A residual sum of squares that is a smaller part of that of y is computed from the rows."""
@@ -46,6 +50,13 @@ class System:
     gram: FloatArray
     xty: FloatArray
 
+    z_apart: ClassVar[bool] = True
+    """Whether variances in rows are those given the unpenalised coefficients, whose own are added."""
+    steps: ClassVar[tuple[float, ...]] = (1.1, 0.8, 0.57, 0.4)
+    """Distances of the points of the lattices that are tried, in posterior standard deviations."""
+    seen: ClassVar[float] = 1e-5
+    """Nodes of smaller weight are left out of the mean of what is costly and not random."""
+
     @classmethod
     def of(cls, design: Design, bands: list[tuple[int, ...]], columns: list[IntArray]) -> System:
         """The system of a design, whose columns are on the scale of the prior."""
@@ -60,6 +71,28 @@ class System:
             products = [[float(gram[first, second].sum()) for second in at] for first in at]
             cross.append(np.array(products) / design.n)
         return cls(Terms(tuple(bands), tuple(columns), tuple(cross)), gram, xty)
+
+    @property
+    def diagonal(self) -> FloatArray:
+        """Sums of squares of the columns, (p,)."""
+        return np.diag(self.gram)
+
+    def strength(self, columns: IntArray) -> float:
+        """Root of the sum of squares of the products of some columns."""
+        return float(np.sqrt((self.gram[np.ix_(columns, columns)] ** 2).sum()))
+
+    def squares(self, b: FloatArray) -> FloatArray:
+        """``|X b|^2`` for b (p, m), (m,)."""
+        return np.einsum("ij,ij->j", b, self.gram @ b)
+
+    def rows(self, design: Design, x_rows: Any, z_rows: FloatArray) -> FloatArray:
+        """What multiplies the coefficients, from rows of the columns (m, p) and of Z (m, k) on the user's scale."""
+        return design.rows_outside_z(x_rows, z_rows)
+
+    def centers(self, mean: FloatArray, rows: FloatArray) -> FloatArray:
+        """Means in rows (m, p) for coefficients `mean` (M, p), (M, m)."""
+        out: FloatArray = mean @ rows.T
+        return out
 
     def at(self, factors: Factors, target: int) -> Solved:
         """The system at given covariances."""
@@ -101,23 +134,23 @@ class Solved:
     @property
     def mean(self) -> FloatArray:
         """``E b``, (p,)."""
-        v = solve_triangular(self.lower, self.u, lower=True, trans="T", check_finite=False)
-        return self.system.terms.coefficients(v[:, None], self.factors)[:, 0]
+        return self.system.terms.coefficients(self.v[:, None], self.factors)[:, 0]
 
-    def answer(self, design: Design) -> tuple[float, FloatArray]:
-        """R and ``E b`` (p,), by the rows of a design of the one target where hardly anything is left of y."""
-        left = 1.0 - float(self.u @ self.u)
-        if left > CANCELS:
-            return left, self.mean
-        terms, y = self.system.terms, design.y[:, 0]
-        v = solve_triangular(self.lower, self.u, lower=True, trans="T", check_finite=False)
-        for _ in range(REFINEMENTS):
-            rest = y - design.times(terms.coefficients(v[:, None], self.factors))[:, 0]
-            slope = terms.times_factors(design.transposed_times(rest[:, None]).T, self.factors)[0] - v
-            v = v + cho_solve((self.lower, True), slope, check_finite=False)
-        b = terms.coefficients(v[:, None], self.factors)
-        rest = y - design.times(b)[:, 0]
-        return float(rest @ rest + v @ v), b[:, 0]
+    @property
+    def left(self) -> float:
+        """R."""
+        return 1.0 - float(self.u @ self.u)
+
+    @property
+    def v(self) -> FloatArray:
+        """The u whose ``A u`` are the posterior means of the coefficients, (p,)."""
+        out: FloatArray = solve_triangular(self.lower, self.u, lower=True, trans="T", check_finite=False)
+        return out
+
+    def solve(self, right: FloatArray) -> FloatArray:
+        """``H^-1 right`` for (p,)."""
+        out: FloatArray = cho_solve((self.lower, True), right, check_finite=False)
+        return out
 
     @property
     def trace(self) -> float:
@@ -155,11 +188,31 @@ class Solved:
         out: FloatArray = solve_triangular(self.lower, scaled.T, lower=True, check_finite=False)
         return out
 
+    def row_variances(self, rows: FloatArray) -> FloatArray:
+        """Variances of rows (m, p) relative to s2, those of the unpenalised coefficients left out, (m,)."""
+        out: FloatArray = (self.halves(rows) ** 2).sum(axis=0)
+        return out
+
     def coefficient_variances(self) -> FloatArray:
         """Variances of all coefficients relative to s2, (p,)."""
         return (self.halves(np.eye(self.u.size)) ** 2).sum(axis=0)
 
-    def draws(self, normal: FloatArray) -> FloatArray:
-        """Deviations of coefficients from their mean, relative to s, from standard normals (p, m); (p, m)."""
+    def draws(self, rng: np.random.Generator, size: int) -> FloatArray:
+        """Deviations of coefficients from their mean, relative to s; (p, size)."""
+        normal = rng.standard_normal((self.u.size, size))
         v = solve_triangular(self.lower, normal, lower=True, trans="T", check_finite=False)
         return self.system.terms.coefficients(v, self.factors)
+
+
+def answer(solved: Solved | EliminatedSolved, design: Design) -> tuple[float, FloatArray]:
+    """R and ``E b`` (p,), by the rows of a design of the one target where hardly anything is left of y."""
+    left = solved.left
+    if left > CANCELS:
+        return left, solved.mean
+    terms, factors, y, v = solved.system.terms, solved.factors, design.y[:, 0], solved.v
+    for _ in range(REFINEMENTS):
+        rest = y - design.times(terms.coefficients(v[:, None], factors))[:, 0]
+        v = v + solved.solve(terms.times_factors(design.transposed_times(rest[:, None]).T, factors)[0] - v)
+    b = terms.coefficients(v[:, None], factors)
+    rest = y - design.times(b)[:, 0]
+    return float(rest @ rest + v @ v), b[:, 0]

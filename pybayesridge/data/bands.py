@@ -34,12 +34,15 @@ class Bands:
         Columns whose prior is on their own scale even where the others are standardised.
     sets : tuple of tuples of int
         Bands whose coefficients of the same level are correlated: they have equally many columns, in one order.
+    eliminated : int or None
+        The band of a group with so many levels that columns are sparse.
     """
 
     names: tuple[str, ...]
     of_column: IntArray
     own_scale: BoolArray
     sets: tuple[tuple[int, ...], ...] = ()
+    eliminated: int | None = None
 
     def members(self, band: int) -> IntArray:
         """Positions of a band's columns."""

@@ -12,6 +12,7 @@ from scipy.sparse import issparse
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.design.crossproducts import CrossProducts, accumulate, of_wide
 from pybayesridge.design.design import Design, held_at_once, project_targets
+from pybayesridge.design.sparse import sparse_columns
 from pybayesridge.design.unpenalized import factorize
 from pybayesridge.design.wide import WideProducts
 from pybayesridge.linalg import blas
@@ -30,6 +31,7 @@ def build_design(
     standardize: bool,
     constant_serves: bool = False,
     wide: WideProducts | None = None,
+    columns_only: bool = False,
 ) -> tuple[Design, CrossProducts]:
     """Prepare the data and take the one pass over X that the rotation needs.
 
@@ -55,6 +57,8 @@ def build_design(
         Whether a column of `x` is the intercept.
     wide : WideProducts, optional
         Results of the pass, if it was taken before.
+    columns_only : bool
+        Whether there are to be no products of the columns, which are sparse.
 
     Raises
     ------
@@ -67,7 +71,10 @@ def build_design(
     # Of very many targets products are taken afterwards, so that no other array of their size is needed.
     few = y.shape[1] <= held_at_once(y.shape[0])
     y_unit, y_norm, y_on_z, vanishes, y_size = project_targets(y if few else y[:, :0], block)
-    products = of_wide(wide) if wide else accumulate(x, penalized, block, y_unit, standardize=standardize)
+    if columns_only:
+        products = CrossProducts(**sparse_columns(x, penalized, block, standardize=standardize))
+    else:
+        products = of_wide(wide) if wide else accumulate(x, penalized, block, y_unit, standardize=standardize)
     keep = np.ones(penalized.size, dtype=bool)
     if products.constant.any() and (block.ones is not None or standardize):
         keep = ~products.constant

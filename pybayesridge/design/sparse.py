@@ -19,6 +19,12 @@ from pybayesridge.design.unpenalized import Unpenalized
 from pybayesridge.linalg import blas
 from pybayesridge.linalg.scale import SAFE, common_scale, constant_columns
 
+FULL = 0.25
+"""Columns with a larger share of rows that are not zero are centred explicitly."""
+
+AT_ONCE = 64
+"""So many of them at a time."""
+
 CANCELS = 1e6
 """Largest ratio of what is taken from a sum of squares to what is left: ten digits are left."""
 
@@ -74,6 +80,57 @@ def sparse_products(
         "product": _gram(scaled, on_q) if tall else _dual(scaled, on_q, block.q),
         "xty": np.asarray(scaled.T @ y) if tall else None,
         "center": center,
+        "projection": projection,
+        "scale": scale,
+        "sd": sd,
+        "constant": constant,
+    }
+
+
+def sparse_columns(x: Any, columns: IntArray, block: Unpenalized, *, standardize: bool) -> dict[str, Any]:
+    """The fields of a ``CrossProducts`` without the products: means, scales, and what Z takes of the columns.
+
+    Arguments are those of :func:`sparse_products`.
+    """
+    n, p = x.shape[0], columns.size
+    root = np.ones(n) if block.sqrt_w is None else block.sqrt_w
+    centred = block.ones is not None
+    mean, variance, on_q, magnitude = np.zeros(p), np.zeros(p), np.zeros((block.k, p)), np.zeros(p)
+    filled = np.diff(x.indptr)[columns]
+    some = np.flatnonzero(filled <= FULL * n)
+    if some.size:
+        chosen = x[:, columns[some]].astype(np.float64)
+        top = np.maximum(abs(chosen).max(axis=0).toarray().ravel(), np.finfo(float).tiny)
+        chosen = sparse.csc_matrix(chosen @ sparse.diags(1.0 / top))
+        mean[some] = np.asarray(chosen.T @ root**2).ravel() / n
+        square = np.asarray(chosen.power(2).T @ root**2).ravel() / n
+        variance[some] = np.maximum(square - mean[some] ** 2, 0.0)
+        on_q[:, some] = np.asarray(chosen.T @ (root[:, None] * block.q)).T
+        if centred:
+            on_q[:, some] -= np.outer(block.q.T @ root, mean[some])
+        mean[some] *= top
+        variance[some] *= top**2
+        on_q[:, some] *= top
+        magnitude[some] = np.abs(mean[some])
+    full = np.flatnonzero(filled > FULL * n)
+    for start in range(0, full.size, AT_ONCE):
+        part = full[start : start + AT_ONCE]
+        dense = x[:, columns[part]].toarray().astype(np.float64)
+        first = dense[0]
+        shift = first + (root**2 @ (dense - first)) / n
+        rest = dense - shift
+        mean[part], magnitude[part] = shift, np.abs(shift)
+        variance[part] = (root**2 @ rest**2) / n
+        on_q[:, part] = block.q.T @ (root[:, None] * (rest if centred else dense))
+    sd = np.sqrt(variance)
+    constant = constant_columns(sd, magnitude)
+    scale = np.where(constant, 1.0, sd) if standardize else np.full(p, common_scale(sd))
+    projection = block.regress(on_q) if block.k > 0 and not block.only_constant else None
+    return {
+        "side": "none",
+        "product": np.empty((0, 0)),
+        "xty": None,
+        "center": mean if centred else np.zeros(p),
         "projection": projection,
         "scale": scale,
         "sd": sd,

@@ -12,10 +12,15 @@ from formulaic import ModelSpec
 from scipy import sparse
 
 from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.data.arrays import NamedColumns
 from pybayesridge.formula.groups import Groups
 
 MOST_ELEMENTS = 1 << 28
 """Most numbers in the columns of a formula with bands, 2 GB: those of groups are mostly zeros."""
+
+
+MANY_LEVELS = 500
+"""The columns of a formula are sparse if a group whose effects have a variance of their own has so many levels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +126,15 @@ class BandColumns:
         )
 
 
-def joined(plain: pd.DataFrame, bands: Sequence[BandColumns]) -> pd.DataFrame:
-    """The columns of a formula and, after them, those of its bands, in one array.
+def largest_group(bands: Sequence[Band]) -> Band | None:
+    """The group with the most levels, of those whose effects are not correlated; None if none has many."""
+    alone = [band for band in bands if band.kind == "group" and not band.correlated]
+    found = max(alone, key=lambda band: len(band.columns), default=None)
+    return found if found is not None and len(found.columns) >= MANY_LEVELS else None
+
+
+def joined(plain: pd.DataFrame, bands: Sequence[BandColumns]) -> pd.DataFrame | NamedColumns:
+    """The columns of a formula and, after them, those of its bands: a frame, or sparse with many levels of a group.
 
     Raises
     ------
@@ -132,6 +144,10 @@ def joined(plain: pd.DataFrame, bands: Sequence[BandColumns]) -> pd.DataFrame:
     if not bands:
         return plain
     names = [*plain.columns, *(name for each in bands for name in each.band.all_columns)]
+    parts: list[Any] = [plain.to_numpy(), *(part for each in bands for part in (each.unpenalized, each.penalized))]
+    if largest_group([each.band for each in bands]) is not None:
+        matrix = sparse.hstack([sparse.csc_matrix(part, dtype=np.float64) for part in parts], format="csc")
+        return NamedColumns(sparse.csc_matrix(matrix), [str(name) for name in names])
     n = len(plain)
     if n * len(names) > MOST_ELEMENTS:
         most = max(bands, key=lambda each: len(each.band.columns)).band
@@ -140,12 +156,16 @@ def joined(plain: pd.DataFrame, bands: Sequence[BandColumns]) -> pd.DataFrame:
             f"those of {most.of_term} ({len(most.columns):,}): use groups with fewer levels"
         )
     out = np.empty((n, len(names)), order="F")
-    parts: list[Any] = [plain.to_numpy(), *(part for each in bands for part in (each.unpenalized, each.penalized))]
     at = 0
     for part in parts:
         out[:, at : at + part.shape[1]] = part.toarray() if sparse.issparse(part) else part
         at += part.shape[1]
     return pd.DataFrame(out, index=plain.index, columns=names, copy=False)
+
+
+def matrix_of(columns: pd.DataFrame | NamedColumns) -> Any:
+    """The numbers of joined columns, an array or a csc matrix."""
+    return columns.matrix if isinstance(columns, NamedColumns) else columns.to_numpy(dtype=np.float64)
 
 
 def _spread(values: Any, n: int, rows: IntArray, rest: float) -> Any:

@@ -21,7 +21,7 @@ from pybayesridge.data.frames import as_array, library_of, masked_column, to_pan
 from pybayesridge.exceptions import DataWarning
 from pybayesridge.formula.all_rows import terms_of_all_rows, values_by_row
 from pybayesridge.formula.band_terms import bands_at, bands_of, evaluated, left_out, names_of_terms, parsed_terms
-from pybayesridge.formula.bands import BandColumns, joined
+from pybayesridge.formula.bands import BandColumns, joined, largest_group, matrix_of
 from pybayesridge.formula.bars import take_out
 from pybayesridge.formula.names import Context, names_of, own_of_side, own_values, sees_other_rows
 from pybayesridge.formula.parse import parse
@@ -312,7 +312,7 @@ def layout(
     return keep, terms, has_intercept
 
 
-def transform(spec: FormulaSpec, data: Any, *, population: bool = False) -> tuple[pd.DataFrame, pd.Index]:
+def transform(spec: FormulaSpec, data: Any, *, population: bool = False) -> tuple[Any, pd.Index]:
     """Code new data as the data of the fit were coded, with the functions and values that the fit used.
 
     Parameters
@@ -325,7 +325,7 @@ def transform(spec: FormulaSpec, data: Any, *, population: bool = False) -> tupl
 
     Returns
     -------
-    frame : pandas.DataFrame
+    rows : (m, number of columns) array or csc matrix
         The design, columns of bands last, with rows of NaN where a variable is missing.
     labels : pandas.Index
         The row labels of `data`.
@@ -342,7 +342,7 @@ def transform(spec: FormulaSpec, data: Any, *, population: bool = False) -> tupl
         if each.band.kind == "group" and each.band.groups is not None:
             gone = frame[list(each.band.groups.variables)].isna().any(axis=1).to_numpy()
             _refuse_new_groups(each, labels, gone if population else np.zeros(len(frame), dtype=bool))
-    return joined(out, bands), labels
+    return matrix_of(joined(out, bands)), labels
 
 
 def _refuse_new_groups(band: BandColumns, labels: pd.Index, known: Any) -> None:
@@ -479,6 +479,8 @@ __all__ = [
     "build",
     "capture",
     "joined",
+    "largest_group",
+    "matrix_of",
     "names_read",
     "to_frame",
     "transform",

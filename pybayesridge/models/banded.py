@@ -44,16 +44,19 @@ def fit(model: BayesRidge, entry: BandMethod, options: dict[str, Any], recipe: R
         log_variance=None if lam is None else -np.log(_penalties(lam, bands)),
     )
     noise = GaussianNoise(model.known_sigma2)
-    made = _correlated if bands.sets else _problem
+    mixed = bool(bands.sets) or bands.eliminated is not None
+    made = _mixed if mixed else _problem
     if bands.sets:
         _check_correlated(model, entry)
+    if bands.eliminated is not None:
+        _check_large(model, entry)
     _, problem = model.prepare(lambda design, products: made(design, products, bands))
     # What the bands are made of is as large as X'X for each of them, and takes one pass to make again.
     model.prepared = None
     if bands.sets and entry.uses_prior:
         _check_far(problem, bands)
     try:
-        fitting = entry.fit_correlated if bands.sets else entry.fit
+        fitting = entry.fit_mixed if mixed else entry.fit
         assert fitting is not None
         found = fitting(problem, model.prior_of_tau2, noise, chosen)
     except ExactFitError as error:
@@ -89,38 +92,75 @@ def _check_correlated(model: BayesRidge, entry: BandMethod) -> None:
     assert bands is not None
     assert spec is not None
     first = next(band.correlated for band in spec.bands if band.correlated)
-    if entry.fit_correlated is None:
-        known = [name for name, other in model.methods.items() if other.fit_correlated is not None]
+    if not entry.correlations:
+        known = [name for name, other in model.methods.items() if other.correlations]
         raise ValueError(
             f"method={entry.name!r} does not estimate the correlation of the effects of {first}: use "
             f"{' or '.join(map(repr, known))}, or write (x || g) for independent effects"
         )
-    pairs = sum(len(each) * (len(each) - 1) // 2 for each in bands.sets)
-    if entry.integrates and len(bands.names) + pairs > MOST_DIMENSIONS:
-        raise ValueError(
-            f"method={entry.name!r} integrates over at most {MOST_DIMENSIONS} variances and correlations where "
-            f"effects are correlated, as those of {first} are, and there are {len(bands.names)} and {pairs}: write "
-            "(x || g) for independent effects, or use method='reml'"
-        )
     penalized = int((bands.of_column >= 0).sum())
-    if penalized > MOST_COLUMNS:
+    if bands.eliminated is None and penalized > MOST_COLUMNS:
         raise ValueError(
             f"correlated effects, as those of {first}, take at most {MOST_COLUMNS:,} penalised columns, and there "
             f"are {penalized:,}: write (x || g) for independent effects, or use groups with fewer levels"
         )
-    if entry.integrates and len(data.targets) > MOST_TARGETS:
+    _check_dimensions(model, entry, f"where effects are correlated, as those of {first} are", "(x || g)")
+
+
+def _check_large(model: BayesRidge, entry: BandMethod) -> None:
+    """Refuse what groups with very many levels cannot be fitted by, or beside."""
+    bands = model.bands
+    assert bands is not None
+    assert bands.eliminated is not None
+    name = bands.names[bands.eliminated]
+    levels = bands.members(bands.eliminated).size
+    rest = int((bands.of_column >= 0).sum()) - levels
+    if rest > MOST_COLUMNS:
         raise ValueError(
-            f"method={entry.name!r} with correlated effects takes at most {MOST_TARGETS} responses, and there are "
-            f"{len(data.targets)}: fit some at a time, or use method='reml'"
+            f"beside the {levels:,} levels of {name!r} there may be {MOST_COLUMNS:,} other penalised columns, and "
+            f"there are {rest:,}: use groups with fewer levels"
+        )
+    if entry.fit_mixed is None:
+        known = [other for other, each in model.methods.items() if each.fit_mixed is not None]
+        raise ValueError(
+            f"method={entry.name!r} does not take groups with as many levels as {name!r} ({levels:,}): use "
+            f"{' or '.join(map(repr, known))}"
+        )
+    _check_dimensions(model, entry, f"where a group has as many levels as {name!r} ({levels:,})", "fewer terms")
+
+
+def _check_dimensions(model: BayesRidge, entry: BandMethod, where: str, remedy: str) -> None:
+    """Refuse more variances and correlations, or targets, than a lattice is made for."""
+    bands, targets = model.bands, len(model.data.targets)
+    assert bands is not None
+    pairs = sum(len(each) * (len(each) - 1) // 2 for each in bands.sets)
+    if entry.integrates and len(bands.names) + pairs > MOST_DIMENSIONS:
+        raise ValueError(
+            f"method={entry.name!r} integrates over at most {MOST_DIMENSIONS} variances and correlations {where}, and "
+            f"there are {len(bands.names)} and {pairs}: write {remedy}, or use method='reml'"
+        )
+    if entry.integrates and targets > MOST_TARGETS:
+        raise ValueError(
+            f"method={entry.name!r} takes at most {MOST_TARGETS} responses {where}, and there are {targets}: fit some "
+            "at a time, or use method='reml'"
         )
 
 
-def _correlated(design: Any, products: Any, bands: Bands) -> MixedProblem:
-    """The problem where effects are correlated: columns of these stay also where they are zero in every row."""
+def _mixed(design: Any, products: Any, bands: Bands) -> MixedProblem:
+    """The problem whose equations are solved for each set of variances.
+
+    Columns of correlated effects stay also where they are zero in every row.
+    """
     members = np.flatnonzero(np.isin(bands.of_column, [k for each in bands.sets for k in each]))
     design = with_columns(design, np.intersect1d(members, design.constant))
     try:
-        out = MixedProblem.of(design, bands.of_column[design.columns], bands.own_scale[design.columns], bands.sets)
+        out = MixedProblem.of(
+            design,
+            bands.of_column[design.columns],
+            bands.own_scale[design.columns],
+            bands.sets,
+            bands.eliminated,
+        )
     except EmptyBandError as error:
         raise ValueError(f"no column of band {bands.names[error.band]!r} varies: leave the band out") from None
     return out

@@ -70,6 +70,7 @@ class LinearModel(StreamedModel):
     _max_targets: ClassVar[int | None] = 1
     _formula_data: FormulaData | None = None
     variables: pd.DataFrame | None = None
+    keeps_sparse: bool | property = False
     _with_intercept: AnyArray | csc_matrix | None = None
 
     def __init__(
@@ -404,8 +405,9 @@ class LinearModel(StreamedModel):
 
     def split_rows(self, rows: AnyArray, design: Design) -> tuple[AnyArray, FloatArray]:
         """Rows of exog as (penalised columns that vary, unpenalised columns with the intercept)."""
-        rows = dense(rows)
-        z = rows[:, self._layout.unpenalized].astype(np.float64)
+        if not (self.keeps_sparse and sparse.issparse(rows)):
+            rows = dense(rows)
+        z = dense(rows[:, self._layout.unpenalized]).astype(np.float64)
         if self._layout.added:
             z = np.column_stack([np.ones(rows.shape[0]), z])
         return rows[:, design.columns], z
@@ -420,8 +422,7 @@ class LinearModel(StreamedModel):
                 raise ValueError(f"{self.why_no_rows}; or pass exog")
             return self.data.exog, data.row_labels
         if self.formula_spec is not None and transform:
-            frame, labels = formulas.transform(self.formula_spec, exog)
-            rows = frame.to_numpy(dtype=np.float64)
+            rows, labels = formulas.transform(self.formula_spec, exog)
         else:
             rows, labels = rows_of_exog(exog, data)
         refuse_infinite(rows, data.exog_columns)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from scipy import sparse
 
 from pybayesridge._types import AnyArray, FloatArray, IntArray, RowsLike
 from pybayesridge.data.arrays import refuse_infinite
@@ -49,6 +50,11 @@ class RidgeModel(LinearModel):
     event: str
     flat_in: FlatIn
 
+    @property
+    def keeps_sparse(self) -> bool:
+        """Whether sparse rows stay so."""
+        return self.bands is not None
+
     def rows_with_groups(
         self, exog: RowsLike | None, transform: bool, *, groups: bool = True
     ) -> tuple[AnyArray, FloatArray, pd.Index]:
@@ -65,15 +71,19 @@ class RidgeModel(LinearModel):
             unseen = np.zeros((rows.shape[0], len(bands.names)))
         else:
             plain, coded, labels = formulas.transform_with_bands(spec, exog)
-            rows = formulas.joined(plain, coded).to_numpy(dtype=np.float64)
+            rows = formulas.matrix_of(formulas.joined(plain, coded))
             refuse_infinite(rows, self.data.exog_columns)
             unseen = np.zeros((rows.shape[0], len(bands.names)))
             for each in coded:
                 unseen[:, bands.names.index(each.band.name)] = each.unseen
         left_out = [bands.names.index(band.name) for band in of_formula if band.kind == "group" and not groups]
         if left_out:
-            rows, unseen = np.array(rows), np.zeros_like(unseen)
-            rows[:, np.isin(bands.of_column, left_out)] = 0.0
+            gone, unseen = np.isin(bands.of_column, left_out), np.zeros_like(unseen)
+            if sparse.issparse(rows):
+                rows = sparse.csc_matrix(rows @ sparse.diags(np.where(gone, 0.0, 1.0)))
+            else:
+                rows = np.array(rows)
+                rows[:, gone] = 0.0
         return rows, unseen, labels
 
 

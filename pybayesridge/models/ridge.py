@@ -13,10 +13,12 @@ from pybayesridge._types import ArrayLike, BandsLike, FamilyLike, Names, TableLi
 from pybayesridge.checks import positive
 from pybayesridge.data.bands import resolve_bands
 from pybayesridge.families.registry import named
+from pybayesridge.formula.late import build as formulas
 from pybayesridge.models.before_fit import BeforeFit
 from pybayesridge.models.columns import ColumnModel
 from pybayesridge.models.methods import BANDED, Lane
 from pybayesridge.models.priors import RidgeModel
+from pybayesridge.models.sources import RowData
 from pybayesridge.moments.moments import Moments
 from pybayesridge.recipes import call_of
 from pybayesridge.ridge.prior import NAMED, BetaPrime
@@ -217,16 +219,21 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
         if bands is not None:
             terms = None if formula_data is None else formula_data.terms
             of_formula = () if formula_data is None else formula_data.spec.bands
-            self._check_bands(of_formula[0].of_term if of_formula else "bands")
+            large = formulas.largest_group(of_formula) if of_formula else None
+            self._check_bands(of_formula[0].of_term if of_formula else "bands", may_be_sparse=large is not None)
             found = resolve_bands(bands, self.data.exog_columns, self.data.unpenalized, terms)
             own = {name for band in of_formula if not band.standardized for name in band.columns}
             self.bands = replace(
                 found,
                 own_scale=np.array([name in own for name in self.data.exog_columns]),
                 sets=_sets(found.names, of_formula),
+                eliminated=None if large is None else found.names.index(large.name),
             )
+            if large is not None:
+                assert isinstance(self.source, RowData)
+                self.source = replace(self.source, columns_only=True)
 
-    def _check_bands(self, what: str) -> None:
+    def _check_bands(self, what: str, *, may_be_sparse: bool) -> None:
         """Refuse bands, of which `what` makes the first, for what several penalties cannot be fitted to."""
         if not self.distribution.is_linear:
             raise ValueError(f"{what} requires family='gaussian', not {self.family!r}")
@@ -234,7 +241,7 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
             raise ValueError("bands requires the rows of the data: build the model from rows, not from moments")
         if self.data.exog is None:
             raise ValueError("bands requires columns in memory: use BayesRidge(endog, exog)")
-        if sparse.issparse(self.data.exog):
+        if sparse.issparse(self.data.exog) and not may_be_sparse:
             raise ValueError("bands requires dense columns: pass exog.toarray()")
 
     @classmethod

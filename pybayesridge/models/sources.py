@@ -120,11 +120,14 @@ class RowData:
         Mean of the rows' weights in means and variances; 1 without.
     weights : (n,) array or None
         Weights over their mean.
+    columns_only : bool
+        Whether the design, of sparse columns, is made without their products.
     """
 
     data: ModelData
     weight_mean: float
     weights: FloatArray | None
+    columns_only: bool = False
 
     from_moments = False
     why_no_rows = NO_MORE_ROWS
@@ -170,6 +173,7 @@ class RowData:
             weights=self.weights,
             standardize=standardize,
             constant_serves=serves,
+            columns_only=self.columns_only,
         )
         return design, products, 0.0
 

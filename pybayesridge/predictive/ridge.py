@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from pybayesridge._types import FloatArray
-from pybayesridge.bands.mixed_posterior import MixedPosterior
+from pybayesridge.bands.mixed_posterior import MOST_OF_SPLIT, MixedPosterior
 from pybayesridge.design.design import Design
 from pybayesridge.linalg import blas
+from pybayesridge.linalg.blocks import even_parts
 from pybayesridge.predictive.left_out import (
     NO_NOISE,
     LeftOut,
@@ -114,19 +116,34 @@ def correlated_left_out(posterior: MixedPosterior, noise: GaussianNoise, target:
     nodes, only = posterior.nodes[target], slice(target, target + 1)
     design = posterior.design.of_targets(only).holding_targets()
     own = noise_with(posterior.df, noise.of(posterior.design).only(only))
-    step = max(1, AT_ONCE // max(nodes.weight.size, design.p))
+    most = max(1, (AT_ONCE if posterior.system.z_apart else MOST_OF_SPLIT) // max(nodes.weight.size, 1))
     pieces = []
-    for rows, piece in design.row_pieces():
-        for begin in range(0, len(piece), step):
-            x, first = piece[begin : begin + step], rows.start + begin
-            of_z = (design.block.q[first : first + len(x)] ** 2).sum(axis=1)
-            leverage = np.stack([(one.halves(x) ** 2).sum(axis=0) for one in posterior.solved(target)])
-            slack = 1.0 - of_z - leverage
-            slack[:, undetermined(of_z)] = 0.0
-            error = design.y[first : first + len(x), 0] - blas.product(nodes.mean, np.ascontiguousarray(x.T))
-            error = np.divide(error, slack, out=np.zeros_like(error), where=slack > 0)
-            pieces.append(given_components(nodes.weight, error, slack, nodes.rss[:, None], own, first))
+    for first, rows, root in _rows_of(posterior, design, most):
+        of_z = (design.block.q[first : first + root.size] ** 2).sum(axis=1)
+        leverage = np.stack([one.row_variances(rows) for one in posterior.solved(target)]) * root**2
+        if posterior.system.z_apart:
+            leverage += of_z
+        slack = 1.0 - leverage
+        slack[:, undetermined(of_z)] = 0.0
+        error = design.y[first : first + root.size, 0] - root * posterior.system.centers(nodes.mean, rows)
+        error = np.divide(error, slack, out=np.zeros_like(error), where=slack > 0)
+        pieces.append(given_components(nodes.weight, error, slack, nodes.rss[:, None], own, first))
     return on_user_scale(joined(pieces), design)
+
+
+def _rows_of(posterior: MixedPosterior, design: Design, most: int) -> Iterator[tuple[int, Any, FloatArray]]:
+    """For parts of the rows the first, what multiplies the coefficients, and what this is to be multiplied by (m,)."""
+    if posterior.system.z_apart:
+        step = max(1, min(most, AT_ONCE // max(design.p, 1)))
+        for rows, piece in design.row_pieces():
+            for begin in range(0, len(piece), step):
+                x = piece[begin : begin + step]
+                yield rows.start + begin, x, np.ones(len(x))
+        return
+    columns = design.x.tocsr()[:, design.columns]
+    root = np.ones(design.n) if design.block.sqrt_w is None else design.block.sqrt_w
+    for rows in even_parts(design.n, most):
+        yield rows.start, posterior.system.rows(design, columns[rows], design.block.z[rows]), root[rows]
 
 
 def on_user_scale(out: LeftOut, design: Design) -> LeftOut:

@@ -264,7 +264,7 @@ class BandEstimates(LinearEstimates):
         if not isinstance(grid, MixedGrid):
             return np.zeros((0, 4))
         found = [grid.correlation(k, at) for k in range(len(self.correlation_names))]
-        return np.array([[mean, sd, *ends] for mean, ends, sd in found])
+        return np.array([[mean, sd, *ends] for mean, ends, sd in found]).reshape(-1, 4)
 
     @property
     def hyperparameter_names(self) -> list[str]:

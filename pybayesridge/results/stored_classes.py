@@ -12,6 +12,7 @@ import numpy as np
 STORED = (
     "bands.covariance.Coordinates",
     "bands.covariance.Terms",
+    "bands.eliminated.Eliminated",
     "bands.fit.BandFit",
     "bands.lattice.Lattice",
     "bands.mixed.MixedFit",

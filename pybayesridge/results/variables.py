@@ -17,6 +17,7 @@ from pybayesridge.exceptions import ExtrapolationWarning
 from pybayesridge.formula.late import build as formulas
 from pybayesridge.formula.late import names as formula_names
 from pybayesridge.formula.late import spec as formula_specs
+from pybayesridge.linalg.blocks import dense
 from pybayesridge.text import did_you_mean, listed, number
 
 if TYPE_CHECKING:
@@ -232,7 +233,7 @@ class Variables:
         else:
             assert spec is not None
             try:
-                rows = formulas.transform(spec, frame, population=True)[0].to_numpy(dtype=np.float64)
+                rows = dense(formulas.transform(spec, frame, population=True)[0])
             except formulas.FormulaicError as error:
                 raise ValueError(f"the formula cannot be evaluated at the values asked for: {error}") from error
         if not np.isfinite(rows).all():

@@ -1,0 +1,573 @@
+r"""The equations of all columns where a factor has so many levels that its dummies are never dense.
+
+The block of one band in G = X'X is diagonal, since each row has one of its levels: it is eliminated. With E the columns
+of that band, D = E'E, t their variance, B the other columns X_k and an orthonormal basis Q of the unpenalised ones, which
+stays among them since projecting it out would fill D, and with h = 1 + t D,
+
+    V_E = I + t E E',   F = B'V_E^-1 B = (B - E D^-1 E'B)'(B - E D^-1 E'B) + B'E (D h)^-1 E'B,
+    S = A'F A + 1 = L L',   log|V| = sum log h + log|S|
+
+for coefficients A u of B, u ~ N(0, s2 I) but for those of Q, which are flat (there the 1 is left out). The first part of
+F, what is left of B within levels, depends on nothing; both are sums of squares, so that nothing cancels, however small
+or large t is. S is dense, with as many rows as there are other columns. With U = A S^-1 A' the covariance of the
+coefficients of B, and c_s the row of a level in E'B,
+
+    cov(b_s, b_B) = -t / h_s c_s U,   var b_s = t / h_s + (t / h_s)^2 c_s U c_s'   (times s2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+from scipy.linalg import cho_solve, cholesky, solve_triangular
+from scipy.linalg.lapack import dpotri
+
+from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.bands.covariance import Factors, Terms
+from pybayesridge.design.design import Design
+from pybayesridge.linalg.blocks import even_parts
+from pybayesridge.ridge.spectrum import EIGENVALUE_NOISE
+
+FULL = 0.25
+"""Columns with a larger share of rows that are not zero are dense."""
+
+FILLED = 0.1
+"""A table of two factors with a larger share of cells that are not empty is dense."""
+
+VANISHES = 1e-10
+"""A band that Z explains but for a smaller share of its sum of squares does not vary."""
+
+SMALL = 1e-4
+"""Where a variance times the largest sum of squares of a column is smaller, I - S^-1 has cancelled."""
+
+MOST_IN_ROW = 8
+"""Rows with more columns of groups than this are no rows of data, but combinations of coefficients."""
+
+FEW = 256
+"""So many rows are solved for one by one."""
+
+CHUNK = 1 << 22
+"""Numbers in covariances of levels with the other columns that are held at once."""
+
+Table = Any
+"""A (rows, columns) array or csr matrix."""
+
+
+@dataclass(frozen=True, slots=True)
+class SplitRows:
+    """What multiplies the coefficients in rows, by the parts of the equations.
+
+    Attributes
+    ----------
+    eliminated : (m, p1) csr matrix
+    grouped : (m, columns of other groups) csr matrix
+    dense : (m, dense columns and k) array
+        The unpenalised columns in coordinates of Q.
+    """
+
+    eliminated: Any
+    grouped: Any
+    dense: FloatArray
+
+    def __getitem__(self, which: IntArray) -> SplitRows:
+        """Some of the rows."""
+        return SplitRows(self.eliminated[which], self.grouped[which], self.dense[which])
+
+    @property
+    def width(self) -> int:
+        """Numbers that a row takes, about."""
+        return self.dense.shape[1] + MOST_IN_ROW
+
+    @property
+    def of_data(self) -> bool:
+        """Whether each row has one of the eliminated levels at most, and few other groups."""
+        counts = [np.diff(part.indptr).max(initial=0) for part in (self.eliminated, self.grouped)]
+        return bool(counts[0] <= 1 and counts[1] <= MOST_IN_ROW)
+
+
+@dataclass(frozen=True, slots=True)
+class Eliminated:
+    """The columns of all terms, those of one band eliminated; see :class:`pybayesridge.bands.system.System`.
+
+    Columns are on the scale of the prior. Of the others those of groups come first, then dense ones, from which Z was
+    taken, then Q.
+
+    Attributes
+    ----------
+    terms : Terms
+        Of all columns.
+    term : int
+        Position of the eliminated one.
+    others : Terms
+        The other terms, columns being positions among the other columns.
+    levels, rest : (p1,), (p2,) int arrays
+        Positions of the eliminated and of the other columns.
+    size : (p1,) array
+        D.
+    grouped : (p1, columns of other groups) array or csr matrix
+        Part of E'B.
+    dense : (p1, dense columns and k) array
+        The rest of E'B.
+    within : (p2 + k, p2 + k) array
+        Cross-products within levels.
+    whole : (p2 + k, p2 + k) array
+        B'B.
+    on_q : (p, k) array
+        X'Q; zero for dense columns.
+    root : (k, k) array
+        Upper triangular: rows of Z times its inverse are rows in coordinates of Q.
+    taken : (k, dense columns) array
+        Coefficients on Z of the dense columns, on the scale of the prior.
+    xty : (p, q) array
+    """
+
+    terms: Terms
+    term: int
+    others: Terms
+    levels: IntArray
+    rest: IntArray
+    size: FloatArray
+    grouped: Table
+    dense: FloatArray
+    within: FloatArray
+    whole: FloatArray
+    on_q: FloatArray
+    root: FloatArray
+    taken: FloatArray
+    xty: FloatArray
+
+    z_apart: ClassVar[bool] = False
+    steps: ClassVar[tuple[float, ...]] = (1.5, 1.1, 0.8, 0.57)
+    seen: ClassVar[float] = 1e-3
+
+    @classmethod
+    def of(cls, design: Design, bands: list[tuple[int, ...]], columns: list[IntArray], band: int) -> Eliminated:
+        """The equations of a design with sparse columns, which are on the scale of the prior.
+
+        Parameters
+        ----------
+        design : Design
+        bands : list of tuples of int
+            Positions of the bands of each term.
+        columns : list of (q, L) int arrays
+            Positions of their columns.
+        band : int
+            The band that is eliminated: a term of its own, of whose columns each row has one at most.
+        """
+        term = bands.index((band,))
+        x = sparse.csc_matrix(design.x[:, design.columns], dtype=np.float64) @ sparse.diags(1.0 / design.scale)
+        x = sparse.csc_matrix(x if design.block.sqrt_w is None else sparse.diags(design.block.sqrt_w) @ x)
+        at = columns[term][0]
+        own = np.zeros(design.p, dtype=bool)
+        own[at] = True
+        full = ~own & (np.diff(x.indptr) > FULL * design.n)
+        groups, plain = np.flatnonzero(~own & ~full), np.flatnonzero(full)
+        q = design.block.q
+        free = _outside(design, plain)
+        beside = np.column_stack([free, q])
+        e, g = sparse.csr_matrix(x[:, at]), sparse.csr_matrix(x[:, groups])
+        size = np.asarray(e.multiply(e).sum(axis=0)).ravel()
+        cross, dense = sparse.csr_matrix(e.T @ g), np.asarray(e.T @ beside)
+        inside = beside - e @ (dense / size[:, None])
+        of_groups = (g.T @ g).toarray()
+        between = (cross.T @ sparse.diags(1.0 / size) @ cross).toarray()
+        table: Table = cross
+        if cross.nnz > FILLED * max(cross.shape[0] * cross.shape[1], 1):
+            table = cross.toarray()
+        rest = np.concatenate([groups, plain])
+        place = np.full(design.p, -1)
+        place[rest] = np.arange(rest.size)
+        on_q = np.zeros((design.p, design.block.k))
+        on_q[~full] = np.asarray(x[:, ~full].T @ q)
+        xty = np.zeros((design.p, design.q))
+        for part, some in design.parts():
+            xty[:, part] = np.asarray(x.T @ some.y)
+            xty[plain, part] = free.T @ some.y
+        whole = _square(of_groups, np.asarray(g.T @ beside), beside.T @ beside)
+        products = []
+        for t, each in enumerate(columns):
+            if t == term:
+                products.append(np.array([[_left(size.sum(), on_q[at], on_q[at])]]) / design.n)
+                continue
+            raw = [[whole[place[i], place[j]].sum() for j in each] for i in each]
+            left = [
+                [_left(r, on_q[i], on_q[j]) for r, j in zip(row, each, strict=True)]
+                for row, i in zip(raw, each, strict=True)
+            ]
+            products.append(np.array(left) / design.n)
+        terms = Terms(tuple(bands), tuple(columns), tuple(products))
+        others = Terms(
+            tuple(each for t, each in enumerate(bands) if t != term),
+            tuple(place[each] for t, each in enumerate(columns) if t != term),
+            tuple(each for t, each in enumerate(products) if t != term),
+        )
+        taken = np.zeros((design.block.k, plain.size))
+        if design.projection is not None:
+            taken += design.projection[:, plain] / design.scale[plain]
+        if design.block.ones is not None:
+            taken += np.outer(design.block.ones, design.center[plain] / design.scale[plain])
+        within = _square(of_groups - between, np.asarray(g.T @ inside), inside.T @ inside)
+        return cls(
+            terms, term, others, at, rest, size, table, dense, within, whole, on_q, design.block.r, taken, xty
+        )
+
+    @property
+    def p(self) -> int:
+        """Number of columns."""
+        return self.levels.size + self.rest.size
+
+    @property
+    def diagonal(self) -> FloatArray:
+        """Sums of squares of the columns, Z projected out, (p,)."""
+        out = np.empty(self.p)
+        out[self.levels], out[self.rest] = self.size, np.diag(self.whole)[: self.rest.size]
+        return out - (self.on_q**2).sum(axis=1)
+
+    def strength(self, columns: IntArray) -> float:
+        """Root of the sum of squares of the products of some columns, which are of one band; Z is left in."""
+        if np.array_equal(columns, self.levels):
+            return float(np.linalg.norm(self.size))
+        place = np.searchsorted(np.sort(self.rest), columns)
+        own = np.argsort(self.rest)[place]
+        return float(np.linalg.norm(self.whole[np.ix_(own, own)]))
+
+    def squares(self, b: FloatArray) -> FloatArray:
+        """``|X b|^2`` for b (p, m), (m,)."""
+        e, rest = b[self.levels], b[self.rest]
+        beside = np.vstack([rest, np.zeros((self.root.shape[0], b.shape[1]))])
+        own = self.size @ e**2 + 2 * (e * self.times_rest(beside)).sum(axis=0)
+        own += (beside * (self.whole @ beside)).sum(axis=0) - ((self.on_q.T @ b) ** 2).sum(axis=0)
+        return np.maximum(own, 0.0)
+
+    def times_rest(self, b: FloatArray) -> FloatArray:
+        """``E'B b`` for b (p2 + k, m)."""
+        groups = self.grouped.shape[1]
+        out: FloatArray = np.asarray(self.grouped @ b[:groups]) + self.dense @ b[groups:]
+        return out
+
+    def times_eliminated(self, b: FloatArray) -> FloatArray:
+        """``B'E b`` for b (p1, m)."""
+        return np.vstack([np.asarray(self.grouped.T @ b), self.dense.T @ b])
+
+    def between(self, weight: FloatArray) -> FloatArray:
+        """``B'E diag(weight) E'B`` for weights (p1,), (p2 + k, p2 + k)."""
+        if sparse.issparse(self.grouped):
+            rows = np.repeat(weight, np.diff(self.grouped.indptr))
+            scaled = sparse.csr_matrix(
+                (self.grouped.data * rows, self.grouped.indices, self.grouped.indptr), shape=self.grouped.shape
+            )
+            square = (self.grouped.T.tocsr() @ scaled).toarray()
+        else:
+            square = self.grouped.T @ (self.grouped * weight[:, None])
+        scaled_dense = self.dense * weight[:, None]
+        return _square(square, np.asarray(self.grouped.T @ scaled_dense), self.dense.T @ scaled_dense)
+
+    def with_rest(self, factors: Factors) -> Factors:
+        """The A of the other terms."""
+        return tuple(factor for t, factor in enumerate(factors) if t != self.term)
+
+    def times_factors(self, a: FloatArray, factors: Factors) -> FloatArray:
+        """``a A`` for a (m, p2 + k), A being that of the other terms; nothing happens to Q."""
+        p2, out = self.rest.size, a.copy()
+        out[:, :p2] = self.others.times_factors(a[:, :p2], self.with_rest(factors))
+        return out
+
+    def coefficients(self, u: FloatArray, factors: Factors) -> FloatArray:
+        """``A u`` for u (p2 + k, m), likewise."""
+        p2, out = self.rest.size, u.copy()
+        out[:p2] = self.others.coefficients(u[:p2], self.with_rest(factors))
+        return out
+
+    def at(self, factors: Factors, target: int) -> EliminatedSolved:
+        """The equations at given covariances."""
+        root = float(factors[self.term][0, 0])
+        h = 1 + root**2 * self.size
+        schur = self.within + self.between(1.0 / (self.size * h))
+        s = self.times_factors(self.times_factors(schur, factors).T, factors)
+        p2 = self.rest.size
+        s[np.arange(p2), np.arange(p2)] += 1.0
+        lower = cholesky(s.T, lower=True, overwrite_a=True, check_finite=False)
+        right = self.terms.times_factors(self.xty[None, :, target], factors)[0]
+        found = EliminatedSolved(self, factors, target, root, h, schur, lower, right, right)
+        return replace(found, v=found.solve(right))
+
+    def rows(self, design: Design, x_rows: Any, z_rows: FloatArray) -> SplitRows:
+        """What multiplies the coefficients, from rows of the columns (m, p) and of Z (m, k) on the user's scale."""
+        x = sparse.csr_matrix(x_rows) @ sparse.diags(1.0 / design.scale)
+        x = sparse.csc_matrix(x)
+        groups = self.grouped.shape[1]
+        plain = x[:, self.rest[groups:]].toarray() - z_rows @ self.taken
+        of_q = z_rows
+        if z_rows.shape[1]:
+            of_q = solve_triangular(self.root, z_rows.T, trans="T", check_finite=False).T
+        return SplitRows(
+            sparse.csr_matrix(x[:, self.levels]),
+            sparse.csr_matrix(x[:, self.rest[:groups]]),
+            np.column_stack([plain, of_q]),
+        )
+
+    def centers(self, mean: FloatArray, rows: SplitRows) -> FloatArray:
+        """Means in rows (m) for coefficients `mean` (M, p), (M, m)."""
+        groups = self.grouped.shape[1]
+        beside = np.hstack([mean[:, self.rest[groups:]], -(mean @ self.on_q)])
+        out: FloatArray = np.asarray(rows.eliminated @ mean[:, self.levels].T).T
+        out = out + np.asarray(rows.grouped @ mean[:, self.rest[:groups]].T).T + beside @ rows.dense.T
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class EliminatedSolved:
+    """The equations at given covariances, for one target in units of its norm.
+
+    Attributes
+    ----------
+    system : Eliminated
+    factors : tuple of (q, q) arrays
+    target : int
+    root : float
+        Root of t.
+    h : (p1,) array
+    schur : (p2 + k, p2 + k) array
+        F.
+    lower : (p2 + k, p2 + k) array
+        L.
+    right, v : (p,) arrays
+        ``A'X'y``, and the u whose ``A u`` are the posterior means of the coefficients.
+    """
+
+    system: Eliminated
+    factors: Factors
+    target: int
+    root: float
+    h: FloatArray
+    schur: FloatArray
+    lower: FloatArray
+    right: FloatArray
+    v: FloatArray
+
+    @property
+    def log_determinant(self) -> float:
+        """``log|V|``."""
+        return float(np.log(self.h).sum()) + 2.0 * float(np.log(np.diag(self.lower)).sum())
+
+    @property
+    def mean(self) -> FloatArray:
+        """``E b``, (p,)."""
+        return self.system.terms.coefficients(self.v[:, None], self.factors)[:, 0]
+
+    @property
+    def left(self) -> float:
+        """R."""
+        return 1.0 - float(self.right @ self.v)
+
+    @property
+    def loss(self) -> float:
+        """Relative error, about, of the solutions."""
+        pivots = np.concatenate([np.sqrt(self.h), np.diag(self.lower)])
+        return float((pivots.max() / pivots.min()) ** 2) * EIGENVALUE_NOISE
+
+    def solve(self, right: FloatArray) -> FloatArray:
+        """The solution u (p,) of ``(A'X'X A + 1) u = right``, Z projected out."""
+        system, out = self.system, np.empty(right.size)
+        of_e = right[system.levels]
+        beside = self._beside(right[system.rest])
+        beside -= self._rotated(system.times_eliminated((self.root * of_e / self.h)[:, None]))[:, 0]
+        v = cho_solve((self.lower, True), beside, check_finite=False)
+        b = system.coefficients(v[:, None], self.factors)
+        out[system.rest] = v[: system.rest.size]
+        out[system.levels] = (of_e - self.root * system.times_rest(b)[:, 0]) / self.h
+        return out
+
+    def _beside(self, rest: FloatArray) -> FloatArray:
+        """Numbers of the other columns and zeros of Q."""
+        return np.concatenate([rest, np.zeros(self.lower.shape[0] - rest.size)])
+
+    def _rotated(self, b: FloatArray) -> FloatArray:
+        """``A'b`` for b (p2 + k, m)."""
+        out: FloatArray = self.system.times_factors(b.T, self.factors).T
+        return out
+
+    def _inverse(self) -> FloatArray:
+        """``S^-1``, (p2 + k, p2 + k)."""
+        lower, info = dpotri(self.lower, lower=1)
+        if info:
+            raise np.linalg.LinAlgError("the equations of the columns are singular")
+        return np.tril(lower) + np.tril(lower, -1).T
+
+    def _covariance(self, inverse: FloatArray) -> FloatArray:
+        """U."""
+        half = self.system.coefficients(inverse, self.factors)
+        return self.system.coefficients(half.T, self.factors)
+
+    def _spread(self, covariance: FloatArray) -> float:
+        """Sum over levels of ``c_s U c_s' / h_s^2``."""
+        return float((covariance * self.system.between(1.0 / self.h**2)).sum())
+
+    @property
+    def trace(self) -> float:
+        """Trace of the hat matrix ``I - H^-1``."""
+        inverse = self._inverse()
+        p2 = self.system.rest.size
+        own = (1 - 1 / self.h).sum() - self.root**2 * self._spread(self._covariance(inverse))
+        return float(own) + p2 - float(np.diag(inverse)[:p2].sum())
+
+    def sensitivities(self, weight: float) -> list[FloatArray]:
+        """Derivatives as those of :meth:`pybayesridge.bands.system.Solved.sensitivities`."""
+        system, inverse = self.system, self._inverse()
+        xty = system.xty[:, self.target]
+        mean = self.mean
+        b = np.concatenate([mean[system.rest], -(mean @ system.on_q)])[:, None]
+        of_e = (xty[system.levels] - system.times_rest(b)[:, 0]) / self.h
+        beside = self._beside(xty[system.rest]) - (self.schur @ b)[:, 0]
+        beside -= system.times_eliminated((self.root**2 * xty[system.levels] / self.h)[:, None])[:, 0]
+        trace = float((system.size / self.h).sum()) - self._spread(self._covariance(inverse))
+        of_eliminated = np.array([[-0.5 * trace + weight * float(of_e @ of_e)]])
+        out = [
+            self._of_term(columns, factor, inverse, beside, weight)
+            for columns, factor in zip(system.others.columns, system.with_rest(self.factors), strict=True)
+        ]
+        out.insert(system.term, of_eliminated)
+        return out
+
+    def _of_term(
+        self, columns: IntArray, factor: FloatArray, inverse: FloatArray, r: FloatArray, weight: float
+    ) -> FloatArray:
+        """The derivative of one of the other terms."""
+        q = len(columns)
+        flat = columns.ravel()
+        if q == 1:
+            t = float(factor[0, 0]) ** 2
+            if t * float(np.diag(self.system.whole)[flat].max()) > SMALL:
+                trace = (flat.size - float(np.diag(inverse)[flat].sum())) / t
+                return np.array([[-0.5 * trace + weight * float(r[flat] @ r[flat])]])
+        half = solve_triangular(self.lower, self._rotated(self.schur[:, flat]), lower=True, check_finite=False)
+        half = half.reshape(-1, *columns.shape)
+        found = np.empty((q, q))
+        for i in range(q):
+            for j in range(q):
+                p = self.schur[columns[i], columns[j]] - np.einsum("rl,rl->l", half[:, i], half[:, j])
+                found[i, j] = -0.5 * p.sum() + weight * float(r[columns[i]] @ r[columns[j]])
+        return found
+
+    def halves(self, rows: SplitRows) -> FloatArray:
+        """Numbers for each row, (p + k, m), the squares of whose columns are variances relative to s2."""
+        own = rows.eliminated.toarray().T * (self.root / np.sqrt(self.h))[:, None]
+        return np.vstack([own, self._half_of_rest(rows)])
+
+    def _half_of_rest(self, rows: SplitRows) -> FloatArray:
+        scaled = rows.eliminated @ sparse.diags(self.root**2 / self.h)
+        beside = np.hstack([rows.grouped.toarray(), rows.dense])
+        groups = rows.grouped.shape[1]
+        beside[:, :groups] -= _as_array(scaled @ self.system.grouped)
+        beside[:, groups:] -= scaled @ self.system.dense
+        right = self._rotated(beside.T)
+        out: FloatArray = solve_triangular(self.lower, right, lower=True, check_finite=False)
+        return out
+
+    def row_variances(self, rows: SplitRows) -> FloatArray:
+        """Variances of rows relative to s2, that of the unpenalised coefficients included, (m,)."""
+        if rows.dense.shape[0] > FEW and rows.of_data:
+            return self._variances_of_data(rows)
+        own: FloatArray = rows.eliminated.power(2) @ (self.root**2 / self.h)
+        return own + (self._half_of_rest(rows) ** 2).sum(axis=0)
+
+    def _variances_of_data(self, rows: SplitRows) -> FloatArray:
+        u, groups = self._covariance(self._inverse()), rows.grouped.shape[1]
+        index, value = _in_columns(rows.grouped)
+        dense = rows.dense
+        out: FloatArray = ((dense @ u[groups:, groups:]) * dense).sum(axis=1)
+        for i, a in zip(index, value, strict=True):
+            out += 2 * a * (u[i, groups:] * dense).sum(axis=1)
+            for j, b in zip(index, value, strict=True):
+                out += a * b * u[i, j]
+        (level,), (x,) = _in_columns(rows.eliminated, 1)
+        ratio = self.root**2 / self.h[level]
+        out += ratio * x**2
+        x = ratio * x
+        order = np.argsort(level, kind="stable")
+        for part, of_rest, spread in self._levels(u):
+            first, last = np.searchsorted(level[order], [part.start, part.stop])
+            some = order[first:last]
+            at = level[some] - part.start
+            cross = (of_rest[at, groups:] * dense[some]).sum(axis=1)
+            for i, a in zip(index, value, strict=True):
+                cross += a[some] * of_rest[at, i[some]]
+            out[some] += x[some] * (x[some] * spread[at] - 2 * cross)
+        return out
+
+    def _levels(self, u: FloatArray) -> Iterator[tuple[slice, FloatArray, FloatArray]]:
+        """For parts of the eliminated levels ``c_s U`` (m, p2 + k) and ``c_s U c_s'`` (m,)."""
+        system = self.system
+        groups = system.grouped.shape[1]
+        table = sparse.csr_matrix(system.grouped) if sparse.issparse(system.grouped) else system.grouped
+        for part in even_parts(self.h.size, max(1, CHUNK // max(len(u), 1))):
+            own, dense = table[part], system.dense[part]
+            found = _as_array(own @ u[:groups]) + dense @ u[groups:]
+            spread = (found[:, groups:] * dense).sum(axis=1)
+            if sparse.issparse(own):
+                rows = np.repeat(np.arange(own.shape[0]), np.diff(own.indptr))
+                spread += np.bincount(rows, own.data * found[rows, own.indices], own.shape[0])
+            else:
+                spread += (found[:, :groups] * own).sum(axis=1)
+            yield part, found, spread
+
+    def coefficient_variances(self) -> FloatArray:
+        """Variances of all coefficients relative to s2, (p,)."""
+        system, out = self.system, np.empty(self.v.size)
+        u = self._covariance(self._inverse())
+        out[system.rest] = np.diag(u)[: system.rest.size]
+        spread = np.concatenate([each for _, _, each in self._levels(u)])
+        ratio = self.root**2 / self.h
+        out[system.levels] = ratio + ratio**2 * spread
+        return out
+
+    def draws(self, rng: np.random.Generator, size: int) -> FloatArray:
+        """Deviations of coefficients from their mean, relative to s; (p, size)."""
+        system, out = self.system, np.empty((self.v.size, size))
+        own = rng.standard_normal((self.h.size, size)) / np.sqrt(self.h)[:, None]
+        beside = rng.standard_normal((len(self.lower), size))
+        v = solve_triangular(self.lower, beside, lower=True, trans="T", check_finite=False)
+        b = system.coefficients(v, self.factors)
+        out[system.levels] = self.root * (own - self.root * system.times_rest(b) / self.h[:, None])
+        out[system.rest] = b[: system.rest.size]
+        return out
+
+
+def _outside(design: Design, plain: IntArray) -> FloatArray:
+    """Dense columns on the scale of the prior, weighted, Z projected out, (n, m)."""
+    given = design.x[:, design.columns[plain]].toarray().astype(np.float64)
+    return design.block.residual(design.block.weigh((given - design.center[plain]) / design.scale[plain]))
+
+
+def _left(raw: float, first: FloatArray, second: FloatArray) -> float:
+    """A sum of products of columns less what Z takes from it; 0 where hardly anything is left."""
+    left = float(raw - (first * second).sum())
+    return left if abs(left) > VANISHES * abs(raw) else 0.0
+
+
+def _square(groups: FloatArray, between: FloatArray, dense: FloatArray) -> FloatArray:
+    """A symmetric matrix of its parts."""
+    return np.block([[groups, between], [between.T, dense]])
+
+
+def _as_array(table: Table) -> FloatArray:
+    out: FloatArray = table.toarray() if sparse.issparse(table) else np.asarray(table)
+    return out
+
+
+def _in_columns(rows: Any, least: int = 0) -> tuple[list[IntArray], list[FloatArray]]:
+    """Positions and values of the entries of each row of a csr matrix: the first of each, the second, and so on."""
+    counts = np.diff(rows.indptr)
+    positions, values = [], []
+    for j in range(max(int(counts.max(initial=0)), least)):
+        has = counts > j
+        at, value = np.zeros(counts.size, dtype=np.intp), np.zeros(counts.size)
+        at[has] = rows.indices[rows.indptr[:-1][has] + j]
+        value[has] = rows.data[rows.indptr[:-1][has] + j]
+        positions.append(at)
+        values.append(value)
+    return positions, values
