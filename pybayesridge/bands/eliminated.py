@@ -141,8 +141,8 @@ class Eliminated:
     xty: FloatArray
 
     z_apart: ClassVar[bool] = False
-    steps: ClassVar[tuple[float, ...]] = (1.5, 1.1, 0.8, 0.57)
-    seen: ClassVar[float] = 1e-3
+    drop: ClassVar[float] = 10.0
+    seen: ClassVar[float] = 1e-4
 
     @classmethod
     def of(cls, design: Design, bands: list[tuple[int, ...]], columns: list[IntArray], band: int) -> Eliminated:
@@ -270,14 +270,29 @@ class Eliminated:
         """The A of the other terms."""
         return tuple(factor for t, factor in enumerate(factors) if t != self.term)
 
+    def roots(self, factors: Factors) -> FloatArray | None:
+        """The diagonal of A, (p2 + k,), 1 of Q; None where effects are correlated."""
+        if any(len(factor) > 1 for factor in factors):
+            return None
+        out = np.ones(len(self.whole))
+        for (columns,), factor in zip(self.others.columns, self.with_rest(factors), strict=True):
+            out[columns] = factor[0, 0]
+        return out
+
     def times_factors(self, a: FloatArray, factors: Factors) -> FloatArray:
         """``a A`` for a (m, p2 + k), A being that of the other terms; nothing happens to Q."""
+        roots = self.roots(factors)
+        if roots is not None:
+            return a * roots
         p2, out = self.rest.size, a.copy()
         out[:, :p2] = self.others.times_factors(a[:, :p2], self.with_rest(factors))
         return out
 
     def coefficients(self, u: FloatArray, factors: Factors) -> FloatArray:
         """``A u`` for u (p2 + k, m), likewise."""
+        roots = self.roots(factors)
+        if roots is not None:
+            return u * roots[:, None]
         p2, out = self.rest.size, u.copy()
         out[:p2] = self.others.coefficients(u[:p2], self.with_rest(factors))
         return out
@@ -393,10 +408,12 @@ class EliminatedSolved:
 
     def _inverse(self) -> FloatArray:
         """``S^-1``, (p2 + k, p2 + k)."""
-        lower, info = dpotri(self.lower, lower=1)
+        inverse, info = dpotri(self.lower, lower=1)
         if info:
             raise np.linalg.LinAlgError("the equations of the columns are singular")
-        return np.tril(lower) + np.tril(lower, -1).T
+        out: FloatArray = inverse + inverse.T
+        out[np.diag_indices_from(out)] /= 2
+        return out
 
     def _covariance(self, inverse: FloatArray) -> FloatArray:
         """U."""

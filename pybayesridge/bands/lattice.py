@@ -20,8 +20,8 @@ from pybayesridge._types import BoolArray, FloatArray, IntArray
 DROP = 13.0
 """Points at which the log density is smaller than its maximum by more than this are left out."""
 
-TAIL = 9.0
-"""Likewise of the density times what moments need of it."""
+TAIL = 9.0 / 13.0
+"""Likewise of the density times what moments need of it, relative to the former."""
 
 MOST_POINTS = 40_000
 """Most points that are looked at."""
@@ -195,7 +195,9 @@ def root_at(hessian: FloatArray) -> FloatArray:
     return out
 
 
-def grown(density: Callable[[FloatArray], Value], origin: FloatArray, root: FloatArray) -> tuple[Lattice, FloatArray]:
+def grown(
+    density: Callable[[FloatArray], Value], origin: FloatArray, root: FloatArray, drop: float = DROP
+) -> tuple[Lattice, FloatArray]:
     """The lattice of a density with a mode near `origin`, its points `root` (d, d) apart; what is kept of them."""
     d = origin.size
     steps = np.vstack([np.eye(d, dtype=np.int64), -np.eye(d, dtype=np.int64)])
@@ -207,10 +209,10 @@ def grown(density: Callable[[FloatArray], Value], origin: FloatArray, root: Floa
             value = density(origin + root @ np.array(place))
             found[place] = value
             top, tail = max(top, value.log_density), max(tail, value.log_density + value.moment)
-        some = [place for place in front if _matters(found[place], top, tail)]
+        some = [place for place in front if _matters(found[place], top, tail, drop)]
         near = {tuple(int(i) for i in np.array(place) + step) for place in some for step in steps}
         front = sorted(near - found.keys())
-    kept = {place: value for place, value in found.items() if _matters(value, top, tail)}
+    kept = {place: value for place, value in found.items() if _matters(value, top, tail, drop)}
     lattice = Lattice(
         origin,
         root,
@@ -223,5 +225,5 @@ def grown(density: Callable[[FloatArray], Value], origin: FloatArray, root: Floa
     return lattice, np.stack([value.more for value in kept.values()])
 
 
-def _matters(value: Value, top: float, tail: float) -> bool:
-    return value.log_density > top - DROP or value.log_density + value.moment > tail - TAIL
+def _matters(value: Value, top: float, tail: float, drop: float) -> bool:
+    return value.log_density > top - drop or value.log_density + value.moment > tail - TAIL * drop

@@ -27,6 +27,9 @@ MOST_DIMENSIONS = 5
 MOST_COLUMNS = 4_000
 """More penalised columns are not factorised: their cross-products take 128 MB."""
 
+STEPS = (1.1, 0.8, 0.57, 0.4)
+"""Distances of the points of the lattices that are tried, in posterior standard deviations."""
+
 WINDOW = 0.8
 """Standard deviations of windows, in those of the posterior."""
 
@@ -269,8 +272,8 @@ def _one_exact(problem: MixedProblem, prior: BetaPrime, likelihood: GaussianLike
         value = _log_likelihood(solved, rss, likelihood) + float(coordinates.log_prior(x) + coordinates.log_window(x))
         return Value(value, float(np.log1p(total)), float(np.log(rss)), mean)
 
-    for step in problem.system.steps:
-        lattice, mean = grown(density, origin, step * root)
+    for step in STEPS:
+        lattice, mean = grown(density, origin, step * root, problem.system.drop)
         count += lattice.looked_at
         error = lattice.error(_functions(problem, coordinates, lattice, mean))
         if error <= tol:

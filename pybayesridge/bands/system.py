@@ -20,6 +20,7 @@ from scipy.linalg import cho_solve, cholesky, solve_triangular
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.bands.covariance import Factors, Terms
+from pybayesridge.bands.lattice import DROP
 from pybayesridge.design.design import Design
 from pybayesridge.linalg import blas
 from pybayesridge.ridge.spectrum import EIGENVALUE_NOISE
@@ -52,8 +53,8 @@ class System:
 
     z_apart: ClassVar[bool] = True
     """Whether variances in rows are those given the unpenalised coefficients, whose own are added."""
-    steps: ClassVar[tuple[float, ...]] = (1.1, 0.8, 0.57, 0.4)
-    """Distances of the points of the lattices that are tried, in posterior standard deviations."""
+    drop: ClassVar[float] = DROP
+    """Fall of the log density within which points of lattices are."""
     seen: ClassVar[float] = 1e-5
     """Nodes of smaller weight are left out of the mean of what is costly and not random."""
 

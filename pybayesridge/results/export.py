@@ -291,6 +291,8 @@ def _selection_posterior(results: SpikeSlabResults, without: Collection[str]) ->
 def _band_values(results: BandRidgeResults, without: Collection[str]) -> dict[str, Any]:
     entry, noise = results.method_entry, results.noise
     if not isinstance(results.posterior, BandPosterior):
+        if results.bands.eliminated is not None:
+            raise ValueError("fits of groups with 500 levels or more are for Python alone: in R use fewer levels")
         raise ValueError("fits with correlated effects, (x | g), are for Python alone: R has (x || g)")
     nodes = band_nodes(results.posterior)
     known = noise.known or not (entry.uses_prior or entry.given)

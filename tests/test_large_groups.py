@@ -1,0 +1,222 @@
+"""Groups with very many levels, whose dummies are sparse and of which the largest is eliminated: the same as dense."""
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+import pybayesridge.formula.bands as of_formula
+from pybayesridge import BayesRidge, DegenerateFitWarning, load
+from pybayesridge.bands.system import System
+from pybayesridge.models.banded import _mixed
+
+SAME = 1e-8
+"""Relative difference of the same numbers by both ways of solving the equations."""
+
+NODES = 2e-2
+"""Difference, in posterior standard deviations, of two integrals over variances with tolerance 1e-3."""
+
+N, S, D = 300, 40, 15
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """Few levels count as many."""
+    monkeypatch.setattr(of_formula, "MANY_LEVELS", 10)
+
+
+def ratings(seed=0, n=N, s=S, d=D):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "x": rng.normal(1e3, 1.0, size=n),
+            "s": np.where(np.arange(n) < s, np.arange(n), (s * rng.beta(1, 3, size=n)).astype(int)),
+            "d": rng.integers(d, size=n),
+            "w": rng.gamma(3.0, size=n),
+        }
+    )
+    frame["dept"] = frame["d"] % 3
+    effects = [scale * rng.normal(size=m) for scale, m in ((0.7, s), (0.5, d), (0.3, 3))]
+    frame["y"] = 0.3 * frame["x"] + rng.normal(size=n)
+    for name, effect in zip(("s", "d", "dept"), effects, strict=True):
+        frame["y"] += effect[frame[name]]
+    return frame
+
+
+def both(formula, frame, monkeypatch, method="reml", options=None, **given):
+    """The fits by dense and by sparse columns."""
+    out = []
+    for many in (10_000, 10):
+        monkeypatch.setattr(of_formula, "MANY_LEVELS", many)
+        model = BayesRidge.from_formula(formula, frame, **{"unpenalized": "fixed", **given})
+        assert sparse.issparse(model.data.exog) == (many == 10)
+        out.append(model.fit(method, **(options or {})))
+    assert "dense" not in str(type(out[1].posterior.system))
+    return out
+
+
+def close(first, second, rtol=SAME):
+    np.testing.assert_allclose(second, first, rtol=rtol, atol=rtol * np.abs(np.asarray(first)).max())
+
+
+def same_fit(first, second):
+    assert first.converged
+    assert second.converged
+    for name in ("params", "bse", "sigma2", "df_model", "fittedvalues", "loo_residuals", "rsquared"):
+        close(getattr(first, name), getattr(second, name))
+    close(first.conf_int(), second.conf_int())
+    close(first.random_effects().iloc[:, 3:].astype(float), second.random_effects().iloc[:, 3:].astype(float))
+    close(first.loo().elpd, second.loo().elpd)
+    columns = ["mean", "share"]
+    close(first.variance_components()[columns].dropna(), second.variance_components()[columns].dropna())
+
+
+CASES = {
+    "crossed": ("y ~ x + (1 | s) + (1 | d)", {}),
+    "weights": ("y ~ x + (1 | s) + (1 | d)", {"weights": "w"}),
+    "penalised": ("y ~ x + (1 | s) + (1 | d)", {"unpenalized": None}),
+    "nested": ("y ~ x + (1 | dept/d) + (1 | s)", {}),
+    "slopes": ("y ~ x + (1 | s) + (0 + w | d) + (1 | dept)", {}),
+    "curve": ("y ~ s(w, k=5) + (1 | s) + (1 | d)", {}),
+    "one": ("y ~ x + (1 | s)", {}),
+    "no intercept": ("y ~ 0 + x + (1 | s) + (1 | d)", {}),
+    "known noise": ("y ~ x + (1 | s) + (1 | d)", {"sigma2": 1.0}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_given_variances(case, monkeypatch):
+    formula, given = CASES[case]
+    frame = ratings()
+    model = BayesRidge.from_formula(formula, frame, **{"unpenalized": "fixed", **given})
+    lam = dict(zip(model.bands.names, [2.0, 5.0, 9.0, 4.0], strict=False))
+    first, second = both(formula, frame, monkeypatch, "fixed", {"lam": lam}, **given)
+    same_fit(first, second)
+    close(first.log_marginal, second.log_marginal)
+    close(first.cov_params(), second.cov_params())
+    new = frame.head(4).assign(s=[0, 1, 999, 2])
+    for rows in (None, new):
+        close(first.get_prediction(rows).summary_frame(), second.get_prediction(rows).summary_frame())
+        close(first.predict(rows, groups=False), second.predict(rows, groups=False))
+
+
+@pytest.mark.parametrize("case", ["crossed", "weights", "nested", "penalised"])
+def test_restricted_maximum_likelihood(case, monkeypatch):
+    formula, given = CASES[case]
+    first, second = both(formula, ratings(1), monkeypatch, **given)
+    same_fit(first, second)
+
+
+def test_correlated_slopes_beside(monkeypatch):
+    frame = ratings(2).assign(w=lambda each: each["w"] - each["w"].mean())
+    frame["y"] += frame["w"] * np.random.default_rng(2).normal(size=D)[frame["d"]]
+    first, second = both("y ~ x + (1 | s) + (w | d)", frame, monkeypatch)
+    same_fit(first, second)
+
+
+def test_integrated_variances(monkeypatch):
+    frame = ratings(3)
+    first, second = both("y ~ x + (1 | s) + (1 | d)", frame, monkeypatch, "exact")
+    sd = first.bse.to_numpy()
+    assert (np.abs(first.params - second.params) < NODES * sd).all()
+    assert (np.abs(first.bse - second.bse) < NODES * sd).all()
+    assert (np.abs(first.conf_int() - second.conf_int()).max(axis=1) < NODES * sd).all()
+    assert abs(first.log_marginal - second.log_marginal) < NODES
+    assert abs(first.loo().elpd - second.loo().elpd) < NODES
+    wanted, found = first.variance_components(), second.variance_components()
+    for name in ("mean", "lower", "upper"):
+        assert (np.abs(wanted[name] - found[name]) < NODES * wanted["sd"]).all()
+    drawn = second.sample(4000, rng=0)
+    assert (np.abs(drawn.std() / second.bse - 1) < 0.15).all()
+
+
+def test_more_columns_than_rows(monkeypatch):
+    frame = ratings(4, n=60, s=50, d=30)
+    same_fit(*both("y ~ x + (1 | s) + (1 | d)", frame, monkeypatch, "fixed", {"lam": [1.0, 2.0]}))
+
+
+def test_perfectly_confounded_factors(monkeypatch):
+    frame = ratings(5).assign(d=lambda each: each["s"] + 100)
+    same_fit(*both("y ~ x + (1 | s) + (1 | d)", frame, monkeypatch, "fixed", {"lam": [1.0, 2.0]}))
+
+
+def test_variance_zero(monkeypatch):
+    frame = ratings(6)
+    rng = np.random.default_rng(6)
+    frame["y"] = rng.normal(size=N)
+    # Each level has the same mean, so that the variance of its effects is zero.
+    frame["y"] -= frame.groupby("s")["y"].transform("mean")
+    with pytest.warns(DegenerateFitWarning):
+        first, second = both("y ~ (1 | s)", frame, monkeypatch)
+    assert second.variance_components().loc["s", "mean"] == 0
+    close(first.params, second.params)
+    assert any("zero" in note for note in second.notes)
+
+
+def test_missing_levels_and_rows(monkeypatch):
+    frame = ratings(7)
+    frame["s"] = frame["s"].astype("object")
+    frame.loc[[5, 6], "s"] = None
+    first, second = both("y ~ x + (1 | s) + (1 | d)", frame, monkeypatch, "fixed", {"lam": [1.0, 2.0]})
+    same_fit(first, second)
+    rows = frame.iloc[4:7]
+    close(first.get_prediction(rows).summary_frame(), second.get_prediction(rows).summary_frame())
+    gone = frame.head(3).assign(x=[np.nan, 1e3, 1e3])
+    assert np.isnan(second.predict(gone)).tolist() == [True, False, False]
+
+
+def test_several_responses(monkeypatch):
+    frame = ratings(8)
+    frame["z"] = np.random.default_rng(8).normal(size=N)
+    first, second = both("y + z ~ x + (1 | s) + (1 | d)", frame, monkeypatch, "fixed", {"lam": [1.0, 2.0]})
+    close(first.params, second.params)
+    close(first.bse, second.bse)
+
+
+def test_files(few):
+    frame = ratings(9)
+    res = BayesRidge.from_formula("y ~ x + (1 | s) + (1 | d)", frame, unpenalized="fixed").fit("reml")
+    with tempfile.TemporaryDirectory() as folder:
+        for remove in (False, True):
+            path = Path(folder) / "fit"
+            res.save(path, remove_data=remove)
+            again = load(path)
+            close(res.get_prediction(frame.head(3)).summary_frame(), again.get_prediction(frame.head(3)).summary_frame())
+            close(res.bse, again.bse)
+
+
+def test_derivatives_of_the_likelihood(few):
+    frame = ratings(10).assign(w=lambda each: each["w"] - each["w"].mean())
+    model = BayesRidge.from_formula("y ~ x + (1 | s) + (w | d) + (1 | dept)", frame, unpenalized="fixed")
+    design, products = model._build()
+    problem = _mixed(design, products, model.bands)
+    sparse_system = problem.system
+    terms = sparse_system.terms
+    dense = System.of(replace(problem.design, x=design.x), list(terms.bands), list(terms.columns))
+    rng = np.random.default_rng(10)
+    for scale in (1e-6, 1e-2, 1.0, 30.0):
+        factors = tuple(scale * np.tril(rng.normal(size=(len(each), len(each)))) for each in terms.bands)
+        first, second = dense.at(factors, 0), sparse_system.at(factors, 0)
+        assert second.log_determinant == pytest.approx(first.log_determinant, rel=SAME, abs=1e-12)
+        close(first.trace, second.trace)
+        close(first.coefficient_variances(), second.coefficient_variances())
+        for one, other in zip(first.sensitivities(100.0), second.sensitivities(100.0), strict=True):
+            close(one, other)
+
+
+def test_refusals(few):
+    frame = ratings(11)
+    model = BayesRidge.from_formula("y ~ x + (1 | s) + (1 | d)", frame, unpenalized="fixed")
+    with pytest.raises(ValueError, match=r"method='em' does not take groups with as many levels as 's' \(40\)"):
+        model.fit("em")
+    six = frame.assign(**{f"g{j}": np.arange(N) % (j + 2) for j in range(5)})
+    formula = "y ~ (1 | s) + " + " + ".join(f"(1 | g{j})" for j in range(5))
+    with pytest.raises(ValueError, match="integrates over at most 5 variances"):
+        BayesRidge.from_formula(formula, six).fit()
+    exact = frame.assign(y=frame["d"].astype(float))
+    with pytest.raises(ValueError, match="exactly"):
+        BayesRidge.from_formula("y ~ (1 | s) + (1 | d)", exact).fit("reml")
