@@ -41,7 +41,7 @@ from pybayesridge.report.parts import Origin
 from pybayesridge.results import portable
 from pybayesridge.results.export import export, flat_findings, over
 
-PROTOCOL = 13
+PROTOCOL = 14
 """Raised whenever what goes over the bridge changes; the R package compares it with its own."""
 
 
@@ -497,8 +497,9 @@ def arguments(given: dict[str, Any]) -> dict[str, Any]:
         value = out.get(name)
         if isinstance(value, float) and value.is_integer():
             out[name] = int(value)
-    if "trials" in out:
-        out["trials"] = np.atleast_1d(out["trials"])
+    for name in ("trials", "exposure"):
+        if name in out:
+            out[name] = np.atleast_1d(out[name])
     if isinstance(out.get("unpenalized"), list):
         out["unpenalized"] = _names_or_positions(out["unpenalized"])
     if "bands" in out:

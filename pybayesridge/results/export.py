@@ -48,9 +48,6 @@ if TYPE_CHECKING:
     from pybayesridge.results.spike_slab import SpikeSlabResults
     from pybayesridge.selection.result import Exact
 
-EXPORTED = (None, "binomial")
-"""Families of fits that R reads, as JSON names them."""
-
 KINDS = {"BayesRidge": "bayes_ridge", "SpikeSlab": "spike_slab"}
 """How R calls the models."""
 
@@ -86,8 +83,6 @@ def each(a: ArrayLike) -> FloatArray:
 def _shared_values(results: LinearResults, without: Collection[str]) -> dict[str, Any]:
     model = results.model
     kind, family = KINDS[results.model_name], model.distribution.in_json.get("family")
-    if family not in EXPORTED:
-        raise ValueError(f"fits with family={family!r} are not available in R yet: use them in Python")
     at_rows = ("fittedvalues", "resid") if model.endog is not None else ()
     large = {name: over(getattr(results.arrays, name)) for name in ("bse", *at_rows) if name not in without}
     return {

@@ -34,7 +34,7 @@ class Field:
 
     form: str
     meaning: str
-    families: str = "bayes_ridge bands sites spike_slab latent_sets latent_ep"
+    families: str = "bayes_ridge bands sites counts spike_slab latent_sets latent_ep"
     optional: bool = False
 
 
@@ -43,7 +43,7 @@ def _of_ridge(form: str, meaning: str, *, optional: bool = False) -> Field:
 
 
 def _of_both(form: str, meaning: str, *, optional: bool = False) -> Field:
-    return Field(form, meaning, "bayes_ridge sites", optional)
+    return Field(form, meaning, "bayes_ridge sites counts", optional)
 
 
 def _of_normal_ridges(form: str, meaning: str, *, optional: bool = False) -> Field:
@@ -51,7 +51,7 @@ def _of_normal_ridges(form: str, meaning: str, *, optional: bool = False) -> Fie
 
 
 def _of_ridges(form: str, meaning: str, *, optional: bool = False) -> Field:
-    return Field(form, meaning, "bayes_ridge bands sites", optional)
+    return Field(form, meaning, "bayes_ridge bands sites counts", optional)
 
 
 def _of_bands(form: str, meaning: str) -> Field:
@@ -59,11 +59,23 @@ def _of_bands(form: str, meaning: str) -> Field:
 
 
 def _of_sites(form: str, meaning: str, *, optional: bool = False) -> Field:
-    return Field(form, meaning, "sites", optional)
+    return Field(form, meaning, "sites counts", optional)
 
 
 def _of_yes_no(form: str, meaning: str, *, optional: bool = False) -> Field:
     return Field(form, meaning, "sites latent_sets latent_ep", optional)
+
+
+def _of_yes_no_ridges(form: str, meaning: str, *, optional: bool = False) -> Field:
+    return Field(form, meaning, "sites", optional)
+
+
+def _of_counts(form: str, meaning: str, *, optional: bool = False) -> Field:
+    return Field(form, meaning, "counts", optional)
+
+
+def _of_generalized(form: str, meaning: str) -> Field:
+    return Field(form, meaning, "sites counts latent_sets latent_ep")
 
 
 def _of_selection(form: str, meaning: str, *, optional: bool = False) -> Field:
@@ -105,7 +117,7 @@ def _of_latent_sets(form: str, meaning: str) -> Field:
 FIELDS = {
     **{f"facts.{fact.r}": Field("q", fact.meaning, optional=True) for fact in FACTS if fact.r},
     "version": Field("number", "of the export"),
-    "family": Field("text", "bayes_ridge or spike_slab, with _bands for several, _binomial for yes/no responses"),
+    "family": Field("text", "bayes_ridge or spike_slab, with _bands for several penalties, _binomial or _poisson"),
     "names": Field("texts", "of the coefficients, in their order"),
     "targets": Field("texts", "names of the responses"),
     "intercept_added": Field("flag", "whether the first coefficient is that of an intercept that was added"),
@@ -113,7 +125,7 @@ FIELDS = {
     "method": Field("text", "of the fit"),
     "params": Field("k q", "posterior means"),
     "bse": Field("k q", "posterior standard deviations", optional=True),
-    "fittedvalues": Field("n q", "posterior means at the rows, of linear predictors or probabilities", optional=True),
+    "fittedvalues": Field("n q", "posterior means at the rows, of linear predictors or probabilities; of expected counts medians", optional=True),
     "resid": Field("n q", "the response less these", optional=True),
     "rsquared": Field("q", "share of the variation explained"),
     "nobs": Field("number", "rows"),
@@ -148,16 +160,20 @@ FIELDS = {
     "components.points": _of_bands("d", "points of the distribution functions: logs of variances, logits of shares"),
     "components.scores": _of_bands("d", "normal quantiles of the probabilities up to these"),
     "components.sizes": _of_bands("c q", "number of points of each, target by target; 1 for what is fixed"),
-    "link": _of_yes_no("text", "logit or probit"),
+    "link": _of_generalized("text", "logit or probit; log of counts"),
     "event": _of_yes_no("text", "the level whose probability is modelled"),
     "trials": _of_yes_no("n", "trials of each row", optional=True),
+    "exposure": _of_counts("n", "exposure of each row where there are any", optional=True),
+    "latent_variance": _of_counts("number", "variance of the latent noise, of which the prior has its scale"),
     "n_trials": _of_yes_no("number", "trials in all, each row counted as its weight says"),
-    "n_events": _of_yes_no("number", "events among them"),
-    "loo_probabilities": _of_sites("n", "probability of the event at each row from the others", optional=True),
-    "loo_log_density": Field("n", "log probability of each row from the others", "sites latent_ep", True),
+    "n_events": _of_generalized("number", "events among them; the sum of counts"),
+    "loo_probabilities": _of_yes_no_ridges("n", "probability of the event at each row from the others", optional=True),
+    "loo_means": _of_counts("n", "expected count of each row from the others", optional=True),
+    "loo_log_density": Field("n", "log probability of each row from the others", "sites counts latent_ep", True),
     "loo_log_score": _of_sites("number", "mean log probability of the outcomes by these"),
-    "loo_brier": _of_sites("number", "their mean squared error"),
-    "loo_auc": _of_sites("number", "area under their ROC curve"),
+    "loo_deviance": _of_counts("number", "share of the deviance that these explain"),
+    "loo_brier": _of_yes_no_ridges("number", "their mean squared error"),
+    "loo_auc": _of_yes_no_ridges("number", "area under their ROC curve"),
     "penalty_means": _of_sites("3", "posterior means of lambda, tau2 and the effective degrees of freedom"),
     "linear_predictors": _of_latent("n", "linear predictors at params and the data's rows", optional=True),
     "inclusion_prob": _of_selection("k", "posterior inclusion probabilities"),
@@ -299,6 +315,7 @@ def check(exported: dict[str, Any]) -> None:
     families = {
         "bayes_ridge_bands": {"bands"},
         "bayes_ridge_binomial": {"sites"},
+        "bayes_ridge_poisson": {"counts"},
         "spike_slab": {"spike_slab", method},
         "spike_slab_binomial": {f"latent_{method}"},
     }.get(family, {family})

@@ -1,4 +1,4 @@
-"""The export of a ridge of yes/no responses: a Gaussian for each value of t2, in coordinates of the rows.
+"""The export of a ridge of responses that are not Gaussian: a Gaussian for each t2, in coordinates of the rows.
 
 With v the standardised row, the coordinates of a row are ``c = [z z_root, v right]``, and node i has
 
@@ -6,12 +6,13 @@ With v the standardised row, the coordinates of a row are ``c = [z z_root, v rig
     scale^2      |root_i c|^2 + exp(log_t2_i) |v - v right right'|^2,
 
 root_i being the m rows of ``node_root`` from (i - 1) m + 1 on. These are linear predictors: probabilities are their
-logistic or normal distribution function. Their posterior means and covariance over all nodes, among them those whose
-weight is too small for quantiles, are ``center`` and ``covariance``.
+logistic or normal distribution function, rates their exponentials. Their posterior means and covariance over all
+nodes, among them those whose weight is too small for quantiles, are ``center`` and ``covariance``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,28 +31,48 @@ if TYPE_CHECKING:
 def generalized_values(results: GeneralizedRidgeResults) -> dict[str, Any]:
     """The values that only these fits have, but for the posterior."""
     error, grid, scores = results.quadrature_error, results.grid, results.grid_scores
-    has_rows = results.model.endog is not None
+    has_rows, family = results.model.endog is not None, results.model.distribution
     return {
-        "link": str(results.link),
-        "event": str(results.event),
+        **{name: str(value) for name, value in family.attributes.items() if name in ("link", "event")},
         "parameterization": results.parameterization,
         "lambda_": np.array([results.lambda_]),
         "tau2": np.array([results.tau2]),
         "log_marginal": np.array([results.log_marginal]),
         "solver": str(results.solver),
-        "trials": _trials(results),
-        "n_trials": float(results.n_trials),
-        "n_events": float(results.n_events),
-        "loo_probabilities": results.arrays.loo_probabilities if has_rows else None,
+        **OF_FAMILY[family.name](results),
         "loo_log_density": results.loo_log_density() if has_rows else None,
-        "loo_log_score": float(results.loo_log_score),
-        "loo_brier": float(results.loo_brier),
-        "loo_auc": float(results.loo_auc),
+        **{f"loo_{score.name}": float(getattr(results, f"loo_{score.name}")) for score in family.scores},
         "grid": None if grid is None else grid[:, None],
         "grid_scores": None if scores is None else scores[:, None],
         "quadrature_error": None if error is None else np.array([error]),
         "penalty_means": results.hyperparameters()["mean"].to_numpy(dtype=np.float64),
     }
+
+
+def _of_yes_no(results: GeneralizedRidgeResults) -> dict[str, Any]:
+    return {
+        "trials": _trials(results),
+        "n_trials": float(results.n_trials),
+        "n_events": float(results.n_events),
+        "loo_probabilities": None if results.model.endog is None else results.arrays.loo_probabilities,
+    }
+
+
+def _of_counts(results: GeneralizedRidgeResults) -> dict[str, Any]:
+    extent = results.model.data.extent
+    return {
+        "exposure": None if extent is None else np.asarray(extent, dtype=np.float64),
+        "n_events": float(results.n_events),
+        "latent_variance": float(results.sites_fit.likelihood.latent_variance),
+        "loo_means": None if results.model.endog is None else results.arrays.loo_means,
+    }
+
+
+OF_FAMILY: Mapping[str, Callable[[GeneralizedRidgeResults], dict[str, Any]]] = {
+    "binomial": _of_yes_no,
+    "poisson": _of_counts,
+}
+"""The values that ridges of one family have, by its name; other families are for Python alone."""
 
 
 def generalized_selection_values(results: GeneralizedSpikeSlabResults) -> dict[str, Any]:

@@ -505,6 +505,7 @@ FACTS = (
         "Share of the deviance that predictions of each row from the others explain.",
         _attribute("loo_deviance"),
         json="loo_deviance",
+        r="loo_deviance",
     ),
     Fact(
         "log_marginal",

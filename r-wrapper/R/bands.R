@@ -68,8 +68,8 @@ labels_of_bands <- function(labels, input, unpenalized) {
 }
 
 # Methods that fits with bands have; Python says why there is no other.
-check_bands <- function(bands, input, family_is_binomial) {
-  if (family_is_binomial && !is.null(bands)) {
+check_bands <- function(bands, input, family) {
+  if (family != "gaussian" && !is.null(bands)) {
     stop("'bands' requires family = gaussian()", call. = FALSE)
   }
   !is.null(bands) || !is.null(input$band_terms)

@@ -45,6 +45,16 @@
 #' level being the event whose probability is modelled; `cbind(successes, failures)`. In contrast to [stats::glm()] a
 #' vector of fractions is refused, and `weights` are frequency weights: a row of weight 3 counts as three rows.
 #'
+#' With `family = poisson()` the responses are counts, with exposures \eqn{e} that are 1 unless they are given:
+#'
+#' \deqn{y \sim \mathrm{Poisson}(e \exp(Z g + X b)), \quad b \sim N(0, \tau^2 I),}
+#'
+#' with the same prior and methods as for yes/no responses, where \eqn{c = \log(1 + 1/m)} and m is the mean count. Coefficients are
+#' log rate ratios, see [rate_ratios()]. Give exposures by `exposure` or by `offset(log(e))` in the formula, not by dividing the
+#' counts. As in [stats::lm()] predictions for new data have the exposures of an offset in the formula; otherwise they are rates, for
+#' an exposure of 1, unless `predict(exposure = )` says otherwise. Expected counts and fitted values are posterior medians, since
+#' the tail of the posterior of the penalty can rule a mean out.
+#'
 #' The model is fitted by Python, see [install_pybayesridge()]. The fit is a list of plain R values, and its methods
 #' (see [pybayesridge-methods]) do not require Python. It keeps its model frame, or `x` and `y`, if they are small; see
 #' `model`. Each fit has the fitted values and the residuals, whose sum is the response. The elements `bse`, `fitted.values`,
@@ -75,13 +85,14 @@
 #' of a curve or a band. Correlated intercepts and slopes, `(x | g)`, are refused. A function `s` of yours is called in braces, `{s(x)}`.
 #'
 #' @param formula A formula such as `y ~ x1 + poly(x2, 3) + g`, or `cbind(y1, y2) ~ .` for several targets. It is
-#'   evaluated by [stats::model.frame()] and [stats::model.matrix()]. An offset raises an error.
+#'   evaluated by [stats::model.frame()] and [stats::model.matrix()]. An offset raises an error, except with
+#'   `family = poisson()`.
 #' @param data A data frame, list or environment with the variables of the formula.
 #' @param subset,weights,na.action As in [stats::lm()], evaluated in `data`; `subset` and `na.action` require a formula.
-#'   Weights are precision weights, of which only the ratios matter; with `family = binomial()` frequency weights.
-#' @param method `"exact"` (the default), `"em"`, `"loocv"`, `"gcv"` or `"fixed"`, with several penalties also `"reml"`; with `family = binomial()` `"ep"` (the
+#'   Weights are precision weights, of which only the ratios matter; with other families than `gaussian()` frequency weights.
+#' @param method `"exact"` (the default), `"em"`, `"loocv"`, `"gcv"` or `"fixed"`, with several penalties also `"reml"`; with other families `"ep"` (the
 #'   default), `"laplace"`, `"em"`, `"loocv"` or `"fixed"`. See the details.
-#' @param family `gaussian()`, `binomial()`, `binomial("probit")`, or a name: `"gaussian"`, `"binomial"`.
+#' @param family `gaussian()`, `binomial()`, `binomial("probit")`, `poisson()`, or a name: `"gaussian"`, `"binomial"`, `"poisson"`.
 #' @param x,y Instead of a formula: a numeric matrix (or data frame) of columns, and a vector or matrix of targets. A
 #'   constant column of `x` serves as the intercept. `bayes_ridge()` keeps sparse matrices of the package 'Matrix'
 #'   sparse; `spike_slab()` converts them to dense matrices.
@@ -101,9 +112,9 @@
 #'   variance tends to 1 as columns are added.
 #' @param sigma2 For `family = gaussian()`: the noise variance, if it is known.
 #' @param tol Accuracy of log lambda at which the iteration stops. With several penalties 1e-3 by default: accuracy of the integral, in
-#'   posterior standard deviations. With `family = binomial()` 1e-6 by default: the largest
+#'   posterior standard deviations. With other families than `gaussian()` 1e-6 by default: the largest
 #'   estimated error of the integral over the penalty.
-#' @param maxiter Maximum number of iterations. With `family = binomial()` 200 by default: of sweeps at one penalty.
+#' @param maxiter Maximum number of iterations. With other families than `gaussian()` 200 by default: of sweeps at one penalty.
 #' @param grid For `"loocv"` and `"gcv"`: `"fixed"` (1e10 to 1e-10, the default), `"glmnet"` (the penalties of glmnet),
 #'   or a vector of penalties.
 #' @param lam For `"fixed"`: the penalty, or one for each target; 0 is least squares. With several penalties one for each band, in their
@@ -112,11 +123,13 @@
 #' @param parameterization For `"em"`: whether the mode is that of the density of \eqn{\tau^2} or of \eqn{\tau}.
 #' @param accelerate For `"em"` and `family = gaussian()`: whether to find the fixed point of EM by root finding; `FALSE` runs the EM iteration.
 #'   The results agree.
-#' @param solver For `family = binomial()` and `"em"`, `"loocv"` and `"fixed"`: how the posterior of the coefficients is
+#' @param solver For `family = binomial()` or `poisson()` and `"em"`, `"loocv"` and `"fixed"`: how the posterior of the coefficients is
 #'   approximated.
-#' @param flat_in For `family = binomial()`: units in which the unpenalised coefficients have a flat prior. `"latent"`
+#' @param flat_in For `family = binomial()` or `poisson()`: units in which the unpenalised coefficients have a flat prior. `"latent"`
 #'   (recommended): the standard deviation of the latent response, which gives a proper posterior also if the columns
 #'   separate the responses. `"link"`: the scale of the link.
+#' @param exposure For `family = poisson()`: a positive number for each row, in proportion to which counts are expected; evaluated in
+#'   `data` as `weights` are.
 #' @param contrasts A list as in [stats::lm()].
 #' @param model Whether to keep the model frame (or `x` and `y`) with the fit, for methods that use the rows of the fit:
 #'   `predict(interval = )`, `augment()`, `model.matrix()`, `simulate()`, `report()`. `NULL` keeps at most a million
@@ -126,7 +139,7 @@
 #'   interactive.
 #' @param ... Not used: further arguments raise an error.
 #'
-#' @return A list of class `"bayes_ridge"` (for `family = binomial()` also `"bayes_ridge_binomial"`). With several targets vectors over coefficients and rows are matrices with
+#' @return A list of class `"bayes_ridge"` (for other families than `gaussian()` also `"pybayesridge_generalized"`). With several targets vectors over coefficients and rows are matrices with
 #'   one column per target, and numbers are vectors. Among the elements are
 #'   \describe{
 #'     \item{coefficients, bse}{posterior means and standard deviations}
@@ -148,6 +161,9 @@
 #'     \item{loo_probabilities, loo_log_score, loo_brier, loo_auc}{for `family = binomial()`: probability of the event at
 #'       each row predicted from the other rows, the mean log probability of the outcomes, the Brier score and the area
 #'       under the ROC curve}
+#'     \item{link, exposure, n_events, loo_means, loo_log_score, loo_deviance}{for `family = poisson()`: the link, the exposures if
+#'       there are any, the sum of the counts, the expected count of each row predicted from the other rows, the mean log probability
+#'       of the counts, and the share of the deviance that these predictions explain}
 #'     \item{posterior}{the representation of the posterior that intervals and predictions use}
 #'   }
 #' @references Tew, Boley and Schmidt (2023). Bayes beats Cross Validation: Fast and Accurate Ridge Regression via
@@ -164,6 +180,9 @@
 #' odds_ratios(yes)
 #' predict(yes, mtcars[1:3, ], interval = "credible")
 #'
+#' rates <- bayes_ridge(ncases ~ agegp + offset(log(ncases + ncontrols)), data = esoph, family = poisson())
+#' rate_ratios(rates)
+#'
 #' curves <- bayes_ridge(mpg ~ wt + s(hp, k = 6) + (1 | carb), data = mtcars, unpenalized = "fixed")
 #' variance_components(curves)
 #' predict(curves, transform(mtcars[1:2, ], carb = 5), interval = "prediction")
@@ -173,30 +192,30 @@ bayes_ridge <- function(formula, data, subset, weights, na.action,
                         x = NULL, y = NULL, intercept = TRUE, unpenalized = NULL, bands = NULL, standardize = TRUE,
                         prior = "r2", sigma2 = NULL, tol = 1e-8, maxiter = 10000, grid = NULL, lam = NULL,
                         dof = c("nu", "paper"), parameterization = c("tau2", "tau"), accelerate = TRUE,
-                        solver = c("ep", "laplace"), flat_in = c("latent", "link"),
+                        solver = c("ep", "laplace"), flat_in = c("latent", "link"), exposure = NULL,
                         contrasts = NULL, model = NULL, disp = FALSE, ...) {
   refuse_dots("bayes_ridge", ...)
   call <- match.call()
-  link <- link_of(family)
-  binomial <- link != "gaussian"
-  refuse_other_family(call, binomial)
-  valid <- methods_of_family[[if (binomial) "binomial" else "gaussian"]]
+  family <- chosen_family(family)
+  gaussian <- family$name == "gaussian"
+  refuse_other_families(call, family$name)
+  valid <- methods_of_family[[family$name]]
   method <- if (missing(method)) valid[1L] else match.arg(method, valid)
   keeps_data(model, 0)
   input <- if (missing(formula)) {
     refuse_formula_arguments(call)
     matrix_input(
       x, y, if (missing(weights)) NULL else weights, check_flag(intercept, "intercept"),
-      sparse = is.null(bands), binary = binomial
+      sparse = is.null(bands), family = family$name, exposure = if (missing(exposure)) NULL else exposure
     )
   } else {
     refuse_both(x, y)
     check_formula(formula, "bayes_ridge", data)
-    formula_input(call, parent.frame(), contrasts, if (!missing(intercept)) intercept, binary = binomial, bands = !binomial)
+    formula_input(call, parent.frame(), contrasts, if (!missing(intercept)) intercept, family = family$name, bands = gaussian)
   }
-  banded <- check_bands(bands, input, binomial)
-  if ((binomial || banded) && missing(tol)) tol <- NULL
-  if ((binomial || banded) && missing(maxiter)) maxiter <- NULL
+  banded <- check_bands(bands, input, family$name)
+  if ((!gaussian || banded) && missing(tol)) tol <- NULL
+  if ((!gaussian || banded) && missing(maxiter)) maxiter <- NULL
   free <- resolve_unpenalized(unpenalized, input)
   settings <- list(
     family = "bayes_ridge",
@@ -215,9 +234,12 @@ bayes_ridge <- function(formula, data, subset, weights, na.action,
       parameterization = match.arg(parameterization)
     )
   )
-  own <- if (binomial) {
+  own <- if (!gaussian) {
     list(
-      model = list(family = "binomial", link = link, flat_in = match.arg(flat_in), trials = input$trials, levels = input$levels),
+      model = list(
+        family = family$name, link = family$link, flat_in = match.arg(flat_in), trials = input$trials, levels = input$levels,
+        exposure = input$exposure
+      ),
       fit = list(solver = match.arg(solver))
     )
   } else {
@@ -228,7 +250,7 @@ bayes_ridge <- function(formula, data, subset, weights, na.action,
   }
   settings$model <- c(settings$model, own$model)
   settings$fit <- c(settings$fit, own$fit)
-  value <- call_fit(settings, input, without = as.list(made_in_r(input, model, binomial, if (banded) "bands" else "ridge")), progress = shows_progress(disp))
+  value <- call_fit(settings, input, without = as.list(made_in_r(input, model, gaussian, if (banded) "bands" else "ridge")), progress = shows_progress(disp))
   tell_iterations(new_fit(value, input, call, settings, model, list(prior = prior, known_sigma2 = sigma2)), disp)
 }
 
@@ -320,13 +342,25 @@ fit_of_export <- function(value, row_names = NULL) {
   of_family <- switch(value$family,
     bayes_ridge = ridge_values(value, one),
     bayes_ridge_bands = c(ridge_values(value, one), bands_values(value)),
-    bayes_ridge_binomial = binomial_values(value, one),
+    bayes_ridge_binomial = ,
+    bayes_ridge_poisson = generalized_values(value, one),
     selection_values(value, names)
   )
   if (value$family == "spike_slab_binomial") of_family <- c(of_family, binomial_selection_values(value))
   fit <- c(fit, of_family, list(posterior = plain_tree(value$posterior)))
-  family <- unique(c(value$family, sub("_(binomial|bands)$", "", value$family)))
-  structure(fit[!vapply(fit, is.null, NA)], class = c(family, "pybayesridge_fit"))
+  kind <- kind_of_export(value$family)
+  class <- c(
+    if (kind$suffix == "bands") value$family, kind$model, if (!is.null(kind$distribution)) "pybayesridge_generalized", "pybayesridge_fit"
+  )
+  fit$distribution <- kind$distribution
+  structure(fit[!vapply(fit, is.null, NA)], class = class)
+}
+
+# The model, what distinguishes its kinds, and the distribution of responses where they are not Gaussian, of the `family` of an export.
+kind_of_export <- function(family) {
+  model <- sub("^(bayes_ridge|spike_slab).*", "\\1", family)
+  suffix <- sub("^_", "", substring(family, nchar(model) + 1L))
+  list(model = model, suffix = suffix, distribution = if (!suffix %in% c("", "bands")) suffix)
 }
 
 ridge_values <- function(value, one) {

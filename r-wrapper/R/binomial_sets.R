@@ -1,4 +1,4 @@
-# What selections of yes/no responses have of their own: values of their exports, and methods.
+# What selections of yes/no responses have of their own: values of their exports.
 
 # The values of an export that only these fits have.
 binomial_selection_values <- function(value) {
@@ -9,34 +9,7 @@ binomial_selection_values <- function(value) {
   )
 }
 
-#' @rdname predict.pybayesridge_fit
-#' @export
-predict.spike_slab_binomial <- predict.bayes_ridge_binomial
-
-#' @rdname pybayesridge-methods
-#' @export
-residuals.spike_slab_binomial <- residuals.bayes_ridge_binomial
-
-#' @rdname pybayesridge-methods
-#' @export
-deviance.spike_slab_binomial <- deviance.bayes_ridge_binomial
-
-#' @rdname pybayesridge-methods
-#' @export
-sigma.spike_slab_binomial <- sigma.bayes_ridge_binomial
-
-#' @rdname posterior_sample
-#' @export
-simulate.spike_slab_binomial <- simulate.bayes_ridge_binomial
-
-#' @rdname pybayesridge-methods
-#' @export
-logLik.spike_slab_binomial <- function(object, ...) {
-  if (is.null(object$log_evidence)) stop(why_no_evidence(object), call. = FALSE)
-  NextMethod()
-}
-
-# Why a fit has none.
+# Why a fit has no evidence.
 why_no_evidence <- function(object) {
   if (inherits(object, "bayes_ridge_bands")) {
     return("the evidence of a fit with bands requires penalties that are integrated out or given: use method = \"exact\"")

@@ -9,7 +9,7 @@
 #' @param conf.level Probability of the credible intervals.
 #' @param data The data of the fit; by default those kept by the fit or named in its call.
 #' @param newdata New data.
-#' @param exponentiate For a binomial fit with the logit link: whether estimates and intervals are odds ratios (the
+#' @param exponentiate For a binomial fit with the logit link or a Poisson fit: whether estimates and intervals are odds or rate ratios (the
 #'   standard deviation stays that of the coefficient). Otherwise `FALSE`: coefficients are on the scale of the response.
 #' @param effects Of fits with terms such as `(1 | g)`, as in 'broom.mixed': one or several of `"fixed"` (all coefficients but the
 #'   effects of groups), `"ran_vals"` (these) and `"ran_pars"` (the standard deviations). Of other fits not used.
@@ -132,13 +132,13 @@ variance_rows <- function(x, target, at) {
   cbind(out, lower = ends[1L, ], upper = ends[2L, ])
 }
 
-# Only coefficients of the logit link are log odds ratios.
+# Only coefficients of some links are logs of ratios.
 check_exponentiate <- function(object, exponentiate) {
-  logit <- identical(object$link, "logit")
-  if (check_flag(exponentiate, "exponentiate") && !logit) {
+  noise <- family_of(object)$noise
+  if (check_flag(exponentiate, "exponentiate") && (noise || is.null(family_of(object)$ratio(object)))) {
     stop(
       "'exponentiate' must be FALSE: ",
-      if (!is.null(object$link)) {
+      if (!noise) {
         "coefficients of the probit link are not log odds ratios"
       } else {
         "the coefficients are on the scale of the response"
@@ -233,7 +233,7 @@ own_prediction <- function(x, interval, level, env) {
   rows <- own_rows(x, env)$x
   noise <- if (interval == "prediction") noise_factors(x, nrow(rows), NULL, TRUE)
   limits <- row_intervals(x, rows, 1L, tails(check_level(level)), noise)
-  limits <- family_of(x)$mean(limits, x)
+  if (!family_of(x)$noise) limits <- on_scale(x, limits, "response", x$exposure)
   list(fit = x$fitted.values, lwr = limits[, 1L], upr = limits[, 2L])
 }
 

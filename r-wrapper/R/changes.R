@@ -20,7 +20,7 @@ jump <- 1e-6
 # `slopes`; the weights of the rows are an attribute.
 changes_of <- function(object, variables, values, data, env) {
   found <- variables_of_fit(object, data, env)
-  names <- names(found$table)
+  names <- setdiff(names(found$table), only_in_offset(object))
   if (is.null(variables)) {
     if (!length(names)) stop("the fit has no variables", call. = FALSE)
     if (length(names) > most_variables) {
@@ -42,6 +42,16 @@ changes_of <- function(object, variables, values, data, env) {
   attr(out, "weights") <- found$weights
   out
 }
+
+# Variables of exposures, which no coefficient belongs to.
+only_in_offset <- function(object) {
+  factors <- attr(object$terms, "factors")
+  offset <- rownames(factors)[attr(object$terms, "offset")]
+  of_terms <- rownames(factors)[rowSums(factors) > 0]
+  setdiff(all_variables(offset), all_variables(of_terms))
+}
+
+all_variables <- function(texts) unique(unlist(lapply(texts, function(text) all.vars(str2lang(text)))))
 
 # The variables at the rows, their weights, and a function from such a table to rows of the model matrix.
 variables_of_fit <- function(object, data, env) {
@@ -69,7 +79,7 @@ variables_of_fit <- function(object, data, env) {
   }
   complete <- stats::complete.cases(table)
   if (!is.null(data) && !any(complete)) stop("'data' has no row without missing values", call. = FALSE)
-  weights <- if (is.null(data)) (object$trials %||% 1) * (if (is.null(object$trials)) 1 else object$weights %||% 1) else 1
+  weights <- if (is.null(data) && !family_of(object)$noise) family_of(object)$sizes(object) else 1
   fitted <- if (is.null(data)) varying else tryCatch(variables_of_fit(object, NULL, env)$table, error = function(e) NULL)
   list(
     fitted = fitted, table = varying[complete, , drop = FALSE], whole = table[complete, , drop = FALSE], coded = coded,

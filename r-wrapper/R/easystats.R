@@ -10,8 +10,8 @@
 #'
 #' `performance::r2()` is the Bayesian R-squared of Gelman et al. (2019): the variance of the linear predictor over the rows
 #' divided by its sum with the noise variance, for each draw. It requires the rows of the fit. It agrees with
-#' [explained_variance()], except that unpenalised columns explain variance as well. For binomial fits the noise is that of
-#' the latent response, and a row counts as often as it has trials, times its weight. It is not available for [spike_slab()] by
+#' [explained_variance()], except that unpenalised columns explain variance as well. For binomial and Poisson fits the noise
+#' is that of the latent response, and a row counts as often as its weight and its trials say. It is not available for [spike_slab()] by
 #' expectation propagation, which leaves out most of the uncertainty of the noise variance.
 #'
 #' `performance::model_performance()` has the leave-one-out score of [loo()][loo.pybayesridge_fit], the median of this R-squared,
@@ -31,7 +31,7 @@
 #' @param test Tests of 'bayestestR', such as `"rope"`. The default range of practical equivalence is that of
 #'   `bayestestR::rope_range()`.
 #' @param centrality,rope_range,dispersion Passed to `bayestestR::describe_posterior()`.
-#' @param exponentiate For a binomial fit with the logit link: whether to return odds ratios.
+#' @param exponentiate For a binomial fit with the logit link or a Poisson fit: whether to return odds or rate ratios.
 #' @param robust Whether to report the median and the median absolute deviation instead of mean and standard deviation.
 #' @param ndraws,seed Number of draws, and their seed. The random number generator of the session is restored.
 #' @param source,verbose,... Not used, or passed to 'bayestestR'.

@@ -110,8 +110,8 @@ kept_frame <- function(input) {
 # Values that Python leaves out of the export of a fit since R makes them of what the fit keeps. A matrix with more columns
 # than rows is kept whatever its size, unless `model` says otherwise, where it takes the place of what is as large: singular
 # vectors of a ridge, roots of covariances of expectation propagation (`method` of a selection).
-made_in_r <- function(input, model, binomial, method = "ridge") {
-  if (binomial) {
+made_in_r <- function(input, model, gaussian, method = "ridge") {
+  if (!gaussian) {
     return(character())
   }
   # Products with sparse matrices need the package Matrix, which a later session may lack.

@@ -9,7 +9,8 @@
 #'
 #' `summary(point.est = mean)` gives posterior means, and `summary(frequentist = TRUE)` intervals by a normal approximation.
 #' For binomial fits `type = "response"` transforms the linear predictor to probabilities: the values are posterior
-#' medians, whereas `predict()` returns means. The means of several targets have the factor `rep.meas`. `joint_tests()` and
+#' medians, whereas `predict()` returns means. For Poisson fits it gives rates, or with an offset in the formula expected counts at its
+#' mean exposure (see `offset` of `emmeans::ref_grid()`). The means of several targets have the factor `rep.meas`. `joint_tests()` and
 #' `test(joint = TRUE)` raise errors: F tests are not defined for a posterior, see [joint_contrast()].
 #'
 #' @param object A fit by a formula.
@@ -52,8 +53,8 @@ emm_basis.pybayesridge_fit <- function(object, trms, xlev, grid, ndraws = 4000, 
   x <- columns_at(object, trms, frame, groups = FALSE)$x
   targets <- length(object$targets)
   misc <- list()
-  if (!is.null(object$link)) {
-    misc <- list(tran = object$link, inv.lbl = "prob")
+  if (!family_of(object)$noise) {
+    misc <- list(tran = object$link, inv.lbl = family_of(object)$unit)
   } else if (targets > 1L) {
     misc <- list(ylevs = list(rep.meas = object$targets))
     x <- kronecker(diag(targets), x)

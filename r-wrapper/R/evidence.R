@@ -9,7 +9,7 @@
 #'   `log_marginal`), `difference` from the maximum, `probability` (posterior probability for equal prior probabilities),
 #'   `expected_size` (of a ridge `df_model`, the effective degrees of freedom), `converged`, for selections
 #'   `evidence_biased`, and for fits by `"exact"` `log_evidence_se`, the Monte Carlo standard error of `log_evidence`. For
-#'   binomial ridges the evidence is that of the approximation (expectation propagation or Laplace).
+#'   binomial and Poisson ridges the evidence is that of the approximation (expectation propagation or Laplace).
 #' @examplesIf pybayesridge::pybayesridge_available()
 #' compare_evidence(
 #'   linear = spike_slab(mpg ~ wt + hp, mtcars),
@@ -56,7 +56,7 @@ alike_in <- function(fits, value, what) {
 
 # Selections: hyperparameters integrated out by all, or by none.
 same_integration <- function(fits) {
-  alike_in(fits, function(fit) fit$link, "its family")
+  alike_in(fits, function(fit) c(fit$distribution, fit$link), "its family")
   integrated <- vapply(Filter(function(fit) length(fit$learned) > 0L, fits), function(fit) fit$integrated, NA)
   if (any(integrated) && !all(integrated)) {
     stop(
@@ -72,7 +72,7 @@ same_ridges <- function(fits) {
   if (any(many)) {
     stop("the fit '", names(fits)[many][1L], "' has several targets: fit each on its own to compare its evidence", call. = FALSE)
   }
-  alike_in(fits, function(fit) c(fit$link, fit$settings$model$flat_in), "its family")
+  alike_in(fits, function(fit) c(fit$distribution, fit$link, fit$settings$model$flat_in), "its family")
   alike_in(fits, function(fit) fit$method == "fixed", "whether the penalty is given (method = \"fixed\") or integrated out")
   alike_in(fits, function(fit) fit$dof, "'dof'")
   alike_in(fits, function(fit) !is.null(fit$known_sigma2), "whether the noise variance is known ('sigma2')")

@@ -1,8 +1,9 @@
-# What differs between families of responses, one list for each; R/bayes_ridge.R and R/spike_slab.R take responses in by
-# `response_of()`.
+# What differs between families of responses, one list for each; `fit` is a fit, `rows` positions of its rows.
+#   links      that it has, the default first
 #   object     as of stats::family()
 #   noise      whether responses have a noise variance
 #   title      what stands after the name of the model
+#   response   what Python is given of one: `y` (n x 1 or more) and more
 #   types      of predictions, the first by default
 #   mean       of linear predictors on the scale of the response
 #   interval   checks the kind of an interval
@@ -10,11 +11,22 @@
 #   responses  those of the fit as Python takes them (n x q)
 #   pictures   that only it has
 #   left_out   log densities of rows predicted from the others
+# and, of families whose mean is not the linear predictor,
+#   moments    of means of responses at functionals: `fit` and `se.fit`
+#   medians    whether these are medians and half the distance of quantiles, where means may be infinite
+#   sizes      of rows in residuals
+#   draw       responses at means, of rows of some extent
+#   ratio      what exponentials of coefficients are called, or NULL
+#   unit       what emmeans calls means
+#   latent     variance of the latent noise
+#   within     log of the mean likelihood of rows over components, and the `constant` that it lacks
 families <- list(
   gaussian = list(
+    links = "identity",
     object = function(fit) stats::gaussian(),
     noise = TRUE,
     title = function(fit) "",
+    response = function(y, name) list(y = as_response(y, name)),
     types = "response",
     mean = function(eta, fit) eta,
     interval = function(interval) check_interval(interval),
@@ -27,20 +39,111 @@ families <- list(
     left_out = function(fit, target, env) left_out_rows(fit, env, target)
   ),
   binomial = list(
+    links = c("logit", "probit"),
     object = function(fit) stats::binomial(fit$link),
     noise = FALSE,
     title = function(fit) paste0(", binomial family, ", fit$link, " link"),
+    response = function(y, name) binary_response(y, name),
     types = c("response", "link"),
     mean = function(eta, fit) link_probability(eta, fit$link),
-    interval = function(interval) check_binomial_interval(interval),
+    interval = function(interval) {
+      check_mean_interval(interval, "a new response is one of two values and has no interval", "probability")
+    },
     observed = function(values, fit) shares_of_events(values, fit),
     responses = function(fit) round(fit_responses(fit) * fit$trials),
     pictures = c("calibration", "roc"),
-    left_out = function(fit, target, env) binomial_left_out(fit, env)
+    left_out = function(fit, target, env) generalized_left_out(fit, env),
+    moments = function(f, fit, se.fit) probability_moments(f, fit$posterior, fit$link, se.fit),
+    sizes = function(fit) fit$trials * (fit$weights %||% 1),
+    draw = function(mean, extent, fit) {
+      drawn <- stats::rbinom(length(mean), extent %||% 1, mean)
+      if (is.null(fit$levels)) drawn else factor(drawn, 0:1, unlist(fit$levels))
+    },
+    ratio = function(fit) if (fit$link == "logit") "odds_ratio",
+    unit = "prob",
+    latent = function(fit) if (fit$link == "probit") 1 else pi^2 / 3,
+    within = function(each, y, fit, rows) log_within(each, y, fit$trials[rows] - y, fit$link),
+    constant = function(y, fit) lchoose(fit$trials, y)
+  ),
+  poisson = list(
+    links = "log",
+    object = function(fit) stats::poisson(),
+    noise = FALSE,
+    title = function(fit) ", Poisson family, log link",
+    response = function(y, name) counts_response(y, name),
+    types = c("response", "link"),
+    mean = function(eta, fit) exp(eta),
+    interval = function(interval) {
+      check_mean_interval(interval, "intervals of new counts are quantiles of simulate()", "expected count")
+    },
+    observed = function(values, fit) as.double(values),
+    responses = function(fit) round(fit_responses(fit)),
+    pictures = NULL,
+    left_out = function(fit, target, env) generalized_left_out(fit, env),
+    moments = function(f, fit, se.fit) rate_moments(f, fit$posterior, se.fit),
+    medians = TRUE,
+    sizes = function(fit) fit$weights %||% 1,
+    draw = function(mean, extent, fit) stats::rpois(length(mean), pmin(mean, most_drawn)),
+    ratio = function(fit) "rate_ratio",
+    unit = "rate",
+    latent = function(fit) fit$latent_variance,
+    within = function(each, y, fit, rows) {
+      exposure <- if (is.null(fit$exposure)) 1 else fit$exposure[rows]
+      log_mean_of(log_means_of_counts(each$where, each$scale2, y, exposure), each)
+    },
+    constant = function(y, fit) stats::dpois(y, y, log = TRUE)
   )
 )
 
-family_of <- function(object) families[[if (is.null(.subset2(object, "link"))) "gaussian" else "binomial"]]
+family_of <- function(object) families[[.subset2(object, "distribution") %||% "gaussian"]]
+
+# The `name` and the `link` of a family, which is as in glm(); one of `known`.
+chosen_family <- function(family, known = names(families)) {
+  if (is.function(family)) family <- family()
+  if (is.character(family) && length(family) == 1L && family %in% known) {
+    return(list(name = family, link = families[[family]]$links[1L]))
+  }
+  given <- if (inherits(family, "family")) paste0(family$family, "(\"", family$link, "\")")
+  if (is.null(given) || !family$family %in% known || !family$link %in% families[[family$family]]$links) {
+    calls <- unlist(lapply(known, function(name) {
+      links <- families[[name]]$links
+      c(paste0(name, "()"), if (length(links) > 1L) paste0(name, "(\"", links[-1L], "\")"))
+    }))
+    stop(
+      "'family' must be ", either(calls), if (is.null(given)) ", or one of their names" else paste0(", not ", given),
+      call. = FALSE
+    )
+  }
+  list(name = family$family, link = family$link)
+}
+
+either <- function(words) {
+  last <- length(words)
+  if (last < 2L) words else paste(paste(words[-last], collapse = ", "), words[last], sep = " or ")
+}
+
+# Arguments of bayes_ridge() and spike_slab() that only some families take.
+taken_by <- list(
+  sigma2 = "gaussian", dof = "gaussian", accelerate = "gaussian", noise_var = "gaussian", damping = "gaussian",
+  hyper = "gaussian", start = "gaussian", solver = c("binomial", "poisson"), flat_in = c("binomial", "poisson"),
+  exposure = "poisson"
+)
+
+# Arguments in `call` that are of other families.
+refuse_other_families <- function(call, name) {
+  for (given in intersect(names(taken_by), names(call))) {
+    if (!name %in% taken_by[[given]]) {
+      stop("'", given, "' is for family = ", either(paste0(taken_by[[given]], "()")), ": leave it out", call. = FALSE)
+    }
+  }
+}
+
+# The methods of bayes_ridge(); Python says why other families have no "exact" and no "gcv".
+methods_of_family <- list(
+  gaussian = c("exact", "em", "loocv", "gcv", "fixed", "reml"),
+  binomial = c("ep", "laplace", "em", "loocv", "fixed", "exact", "gcv"),
+  poisson = c("ep", "laplace", "em", "loocv", "fixed", "exact", "gcv")
+)
 
 # Fitted values and residuals, n x q.
 fit_responses <- function(object) as.matrix(object$fitted.values) + as.matrix(object$residuals)

@@ -3,8 +3,8 @@
 # The parts of a model as a list: y (n x q), x (n x p) with names, weights, and what is kept with the fit.
 # `call` is the user's, `env` where it was made.
 # With `bands` terms may have a variance of their own.
-formula_input <- function(call, env, contrasts, intercept = NULL, binary = FALSE, bands = FALSE) {
-  wanted <- match(c("formula", "data", "subset", "weights", "na.action"), names(call), 0L)
+formula_input <- function(call, env, contrasts, intercept = NULL, family = "gaussian", bands = FALSE) {
+  wanted <- match(c("formula", "data", "subset", "weights", "na.action", "exposure"), names(call), 0L)
   data <- eval(call$data, env)
   if (inherits(data, "mids")) {
     stop(
@@ -20,8 +20,9 @@ formula_input <- function(call, env, contrasts, intercept = NULL, binary = FALSE
   frame_call[[1L]] <- quote(stats::model.frame)
   frame <- learned_frame(eval(frame_call, env), frame_call, data, env)
   terms <- attr(frame, "terms")
-  if (!is.null(stats::model.offset(frame))) {
-    stop("an offset is not supported", if (!binary) ": subtract it from the response", call. = FALSE)
+  offset <- stats::model.offset(frame)
+  if (!is.null(offset) && family != "poisson") {
+    stop("an offset is not supported", if (family == "gaussian") ": subtract it from the response", call. = FALSE)
   }
   if (attr(terms, "response") == 0L) {
     stop("the formula has no response", call. = FALSE)
@@ -33,7 +34,7 @@ formula_input <- function(call, env, contrasts, intercept = NULL, binary = FALSE
   if (nrow(frame) == 0L) {
     stop("0 (non-NA) cases", call. = FALSE)
   }
-  response <- response_of(stats::model.response(frame), deparse1(terms[[2L]]), binary)
+  response <- families[[family]]$response(stats::model.response(frame), deparse1(terms[[2L]]))
   x <- stats::model.matrix(fixed, frame, contrasts)
   of_fixed <- list(assign = attr(x, "assign"), contrasts = attr(x, "contrasts"))
   own <- if (!is.null(split)) band_terms_of(split, fixed, terms, frame, colnames(x))
@@ -44,6 +45,7 @@ formula_input <- function(call, env, contrasts, intercept = NULL, binary = FALSE
     x = x,
     row_names = rownames(frame),
     weights = as_weights(stats::model.weights(frame), nrow(response$y)),
+    exposure = check_exposure(frame[["(exposure)"]], offset, rownames(frame)),
     intercept = attr(fixed, "intercept") == 1L,
     assign = c(of_fixed$assign, rep(-1L, ncol(x) - length(of_fixed$assign))),
     band_terms = own,
@@ -108,15 +110,12 @@ written_terms <- function(part) {
   list(part)
 }
 
-# A response as a list: `y`, and for a binomial model what binary_response() finds.
-response_of <- function(y, name, binary) if (binary) binary_response(y, name) else list(y = as_response(y, name))
-
-matrix_input <- function(x, y, weights, intercept, sparse = FALSE, binary = FALSE) {
+matrix_input <- function(x, y, weights, intercept, sparse = FALSE, family = "gaussian", exposure = NULL) {
   if (is.null(x) || is.null(y)) {
     stop("give a formula, or both x and y", call. = FALSE)
   }
   x <- as_columns(x, "x", sparse)
-  response <- response_of(y, "y", binary)
+  response <- families[[family]]$response(y, "y")
   y <- response$y
   if (nrow(x) != nrow(y)) {
     stop(sprintf("x has %d rows and y has %d", nrow(x), nrow(y)), call. = FALSE)
@@ -134,6 +133,7 @@ matrix_input <- function(x, y, weights, intercept, sparse = FALSE, binary = FALS
     x = x,
     row_names = row_names,
     weights = as_weights(weights, nrow(x)),
+    exposure = check_exposure(exposure, NULL, row_names %||% seq_len(nrow(x))),
     intercept = intercept
   ))
 }
@@ -373,12 +373,12 @@ new_rows <- function(object, newdata, na.action, env, groups = TRUE) {
   c(columns_at(object, terms, frame, groups), list(na.action = omitted))
 }
 
-# Rows of the model matrix of a model frame; of a formula with bands also `unseen`.
+# Rows of the model matrix of a model frame, and their `offset`; of a formula with bands also `unseen`.
 columns_at <- function(object, terms, frame, groups = TRUE) {
   own <- object$band_terms
   fixed <- if (is.null(own)) terms else stats::delete.response(own$fixed)
   plain <- stats::model.matrix(fixed, frame, contrasts.arg = object$contrasts)
-  if (is.null(own)) list(x = plain) else with_bands(plain, own$bands, frame, groups)
+  if (is.null(own)) list(x = plain, offset = stats::model.offset(frame)) else with_bands(plain, own$bands, frame, groups)
 }
 
 new_columns <- function(object, newdata) {

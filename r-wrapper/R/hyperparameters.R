@@ -32,7 +32,7 @@ hyperparameters <- function(object, level = 0.95, ...) {
     return(hyperparameters_of_bands(object, level))
   }
   if (layout_of(object$posterior) != "spectrum") {
-    return(binary_hyperparameters(object, level))
+    return(generalized_hyperparameters(object, level))
   }
   post <- object$posterior
   others <- length(post$z_at) - object$constant

@@ -19,14 +19,15 @@
 #'   in all fits. Where what they learn differs between the data sets, `fit_imputed()` lets them learn it from the rows of all
 #'   data sets together, and calls `fit` a second time for each; `pool_fits()` refuses such fits.
 #'
-#'   `predict()` requires `newdata`, since the rows of the fits differ. For binomial fits it returns probabilities, and the
-#'   limits of an interval are those of the linear predictor, transformed.
+#'   `predict()` requires `newdata`, since the rows of the fits differ. For binomial and Poisson fits it returns
+#'   probabilities or expected counts, and the limits of an interval are those of the linear predictor, transformed.
 #'
 #' @param data A `mids` object of the package 'mice', or a list of at least two data frames without missing values in the
 #'   variables of the model.
 #' @param fit A function of one data frame that returns a fit of [bayes_ridge()] or [spike_slab()].
 #' @param fits A list of at least two fits, or a `mira` object of the package 'mice'. The fits must have the same model, method,
 #'   responses, coefficients and number of rows.
+#' @param exposure As in [predict.pybayesridge_fit()].
 #' @param x,object A pooled fit.
 #' @param parm,level,newdata,interval,type,na.action,conf.int,conf.level,digits As for a single fit; see
 #'   [pybayesridge-methods], [predict.pybayesridge_fit()] and [tidy.pybayesridge_fit()].
@@ -128,7 +129,7 @@ pool_fits <- function(fits, ...) {
 same_model <- function(fits) {
   identity_of <- function(fit) {
     list(
-      "their model" = class(fit)[1L], "method" = fit$method, "link" = fit$link, "event" = fit$event,
+      "their model" = class(fit)[1L], "method" = fit$method, "family" = fit$distribution, "link" = fit$link, "event" = fit$event,
       "responses" = fit$targets, "coefficients" = coefficient_names(fit), "number of rows" = fit$nobs,
       "degrees of freedom" = fit$posterior$df,
       "levels of factors" = vapply(fit$xlevels, paste, "", collapse = ", "), "contrasts" = unlist(fit$contrasts)

@@ -42,28 +42,6 @@ family.pybayesridge_pooled <- function(object, ...) {
   stats::family(object$fits[[1L]])
 }
 
-# As odds_ratios() of one fit: of the means and the intervals of the mixture, and the mean of the probabilities.
-pooled_odds_ratios <- function(object, level, parm) {
-  each <- lapply(object$fits, odds_ratios, level = level, parm = parm)
-  limits <- if (is.null(parm)) stats::confint(object, level = level) else stats::confint(object, parm, level = level)
-  at <- match(rownames(limits), coefficient_names(object))
-  out <- data.frame(
-    odds_ratio = unname(exp(object$coefficients[at])),
-    lower = unname(exp(limits[, 1L])),
-    upper = unname(exp(limits[, 2L])),
-    row.names = rownames(limits)
-  )
-  for (name in setdiff(names(each[[1L]]), c(names(out), "mcse"))) {
-    out[[name]] <- Reduce(`+`, lapply(each, `[[`, name)) / length(each)
-  }
-  if (!is.null(each[[1L]]$mcse)) {
-    # The errors of the means, whose exponentials the ratios are, of independent fits.
-    squares <- lapply(each, function(one) (one$mcse / one$odds_ratio)^2)
-    out$mcse <- out$odds_ratio * sqrt(Reduce(`+`, squares)) / length(each)
-  }
-  posterior_table(out)
-}
-
 #' @rdname inclusion_prob
 #' @export
 inclusion_prob.pybayesridge_pooled <- function(object, ...) {
@@ -75,7 +53,7 @@ inclusion_prob.pybayesridge_pooled <- function(object, ...) {
 #' @rdname fit_imputed
 #' @export
 predict.pybayesridge_pooled <- function(object, newdata, interval = c("none", "credible", "prediction"), level = 0.95,
-                                        se.fit = FALSE, type = c("response", "link"), na.action = stats::na.pass, ...) {
+                                        se.fit = FALSE, type = c("response", "link"), na.action = stats::na.pass, exposure = NULL, ...) {
   refuse_dots("predict", ...)
   if (missing(newdata) || is.null(newdata)) {
     stop("'newdata' is required: the rows of the imputed data sets differ", call. = FALSE)
@@ -89,19 +67,22 @@ predict.pybayesridge_pooled <- function(object, newdata, interval = c("none", "c
   if (interval != "none" || se.fit) refuse_new_groups(first, rows[[1L]], "predict() of a pooled fit")
   complete <- !is.na(rowSums(rows[[1L]]$x))
   xs <- lapply(rows, function(each) each$x[complete, , drop = FALSE])
+  extent <- exposure_of_rows(first, rows[[1L]], FALSE, exposure, newdata)[complete]
   pad <- function(v) padded(v, rows[[1L]], complete)
   parts <- lapply(seq_along(object$targets), function(target) {
-    found <- total_moments(Map(function(fit, x) moments_of_rows(fit, x, target, type, se.fit), object$fits, xs))
-    out <- list(fit = pad(found$fit))
+    found <- if (type == "response" && isTRUE(family_of(first)$medians)) {
+      rates_of(row_limits(object, xs, target, if (se.fit) around_median else 0.5, 0), se.fit)
+    } else {
+      total_moments(Map(function(fit, x) moments_of_rows(fit, x, target, type, se.fit), object$fits, xs))
+    }
     if (interval != "none") {
       noise <- if (interval == "prediction") rep(1, sum(complete)) else 0
       limits <- row_limits(object, xs, target, tails(level), noise)
       if (type == "response") limits <- family_of(first)$mean(limits, first)
-      out$lwr <- pad(limits[, 1L])
-      out$upr <- pad(limits[, 2L])
+      found$lwr <- limits[, 1L]
+      found$upr <- limits[, 2L]
     }
-    if (se.fit) out$se.fit <- pad(found$se.fit)
-    out
+    lapply(with_exposure(found, type, extent), pad)
   })
   out <- prediction_shape(parts, interval, object$targets)
   if (!se.fit) {
@@ -116,7 +97,7 @@ predict.pybayesridge_pooled <- function(object, newdata, interval = c("none", "c
 
 moments_of_rows <- function(fit, x, target, type, se.fit) {
   if (!family_of(fit)$noise) {
-    return(binomial_rows(fit, x, type, NULL, se.fit))
+    return(generalized_rows(fit, x, type, NULL, se.fit))
   }
   c(list(fit = linear_predictor(fit, x, target)), if (se.fit) list(se.fit = row_standard_deviations(fit, x, target)))
 }

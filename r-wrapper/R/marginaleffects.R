@@ -9,7 +9,7 @@
 #'
 #' @param model A fit of one target.
 #' @param newdata New data.
-#' @param type `"response"` or, for binomial fits, `"link"`.
+#' @param type `"response"` or, for binomial and Poisson fits, `"link"`.
 #' @param vcov `NULL` or `TRUE` for the posterior covariance, `FALSE` for none. Robust and clustered covariances are errors.
 #' @param coefs Coefficients in the order of `coef()`.
 #' @param ndraws,seed Number of draws, and their seed: the same draws for all predictions, so that differences of
@@ -62,7 +62,8 @@ get_predict.pybayesridge_fit <- function(model, newdata, type = "response", ndra
   rows <- new_rows(model, newdata, stats::na.pass, parent.frame())
   refuse_new_groups(model, rows, "get_predict()")
   x <- with_ones(model, rows$x)
-  of_link <- function(eta) if (type == "response") family_of(model)$mean(eta, model) else eta
+  exposure <- exposure_of_rows(model, rows, own = FALSE)
+  of_link <- function(eta) if (family_of(model)$noise) eta else on_scale(model, eta, type, exposure)
   rowid <- newdata[["rowid"]] %||% seq_len(nrow(x))
   if (isTRUE(model$replaced)) {
     return(data.frame(rowid = rowid, estimate = of_link(drop(x %*% model$coefficients))))

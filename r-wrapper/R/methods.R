@@ -10,8 +10,8 @@
 #'   matrix is block-diagonal; `target` selects one block.
 #' * `confint()`: equal-tailed credible intervals.
 #' * `sigma()`: square root of the noise variance. `nobs()`, `df.residual()`, `weights()`, `deviance()`, `family()`: as for
-#'   [lm()]; the deviance is the (weighted) residual sum of squares. For binomial fits the deviance and the residuals are those of
-#'   [glm()] at the posterior means of the probabilities, and `sigma()` is an error.
+#'   [lm()]; the deviance is the (weighted) residual sum of squares. For binomial and Poisson fits the deviance and the residuals are those
+#'   of [glm()] at the posterior means of the probabilities, or the medians of the expected counts, and `sigma()` is an error.
 #' * `logLik()`: the log marginal likelihood for [bayes_ridge()] and the log evidence for [spike_slab()], with the
 #'   coefficients integrated out. For `"fixed"` it is conditional on the penalty; for all other methods of the ridge the
 #'   penalty is integrated out as well. For [spike_slab()] the hyperparameters are integrated out by `"exact"`, and are
@@ -30,8 +30,8 @@
 #' @param parm Names or positions of coefficients; by default all.
 #' @param level Probability of the credible intervals.
 #' @param target Name or position of a target, if there are several.
-#' @param type `"response"`, or `"weighted"` for residuals multiplied by the square roots of the weights; for binomial fits
-#'   `"response"`, `"deviance"` or `"pearson"`.
+#' @param type `"response"`, or `"weighted"` for residuals multiplied by the square roots of the weights; for binomial and
+#'   Poisson fits `"response"`, `"deviance"` or `"pearson"`.
 #' @param use.fallback Not used; part of the generic function.
 #' @param k Not used; the penalty of [stats::AIC()].
 #' @param ... Not used: further arguments raise an error.
@@ -265,9 +265,9 @@ variable.names.pybayesridge_fit <- function(object, ...) {
 #' predictive distribution, which includes the uncertainty of the coefficients. Neither requires Python.
 #'
 #' @details For [bayes_ridge()] the draws are independent draws from the exact joint posterior described by `confint()`
-#'   and `vcov()` (conditional on the penalty for methods that fix it). For binomial fits they are from its approximation,
+#'   and `vcov()` (conditional on the penalty for methods that fix it). For binomial and Poisson fits they are from its approximation,
 #'   and `simulate()` draws yes/no responses (a factor if the response was one), or numbers of events among the trials of
-#'   each row; for `newdata` of one trial.
+#'   each row (for `newdata` of one trial), or counts for the exposure of each row (for `newdata` that of an offset in the formula, or 1).
 #'
 #' For [spike_slab()] with `method = "exact"` the draws are independent draws from the joint posterior: a set of columns
 #'   and hyperparameters among those kept by the fit, the noise variance, and the coefficients. The coefficients of

@@ -2,7 +2,8 @@
 #'
 #' Posterior mean of the linear predictor for new data or for the rows of the fit, with credible intervals of the linear
 #' predictor (`"credible"`) or prediction intervals of a new observation (`"prediction"`). For fits with `family =
-#' binomial()` the posterior mean of the probability of the event, with credible intervals. Python is not required.
+#' binomial()` the posterior mean of the probability of the event, and with `family = poisson()` the posterior median of the expected
+#' count, with credible intervals. Python is not required.
 #'
 #' @param object A fit of [bayes_ridge()] or [spike_slab()].
 #' @param newdata A data frame with the variables of the formula, or a matrix with the columns of `x`. By default the
@@ -13,8 +14,10 @@
 #' @param weights Precision weights of the new observations for `"prediction"`, in the units of the weights of the fit.
 #'   The default is the weights of the fit for its own rows and their mean for new data.
 #' @param na.action Treatment of missing values in `newdata`; by default the prediction is `NA`.
-#' @param type `"response"`; for binomial fits also `"link"`, the linear predictor. In contrast to [stats::predict.glm()]
-#'   the default is the probability. Predictions of terms are not available.
+#' @param type `"response"`; for binomial and Poisson fits also `"link"`, the linear predictor, for counts with the log of the exposure.
+#'   In contrast to [stats::predict.glm()] the default is the response. Predictions of terms are not available.
+#' @param exposure With `family = poisson()`, of new data: a number, one for each row, or the name of a variable of `newdata`. 1 by default,
+#'   so that predictions are rates. An offset in the formula, which is evaluated in `newdata`, leaves no room for this argument.
 #' @param ... Not used: further arguments raise an error.
 #' @param re_form Of fits with terms such as `(1 | g)`, as `re.form` of 'lme4': `NULL` for predictions with the effects of all
 #'   groups, `NA` (or `~ 0`) for those of the population, without them.
@@ -28,7 +31,9 @@
 #'   otherwise the data named in its call are used, and an error is raised if they are not found.
 #'
 #'   The interval of a probability is that of the linear predictor, transformed. A new yes/no response has no interval:
-#'   `interval = "prediction"` is an error for binomial fits.
+#'   `interval = "prediction"` is an error for binomial fits, and for Poisson fits, whose new counts `simulate()` draws. Expected counts
+#'   are medians since the tail of the posterior of the penalty can rule a mean out; their `se.fit` is half the distance of the
+#'   quantiles at 16 % and 84 %.
 #' @return A vector; with an interval a matrix with columns `fit`, `lwr` and `upr`. With several targets a matrix with
 #'   one column per target; with an interval an array whose third dimension is the target. With `se.fit = TRUE` a list
 #'   with these values (`fit`), `se.fit` and `residual.scale`.
@@ -172,7 +177,7 @@ same_rows <- function(object, x) {
   same <- nrow(x) == nrow(fitted) && ncol(x) + object$intercept_added == nrow(b)
   if (same) {
     again <- if (!family_of(object)$noise && is.null(object$linear.predictors)) {
-      binomial_rows(object, x, "response", NULL, FALSE)$fit
+      generalized_rows(object, x, "response", NULL, FALSE, object$exposure)$fit
     } else {
       with_ones(object, x) %*% b
     }

@@ -22,10 +22,11 @@
 #'   * `prior_sensitivity()`: posterior means and standard deviations if the prior counts half as much and twice as much.
 #'   * `ppc()`: statistics of the response compared with those of replicated responses.
 #'   * `pit()`: the distribution function of the prediction of each row from the others, at its response. It is uniform if the
-#'     model describes the data. Not for binomial fits: see `plot(which = "calibration")`.
+#'     model describes the data. Not for binomial fits, see `plot(which = "calibration")`, or Poisson fits, see `ppc()`.
 #'   * `compare_models()`: the estimates of several fits in one table.
 #'
-#'   The numbers are on the scale of the coefficients; for binomial fits `effects(which = "mean")` are changes of probabilities.
+#'   The numbers are on the scale of the coefficients; for binomial and Poisson fits `effects(which = "mean")` are changes of probabilities,
+#'   or of expected counts for an exposure of 1 (their medians).
 #'
 #' @param object A fit of [bayes_ridge()] or [spike_slab()].
 #' @param contrasts Contrasts, see the details.
@@ -35,9 +36,9 @@
 #' @param variables Names of variables of the formula (of columns of `x` for fits without one); by default all.
 #' @param values Two values or levels of a variable to compare.
 #' @param data Rows over which changes are averaged; those of the fit by default.
-#' @param which For binomial fits: changes of probabilities (`"mean"`) or of the linear predictor (`"linear"`).
-#' @param stat Names of statistics (`"mean"`, `"sd"`, `"min"`, `"max"`), or a named list of functions of a response. By default the
-#'   four named ones.
+#' @param which For binomial and Poisson fits: changes of probabilities or expected counts (`"mean"`) or of the linear predictor (`"linear"`).
+#' @param stat Names of statistics (`"mean"`, `"sd"`, `"min"`, `"max"`, `"zeros"`, `"dispersion"`), or a named list of functions of a response. By default
+#'   those that say something of the family.
 #' @param draws Number of replicated responses.
 #' @param show What stands below each estimate: the posterior standard deviation (`"sd"`) or the interval (`"interval"`).
 #' @param terms Names of coefficients to show; by default all, or the 30 that are largest relative to their standard deviation if
@@ -172,7 +173,11 @@ pit <- function(object, target = NULL, ...) {
   refuse_dots("pit", ...)
   check_fit(object, "pit")
   if (!family_of(object)$noise) {
-    stop("pit() is for family = gaussian(): plot(which = \"calibration\") checks yes/no responses", call. = FALSE)
+    stop(
+      "pit() is for family = gaussian(): ",
+      if (object$distribution == "binomial") "plot(which = \"calibration\") checks yes/no responses" else "ppc() checks counts",
+      call. = FALSE
+    )
   }
   answer <- ask_python("pit", object, parent.frame(), target_for_python(object, target))
   stats::setNames(as.vector(answer$values), row_names_of(object))

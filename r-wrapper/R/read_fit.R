@@ -46,7 +46,7 @@ read_fit <- function(file, model = NULL, allow_code = FALSE, ...) {
   value <- call_python("read_fit", path, allow_code)
   input <- input_of_file(value)
   settings <- list(
-    family = sub("_(binomial|bands)$", "", value$family),
+    family = kind_of_export(value$family)$model,
     model = list(flat_in = value$flat_in),
     group = value[["group"]]
   )

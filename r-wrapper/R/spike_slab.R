@@ -68,7 +68,7 @@
 #'   `"damped"` and `"pcep"`), which is less well calibrated for few rows.
 #' @param start For expectation propagation: a fit of the same columns that provides starting values.
 #'
-#' @return A list of class `"spike_slab"` (for `family = binomial()` also `"spike_slab_binomial"`). It has the elements of [bayes_ridge()] except those of the penalty, and among
+#' @return A list of class `"spike_slab"` (for `family = binomial()` also `"pybayesridge_generalized"`). It has the elements of [bayes_ridge()] except those of the penalty, and among
 #'   others
 #'   \describe{
 #'     \item{inclusion_prob}{posterior inclusion probabilities (1 for unpenalised columns); see [inclusion_prob()]}
@@ -114,18 +114,18 @@ spike_slab <- function(formula, data, subset, weights, na.action, method = c("au
   refuse_dots("spike_slab", ...)
   call <- match.call()
   method <- match.arg(method)
-  link <- link_of(family)
-  binomial <- link != "gaussian"
-  refuse_other_family(call, binomial, c("noise_var", "damping", "hyper", "start"), character())
+  family <- chosen_family(family, c("gaussian", "binomial"))
+  gaussian <- family$name == "gaussian"
+  refuse_other_families(call, family$name)
   if (!is.null(hyper)) hyper <- match.arg(hyper, c("average", "maximize"))
   keeps_data(model, 0)
   input <- if (missing(formula)) {
     refuse_formula_arguments(call)
-    matrix_input(x, y, if (missing(weights)) NULL else weights, check_flag(intercept, "intercept"), binary = binomial)
+    matrix_input(x, y, if (missing(weights)) NULL else weights, check_flag(intercept, "intercept"), family = family$name)
   } else {
     refuse_both(x, y)
     check_formula(formula, "spike_slab", data)
-    formula_input(call, parent.frame(), contrasts, if (!missing(intercept)) intercept, binary = binomial)
+    formula_input(call, parent.frame(), contrasts, if (!missing(intercept)) intercept, family = family$name)
   }
   refuse_several(input$y)
   settings <- list(
@@ -148,8 +148,8 @@ spike_slab <- function(formula, data, subset, weights, na.action, method = c("au
     ),
     group = resolve_group(group, input)
   )
-  own <- if (binomial) {
-    list(model = list(family = "binomial", link = link, trials = input$trials, levels = input$levels))
+  own <- if (!gaussian) {
+    list(model = list(family = family$name, link = family$link, trials = input$trials, levels = input$levels))
   } else {
     list(
       model = list(noise_var = check_number(noise_var, "noise_var")),
@@ -158,7 +158,7 @@ spike_slab <- function(formula, data, subset, weights, na.action, method = c("au
   }
   settings$model <- c(settings$model, own$model)
   settings$fit <- c(settings$fit, own$fit)
-  without <- as.list(made_in_r(input, model, binomial, method))
+  without <- as.list(made_in_r(input, model, gaussian, method))
   value <- call_fit(settings, input, start = starting_point(start), without = without, progress = shows_progress(disp))
   fit <- new_fit(value, input, call, settings, model)
   tell_iterations(fit, disp)

@@ -68,7 +68,7 @@ title_of <- function(object) {
 
 # Facts of a fit in the lines below its coefficients, and what they are called there.
 headline_facts <- list(
-  bayes_ridge = c(lambda = "lambda", sigma = "sigma", df_model = "effective df", loo_auc = "leave-one-out AUC"),
+  bayes_ridge = c(lambda = "lambda", sigma = "sigma", df_model = "effective df", loo_auc = "leave-one-out AUC", loo_deviance = "leave-one-out share of deviance"),
   spike_slab = c(
     prior_inclusion = "prior inclusion", slab_var = "slab variance", sigma = "sigma", log_evidence = "log evidence"
   )
@@ -158,7 +158,7 @@ summary.pybayesridge_fit <- function(object, level = 0.95, ...) {
       level = level,
       converged = object$converged
     ),
-    class = c(paste0("summary.", setdiff(class(object), "pybayesridge_fit")), "summary.pybayesridge_fit")
+    class = c(paste0("summary.", setdiff(class(object), c("pybayesridge_generalized", "pybayesridge_fit"))), "summary.pybayesridge_fit")
   )
 }
 

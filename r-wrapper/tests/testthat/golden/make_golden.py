@@ -50,6 +50,13 @@ def cases():
             {"method": "fixed", "lam": 2.0},
         ),
         "binomial_wide": (BayesRidge(yes[:8], wide, family="binomial", standardize=False), {}),
+        "poisson": (
+            BayesRidge(
+                successes, x, family="poisson", exposure=np.tile([3.0, 1.0, 5.0], 4), weights=np.tile([1.0, 2.0], 6)
+            ),
+            {},
+        ),
+        "poisson_wide": (BayesRidge(successes[:8], wide, family="poisson", standardize=False), {"method": "laplace"}),
         "ridge_exact": (BayesRidge(y, x), {}),
         "ridge_em": (BayesRidge(y, x, weights=weights, unpenalized=[2]), {"method": "em"}),
         "ridge_fixed": (BayesRidge(np.column_stack([y, y[::-1]]), x), {"method": "fixed", "lam": 2.0}),
@@ -121,9 +128,9 @@ def cases():
 def answers(results, rows):
     """What the results say of coefficients, of new rows and of hyperparameters."""
     q = len(results.model.data.targets)
-    if results.model.family == "binomial":
+    if not results.model.distribution.is_linear:
         of_sets = isinstance(results.model, SpikeSlab) and results.method == "exact"
-        return answers_on_binary(results, rows) | (answers_on_sets(results) if of_sets else {})
+        return answers_on_link(results, rows) | (answers_on_sets(results) if of_sets else {})
     predicted = (
         results.get_prediction(rows)
         .summary_frame(1 - LEVEL)
@@ -146,8 +153,8 @@ def answers(results, rows):
     return {"params": results.params.to_numpy().reshape(-1, q), "bse": results.bse.to_numpy().reshape(-1, q), **out}
 
 
-def answers_on_binary(results, rows):
-    """The same of yes/no responses, whose probabilities and linear predictors are predicted."""
+def answers_on_link(results, rows):
+    """The same of responses that are not Gaussian, whose means and linear predictors are predicted."""
     out = {
         "params": results.params.to_numpy()[:, None],
         "bse": results.bse.to_numpy()[:, None],
@@ -160,8 +167,8 @@ def answers_on_binary(results, rows):
         out[f"prediction_{which}"] = predicted.summary_frame(1 - LEVEL).to_numpy(dtype=np.float64)
     if np.isfinite(out["bse"]).all():
         out["cov_params"] = results.cov_params().to_numpy()[None]
-    if results.link == "logit":
-        out["odds_ratios"] = results.odds_ratios(1 - LEVEL).to_numpy()
+    if ratio := results.model.distribution.ratio:
+        out[ratio.replace(" ", "_") + "s"] = results.ratios(1 - LEVEL).to_numpy()
     return out
 
 

@@ -1,9 +1,9 @@
-# Yes/no responses: probabilities where linear predictors are mixtures of normals, and the posterior of the penalty.
+# Responses that are not Gaussian: their means where linear predictors are mixtures of normals, and the posterior of the penalty.
 
 link_probability <- function(eta, link) if (link == "probit") stats::pnorm(eta) else stats::plogis(eta)
 
 # Predictions of rows of the model matrix: `fit`, `lwr` and `upr` where `probabilities` are given, and `se.fit`.
-binomial_rows <- function(object, x, type, probabilities, se.fit) {
+generalized_rows <- function(object, x, type, probabilities, se.fit, exposure = NULL) {
   post <- object$posterior
   split <- split_rows(object, x)
   f <- functionals(post, split$x, split$z)
@@ -12,15 +12,37 @@ binomial_rows <- function(object, x, type, probabilities, se.fit) {
     out$fit <- if (!isFALSE(post$has_mean)) linear_predictor(object, x, 1L) else functional_quantiles(f, post, 1L, 0.5)[, 1L]
     if (se.fit) out$se.fit <- functional_sd(f, post, 1L)
   } else {
-    out <- probability_moments(f, post, object$link, se.fit)
+    out <- family_of(object)$moments(f, object, se.fit)
   }
   if (!is.null(probabilities)) {
     limits <- functional_quantiles(f, post, 1L, probabilities)
-    if (type == "response") limits <- link_probability(limits, object$link)
+    if (type == "response") limits <- family_of(object)$mean(limits, object)
     out$lwr <- limits[, 1L]
     out$upr <- limits[, 2L]
   }
-  out
+  with_exposure(out, type, exposure)
+}
+
+# Predictions of rows of an exposure of 1 as those of rows of some exposures.
+with_exposure <- function(found, type, exposure) {
+  if (is.null(exposure)) {
+    return(found)
+  }
+  if (type == "response") {
+    return(lapply(found, `*`, exposure))
+  }
+  shifted <- names(found) != "se.fit"
+  found[shifted] <- lapply(found[shifted], `+`, log(exposure))
+  found
+}
+
+# Linear predictors (a row for each exposure) as the link has them, with logs of exposures, or as means of responses.
+on_scale <- function(object, eta, type, exposure = NULL) {
+  if (type == "link") {
+    return(if (is.null(exposure)) eta else eta + log(exposure))
+  }
+  mean <- family_of(object)$mean(eta, object)
+  if (is.null(exposure)) mean else mean * exposure
 }
 
 # Equally likely values of a normal variable in place of its distribution, as in Python.
@@ -125,9 +147,9 @@ mean_probability <- function(mean, sd, link) {
 }
 
 # Mean, median and interval of the penalty, tau2 and the effective degrees of freedom.
-binary_hyperparameters <- function(object, level) {
+generalized_hyperparameters <- function(object, level) {
   post <- object$posterior
-  points <- binary_log_t2(post, c(0.5, tails(level)))
+  points <- generalized_log_t2(post, c(0.5, tails(level)))
   df <- rep(unname(object$df_model), 3L)
   if (length(post$cumulative) > 1L) {
     df <- stats::approx(post$path_log_t2, post$path_df, points, rule = 2)$y - object$constant
@@ -139,7 +161,7 @@ binary_hyperparameters <- function(object, level) {
 }
 
 # Quantiles of log t2: by interpolation, and beyond the points of its distribution function by its exponential tails.
-binary_log_t2 <- function(post, probabilities) {
+generalized_log_t2 <- function(post, probabilities) {
   n <- length(post$cumulative)
   if (n == 1L) {
     return(rep(post$log_t2_to, length(probabilities)))
@@ -159,8 +181,5 @@ latent_share <- function(object, size) {
   post <- object$posterior
   theta <- drawn_coordinates(post, drawn_components(post, 1L, size), size, "gaussian")
   explained <- drop(theta[, length(post$z_at) + seq_along(post$s), drop = FALSE]^2 %*% post$s^2)
-  explained / (explained + object$nobs * latent_noise(object$link))
+  explained / (explained + object$nobs * family_of(object)$latent(object))
 }
-
-# Variance of the latent noise of a link.
-latent_noise <- function(link) if (link == "probit") 1 else pi^2 / 3
