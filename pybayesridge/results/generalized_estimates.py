@@ -253,7 +253,7 @@ class GeneralizedEstimates(LinearEstimates):
         values = [share.mean(), *np.quantile(share, [0.5, alpha / 2, 1 - alpha / 2])]
         return pd.Series(values, index=["mean", "median", "lower", "upper"], name="explained_variance")
 
-    def penalty_distribution(self) -> penalty.PenaltyPosterior | None:
+    def penalty_distribution(self) -> penalty.PenaltyDistribution | None:
         """The posterior of log t2; None for a method that fixes it. Internal."""
         if not (self.method_entry.integrates and self.sites_fit.space.rank):
             return None

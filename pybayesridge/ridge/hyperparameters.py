@@ -127,7 +127,7 @@ def quantiles_of_sigma2(
 
 
 @dataclass(frozen=True, slots=True)
-class PenaltyPosterior:
+class PenaltyDensity:
     """The posterior of log t2 of one target, for drawing.
 
     Attributes
@@ -145,7 +145,7 @@ class PenaltyPosterior:
     interval: FloatArray
 
 
-def penalty_posterior(spectrum: Spectrum, model: PenaltyModel, target: int, alpha: float) -> PenaltyPosterior:
+def penalty_posterior(spectrum: Spectrum, model: PenaltyModel, target: int, alpha: float) -> PenaltyDensity:
     """Posterior of log t2 of one target, integrated anew whatever method the fit used.
 
     Parameters
@@ -167,7 +167,7 @@ def penalty_posterior(spectrum: Spectrum, model: PenaltyModel, target: int, alph
     points = np.linspace(seen[0], seen[-1], POINTS)
     density = np.exp(log_density(one, model, points[:, None])[:, 0] - found.log_integral[0])
     tails = np.array([alpha / 2, 1 - alpha / 2])
-    return PenaltyPosterior(points, density, quantiles_of_log_t2(one, model, mixture_of(one, model, found), 0, tails))
+    return PenaltyDensity(points, density, quantiles_of_log_t2(one, model, mixture_of(one, model, found), 0, tails))
 
 
 def means_of_penalty(model: PenaltyModel, mixture: Mixture) -> FloatArray:

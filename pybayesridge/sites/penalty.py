@@ -16,7 +16,7 @@ FINE = 4001
 
 
 @dataclass(frozen=True, slots=True)
-class PenaltyPosterior:
+class PenaltyDistribution:
     """Density of l = log t2 between two ends, with exponential tails beyond them.
 
     Attributes
@@ -45,7 +45,7 @@ class PenaltyPosterior:
         return np.where(at < low, below, np.where(at > high, above, inside))
 
 
-def penalty_posterior(fit: SitesFit, prior: LogPrior) -> PenaltyPosterior:
+def penalty_posterior(fit: SitesFit, prior: LogPrior) -> PenaltyDistribution:
     """The posterior of log t2 of a fit that integrates it out."""
     where = np.array([node.log_t2 for node in fit.nodes])
     height = np.array([node.log_evidence + prior(node.log_t2) for node in fit.nodes])
@@ -54,7 +54,7 @@ def penalty_posterior(fit: SitesFit, prior: LogPrior) -> PenaltyPosterior:
     below, above = density[0] / prior.a, density[-1] / fit.fall
     total = below + scipy.integrate.cumulative_trapezoid(density, fine, initial=0.0)
     whole = total[-1] + above
-    return PenaltyPosterior(fine, density / whole, np.maximum.accumulate(total) / whole, prior.a, fit.fall)
+    return PenaltyDistribution(fine, density / whole, np.maximum.accumulate(total) / whole, prior.a, fit.fall)
 
 
 def mean_of_t2(fit: SitesFit) -> float:
