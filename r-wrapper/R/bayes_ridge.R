@@ -339,18 +339,16 @@ fit_of_export <- function(value, row_names = NULL) {
     intercept_added = value$intercept_added,
     constant = value$constant
   )
-  of_family <- switch(value$family,
-    bayes_ridge = ridge_values(value, one),
-    bayes_ridge_bands = c(ridge_values(value, one), bands_values(value)),
-    bayes_ridge_binomial = ,
-    bayes_ridge_poisson = generalized_values(value, one),
-    selection_values(value, names)
-  )
-  if (value$family == "spike_slab_binomial") of_family <- c(of_family, binomial_selection_values(value))
-  fit <- c(fit, of_family, list(posterior = plain_tree(value$posterior)))
   kind <- kind_of_export(value$family)
+  generalized <- !is.null(kind$distribution)
+  own <- switch(kind$model,
+    bayes_ridge = if (generalized) generalized_values(value, one) else ridge_values(value, one),
+    spike_slab = c(selection_values(value, names), if (generalized) binomial_selection_values(value))
+  )
+  if (kind$suffix == "bands") own <- c(own, bands_values(value))
+  fit <- c(fit, own, list(posterior = plain_tree(value$posterior)))
   class <- c(
-    if (kind$suffix == "bands") value$family, kind$model, if (!is.null(kind$distribution)) "pybayesridge_generalized", "pybayesridge_fit"
+    if (kind$suffix == "bands") value$family, kind$model, if (generalized) "pybayesridge_generalized", "pybayesridge_fit"
   )
   fit$distribution <- kind$distribution
   structure(fit[!vapply(fit, is.null, NA)], class = class)

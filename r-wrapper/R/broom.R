@@ -135,7 +135,7 @@ variance_rows <- function(x, target, at) {
 # Only coefficients of some links are logs of ratios.
 check_exponentiate <- function(object, exponentiate) {
   noise <- family_of(object)$noise
-  if (check_flag(exponentiate, "exponentiate") && (noise || is.null(family_of(object)$ratio(object)))) {
+  if (check_flag(exponentiate, "exponentiate") && (noise || !family_of(object)$has_ratio(object))) {
     stop(
       "'exponentiate' must be FALSE: ",
       if (!noise) {

@@ -76,8 +76,8 @@ exposure_of_rows <- function(object, rows, own, given = NULL, newdata = NULL) {
     valid_exposure(out, labels, "offset() in the formula, of which exposures are the exponentials,", missing = TRUE)
     return(out)
   }
-  if (!identical(object$distribution, "poisson")) {
-    stop("'exposure' is for fits with family = poisson()", call. = FALSE)
+  if (!isTRUE(object$distribution %in% taken_by$exposure)) {
+    stop("'exposure' is for fits with family = ", either(paste0(taken_by$exposure, "()")), call. = FALSE)
   }
   if (!is.null(attr(object$terms, "offset"))) {
     stop("the formula has the exposures, by offset(): change its variables in 'newdata', and leave out 'exposure'", call. = FALSE)

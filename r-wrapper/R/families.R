@@ -16,7 +16,8 @@
 #   medians    whether these are medians and half the distance of quantiles, where means may be infinite
 #   sizes      of rows in residuals
 #   draw       responses at means, of rows of some extent
-#   ratio      what exponentials of coefficients are called, or NULL
+#   ratio_name what exponentials of coefficients are called
+#   has_ratio  whether the link is such that they mean something
 #   unit       what emmeans calls means
 #   latent     variance of the latent noise
 #   within     log of the mean likelihood of rows over components, and the `constant` that it lacks
@@ -59,7 +60,8 @@ families <- list(
       drawn <- stats::rbinom(length(mean), extent %||% 1, mean)
       if (is.null(fit$levels)) drawn else factor(drawn, 0:1, unlist(fit$levels))
     },
-    ratio = function(fit) if (fit$link == "logit") "odds_ratio",
+    ratio_name = "odds_ratio",
+    has_ratio = function(fit) fit$link == "logit",
     unit = "prob",
     latent = function(fit) if (fit$link == "probit") 1 else pi^2 / 3,
     within = function(each, y, fit, rows) log_within(each, y, fit$trials[rows] - y, fit$link),
@@ -84,7 +86,8 @@ families <- list(
     medians = TRUE,
     sizes = function(fit) fit$weights %||% 1,
     draw = function(mean, extent, fit) stats::rpois(length(mean), pmin(mean, most_drawn)),
-    ratio = function(fit) "rate_ratio",
+    ratio_name = "rate_ratio",
+    has_ratio = function(fit) TRUE,
     unit = "rate",
     latent = function(fit) fit$latent_variance,
     within = function(each, y, fit, rows) {

@@ -21,7 +21,7 @@ formula_input <- function(call, env, contrasts, intercept = NULL, family = "gaus
   frame <- learned_frame(eval(frame_call, env), frame_call, data, env)
   terms <- attr(frame, "terms")
   offset <- stats::model.offset(frame)
-  if (!is.null(offset) && family != "poisson") {
+  if (!is.null(offset) && !family %in% taken_by$exposure) {
     stop("an offset is not supported", if (family == "gaussian") ": subtract it from the response", call. = FALSE)
   }
   if (attr(terms, "response") == 0L) {

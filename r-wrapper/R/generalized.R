@@ -53,15 +53,14 @@ rate_ratios <- function(object, level = 0.95, parm = NULL, ...) {
   ratios(object, "rate_ratio", level, parm)
 }
 
-ratio_families <- c(odds_ratio = "binomial", rate_ratio = "poisson")
-
 ratios <- function(object, name, level, parm) {
   pooled <- inherits(object, "pybayesridge_pooled")
   one <- if (pooled) object$fits[[1L]] else object
-  if (!inherits(one, "pybayesridge_fit") || !identical(one$distribution, ratio_families[[name]])) {
-    stop(name, "s() is for fits with family = ", ratio_families[[name]], "()", call. = FALSE)
+  if (!inherits(one, "pybayesridge_fit") || !identical(family_of(one)$ratio_name, name)) {
+    having <- names(Filter(function(family) identical(family$ratio_name, name), families))
+    stop(name, "s() is for fits with family = ", either(paste0(having, "()")), call. = FALSE)
   }
-  if (is.null(family_of(one)$ratio(one))) {
+  if (!family_of(one)$has_ratio(one)) {
     stop("odds_ratios() is for the logit link: coefficients of the ", one$link, " link are not log odds ratios", call. = FALSE)
   }
   if (pooled) pooled_ratios(object, name, level, parm) else ratios_of_fit(object, name, level, parm)
