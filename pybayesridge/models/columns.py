@@ -104,7 +104,7 @@ class ColumnData(RowData):
             progress=given.progress,
         )
         covariates = np.asarray(data.exog, dtype=np.float64)
-        out = cls(data, rows.weight_mean, rows.weights, covariates, stream)
+        out = cls(data, rows.weight_mean, rows.weights, covariates=covariates, stream=stream)
         layout = Layout.of(data, out.constants())
         out.ready.append(stream.products(out.block(layout), standardize=standardize))
         data.exog_columns = as_column_names([*data.exog_columns, *stream.names])
