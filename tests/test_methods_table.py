@@ -149,7 +149,6 @@ def test_methods_in_r_are_those_of_the_table():
     found = listed_in_r("methods_of_family", text)
     known = {family: [*lane.methods, *lane.elsewhere] for family, lane in lanes_of("BayesRidge").items()}
     known["gaussian"] += [name for name in BANDED.methods if name not in known["gaussian"]]
-    del known["poisson"]  # which R does not have
     assert found == known
 
 
