@@ -2,7 +2,7 @@
 
     python -m benchmarks.large_groups [--quick] [--out FOLDER]
 
-Ratings of lecturers by students, with departments: InstEval, which is part of lme4 (where that is installed), and
+Ratings of lecturers by students, with departments: InstEval, which is part of lme4 (where it is installed), and
 simulated ones of the same size. The model is ``y ~ 1 + (1 | s) + (1 | d) + (1 | dept)``. Each fit has a process of its
 own, whose processor time and peak resident memory are those of reading the data and fitting.
 """
@@ -52,8 +52,10 @@ data <- read.csv(path)
 for (name in c("s", "d", "dept")) data[[name]] <- factor(data[[name]])
 seconds <- sum(system.time(fit <- lmer(y ~ 1 + (1 | s) + (1 | d) + (1 | dept), data))[1:2])
 sds <- as.data.frame(VarCorr(fit))
-peak <- as.numeric(sub("[^0-9]*([0-9]+).*", "\\\\1", grep("VmHWM", readLines("/proc/self/status"), value = TRUE))) * 1024
-cat(sprintf("%s %.10g\\n", c("seconds", "memory", "intercept", sds$grp), c(seconds, peak, fixef(fit), sds$sdcor)), sep = "")
+status <- grep("VmHWM", readLines("/proc/self/status"), value = TRUE)
+peak <- 1024 * as.numeric(gsub("[^0-9]", "", status))
+names <- c("seconds", "memory", "intercept", sds$grp)
+cat(sprintf("%s %.10g\\n", names, c(seconds, peak, fixef(fit), sds$sdcor)), sep = "")
 """
 
 INSTEVAL = 'suppressMessages(library(lme4)); write.csv(InstEval[, c("y", "s", "d", "dept")], commandArgs(TRUE)[1])'
@@ -79,7 +81,7 @@ def simulated(rows: int, students: int, lecturers: int, rng: np.random.Generator
 
 def run(command: list[str], code: str, *args: str) -> str | None:
     """What a script prints; None where it cannot run."""
-    with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+    with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as file:
         file.write(code)
         file.flush()
         try:
@@ -144,8 +146,8 @@ def main() -> None:
     head = ["data", "method", "sd of s", "sd of d", "sd of dept", "residual sd", "intercept", "s", "MB"]
     text = (
         f"Ratings of about {ROWS // size:,} rows, {STUDENTS // size:,} students, {LECTURERS // size:,} lecturers and "
-        f"{DEPARTMENTS} departments. Estimates by restricted maximum likelihood (lmer, \"reml\"), and posterior means "
-        "with 95 % intervals (\"exact\"); processor seconds of one fit, and the peak resident memory of its "
+        f'{DEPARTMENTS} departments. Estimates by restricted maximum likelihood (lmer, "reml"), and posterior means '
+        'with 95 % intervals ("exact"); processor seconds of one fit, and the peak resident memory of its '
         "process.\n\n" + table(head, rows)
     )
     env = environment(["pybayesridge", "numpy", "scipy"])

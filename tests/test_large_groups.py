@@ -1,4 +1,4 @@
-"""Groups with very many levels, whose dummies are sparse and of which the largest is eliminated: the same as dense."""
+"""Groups with very many levels, whose columns are sparse and the largest of which is eliminated: as by dense ones."""
 
 import tempfile
 from dataclasses import replace
@@ -185,7 +185,9 @@ def test_files(few):
             path = Path(folder) / "fit"
             res.save(path, remove_data=remove)
             again = load(path)
-            close(res.get_prediction(frame.head(3)).summary_frame(), again.get_prediction(frame.head(3)).summary_frame())
+            close(
+                res.get_prediction(frame.head(3)).summary_frame(), again.get_prediction(frame.head(3)).summary_frame()
+            )
             close(res.bse, again.bse)
 
 

@@ -1,16 +1,16 @@
-r"""The equations of all columns where a factor has so many levels that its dummies are never dense.
+r"""The equations where a factor has so many levels that its dummies are never dense.
 
-The block of one band in G = X'X is diagonal, since each row has one of its levels: it is eliminated. With E the columns
-of that band, D = E'E, t their variance, B the other columns X_k and an orthonormal basis Q of the unpenalised ones, which
-stays among them since projecting it out would fill D, and with h = 1 + t D,
+The block of one band in G = X'X is diagonal, since each row has one of its levels: it is eliminated. With E the
+columns of that band, D = E'E, t their variance, B the other columns X_k and an orthonormal basis Q of the unpenalised
+ones, which stays among them since projecting it out would fill D, and with h = 1 + t D,
 
     V_E = I + t E E',   F = B'V_E^-1 B = (B - E D^-1 E'B)'(B - E D^-1 E'B) + B'E (D h)^-1 E'B,
     S = A'F A + 1 = L L',   log|V| = sum log h + log|S|
 
-for coefficients A u of B, u ~ N(0, s2 I) but for those of Q, which are flat (there the 1 is left out). The first part of
-F, what is left of B within levels, depends on nothing; both are sums of squares, so that nothing cancels, however small
-or large t is. S is dense, with as many rows as there are other columns. With U = A S^-1 A' the covariance of the
-coefficients of B, and c_s the row of a level in E'B,
+for coefficients A u of B, u ~ N(0, s2 I) but for those of Q, which are flat (there the 1 is left out). The first part
+of F, what is left of B within levels, depends on nothing; both are sums of squares, so that nothing cancels, however
+small or large t is. S is dense, with as many rows as there are other columns. With U = A S^-1 A' the covariance of
+the coefficients of B, and c_s the row of a level in E'B,
 
     cov(b_s, b_B) = -t / h_s c_s U,   var b_s = t / h_s + (t / h_s)^2 c_s U c_s'   (times s2).
 """
@@ -211,9 +211,7 @@ class Eliminated:
         if design.block.ones is not None:
             taken += np.outer(design.block.ones, design.center[plain] / design.scale[plain])
         within = _square(of_groups - between, np.asarray(g.T @ inside), inside.T @ inside)
-        return cls(
-            terms, term, others, at, rest, size, table, dense, within, whole, on_q, design.block.r, taken, xty
-        )
+        return cls(terms, term, others, at, rest, size, table, dense, within, whole, on_q, design.block.r, taken, xty)
 
     @property
     def p(self) -> int:
@@ -329,9 +327,9 @@ class Eliminated:
         """Means in rows (m) for coefficients `mean` (M, p), (M, m)."""
         groups = self.grouped.shape[1]
         beside = np.hstack([mean[:, self.rest[groups:]], -(mean @ self.on_q)])
-        out: FloatArray = np.asarray(rows.eliminated @ mean[:, self.levels].T).T
-        out = out + np.asarray(rows.grouped @ mean[:, self.rest[:groups]].T).T + beside @ rows.dense.T
-        return out
+        eliminated = np.asarray(rows.eliminated @ mean[:, self.levels].T).T
+        grouped = np.asarray(rows.grouped @ mean[:, self.rest[:groups]].T).T
+        return eliminated + grouped + beside @ rows.dense.T
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,11 @@ import scipy
 from pybayesridge._types import BoolArray, FloatArray, IntArray
 from pybayesridge.bands.covariance import Coordinates, Factors, Terms, factors_of_entries, lower_entries
 from pybayesridge.bands.draws import BandDraws
+from pybayesridge.bands.eliminated import EliminatedSolved
 from pybayesridge.bands.lattice import Lattice, Value, grown, root_at
 from pybayesridge.bands.mixed_components import MixedGrid, of_lattice
 from pybayesridge.bands.mixed_posterior import MixedPosterior, Nodes
 from pybayesridge.bands.mixed_problem import MixedProblem
-from pybayesridge.bands.eliminated import EliminatedSolved
 from pybayesridge.bands.system import Solved, answer
 from pybayesridge.ridge.explained import LEAST, number_of_draws
 from pybayesridge.ridge.likelihood import GaussianLikelihood, GaussianNoise
@@ -419,9 +419,7 @@ def fit_given(problem: MixedProblem, noise: GaussianNoise, log_variance: FloatAr
 
 
 def _one_node(factors: Factors, rss: float, scale2: float, mean: FloatArray) -> Nodes:
-    return Nodes(
-        tuple(each[None] for each in factors), np.ones(1), np.array([rss]), np.array([scale2]), mean[None]
-    )
+    return Nodes(tuple(each[None] for each in factors), np.ones(1), np.array([rss]), np.array([scale2]), mean[None])
 
 
 def _at_points(

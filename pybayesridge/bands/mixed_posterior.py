@@ -259,7 +259,9 @@ class MixedRows:
         for part, law in self.parts():
             for target, unit in enumerate(posterior.design.y_norm.tolist()):
                 nodes, level = posterior.nodes[target], law.level(target)
-                mean[part, target] = level + unit * posterior.system.centers((nodes.weight @ nodes.mean)[None], law.rows)[0]
+                mean[part, target] = (
+                    level + unit * posterior.system.centers((nodes.weight @ nodes.mean)[None], law.rows)[0]
+                )
                 if not (ask.sd or ask.above or at.size):
                     continue
                 found = law.components(target)

@@ -32,8 +32,8 @@ class CrossProducts:
 
     Attributes
     ----------
-    side : {"gram", "dual", "none"}
-        Whether `product` is X'X (p, p) or XX' (n, n), of the standardised, weighted, projected X, or nothing.
+    side : {"gram", "dual"}
+        Whether `product` is X'X (p, p) or XX' (n, n), of the standardised, weighted, projected X.
     product : (r, r) array, Fortran order, lower triangle
         Taken of ``sqrt(W) (X - center - Z @ projection) / scale``; constant columns count as zero.
     xty : (p, q) array or None
@@ -50,7 +50,7 @@ class CrossProducts:
         Columns without variation.
     """
 
-    side: Literal["gram", "dual", "none"]
+    side: Literal["gram", "dual"]
     product: FloatArray
     xty: FloatArray | None
     center: FloatArray

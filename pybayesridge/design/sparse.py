@@ -88,7 +88,7 @@ def sparse_products(
 
 
 def sparse_columns(x: Any, columns: IntArray, block: Unpenalized, *, standardize: bool) -> dict[str, Any]:
-    """The fields of a ``CrossProducts`` without the products: means, scales, and what Z takes of the columns.
+    """The fields of a ``CrossProducts`` whose product is of no columns: means, scales, and what Z takes of these.
 
     Arguments are those of :func:`sparse_products`.
     """
@@ -127,7 +127,7 @@ def sparse_columns(x: Any, columns: IntArray, block: Unpenalized, *, standardize
     scale = np.where(constant, 1.0, sd) if standardize else np.full(p, common_scale(sd))
     projection = block.regress(on_q) if block.k > 0 and not block.only_constant else None
     return {
-        "side": "none",
+        "side": "gram",
         "product": np.empty((0, 0)),
         "xty": None,
         "center": mean if centred else np.zeros(p),

@@ -88,7 +88,7 @@ def _problem(design: Any, products: Any, bands: Bands) -> BandProblem:
 
 def _check_correlated(model: BayesRidge, entry: BandMethod) -> None:
     """Refuse what correlated effects cannot be fitted by, or to."""
-    bands, data, spec = model.bands, model.data, model.formula_spec
+    bands, spec = model.bands, model.formula_spec
     assert bands is not None
     assert spec is not None
     first = next(band.correlated for band in spec.bands if band.correlated)
@@ -136,13 +136,13 @@ def _check_dimensions(model: BayesRidge, entry: BandMethod, where: str, remedy: 
     pairs = sum(len(each) * (len(each) - 1) // 2 for each in bands.sets)
     if entry.integrates and len(bands.names) + pairs > MOST_DIMENSIONS:
         raise ValueError(
-            f"method={entry.name!r} integrates over at most {MOST_DIMENSIONS} variances and correlations {where}, and "
-            f"there are {len(bands.names)} and {pairs}: write {remedy}, or use method='reml'"
+            f"method={entry.name!r} integrates over at most {MOST_DIMENSIONS} variances and correlations {where}, "
+            f"and there are {len(bands.names)} and {pairs}: write {remedy}, or use method='reml'"
         )
     if entry.integrates and targets > MOST_TARGETS:
         raise ValueError(
-            f"method={entry.name!r} takes at most {MOST_TARGETS} responses {where}, and there are {targets}: fit some "
-            "at a time, or use method='reml'"
+            f"method={entry.name!r} takes at most {MOST_TARGETS} responses {where}, and there are {targets}: fit "
+            "some at a time, or use method='reml'"
         )
 
 

@@ -70,7 +70,6 @@ class LinearModel(StreamedModel):
     _max_targets: ClassVar[int | None] = 1
     _formula_data: FormulaData | None = None
     variables: pd.DataFrame | None = None
-    keeps_sparse: bool | property = False
     _with_intercept: AnyArray | csc_matrix | None = None
 
     def __init__(
@@ -316,9 +315,10 @@ class LinearModel(StreamedModel):
         if built.extent is not None:
             assert found is not None
             options[found.per_row] = built.extent
+        columns: Any = formulas.joined(built.exog, built.bands)
         model = cls(
             built.endog,
-            formulas.joined(built.exog, built.bands),
+            columns,
             intercept=built.spec.has_intercept,
             weights=built.weights,
             missing="raise",
@@ -402,6 +402,11 @@ class LinearModel(StreamedModel):
         shift = int(self._layout.added)
         of_z = self._layout.unpenalized + shift
         return (np.concatenate([[0], of_z]).astype(np.intp) if shift else of_z), design.columns + shift
+
+    @property
+    def keeps_sparse(self) -> bool:
+        """Whether sparse rows stay so."""
+        return False
 
     def split_rows(self, rows: AnyArray, design: Design) -> tuple[AnyArray, FloatArray]:
         """Rows of exog as (penalised columns that vary, unpenalised columns with the intercept)."""

@@ -52,7 +52,7 @@ class RidgeModel(LinearModel):
 
     @property
     def keeps_sparse(self) -> bool:
-        """Whether sparse rows stay so."""
+        """Whether sparse rows stay so: with several penalties."""
         return self.bands is not None
 
     def rows_with_groups(

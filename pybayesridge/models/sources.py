@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -127,7 +127,7 @@ class RowData:
     data: ModelData
     weight_mean: float
     weights: FloatArray | None
-    columns_only: bool = False
+    columns_only: bool = field(default=False, kw_only=True)
 
     from_moments = False
     why_no_rows = NO_MORE_ROWS

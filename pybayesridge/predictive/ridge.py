@@ -132,7 +132,7 @@ def correlated_left_out(posterior: MixedPosterior, noise: GaussianNoise, target:
 
 
 def _rows_of(posterior: MixedPosterior, design: Design, most: int) -> Iterator[tuple[int, Any, FloatArray]]:
-    """For parts of the rows the first, what multiplies the coefficients, and what this is to be multiplied by (m,)."""
+    """For parts of the rows: the first, what multiplies the coefficients, and a factor of that for each row (m,)."""
     if posterior.system.z_apart:
         step = max(1, min(most, AT_ONCE // max(design.p, 1)))
         for rows, piece in design.row_pieces():

@@ -16,7 +16,8 @@ function(y, x, s, d, dept) {
   components <- as.data.frame(lme4::VarCorr(fit))
   effects <- lme4::ranef(fit, condVar = FALSE)
   list(
-    names = components$grp, sd = components$sdcor, fixed = lme4::fixef(fit), sd_fixed = sqrt(diag(as.matrix(vcov(fit)))),
+    names = components$grp, sd = components$sdcor,
+    fixed = lme4::fixef(fit), sd_fixed = sqrt(diag(as.matrix(vcov(fit)))),
     s = effects$s[as.character(sort(unique(s))), 1], d = effects$d[as.character(sort(unique(d))), 1]
   )
 }
