@@ -7,7 +7,7 @@ import pytest
 
 from tests.against_r import page, r_session, tolerances
 
-HOW = "install R with glmnet, MASS, mgcv and susieR, and rpy2: `make test-r` does so on Debian"
+HOW = "install R with glmnet, lme4, MASS, mgcv and susieR, and rpy2: `make test-r` does so on Debian"
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -30,7 +30,7 @@ def r_or_reason():
     except RuntimeError as error:
         return str(error)
     page.versions["R"] = session.r_version()
-    for package in ("glmnet", "MASS", "susieR", "mgcv"):
+    for package in ("glmnet", "lme4", "MASS", "susieR", "mgcv"):
         if session.has(package):
             page.versions[package] = session.version(package)
     return session
