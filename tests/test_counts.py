@@ -10,7 +10,16 @@ import pytest
 from scipy.special import log_ndtr, logsumexp, ndtr
 from scipy.stats import poisson
 
-from pybayesridge import BayesRidge, SpikeSlab, compare_loo, compare_models, fit_imputed, load, stack
+from pybayesridge import (
+    BayesRidge,
+    SpikeSlab,
+    compare_evidence,
+    compare_loo,
+    compare_models,
+    fit_imputed,
+    load,
+    stack,
+)
 from pybayesridge.cli.as_json import as_json
 from pybayesridge.poisson.likelihood import from_counts
 
@@ -22,6 +31,10 @@ SAME = 4e-5
 
 MEAN, SD = 0.02, 0.04
 """EP beside the integral over a grid, in posterior standard deviations and relative: seen are .007 and .039."""
+
+
+LARGE = 1e-3
+"""EP beside Laplace for large counts, in standard deviations and nats; 3e-5 is the worst seen."""
 
 
 def frame(n=90, seed=2, level=1.0):
@@ -188,6 +201,9 @@ def test_files_json_report_and_comparison(fitted):
     assert found["targets"][0]["coefficients"][1]["rate_ratio"] == pytest.approx(np.exp(fitted.params["a"]))
     smaller = fit("y ~ b")
     assert compare_loo([fitted, smaller]).index[0] == "(1)"
+    # Exposures are of a model: the true ones predict better than none.
+    assert compare_loo([fit(exposure=None), fitted]).index[0] == "(2)"
+    assert compare_evidence([fit(exposure=None), fitted]).index[0] == "(2)"
     assert "rate" not in str(compare_models([fitted, smaller]))
 
 
@@ -214,6 +230,41 @@ def test_pooled_and_stacked(fitted):
     ends = np.stack([fitted.predict(), one.predict()])
     assert (mixed.predict() >= ends.min(axis=0) - 1e-9).all()
     assert (mixed.predict() <= ends.max(axis=0) + 1e-9).all()
+
+
+def test_mixtures_take_exposures_and_have_those_of_each_fit(fitted):
+    new = DATA[:3]
+    one, other = fit(method="laplace"), fit(exposure=None, method="laplace")
+    for mixed in (stack([one, one], weights=[0.5, 0.5]), fit_imputed([DATA, DATA], lambda each: fit(data=each))):
+        rates, counts = mixed.predict(new), mixed.predict(new, exposure="t")
+        np.testing.assert_allclose(counts, rates * new["t"], rtol=1e-9)
+        found = mixed.get_prediction(new, exposure="t").summary_frame()
+        np.testing.assert_allclose(found["mean"], counts, rtol=1e-9)
+    # Of rows of the fits each has its own exposures.
+    mixed = stack([one, other], weights=[0.5, 0.5])
+    ends = np.stack([one.predict(), other.predict()])
+    assert (mixed.predict() >= ends.min(axis=0) * (1 - 1e-9)).all()
+    assert (mixed.predict() <= ends.max(axis=0) * (1 + 1e-9)).all()
+    plain = BayesRidge(DATA["t"], DATA[["a", "b"]]).fit()
+    with pytest.raises(ValueError, match="exposure requires fits with family='poisson'"):
+        stack([plain, plain], weights=[0.5, 0.5]).predict(DATA[["a", "b"]], exposure=1.0)
+
+
+@pytest.mark.parametrize("level", [1e8, 1e10])
+def test_large_counts_lose_no_digits(level):
+    # Relative to its noise a response of such counts is normal to 1e-4: both approximations have the same posterior.
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(60, 4))
+    y = rng.poisson(level * np.exp(0.3 * x @ [0.5, -0.3, 0.0, 0.1]))
+    ep, laplace = (BayesRidge(y, x, family="poisson").fit(method) for method in ("ep", "laplace"))
+    assert ep.converged
+    assert laplace.converged
+    np.testing.assert_allclose((ep.params - laplace.params) / laplace.bse, 0, atol=LARGE)
+    np.testing.assert_allclose(ep.bse, laplace.bse, rtol=LARGE)
+    assert ep.log_marginal == pytest.approx(laplace.log_marginal, abs=LARGE)
+    one = int(np.argmax(y))
+    with pytest.raises(ValueError, match=r"above 1e\+11, where .* hardly any noise .*row\(s\) " + str(one)):
+        BayesRidge(np.where(np.arange(60) == one, 1e12, y), x, family="poisson")
 
 
 def changed(**values):

@@ -106,8 +106,8 @@ def test_exports_and_answers_are_the_golden_ones(name):
 def test_the_formulas_give_means_deviations_and_intervals_of_rows(name):
     made = stored(name)
     post, rows, alpha = made["export"]["posterior"], made["rows"], 1 - made["level"]
-    if name.startswith("binomial"):
-        the_same_of_yes_no_responses(made, post, rows, alpha)
+    if name.startswith(("binomial", "poisson")):
+        the_same_of_generalized(made, post, rows, alpha)
         return
     if "state_mean" in post:
         the_same_of_states(made, post, rows, alpha)
@@ -144,7 +144,7 @@ def test_the_formulas_give_means_deviations_and_intervals_of_rows(name):
             assert (most >= probability - CONTAINED).all()
 
 
-def the_same_of_yes_no_responses(made, post, rows, alpha):
+def the_same_of_generalized(made, post, rows, alpha):
     rows = np.column_stack([np.ones(len(rows)), rows])
     z, x = (rows[:, post[at].astype(int) - 1] for at in ("z_at", "at"))
     v = (x - z @ post["on_z"]) / post["scale"]
@@ -154,20 +154,25 @@ def the_same_of_yes_no_responses(made, post, rows, alpha):
     where = post["node_mean"] @ c.T
     scale2 = ((c @ roots.transpose(0, 2, 1)) ** 2).sum(axis=2) + np.exp(post["log_t2"]) * outside
     linear, share = (made["answers"][f"prediction_{which}"] for which in ("linear", "mean"))
-    curve = stats.norm if made["export"]["link"] == "probit" else stats.logistic
+    mean_of = {"probit": stats.norm.cdf, "logit": stats.logistic.cdf, "log": np.exp}[made["export"]["link"]]
     if post["has_mean"]:
         assert_same(c @ post["center"], linear[:, 0], "mean", LINEAR)
     if post["has_variance"]:
         variance = ((c @ post["covariance"]) * c).sum(axis=1) + np.where(outside > 0, post["mean_t2"] * outside, 0.0)
         assert_same(np.sqrt(variance), linear[:, 1], "sd", LINEAR)
     points = np.linspace(-12, 12, 4001)
-    grid = curve.cdf(where[..., None] + np.sqrt(scale2)[..., None] * points)
-    mean = post["weight"][:, 0] @ (grid @ stats.norm.pdf(points)) * (points[1] - points[0])
-    assert_same(mean, share[:, 0], "probability", QUADRATURE)
-    for column, probability in ((2, alpha / 2), (3, 1 - alpha / 2)):
+    probabilities = {2: alpha / 2, 3: 1 - alpha / 2}
+    if made["export"]["link"] == "log":
+        probabilities[0] = 0.5
+        linear[:, 0] = np.log(share[:, 0])
+    else:
+        grid = mean_of(where[..., None] + np.sqrt(scale2)[..., None] * points)
+        mean = post["weight"][:, 0] @ (grid @ stats.norm.pdf(points)) * (points[1] - points[0])
+        assert_same(mean, share[:, 0], "probability", QUADRATURE)
+    for column, probability in probabilities.items():
         below = post["weight"][:, 0] @ stats.norm.cdf((linear[:, column] - where) / np.sqrt(scale2))
         np.testing.assert_allclose(below, probability, atol=QUADRATURE)
-        assert_same(curve.cdf(linear[:, column]), share[:, column], "quantile", LINEAR)
+        assert_same(mean_of(linear[:, column]), share[:, column], "quantile", LINEAR)
 
 
 def the_same_of_states(made, post, rows, alpha):
@@ -186,18 +191,18 @@ def the_same_of_states(made, post, rows, alpha):
         at, root_at = at + m, root_at + m * m
     where, scale2, weight = np.array(where), np.array(scale2), post["weight"][:, 0]
     linear, share = (made["answers"][f"prediction_{which}"] for which in ("linear", "mean"))
-    curve = stats.norm if made["export"]["link"] == "probit" else stats.logistic
+    mean_of = {"probit": stats.norm.cdf, "logit": stats.logistic.cdf, "log": np.exp}[made["export"]["link"]]
     assert_same(rows @ made["export"]["params"][:, 0], linear[:, 0], "mean", LINEAR)
     assert_same(np.sqrt(weight @ (scale2 + (where - weight @ where) ** 2)), linear[:, 1], "sd", LINEAR)
     points = np.linspace(-12, 12, 2001)
-    grid, density = curve.cdf(where[..., None] + np.sqrt(scale2)[..., None] * points), stats.norm.pdf(points)
+    grid, density = mean_of(where[..., None] + np.sqrt(scale2)[..., None] * points), stats.norm.pdf(points)
     first, second = (weight @ (part @ density) * (points[1] - points[0]) for part in (grid, grid**2))
     assert_same(first, share[:, 0], "probability", QUADRATURE)
     assert_same(np.sqrt(second - first**2), share[:, 1], "its sd", QUADRATURE)
     for column, probability in ((2, alpha / 2), (3, 1 - alpha / 2)):
         below = weight @ stats.norm.cdf((linear[:, column] - where) / np.sqrt(scale2))
         np.testing.assert_allclose(below, probability, atol=CONTAINED)
-        assert_same(curve.cdf(linear[:, column]), share[:, column], "quantile", LINEAR)
+        assert_same(mean_of(linear[:, column]), share[:, column], "quantile", LINEAR)
 
 
 def the_same_of_columns_given_rows(made, post, rows, alpha):

@@ -66,6 +66,7 @@ class BinomialFamily(Family):
     links: ClassVar[tuple[str, ...]] = ("logit", "probit")
     takes: ClassVar[tuple[str, ...]] = ("link", "event", "trials", "flat_in")
     per_row: ClassVar[str] = "trials"
+    extent_bounds: ClassVar[bool] = True
     has_classes: ClassVar[bool] = True
     statsmodels: ClassVar[str] = "Binomial"
     reason: ClassVar[str] = "binomial responses have no noise variance"

@@ -59,6 +59,8 @@ class Family:
         Arguments of the models that only some families take, and this one does.
     per_row : str
         The one of these that says how large each row is: a number of trials, or an exposure. Empty if there is none.
+    extent_bounds : bool
+        Whether responses are at most this number, so that fits with other ones are of other responses.
     statsmodels : str
         The class of statsmodels' families that stands for it.
     reason : str
@@ -120,6 +122,7 @@ class Family:
     links: ClassVar[tuple[str, ...]]
     takes: ClassVar[tuple[str, ...]] = ()
     per_row: ClassVar[str] = ""
+    extent_bounds: ClassVar[bool] = False
     statsmodels: ClassVar[str]
     reason: ClassVar[str] = ""
     max_targets: ClassVar[int | None] = 1
@@ -254,6 +257,10 @@ class Family:
     def of_rows(self, mean: FloatArray, extent: FloatArray | None) -> FloatArray:
         """Means of responses of rows of some extent, from those at the same linear predictors."""
         return mean
+
+    def offset(self, extent: FloatArray | None) -> FloatArray | float:
+        """What is added to linear predictors of rows of some extent."""
+        return 0.0
 
     def linear(self, mean: FloatArray) -> FloatArray:
         """The linear predictor whose mean is given: the link function."""

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 else:
     likelihood = Late("pybayesridge.poisson.likelihood")
 
-LARGEST = 1e15
-"""Larger counts are not whole numbers of doubles any more, or close to it."""
+LARGEST = 1e11
+"""Relative to the noise of larger counts columns explain so much that the rounding errors of doubles decide."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,11 @@ class PoissonFamily(Family):
             "whole numbers, but endog has fractions (if these are rates, pass the counts, and their denominators as "
             "exposure=)",
         )
-        refuse(endog > LARGEST, f"but endog is above {LARGEST:g}")
+        refuse(
+            endog > LARGEST,
+            f"but endog is above {LARGEST:g}, where a Poisson distribution has hardly any noise (model the "
+            "logarithms with family='gaussian')",
+        )
         if not endog.any():
             raise ValueError(
                 "all counts are 0, which says that the rate is small and not how small: a Poisson model needs at "
@@ -152,6 +156,10 @@ class PoissonFamily(Family):
     def of_rows(self, mean: FloatArray, extent: FloatArray | None) -> FloatArray:
         """Expected counts of rows, from those for an exposure of 1."""
         return mean if extent is None else extent * mean
+
+    def offset(self, extent: FloatArray | None) -> FloatArray | float:
+        """Logs of exposures."""
+        return 0.0 if extent is None else np.log(extent)
 
     def linear(self, mean: FloatArray) -> FloatArray:
         """Logs of rates."""

@@ -37,6 +37,7 @@ def compare_loo(
     ----------
     fits : dict of str to results, or list of results
         Of BayesRidge and SpikeSlab, for the same response and rows. Of a list the names are "(1)", "(2)" and so on.
+        Fits of the same counts may have different exposures, which are part of a model, but not different trials.
     target : str or int, optional
         Which target, by name or position; needed where there are several.
 
@@ -111,7 +112,7 @@ def _check_alike(fits: dict[str, Any], scores: dict[str, LeaveOneOutScore]) -> N
         )
         if alike:
             alike = np.array_equal(fit.model.copies, first.model.copies) and np.array_equal(
-                extent_of(fit), extent_of(first)
+                _trials(fit), _trials(first)
             )
         if not alike:
             raise ValueError(
@@ -120,10 +121,10 @@ def _check_alike(fits: dict[str, Any], scores: dict[str, LeaveOneOutScore]) -> N
             )
 
 
-def extent_of(fit: Any) -> FloatArray:
-    """Trials or exposures of each row, (n,): ones where there are none."""
-    extent = fit.model.data.extent
-    return np.ones(fit.model.nobs) if extent is None else extent
+def _trials(fit: Any) -> FloatArray:
+    """Trials of each row, (n,), or ones: exposures of counts are of the model, not of the response."""
+    data, bounded = fit.model.data, fit.model.distribution.extent_bounds
+    return data.extent if bounded and data.extent is not None else np.ones(fit.model.nobs)
 
 
 def _response(fit: Any, target: object) -> Any:

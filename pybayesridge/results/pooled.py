@@ -272,7 +272,11 @@ class PooledResults(Ratios, Shown, saved.Saveable):
         return pd.concat(frames, ignore_index=True).iloc[order].reset_index(drop=True)
 
     def predict(
-        self, exog: RowsLike | None = None, transform: bool = True, which: str = "mean"
+        self,
+        exog: RowsLike | None = None,
+        transform: bool = True,
+        which: str = "mean",
+        exposure: ArrayLike | str | None = None,
     ) -> pd.Series | pd.DataFrame:
         """Posterior mean at new rows, of the linear predictor or, for yes/no responses, of the probability.
 
@@ -283,9 +287,12 @@ class PooledResults(Ratios, Shown, saved.Saveable):
         transform : bool
             Whether to pass new data through the formula.
         which : {"mean", "linear"}
-            For yes/no responses: probabilities, or linear predictors at `params` of the fits.
+            For yes/no responses: probabilities, or linear predictors at `params` of the fits. For counts: expected
+            counts (medians), or linear predictors.
+        exposure : float, (m,) array-like or str, for ``family="poisson"``
+            Exposures of the rows, as for a single fit.
         """
-        return mixed_means(self.fits, None, exog, transform, which)
+        return mixed_means(self.fits, None, exog, transform, which, exposure)
 
     def get_prediction(
         self,
@@ -294,6 +301,7 @@ class PooledResults(Ratios, Shown, saved.Saveable):
         target: str | int | None = None,
         which: str = "mean",
         weights: ArrayLike | None = None,
+        exposure: ArrayLike | str | None = None,
     ) -> BayesPrediction | GeneralizedPrediction:
         """Predictions with credible and prediction intervals: ``.summary_frame(alpha)``.
 
@@ -309,8 +317,10 @@ class PooledResults(Ratios, Shown, saved.Saveable):
             For yes/no responses: probabilities, or linear predictors.
         weights : array-like, optional
             For Gaussian responses: precision weights of new observations, as for a single fit.
+        exposure : float, (m,) array-like or str, for ``family="poisson"``
+            Exposures of the rows, as for a single fit.
         """
-        return mixed_prediction(self.fits, None, exog, transform, target, which, weights)
+        return mixed_prediction(self.fits, None, exog, transform, target, which, weights, exposure)
 
     def hyperparameters(self, alpha: float = 0.05) -> pd.DataFrame:
         """Posterior of the hyperparameters: the table of a single fit, for the mixture over the fits.
@@ -511,13 +521,18 @@ class PooledResults(Ratios, Shown, saved.Saveable):
 
 
 def mixed_means(
-    fits: Sequence[Any], share: FloatArray | None, exog: RowsLike | None, transform: bool, which: str
+    fits: Sequence[Any],
+    share: FloatArray | None,
+    exog: RowsLike | None,
+    transform: bool,
+    which: str,
+    exposure: ArrayLike | str | None = None,
 ) -> pd.Series | pd.DataFrame:
     """Posterior means at rows of the mixture of several fits with weights `share`."""
     check_which(which)
     family = fits[0].model.distribution
-    if not family.has_mean and which == "mean":
-        found = _generalized_prediction(fits, share, exog, transform, which)
+    if exposure is not None or (not family.has_mean and which == "mean"):
+        found = _generalized_prediction(fits, share, exog, transform, which, exposure)
         return pd.Series(found.predicted_mean, index=found.row_labels)
     own = {} if family.is_linear else {"which": which}
     each = [fit.predict(exog, transform, **own) for fit in fits]
@@ -534,11 +549,12 @@ def mixed_prediction(
     target: str | int | None,
     which: str,
     weights: ArrayLike | None,
+    exposure: ArrayLike | str | None = None,
 ) -> BayesPrediction | GeneralizedPrediction:
     """Predictions of the mixture of several fits with weights `share`; see `PooledResults.get_prediction`."""
     check_which(which)
-    if not fits[0].model.distribution.is_linear:
-        return _generalized_prediction(fits, share, exog, transform, which)
+    if exposure is not None or not fits[0].model.distribution.is_linear:
+        return _generalized_prediction(fits, share, exog, transform, which, exposure)
     rows = [fit.model.new_rows(exog, transform) for fit in fits]
     laws = [fit.law_of_rows(own) for fit, (own, _) in zip(fits, rows, strict=True)]
     noises = [
@@ -563,23 +579,33 @@ def mixed_prediction(
 
 
 def _generalized_prediction(
-    fits: Sequence[Any], share: FloatArray | None, exog: RowsLike | None, transform: bool, which: str
+    fits: Sequence[Any],
+    share: FloatArray | None,
+    exog: RowsLike | None,
+    transform: bool,
+    which: str,
+    exposure: ArrayLike | str | None,
 ) -> GeneralizedPrediction:
-    each = [fit.get_prediction(exog, transform, which=which) for fit in fits]
+    family = fits[0].model.distribution
+    if exposure is not None and family.per_row != "exposure":
+        raise ValueError("exposure requires fits with family='poisson'")
+    each = [fit.get_prediction(exog, transform, which=which, exposure=exposure) for fit in fits]
     mean, sd = total_moments([one.predicted_mean for one in each], [one.se for one in each], share)
     whole = np.flatnonzero(~np.isnan(mean))
     laws = []
     for fit in fits:
-        x, z = fit.model.split_rows(fit.model.new_rows(exog, transform)[0], fit.posterior.design)
-        laws.append(fit.posterior.rows(x[whole], z[whole]))
-    law, model = pooled(laws, share), fits[0].model
-    family, extent = model.distribution, None if exog is not None else model.data.extent
+        rows, labels = fit.model.new_rows(exog, transform)
+        x, z = fit.model.split_rows(rows, fit.posterior.design)
+        extent = None if which == "linear" else fit.extent_of_rows(exog, exposure, labels)
+        offset = family.offset(None if extent is None else extent[whole])
+        laws.append(fit.posterior.rows(x[whole], z[whole], offset))
+    law = pooled(laws, share)
 
     def quantiles(at: FloatArray) -> FloatArray:
         out = np.full((len(mean), at.size), np.nan)
         ends = law.ask(Ask(tuple(at.tolist()))).quantiles[:, 0]
         out[whole] = ends
-        return out if which == "linear" else family.of_rows(family.mean(out).T, extent).T
+        return out if which == "linear" else family.mean(out)
 
     if which == "mean" and not family.has_mean:
         low, mean, high = quantiles(np.array(AROUND_MEDIAN)).T

@@ -57,8 +57,8 @@ class ResponseScaleResults(Ratios, LinearResults):
         x, z = self.model.split_rows(rows, self.posterior.design)
         return _over_complete(rows, lambda keep: self.posterior.response_means(x[keep], z[keep]))
 
-    def _extent(self, exog: RowsLike | None, exposure: Any, labels: pd.Index) -> FloatArray | None:
-        """The exposures of rows to predict: those given, or those of the fit for its own rows."""
+    def extent_of_rows(self, exog: RowsLike | None, exposure: Any, labels: pd.Index) -> FloatArray | None:
+        """The exposures of rows to predict: those given, or those of the fit for its own rows. Internal."""
         family = self.model.distribution
         if exposure is None:
             return self.model.data.extent if exog is None else None
@@ -111,7 +111,7 @@ class ResponseScaleResults(Ratios, LinearResults):
             return pd.Series(self.model.predict(self.arrays.params, rows, which="linear"), index=labels)
         if exog is None and exposure is None:
             return pd.Series(self.arrays.fittedvalues, index=labels)
-        extent = self._extent(exog, exposure, labels)
+        extent = self.extent_of_rows(exog, exposure, labels)
         return pd.Series(self.model.distribution.of_rows(self._means_at(rows), extent), index=labels)
 
     def get_prediction(  # type: ignore[override]
@@ -149,7 +149,7 @@ class ResponseScaleResults(Ratios, LinearResults):
         [[0.68, 0.16, 0.34, 0.92]]
         """
         rows, labels = self.model.new_rows(exog, transform)
-        extent = self._extent(exog, exposure, labels)
+        extent = self.extent_of_rows(exog, exposure, labels)
         if row_labels is not None:
             labels = pd.Index(row_labels)
         x, z = self.model.split_rows(rows, self.posterior.design)

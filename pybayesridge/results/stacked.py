@@ -62,7 +62,11 @@ class StackedResults(Shown):
         return values[values > 0]
 
     def predict(
-        self, exog: RowsLike | None = None, transform: bool = True, which: str = "mean"
+        self,
+        exog: RowsLike | None = None,
+        transform: bool = True,
+        which: str = "mean",
+        exposure: ArrayLike | str | None = None,
     ) -> pd.Series | pd.DataFrame:
         """Posterior mean at rows, of the linear predictor or, for yes/no responses, of the probability.
 
@@ -73,9 +77,12 @@ class StackedResults(Shown):
         transform : bool
             Whether to pass new data through the formulas.
         which : {"mean", "linear"}
-            For yes/no responses: probabilities, or linear predictors.
+            For yes/no responses: probabilities, or linear predictors. For counts: expected counts (medians), or
+            linear predictors.
+        exposure : float, (m,) array-like or str, for ``family="poisson"``
+            Exposures of the rows, as for a single fit.
         """
-        return mixed_means(self._inner, self.shares, exog, transform, which)
+        return mixed_means(self._inner, self.shares, exog, transform, which, exposure)
 
     def get_prediction(
         self,
@@ -84,6 +91,7 @@ class StackedResults(Shown):
         target: str | int | None = None,
         which: str = "mean",
         weights: ArrayLike | None = None,
+        exposure: ArrayLike | str | None = None,
     ) -> BayesPrediction | GeneralizedPrediction:
         """Predictions with credible and prediction intervals: ``.summary_frame(alpha)``.
 
@@ -101,8 +109,10 @@ class StackedResults(Shown):
             For yes/no responses: probabilities, or linear predictors.
         weights : array-like, optional
             For Gaussian responses: precision weights of new observations, as for a single fit.
+        exposure : float, (m,) array-like or str, for ``family="poisson"``
+            Exposures of the rows, as for a single fit.
         """
-        return mixed_prediction(self._inner, self.shares, exog, transform, target, which, weights)
+        return mixed_prediction(self._inner, self.shares, exog, transform, target, which, weights, exposure)
 
     def contrast(
         self,

@@ -113,7 +113,7 @@ def expectation_propagation(
         sites=sites,
         mean=mean,
         variance=variance,
-        log_evidence=_log_evidence(gaussian, sites, tilted, mean, variance),
+        log_evidence=_log_evidence(gaussian, rows.k, tilted, variance),
         converged=change <= tol,
         n_iter=sweep,
         change=change,
@@ -180,14 +180,12 @@ def swept_sites(tilted: Tilted) -> Sites:
     return Sites(tilted.site_precision, tilted.gradient + tilted.site_precision * tilted.mean)
 
 
-def _log_evidence(gaussian: Gaussian, sites: Sites, tilted: Tilted, mean: FloatArray, variance: FloatArray) -> float:
-    """The sites' own normaliser and what the rows add; stationary in the sites where the moments agree."""
-    return gaussian.log_normalizer + log_evidence_of_rows(sites, tilted, mean, variance)
+def _log_evidence(gaussian: Gaussian, k: int, tilted: Tilted, variance: FloatArray) -> float:
+    """Log evidence, stationary in the sites where the moments agree.
 
-
-def log_evidence_of_rows(sites: Sites, tilted: Tilted, mean: FloatArray, variance: FloatArray) -> float:
-    """Sum over rows of the log mean of likelihood / site under the marginal."""
-    of_row = (
-        tilted.log_integral - 0.5 * np.log(2 * np.pi * variance) - mean * (sites.shift - 0.5 * sites.precision * mean)
-    )
-    return float(of_row.sum())
+    What the sites add at the mean, and the sites' own normaliser there, leave ``-|u|^2 / 2`` with u the penalised
+    coordinates: of many events both are large, and their difference would be lost in rounding errors.
+    """
+    u = gaussian.mean[k:]
+    of_coordinates = 0.5 * k * np.log(2 * np.pi) - np.log(np.diag(gaussian.factor)).sum() - 0.5 * float(u @ u)
+    return float(of_coordinates + (tilted.log_integral - 0.5 * np.log(2 * np.pi * variance)).sum())

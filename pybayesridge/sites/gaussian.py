@@ -7,6 +7,7 @@ each penalised coordinate; the unpenalised ones have no prior at all. O(n r^2), 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg.blas import dtrmm, dtrsv
@@ -40,13 +41,15 @@ class Gaussian:
     factor : (k + r, k + r) array
         Lower triangular: ``factor @ factor.T`` is the posterior precision.
     mean : (k + r,) array
-    log_normalizer : float
-        Log integral of the sites times the prior; the flat coordinates have Lebesgue measure.
     """
 
     factor: FloatArray
     mean: FloatArray
-    log_normalizer: float
+
+    @staticmethod
+    def of_earlier(state: dict[str, Any]) -> dict[str, Any]:
+        """The attributes in files of earlier versions, which had the normaliser among them."""
+        return {name: value for name, value in state.items() if name != "log_normalizer"}
 
     def variances(self, rows: Scaled) -> FloatArray:
         """Variances of the linear functions that `rows` are, (m,)."""
@@ -81,9 +84,7 @@ def combine(rows: Scaled, sites: Sites) -> Gaussian:
     factor = factorize(rows, sites.precision)
     right = rows.transposed_times(sites.shift)
     half = forward(factor, right)
-    mean = backward(factor, half)
-    log_normalizer = 0.5 * rows.k * np.log(2 * np.pi) - np.log(np.diag(factor)).sum() + 0.5 * float(half @ half)
-    return Gaussian(factor, mean, float(log_normalizer))
+    return Gaussian(factor, backward(factor, half))
 
 
 def prior_slope(gaussian: Gaussian, k: int, sites: Sites, variance: FloatArray) -> float:

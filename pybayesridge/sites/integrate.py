@@ -223,11 +223,18 @@ def find_ends(nodes: Nodes, accuracy: float) -> float | None:
         If it does not fall.
     """
     nodes.at(nodes.prior.log_scale, accuracy)
-    limit = _limit_of_fall(nodes, -nodes.slope(_walk(nodes, 1.0, accuracy)))
+    seen = -nodes.slope(_walk(nodes, 1.0, accuracy))
+    limit = _limit_of_fall(nodes, seen)
     if limit is not None and limit < SETTLED:
         raise ValueError(
             "the posterior of the penalty is improper: the penalised columns separate the responses, and the prior "
             "does not rule out coefficients of any size; pass a `prior` with a larger second number"
+        )
+    if limit is None and seen < SETTLED:
+        raise ValueError(
+            f"the posterior of the penalty lies more than a factor of e^{FARTHEST:g} from the scale of its prior, "
+            "beyond what double precision resolves: the columns explain the responses but for next to no noise. Give "
+            "the penalty by method='fixed'"
         )
     _walk(nodes, -1.0, accuracy)
     return limit

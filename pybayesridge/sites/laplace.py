@@ -89,7 +89,7 @@ def mode(rows: Scaled, likelihood: Likelihood, start: FloatArray | None, *, tol:
         change = max(change, float(np.abs(rows.times(direction)).max(initial=0.0)) / ABSOLUTE)
         if change <= tol or n_iter == maxiter:
             break
-        at, eta, best = _search(height, rows, at, direction, best)
+        at, eta, best = _search(height, rows, at, direction, best, _rounding(likelihood, eta, best))
     return Mode(sites, eta, gaussian, best, change <= tol, n_iter, change)
 
 
@@ -150,9 +150,9 @@ def _search(
     at: FloatArray,
     direction: FloatArray,
     best: float,
+    slack: float,
 ) -> tuple[FloatArray, FloatArray, float]:
-    """Halve the step until the log posterior does not fall by more than rounding errors."""
-    slack = 64 * np.finfo(float).eps * max(abs(best), 1.0)
+    """Halve the step until the log posterior does not fall by more than rounding errors, the `slack`."""
     for halving in range(HALVINGS):
         new = at + direction / 2**halving
         eta = rows.times(new)
@@ -160,3 +160,9 @@ def _search(
         if value >= best - slack:
             return new, eta, value
     return at, rows.times(at), best
+
+
+def _rounding(likelihood: Likelihood, eta: FloatArray, height: float) -> float:
+    """What rounding errors of linear predictors, which many events multiply, and of sums do to the log posterior."""
+    slope, _ = likelihood.derivatives(eta)
+    return 64 * float(np.finfo(float).eps) * max(abs(height), float(np.abs(slope * eta).sum()), 1.0)

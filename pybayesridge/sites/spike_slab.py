@@ -23,7 +23,7 @@ from pybayesridge.ep.model.prior import Prior
 from pybayesridge.ep.model.result import EPResult
 from pybayesridge.sites.acceleration import History
 from pybayesridge.sites.approximation import cavity
-from pybayesridge.sites.ep import RECOVERY, difference, log_evidence_of_rows, swept_sites
+from pybayesridge.sites.ep import RECOVERY, difference, swept_sites
 from pybayesridge.sites.gaussian import Sites
 from pybayesridge.sites.laplace import sites_at
 from pybayesridge.sites.likelihood import Likelihood
@@ -125,7 +125,7 @@ class Point:
         """EP's log evidence, stationary in all sites at a fixed point."""
         gaussian = self.working.log_normalizer(self.state.factor, self.state.t1, self.state.mean)
         of_columns = self.model.log_evidence_of_columns(self.state)
-        return gaussian + of_columns + log_evidence_of_rows(self.sites, self.tilted, self.mean, self.variance)
+        return gaussian + of_columns + _log_evidence_of_rows(self.sites, self.tilted, self.mean, self.variance)
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,3 +364,11 @@ def _result(columns: Columns, used: BoolArray, outcome: Outcome, tol: float) -> 
         evidence_biased=False,
         row_sites=sites,
     )
+
+
+def _log_evidence_of_rows(sites: Sites, tilted: Tilted, mean: FloatArray, variance: FloatArray) -> float:
+    """Sum over rows of the log mean of likelihood / site under the marginal."""
+    of_row = (
+        tilted.log_integral - 0.5 * np.log(2 * np.pi * variance) - mean * (sites.shift - 0.5 * sites.precision * mean)
+    )
+    return float(of_row.sum())

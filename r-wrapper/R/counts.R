@@ -15,6 +15,10 @@ counts_response <- function(y, name) {
   }
   refuse(y < 0, "but the response is negative")
   refuse(y != round(y), "whole numbers, but the response has fractions (of rates give the counts, and their denominators as 'exposure')")
+  refuse(
+    y > largest_count, "but the response is above ", format(largest_count), ", where a Poisson distribution has hardly any noise (model the ",
+    "logarithms with family = gaussian())"
+  )
   if (!any(y > 0)) {
     stop(
       "all counts are 0, which says that the rate is small and not how small: a Poisson model needs at least one event",
@@ -23,6 +27,9 @@ counts_response <- function(y, name) {
   }
   list(y = y)
 }
+
+# As in Python: relative to the noise of larger counts rounding errors decide.
+largest_count <- 1e11
 
 some_quoted <- function(rows) {
   paste0(paste0("'", utils::head(rows, 5L), "'", collapse = ", "), if (length(rows) > 5L) sprintf(" and %d others", length(rows) - 5L))
