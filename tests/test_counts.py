@@ -293,6 +293,7 @@ def changed(**values):
         (lambda: BayesRidge.from_formula("y ~ a + (1 | g)", DATA, family="poisson"), r"\(1 \| g\) requires"),
         (lambda: SpikeSlab(DATA["y"], DATA[["a"]], family="poisson"), "SpikeSlab does not have family='poisson'"),
         (lambda: fit(method="exact"), "has no closed form"),
+        (lambda: fit(data=DATA.assign(y=DATA["y"].where(DATA.index != 50, 1e9))), "what some rows say outweighs"),
     ],
 )
 def test_what_is_refused(make, message):

@@ -193,12 +193,18 @@ def fit(
     Raises
     ------
     ValueError
-        If the posterior of t2 is improper.
+        If the posterior of t2 is improper, or rounding errors outweigh the prior.
     """
     with one_pool(space.flops):
         log_density = log_prior(prior, space, likelihood, flat_in)
         nodes = Nodes(space, likelihood, log_density, options.solver, SITE_TOL, options.maxiter)
-        return find(nodes, options) if space.rank else _one(nodes, nodes.prior.log_scale)
+        try:
+            return find(nodes, options) if space.rank else _one(nodes, nodes.prior.log_scale)
+        except FloatingPointError as error:
+            raise ValueError(
+                "what some rows say outweighs the others by more than double precision resolves: look for rows with a "
+                "very large count, weight or exposure, or use fit('laplace')"
+            ) from error
 
 
 def _at(nodes: Nodes, log_t2: float) -> Approximation:

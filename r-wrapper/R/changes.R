@@ -45,10 +45,13 @@ changes_of <- function(object, variables, values, data, env) {
 
 # Variables of exposures, which no coefficient belongs to.
 only_in_offset <- function(object) {
-  factors <- attr(object$terms, "factors")
-  offset <- rownames(factors)[attr(object$terms, "offset")]
-  of_terms <- rownames(factors)[rowSums(factors) > 0]
-  setdiff(all_variables(offset), all_variables(of_terms))
+  offset <- attr(object$terms, "offset")
+  if (is.null(offset)) {
+    return(character())
+  }
+  variables <- vapply(as.list(attr(object$terms, "variables"))[-1L], deparse1, "")
+  of_terms <- rownames(attr(object$terms, "factors"))[rowSums(attr(object$terms, "factors")) > 0]
+  setdiff(all_variables(variables[offset]), all_variables(of_terms))
 }
 
 all_variables <- function(texts) unique(unlist(lapply(texts, function(text) all.vars(str2lang(text)))))
