@@ -80,8 +80,29 @@ def fit_binary_selection(
         are known to a tenth of their standard deviations, or five times `mcse`: the auxiliary variables move them
         slowly if the columns separate the responses.
     """
+    return sample_binary(
+        rows,
+        binary_grid(rows, given),
+        mcse=mcse,
+        n_chains=n_chains,
+        maxiter=maxiter,
+        rng=rng,
+        progress=progress,
+    )
+
+
+def sample_binary(
+    rows: Rows,
+    grid: Grid,
+    *,
+    mcse: float,
+    n_chains: int = 4,
+    maxiter: int = MAXITER,
+    rng: int | np.random.Generator = 0,
+    progress: Progress | None = None,
+) -> BinarySelection:
+    """:func:`fit_binary_selection` with the nodes of log g and the prior of another fit, or of its own."""
     generator = np.random.default_rng(rng)
-    grid = binary_grid(rows, given)
     walkers = n_walkers(n_chains, grid.n_units)
     with one_pool(0.0):
         problem = problem_given(rows, rows.start())

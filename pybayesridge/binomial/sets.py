@@ -58,6 +58,18 @@ class BinaryTask:
     groups: IntArray | None
 
 
+def rows_of_design(design: Design) -> tuple[FloatArray, FloatArray]:
+    """Penalised columns on the scale of the prior, (n, p), and coordinates of the unpenalised ones, (n, k)."""
+    x = np.empty((design.n, design.p))
+    for part, piece in design.column_pieces():
+        x[:, part] = piece
+    c = design.block.q * np.sqrt(design.n)
+    if design.block.sqrt_w is not None:
+        x /= design.block.sqrt_w[:, None]
+        c = c / design.block.sqrt_w[:, None]
+    return x, c
+
+
 def fit_by_sampling(task: BinaryTask, options: FitOptions) -> BinarySelectionPosterior:
     """The posterior of the sets by Monte Carlo."""
     known = task.known

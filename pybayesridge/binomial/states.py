@@ -7,7 +7,7 @@ from scipy.special import gammaln, log_ndtr, logsumexp
 
 from pybayesridge._types import FloatArray
 from pybayesridge.binomial.likelihood import Binomial
-from pybayesridge.binomial.link import Link, derivatives, log_likelihood
+from pybayesridge.binomial.link import LARGEST_CURVATURE, Link, derivatives, log_likelihood
 
 NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(32)
 """Gauss-Hermite quadrature."""
@@ -18,6 +18,10 @@ NEWTON = 30
 TOP = 1e-6
 """The top is located to this part of a standard deviation."""
 
+CONCAVE = 0.8
+"""Largest curvature of the log of 1 / L, in units of that of the normal density, where their product is integrated as
+a log-concave function."""
+
 STEP, BEYOND = 0.25, 12.0
 """Of the trapezoidal rule, in standard deviations: spacing, and reach beyond the top of the integrand."""
 
@@ -25,21 +29,36 @@ STEP, BEYOND = 0.25, 12.0
 def log_mean_inverse(center: FloatArray, spread: FloatArray, rows: Binomial) -> FloatArray:
     """Log of the mean of 1 / L over normal linear predictors; all (S, m).
 
-    With the logit link 1 / L is a sum of exponentials, with a mean in closed form; for many trials the trapezoidal
-    rule takes less time, and is as accurate, since 1 / L is log-convex. With the probit link variances are below
-    1 / trials, so that the integrand is log-concave.
+    With the logit link 1 / L is a sum of exponentials, with a mean in closed form. For many trials the integrand is
+    log-concave where the variances are small beside 4 / trials, and elsewhere the trapezoidal rule takes less time than
+    the sum, and is as accurate, since 1 / L is log-convex. With the probit link variances are below 1 / trials, so that
+    the integrand is always log-concave.
     """
     s, f = rows.successes, rows.failures
     if rows.link == "probit":
         return _log_integral(center, spread, -s, -f, rows.link)
-    trials = s + f
-    sd = np.sqrt(spread)
+    curvature = LARGEST_CURVATURE["logit"] * (s + f) * spread.max(axis=0, initial=0.0)
+    concave = (s + f > NODES.size) & (curvature < CONCAVE)
+    out = np.empty(center.shape)
+    for which, integral in ((concave, _of_concave), (~concave, _of_logit)):
+        if which.any():
+            out[:, which] = integral(center[:, which], spread[:, which], s[which], f[which])
+    return out
+
+
+def _of_concave(center: FloatArray, spread: FloatArray, s: FloatArray, f: FloatArray) -> FloatArray:
+    return _log_integral(center, spread, -s, -f, "logit")
+
+
+def _of_logit(center: FloatArray, spread: FloatArray, s: FloatArray, f: FloatArray) -> FloatArray:
+    """Log of the mean of 1 / L by the sum or the trapezoidal rule."""
+    trials, sd = s + f, np.sqrt(spread)
     reach = BEYOND + float((trials * sd).max(initial=0.0))
     if trials.max(initial=0.0) < 2 * reach / STEP:
         return _sum_of_exponentials(center, spread, s, trials)
     out = np.full(center.shape, -np.inf)
     for z in np.arange(-reach, reach + STEP, STEP):
-        value = -0.5 * z**2 - log_likelihood(s, f, center + z * sd, rows.link)
+        value = -0.5 * z**2 - log_likelihood(s, f, center + z * sd, "logit")
         out = np.logaddexp(out, value)
     return out + np.log(STEP) - 0.5 * np.log(2 * np.pi)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pybayesridge.binomial.sets import BinaryTask
+from pybayesridge.binomial.sets import BinaryTask, rows_of_design
 from pybayesridge.design.design import Design
 from pybayesridge.ep.methods import SelectionMethod
 from pybayesridge.ep.model.least_squares import Data
@@ -55,11 +55,5 @@ def _task(model: SpikeSlab, design: Design, data: Data, rotation: Rotation) -> B
             "no column can be both in and out: with family='binomial' SpikeSlab needs at least one column that "
             "varies and whose prior_inclusion lies between 0 and 1; use BayesRidge"
         )
-    x = np.empty((design.n, design.p))
-    for part, piece in design.column_pieces():
-        x[:, part] = piece
-    c = design.block.q * np.sqrt(design.n)
-    if design.block.sqrt_w is not None:
-        x /= design.block.sqrt_w[:, None]
-        c = c / design.block.sqrt_w[:, None]
+    x, c = rows_of_design(design)
     return BinaryTask(design, data, rotation, x, c, likelihood, known, model.groups_of(design))

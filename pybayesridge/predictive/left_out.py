@@ -28,6 +28,7 @@ EXACT = 1e-13
 NO_NOISE = "the response is fitted without noise"
 
 
+UNDETERMINED = "the other rows do not determine an unpenalised coefficient"
 LEVERAGE_ONE = "it is fitted exactly whatever its response is (leverage 1)"
 
 

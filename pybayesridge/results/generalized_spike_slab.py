@@ -11,8 +11,9 @@ import pandas as pd
 from pybayesridge._types import FloatArray
 from pybayesridge.ep.posterior import StartingPoint
 from pybayesridge.findings import Finding
+from pybayesridge.predictive.latent_sets import latent_sets_left_out
 from pybayesridge.predictive.left_out import LeftOut
-from pybayesridge.predictive.sites import latent_sets_left_out, sites_left_out
+from pybayesridge.predictive.sites import sites_left_out
 from pybayesridge.recipes import Recipe
 from pybayesridge.results import findings
 from pybayesridge.results.arviz import Draws

@@ -108,6 +108,23 @@ def _by_one(column: FloatArray, sign: FloatArray) -> Separation:
     return Separation(np.zeros(1), np.zeros(column.size, dtype=bool))
 
 
+def needed_row(column: FloatArray, likelihood: Likelihood) -> int | None:
+    """The row without which a column alone separates the responses, such as that of the only event, if there is one.
+
+    Parameters
+    ----------
+    column : (n,) array
+    likelihood : Likelihood
+    """
+    sign = likelihood.rises()
+    for direction in (1.0, -1.0):
+        along = direction * column
+        in_the_way = np.flatnonzero((along * sign < 0) | ((sign == 0) & (along != 0)))
+        if in_the_way.size == 1 and likelihood.copies[in_the_way[0]] <= 1.0:
+            return int(in_the_way[0])
+    return None
+
+
 def dimensions(columns: FloatArray, likelihood: Likelihood) -> int:
     """Dimension of the cone of directions that separate; those of a cone are all that leave the other rows in place.
 

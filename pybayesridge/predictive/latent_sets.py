@@ -1,0 +1,297 @@
+"""Rows of a selection of responses that are not Gaussian, predicted from the others by draws.
+
+A row is predicted by the kept states of the posterior of all rows, weighted anew. Where few of these say what there
+is without the row, or sets of columns matter that are not among them, sets are sampled again without the row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+from numpy.random import Generator
+from scipy.optimize import brentq
+from scipy.special import logsumexp, ndtri
+
+from pybayesridge._types import AnyArray, FloatArray, IntArray
+from pybayesridge.binomial.augmentation import Rows
+from pybayesridge.binomial.likelihood import Binomial
+from pybayesridge.binomial.link import log_likelihood
+from pybayesridge.binomial.selection import sample_binary
+from pybayesridge.binomial.selection_posterior import BinarySelectionPosterior
+from pybayesridge.binomial.sets import rows_of_design
+from pybayesridge.binomial.states import log_mean, log_mean_inverse
+from pybayesridge.predictive.latent_unseen import unseen_shares
+from pybayesridge.predictive.left_out import UNDETERMINED, LeftOut, NoDensityError, joined, mixed
+from pybayesridge.selection.monte_carlo import draws_of, error_of_influence, error_of_mean
+from pybayesridge.selection.problem import units_of
+from pybayesridge.selection.result import Exact
+from pybayesridge.selection.states import States
+from pybayesridge.sites.separation import needed_row, separation
+
+ELEMENTS = 200_000
+"""States times rows that are integrated at once."""
+
+FEW = 400.0
+"""Effective draws of a row's prediction, below which sets are sampled again without it."""
+
+UNSEEN = 0.01
+"""Share of sets that are not kept, above which they are, too."""
+
+AGAIN = 16
+"""Rows without which sets are sampled again, at most."""
+
+MCSE = 0.02
+"""Of inclusion probabilities then."""
+
+SHARE, STEPS = 0.25, (150_000, 1_000_000)
+"""Steps then, of those of the fit to all rows, but so many at least and at most."""
+
+EACH = 8
+"""Draws of the row's linear predictor in each state, one of each of so many equal parts of its law."""
+
+SETTLED = 1e-6
+"""Precision of the solution of the equation that bridges two posteriors."""
+
+ENOUGH = 200.0
+"""Effective draws that two posteriors have in common, below which another one is put between them."""
+
+BETWEEN = 16
+"""So many in all, at most."""
+
+FIRST = 16.0
+"""By this the part of a copy of the row is divided next to the posterior without it."""
+
+
+def latent_sets_left_out(
+    posterior: BinarySelectionPosterior, likelihood: Binomial, x_rows: AnyArray, z_rows: FloatArray
+) -> LeftOut:
+    """Predictions of a selection by the kept states, given which the coefficients are normal.
+
+    Parameters
+    ----------
+    posterior : BinarySelectionPosterior
+    likelihood : Binomial
+    x_rows, z_rows : (n, p) and (n, k) arrays
+        The rows of the fit.
+
+    Raises
+    ------
+    NoDensityError
+        For a row without which the unpenalised columns separate the responses.
+    """
+    exact, pieces = posterior.exact, []
+    rows = rows_of(posterior, likelihood)
+    needed = needed_row(rows.c[:, 0], likelihood) if rows.c.shape[1] == 1 else None
+    if needed is not None:
+        raise NoDensityError(needed, UNDETERMINED)
+    draws = draws_of(exact)
+    for at, center, spread in posterior.linear_components(x_rows, z_rows):
+        step = max(ELEMENTS // max(center.shape[0], 1), 1)
+        for begin in range(0, center.shape[1], step):
+            part = slice(begin, begin + step)
+            some = likelihood.rows(np.arange(at.start, at.stop)[part])
+            pieces.append(_by_states(posterior, center[:, part], spread[:, part], some))
+    out, count = joined(pieces), likelihood.log_constants()
+    unseen = unseen_shares(rows, exact)
+    doubt = np.flatnonzero((draws * out.efficiency < FEW) | (unseen > UNSEEN))
+    # The least sure ones first.
+    doubt = doubt[np.argsort((out.efficiency * np.maximum(1.0 - unseen, 0.0))[doubt], kind="stable")]
+    again = doubt[:AGAIN]
+    if again.size:
+        out = _put_in(posterior, rows, out, again, x_rows, z_rows)
+    efficiency = out.efficiency.copy()
+    left = doubt[AGAIN:]
+    efficiency[left[unseen[left] > UNSEEN]] = 0.0
+    return replace(out, efficiency=efficiency, log_density=out.log_density + count, within=out.within + count)
+
+
+def rows_of(posterior: BinarySelectionPosterior, likelihood: Binomial) -> Rows:
+    """The rows of a fit as its sampler had them."""
+    design = posterior.design
+    return Rows.of(*rows_of_design(design), likelihood, units_of(design.p, posterior.selection.groups))
+
+
+def _by_states(
+    posterior: BinarySelectionPosterior, center: FloatArray, spread: FloatArray, rows: Binomial
+) -> LeftOut:
+    """Predictions of some rows by the kept states, their linear predictors having these moments, (S, m) each."""
+    weight = posterior.joint.weight
+    left_out = -log_mean_inverse(center, spread, rows)
+    found = mixed(weight, left_out, log_mean(center, spread, rows), copies=rows.copies)
+    share = weight[:, None] * np.exp(found.log_density - left_out)
+    return replace(found, mcse=error_of_influence(posterior.exact, share - weight[:, None]))
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """A row predicted with sets that were sampled without it: log density, its error, and effective draws."""
+
+    log_density: float
+    mcse: float
+    draws: float
+
+
+def _put_in(
+    posterior: BinarySelectionPosterior,
+    rows: Rows,
+    out: LeftOut,
+    again: IntArray,
+    x_rows: AnyArray,
+    z_rows: FloatArray,
+) -> LeftOut:
+    """Put in place of the predictions of some rows those with sets that are sampled without them."""
+    assert out.mcse is not None
+    assert out.influence is not None
+    center, spread = np.empty((2, posterior.joint.n, again.size))
+    for at, *moments in posterior.linear_components(x_rows[again], z_rows[again]):
+        center[:, at], spread[:, at] = moments
+    sampler = Sampler(posterior, rows)
+    found = [sampler.predicted(i, center[:, j], spread[:, j]) for j, i in enumerate(again.tolist())]
+    log_density, efficiency, mcse = out.log_density.copy(), out.efficiency.copy(), out.mcse.copy()
+    log_density[again] = [one.log_density for one in found]
+    mcse[again] = [one.mcse for one in found]
+    efficiency[again] = np.minimum(np.array([one.draws for one in found]) / draws_of(posterior.exact), 1.0)
+    # What the kept states say of these rows alone no longer counts.
+    alone = _by_states(posterior, center, spread, rows.likelihood.rows(again)).influence
+    beyond = float(np.linalg.norm(rows.likelihood.copies[again] * mcse[again]))
+    return replace(
+        out,
+        log_density=log_density,
+        efficiency=efficiency,
+        mcse=mcse,
+        influence=out.influence - alone,
+        beyond=beyond,
+    )
+
+
+@dataclass(slots=True)
+class Sampler:
+    """Samples sets with less than all copies of a row, under the prior of the fit to all rows; changed in place.
+
+    Attributes
+    ----------
+    posterior : BinarySelectionPosterior
+    rows : Rows
+    between : int
+        How often sets may still be sampled with a part of a copy.
+    """
+
+    posterior: BinarySelectionPosterior
+    rows: Rows
+    between: int = BETWEEN
+
+    def predicted(self, i: int, center: FloatArray, spread: FloatArray) -> Again:
+        """Row i given the others; `center` and `spread` (S,) are moments of its predictor in the kept states.
+
+        Posteriors with parts of a copy are put between those with and without one, as long as these have too little
+        in common.
+        """
+        likelihood = self.rows.likelihood
+        one = likelihood.copied(np.ones(likelihood.n)).rows(np.array([i]))
+        rng = np.random.default_rng(i)
+        ladder = {1.0: Draws.of(self.posterior.exact, center, spread, one, rng), 0.0: self._sampled(i, 0.0, one, rng)}
+        steps: dict[tuple[float, float], Again] = {}
+        while True:
+            pairs = list(pairwise(sorted(ladder, reverse=True)))
+            for high, low in pairs:
+                if (high, low) not in steps:
+                    steps[high, low] = bridge(ladder[high], ladder[low], high - low)
+            high, low = min(pairs, key=lambda pair: steps[pair].draws)
+            if steps[high, low].draws >= ENOUGH or self.between == 0 or likelihood.link == "probit":
+                break
+            self.between -= 1
+            middle = float(np.sqrt(high * low)) if low > 0 else high / FIRST
+            ladder[middle] = self._sampled(i, middle, one, rng)
+        found = [steps[pair] for pair in pairs]
+        return Again(
+            sum(step.log_density for step in found),
+            # Neighbouring steps have a posterior in common, whose errors can add up.
+            sum(step.mcse for step in found),
+            steps[high, low].draws,
+        )
+
+    def _sampled(self, i: int, part: float, one: Binomial, rng: Generator) -> Draws:
+        """Draws of the posterior with so much of one copy of row i, and with all others."""
+        rows, exact = self.rows, self.posterior.exact
+        copies = rows.likelihood.copies.copy()
+        copies[i] -= 1.0 - part
+        rest = np.flatnonzero(copies > 0)
+        other, c = rows.likelihood.copied(copies).rows(rest), rows.c[rest]
+        if np.linalg.matrix_rank(c) < c.shape[1] or separation(c, other).found:
+            raise NoDensityError(i, UNDETERMINED)
+        data = Rows.of(rows.x[rest], c, other, rows.units)
+        steps = int(np.clip(SHARE * exact.n_iter, *STEPS))
+        found = sample_binary(data, exact.grid, mcse=MCSE, maxiter=steps, rng=rng)
+        return Draws.of(found.exact, *_at_row(found.joint, np.concatenate([rows.c[i], rows.x[i]])), one, rng)
+
+
+def _at_row(joint: States, row: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mean and variance of the linear predictor of a row (k + d,) in each state, (S,) each."""
+    center, spread = np.empty((2, joint.n))
+    for s in range(joint.n):
+        inside = row[joint.set_of(s)]
+        center[s] = inside @ joint.coef[joint.start[s] : joint.start[s + 1]]
+        spread[s] = ((inside @ joint.root[s]) ** 2).sum()
+    return center, spread
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """Log likelihoods of a row, (S, m): at m linear predictors for each of the S kept states of a posterior."""
+
+    exact: Exact
+    log_likelihood: FloatArray
+
+    @classmethod
+    def of(cls, exact: Exact, center: FloatArray, spread: FloatArray, row: Binomial, rng: Generator) -> Draws:
+        """At draws from the predictors' normal laws, with moments (S,)."""
+        part = (np.arange(EACH) + rng.random((center.size, EACH))) / EACH
+        psi = center[:, None] + np.sqrt(spread)[:, None] * ndtri(part)
+        return cls(exact, log_likelihood(row.successes, row.failures, psi, row.link))
+
+    def log_average(self, values: FloatArray) -> FloatArray:
+        """Logarithms of averages in each state, (S,), given logarithms of values (S, m)."""
+        out: FloatArray = logsumexp(values, axis=1) - np.log(values.shape[1])
+        return out
+
+    def log_mean(self, values: FloatArray) -> float:
+        """Logarithm of the mean of values (S, m), given their logarithms."""
+        return float(logsumexp(self.log_average(values), b=self.exact.states.weight))
+
+    def precision(self, values: FloatArray) -> tuple[float, float]:
+        """The relative error of the same, and the effective draws."""
+        relative = np.exp(self.log_average(values) - self.log_mean(values))
+        share = 1.0 / float(self.exact.states.weight @ relative**2)
+        return float(error_of_mean(self.exact, relative)), share * draws_of(self.exact)
+
+
+def bridge(before: Draws, after: Draws, part: float = 1.0) -> Again:
+    """The density of a row given the others from draws with it, `before`, and without it, `after`.
+
+    Bridge sampling (Meng & Wong 1996, "Simulating ratios of normalizing constants via a simple identity"): with L the
+    likelihood of the row, ``r = E'[L / (s L + s' r)] / E[1 / (s L + s' r)]`` for averages E with the row and E'
+    without, s and s' being their shares of the draws. If the posteriors differ by a part of a copy of the row, this
+    power of L takes its place.
+    """
+    n_before, n_after = draws_of(before.exact), draws_of(after.exact)
+    log_s, log_t = -np.log1p(n_after / n_before), -np.log1p(n_before / n_after)
+    above, below = part * after.log_likelihood, part * before.log_likelihood
+
+    def terms(log_r: float) -> tuple[FloatArray, FloatArray]:
+        """Logarithms of what is averaged, relative to 1 / r."""
+        return above - log_r - np.logaddexp(log_s + above - log_r, log_t), -np.logaddexp(log_s + below - log_r, log_t)
+
+    def excess(log_r: float) -> float:
+        upper, lower = terms(log_r)
+        return after.log_mean(upper) - before.log_mean(lower)
+
+    ends = min(above.min(), below.min()) - 1.0, max(above.max(), below.max()) + 1.0
+    log_r = float(brentq(excess, *ends, xtol=SETTLED))
+    upper, lower = terms(log_r)
+    (first, draws), (second, others) = after.precision(upper), before.precision(lower)
+    # What the averages' errors do to the solution.
+    slope = 2.0 - np.exp(log_s + after.log_mean(2.0 * upper) - after.log_mean(upper))
+    slope -= np.exp(log_t + before.log_mean(2.0 * lower) - before.log_mean(lower))
+    return Again(log_r, float(np.hypot(first, second) / slope), min(draws, others))
