@@ -30,9 +30,9 @@ def log_mean_inverse(center: FloatArray, spread: FloatArray, rows: Binomial) -> 
     """Log of the mean of 1 / L over normal linear predictors; all (S, m).
 
     With the logit link 1 / L is a sum of exponentials, with a mean in closed form. For many trials the integrand is
-    log-concave where the variances are small beside 4 / trials, and elsewhere the trapezoidal rule takes less time than
-    the sum, and is as accurate, since 1 / L is log-convex. With the probit link variances are below 1 / trials, so that
-    the integrand is always log-concave.
+    log-concave where the variances are small beside 4 / trials, and elsewhere the trapezoidal rule takes less time
+    than the sum, and is as accurate, since 1 / L is log-convex. With the probit link variances are below 1 / trials,
+    so that the integrand is always log-concave.
     """
     s, f = rows.successes, rows.failures
     if rows.link == "probit":

@@ -154,14 +154,15 @@ def _put_in(
     mcse[again] = [one.mcse for one in found]
     efficiency[again] = np.minimum(np.array([one.draws for one in found]) / draws_of(posterior.exact), 1.0)
     # What the kept states say of these rows alone no longer counts.
-    alone = _by_states(posterior, center, spread, rows.likelihood.rows(again)).influence
+    alone = _by_states(posterior, center, spread, rows.likelihood.rows(again))
+    assert alone.influence is not None
     beyond = float(np.linalg.norm(rows.likelihood.copies[again] * mcse[again]))
     return replace(
         out,
         log_density=log_density,
         efficiency=efficiency,
         mcse=mcse,
-        influence=out.influence - alone,
+        influence=out.influence - alone.influence,
         beyond=beyond,
     )
 
