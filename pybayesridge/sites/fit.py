@@ -202,8 +202,8 @@ def fit(
             return find(nodes, options) if space.rank else _one(nodes, nodes.prior.log_scale)
         except FloatingPointError as error:
             raise ValueError(
-                "what some rows say outweighs the others by more than double precision resolves: look for rows with a "
-                "very large count, weight or exposure, or use fit('laplace')"
+                "what some rows say outweighs the others by more than double precision resolves: look for rows with "
+                "a very large count, weight or exposure, or use fit('laplace')"
             ) from error
 
 
