@@ -3,8 +3,8 @@
     python -m benchmarks.large_groups [--quick] [--out FOLDER]
 
 Ratings of lecturers by students, with departments: InstEval, which comes with lme4 (if it is there), and simulated
-ones of the same size. The model is ``y ~ 1 + (1 | s) + (1 | d) + (1 | dept)``. Each fit has a process of its own, whose
-processor time and peak resident memory are those of reading the data and fitting.
+ones of the same size. The model is ``y ~ 1 + (1 | s) + (1 | d) + (1 | dept)``. Each fit has a process of its own,
+whose processor time and peak resident memory are those of reading the data and fitting.
 """
 
 from __future__ import annotations

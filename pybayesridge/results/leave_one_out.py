@@ -115,7 +115,7 @@ def loo(self: Any, *, target: str | int | None = None) -> LeaveOneOutScore:
     for each penalty of the posterior or each kept set of columns, and these are weighted anew for each row. For a row
     without which other sets of columns matter, these are added with their exact weights. Of yes/no selections, sets
     are sampled again without the rows (16 at most) of which the kept states say too little, and the two posteriors
-    are joined by bridge sampling (Meng & Wong 1996): this takes a quarter of the time of the fit or more for each row.
+    are joined by bridge sampling (Meng and Wong 1996). Each row takes a quarter of the time of the fit or more.
 
     If the method holds the penalty at an estimate (``"em"``, ``"loocv"``, ``"gcv"``), it stays at the estimate from
     all rows, and the score is slightly optimistic. The same holds for the hyperparameters of ``SpikeSlab.fit("ep",

@@ -3,10 +3,7 @@
 
 # Log probabilities of each row without it (`elpd`) and with it (`within`), a row for every copy that its weight stands for.
 generalized_left_out <- function(x, env) {
-  copies <- x$weights %||% rep(1, x$nobs)
-  if (any(copies != round(copies))) {
-    stop("loo() requires weights that are whole numbers: a row of weight w counts as w rows", call. = FALSE)
-  }
+  copies <- whole_copies(x)
   y <- unname(family_of(x)$responses(x)[, 1L])
   rows <- own_rows(x, env)$x
   constant <- family_of(x)$constant(y, x)
@@ -17,6 +14,15 @@ generalized_left_out <- function(x, env) {
   draws <- effective_draws(x)
   if (is.finite(draws)) out$n_eff <- told_draws(draws * found$efficiency, rep(rownames(rows) %||% seq_along(y), copies))
   out
+}
+
+# How many rows each row stands for.
+whole_copies <- function(x) {
+  copies <- x$weights %||% rep(1, x$nobs)
+  if (any(copies != round(copies))) {
+    stop("loo() requires weights that are whole numbers: a row of weight w counts as w rows", call. = FALSE)
+  }
+  copies
 }
 
 approximately_left_out <- function(x, rows, y, constant) {

@@ -48,7 +48,7 @@ loo.pybayesridge_fit <- function(x, target = NULL, ...) {
     stop("the fit has several targets: name one by 'target'", call. = FALSE)
   }
   at <- if (is.null(target)) 1L else target_position(x, target)
-  left_out <- if (has_sets(x$posterior) && family_of(x)$noise) sets_left_out else family_of(x)$left_out
+  left_out <- if (has_sets(x$posterior)) sets_left_out else family_of(x)$left_out
   found <- left_out(x, at, parent.frame())
   pointwise <- cbind(elpd_loo = found$elpd, p_loo = found$within - found$elpd, looic = -2 * found$elpd)
   estimates <- cbind(Estimate = colSums(pointwise), SE = sqrt(nrow(pointwise) * apply(pointwise, 2L, stats::var)))
@@ -90,18 +90,23 @@ doubtful_weight <- 0.01
 # Scores that rest on fewer effective draws are in doubt; as in Python.
 fewest_draws <- 100
 
-# Python also adds sets of columns that matter only without a row, of which the fit has none.
+# Python also looks for sets of columns that matter only without a row, of which the fit has none. A row that stands for
+# copies is a row for each of them.
 sets_left_out <- function(x, target, env) {
   if (pybayesridge_available()) {
-    answer <- ask_python("loo", x, env, list(target = x$targets[target]))
-    return(lapply(answer, as.vector))
+    answer <- lapply(ask_python("loo", x, env, list(target = x$targets[target])), as.vector)
+    if (family_of(x)$noise) return(answer)
+    copies <- whole_copies(x)
+    summed <- intersect(names(answer), c("elpd", "mcse"))
+    answer[summed] <- lapply(answer[summed], `/`, copies)
+    return(lapply(answer, rep, copies))
   }
   warning(
     "sets of columns that matter only without a row are looked for by Python alone, which is not available here: the scores ",
     "of rows that alone speak for or against a column may be inaccurate",
     call. = FALSE
   )
-  left_out_rows(x, env, target)
+  family_of(x)$left_out(x, target, env)
 }
 
 # Every row predicted from the others (predictive/left_out.py). Given a component of the posterior (a penalty, a set of
