@@ -30,6 +30,9 @@ MOST_COLUMNS = 4_000
 STEPS = (1.1, 0.8, 0.57, 0.4)
 """Distances of the points of the lattices that are tried, in posterior standard deviations."""
 
+FINER, FEW = (0.28, 0.2), 2
+"""Further ones, for up to so many variances: where some are near zero densities are less like Gaussians."""
+
 WINDOW = 0.8
 """Standard deviations of windows, in those of the posterior."""
 
@@ -272,7 +275,7 @@ def _one_exact(problem: MixedProblem, prior: BetaPrime, likelihood: GaussianLike
         value = _log_likelihood(solved, rss, likelihood) + float(coordinates.log_prior(x) + coordinates.log_window(x))
         return Value(value, float(np.log1p(total)), float(np.log(rss)), mean)
 
-    for step in STEPS:
+    for step in STEPS + FINER * (origin.size <= FEW):
         lattice, mean = grown(density, origin, step * root, problem.system.drop)
         count += lattice.looked_at
         error = lattice.error(_functions(problem, coordinates, lattice, mean))
