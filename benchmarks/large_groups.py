@@ -124,15 +124,15 @@ def row_of(name: str, method: str, found: dict[str, Any]) -> list[str]:
 def main() -> None:
     """Fit both data sets by each method."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the rows and levels, without InstEval")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the rows and lecturers, without InstEval")
     parser.add_argument("--out", type=Path, help="folder of the page")
     args = parser.parse_args()
     use_one_thread()
-    size = 10 if args.quick else 1
+    size, students = (10, 500) if args.quick else (1, STUDENTS)
     rows, stored = [], {}
     with tempfile.TemporaryDirectory() as folder:
         paths = {"simulated": f"{folder}/simulated.csv"}
-        data = simulated(ROWS // size, max(STUDENTS // size, 500), LECTURERS // size, np.random.default_rng(0))
+        data = simulated(ROWS // size, students, LECTURERS // size, np.random.default_rng(0))
         data.to_csv(paths["simulated"], index=False)
         if not args.quick and run(["Rscript"], INSTEVAL, f"{folder}/insteval.csv") is not None:
             paths["InstEval"] = f"{folder}/insteval.csv"
@@ -145,7 +145,7 @@ def main() -> None:
             stored[name] = found
     head = ["data", "method", "sd of s", "sd of d", "sd of dept", "residual sd", "intercept", "s", "MB"]
     text = (
-        f"Ratings of about {ROWS // size:,} rows, {STUDENTS // size:,} students, {LECTURERS // size:,} lecturers and "
+        f"Ratings of about {ROWS // size:,} rows, {students:,} students, {LECTURERS // size:,} lecturers and "
         f'{DEPARTMENTS} departments. Estimates by restricted maximum likelihood (lmer, "reml"), and posterior means '
         'with 95 % intervals ("exact"); processor seconds of one fit, and the peak resident memory of its '
         "process.\n\n" + table(head, rows)
