@@ -101,14 +101,14 @@ test_that("a wide selection keeps rows once, whatever the number of nodes", {
 
 test_that("a wide matrix is kept where it takes the place of what is as large, unless 'model' says otherwise", {
   input <- list(x = matrix(0, 2, 3))
-  expect_identical(made_in_r(input, NULL, FALSE), c("bse", "resid", "fittedvalues", "right", "rows"))
-  expect_identical(made_in_r(input, FALSE, FALSE), "bse")
-  expect_null(made_in_r(input, FALSE, FALSE, "ep"))
-  expect_identical(made_in_r(list(x = t(input$x)), NULL, FALSE, "ep"), c("resid", "fittedvalues"))
-  expect_identical(made_in_r(input, NULL, TRUE), character())
+  expect_identical(made_in_r(input, NULL, TRUE), c("bse", "resid", "fittedvalues", "right", "rows"))
+  expect_identical(made_in_r(input, FALSE, TRUE), "bse")
+  expect_null(made_in_r(input, FALSE, TRUE, "ep"))
+  expect_identical(made_in_r(list(x = t(input$x)), NULL, TRUE, "ep"), c("resid", "fittedvalues"))
+  expect_identical(made_in_r(input, NULL, FALSE), character())
   large <- list(x = matrix(0, 2, 5e5 + 1))
-  expect_identical(made_in_r(large, NULL, FALSE, "ep"), c("resid", "fittedvalues", "right", "rows"))
-  expect_null(made_in_r(large, NULL, FALSE, "exact"))
+  expect_identical(made_in_r(large, NULL, TRUE, "ep"), c("resid", "fittedvalues", "right", "rows"))
+  expect_null(made_in_r(large, NULL, TRUE, "exact"))
 })
 
 test_that("the summary of many coefficients has the deviations of those that it shows", {
