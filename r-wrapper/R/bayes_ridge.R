@@ -180,7 +180,8 @@
 #' odds_ratios(yes)
 #' predict(yes, mtcars[1:3, ], interval = "credible")
 #'
-#' rates <- bayes_ridge(ncases ~ agegp + offset(log(ncases + ncontrols)), data = esoph, family = poisson())
+#' rates <- bayes_ridge(ncases ~ agegp + offset(log(ncases + ncontrols)),
+#'   data = esoph, family = poisson())
 #' rate_ratios(rates)
 #'
 #' curves <- bayes_ridge(mpg ~ wt + s(hp, k = 6) + (1 | carb), data = mtcars, unpenalized = "fixed")
