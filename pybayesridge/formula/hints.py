@@ -24,7 +24,8 @@ INSTEAD = {
     "as.factor": "a factor is C(x)",
     "relevel": 'a reference level is C(x, contr.treatment("a"))',
     "ifelse": "a condition is np.where(condition, a, b)",
-    "offset": "subtract it from a response of numbers, I(y - x) ~ ...; yes/no responses have no offsets",
+    "offset": "subtract it from a response of numbers, I(y - x) ~ ..., pass exposures of counts as exposure=; yes/no "
+    "responses have no offsets",
     "as.numeric": "convert the column in the data",
     "pow": "a power is I(x ** 2)",
 }
