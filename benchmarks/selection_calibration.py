@@ -2,8 +2,8 @@
 
     python -m benchmarks.selection_calibration [--quick] [--out FOLDER] [--render] [--only PART ...]
 
-Standard errors: many short runs of the sampler on problems whose sets can be summed over; each error of an inclusion
-probability is divided by its standard error, and the quotients should be standard normal. Calibration:
+Standard errors: many short runs of the sampler on problems whose sets can be summed over; each error of a probability,
+mean or standard deviation is divided by its standard error, and the quotients should be standard normal. Calibration:
 hyperparameters, sets, coefficients and responses are drawn from the model, its prior included, and fitted;
 probabilities should be frequencies, and intervals should hold the truth as often as they say. The prior of the noise
 is flat in its logarithm, so that its scale does not matter and the noise variance is 1 in all draws.
@@ -26,22 +26,21 @@ from scipy.stats import chi2
 
 from benchmarks import common
 from benchmarks.selection_calibration_page import page
-from pybayesridge.linalg.blas import one_pool
-from pybayesridge.selection.enumeration import enumerate_sets
+from pybayesridge.selection.collapsed import spectra
+from pybayesridge.selection.enumeration import enumerate_sets, joint_table
 from pybayesridge.selection.fit import fit_exact
 from pybayesridge.selection.grid import Given, Grid, grid_of
+from pybayesridge.selection.monte_carlo import error_of_mean
 from pybayesridge.selection.problem import Problem, problem_of_rows
-from pybayesridge.selection.sampler import sample_sets
-from pybayesridge.selection.starts import starting_states
+from pybayesridge.selection.result import Exact
 from pybayesridge.selection.states import States
 
 NAME = "selection_calibration"
 PACKAGES = ["pybayesridge", "numpy", "scipy"]
 LEVEL = 0.95
-WALKERS = 32
 BINS = (0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
 LEAST_SE = 1e-5
-"""Errors of inclusion probabilities with smaller standard errors are not looked at."""
+"""Errors with smaller standard errors, of probabilities or in posterior standard deviations, are not looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,27 +110,74 @@ def short_cases(quick: bool) -> dict[str, Short]:
     }
 
 
-def quotients(case: Short, seconds: float = np.inf) -> np.ndarray:
-    """Errors in standard errors, (runs, units); NaN where a standard error is next to nothing.
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """What the sum over all sets gives, and the posterior standard deviations of log g and s2."""
+
+    exact: Exact
+    log_g: tuple[float, float]
+    noise_var: tuple[float, float]
+
+
+def truth_of(case: Short) -> Truth:
+    """Sum over all sets, each with its own mean of s2."""
+    exact = enumerate_sets(case.problem, case.given)
+    grid, units = exact.grid, case.problem.units
+    sets = [np.flatnonzero(code >> np.arange(units.n) & 1) for code in range(2**units.n)]
+    weight = np.exp(joint_table(case.problem, grid) - exact.log_evidence)
+    noise = np.empty(weight.shape)
+    for i, one in enumerate(spectra(case.problem, [units.columns(units_in) for units_in in sets])):
+        left = case.problem.yy - (one.cross**2 / (one.values + grid.k[:, None])).sum(axis=1)
+        noise[:, i] = mean_noise(left, case.problem.nu) if grid.noise_var is None else grid.noise_var
+    of_node = np.broadcast_to(grid.log_g[:, None], weight.shape)
+    return Truth(exact, moments(weight, of_node), moments(weight, noise))
+
+
+def moments(weight: np.ndarray, values: np.ndarray) -> tuple[float, float]:
+    """Weighted mean and standard deviation."""
+    mean = float((weight * values).sum())
+    return mean, float(np.sqrt((weight * (values - mean) ** 2).sum()))
+
+
+def quotients(case: Short, seconds: float = np.inf) -> dict[str, np.ndarray]:
+    """Errors in standard errors, by what they are of, (runs, numbers); NaN where a standard error is next to nothing.
 
     There are fewer runs if they take more than so many seconds of processor time.
     """
-    start = time.process_time()
-    truth = enumerate_sets(case.problem, case.given).unit_prob
-    grid, out = grid_of(case.problem, case.given), []
-    with one_pool(0.0):
-        for seed in range(case.runs):
-            rng = np.random.default_rng(seed)
-            first = starting_states(case.problem, grid, WALKERS, rng)
-            most = case.problem.d
-            run = sample_sets(
-                case.problem, grid, first, rng=rng, most_columns=most, mcse=case.mcse, maxiter=case.steps
-            )
-            found = run.estimate
-            out.append((found.prob - truth) / np.where(found.se > LEAST_SE, found.se, np.nan))
-            if time.process_time() - start > seconds:
-                break
-    return np.array(out)
+    start, truth, out = time.process_time(), truth_of(case), []
+    for seed in range(case.runs):
+        found = fit_exact(
+            case.problem, case.given, method="sampler", mcse=case.mcse, maxiter=case.steps, rng=seed
+        )
+        out.append(of_one_run(found, truth))
+        if time.process_time() - start > seconds:
+            break
+    return {name: np.array([one[name] for one in out]) for name in out[0]}
+
+
+def of_one_run(found: Exact, truth: Truth) -> dict[str, np.ndarray]:
+    """Errors of everything that has a standard error, in these."""
+    exact, states, errors = truth.exact, found.states, found.errors
+    assert errors is not None
+    sd, noise = np.sqrt(exact.var), states.mean_noise()
+    pairs = {
+        "probabilities": (found.unit_prob - exact.unit_prob, found.unit_se, 1.0),
+        "means": (found.mean - exact.mean, errors.mean, sd),
+        "standard deviations": (np.sqrt(found.var) - sd, errors.sd, sd),
+        "number of units in": (found.expected_size - exact.expected_size, errors.size, 1.0),
+        "log g": (found.node_prob @ found.grid.log_g - truth.log_g[0], errors.log_g, truth.log_g[1]),
+        "noise variance": (
+            states.weight @ noise - truth.noise_var[0],
+            float(error_of_mean(found, noise)),
+            truth.noise_var[1],
+        ),
+        "log evidence": (found.log_evidence - exact.log_evidence, found.log_evidence_se, 1.0),
+    }
+    out = {}
+    for name, (gap, error, unit) in pairs.items():
+        gap, error, least = np.broadcast_arrays(np.atleast_1d(gap), error, LEAST_SE * np.asarray(unit))
+        out[name] = gap / np.where((error > least) & (error < np.inf), error, np.nan)
+    return out
 
 
 def standard_errors(quick: bool, seconds: float) -> dict[str, Any]:
@@ -140,21 +186,24 @@ def standard_errors(quick: bool, seconds: float) -> dict[str, Any]:
     for name, case in short_cases(quick).items():
         start = time.process_time()
         z = quotients(case, seconds)
-        known = z[~np.isnan(z)]
-        out[name] = {
-            "runs": len(z),
-            "steps": case.steps,
-            "mean": float(known.mean()),
-            "sd": float(known.std()),
-            "beyond_2": float((np.abs(known) > 2).mean()),
-            "beyond_3": float((np.abs(known) > 3).mean()),
-            "largest": float(np.abs(known).max()),
-            "largest_sd_of_a_unit": float(max(np.nanstd(u) for u in z.T if not np.isnan(u).all())),
-            "left_out": float(np.isnan(z).mean()),
-            "seconds": time.process_time() - start,
-        }
+        of = {quantity: tails(values) for quantity, values in z.items() if not np.isnan(values).all()}
+        runs = len(z["probabilities"])
+        out[name] = {"runs": runs, "steps": case.steps, "of": of, "seconds": time.process_time() - start}
         print(name, out[name], file=sys.stderr, flush=True)
     return out
+
+
+def tails(z: np.ndarray) -> dict[str, float]:
+    """Mean, standard deviation and tails of quotients (runs, numbers)."""
+    known = z[~np.isnan(z)]
+    return {
+        "mean": float(known.mean()),
+        "sd": float(np.sqrt((known**2).mean())),
+        "beyond_2": float((np.abs(known) > 2).mean()),
+        "beyond_3": float((np.abs(known) > 3).mean()),
+        "largest": float(np.abs(known).max()),
+        "left_out": float(np.isnan(z).mean()),
+    }
 
 
 def truncated_logistic(center: float, low: float, high: float, rng: np.random.Generator) -> float:

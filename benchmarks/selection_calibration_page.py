@@ -19,18 +19,18 @@ def page_of_errors(found: dict[str, Any]) -> str:
     """The table of quotients."""
     rows = [
         [
-            name,
-            one["runs"],
+            f"{name} ({problem['runs']} runs)" if not i else "",
+            quantity,
             f"{one['mean']:+.2f}",
             f"{one['sd']:.2f}",
             f"{100 * one['beyond_2']:.1f} %",
             f"{100 * one['beyond_3']:.2f} %",
             f"{one['largest']:.1f}",
-            f"{one['largest_sd_of_a_unit']:.2f}",
         ]
-        for name, one in found.items()
+        for name, problem in found.items()
+        for i, (quantity, one) in enumerate(problem["of"].items())
     ]
-    head = ["problem", "runs", "mean", "sd", "beyond 2", "beyond 3", "largest", "largest sd of a unit"]
+    head = ["problem", "of", "mean", "root mean square", "beyond 2", "beyond 3", "largest"]
     return common.table(head, rows)
 
 
@@ -71,14 +71,14 @@ def page(found: dict[str, Any], names: tuple[str, ...]) -> str:
     parts = []
     if "errors" in found:
         parts += [
-            "## Standard errors of inclusion probabilities",
-            "Errors of the sampler's inclusion probabilities relative to the sum over all sets, divided by their "
-            "standard errors, over all columns or groups of all runs. Under a normal distribution the standard "
-            "deviation is 1, 4.6 % lie beyond 2 and 0.27 % beyond 3. The quotients follow rather a t distribution, "
-            "since a standard error rests on the differences between 32 walkers. Columns of one run are dependent. "
-            "Runs are short: 100,000 steps of all walkers, a tenth of the least of a fit; the last problem stops by "
-            "itself. Standard errors of probabilities that are nearly 0 or 1 also count on sets that were not seen, "
-            "and are rather too large.",
+            "## Standard errors",
+            "Errors of the sampler relative to the sum over all sets, divided by their standard errors, over all "
+            "columns or groups of all runs. Under a normal distribution the root mean square is 1, 4.6 % lie beyond 2 "
+            "and 0.27 % beyond 3. The quotients follow rather a t distribution, since a standard error rests on the "
+            "differences between 32 walkers. Columns of one run are dependent. Runs are short: 100,000 steps of all "
+            "walkers, a tenth of the least of a fit; the last problem stops by itself. Standard errors of "
+            "probabilities that are nearly 0 or 1, of means and standard deviations, of the number of units in and "
+            "of log g also count on sets that were not seen, and are rather too large in runs as short as these.",
             page_of_errors(found["errors"]),
         ]
     if any(name in found for name in names):

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 from scipy.stats import chi2
 
-from pybayesridge import PrecisionWarning, SpikeSlab, load
-from pybayesridge.selection import enumeration, states
+from pybayesridge import ConvergenceWarning, PrecisionWarning, SpikeSlab, load
+from pybayesridge.selection import enumeration, estimates, states
 from pybayesridge.selection.estimates import HEAVY, Tallies, estimate
 from pybayesridge.selection.problem import units_of
 from tests.effort import number
@@ -187,6 +187,42 @@ def test_errors_are_larger_where_few_sets_are_far_larger():
     assert large.se.max() == pytest.approx(HEAVY[1] * usual.se.max(), rel=ROUNDING)
     assert large.errors.log_g == pytest.approx(HEAVY[1] * usual.errors.log_g, rel=ROUNDING)
     assert usual.agreement > 1.0
+
+
+def stated_errors(res: SpikeSlab, new: pd.DataFrame) -> dict[str, np.ndarray]:
+    """Every Monte Carlo error that a fit states, but for those of few draws."""
+    table = res.diagnostics()
+    score = res.loo()
+    return {
+        "diagnostics": table.loc[table["quantity"] != "elpd", "mcse"].to_numpy(),
+        "contrast": res.contrast("x0 - x1 + 2*x2")["mcse"].to_numpy(),
+        "one": res.contrast("x0")["mcse"].to_numpy(),
+        "joint": np.array([res.joint_contrast("x0, x1")["mcse"]]),
+        "effects": res.effects("x0")["mcse"].to_numpy(),
+        "predictions": res.get_prediction(new).mcse,
+        "loo": score.pointwise_mcse.to_numpy(),
+        "elpd": np.array([score.mcse]),
+    }
+
+
+def test_every_error_is_larger_where_few_sets_are_far_larger(monkeypatch):
+    """The same walk with and without the factor: nothing is left without it."""
+    rng = np.random.default_rng(0)
+    x = pd.DataFrame(rng.normal(size=(25, 20))).add_prefix("x")
+    y = pd.Series(rng.normal(size=25), name="y")
+    found = []
+    for factor in (1.0, HEAVY[1]):
+        monkeypatch.setattr(estimates, "HEAVY", (HEAVY[0], factor))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            res = SpikeSlab(y, x).fit("exact", mcse=1e-9, maxiter=400_000)
+        assert res.exact_sets.inflation == factor
+        found.append(stated_errors(res, x[:3]))
+    for name, plain in found[0].items():
+        assert (plain > 0).all(), name
+        # Scores also count what may be left of sets without a row, which is not drawn: the sum is mostly that.
+        least = {"loo": 0.95 * HEAVY[1], "elpd": 1.05}.get(name, HEAVY[1])
+        assert (found[1][name] >= least * (1.0 - ROUNDING) * plain).all(), name
 
 
 def test_no_warning_is_raised_on_the_way(sampled):

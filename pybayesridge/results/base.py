@@ -365,7 +365,7 @@ class LinearResults(LinearEstimates, saved.Saveable):
         self._settle()
         self._release_rows(row_space)
         self.model.forget_rows(row_space)
-        for name in ("fittedvalues", "resid"):
+        for name in ("fittedvalues", "resid", "_left_out"):
             self.__dict__.pop(name, None)
 
     def _settle(self) -> None:

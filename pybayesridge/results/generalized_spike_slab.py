@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -106,8 +107,8 @@ class GeneralizedSpikeSlabResults(ResponseScaleResults, SpikeSlabResults):
         """Not available: only fits with ``family="gaussian"`` start from others."""
         raise ValueError("start must be results of a SpikeSlab with family='gaussian'")
 
-    def rows_left_out(self, target: int) -> LeftOut:
-        """Predictions of the rows from the others."""
+    @cached_property
+    def _left_out(self) -> LeftOut:
         posterior, likelihood = self.posterior, self.model.likelihood()
         if self.exact_sets is None:
             return sites_left_out(likelihood, posterior.nodes(), posterior.selection.weights)

@@ -174,6 +174,10 @@ class SpikeSlabResults(DrawResults):
 
     def rows_left_out(self, target: int) -> LeftOut:
         """Predictions of the rows from the others."""
+        return self._left_out
+
+    @cached_property
+    def _left_out(self) -> LeftOut:
         return ep_left_out(self.posterior) if self.exact_sets is None else exact_left_out(self.posterior)
 
     def _release_rows(self, row_space: bool) -> None:

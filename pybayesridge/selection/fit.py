@@ -126,7 +126,7 @@ def assembled(
         node_prob=node_prob,
         models=_models(problem, grid, run, log_evidence),
         log_evidence=log_evidence,
-        log_evidence_se=evidence_se,
+        log_evidence_se=found.inflation * evidence_se,
         states=states,
         grid=grid,
         method="sampler",
@@ -138,6 +138,7 @@ def assembled(
         interrupted=run.interrupted,
         mean_error=found.mean_error,
         errors=found.errors,
+        inflation=found.inflation,
     )
 
 

@@ -39,14 +39,14 @@ MEMORY = 2**28
 """Bytes for the walkers' matrices: they limit the size of a set."""
 
 MOST_TOGETHER = 64
-"""Units that the compiled code lets in or out in one move, at most."""
+"""Units that the compiled code lets in or out in one move, at most, unless more than twice as many are in."""
 
 DONE, TABLE, RECORD, FAILED = range(4)
 """How a call of ``run_advance`` ends: done; the prior's table or the record is too short; no memory."""
 
 _INTEGERS = (
     *("n", "d", "fixed", "n_units", "widest", "n_nodes", "most_columns", "table_sizes", "node_every"),
-    *("together_every", "most_together", "dual_from", "n_watched"),
+    *("together_every", "most_together", "n_free", "dual_from", "n_watched"),
 )
 _POINTERS = (
     *("order", "start", "unit_of", "diag", "cross", "gram", "held", "held_at", "xt", "target", "log_g", "k", "log_k"),
@@ -227,6 +227,7 @@ class Walkers:
             "n_nodes": grid.log_g.size,
             "most_columns": self.most_columns,
             "most_together": 1,
+            "n_free": 0,
             "dual_from": 0 if xt is None or own is not None else xt.shape[1] + xt.shape[1] // 4 + 16,
         }
         self._struct = _Problem(**numbers, yy=problem.yy, outside=outside, nu=problem.nu, swap_share=self.swap_share)
@@ -279,6 +280,7 @@ class Walkers:
             ("listed", proposals.listed.astype(np.uint8)),
         ):
             self._set(name, array)
+        self._struct.n_free = int(np.count_nonzero(proposals.birth))
         # Without births several units cannot be drawn.
         moves = self.grid.log_g.size > 1 and bool(proposals.birth.any())
         self._struct.together_every = self.together_every if moves else 0

@@ -44,7 +44,7 @@ def error_of_influence(exact: Exact, influence: FloatArray) -> FloatArray:
     are a whole sum.
     """
     if exact.computation.sampled:
-        return _between(walkers(exact), n_walkers(exact), influence)
+        return _between(exact, walkers(exact), influence)
     draws = draws_of(exact)
     if np.isinf(draws):
         return np.zeros(influence.shape[1:])
@@ -53,12 +53,14 @@ def error_of_influence(exact: Exact, influence: FloatArray) -> FloatArray:
     return np.sqrt(square).reshape(influence.shape[1:])
 
 
-def _between(walker: IntArray, n: int, influence: FloatArray) -> FloatArray:
-    """Standard error from what each of n walkers adds, by the `walker` of each state or draw; infinite for one."""
+def _between(exact: Exact, walker: IntArray, influence: FloatArray) -> FloatArray:
+    """Standard error from what each walker adds, by the `walker` of each state or draw; infinite for one."""
+    n = n_walkers(exact)
     if n < 2:
         return np.full(influence.shape[1:], np.inf)
     of_walker = (np.arange(n)[:, None] == walker).astype(np.float64) @ influence.reshape(influence.shape[0], -1)
-    return np.sqrt(n / (n - 1) * (of_walker**2).sum(axis=0)).reshape(influence.shape[1:])
+    square = n / (n - 1) * (of_walker**2).sum(axis=0)
+    return exact.inflation * np.sqrt(square).reshape(influence.shape[1:])
 
 
 def error_of_draws(exact: Exact, values: FloatArray, state: IntArray) -> FloatArray:
@@ -66,7 +68,7 @@ def error_of_draws(exact: Exact, values: FloatArray, state: IntArray) -> FloatAr
 
     That of the drawing is a part of it.
     """
-    return _between(walkers(exact)[state], n_walkers(exact), (values - values.mean(axis=0)) / values.shape[0])
+    return _between(exact, walkers(exact)[state], (values - values.mean(axis=0)) / values.shape[0])
 
 
 def error_of_mean(exact: Exact, values: FloatArray) -> FloatArray:

@@ -92,6 +92,9 @@ class Exact:
         The largest Monte Carlo standard error of a coefficient's mean, in its posterior standard deviations.
     errors : Errors or None
         Monte Carlo standard errors of the moments; None by enumeration, which has none.
+    inflation : float
+        What errors by the differences between walkers are multiplied by, 1 in fits of earlier versions; those here
+        are.
     """
 
     unit_prob: FloatArray
@@ -119,6 +122,7 @@ class Exact:
     interrupted: bool = False
     mean_error: float = 0.0
     errors: Errors | None = None
+    inflation: float = 1.0
 
     @property
     def computation(self) -> Computation:

@@ -7,6 +7,7 @@ import pytest
 from scipy.special import expit, logsumexp
 from scipy.stats import chi2
 
+from pybayesridge import SpikeSlab
 from pybayesridge.selection import light, sampler
 from pybayesridge.selection.collapsed import left_over, spectrum
 from pybayesridge.selection.enumeration import enumerate_sets, joint_table
@@ -360,6 +361,22 @@ def test_strong_signals(known, seed):
     assert np.abs(gap / np.maximum(found.errors.sd[:2], FLOOR * np.sqrt(few.var))).max() < WITHIN
 
 
+def test_a_strong_signal_with_a_correlated_column_by_default():
+    """As above by a fit: the sum gives .0538 and standard deviations of .284 and .201 for the two columns."""
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((33, 17))
+    X[:, 1] = 0.95 * X[:, 0] + np.sqrt(1 - 0.95**2) * X[:, 1]
+    y = 30.0 * X[:, 0] + rng.standard_normal(33)
+    model = SpikeSlab(
+        y, X, intercept=False, standardize=False, noise_var=1.0, prior_inclusion=STRONG[0].prior_inclusion
+    )
+    found = model.fit()
+    assert found.converged
+    assert np.asarray(found.inclusion_prob)[1] == pytest.approx(0.0538, abs=4 * found.inclusion_se.iloc[1] + 1e-4)
+    for j, sd in enumerate((0.2841, 0.2007)):
+        assert found.bse.iloc[j] == pytest.approx(sd, abs=4 * found.exact_posterior.errors()[1][j] + 1e-4)
+
+
 def test_standard_errors_are_right():
     """Errors of several runs, in standard errors, have variance 1."""
     problem, given = make(twins=0.3), Given(np.full(8, 0.25), 0.8, 1.2)
@@ -432,10 +449,14 @@ def autoregressive(rng, n, d, rho):
     return replace(problem_of_rows(x, y - y.mean(), nu=n - 1), rows=x)
 
 
+@pytest.mark.parametrize("together", [1, 8])
 @pytest.mark.parametrize("dual_from", [0, 4])
 @pytest.mark.parametrize("labels", [None, np.array([0, 0, 1, 2, 2, 3, 4, 5, 6, 7, 8, 9])])
-def test_several_units_come_and_go_with_g(labels, dual_from):
-    """The moves of several units alone, beside exchanges and moves of g, give the sizes of sets where many are in."""
+def test_several_units_come_and_go_with_g(labels, dual_from, together):
+    """The moves of several units alone, beside exchanges and moves of g, give the sizes of sets where many are in.
+
+    Up to eight units at once, or one or half of those that are in.
+    """
     problem = autoregressive(np.random.default_rng(8), 20, 12, 0.9)
     problem = replace(problem, units=units_of(12, labels))
     grid, passes = grid_of(problem, Given()), number(10_000, 2500)
@@ -445,7 +466,7 @@ def test_several_units_come_and_go_with_g(labels, dual_from):
     n_units = problem.units.n
     weights = np.linspace(1.0, 3.0, n_units)
     found.propose(Proposals(weights / weights.sum(), weights[::-1].copy(), weights, weights > 0))
-    found.pace(8)
+    found.pace(together)
     shares, prob = [], []
     for i in range(16):
         found.start(i, np.arange(i % n_units), 3, np.array([1, 2, 3, i], dtype=np.uint64))

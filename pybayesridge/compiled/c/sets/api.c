@@ -6,7 +6,7 @@
 #include "sampler.h"
 
 /* Sizes beyond the present one that the table of the prior has to have. */
-#define MARGIN (MOST_TOGETHER + 2)
+#define MARGIN 2
 
 /* How run_advance ended. */
 enum { DONE, TABLE, RECORD, MEMORY };
@@ -83,6 +83,7 @@ EXPORT int run_start(Run *run, int64_t walker, const int32_t *units, int64_t n_i
     for (int64_t j = 0; j < p->d + p->fixed; j++) w->place[j] = -1;
     for (int64_t j = 0; j < p->n_units; j++) w->unit_place[j] = -1;
     w->m = w->n_in = w->known = 0;
+    w->since_sum = INT64_MAX;
     w->node = node;
     w->weights = weights;
     w->cross = cross;
@@ -107,7 +108,7 @@ EXPORT int run_advance(Run *run, int64_t walker, int64_t steps, int64_t passes, 
             return RECORD;
         if (!w->left) w->left = steps + 1;
         for (; w->left > 1; w->left--) {
-            if (!p->odds && w->n_in + MARGIN > p->table_sizes && p->table_sizes <= p->n_units) return TABLE;
+            if (!p->odds && w->n_in + most_at_once(p, w->n_in) + MARGIN > p->table_sizes && p->table_sizes <= p->n_units) return TABLE;
             step(run, w);
             if (run->failed) return MEMORY;
         }
@@ -141,7 +142,7 @@ EXPORT int run_walk(Run *run, int64_t walker, int64_t steps) {
     Walker *w = run->walker + walker;
     if (!w->left) w->left = steps + 1;
     for (; w->left > 1; w->left--) {
-        if (!p->odds && w->n_in + MARGIN > p->table_sizes && p->table_sizes <= p->n_units) return TABLE;
+        if (!p->odds && w->n_in + most_at_once(p, w->n_in) + MARGIN > p->table_sizes && p->table_sizes <= p->n_units) return TABLE;
         step(run, w);
         if (run->failed) return MEMORY;
     }

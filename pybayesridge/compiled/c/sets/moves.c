@@ -29,6 +29,10 @@
 /* Units up to which a move of several may change more than half of the larger set. */
 #define FEW_TOGETHER 4
 
+/* Moves of several of which all units that move have the same part: where many are in, births by the probabilities of
+   all sets are too often of the same units. */
+#define EVENLY 0.5
+
 double log_prior(const Problem *p, int64_t n_in, int64_t node) {
     return p->odds ? p->log_weight[node] : p->table[n_in * p->n_nodes + node];
 }
@@ -209,13 +213,57 @@ static int64_t draw_outside(const Problem *p, Walker *w, const int64_t *unit, in
     return -1;
 }
 
+/* A unit that is in, by weights `weight` of the members, which sum to `total`; its own becomes 0. -1 if none may. */
+static int64_t draw_of_members(Walker *w, double *weight, double total) {
+    double point = uniform(w) * total;
+    int64_t at = -1;
+    for (int64_t l = 0; l < w->n_in; l++) {
+        if (!(weight[l] > 0.0)) continue;
+        at = l;
+        if ((point -= weight[l]) < 0.0) break;
+    }
+    if (at < 0) return -1;
+    weight[at] = 0.0;
+    return w->unit[at];
+}
+
+/* A unit that is out and not among the first of those given, all as likely; -1 if none was found. */
+static int64_t draw_any_outside(const Problem *p, Walker *w, const int64_t *unit, int64_t count) {
+    for (int tries = 0; tries < MOST_TRIES; tries++) {
+        const int64_t one = (int64_t)below(w, (uint64_t)p->n_units);
+        if (w->unit_place[one] < 0 && p->birth[one] > 0.0 && !is_among(unit, count, one)) return one;
+    }
+    return -1;
+}
+
+/* As `choose_units`, of units that are all as likely. */
+static int choose_evenly(Run *run, Walker *w, int in, int64_t count, int64_t *unit, double *log_there, double *log_back) {
+    const Problem *p = run->problem;
+    int64_t larger = 0, width_in = 0;
+    double births = 0.0, deaths = 0.0, *weight = run->h;
+    for (int64_t l = 0; l < w->n_in; l++) larger += (weight[l] = p->death[w->unit[l]] > 0.0) > 0.0;
+    if (in) larger += count;
+    if (larger < count || (double)(p->n_free - larger + 1) < LEAST_OUTSIDE * (double)p->n_units) return 0;
+    for (int64_t i = 0; i < count; i++) {
+        unit[i] = in ? draw_any_outside(p, w, unit, i) : draw_of_members(w, weight, (double)(larger - i));
+        if (unit[i] < 0) return 0;
+        births -= log((double)(p->n_free - larger + 1 + i));
+        deaths -= log((double)(larger - i));
+        width_in += in ? width(p, unit[i]) : 0;
+    }
+    *log_there = in ? births : deaths;
+    *log_back = in ? deaths : births;
+    return fits(run, w, width_in);
+}
+
 /* The units of a move of several: how likely they are proposed, and the way back. 0 if there is no such move. They come
    in by the weights of births of units that are out, one after the other, and leave by those of deaths in the opposite
    order. */
 static int choose_units(Run *run, Walker *w, int in, int64_t count, int64_t *unit, double *log_there, double *log_back) {
     const Problem *p = run->problem;
-    double total = death_weight(p, w), outside = birth_outside(p, w);
+    double total = death_weight(p, w), outside = birth_outside(p, w), *weight = run->h;
     int64_t width_in = 0;
+    for (int64_t l = 0; l < w->n_in; l++) weight[l] = p->death[w->unit[l]];
     for (int64_t i = 0; i < count; i++) {
         if (in) {
             if (outside < LEAST_OUTSIDE) return 0;
@@ -227,16 +275,10 @@ static int choose_units(Run *run, Walker *w, int in, int64_t count, int64_t *uni
             *log_back += log(p->death[unit[i]] / total);
             width_in += width(p, unit[i]);
         } else {
-            double left = total, point;
+            double left = total;
             for (int64_t l = 0; l < i; l++) left -= p->death[unit[l]];
             if (!(left > 0.0)) return 0;
-            point = uniform(w) * left;
-            unit[i] = -1;
-            for (int64_t l = 0; l < w->n_in; l++) {
-                if (!(p->death[w->unit[l]] > 0.0) || is_among(unit, i, w->unit[l])) continue;
-                unit[i] = w->unit[l];
-                if ((point -= p->death[unit[i]]) < 0.0) break;
-            }
+            unit[i] = draw_of_members(w, weight, left);
             if (unit[i] < 0) return 0;
             *log_there += log(p->death[unit[i]] / left);
             outside += p->birth[unit[i]];
@@ -247,19 +289,34 @@ static int choose_units(Run *run, Walker *w, int in, int64_t count, int64_t *uni
     return fits(run, w, width_in);
 }
 
+/* Units that a move of several changes at most, of n_in: half of them if they are many. */
+int64_t most_at_once(const Problem *p, int64_t n_in) {
+    const int64_t most = n_in / 2 > p->most_together ? n_in / 2 : p->most_together;
+    return most < MOST_TOGETHER ? most : MOST_TOGETHER;
+}
+
+/* How many numbers of units there are for it: powers of 2. */
+static int64_t numbers_together(const Problem *p, int64_t n_in) {
+    const int64_t most = most_at_once(p, n_in);
+    int64_t choices = 1;
+    while ((int64_t)1 << choices <= most) choices++;
+    return choices;
+}
+
 /* Several units in or out, and g such that the share explained a priori stays about as it is. */
 static void move_together(Run *run, Walker *w) {
     const Problem *p = run->problem;
-    int64_t unit[MOST_TOGETHER], choices = 1, m = 0;
-    while ((int64_t)1 << choices <= p->most_together) choices++;
-    const int64_t count = (int64_t)1 << below(w, (uint64_t)choices);
-    const int in = uniform(w) < 0.5;
+    int64_t unit[MOST_TOGETHER], m = 0;
+    const int64_t choices = numbers_together(p, w->n_in), power = (int64_t)below(w, (uint64_t)choices);
+    const int64_t count = (int64_t)1 << power;
+    const int in = uniform(w) < 0.5, evenly = uniform(w) < EVENLY;
     const int64_t fewer = in ? w->n_in : w->n_in - count;
     if (count > FEW_TOGETHER && count > fewer) return;
     double log_there = 0.0, log_back = 0.0, log_det, left;
     const int64_t to_nearest = (int64_t)below(w, 2 * NEAR_NODES + 1) - NEAR_NODES;
-    if (!choose_units(run, w, in, count, unit, &log_there, &log_back)) return;
-    const int64_t n_in = w->n_in + (in ? count : -count);
+    if (!(evenly ? choose_evenly : choose_units)(run, w, in, count, unit, &log_there, &log_back)) return;
+    const int64_t n_in = w->n_in + (in ? count : -count), choices_back = numbers_together(p, n_in);
+    if (power >= choices_back) return;
     const double shift = log((double)(n_in + 1) / (double)(w->n_in + 1));
     const int64_t node = nearest(p, p->log_g[w->node] - shift) + to_nearest;
     if (node < 0 || node >= p->n_nodes) return;
@@ -275,11 +332,15 @@ static void move_together(Run *run, Walker *w) {
         for (int64_t a = p->start[unit[l]]; a < p->start[unit[l] + 1]; a++) columns[m++] = (int32_t)p->order[a];
     if (!evaluate(run, w, columns, m, node, &log_det, &left)) return;
     double ratio = log_likelihood(p, m - p->fixed, log_det, left, node) + log_prior(p, n_in, node);
+    ratio += log((double)choices / (double)choices_back);
     ratio += log(share_of_turns(p, m, OFTEN_TOGETHER) / share_of_turns(p, w->m, OFTEN_TOGETHER));
     ratio -= log_likelihood(p, w->m - p->fixed, w->log_det, w->left_over, w->node) + log_prior(p, w->n_in, w->node);
     for (int64_t l = 0; l < count && p->odds; l++) ratio += in ? p->odds[unit[l]] : -p->odds[unit[l]];
     if (!accepted(w, TOGETHER, ratio + log_back - log_there)) return;
-    for (int64_t l = 0; l < count; l++) (in ? note_in : note_out)(p, w, unit[l]);
+    for (int64_t l = 0; l < count; l++) {
+        add_to_sum(p, w, unit[l], in ? 1.0 : -1.0);
+        (in ? note_in : note_out)(p, w, unit[l]);
+    }
     w->node = node;
     rebuild(run, w, 0);
 }

@@ -20,7 +20,7 @@
 #define FLOOR 1e-15
 
 /* Units that the move of size and g lets in or out, at most. */
-#define MOST_TOGETHER 64
+#define MOST_TOGETHER 512
 
 /* Neighbours of a unit: those with the largest correlations, and at least this one. */
 #define MOST_NEIGHBOURS 20
@@ -41,7 +41,8 @@ typedef struct {
     int64_t table_sizes;  /* rows of `table` */
     int64_t node_every;   /* steps between moves of the node, 0 for none */
     int64_t together_every;
-    int64_t most_together;
+    int64_t most_together; /* units of a move of several, or half of those that are in */
+    int64_t n_free;        /* units that move */
     int64_t dual_from;    /* columns in from which a set is held by its rows, 0 for never */
     int64_t n_watched;    /* units that every pass looks at, where `watched` is */
     double yy, outside, nu; /* y'y, its part outside the rows of `xt`, degrees of freedom */
@@ -73,7 +74,7 @@ typedef struct {
     uint64_t random[4];
     int64_t m, capacity;   /* columns in */
     int64_t n_in;          /* units in */
-    int64_t node, dual, since_refresh, count, left;
+    int64_t node, dual, since_refresh, since_sum, count, left;
     double left_over, log_det; /* R and log |M| */
     double drift;
     double *v, *b;         /* M^-1 and M^-1 c; dual: nothing */
@@ -142,12 +143,14 @@ int let_in(Run *run, Walker *w, int64_t unit, const Change *peeked);
 void exchange(Run *run, Walker *w, int64_t out, int64_t in);
 void take_out(Run *run, Walker *w, int64_t unit);
 int rebuild(Run *run, Walker *w, int keep_drift);
+void add_to_sum(const Problem *p, Walker *w, int64_t unit, double times);
 int evaluate(Run *run, Walker *w, const int32_t *columns, int64_t m, int64_t node, double *log_det, double *left);
 
 /* moves.c */
 double log_likelihood(const Problem *p, int64_t penalised, double log_det, double left, int64_t node);
 double log_prior(const Problem *p, int64_t n_in, int64_t node);
 double log_gain(const Problem *p, const Walker *w, double change);
+int64_t most_at_once(const Problem *p, int64_t n_in);
 void step(Run *run, Walker *w);
 
 /* sweep.c */

@@ -12,6 +12,9 @@
 /* Changes of a set after which it is factorised afresh. */
 #define REFRESH 400
 
+/* Columns that come in or leave, after which X_A X_A' is summed afresh. */
+#define SUM_AFRESH 128
+
 /* The same at once, where a column had less than this share of its square outside the others: differences of large
    entries of V have lost as many digits. */
 #define LEAST_OUTSIDE 1e-5
@@ -255,14 +258,14 @@ int let_in(Run *run, Walker *w, int64_t unit, const Change *peeked) {
     w->log_det += change.log_det;
     if (w->dual) {
         for (int64_t c = 0; c < q; c++) {
-            const double *u = run->u + c * stride, *x = run->h + c * stride;
+            const double *u = run->u + c * stride;
             for (int64_t i = 0; i < length; i++) {
-                double *to = w->p + i * length, *sum = w->q + i * length;
+                double *to = w->p + i * length;
                 for (int64_t l = 0; l < length; l++) to[l] -= u[i] * u[l];
-                for (int64_t l = 0; l < length; l++) sum[l] += x[i] * x[l];
                 w->py[i] -= u[i] * z[c];
             }
         }
+        add_to_sum(p, w, unit, 1.0);
         note_in(p, w, unit);
         return refreshed(run, w, 0);
     }
@@ -330,12 +333,10 @@ void take_out(Run *run, Walker *w, int64_t unit) {
     }
     for (int64_t c = 0; c < q; c++) {
         const double *u = run->u + c * stride, z = run->b_in[c];
-        const double *x = w->dual ? p->xt + j[c] * p->n : NULL;
         for (int64_t i = 0; i < length; i++) {
             if (w->dual) {
-                double *to = w->p + i * length, *sum = w->q + i * length;
+                double *to = w->p + i * length;
                 for (int64_t l = 0; l < length; l++) to[l] += u[i] * u[l];
-                for (int64_t l = 0; l < length; l++) sum[l] -= x[i] * x[l];
                 w->py[i] += u[i] * z;
             } else {
                 double *to = w->v + i * w->capacity;
@@ -344,6 +345,7 @@ void take_out(Run *run, Walker *w, int64_t unit) {
             }
         }
     }
+    add_to_sum(p, w, unit, -1.0);
     note_out(p, w, unit);
     refreshed(run, w, collinear);
 }
@@ -442,15 +444,26 @@ int evaluate(Run *run, Walker *w, const int32_t *columns, int64_t m, int64_t nod
     return 1;
 }
 
+static void add_square(const Problem *p, Walker *w, int64_t column, double times) {
+    const double *x = p->xt + column * p->n;
+    for (int64_t r = 0; r < p->n; r++) {
+        double *sum = w->q + r * p->n;
+        const double each = times * x[r];
+        for (int64_t l = 0; l < p->n; l++) sum[l] += each * x[l];
+    }
+}
+
+/* A unit that comes in (once) or leaves (-1 times), in X_A X_A'. */
+void add_to_sum(const Problem *p, Walker *w, int64_t unit, double times) {
+    for (int64_t a = p->start[unit]; w->dual && a < p->start[unit + 1]; a++, w->since_sum++)
+        add_square(p, w, p->order[a], times);
+}
+
 /* X_A X_A' of the members. */
 static void sum_of_members(const Problem *p, Walker *w) {
-    const int64_t n = p->n;
-    memset(w->q, 0, (size_t)(n * n) * sizeof *w->q);
-    for (int64_t i = 0; i < w->m; i++) {
-        const double *x = p->xt + w->column[i] * n;
-        for (int64_t r = 0; r < n; r++)
-            for (int64_t l = 0; l < n; l++) w->q[r * n + l] += x[r] * x[l];
-    }
+    memset(w->q, 0, (size_t)(p->n * p->n) * sizeof *w->q);
+    for (int64_t i = 0; i < w->m; i++) add_square(p, w, w->column[i], 1.0);
+    w->since_sum = 0;
 }
 
 static int choose_form(Run *run, Walker *w) {
@@ -465,6 +478,7 @@ static int choose_form(Run *run, Walker *w) {
         w->q = malloc(square);
         w->py = malloc((size_t)p->n * sizeof(double));
         if (!w->p || !w->q || !w->py) return 0;
+        w->since_sum = SUM_AFRESH;
     } else if (!dual && w->dual) {
         free(w->p);
         free(w->q);
@@ -488,8 +502,8 @@ int rebuild(Run *run, Walker *w, int keep_drift) {
         run->failed = 1;
         return 0;
     }
-    if (w->dual) sum_of_members(p, w);
-    else complete(run, w);
+    if (!w->dual) complete(run, w);
+    else if (w->since_sum >= SUM_AFRESH) sum_of_members(p, w);
     if (!evaluate(run, w, w->column, w->m, w->node, &log_det, &left)) return 0;
     const int64_t n = w->dual ? p->n : w->m;
     double *inverse = run->factor + n * n;
