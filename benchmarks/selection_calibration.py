@@ -2,8 +2,9 @@
 
     python -m benchmarks.selection_calibration [--quick] [--out FOLDER] [--render] [--only PART ...]
 
-Standard errors: many short runs of the sampler on problems whose sets can be summed over; each error of a probability,
-mean or standard deviation is divided by its standard error, and the quotients should be standard normal. Calibration:
+Standard errors: many short runs of the sampler on problems whose sets can be summed over; each error of a
+probability, mean or standard deviation is divided by its standard error, and the quotients should be standard normal.
+Calibration:
 hyperparameters, sets, coefficients and responses are drawn from the model, its prior included, and fitted;
 probabilities should be frequencies, and intervals should hold the truth as often as they say. The prior of the noise
 is flat in its logarithm, so that its scale does not matter and the noise variance is 1 in all draws.
@@ -33,12 +34,13 @@ from pybayesridge.selection.grid import Given, Grid, grid_of
 from pybayesridge.selection.monte_carlo import error_of_mean
 from pybayesridge.selection.problem import Problem, problem_of_rows
 from pybayesridge.selection.result import Exact
-from pybayesridge.selection.states import States
+from pybayesridge.selection.states import States, mean_noise
 
 NAME = "selection_calibration"
 PACKAGES = ["pybayesridge", "numpy", "scipy"]
 LEVEL = 0.95
 BINS = (0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
+ROUNDING = 1e-9
 LEAST_SE = 1e-5
 """Errors with smaller standard errors, of probabilities or in posterior standard deviations, are not looked at."""
 
@@ -146,9 +148,7 @@ def quotients(case: Short, seconds: float = np.inf) -> dict[str, np.ndarray]:
     """
     start, truth, out = time.process_time(), truth_of(case), []
     for seed in range(case.runs):
-        found = fit_exact(
-            case.problem, case.given, method="sampler", mcse=case.mcse, maxiter=case.steps, rng=seed
-        )
+        found = fit_exact(case.problem, case.given, method="sampler", mcse=case.mcse, maxiter=case.steps, rng=seed)
         out.append(of_one_run(found, truth))
         if time.process_time() - start > seconds:
             break
@@ -176,7 +176,9 @@ def of_one_run(found: Exact, truth: Truth) -> dict[str, np.ndarray]:
     out = {}
     for name, (gap, error, unit) in pairs.items():
         gap, error, least = np.broadcast_arrays(np.atleast_1d(gap), error, LEAST_SE * np.asarray(unit))
-        out[name] = gap / np.where((error > least) & (error < np.inf), error, np.nan)
+        # What is given has no standard deviation but by rounding.
+        known = (error > np.maximum(least, ROUNDING)) & (error < np.inf)
+        out[name] = gap / np.where(known, error, np.nan)
     return out
 
 

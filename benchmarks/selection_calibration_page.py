@@ -73,12 +73,13 @@ def page(found: dict[str, Any], names: tuple[str, ...]) -> str:
         parts += [
             "## Standard errors",
             "Errors of the sampler relative to the sum over all sets, divided by their standard errors, over all "
-            "columns or groups of all runs. Under a normal distribution the root mean square is 1, 4.6 % lie beyond 2 "
-            "and 0.27 % beyond 3. The quotients follow rather a t distribution, since a standard error rests on the "
-            "differences between 32 walkers. Columns of one run are dependent. Runs are short: 100,000 steps of all "
-            "walkers, a tenth of the least of a fit; the last problem stops by itself. Standard errors of "
-            "probabilities that are nearly 0 or 1, of means and standard deviations, of the number of units in and "
-            "of log g also count on sets that were not seen, and are rather too large in runs as short as these.",
+            "columns or groups of all runs. Under a normal distribution the root mean square is 1, 4.6 % lie "
+            "beyond 2 and 0.27 % beyond 3. The quotients follow rather a t distribution, since a standard error "
+            "rests on the differences between 32 walkers. Columns of one run are dependent. Runs are short: "
+            "100,000 steps of all walkers, a tenth of the least of a fit; the last problem stops by itself. "
+            "Standard errors of probabilities that are nearly 0 or 1, of means and standard deviations and of the "
+            "number of units in also count on sets that were not seen, and are too large in runs as short as "
+            "these.",
             page_of_errors(found["errors"]),
         ]
     if any(name in found for name in names):

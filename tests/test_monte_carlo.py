@@ -220,9 +220,14 @@ def test_every_error_is_larger_where_few_sets_are_far_larger(monkeypatch):
         found.append(stated_errors(res, x[:3]))
     for name, plain in found[0].items():
         assert (plain > 0).all(), name
-        # Scores also count what may be left of sets without a row, which is not drawn: the sum is mostly that.
-        least = {"loo": 0.95 * HEAVY[1], "elpd": 1.05}.get(name, HEAVY[1])
-        assert (found[1][name] >= least * (1.0 - ROUNDING) * plain).all(), name
+        times = found[1][name] / plain
+        # Scores also count what may be left of sets without a row, which is not drawn: one row's are mostly that.
+        if name == "elpd":
+            assert times > 1.0
+        elif name == "loo":
+            assert np.median(times) > 0.99 * HEAVY[1]
+        else:
+            assert times == pytest.approx(HEAVY[1], rel=ROUNDING) or (times > HEAVY[1]).all(), name
 
 
 def test_no_warning_is_raised_on_the_way(sampled):

@@ -14,7 +14,7 @@ from pybayesridge.exceptions import PrecisionWarning
 from pybayesridge.findings import Finding, note
 from pybayesridge.quantile_tables import NO_ROW_SPACE
 from pybayesridge.selection.hyperparameters import errors as hyperparameter_errors
-from pybayesridge.selection.monte_carlo import error_of_mean, n_walkers
+from pybayesridge.selection.monte_carlo import n_walkers
 from pybayesridge.selection.result import Exact
 from pybayesridge.text import number
 
@@ -98,10 +98,11 @@ def _rows(
 
 def _of_sizes(res: Any, exact: Exact) -> list[tuple[str, float, float, float]]:
     """Name, mean, error and variance of the number of included columns, and of groups where these differ."""
-    of_units = 0.0 if not exact.computation.sampled else (float("nan") if exact.errors is None else exact.errors.size)
+    sampled, errors = exact.computation.sampled, exact.errors
+    of_units = 0.0 if not sampled else (float("nan") if errors is None else errors.size)
     columns = res.size_distribution().to_numpy()
     single = res.units.single
-    of_columns = of_units if single else float(error_of_mean(exact, exact.states.sizes.astype(np.float64)))
+    of_columns = of_units if single or not sampled or errors is None else errors.columns
     out = [("size", res.expected_size, of_columns, _variance(columns))]
     if not single:
         out.append(("groups_included", exact.expected_size, of_units, _variance(exact.size_prob)))

@@ -93,7 +93,8 @@ def fit_exact(
             problem, grid, first, rng=generator, most_columns=most, mcse=mcse, maxiter=maxiter, progress=progress
         )
         states = _kept(problem, grid, run, walkers // n_chains, generator)
-        return assembled(problem, grid, run, states, evidence(problem, grid, run.trace), most)
+        found = evidence(problem, grid, run.trace, run.estimate.effective)
+        return assembled(problem, grid, run, states, found, most)
 
 
 def assembled(

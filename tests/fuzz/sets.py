@@ -32,9 +32,10 @@ and log g relative to the posterior standard deviation."""
 
 LIMITS = dict.fromkeys(FLOORS, 6.0) | {"sd": 40.0, "loo": 12.0}
 """Of the quotients. Of 1,000 problems with twelve numbers of a kind one exceeds 6 with a probability of 1 % by a t
-distribution with 31 degrees of freedom. Standard deviations can rest on sets that are hardly ever seen, as two copies that are both in
-under a wide slab; that a column is out with a probability as large as the stated error of its inclusion probability
-is allowed for. Scores of left-out rows rest on few sets where a row alone speaks against the others."""
+distribution with 31 degrees of freedom. Standard deviations can rest on sets that are hardly ever seen, as two copies
+that are both in under a wide slab; that a column is out with a probability as large as the stated error of its
+inclusion probability is allowed for. Scores of left-out rows rest on few sets where a row alone speaks against the
+others."""
 
 FEW_ROWS = 20
 """Up to so many rows all sets are summed over without each of them."""
