@@ -319,6 +319,7 @@ def _search(
     add([kept.units[at[key]] for key in list(distinct)[:most]])
     add(first[:NEW_SETS])
     done: set[int] = set()
+    bases: set[int] = set()
     rest = np.full(rows.y.size, np.inf)
     looked_at = 0
     for _ in range(EXPANDED):
@@ -337,10 +338,13 @@ def _search(
         done.add(key)
         known = np.sort((np.array(list(weights), dtype=np.uint64)[:, None] ^ sets.node_marks).ravel())
         new: dict[int, IntArray] = {}
-        around = [found[key], *_without_one(sets, found[key])]
+        # Shares fall as sets are added: a second look at the neighbours of a set finds no more of them.
+        around = [units for units in (found[key], *_without_one(sets, found[key])) if sets.key(units) not in bases]
         looked_at += len(around) * NODES * sets.free.size * rows.y.size
         for units in around:
             new |= _neighbours(sets, units, rows, -total, NODES, known).sets
+        if len(new) <= NEW_SETS:
+            bases |= {sets.key(units) for units in around}
         add(list(new.values())[:NEW_SETS])
     return list(found.values()), rest
 
