@@ -320,7 +320,10 @@ class Walkers:
         at, own, width = None, None, d
         if problem.gram is None and xt is not None and self.weighted is None:
             held = self._arrays["held_at"]
-            inside = np.unique(np.concatenate([problem.units.columns(self.state(i)[0]) for i in range(self.n)]))
+            states = [self.state(i) for i in range(self.n)]
+            # What is held by its rows needs no products of columns.
+            short = [problem.units.columns(units) for units, _, (*_, by_rows) in states if not by_rows]
+            inside = np.unique(np.concatenate([np.zeros(0, dtype=np.intp), *short]))
             lacking = inside if held is None else inside[held[inside] < 0]
             at = np.full(d, -1, dtype=np.int32)
             at[lacking] = np.arange(lacking.size)
