@@ -29,9 +29,10 @@
 /* Units up to which a move of several may change more than half of the larger set. */
 #define FEW_TOGETHER 4
 
-/* Moves of several of which all units that move have the same part: where many are in, births by the probabilities of
-   all sets are too often of the same units. */
+/* Share of the moves of several of which all units that move have the same part, where far more than the second are in:
+   births by the probabilities of all sets are then too often of the same units. */
 #define EVENLY 0.5
+#define MANY_IN 20.0
 
 double log_prior(const Problem *p, int64_t n_in, int64_t node) {
     return p->odds ? p->log_weight[node] : p->table[n_in * p->n_nodes + node];
@@ -303,13 +304,15 @@ static int64_t numbers_together(const Problem *p, int64_t n_in) {
     return choices;
 }
 
+static double share_evenly(int64_t n_in) { return EVENLY * (double)n_in / ((double)n_in + MANY_IN); }
+
 /* Several units in or out, and g such that the share explained a priori stays about as it is. */
 static void move_together(Run *run, Walker *w) {
     const Problem *p = run->problem;
     int64_t unit[MOST_TOGETHER], m = 0;
     const int64_t choices = numbers_together(p, w->n_in), power = (int64_t)below(w, (uint64_t)choices);
     const int64_t count = (int64_t)1 << power;
-    const int in = uniform(w) < 0.5, evenly = uniform(w) < EVENLY;
+    const int in = uniform(w) < 0.5, evenly = uniform(w) < share_evenly(w->n_in);
     const int64_t fewer = in ? w->n_in : w->n_in - count;
     if (count > FEW_TOGETHER && count > fewer) return;
     double log_there = 0.0, log_back = 0.0, log_det, left;
@@ -333,6 +336,8 @@ static void move_together(Run *run, Walker *w) {
     if (!evaluate(run, w, columns, m, node, &log_det, &left)) return;
     double ratio = log_likelihood(p, m - p->fixed, log_det, left, node) + log_prior(p, n_in, node);
     ratio += log((double)choices / (double)choices_back);
+    if (evenly) ratio += log(share_evenly(n_in) / share_evenly(w->n_in));
+    else ratio += log((1.0 - share_evenly(n_in)) / (1.0 - share_evenly(w->n_in)));
     ratio += log(share_of_turns(p, m, OFTEN_TOGETHER) / share_of_turns(p, w->m, OFTEN_TOGETHER));
     ratio -= log_likelihood(p, w->m - p->fixed, w->log_det, w->left_over, w->node) + log_prior(p, w->n_in, w->node);
     for (int64_t l = 0; l < count && p->odds; l++) ratio += in ? p->odds[unit[l]] : -p->odds[unit[l]];
