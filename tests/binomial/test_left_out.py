@@ -14,6 +14,7 @@ from pybayesridge.predictive import latent_sets
 from pybayesridge.predictive.latent_sets import Draws, bridge
 from pybayesridge.predictive.latent_unseen import unseen_shares
 from pybayesridge.predictive.left_out import NoDensityError
+from pybayesridge.selection.result import COMPUTATIONS
 from tests.binomial.importance import Data, leave_one_out, reference
 
 GIVEN = {"p": 0.3, "v": 1.0}
@@ -96,7 +97,9 @@ def test_bridge_of_two_normal_posteriors():
         states = SimpleNamespace(
             weight=np.full(n, 1 / n), walker=np.repeat(np.arange(walkers), each), chain=np.zeros(n, dtype=int)
         )
-        return Draws(SimpleNamespace(states=states, method="sampler", effective=float(n)), slope * psi)
+        how = COMPUTATIONS["sampler"]
+        sampled = SimpleNamespace(states=states, computation=how, effective=float(n), inflation=1.0)
+        return Draws(sampled, slope * psi)
 
     z = []
     for part in (1.0, 0.3):
