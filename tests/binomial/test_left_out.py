@@ -6,6 +6,7 @@ import warnings
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.special import expit
 
@@ -116,3 +117,20 @@ def test_the_only_event_cannot_be_predicted():
         fit = SpikeSlab(yes, x, family="binomial").fit("exact", mcse=0.1, chains=2, maxiter=20_000)
     with pytest.raises(NoDensityError, match=r"row 7 .* do not determine an unpenalised coefficient"):
         fit.loo()
+
+
+def test_a_row_of_weight_two_is_predicted_as_two_rows():
+    """With a group of columns and one that is unpenalised: the scores of the copies add up to that of the row."""
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame(rng.standard_normal((30, 2)), columns=["a", "b"]).assign(g=rng.choice(["u", "v", "w"], 30))
+    frame["y"] = rng.random(30) < expit(1.5 * frame["a"] - frame["b"])
+    frame["w"] = rng.integers(1, 3, 30)
+    options = {"family": "binomial", "unpenalized": ["a"]}
+    weighted = SpikeSlab.from_formula("y ~ a + b + g", frame, weights="w", **options).fit("exact", **QUICK).loo()
+    copies = frame.loc[frame.index.repeat(frame["w"])].reset_index(drop=True)
+    copied = SpikeSlab.from_formula("y ~ a + b + g", copies, **options).fit("exact", **QUICK).loo()
+    row = np.repeat(np.arange(30), frame["w"])
+    summed = np.bincount(row, copied.pointwise)
+    error = np.hypot(weighted.pointwise_mcse, np.bincount(row, copied.pointwise_mcse))
+    off = (weighted.pointwise - summed) / np.hypot(error, FLOOR)
+    assert np.abs(off).max() < SCORE
