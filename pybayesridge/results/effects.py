@@ -44,7 +44,7 @@ def effects(
     ----------
     variables : str or sequence of str, optional
         Variables of the data (columns, for fits without a formula), not coefficients; by default all but groups, as
-        in ``(1 | g)``, whose effects :meth:`random_effects` has.
+        in ``(1 | g)``, whose effects ``random_effects()`` has.
     values : (a, b), optional
         Compare the predictions at the value or level b with those at a. By default a number has its average effect
         per unit, and each level of a factor is compared with the reference level.
