@@ -192,6 +192,28 @@ def test_files(few):
             close(res.bse, again.bse)
 
 
+@pytest.mark.parametrize("formula", ["y ~ x + (1 | s)", "y ~ x + (1 | s) + (1 | d)"])
+def test_files_of_integrated_variances(formula, few, tmp_path):
+    """Whose variances are solved for again after loading; with as many levels in both factors, too."""
+    frame = ratings(9, s=D)
+    res = BayesRidge.from_formula(formula, frame, weights="w").fit(tol=0.1)
+    res.save(tmp_path / "fit")
+    again = load(tmp_path / "fit")
+    close(res.conf_int(), again.conf_int())
+    close(res.loo().elpd, again.loo().elpd)
+    close(res.random_effects()["upper"], again.random_effects()["upper"])
+
+
+def test_constant_column_beside(few):
+    """It has no coefficient, and the others are what they are without it."""
+    frame = ratings(9).assign(one=3.0)
+    with_it = BayesRidge.from_formula("y ~ x + one + (1 | s)", frame).fit("reml")
+    without = BayesRidge.from_formula("y ~ x + (1 | s)", frame).fit("reml")
+    assert abs(with_it.params["one"]) <= 0.0
+    close(without.params, with_it.params[without.params.index])
+    close(without.bse, with_it.bse[without.params.index])
+
+
 def test_derivatives_of_the_likelihood(few):
     frame = ratings(10).assign(w=lambda each: each["w"] - each["w"].mean())
     model = BayesRidge.from_formula("y ~ x + (1 | s) + (w | d) + (1 | dept)", frame, unpenalized="fixed")

@@ -78,7 +78,7 @@ def build_design(
     keep = np.ones(penalized.size, dtype=bool)
     if products.constant.any() and (block.ones is not None or standardize):
         keep = ~products.constant
-        if products.side == "gram":
+        if products.side == "gram" and not columns_only:
             products = replace(
                 products,
                 product=np.asfortranarray(products.product[np.ix_(keep, keep)]),

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 KINDS = "biuf"
 """Kinds of arrays: truth values, whole numbers with and without a sign, numbers."""
 
+SPARSE = {"csc": sparse.csc_matrix, "csr": sparse.csr_matrix}
+"""Formats of sparse matrices: code that walks through one needs the one that it was given."""
+
 WARNINGS = {name: value for name, value in vars(exceptions).items() if isinstance(value, type)}
 
 
@@ -95,8 +98,8 @@ class Encoder:
         if formulas.is_description(value):
             return {"formula": self.value(formulas.as_data(value), where)}
         if sparse.issparse(value):
-            parts = sparse.csc_matrix(value)
-            content = {"shape": parts.shape, "data": parts.data, "indices": parts.indices, "indptr": parts.indptr}
+            parts = value if value.format in SPARSE else sparse.csc_matrix(value)
+            content = {name: getattr(parts, name) for name in ("format", "shape", "data", "indices", "indptr")}
             return {"sparse": self.value(content, where)}
         if isinstance(value, pd.Index | pd.Series | pd.DataFrame):
             kind, content = frames.as_data(value, where)
@@ -221,7 +224,7 @@ class Decoder:
             return self._descriptions[-1]
         if kind == "sparse":
             parts = content["data"], content["indices"], content["indptr"]
-            return sparse.csc_matrix(parts, shape=content["shape"])
+            return SPARSE[content["format"]](parts, shape=content["shape"])
         return frames.from_data(kind, content)
 
     def _array(self, entry: dict[str, Any]) -> np.ndarray:
