@@ -22,6 +22,7 @@ from pybayesridge import (
 )
 from pybayesridge.cli.as_json import as_json
 from pybayesridge.poisson.likelihood import from_counts
+from pybayesridge.results.export import export
 
 FLAT = 1e-6
 """Beside maximum likelihood, in standard errors: the penalty that is left moves coefficients by 2e-8 of them."""
@@ -32,6 +33,12 @@ SAME = 4e-5
 MEAN, SD = 0.02, 0.04
 """EP beside the integral over a grid, in posterior standard deviations and relative: seen are .007 and .039."""
 
+
+REFITTED = 0.2
+"""Leave-one-out densities of selections by cavities, hyperparameters those of all rows, beside refits; seen is .022."""
+
+COPIED = 0.05
+"""A row of weight 2 beside two rows: EP has one site for the first; seen are 6e-5."""
 
 LARGE = 1e-3
 """EP beside Laplace for large counts, in standard deviations and nats; 3e-5 is the worst seen."""
@@ -291,7 +298,11 @@ def changed(**values):
         (lambda: BayesRidge(DATA["y"], DATA[["a"]], family="poisson", link="sqrt"), "link must be 'log', not 'sqrt'"),
         (lambda: BayesRidge(DATA["y"], DATA[["a", "b"]], family="poisson", bands={"k": ["a"]}), "bands requires"),
         (lambda: BayesRidge.from_formula("y ~ a + (1 | g)", DATA, family="poisson"), r"\(1 \| g\) requires"),
-        (lambda: SpikeSlab(DATA["y"], DATA[["a"]], family="poisson"), "SpikeSlab does not have family='poisson'"),
+        (
+            lambda: SpikeSlab(DATA["y"], DATA[["a"]], family="poisson").fit("exact"),
+            "method='exact' is not available for counts: use method='ep'",
+        ),
+        (lambda: SpikeSlab(DATA["y"], DATA[["a"]], exposure=DATA["t"]), "exposure requires family='poisson'"),
         (lambda: fit(method="exact"), "has no closed form"),
         (lambda: fit(data=DATA.assign(y=DATA["y"].where(DATA.index != 50, 1e9))), "what some rows say outweighs"),
     ],
@@ -348,3 +359,89 @@ def test_objects_of_statsmodels_and_of_scikit_learn():
         regressor.predict(x, return_std=True)
     with pytest.raises(ValueError, match="use BayesRidgeClassifier"):
         sklearn.BayesRidgeRegressor(family="binomial").fit(x, DATA["y"])
+
+
+@pytest.fixture(scope="module")
+def selected():
+    return SpikeSlab.from_formula("y ~ a + b + g", DATA, family="poisson", exposure="t").fit()
+
+
+def test_selection(selected):
+    """Answers are of the model with exposures, and those that need the joint posterior say what to ask instead."""
+    assert selected.method == "ep"
+    assert selected.converged
+    assert selected.inclusion_prob["a"] > 0.9
+    assert selected.inclusion_prob["b"] < 0.5
+    assert selected.n_events == DATA["y"].sum()
+    per_unit = selected.predict(DATA)
+    np.testing.assert_allclose(selected.fittedvalues, DATA["t"] * per_unit, rtol=1e-12)
+    np.testing.assert_allclose(selected.predict(DATA, exposure="t"), selected.fittedvalues, rtol=1e-12)
+    ends = selected.get_prediction(DATA.head(3), which="linear").summary_frame()
+    means = selected.get_prediction(DATA.head(3), exposure=2.0).summary_frame()
+    np.testing.assert_allclose(means["mean_ci_upper"], 2 * np.exp(ends["mean_ci_upper"]), rtol=1e-12)
+    ratios = selected.rate_ratios()
+    np.testing.assert_allclose(ratios["upper"], np.exp(selected.conf_int()[1]), rtol=1e-12)
+    assert any("only method for family='poisson'" in text for text in selected.notes)
+    for name in ("models", "credible_sets", "hyperparameters"):
+        with pytest.raises(ValueError, match="which expectation propagation does not give"):
+            getattr(selected, name)()
+    with pytest.raises(ValueError, match="which expectation propagation does not give"):
+        selected.joint_contrast("g")
+
+
+def test_all_columns_in_is_the_ridge(selected):
+    """With a prior probability of 1 and a given slab it is the ridge with a given penalty."""
+    slab = 0.09
+    kept = SpikeSlab.from_formula(
+        "y ~ a + b", DATA, family="poisson", exposure="t", prior_inclusion=1.0, slab_var=slab
+    )
+    with pytest.raises(ValueError, match="no column can be both in and out"):
+        kept.fit()
+    p = {"a": 1.0, "b": 1 - 1e-12}
+    kept = SpikeSlab.from_formula("y ~ a + b", DATA, family="poisson", exposure="t", prior_inclusion=p, slab_var=slab)
+    ridge = BayesRidge.from_formula("y ~ a + b", DATA, family="poisson", exposure="t").fit("fixed", lam=1 / slab)
+    first = kept.fit(tol=1e-8)
+    np.testing.assert_allclose(first.params, ridge.params, rtol=0, atol=SAME * ridge.bse.max())
+    np.testing.assert_allclose(first.bse, ridge.bse, rtol=SAME)
+    rows = from_counts(DATA["y"], DATA["t"], None)
+    assert abs(first.log_evidence + rows.log_constants().sum() - ridge.log_evidence) < SAME
+    assert abs(first.loo().elpd - ridge.loo().elpd) < 1e-2
+
+
+def test_selection_leave_one_out_is_that_of_refits(selected):
+    found = selected.loo().pointwise
+    for row in (0, 7, int(DATA["y"].argmax())):
+        rest = DATA.drop(index=row)
+        again = SpikeSlab.from_formula("y ~ a + b + g", rest, family="poisson", exposure="t").fit()
+        drawn = again.get_prediction(DATA.loc[[row]], which="linear").summary_frame()
+        nodes = drawn["mean"].iloc[0] + drawn["mean_se"].iloc[0] * np.polynomial.hermite_e.hermegauss(30)[0]
+        share = np.polynomial.hermite_e.hermegauss(30)[1]
+        one = poisson.logpmf(DATA["y"][row], DATA["t"][row] * np.exp(nodes))
+        assert abs(found[row] - logsumexp(one, b=share / share.sum())) < REFITTED
+
+
+def test_selection_elsewhere(selected, tmp_path):
+    """Files, reports, JSON, priors, imputed data, weights."""
+    selected.save(tmp_path / "fit", remove_data=True)
+    again = load(tmp_path / "fit")
+    np.testing.assert_array_equal(again.predict(DATA.head()), selected.predict(DATA.head()))
+    assert again.summary().as_text() == selected.summary().as_text()
+    selected.report(tmp_path / "report.html")
+    assert "rate ratio" in (tmp_path / "report.html").read_text(encoding="utf-8").lower()
+    shown = as_json(selected, "spikeslab", alpha=0.05, warnings=())["targets"][0]
+    assert shown["family"] == "poisson"
+    with pytest.raises(ValueError, match="selections with family='poisson' are for Python alone"):
+        export(selected)
+    assert shown["coefficients"][1]["rate_ratio"] == pytest.approx(selected.rate_ratios()["rate_ratio"].iloc[1])
+    assert set(selected.prior_sensitivity().columns) >= {"inclusion_half", "inclusion_double"}
+    pooled = fit_imputed(
+        [DATA, DATA], lambda each: SpikeSlab.from_formula("y ~ a + b + g", each, family="poisson", exposure="t").fit()
+    )
+    np.testing.assert_allclose(pooled.params, selected.params, rtol=1e-12)
+    doubled = SpikeSlab.from_formula(
+        "y ~ a + b + g", DATA.assign(two=2.0), family="poisson", exposure="t", weights="two"
+    )
+    copied = SpikeSlab.from_formula("y ~ a + b + g", pd.concat([DATA, DATA]), family="poisson", exposure="t")
+    first, second = doubled.fit(), copied.fit()
+    assert first.n_events == second.n_events
+    assert np.abs(first.inclusion_prob - second.inclusion_prob).max() < COPIED

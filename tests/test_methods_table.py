@@ -50,8 +50,7 @@ def test_signatures_are_those_of_the_table(model):
 
 @pytest.mark.parametrize("model", MODELS)
 def test_every_model_has_a_lane_for_every_family(model):
-    selections = {"gaussian", "binomial"}
-    assert {family for of, family in LANES if of == model} == (selections if model == "SpikeSlab" else set(FAMILIES))
+    assert {family for of, family in LANES if of == model} == set(FAMILIES)
 
 
 @pytest.mark.parametrize("lane", LANES.values(), ids=lambda lane: f"{lane.model}-{lane.family}")

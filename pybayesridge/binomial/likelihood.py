@@ -24,6 +24,7 @@ from pybayesridge.binomial.link import (
     log_likelihood,
     probability,
 )
+from pybayesridge.binomial.logistic_normal import probability_moments
 from pybayesridge.binomial.tilted import tilted_moments
 from pybayesridge.sites.likelihood import Likelihood
 from pybayesridge.sites.tilted import Cavity, Tilted, normal_cavity
@@ -140,6 +141,10 @@ class Binomial(Likelihood):
     def mean_over(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
         """Mean of the probability of success where the linear predictor is normal; shape of `mean`."""
         return mean_probability(mean, variance, self.link)
+
+    def moments_over(self, mean: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mean and mean square of the probability of success, likewise."""
+        return probability_moments(mean, variance, self.link)
 
     def tilted(self, cavity: Cavity) -> Tilted:
         """Moments of the tilted densities."""

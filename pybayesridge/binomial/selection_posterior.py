@@ -11,13 +11,13 @@ import numpy as np
 from pybayesridge._types import AnyArray, FloatArray
 from pybayesridge.binomial.link import LATENT_VARIANCE, Link
 from pybayesridge.binomial.logistic_normal import probability_moments
-from pybayesridge.binomial.on_link import NormalComponents
 from pybayesridge.ep.model.least_squares import Data
 from pybayesridge.selection.hyperparameters import Interval
 from pybayesridge.selection.moments import covariance, draw, draw_chain
 from pybayesridge.selection.monte_carlo import error_of_mean
 from pybayesridge.selection.posterior import BLOCK, ExactPosterior
 from pybayesridge.selection.states import States
+from pybayesridge.sites.normal_components import NormalComponents
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +35,10 @@ class BinarySelectionPosterior(NormalComponents, ExactPosterior):
 
     joint: States
     link: Link
+
+    def response_moments(self, mean: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mean and mean square of the probability of success over normal linear predictors."""
+        return probability_moments(mean, variance, self.link)
 
     def _of_states(self, data: Data) -> dict[str, Any]:
         """The law of the coordinates of each state."""

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pybayesridge.binomial.sets import BinaryTask, rows_of_design
 from pybayesridge.design.design import Design
 from pybayesridge.ep.methods import SelectionMethod
 from pybayesridge.ep.model.least_squares import Data
@@ -18,6 +17,7 @@ from pybayesridge.recipes import Recipe
 from pybayesridge.results.generalized_spike_slab import GeneralizedSpikeSlabResults
 from pybayesridge.selection.options import options_of, stored, with_progress
 from pybayesridge.sites.separation import check_unpenalized
+from pybayesridge.sites.sets import SetsTask, rows_of_design
 
 if TYPE_CHECKING:
     from pybayesridge.models.spike_slab import SpikeSlab
@@ -44,7 +44,7 @@ def fit(
     )
 
 
-def _task(model: SpikeSlab, design: Design, data: Data, rotation: Rotation) -> BinaryTask:
+def _task(model: SpikeSlab, design: Design, data: Data, rotation: Rotation) -> SetsTask:
     """Check what the rows must be like, and bring them to the scale of the prior."""
     likelihood = model.likelihood()
     check_unpenalized(*model.unpenalized_rows(), likelihood)
@@ -52,8 +52,8 @@ def _task(model: SpikeSlab, design: Design, data: Data, rotation: Rotation) -> B
     p = known.prior_inclusion
     if design.p == 0 or (p is not None and not ((p > 0) & (p < 1)).any()):
         raise ValueError(
-            "no column can be both in and out: with family='binomial' SpikeSlab needs at least one column that "
+            "no column can be both in and out: for such responses SpikeSlab needs at least one column that "
             "varies and whose prior_inclusion lies between 0 and 1; use BayesRidge"
         )
     x, c = rows_of_design(design)
-    return BinaryTask(design, data, rotation, x, c, likelihood, known, model.groups_of(design))
+    return SetsTask(design, data, rotation, x, c, likelihood, known, model.groups_of(design))

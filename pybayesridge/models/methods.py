@@ -1,6 +1,7 @@
 """The table of methods: how each model is fitted to responses of each family, by which methods, with which options.
 
 The numerics' own registries (``ridge/methods.py``, ``sites/methods.py``, ``selection/methods.py``,
+``sites/sets.py``,
 ``binomial/sets.py``) have an entry for each method, with its fit function and its words. Here they are put together,
 and each option of ``fit`` is declared once. Whoever compares the name of a model, a family or a method asks here
 instead.
@@ -29,11 +30,13 @@ if TYPE_CHECKING:
     from pybayesridge.binomial import sets as of_latent_sets
     from pybayesridge.selection import methods as of_sets
     from pybayesridge.sites import methods as of_sites
+    from pybayesridge.sites import sets as of_latent_sets_by_ep
 else:
     of_bands = Late("pybayesridge.bands.methods")
     of_latent_sets = Late("pybayesridge.binomial.sets")
     of_sets = Late("pybayesridge.selection.methods")
     of_sites = Late("pybayesridge.sites.methods")
+    of_latent_sets_by_ep = Late("pybayesridge.sites.sets")
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,6 +327,19 @@ LANES: dict[tuple[str, str], Lane] = {
                 default=of_sets.DEFAULT,
                 elsewhere=of_latent_sets.NOT_HERE,
                 choose=of_latent_sets.method_for_binary,
+            ),
+            options=("maxiter",),
+            told=_residual,
+        ),
+        Lane(
+            name="latent_sets",
+            model="SpikeSlab",
+            family="poisson",
+            table=lambda: Methods(
+                methods=of_latent_sets_by_ep.METHODS,
+                default=of_sets.DEFAULT,
+                elsewhere=of_latent_sets_by_ep.NOT_HERE,
+                choose=of_latent_sets_by_ep.method_for,
             ),
             options=("maxiter",),
             told=_residual,

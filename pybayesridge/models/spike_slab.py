@@ -77,8 +77,8 @@ class SpikeSlab(BeforeFit, SelectionModel):
         of :meth:`from_formula` and only for formulas: the columns of each term, so that a factor or a spline is in or
         out whole. None, the default for arrays: each column on its own. Of a group with unpenalised or constant
         columns the others are the group.
-    family : {"gaussian", "binomial"} or family object of statsmodels
-        ``"binomial"``: a yes/no response, or successes among trials; see the notes.
+    family : {"gaussian", "binomial", "poisson"} or family object of statsmodels
+        ``"binomial"``: a yes/no response, or successes among trials; ``"poisson"``: counts; see the notes.
     link : {"logit", "probit"}, for ``family="binomial"``
         F of the notes is the logistic (default) or the normal distribution function. Coefficients of the logit link
         are log odds ratios.
@@ -86,6 +86,9 @@ class SpikeSlab(BeforeFit, SelectionModel):
         The level whose probability is modelled. By default 1, True, or the second of two levels in their order.
     trials : str or (n,) array-like, for ``family="binomial"``
         Number of trials of each row, `endog` being the number of successes; with a formula also the name of a column.
+    exposure : str or (n,) array-like, for ``family="poisson"``
+        Exposure of each row, 1 by default: how long, or on how much, events were counted; with a formula also the
+        name of a column. The rate is per unit of it.
     missing : {"raise", "drop"}
         Treatment of rows with missing values.
 
@@ -154,6 +157,16 @@ class SpikeSlab(BeforeFit, SelectionModel):
     Metropolis-Hastings moves given these variables, which are redrawn every 32 moves. If columns separate the
     responses, the slab limits their coefficients.
 
+    With ``family="poisson"`` `endog` are counts, and with e the exposures the model is
+
+    .. math::
+
+        y_i \sim \text{Poisson}(e_i \exp(z_i' g + x_i' w)), \quad
+        w_j \sim p_j N(0, v) + (1 - p_j) \delta_0,
+
+    with the prior above and c = log(1 + 1 / m), m being the mean count, as for :class:`~pybayesridge.BayesRidge`.
+    There is no sampler: the method is ``"ep"``, whose probabilities of correlated columns are approximate.
+
     With ``fit("ep")`` the likelihood of each row and the prior of each column are replaced by normal factors, by
     expectation propagation. Its evidence is averaged over a lattice of the hyperparameters that are not given.
 
@@ -202,6 +215,7 @@ class SpikeSlab(BeforeFit, SelectionModel):
         link: str | None = None,
         event: object = None,
         trials: ArrayLike | None = None,
+        exposure: ArrayLike | None = None,
         missing: str = "raise",
         formula_data: FormulaData | None = None,
     ) -> None:
@@ -209,7 +223,7 @@ class SpikeSlab(BeforeFit, SelectionModel):
         self.call = call_of("SpikeSlab", SpikeSlab.__init__, locals())
         if issparse(exog) or is_sparse_frame(exog):
             raise ValueError("SpikeSlab takes dense columns: make exog dense, or use BayesRidge for sparse ones")
-        self._take_family(family, link=link, event=event, trials=trials, noise_var=noise_var)
+        self._take_family(family, link=link, event=event, trials=trials, exposure=exposure, noise_var=noise_var)
         self.slab_var = None if slab_var is None else positive("slab_var", slab_var)
         self.noise_var = None if noise_var is None else positive("noise_var", noise_var)
         self.expected_size = positive("expected_size", expected_size)
@@ -224,7 +238,7 @@ class SpikeSlab(BeforeFit, SelectionModel):
             standardize=standardize,
             missing=missing,
             formula_data=formula_data,
-            extent=trials,
+            extent=trials if exposure is None else exposure,
         )
         terms = None if formula_data is None else formula_data.terms
         self.groups = resolve_groups(group, self.data.exog_columns, terms)

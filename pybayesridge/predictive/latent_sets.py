@@ -20,7 +20,6 @@ from pybayesridge.binomial.likelihood import Binomial
 from pybayesridge.binomial.link import log_likelihood
 from pybayesridge.binomial.selection import sample_binary
 from pybayesridge.binomial.selection_posterior import BinarySelectionPosterior
-from pybayesridge.binomial.sets import rows_of_design
 from pybayesridge.binomial.states import log_mean, log_mean_inverse
 from pybayesridge.predictive.latent_unseen import unseen_shares
 from pybayesridge.predictive.left_out import UNDETERMINED, LeftOut, NoDensityError, joined, mixed
@@ -29,6 +28,7 @@ from pybayesridge.selection.problem import units_of
 from pybayesridge.selection.result import Exact
 from pybayesridge.selection.states import States
 from pybayesridge.sites.separation import needed_row, separation
+from pybayesridge.sites.sets import rows_of_design
 
 ELEMENTS = 200_000
 """States times rows that are integrated at once."""

@@ -105,7 +105,9 @@ def joint_contrast(
             )
         if np.isnan(found):
             raise ValueError(
-                "joint_contrast() of a SpikeSlab needs the joint posterior of the columns: use fit('exact')"
+                res.without_joint_posterior(  # type: ignore[attr-defined]
+                    "joint_contrast() of a SpikeSlab"
+                )
             )
         return pd.Series({"prob_zero": found} | ({} if error is None else {"mcse": error}))
     mean, covariance = _moments(res, weights, value, i)

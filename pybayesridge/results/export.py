@@ -16,7 +16,7 @@ for a selection by expectation propagation ``v mean_i`` and ``v^2 own_i + sum_j 
 being the rows of ``lower`` of node i, one of ``lower_of``. A ridge with ``half`` in place of ``right`` has ``right =
 rows' half``. A new observation adds noise_i, divided by its weight. `export_generalized` has the same of responses
 that are not Gaussian, where y_on_z is 0 and y_norm 1; a selection of these by expectation propagation has the law of
-:meth:`pybayesridge.binomial.ep_selection_posterior.BinaryEPPosterior.as_arrays`.
+:meth:`pybayesridge.sites.selection_posterior.SitesSelectionPosterior.as_arrays`.
 """
 
 from __future__ import annotations

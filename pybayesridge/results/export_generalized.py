@@ -77,6 +77,9 @@ OF_FAMILY: Mapping[str, Callable[[GeneralizedRidgeResults], dict[str, Any]]] = {
 
 def generalized_selection_values(results: GeneralizedSpikeSlabResults) -> dict[str, Any]:
     """The values that only selections of yes/no responses have, but for the posterior."""
+    family = results.model.distribution
+    if "event" not in family.attributes:
+        raise ValueError(f"selections with family={family.name!r} are for Python alone")
     has_rows = results.model.endog is not None
     return {
         "link": str(results.link),

@@ -61,6 +61,11 @@ IN_MEMORY = "Fit with the columns in memory, BayesRidge(endog, X)."
 
 NOTHING_TO_EXPLAIN = "The unpenalised columns fit the response exactly: there is nothing to explain."
 NOTHING_TO_SHRINK = "No penalised column varies: there is nothing to shrink."
+ONLY_EP = (
+    "Expectation propagation is the only method for family='{family}': inclusion probabilities of strongly "
+    "correlated columns are approximate."
+)
+
 ZERO_ONE = "The response is 0 or 1, and modelled as a number: family='binomial' models the probability of 1."
 
 
@@ -280,6 +285,12 @@ def rare_events(res: Any) -> list[Finding]:
     which = "events" if trials is None or res.n_events <= trials - res.n_events else "non-events"
     among = f"in {res.nobs:,} rows" if trials is None else f"among {trials:g} trials"
     return [note("rare-events", f"There are only {rare:g} {which} {among}: the prior has much weight.")]
+
+
+def only_by_ep(res: Any) -> list[Finding]:
+    """A note on selections of a family that has no exact method."""
+    lane = res.model.lane
+    return [] if "exact" in lane.methods else [note("only-ep", ONLY_EP.format(family=lane.family))]
 
 
 def _rarest(res: Any) -> float:

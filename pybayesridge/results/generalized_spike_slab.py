@@ -18,7 +18,7 @@ from pybayesridge.predictive.sites import sites_left_out
 from pybayesridge.recipes import Recipe
 from pybayesridge.results import findings
 from pybayesridge.results.arviz import Draws
-from pybayesridge.results.labelled import Lacking, per_row
+from pybayesridge.results.labelled import Lacking, of_family, per_row
 from pybayesridge.results.response_scale import ResponseScaleResults
 from pybayesridge.results.spike_slab import SpikeSlabResults
 
@@ -34,11 +34,11 @@ NO_EVIDENCE = (
 class GeneralizedSpikeSlabResults(ResponseScaleResults, SpikeSlabResults):
     """Posterior of a spike-and-slab regression of responses that are not Gaussian.
 
-    Made by :meth:`pybayesridge.SpikeSlab.fit` with ``family="binomial"``. Coefficients, their standard deviations,
-    intervals and contrasts are on the scale of the link: log odds ratios for the logit link. Inclusion probabilities,
-    `params` and `bse` of selected columns use every step of the sampler; intervals, predictions, sets and draws come
-    from up to 4,000 states that were kept of it. Fits by expectation propagation have the log evidence, but no joint
-    probabilities of columns.
+    Made by :meth:`pybayesridge.SpikeSlab.fit` with ``family="binomial"`` or ``"poisson"``. Coefficients, their
+    standard deviations, intervals and contrasts are on the scale of the link: log odds ratios for the logit link, log
+    rate ratios for counts. Inclusion probabilities, `params` and `bse` of columns that the sampler selects use every
+    step of it; its intervals, predictions, sets and draws come from up to 4,000 states that were kept. Fits by
+    expectation propagation have the log evidence, but no joint probabilities of columns.
 
     Attributes
     ----------
@@ -46,11 +46,13 @@ class GeneralizedSpikeSlabResults(ResponseScaleResults, SpikeSlabResults):
         Posterior means of the coefficients, user's scale: over spike and slab together.
     inclusion_prob, inclusion_se : (k,) arrays
         Posterior inclusion probabilities, and their Monte Carlo standard errors.
-    link : {"logit", "probit"}
+    link : {"logit", "probit", "log"}
     event : str
-        The level whose probability is modelled.
-    n_trials, n_events : float
-        Number of trials (rows, where there are no `trials`; copies of them) and of events.
+        With ``family="binomial"`` the level whose probability is modelled.
+    n_events : float
+        Number of events, copies of rows included: of counts their sum.
+    n_trials : float
+        With ``family="binomial"`` the number of trials (rows, where there are no `trials`; copies of them).
     slab_var : float
         Given, or posterior mean: the prior variance of an included coefficient on the scale of the link.
     learned : tuple of str
@@ -58,7 +60,7 @@ class GeneralizedSpikeSlabResults(ResponseScaleResults, SpikeSlabResults):
     """
 
     model: SelectionModel
-    n_trials: float
+    size: float
     n_events: float
 
     noise_var = Lacking("{reason}: these results have no noise_var")
@@ -79,7 +81,18 @@ class GeneralizedSpikeSlabResults(ResponseScaleResults, SpikeSlabResults):
         )
         self._take_family()
         likelihood = model.likelihood()
-        self.n_trials, self.n_events = float(likelihood.trials.sum()), float(likelihood.totals()[0].sum())
+        self.size, self.n_events = float(likelihood.size.sum()), likelihood.total
+
+    @staticmethod
+    def of_earlier(state: dict[str, Any]) -> dict[str, Any]:
+        """The attributes in files of earlier versions."""
+        return {"size" if name == "n_trials" else name: value for name, value in state.items()}
+
+    @of_family  # type: ignore[prop-decorator]
+    @property
+    def n_trials(self) -> float:
+        """Number of trials: rows, where there are no `trials`, copies of them included."""
+        return self.size
 
     def _take_hyperparameters(self) -> None:
         design, selection = self.posterior.design, self.posterior.selection
@@ -89,8 +102,9 @@ class GeneralizedSpikeSlabResults(ResponseScaleResults, SpikeSlabResults):
     def log_evidence(self) -> float:
         """Log marginal likelihood by expectation propagation; the sampler does not give it.
 
-        The binomial coefficients are left out, and unpenalised coefficients have Lebesgue measure, as for
-        :class:`~pybayesridge.BayesRidge`. Hyperparameters that are not given are integrated out.
+        Factors that depend on the responses alone (binomial coefficients; of counts the largest probability of each)
+        are left out, and unpenalised coefficients have Lebesgue measure: compare it with that of other selections of
+        the same responses. Hyperparameters that are not given are integrated out.
         """
         if self.exact_sets is not None:
             raise AttributeError(NO_EVIDENCE)
@@ -117,10 +131,11 @@ class GeneralizedSpikeSlabResults(ResponseScaleResults, SpikeSlabResults):
 
     @per_row
     def fittedvalues(self) -> FloatArray:
-        """Posterior mean of the probability of the event at the rows of the data, (n,)."""
+        """Posterior mean of the mean of each response, of counts the median, of the rows of the data, (n,)."""
         if self.model.data.exog is None:
             raise ValueError(self.model.why_no_rows)
-        return self._means_at(self.model.data.exog)
+        means = self._means_at(self.model.data.exog)
+        return self.model.distribution.of_rows(means, self.model.data.extent)
 
     def hyperparameters(self, alpha: float = 0.05) -> pd.DataFrame:
         """Posterior mean and equal-tailed interval of the hyperparameters and of the number of included columns.
@@ -152,11 +167,11 @@ class GeneralizedSpikeSlabResults(ResponseScaleResults, SpikeSlabResults):
         return Draws(drawn.beta, None, drawn.others, drawn.log_prior)
 
     def _findings_on_reading(self) -> list[Finding]:
-        return [*super()._findings_on_reading(), *findings.rare_events(self)]
+        return [*super()._findings_on_reading(), *findings.only_by_ep(self), *findings.rare_events(self)]
 
     def _release_rows(self, row_space: bool) -> None:
         if not row_space:
             raise ValueError(
-                "row_space=False is not available with family='binomial': its posterior needs that space"
+                "row_space=False is not available for responses that are not Gaussian: the posterior needs that space"
             )
         self.posterior = self.posterior.without_rows()

@@ -22,7 +22,6 @@ STORED = (
     "bands.shares.Box",
     "bands.shares.ShareRule",
     "bands.system.System",
-    "binomial.ep_selection_posterior.BinaryEPPosterior",
     "binomial.likelihood.Binomial",
     "binomial.selection_posterior.BinarySelectionPosterior",
     "data.bands.Bands",
@@ -100,6 +99,7 @@ STORED = (
     "sites.gaussian.Sites",
     "sites.likelihood.LeaveOneOut",
     "sites.posterior.SitesPosterior",
+    "sites.selection_posterior.SitesSelectionPosterior",
     "sites.spike_slab.RowSitesResult",
     "sites.working.Working",
 )
@@ -109,6 +109,7 @@ MOVED: dict[str, str] = {
     "binomial.approximation.Approximation": "sites.approximation.Approximation",
     "binomial.approximation.Kept": "sites.approximation.Kept",
     "binomial.coordinates.Coordinates": "sites.coordinates.Coordinates",
+    "binomial.ep_selection_posterior.BinaryEPPosterior": "sites.selection_posterior.SitesSelectionPosterior",
     "binomial.fit.BinaryFit": "sites.fit.SitesFit",
     "binomial.gaussian.Gaussian": "sites.gaussian.Gaussian",
     "binomial.gaussian.Sites": "sites.gaussian.Sites",
@@ -123,6 +124,12 @@ MOVED: dict[str, str] = {
     "results.binary_selection.BinarySpikeSlabResults": "results.generalized_spike_slab.GeneralizedSpikeSlabResults",
 }
 """Names in files of earlier versions, and where the classes are now."""
+
+OF_LINK = {
+    "sites.posterior.SitesPosterior": "likelihood",
+    "sites.selection_posterior.SitesSelectionPosterior": "row_likelihood",
+}
+"""Classes that had a link of yes/no responses in earlier versions, and the attribute that stands in its place."""
 
 PACKAGE = "pybayesridge"
 
@@ -166,9 +173,10 @@ def fill(value: object, state: dict[str, Any]) -> None:
     """
     missing = {}
     state = getattr(value, "of_earlier", dict)(state)
-    if name_of(type(value)) == "sites.posterior.SitesPosterior" and "likelihood" not in state:
+    own = OF_LINK.get(name_of(type(value)) or "")
+    if own is not None and own not in state:
         none = import_module(f"{PACKAGE}.binomial.likelihood").from_counts(np.empty(0), None, None, state["link"])
-        state = {name: part for name, part in state.items() if name != "link"} | {"likelihood": none}
+        state = {name: part for name, part in state.items() if name != "link"} | {own: none}
     if dataclasses.is_dataclass(value):
         for field in dataclasses.fields(value):
             if field.name not in state:

@@ -142,6 +142,10 @@ class Likelihood(ABC):
     def mean_over(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
         """Mean of a response where the linear predictor is normal; shape of `mean`."""
 
+    def moments_over(self, mean: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mean and mean square of the mean of a response where the linear predictor is normal; if there is a mean."""
+        raise NotImplementedError
+
     @abstractmethod
     def copied(self, copies: FloatArray) -> Self:
         """The same rows with other numbers of copies, (n,), which may be 0."""

@@ -57,7 +57,7 @@ WORSE = 3.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowSitesResult(EPResult):
-    """An EP approximation for yes/no responses: as for Gaussian ones, and the sites of the rows.
+    """An EP approximation for rows that are not Gaussian: as for Gaussian ones, and the sites of the rows.
 
     Attributes
     ----------
@@ -140,11 +140,11 @@ class Outcome:
 
 
 def start_sites(likelihood: Likelihood) -> Sites:
-    """Sites of rows about a linear predictor of 0."""
-    return sites_at(likelihood, np.zeros(likelihood.n))
+    """Sites of rows about what their own responses say."""
+    return sites_at(likelihood, likelihood.first_guess())
 
 
-def fit_binary_sites(
+def fit_row_sites(
     x: FloatArray,
     c: FloatArray,
     likelihood: Likelihood,
@@ -156,7 +156,7 @@ def fit_binary_sites(
     maxiter: int = 1000,
     start: RowSitesResult | None = None,
 ) -> RowSitesResult:
-    """Approximate the posterior of d coefficients of a binomial model under a spike-and-slab prior.
+    """Approximate the posterior of d coefficients under a spike-and-slab prior.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ def fit_binary_sites(
     Returns
     -------
     RowSitesResult
-        The log evidence leaves out the binomial coefficients; c's coefficients have Lebesgue measure.
+        The log evidence leaves out the constants of the likelihood; c's coefficients have Lebesgue measure.
     """
     used = prior_inclusion > 0
     prior = Prior.from_probability(prior_inclusion[used], slab_var, compress(groups, used))

@@ -1,4 +1,4 @@
-"""EP for yes/no responses averaged over the hyperparameters that are not given: the lattice of the Gaussian family.
+"""EP for responses that are not Gaussian, averaged over hyperparameters by the lattice of the Gaussian family.
 
 The noise is that of the latent response: its variance c takes the place of s2 in the prior.
 """
@@ -21,7 +21,7 @@ from pybayesridge.ep.model.hyperparameters import Given, Hyperparameters
 from pybayesridge.ep.model.rotation import Rotation
 from pybayesridge.ep.selection import Selection, averaged_selection
 from pybayesridge.sites.likelihood import Likelihood
-from pybayesridge.sites.spike_slab import RowSitesResult, fit_binary_sites, start_sites
+from pybayesridge.sites.spike_slab import RowSitesResult, fit_row_sites, start_sites
 from pybayesridge.sites.working import Working
 
 TOL = 1e-2
@@ -45,7 +45,7 @@ SAME = 0.3
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """The data of a binomial model.
+    """The data of a model.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class Problem:
 
 
 @dataclass(slots=True, kw_only=True)
-class BinaryObjective(Objective):
+class SitesObjective(Objective):
     """Log evidence plus log prior.
 
     Attributes
@@ -80,7 +80,7 @@ class BinaryObjective(Objective):
         h, problem = self.place.hyper(x), self.problem
         warm = start.warm if isinstance(start, Trial) else start
         sites = None if warm is None else warm.sites
-        result = fit_binary_sites(
+        result = fit_row_sites(
             problem.x,
             problem.c,
             problem.likelihood,
@@ -103,7 +103,7 @@ class BinaryObjective(Objective):
         return Trial(x, h, result, value if np.isfinite(value) else -np.inf, slopes + prior_grad)
 
 
-def binary_objective(problem: Problem, given: Given, expected_size: float) -> BinaryObjective:
+def sites_objective(problem: Problem, given: Given, expected_size: float) -> SitesObjective:
     """Set up the prior, and the coordinates with their bounds; a noise variance in `given` is not looked at."""
     likelihood, d = problem.likelihood, problem.x.shape[1]
     size = likelihood.size
@@ -120,10 +120,10 @@ def binary_objective(problem: Problem, given: Given, expected_size: float) -> Bi
     )
     data = Working.of(problem.x, problem.c, start_sites(likelihood)).likelihood.data
     place = coordinates(prior, Given(p, given.slab_var, 1.0), d, 1.0)
-    return BinaryObjective(data, place, 1.0, groups, problem=problem)
+    return SitesObjective(data, place, 1.0, groups, problem=problem)
 
 
-def select_binary(
+def select_by_sites(
     problem: Problem,
     given: Given,
     *,
@@ -154,18 +154,18 @@ def select_binary(
     rotation = rotation or Rotation()
     p, v = given.prior_inclusion, given.slab_var
     if p is not None and v is not None:
-        result = fit_binary_sites(
+        result = fit_row_sites(
             problem.x, problem.c, problem.likelihood, p, v, groups=problem.groups, tol=tol, maxiter=maxiter
         )
         hyper = Hyperparameters(np.asarray(p, dtype=np.float64), float(v), 1.0)
         one = np.ones(1)
         return Selection((result,), (hyper,), one, (), result.log_evidence, result.converged, result.n_fac, rotation)
-    objective = binary_objective(problem, given, expected_size)
+    objective = sites_objective(problem, given, expected_size)
     found = average_from(objective, rough_modes(objective), tol=tol, maxiter=maxiter, by_sweeps=False)
     return averaged_selection(found, rotation)
 
 
-def rough_modes(objective: BinaryObjective) -> list[Trial]:
+def rough_modes(objective: SitesObjective) -> list[Trial]:
     """Fits near the maxima to which starts with few and with many columns lead, the highest first."""
     found: list[Trial] = []
     for x in _starts(objective):
@@ -175,7 +175,7 @@ def rough_modes(objective: BinaryObjective) -> list[Trial]:
     return sorted(found, key=lambda trial: (not trial.result.converged, -trial.value))
 
 
-def _starts(objective: BinaryObjective) -> list[FloatArray]:
+def _starts(objective: SitesObjective) -> list[FloatArray]:
     place, (n, d) = objective.place, objective.problem.x.shape
     given, out = place.given, []
     for share, p in zip(SHARES, (float(expit(place.prior.center)), MANY * min(n / d, 1.0)), strict=True):
@@ -187,7 +187,7 @@ def _starts(objective: BinaryObjective) -> list[FloatArray]:
     return out
 
 
-def _climb(objective: BinaryObjective, x: FloatArray) -> Trial:
+def _climb(objective: SitesObjective, x: FloatArray) -> Trial:
     """Steps of the EM algorithm, lengthened, each from the sites of the last."""
     trial = objective.evaluate(x, None)
     for _ in range(STEPS):

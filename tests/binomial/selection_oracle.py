@@ -1,4 +1,8 @@
-"""Sets of a few columns for yes/no responses by quadrature over all coefficients; shares no code with the package."""
+"""Sets of a few columns for yes/no responses and counts by quadrature over all coefficients.
+
+Shares no code with the package. Of counts, whose link is "log", `successes` are the counts and `failures` the
+exposures.
+"""
 
 from dataclasses import dataclass
 from itertools import product
@@ -21,6 +25,8 @@ class Answer:
 
 
 def log_likelihood(psi, successes, failures, link):
+    if link == "log":
+        return (successes * psi - failures * np.exp(psi)).sum(axis=-1)
     log_cdf = log_expit if link == "logit" else log_ndtr
     return (successes * log_cdf(psi) + failures * log_cdf(-psi)).sum(axis=-1)
 
@@ -70,9 +76,10 @@ def integral(columns, successes, failures, v, link, points):
 def brute_force(X, successes, failures, *, link="logit", p=None, v=None, points=11, nodes=40):
     """Sum over all sets, t and log v; columns of X have mean 0 by trials."""
     d = X.shape[1]
-    trials = successes + failures
+    trials = np.ones(successes.size) if link == "log" else successes + failures
+    latent = np.log1p(1 / successes.mean()) if link == "log" else LATENT[link]
     spread = (trials[:, None] * X**2).sum() / trials.sum()
-    log_v = np.log([v]) if v is not None else np.linspace(*_range(spread, d, p, link), nodes)
+    log_v = np.log([v]) if v is not None else np.linspace(*_range(spread, d, p, latent), nodes)
     sets = [np.array(inside) for inside in product((False, True), repeat=d)]
     values = np.zeros((len(sets), log_v.size))
     means, squares = np.zeros((2, len(sets), log_v.size, d + 1))
@@ -81,7 +88,7 @@ def brute_force(X, successes, failures, *, link="logit", p=None, v=None, points=
         for i, each in enumerate(np.exp(log_v)):
             found = integral(X[:, inside], successes, failures, each, link, points)
             values[s, i], means[s, i, at], squares[s, i, at] = found
-    ts, wt, vs = _hyper(spread, d, p, v, link)
+    ts, wt, vs = _hyper(spread, d, p, v, latent)
     logs = np.empty((len(sets), ts.size))
     of_mean, of_square = np.zeros((2, len(sets), ts.size, d + 1))
     for s, inside in enumerate(sets):
@@ -101,13 +108,13 @@ def brute_force(X, successes, failures, *, link="logit", p=None, v=None, points=
     )
 
 
-def _range(spread, d, p, link):
+def _range(spread, d, p, latent):
     low = (0.005 if d == 1 else 0.01 / d) if p is None else p
     high = 0.995 if p is None else p
-    return -5.0 + np.log(LATENT[link] / (spread * high)), 6.0 + np.log(LATENT[link] / (spread * low))
+    return -5.0 + np.log(latent / (spread * high)), 6.0 + np.log(latent / (spread * low))
 
 
-def _hyper(spread, d, p, v, link, points=40):
+def _hyper(spread, d, p, v, latent, points=40):
     """Nodes of t and v, and logarithms of their weights; one unpenalised coefficient, flat in latent units.
 
     The share that is explained given p is uniform where v is learned.
@@ -121,10 +128,10 @@ def _hyper(spread, d, p, v, link, points=40):
         ts, log_wt = low + (high - low) * (x + 1) / 2, np.log(w)
         log_wt = log_wt + log_expit(ts - t0) + log_expit(t0 - ts)
     if v is not None:
-        eta = np.log(expit(ts) * spread * v / LATENT[link])
+        eta = np.log(expit(ts) * spread * v / latent)
         return ts, log_wt + 0.5 * log_expit(-eta), np.full(ts.size, v)
     eta, log_we = -5.0 + 11.0 * (x + 1) / 2, np.log(w)
     log_we = log_we + log_expit(eta) + 1.5 * log_expit(-eta)
     every = np.array(list(product(range(ts.size), range(eta.size))))
     t, e = ts[every[:, 0]], eta[every[:, 1]]
-    return t, log_wt[every[:, 0]] + log_we[every[:, 1]], np.exp(e) * LATENT[link] / (expit(t) * spread)
+    return t, log_wt[every[:, 0]] + log_we[every[:, 1]], np.exp(e) * latent / (expit(t) * spread)

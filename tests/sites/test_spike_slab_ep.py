@@ -11,8 +11,8 @@ from pybayesridge.ep.model.gaussian import Gaussian
 from pybayesridge.ep.model.hyperparameters import Given
 from pybayesridge.sites.ep import expectation_propagation
 from pybayesridge.sites.gaussian import Sites
-from pybayesridge.sites.spike_slab import fit_binary_sites
-from pybayesridge.sites.spike_slab_learning import Problem, binary_objective, select_binary
+from pybayesridge.sites.spike_slab import fit_row_sites
+from pybayesridge.sites.spike_slab_learning import Problem, select_by_sites, sites_objective
 from pybayesridge.sites.working import Working
 from tests.binomial.problems import coordinates, with_responses
 from tests.binomial.selection_oracle import brute_force, integral
@@ -47,7 +47,7 @@ def test_probabilities_and_moments_are_near_those_of_quadrature(link, p, v, tria
     X, y, count = data(trials=trials)
     copies = 1.0 if weight is None else weight
     problem = Problem(X, np.ones((y.size, 1)), from_counts(y, count, np.full(y.size, copies), link))
-    found = select_binary(problem, Given(None if p is None else np.full(3, p), v))
+    found = select_by_sites(problem, Given(None if p is None else np.full(3, p), v))
     oracle = brute_force(X, copies * y, copies * (count - y), link=link, p=p, v=v, points=7, nodes=16)
     assert found.converged
     assert np.abs(found.inclusion_prob - oracle.prob).max() < PROB
@@ -62,7 +62,7 @@ def test_evidence_and_groups_beside_the_sum_over_sets(link, groups):
     X, y, count = data(seed=5, trials=3)
     labels = np.arange(3) if groups is None else np.array(groups)
     p, v, units = 0.3, 0.8, labels.max() + 1
-    result = fit_binary_sites(
+    result = fit_row_sites(
         X,
         np.ones((y.size, 1)),
         from_counts(y, count, None, link),
@@ -91,7 +91,7 @@ def test_columns_that_are_always_in_are_the_ridge(n, d, link):
     ridge = expectation_propagation(
         space, likelihood, np.log(v) + 2 * np.log(space.design.common_scale), None, tol=1e-9, maxiter=200
     )
-    found = fit_binary_sites(X, z, likelihood, np.ones(d), v, tol=1e-8)
+    found = fit_row_sites(X, z, likelihood, np.ones(d), v, tol=1e-8)
     assert found.converged
     assert np.abs(found.row_sites.precision - ridge.sites.precision).max() < SITES
     assert np.abs(found.row_sites.shift - ridge.sites.shift).max() < SITES
@@ -103,7 +103,7 @@ def test_columns_that_are_always_in_are_the_ridge(n, d, link):
 def test_slopes_of_the_evidence_are_those_of_finite_differences(n, d, link):
     X, y, count = data(n, d, seed=1)
     problem = Problem(X, np.ones((n, 1)), from_counts(y, count, None, link))
-    objective = binary_objective(problem, Given(), 1.0)
+    objective = sites_objective(problem, Given(), 1.0)
     x, step = np.array([logit(0.1), 0.5]), 1e-4
 
     def at(x):
@@ -148,13 +148,13 @@ def test_sites_that_do_not_determine_the_unpenalised_coefficients():
 def test_hard_cases_settle_by_turns_and_warm_starts_end_at_the_same_point(seed):
     X, y, count = data(60, 300, seed=seed, rho=(0.0, 0.9)[seed % 2])
     arguments = X, np.ones((60, 1)), from_counts(y, count, None, "logit"), np.full(300, 8 / 300), 1.0
-    found = fit_binary_sites(*arguments)
+    found = fit_row_sites(*arguments)
     assert found.converged
     assert found.residual <= 1e-4
-    again = fit_binary_sites(*arguments, start=found, tol=1e-5)
+    again = fit_row_sites(*arguments, start=found, tol=1e-5)
     assert again.converged
     assert np.abs(again.inclusion_prob - found.inclusion_prob).max() < 0.01
-    short = fit_binary_sites(*arguments, maxiter=3)
+    short = fit_row_sites(*arguments, maxiter=3)
     assert not short.converged
     assert np.isfinite(short.log_evidence)
 
@@ -163,8 +163,8 @@ def test_columns_that_are_never_in_do_not_matter():
     X, y, count = data(d=5)
     likelihood, c = from_counts(y, count, None, "logit"), np.ones((30, 1))
     p = np.array([0.3, 0.0, 0.3, 1.0, 0.0])
-    whole = fit_binary_sites(X, c, likelihood, p, 1.0, tol=1e-7)
-    part = fit_binary_sites(X[:, p > 0], c, likelihood, p[p > 0], 1.0, tol=1e-7)
+    whole = fit_row_sites(X, c, likelihood, p, 1.0, tol=1e-7)
+    part = fit_row_sites(X[:, p > 0], c, likelihood, p[p > 0], 1.0, tol=1e-7)
     assert np.allclose(whole.inclusion_prob[p > 0], part.inclusion_prob, rtol=0, atol=SITES)
     assert (whole.inclusion_prob[p == 0] == 0).all()
     assert np.isinf(whole.site2[p == 0]).all()
@@ -173,7 +173,7 @@ def test_columns_that_are_never_in_do_not_matter():
 def test_copies_of_a_column_are_alike():
     X, y, count = data(d=2)
     X = np.column_stack([X, -X[:, 0]])
-    found = fit_binary_sites(X, np.ones((30, 1)), from_counts(y, count, None, "logit"), np.full(3, 0.3), 1.0)
+    found = fit_row_sites(X, np.ones((30, 1)), from_counts(y, count, None, "logit"), np.full(3, 0.3), 1.0)
     assert found.converged
     assert np.isclose(found.inclusion_prob[0], found.inclusion_prob[2], rtol=1e-9)
     assert np.isclose(found.mean[0], -found.mean[2], rtol=1e-6)
@@ -184,7 +184,7 @@ def test_perfect_separation_by_a_column_has_a_proper_answer():
     X = np.column_stack([x, np.random.default_rng(1).standard_normal((20, 3))])
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     likelihood = from_counts((x > 0).astype(float), None, None, "logit")
-    found = select_binary(Problem(X, np.ones((20, 1)), likelihood), Given())
+    found = select_by_sites(Problem(X, np.ones((20, 1)), likelihood), Given())
     assert found.unsettled < 0.05
     assert found.inclusion_prob[0] > 0.95
     assert np.isfinite(found.log_evidence)

@@ -9,20 +9,20 @@ from typing import Any, NoReturn
 import numpy as np
 
 from pybayesridge._types import AnyArray, FloatArray
-from pybayesridge.binomial.link import Link
-from pybayesridge.binomial.on_link import NormalComponents
 from pybayesridge.ep.algorithms.solve import covariance, draw_coefficients, row_variances
 from pybayesridge.ep.components import components
 from pybayesridge.ep.model.likelihood import GaussianLikelihood
 from pybayesridge.ep.posterior import SelectionPosterior
 from pybayesridge.linalg import blas
 from pybayesridge.sites.approximation import Approximation
+from pybayesridge.sites.likelihood import Likelihood
+from pybayesridge.sites.normal_components import NormalComponents
 from pybayesridge.sites.spike_slab import RowSitesResult
 from pybayesridge.sites.working import Working, lower_solve, upper_solve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BinaryEPPosterior(NormalComponents, SelectionPosterior):
+class SitesSelectionPosterior(NormalComponents, SelectionPosterior):
     """The approximate joint posterior of all coefficients, unpenalised ones first, on the scale of the link.
 
     `data` are the least-squares data that the sites of the rows make at the hyperparameters of the largest weight.
@@ -32,15 +32,29 @@ class BinaryEPPosterior(NormalComponents, SelectionPosterior):
     x, c : (n, p), (n, k) arrays
         Penalised columns on the scale of the prior, rotated within groups, and coordinates of the unpenalised ones;
         without rows where these were removed.
-    link : {"logit", "probit"}
+    row_likelihood : Likelihood
+        Of none of the rows: the mean of a response.
     kept : tuple of Working
         Where the rows were removed: the Gaussian model of each result.
     """
 
     x: FloatArray
     c: FloatArray
-    link: Link
+    row_likelihood: Likelihood
     kept: tuple[Working, ...] = ()
+
+    @property
+    def has_response_means(self) -> bool:
+        """Whether the mean of a response has a posterior mean."""
+        return self.row_likelihood.has_mean
+
+    def response_moments(self, mean: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mean and mean square of the mean of a response over normal linear predictors."""
+        return self.row_likelihood.moments_over(mean, variance)
+
+    def response_at(self, linear: FloatArray) -> FloatArray:
+        """Mean of a response at linear predictors."""
+        return self.row_likelihood.mean(linear)
 
     @property
     def component_weights(self) -> FloatArray:
@@ -184,7 +198,7 @@ class BinaryEPPosterior(NormalComponents, SelectionPosterior):
         h = np.concatenate(coordinates)[order]
         return h @ self.to_user().T + self.design.taken_from_z(np.ascontiguousarray(b.T)).T, b
 
-    def without_rows(self) -> BinaryEPPosterior:
+    def without_rows(self) -> SitesSelectionPosterior:
         """The same posterior without any row."""
         kept = self.kept or tuple(self.working(i).without_rows() for i in range(len(self.selection.results)))
         results = tuple(_without_sites(result) for result in self.selection.results)
