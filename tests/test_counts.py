@@ -35,7 +35,7 @@ MEAN, SD = 0.02, 0.04
 
 
 REFITTED = 0.2
-"""Leave-one-out densities of selections by cavities, hyperparameters those of all rows, beside refits; seen is .022."""
+"""Leave-one-out densities of selections by cavities, hyperparameters those of all rows, beside refits; seen .022."""
 
 COPIED = 0.05
 """A row of weight 2 beside two rows: EP has one site for the first; seen are 6e-5."""
