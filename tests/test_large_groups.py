@@ -11,7 +11,9 @@ from scipy import sparse
 
 import pybayesridge.formula.bands as of_formula
 from pybayesridge import BayesRidge, DegenerateFitWarning, load
+from pybayesridge.bands import mixed
 from pybayesridge.bands.eliminated import Eliminated
+from pybayesridge.bands.mixed_sampled import SampledPoints
 from pybayesridge.bands.system import System
 from pybayesridge.models.banded import _mixed
 
@@ -20,6 +22,9 @@ SAME = 1e-8
 
 NODES = 2e-2
 """Difference, in posterior standard deviations, of two integrals over variances with tolerance 1e-3."""
+
+POINTS = 0.15
+"""Likewise where one of them is over weighted points."""
 
 N, S, D = 300, 40, 15
 
@@ -135,6 +140,58 @@ def test_integrated_variances(monkeypatch):
     assert (np.abs(drawn.std() / second.bse - 1) < 0.15).all()
 
 
+@pytest.mark.parametrize("parameterization", ["tau2", "tau"])
+def test_posterior_mode(parameterization, monkeypatch):
+    options = {"parameterization": parameterization}
+    same_fit(*both("y ~ x + (1 | s) + (1 | d)", ratings(1), monkeypatch, "em", options))
+
+
+def test_a_mode_without_variances(monkeypatch):
+    frame = ratings(1).assign(y=np.random.default_rng(3).normal(size=N))
+    with pytest.warns(DegenerateFitWarning):
+        first, second = both("y ~ x + (1 | s) + (1 | d)", frame, monkeypatch, "em")
+    assert (second.variance_components()["mean"] == 0).all()
+    close(first.sigma2, second.sigma2)
+
+
+def test_weighted_points_equal_a_lattice(monkeypatch):
+    frame = ratings(3)
+    monkeypatch.setattr(of_formula, "MANY_LEVELS", 10)
+    model = BayesRidge.from_formula("y ~ x + (1 | s) + (1 | d)", frame, unpenalized="fixed")
+    first = model.fit()
+    monkeypatch.setattr(mixed, "MOST_DIMENSIONS", 1)
+    second = model.fit(tol=2e-4)
+    assert second.converged
+    assert isinstance(second.band_fit.lattices[0], SampledPoints)
+    assert abs(first.log_marginal - second.log_marginal) < POINTS
+    assert (np.abs(first.params - second.params) < POINTS * first.bse).all()
+    wanted, found = first.variance_components(), second.variance_components()
+    for name in ("mean", "lower", "upper"):
+        assert (np.abs(wanted[name] - found[name]) < POINTS * wanted["sd"]).all()
+
+
+def test_weighted_points_of_correlated_effects_equal_a_lattice(monkeypatch):
+    frame = ratings(2).assign(w=lambda each: each["w"] - each["w"].mean())
+    model = BayesRidge.from_formula("y ~ x + (w | d)", frame, unpenalized="fixed")
+    first = model.fit()
+    monkeypatch.setattr(mixed, "MOST_DIMENSIONS", 1)
+    second = model.fit()
+    assert abs(first.log_marginal - second.log_marginal) < POINTS
+    wanted, found = first.variance_components(), second.variance_components()
+    assert (np.abs(wanted["mean"] - found["mean"]) < POINTS * wanted["sd"]).all()
+
+
+def test_one_pass_gives_all_intervals(few, monkeypatch):
+    res = BayesRidge.from_formula("y ~ x + (1 | s) + (1 | d)", ratings(3), unpenalized="fixed").fit()
+    wanted = res.posterior.covariance()
+    solved, known = [], Eliminated.at
+    monkeypatch.setattr(Eliminated, "at", lambda *args: solved.append(1) or known(*args))
+    close(res.bse.to_numpy() ** 2, np.diag(wanted))
+    res.conf_int()
+    res.random_effects()
+    assert len(solved) == res.band_fit.n_nodes
+
+
 def test_more_columns_than_rows(monkeypatch):
     frame = ratings(4, n=60, s=50, d=30)
     same_fit(*both("y ~ x + (1 | s) + (1 | d)", frame, monkeypatch, "fixed", {"lam": [1.0, 2.0]}))
@@ -235,13 +292,10 @@ def test_derivatives_of_the_likelihood(few):
 
 def test_refusals(few):
     frame = ratings(11)
-    model = BayesRidge.from_formula("y ~ x + (1 | s) + (1 | d)", frame, unpenalized="fixed")
-    with pytest.raises(ValueError, match=r"method='em' does not take groups with as many levels as 's' \(40\)"):
-        model.fit("em")
-    six = frame.assign(**{f"g{j}": np.arange(N) % (j + 2) for j in range(5)})
-    formula = "y ~ (1 | s) + " + " + ".join(f"(1 | g{j})" for j in range(5))
-    with pytest.raises(ValueError, match="integrates over at most 5 variances"):
-        BayesRidge.from_formula(formula, six).fit()
+    nine = frame.assign(**{f"g{j}": np.arange(N) % (j + 2) for j in range(8)})
+    formula = "y ~ (1 | s) + " + " + ".join(f"(1 | g{j})" for j in range(8))
+    with pytest.raises(ValueError, match="integrates over the penalties of at most 8 bands"):
+        BayesRidge.from_formula(formula, nine).fit()
     exact = frame.assign(y=frame["d"].astype(float))
     with pytest.raises(ValueError, match="exactly"):
         BayesRidge.from_formula("y ~ (1 | s) + (1 | d)", exact).fit("reml")

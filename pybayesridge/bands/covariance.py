@@ -229,6 +229,10 @@ class Coordinates:
         )
         return out
 
+    def log_density(self, x: FloatArray, factors: Factors) -> FloatArray:
+        """Log density of the prior with the window, where the `factors` at x (…, d) are these."""
+        return self.log_prior(x) + self.log_window(x)
+
     def log_window(self, x: FloatArray) -> FloatArray:
         """Log of the part of the density that a point (…, d) stands for, and not its reflections."""
         out: FloatArray = log_ndtr(x[..., : self.terms.count] / self.window).sum(axis=-1)
@@ -239,7 +243,7 @@ class Coordinates:
         w = self.terms.variances(factors) * self.terms.size
         norm = np.sqrt(w.sum()) ** (1 / (1 + self.power))
         v = np.sqrt(w) / max(norm**self.power, LEAST)
-        scores = [score for factor in factors for score in _scores(factor)]
+        scores = [score for factor in factors for score in partial_scores(factor)]
         return np.concatenate([np.arcsinh(v / self.width), scores])
 
 
@@ -271,7 +275,7 @@ def _quantile(half: float, score: FloatArray) -> FloatArray:
     return out
 
 
-def _scores(factor: FloatArray) -> list[float]:
+def partial_scores(factor: FloatArray) -> list[float]:
     """Normal scores of the partial correlations of ``A A'``; those of rows of zeros are 0."""
     out = []
     q = len(factor)

@@ -335,7 +335,7 @@ def _one_sampled(problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, t
     start = maximise(
         Evidence.of(problem, likelihood, 0),
         problem.size,
-        partial(_log_prior, _power(problem, prior, "tau")),
+        partial(log_prior_of_total, _power(problem, prior, "tau")),
     )
     log_w = np.maximum(start.theta + np.log(problem.size), -6.0)
     sampled = SampledShares(fitted_proposal(log_density, np.exp(log_w - logsumexp(log_w)), SEED), SEED)
@@ -521,7 +521,9 @@ def fit_mode(
     modes = []
     for target in range(q):
         evidence = Evidence.of(problem, likelihood, target)
-        modes.append(maximise(evidence, problem.size, partial(_log_prior, _power(problem, prior, parameterization))))
+        modes.append(
+            maximise(evidence, problem.size, partial(log_prior_of_total, _power(problem, prior, parameterization)))
+        )
     log_w = np.stack([mode.theta + np.log(problem.size) for mode in modes])
     fit = _at_points(problem, noise, log_w, np.eye(q))
     scale2 = np.array([mode.rss for mode in modes]) / likelihood.count
@@ -543,15 +545,25 @@ def fit_mode(
 def _power(
     problem: BandProblem, prior: BetaPrime | None, parameterization: Parameterization
 ) -> tuple[float, float, float]:
-    """Powers of w and of 1 + w in the density of the mode, and the log of the unit of w."""
     if prior is None:
         return 0.0, 0.0, 0.0
-    own = problem.prior(prior)
-    unit = 0.0 if own.scale is None else float(np.log(problem.total * own.scale))
-    return own.a - (1.0 if parameterization == "tau2" else 0.5), own.a + own.b, unit
+    return power_of_total(prior, problem.design, float(np.log(problem.total)), parameterization)
 
 
-def _log_prior(power: tuple[float, float, float], log_w: FloatArray) -> tuple[float, FloatArray]:
+def power_of_total(
+    prior: BetaPrime, design: Design, log_total: float, parameterization: Parameterization
+) -> tuple[float, float, float]:
+    """Powers of w and of 1 + w in the density of the mode, and the log of the unit of w.
+
+    `log_total` is the log of the mean square of the fit of all columns with coefficients of variance 1.
+    """
+    unit = 0.0
+    if prior.scale is not None:
+        unit = log_total + float(np.log(prior.scale)) + 2 * float(np.log(design.common_scale))
+    return prior.a - (1.0 if parameterization == "tau2" else 0.5), prior.a + prior.b, unit
+
+
+def log_prior_of_total(power: tuple[float, float, float], log_w: FloatArray) -> tuple[float, FloatArray]:
     """Log density of the total in terms of the logs of the bands' own (K,), and its gradient."""
     first, second, unit = power
     total = float(logsumexp(log_w)) - unit

@@ -45,8 +45,8 @@ class BandMethod:
         As ``fit`` takes it.
     fit : callable
         Problem, prior, noise and options in, a `BandFit` out.
-    fit_mixed : callable or None
-        The same where effects are correlated or a group has very many levels; None if the method takes neither.
+    fit_mixed : callable
+        The same where effects are correlated or a group has very many levels.
     correlations : bool
         Whether it takes correlated effects.
     options : tuple of str
@@ -73,7 +73,7 @@ class BandMethod:
 
     name: str
     fit: Callable[[BandProblem, BetaPrime, GaussianNoise, BandOptions], BandFit]
-    fit_mixed: Callable[[MixedProblem, BetaPrime, GaussianNoise, BandOptions], MixedFit] | None = None
+    fit_mixed: Callable[[MixedProblem, BetaPrime, GaussianNoise, BandOptions], MixedFit]
     correlations: bool = False
     options: tuple[str, ...] = ()
     required: tuple[str, ...] = ()
@@ -105,6 +105,10 @@ def _exact(problem: BandProblem, prior: BetaPrime, noise: GaussianNoise, options
 
 def _exact_mixed(problem: MixedProblem, prior: BetaPrime, noise: GaussianNoise, options: BandOptions) -> MixedFit:
     return mixed.fit_exact(problem, prior, noise, options.tol)
+
+
+def _mode_mixed(problem: MixedProblem, prior: BetaPrime, noise: GaussianNoise, options: BandOptions) -> MixedFit:
+    return mixed.fit_mode(problem, prior, noise, options.parameterization)
 
 
 def _reml_mixed(problem: MixedProblem, _: BetaPrime, noise: GaussianNoise, __: BandOptions) -> MixedFit:
@@ -151,6 +155,7 @@ METHODS: dict[str, BandMethod] = {
         BandMethod(
             name="em",
             fit=_mode,
+            fit_mixed=_mode_mixed,
             options=("parameterization",),
             help="the penalties at their posterior mode",
             intervals="Intervals are conditional on the penalties of the bands and sigma at the posterior mode.",

@@ -14,14 +14,20 @@ from pybayesridge.bands.draws import BandDraws
 from pybayesridge.bands.eliminated import EliminatedSolved
 from pybayesridge.bands.lattice import Lattice, Value, grown, root_at
 from pybayesridge.bands.mixed_components import MixedGrid, of_lattice
+from pybayesridge.bands.fit import log_prior_of_total, power_of_total
 from pybayesridge.bands.mixed_posterior import MixedPosterior, Nodes
 from pybayesridge.bands.mixed_problem import MixedProblem
+from pybayesridge.bands.mixed_sampled import ACCEPTED, SampledPoints, Scores, sampled
 from pybayesridge.bands.system import Solved, answer
 from pybayesridge.ridge.explained import LEAST, number_of_draws
+from pybayesridge.ridge.fit import Parameterization
 from pybayesridge.ridge.likelihood import GaussianLikelihood, GaussianNoise
 from pybayesridge.ridge.prior import BetaPrime
 
 MOST_DIMENSIONS = 5
+"""Lattices are over at most so many variances and correlations; over more there are weighted points."""
+
+MOST_SAMPLED = 8
 """More variances and correlations are not integrated over."""
 
 MOST_COLUMNS = 4_000
@@ -72,9 +78,9 @@ class MixedFit:
     ----------
     posterior : MixedPosterior
         Of the coefficients.
-    coordinates : tuple of Coordinates
+    coordinates : tuple of Coordinates or Scores
         Of each target; none where variances and correlations are at their maximum.
-    lattices : tuple of Lattice
+    lattices : tuple of Lattice or SampledPoints
         Likewise.
     log_unit : float
         What logs of variances are larger by than on the user's scale of the prior.
@@ -93,8 +99,8 @@ class MixedFit:
     """
 
     posterior: MixedPosterior
-    coordinates: tuple[Coordinates, ...]
-    lattices: tuple[Lattice, ...]
+    coordinates: tuple[Coordinates | Scores, ...]
+    lattices: tuple[Lattice | SampledPoints, ...]
     log_unit: float
     log_integral: FloatArray
     sigma2: FloatArray
@@ -218,7 +224,9 @@ def fit_exact(problem: MixedProblem, prior: BetaPrime, noise: GaussianNoise, tol
     noise : GaussianNoise
     tol : float
         Accuracy: of the log of the integral, and of means of roots of variances, of correlations and of coefficients
-        in posterior standard deviations. The lattice is refined until its halves say so.
+        in posterior standard deviations. The lattice is refined until its halves say so. With more than
+        :data:`MOST_DIMENSIONS` variances and correlations there are weighted points, whose scrambles tell the error,
+        and 40 times as much is accepted.
 
     Raises
     ------
@@ -243,7 +251,7 @@ def fit_exact(problem: MixedProblem, prior: BetaPrime, noise: GaussianNoise, tol
         sigma2=np.array([each.nodes.weight @ each.nodes.scale2 for each in found]) * mean_of_inverse,
         df=np.array([each.df for each in found]),
         error=np.array([each.error for each in found]),
-        converged=np.array([each.error <= tol and each.lattice.complete for each in found]),
+        converged=np.array([each.error <= each.tol and each.lattice.complete for each in found]),
         n_iter=sum(each.count for each in found),
         loss=max(each.loss for each in found),
     )
@@ -253,11 +261,12 @@ def fit_exact(problem: MixedProblem, prior: BetaPrime, noise: GaussianNoise, tol
 class _Found:
     """The integral of one target."""
 
-    coordinates: Coordinates
-    lattice: Lattice
+    coordinates: Coordinates | Scores
+    lattice: Lattice | SampledPoints
     nodes: Nodes
     df: float
     error: float
+    tol: float
     count: int
     loss: float
 
@@ -265,27 +274,41 @@ class _Found:
 def _one_exact(problem: MixedProblem, prior: BetaPrime, likelihood: GaussianLikelihood, tol: float) -> _Found:
     coordinates, origin, root, count = _place(problem, prior, likelihood)
 
+    places: Coordinates | Scores = coordinates
+    if origin.size > MOST_DIMENSIONS:
+        places = Scores(coordinates.terms, coordinates.a, coordinates.b, coordinates.log_unit)
+        origin, tol = places.near(coordinates.factors(origin)), ACCEPTED * tol
+
     def density(x: FloatArray) -> Value:
-        factors = coordinates.factors(x)
-        total = float(coordinates.terms.totals(factors).sum())
+        factors = places.factors(x)
+        total = float(places.terms.totals(factors).sum())
         if total > np.exp(MOST):
             return Value(-np.inf, 0.0, 0.0, np.zeros(problem.design.p))
         solved = problem.system.at(factors, 0)
         rss, mean = answer(solved, problem.design)
-        value = _log_likelihood(solved, rss, likelihood) + float(coordinates.log_prior(x) + coordinates.log_window(x))
+        value = _log_likelihood(solved, rss, likelihood) + float(places.log_density(x, factors))
         return Value(value, float(np.log1p(total)), float(np.log(rss)), mean)
 
-    for step in STEPS + FINER * (origin.size <= FEW):
-        lattice, mean = grown(density, origin, step * root, problem.system.drop)
+    def error_of(points: Lattice | SampledPoints, mean: FloatArray) -> float:
+        return points.error(_functions(problem, places, points, mean))
+
+    lattice: Lattice | SampledPoints
+    if origin.size > MOST_DIMENSIONS:
+        lattice, mean = sampled(density, origin, lambda points, mean: error_of(points, mean) <= tol)
         count += lattice.looked_at
-        error = lattice.error(_functions(problem, coordinates, lattice, mean))
-        if error <= tol:
-            break
+        error = error_of(lattice, mean)
+    else:
+        for step in STEPS + FINER * (origin.size <= FEW):
+            lattice, mean = grown(density, origin, step * root, problem.system.drop)
+            count += lattice.looked_at
+            error = error_of(lattice, mean)
+            if error <= tol:
+                break
     rss = np.exp(lattice.other)
     scale2 = likelihood.scale2(rss[:, None])[:, 0]
-    nodes = Nodes(coordinates.factors(lattice.points), lattice.weight, rss, scale2, mean)
+    nodes = Nodes(places.factors(lattice.points), lattice.weight, rss, scale2, mean)
     df, loss = _effective(problem, nodes)
-    return _Found(coordinates, lattice, nodes, df, error, count, loss)
+    return _Found(places, lattice, nodes, df, error, tol, count, loss)
 
 
 def _place(
@@ -353,10 +376,17 @@ def _likelihood_at(
 
 
 def _mode(
-    objective: Callable[[FloatArray], tuple[float, FloatArray]], starts: list[FloatArray], most: FloatArray
+    objective: Callable[[FloatArray], tuple[float, FloatArray]],
+    starts: list[FloatArray],
+    most: FloatArray,
+    *,
+    may_vanish: bool = True,
 ) -> tuple[FloatArray, int]:
-    """The lowest minimum between -`most` and `most` (d,) that is found, and how often the function was evaluated."""
-    best, at, count = np.inf, starts[0], 0
+    """The lowest minimum between -`most` and `most` (d,) that is found, and how often the function was evaluated.
+
+    Unless it may, one where everything vanishes counts only if there is no other: the density has a pole there.
+    """
+    best, at, count = np.inf, np.zeros(most.size), 0
     for start in starts:
         found = scipy.optimize.minimize(
             objective,
@@ -367,7 +397,8 @@ def _mode(
             options={"gtol": 1e-5, "ftol": 1e-14, "maxiter": MAXITER},
         )
         count += int(found.nfev)
-        if found.fun < best:
+        vanished = np.abs(found.x).max() ** 2 <= np.exp(NOTHING)
+        if found.fun < best and (may_vanish or not vanished):
             best, at = float(found.fun), found.x
     return at, count
 
@@ -379,7 +410,9 @@ def _jacobian(function: Callable[[FloatArray], FloatArray], x: FloatArray, step:
     return (out + out.T) / 2
 
 
-def _functions(problem: MixedProblem, coordinates: Coordinates, lattice: Lattice, mean: FloatArray) -> FloatArray:
+def _functions(
+    problem: MixedProblem, coordinates: Coordinates | Scores, lattice: Lattice | SampledPoints, mean: FloatArray
+) -> FloatArray:
     """Functions whose means are to be accurate: roots of shares, correlations, log R, largest coefficients."""
     terms = coordinates.terms
     factors = coordinates.factors(lattice.points)
@@ -449,22 +482,50 @@ def _at_points(
 def fit_reml(problem: MixedProblem, noise: GaussianNoise) -> MixedFit:
     """Variances and correlations by restricted maximum likelihood; uncertainty is conditional on them.
 
-    The free entries of the A of all terms, in which the likelihood is smooth also where variances are zero or
-    correlations 1, are found by a quasi-Newton method from several starts, and Newton's steps.
+    Raises
+    ------
+    ExactFitError
+        For targets that some columns fit exactly.
+    """
+    return _fit_mode(problem, noise, None)
+
+
+def fit_mode(
+    problem: MixedProblem, prior: BetaPrime, noise: GaussianNoise, parameterization: Parameterization
+) -> MixedFit:
+    """The variances at the mode of their posterior; uncertainty is conditional on them. No effects are correlated.
+
+    The density is that of :func:`pybayesridge.bands.fit.fit_mode`.
 
     Raises
     ------
     ExactFitError
         For targets that some columns fit exactly.
     """
+    log_total = float(np.log(problem.terms.size.sum()))
+    return _fit_mode(problem, noise, power_of_total(prior, problem.design, log_total, parameterization))
+
+
+def _fit_mode(problem: MixedProblem, noise: GaussianNoise, power: tuple[float, float, float] | None) -> MixedFit:
+    """At the maximum of the likelihood or, with powers of the total, of the posterior.
+
+    The free entries of the A of all terms, in which the likelihood is smooth also where variances are zero or
+    correlations 1, are found by a quasi-Newton method from several starts, and Newton's steps.
+    """
     problem.refuse_exact(noise)
     likelihood = noise.of(problem.design)
-    found = [_one_reml(problem.of_target(i), likelihood.only(slice(i, i + 1))) for i in range(problem.design.q)]
+    if power is not None and not likelihood.known:
+        likelihood = replace(likelihood, count=likelihood.count + 2)
+    found = [
+        _one_mode(problem.of_target(i), likelihood.only(slice(i, i + 1)), power) for i in range(problem.design.q)
+    ]
     fit = _at_points(problem, tuple(each[0] for each in found), np.inf, np.zeros(problem.design.q))
     return replace(fit, converged=np.array([each[1] for each in found]), n_iter=sum(each[2] for each in found))
 
 
-def _one_reml(problem: MixedProblem, likelihood: GaussianLikelihood) -> tuple[Nodes, bool, int]:
+def _one_mode(
+    problem: MixedProblem, likelihood: GaussianLikelihood, power: tuple[float, float, float] | None
+) -> tuple[Nodes, bool, int]:
     """The node of one target, whether it was found, and how often the equations were solved."""
     terms = problem.terms
     entries = lower_entries(terms)
@@ -475,13 +536,16 @@ def _one_reml(problem: MixedProblem, likelihood: GaussianLikelihood) -> tuple[No
 
     def objective(x: FloatArray) -> tuple[float, FloatArray]:
         value, slope = _likelihood_at(problem, likelihood, factors_of, x)
+        if power is not None:
+            more, of_logs = log_prior_of_total(power, np.log(x**2 + np.exp(2 * NOTHING)))
+            value, slope = value + more, slope + of_logs * 2 * x / (x**2 + np.exp(2 * NOTHING))
         return -value, -slope
 
     starts = []
     for total in STARTS:
         independent = _independent(terms, total)
         starts.append(unit * [independent[t][i, j] for t, i, j in entries])
-    x, count = _mode(objective, starts, np.full(unit.size, np.exp(MOST / 2)))
+    x, count = _mode(objective, starts, np.full(unit.size, np.exp(MOST / 2)), may_vanish=power is None)
     converged = False
     for _ in range(MAXITER):
         slope = objective(x)[1]

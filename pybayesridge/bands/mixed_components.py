@@ -10,6 +10,7 @@ from pybayesridge._types import FloatArray
 from pybayesridge.bands.components import LITTLE, VarianceGrid
 from pybayesridge.bands.covariance import Coordinates, Factors, Terms
 from pybayesridge.bands.lattice import Lattice
+from pybayesridge.bands.mixed_sampled import SampledPoints, Scores
 from pybayesridge.ridge.likelihood import GaussianLikelihood
 
 
@@ -86,7 +87,11 @@ class MixedGrid:
 
 
 def of_lattice(
-    coordinates: Coordinates, lattice: Lattice, likelihood: GaussianLikelihood, unit2: float, log_unit: float
+    coordinates: Coordinates | Scores,
+    lattice: Lattice | SampledPoints,
+    likelihood: GaussianLikelihood,
+    unit2: float,
+    log_unit: float,
 ) -> MixedGrid:
     """The grid between the points of a lattice, whose other function is the log of R; `unit2` that of the noise."""
     points, weight, log_rss = lattice.fine()

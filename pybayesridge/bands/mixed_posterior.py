@@ -67,6 +67,8 @@ class MixedPosterior:
         Degrees of freedom of the components.
     known : dict
         The components of all penalised coefficients of targets that were asked for.
+    of_z : dict
+        Variances of the unpenalised ones at each node relative to the noise, likewise.
     """
 
     joint_law: ClassVar[Joint] = "exact"
@@ -77,6 +79,7 @@ class MixedPosterior:
     nodes: tuple[Nodes, ...]
     df: float
     known: dict[int, Common] = field(default_factory=dict, compare=False, repr=False)
+    of_z: dict[int, FloatArray] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def variance_factor(self) -> float:
@@ -92,7 +95,8 @@ class MixedPosterior:
         nodes = tuple(self.nodes[i] for i in chosen)
         design = self.design.of_targets(which)
         known = {i: self.known[old] for i, old in enumerate(chosen.tolist()) if old in self.known}
-        return replace(self, design=design, system=system, nodes=nodes, known=known)
+        of_z = {i: self.of_z[old] for i, old in enumerate(chosen.tolist()) if old in self.of_z}
+        return replace(self, design=design, system=system, nodes=nodes, known=known, of_z=of_z)
 
     def solved(self, target: int) -> Iterator[Solved | EliminatedSolved]:
         """The equations at each node of a target."""
@@ -103,12 +107,12 @@ class MixedPosterior:
     @property
     def coefficients(self) -> CoefficientLaws:
         """The posterior of each coefficient."""
-        return BandCoefficients(self, TABLE_ROWS)
+        return BandCoefficients(self, 0 if len(self.known) == self.design.q else TABLE_ROWS)
 
     @property
     def _rows_of_z(self) -> MixedRows:
         k = self.design.block.k
-        return self.rows(np.zeros((k, self.design.p)), np.eye(k))
+        return replace(self.rows(np.zeros((k, self.design.p)), np.eye(k)), known=self.of_z)
 
     @property
     def _unit(self) -> FloatArray:
@@ -116,11 +120,15 @@ class MixedPosterior:
         return self.design.y_norm / self.design.scale[:, None]
 
     def _components_of_columns(self, target: int) -> Common:
-        """The components of all penalised coefficients on the scale of the prior, in units of the target's norm."""
+        """The components of all penalised coefficients on the scale of the prior, in units of the target's norm.
+
+        The variances of the unpenalised ones are found on the way: the equations of a node are solved once for all.
+        """
         if target not in self.known:
-            nodes = self.nodes[target]
-            variance = np.stack([solved.coefficient_variances() for solved in self.solved(target)])
-            scale = np.sqrt(variance * nodes.scale2[:, None])
+            nodes, rows = self.nodes[target], self._rows_of_z.rows
+            found = [(one.coefficient_variances(), one.row_variances(rows)) for one in self.solved(target)]
+            self.of_z[target] = np.stack([of_z for _, of_z in found])
+            scale = np.sqrt(np.stack([variance for variance, _ in found]) * nodes.scale2[:, None])
             self.known[target] = Common(nodes.mean, scale, nodes.weight, self.df)
         return self.known[target]
 

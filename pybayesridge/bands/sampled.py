@@ -35,8 +35,11 @@ WIDE = 0.7
 LEAST = 1e-3
 """Least variance of a proposal along a direction, likewise."""
 
+CENTRAL = 2.5
+"""Largest normal score about which the first proposal is."""
+
 LogDensity = Callable[[FloatArray], FloatArray]
-"""Of shares (M, K): the log of the integral over the total, (M,)."""
+"""Logs of a density, (M,), at shares (M, K), the total integrated out, or at scores (M, d)."""
 
 
 def scores_of(angles: FloatArray) -> FloatArray:
@@ -99,23 +102,30 @@ def fitted_proposal(log_density: LogDensity, start: FloatArray, seed: int) -> Pr
         Shares that are likely.
     seed : int
     """
-    mean = np.clip(scores_of(angles_of(start[None]))[0], -2.5, 2.5)
+    mean = np.clip(scores_of(angles_of(start[None]))[0], -CENTRAL, CENTRAL)
+    return fitted_to(lambda points: log_density(shares_of(angles_at(points))) + _log_prior(points), mean, seed)
+
+
+def fitted_to(log_density: LogDensity, mean: FloatArray, seed: int, points: int = POINTS) -> Proposal:
+    """A proposal near a density of scores (M, d) whose prior is standard normal.
+
+    The first round is about `mean` (d,); there are so many `points` in each.
+    """
     d = mean.size
-    made, points, values = [], np.zeros((0, d)), np.zeros(0)
+    made, known, values = [], np.zeros((0, d)), np.zeros(0)
     covariance = WIDE**2 * np.eye(d)
     for i in range(ROUNDS):
         made.append(Proposal(mean, covariance))
-        drawn = made[-1].points(scipy.stats.qmc.Sobol(d + 1, seed=np.random.default_rng([seed, i])).random(POINTS))
-        points = np.vstack([points, drawn])
-        values = np.concatenate([values, log_density(shares_of(angles_at(drawn)))])
-        mixed = logsumexp([each.log_density(points) for each in made], axis=0)
-        terms = values + _log_prior(points) - mixed
+        drawn = made[-1].points(scipy.stats.qmc.Sobol(d + 1, seed=np.random.default_rng([seed, i])).random(points))
+        known = np.vstack([known, drawn])
+        values = np.concatenate([values, log_density(drawn)])
+        terms = values - logsumexp([each.log_density(known) for each in made], axis=0)
         weight = np.exp(terms - logsumexp(terms))
         # Weights are cut, so that single points make no covariance.
         weight = np.minimum(weight, np.sqrt(weight.mean() * weight.max()))
         weight /= weight.sum()
-        mean = weight @ points
-        centred = points - mean
+        mean = weight @ known
+        centred = known - mean
         covariance = (centred * weight[:, None]).T @ centred + LEAST * np.eye(d)
     return Proposal(mean, covariance)
 

@@ -10,7 +10,7 @@ import numpy as np
 from pybayesridge._types import FloatArray
 from pybayesridge.bands.fit import MOST_BANDS, MOST_TARGETS, ORDERS, ExactFitError
 from pybayesridge.bands.methods import BandMethod, BandOptions
-from pybayesridge.bands.mixed import MOST_COLUMNS, MOST_DIMENSIONS
+from pybayesridge.bands.mixed import MOST_COLUMNS, MOST_SAMPLED
 from pybayesridge.bands.mixed_problem import MixedProblem, with_columns
 from pybayesridge.bands.problem import BandProblem, EmptyBandError
 from pybayesridge.data.bands import Bands
@@ -57,7 +57,6 @@ def fit(model: BayesRidge, entry: BandMethod, options: dict[str, Any], recipe: R
         _check_far(problem, bands)
     try:
         fitting = entry.fit_mixed if mixed else entry.fit
-        assert fitting is not None
         found = fitting(problem, model.prior_of_tau2, noise, chosen)
     except ExactFitError as error:
         names = [name for name, exact in zip(model.data.targets, error.targets, strict=True) if exact]
@@ -120,12 +119,6 @@ def _check_large(model: BayesRidge, entry: BandMethod) -> None:
             f"beside the {levels:,} levels of {name!r} there may be {MOST_COLUMNS:,} other penalised columns, and "
             f"there are {rest:,}: use groups with fewer levels"
         )
-    if entry.fit_mixed is None:
-        known = [other for other, each in model.methods.items() if each.fit_mixed is not None]
-        raise ValueError(
-            f"method={entry.name!r} does not take groups with as many levels as {name!r} ({levels:,}): use "
-            f"{' or '.join(map(repr, known))}"
-        )
     _check_dimensions(model, entry, f"where a group has as many levels as {name!r} ({levels:,})", "fewer terms")
 
 
@@ -134,9 +127,9 @@ def _check_dimensions(model: BayesRidge, entry: BandMethod, where: str, remedy: 
     bands, targets = model.bands, len(model.data.targets)
     assert bands is not None
     pairs = sum(len(each) * (len(each) - 1) // 2 for each in bands.sets)
-    if entry.integrates and len(bands.names) + pairs > MOST_DIMENSIONS:
+    if entry.integrates and len(bands.names) + pairs > MOST_SAMPLED:
         raise ValueError(
-            f"method={entry.name!r} integrates over at most {MOST_DIMENSIONS} variances and correlations {where}, "
+            f"method={entry.name!r} integrates over at most {MOST_SAMPLED} variances and correlations {where}, "
             f"and there are {len(bands.names)} and {pairs}: write {remedy}, or use method='reml'"
         )
     if entry.integrates and targets > MOST_TARGETS:

@@ -18,6 +18,8 @@ STORED = (
     "bands.mixed.MixedFit",
     "bands.mixed_posterior.MixedPosterior",
     "bands.mixed_posterior.Nodes",
+    "bands.mixed_sampled.SampledPoints",
+    "bands.mixed_sampled.Scores",
     "bands.posterior.BandPosterior",
     "bands.shares.Box",
     "bands.shares.ShareRule",

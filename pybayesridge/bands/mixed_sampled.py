@@ -1,0 +1,266 @@
+"""Integrals over more variances and correlations than a lattice can take: weighted scrambled Sobol' points.
+
+In normal scores of the explained share of all bands, of the angles of their shares and of partial correlations the
+prior is standard normal but for a factor that covariances bring in: no variance that may be zero makes a sharp edge.
+The proposal is a t distribution; see :mod:`pybayesridge.bands.sampled`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import scipy
+from scipy.special import betainc, betaincinv, logsumexp, ndtr, ndtri
+
+from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.bands.covariance import Factors, Terms, correlation_root, partial_scores
+from pybayesridge.bands.lattice import Value
+from pybayesridge.bands.sampled import (
+    CENTRAL,
+    FARTHEST,
+    ROUNDS,
+    SCRAMBLES,
+    Proposal,
+    angles_at,
+    fitted_to,
+    scores_of,
+)
+from pybayesridge.bands.shares import angles_of, shares_of
+
+ACCEPTED = 40.0
+"""An error so many times `tol` is accepted."""
+
+POINTS, WIDER = 128, 1.5
+"""Points in each round in which the proposal is fitted, and what its covariance is multiplied by then."""
+
+FIRST, MOST = 64, 1024
+"""Points of each scramble: at first, and after which no more are added."""
+
+SMOOTH = 0.25
+"""Standard deviation of the normal distributions that points are spread out to, in those of the posterior."""
+
+FINE = 1 << 17
+"""About how many points they are spread out to."""
+
+SEED = 20
+"""Of the points: the same data have the same answer."""
+
+NEGLIGIBLE = 1e-7
+"""Points of smaller weight are left out."""
+
+
+LEAST_SHARE = 1e-3
+"""Least share of a band where points are looked for first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Normal scores x (d,) of all variances and correlations; see :class:`pybayesridge.bands.covariance.Coordinates`.
+
+    Attributes
+    ----------
+    terms : Terms
+    a, b : float
+        Of the beta-prime prior of W relative to its unit.
+    log_unit : float
+        Log of this unit.
+    """
+
+    terms: Terms
+    a: float
+    b: float
+    log_unit: float
+
+    def factors(self, x: FloatArray) -> Factors:
+        """A of each term at scores (…, d)."""
+        count, shape = self.terms.count, x.shape[:-1]
+        score = np.clip(x[..., 0], -FARTHEST, FARTHEST)
+        ratio = betaincinv(self.a, self.b, ndtr(score)) / betaincinv(self.b, self.a, ndtr(-score))
+        shares = np.ones((*shape, 1))
+        if count > 1:
+            shares = shares_of(angles_at(x[..., 1:count].reshape(-1, count - 1))).reshape(*shape, count)
+        root = np.sqrt(np.exp(self.log_unit) * ratio[..., None] * shares / self.terms.size)
+        out, place = [], count
+        for each in self.terms.bands:
+            q = len(each)
+            scores = x[..., place : place + q * (q - 1) // 2]
+            place += scores.shape[-1]
+            out.append(root[..., list(each), None] * correlation_root(scores, q))
+        return tuple(out)
+
+    def log_density(self, x: FloatArray, factors: Factors) -> FloatArray:
+        """Log density of the prior with respect to x (…, d), whose `factors` are these."""
+        own = (self.terms.variances(factors) * self.terms.size).sum(axis=-1)
+        total = self.terms.totals(factors).sum(axis=-1)
+        ratio = np.divide(total, own, out=np.ones(np.shape(own)), where=own > 0)
+        unit = np.exp(-self.log_unit)
+        out: FloatArray = (
+            -0.5 * (x**2).sum(axis=-1)
+            - 0.5 * np.log(2 * np.pi) * x.shape[-1]
+            + self.a * np.log(np.maximum(ratio, 1e-300))
+            + (self.a + self.b) * (np.log1p(own * unit) - np.log1p(total * unit))
+        )
+        return out
+
+    def near(self, factors: Factors) -> FloatArray:
+        """Scores (d,) near those at which the A of the terms are these: no share vanishes."""
+        w = self.terms.variances(factors) * self.terms.size
+        ratio = float(w.sum()) * np.exp(-self.log_unit)
+        shares = np.maximum(w, LEAST_SHARE * w.sum() + 1e-300)
+        first = -ndtri(betainc(self.b, self.a, 1 / (1 + ratio)))
+        angles = scores_of(angles_of((shares / shares.sum())[None]))[0] if w.size > 1 else np.zeros(0)
+        return np.concatenate([[first], angles, *(partial_scores(factor) for factor in factors)])
+
+
+@dataclass(frozen=True, slots=True)
+class SampledPoints:
+    """Weighted points of a density, with what :class:`pybayesridge.bands.lattice.Lattice` has.
+
+    Attributes
+    ----------
+    points : (M, d) array
+    log_ratio : (M,) array
+        Logs of density over that of the proposal.
+    other : (M,) array
+        A function at the points.
+    scramble : (M,) int array
+        Which of independent sets of points each belongs to.
+    count : int
+        Number of points, those of next to no weight among them.
+    looked_at : int
+        Times that the density was evaluated.
+    """
+
+    points: FloatArray
+    log_ratio: FloatArray
+    other: FloatArray
+    scramble: IntArray
+    count: int
+    looked_at: int
+
+    complete = True
+
+    @property
+    def weight(self) -> FloatArray:
+        """Sums to 1, (M,)."""
+        out: FloatArray = np.exp(self.log_ratio - logsumexp(self.log_ratio))
+        return out
+
+    @property
+    def log_integral(self) -> float:
+        """Log of the integral of the density."""
+        return float(logsumexp(self.log_ratio) - np.log(self.count))
+
+    def error(self, functions: FloatArray) -> float:
+        """Largest standard error of the log integral, and of means of functions (M, J) in their standard deviations."""
+        weight = self.weight
+        mean = weight @ functions
+        spread = np.sqrt(np.maximum(weight @ functions**2 - mean**2, 1e-20 * weight @ functions**2) + 1e-300)
+        masses, means = [], []
+        for each in range(SCRAMBLES):
+            own = self.scramble == each
+            masses.append(weight[own].sum())
+            means.append(weight[own] @ functions[own] / max(masses[-1], 1e-300))
+        of_means = (np.std(means, axis=0, ddof=1) / spread).max()
+        return float(max(np.std(masses, ddof=1) * SCRAMBLES, of_means) / np.sqrt(SCRAMBLES))
+
+    def fine(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Points (F, d) without steps in any coordinate, their weights (F,), and the other function (F,).
+
+        Each point is spread out to a narrow normal distribution, and all are drawn together as much as keeps means
+        and covariances (West 1993).
+        """
+        weight, d = self.weight, self.points.shape[1]
+        mean = weight @ self.points
+        centred = self.points - mean
+        covariance = (centred * weight[:, None]).T @ centred
+        root = np.linalg.cholesky(covariance + 1e-12 * np.trace(covariance) * np.eye(d))
+        each = max(1, FINE // weight.size)
+        normal = np.random.default_rng(SEED).standard_normal((weight.size * each, d))
+        spread = np.repeat(mean + np.sqrt(1 - SMOOTH**2) * centred, each, axis=0) + SMOOTH * normal @ root.T
+        return spread, np.repeat(weight / each, each), np.repeat(self.other, each)
+
+
+def sampled(
+    density: Callable[[FloatArray], Value],
+    origin: FloatArray,
+    enough: Callable[[SampledPoints, FloatArray], bool],
+) -> tuple[SampledPoints, FloatArray]:
+    """Weighted points of a density of scores, and what is kept of them.
+
+    Parameters
+    ----------
+    density : callable
+    origin : (d,) array
+        Scores that are likely.
+    enough : callable
+        Of the points and what is kept of them: whether no more are needed.
+    """
+
+    def log_density(points: FloatArray) -> FloatArray:
+        return np.array([density(point).log_density for point in points])
+
+    fitted = fitted_to(log_density, np.clip(origin, -CENTRAL, CENTRAL), SEED, POINTS)
+    proposal = Proposal(fitted.mean, WIDER * fitted.root @ fitted.root.T)
+    engines = [
+        scipy.stats.qmc.Sobol(origin.size + 1, seed=np.random.default_rng([SEED, 100 + i])) for i in range(SCRAMBLES)
+    ]
+    size = FIRST
+    found = _drawn(density, proposal, engines, size)
+    points, kept = found.kept(ROUNDS * POINTS)
+    while size < MOST and not enough(points, kept):
+        found = found.with_more(_drawn(density, proposal, engines, size))
+        points, kept = found.kept(ROUNDS * POINTS)
+        size *= 2
+    return points, kept
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """Points of a proposal with the values of the density there."""
+
+    points: FloatArray
+    log_ratio: FloatArray
+    other: FloatArray
+    more: FloatArray
+    scramble: IntArray
+
+    def with_more(self, other: _Drawn) -> _Drawn:
+        """These and others of the same proposal."""
+        return _Drawn(
+            np.vstack([self.points, other.points]),
+            np.concatenate([self.log_ratio, other.log_ratio]),
+            np.concatenate([self.other, other.other]),
+            np.vstack([self.more, other.more]),
+            np.concatenate([self.scramble, other.scramble]),
+        )
+
+    def kept(self, before: int) -> tuple[SampledPoints, FloatArray]:
+        """Those that matter, and what is kept of them; so many others were looked at before."""
+        keep = np.flatnonzero(self.log_ratio > logsumexp(self.log_ratio) + np.log(NEGLIGIBLE))
+        points = SampledPoints(
+            self.points[keep],
+            self.log_ratio[keep],
+            self.other[keep],
+            self.scramble[keep],
+            self.log_ratio.size,
+            before + self.log_ratio.size,
+        )
+        return points, self.more[keep]
+
+
+def _drawn(
+    density: Callable[[FloatArray], Value], proposal: Proposal, engines: list[scipy.stats.qmc.Sobol], size: int
+) -> _Drawn:
+    points = np.vstack([proposal.points(engine.random(size)) for engine in engines])
+    values = [density(point) for point in points]
+    log_density = np.array([value.log_density for value in values])
+    return _Drawn(
+        points,
+        log_density - proposal.log_density(points),
+        np.array([value.other for value in values]),
+        np.stack([value.more for value in values]),
+        np.repeat(np.arange(SCRAMBLES), size),
+    )
