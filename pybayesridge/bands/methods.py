@@ -68,7 +68,7 @@ class BandMethod:
     iterates : bool
         Whether the number of iterations means something to a reader.
     needs_rows : str
-        Why it cannot do with moments.
+        Why it cannot do with moments: empty where it can.
     """
 
     name: str
@@ -84,7 +84,7 @@ class BandMethod:
     integrates: bool = False
     given: bool = False
     iterates: bool = False
-    needs_rows: str = "bands need the rows"
+    needs_rows: str = ""
 
     def unconverged(self, tol: float, maxiter: int) -> str:
         """What is said of a fit that has not converged."""

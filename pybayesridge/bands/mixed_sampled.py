@@ -154,7 +154,7 @@ class SampledPoints:
         return float(logsumexp(self.log_ratio) - np.log(self.count))
 
     def error(self, functions: FloatArray) -> float:
-        """Largest standard error of the log integral, and of means of functions (M, J) in their standard deviations."""
+        """Largest standard error of the log integral, and of means of functions (M, J) in standard deviations."""
         weight = self.weight
         mean = weight @ functions
         spread = np.sqrt(np.maximum(weight @ functions**2 - mean**2, 1e-20 * weight @ functions**2) + 1e-300)

@@ -246,7 +246,7 @@ class Design:
     def times(self, b: FloatArray, out: FloatArray | None = None) -> FloatArray:
         """``X b``, (n, m), for `b` (p, m); written into `out` if that is given."""
         if out is None:
-            out = np.empty((self.n, b.shape[1]))
+            out = np.empty((int(self.x.shape[0]), b.shape[1]))
         out[:] = 0.0
         if issparse(self.x) and self.cancellation <= LARGE_MEAN:
             user = b / self.scale[:, None]

@@ -18,7 +18,7 @@ from pybayesridge.models.before_fit import BeforeFit
 from pybayesridge.models.columns import ColumnModel
 from pybayesridge.models.methods import BANDED, Lane
 from pybayesridge.models.priors import RidgeModel
-from pybayesridge.models.sources import RowData
+from pybayesridge.models.sources import BlockData, MomentData, RowData
 from pybayesridge.moments.moments import Moments
 from pybayesridge.recipes import call_of
 from pybayesridge.ridge.prior import NAMED, BetaPrime
@@ -229,16 +229,20 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
                 sets=_sets(found.names, of_formula),
                 eliminated=None if large is None else found.names.index(large.name),
             )
-            if large is not None:
-                assert isinstance(self.source, RowData)
+            if isinstance(self.source, MomentData):
+                self.source = replace(self.source, in_rows=True)
+            if large is not None and isinstance(self.source, RowData):
                 self.source = replace(self.source, columns_only=True)
+            if isinstance(self.source, BlockData):
+                assert self.bands.eliminated is not None
+                self.source = replace(self.source, eliminated=self.bands.members(self.bands.eliminated))
 
     def _check_bands(self, what: str, *, may_be_sparse: bool) -> None:
         """Refuse bands, of which `what` makes the first, for what several penalties cannot be fitted to."""
         if not self.distribution.is_linear:
             raise ValueError(f"{what} requires family='gaussian', not {self.family!r}")
         if self.source.from_moments:
-            raise ValueError("bands requires the rows of the data: build the model from rows, not from moments")
+            return
         if self.data.exog is None:
             raise ValueError("bands requires columns in memory: use BayesRidge(endog, exog)")
         if sparse.issparse(self.data.exog) and not may_be_sparse:

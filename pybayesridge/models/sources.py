@@ -15,8 +15,11 @@ from pybayesridge.data.prepare import ModelData
 from pybayesridge.design.build import build_design
 from pybayesridge.design.crossproducts import CrossProducts
 from pybayesridge.design.design import Design
+from pybayesridge.design import stand_ins
 from pybayesridge.design.from_moments import constants_of, design_of_moments, rsquared_of_moments
+from pybayesridge.design.stand_ins import design_of_stand_ins
 from pybayesridge.linalg.blocks import even_parts
+from pybayesridge.moments.blocks import BlockMoments
 from pybayesridge.moments.moments import Moments
 
 MOST = 1 << 22
@@ -210,10 +213,13 @@ class MomentData:
     data : ModelData
         Names and the layout; without rows.
     moments : Moments
+    in_rows : bool
+        Whether the design has rows, which stand in for those of the data: what several penalties are fitted to.
     """
 
     data: ModelData
     moments: Moments
+    in_rows: bool = field(default=False, kw_only=True)
 
     from_moments = True
     why_no_rows = "this fit was made from moments, which hold no rows: fit from rows for what runs over them"
@@ -240,8 +246,74 @@ class MomentData:
 
     def design(self, layout: Layout, *, standardize: bool, serves: bool) -> tuple[Design, CrossProducts, float]:
         """The same design and cross-products, with the digits that cancellation costs."""
-        return design_of_moments(
-            self.moments,
+        how: dict[str, Any] = {
+            "penalized": layout.penalized,
+            "unpenalized": layout.unpenalized,
+            "z_names": layout.z_names,
+            "z_constant": layout.z_constant,
+            "standardize": standardize,
+            "constant_serves": serves,
+        }
+        if self.in_rows:
+            return design_of_stand_ins(stand_ins.of_moments(self.moments), **how)
+        return design_of_moments(self.moments, **how)
+
+    def rsquared(self, params: FloatArray, residuals: Callable[[slice], FloatArray], *, constant: bool) -> FloatArray:
+        """R-squared of the moments; residuals are not asked for."""
+        added = int(self.data.intercept_name is not None)
+        level = params[0] if added else np.zeros(params.shape[1])
+        return rsquared_of_moments(self.moments, level, params[added:], constant=constant)
+
+    def without(self, *, row_space: bool) -> Source:
+        """The moments, as far as they may stay."""
+        return self if row_space else Removed(self.n, self.weight_mean, self.log_weights, from_moments=True)
+
+
+@dataclass(frozen=True)
+class BlockData:
+    """Sufficient statistics of columns some of which are sparse.
+
+    Attributes
+    ----------
+    data : ModelData
+        Names and the layout; without rows.
+    moments : BlockMoments
+    eliminated : (p,) int array
+        Positions of columns of which each row has one at most.
+    """
+
+    data: ModelData
+    moments: BlockMoments
+    eliminated: IntArray
+
+    from_moments = True
+    why_no_rows = MomentData.why_no_rows
+    weights: FloatArray | None = None
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return self.moments.n
+
+    @property
+    def weight_mean(self) -> float:
+        """Mean of the precision weights."""
+        return self.moments.weight_sum / self.moments.n
+
+    @property
+    def log_weights(self) -> float:
+        """Sum of the logs of the weights over their mean."""
+        return self.moments.log_weight_sum - self.moments.n * float(np.log(self.weight_mean))
+
+    def constants(self) -> dict[int, float]:
+        """Columns whose values are all equal, and the value."""
+        mean = self.moments.x_mean
+        return {int(j): float(mean[j]) for j in np.flatnonzero(self.moments.variation == 0.0)}
+
+    def design(self, layout: Layout, *, standardize: bool, serves: bool) -> tuple[Design, CrossProducts, float]:
+        """The same design, with rows that stand in for those of the data."""
+        return design_of_stand_ins(
+            stand_ins.of_blocks(self.moments, self.eliminated),
             penalized=layout.penalized,
             unpenalized=layout.unpenalized,
             z_names=layout.z_names,
@@ -252,9 +324,14 @@ class MomentData:
 
     def rsquared(self, params: FloatArray, residuals: Callable[[slice], FloatArray], *, constant: bool) -> FloatArray:
         """R-squared of the moments; residuals are not asked for."""
-        added = int(self.data.intercept_name is not None)
+        moments, added = self.moments, int(self.data.intercept_name is not None)
         level = params[0] if added else np.zeros(params.shape[1])
-        return rsquared_of_moments(self.moments, level, params[added:], constant=constant)
+        square, product = moments.about_means(params[added:])
+        gap = moments.y_mean - level - moments.x_mean @ params[added:]
+        around = moments.yy - moments.xy[0] ** 2 / moments.weight_sum
+        residual = around - 2 * product + square + moments.weight_sum * gap**2
+        total = around if constant else around + moments.weight_sum * moments.y_mean**2
+        return 1.0 - np.maximum(residual, 0.0) / total
 
     def without(self, *, row_space: bool) -> Source:
         """The moments, as far as they may stay."""
