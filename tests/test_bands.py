@@ -169,6 +169,37 @@ def test_one_band_is_a_ridge_to_the_last_bit():
     assert 0.8 < sd / np.sqrt(one.tau2 * one.sigma2) < 1.2
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("case", ["columns", "wide", "unpenalised", "targets", "own scale", "known noise", "prior"])
+def test_one_band_is_a_ridge_to_the_last_bit_of_all_that_is_reported(case, weighted):
+    y, x, _ = data(30, (25, 15) if case == "wide" else (5, 4), (1.0, 0.3))
+    given = {
+        "unpenalised": {"unpenalized": [0, 3]},
+        "own scale": {"standardize": False},
+        "known noise": {"sigma2": 0.7},
+        "prior": {"prior": "half-cauchy"},
+    }.get(case, {})
+    if weighted:
+        given["weights"] = np.random.default_rng(5).gamma(3.0, size=30)
+    response = np.column_stack([y, y**2, np.cos(y)]) if case == "targets" else y
+    one = BayesRidge(response, x, **given).fit()
+    many = BayesRidge(response, x, bands=["a"] * x.shape[1], **given).fit()
+    for name in ("params", "bse", "log_marginal", "sigma2", "fittedvalues"):
+        assert np.array_equal(np.asarray(getattr(one, name)), np.asarray(getattr(many, name))), name
+    wanted, found = (fit.get_prediction(x[:3]).summary_frame() for fit in (one, many))
+    np.testing.assert_allclose(found, wanted, rtol=1e-8)
+
+
+def test_one_band_of_a_formula_is_a_ridge_to_the_last_bit():
+    y, x, _ = data(30, (2, 2), (1.0, 0.3))
+    frame = pd.DataFrame(x, columns=list("abcd")).assign(y=y, w=np.arange(1.0, 31.0))
+    one = BayesRidge.from_formula("y ~ a + b + c + d", frame, weights="w").fit()
+    many = BayesRidge.from_formula('y ~ band(a, b, c, d, name="all")', frame, weights="w").fit()
+    assert (one.params.to_numpy() == many.params.to_numpy()).all()
+    assert (one.bse.to_numpy() == many.bse.to_numpy()).all()
+    assert one.log_marginal == many.log_marginal
+
+
 @pytest.mark.parametrize("sizes", [(3, 4), (9, 20)])
 def test_derivatives_of_the_likelihood(sizes):
     y, x, band = data(12, sizes, (1.0, 0.5))

@@ -15,7 +15,6 @@ from pybayesridge.formula.groups import Groups
 from pybayesridge.formula.hints import FormulaError
 from pybayesridge.formula.smooths import knots_of, penalized
 from pybayesridge.results.encoding import Decoder, Encoder
-from pybayesridge.streams.plan import make_plan
 
 SAME = 1e-12
 """Relative difference of the same columns made of the same numbers."""
@@ -392,8 +391,3 @@ def test_formulas_from_elsewhere(data):
         with pytest.raises((CodeError, ValueError)):
             refuse_code(f"y ~ {code}", columns) or made(f"y ~ {code}", data)
     assert names_read("y ~ s(np.log(x), by=g) + (z | h) + .", data[["y", "x", "z", "g", "h"]])[0] == list("yxzgh")
-
-
-def test_streams_refuse_them():
-    with pytest.raises(ValueError, match=r"\(1 \| g\) requires the rows in memory.*use from_formula"):
-        make_plan("y ~ (1 | g)", ["y", "g"], {"y": True, "g": False}, weights=None, levels=None, context=None)

@@ -178,10 +178,14 @@ class BandFit:
 
     def log_evidence(self, noise: GaussianNoise, *, given: bool) -> FloatArray:
         """Log of the integral of likelihood times prior, or of the likelihood at given penalties; no constants."""
-        model = self.model(0, noise)
         if given:
-            return log_likelihood(self.spectra[0], model, self.posterior.mixtures[0].log_t2[0])
-        return self.log_integral - float(betaln(model.a, model.b))
+            return log_likelihood(self.spectra[0], self.model(0, noise), self.posterior.mixtures[0].log_t2[0])
+        return self.log_integral
+
+    def log_constant(self, noise: GaussianNoise, *, given: bool) -> float:
+        """What belongs to that as the constant of the prior."""
+        model = self.model(0, noise)
+        return 0.0 if given else -float(betaln(model.a, model.b))
 
     def grid(self, noise: GaussianNoise, target: int) -> VarianceGrid:
         """The joint posterior of the variances and the noise of a target."""

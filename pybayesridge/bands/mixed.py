@@ -12,9 +12,9 @@ from pybayesridge._types import BoolArray, FloatArray, IntArray
 from pybayesridge.bands.covariance import Coordinates, Factors, Terms, factors_of_entries, lower_entries
 from pybayesridge.bands.draws import BandDraws
 from pybayesridge.bands.eliminated import EliminatedSolved
+from pybayesridge.bands.fit import log_prior_of_total, power_of_total
 from pybayesridge.bands.lattice import Lattice, Value, grown, root_at
 from pybayesridge.bands.mixed_components import MixedGrid, of_lattice
-from pybayesridge.bands.fit import log_prior_of_total, power_of_total
 from pybayesridge.bands.mixed_posterior import MixedPosterior, Nodes
 from pybayesridge.bands.mixed_problem import MixedProblem
 from pybayesridge.bands.mixed_sampled import ACCEPTED, SampledPoints, Scores, sampled
@@ -141,6 +141,10 @@ class MixedFit:
     def log_evidence(self, noise: GaussianNoise, *, given: bool) -> FloatArray:
         """Log of the integral of likelihood times prior, but for constants."""
         return self.log_integral
+
+    def log_constant(self, noise: GaussianNoise, *, given: bool) -> float:
+        """The constant of the prior is part of that."""
+        return 0.0
 
     def grid(self, noise: GaussianNoise, target: int) -> MixedGrid:
         """The joint posterior of variances, correlations and noise of a target."""

@@ -14,7 +14,7 @@ from pybayesridge.bands.eliminated import Eliminated, EliminatedSolved, SplitRow
 from pybayesridge.bands.posterior import BandCoefficients
 from pybayesridge.bands.system import Solved, System
 from pybayesridge.design.design import Design
-from pybayesridge.linalg.blocks import even_parts
+from pybayesridge.linalg.blocks import even_parts, is_all
 from pybayesridge.posterior.laws import Answer, Ask, CoefficientLaws, Joint
 from pybayesridge.posterior.quantiles import Common, upper_tail
 from pybayesridge.text import TABLE_ROWS
@@ -90,6 +90,8 @@ class MixedPosterior:
 
     def of_targets(self, which: IntArray | slice) -> MixedPosterior:
         """The posterior of some of the targets."""
+        if is_all(which, len(self.nodes)):
+            return self
         chosen = np.arange(len(self.nodes))[which]
         system = replace(self.system, xty=self.system.xty[:, chosen])
         nodes = tuple(self.nodes[i] for i in chosen)

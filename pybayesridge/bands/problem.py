@@ -90,6 +90,9 @@ class BandProblem:
             xty = products.xty * factor[:, None]
             norms = np.bincount(band, weights=np.diag(square), minlength=count)
             return cls(design, band, (square,), xty, products, norms / design.n)
+        if count == 1 and (factor == 1.0).all():
+            size = np.array([np.trace(products.product)]) / design.n
+            return cls(design, band, (products.product,), None, products, size)
         squares = [np.zeros((design.n, design.n), order="F") for _ in range(count)]
         for part, piece in design.column_pieces():
             of_piece = band[part]

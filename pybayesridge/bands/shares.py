@@ -162,6 +162,8 @@ def angles_of(shares: FloatArray) -> FloatArray:
 def log_prior(angles: FloatArray) -> FloatArray:
     """Log density of the prior of the shares with respect to the angles, (M,): that of a uniform direction."""
     count = angles.shape[1] + 1
+    if count == 1:
+        return np.zeros(len(angles))
     power = np.arange(count - 2, -1, -1, dtype=float)
     with np.errstate(divide="ignore"):
         sines = np.where(power > 0, power * np.log(np.sin(angles)), 0.0)

@@ -15,6 +15,7 @@ from pybayesridge.design.crossproducts import CrossProducts
 from pybayesridge.design.design import NOTHING_LEFT, Design
 from pybayesridge.design.unpenalized import Unpenalized
 from pybayesridge.linalg.scale import common_scale, constant_columns
+from pybayesridge.moments.blocks import BlockMoments
 from pybayesridge.moments.checks import check_definite
 from pybayesridge.moments.moments import Moments
 from pybayesridge.text import listed
@@ -64,13 +65,33 @@ def prepare_moments(
     find_constant: bool,
 ) -> ModelData:
     """The result of :func:`pybayesridge.data.prepare.prepare`, for moments; the arguments are the same."""
+    check_definite(moments)
+    return data_of_names(
+        moments,
+        intercept=intercept,
+        unpenalized=unpenalized,
+        max_targets=max_targets,
+        terms=terms,
+        find_constant=find_constant,
+    )
+
+
+def data_of_names(
+    moments: Moments | BlockMoments,
+    *,
+    intercept: bool | str,
+    unpenalized: object,
+    max_targets: int | None,
+    terms: dict[str, list[int]] | None,
+    find_constant: bool,
+) -> ModelData:
+    """The same of moments whose cross-products are those of rows that were read."""
     names = list(moments.columns)
     if max_targets is not None and len(moments.targets) > max_targets:
         raise ValueError(
             f"the moments have {len(moments.targets)} targets: this model takes {max_targets}; "
             "use subset(targets=...)"
         )
-    check_definite(moments)
     may_serve = bool(intercept) and intercept != "add" and find_constant
     const_idx = serving_constant(moments.n, constants_of(moments)) if may_serve else None
     fixed = resolve_columns(unpenalized, names, terms)
@@ -93,10 +114,11 @@ def prepare_moments(
     )
 
 
-def constants_of(moments: Moments) -> dict[int, float]:
+def constants_of(moments: Moments | BlockMoments) -> dict[int, float]:
     """Columns whose values are all equal, and the value."""
     mean = moments.x_mean
-    return {int(j): float(mean[j]) for j in np.flatnonzero(np.diag(moments.xx) == 0.0)}
+    varies = np.diag(moments.xx) if isinstance(moments, Moments) else moments.variation
+    return {int(j): float(mean[j]) for j in np.flatnonzero(varies == 0.0)}
 
 
 def design_of_moments(

@@ -98,7 +98,9 @@ def of_blocks(moments: BlockMoments, eliminated: IntArray) -> StandIns:
     gram[p2:, :p2] = gram[:p2, p2:].T
     gram[p2:, p2:] = moments.gram * unit - beside.T @ beside
     y_cross = np.vstack([moments.sy[~own] * unit - np.asarray(first.T @ y_top), moments.xy * unit - beside.T @ y_top])
-    root, y = _rooted(gram, y_cross, moments.yy * unit - (y_top**2).sum(axis=0), _whole(squares, groups, moments, unit))
+    root, y = _rooted(
+        gram, y_cross, moments.yy * unit - (y_top**2).sum(axis=0), _whole(squares, groups, moments, unit)
+    )
     ones = np.concatenate([beside[:, 0], root[:, p2]])
     plain = np.vstack([beside[:, 1:], root[:, p2 + 1 :]]) + np.outer(ones, moments.origin)
     columns: list[Any] = [None] * 3

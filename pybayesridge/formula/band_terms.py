@@ -6,7 +6,7 @@ Each term makes one band, a set of penalised columns that share a variance, or s
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,7 @@ from pybayesridge.formula.hints import FormulaError, name_hint
 from pybayesridge.formula.names import Context, Names, names_in_code, names_of, sees_other_rows
 from pybayesridge.formula.parse import parse_sum
 from pybayesridge.formula.shared import matrices_of
-from pybayesridge.formula.smooths import CURVE
+from pybayesridge.formula.smooths import CURVE, learned
 from pybayesridge.formula.values import kinds_of, model_matrix, plain_dtypes, refuse_all_but_numbers
 from pybayesridge.text import listed, repeated
 
@@ -224,9 +224,74 @@ def bands_of(
     return tuple(out)
 
 
-def _groups(term: GroupTerm, spec: ModelSpec, values: FloatArray, frame: pd.DataFrame) -> Iterator[Band]:
+def bands_of_levels(
+    terms: Iterable[ParsedTerm],
+    sample: pd.DataFrame,
+    distinct: Mapping[BandTerm, tuple[pd.DataFrame, FloatArray]],
+    n: int,
+    own: Mapping[str, Any],
+    fixed: ModelSpec,
+    complete: Callable[[ModelSpec], None],
+) -> tuple[Band, ...]:
+    """The bands of a formula whose rows are not in memory.
+
+    Parameters
+    ----------
+    terms : iterable of ParsedTerm
+    sample : DataFrame
+        Rows in which each level of each factor occurs.
+    distinct : mapping
+        Of each group the combinations of levels that occur, of each smooth curve the values of its variable and the
+        levels of its factor, and how often they do.
+    n : int
+        Number of rows.
+    own : mapping
+        The caller's values that the formula uses.
+    fixed : formulaic.ModelSpec
+        Of the rest of the formula.
+    complete : callable
+        Gives the transforms of a specification, other than of curves, what they learn of all rows.
+
+    Raises
+    ------
+    FormulaError
+        As :func:`bands_of`.
+    """
+    out: list[Band] = []
+    for one in terms:
+        term = one.term
+        frame, counts = distinct.get(term, (sample, np.ones(len(sample))))
+        here = sample
+        if isinstance(term, SmoothTerm):
+            here = sample.iloc[np.arange(len(frame)) % len(sample)].reset_index(drop=True).assign(**frame)
+        try:
+            made, _ = matrices_of(one.parsed, here, own)
+            spec = made.model_spec
+            if isinstance(term, SmoothTerm):
+                x = frame[term.argument].to_numpy(dtype=np.float64)
+                state = learned(x, term.basis, centered=not one.multiplied, counts=counts)
+                next(each for key, each in spec.transform_state.items() if key.startswith(CURVE)).update(state)
+        except FormulaError as error:
+            raise FormulaError(f"{term.written}: {error}") from error
+        if isinstance(term, GroupTerm):
+            complete(spec)
+            out += _groups(term, spec, np.ones((1, len(spec.column_names))), frame, n)
+        elif isinstance(term, SmoothTerm):
+            values = _values(model_matrix(spec, here, own)[0], len(here))
+            out += _smooths(term, spec, values, here, multiplied=one.multiplied)
+        else:
+            complete(spec)
+            out += _columns(term, spec, np.empty((0, 0)))
+    _refuse_twice(out)
+    _refuse_within(out, fixed)
+    return tuple(out)
+
+
+def _groups(
+    term: GroupTerm, spec: ModelSpec, values: FloatArray, frame: pd.DataFrame, n: int | None = None
+) -> Iterator[Band]:
     groups = Groups.of(frame, term.groups)
-    count, n = len(groups.pairs), len(frame)
+    count, n = len(groups.pairs), len(frame) if n is None else n
     if count == 1:
         raise FormulaError(
             f"{term.written}: {groups.name!r} has one level, {groups.told()[0]}, so that nothing varies between "

@@ -81,7 +81,7 @@ def gram(knots: FloatArray) -> FloatArray:
     return np.diag((h[:-1] + h[1:]) / 3.0) + np.diag(beside, 1) + np.diag(beside, -1)
 
 
-def penalized(knots: FloatArray, x: FloatArray, *, centered: bool) -> Curves:
+def penalized(knots: FloatArray, x: FloatArray, *, centered: bool, counts: FloatArray | None = None) -> Curves:
     """The penalised functions of a curve, k - 2 of them: their coefficients have the penalty of their squares.
 
     Parameters
@@ -93,6 +93,8 @@ def penalized(knots: FloatArray, x: FloatArray, *, centered: bool) -> Curves:
     centered : bool
         Whether each function has mean zero over the rows; else all are orthogonal to the constant and the line in
         their values at the knots.
+    counts : (n,) array or None
+        How often each value occurs, none being NaN.
     """
     unit = knots[-1] - knots[0]
     steps = np.diff(knots) / unit
@@ -103,9 +105,9 @@ def penalized(knots: FloatArray, x: FloatArray, *, centered: bool) -> Curves:
     slopes = np.vstack([none, np.cumsum(products @ inner, axis=0)])
     values = np.vstack([none, np.cumsum(steps[:, None] * slopes, axis=0)])
     curvatures = np.vstack([none, inner, none]) / unit**2
-    line = (knots - np.nanmean(x)) / unit
+    line = (knots - _mean(x, counts)) / unit
     if centered:
-        values -= np.nanmean(Curves(knots, values, curvatures).at(x[~np.isnan(x)]), axis=0)
+        values -= _mean(Curves(knots, values, curvatures).at(x if counts is not None else x[~np.isnan(x)]), counts)
         values -= np.outer(line, line @ values / (line @ line))
     else:
         flat = linalg.qr(np.stack([np.ones(knots.size), line], axis=1), mode="economic")[0]
@@ -116,11 +118,36 @@ def penalized(knots: FloatArray, x: FloatArray, *, centered: bool) -> Curves:
     return Curves(knots, values * signs, curvatures * signs)
 
 
+def _mean(values: FloatArray, counts: FloatArray | None) -> Any:
+    """Mean over the rows."""
+    return np.nanmean(values, axis=0) if counts is None else np.average(values, axis=0, weights=counts)
+
+
 def _signs(values: FloatArray) -> FloatArray:
     """Signs that make the first of the largest values of each column positive, (m,)."""
     size = np.abs(values)
     first = np.argmax(size >= (1 - TIE) * size.max(axis=0), axis=0)
     return np.where(values[first, np.arange(values.shape[1])] < 0, -1.0, 1.0)
+
+
+def learned(x: FloatArray, k: int, *, centered: bool, counts: FloatArray | None = None) -> dict[str, Any]:
+    """What :func:`curve` learns of values (n,), each of which occurs once or as often as `counts` (n,) say."""
+    distinct = np.unique(x).size
+    if distinct < k:
+        fewer = f"k={distinct} or less" if distinct > 2 else "the variable itself"
+        raise FormulaError(
+            f"the variable has {distinct} distinct values, and a curve with k={k} needs at least {k}: use {fewer}"
+        )
+    knots = knots_of(x, k)
+    if not (np.diff(knots) > 0).all() or not np.isfinite(np.ptp(knots)):
+        raise FormulaError("the values of the variable lie too close together, or too far apart, for a curve")
+    made = penalized(knots, x, centered=centered, counts=counts)
+    return {
+        "knots": knots,
+        "values": made.values,
+        "curvatures": made.curvatures,
+        "mean": float(np.mean(x) if counts is None else np.average(x, weights=counts)),
+    }
 
 
 @stateful_transform
@@ -140,18 +167,7 @@ def curve(data: Any, k: int, centered: bool, _state: Any = None) -> FactorValues
     """
     x = _numbers(data)
     if not _state:
-        present = x[~np.isnan(x)]
-        distinct = np.unique(present).size
-        if distinct < k:
-            fewer = f"k={distinct} or less" if distinct > 2 else "the variable itself"
-            raise FormulaError(
-                f"the variable has {distinct} distinct values, and a curve with k={k} needs at least {k}: use {fewer}"
-            )
-        knots = knots_of(x, k)
-        if not (np.diff(knots) > 0).all() or not np.isfinite(np.ptp(knots)):
-            raise FormulaError("the values of the variable lie too close together, or too far apart, for a curve")
-        made = penalized(knots, x, centered=centered)
-        _state.update(knots=knots, values=made.values, curvatures=made.curvatures, mean=float(np.mean(present)))
+        _state.update(learned(x[~np.isnan(x)], k, centered=centered))
     functions = Curves(_state["knots"], _state["values"], _state["curvatures"]).at(x)
     columns = {"line": x - _state["mean"]} | {str(j + 1): functions[:, j] for j in range(functions.shape[1])}
     return FactorValues(

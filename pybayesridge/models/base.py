@@ -15,7 +15,7 @@ from pybayesridge.data.arrays import as_weights, check_weights, refuse_infinite
 from pybayesridge.data.prepare import ModelData, prepare
 from pybayesridge.design.crossproducts import CrossProducts
 from pybayesridge.design.design import Design
-from pybayesridge.design.from_moments import prepare_moments
+from pybayesridge.design.from_moments import data_of_names, prepare_moments
 from pybayesridge.families.family import Family
 from pybayesridge.families.registry import DEFAULT, class_of, earlier, make, named
 from pybayesridge.findings import issue
@@ -25,8 +25,9 @@ from pybayesridge.models.columns import ColumnData, OpenColumns
 from pybayesridge.models.methods import OPTIONS, Lane, lanes_of
 from pybayesridge.models.new_rows import after_ones, linear_predictor, rows_of_exog
 from pybayesridge.models.options import ModelOptions
-from pybayesridge.models.sources import Layout, MomentData, RowData, Source
+from pybayesridge.models.sources import BlockData, Layout, MomentData, RowData, Source
 from pybayesridge.models.streamed import StreamedModel
+from pybayesridge.moments.blocks import BlockMoments
 from pybayesridge.moments.moments import Moments
 from pybayesridge.recipes import Recipe, call_of
 from pybayesridge.registry import check_rows
@@ -75,7 +76,7 @@ class LinearModel(StreamedModel):
     def __init__(
         self,
         endog: TableLike | None,
-        exog: TableLike | Moments | OpenColumns,
+        exog: TableLike | Moments | BlockMoments | OpenColumns,
         *,
         intercept: bool | str,
         weights: ArrayLike | None,
@@ -100,6 +101,9 @@ class LinearModel(StreamedModel):
         if isinstance(exog, Moments):
             data = prepare_moments(exog, **options)
             self.source: Source = MomentData(data, exog)
+        elif isinstance(exog, BlockMoments):
+            data = data_of_names(exog, **options)
+            self.source = BlockData(data, exog)
         elif isinstance(exog, OpenColumns):
             options["standardize"] = bool(standardize)
             data, self.source = ColumnData.read(endog, exog, weights=weights, missing=missing, **options)
@@ -327,17 +331,6 @@ class LinearModel(StreamedModel):
         )
         model.missing, model.call = missing, call.using(built.spec.context)
         return model
-
-    @classmethod
-    def _options_of_bands(cls, built: FormulaData, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Arguments of the constructor that follow from the terms of a formula with a variance of their own.
-
-        `given` are the user's. This one refuses such terms.
-        """
-        raise ValueError(
-            f"the formula has {built.bands[0].band.of_term}, whose variance is a parameter of its own, which "
-            f"{cls.__name__} does not have: use BayesRidge with family='gaussian'"
-        )
 
     @property
     def moments(self) -> Moments | None:

@@ -12,10 +12,10 @@ from scipy import sparse
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.data.arrays import constant_values
 from pybayesridge.data.prepare import ModelData
+from pybayesridge.design import stand_ins
 from pybayesridge.design.build import build_design
 from pybayesridge.design.crossproducts import CrossProducts
 from pybayesridge.design.design import Design
-from pybayesridge.design import stand_ins
 from pybayesridge.design.from_moments import constants_of, design_of_moments, rsquared_of_moments
 from pybayesridge.design.stand_ins import design_of_stand_ins
 from pybayesridge.linalg.blocks import even_parts
@@ -284,7 +284,7 @@ class BlockData:
 
     data: ModelData
     moments: BlockMoments
-    eliminated: IntArray
+    eliminated: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
 
     from_moments = True
     why_no_rows = MomentData.why_no_rows
@@ -307,8 +307,7 @@ class BlockData:
 
     def constants(self) -> dict[int, float]:
         """Columns whose values are all equal, and the value."""
-        mean = self.moments.x_mean
-        return {int(j): float(mean[j]) for j in np.flatnonzero(self.moments.variation == 0.0)}
+        return constants_of(self.moments)
 
     def design(self, layout: Layout, *, standardize: bool, serves: bool) -> tuple[Design, CrossProducts, float]:
         """The same design, with rows that stand in for those of the data."""

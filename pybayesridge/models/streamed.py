@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, ClassVar, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, Unpack
 
 from pybayesridge._types import ArrowLike, DaskArrayLike, DaskFrameLike, Levels, ParquetLike
 from pybayesridge.families.registry import DEFAULT, FAMILIES, class_of, named
 from pybayesridge.formula.late import build as formulas
 from pybayesridge.models.options import ModelOptions
+from pybayesridge.moments.blocks import BlockMoments
 from pybayesridge.moments.moments import Moments, as_moments
 from pybayesridge.recipes import Call, call_of
 
@@ -34,6 +35,17 @@ class StreamedModel:
     _formula_defaults: ClassVar[ModelOptions] = {}
 
     @classmethod
+    def _options_of_bands(cls, built: FormulaData, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Arguments of the constructor that follow from the terms of a formula with a variance of their own.
+
+        `given` are the user's. This one refuses such terms.
+        """
+        raise ValueError(
+            f"the formula has {built.spec.bands[0].of_term}, whose variance is a parameter of its own, which "
+            f"{cls.__name__} does not have: use BayesRidge with family='gaussian'"
+        )
+
+    @classmethod
     def _called(cls, entry: str, given: Mapping[str, object], rest: Mapping[str, object]) -> Call:
         """The call of a constructor with the class's other arguments in `rest`."""
         defaults = cls._formula_defaults if given.get("formula") is not None else {}
@@ -53,7 +65,7 @@ class StreamedModel:
         moments : Moments
             Of all columns, the unpenalised ones among them, and the response(s).
         **kwargs
-            The class's other arguments. Weights are part of the moments.
+            The class's other arguments, `bands` among them. Weights are part of the moments.
 
         Raises
         ------
@@ -98,7 +110,9 @@ class StreamedModel:
             or ``center(x)``. For any other term, such as ``exp(scale(x))`` or ``scale(x):z``, a first pass finds
             levels and means. Splines need their knots and bounds declared as numbers,
             ``bs(x, knots=[1, 2], lower_bound=0, upper_bound=3)``, and ``poly`` needs ``raw=True``. Any
-            other expression must give each row a value that depends on that row alone; that is checked.
+            other expression must give each row a value that depends on that row alone; that is checked. Groups, smooth
+            curves of columns and bands, ``(1 | g)``, ``s(x)`` and ``band(a, b, name="c")``, take two passes; columns of
+            groups are never dense.
         weights : str, optional
             Column of precision weights.
         levels : dict, optional
@@ -290,15 +304,23 @@ class StreamedModel:
 
 
 def _from_formula(
-    cls: type[Model], moments: Moments, built: FormulaData, missing: str, call: Call, kwargs: Mapping[str, object]
+    cls: type[Model],
+    moments: Moments | BlockMoments,
+    built: FormulaData,
+    missing: str,
+    call: Call,
+    kwargs: Mapping[str, object],
 ) -> Model:
     own = {"intercept": built.spec.has_intercept, "formula_data": built}
-    model = _build(cls, moments, call.using(built.spec.context), {**own, **cls._formula_defaults, **kwargs})
+    options = {**own, **cls._formula_defaults, **kwargs}
+    if built.spec.bands:
+        options |= cls._options_of_bands(built, options)
+    model = _build(cls, moments, call.using(built.spec.context), options)
     model.missing = missing
     return model
 
 
-def _build(cls: type[Model], moments: Moments, call: Call, kwargs: Mapping[str, object]) -> Model:
+def _build(cls: type[Model], moments: Moments | BlockMoments, call: Call, kwargs: Mapping[str, object]) -> Model:
     made: Callable[..., Model] = cls
     model = made(None, moments, **kwargs)
     model.call = call

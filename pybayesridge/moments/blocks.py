@@ -86,9 +86,9 @@ class BlockMoments:
         """Weighted sums, about the means, of squares of what slopes (columns, q) make, and of that times responses."""
         dense, sparse, total = slopes[self.dense], slopes[self.sparse], self.weight_sum
         first = self.gram[0, 1:] @ dense + self.across[:, 0] @ sparse
-        square = (dense * (self.gram[1:, 1:] @ dense)).sum(axis=0) + 2 * (
-            sparse * (self.across[:, 1:] @ dense)
-        ).sum(axis=0)
+        square = (dense * (self.gram[1:, 1:] @ dense)).sum(axis=0) + 2 * (sparse * (self.across[:, 1:] @ dense)).sum(
+            axis=0
+        )
         square += (sparse * np.asarray(self.squares @ sparse)).sum(axis=0) - first**2 / total
         product = (dense * self.xy[1:]).sum(axis=0) + (sparse * self.sy).sum(axis=0) - first * self.xy[0] / total
         return square, product

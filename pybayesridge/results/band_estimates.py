@@ -118,6 +118,7 @@ class BandEstimates(LinearEstimates):
         log_z = 2 * float(np.log(np.abs(np.diag(design.block.r))).sum())
         return self._per_target(
             log_marginal(integral, self.noise.of(design), design.nu, design.y_norm, self.model.log_weights, log_z)
+            + self.band_fit.log_constant(self.noise, given=entry.given)
         )
 
     def variance_grid(self, i: int) -> VarianceGrid | MixedGrid:

@@ -16,9 +16,13 @@ import pandas as pd
 from formulaic import SimpleFormula
 from formulaic.errors import DataMismatchWarning
 from formulaic.parser.types import Factor, Term
+from scipy import sparse
 
 from pybayesridge._types import FloatArray
 from pybayesridge.data.arrays import NamedColumns
+from pybayesridge.formula.band_terms import bands_at, bands_of_levels
+from pybayesridge.formula.bands import Band
+from pybayesridge.formula.bars import BandTerm
 from pybayesridge.formula.build import layout
 from pybayesridge.formula.calls import (
     SPLINES,
@@ -32,9 +36,14 @@ from pybayesridge.formula.names import factors_of, names_of, own_of_side
 from pybayesridge.formula.response import numeric_endog
 from pybayesridge.formula.spec import FormulaSpec
 from pybayesridge.formula.values import kinds_of, model_matrix, plain_dtypes
+from pybayesridge.moments.blocks import BlockMoments
 from pybayesridge.moments.moments import Moments
+from pybayesridge.streams.blocks import BlockSums
 from pybayesridge.streams.expressions import no_levels, not_a_number, refuse_dependent, rows_alone
 from pybayesridge.streams.plan import EXACT, StreamPlan
+
+MOST_COMBINATIONS = 1_000_000
+"""Most levels of a group, or values of the variable of a smooth curve."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +56,17 @@ class Survey:
         Values of each factor. In the order of their categories where the column has such a type.
     moments : Moments or None
         Of the arguments of ``scale`` and ``center``.
+    combinations : dict
+        Of groups and of smooth curves, the rows of the columns that they are made of which differ, and how often
+        they occur.
+    n : int
+        Number of rows, where there are such terms.
     """
 
     levels: dict[str, list[Any]] = field(default_factory=dict)
     moments: Moments | None = None
+    combinations: dict[BandTerm, pd.Series] = field(default_factory=dict)
+    n: int = 0
 
     def merge(self, other: Survey) -> Survey:
         """The survey of the rows of both."""
@@ -59,7 +75,23 @@ class Survey:
             for name in {**self.levels, **other.levels}
         }
         parts = [part for part in (self.moments, other.moments) if part is not None]
-        return Survey(levels, parts[0].merge(parts[1]) if len(parts) == 2 else (parts[0] if parts else None))
+        both = {
+            term: _added([each.combinations[term] for each in (self, other) if term in each.combinations], term)
+            for term in {**self.combinations, **other.combinations}
+        }
+        moments = parts[0].merge(parts[1]) if len(parts) == 2 else (parts[0] if parts else None)
+        return Survey(levels, moments, both, self.n + other.n)
+
+
+def _added(counts: Sequence[pd.Series], term: BandTerm) -> pd.Series:
+    """How often each combination occurs in several parts."""
+    out = counts[0] if len(counts) == 1 else counts[0].add(counts[1], fill_value=0.0)
+    if len(out) > MOST_COMBINATIONS:
+        raise ValueError(
+            f"{term.written} has more than {MOST_COMBINATIONS:,} different values: round them, or use groups with "
+            "fewer levels"
+        )
+    return out
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +152,47 @@ class Coding:
                 self._check_rows(several, *self._matrices(several))
         return Moments.from_arrays(endog, self._joined(frame, coded), weights=weights)
 
+    def add_to(self, sums: BlockSums, frame: pd.DataFrame) -> None:
+        """Add the complete rows of a batch, of a formula that has terms with a variance of their own."""
+        weights = None if self.plan.weights is None else frame[self.plan.weights].to_numpy(dtype=np.float64)
+        if weights is not None and not ((weights > 0) & np.isfinite(weights)).all():
+            raise ValueError(f"weights ({self.plan.weights!r}) must be positive and finite")
+        endog, coded = self._matrices(frame)
+        plain = self._joined(frame, coded).matrix
+        here = plain_dtypes(frame.reset_index(drop=True), self.plan.variables)
+        dense, columns = [plain], []
+        for each in bands_at(self.spec.bands, here, self.plan.context):
+            dense.append(each.unpenalized)
+            (columns if each.band.kind == "group" else dense).append(each.penalized)
+        values = np.column_stack([*dense, endog.to_numpy(dtype=np.float64)])
+        gone = ~np.isfinite(values).all(axis=0)
+        if gone.any():
+            name = [*self.dense_columns, *map(str, endog.columns)][int(np.flatnonzero(gone)[0])]
+            raise not_a_number(name, int((~np.isfinite(values[:, gone.argmax()])).sum()))
+        table = sparse.hstack(columns, format="csr") if columns else sparse.csr_matrix((len(frame), 0))
+        if not np.isfinite(table.data).all():
+            raise ValueError("an effect of a group is infinite or not a number: leave those rows out")
+        sums.add(values, table, weights)
+
+    @property
+    def dense_columns(self) -> list[str]:
+        """Columns of the design that are not those of groups."""
+        out = list(self.spec.columns)
+        for band in self.spec.bands:
+            out += band.unpenalized if band.kind == "group" else band.all_columns
+        return out
+
+    @property
+    def sparse_columns(self) -> list[str]:
+        """Columns of groups."""
+        return [name for band in self.spec.bands if band.kind == "group" for name in band.columns]
+
+    def moments_of_blocks(self, sums: BlockSums) -> BlockMoments:
+        """The moments of all columns."""
+        order = [*self.spec.columns, *(name for band in self.spec.bands for name in band.all_columns)]
+        targets = [str(name) for name in self.specs.lhs.column_names]
+        return sums.moments(self.dense_columns, self.sparse_columns, targets, order)
+
     def _joined(self, frame: pd.DataFrame, coded: pd.DataFrame) -> NamedColumns:
         """All columns of the design: those that were coded, and the others as they are in the data."""
         out = np.empty((len(frame), len(self.spec.columns)), order="F")
@@ -169,7 +242,18 @@ def survey(plan: StreamPlan, frame: pd.DataFrame) -> Survey | None:
         made, _ = model_matrix(arguments, plain_dtypes(frame.reset_index(drop=True), plan.surveyed), plan.context)
         values = pd.DataFrame(made).set_axis(plan.moments_of, axis=1)
         moments = Moments.from_arrays(np.zeros(len(frame)), values)
-    return Survey(levels, moments)
+    combinations = {
+        term: frame.astype(dict.fromkeys(_categories(frame, names), object))
+        .groupby(names, sort=False)
+        .size()
+        .astype(np.float64)
+        for term, names in plan.combinations.items()
+    }
+    return Survey(levels, moments, combinations, len(frame) if plan.bands else 0)
+
+
+def _categories(frame: pd.DataFrame, names: Iterable[str]) -> list[str]:
+    return [name for name in names if isinstance(frame[name].dtype, pd.CategoricalDtype)]
 
 
 def make_coding(
@@ -205,7 +289,18 @@ def make_coding(
     variables = sorted(found_right.read & set(plan.variables))
     kinds = kinds_of(template, variables)
     own = own_of_side(found_right, plan.context)
-    right = FormulaSpec(plan.formula, spec, keep, variables, kinds, own, has_intercept, tuple(own))
+    bands: tuple[Band, ...] = ()
+    if plan.bands:
+        named = {name for one in plan.bands for name in one.names.read}
+        variables = sorted((found_right.read | named) & set(plan.variables))
+        own = plan.context
+        kinds = kinds_of(template, variables)
+        bands = _bands(plan, found, template, levels, spec)
+    right = FormulaSpec(plan.formula, spec, keep, variables, kinds, own, has_intercept, tuple(own), (), bands)
+    at = len(keep)
+    for band in bands:
+        terms[band.of_term] = list(range(at, at + len(band.all_columns)))
+        at += len(band.all_columns)
     every = [term for side in (plan.parsed.lhs, plan.parsed.rhs) for term in side]
     plain = all(
         str(factor.expr).strip("`") in (*plan.variables, "1", "0") for term in every for factor in term.factors
@@ -216,6 +311,28 @@ def make_coding(
     as_given, rest = _as_given(spec, plan)
     specs = type(specs)(lhs=specs.lhs, rhs=rest)
     return Coding(plan, specs, as_given, right, terms, plain, responses if numbers else None, sample)
+
+
+def _bands(
+    plan: StreamPlan, found: Survey, template: pd.DataFrame, levels: Mapping[str, Sequence[Any]], fixed: Any
+) -> tuple[Band, ...]:
+    """The terms with a variance of their own, by what a first pass found."""
+    distinct = {}
+    for term, counts in found.combinations.items():
+        frame = counts.index.to_frame(index=False)
+        for name in frame.columns:
+            numeric = pd.api.types.is_numeric_dtype(template[name].dtype)
+            if not numeric:
+                frame[name] = pd.Categorical(frame[name], categories=list(levels[name]), ordered=False)
+            else:
+                frame[name] = frame[name].astype(template[name].dtype)
+        distinct[term] = (frame, counts.to_numpy())
+
+    def complete(spec: Any) -> None:
+        _set_states(spec, plan, found)
+        _check_factors(spec, plan)
+
+    return bands_of_levels(plan.bands, template, distinct, found.n, plan.context, fixed, complete)
 
 
 def _as_given(spec: Any, plan: StreamPlan) -> tuple[dict[str, str], Any]:

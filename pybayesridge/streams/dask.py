@@ -83,6 +83,11 @@ def moments_of_frame(
     names = [str(name) for name in data.columns]
     numeric = {name: pd.api.types.is_numeric_dtype(dtype) for name, dtype in zip(names, data.dtypes, strict=True)}
     plan = make_plan(formula, names, numeric, weights=weights, levels=levels, context=context)
+    if plan.bands:
+        raise ValueError(
+            f"{plan.bands[0].term.written} is not for Dask: use from_parquet or from_arrow, or from_formula on a data "
+            "frame"
+        )
     partitions = data[plan.columns].to_delayed()
     shared = dask.delayed(plan, traverse=False)
     found = Survey()

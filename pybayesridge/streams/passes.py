@@ -10,11 +10,14 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
+from pybayesridge.formula.bands import largest_group
 from pybayesridge.formula.names import Context
 from pybayesridge.formula.spec import FormulaData, warn_of_levels
+from pybayesridge.moments.blocks import BlockMoments
 from pybayesridge.moments.moments import Moments
 from pybayesridge.streams.assembly import check_range, dense_moments, moments_of_terms
 from pybayesridge.streams.bar import progress_bar
+from pybayesridge.streams.blocks import BlockSums
 from pybayesridge.streams.coding import Coding, Survey, make_coding, survey
 from pybayesridge.streams.plain import PlainBatches, frame_of, is_clean
 from pybayesridge.streams.plan import StreamPlan, make_plan
@@ -90,7 +93,7 @@ def moments_of_source(
     batch_size: int,
     progress: bool | None,
     context: Context | None,
-) -> tuple[Moments, FormulaData]:
+) -> tuple[Moments | BlockMoments, FormulaData]:
     """Moments of a formula's columns; other arguments than `opened` as for ``BayesRidge.from_parquet``."""
     if missing not in ("drop", "raise"):
         raise ValueError(f"missing must be 'drop' or 'raise', not {missing!r}")
@@ -106,8 +109,11 @@ def moments_of_source(
     _check_types(kinds, plan.columns)
     reader = _Reader(source, plan, int(batch_size), progress)
     ordered = [name for name in plan.factors if is_dictionary(kinds[name]) and name not in source.unordered]
-    plain = plain_terms(plan, numeric)
-    if plain is not None:
+    plain = None if plan.bands else plain_terms(plan, numeric)
+    total: Moments | BlockMoments
+    if plan.bands:
+        coding, total = _with_bands(reader, plan, ordered, drop_cols)
+    elif plain is not None:
         coding, total = _in_one_pass(reader, plan, plain, ordered, drop_cols)
     else:
         again = plain_terms(plan, numeric, surveyed=True)
@@ -116,7 +122,8 @@ def moments_of_source(
         raise ValueError(f"missing values in {reader.last.where_missing()}: impute them, or use missing='drop'")
     total = total.with_dropped(reader.last.n_dropped)
     warn_of_levels(coding.spec, total.n)
-    return total, FormulaData(pd.DataFrame(), pd.DataFrame(), None, coding.terms, coding.spec, 0)
+    columns = pd.DataFrame(columns=coding.spec.columns)
+    return total, FormulaData(pd.DataFrame(), columns, None, coding.terms, coding.spec, 0)
 
 
 def _in_one_pass(
@@ -203,6 +210,19 @@ def _in_two_passes(
     return coding, moments_of_terms(summed.sums, summed.plain, coding, batches)
 
 
+def _with_bands(
+    reader: _Reader, plan: StreamPlan, ordered: list[str], drop_cols: Iterable[str] | None
+) -> tuple[Coding, Moments | BlockMoments]:
+    """The moments of a formula that has terms with a variance of their own, sparse where a group has many levels."""
+    coding, _ = _surveyed(reader, plan, ordered, drop_cols)
+    expected, sums = reader.last.n_rows, BlockSums()
+    for frame in reader.frames("moments", expected):
+        coding.add_to(sums, frame)
+    total = coding.moments_of_blocks(sums)
+    large = largest_group(coding.spec.bands) is not None
+    return coding, total if large else total.as_moments()
+
+
 def _batch_by_batch(coding: Coding, frames: Iterable[pd.DataFrame]) -> Moments:
     """The moments of batches, each of which is coded."""
     total: Moments | None = None
@@ -233,8 +253,9 @@ def _surveyed(
 
 def _two_passes(plan: StreamPlan, kind: str) -> str:
     needs = [f"the levels of {listed(plan.undeclared)}"] if plan.undeclared else []
+    needs += [f"the values of {listed(one.term.written for one in plan.bands)}"] if plan.bands else []
     needs += [f"the mean of {listed(plan.moments_of)}"] if plan.moments_of else []
-    declare = ", or declare `levels`" if plan.undeclared and not plan.moments_of else ""
+    declare = ", or declare `levels`" if plan.undeclared and not (plan.moments_of or plan.bands) else ""
     return (
         f"the formula {plan.formula!r} requires two passes over the rows, the first for {' and '.join(needs)}, and a "
         f"{kind} can be read only once: pass a table, or a function without arguments that returns a new "

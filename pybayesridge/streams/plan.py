@@ -7,10 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from formulaic.transforms import TRANSFORMS
 
-from pybayesridge.formula.bars import take_out
+from pybayesridge.formula.band_terms import ParsedTerm, left_out, names_of_terms, parsed_terms
+from pybayesridge.formula.bars import BandTerm, GroupTerm, SmoothTerm, take_out
 from pybayesridge.formula.calls import (
     argument,
     calls,
@@ -46,6 +48,8 @@ class StreamPlan:
         Arguments of ``scale`` and ``center``, as Python expressions.
     context : dict
         The user's own names that the formula uses.
+    bands : tuple of ParsedTerm
+        Terms with a variance of their own, which `parsed` is without.
     """
 
     formula: str
@@ -57,6 +61,18 @@ class StreamPlan:
     declared: dict[str, list[Any]]
     moments_of: list[str]
     context: dict[str, Any]
+    bands: tuple[ParsedTerm, ...] = ()
+
+    @property
+    def combinations(self) -> dict[BandTerm, list[str]]:
+        """Columns of which a first pass has to find the combinations: those of groups, and of smooth curves."""
+        out: dict[BandTerm, list[str]] = {}
+        for one in self.bands:
+            if isinstance(one.term, GroupTerm):
+                out[one.term] = list(one.term.groups)
+            elif isinstance(one.term, SmoothTerm):
+                out[one.term] = [one.term.argument, *([one.term.by] if one.term.by and not one.multiplied else [])]
+        return out
 
     @property
     def undeclared(self) -> list[str]:
@@ -67,12 +83,13 @@ class StreamPlan:
     def surveyed(self) -> list[str]:
         """Columns whose values a first pass needs."""
         read = {name for expression in self.moments_of for name in names_in_code(expression).read}
+        read |= {name for names in self.combinations.values() for name in names}
         return [name for name in self.variables if name in read or name in self.undeclared]
 
     @property
     def needs_survey(self) -> bool:
         """Whether the rows must be read once before they can be coded."""
-        return bool(self.undeclared or self.moments_of)
+        return bool(self.undeclared or self.moments_of or self.bands)
 
 
 def make_plan(
@@ -108,21 +125,20 @@ def make_plan(
         raise ValueError(f"formula must be a string such as 'y ~ x', not {type(formula).__name__}")
     if weights is not None and weights not in names:
         raise ValueError(f"weights names {weights!r}, which is not a column of the data")
-    beside = take_out(formula).terms
-    if beside:
-        raise ValueError(
-            f"{beside[0].written} requires the rows in memory, and these are read in batches: use from_formula on a "
-            "data frame"
-        )
-    parsed = parse(formula, pd.DataFrame(columns=list(names)))
-    found = names_of(parsed)
+    split = take_out(formula)
+    empty = pd.DataFrame({name: pd.Series(dtype=np.float64 if numeric[name] else object) for name in names})
+    bands = parsed_terms(split.terms, empty, context)
+    parsed = parse(split.fixed, pd.DataFrame(columns=list(names)), left_out(bands))
+    found = names_of(parsed) | names_of_terms(bands)
     own, used = own_values(found, names, context), found.read
     variables = [name for name in names if name in used]
     twice = repeated(name for name in names if name in used)
     if twice:
         raise ValueError(f"duplicate column name(s) {listed(twice)} in the data: give each column a name of its own")
     factors, arguments = [name for name in variables if not numeric[name]], []
-    for call in calls(parsed):
+    for name in (name for one in bands for name in _factors_of(one, names)):
+        factors += [name] if name not in factors else []
+    for call in [call for each in (parsed, *(one.parsed for one in bands)) for call in calls(each)]:
         function = call.func.id if isinstance(call.func, ast.Name) else ""
         if function not in TRANSFORMS:
             continue
@@ -139,5 +155,25 @@ def make_plan(
         raise ValueError(f"levels names {listed(stray)}, which the formula {formula!r} does not use as factors")
     columns = variables + ([weights] if weights is not None and weights not in variables else [])
     return StreamPlan(
-        formula, parsed, columns, variables, weights, factors, declared, list(dict.fromkeys(arguments)), own
+        formula, parsed, columns, variables, weights, factors, declared, list(dict.fromkeys(arguments)), own, bands
     )
+
+
+def _factors_of(one: ParsedTerm, names: Sequence[str]) -> list[str]:
+    """Columns of a term whose levels have to be known: groups, and the factor of a smooth curve.
+
+    Raises
+    ------
+    ValueError
+        For a smooth curve of an expression: its knots are at quantiles of values, which are those of a column here.
+    """
+    if isinstance(one.term, GroupTerm):
+        return list(one.term.groups)
+    if isinstance(one.term, SmoothTerm):
+        if one.term.argument not in names:
+            raise ValueError(
+                f"{one.term.written} is a curve of an expression, and these rows are read in batches: add "
+                f"{one.term.argument} to the data as a column"
+            )
+        return [one.term.by] if one.term.by and not one.multiplied else []
+    return []

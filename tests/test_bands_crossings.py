@@ -1,0 +1,159 @@
+"""Groups with very many levels, with everything else that fits have: the answers are those of dense columns."""
+
+import json
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import pybayesridge.formula.bands as of_formula
+from pybayesridge import BayesRidge, compare_evidence, compare_models, fit_imputed
+from pybayesridge.bands.eliminated import Eliminated
+from pybayesridge.bands.posterior import BandPosterior
+
+SAME = 1e-7
+"""Relative difference of the same numbers by both ways of solving the equations."""
+
+FORMULA = "y ~ x + (1 | s) + (1 | d)"
+
+LAM = (2.0, 5.0)
+
+
+@pytest.fixture(scope="module")
+def frame():
+    rng = np.random.default_rng(0)
+    s, d = np.r_[np.arange(25), rng.integers(25, size=95)], rng.integers(8, size=120)
+    out = pd.DataFrame({"x": rng.normal(size=120), "z": rng.normal(size=120), "s": s, "d": d})
+    out["w"] = rng.gamma(3.0, size=120)
+    return out.assign(y=out["x"] + rng.normal(size=25)[s] + rng.normal(size=8)[d] + rng.normal(size=120))
+
+
+def both_ways(make):
+    """What `make` gives where groups have few levels, and where they have very many."""
+    out = []
+    for many in (10_000, 10):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(of_formula, "MANY_LEVELS", many)
+            out.append(make())
+    return out
+
+
+@pytest.fixture(scope="module")
+def fits(frame):
+    model = {"unpenalized": "fixed", "weights": "w"}
+    first, second = both_ways(lambda: BayesRidge.from_formula(FORMULA, frame, **model).fit("fixed", lam=LAM))
+    assert isinstance(first.posterior, BandPosterior)
+    assert isinstance(second.posterior.system, Eliminated)
+    return first, second
+
+
+def numbers(table):
+    values = table.to_frame() if isinstance(table, pd.Series) else table
+    return values.select_dtypes("number").to_numpy(dtype=float)
+
+
+QUESTIONS = {
+    "contrast": lambda fit, frame: fit.contrast("s[3] - s[4] = 0"),
+    "effects": lambda fit, frame: fit.effects("x"),
+    "predictions": lambda fit, frame: fit.predictions({"x": [0.0, 1.0]}),
+    "variance components": lambda fit, frame: fit.variance_components()[["mean", "lower", "upper", "share"]],
+    "hyperparameters": lambda fit, frame: fit.hyperparameters(),
+    "tidy": lambda fit, frame: fit.tidy().head(3),
+    "fitted": lambda fit, frame: fit.get_prediction().summary_frame(),
+    "new levels": lambda fit, frame: fit.get_prediction(frame.head(3).assign(s=[0, 77, 3])).summary_frame(),
+    "weights of new rows": lambda fit, frame: fit.get_prediction(
+        frame.head(3), weights=[1.0, 2.0, 3.0]
+    ).summary_frame(),
+    "scores": lambda fit, frame: pd.Series(fit.loo().pointwise),
+    "residuals": lambda fit, frame: pd.Series(fit.resid),
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_questions(question, fits, frame):
+    first, second = (numbers(QUESTIONS[question](fit, frame)) for fit in fits)
+    np.testing.assert_allclose(second, first, rtol=SAME, atol=SAME * np.nanmax(np.abs(first)))
+
+
+def test_what_is_drawn(fits):
+    first, second = fits
+    for fit in fits:
+        drawn = fit.sample(4000, rng=0)
+        assert (np.abs(drawn.std() / first.bse - 1) < 0.15).all()
+        checks = fit.ppc(draws=200, rng=0)
+        assert np.isfinite(numbers(checks.table if hasattr(checks, "table") else checks)).all()
+    assert abs(first.explained_variance()["mean"] - second.explained_variance()["mean"]) < 0.02
+
+
+def test_comparison_of_models(fits, frame):
+    table = compare_models([fits[1], BayesRidge.from_formula("y ~ x", frame).fit()])
+    assert "x" in str(table)
+    smaller = both_ways(
+        lambda: BayesRidge.from_formula("y ~ x + (1 | s)", frame, unpenalized="fixed", weights="w").fit(
+            "fixed", lam=[2.0]
+        )
+    )
+    ours = [compare_evidence({"a": fit, "b": other})["difference"] for fit, other in zip(fits, smaller, strict=True)]
+    np.testing.assert_allclose(ours[1], ours[0], rtol=SAME, atol=SAME)
+
+
+def test_report_and_summary(fits, tmp_path):
+    for fit in fits:
+        page = fit.report(tmp_path / "page.html")
+        assert page is not None or (tmp_path / "page.html").exists()
+        assert "s" in fit.summary().as_text()
+
+
+def test_arviz(fits):
+    pytest.importorskip("arviz")
+    for fit in fits:
+        data = fit.to_arviz(draws=100, rng=0)
+        assert "posterior" in str(data)
+
+
+def test_imputed_data(frame):
+    gaps = frame.assign(x=frame["x"].where(np.arange(120) % 10 > 0))
+    filled = [gaps.fillna({"x": value}) for value in (-0.5, 0.0, 0.5)]
+
+    def make():
+        return fit_imputed(
+            filled, lambda data: BayesRidge.from_formula(FORMULA, data, unpenalized="fixed").fit("fixed", lam=LAM)
+        )
+
+    first, second = both_ways(make)
+    np.testing.assert_allclose(second.params, first.params, rtol=SAME, atol=SAME)
+    np.testing.assert_allclose(second.bse, first.bse, rtol=SAME)
+
+
+def test_prior_sensitivity(frame):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        first, second = both_ways(
+            lambda: BayesRidge.from_formula(FORMULA, frame, unpenalized="fixed").fit().prior_sensitivity()
+        )
+    np.testing.assert_allclose(numbers(second), numbers(first), rtol=0.05, atol=0.02)
+
+
+def test_the_command_line(frame, tmp_path, capsys, monkeypatch):
+    from pybayesridge.cli import main
+
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    found = []
+    for many in (10_000, 10):
+        monkeypatch.setattr(of_formula, "MANY_LEVELS", many)
+        command = [
+            "ridge",
+            FORMULA,
+            str(tmp_path / "data.csv"),
+            "--method",
+            "reml",
+            "--weights",
+            "w",
+            "--json",
+            "--quiet",
+        ]
+        assert main(command) in (0, None)
+        found.append(json.loads(capsys.readouterr().out))
+    first, second = (np.array([each["mean"] for each in one["targets"][0]["coefficients"]]) for one in found)
+    np.testing.assert_allclose(second, first, rtol=1e-6, atol=1e-6)
