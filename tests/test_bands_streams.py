@@ -1,4 +1,4 @@
-"""Formulas with groups, smooth curves and bands on rows that come in batches: the fits are those of rows in memory."""
+"""Groups, smooth curves and bands in formulas on rows that come in batches: the fits are those of rows in memory."""
 
 import numpy as np
 import pandas as pd

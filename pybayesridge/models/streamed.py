@@ -110,9 +110,9 @@ class StreamedModel:
             or ``center(x)``. For any other term, such as ``exp(scale(x))`` or ``scale(x):z``, a first pass finds
             levels and means. Splines need their knots and bounds declared as numbers,
             ``bs(x, knots=[1, 2], lower_bound=0, upper_bound=3)``, and ``poly`` needs ``raw=True``. Any
-            other expression must give each row a value that depends on that row alone; that is checked. Groups, smooth
-            curves of columns and bands, ``(1 | g)``, ``s(x)`` and ``band(a, b, name="c")``, take two passes; columns of
-            groups are never dense.
+            other expression must give each row a value that depends on that row alone; that is checked. Groups,
+            smooth curves of columns and bands, ``(1 | g)``, ``s(x)`` and ``band(a, b, name="c")``, take two passes;
+            columns of groups are never dense.
         weights : str, optional
             Column of precision weights.
         levels : dict, optional

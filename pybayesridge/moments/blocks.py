@@ -83,7 +83,7 @@ class BlockMoments:
         return out
 
     def about_means(self, slopes: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Weighted sums, about the means, of squares of what slopes (columns, q) make, and of that times responses."""
+        """Weighted sums about the means of squares of what slopes (columns, q) make, and of that times responses."""
         dense, sparse, total = slopes[self.dense], slopes[self.sparse], self.weight_sum
         first = self.gram[0, 1:] @ dense + self.across[:, 0] @ sparse
         square = (dense * (self.gram[1:, 1:] @ dense)).sum(axis=0) + 2 * (sparse * (self.across[:, 1:] @ dense)).sum(

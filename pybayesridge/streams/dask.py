@@ -85,8 +85,8 @@ def moments_of_frame(
     plan = make_plan(formula, names, numeric, weights=weights, levels=levels, context=context)
     if plan.bands:
         raise ValueError(
-            f"{plan.bands[0].term.written} is not for Dask: use from_parquet or from_arrow, or from_formula on a data "
-            "frame"
+            f"{plan.bands[0].term.written} is not for Dask: use from_parquet or from_arrow, or from_formula on a "
+            "data frame"
         )
     partitions = data[plan.columns].to_delayed()
     shared = dask.delayed(plan, traverse=False)
