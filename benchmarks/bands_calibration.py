@@ -110,7 +110,8 @@ def main() -> None:
     text = "\n\n".join(
         [
             f"Coverage of 95 % intervals in per cent, ± its standard error; {ROWS} rows, crossed factors of "
-            f"{LEVELS[0]} to {LEVELS[1] - 1} unbalanced levels, a covariate under a flat prior. Variances are drawn from the prior.",
+            f"{LEVELS[0]} to {LEVELS[1] - 1} unbalanced levels, a covariate under a flat prior; "
+            "variances are drawn from the prior.",
             table(heads, rows),
             "The first of these data sets by lmer (restricted maximum likelihood). Where profiling stopped with an "
             "error there is no interval.",
