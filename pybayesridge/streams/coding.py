@@ -160,7 +160,8 @@ class Coding:
         endog, coded = self._matrices(frame)
         plain = self._joined(frame, coded).matrix
         here = plain_dtypes(frame.reset_index(drop=True), self.plan.variables)
-        dense, columns = [plain], []
+        dense: list[Any] = [plain]
+        columns: list[Any] = []
         for each in bands_at(self.spec.bands, here, self.plan.context):
             dense.append(each.unpenalized)
             (columns if each.band.kind == "group" else dense).append(each.penalized)
