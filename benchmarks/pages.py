@@ -96,6 +96,7 @@ PAGES = {
     "binary_selection_ep": script("binary_selection_ep"),
     "interval_coverage": script("interval_coverage"),
     "bands": module("bands", small=SMALL),
+    "bands_calibration": module("bands_calibration", small=SMALL),
     "large_groups": module("large_groups", small=SMALL),
     "prior_r2": script("prior_r2"),
     "selection_calibration": module("selection_calibration"),
