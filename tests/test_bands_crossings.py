@@ -99,6 +99,8 @@ def test_comparison_of_models(fits, frame):
 
 
 def test_report_and_summary(fits, tmp_path):
+    pytest.importorskip("jinja2")
+    pytest.importorskip("matplotlib")
     for fit in fits:
         page = fit.report(tmp_path / "page.html")
         assert page is not None or (tmp_path / "page.html").exists()
