@@ -21,7 +21,7 @@ from benchmarks.common import use_one_thread
 from benchmarks.paper_ridge.page import keep_notes
 from benchmarks.paper_ridge.paper import TABLE2, training_rows
 from benchmarks.paper_ridge.splits import Effort, append, path_of, pending, row_of, seed_of
-from benchmarks.paper_ridge.table2 import BUILD, progress_bar
+from benchmarks.paper_ridge.table2 import LINES, progress_bar
 
 NAMES = ("crop", "electric_devices")
 
@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--first", type=int, default=0, help="the first split to run, as in table2.py")
     parser.add_argument("--minutes", type=float, default=float("inf"))
     parser.add_argument("--data", nargs="+", choices=NAMES, default=NAMES)
-    parser.add_argument("--out", type=Path, default=BUILD)
+    parser.add_argument("--out", type=Path, default=LINES)
     args = parser.parse_args(arguments)
     deadline = time.monotonic() + 60 * args.minutes
     for name in args.data:

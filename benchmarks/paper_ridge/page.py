@@ -24,6 +24,7 @@ from benchmarks.paper_ridge.summary import (
     row_of,
     summarize,
     value_of,
+    with_earlier,
 )
 
 PACKAGES = ["pybayesridge", "numpy", "scipy", "pandas", "fastridge"]
@@ -44,6 +45,10 @@ many products, one random selection is used for all splits, as in the paper. The
 * **T**: time of leave-one-out over time of EM, both from the arrays to the result: with the fixed grid / glmnet's
   grid / the authors' package fastridge on the same rows (fixed grid), then the paper's. One thread; medians over the
   first splits (as many as `timed` in table2.csv; fastridge: one).
+
+Splits marked `*` are those of an earlier page, which had more of them than were made since; `commits` in table2.csv
+says of which commits, where they are known. The line above is of when the page was made; other work may have run
+beside the splits.
 
 Rows marked "no data" are data sets that were not available; `table2_stand_ins.md` has T for simulated data of the
 same shapes.
@@ -95,7 +100,7 @@ def order_table(summary: pd.DataFrame, order: int, marked: set[tuple[str, int, s
                 title,
                 f"{first['n']} ({published.n})" if first["n"] != published.n else first["n"],
                 f"{first['p']:.0f} ({paper.p})" if round(first["p"]) != paper.p else paper.p,
-                first["splits"],
+                f"{first['splits']}{'*' if first['earlier'] else ''}",
                 f"{' / '.join(times(r) for r in ratios)} ({times(paper.ratio)})",
                 *(text for m in BESIDE for text in (cells[m], other[f"{m}_published"])),
                 other["equation_11"],
@@ -181,11 +186,12 @@ def write_page(lines: Path, results: Path) -> str:
     summary = summarize(lines)
     if summary.empty:
         raise FileNotFoundError(f"no finished split in {lines}")
+    summary = with_earlier(summary, results / "table2.csv")
     path = lines / NOTES
     notes = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     results.mkdir(parents=True, exist_ok=True)
     page = render(summary, notes)
     (results / "table2.md").write_text(page, encoding="utf-8")
-    summary.to_csv(results / "table2.csv", index=False, float_format="%.6g")
+    summary.drop(columns="earlier").to_csv(results / "table2.csv", index=False, float_format="%.6g")
     draw(summary, results / "table2.png")
     return page

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.common import clock
+from benchmarks.common import clock, commit
 from benchmarks.paper_ridge.datasets import Dataset
 from benchmarks.paper_ridge.methods import FIXED_GRID, METHODS, Outcome, r_squared, run_split
 from benchmarks.paper_ridge.paper import MAX_ENTRIES, training_rows
@@ -22,8 +23,15 @@ REFERENCE_ENTRIES = 3_000_000
 """Training rows times columns beyond which fastridge's SVD takes too long here."""
 
 REFERENCE = ("fastridge_em", "fastridge_fixed")
-COLUMNS = ["split", "n", "p", *(f"{m}.{what}" for m in (*METHODS, *REFERENCE) for what in Outcome.__slots__)]
-"""A line: split, training rows, training columns that vary, and the outcomes; empty where not run."""
+COLUMNS = [
+    *("split", "n", "p"),
+    *(f"{m}.{what}" for m in (*METHODS, *REFERENCE) for what in Outcome.__slots__),
+    "commit",
+]
+"""A line: split, training rows, training columns that vary, the outcomes (empty where not run), and the commit."""
+
+made_by = functools.cache(commit)
+"""The commit when the first line was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +138,7 @@ def append(path: Path, row: dict[str, Any]) -> None:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n", restval="")
         if new:
             writer.writeheader()
-        writer.writerow(row)
+        writer.writerow(row | {"commit": made_by()})
 
 
 def pending(directory: Path, name: str, order: int, effort: Effort) -> list[int]:

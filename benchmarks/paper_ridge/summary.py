@@ -35,14 +35,14 @@ def lines(directory: Path, name: str, order: int) -> pd.DataFrame | None:
     whole = text[: text.rfind("\n") + 1]
     if whole.count("\n") < 2:
         return None
-    return pd.read_csv(io.StringIO(whole)).drop_duplicates("split")
+    return pd.read_csv(io.StringIO(whole), dtype={"commit": str}).drop_duplicates("split")
 
 
 def summarize(directory: Path) -> pd.DataFrame:
     """Mean, standard deviation and median of the score over splits, and other numbers, for each method.
 
     One row for each data set, order and method, in the paper's order, variants last; `penalty` is the median over
-    splits, `seconds` that over the splits that were timed.
+    splits, `seconds` that over the splits that were timed, `commits` are those of the lines.
     """
     rows = []
     for name in (*TABLE2, *VARIANTS):
@@ -68,9 +68,28 @@ def summarize(directory: Path) -> pd.DataFrame:
                         "penalty": table[f"{method}.penalty"].median(),
                         "seconds": table[f"{method}.seconds"].median(),
                         "timed": int(table[f"{method}.seconds"].count()),
+                        "commits": " ".join(table["commit"].dropna().unique()),
                     }
                 )
     return pd.DataFrame(rows)
+
+
+def with_earlier(summary: pd.DataFrame, stored: Path) -> pd.DataFrame:
+    """The summary, in which a data set and order is that of an earlier page where that one had more splits.
+
+    `earlier` says which are.
+    """
+    summary = summary.assign(earlier=False)
+    if not stored.is_file():
+        return summary
+    known = pd.read_csv(stored, dtype={"commits": str}).assign(earlier=True)
+    known["commits"] = known["commits"].fillna("") if "commits" in known else ""
+    both = pd.concat([summary, known], ignore_index=True)
+    most = both.groupby(["data", "order", "earlier"])["splits"].max().unstack(fill_value=0)  # noqa: PD010
+    more = most.get(True, 0) > most.get(False, 0)
+    kept = both[both["earlier"].eq([more[pair] for pair in zip(both["data"], both["order"], strict=True)])]
+    place = {name: i for i, name in enumerate((*TABLE2, *VARIANTS))}
+    return kept.sort_values(["data", "order"], key=lambda c: c.map(place) if c.name == "data" else c, kind="stable")
 
 
 def number(value: float) -> str:

@@ -2,8 +2,10 @@
 
     python -m benchmarks.paper_ridge.table2 --data-dir DIR [--splits 100] [--data NAME ...] [--orders 1 2 3]
 
-A run that was stopped goes on where it stood: every split is a line in `--out`. Configurations take turns by the time
-spent on them, so that a page can be made at any time (`--page-only`). One thread; times are of the processor.
+A run that was stopped goes on where it stood: every split is a line in `--out`, which is stored beside the page, and
+a run that is killed loses the split that it was at. `--stored` says how many splits there are. Data sets and orders
+take turns by the time spent on them, so that a page can be made at any time (`--page-only`). To begin again, remove
+the folder of lines. One thread; times are of the processor.
 """
 
 from __future__ import annotations
@@ -20,12 +22,12 @@ from benchmarks.common import RESULTS, clock, use_one_thread
 from benchmarks.paper_ridge.datasets import LOADERS, VARIANTS, Dataset, MissingDataError
 from benchmarks.paper_ridge.page import keep_notes, write_page
 from benchmarks.paper_ridge.paper import TABLE2
-from benchmarks.paper_ridge.splits import Effort, pending, run
+from benchmarks.paper_ridge.splits import Effort, finished, path_of, pending, run
 
 SLICE = 15.0
 """Seconds (of the processor) for which a configuration runs before that with the least spent on it takes its turn."""
 
-BUILD = Path("build/benchmarks/table2")
+LINES = RESULTS / "table2"
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -45,9 +47,10 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--orders", nargs="+", type=int, choices=(1, 2, 3), default=[1, 2, 3])
     parser.add_argument("--minutes", type=float, default=float("inf"), help="start no split after that time")
-    parser.add_argument("--out", type=Path, default=BUILD, help="directory of the lines")
+    parser.add_argument("--out", type=Path, default=LINES, help="directory of the lines")
     parser.add_argument("--results", type=Path, default=RESULTS, help="directory of the page, numbers and plot")
     parser.add_argument("--page-only", action="store_true", help="run nothing, make the page of what there is")
+    parser.add_argument("--stored", action="store_true", help="list the splits that are stored, and stop")
     parser.add_argument("--no-page", action="store_true", help="only run")
     return parser.parse_args(arguments)
 
@@ -96,6 +99,15 @@ def run_all(data: dict[str, Dataset], args: argparse.Namespace) -> None:
         print(f"time is over; unfinished: {', '.join(f'{name} {order}' for name, order in spent)}")
 
 
+def list_stored(directory: Path) -> None:
+    """Print how many splits of each data set and order are stored."""
+    for name in (*TABLE2, *VARIANTS):
+        for order in (1, 2, 3):
+            splits = finished(path_of(directory, name, order))
+            if splits:
+                print(f"{name}, order {order}: {len(splits)}, the last is {max(splits)}")
+
+
 class NoBar:
     """Stands for a progress bar where tqdm is not installed."""
 
@@ -125,6 +137,9 @@ def progress_bar(total: int) -> Any:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Download, run, or make the page."""
     args = parse(arguments)
+    if args.stored:
+        list_stored(args.out)
+        return 0
     if args.data_dir is None and not args.page_only:
         print("--data-dir is needed (or --page-only)", file=sys.stderr)
         return 2

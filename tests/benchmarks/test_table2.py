@@ -236,6 +236,25 @@ def test_a_mean_of_few_splits_has_more_noise():
     assert not summary.differences(summary_of(0.55, sd=0.03, count=4))
 
 
+@pytest.mark.parametrize(("count", "earlier"), [(3, True), (60, False), (70, False)])
+def test_of_an_earlier_page_and_new_lines_those_of_more_splits_are_kept(tmp_path, count, earlier):
+    summary_of(0.5, count=60).to_csv(tmp_path / "table2.csv", index=False)
+    new = pd.concat([summary_of(0.55, count=count), summary_of(0.6).assign(order=2)]).assign(commits="abc")
+    found = summary.with_earlier(new, tmp_path / "table2.csv")
+    assert found[["order", "mean", "splits", "earlier", "commits"]].to_numpy().tolist() == [
+        [1, 0.5, 60, True, ""] if earlier else [1, 0.55, count, False, "abc"],
+        [2, 0.6, 100, False, "abc"],
+    ]
+    assert not summary.with_earlier(new, tmp_path / "none.csv")["earlier"].any()
+
+
+def test_stored_splits_are_listed(tmp_path, capsys):
+    run(tmp_path, splits.Effort(2, 0, 0))
+    assert table2.main(["--stored", "--out", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == "yacht, order 2: 2, the last is 1\n"
+    assert set(pd.read_csv(splits.path_of(tmp_path, "yacht", 2), dtype=str)["commit"]) == {splits.made_by()}
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [(0.534, "0.53"), (-0.001, "0.00"), (-50.61, "-50.6"), (-4123.0, "-4e3"), (float("nan"), "-"), (-1.09, "-1.09")],
