@@ -1,7 +1,7 @@
 """R's packages through Rscript, in a process of its own; times are R's processor time, with R's own BLAS.
 
 susieR is the installed one, or where the environment variable SUSIER_SOURCE names a folder with its sources (the
-files DESCRIPTION and R/*.R of its repository) that one: its functions in R are all that is needed.
+files DESCRIPTION, NAMESPACE and R/*.R of its repository) that one: its functions in R are all that is needed.
 """
 
 from __future__ import annotations
@@ -53,6 +53,11 @@ if (nzchar(Sys.getenv("SUSIER_SOURCE"))) {
     if (typeof(sources[[name]]) == "closure" && identical(environment(sources[[name]]), sources))
       assign(name, compiler::cmpfun(sources[[name]]), sources)
   attach(sources, warn.conflicts = FALSE)
+  lines <- readLines(file.path(Sys.getenv("SUSIER_SOURCE"), "NAMESPACE"))
+  for (line in grep("^S3method", lines, value = TRUE)) {
+    method <- strsplit(gsub("^S3method[(]|[)]$", "", line), ",")[[1]]
+    registerS3method(method[1], method[2], sources[[paste(method, collapse = ".")]], envir = globalenv())
+  }
 } else suppressMessages(library(susieR))
 """
 SUSIE = (
