@@ -132,6 +132,21 @@ def test_a_sentence_says_how_large_errors_are(sampled):
     assert "Monte Carlo standard errors" in str(res.summary())
 
 
+def test_the_sentence_is_on_standard_deviations_of_columns_that_are_in_at_times():
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(60, 18))
+    res = SpikeSlab(3.0 * x[:, 0] + 2.0 * x[:, 1] + 0.1 * rng.normal(size=60), x).fit("exact", mcse=0.03)
+    text = next(found.text for found in res.findings if found.code == "monte-carlo-error")
+    said = " % for the standard deviations of coefficients with an inclusion probability of at least 0.05"
+    assert said in text
+    table = by_name(res)
+    relative = 100.0 * table.loc["sd", "mcse"] / table.loc["sd", "estimate"]
+    often = ["const", *np.asarray(res.inclusion_prob.index)[np.asarray(res.inclusion_prob) >= 0.05]]
+    largest = relative.loc[often].max()
+    assert largest < 0.2 * relative.max()
+    assert float(text.partition(said)[0].split()[-1]) >= largest
+
+
 def test_a_sum_over_all_sets_has_no_error_but_that_of_draws():
     found = by_name(model("columns").fit("exact"))
     for quantity in ("inclusion_prob", "size", "log_evidence"):

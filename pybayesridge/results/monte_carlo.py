@@ -22,6 +22,10 @@ COLUMNS = ("quantity", "name", "estimate", "mcse", "effective", "agreement")
 
 HYPERPARAMETERS = ("prior_inclusion", "slab_var", "noise_var")
 
+SPREADS_FROM = 0.05
+"""Inclusion probability from which the sentence speaks of the error of a coefficient's standard deviation: that of
+columns that are hardly ever in rests on few states, and nobody reads it."""
+
 DIGITS = 2
 """Significant digits of an error in a sentence; it is rounded up."""
 
@@ -179,9 +183,13 @@ def in_words(res: Any) -> list[Finding]:
         (_largest(of["mean"]["mcse"], sd), "posterior standard deviations for means of coefficients"),
     ]
     parts = [f"at most {_rounded_up(size)} {what}" for size, what in coefficients if math.isfinite(size)]
-    spread = _largest(of["sd"]["mcse"], sd)
-    if math.isfinite(spread):
-        parts.append(f"{_percent(spread)} for their standard deviations")
+    prob = np.asarray(of["inclusion_prob"]["estimate"])
+    # What is never selected, such as the intercept, comes first.
+    often = np.append(np.ones(sd.size - prob.size, dtype=bool), prob >= SPREADS_FROM)
+    spread = _largest(of["sd"]["mcse"], np.where(often, sd, 0.0))
+    if often.any() and math.isfinite(spread):
+        less = "" if often.all() else f" of coefficients with an inclusion probability of at least {SPREADS_FROM:g}"
+        parts.append(f"{_percent(spread)} for {'their' if often.all() else 'the'} standard deviations{less}")
     size = float(of["size"]["mcse"].iloc[0])
     if math.isfinite(size):
         parts.append(f"{_rounded_up(size)} for the expected number of included columns")

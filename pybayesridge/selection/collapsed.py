@@ -20,13 +20,15 @@ FLOOR = 1e-15
 class Spectrum:
     """A set of columns in the coordinates in which they are orthogonal.
 
+    Of more columns than rows there are as many coordinates as rows: in the others nothing is seen.
+
     Attributes
     ----------
     columns : (m,) int array
-    values : (m,) array
+    values : (r,) array
         Eigenvalues of X_A'X_A.
-    vectors : (m, m) array
-    cross : (m,) array
+    vectors : (m, r) array
+    cross : (r,) array
         X_A'y in these coordinates.
     """
 
@@ -40,6 +42,9 @@ def spectrum(problem: Problem, columns: IntArray) -> Spectrum:
     """Diagonalise X'X of some columns."""
     if columns.size == 0:
         return Spectrum(columns, np.zeros(0), np.zeros((0, 0)), np.zeros(0))
+    if problem.rows is not None and columns.size > problem.rows.shape[0]:
+        _, singular, axes = np.linalg.svd(problem.rows[:, columns], full_matrices=False)
+        return Spectrum(columns, singular**2, axes.T, axes @ problem.cross[columns])
     values, vectors = np.linalg.eigh(problem.block(columns))
     return Spectrum(columns, np.maximum(values, 0.0), vectors, problem.cross[columns] @ vectors)
 
@@ -48,16 +53,27 @@ def spectra(problem: Problem, sets: Sequence[IntArray]) -> list[Spectrum]:
     """Diagonalise X'X of several sets of columns, those of equal size at once."""
     out: dict[int, Spectrum] = {}
     by_size: dict[int, list[int]] = {}
+    most = np.inf if problem.rows is None else problem.rows.shape[0]
     for i, columns in enumerate(sets):
         by_size.setdefault(columns.size, []).append(i)
     for size, members in by_size.items():
-        if size == 0:
+        if size == 0 or size > most:
             out.update((i, spectrum(problem, sets[i])) for i in members)
             continue
         values, vectors = np.linalg.eigh(problem.blocks(np.stack([sets[i] for i in members])))
         for i, own, axes in zip(members, np.maximum(values, 0.0), vectors, strict=True):
             out[i] = Spectrum(sets[i], own, axes, problem.cross[sets[i]] @ axes)
     return [out[i] for i in range(len(sets))]
+
+
+def inverse_root(part: Spectrum, k: float) -> FloatArray:
+    """A square root of ``(X_A'X_A + k)^-1``, (m, m)."""
+    root = np.sqrt(part.values + k)
+    if part.vectors.shape[1] == part.columns.size:
+        return np.asarray(part.vectors / root)
+    out: FloatArray = (part.vectors * (1.0 / root - 1.0 / np.sqrt(k))) @ part.vectors.T
+    out.flat[:: part.columns.size + 1] += 1.0 / np.sqrt(k)
+    return out
 
 
 def left_over(problem: Problem, part: Spectrum, k: FloatArray) -> FloatArray:

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from pybayesridge._types import FloatArray, IntArray
-from pybayesridge.selection.collapsed import Spectrum, left_over, log_joint_of_each, spectra
+from pybayesridge.selection.collapsed import Spectrum, inverse_root, left_over, log_joint_of_each, spectra
 from pybayesridge.selection.grid import Grid, quantiles_of_t
 from pybayesridge.selection.problem import Problem
 
@@ -202,7 +202,7 @@ def build_states(
         left[i] = left_over(problem, part, k)[0]
         values = part.values + k
         coef.append(part.vectors @ (part.cross / values))
-        root.append(part.vectors / np.sqrt(values))
+        root.append(inverse_root(part, float(k[0])))
         columns.append(part.columns)
     empty = [np.zeros(0)]
     return States(

@@ -9,7 +9,7 @@ from scipy.stats import chi2
 
 from pybayesridge import SpikeSlab
 from pybayesridge.selection import light, sampler
-from pybayesridge.selection.collapsed import left_over, spectrum
+from pybayesridge.selection.collapsed import inverse_root, left_over, log_likelihood, spectra, spectrum
 from pybayesridge.selection.enumeration import enumerate_sets, joint_table
 from pybayesridge.selection.estimates import Tallies, estimate
 from pybayesridge.selection.fit import fit_exact
@@ -29,6 +29,7 @@ FLOOR = 2e-4  # of a standard error: what the errors of tiny probabilities are m
 DRIFT = 1e-10  # worst seen 1e-13
 ODDS = 1e-8  # worst seen 1e-11
 TABLE = 1e-6
+LIKELIHOOD = 1e-8  # worst seen 1e-11
 COPIES = 1e-6  # worst seen 7e-8
 EDGE = 1e-7  # worst seen 2e-9
 SHARE = 2e-3  # least standard error of the share of a size
@@ -269,6 +270,26 @@ def test_sets_of_more_columns_than_rows_are_held_by_their_rows(given):
     )
     assert np.abs((one.unit_prob - two.unit_prob) / np.hypot(one.unit_se, two.unit_se)).max() < WITHIN
     assert abs(one.expected_size - two.expected_size) < WITHIN * np.hypot(one.errors.size, two.errors.size)
+
+
+@pytest.mark.parametrize("m", [4, 9, 60])
+def test_sets_of_more_columns_than_rows_are_diagonalised_by_their_rows(m):
+    """By their rows or by X'X: the same likelihoods, coefficients and covariances."""
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((9, 80)) + rng.standard_normal((9, 1))
+    X[:, 3] = 2.0 * X[:, 0]
+    by_gram = problem_of_rows(X, rng.standard_normal(9))
+    by_rows = replace(by_gram, gram=None, rows=X)
+    grid, columns = grid_of(by_rows, Given()), np.arange(m)
+    one, two = spectrum(by_gram, columns), spectra(by_rows, [columns, columns[:0]])[0]
+    assert two.values.size == min(m, 9)
+    expected, found = (log_likelihood(by_gram, grid, part) for part in (one, two))
+    assert np.allclose(found, expected, rtol=0, atol=LIKELIHOOD)
+    for k in (0.01, 1.0):
+        root = inverse_root(two, k)
+        assert np.allclose(root @ root.T @ (by_gram.block(columns) + k * np.eye(m)), np.eye(m), atol=LIKELIHOOD)
+        expected = np.linalg.solve(by_gram.block(columns) + k * np.eye(m), by_gram.cross[columns])
+        assert np.allclose(two.vectors @ (two.cross / (two.values + k)), expected, atol=LIKELIHOOD)
 
 
 def test_copies_come_and_go_without_a_trace():
