@@ -203,7 +203,12 @@ class BinomialFamily(Family):
         return out
 
     def draws(
-        self, linear: AnyArray, variance: FloatArray | None, extent: FloatArray | None, generator: np.random.Generator
+        self,
+        linear: AnyArray,
+        variance: FloatArray | None,
+        extent: FloatArray | None,
+        generator: np.random.Generator,
+        shape: FloatArray | None = None,
     ) -> FloatArray:
         """Shares of successes among the trials."""
         count = np.ones(linear.shape[-1]) if extent is None else extent

@@ -61,6 +61,10 @@ class Family:
         The one of these that says how large each row is: a number of trials, or an exposure. Empty if there is none.
     extent_bounds : bool
         Whether responses are at most this number, so that fits with other ones are of other responses.
+    shape : str
+        The name of its further parameter, which is integrated out unless it is given; empty if there is none.
+    kind_of_response : str
+        What its responses are: of those of one kind other families can be models too.
     statsmodels : str
         The class of statsmodels' families that stands for it.
     reason : str
@@ -123,6 +127,7 @@ class Family:
     takes: ClassVar[tuple[str, ...]] = ()
     per_row: ClassVar[str] = ""
     extent_bounds: ClassVar[bool] = False
+    shape: ClassVar[str] = ""
     statsmodels: ClassVar[str]
     reason: ClassVar[str] = ""
     max_targets: ClassVar[int | None] = 1
@@ -153,6 +158,16 @@ class Family:
     def of(cls, **given: Any) -> Family:
         """The family with those arguments of a model that it takes, None where they are not given."""
         return cls()
+
+    @classmethod
+    def argument_of(cls, family: Any) -> Mapping[str, Any]:
+        """Arguments of a model that an object of statsmodels has besides the link, by name."""
+        return {}
+
+    @property
+    def kind_of_response(self) -> str:
+        """What its responses are; by default those of no other family."""
+        return self.name
 
     @property
     def linear_predictor(self) -> str:
@@ -267,9 +282,17 @@ class Family:
         raise NotImplementedError
 
     def draws(
-        self, linear: AnyArray, variance: FloatArray | None, extent: FloatArray | None, generator: np.random.Generator
+        self,
+        linear: AnyArray,
+        variance: FloatArray | None,
+        extent: FloatArray | None,
+        generator: np.random.Generator,
+        shape: FloatArray | None = None,
     ) -> FloatArray:
-        """Responses at linear predictors (m, n), with noise of variances that broadcast, for rows of `extent`."""
+        """Responses at linear predictors (m, n), with noise of variances that broadcast, for rows of `extent`.
+
+        A family with a further parameter has a value of it for each draw, `shape` (m, 1).
+        """
         raise NotImplementedError
 
     def like_yes_no(self, endog: FloatArray) -> BoolArray:

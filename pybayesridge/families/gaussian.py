@@ -75,7 +75,12 @@ class Gaussian(Family):
         return mean
 
     def draws(
-        self, linear: AnyArray, variance: FloatArray | None, extent: FloatArray | None, generator: np.random.Generator
+        self,
+        linear: AnyArray,
+        variance: FloatArray | None,
+        extent: FloatArray | None,
+        generator: np.random.Generator,
+        shape: FloatArray | None = None,
     ) -> FloatArray:
         """Responses with normal noise."""
         assert variance is not None

@@ -63,6 +63,11 @@ class PoissonFamily(Family):
         return cls(cls.checked_link(given.get("link")), cls.checked_flat_in(given.get("flat_in")))
 
     @property
+    def kind_of_response(self) -> str:
+        """Counts."""
+        return "counts"
+
+    @property
     def linear_predictor(self) -> str:
         """What the linear predictor is a transform of the rate to."""
         return "log rate"
@@ -90,7 +95,7 @@ class PoissonFamily(Family):
     def coded(self, endog: Any) -> tuple[Any, PoissonFamily]:
         """The response as it is: numbers are checked with the columns."""
         if endog is None:
-            raise ValueError("family='poisson' needs rows: moments do not determine its likelihood")
+            raise ValueError(f"family={self.name!r} needs rows: moments do not determine its likelihood")
         return endog, self
 
     def checked(self, endog: FloatArray, extent: FloatArray | None, labels: pd.Index) -> FloatArray:
@@ -99,7 +104,7 @@ class PoissonFamily(Family):
         def refuse(bad: AnyArray, text: str) -> None:
             rows = np.flatnonzero(bad)
             if rows.size:
-                raise ValueError(f"family='poisson' takes counts, {text}: row(s) {listed(labels[rows].tolist())}")
+                raise ValueError(f"family={self.name!r} takes counts, {text}: row(s) {listed(labels[rows].tolist())}")
 
         refuse(endog < 0, "but endog is negative")
         refuse(
@@ -168,7 +173,12 @@ class PoissonFamily(Family):
         return out
 
     def draws(
-        self, linear: AnyArray, variance: FloatArray | None, extent: FloatArray | None, generator: np.random.Generator
+        self,
+        linear: AnyArray,
+        variance: FloatArray | None,
+        extent: FloatArray | None,
+        generator: np.random.Generator,
+        shape: FloatArray | None = None,
     ) -> FloatArray:
         """Counts."""
         mean = np.minimum(self.of_rows(self.mean(linear), extent), likelihood.MOST_DRAWN)

@@ -7,10 +7,13 @@ from typing import Any
 from pybayesridge.families.binomial import BinomialFamily
 from pybayesridge.families.family import Family
 from pybayesridge.families.gaussian import Gaussian
+from pybayesridge.families.negativebinomial import NegativeBinomialFamily
 from pybayesridge.families.poisson import PoissonFamily
 from pybayesridge.text import either
 
-FAMILIES: dict[str, type[Family]] = {family.name: family for family in (Gaussian, BinomialFamily, PoissonFamily)}
+FAMILIES: dict[str, type[Family]] = {
+    family.name: family for family in (Gaussian, BinomialFamily, PoissonFamily, NegativeBinomialFamily)
+}
 """By the name that the argument `family` of the models takes."""
 
 DEFAULT = next(iter(FAMILIES))
@@ -54,6 +57,12 @@ def named(family: object, link: object = None) -> tuple[Any, Any]:
     if link is not None and link != known:
         raise ValueError(f"link={link!r} contradicts the link of the family, {of_family}: give one of the two")
     return name, known if "link" in FAMILIES[name].takes else link
+
+
+def arguments_of(family: object) -> dict[str, Any]:
+    """Arguments of a model besides the link that an object of statsmodels stands for, by name."""
+    name = STATSMODELS.get(_of_statsmodels(family) or "")
+    return {} if name is None or isinstance(family, type) else dict(FAMILIES[name].argument_of(family))
 
 
 def those_with(name: str) -> list[str]:

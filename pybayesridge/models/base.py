@@ -17,7 +17,7 @@ from pybayesridge.design.crossproducts import CrossProducts
 from pybayesridge.design.design import Design
 from pybayesridge.design.from_moments import data_of_names, prepare_moments
 from pybayesridge.families.family import Family
-from pybayesridge.families.registry import DEFAULT, class_of, earlier, make, named
+from pybayesridge.families.registry import DEFAULT, arguments_of, class_of, earlier, make, named
 from pybayesridge.findings import issue
 from pybayesridge.formula.late import build as formulas
 from pybayesridge.linalg.blocks import dense
@@ -293,6 +293,8 @@ class LinearModel(StreamedModel):
         for name in ("intercept", "formula_data"):
             if name in kwargs:
                 raise ValueError(f"{name} is not an argument of from_formula: the formula says it ('0 +' for none)")
+        for argument, value in arguments_of(kwargs.get("family")).items():
+            kwargs.setdefault(argument, value)  # type: ignore[misc]
         name, link = named(kwargs.get("family", DEFAULT), kwargs.get("link"))
         if "family" in kwargs:
             kwargs["family"] = name

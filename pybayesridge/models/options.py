@@ -21,6 +21,7 @@ class ModelArguments(TypedDict, total=False):
     event: object
     trials: str | ArrayLike | None
     exposure: str | ArrayLike | None
+    dispersion: float | None
     flat_in: str | None
     prior_inclusion: ArrayLike | Mapping[str, float] | None
     slab_var: float | None

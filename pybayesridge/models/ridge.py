@@ -12,7 +12,7 @@ from scipy import sparse
 from pybayesridge._types import ArrayLike, BandsLike, FamilyLike, Names, TableLike
 from pybayesridge.checks import positive
 from pybayesridge.data.bands import resolve_bands
-from pybayesridge.families.registry import named
+from pybayesridge.families.registry import arguments_of, named
 from pybayesridge.formula.late import build as formulas
 from pybayesridge.models.before_fit import BeforeFit
 from pybayesridge.models.columns import ColumnModel
@@ -193,14 +193,23 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
         event: object = None,
         trials: ArrayLike | None = None,
         exposure: ArrayLike | None = None,
+        dispersion: float | None = None,
         flat_in: str | None = None,
         missing: str = "raise",
         formula_data: FormulaData | None = None,
     ) -> None:
+        dispersion = arguments_of(family).get("dispersion", dispersion) if dispersion is None else dispersion
         family, link = named(family, link)
         self.call = call_of("BayesRidge", BayesRidge.__init__, locals())
         self._take_family(
-            family, link=link, event=event, trials=trials, exposure=exposure, flat_in=flat_in, sigma2=sigma2
+            family,
+            link=link,
+            event=event,
+            trials=trials,
+            exposure=exposure,
+            dispersion=dispersion,
+            flat_in=flat_in,
+            sigma2=sigma2,
         )
         self.prior_of_tau2 = _as_prior(prior)
         self.prior = prior if isinstance(prior, str) else tuple(float(value) for value in prior)

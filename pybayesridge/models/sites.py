@@ -60,7 +60,7 @@ def _coordinates(model: BayesRidge, design: Design, products: CrossProducts) -> 
 def _penalties(model: BayesRidge, grid: Any, space: Coordinates) -> FloatArray:
     """Penalties to try, on the scale of `lam`."""
     if grid is None:
-        prior = log_prior(model.prior_of_tau2, space, model.likelihood(), model.flat_in)
+        prior = log_prior(model.prior_of_tau2, space, model.likelihood().guessed(), model.flat_in)
         return GRID * space.design.common_scale**2 * np.exp(-prior.log_scale)
     try:
         out = np.asarray(grid, dtype=np.float64)

@@ -161,6 +161,20 @@ class Poisson(Likelihood):
         """Means of counts, from those for an exposure of 1."""
         return self.exposure * mean
 
+    def deviances(self, mean: FloatArray) -> FloatArray:
+        """Deviance of expected counts, of one copy of each row, (n,)."""
+        y = self.counts
+        out: FloatArray = 2.0 * (xlogy(y, y) - xlogy(y, mean) - (y - mean))
+        return out
+
+    def variances(self, mean: FloatArray) -> FloatArray:
+        """Variances of counts of some means."""
+        return mean
+
+    def tops(self) -> FloatArray:
+        """Log probability of one copy where the mean is the count, (n,)."""
+        return self.log_constants()
+
     def reach(self, top: FloatArray, drop: float) -> FloatArray:
         """Where ``copies exposure exp(top) (exp(d) - 1 - d)``, which it falls by at least, is `drop`; not below d.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import xlogy
 
 from pybayesridge._types import FloatArray
 
@@ -15,17 +14,13 @@ if TYPE_CHECKING:
 
 def log_score(likelihood: Poisson, mean: FloatArray) -> float:
     """Mean log probability of a count over all copies of the rows."""
-    from_top = (
-        xlogy(likelihood.counts, mean) - mean - (xlogy(likelihood.counts, likelihood.counts) - likelihood.counts)
-    )
-    total = likelihood.copies @ (from_top + likelihood.log_constants())
+    total = likelihood.copies @ (likelihood.tops() - 0.5 * likelihood.deviances(mean))
     return float(total / likelihood.copies.sum())
 
 
 def deviance(likelihood: Poisson, mean: FloatArray) -> float:
     """Deviance of expected counts (n,), over all copies."""
-    y = likelihood.counts
-    return float(2.0 * (likelihood.copies @ (xlogy(y, y) - xlogy(y, mean) - (y - mean))))
+    return float(likelihood.copies @ likelihood.deviances(mean))
 
 
 def deviance_explained(likelihood: Poisson, mean: FloatArray) -> float:

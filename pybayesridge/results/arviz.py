@@ -175,17 +175,27 @@ def _rows_without_noise(
     """The groups over rows for responses that are not Gaussian; copies of a row count in the log likelihood."""
     if model.endog is None:
         return {}
-    rows, name = model.likelihood(), model.data.targets[0]
+    rows, name, shape = model.likelihood(), model.data.targets[0], model.distribution.shape
     constants = (rows.copies * rows.log_constants())[:, None]
 
-    def each(function: Callable[[FloatArray], Any]) -> dict[str, Any]:
-        """A function of the linear predictors (n, draws), over chains."""
-        found = [function(model.predict(chain.beta[..., 0].T, which="linear")).T for chain in sampled]
+    def each(function: Callable[[Any, FloatArray], Any]) -> dict[str, Any]:
+        """A function of the likelihood and the linear predictors (n, draws), over chains."""
+        found = []
+        for chain in sampled:
+            eta = model.predict(chain.beta[..., 0].T, which="linear")
+            if shape not in chain.others:
+                found.append(function(rows, eta).T)
+                continue
+            log_shape, out = np.log(chain.others[shape][:, 0]), np.empty(eta.shape)
+            for value in np.unique(log_shape).tolist():
+                some = log_shape == value
+                out[:, some] = function(rows.of_shape(value), eta[:, some])
+            found.append(out.T)
         return {name: (("chain", "draw", OBS), np.stack(found))}
 
     return {
-        "posterior_predictive": lambda: each(lambda eta: rows.draws(eta, generator)),
-        "log_likelihood": lambda: each(lambda eta: constants + rows.values(eta.T).T),
+        "posterior_predictive": lambda: each(lambda rows, eta: rows.draws(eta, generator)),
+        "log_likelihood": lambda: each(lambda rows, eta: constants + rows.values(eta.T).T),
         "observed_data": lambda: {name: ((OBS,), rows.observed)},
     }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ from pybayesridge.results.labelled import of_family, per_row
 from pybayesridge.sites import penalty
 from pybayesridge.sites.fit import SitesFit
 from pybayesridge.sites.leave_one_out import leave_one_out, total_log_score
-from pybayesridge.sites.likelihood import LeaveOneOut
+from pybayesridge.sites.likelihood import LeaveOneOut, Likelihood
 from pybayesridge.sites.posterior import SitesPosterior
 from pybayesridge.sites.prior import LogPrior, log_prior
 
@@ -47,7 +47,12 @@ class GeneralizedEstimates(LinearEstimates):
     tau2: float
     size: float
     n_events: float
-    hyperparameter_names: ClassVar[tuple[str, ...]] = ("lambda", "tau2", "df_model")
+
+    @property
+    def hyperparameter_names(self) -> tuple[str, ...]:
+        """Rows of :meth:`hyperparameters`: the family's further parameter is one where it was integrated out."""
+        own = () if self.sites_fit.shape is None else (self.model.distribution.shape,)
+        return ("lambda", "tau2", "df_model", *own)
 
     @property
     def log_unit(self) -> float:
@@ -202,28 +207,32 @@ class GeneralizedEstimates(LinearEstimates):
         Returns
         -------
         DataFrame
-            Rows lambda, tau2, df_model; columns mean, median, lower, upper.
+            Rows lambda, tau2, df_model, of negative binomial counts alpha unless it was given; columns mean, median,
+            lower, upper.
         """
         table = self.hyperparameters_of(0, np.array([0.5, check_alpha(alpha) / 2, 1 - alpha / 2]))
         return pd.DataFrame(table, index=self.hyperparameter_names, columns=["mean", "median", "lower", "upper"])
 
     def hyperparameters_of(self, i: int, at: FloatArray) -> FloatArray:
-        """Posterior means, and quantiles at the three levels `at`, of the hyperparameters, (3, 4)."""
+        """Posterior means, and quantiles at the three levels `at`, of the hyperparameters, (3 or 4, 4)."""
         fit = self.sites_fit
         with np.errstate(over="ignore"):
             found = self.penalty_distribution()
             if found is not None:
                 points = found.quantiles(at)
-                where = np.array([node.log_t2 for node in fit.nodes])
-                df = np.interp(points, where, [node.effective_df() for node in fit.nodes]) - self.model.k_constant
+                df = penalty.effective_df_at(fit, points) - self.model.k_constant
                 means = [
-                    penalty.mean_of_penalty(fit, self._prior()) * np.exp(self.log_unit),
+                    penalty.mean_of_penalty(fit, self._prior(fit.likelihood)) * np.exp(self.log_unit),
                     penalty.mean_of_t2(fit) * np.exp(-self.log_unit),
                 ]
             else:
                 points, df, means = np.full(3, fit.log_t2), np.full(3, self.df_model), [self.lambda_, self.tau2]
             values = np.array([np.exp(self.log_unit - points)[[0, 2, 1]], np.exp(points - self.log_unit), df])
-        return np.column_stack([[*means, self.df_model], values])
+            out = np.column_stack([[*means, self.df_model], values])
+            if fit.shape is None:
+                return out
+            shape = np.exp(penalty.shape_posterior(fit.shape).quantiles(at))
+            return np.vstack([out, [float(fit.shape.weight @ np.exp(fit.shape.u)), *shape]])
 
     def explained_variance(self, alpha: float = 0.05, rng: RandomLike = 0) -> pd.Series:
         """Posterior mean, median and interval of the share of latent variance that the penalised columns explain.
@@ -257,11 +266,11 @@ class GeneralizedEstimates(LinearEstimates):
         """The posterior of log t2; None for a method that fixes it. Internal."""
         if not (self.method_entry.integrates and self.sites_fit.space.rank):
             return None
-        return penalty.penalty_posterior(self.sites_fit, self._prior())
+        return penalty.penalty_posterior(self.sites_fit, self._prior)
 
-    def _prior(self) -> LogPrior:
+    def _prior(self, likelihood: Likelihood) -> LogPrior:
         model = self.model
-        return log_prior(model.prior_of_tau2, self.sites_fit.space, self.sites_fit.likelihood, model.flat_in)
+        return log_prior(model.prior_of_tau2, self.sites_fit.space, likelihood, model.flat_in)
 
     @property
     def center(self) -> str:

@@ -137,7 +137,8 @@ class GeneralizedRidgeResults(ResponseScaleResults, GeneralizedEstimates):
         rng : numpy.random.Generator, int or None
             Source of randomness, or a seed.
         hyper_columns : bool
-            Add the draws of ``tau2`` that go with them: each is a node of the integral over the penalty.
+            Add the draws of ``tau2`` that go with them, of negative binomial counts also those of ``alpha``: each is
+            a node of the integral over them.
 
         Returns
         -------
@@ -147,18 +148,23 @@ class GeneralizedRidgeResults(ResponseScaleResults, GeneralizedEstimates):
         drawn = self._draw_chain(positive_int("n", n), np.random.default_rng(rng))
         out = pd.DataFrame(drawn.beta[..., 0], columns=self.model.exog_names)
         if hyper_columns:
-            out["tau2"] = drawn.others["tau2"][:, 0]
+            out = out.assign(**{name: values[:, 0] for name, values in drawn.others.items()})
         return out
 
     def _draw_chain(self, n: int, generator: np.random.Generator) -> Draws:
-        of_z, b, t2 = self.posterior.draws_with_penalty(n, generator)
+        of_z, b, which = self.posterior.draws_with_nodes(n, generator)
         beta = self.model.scatter(of_z.T, b.T, self.posterior.design).T
-        tau2 = (t2 * np.exp(-self.log_unit))[:, None]
+        nodes, likelihood = self.posterior.nodes, self.sites_fit.likelihood
+        tau2 = np.exp(np.array([node.log_t2 for node in nodes]) - self.log_unit)[which][:, None]
+        others = {"tau2": tau2}
+        if self.sites_fit.shape is not None:
+            others[self.model.distribution.shape] = np.exp([node.log_shape for node in nodes])[which][:, None]
         if not self.method_entry.integrates:
-            return Draws(beta[..., None], None, {"tau2": tau2})
-        prior = self._prior()
-        density = log_density_of_log(tau2, prior.a, prior.b, prior.log_scale - self.log_unit)
-        return Draws(beta[..., None], None, {"tau2": tau2}, {"tau2": density})
+            return Draws(beta[..., None], None, others)
+        priors = [self._prior(likelihood.of_shape(node.log_shape)) for node in nodes]
+        scale = np.array([prior.log_scale for prior in priors])[which][:, None] - self.log_unit
+        density = log_density_of_log(tau2, priors[0].a, priors[0].b, scale)
+        return Draws(beta[..., None], None, others, {"tau2": density})
 
     def _settle(self) -> None:
         _ = self.rsquared, self.precision_loss, self.log_marginal, self.loo_log_score

@@ -105,7 +105,7 @@ def _check_alike(fits: dict[str, Any], scores: dict[str, LeaveOneOutScore]) -> N
     y = _response(first, name_of_target)
     for name, fit in fits.items():
         other = _response(fit, scores[name].pointwise.name)
-        if type(fit.model.distribution) is not type(first.model.distribution):
+        if fit.model.distribution.kind_of_response != first.model.distribution.kind_of_response:
             raise ValueError(f"the fits {first_name!r} and {name!r} are of different families")
         alike = other.shape == y.shape and np.allclose(
             other, y, rtol=0, atol=SAME_RESPONSE * np.abs(y).max(initial=0)

@@ -183,7 +183,9 @@ def _one_piece(res: Any, size: int, generator: np.random.Generator, i: int, whic
     linear = res.model.predict(drawn.beta[:, :, i].T, which="linear").T[:, which]
     variance = None if drawn.sigma2 is None else drawn.sigma2[:, [i]] * factors
     extent = res.model.data.extent
-    return res.model.distribution.draws(linear, variance, None if extent is None else extent[which], generator)
+    family = res.model.distribution
+    own = None if extent is None else extent[which]
+    return family.draws(linear, variance, own, generator, drawn.others.get(family.shape))
 
 
 def _value(name: str, function: Callable[[FloatArray], Any], y: FloatArray) -> FloatArray:

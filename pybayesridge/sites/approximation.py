@@ -38,6 +38,8 @@ class Approximation:
     joint : Gaussian or None
         The joint posterior, where it is small beside the columns; otherwise it is made when asked for, since many t2
         may be looked at.
+    log_shape : float
+        Log of the further parameter of the likelihood; nan where it has none.
     """
 
     log_t2: float
@@ -52,6 +54,7 @@ class Approximation:
     slope: float = np.nan
     center: FloatArray | None = None
     joint: Gaussian | None = None
+    log_shape: float = np.nan
 
     def gaussian(self, space: Coordinates) -> Gaussian:
         """The joint posterior in coordinates of unit prior variance."""
@@ -75,7 +78,8 @@ class Approximation:
 
     def without_rows(self, space: Coordinates, joint: bool) -> Kept:
         """The same without what runs over rows; the joint posterior only with `joint`."""
-        return Kept(self.log_t2, self.log_evidence, self.effective_df(), self.gaussian(space) if joint else None)
+        kept = self.gaussian(space) if joint else None
+        return Kept(self.log_t2, self.log_evidence, self.effective_df(), kept, self.log_shape)
 
     def cavity(self) -> Cavity:
         """Distributions of the linear predictors without the row's site."""
@@ -92,12 +96,15 @@ class Kept:
         As of the approximation; `df` is its effective degrees of freedom.
     joint : Gaussian or None
         None where the weight of the node is negligible.
+    log_shape : float
+        As of the approximation.
     """
 
     log_t2: float
     log_evidence: float
     df: float
     joint: Gaussian | None
+    log_shape: float = np.nan
 
     def gaussian(self, space: Coordinates) -> Gaussian:
         """The joint posterior in coordinates of unit prior variance."""

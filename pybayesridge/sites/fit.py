@@ -21,6 +21,7 @@ from pybayesridge.sites.likelihood import Likelihood
 from pybayesridge.sites.nodes import Nodes
 from pybayesridge.sites.posterior import MIDDLE, NEGLIGIBLE, SitesPosterior, make_posterior
 from pybayesridge.sites.prior import FlatIn, log_prior
+from pybayesridge.sites.shape import ShapeGrid, integrate_shape, top_of
 
 Solver = Literal["ep", "laplace"]
 
@@ -35,6 +36,12 @@ LEVEL = 1e-6
 
 POWERS = {"tau2": 1.0, "tau": 0.5}
 """Powers of t2 of which a density is taken."""
+
+PASSES = 4
+"""Most fits by which the most probable value of a further parameter of the likelihood is located."""
+
+ROUGH = 1e-2
+"""Accuracy of the approximations that locate it."""
 
 EXISTS = 1e-3
 """A moment exists where the density of t2 falls faster than the moment grows by more than this."""
@@ -74,6 +81,9 @@ class SitesFit:
     converged : bool
     n_iter : int
         Sweeps or Newton steps in all.
+    shape : ShapeGrid or None
+        Of the likelihood's further parameter, where that was integrated out; the likelihood then has its posterior
+        mean on the log scale.
     """
 
     space: Coordinates
@@ -91,6 +101,7 @@ class SitesFit:
     grid_scores: FloatArray | None
     converged: bool
     n_iter: int
+    shape: ShapeGrid | None = None
 
     def fitted(self) -> FloatArray:
         """Posterior mean, or median where there is none, of the mean of each row's response, (n,); needs the rows."""
@@ -195,16 +206,101 @@ def fit(
     ValueError
         If the posterior of t2 is improper, or rounding errors outweigh the prior.
     """
+
+    def given(one: Likelihood, near: Nodes | None) -> Nodes:
+        density = log_prior(prior, space, one, flat_in)
+        return Nodes(space, one, density, options.solver, SITE_TOL, options.maxiter, near=near)
+
+    def found(nodes: Nodes) -> SitesFit:
+        return find(nodes, options) if space.rank else _one(nodes, nodes.prior.log_scale)
+
     with one_pool(space.flops):
-        log_density = log_prior(prior, space, likelihood, flat_in)
-        nodes = Nodes(space, likelihood, log_density, options.solver, SITE_TOL, options.maxiter)
         try:
-            return find(nodes, options) if space.rank else _one(nodes, nodes.prior.log_scale)
+            if likelihood.unknown_shape is None:
+                return found(given(likelihood, None))
+            return _over_shapes(likelihood, given, found, integrates=find is integrated and space.rank > 0)
         except FloatingPointError as error:
             raise ValueError(
                 "what some rows say outweighs the others by more than double precision resolves: look for rows with "
                 "a very large count, weight or exposure, or use fit('laplace')"
             ) from error
+
+
+def _over_shapes(
+    likelihood: Likelihood,
+    given: Callable[[Likelihood, Nodes | None], Nodes],
+    found: Callable[[Nodes], SitesFit],
+    *,
+    integrates: bool,
+) -> SitesFit:
+    """The mixture over values of the likelihood's further parameter.
+
+    A method that finds one penalty does so at the most probable value; given it, the parameter is integrated out.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        Without a value of the parameter.
+    given : callable
+        Nodes for a likelihood with one, started from those for another.
+    found : callable
+        The fit given the parameter.
+    integrates : bool
+        Whether that integrates over the penalty.
+    """
+    prior = likelihood.unknown_shape
+    assert prior is not None
+    near: dict[str, Nodes | None] = {"last": None}
+
+    def nodes_of(log_shape: float) -> Nodes:
+        nodes = given(likelihood.of_shape(log_shape), near["last"])
+        near["last"] = nodes
+        return nodes
+
+    top = float(np.clip(likelihood.first_shape(), prior.low, prior.high))
+    for _ in range(PASSES):
+        start, first = top, found(nodes_of(top))
+        at = _center(first)
+        top, spacing = top_of(lambda u: nodes_of(u).at(at, ROUGH).log_evidence + prior(u), start, prior)
+        if abs(top - start) <= spacing:
+            break
+    first = found(nodes_of(top))
+    at, fits = first.nodes[0].log_t2, {top: first}
+
+    def evidence(log_shape: float) -> float:
+        if log_shape not in fits:
+            nodes = nodes_of(log_shape)
+            fits[log_shape] = found(nodes) if integrates else _one(nodes, at)
+        return fits[log_shape].log_evidence
+
+    grid = integrate_shape(evidence, prior, top, spacing)
+    return _mixed(first, [fits[u] for u in grid.u.tolist()], likelihood, grid)
+
+
+def _center(fit: SitesFit) -> float:
+    """Log t2 of the middle of a fit, of a null model that which stands for 0."""
+    return fit.log_t2 if np.isfinite(fit.log_t2) else fit.nodes[0].log_t2
+
+
+def _mixed(first: SitesFit, fits: list[SitesFit], likelihood: Likelihood, grid: ShapeGrid) -> SitesFit:
+    """Fits given values of the further parameter as one, with the weights of the grid."""
+    counts = [len(fit.nodes) for fit in fits]
+    likely = [fit for fit, weight in zip(fits, grid.weight.tolist(), strict=True) if weight > NEGLIGIBLE]
+    mean_log_t2 = float(grid.weight @ [fit.log_t2 for fit in fits]) if np.isfinite(first.log_t2) else -np.inf
+    return replace(
+        first,
+        likelihood=likelihood.of_shape(grid.mean),
+        nodes=tuple(node for fit in fits for node in fit.nodes),
+        weight=np.concatenate([w * fit.weight for w, fit in zip(grid.weight.tolist(), fits, strict=True)]),
+        log_t2=mean_log_t2,
+        log_evidence=grid.log_integral,
+        error=float(grid.weight @ [fit.error for fit in fits]) + grid.error,
+        fall=min(fit.fall for fit in likely),
+        separated=any(fit.separated for fit in likely),
+        converged=grid.converged and all(fit.converged for fit in [first, *likely]),
+        n_iter=sum(fit.n_iter for fit in fits),
+        shape=replace(grid, which=np.repeat(np.arange(len(fits)), counts)),
+    )
 
 
 def _at(nodes: Nodes, log_t2: float) -> Approximation:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from pybayesridge._types import FloatArray, IntArray
+from pybayesridge.sites.shape import ShapePrior
 from pybayesridge.sites.tilted import Cavity, Tilted, by_equal_steps, normal_cavity
 
 
@@ -52,15 +53,40 @@ class Likelihood(ABC):
         are; otherwise medians are reported.
     unpredicted : float
         In place of the mean of a response that the other rows do not determine.
+    shape_prior : ShapePrior or None
+        Of the log of a parameter that the likelihood has besides the linear predictors; None where there is none.
     """
 
     __slots__ = ()
 
     has_mean: ClassVar[bool] = True
     unpredicted: ClassVar[float] = np.nan
+    shape_prior: ClassVar[ShapePrior | None] = None
 
     copies: FloatArray
     link: Any
+
+    @property
+    def log_shape(self) -> float:
+        """The log of its further parameter; nan where it has none or is still without a value."""
+        return np.nan
+
+    @property
+    def unknown_shape(self) -> ShapePrior | None:
+        """The prior of this log where it is to be integrated out."""
+        return self.shape_prior if np.isnan(self.log_shape) else None
+
+    def of_shape(self, log_shape: float) -> Self:
+        """The same likelihood with a value of its further parameter; itself where it has none."""
+        return self
+
+    def first_shape(self) -> float:
+        """A guess of the log of the further parameter."""
+        return 0.0
+
+    def guessed(self) -> Self:
+        """The likelihood, with a guess of the further parameter where that is unknown."""
+        return self if self.unknown_shape is None else self.of_shape(self.first_shape())
 
     @property
     @abstractmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -28,6 +28,12 @@ STRIDE = 1.0
 REACH = 3.0
 """Sites are extrapolated over no more than this many times the distance of the two nearest nodes."""
 
+SAME = 1e-9
+"""Values of log t2 that are one."""
+
+ENOUGH, OF_NEAR = 6, 0.1
+"""With so many nodes of their own others need none of another shape, and the least error that those are taken to
+have."""
 
 LAPLACE = 0.003
 """Accuracy of Laplace's mode relative to that of EP's moments: its evidence is not stationary in the curvature."""
@@ -45,6 +51,8 @@ class Nodes:
     solver : {"ep", "laplace"}
     tol, maxiter : float, int
         Of the solver.
+    near : Nodes or None
+        Of another value of the likelihood's further parameter, from which these start.
     """
 
     space: Coordinates
@@ -55,6 +63,7 @@ class Nodes:
     maxiter: int
     log_t2: list[float] = field(default_factory=list)
     found: list[Approximation] = field(default_factory=list)
+    near: Nodes | None = None
 
     def at(self, log_t2: float, tol: float | None = None) -> Approximation:
         """The approximation at `log_t2`, solved to `tol` at least, by default to that of all."""
@@ -78,8 +87,19 @@ class Nodes:
     def _solved(self, log_t2: float, tol: float) -> Approximation:
         of, most = (self.space, self.likelihood, log_t2), self.maxiter
         if self.solver == "laplace":
-            return laplace(*of, self._mode_nearby(log_t2), tol=LAPLACE * tol, maxiter=most)
-        return expectation_propagation(*of, self._sites_nearby(log_t2), tol=tol, maxiter=most)
+            out = laplace(*of, self._mode_nearby(log_t2), tol=LAPLACE * tol, maxiter=most)
+        else:
+            out = expectation_propagation(*of, self._sites_nearby(log_t2), tol=tol, maxiter=most)
+        return replace(out, log_shape=self.likelihood.log_shape)
+
+    def _known(self) -> tuple[FloatArray, list[Approximation], FloatArray]:
+        """Places, approximations there, and their errors: of these nodes, and of those near while these are few."""
+        where, found = self.log_t2, self.found
+        error = [node.change for node in found]
+        if self.near is not None and len(found) < ENOUGH:
+            where, found = where + self.near.log_t2, found + self.near.found
+            error += [max(node.change, OF_NEAR) for node in self.near.found]
+        return np.array(where), found, np.array(error)
 
     def _approach(self, log_t2: float) -> None:
         """Solve on the way from the prior's scale, in steps over which sites can be followed."""
@@ -105,18 +125,20 @@ class Nodes:
 
     def _mode_nearby(self, log_t2: float) -> FloatArray | None:
         """Coordinates interpolated (nearby: extrapolated) from the nearest nodes."""
-        if not self.found:
+        where, found, error = self._known()
+        if not found:
             return None
-        nearest, weights = self._neighbours(log_t2)
-        return weights @ np.stack([self.found[i].center for i in nearest])
+        nearest, weights = _neighbours(where, error, log_t2)
+        return weights @ np.stack([found[i].center for i in nearest])
 
     def _sites_nearby(self, log_t2: float) -> Sites | None:
         """Sites interpolated (nearby: extrapolated) from the nearest nodes."""
-        if not self.found:
+        where, found, error = self._known()
+        if not found:
             return None
-        nearest, weights = self._neighbours(log_t2)
-        slack = 2.0 + float(np.ptp(np.array(self.log_t2)[nearest])) * REACH
-        starts = [self.found[i].start for i in nearest]
+        nearest, weights = _neighbours(where, error, log_t2)
+        slack = 2.0 + float(np.ptp(where[nearest])) * REACH
+        starts = [found[i].start for i in nearest]
         log, shift = np.zeros((2, self.likelihood.n))
         for start, weight in zip(starts, weights.tolist(), strict=True):
             log += weight * start[0]
@@ -125,17 +147,20 @@ class Nodes:
         precision = np.exp(np.clip(log, lowest - slack, highest + slack))
         return Sites(precision, shift * np.sqrt(precision))
 
-    def _neighbours(self, log_t2: float) -> tuple[IntArray, FloatArray]:
-        """The nearest nodes, and their weights in the value at `log_t2`."""
-        where = np.array(self.log_t2)
-        nearest = np.argsort(np.abs(where - log_t2))
-        if where[0] < log_t2 < where[-1]:
-            nearest = nearest[:NEIGHBOURS]
-            return nearest, _smoothed(where[nearest] - log_t2, np.array([self.found[i].change for i in nearest]))
-        nearest = nearest[:2]
-        gap = REACH * float(np.ptp(where[nearest]))
-        log_t2 = float(np.clip(log_t2, where[nearest[0]] - gap, where[nearest[0]] + gap))
-        return nearest, _lagrange(where[nearest], log_t2)
+
+def _neighbours(where: FloatArray, error: FloatArray, log_t2: float) -> tuple[IntArray, FloatArray]:
+    """The nearest of some nodes, and their weights in the value at `log_t2`."""
+    nearest = np.argsort(np.abs(where - log_t2), kind="stable")
+    if where.min() < log_t2 < where.max():
+        nearest = nearest[:NEIGHBOURS]
+        return nearest, _smoothed(where[nearest] - log_t2, error[nearest])
+    if np.abs(where[nearest[0]] - log_t2) <= SAME:
+        return nearest[:1], np.ones(1)
+    different = nearest[np.abs(where[nearest] - where[nearest[0]]) > SAME]
+    nearest = np.append(nearest[:1], different[:1])
+    gap = REACH * float(np.ptp(where[nearest]))
+    log_t2 = float(np.clip(log_t2, where[nearest[0]] - gap, where[nearest[0]] + gap))
+    return nearest, _lagrange(where[nearest], log_t2)
 
 
 def _smoothed(away: FloatArray, error: FloatArray) -> FloatArray:

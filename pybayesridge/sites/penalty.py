@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import scipy
 
 from pybayesridge._types import FloatArray
+from pybayesridge.sites.approximation import Node
 from pybayesridge.sites.fit import EXISTS, SitesFit
+from pybayesridge.sites.likelihood import Likelihood
 from pybayesridge.sites.prior import LogPrior
+from pybayesridge.sites.shape import ShapeGrid
 
 FINE = 4001
 """Points of the interpolated density."""
+
+LEAST = 1e-7
+"""Values of a further parameter of smaller weight are left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +42,14 @@ class PenaltyDistribution:
     rise: float
     fall: float
 
+    def density_at(self, log_t2: FloatArray) -> FloatArray:
+        """The density at some places."""
+        first, last = self.log_t2[0], self.log_t2[-1]
+        inside = np.interp(log_t2, self.log_t2, self.density)
+        beyond = np.minimum(self.rise * (log_t2 - first), 0.0) - np.maximum(self.fall * (log_t2 - last), 0.0)
+        out: FloatArray = inside * np.exp(beyond)
+        return out
+
     def quantiles(self, at: FloatArray) -> FloatArray:
         """Quantiles of log t2 at probabilities `at`."""
         low, high = self.cumulative[0], self.cumulative[-1]
@@ -45,16 +60,47 @@ class PenaltyDistribution:
         return np.where(at < low, below, np.where(at > high, above, inside))
 
 
-def penalty_posterior(fit: SitesFit, prior: LogPrior) -> PenaltyDistribution:
-    """The posterior of log t2 of a fit that integrates it out."""
-    where = np.array([node.log_t2 for node in fit.nodes])
-    height = np.array([node.log_evidence + prior(node.log_t2) for node in fit.nodes])
+def penalty_posterior(fit: SitesFit, prior: Callable[[Likelihood], LogPrior]) -> PenaltyDistribution:
+    """The posterior of log t2 of a fit that integrates it out; `prior` is that given a likelihood."""
+    grid = fit.shape
+    if grid is None:
+        return _of_nodes(fit.nodes, prior(fit.likelihood), fit.fall)
+    parts, weights = [], []
+    for i in np.flatnonzero(grid.weight > LEAST).tolist():
+        nodes = tuple(fit.nodes[j] for j in np.flatnonzero(grid.which == i))
+        parts.append(_of_nodes(nodes, prior(fit.likelihood.of_shape(float(grid.u[i]))), fit.fall))
+        weights.append(float(grid.weight[i]))
+    low, high = min(part.log_t2[0] for part in parts), max(part.log_t2[-1] for part in parts)
+    fine = np.linspace(low, high, FINE)
+    share = np.array(weights) / sum(weights)
+    density = share @ np.stack([part.density_at(fine) for part in parts])
+    return _normalised(fine, density, parts[0].rise, fit.fall)
+
+
+def _of_nodes(nodes: tuple[Node, ...], prior: LogPrior, fall: float) -> PenaltyDistribution:
+    """The posterior of log t2 by the evidence at nodes in ascending order."""
+    where = np.array([node.log_t2 for node in nodes])
+    height = np.array([node.log_evidence + prior(node.log_t2) for node in nodes])
+    return interpolated(where, height, prior.a, fall)
+
+
+def interpolated(where: FloatArray, height: FloatArray, rise: float, fall: float) -> PenaltyDistribution:
+    """The density whose logarithm at some places is `height`, up to a constant."""
     fine = np.linspace(where[0], where[-1], FINE)
-    density = np.exp(scipy.interpolate.CubicSpline(where, height)(fine) - height.max())
-    below, above = density[0] / prior.a, density[-1] / fit.fall
+    return _normalised(fine, np.exp(scipy.interpolate.CubicSpline(where, height)(fine) - height.max()), rise, fall)
+
+
+def _normalised(fine: FloatArray, density: FloatArray, rise: float, fall: float) -> PenaltyDistribution:
+    """A density with exponential tails, divided by its integral."""
+    below, above = density[0] / rise, density[-1] / fall
     total = below + scipy.integrate.cumulative_trapezoid(density, fine, initial=0.0)
     whole = total[-1] + above
-    return PenaltyDistribution(fine, density / whole, np.maximum.accumulate(total) / whole, prior.a, fit.fall)
+    return PenaltyDistribution(fine, density / whole, np.maximum.accumulate(total) / whole, rise, fall)
+
+
+def shape_posterior(grid: ShapeGrid) -> PenaltyDistribution:
+    """The posterior of the log of a further parameter of the likelihood."""
+    return interpolated(grid.u, grid.log_density, grid.prior.a, grid.prior.b)
 
 
 def mean_of_t2(fit: SitesFit) -> float:
@@ -71,6 +117,17 @@ def mean_of_penalty(fit: SitesFit, prior: LogPrior) -> float:
         return np.inf
     with np.errstate(over="ignore"):
         return float(fit.weight @ np.exp([-node.log_t2 for node in fit.nodes]))
+
+
+def effective_df_at(fit: SitesFit, log_t2: FloatArray) -> FloatArray:
+    """Effective degrees of freedom at some values of log t2, averaged over a further parameter."""
+    which = np.zeros(len(fit.nodes), dtype=np.intp) if fit.shape is None else fit.shape.which
+    weight = np.ones(1) if fit.shape is None else fit.shape.weight
+    out = np.zeros(log_t2.size)
+    for i, share in enumerate(weight.tolist()):
+        nodes = [fit.nodes[j] for j in np.flatnonzero(which == i)]
+        out += share * np.interp(log_t2, [node.log_t2 for node in nodes], [node.effective_df() for node in nodes])
+    return out
 
 
 def effective_df(fit: SitesFit) -> float:

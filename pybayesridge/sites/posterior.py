@@ -10,7 +10,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import ndtri
 
-from pybayesridge._types import AnyArray, FloatArray
+from pybayesridge._types import AnyArray, FloatArray, IntArray
 from pybayesridge.design.design import Design
 from pybayesridge.linalg import blas
 from pybayesridge.posterior.coefficients import Coefficients
@@ -226,13 +226,14 @@ class SitesPosterior:
 
     def draws(self, count: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         """Draws of the unpenalised (count, k) and penalised (count, p) coefficients, user's scale."""
-        of_z, b, _ = self.draws_with_penalty(count, rng)
+        of_z, b, _ = self.draws_with_nodes(count, rng)
         return of_z, b
 
-    def draws_with_penalty(self, count: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """The same and the draws of t2 that go with them, (count,): each is one of the nodes."""
+    def draws_with_nodes(self, count: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray, IntArray]:
+        """The same and the nodes that they come from, (count,)."""
         space, design, k = self.space, self.space.design, self.space.k
-        of_coordinates, t = self.coordinate_draws(count, rng)
+        of_coordinates, which = self.coordinate_draws(count, rng)
+        t = np.exp(0.5 * np.array([node.log_t2 for node in self.nodes]))[which]
         inside = np.ascontiguousarray(of_coordinates[:, k:].T)
         if space.rank < design.p:
             prior = rng.standard_normal((count, design.p))
@@ -243,22 +244,20 @@ class SitesPosterior:
             b = space.spectrum.standardized_coefficients(design, inside).T
         b = b / design.scale
         h = of_coordinates[:, :k] @ _to_user(space).T
-        return h + design.taken_from_z(np.ascontiguousarray(b.T)).T, b, t**2
+        return h + design.taken_from_z(np.ascontiguousarray(b.T)).T, b, which
 
-    def coordinate_draws(self, count: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-        """Draws of the coordinates of the rows (count, k + r), and of the roots of t2 that go with them (count,)."""
+    def coordinate_draws(self, count: int, rng: np.random.Generator) -> tuple[FloatArray, IntArray]:
+        """Draws of the coordinates of the rows (count, k + r), and the nodes that they come from (count,)."""
         space, k = self.space, self.space.k
         which = rng.choice(self.weight.size, size=count, p=self.weight)
         of_coordinates = np.empty((count, k + space.rank))
-        t = np.empty(count)
         for node in np.unique(which):
             rows = np.flatnonzero(which == node)
             gaussian = self.nodes[node].gaussian(space)
             noise = rng.standard_normal((k + space.rank, rows.size))
             noise = solve_triangular(gaussian.factor, noise, lower=True, trans="T", check_finite=False)
             of_coordinates[rows] = (gaussian.mean[:, None] + noise).T * _units(space, self.nodes[node].log_t2)
-            t[rows] = np.exp(0.5 * self.nodes[node].log_t2)
-        return of_coordinates, t
+        return of_coordinates, which
 
     def latent_share(self, rng: np.random.Generator) -> FloatArray:
         """Draws, ascending, of the share of latent variance that the penalised columns explain at the rows.
@@ -268,9 +267,10 @@ class SitesPosterior:
         coordinates a of the row space ``|g|^2`` is ``sum_j s_j^2 a_j^2``.
         """
         space, spectrum = self.space, self.space.spectrum
-        drawn = self.coordinate_draws(number_of_draws(space.rank), rng)[0][:, space.k :]
-        explained = (drawn**2) @ (spectrum.s * spectrum.top) ** 2
-        out: FloatArray = np.sort(explained / (explained + space.design.n * self.likelihood.latent_variance))
+        coordinates, which = self.coordinate_draws(number_of_draws(space.rank), rng)
+        explained = (coordinates[:, space.k :] ** 2) @ (spectrum.s * spectrum.top) ** 2
+        noise = np.array([self.likelihood.of_shape(node.log_shape).latent_variance for node in self.nodes])[which]
+        out: FloatArray = np.sort(explained / (explained + space.design.n * noise))
         return out
 
     def _means(self, f: Functionals) -> FloatArray:

@@ -1,0 +1,92 @@
+"""Counts that vary more than Poisson counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from pybayesridge._types import AnyArray, FloatArray
+from pybayesridge.checks import positive
+from pybayesridge.families.poisson import PoissonFamily
+from pybayesridge.late import Late
+
+if TYPE_CHECKING:
+    from pybayesridge.poisson import likelihood, negative_binomial
+else:
+    likelihood = Late("pybayesridge.poisson.likelihood")
+    negative_binomial = Late("pybayesridge.poisson.negative_binomial")
+
+LEAST, MOST = 1e-8, 1e3
+"""Dispersions that can be given."""
+
+
+@dataclass(frozen=True)
+class NegativeBinomialFamily(PoissonFamily):
+    """Negative binomial counts (NB2): the variance is ``mean + alpha mean^2``.
+
+    Attributes
+    ----------
+    dispersion : float or None
+        alpha, where it is given; otherwise it is integrated out.
+    """
+
+    name: ClassVar[str] = "negativebinomial"
+    takes: ClassVar[tuple[str, ...]] = ("link", "exposure", "flat_in", "dispersion")
+    statsmodels: ClassVar[str] = "NegativeBinomial"
+    shape: ClassVar[str] = "alpha"
+    responses: ClassVar[str] = "counts that vary more than Poisson counts"
+
+    dispersion: float | None = None
+
+    @classmethod
+    def of(cls, **given: Any) -> NegativeBinomialFamily:
+        """The family with the arguments of a model."""
+        value = given.get("dispersion")
+        if value is not None:
+            value = positive("dispersion", value)
+            if not LEAST <= value <= MOST:
+                raise ValueError(
+                    f"dispersion must be between {LEAST:g} and {MOST:g}, not {value:g}: for next to no dispersion "
+                    "use family='poisson'"
+                )
+        return cls(cls.checked_link(given.get("link")), cls.checked_flat_in(given.get("flat_in")), value)
+
+    @classmethod
+    def argument_of(cls, family: Any) -> Mapping[str, Any]:
+        """The dispersion of an object of statsmodels."""
+        return {"dispersion": float(family.alpha)}
+
+    @property
+    def model_in_words(self) -> str:
+        """A sentence on the responses given the columns."""
+        alpha = "the dispersion alpha is integrated out"
+        if self.dispersion is not None:
+            alpha = f"the dispersion alpha is given: {self.dispersion:g}"
+        return f"{super().model_in_words} The variance of a count is mean + alpha mean^2; {alpha}."
+
+    def without_columns(self, res: Any) -> tuple[Any, FloatArray]:
+        """All rows, and what the overall rate predicts for them, with the dispersion of the fit."""
+        rows, mean = super().without_columns(res)
+        return rows.of_shape(res.sites_fit.likelihood.log_shape), mean
+
+    def rows(
+        self, endog: FloatArray, extent: FloatArray | None, weights: FloatArray | None
+    ) -> negative_binomial.NegativeBinomial:
+        """The likelihood of the rows."""
+        return negative_binomial.from_counts(endog, extent, weights, self.dispersion)
+
+    def draws(
+        self,
+        linear: AnyArray,
+        variance: FloatArray | None,
+        extent: FloatArray | None,
+        generator: np.random.Generator,
+        shape: FloatArray | None = None,
+    ) -> FloatArray:
+        """Counts."""
+        mean = np.minimum(self.of_rows(self.mean(linear), extent), likelihood.MOST_DRAWN)
+        alpha = np.array(self.dispersion or 1.0) if shape is None else shape
+        return negative_binomial.counts_of(mean, alpha, generator)

@@ -1,0 +1,144 @@
+"""Negative binomial counts: the likelihood, and fits with the dispersion integrated out, against dense grids."""
+
+import numpy as np
+import pytest
+from scipy.interpolate import CubicSpline
+from scipy.special import betaln
+from scipy.stats import nbinom, norm
+
+from pybayesridge import BayesRidge
+from pybayesridge.poisson import likelihood as of_poisson
+from pybayesridge.poisson.negative_binomial import beyond_stirling, counts_of, from_counts
+from pybayesridge.sites.tilted import Cavity
+
+COUNTS = np.array([0.0, 1.0, 2.0, 5.0, 30.0, 1000.0, 0.0, 3.0])
+EXPOSURE = np.array([1.0, 0.5, 2.0, 1.0, 1.3, 4.0, 0.1, 1.0])
+COPIES = np.array([1.0, 2.0, 1.0, 1.0, 3.0, 1.0, 0.5, 1.0])
+
+
+@pytest.mark.parametrize("log_alpha", [-12.0, -5.0, -1.0, 0.0, 2.0, 5.0])
+def test_values_derivatives_and_deviances_are_those_of_the_distribution(log_alpha):
+    rows, s = from_counts(COUNTS, EXPOSURE, COPIES, np.exp(log_alpha)), np.exp(-log_alpha)
+    eta = np.array([-30.0, 0.3, 1.0, 2.0, 3.0, -2.0, 4.0, 9.0])
+    mean = EXPOSURE * np.exp(eta)
+    expected = nbinom.logpmf(COUNTS, s, s / (s + mean))
+    found = rows.values(eta) / COPIES + rows.log_constants()
+    np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-7)
+    np.testing.assert_allclose(rows.tops() - 0.5 * rows.deviances(mean), expected, rtol=1e-8, atol=1e-7)
+    step = 1e-5
+    slope, bend = rows.derivatives(eta)
+    by_steps = [(f(eta + step) - f(eta - step)) / (2 * step) for f in (rows.values, lambda x: rows.derivatives(x)[0])]
+    np.testing.assert_allclose(slope, by_steps[0], rtol=1e-5, atol=1e-4)
+    np.testing.assert_allclose(bend, -by_steps[1], rtol=1e-5, atol=1e-4)
+    assert (bend <= rows.largest_curvature() * (1 + 1e-12)).all()
+
+
+@pytest.mark.parametrize("log_alpha", [-12.0, -1.0, 2.0, 5.0])
+@pytest.mark.parametrize("sd", [0.05, 0.5, 3.0, 20.0])
+def test_tilted_moments_are_those_of_a_fine_sum(log_alpha, sd):
+    rows = from_counts(COUNTS, EXPOSURE, COPIES, np.exp(log_alpha))
+    center = np.linspace(-1.0, 1.0, COUNTS.size)
+    found = rows.tilted(Cavity(center, np.full(COUNTS.size, sd**-2.0), np.zeros(COUNTS.size)))
+    unit = np.sqrt(found.variance)
+    eta = found.mean + unit * np.linspace(-40.0, 40.0, 40001)[:, None]
+    log_density = rows.values(eta) - 0.5 * ((eta - center) / sd) ** 2
+    top = log_density.max(axis=0)
+    weight = np.exp(log_density - top)
+    total = weight.sum(axis=0)
+    mean = (weight * eta).sum(axis=0) / total
+    variance = (weight * (eta - mean) ** 2).sum(axis=0) / total
+    np.testing.assert_allclose(found.log_integral, top + np.log(total * (eta[1] - eta[0])), rtol=0, atol=3e-6)
+    np.testing.assert_allclose((found.mean - mean) / unit, 0, atol=3e-6)
+    np.testing.assert_allclose(found.variance, variance, rtol=3e-6)
+
+
+def test_without_dispersion_it_is_the_poisson_likelihood():
+    poisson = of_poisson.from_counts(COUNTS, EXPOSURE, COPIES)
+    rows = from_counts(COUNTS, EXPOSURE, COPIES, 1e-12)
+    eta = np.linspace(-3.0, 5.0, COUNTS.size)
+    np.testing.assert_allclose(rows.values(eta), poisson.values(eta), rtol=1e-6, atol=1e-6)
+    assert rows.latent_variance == pytest.approx(poisson.latent_variance, rel=1e-9)
+
+
+def test_what_stirling_leaves():
+    for x in (0.01, 0.7, 3.0, 9.99, 10.0, 11.0, 500.0, 1e8):
+        direct = beyond_stirling(np.array(x)) - beyond_stirling(np.array(x + 1.0))
+        # log Gamma(x + 1) - log Gamma(x) = log x
+        assert direct == pytest.approx((x + 0.5) * np.log1p(1.0 / x) - 1.0, rel=1e-6, abs=1e-12)
+
+
+def test_draws_have_mean_and_variance():
+    drawn = counts_of(np.full(200_000, 4.0), np.array(0.5), np.random.default_rng(0))
+    assert drawn.mean() == pytest.approx(4.0, abs=0.05)
+    assert drawn.var() == pytest.approx(4.0 + 0.5 * 16.0, rel=0.03)
+
+
+def _simulated(n, alpha, seed, slope=0.5):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=n)
+    x = (x - x.mean()) / x.std()
+    mean = np.exp(0.7 + slope * x)
+    rate = mean if alpha is None else mean * rng.gamma(1 / alpha, alpha, n)
+    return x, rng.poisson(rate).astype(float)
+
+
+def _by_grid(x, y):
+    """Means and standard deviations of intercept, slope and log alpha, and the evidence against Poisson counts.
+
+    A sum over a grid of four unknowns: the intercept, the slope (where t2 is small its ratio to the root of t2), log
+    t2 and log alpha.
+    """
+    g, b, z = np.linspace(-1.5, 3.5, 61), np.linspace(-2.5, 2.5, 151), np.linspace(-8.0, 8.0, 65)
+    l, u = np.linspace(-22.0, 10.0, 97), np.linspace(-14.0, 4.0, 73)
+
+    def sums(log_alpha):
+        """Sums over intercept, slope and log t2: of 1, of the first two, and of their squares; log of the unit."""
+        rows = from_counts(y, None, None, np.exp(log_alpha))
+        likely = np.array([rows.values(h + b[:, None] * x).sum(axis=1) for h in g])
+        top, curve, out = likely.max(), CubicSpline(b, likely, axis=1), np.zeros(5)
+        for at in l:
+            t, tau = at - np.log(rows.latent_variance), np.exp(0.5 * at)
+            prior = np.exp(0.5 * t - 1.5 * np.logaddexp(0.0, t) - betaln(0.5, 0.5))
+            small = tau < 0.3
+            slope, of_slope = (tau * z, norm.pdf(z) * (z[1] - z[0])) if small else (b, norm.pdf(b, scale=tau) * (b[1] - b[0]))
+            weight = np.exp(curve(slope) - top) * of_slope * prior
+            out += [
+                weight.sum(),
+                (g @ weight).sum(),
+                (weight @ slope).sum(),
+                (g**2 @ weight).sum(),
+                (weight @ slope**2).sum(),
+            ]
+        return out, top
+
+    found = [sums(each) for each in u]
+    top = max(each for _, each in found)
+    prior = np.exp(0.5 * u - np.logaddexp(0.0, u) - betaln(0.5, 0.5)) * (u[1] - u[0])
+    mass = np.array([each * np.exp(unit - top) for each, unit in found]) * prior[:, None]
+    total = mass.sum(axis=0)
+    means = total[1:3] / total[0]
+    sds = np.sqrt(total[3:] / total[0] - means**2)
+    of_u = mass[:, 0] / total[0]
+    of_poisson, unit = sums(-25.0)
+    ratio = np.log(total[0]) + top - np.log(of_poisson[0]) - unit
+    return means, sds, (of_u, u), ratio
+
+
+@pytest.fixture(scope="module", params=[(40, 0.6, 0), (30, None, 1), (25, 2.0, 2)])
+def against_grid(request):
+    x, y = _simulated(*request.param)
+    return _by_grid(x, y), BayesRidge(y, x[:, None], family="negativebinomial").fit(), BayesRidge(
+        y, x[:, None], family="poisson"
+    ).fit()
+
+
+def test_fits_agree_with_a_grid(against_grid):
+    (means, sds, (of_u, u), ratio), res, poisson = against_grid
+    print((res.params.to_numpy() - means) / sds, res.bse.to_numpy() / sds)
+    np.testing.assert_allclose((res.params.to_numpy() - means) / sds, 0, atol=0.02)
+    np.testing.assert_allclose(res.bse, sds, rtol=0.03)
+    alpha = res.hyperparameters(0.05).loc["alpha", ["lower", "median", "upper"]]
+    print(np.interp(np.log(alpha), u + 0.5 * (u[1] - u[0]), of_u.cumsum()), res.log_evidence - poisson.log_evidence, ratio)
+    below = np.interp(np.log(alpha), u + 0.5 * (u[1] - u[0]), of_u.cumsum())
+    np.testing.assert_allclose(below, [0.025, 0.5, 0.975], atol=0.01)
+    assert res.log_evidence - poisson.log_evidence == pytest.approx(ratio, abs=0.02)
