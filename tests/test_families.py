@@ -45,7 +45,7 @@ def test_what_statsmodels_has_beyond_these_is_refused(data, families):
         return str(error.value)
 
     assert message(families.Tweedie()) == (
-        "statsmodels' family Tweedie is not available: family must be 'gaussian', 'binomial' or 'poisson'"
+        "statsmodels' family Tweedie is not available: family must be 'gaussian', 'binomial', 'poisson' or 'negativebinomial'"
     )
     assert message(families.Binomial(link=families.links.CLogLog())) == (
         "statsmodels' family Binomial has the link CLogLog, which is not available: family='binomial' has 'logit' or "
@@ -62,7 +62,7 @@ def test_what_statsmodels_has_beyond_these_is_refused(data, families):
 @pytest.mark.parametrize("family", ["gamma", 3, ["binomial"], None])
 def test_other_names_are_refused(data, family):
     with pytest.raises(
-        ValueError, match=re.escape(f"family must be 'gaussian', 'binomial' or 'poisson', not {family!r}")
+        ValueError, match=re.escape(f"family must be 'gaussian', 'binomial', 'poisson' or 'negativebinomial', not {family!r}")
     ):
         BayesRidge(data["y"], data[["a", "b"]], family=family)
 
@@ -72,6 +72,7 @@ ARGUMENTS = {
     "event": 1,
     "trials": np.ones(40),
     "exposure": np.ones(40),
+    "dispersion": 0.5,
     "flat_in": "link",
     "sigma2": 1.0,
 }

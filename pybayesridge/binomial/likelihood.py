@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import gammaln, ndtr
+from scipy.special import gammaln, ndtr, xlogy
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.binomial.link import (
@@ -145,6 +145,22 @@ class Binomial(Likelihood):
     def moments_over(self, mean: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Mean and mean square of the probability of success, likewise."""
         return probability_moments(mean, variance, self.link)
+
+    def deviances(self, mean: FloatArray) -> FloatArray:
+        """Deviance of probabilities, of one copy of each row, (n,)."""
+        share = self.proportion
+        of_events = xlogy(self.successes, share) - xlogy(self.successes, mean)
+        of_others = xlogy(self.failures, 1.0 - share) - xlogy(self.failures, 1.0 - mean)
+        out: FloatArray = 2.0 * (of_events + of_others)
+        return out
+
+    def variances(self, mean: FloatArray) -> FloatArray:
+        """Variances of numbers of successes of one copy of each row, (n,)."""
+        return (self.successes + self.failures) * mean * (1.0 - mean)
+
+    def expected(self, mean: FloatArray) -> FloatArray:
+        """Expected numbers of successes of one copy of each row, (n,)."""
+        return (self.successes + self.failures) * mean
 
     def tilted(self, cavity: Cavity) -> Tilted:
         """Moments of the tilted densities."""

@@ -164,6 +164,12 @@ def _response(parser: argparse.ArgumentParser, model: str) -> None:
     if any("exposure" in FAMILIES[family].takes for family in lanes):
         of = " or ".join(those_with("exposure"))
         parser.add_argument("--exposure", metavar="COLUMN", help=f"column of exposures, for --family {of}")
+        parser.add_argument(
+            "--dispersion",
+            type=float,
+            metavar="ALPHA",
+            help="the dispersion, for --family negativebinomial (default: integrated out)",
+        )
     words = [_in_words(lane.names, lane.method(lane.default, 0, 0).name, lane.default) for lane in lanes.values()]
     others = "".join(
         f". With --family {family}: {text}" for family, text in zip(list(lanes)[1:], words[1:], strict=True)

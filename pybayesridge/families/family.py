@@ -231,6 +231,10 @@ class Family:
             raise ValueError(f"flat_in must be 'latent' or 'link', not {value!r}")
         return value or "latent"  # type: ignore[return-value]
 
+    def on_shape(self) -> list[str]:
+        """Sentences on its further parameter and that parameter's prior."""
+        return []
+
     def about_response(self, res: Any) -> tuple[str, str] | None:
         """Name and value of the fact that a report says of the response of some results; None where it says none."""
         return None

@@ -62,10 +62,13 @@ class NegativeBinomialFamily(PoissonFamily):
     @property
     def model_in_words(self) -> str:
         """A sentence on the responses given the columns."""
-        alpha = "the dispersion alpha is integrated out"
+        return f"{super().model_in_words} The variance of a count is mean + alpha mean^2."
+
+    def on_shape(self) -> list[str]:
+        """How alpha is treated."""
         if self.dispersion is not None:
-            alpha = f"the dispersion alpha is given: {self.dispersion:g}"
-        return f"{super().model_in_words} The variance of a count is mean + alpha mean^2; {alpha}."
+            return [f"The dispersion alpha is given: {self.dispersion:g}."]
+        return ["The dispersion alpha is integrated out; a priori 1 / (1 + alpha) is Beta(1/2, 1/2)."]
 
     def without_columns(self, res: Any) -> tuple[Any, FloatArray]:
         """All rows, and what the overall rate predicts for them, with the dispersion of the fit."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pybayesridge.families.binomial import BinomialFamily
@@ -59,10 +60,21 @@ def named(family: object, link: object = None) -> tuple[Any, Any]:
     return name, known if "link" in FAMILIES[name].takes else link
 
 
-def arguments_of(family: object) -> dict[str, Any]:
-    """Arguments of a model besides the link that an object of statsmodels stands for, by name."""
+def arguments_of(family: object, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of a model besides the link that an object of statsmodels stands for, by name.
+
+    Raises
+    ------
+    ValueError
+        If one of them is `given` beside the family with another value.
+    """
     name = STATSMODELS.get(_of_statsmodels(family) or "")
-    return {} if name is None or isinstance(family, type) else dict(FAMILIES[name].argument_of(family))
+    found = {} if name is None or isinstance(family, type) else dict(FAMILIES[name].argument_of(family))
+    for argument, value in found.items():
+        other = given.get(argument)
+        if other is not None and other != value:
+            raise ValueError(f"{argument}={other!r} contradicts that of the family, {value:g}: give one of the two")
+    return found
 
 
 def those_with(name: str) -> list[str]:

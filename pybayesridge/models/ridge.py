@@ -80,10 +80,11 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
         are in no band of a dict are one more, with the name "other". See the notes.
     sigma2 : float, optional
         The noise variance where it is known.
-    family : {"gaussian", "binomial", "poisson"} or family object of statsmodels
+    family : {"gaussian", "binomial", "poisson", "negativebinomial"} or family object of statsmodels
         The distribution of the responses. ``"binomial"``: yes/no responses, and successes among trials;
-        ``"poisson"``: counts; see the notes. An object such as
-        ``sm.families.Binomial(link=sm.families.links.Probit())`` also gives the link.
+        ``"poisson"``: counts; ``"negativebinomial"``: counts that vary more than Poisson counts; see the notes. An
+        object such as ``sm.families.Binomial(link=sm.families.links.Probit())`` also gives the link, and
+        ``sm.families.NegativeBinomial(alpha=0.5)`` the dispersion.
     link : {"logit", "probit"}, for ``family="binomial"``
         F of the notes is the logistic (default) or the normal distribution function. Coefficients of the logit link
         are log odds ratios. Counts have the link "log" alone.
@@ -91,10 +92,12 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
         The level whose probability is modelled. By default 1, True, or the second of two levels in their order.
     trials : str or (n,) array-like, for ``family="binomial"``
         Number of trials of each row, `endog` being the number of successes; with a formula also the name of a column.
-    exposure : str or (n,) array-like, for ``family="poisson"``
+    exposure : str or (n,) array-like, for counts
         Exposure of each row, such as person-years, in proportion to which events are expected: positive. With a
         formula also the name of a column. Its log is an offset of the linear predictor.
-    flat_in : {"latent", "link"}, for ``family="binomial"`` and ``"poisson"``
+    dispersion : float, for ``family="negativebinomial"``
+        alpha of the notes, from 1e-8 to 1000, where it is known; by default it is integrated out.
+    flat_in : {"latent", "link"}, for yes/no responses and counts
         Units in which the unpenalised coefficients have a flat prior, ``"latent"`` by default; see the notes.
     missing : {"raise", "drop"}
         Treatment of rows with missing values.
@@ -140,6 +143,14 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
     they do not weight the rows by which columns are standardised. `weights` are frequency weights. A mean of the
     expected count does not exist in general, since the posterior of tau2 has a polynomial tail: predictions are
     posterior medians, with quantiles.
+
+    With ``family="negativebinomial"`` the rate of each Poisson count is multiplied by a gamma variable of mean 1 and
+    variance alpha, which stands for what the columns leave open, so that a count of mean :math:`\mu` has the variance
+    :math:`\mu + \alpha \mu^2` (NB2). alpha is integrated out together with tau2, whatever the method: the posterior
+    is a mixture over values of alpha, weighted by prior and evidence. Its prior is beta-prime(1/2, 1/2): its root, the
+    coefficient of variation of the rates, is half-Cauchy with scale 1. In the prior of tau2 :math:`c = \log(1 + 1/m +
+    \alpha)`, by the same argument as for Poisson counts, since the coefficient of variation is now :math:`(1/m +
+    \alpha)^{1/2}`. Methods that take one penalty find it at the most probable alpha.
 
     The unpenalised coefficients of models of yes/no responses and counts have a flat prior too. If tau2 is unknown,
     the posterior depends on the units in which it is flat. With ``"latent"`` they are flat in units of the standard
@@ -198,7 +209,7 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
         missing: str = "raise",
         formula_data: FormulaData | None = None,
     ) -> None:
-        dispersion = arguments_of(family).get("dispersion", dispersion) if dispersion is None else dispersion
+        dispersion = arguments_of(family, {"dispersion": dispersion}).get("dispersion", dispersion)
         family, link = named(family, link)
         self.call = call_of("BayesRidge", BayesRidge.__init__, locals())
         self._take_family(

@@ -80,7 +80,7 @@ def words(res: RidgeEstimates) -> list[str]:
     if family.has_noise:
         text += f" The noise variance is {'estimated' if res.model.known_sigma2 is None else 'known'}."
     prior = [PRIORS[_name_of_prior(res)].format(variance=family.variance)] if entry.uses_prior else []
-    return [text, entry.treatment, *prior]
+    return [text, entry.treatment, *prior, *family.on_shape()]
 
 
 def overview(res: RidgeEstimates, wanted: list[int]) -> Table:

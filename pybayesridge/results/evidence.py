@@ -107,10 +107,13 @@ def _comparable_ridges(fits: Mapping[str, Any]) -> None:
     if many:
         raise ValueError(f"{listed(many)} have several targets: fit each on its own to compare its evidence")
 
-    settings = ("family", "link", "flat_in")
+    settings = ("link", "flat_in")
     _alike(
         "family, link or flat_in",
-        {name: tuple(getattr(fit.model, each, None) for each in settings) for name, fit in fits.items()},
+        {
+            name: (fit.model.distribution.kind_of_response, *(getattr(fit.model, each, None) for each in settings))
+            for name, fit in fits.items()
+        },
     )
     _alike(
         "whether the penalty is given (method='fixed') or integrated out",

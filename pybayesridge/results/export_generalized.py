@@ -22,6 +22,7 @@ from pybayesridge._types import FloatArray
 from pybayesridge.ridge.outside import outside_of_columns
 from pybayesridge.sites.leave_one_out import leave_one_out
 from pybayesridge.sites.posterior import NEGLIGIBLE
+from pybayesridge.text import either
 
 if TYPE_CHECKING:
     from pybayesridge.results.generalized_ridge import GeneralizedRidgeResults
@@ -32,6 +33,8 @@ def generalized_values(results: GeneralizedRidgeResults) -> dict[str, Any]:
     """The values that only these fits have, but for the posterior."""
     error, grid, scores = results.quadrature_error, results.grid, results.grid_scores
     has_rows, family = results.model.endog is not None, results.model.distribution
+    if family.name not in OF_FAMILY:
+        raise ValueError(f"fits with family={family.name!r} are for Python alone: R has {either(OF_FAMILY)}")
     return {
         **{name: str(value) for name, value in family.attributes.items() if name in ("link", "event")},
         "parameterization": results.parameterization,

@@ -252,7 +252,8 @@ def intervals_of_generalized(res: GeneralizedEstimates) -> Finding:
     if entry.uses_prior:
         share = "the share of the latent variance explained"
         prior = f" {_prior_in_words(res.model.prior_of_tau2, share)}"
-    return note("intervals", f"{entry.intervals.format(how=of_sites.APPROXIMATION[res.solver])} {_scale(res)}{prior}")
+    sentences = [entry.intervals.format(how=of_sites.APPROXIMATION[res.solver]), f"{_scale(res)}{prior}"]
+    return note("intervals", " ".join([*sentences, *res.model.distribution.on_shape()]))
 
 
 def on_reading_generalized(res: GeneralizedEstimates) -> list[Finding]:

@@ -23,6 +23,7 @@ from pybayesridge.results.plots import ridge as ridge_plots
 from pybayesridge.results.response_scale import ResponseScaleResults
 from pybayesridge.ridge.prior import log_density_of_log
 from pybayesridge.sites.fit import SitesFit
+from pybayesridge.sites.likelihood import Likelihood
 
 if TYPE_CHECKING:
     from pybayesridge.models.priors import RidgeModel
@@ -114,6 +115,33 @@ class GeneralizedRidgeResults(ResponseScaleResults, GeneralizedEstimates):
             raise ValueError(self.model.why_no_rows)
         return self.sites_fit.fitted()
 
+    @per_row
+    def resid_response(self) -> FloatArray:
+        """Responses minus fitted values, (n,): the same as :attr:`resid`."""
+        return self.arrays.resid
+
+    @per_row
+    def resid_pearson(self) -> FloatArray:
+        """Pearson residuals, (n,): responses minus fitted values, in standard deviations of the family.
+
+        Of a row with `trials` the response is the number of successes. A further parameter of the family has its
+        posterior mean on the log scale.
+        """
+        rows, mean = self._rows_and_means()
+        out: FloatArray = (rows.observed - rows.expected(mean)) / np.sqrt(rows.variances(mean))
+        return out
+
+    @per_row
+    def resid_deviance(self) -> FloatArray:
+        """Deviance residuals, (n,): signed roots of what the rows add to the deviance of the fitted values."""
+        rows, mean = self._rows_and_means()
+        out: FloatArray = np.sign(rows.observed - rows.expected(mean)) * np.sqrt(np.maximum(rows.deviances(mean), 0.0))
+        return out
+
+    def _rows_and_means(self) -> tuple[Likelihood, FloatArray]:
+        """The likelihood of the rows and the fitted values."""
+        return self.model.likelihood().of_shape(self.sites_fit.likelihood.log_shape), self.arrays.fittedvalues
+
     @cached_property
     def findings_on_validity(self) -> tuple[Finding, ...]:
         """The findings on which ``fit`` warns, and others of their kind."""
@@ -178,12 +206,13 @@ class GeneralizedRidgeResults(ResponseScaleResults, GeneralizedEstimates):
             )
         self.sites_fit = self.sites_fit.without_rows()
         self.posterior = self.posterior.without_rows(self.sites_fit.nodes)
-        for name in ("_left_out", "loo_means", "loo_probabilities"):
+        of_residuals = ("resid_response", "resid_pearson", "resid_deviance")
+        for name in ("_left_out", "loo_means", "loo_probabilities", *of_residuals):
             self.__dict__.pop(name, None)
 
     def shown_tables(self, i: int, alpha: float) -> list[Written]:
-        """The hyperparameters, where the method integrates over the penalty."""
-        if not (self.method_entry.integrates and self.sites_fit.space.rank):
+        """The hyperparameters, where the method integrates over the penalty or over a further parameter."""
+        if self.sites_fit.shape is None and not (self.method_entry.integrates and self.sites_fit.space.rank):
             return []
         found = self.hyperparameters(alpha)
         return [Written.of_hyperparameters(list(found.index), found.to_numpy(), alpha)]

@@ -15,6 +15,7 @@ from scipy.special import ndtr, ndtri
 from pybayesridge._types import ArrayLike, FloatArray, IntArray, PathLike, PathOrFile, RandomLike, RowsLike
 from pybayesridge.checks import check_which, positive_int
 from pybayesridge.data.frames import make_frame
+from pybayesridge.families.registry import those_with
 from pybayesridge.findings import Finding
 from pybayesridge.posterior.laws import Answer, Ask, average, mixed_error, pooled, total_moments
 from pybayesridge.posterior.quantiles import AROUND_MEDIAN
@@ -39,7 +40,7 @@ from pybayesridge.results.prediction import BayesPrediction, GeneralizedPredicti
 from pybayesridge.results.ratios import Ratios
 from pybayesridge.results.sensitivity import prior_sensitivity
 from pybayesridge.results.shown import Shown, counted
-from pybayesridge.text import TARGETS, count, listed
+from pybayesridge.text import TARGETS, count, either, listed
 
 if TYPE_CHECKING:
     from pybayesridge.results.base import LinearResults
@@ -289,7 +290,7 @@ class PooledResults(Ratios, Shown, saved.Saveable):
         which : {"mean", "linear"}
             For yes/no responses: probabilities, or linear predictors at `params` of the fits. For counts: expected
             counts (medians), or linear predictors.
-        exposure : float, (m,) array-like or str, for ``family="poisson"``
+        exposure : float, (m,) array-like or str, for counts
             Exposures of the rows, as for a single fit.
         """
         return mixed_means(self.fits, None, exog, transform, which, exposure)
@@ -317,7 +318,7 @@ class PooledResults(Ratios, Shown, saved.Saveable):
             For yes/no responses: probabilities, or linear predictors.
         weights : array-like, optional
             For Gaussian responses: precision weights of new observations, as for a single fit.
-        exposure : float, (m,) array-like or str, for ``family="poisson"``
+        exposure : float, (m,) array-like or str, for counts
             Exposures of the rows, as for a single fit.
         """
         return mixed_prediction(self.fits, None, exog, transform, target, which, weights, exposure)
@@ -588,7 +589,7 @@ def _generalized_prediction(
 ) -> GeneralizedPrediction:
     family = fits[0].model.distribution
     if exposure is not None and family.per_row != "exposure":
-        raise ValueError("exposure requires fits with family='poisson'")
+        raise ValueError(f"exposure requires fits with family={either(those_with('exposure'))}")
     each = [fit.get_prediction(exog, transform, which=which, exposure=exposure) for fit in fits]
     mean, sd = total_moments([one.predicted_mean for one in each], [one.se for one in each], share)
     whole = np.flatnonzero(~np.isnan(mean))

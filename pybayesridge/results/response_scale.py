@@ -97,7 +97,7 @@ class ResponseScaleResults(Ratios, LinearResults):
             Means of responses: of yes/no responses probabilities, averaged over the posterior; of counts expected
             counts, of which the median is taken, since the tail of the penalty's posterior rules a mean out. Or
             linear predictors at `params`.
-        exposure : float, (m,) array-like or str, for ``family="poisson"``
+        exposure : float, (m,) array-like or str, for counts
             Exposures of the rows, or the column of `exog` with them. By default 1 for new data, so that predictions
             are rates, and the exposures of the fit for its own rows.
 
@@ -135,7 +135,7 @@ class ResponseScaleResults(Ratios, LinearResults):
             or linear predictors.
         row_labels : sequence, optional
             Labels of the rows, instead of those of `exog`.
-        exposure : float, (m,) array-like or str, for ``family="poisson"``
+        exposure : float, (m,) array-like or str, for counts
             As for :meth:`predict`.
 
         Examples

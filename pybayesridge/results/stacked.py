@@ -79,7 +79,7 @@ class StackedResults(Shown):
         which : {"mean", "linear"}
             For yes/no responses: probabilities, or linear predictors. For counts: expected counts (medians), or
             linear predictors.
-        exposure : float, (m,) array-like or str, for ``family="poisson"``
+        exposure : float, (m,) array-like or str, for counts
             Exposures of the rows, as for a single fit.
         """
         return mixed_means(self._inner, self.shares, exog, transform, which, exposure)
@@ -109,7 +109,7 @@ class StackedResults(Shown):
             For yes/no responses: probabilities, or linear predictors.
         weights : array-like, optional
             For Gaussian responses: precision weights of new observations, as for a single fit.
-        exposure : float, (m,) array-like or str, for ``family="poisson"``
+        exposure : float, (m,) array-like or str, for counts
             Exposures of the rows, as for a single fit.
         """
         return mixed_prediction(self._inner, self.shares, exog, transform, target, which, weights, exposure)
@@ -209,7 +209,9 @@ def _check_alike(fits: dict[str, Any]) -> None:
     """Refuse fits whose predictions are of different things, or that have no joint posterior."""
     first_name, first = next(iter(fits.items()))
     for name, fit in fits.items():
-        for what in ("family", "link", "event"):
+        if fit.model.distribution.kind_of_response != first.model.distribution.kind_of_response:
+            raise ValueError(f"the fits {first_name!r} and {name!r} have different values of family")
+        for what in ("link", "event"):
             if getattr(fit.model, what, None) != getattr(first.model, what, None):
                 raise ValueError(f"the fits {first_name!r} and {name!r} have different values of {what}")
         if list(fit.model.data.targets) != list(first.model.data.targets):

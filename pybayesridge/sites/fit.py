@@ -43,6 +43,10 @@ PASSES = 4
 ROUGH = 1e-2
 """Accuracy of the approximations that locate it."""
 
+OF_MIXED = 1e-4
+"""Least tolerance of the integral over the penalty where values of a further parameter are mixed, which is less
+accurate."""
+
 EXISTS = 1e-3
 """A moment exists where the density of t2 falls faster than the moment grows by more than this."""
 
@@ -163,7 +167,8 @@ class SitesOptions:
     grid : (L,) array or None
         Log t2 likewise.
     tol : float
-        Largest estimated error of the integral over t2 that counts as none, or of the mode of log t2.
+        Largest estimated error of the integral over t2 that counts as none, or of the mode of log t2; where a further
+        parameter of the likelihood is integrated out too `OF_MIXED` at the least.
     maxiter : int
         Most sweeps or Newton steps at one t2.
     """
@@ -211,13 +216,14 @@ def fit(
         density = log_prior(prior, space, one, flat_in)
         return Nodes(space, one, density, options.solver, SITE_TOL, options.maxiter, near=near)
 
-    def found(nodes: Nodes) -> SitesFit:
-        return find(nodes, options) if space.rank else _one(nodes, nodes.prior.log_scale)
+    def found(nodes: Nodes, tol: float) -> SitesFit:
+        own = replace(options, tol=max(options.tol, tol))
+        return find(nodes, own) if space.rank else _one(nodes, nodes.prior.log_scale)
 
     with one_pool(space.flops):
         try:
             if likelihood.unknown_shape is None:
-                return found(given(likelihood, None))
+                return found(given(likelihood, None), 0.0)
             return _over_shapes(likelihood, given, found, integrates=find is integrated and space.rank > 0)
         except FloatingPointError as error:
             raise ValueError(
@@ -229,7 +235,7 @@ def fit(
 def _over_shapes(
     likelihood: Likelihood,
     given: Callable[[Likelihood, Nodes | None], Nodes],
-    found: Callable[[Nodes], SitesFit],
+    found: Callable[[Nodes, float], SitesFit],
     *,
     integrates: bool,
 ) -> SitesFit:
@@ -244,7 +250,7 @@ def _over_shapes(
     given : callable
         Nodes for a likelihood with one, started from those for another.
     found : callable
-        The fit given the parameter.
+        The fit given the parameter, to some tolerance of the integral over the penalty at the least.
     integrates : bool
         Whether that integrates over the penalty.
     """
@@ -259,18 +265,17 @@ def _over_shapes(
 
     top = float(np.clip(likelihood.first_shape(), prior.low, prior.high))
     for _ in range(PASSES):
-        start, first = top, found(nodes_of(top))
-        at = _center(first)
+        start, at = top, _center(found(nodes_of(top), ROUGH))
         top, spacing = top_of(lambda u: nodes_of(u).at(at, ROUGH).log_evidence + prior(u), start, prior)
         if abs(top - start) <= spacing:
             break
-    first = found(nodes_of(top))
+    first = found(nodes_of(top), OF_MIXED)
     at, fits = first.nodes[0].log_t2, {top: first}
 
     def evidence(log_shape: float) -> float:
         if log_shape not in fits:
             nodes = nodes_of(log_shape)
-            fits[log_shape] = found(nodes) if integrates else _one(nodes, at)
+            fits[log_shape] = found(nodes, OF_MIXED) if integrates else _one(nodes, at)
         return fits[log_shape].log_evidence
 
     grid = integrate_shape(evidence, prior, top, spacing)

@@ -180,6 +180,18 @@ class Likelihood(ABC):
         """Means of the rows' responses, (n,), from those of responses at the same linear predictors."""
         return mean
 
+    @abstractmethod
+    def deviances(self, mean: FloatArray) -> FloatArray:
+        """Deviance of means of the rows' responses, of one copy of each row, (n,)."""
+
+    @abstractmethod
+    def variances(self, mean: FloatArray) -> FloatArray:
+        """Variances of :attr:`observed`, of one copy of each row, for such means, (n,)."""
+
+    def expected(self, mean: FloatArray) -> FloatArray:
+        """Means of :attr:`observed` for such means, (n,)."""
+        return mean
+
     def tilted(self, cavity: Cavity) -> Tilted:
         """Moments of the likelihood of all copies of each row times a normal density of its linear predictor."""
         return by_equal_steps(self, cavity)

@@ -16,7 +16,7 @@ from scipy.special import betaln
 
 from pybayesridge._types import FloatArray, IntArray
 
-DROP = 11.0
+DROP = 7.5
 """Values of u whose log density is lower than the largest by this are left out: the tail beyond is about e^-DROP."""
 
 FLAT = 1e-3
