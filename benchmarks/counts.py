@@ -1,4 +1,4 @@
-"""Counts: calibration of the ridge by simulation, pure noise, and time beside statsmodels.
+"""Counts: calibration of the ridges by simulation, pure noise, and time beside statsmodels.
 
     python -m benchmarks.counts [--quick] [--out FOLDER] [--render] [--only PART ...]
 
@@ -7,6 +7,9 @@ then counts; 95 % intervals should hold the coefficients 95 % of the time. The i
 latent standard deviation, so that within a given range of intercepts the prior of the ratio t of explained and noise
 variance is beta-prime(1/2, 1). The unit of the noise is log(1 + 1/m) with m the expected count of a row whose columns
 are at their means; the model takes the mean of the counts in its place.
+
+Overdispersed: the same for negative binomial counts, with the dispersion alpha drawn from its prior too, alpha being
+part of the unit of the noise. Intervals of alpha are looked at as well. Sets without any event are drawn again.
 
 Pure noise: columns that have nothing to do with the counts. The explained share should be small at any level of the
 counts, and 95 % intervals should exclude 0 for fewer than 5 % of the columns.
@@ -22,11 +25,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks import common
-from benchmarks.measures import LEVEL, coverage
+from benchmarks.measures import LEVEL, coverage, mean_error
 from pybayesridge import BayesRidge
 
 NAME = "counts"
 PACKAGES = ["pybayesridge", "numpy", "scipy", "statsmodels"]
+PARTS = ["calibration", "overdispersed", "noise", "time"]
 SETTINGS = {
     f"{method}, n = {n}, p = {p}, counts of {level:g}": (method, n, p, level, sets)
     for method, n, p, level, sets in (
@@ -37,6 +41,14 @@ SETTINGS = {
         ("ep", 60, 200, 3.0, 60),
     )
 }
+OVERDISPERSED = {
+    f"{method}, n = {n}, p = {p}, counts of {level:g}": (method, n, p, level, sets)
+    for method, n, p, level, sets in (
+        ("ep", 50, 5, 3.0, 100),
+        ("laplace", 50, 5, 3.0, 100),
+        ("ep", 100, 20, 10.0, 40),
+    )
+}
 QUICK = {"ep, n = 40, p = 4, counts of 2": ("ep", 40, 4, 2.0, 5)}
 NOISE = ((50, 5), (100, 50))
 LEVELS = (0.3, 3.0, 300.0, 1e5)
@@ -44,27 +56,50 @@ LARGEST = 1e12
 """A set whose expected counts are larger than this is drawn again: it cannot be counted."""
 
 
-def draw(n: int, p: int, level: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Columns, coefficients and counts of a set with an event at least."""
+def draw(
+    n: int, p: int, level: float, rng: np.random.Generator, *, overdispersed: bool = False
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    """Columns, coefficients and counts of a set with an event at least, and the dispersion."""
     while True:
         x = rng.standard_normal((n, p))
         x = (x - x.mean(axis=0)) / x.std(axis=0)
-        noise = np.log1p(1.0 / level)
+        alpha = float(np.tan(0.5 * np.pi * rng.uniform()) ** 2) if overdispersed else 0.0
+        noise = np.log1p(1.0 / level + alpha)
         share = rng.beta(0.5, 1.0)
         b = np.sqrt(share / (1.0 - share) * noise / p) * rng.standard_normal(p)
         mean = level * np.exp(x @ b)
-        if mean.max() < LARGEST and (y := rng.poisson(mean)).any():
-            return x, b, y
+        rate = mean * rng.gamma(1.0 / alpha, alpha, n) if alpha else mean
+        if rate.max() < LARGEST and (y := rng.poisson(rate)).any():
+            return x, b, y, alpha
 
 
 def calibrated(method: str, n: int, p: int, level: float, sets: int) -> dict[str, Any]:
     """Coverage of the intervals of coefficients, by set, and its error."""
     rng, held = np.random.default_rng(1), []
     for _ in range(sets):
-        x, b, y = draw(n, p, level, rng)
+        x, b, y, _ = draw(n, p, level, rng)
         ends = BayesRidge(y, x, family="poisson").fit(method).arrays.conf_int(1 - LEVEL)[1:]
         held.append(coverage(b, ends))
     return {"sets": sets, "coverage": float(np.mean(held)), "error": float(np.std(held, ddof=1) / np.sqrt(sets))}
+
+
+def overdispersed(method: str, n: int, p: int, level: float, sets: int) -> dict[str, Any]:
+    """Coverage of the intervals of coefficients, by set, and of the dispersion, with their errors."""
+    rng, held, of_alpha = np.random.default_rng(4), [], []
+    for _ in range(sets):
+        x, b, y, alpha = draw(n, p, level, rng, overdispersed=True)
+        res = BayesRidge(y, x, family="negativebinomial").fit(method)
+        held.append(coverage(b, res.arrays.conf_int(1 - LEVEL)[1:]))
+        low, high = res.hyperparameters(1 - LEVEL).loc["alpha", ["lower", "upper"]]
+        of_alpha.append(float(low <= alpha <= high))
+    (share, error), (alpha_share, alpha_error) = mean_error(held), mean_error(of_alpha)
+    return {
+        "sets": sets,
+        "coverage": share,
+        "error": error,
+        "alpha_coverage": alpha_share,
+        "alpha_error": alpha_error,
+    }
 
 
 def noise(n: int, p: int, level: float, sets: int) -> dict[str, float]:
@@ -87,13 +122,16 @@ def times(n: int, p: int, repetitions: int) -> dict[str, float]:
 
     rng = np.random.default_rng(3)
     x = rng.standard_normal((n, p))
-    y = rng.poisson(np.exp(0.5 + x @ rng.standard_normal(p) * 0.05))
+    mean = np.exp(0.5 + x @ rng.standard_normal(p) * 0.05)
+    y, more = rng.poisson(mean), rng.poisson(mean * rng.gamma(2.0, 0.5, n))
     exog = sm.add_constant(x)
     found = common.interleaved(
         {
             "statsmodels": lambda: sm.GLM(y, exog, family=sm.families.Poisson()).fit(),
             "ep": lambda: BayesRidge(y, x, family="poisson").fit(),
             "laplace": lambda: BayesRidge(y, x, family="poisson").fit("laplace"),
+            "overdispersed": lambda: BayesRidge(more, x, family="negativebinomial").fit(),
+            "overdispersed laplace": lambda: BayesRidge(more, x, family="negativebinomial").fit("laplace"),
         },
         repetitions,
     )
@@ -113,6 +151,18 @@ def page(found: dict[str, Any]) -> str:
         ]
         head = ["setting", "sets", "coverage of 95 % intervals", "standard error"]
         parts += ["## Calibration", common.table(head, rows)]
+    if "overdispersed" in found:
+        rows = [
+            [
+                name,
+                f"{each['sets']}",
+                f"{100 * each['coverage']:.1f} ± {100 * each['error']:.1f} %",
+                f"{100 * each['alpha_coverage']:.1f} ± {100 * each['alpha_error']:.1f} %",
+            ]
+            for name, each in found["overdispersed"].items()
+        ]
+        head = ["setting", "sets", "coverage of 95 % intervals", "of those of alpha"]
+        parts += ["## Negative binomial counts", common.table(head, rows)]
     if "noise" in found:
         rows = [
             [name, f"{100 * each['share']:.1f} %", f"{100 * each['excluded']:.1f} %"]
@@ -122,10 +172,24 @@ def page(found: dict[str, Any]) -> str:
         parts += ["## Pure noise", common.table(head, rows)]
     if "time" in found:
         rows = [
-            [name, f"{each['seconds']:.2f} s", f"{each['ep']:.1f}", f"{each['laplace']:.1f}"]
+            [
+                name,
+                f"{each['seconds']:.2f} s",
+                *(
+                    f"{each[one]:.1f}" if one in each else "–"
+                    for one in ("ep", "laplace", "overdispersed", "overdispersed laplace")
+                ),
+            ]
             for name, each in found["time"].items()
         ]
-        head = ["rows and columns", "statsmodels' GLM", "ep, relative", "laplace, relative"]
+        head = [
+            "rows and columns",
+            "statsmodels' GLM",
+            "ep, relative",
+            "laplace, relative",
+            "negative binomial, ep",
+            "negative binomial, laplace",
+        ]
         parts += ["## Time", common.table(head, rows)]
     return "\n\n".join(parts)
 
@@ -135,7 +199,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a few draws of small problems")
     parser.add_argument("--out", type=Path, help="folder for the page and the numbers")
     parser.add_argument("--render", action="store_true", help="write the page again from stored numbers")
-    parser.add_argument("--only", nargs="+", choices=["calibration", "noise", "time"])
+    parser.add_argument("--only", nargs="+", choices=PARTS)
     args = parser.parse_args()
     common.use_one_thread()
     folder = args.out or (common.QUICK_RESULTS if args.quick else common.RESULTS)
@@ -145,11 +209,14 @@ def main() -> None:
         common.save(NAME, kept["environment"], kept["results"], page(kept["results"]), folder)
         return
     env, found = common.environment(PACKAGES), dict(kept["results"])
-    for part in args.only or ["calibration", "noise", "time"]:
+    for part in args.only or PARTS:
         found[part] = {}
         if part == "calibration":
             for name, setting in (QUICK if args.quick else SETTINGS).items():
                 found[part][name] = calibrated(*setting)
+        elif part == "overdispersed":
+            for name, setting in (QUICK if args.quick else OVERDISPERSED).items():
+                found[part][name] = overdispersed(*setting)
         elif part == "noise":
             for n, p in NOISE[:1] if args.quick else NOISE:
                 for level in LEVELS[:2] if args.quick else LEVELS:

@@ -51,7 +51,9 @@ def test_one_class_has_both_families():
     assert (type(gaussian), gaussian.family) == (BayesRidge, "gaussian")
     with pytest.raises(AttributeError, match="link is an attribute of models with family='binomial'"):
         _ = gaussian.link
-    with pytest.raises(ValueError, match="family must be 'gaussian', 'binomial', 'poisson' or 'negativebinomial', not 'gamma'"):
+    with pytest.raises(
+        ValueError, match="family must be 'gaussian', 'binomial', 'poisson' or 'negativebinomial', not 'gamma'"
+    ):
         BayesRidge(DATA["y"], DATA[["x0"]], family="gamma")
 
 

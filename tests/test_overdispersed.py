@@ -42,10 +42,6 @@ DATA = frame()
 FORMULA = "y ~ a + b + C(g)"
 
 
-def model_of(data):
-    return BayesRidge.from_formula(FORMULA, data, family="negativebinomial", exposure="t")
-
-
 def fit(formula=FORMULA, data=DATA, method=None, *, family="negativebinomial", weights=None, options=None, **given):
     model = BayesRidge.from_formula(formula, data, family=family, exposure="t", weights=weights, **given)
     return model.fit(method, **(options or {}))
@@ -155,9 +151,10 @@ def test_leave_one_out_is_refitting():
         rest = fit(data=data.drop(index=at))
         rng = np.random.default_rng(0)
         drawn = rest.sample(20_000, rng=rng, hyper_columns=True)
-        row = rest.model.predict(drawn[rest.model.exog_names].to_numpy().T, rest.model.new_rows(data.loc[[at]], True)[0])
+        row = rest.model.new_rows(data.loc[[at]], True)[0]
+        rates = rest.model.predict(drawn[rest.model.exog_names].to_numpy().T, row)
         size = 1.0 / drawn["alpha"].to_numpy()
-        mean = data.loc[at, "t"] * row.ravel()
+        mean = data.loc[at, "t"] * rates.ravel()
         direct = np.log(nbinom.pmf(data.loc[at, "y"], size, size / (size + mean)).mean())
         assert pointwise.iloc[at] == pytest.approx(direct, abs=0.1)
 
@@ -178,7 +175,7 @@ def test_unpenalized_columns_and_missing_values():
     assert res.converged
     assert np.isnan(res.predict(data).iloc[3])
     frames = [DATA, DATA.assign(a=DATA["a"] + 0.01)]
-    imputed = fit_imputed([model_of(each) for each in frames])
+    imputed = fit_imputed(frames, lambda each: fit(data=each))
     assert imputed.rate_ratios().drop(columns="prob_above_1").notna().all(axis=None)
     assert imputed.ppc("zeros", draws=100)["p"].between(0, 1).all()
 

@@ -64,6 +64,12 @@ class NegativeBinomialFamily(PoissonFamily):
         """A sentence on the responses given the columns."""
         return f"{super().model_in_words} The variance of a count is mean + alpha mean^2."
 
+    @property
+    def in_json(self) -> Mapping[str, Any]:
+        """The names of the family and the link, and the dispersion where it was given."""
+        own = {} if self.dispersion is None else {"dispersion": self.dispersion}
+        return {**super().in_json, **own}
+
     def on_shape(self) -> list[str]:
         """How alpha is treated."""
         if self.dispersion is not None:

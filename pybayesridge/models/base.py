@@ -293,7 +293,7 @@ class LinearModel(StreamedModel):
         for name in ("intercept", "formula_data"):
             if name in kwargs:
                 raise ValueError(f"{name} is not an argument of from_formula: the formula says it ('0 +' for none)")
-        kwargs |= arguments_of(kwargs.get("family"), kwargs)  # type: ignore[assignment]
+        kwargs |= arguments_of(kwargs.get("family"), kwargs)  # type: ignore[typeddict-item]
         name, link = named(kwargs.get("family", DEFAULT), kwargs.get("link"))
         if "family" in kwargs:
             kwargs["family"] = name

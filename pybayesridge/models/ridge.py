@@ -145,12 +145,12 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
     posterior medians, with quantiles.
 
     With ``family="negativebinomial"`` the rate of each Poisson count is multiplied by a gamma variable of mean 1 and
-    variance alpha, which stands for what the columns leave open, so that a count of mean :math:`\mu` has the variance
-    :math:`\mu + \alpha \mu^2` (NB2). alpha is integrated out together with tau2, whatever the method: the posterior
-    is a mixture over values of alpha, weighted by prior and evidence. Its prior is beta-prime(1/2, 1/2): its root, the
-    coefficient of variation of the rates, is half-Cauchy with scale 1. In the prior of tau2 :math:`c = \log(1 + 1/m +
-    \alpha)`, by the same argument as for Poisson counts, since the coefficient of variation is now :math:`(1/m +
-    \alpha)^{1/2}`. Methods that take one penalty find it at the most probable alpha.
+    variance alpha, which stands for what the columns leave open, so that the variance of a count of mean :math:`\mu`
+    is :math:`\mu + \alpha \mu^2` (NB2). alpha is integrated out together with tau2, whatever the method: the
+    posterior is a mixture over values of alpha, weighted by prior and evidence. Its prior is beta-prime(1/2, 1/2):
+    its root, the coefficient of variation of the rates, is half-Cauchy with scale 1. In the prior of tau2 :math:`c =
+    \log(1 + 1/m + \alpha)`, by the same argument as for Poisson counts, since the coefficient of variation is now
+    :math:`(1/m + \alpha)^{1/2}`. Methods that take one penalty find it at the most probable alpha.
 
     The unpenalised coefficients of models of yes/no responses and counts have a flat prior too. If tau2 is unknown,
     the posterior depends on the units in which it is flat. With ``"latent"`` they are flat in units of the standard

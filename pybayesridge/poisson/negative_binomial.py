@@ -1,9 +1,10 @@
 """The likelihood of counts that vary more than Poisson counts, with the log link, row by row.
 
-A row is a Poisson count whose rate is ``exposure * exp(eta)`` times a gamma variable of mean 1 and variance alpha. Its
-variance is ``mean + alpha mean^2`` (NB2). With ``s = 1 / alpha`` and ``p = mean / (s + mean)`` its probability is
-proportional to ``p^count (1 - p)^s``: as a function of eta that of `count` successes and s failures with the logit
-link, for a linear predictor that is shifted by ``log(exposure / s)``. So the moments are those of yes/no responses.
+A row is a Poisson count whose rate is ``exposure * exp(eta)`` times a gamma variable of mean 1 and variance alpha, so
+that its variance is ``mean + alpha mean^2`` (NB2). With ``s = 1 / alpha`` and ``p = mean / (s + mean)`` its
+probability is proportional to ``p^count (1 - p)^s``: as a function of eta that of `count` successes and s failures
+with the logit link, for a linear predictor that is shifted by ``log(exposure / s)``. So the moments are those of
+yes/no responses.
 """
 
 from __future__ import annotations

@@ -135,7 +135,9 @@ class GeneralizedRidgeResults(ResponseScaleResults, GeneralizedEstimates):
     def resid_deviance(self) -> FloatArray:
         """Deviance residuals, (n,): signed roots of what the rows add to the deviance of the fitted values."""
         rows, mean = self._rows_and_means()
-        out: FloatArray = np.sign(rows.observed - rows.expected(mean)) * np.sqrt(np.maximum(rows.deviances(mean), 0.0))
+        out: FloatArray = np.sign(rows.observed - rows.expected(mean)) * np.sqrt(
+            np.maximum(rows.deviances(mean), 0.0)
+        )
         return out
 
     def _rows_and_means(self) -> tuple[Likelihood, FloatArray]:

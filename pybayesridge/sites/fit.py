@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -264,9 +265,13 @@ def _over_shapes(
         return nodes
 
     top = float(np.clip(likelihood.first_shape(), prior.low, prior.high))
+
+    def height(log_shape: float, at: float) -> float:
+        return nodes_of(log_shape).at(at, ROUGH).log_evidence + prior(log_shape)
+
     for _ in range(PASSES):
         start, at = top, _center(found(nodes_of(top), ROUGH))
-        top, spacing = top_of(lambda u: nodes_of(u).at(at, ROUGH).log_evidence + prior(u), start, prior)
+        top, spacing = top_of(partial(height, at=at), start, prior)
         if abs(top - start) <= spacing:
             break
     first = found(nodes_of(top), OF_MIXED)

@@ -137,9 +137,7 @@ def _bend(below: float, middle: float, above: float, at: Callable[[float], float
     return 2.0 * (rise - fall) / (above - below)
 
 
-def integrate_shape(
-    evidence: Callable[[float], float], prior: ShapePrior, top: float, spacing: float
-) -> ShapeGrid:
+def integrate_shape(evidence: Callable[[float], float], prior: ShapePrior, top: float, spacing: float) -> ShapeGrid:
     """Integrate over u.
 
     Parameters

@@ -100,7 +100,9 @@ def _by_grid(x, y):
             t, tau = at - np.log(rows.latent_variance), np.exp(0.5 * at)
             prior = np.exp(0.5 * t - 1.5 * np.logaddexp(0.0, t) - betaln(0.5, 0.5))
             small = tau < 0.3
-            slope, of_slope = (tau * z, norm.pdf(z) * (z[1] - z[0])) if small else (b, norm.pdf(b, scale=tau) * (b[1] - b[0]))
+            slope, of_slope = (
+                (tau * z, norm.pdf(z) * (z[1] - z[0])) if small else (b, norm.pdf(b, scale=tau) * (b[1] - b[0]))
+            )
             weight = np.exp(curve(slope) - top) * of_slope * prior
             out += [
                 weight.sum(),
@@ -127,9 +129,11 @@ def _by_grid(x, y):
 @pytest.fixture(scope="module", params=[(40, 0.6, 0), (30, None, 1), (25, 2.0, 2)])
 def against_grid(request):
     x, y = _simulated(*request.param)
-    return _by_grid(x, y), BayesRidge(y, x[:, None], family="negativebinomial").fit(), BayesRidge(
-        y, x[:, None], family="poisson"
-    ).fit()
+    return (
+        _by_grid(x, y),
+        BayesRidge(y, x[:, None], family="negativebinomial").fit(),
+        BayesRidge(y, x[:, None], family="poisson").fit(),
+    )
 
 
 def test_fits_agree_with_a_grid(against_grid):
@@ -138,7 +142,11 @@ def test_fits_agree_with_a_grid(against_grid):
     np.testing.assert_allclose((res.params.to_numpy() - means) / sds, 0, atol=0.02)
     np.testing.assert_allclose(res.bse, sds, rtol=0.03)
     alpha = res.hyperparameters(0.05).loc["alpha", ["lower", "median", "upper"]]
-    print(np.interp(np.log(alpha), u + 0.5 * (u[1] - u[0]), of_u.cumsum()), res.log_evidence - poisson.log_evidence, ratio)
+    print(
+        np.interp(np.log(alpha), u + 0.5 * (u[1] - u[0]), of_u.cumsum()),
+        res.log_evidence - poisson.log_evidence,
+        ratio,
+    )
     below = np.interp(np.log(alpha), u + 0.5 * (u[1] - u[0]), of_u.cumsum())
     np.testing.assert_allclose(below, [0.025, 0.5, 0.975], atol=0.01)
     assert res.log_evidence - poisson.log_evidence == pytest.approx(ratio, abs=0.02)
