@@ -239,7 +239,8 @@ class GeneralizedEstimates(LinearEstimates):
 
         Of yes/no responses the event is that a latent response is above 0. With g the part of the penalised columns
         in its linear predictor (the unpenalised ones projected out), n rows and c the variance of the latent noise
-        (pi^2/3 for the logit and 1 for the probit link; of counts log(1 + 1/m), with m the mean count) the share is
+        (pi^2/3 for the logit and 1 for the probit link; of Poisson counts log(1 + 1/m), with m the mean count, of
+        negative binomial counts log(1 + 1/m + alpha)) the share is
         ``|g|^2 / (|g|^2 + n c)``; rows of several trials count as such.
         A priori it is Beta(1/2, 1/2) with the default prior. It is not a measure of how well single responses are
         predicted; for that see :attr:`loo_log_score`, and :attr:`loo_auc` or :attr:`loo_deviance`.
