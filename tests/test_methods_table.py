@@ -51,7 +51,8 @@ def test_signatures_are_those_of_the_table(model):
 
 @pytest.mark.parametrize("model", MODELS)
 def test_every_model_has_a_lane_for_every_family(model):
-    assert {family for of, family in LANES if of == model} == set(FAMILIES)
+    lacking = {name for name, family in FAMILIES.items() if family.shape and model == "SpikeSlab"}
+    assert {family for of, family in LANES if of == model} == set(FAMILIES) - lacking
 
 
 @pytest.mark.parametrize("lane", LANES.values(), ids=lambda lane: f"{lane.model}-{lane.family}")
