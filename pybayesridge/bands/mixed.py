@@ -320,7 +320,7 @@ def _place(
 ) -> tuple[Coordinates, FloatArray, FloatArray, int]:
     """Coordinates that suit the posterior, its mode in these, a root of its covariance, and solutions needed."""
     first, terms = problem.coordinates(prior), problem.terms
-    starts = [first.of_factors(_independent(terms, total)) for total in STARTS]
+    starts = [first.of_factors(independent(terms, total)) for total in STARTS]
     found, count = _mode(lambda x: _objective(problem, first, likelihood, x), starts, first.bounds(MOST))
     factors = first.factors(found)
     coordinates = first.around(terms.variances(factors) * terms.size)
@@ -335,7 +335,7 @@ def _place(
     return replace(coordinates, window=window), mode, root, count + more + 2 * mode.size
 
 
-def _independent(terms: Terms, log_total: float) -> Factors:
+def independent(terms: Terms, log_total: float) -> Factors:
     """Covariances without correlations, every band having the same part of a total."""
     root = np.sqrt(np.exp(log_total) / (terms.count * terms.size))
     return tuple(np.diag(root[list(each)]) for each in terms.bands)
@@ -547,8 +547,8 @@ def _one_mode(
 
     starts = []
     for total in STARTS:
-        independent = _independent(terms, total)
-        starts.append(unit * [independent[t][i, j] for t, i, j in entries])
+        begin = independent(terms, total)
+        starts.append(unit * [begin[t][i, j] for t, i, j in entries])
     x, count = _mode(objective, starts, np.full(unit.size, np.exp(MOST / 2)), may_vanish=power is None)
     converged = False
     for _ in range(MAXITER):
@@ -562,7 +562,7 @@ def _one_mode(
         step = vectors @ ((vectors.T @ slope) / values)
         x = x - step * min(1.0, 0.5 * max(float(np.abs(x).max()), 0.1) / float(np.abs(step).max()))
         x = np.clip(x, -np.exp(MOST / 2), np.exp(MOST / 2))
-    factors = _without_nothing(terms, factors_of(x))
+    factors = without_nothing(terms, factors_of(x))
     with np.errstate(divide="ignore"):
         log_w = np.log(terms.variances(factors) * terms.size)
     solved = problem.system.at(factors, 0)
@@ -572,10 +572,10 @@ def _one_mode(
     return node, converged and bool((log_w < MOST).all()), count
 
 
-def _without_nothing(terms: Terms, factors: Factors) -> Factors:
-    """The factors with the variances that are as good as 0 at 0."""
+def without_nothing(terms: Terms, factors: Factors, noise: float = 1.0) -> Factors:
+    """The factors with the variances that are as good as 0 at 0, compared with that of the noise."""
     out = []
     for factor, cross in zip(factors, terms.cross, strict=True):
         w = (factor**2).sum(axis=1) * np.diag(cross)
-        out.append(np.where((w > np.exp(NOTHING))[:, None], factor, 0.0))
+        out.append(np.where((w > noise * np.exp(NOTHING))[:, None], factor, 0.0))
     return tuple(out)

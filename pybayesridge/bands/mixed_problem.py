@@ -101,16 +101,16 @@ class MixedProblem:
         design = self.design.of_targets(only).holding_targets()
         return MixedProblem(design, replace(self.system, xty=self.system.xty[:, only]))
 
-    def coordinates(self, prior: BetaPrime) -> Coordinates:
-        """Coordinates of the variances under a prior of the total."""
+    def coordinates(self, prior: BetaPrime, noise: float = 1.0) -> Coordinates:
+        """Coordinates of the variances under a prior of the total relative to a variance of the noise."""
         terms = self.terms
-        log_unit = 0.0
+        log_unit = float(np.log(noise))
         if prior.scale is not None:
             log_unit = float(np.log(terms.size.sum() * prior.scale)) + self.log_unit
         scale = np.empty(terms.count)
         for bands, columns, cross in zip(terms.bands, terms.columns, terms.cross, strict=True):
             for i, band in enumerate(bands):
-                scale[band] = np.sqrt(2) * cross[i, i] / self.system.strength(columns[i])
+                scale[band] = noise * np.sqrt(2) * cross[i, i] / self.system.strength(columns[i])
         return Coordinates.of(terms, prior.a, prior.b, log_unit, scale)
 
     @property

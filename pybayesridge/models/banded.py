@@ -17,6 +17,7 @@ from pybayesridge.data.bands import Bands
 from pybayesridge.recipes import Recipe
 from pybayesridge.results.bands import BandRidgeResults
 from pybayesridge.ridge.likelihood import GaussianNoise
+from pybayesridge.sites.band_methods import BandSitesMethod
 from pybayesridge.text import listed
 
 if TYPE_CHECKING:
@@ -41,20 +42,20 @@ def fit(model: BayesRidge, entry: BandMethod, options: dict[str, Any], recipe: R
     chosen = BandOptions(
         tol=options["tol"],
         parameterization=options["parameterization"],
-        log_variance=None if lam is None else -np.log(_penalties(lam, bands)),
+        log_variance=None if lam is None else -np.log(penalties_of(lam, bands)),
     )
     noise = GaussianNoise(model.known_sigma2)
     mixed = bool(bands.sets) or bands.eliminated is not None
-    made = _mixed if mixed else _problem
+    made = mixed_problem if mixed else _problem
     if bands.sets:
-        _check_correlated(model, entry)
+        check_correlated(model, entry)
     if bands.eliminated is not None:
         _check_large(model, entry)
     _, problem = model.prepare(lambda design, products: made(design, products, bands))
     # What the bands are made of is as large as X'X for each of them, and takes one pass to make again.
     model.prepared = None
     if bands.sets and entry.uses_prior:
-        _check_far(problem, bands)
+        check_far(problem, bands)
     try:
         fitting = entry.fit_mixed if mixed else entry.fit
         found = fitting(problem, model.prior_of_tau2, noise, chosen)
@@ -85,7 +86,7 @@ def _problem(design: Any, products: Any, bands: Bands) -> BandProblem:
         raise ValueError(f"no column of band {bands.names[error.band]!r} varies: leave the band out") from None
 
 
-def _check_correlated(model: BayesRidge, entry: BandMethod) -> None:
+def check_correlated(model: BayesRidge, entry: BandMethod | BandSitesMethod) -> None:
     """Refuse what correlated effects cannot be fitted by, or to."""
     bands, spec = model.bands, model.formula_spec
     assert bands is not None
@@ -103,7 +104,9 @@ def _check_correlated(model: BayesRidge, entry: BandMethod) -> None:
             f"correlated effects, as those of {first}, take at most {MOST_COLUMNS:,} penalised columns, and there "
             f"are {penalized:,}: write (x || g) for independent effects, or use groups with fewer levels"
         )
-    _check_dimensions(model, entry, f"where effects are correlated, as those of {first} are", "(x || g)")
+    check_dimensions(
+        model, entry, MOST_SAMPLED, f"where effects are correlated, as those of {first} are", "(x || g)"
+    )
 
 
 def _check_large(model: BayesRidge, entry: BandMethod) -> None:
@@ -119,17 +122,20 @@ def _check_large(model: BayesRidge, entry: BandMethod) -> None:
             f"beside the {levels:,} levels of {name!r} there may be {MOST_COLUMNS:,} other penalised columns, and "
             f"there are {rest:,}: use groups with fewer levels"
         )
-    _check_dimensions(model, entry, f"where a group has as many levels as {name!r} ({levels:,})", "fewer terms")
+    where = f"where a group has as many levels as {name!r} ({levels:,})"
+    check_dimensions(model, entry, MOST_SAMPLED, where, "fewer terms")
 
 
-def _check_dimensions(model: BayesRidge, entry: BandMethod, where: str, remedy: str) -> None:
+def check_dimensions(
+    model: BayesRidge, entry: BandMethod | BandSitesMethod, most: int, where: str, remedy: str
+) -> None:
     """Refuse more variances and correlations, or targets, than a lattice is made for."""
     bands, targets = model.bands, len(model.data.targets)
     assert bands is not None
     pairs = sum(len(each) * (len(each) - 1) // 2 for each in bands.sets)
-    if entry.integrates and len(bands.names) + pairs > MOST_SAMPLED:
+    if entry.integrates and len(bands.names) + pairs > most:
         raise ValueError(
-            f"method={entry.name!r} integrates over at most {MOST_SAMPLED} variances and correlations {where}, "
+            f"method={entry.name!r} integrates over at most {most} variances and correlations {where}, "
             f"and there are {len(bands.names)} and {pairs}: write {remedy}, or use method='reml'"
         )
     if entry.integrates and targets > MOST_TARGETS:
@@ -139,7 +145,7 @@ def _check_dimensions(model: BayesRidge, entry: BandMethod, where: str, remedy: 
         )
 
 
-def _mixed(design: Any, products: Any, bands: Bands) -> MixedProblem:
+def mixed_problem(design: Any, products: Any, bands: Bands) -> MixedProblem:
     """The problem whose equations are solved for each set of variances.
 
     Columns of correlated effects stay also where they are zero in every row.
@@ -159,7 +165,7 @@ def _mixed(design: Any, products: Any, bands: Bands) -> MixedProblem:
     return out
 
 
-def _check_far(problem: MixedProblem, bands: Bands) -> None:
+def check_far(problem: MixedProblem, bands: Bands) -> None:
     """Refuse a prior of correlations that depends on where a variable is zero, far from all of its values."""
     for first, second in problem.far_from_zero:
         raise ValueError(
@@ -169,7 +175,7 @@ def _check_far(problem: MixedProblem, bands: Bands) -> None:
         )
 
 
-def _penalties(lam: Any, bands: Bands) -> FloatArray:
+def penalties_of(lam: Any, bands: Bands) -> FloatArray:
     """The penalty of each band, (K,)."""
     names = list(bands.names)
     if isinstance(lam, Mapping):

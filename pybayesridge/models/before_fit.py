@@ -12,6 +12,7 @@ from pybayesridge.text import listed
 RESULTS = {
     "ridge": "BayesRidgeResults",
     "bands": "BandRidgeResults",
+    "generalized_bands": "GeneralizedBandRidgeResults",
     "generalized_ridge": "GeneralizedRidgeResults",
     "spike_slab": "SpikeSlabResults",
     "generalized_spike_slab": "GeneralizedSpikeSlabResults",

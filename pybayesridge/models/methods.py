@@ -29,10 +29,12 @@ if TYPE_CHECKING:
     from pybayesridge.bands import methods as of_bands
     from pybayesridge.binomial import sets as of_latent_sets
     from pybayesridge.selection import methods as of_sets
+    from pybayesridge.sites import band_methods as of_band_sites
     from pybayesridge.sites import methods as of_sites
     from pybayesridge.sites import sets as of_latent_sets_by_ep
 else:
     of_bands = Late("pybayesridge.bands.methods")
+    of_band_sites = Late("pybayesridge.sites.band_methods")
     of_latent_sets = Late("pybayesridge.binomial.sets")
     of_sets = Late("pybayesridge.selection.methods")
     of_sites = Late("pybayesridge.sites.methods")
@@ -357,7 +359,24 @@ BANDED = Lane(
     defaults={"tol": 1e-3},
     told=_iterations,
 )
-"""That of a BayesRidge with bands."""
+"""That of a BayesRidge with bands and Gaussian responses."""
+
+BANDED_SITES = {
+    family.name: Lane(
+        name="banded_sites",
+        model="BayesRidge",
+        family=family.name,
+        table=lambda: Methods(
+            methods=of_band_sites.METHODS, default=of_band_sites.DEFAULT, elsewhere=of_band_sites.NOT_HERE
+        ),
+        options=("tol", "maxiter"),
+        defaults={"tol": 2e-2, "maxiter": 200},
+        told=_sweeps,
+    )
+    for family in FAMILIES.values()
+    if not family.is_linear
+}
+"""Those of a BayesRidge with bands and other responses, by family."""
 
 
 def lanes_of(model: str) -> dict[str, Lane]:

@@ -16,7 +16,7 @@ from pybayesridge.families.registry import arguments_of, named
 from pybayesridge.formula.late import build as formulas
 from pybayesridge.models.before_fit import BeforeFit
 from pybayesridge.models.columns import ColumnModel
-from pybayesridge.models.methods import BANDED, Lane
+from pybayesridge.models.methods import BANDED, BANDED_SITES, Lane
 from pybayesridge.models.priors import RidgeModel
 from pybayesridge.models.sources import BlockData, MomentData, RowData
 from pybayesridge.moments.moments import Moments
@@ -75,7 +75,7 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
         with scale 1. With it the prior share of explained variance tends to 1 as columns are added. A scale that is
         not given is 1.
     bands : dict of columns by name, or sequence of labels, optional
-        Columns that have a penalty of their own, for Gaussian responses: ``{"genes": [...], "clinic": [...]}`` with
+        Columns that have a penalty of their own: ``{"genes": [...], "clinic": [...]}`` with
         names or positions (with a formula also terms), or a label for each column of `exog`. Penalised columns that
         are in no band of a dict are one more, with the name "other". See the notes.
     sigma2 : float, optional
@@ -259,8 +259,9 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
 
     def _check_bands(self, what: str, *, may_be_sparse: bool) -> None:
         """Refuse bands, of which `what` makes the first, for what several penalties cannot be fitted to."""
-        if not self.distribution.is_linear:
-            raise ValueError(f"{what} requires family='gaussian', not {self.family!r}")
+        if not (self.distribution.is_linear or self.family in BANDED_SITES):
+            families = " or ".join(map(repr, ["gaussian", *BANDED_SITES]))
+            raise ValueError(f"{what} requires family={families}, not {self.family!r}")
         if self.source.from_moments:
             return
         if self.data.exog is None:
@@ -293,7 +294,9 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
     @property
     def lane(self) -> Lane:
         """How the model is fitted: the entry of its family in the table of methods, or that of several bands."""
-        return super().lane if self.bands is None else BANDED
+        if self.bands is None:
+            return super().lane
+        return BANDED if self.distribution.is_linear else BANDED_SITES[self.family]
 
     def fit(
         self,
@@ -326,13 +329,15 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
             leave-one-out log score); ``"fixed"``: the penalty `lam`. With these three uncertainty is conditional on
             the penalty, the noise variance integrated out.
 
-            With `bands` ``"exact"``, ``"em"``, ``"fixed"``, or ``"reml"``: restricted maximum likelihood.
+            With `bands` ``"exact"``, ``"em"``, ``"fixed"``, or ``"reml"``: restricted maximum likelihood. With `bands`
+            and other families ``"ep"``, ``"laplace"``, ``"fixed"``, or ``"reml"``: the variances that maximise the
+            approximate marginal likelihood.
         tol : float, optional
             Accuracy of log lambda (for ``"exact"`` of the quadrature) at which iterations stop, 1e-8 by default; it
             depends on no scale. With other families 1e-6 by default: the largest estimated error of the
             integral over the penalty, for ``"em"`` the accuracy of log lambda. With `bands` the accuracy of the
             integral over the shares of the bands, in posterior standard deviations: 1e-3 by default; with more than
-            three bands 20 times as much.
+            three bands or with other families 20 times as much.
         maxiter : int, optional
             Most iterations, 10,000 by default. With other families most sweeps over the rows (Newton steps) at
             one penalty, 200 by default.
@@ -345,7 +350,7 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
             those of least squares; the intervals are the limit of those for small penalties, with n - rank(Z)
             degrees of freedom and not n - rank(Z) - p. With other families the penalty 1/tau2: positive. With
             `bands` a positive penalty for each, in their order or by name.
-        solver : {"ep", "laplace"}, with other families than the Gaussian for ``"em"``, ``"loocv"`` and ``"fixed"``
+        solver : {"ep", "laplace"}, with other families than the Gaussian for ``"em"``, ``"loocv"``, ``"reml"`` and ``"fixed"``
             The approximation of the posterior of the coefficients.
         dof : {"nu", "paper"}, for Gaussian responses
             Count the data as ``n - rank(Z)``, which is right, or as n, as the paper does.
@@ -359,7 +364,7 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
 
         Returns
         -------
-        BayesRidgeResults, GeneralizedRidgeResults or, with bands, BandRidgeResults
+        BayesRidgeResults, GeneralizedRidgeResults or, with bands, BandRidgeResults or GeneralizedBandRidgeResults
             With labels.
 
         Raises

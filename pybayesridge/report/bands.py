@@ -24,7 +24,7 @@ GELMAN = "Gelman, A., Hill, J. (2006). Data Analysis Using Regression and Multil
 
 def citations(res: BandEstimates) -> list[str]:
     """Sources of the model."""
-    return [GELMAN]
+    return [GELMAN] if res.model.distribution.is_linear else [GELMAN, penalty.SITES]
 
 
 def formulas(res: BandEstimates) -> dict[str, object]:
@@ -47,9 +47,10 @@ def words(res: BandEstimates) -> list[str]:
     text = (
         f"{family.model_in_words} The penalised coefficients are in {len(sizes)} band(s), each with a variance of "
         f"its own (number of columns in brackets): {written}. The smaller the variance, "
-        "the more they are shrunk towards zero. Unpenalised coefficients are not shrunk. The noise variance is "
-        f"{'estimated' if res.model.known_sigma2 is None else 'known'}."
+        "the more they are shrunk towards zero. Unpenalised coefficients are not shrunk."
     )
+    if family.has_noise:
+        text += f" The noise variance is {'estimated' if res.model.known_sigma2 is None else 'known'}."
     prior = []
     if entry.uses_prior:
         prior = [
@@ -98,9 +99,7 @@ def tables(res: BandEstimates, i: int, alpha: float) -> list[Table]:
         by_row=True,
     )
     shares = ["mean", *ends(alpha), "P(below 1 %)"]
-    of_share = table_of(
-        "Share of the variance of the response", "band", shares, names, values[:, 4:], shares=(0, 1, 2, 3)
-    )
+    of_share = table_of(f"Share of {_variance(res)}", "band", shares, names, values[:, 4:], shares=(0, 1, 2, 3))
     out = [of_sd, of_share]
     if res.correlation_names:
         found = res.correlations_of(i, alpha)
@@ -108,20 +107,26 @@ def tables(res: BandEstimates, i: int, alpha: float) -> list[Table]:
     return out
 
 
+def _variance(res: BandEstimates) -> str:
+    family = res.model.distribution
+    return "the variance of the response" if family.is_linear else family.variance
+
+
 def findings(res: BandEstimates, i: int, shown: Listed, alpha: float) -> list[str]:
     """What the bands explain, the coefficients, and how well the model predicts."""
     out = []
-    if rows_there(res):
+    linear = res.model.distribution.is_linear
+    if linear and rows_there(res):
         share = float(np.atleast_1d(res.arrays.loo_rsquared)[i])
         if np.isfinite(share):
             out.append(f"Leave-one-out R-squared is {share:.3f}.")
-    explained = res.explained_variance_of(i, alpha)
+    explained = res.explained_variance_of(i, alpha) if linear else np.array([np.nan])
     if np.isfinite(explained).all():
         out.append(explained_words("penalised columns explain", explained, alpha))
     for name, row in zip(res.bands.names, res.components_of(i, alpha), strict=True):
         share, low, high, below = row[4:]
         out.append(
-            f"The band {name} has a share of {100 * share:.0f} % of the variance of the response "
+            f"The band {name} has a share of {100 * share:.0f} % of {_variance(res)} "
             f"({percent(alpha)} interval {100 * low:.1f} % to {100 * high:.1f} %); the probability that it is below "
             f"1 % is {below:.2f}."
         )
@@ -151,7 +156,7 @@ def remarks(res: BandEstimates, i: int) -> list[Remark]:
     if res.method_entry.integrates:
         error = float(np.atleast_1d(res.arrays.quadrature_error)[i])
         out.append(Remark("good", f"The estimated error of the integration over the bands is {number(error, 1)}."))
-    if not rows_there(res):
+    if not (rows_there(res) and res.model.distribution.is_linear):
         return out
     sigma, weights = float(res.noise_sd[i]), res.model.weights
     residual = np.reshape(res.arrays.resid, (int(res.nobs), -1))[:, i] * (
@@ -165,14 +170,14 @@ def pictures(res: Any, i: int, album: Album, alpha: float) -> list[Picture]:
     out = [
         album.rows(
             lambda ax: res.plot_variance_components(alpha, target=i, ax=ax),
-            f"Share of each band in the variance of the response: posterior means and {percent(alpha)} intervals.",
+            f"Share of each band in {_variance(res)}: posterior means and {percent(alpha)} intervals.",
             len(res.bands.names),
         )
     ]
     shown = len(res.model.exog_names) - res.model.k_constant
     text = (
-        f"Posterior means and {percent(alpha)} intervals, per standard deviation of the column. Intervals that cross "
-        "the dashed line include zero."
+        f"Posterior {res.center}s and {percent(alpha)} intervals, per standard deviation of the column. Intervals "
+        "that cross the dashed line include zero."
     )
     out.append(album.rows(lambda ax: res.plot_coefficients(alpha, target=i, ax=ax), text, min(shown, TOP)))
     return out

@@ -23,13 +23,12 @@ from pybayesridge.results import findings
 from pybayesridge.results.arviz import Draws
 from pybayesridge.results.band_estimates import BandEstimates
 from pybayesridge.results.base import LinearResults
-from pybayesridge.results.curves import curve
-from pybayesridge.results.facts import Written, interval_heads, rows_of
+from pybayesridge.results.curves import smooth
+from pybayesridge.results.facts import Written
 from pybayesridge.results.plots import bands as band_plots
 from pybayesridge.results.plots import ridge as ridge_plots
 from pybayesridge.results.prediction import BayesPrediction
 from pybayesridge.ridge.likelihood import GaussianNoise
-from pybayesridge.text import rounded
 
 if TYPE_CHECKING:
     from pybayesridge.models.priors import RidgeModel
@@ -70,6 +69,7 @@ class BandRidgeResults(BandEstimates, LinearResults):
 
     model_name: ClassVar[str] = "BayesRidge"
 
+    smooth = smooth
     plot_coefficients = ridge_plots.plot_coefficients
     plot_variance_components = band_plots.plot_variance_components
     plot_random_effects = band_plots.plot_random_effects
@@ -169,46 +169,6 @@ class BandRidgeResults(BandEstimates, LinearResults):
         noise = self.model.noise_factors(rows.shape[0], weights, own=exog is None)
         return self._prediction(law, noise, labels if row_labels is None else pd.Index(row_labels))
 
-    def smooth(
-        self,
-        band: str | None = None,
-        at: ArrayLike | None = None,
-        alpha: float = 0.05,
-        target: str | int | None = None,
-    ) -> pd.DataFrame:
-        """The smooth curve ``s(x)`` of a formula, without the rest of the prediction: its mean over the rows is 0.
-
-        Parameters
-        ----------
-        band : str, optional
-            Its name, such as ``"s(x)"`` or ``"s(x):g[a]"``; needed where there are several.
-        at : array-like, optional
-            Values of the variable; 101 from the smallest to the largest of the fit by default.
-        alpha : float
-            One minus the probability of the interval at each value.
-        target : str or int, optional
-            Which target, by name or position; needed where there are several.
-
-        Returns
-        -------
-        DataFrame
-            A row for each value: ``mean``, ``sd``, ``lower``, ``upper``. Of a curve that a number multiplies,
-            ``s(x, by=z)``, the number being 1.
-
-        Examples
-        --------
-        >>> import statsmodels.api as sm
-        >>> from pybayesridge import BayesRidge
-        >>> longley = sm.datasets.longley.load_pandas().data
-        >>> res = BayesRidge.from_formula("TOTEMP ~ GNP + s(YEAR, k=5)", longley, unpenalized="fixed").fit()
-        >>> list(res.smooth(at=[1950, 1960]).columns)
-        ['mean', 'sd', 'lower', 'upper']
-        """
-        found = curve(self, band, at, alpha, target)
-        index = pd.Index(found.at, name=found.variable)
-        values = np.column_stack([found.mean, found.sd, found.interval])
-        return pd.DataFrame(values, index=index, columns=["mean", "sd", "lower", "upper"])
-
     def _draw_chain(self, n: int, generator: np.random.Generator) -> Draws:
         design, beta, tau2, sigma2, correlations = self.posterior.design, [], [], [], []
         for i in range(design.q):
@@ -296,14 +256,4 @@ class BandRidgeResults(BandEstimates, LinearResults):
 
     def shown_tables(self, i: int, alpha: float) -> list[Written]:
         """The bands: the number of their columns, standard deviations and shares."""
-        values, names = self.components_of(i, alpha), list(self.bands.names)
-        sizes = [f"{self.bands.members(k).size:,}" for k in range(len(names))]
-        sds, shares = rows_of(values[:, [0, 2, 3]]), [[rounded(x) for x in row] for row in values[:, 4:]]
-        cells = [[size, *sd, *share] for size, sd, share in zip(sizes, sds, shares, strict=True)]
-        ends = interval_heads(alpha)
-        out = [Written(names, ["columns", "SD", *ends, "share", *ends, "P(share<1%)"], cells)]
-        if self.correlation_names:
-            found = self.correlations_of(i, alpha)[:, [0, 2, 3]]
-            written = [[rounded(x) for x in row] for row in found]
-            out.append(Written(self.correlation_names, ["correlation", *ends], written))
-        return out
+        return self.written_bands(i, alpha)

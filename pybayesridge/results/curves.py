@@ -69,6 +69,47 @@ def curve(res: BandEstimates, name: str | None, at: ArrayLike | None, alpha: flo
     return Curve(band.name, variable, values, found.mean[:, 0], found.sd[:, 0], found.quantiles[:, 0])
 
 
+def smooth(
+    res: Any,
+    band: str | None = None,
+    at: ArrayLike | None = None,
+    alpha: float = 0.05,
+    target: str | int | None = None,
+) -> pd.DataFrame:
+    """The smooth curve ``s(x)`` of a formula, without the rest of the prediction: its mean over the rows is 0.
+
+    Parameters
+    ----------
+    band : str, optional
+        Its name, such as ``"s(x)"`` or ``"s(x):g[a]"``; needed where there are several.
+    at : array-like, optional
+        Values of the variable; 101 from the smallest to the largest of the fit by default.
+    alpha : float
+        One minus the probability of the interval at each value.
+    target : str or int, optional
+        Which target, by name or position; needed where there are several.
+
+    Returns
+    -------
+    DataFrame
+        A row for each value: ``mean``, ``sd``, ``lower``, ``upper``. Of a curve that a number multiplies,
+        ``s(x, by=z)``, the number being 1.
+
+    Examples
+    --------
+    >>> import statsmodels.api as sm
+    >>> from pybayesridge import BayesRidge
+    >>> longley = sm.datasets.longley.load_pandas().data
+    >>> res = BayesRidge.from_formula("TOTEMP ~ GNP + s(YEAR, k=5)", longley, unpenalized="fixed").fit()
+    >>> list(res.smooth(at=[1950, 1960]).columns)
+    ['mean', 'sd', 'lower', 'upper']
+    """
+    found = curve(res, band, at, alpha, target)
+    index = pd.Index(found.at, name=found.variable)
+    values = np.column_stack([found.mean, found.sd, found.interval])
+    return pd.DataFrame(values, index=index, columns=["mean", "sd", "lower", "upper"])
+
+
 def _band(res: BandEstimates, name: str | None) -> Band:
     spec = res.model.formula_spec
     known = {} if spec is None else {band.name: band for band in spec.bands if band.kind == "smooth"}

@@ -311,10 +311,16 @@ def _band_values(results: BandRidgeResults, without: Collection[str]) -> dict[st
     }
 
 
+def _refused(results: Any, without: Collection[str]) -> dict[str, Any]:
+    family = results.model.family
+    raise ValueError(f"fits with several penalties and family={family!r} are for Python alone: in R use one penalty")
+
+
 OF_LANE: Mapping[str, Callable[[Any, Collection[str]], dict[str, Any]]] = {
     "conjugate": _ridge_values,
     "banded": _band_values,
     "sites": _generalized_ridge_values,
+    "banded_sites": _refused,
     "sets": _gaussian_selection_values,
     "latent_sets": _generalized_selection_values,
 }

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pybayesridge._types import BoolArray
+from pybayesridge._types import BoolArray, FloatArray
 from pybayesridge.exceptions import (
     ApproximationWarning,
     ConvergenceWarning,
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pybayesridge.results.generalized_estimates import GeneralizedEstimates
     from pybayesridge.results.ridge_estimates import RidgeEstimates
     from pybayesridge.results.selection_estimates import SelectionEstimates
+    from pybayesridge.results.variance_components import VarianceComponents
     from pybayesridge.selection.check import Check
     from pybayesridge.sites import methods as of_sites
 else:
@@ -60,6 +61,17 @@ LAPLACE = 0.1
 IN_MEMORY = "Fit with the columns in memory, BayesRidge(endog, X)."
 
 NOTHING_TO_EXPLAIN = "The unpenalised columns fit the response exactly: there is nothing to explain."
+ZERO = (
+    "The variance of the band {name!r} is estimated to be zero: all its coefficients are 0, without uncertainty. "
+    "method={method!r} integrates over the variance."
+)
+ONE = (
+    "The correlation {name} is estimated to be {value}: the effects of a level are multiples of each other. "
+    "method={method!r} integrates over the correlation."
+)
+CERTAIN = 1e-3
+"""A correlation this close to 1 or -1 is that, by Laplace's method or expectation propagation."""
+
 NOTHING_TO_SHRINK = "No penalised column varies: there is nothing to shrink."
 ONLY_EP = (
     "Expectation propagation is the only method for family='{family}': inclusion probabilities of strongly "
@@ -139,29 +151,42 @@ def of_bands(res: BandEstimates) -> list[Finding]:
         zero = fit.zero_variances
         for k, name in enumerate(res.bands.names):
             if zero[:, k].any():
-                text = (
-                    f"The variance of the band {name!r} is estimated to be zero: all its coefficients are 0, without "
-                    "uncertainty. method='exact' integrates over the variance."
-                )
+                text = ZERO.format(name=name, method="exact")
                 out.append(warning("singular", text, DegenerateFitWarning, _targets(res, zero[:, k])))
         certain = fit.certain_correlations
         for k, name in enumerate(res.correlation_names):
             for value in (1, -1):
                 some = certain[:, k] == value
                 if some.any():
-                    text = (
-                        f"The correlation {name} is estimated to be {value}: the effects of a level are multiples of "
-                        "each other. method='exact' integrates over the correlation."
-                    )
+                    text = ONE.format(name=name, value=value, method="exact")
                     out.append(warning("singular", text, DegenerateFitWarning, _targets(res, some)))
     return out + lost_digits(res)
 
 
+def singular(res: VarianceComponents, zero: BoolArray, correlations: FloatArray) -> list[Finding]:
+    """Findings on variances (K,) estimated to be zero, and correlations 1 or -1, of other responses."""
+    texts = [ZERO.format(name=name, method="ep") for name, found in zip(res.bands.names, zero, strict=True) if found]
+    for name, value in zip(res.correlation_names, correlations.tolist(), strict=True):
+        if abs(value) > 1 - CERTAIN:
+            texts.append(ONE.format(name=name, value=1 if value > 0 else -1, method="ep"))
+    return [warning("singular", text, DegenerateFitWarning) for text in texts]
+
+
 def intervals_of_bands(res: BandEstimates) -> Finding:
     """Finding on the uncertainty that the intervals of a ridge with bands account for."""
+    return _intervals_of_bands(res, res.method_entry.intervals, "variance")
+
+
+def intervals_of_generalized_bands(res: Any) -> Finding:
+    """The same of a ridge with bands of responses that are not Gaussian."""
+    how = of_sites.APPROXIMATION[res.solver]
+    return _intervals_of_bands(res, res.method_entry.intervals.format(how=how), "the latent variance")
+
+
+def _intervals_of_bands(res: Any, intervals: str, variance: str) -> Finding:
     prior = ""
     if res.method_entry.uses_prior:
-        share = "the share of variance that all bands explain"
+        share = f"the share of {variance} that all bands explain"
         prior = f" {_prior_in_words(res.model.prior_of_tau2, share)}"
         prior += " The bands' shares of it are Dirichlet(1/2, ..., 1/2)."
         if res.bands.sets:
@@ -173,7 +198,7 @@ def intervals_of_bands(res: BandEstimates) -> Finding:
         scale = "The prior is on the columns of groups and smooth curves as they are."
     elif own.any() and res.model.standardize:
         scale += " Columns of groups and smooth curves keep their scale."
-    return note("intervals", f"{res.method_entry.intervals} {scale}{prior}")
+    return note("intervals", f"{intervals} {scale}{prior}")
 
 
 def on_reading_ridge(res: RidgeEstimates) -> list[Finding]:

@@ -97,10 +97,14 @@ class GeneralizedRidgeResults(ResponseScaleResults, GeneralizedEstimates):
             n_iter=fit.n_iter,
         )
         self._take_family()
+        self._take_penalty(fit)
+        self.size, self.n_events = float(fit.likelihood.size.sum()), fit.likelihood.total
+
+    def _take_penalty(self, fit: SitesFit) -> None:
+        """Take the penalty as a number."""
         with np.errstate(over="ignore"):
             self.lambda_ = float(np.exp(self.log_unit - fit.log_t2))
             self.tau2 = float(np.exp(fit.log_t2 - self.log_unit))
-        self.size, self.n_events = float(fit.likelihood.size.sum()), fit.likelihood.total
 
     @staticmethod
     def of_earlier(state: dict[str, Any]) -> dict[str, Any]:

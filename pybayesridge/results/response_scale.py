@@ -152,7 +152,13 @@ class ResponseScaleResults(Ratios, LinearResults):
         extent = self.extent_of_rows(exog, exposure, labels)
         if row_labels is not None:
             labels = pd.Index(row_labels)
-        x, z = self.model.split_rows(rows, self.posterior.design)
+        return self._predictions(rows, self.model.split_rows(rows, self.posterior.design), labels, which, extent)
+
+    def _predictions(
+        self, rows: AnyArray, split: tuple[AnyArray, FloatArray], labels: pd.Index, which: str, extent: Any
+    ) -> GeneralizedPrediction:
+        """Predictions of rows, which are also split into penalised and unpenalised columns."""
+        x, z = split
         linear, post, sampled = check_which(which) == "linear", self.posterior, is_sampled(self)
         family = self.model.distribution
 

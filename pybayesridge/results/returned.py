@@ -9,7 +9,7 @@ import pandas as pd
 from pybayesridge._types import PathOrFile
 from pybayesridge.results import files as saved
 from pybayesridge.results.bands import BandRidgeResults
-from pybayesridge.results.generalized_ridge import GeneralizedRidgeResults
+from pybayesridge.results.generalized_bands import GeneralizedBandRidgeResults
 from pybayesridge.results.generalized_spike_slab import GeneralizedSpikeSlabResults
 from pybayesridge.results.ridge import BayesRidgeResults
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from pybayesridge.models.spike_slab import SpikeSlab
     from pybayesridge.results.prediction import BayesPrediction
 
-    class RidgeResults(BayesRidgeResults, BandRidgeResults, GeneralizedRidgeResults):  # type: ignore[misc]
-        """What ``BayesRidge.fit`` returns: one of the three, which depends on the family and on bands."""
+    class RidgeResults(BayesRidgeResults, BandRidgeResults, GeneralizedBandRidgeResults):  # type: ignore[misc]
+        """What ``BayesRidge.fit`` returns: one of the four, which depends on the family and on bands."""
 
         model: BayesRidge
 

@@ -172,6 +172,18 @@ def _generalized_ridge(res: GeneralizedEstimates, factor: float) -> Answers:
     return _answers(model.fit(res.method, parameterization=res.parameterization, **options))
 
 
+def _generalized_bands(res: Any, factor: float) -> Answers:
+    model: Any = copy.copy(res.model)
+    options: dict[str, Any] = {"maxiter": res.maxiter}
+    if not res.method_entry.uses_prior:
+        if not res.method_entry.given:
+            raise ValueError(f"method={res.method!r} uses no prior: use method='ep'")
+        log_variance = res.variance_grid(0).log_t[0]
+        return _answers(model.fit("fixed", lam=factor * np.exp(-log_variance), solver=res.solver, **options))
+    model.prior_of_tau2 = _power(res.model.prior_of_tau2, factor)
+    return _answers(model.fit(res.method, tol=res.tol, **options))
+
+
 def _selection(res: SelectionEstimates, factor: float) -> Answers:
     model: Any = copy.copy(res.model)
     given = res.model.prior_inclusion
@@ -191,6 +203,7 @@ REFITS: Mapping[str, Callable[[Any, float], Answers]] = {
     "conjugate": _ridge,
     "banded": _bands,
     "sites": _generalized_ridge,
+    "banded_sites": _generalized_bands,
     "sets": _selection,
     "latent_sets": _selection,
 }

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pybayesridge._types import AnyArray, FloatArray
-from pybayesridge.sites.coordinates import Coordinates
+from pybayesridge.sites.coordinates import Space
 from pybayesridge.sites.gaussian import Gaussian, Sites, combine
 from pybayesridge.sites.tilted import Cavity
 
@@ -56,7 +56,7 @@ class Approximation:
     joint: Gaussian | None = None
     log_shape: float = np.nan
 
-    def gaussian(self, space: Coordinates) -> Gaussian:
+    def gaussian(self, space: Space) -> Gaussian:
         """The joint posterior in coordinates of unit prior variance."""
         return combine(space.scaled(self.log_t2), self.sites) if self.joint is None else self.joint
 
@@ -76,7 +76,7 @@ class Approximation:
         none = np.empty(0)
         return replace(self, sites=Sites(none, none), mean=none, variance=none)
 
-    def without_rows(self, space: Coordinates, joint: bool) -> Kept:
+    def without_rows(self, space: Space, joint: bool) -> Kept:
         """The same without what runs over rows; the joint posterior only with `joint`."""
         kept = self.gaussian(space) if joint else None
         return Kept(self.log_t2, self.log_evidence, self.effective_df(), kept, self.log_shape)
@@ -106,7 +106,7 @@ class Kept:
     joint: Gaussian | None
     log_shape: float = np.nan
 
-    def gaussian(self, space: Coordinates) -> Gaussian:
+    def gaussian(self, space: Space) -> Gaussian:
         """The joint posterior in coordinates of unit prior variance."""
         assert self.joint is not None
         return self.joint
@@ -115,7 +115,7 @@ class Kept:
         """See :meth:`Approximation.effective_df`."""
         return self.df
 
-    def without_rows(self, space: Coordinates, joint: bool) -> Kept:
+    def without_rows(self, space: Space, joint: bool) -> Kept:
         """The same."""
         return self
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -65,6 +65,16 @@ class Scaled:
     def transposed_times(self, vector: FloatArray) -> FloatArray:
         """The sum of the rows, each times a number, (k + r,)."""
         return self.units * blas.product(self.rows, vector[:, None], transpose_a=True)[:, 0]
+
+
+class Space(Protocol):
+    """Rows in coordinates whose prior variances are known, or follow from t2."""
+
+    def scaled(self, log_t2: float) -> Scaled:
+        """The rows for coordinates of unit prior variance."""
+
+    def if_small(self, joint: Gaussian) -> Gaussian | None:
+        """A joint posterior of the coordinates if it is small enough to be kept."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import numpy as np
 from pybayesridge._types import AnyArray, FloatArray
 from pybayesridge.sites.acceleration import History
 from pybayesridge.sites.approximation import Approximation, cavity
-from pybayesridge.sites.coordinates import Coordinates, Scaled
+from pybayesridge.sites.coordinates import Scaled, Space
 from pybayesridge.sites.gaussian import Gaussian, Sites, backward, combine, forward, prior_slope
 from pybayesridge.sites.laplace import mode
 from pybayesridge.sites.likelihood import Likelihood
@@ -49,13 +49,13 @@ WORSE = 3.0
 
 
 def expectation_propagation(
-    space: Coordinates, likelihood: Likelihood, log_t2: float, start: Sites | None, *, tol: float, maxiter: int
+    space: Space, likelihood: Likelihood, log_t2: float, start: Sites | None, *, tol: float, maxiter: int
 ) -> Approximation:
     """Approximate the posterior given t2 by EP.
 
     Parameters
     ----------
-    space : Coordinates
+    space : Space
     likelihood : Likelihood
     log_t2 : float
     start : Sites or None

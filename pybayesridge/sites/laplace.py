@@ -9,7 +9,7 @@ import numpy as np
 
 from pybayesridge._types import FloatArray
 from pybayesridge.sites.approximation import Approximation
-from pybayesridge.sites.coordinates import Coordinates, Scaled
+from pybayesridge.sites.coordinates import Scaled, Space
 from pybayesridge.sites.gaussian import Gaussian, Sites, combine, prior_slope
 from pybayesridge.sites.likelihood import Likelihood
 
@@ -94,13 +94,13 @@ def mode(rows: Scaled, likelihood: Likelihood, start: FloatArray | None, *, tol:
 
 
 def laplace(
-    space: Coordinates, likelihood: Likelihood, log_t2: float, start: FloatArray | None, *, tol: float, maxiter: int
+    space: Space, likelihood: Likelihood, log_t2: float, start: FloatArray | None, *, tol: float, maxiter: int
 ) -> Approximation:
     """Approximate the posterior given t2 by its mode and the curvature there; see :func:`mode`."""
-    rows, k = space.scaled(log_t2), space.k
+    rows = space.scaled(log_t2)
     found = mode(rows, likelihood, start, tol=tol, maxiter=maxiter)
     gaussian, sites = found.gaussian, found.sites
-    log_evidence = found.height + 0.5 * k * np.log(2 * np.pi) - np.log(np.diag(gaussian.factor)).sum()
+    log_evidence = found.height + 0.5 * rows.k * np.log(2 * np.pi) - np.log(np.diag(gaussian.factor)).sum()
     variance = gaussian.variances(rows)
     return Approximation(
         log_t2=log_t2,
@@ -111,7 +111,7 @@ def laplace(
         converged=found.converged,
         n_iter=found.n_iter,
         change=found.change,
-        slope=prior_slope(gaussian, k, sites, variance)
+        slope=prior_slope(gaussian, rows.k, sites, variance)
         - _loss_of_curvature(rows, likelihood, gaussian, found.eta, variance),
         center=rows.units * gaussian.mean,
         joint=space.if_small(gaussian),

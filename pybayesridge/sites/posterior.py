@@ -62,6 +62,11 @@ class Functionals:
     coords: FloatArray
     outside: FloatArray
 
+    @property
+    def count(self) -> int:
+        """M."""
+        return int(self.outside.shape[0])
+
 
 @dataclass(frozen=True, slots=True)
 class Components:
@@ -183,7 +188,7 @@ class SitesPosterior:
         """
         f = self._of_rows(x_rows, z_rows)
         center, scale, weight = self._at_nodes(f)
-        shift = np.zeros(f.outside.size) + offset
+        shift = np.zeros(f.count) + offset
         components, mean = Common(center, scale, weight, np.inf), self._means(f)
         middle = mean if self.has_mean else components.quantiles(MIDDLE)[:, 0]
         sd, silent = np.sqrt(self._variances(f)), np.zeros(weight.size)
@@ -215,7 +220,7 @@ class SitesPosterior:
             return None
         order = np.argsort(self.weight)
         keep = np.sort(order[np.cumsum(self.weight[order]) > LEFT_OUT])
-        mean, root = np.empty((keep.size, f.outside.size)), np.empty((keep.size, *f.coords.shape))
+        mean, root = np.empty((keep.size, f.count)), np.empty((keep.size, *f.coords.shape))
         with blas.one_pool(self.space.flops):
             for i, node in enumerate(keep):
                 gaussian = self.nodes[node].gaussian(self.space)
@@ -243,7 +248,7 @@ class SitesPosterior:
         else:
             b = space.spectrum.standardized_coefficients(design, inside).T
         b = b / design.scale
-        h = of_coordinates[:, :k] @ _to_user(space).T
+        h = of_coordinates[:, :k] @ to_user(design).T
         return h + design.taken_from_z(np.ascontiguousarray(b.T)).T, b, which
 
     def coordinate_draws(self, count: int, rng: np.random.Generator) -> tuple[FloatArray, IntArray]:
@@ -275,12 +280,12 @@ class SitesPosterior:
 
     def _means(self, f: Functionals) -> FloatArray:
         if not self.has_mean:
-            return np.full(f.outside.size, np.nan)
+            return np.full(f.count, np.nan)
         return f.coords @ self.mean
 
     def _variances(self, f: Functionals) -> FloatArray:
         if not self.has_variance:
-            return np.full(f.outside.size, np.inf)
+            return np.full(f.count, np.inf)
         out: FloatArray = np.einsum("ij,ij->i", blas.product(f.coords, self.covariance), f.coords)
         beyond = f.outside > 0
         out[beyond] += f.outside[beyond] * self.mean_t2
@@ -289,7 +294,7 @@ class SitesPosterior:
     def _at_nodes(self, f: Functionals) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Mean and standard deviation at each node that matters, (K, m), and the nodes' weights."""
         keep = np.flatnonzero(self.weight > NEGLIGIBLE)
-        mean, sd = np.empty((2, keep.size, f.outside.size))
+        mean, sd = np.empty((2, keep.size, f.count))
         coords = np.asfortranarray(f.coords)
         with blas.one_pool(self.space.flops):
             for i, node in enumerate(keep):
@@ -318,7 +323,7 @@ class SitesPosterior:
             return half
         mean, sd, weight = self._at_nodes(f)
         normal = ndtri((np.arange(LEVELS) + 0.5) / LEVELS)
-        first, second = np.zeros((2, f.outside.size))
+        first, second = np.zeros((2, f.count))
         for share, m, s in zip(weight, mean, sd, strict=True):
             at = self.likelihood.mean(m[:, None] + s[:, None] * normal)
             first += share * at.mean(axis=1)
@@ -334,7 +339,7 @@ class SitesPosterior:
             left = rows - space.spectrum.standardized_coefficients(design, np.ascontiguousarray(inside.T)).T
             rest, whole = (np.einsum("ij,ij->i", a, a) for a in (left, rows))
             outside = np.where(rest > LEFT * whole, rest, 0.0)
-        return Functionals(np.hstack([z_rows @ _to_user(space), inside]), outside)
+        return Functionals(np.hstack([z_rows @ to_user(design), inside]), outside)
 
     def _coefficients(self, function: Callable[[Functionals], FloatArray]) -> tuple[FloatArray, FloatArray]:
         space, design, k = self.space, self.space.design, self.space.k
@@ -352,7 +357,7 @@ class SitesPosterior:
 
     def _chunked(self, f: Functionals, function: Callable[[Functionals], FloatArray]) -> FloatArray:
         step = max(1, ELEMENTS // max(self.weight.size, 1))
-        parts = range(0, max(f.outside.size, 1), step)
+        parts = range(0, max(f.count, 1), step)
         return np.concatenate([function(Functionals(f.coords[i : i + step], f.outside[i : i + step])) for i in parts])
 
 
@@ -421,6 +426,7 @@ def _units(space: Coordinates, log_t2: float) -> FloatArray:
     return np.r_[np.ones(space.k), np.full(space.rank, np.exp(0.5 * log_t2))]
 
 
-def _to_user(space: Coordinates) -> FloatArray:
+def to_user(design: Design) -> FloatArray:
     """From flat coordinates to coefficients of the unpenalised columns, (k, k)."""
-    return space.design.block.regress(np.eye(space.k)) * np.sqrt(space.design.n)
+    out: FloatArray = design.block.regress(np.eye(design.block.k)) * np.sqrt(design.n)
+    return out

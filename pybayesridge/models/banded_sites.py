@@ -1,0 +1,86 @@
+"""Ridge regression of responses that are not Gaussian with a penalty for each band of columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pybayesridge.bands.mixed_problem import MixedProblem
+from pybayesridge.models.banded import check_correlated, check_dimensions, check_far, mixed_problem, penalties_of
+from pybayesridge.recipes import Recipe
+from pybayesridge.results.generalized_bands import GeneralizedBandRidgeResults
+from pybayesridge.sites.band_methods import BandSitesMethod, BandSitesOptions
+from pybayesridge.sites.separation import check_unpenalized
+
+if TYPE_CHECKING:
+    from pybayesridge.models.ridge import BayesRidge
+
+MOST_DIMENSIONS = 4
+"""More variances and correlations are not integrated over."""
+
+MOST_COLUMNS = 1_500
+"""More penalised columns are not factorised: there are hundreds of nodes with several factorisations each."""
+
+
+def fit(
+    model: BayesRidge, entry: BandSitesMethod, options: dict[str, Any], recipe: Recipe
+) -> GeneralizedBandRidgeResults:
+    """Fit a model with bands by one of its methods with checked options."""
+    bands = model.bands
+    assert bands is not None
+    _check(model, entry)
+
+    def make(design: Any, products: Any) -> MixedProblem:
+        check_unpenalized(*model.unpenalized_rows(), model.likelihood())
+        return mixed_problem(design, products, bands)
+
+    _, problem = model.prepare(make)
+    model.prepared = None
+    if bands.sets and entry.uses_prior:
+        check_far(problem, bands)
+    lam = options["lam"]
+    chosen = BandSitesOptions(
+        solver=entry.solver or options["solver"],
+        log_variance=None if lam is None else -np.log(penalties_of(lam, bands)),
+        tol=options["tol"],
+        maxiter=options["maxiter"],
+    )
+    try:
+        found = entry.find(problem, model.likelihood(), model.prior_of_tau2, model.flat_in, chosen)
+    except FloatingPointError as error:
+        raise ValueError(
+            "what some rows say outweighs the others by more than double precision resolves: look for rows with "
+            "a very large count, weight or exposure, or use fit('laplace')"
+        ) from error
+    return GeneralizedBandRidgeResults(
+        model,
+        found,
+        method=entry.name,
+        solver=chosen.solver,
+        parameterization=options["parameterization"],
+        tol=chosen.tol,
+        maxiter=chosen.maxiter,
+        recipe=recipe,
+    )
+
+
+def _check(model: BayesRidge, entry: BandSitesMethod) -> None:
+    """Refuse what is too large."""
+    bands = model.bands
+    assert bands is not None
+    if bands.eliminated is not None:
+        name = bands.names[bands.eliminated]
+        raise ValueError(
+            f"{name!r} has {bands.members(bands.eliminated).size:,} levels: groups with 500 or more require "
+            f"family='gaussian', not {model.family!r}; use groups with fewer levels"
+        )
+    penalized = int((bands.of_column >= 0).sum())
+    if penalized > MOST_COLUMNS:
+        raise ValueError(
+            f"bands with family={model.family!r} take at most {MOST_COLUMNS:,} penalised columns, and there are "
+            f"{penalized:,}: leave out columns, or fit without bands"
+        )
+    if bands.sets:
+        check_correlated(model, entry)
+    check_dimensions(model, entry, MOST_DIMENSIONS, f"with family={model.family!r}", "fewer terms or join bands")

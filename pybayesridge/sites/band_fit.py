@@ -1,0 +1,547 @@
+"""Variances of several bands and what follows from them: integrated out, at their maximum, or given.
+
+Given the variances the problem is that of a single penalty (:mod:`pybayesridge.sites.bands`). Coordinates, prior and
+lattice are those of Gaussian responses (:mod:`pybayesridge.bands.covariance`, :mod:`pybayesridge.bands.lattice`) with
+the variance of the latent noise in place of that of the noise: for the total W of the bands, ``W / c`` is beta-prime,
+and the shares are Dirichlet(1/2, …, 1/2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import numpy as np
+import scipy
+
+from pybayesridge._types import FloatArray
+from pybayesridge.bands.covariance import Coordinates, Factors, factors_of_entries, lower_entries
+from pybayesridge.bands.lattice import Lattice, Value, grown, root_at
+from pybayesridge.bands.mixed import STARTS, STEPS, WINDOW, independent, without_nothing
+from pybayesridge.bands.mixed_components import MixedGrid
+from pybayesridge.bands.mixed_problem import MixedProblem
+from pybayesridge.linalg.blas import one_pool
+from pybayesridge.ridge.prior import BetaPrime
+from pybayesridge.sites.approximation import Approximation
+from pybayesridge.sites.band_posterior import BandSitesPosterior, make_band_posterior
+from pybayesridge.sites.bands import BandSpace, from_problem
+from pybayesridge.sites.ep import expectation_propagation
+from pybayesridge.sites.fit import EXISTS, NEGLIGIBLE, SitesFit
+from pybayesridge.sites.gaussian import Sites
+from pybayesridge.sites.integrate import SETTLED
+from pybayesridge.sites.laplace import laplace
+from pybayesridge.sites.likelihood import Likelihood
+from pybayesridge.sites.nodes import LAPLACE
+from pybayesridge.sites.prior import FlatIn, LogPrior
+from pybayesridge.sites.separation import dimensions
+
+SITE_TOL = 1e-4
+"""Accuracy of the approximation at a node, in posterior standard deviations."""
+
+DROP = 9.0
+"""Points of the lattice at which the log density is smaller than its maximum by more than this are left out."""
+
+MOST = 16.0
+"""Totals whose log, relative to the latent variance, is larger are not looked at."""
+
+NEIGHBOURS = 12
+"""Sites are interpolated between at most this many nodes."""
+
+SMOOTH, FINEST = 3.0, 1e-3
+"""Distance over which sites change, relative to that of the nearest nodes, and the error these are taken to have."""
+
+SLOPE, BEND = 1e-3, 0.1
+"""Of differences of the log density: for the gradient, and for the curvature at the mode."""
+
+MAXITER = 60
+"""Most iterations of the search of a mode."""
+
+SLOW = 1.5
+"""A density of the log of the total that falls at a smaller rate may have no moments."""
+
+FAR = 4.0
+"""Logs of totals relative to the latent variance that the lattice goes beyond if the density falls so slowly."""
+
+RANK = 1e-9
+"""Singular values that are smaller, relative to the largest, are 0."""
+
+MOST_NUMBERS = 1 << 25
+"""Most numbers of joint posteriors that are kept."""
+
+FIRST, FIRST_DROP = 0.7, 5.0
+"""Spacing of a first lattice, and the fall of the log density within which its points are."""
+
+ROUGH, LEVEL = 1e-2, 1e-4
+"""Gradients of the log density at the middle of the lattice, and of the log evidence at its maximum."""
+
+PART = 0.3
+"""Steps over which curvatures are differences, in posterior standard deviations."""
+
+IMPROPER = (
+    "the posterior of the variances is improper: the columns of the bands separate the responses, and the prior does "
+    "not rule out coefficients of any size; pass a `prior` with a larger second number"
+)
+
+COEFFICIENTS = 20
+"""Coefficients whose means tell the error of the integral."""
+
+
+@dataclass(frozen=True, slots=True)
+class BandSitesFit(SitesFit):
+    """The outcome of one method with several bands.
+
+    Attributes
+    ----------
+    factors : tuple of (M, q, q) arrays
+        Roots of the covariances of each term at the nodes.
+    coordinates : Coordinates or None
+        None where variances are not integrated out.
+    lattice : Lattice or None
+        Likewise.
+    log_unit : float
+        What logs of variances are larger by than on the user's scale of the prior.
+    """
+
+    space: BandSpace  # type: ignore[assignment]
+    factors: Factors = ()
+    coordinates: Coordinates | None = None
+    lattice: Lattice | None = None
+    log_unit: float = 0.0
+
+    def without_rows(self) -> BandSitesFit:
+        """The same with every array over rows emptied; nodes of negligible weight are left out."""
+        keep = np.flatnonzero(self.weight > NEGLIGIBLE)
+        factors = tuple(each[keep] for each in self.factors)
+        nodes = tuple(
+            self.nodes[i].without_rows(self.space.at(tuple(each[j] for each in factors)), joint=True)
+            for j, i in enumerate(keep.tolist())
+        )
+        weight = self.weight[keep] / self.weight[keep].sum()
+        space, likelihood = self.space.without_rows(), self.likelihood.without_rows()
+        return replace(self, space=space, likelihood=likelihood, nodes=nodes, weight=weight, factors=factors)
+
+    def posterior(self) -> BandSitesPosterior:
+        """The joint posterior of the coefficients."""
+        return make_band_posterior(
+            self.space,
+            self.likelihood,
+            self.nodes,
+            self.weight,
+            self.factors,
+            has_mean=self.fall > 0.5 + EXISTS,
+            has_variance=self.fall > 1 + EXISTS,
+        )
+
+    def variances(self) -> MixedGrid:
+        """The joint posterior of variances and correlations; the noise is the latent one."""
+        c = self.likelihood.latent_variance
+        if self.lattice is None or self.coordinates is None:
+            factors, weight = self.factors, self.weight
+        else:
+            points, weight, _ = self.lattice.fine()
+            factors = self.coordinates.factors(points)
+        scaled = tuple(each / np.sqrt(c) for each in factors)
+        return MixedGrid.of(self.space.terms, scaled, weight, np.full(weight.size, c), np.inf, self.log_unit)
+
+
+@dataclass(slots=True)
+class _Seen:
+    """Approximations at several places, each started from those nearby.
+
+    Attributes
+    ----------
+    space : BandSpace
+    likelihood : Likelihood
+    solver : {"ep", "laplace"}
+    maxiter : int
+        Of the solver.
+    places : (m, d) array
+        The first of its rows are the places of what was found.
+    found : list of Approximation
+    """
+
+    space: BandSpace
+    likelihood: Likelihood
+    solver: str
+    maxiter: int
+    places: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
+    found: list[Approximation] = field(default_factory=list)
+    sweeps: int = 0
+
+    def at(self, place: FloatArray, factors: Factors) -> Approximation:
+        """The approximation at a place (d,) in coordinates in which sites change smoothly."""
+        own, most = self.space.at(factors), self.maxiter
+        if self.solver == "laplace":
+            new = laplace(own, self.likelihood, 0.0, self._mode(place), tol=LAPLACE * SITE_TOL, maxiter=most)
+        else:
+            new = expectation_propagation(own, self.likelihood, 0.0, self._sites(place), tol=SITE_TOL, maxiter=most)
+        self._remember(place)
+        self.found.append(new)
+        self.sweeps += new.n_iter
+        return new
+
+    def renew(self, place: FloatArray) -> None:
+        """Forget all but the last approximation, which is near a place in other coordinates."""
+        self.found, self.places = self.found[-1:], place[None]
+
+    def _remember(self, place: FloatArray) -> None:
+        count = len(self.found)
+        if count >= len(self.places):
+            longer = np.empty((2 * count + 1, place.size))
+            if count:
+                longer[:count] = self.places[:count]
+            self.places = longer
+        self.places[count] = place
+
+    def _mode(self, place: FloatArray) -> FloatArray | None:
+        if not self.found:
+            return None
+        nearest, weights = self._neighbours(place)
+        out: FloatArray = weights @ np.array([self.found[i].center for i in nearest])
+        return out
+
+    def _sites(self, place: FloatArray) -> Sites | None:
+        if not self.found:
+            return None
+        nearest, weights = self._neighbours(place)
+        starts = np.array([self.found[i].start for i in nearest], dtype=np.float64)
+        log, shift = np.tensordot(weights, starts, axes=1)
+        lowest, highest = starts[:, 0].min(axis=0), starts[:, 0].max(axis=0)
+        precision = np.exp(np.clip(log, lowest - 1.0, highest + 1.0))
+        return Sites(precision, shift * np.sqrt(precision))
+
+    def _neighbours(self, place: FloatArray) -> tuple[list[int], FloatArray]:
+        """The nearest places, and their weights in the value at another: a Gaussian process around a plane."""
+        away = self.places[: len(self.found)] - place
+        distance = np.sqrt((away**2).sum(axis=1))
+        nearest = np.arange(distance.size)
+        if distance.size > NEIGHBOURS:
+            nearest = np.sort(np.argpartition(distance, NEIGHBOURS)[:NEIGHBOURS])
+        d = place.size
+        if nearest.size < d + 2:
+            return [int(distance.argmin())], np.ones(1)
+        unit = SMOOTH * max(float(np.median(distance[nearest])), 1e-12)
+        away = away[nearest] / unit
+        m = nearest.size
+        system = np.zeros((m + d + 1, m + d + 1))
+        square = ((away[:, None] - away[None]) ** 2).sum(axis=2)
+        system[:m, :m] = np.exp(-0.5 * square) + FINEST**2 * np.eye(m)
+        system[:m, m] = system[m, :m] = 1.0
+        system[:m, m + 1 :], system[m + 1 :, :m] = away, away.T
+        right = np.r_[np.exp(-0.5 * (away**2).sum(axis=1)), 1.0, np.zeros(d)]
+        weights = np.asarray(np.linalg.lstsq(system, right, rcond=1e-10)[0][:m], dtype=np.float64)
+        if not np.isfinite(weights).all() or np.abs(weights).sum() > NEIGHBOURS:
+            return [int(distance.argmin())], np.ones(1)
+        return nearest.tolist(), weights
+
+
+def fit_integrated(
+    problem: MixedProblem,
+    likelihood: Likelihood,
+    prior: BetaPrime,
+    flat_in: FlatIn,
+    solver: str,
+    tol: float,
+    maxiter: int,
+) -> BandSitesFit:
+    """All variances and correlations integrated out.
+
+    Parameters
+    ----------
+    problem : MixedProblem
+        Weighted by trials.
+    likelihood : Likelihood
+    prior : BetaPrime
+        Of the total of all terms, covariances included, relative to the variance of the latent noise.
+    flat_in : {"link", "latent"}
+        Units in which the unpenalised coefficients are flat; see :mod:`pybayesridge.sites.prior`.
+    solver : {"ep", "laplace"}
+    tol : float
+        Accuracy: of the log of the integral, and of means of roots of shares, of correlations and of coefficients in
+        posterior standard deviations. The lattice is refined until its halves say so.
+    maxiter : int
+        Most sweeps or Newton steps at a node.
+
+    Raises
+    ------
+    ValueError
+        If the posterior of the variances is improper.
+    FloatingPointError
+        If rounding errors outweigh the prior.
+    """
+    space = from_problem(problem)
+    seen = _Seen(space, likelihood, solver, maxiter)
+    with one_pool(space.flops):
+        return _integrated(problem, seen, prior, 0.5 * space.k if flat_in == "latent" else 0.0, tol)
+
+
+def _integrated(problem: MixedProblem, seen: _Seen, prior: BetaPrime, power: float, tol: float) -> BandSitesFit:
+    space, likelihood, terms = seen.space, seen.likelihood, seen.space.terms
+    c = likelihood.latent_variance
+    coordinates = problem.coordinates(prior, c)
+
+    def log_prior(at: Coordinates, x: FloatArray, total: float) -> float:
+        return float(at.log_prior(x)) - power * float(np.log1p(total * np.exp(-at.log_unit)))
+
+    def height(at: Coordinates, x: FloatArray) -> float:
+        factors = at.factors(x)
+        return seen.at(x, factors).log_evidence + log_prior(at, x, float(terms.totals(factors).sum()))
+
+    starts = [coordinates.of_factors(independent(terms, start + np.log(c))) for start in STARTS]
+    values = [height(coordinates, start) for start in starts]
+    begin = starts[int(np.argmax(values))]
+    top = _maximum(lambda x: height(coordinates, x), begin, coordinates.bounds(MOST + np.log(c)), ROUGH)
+    factors = coordinates.factors(top.at)
+    coordinates = coordinates.around(terms.variances(factors) * terms.size)
+    seen.renew(coordinates.of_factors(factors))
+    bounds = coordinates.bounds(MOST + np.log(c))
+    top = _maximum(lambda x: height(coordinates, x), coordinates.of_factors(factors), bounds, ROUGH)
+    mode = coordinates.of_factors(coordinates.factors(top.at))
+    root = root_at(_curvature(lambda x: height(coordinates, x), mode))
+    size = space.k + space.rank
+
+    def density(coordinates: Coordinates, x: FloatArray) -> Value:
+        factors = coordinates.factors(x)
+        total = float(terms.totals(factors).sum())
+        if total > c * np.exp(MOST):
+            return Value(-np.inf, 0.0, 0.0, np.zeros(size + 1))
+        new = seen.at(x, factors)
+        value = new.log_evidence + log_prior(coordinates, x, total) + float(coordinates.log_window(x))
+        assert new.center is not None
+        mean = space.coefficients(new.center[:, None], factors)[:, 0]
+        return Value(value, float(np.log1p(total / c)), 0.0, np.r_[len(seen.found) - 1.0, mean])
+
+    # The density may be flat where it is highest, and fall steeply further away: what spacing suits it, a first
+    # lattice tells better than the curvature at the mode.
+    for _ in range(2):
+        coordinates = replace(coordinates, window=_window(root, terms.count))
+        lattice, _ = grown(partial(density, coordinates), mode, FIRST * root, FIRST_DROP)
+        mode, root = _moments(lattice)
+    coordinates = replace(coordinates, window=_window(root, terms.count))
+    for step in STEPS:
+        lattice, kept = grown(partial(density, coordinates), mode, step * root, DROP)
+        functions = _functions(space, coordinates, lattice, kept[:, 1:], c)
+        error = max(lattice.error(functions), lattice.error_along_axes(functions))
+        if error <= tol:
+            break
+    factors = coordinates.factors(lattice.points)
+    nodes = _kept(space, factors, [seen.found[int(i)] for i in kept[:, 0]])
+    of_total = LogPrior(prior.a, prior.b, coordinates.log_unit, power)
+    separated, fall = _fall(space, likelihood, factors, nodes, of_total)
+    weight = lattice.weight
+    totals = terms.totals(factors).sum(axis=-1)
+    return BandSitesFit(
+        space=space,
+        likelihood=likelihood,
+        nodes=nodes,
+        weight=weight,
+        log_t2=float(weight @ np.log(np.maximum(totals, 1e-300))),
+        log_evidence=lattice.log_integral,
+        error=error,
+        fall=fall,
+        separated=separated,
+        null=False,
+        at_edge=False,
+        grid=None,
+        grid_scores=None,
+        converged=error <= tol and lattice.complete and all(node.converged for node in nodes),
+        n_iter=seen.sweeps,
+        factors=factors,
+        coordinates=coordinates,
+        lattice=lattice,
+        log_unit=problem.log_unit,
+    )
+
+
+def _kept(space: BandSpace, factors: Factors, found: list[Approximation]) -> tuple[Approximation, ...]:
+    """The nodes without what others start from, with their joint posteriors where these take little memory."""
+    nodes = [replace(node, start=None, center=None) for node in found]
+    if len(nodes) * (space.k + space.rank) ** 2 > MOST_NUMBERS:
+        return tuple(nodes)
+    at = [space.at(tuple(each[i] for each in factors)) for i in range(len(nodes))]
+    return tuple(replace(node, joint=node.gaussian(own)) for node, own in zip(nodes, at, strict=True))
+
+
+def fit_given(
+    problem: MixedProblem, likelihood: Likelihood, solver: str, log_variance: FloatArray, maxiter: int
+) -> BandSitesFit:
+    """Given logs of the variances of the coefficients of each band (K,) on the user's scale of the prior."""
+    space = from_problem(problem)
+    seen = _Seen(space, likelihood, solver, maxiter)
+    root = np.exp(0.5 * (log_variance + problem.log_unit))
+    factors = tuple(np.diag(root[list(each)]) for each in space.terms.bands)
+    with one_pool(space.flops):
+        return _one(problem, seen, np.zeros(1), factors, converged=True)
+
+
+def fit_mode(problem: MixedProblem, likelihood: Likelihood, solver: str, maxiter: int) -> BandSitesFit:
+    """Variances and correlations at the maximum of the approximate evidence, the prior being flat.
+
+    The free entries of the A of all terms, in which the evidence is smooth also where variances are zero or
+    correlations 1, are found by a quasi-Newton method from several starts.
+    """
+    space = from_problem(problem)
+    seen = _Seen(space, likelihood, solver, maxiter)
+    terms, c = space.terms, likelihood.latent_variance
+    entries = lower_entries(terms)
+    unit = np.array([np.sqrt(terms.size[terms.bands[t][i]] / c) for t, i, _ in entries])
+
+    def height(x: FloatArray) -> float:
+        return seen.at(x, factors_of_entries(terms, x / unit)).log_evidence
+
+    most = np.full(unit.size, np.exp(MOST / 2))
+    with one_pool(space.flops):
+        best, at, converged = -np.inf, np.zeros(unit.size), False
+        for start in STARTS:
+            begin = independent(terms, start + np.log(c))
+            found = _maximum(height, unit * [begin[t][i, j] for t, i, j in entries], most, LEVEL)
+            if found.value > best:
+                best, at, converged = found.value, found.at, found.converged
+        factors = factors_of_entries(terms, at / unit)
+        w = terms.variances(factors) * terms.size
+        inside = bool((w < c * np.exp(MOST - 1)).all())
+        return _one(problem, seen, at, without_nothing(terms, factors, c), converged=converged and inside)
+
+
+def _one(problem: MixedProblem, seen: _Seen, place: FloatArray, factors: Factors, *, converged: bool) -> BandSitesFit:
+    node = seen.at(place, factors)
+    total = float(seen.space.terms.totals(factors).sum())
+    return BandSitesFit(
+        space=seen.space,
+        likelihood=seen.likelihood,
+        nodes=(replace(node, start=None, center=None),),
+        weight=np.ones(1),
+        log_t2=float(np.log(total)) if total > 0 else -np.inf,
+        log_evidence=node.log_evidence,
+        error=0.0,
+        fall=np.inf,
+        separated=False,
+        null=False,
+        at_edge=False,
+        grid=None,
+        grid_scores=None,
+        converged=converged and node.converged,
+        n_iter=seen.sweeps,
+        factors=tuple(each[None] for each in factors),
+        log_unit=problem.log_unit,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Top:
+    """A maximum, where it is, and whether the gradient vanishes there."""
+
+    value: float
+    at: FloatArray
+    converged: bool
+
+
+def _maximum(height: Callable[[FloatArray], float], start: FloatArray, most: FloatArray, level: float) -> _Top:
+    """The highest point between -`most` and `most` (d,) that a quasi-Newton method finds from a start."""
+
+    def slope(x: FloatArray) -> FloatArray:
+        return np.array([height(x + SLOPE * one) - height(x - SLOPE * one) for one in np.eye(x.size)]) / (2 * SLOPE)
+
+    found = scipy.optimize.minimize(
+        lambda x: (-height(x), -slope(x)),
+        np.clip(start, -most, most),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=np.column_stack([-most, most]),
+        options={"gtol": level, "ftol": 1e-10, "maxiter": MAXITER},
+    )
+    return _Top(-float(found.fun), found.x, bool(found.success))
+
+
+def _curvature(height: Callable[[FloatArray], float], x: FloatArray) -> FloatArray:
+    """Second derivatives of a function at its maximum, by differences over parts of its width, (d, d)."""
+    width, d = np.full(x.size, BEND), x.size
+    out = np.zeros((d, d))
+    for _ in range(2):
+        steps = np.diag(width)
+        top = height(x)
+        for i in range(d):
+            out[i, i] = (height(x + steps[i]) + height(x - steps[i]) - 2 * top) / width[i] ** 2
+            for j in range(i):
+                both = height(x + steps[i] + steps[j]) + height(x - steps[i] - steps[j])
+                apart = height(x + steps[i] - steps[j]) + height(x - steps[i] + steps[j])
+                out[i, j] = out[j, i] = (both - apart) / (4 * width[i] * width[j])
+        width = np.minimum(BEND, PART / np.sqrt(np.maximum(-np.diag(out), 1e-300)))
+    return out
+
+
+def _window(root: FloatArray, count: int) -> FloatArray:
+    out: FloatArray = WINDOW * np.sqrt((root**2).sum(axis=1))[:count]
+    return out
+
+
+def _moments(lattice: Lattice) -> tuple[FloatArray, FloatArray]:
+    """Mean (d,) and a root of the covariance (d, d) of a density."""
+    points, weight = lattice.points, lattice.weight
+    mean = weight @ points
+    away = points - mean
+    # The spacing itself adds to a covariance that it hardly resolves.
+    spacing = lattice.root @ lattice.root.T / 12
+    root = np.asarray(np.linalg.cholesky(away.T @ (away * weight[:, None]) + spacing), dtype=np.float64)
+    return mean, root
+
+
+def _functions(
+    space: BandSpace, coordinates: Coordinates, lattice: Lattice, mean: FloatArray, c: float
+) -> FloatArray:
+    """Functions whose means are to be accurate: roots of shares, correlations, largest coefficients."""
+    terms = space.terms
+    factors = coordinates.factors(lattice.points)
+    own = terms.variances(factors) * terms.size
+    shares = np.sqrt(own / (c + terms.totals(factors).sum(axis=1, keepdims=True)))
+    spread = mean - lattice.weight @ mean
+    # Combinations of coefficients that depend most on the variances, in units of fitted values.
+    unit = np.r_[np.full(space.k, float(space.design.n)), np.diag(space.gram)]
+    largest = np.argsort(-(lattice.weight @ spread**2) * unit)[:COEFFICIENTS]
+    return np.hstack([shares, terms.correlations(factors), mean[:, largest]])
+
+
+def _fall(
+    space: BandSpace,
+    likelihood: Likelihood,
+    factors: Factors,
+    nodes: tuple[Approximation, ...],
+    prior: LogPrior,
+) -> tuple[bool, float]:
+    """Whether the columns of bands separate the responses, and the rate at which the density falls if so.
+
+    As in :mod:`pybayesridge.sites.integrate`: along the variances of some bands the evidence falls as
+    ``W^(-r/2)``, times ``W^(1/2)`` for each dimension of the cone of directions along which the likelihood does not
+    fall. The linear program is needed only where, at the node with the largest variance of a band, it falls slowly.
+
+    Raises
+    ------
+    ValueError
+        If it does not fall.
+    """
+    terms = space.terms
+    variances = terms.variances(factors) * terms.size
+    totals = np.log(np.maximum(terms.totals(factors).sum(axis=-1), 1e-300))
+    slow = []
+    for band in range(terms.count):
+        node = int(np.argmax(variances[:, band]))
+        far = totals[node] - np.log(likelihood.latent_variance) > FAR
+        if far and -(nodes[node].slope + prior.slope(float(totals[node]))) < SLOW:
+            slow.append(band)
+    if not slow:
+        return False, np.inf
+    falls, separated = [], False
+    for some in {(band,) for band in slow} | {tuple(range(terms.count))}:
+        columns: list[int] = []
+        for bands, at in zip(terms.bands, terms.columns, strict=True):
+            columns += [j for i, band in enumerate(bands) if band in some for j in at[i].tolist()]
+        rows = space.rows[:, [*range(space.k), *(space.k + np.sort(columns).astype(int)).tolist()]]
+        left, values, _ = np.linalg.svd(rows, full_matrices=False)
+        rank = int((values > RANK * values[0]).sum())
+        lost = dimensions(left[:, :rank], likelihood)
+        separated |= lost > 0
+        falls.append(prior.fall + 0.5 * (rank - space.k - lost) if lost else np.inf)
+    if min(falls) < SETTLED:
+        raise ValueError(IMPROPER)
+    return separated, min(falls)

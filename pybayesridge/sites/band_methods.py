@@ -1,0 +1,177 @@
+"""The registry of methods for several bands and responses that are not Gaussian."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pybayesridge._types import FloatArray
+from pybayesridge.bands.mixed_problem import MixedProblem
+from pybayesridge.ridge.prior import BetaPrime
+from pybayesridge.sites.band_fit import BandSitesFit, fit_given, fit_integrated, fit_mode
+from pybayesridge.sites.fit import Solver
+from pybayesridge.sites.likelihood import Likelihood
+from pybayesridge.sites.prior import FlatIn
+
+
+@dataclass(frozen=True, slots=True)
+class BandSitesOptions:
+    """Options of ``fit``, checked.
+
+    Attributes
+    ----------
+    solver : {"ep", "laplace"}
+        The approximation, for methods that do not stand for one.
+    log_variance : (K,) array or None
+        Logs of the variances that are given.
+    tol : float
+        Largest estimated error of the integral over the variances that counts as none.
+    maxiter : int
+        Most sweeps or Newton steps at a node.
+    """
+
+    solver: Solver
+    log_variance: FloatArray | None
+    tol: float
+    maxiter: int
+
+
+Find = Callable[[MixedProblem, Likelihood, BetaPrime, FlatIn, BandSitesOptions], BandSitesFit]
+"""Finds the variances, or integrates them out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BandSitesMethod:
+    """One way to find the variances of several bands or to integrate them out.
+
+    Attributes
+    ----------
+    name : str
+        As ``fit`` takes it.
+    find : callable
+    options, required : tuple of str
+        Options of ``fit`` that only some methods take, and this one does; those that have to be given.
+    help, intervals, treatment, caption : str
+        As of :class:`pybayesridge.sites.methods.SitesMethod`.
+    uses_prior, integrates, given : bool
+        Whether the prior of the variances has a say; whether they are integrated out, or given by the user.
+    needs_rows : str
+        Why it cannot do with moments.
+    solver : {"ep", "laplace"} or None
+        The approximation that it stands for; None where an option says which.
+    """
+
+    name: str
+    find: Find
+    options: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
+    help: str
+    intervals: str
+    treatment: str
+    caption: str = ""
+    uses_prior: bool = False
+    integrates: bool = False
+    given: bool = False
+    needs_rows: str = "bands need the rows"
+    solver: Solver | None = None
+    correlations: bool = True
+    """Whether it takes correlated effects."""
+    grid: bool = False
+    """Whether penalties are chosen from a grid: no method does."""
+
+    def unconverged(self, tol: float, maxiter: int) -> str:
+        """The statement on a fit that has not converged."""
+        if self.integrates:
+            return (
+                f"NOT CONVERGED: the integral over the variances of the bands has not reached tol={tol:g}, or some "
+                f"of its nodes took more than maxiter={maxiter} sweeps. Do not report these numbers; raise tol or "
+                "maxiter, or join bands."
+            )
+        return (
+            f"NOT CONVERGED: no maximum was found for the variances of the bands, or it took more than "
+            f"maxiter={maxiter} sweeps. Do not report these numbers; use method='ep'."
+        )
+
+
+def _integrated(
+    problem: MixedProblem, likelihood: Likelihood, prior: BetaPrime, flat_in: FlatIn, options: BandSitesOptions
+) -> BandSitesFit:
+    return fit_integrated(problem, likelihood, prior, flat_in, options.solver, options.tol, options.maxiter)
+
+
+def _mode(
+    problem: MixedProblem, likelihood: Likelihood, _: BetaPrime, __: FlatIn, options: BandSitesOptions
+) -> BandSitesFit:
+    return fit_mode(problem, likelihood, options.solver, options.maxiter)
+
+
+def _given(
+    problem: MixedProblem, likelihood: Likelihood, _: BetaPrime, __: FlatIn, options: BandSitesOptions
+) -> BandSitesFit:
+    assert options.log_variance is not None
+    return fit_given(problem, likelihood, options.solver, options.log_variance, options.maxiter)
+
+
+INTEGRATED = (
+    "The variances of all bands are integrated out: every number is averaged over their posterior, and intervals "
+    "account for uncertainty in the variances. Given these the posterior of the coefficients is approximated by "
+)
+
+METHODS: dict[str, BandSitesMethod] = {
+    method.name: method
+    for method in (
+        BandSitesMethod(
+            name="ep",
+            find=_integrated,
+            solver="ep",
+            help="expectation propagation, the penalties integrated out",
+            intervals="Intervals are by expectation propagation; the variances of all bands are integrated out.",
+            treatment=f"{INTEGRATED}expectation propagation.",
+            uses_prior=True,
+            integrates=True,
+        ),
+        BandSitesMethod(
+            name="laplace",
+            find=_integrated,
+            solver="laplace",
+            help="Laplace's approximation, the penalties integrated out",
+            intervals="Intervals are by Laplace's approximation; the variances of all bands are integrated out.",
+            treatment=f"{INTEGRATED}Laplace's method.",
+            uses_prior=True,
+            integrates=True,
+        ),
+        BandSitesMethod(
+            name="reml",
+            find=_mode,
+            options=("solver",),
+            help="the penalties at the maximum of the approximate marginal likelihood",
+            intervals="Intervals are {how}, conditional on the variances that maximise the marginal likelihood.",
+            treatment="The variances of the bands maximise the marginal likelihood, the coefficients, also the "
+            "unpenalised ones, integrated out. Intervals are conditional on them.",
+        ),
+        BandSitesMethod(
+            name="fixed",
+            find=_given,
+            options=("lam", "solver"),
+            required=("lam",),
+            help="given by --lam",
+            intervals="Intervals are {how}, conditional on the penalties of the bands.",
+            treatment="The penalties of the bands were given by the user. Intervals are conditional on them.",
+            given=True,
+        ),
+    )
+}
+"""The methods of ``BayesRidge.fit`` with bands and other families, by name; the first is the default."""
+
+DEFAULT = next(iter(METHODS))
+
+NOT_HERE = {
+    "exact": "method='exact' is for family='gaussian': the posterior of other models has no closed form; use 'ep', "
+    "which integrates over the penalties as well",
+    "em": "method='em' takes one penalty for all columns, or family='gaussian': use 'ep' or 'reml'",
+    **{
+        name: f"method={name!r} chooses one penalty for all columns: with bands use 'ep', 'laplace' or 'reml'"
+        for name in ("loocv", "gcv")
+    },
+}
+"""Methods that only a single penalty or the Gaussian family has, and what to use."""

@@ -1,0 +1,110 @@
+"""Rows in the columns of several bands: ``eta = Q h + X A u``, the u of unit prior variance.
+
+Q and X are those of :mod:`pybayesridge.sites.coordinates`, A the root of the covariances of the effects of
+:mod:`pybayesridge.bands.covariance`: given A the problem is that of a single penalty.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pybayesridge._types import FloatArray
+from pybayesridge.bands.covariance import Factors, Terms
+from pybayesridge.bands.mixed_problem import MixedProblem
+from pybayesridge.bands.system import System
+from pybayesridge.design.design import Design
+from pybayesridge.sites.coordinates import Scaled, rows_of_part
+from pybayesridge.sites.gaussian import Gaussian
+
+
+@dataclass(frozen=True, slots=True)
+class BandSpace:
+    """Rows in the columns of all bands, and the way back.
+
+    Attributes
+    ----------
+    rows : (n, k + p) array, Fortran order
+        ``[Q, X]``.
+    k : int
+        Number of unpenalised columns.
+    design : Design
+        Its columns on the scale of the prior.
+    terms : Terms
+    gram : (p, p) array
+        X'X, rows weighted by their trials.
+    """
+
+    rows: FloatArray
+    k: int
+    design: Design
+    terms: Terms
+    gram: FloatArray
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return int(self.rows.shape[0])
+
+    @property
+    def rank(self) -> int:
+        """Number of penalised columns."""
+        return int(self.rows.shape[1]) - self.k
+
+    @property
+    def flops(self) -> float:
+        """Floating-point operations of the largest call of BLAS in an approximation."""
+        size = self.rows.shape[1]
+        return float(max(rows_of_part(size), size)) * size**2
+
+    def without_rows(self) -> BandSpace:
+        """The same with every array over rows emptied."""
+        return BandSpace(self.rows[:0], self.k, self.design.without_rows(), self.terms, self.gram)
+
+    def at(self, factors: Factors) -> BandsAt:
+        """The same at given covariances."""
+        return BandsAt(self, factors)
+
+    def functionals_at(self, coords: FloatArray, factors: Factors) -> FloatArray:
+        """What multiplies h and u, from what multiplies h and the coefficients, (m, k + p)."""
+        out = np.empty(coords.shape, order="F")
+        out[:, : self.k] = coords[:, : self.k]
+        out[:, self.k :] = self.terms.times_factors(coords[:, self.k :], factors)
+        return out
+
+    def coefficients(self, u: FloatArray, factors: Factors) -> FloatArray:
+        """H and the coefficients from h and u, (k + p, m)."""
+        return np.vstack([u[: self.k], self.terms.coefficients(u[self.k :], factors)])
+
+
+@dataclass(frozen=True, slots=True)
+class BandsAt:
+    """Rows in the columns of all bands at given covariances; see :class:`pybayesridge.sites.coordinates.Space`."""
+
+    space: BandSpace
+    factors: Factors
+
+    def scaled(self, log_t2: float) -> Scaled:
+        """The rows for coordinates of unit prior variance; variances are those of the factors times t2."""
+        k, p = self.space.k, self.space.rank
+        rows = self.space.functionals_at(self.space.rows, self.factors)
+        return Scaled(rows, k, np.r_[np.ones(k), np.full(p, np.exp(0.5 * log_t2))])
+
+    def if_small(self, joint: Gaussian) -> Gaussian | None:
+        """None: there are hundreds of nodes, of which most are left out in the end."""
+        return None
+
+
+def from_problem(problem: MixedProblem) -> BandSpace:
+    """Rows in the columns of a problem, whose design is weighted by trials."""
+    assert isinstance(problem.system, System)
+    design = problem.design
+    k, n = design.block.k, design.n
+    rows = np.empty((n, k + design.p), order="F")
+    rows[:, :k] = design.block.q * np.sqrt(n)
+    for part, piece in design.row_pieces():
+        rows[part, k:] = piece
+    if design.block.sqrt_w is not None:
+        rows /= design.block.sqrt_w[:, None]
+    return BandSpace(rows, k, design, problem.terms, problem.system.gram)

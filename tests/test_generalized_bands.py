@@ -1,0 +1,238 @@
+"""Several penalties for yes/no responses and counts: against one penalty, quadrature, and a sampler of their own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import betaln, expit, gammaln, logsumexp
+
+from pybayesridge import BayesRidge, load
+from pybayesridge.exceptions import DegenerateFitWarning
+
+SAME = 2e-3
+"""A band of all columns and a single penalty, integrated by other rules; in standard deviations."""
+
+NEAR_MEAN, NEAR_SD = 0.03, 0.05
+"""Expectation propagation and integration over the coefficients, in standard deviations, and relative."""
+
+EVIDENCE = 0.06
+"""Likewise of the log evidence."""
+
+N, LEVELS = 120, 8
+
+
+def data(seed: int = 4) -> pd.DataFrame:
+    """Rows in groups, with a curve."""
+    rng = np.random.default_rng(seed)
+    out = pd.DataFrame({"x": rng.standard_normal(N), "z": rng.uniform(0, 6, N), "t": rng.uniform(0.5, 2, N)})
+    out["g"] = rng.choice(list("abcdefgh"), N)
+    out["h"] = rng.choice(list("ABCD"), N)
+    eta = 0.2 + 0.7 * out["x"] + out["g"].map(dict(zip("abcdefgh", rng.standard_normal(LEVELS), strict=True)))
+    out["y"] = (rng.random(N) < expit(eta)).astype(int)
+    out["k"], out["m"] = rng.binomial(4, expit(eta)), 4
+    out["c"] = rng.poisson(np.exp(0.5 * eta) * out["t"])
+    return out
+
+
+DATA = data()
+GROUPED = "y ~ x + (1 | g)"
+
+
+@pytest.fixture(scope="module")
+def grouped():
+    return BayesRidge.from_formula(GROUPED, DATA, family="binomial", unpenalized="fixed").fit()
+
+
+@pytest.fixture(scope="module")
+def curved():
+    return BayesRidge.from_formula("c ~ x + (1 | g) + s(z, k=5)", DATA, family="poisson", exposure="t").fit("laplace")
+
+
+@pytest.mark.parametrize("method", ["ep", "laplace"])
+@pytest.mark.parametrize(
+    "more", [{"family": "binomial"}, {"family": "binomial", "link": "probit"}, {"family": "poisson"}]
+)
+def test_a_band_of_all_columns_is_a_single_penalty(method, more):
+    columns, y = DATA[["x", "z", "t"]], DATA["c" if more["family"] == "poisson" else "y"]
+    one = BayesRidge(y, columns, **more).fit(method)
+    band = BayesRidge(y, columns, bands={"all": list(columns)}, **more).fit(method, tol=1e-4)
+    assert np.abs((band.params - one.params) / one.bse).max() < SAME
+    np.testing.assert_allclose(band.bse, one.bse, rtol=SAME)
+    assert band.log_marginal == pytest.approx(one.log_marginal, abs=SAME)
+    np.testing.assert_allclose(band.conf_int(), one.conf_int(), atol=SAME * one.bse.max())
+    assert band.loo_log_score == pytest.approx(one.loo_log_score, abs=SAME)
+    np.testing.assert_allclose(band.fittedvalues, one.fittedvalues, rtol=SAME)
+    np.testing.assert_allclose(band.predict(columns[:5]), one.predict(columns[:5]), rtol=SAME)
+    of_tau = np.sqrt(one.hyperparameters().loc["tau2", ["median", "lower", "upper"]].astype(float))
+    found = band.hyperparameters().loc["sd[all]", ["median", "lower", "upper"]].astype(float)
+    np.testing.assert_allclose(found, of_tau, rtol=0.05)
+
+
+def test_penalties_that_are_given_are_those_of_one_penalty():
+    columns = DATA[["x", "z"]]
+    one = BayesRidge(DATA["y"], columns, family="binomial").fit("fixed", lam=2.0)
+    two = BayesRidge(DATA["y"], columns, family="binomial", bands={"a": ["x"], "b": ["z"]}).fit("fixed", lam=[2, 2])
+    np.testing.assert_allclose(two.params, one.params, rtol=1e-4)
+    np.testing.assert_allclose(two.bse, one.bse, rtol=1e-4)
+    assert two.log_marginal == pytest.approx(one.log_marginal, abs=1e-6)
+
+
+def by_quadrature(y: np.ndarray, g: np.ndarray, x: np.ndarray) -> dict[str, np.ndarray | float]:
+    """Two bands, an intercept of groups and a slope of x, and no other columns: every integral on a grid.
+
+    Given the slope groups are independent, and each of their effects is integrated by itself.
+    """
+    slopes = np.linspace(-6, 6, 241)
+    sds = np.exp(np.linspace(np.log(2e-3), np.log(30), 71))
+    nodes, weights = np.polynomial.hermite_e.hermegauss(61)
+    levels = np.unique(g)
+    log_l = np.empty((sds.size, slopes.size))
+    first = np.empty((levels.size, sds.size, slopes.size))
+    for i, sd in enumerate(sds):
+        total = np.zeros(slopes.size)
+        for at, level in enumerate(levels):
+            rows = g == level
+            eta = slopes[None, :, None] * x[rows][None, None, :] + (sd * nodes)[:, None, None]
+            likely = (y[rows] * eta - np.logaddexp(0, eta)).sum(axis=2)
+            log = likely + np.log(weights / weights.sum())[:, None]
+            one = logsumexp(log, axis=0)
+            first[at, i] = sd * (nodes[:, None] * np.exp(log - one)).sum(axis=0)
+            total += one
+        log_l[i] = total
+    # The prior: W / c is beta-prime, the shares Dirichlet(1/2, 1/2); of a share of two it is the arc sine law.
+    c, n = np.pi**2 / 3, y.size
+    size_g, size_x = 1.0, float((x**2).sum() / n)
+    w_g, w_x = (sds**2 * size_g)[:, None], (sds**2 * size_x)[None, :]
+    w = w_g + w_x
+    log_prior = 0.5 * np.log(w / c) - np.log1p(w / c) - betaln(0.5, 0.5)
+    log_prior = log_prior + 0.5 * np.log(w_g / w) + 0.5 * np.log(w_x / w) - 2 * gammaln(0.5) + gammaln(1.0)
+    step, wide = np.log(sds[1] / sds[0]) * 2, slopes[1] - slopes[0]
+    normal = -0.5 * (slopes / sds[:, None]) ** 2 - np.log(sds[:, None]) - 0.5 * np.log(2 * np.pi)
+    joint = log_l[:, None, :] + normal[None] + log_prior[:, :, None]
+    evidence = logsumexp(joint) + np.log(wide) + 2 * np.log(step)
+    weight = np.exp(joint - logsumexp(joint))
+    of_slope, of_sd = weight.sum(axis=(0, 1)), weight.sum(axis=(1, 2))
+    mean = of_slope @ slopes
+    effects = np.einsum("iks,ais->a", weight, first)
+    return {
+        "evidence": evidence,
+        "slope": mean,
+        "slope_sd": np.sqrt(of_slope @ (slopes - mean) ** 2),
+        "effects": effects,
+        "sd": of_sd @ sds,
+    }
+
+
+def test_against_quadrature():
+    g = DATA["g"].to_numpy()
+    x, y = DATA["x"].to_numpy(), DATA["y"].to_numpy()
+    dummies = pd.get_dummies(DATA["g"]).astype(float)
+    columns = dummies.assign(x=x)
+    model = BayesRidge(
+        y, columns, intercept=False, standardize=False, family="binomial", bands={"g": list(dummies), "x": ["x"]}
+    )
+    res, exact = model.fit(tol=1e-3), by_quadrature(y, g, x)
+    assert res.log_marginal == pytest.approx(exact["evidence"], abs=EVIDENCE)
+    assert abs(res.params["x"] - exact["slope"]) < NEAR_MEAN * exact["slope_sd"]
+    assert res.bse["x"] == pytest.approx(exact["slope_sd"], rel=NEAR_SD)
+    effects = res.params[list(dummies)].to_numpy()
+    assert np.abs((effects - exact["effects"]) / res.bse[list(dummies)]).max() < NEAR_MEAN
+    assert res.variance_components().loc["g", "mean"] == pytest.approx(exact["sd"], rel=NEAR_SD)
+
+
+def test_predictions_for_levels_that_are_new(grouped):
+    new = DATA.head(2).assign(g=["a", "new"], x=1.0)
+    sampled, zero = (grouped.get_prediction(new, new_levels=how).summary_frame() for how in ("sample", "zero"))
+    np.testing.assert_allclose(sampled.iloc[0], zero.iloc[0], rtol=1e-12)
+    assert sampled["mean_se"].iloc[1] > 1.5 * zero["mean_se"].iloc[1]
+    np.testing.assert_allclose(grouped.predict(new), sampled["mean"], rtol=1e-12)
+    without = grouped.get_prediction(new, groups=False).summary_frame()
+    np.testing.assert_allclose(without.iloc[0], zero.iloc[1], rtol=1e-9)
+    drawn = grouped.sample(40_000, rng=1, hyper_columns=True)
+    effect = np.random.default_rng(2).standard_normal(len(drawn)) * np.sqrt(drawn["tau2[g]"])
+    mean = expit(drawn["Intercept"] + drawn["x"] + effect).mean()
+    assert sampled["mean"].iloc[1] == pytest.approx(mean, abs=0.006)
+
+
+def test_draws_agree_with_moments(grouped):
+    drawn = grouped.sample(40_000, rng=3)
+    assert np.abs((drawn.mean() - grouped.params) / grouped.bse).max() < 0.03
+    np.testing.assert_allclose(drawn.std(), grouped.bse, rtol=0.03)
+    np.testing.assert_allclose(drawn.cov(), grouped.cov_params(), atol=0.03 * (grouped.bse.max() ** 2))
+
+
+def test_trials_are_rows():
+    rows = DATA.loc[DATA.index.repeat(DATA["m"])].assign(
+        y=np.concatenate([np.arange(m) < k for k, m in zip(DATA["k"], DATA["m"], strict=True)]).astype(int)
+    )
+    of_trials = BayesRidge.from_formula("k ~ x + (1 | g)", DATA, family="binomial", trials="m").fit("laplace")
+    of_rows = BayesRidge.from_formula("y ~ x + (1 | g)", rows, family="binomial").fit("laplace")
+    np.testing.assert_allclose(of_trials.params, of_rows.params, atol=1e-3)
+    np.testing.assert_allclose(of_trials.variance_components(), of_rows.variance_components(), rtol=1e-2, atol=1e-3)
+
+
+def test_files_without_rows(grouped, curved, tmp_path):
+    for res, new in ((grouped, DATA.head(3).assign(g=["a", "new", None])), (curved, DATA.head(3))):
+        res.save(tmp_path / "fit", remove_data=True)
+        again = load(tmp_path / "fit")
+        np.testing.assert_allclose(again.params, res.params, rtol=1e-6)
+        np.testing.assert_allclose(again.variance_components(), res.variance_components(), rtol=1e-12)
+        np.testing.assert_allclose(
+            again.get_prediction(new).summary_frame(), res.get_prediction(new).summary_frame(), rtol=1e-5
+        )
+        np.testing.assert_allclose(again.explained_variance(), res.explained_variance(), rtol=1e-2)
+
+
+def test_curves_of_counts(curved):
+    assert curved.smooth(at=[1.0, 2.0]).shape == (2, 4)
+    assert list(curved.variance_components().index) == ["g", "s(z)", "other"]
+    assert (curved.rate_ratios()["rate_ratio"] > 0).all()
+    frame = curved.get_prediction(DATA.head(2), exposure=2.0).summary_frame()
+    half = curved.get_prediction(DATA.head(2), exposure=1.0).summary_frame()
+    np.testing.assert_allclose(frame, 2 * half, rtol=1e-12)
+
+
+def test_a_variance_at_zero_is_said():
+    with pytest.warns(DegenerateFitWarning, match="'h' is estimated to be zero"):
+        res = BayesRidge.from_formula("y ~ x + (1 | h)", DATA, family="binomial", unpenalized="fixed").fit("reml")
+    assert res.variance_components().loc["h", "mean"] < 1e-12
+
+
+def test_separated_by_a_group_alone():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"g": np.repeat(list("abcdef"), 5), "x": rng.standard_normal(30)})
+    frame["y"] = np.isin(frame["g"], list("abc")).astype(int)
+    res = BayesRidge.from_formula("y ~ x + (1 | g)", frame, family="binomial", unpenalized="fixed").fit()
+    assert np.isfinite(res.conf_int()).all().all()
+    with pytest.raises(ValueError, match="improper"):
+        BayesRidge.from_formula("y ~ x + (1 | g)", frame, family="binomial", flat_in="link").fit()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: BayesRidge.from_formula(GROUPED, DATA, family="binomial").fit("exact"), "use 'ep'"),
+        (lambda: BayesRidge.from_formula(GROUPED, DATA, family="binomial").fit("em"), "'reml'"),
+        (lambda: BayesRidge.from_formula(GROUPED, DATA, family="binomial").fit("loocv"), "one penalty for all"),
+        (lambda: BayesRidge.from_formula(GROUPED, DATA, family="binomial").fit("fixed"), "lam"),
+        (lambda: BayesRidge.from_formula(GROUPED, DATA, family="binomial").fit(grid=[1.0]), "grid"),
+        (
+            lambda: BayesRidge(
+                DATA["y"], DATA[["x", "z", "t", "c", "k"]], family="binomial", bands=list("abcde")
+            ).fit(),
+            "at most 4 variances",
+        ),
+        (
+            lambda: BayesRidge.from_formula(
+                "y ~ (1 | g)",
+                pd.DataFrame({"y": np.arange(1200) % 2, "g": np.arange(1200) // 2}),
+                family="binomial",
+            ).fit(),
+            "600 levels",
+        ),
+    ],
+)
+def test_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
