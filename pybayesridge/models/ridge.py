@@ -329,9 +329,9 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
             leave-one-out log score); ``"fixed"``: the penalty `lam`. With these three uncertainty is conditional on
             the penalty, the noise variance integrated out.
 
-            With `bands` ``"exact"``, ``"em"``, ``"fixed"``, or ``"reml"``: restricted maximum likelihood. With `bands`
-            and other families ``"ep"``, ``"laplace"``, ``"fixed"``, or ``"reml"``: the variances that maximise the
-            approximate marginal likelihood.
+            With `bands` ``"exact"``, ``"em"``, ``"fixed"``, or ``"reml"``: restricted maximum likelihood.
+            With bands and other families ``"ep"``, ``"laplace"``, ``"fixed"``, or ``"reml"``: the variances that maximise the
+            approximate marginal likelihood, the unpenalised coefficients integrated out too.
         tol : float, optional
             Accuracy of log lambda (for ``"exact"`` of the quadrature) at which iterations stop, 1e-8 by default; it
             depends on no scale. With other families 1e-6 by default: the largest estimated error of the
@@ -350,7 +350,7 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
             those of least squares; the intervals are the limit of those for small penalties, with n - rank(Z)
             degrees of freedom and not n - rank(Z) - p. With other families the penalty 1/tau2: positive. With
             `bands` a positive penalty for each, in their order or by name.
-        solver : {"ep", "laplace"}, with other families than the Gaussian for ``"em"``, ``"loocv"``, ``"reml"`` and ``"fixed"``
+        solver : {"ep", "laplace"}, with other families than the Gaussian for all methods but these two
             The approximation of the posterior of the coefficients.
         dof : {"nu", "paper"}, for Gaussian responses
             Count the data as ``n - rank(Z)``, which is right, or as n, as the paper does.
