@@ -296,7 +296,6 @@ def changed(**values):
         (lambda: BayesRidge(DATA["y"], DATA[["a"]], exposure=DATA["t"]), "exposure requires family='poisson'"),
         (lambda: BayesRidge(DATA[["y", "w"]], DATA[["a"]], family="poisson"), "endog has 2 columns"),
         (lambda: BayesRidge(DATA["y"], DATA[["a"]], family="poisson", link="sqrt"), "link must be 'log', not 'sqrt'"),
-        (lambda: BayesRidge.from_formula("y ~ a + (1 | g)", DATA, family="poisson"), r"\(1 \| g\) requires"),
         (
             lambda: SpikeSlab(DATA["y"], DATA[["a"]], family="poisson").fit("exact"),
             "method='exact' is not available for counts: use method='ep'",

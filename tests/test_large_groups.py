@@ -15,7 +15,7 @@ from pybayesridge.bands import mixed
 from pybayesridge.bands.eliminated import Eliminated
 from pybayesridge.bands.mixed_sampled import SampledPoints
 from pybayesridge.bands.system import System
-from pybayesridge.models.banded import _mixed
+from pybayesridge.models.banded import mixed_problem
 
 SAME = 1e-8
 """Relative difference of the same numbers by both ways of solving the equations."""
@@ -275,7 +275,7 @@ def test_derivatives_of_the_likelihood(few):
     frame = ratings(10).assign(w=lambda each: each["w"] - each["w"].mean())
     model = BayesRidge.from_formula("y ~ x + (1 | s) + (w | d) + (1 | dept)", frame, unpenalized="fixed")
     design, products = model._build()
-    problem = _mixed(design, products, model.bands)
+    problem = mixed_problem(design, products, model.bands)
     sparse_system = problem.system
     terms = sparse_system.terms
     dense = System.of(replace(problem.design, x=design.x), list(terms.bands), list(terms.columns))

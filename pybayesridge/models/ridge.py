@@ -330,8 +330,8 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
             the penalty, the noise variance integrated out.
 
             With `bands` ``"exact"``, ``"em"``, ``"fixed"``, or ``"reml"``: restricted maximum likelihood.
-            With bands and other families ``"ep"``, ``"laplace"``, ``"fixed"``, or ``"reml"``: the variances that maximise the
-            approximate marginal likelihood, the unpenalised coefficients integrated out too.
+            With bands and other families ``"ep"``, ``"laplace"``, ``"fixed"``, or ``"reml"``: the variances that
+            maximise the approximate marginal likelihood, the unpenalised coefficients integrated out too.
         tol : float, optional
             Accuracy of log lambda (for ``"exact"`` of the quadrature) at which iterations stop, 1e-8 by default; it
             depends on no scale. With other families 1e-6 by default: the largest estimated error of the
