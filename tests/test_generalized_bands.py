@@ -209,6 +209,37 @@ def test_separated_by_a_group_alone():
         BayesRidge.from_formula("y ~ x + (1 | g)", frame, family="binomial", flat_in="link").fit()
 
 
+HERD = """
+1 1 1 1 2 2 2 3 3 3 3 4 4 4 4 5 5 5 5 6 6 6 6 7 7 7 7 8 9 9 9 9 10 10 10 10 11 11 11 11 12 12 12 12 13 13 13
+13 14 14 14 14 15 15 15 15
+"""
+INCIDENCE = """
+2 3 4 0 3 1 1 8 2 0 2 2 0 2 0 5 0 0 1 3 0 0 1 8 1 3 0 12 2 0 0 0 1 1 0 2 0 5 3 1 2 1 0 0 1 2 0 0 11 0 0 0 1 1
+1 0
+"""
+SIZE = """
+14 12 9 5 22 18 21 22 16 16 20 10 10 9 6 18 25 24 4 17 17 18 20 16 10 9 5 34 9 6 8 6 22 22 18 22 25 27 22 22
+10 8 6 5 21 24 19 23 19 2 3 2 19 15 15 15
+"""
+PERIOD = """
+1 2 3 4 1 2 3 1 2 3 4 1 2 3 4 1 2 3 4 1 2 3 4 1 2 3 4 1 1 2 3 4 1 2 3 4 1 2 3 4 1 2 3 4 1 2 3 4 1 2 3 4 1 2 3
+4
+"""
+"""lme4's cbpp: herds, and cows of them in four periods that got contagious bovine pleuropneumonia."""
+
+
+def test_modes_of_glmer():
+    """Coefficients at the mode given the variance: ``glmer(..., nAGQ = 0)`` of lme4 1.1-31, and its estimate."""
+    rows = {"herd": HERD.split(), "y": INCIDENCE.split(), "m": SIZE.split(), "period": PERIOD.split()}
+    herds = pd.DataFrame(rows).astype({"y": int, "m": int})
+    model = BayesRidge.from_formula(
+        "y ~ period + (1 | herd)", herds, family="binomial", trials="m", unpenalized="fixed"
+    )
+    res = model.fit("fixed", lam=[0.641838555349**-2], solver="laplace")
+    theirs = [-1.360475727626, -0.976173236094, -1.111072783643, -1.559675683773]
+    np.testing.assert_allclose(res.params.iloc[:4], theirs, atol=1e-8)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
