@@ -18,7 +18,7 @@ import scipy
 from pybayesridge._types import FloatArray
 from pybayesridge.bands.covariance import Coordinates, Factors, factors_of_entries, lower_entries
 from pybayesridge.bands.lattice import Lattice, Value, grown, root_at
-from pybayesridge.bands.mixed import STARTS, STEPS, WINDOW, independent, without_nothing
+from pybayesridge.bands.mixed import FEW, FINER, STARTS, STEPS, WINDOW, independent, without_nothing
 from pybayesridge.bands.mixed_components import MixedGrid
 from pybayesridge.bands.mixed_problem import MixedProblem
 from pybayesridge.linalg.blas import one_pool
@@ -319,7 +319,7 @@ def _integrated(problem: MixedProblem, seen: _Seen, prior: BetaPrime, power: flo
         lattice, _ = grown(partial(density, coordinates), mode, FIRST * root, FIRST_DROP)
         mode, root = _moments(lattice)
     coordinates = replace(coordinates, window=_window(root, terms.count))
-    for step in STEPS:
+    for step in STEPS + FINER * (mode.size <= FEW):
         lattice, kept = grown(partial(density, coordinates), mode, step * root, DROP)
         functions = _functions(space, coordinates, lattice, kept[:, 1:], c)
         error = max(lattice.error(functions), lattice.error_along_axes(functions))
