@@ -104,9 +104,7 @@ def check_correlated(model: BayesRidge, entry: BandMethod | BandSitesMethod) -> 
             f"correlated effects, as those of {first}, take at most {MOST_COLUMNS:,} penalised columns, and there "
             f"are {penalized:,}: write (x || g) for independent effects, or use groups with fewer levels"
         )
-    check_dimensions(
-        model, entry, MOST_SAMPLED, f"where effects are correlated, as those of {first} are", "(x || g)"
-    )
+    check_dimensions(model, entry, MOST_SAMPLED, f"where effects are correlated, as those of {first} are", "(x || g)")
 
 
 def _check_large(model: BayesRidge, entry: BandMethod) -> None:
