@@ -374,7 +374,7 @@ BANDED_SITES = {
         told=_sweeps,
     )
     for family in FAMILIES.values()
-    if not family.is_linear
+    if not (family.is_linear or family.shape)
 }
 """Those of a BayesRidge with bands and other responses, by family."""
 
