@@ -51,6 +51,9 @@ STEP = 1e-5
 BEND = 1e-3
 """Of differences of gradients."""
 
+ALONG_AXES = 0.3
+"""Errors of means are at most about this times what halves along the axes tell: a band near 0 is one rough axis."""
+
 FLAT = 1e-7
 """Derivatives at a maximum."""
 
@@ -294,7 +297,10 @@ def _one_exact(problem: MixedProblem, prior: BetaPrime, likelihood: GaussianLike
         return Value(value, float(np.log1p(total)), float(np.log(rss)), mean)
 
     def error_of(points: Lattice | SampledPoints, mean: FloatArray) -> float:
-        return points.error(_functions(problem, places, points, mean))
+        functions = _functions(problem, places, points, mean)
+        if isinstance(points, SampledPoints):
+            return points.error(functions)
+        return max(points.error(functions), ALONG_AXES * points.error_along_axes(functions))
 
     lattice: Lattice | SampledPoints
     if origin.size > MOST_DIMENSIONS:

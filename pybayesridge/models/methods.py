@@ -263,6 +263,13 @@ class Lane:
         check_options(self.methods, entry, {name: name in differing and name not in own for name in of_some})
         return out
 
+    def without_joint_posterior(self, what: str) -> str:
+        """Say that something needs what only the exact posterior of sets has, and what to do."""
+        needs = f"{what} needs the joint posterior of the columns"
+        if "exact" in self.methods:
+            return f"{needs}: use fit('exact')"
+        return f"{needs}, which expectation propagation does not give: see inclusion_prob and sample()"
+
     def fit(self, *arguments: Any) -> Any:
         """Call the function that fits; its module is imported when it is first used."""
         return import_module(f"pybayesridge.models.{self.name}").fit(*arguments)

@@ -104,11 +104,7 @@ def joint_contrast(
                 "varies: use BayesRidge"
             )
         if np.isnan(found):
-            raise ValueError(
-                res.without_joint_posterior(  # type: ignore[attr-defined]
-                    "joint_contrast() of a SpikeSlab"
-                )
-            )
+            raise ValueError(res.model.lane.without_joint_posterior("joint_contrast() of a SpikeSlab"))
         return pd.Series({"prob_zero": found} | ({} if error is None else {"mcse": error}))
     mean, covariance = _moments(res, weights, value, i)
     whitened = _whitening(covariance)

@@ -82,15 +82,8 @@ class SelectionEstimates(LinearEstimates):
         if self.exact_sets is None:
             if self.posterior.design.p == 0:
                 raise ValueError(f"{what} is of penalised columns, and no column of this fit is penalised and varies")
-            raise ValueError(self.without_joint_posterior(what))
+            raise ValueError(self.model.lane.without_joint_posterior(what))
         return self.exact_sets
-
-    def without_joint_posterior(self, what: str) -> str:
-        """Say that something needs what only the exact posterior has, and what to do. Internal."""
-        needs = f"{what} needs the joint posterior of the columns"
-        if "exact" in self.model.lane.methods:
-            return f"{needs}: use fit('exact')"
-        return f"{needs}, which expectation propagation does not give: see inclusion_prob and sample()"
 
     @per_coefficient
     def inclusion_se(self) -> FloatArray:
