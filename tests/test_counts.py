@@ -420,6 +420,7 @@ def test_selection_leave_one_out_is_that_of_refits(selected):
 
 def test_selection_elsewhere(selected, tmp_path):
     """Files, reports, JSON, priors, imputed data, weights."""
+    pytest.importorskip("jinja2")
     selected.save(tmp_path / "fit", remove_data=True)
     again = load(tmp_path / "fit")
     np.testing.assert_array_equal(again.predict(DATA.head()), selected.predict(DATA.head()))

@@ -184,6 +184,7 @@ def test_draws_reports_files_and_json(fitted, tmp_path):
     drawn = fitted.sample(2000, rng=0, hyper_columns=True)
     expected = fitted.hyperparameters().loc["alpha"]
     assert drawn["alpha"].median() == pytest.approx(expected["median"], rel=0.1)
+    pytest.importorskip("jinja2")
     fitted.report(tmp_path / "report.html")
     assert "alpha" in (tmp_path / "report.html").read_text()
     fitted.save(tmp_path / "fit.npz", remove_data=True)
