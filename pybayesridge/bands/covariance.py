@@ -182,14 +182,7 @@ class Coordinates:
         count = self.terms.count
         v = self.width * np.sinh(x[..., :count])
         norm = np.sqrt((v**2).sum(axis=-1, keepdims=True))
-        root = v * norm**self.power / np.sqrt(self.terms.size)
-        out, place = [], count
-        for each in self.terms.bands:
-            q = len(each)
-            scores = x[..., place : place + q * (q - 1) // 2]
-            place += scores.shape[-1]
-            out.append(root[..., list(each), None] * correlation_root(scores, q))
-        return tuple(out)
+        return correlated(self.terms, v * norm**self.power / np.sqrt(self.terms.size), x[..., count:])
 
     def log_prior(self, x: FloatArray) -> FloatArray:
         """Log density of the prior with respect to x (…, d), summed over all reflections.
@@ -245,6 +238,17 @@ class Coordinates:
         v = np.sqrt(w) / max(norm**self.power, LEAST)
         scores = [score for factor in factors for score in partial_scores(factor)]
         return np.concatenate([np.arcsinh(v / self.width), scores])
+
+
+def correlated(terms: Terms, root: FloatArray, scores: FloatArray) -> Factors:
+    """A of each term from standard deviations (…, K), and scores of partial correlations of all terms in turn."""
+    out, place = [], 0
+    for each in terms.bands:
+        q = len(each)
+        own = scores[..., place : place + q * (q - 1) // 2]
+        place += own.shape[-1]
+        out.append(root[..., list(each), None] * correlation_root(own, q))
+    return tuple(out)
 
 
 def correlation_root(scores: FloatArray, q: int) -> FloatArray:

@@ -15,7 +15,7 @@ import scipy
 from scipy.special import betainc, betaincinv, logsumexp, ndtr, ndtri
 
 from pybayesridge._types import FloatArray, IntArray
-from pybayesridge.bands.covariance import Factors, Terms, correlation_root, partial_scores
+from pybayesridge.bands.covariance import Factors, Terms, correlated, partial_scores
 from pybayesridge.bands.lattice import Value
 from pybayesridge.bands.sampled import (
     CENTRAL,
@@ -82,13 +82,7 @@ class Scores:
         if count > 1:
             shares = shares_of(angles_at(x[..., 1:count].reshape(-1, count - 1))).reshape(*shape, count)
         root = np.sqrt(np.exp(self.log_unit) * ratio[..., None] * shares / self.terms.size)
-        out, place = [], count
-        for each in self.terms.bands:
-            q = len(each)
-            scores = x[..., place : place + q * (q - 1) // 2]
-            place += scores.shape[-1]
-            out.append(root[..., list(each), None] * correlation_root(scores, q))
-        return tuple(out)
+        return correlated(self.terms, root, x[..., count:])
 
     def log_density(self, x: FloatArray, factors: Factors) -> FloatArray:
         """Log density of the prior with respect to x (…, d), whose `factors` are these."""

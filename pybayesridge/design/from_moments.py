@@ -117,8 +117,7 @@ def data_of_names(
 def constants_of(moments: Moments | BlockMoments) -> dict[int, float]:
     """Columns whose values are all equal, and the value."""
     mean = moments.x_mean
-    varies = np.diag(moments.xx) if isinstance(moments, Moments) else moments.variation
-    return {int(j): float(mean[j]) for j in np.flatnonzero(varies == 0.0)}
+    return {int(j): float(mean[j]) for j in np.flatnonzero(moments.variation == 0.0)}
 
 
 def design_of_moments(

@@ -204,26 +204,13 @@ class RowData:
         return Removed(self.n, self.weight_mean, self.log_weights, from_moments=False)
 
 
-@dataclass(frozen=True)
-class MomentData:
-    """Sufficient statistics in place of rows.
-
-    Attributes
-    ----------
-    data : ModelData
-        Names and the layout; without rows.
-    moments : Moments
-    in_rows : bool
-        Whether the design has rows, which stand in for those of the data: what several penalties are fitted to.
-    """
-
-    data: ModelData
-    moments: Moments
-    in_rows: bool = field(default=False, kw_only=True)
+class OfMoments:
+    """What sources without rows have in common."""
 
     from_moments = True
     why_no_rows = "this fit was made from moments, which hold no rows: fit from rows for what runs over them"
     weights: FloatArray | None = None
+    moments: Moments | BlockMoments
 
     @property
     def n(self) -> int:
@@ -243,6 +230,24 @@ class MomentData:
     def constants(self) -> dict[int, float]:
         """Columns whose values are all equal, and the value."""
         return constants_of(self.moments)
+
+
+@dataclass(frozen=True)
+class MomentData(OfMoments):
+    """Sufficient statistics in place of rows.
+
+    Attributes
+    ----------
+    data : ModelData
+        Names and the layout; without rows.
+    moments : Moments
+    in_rows : bool
+        Whether the design has rows, which stand in for those of the data: what several penalties are fitted to.
+    """
+
+    data: ModelData
+    moments: Moments
+    in_rows: bool = field(default=False, kw_only=True)
 
     def design(self, layout: Layout, *, standardize: bool, serves: bool) -> tuple[Design, CrossProducts, float]:
         """The same design and cross-products, with the digits that cancellation costs."""
@@ -270,7 +275,7 @@ class MomentData:
 
 
 @dataclass(frozen=True)
-class BlockData:
+class BlockData(OfMoments):
     """Sufficient statistics of columns some of which are sparse.
 
     Attributes
@@ -285,29 +290,6 @@ class BlockData:
     data: ModelData
     moments: BlockMoments
     eliminated: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
-
-    from_moments = True
-    why_no_rows = MomentData.why_no_rows
-    weights: FloatArray | None = None
-
-    @property
-    def n(self) -> int:
-        """Number of rows."""
-        return self.moments.n
-
-    @property
-    def weight_mean(self) -> float:
-        """Mean of the precision weights."""
-        return self.moments.weight_sum / self.moments.n
-
-    @property
-    def log_weights(self) -> float:
-        """Sum of the logs of the weights over their mean."""
-        return self.moments.log_weight_sum - self.moments.n * float(np.log(self.weight_mean))
-
-    def constants(self) -> dict[int, float]:
-        """Columns whose values are all equal, and the value."""
-        return constants_of(self.moments)
 
     def design(self, layout: Layout, *, standardize: bool, serves: bool) -> tuple[Design, CrossProducts, float]:
         """The same design, with rows that stand in for those of the data."""

@@ -115,6 +115,11 @@ class Moments:
         return self.x_origin + self.x_offset
 
     @property
+    def variation(self) -> FloatArray:
+        """Weighted sums of squares of the columns about their means, (m,)."""
+        return np.diag(self.xx)
+
+    @property
     def y_mean(self) -> FloatArray:
         """Weighted means of the responses, (q,)."""
         return self.y_origin + self.y_offset

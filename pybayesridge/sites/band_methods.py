@@ -55,6 +55,8 @@ class BandSitesMethod:
         As of :class:`pybayesridge.sites.methods.SitesMethod`.
     uses_prior, integrates, given : bool
         Whether the prior of the variances has a say; whether they are integrated out, or given by the user.
+    correlations, grid : bool
+        Whether it takes correlated effects; whether penalties are chosen from a grid, which no method does.
     needs_rows : str
         Why it cannot do with moments.
     solver : {"ep", "laplace"} or None
@@ -75,9 +77,7 @@ class BandSitesMethod:
     needs_rows: str = "bands need the rows"
     solver: Solver | None = None
     correlations: bool = True
-    """Whether it takes correlated effects."""
     grid: bool = False
-    """Whether penalties are chosen from a grid: no method does."""
 
     def unconverged(self, tol: float, maxiter: int) -> str:
         """The statement on a fit that has not converged."""

@@ -85,12 +85,6 @@ class BandSitesPosterior(SitesPosterior):
         h = to_user(self.design) @ drawn[: self.space.k]
         return (h + self.design.taken_from_z(b)).T, b.T, which
 
-    def draws_with_penalty(self, count: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """The same with the total of the variances of the bands relative to that of the latent noise, (count,)."""
-        of_z, b, which = self.draws_with_nodes(count, rng)
-        totals = self.space.terms.totals(self.factors).sum(axis=-1)
-        return of_z, b, totals[which]
-
     def latent_share(self, rng: np.random.Generator) -> FloatArray:
         """Draws, ascending, of the share of latent variance that the penalised columns explain at the rows."""
         space = self.space

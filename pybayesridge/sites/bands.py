@@ -15,12 +15,12 @@ from pybayesridge.bands.covariance import Factors, Terms
 from pybayesridge.bands.mixed_problem import MixedProblem
 from pybayesridge.bands.system import System
 from pybayesridge.design.design import Design
-from pybayesridge.sites.coordinates import Scaled, rows_of_part
+from pybayesridge.sites.coordinates import InRows, Scaled
 from pybayesridge.sites.gaussian import Gaussian
 
 
 @dataclass(frozen=True, slots=True)
-class BandSpace:
+class BandSpace(InRows):
     """Rows in the columns of all bands, and the way back.
 
     Attributes
@@ -41,22 +41,6 @@ class BandSpace:
     design: Design
     terms: Terms
     gram: FloatArray
-
-    @property
-    def n(self) -> int:
-        """Number of rows."""
-        return int(self.rows.shape[0])
-
-    @property
-    def rank(self) -> int:
-        """Number of penalised columns."""
-        return int(self.rows.shape[1]) - self.k
-
-    @property
-    def flops(self) -> float:
-        """Floating-point operations of the largest call of BLAS in an approximation."""
-        size = self.rows.shape[1]
-        return float(max(rows_of_part(size), size)) * size**2
 
     def without_rows(self) -> BandSpace:
         """The same with every array over rows emptied."""
@@ -86,10 +70,18 @@ class BandsAt:
     factors: Factors
 
     def scaled(self, log_t2: float) -> Scaled:
-        """The rows for coordinates of unit prior variance; variances are those of the factors times t2."""
-        k, p = self.space.k, self.space.rank
-        rows = self.space.functionals_at(self.space.rows, self.factors)
-        return Scaled(rows, k, np.r_[np.ones(k), np.full(p, np.exp(0.5 * log_t2))])
+        """The rows for coordinates of unit prior variance; variances are those of the factors times t2.
+
+        They are copied only where effects are correlated.
+        """
+        k, p, terms = self.space.k, self.space.rank, self.space.terms
+        rows, units = self.space.rows, np.r_[np.ones(k), np.full(p, np.exp(0.5 * log_t2))]
+        if any(len(factor) > 1 for factor in self.factors):
+            rows = self.space.functionals_at(rows, self.factors)
+        else:
+            for (columns,), factor in zip(terms.columns, self.factors, strict=True):
+                units[k + columns] *= factor[0, 0]
+        return Scaled(rows, k, units)
 
     def if_small(self, joint: Gaussian) -> Gaussian | None:
         """None: there are hundreds of nodes, of which most are left out in the end."""

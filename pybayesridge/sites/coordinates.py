@@ -77,8 +77,34 @@ class Space(Protocol):
         """A joint posterior of the coordinates if it is small enough to be kept."""
 
 
+class InRows:
+    """Sizes of rows in coordinates, of which the first k are flat; a base of dataclasses with these attributes."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        rows: FloatArray
+        k: int
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return int(self.rows.shape[0])
+
+    @property
+    def rank(self) -> int:
+        """Number of penalised coordinates."""
+        return int(self.rows.shape[1]) - self.k
+
+    @property
+    def flops(self) -> float:
+        """Floating-point operations of the largest call of BLAS in an approximation."""
+        size = self.rows.shape[1]
+        return float(max(rows_of_part(size), size)) * size**2
+
+
 @dataclass(frozen=True, slots=True)
-class Coordinates:
+class Coordinates(InRows):
     """Rows in coordinates, and the way back.
 
     Attributes
@@ -97,16 +123,6 @@ class Coordinates:
     spectrum: Spectrum
 
     @property
-    def n(self) -> int:
-        """Number of rows."""
-        return int(self.rows.shape[0])
-
-    @property
-    def rank(self) -> int:
-        """Number of penalised coordinates."""
-        return int(self.rows.shape[1]) - self.k
-
-    @property
     def total_variance(self) -> float:
         """Sum of the variances of the penalised columns on the scale of the prior."""
         return float((self.spectrum.s**2).sum()) * self.spectrum.top**2 / self.design.n
@@ -114,12 +130,6 @@ class Coordinates:
     def without_rows(self) -> Coordinates:
         """The same with every array over rows emptied."""
         return Coordinates(self.rows[:0], self.k, self.design.without_rows(), self.spectrum.with_right(self.design))
-
-    @property
-    def flops(self) -> float:
-        """Floating-point operations of the largest call of BLAS in an approximation."""
-        size = self.rows.shape[1]
-        return float(max(rows_of_part(size), size)) * size**2
 
     def if_small(self, joint: Gaussian) -> Gaussian | None:
         """A joint posterior of the coordinates if twenty like it take no more memory than the columns, or little."""

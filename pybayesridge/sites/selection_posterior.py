@@ -14,6 +14,8 @@ from pybayesridge.ep.components import components
 from pybayesridge.ep.model.likelihood import GaussianLikelihood
 from pybayesridge.ep.posterior import SelectionPosterior
 from pybayesridge.linalg import blas
+from pybayesridge.posterior.laws import Ask
+from pybayesridge.posterior.quantiles import AROUND_MEDIAN
 from pybayesridge.sites.approximation import Approximation
 from pybayesridge.sites.likelihood import Likelihood
 from pybayesridge.sites.normal_components import NormalComponents
@@ -43,18 +45,21 @@ class SitesSelectionPosterior(NormalComponents, SelectionPosterior):
     row_likelihood: Likelihood
     kept: tuple[Working, ...] = ()
 
-    @property
-    def has_response_means(self) -> bool:
-        """Whether the mean of a response has a posterior mean."""
-        return self.row_likelihood.has_mean
-
     def response_moments(self, mean: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Mean and mean square of the mean of a response over normal linear predictors."""
         return self.row_likelihood.moments_over(mean, variance)
 
-    def response_at(self, linear: FloatArray) -> FloatArray:
-        """Mean of a response at linear predictors."""
-        return self.row_likelihood.mean(linear)
+    def of_responses(self, x_rows: AnyArray, z_rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation of the mean of a response at rows.
+
+        Where there is no mean, the median and half the distance of the quantiles at one standard deviation of a
+        normal distribution.
+        """
+        if self.row_likelihood.has_mean:
+            return NormalComponents.of_responses(self, x_rows, z_rows)
+        linear = self.rows(x_rows, z_rows).ask(Ask(AROUND_MEDIAN)).quantiles[:, 0]
+        low, middle, high = self.row_likelihood.mean(linear).T
+        return middle, 0.5 * (high - low)
 
     @property
     def component_weights(self) -> FloatArray:
