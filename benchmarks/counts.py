@@ -88,7 +88,7 @@ def overdispersed(method: str, n: int, p: int, level: float, sets: int) -> dict[
     rng, held, of_alpha = np.random.default_rng(4), [], []
     for _ in range(sets):
         x, b, y, alpha = draw(n, p, level, rng, overdispersed=True)
-        res = BayesRidge(y, x, family="negativebinomial").fit(method)
+        res = BayesRidge(y, x, family="negative-binomial").fit(method)
         held.append(coverage(b, res.arrays.conf_int(1 - LEVEL)[1:]))
         low, high = res.hyperparameters(1 - LEVEL).loc["alpha", ["lower", "upper"]]
         of_alpha.append(float(low <= alpha <= high))
@@ -130,8 +130,8 @@ def times(n: int, p: int, repetitions: int) -> dict[str, float]:
             "statsmodels": lambda: sm.GLM(y, exog, family=sm.families.Poisson()).fit(),
             "ep": lambda: BayesRidge(y, x, family="poisson").fit(),
             "laplace": lambda: BayesRidge(y, x, family="poisson").fit("laplace"),
-            "overdispersed": lambda: BayesRidge(more, x, family="negativebinomial").fit(),
-            "overdispersed laplace": lambda: BayesRidge(more, x, family="negativebinomial").fit("laplace"),
+            "overdispersed": lambda: BayesRidge(more, x, family="negative-binomial").fit(),
+            "overdispersed laplace": lambda: BayesRidge(more, x, family="negative-binomial").fit("laplace"),
         },
         repetitions,
     )

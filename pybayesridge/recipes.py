@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -36,6 +37,9 @@ NAMED = {
 LONGEST = 600
 """An argument whose code has more characters is named and not written out."""
 
+RENAMED = {("family", "'negativebinomial'"): ("family", "'negative-binomial'")}
+"""Arguments in files of earlier versions, and how they are written now."""
+
 SILENT = ("disp", "progress")
 """Arguments that no number of a fit depends on."""
 
@@ -60,6 +64,11 @@ class Call:
     arguments: tuple[tuple[str, str], ...]
     named: tuple[tuple[str, str], ...] = ()
     before: Assignment | None = None
+
+    @staticmethod
+    def of_earlier(state: dict[str, Any]) -> dict[str, Any]:
+        """The attributes in files of earlier versions, which named some families otherwise."""
+        return {**state, "arguments": tuple(RENAMED.get(each, each) for each in state["arguments"])}
 
     def using(self, names: Iterable[str]) -> Call:
         """The call with the caller's own names that its formula reads."""

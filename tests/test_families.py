@@ -9,7 +9,7 @@ import pytest
 from pybayesridge import BayesRidge, SpikeSlab
 from pybayesridge.families.registry import FAMILIES
 
-ONE_OF = "family must be 'gaussian', 'binomial', 'poisson' or 'negativebinomial'"
+ONE_OF = "family must be 'gaussian', 'binomial', 'poisson' or 'negative-binomial'"
 
 
 @pytest.fixture(scope="module")

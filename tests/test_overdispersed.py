@@ -42,7 +42,7 @@ DATA = frame()
 FORMULA = "y ~ a + b + C(g)"
 
 
-def fit(formula=FORMULA, data=DATA, method=None, *, family="negativebinomial", weights=None, options=None, **given):
+def fit(formula=FORMULA, data=DATA, method=None, *, family="negative-binomial", weights=None, options=None, **given):
     model = BayesRidge.from_formula(formula, data, family=family, exposure="t", weights=weights, **given)
     return model.fit(method, **(options or {}))
 
@@ -211,20 +211,20 @@ def test_priors_are_moved(fitted):
 def test_hard_data():
     rng = np.random.default_rng(1)
     x = rng.normal(size=(40, 80))
-    wide = BayesRidge(rng.poisson(np.exp(0.5 + x[:, 0]) * rng.gamma(2, 0.5, 40)), x, family="negativebinomial").fit()
+    wide = BayesRidge(rng.poisson(np.exp(0.5 + x[:, 0]) * rng.gamma(2, 0.5, 40)), x, family="negative-binomial").fit()
     assert wide.converged
-    noise = BayesRidge(rng.poisson(rng.gamma(1, 3, 80)), rng.normal(size=(80, 3)), family="negativebinomial").fit()
+    noise = BayesRidge(rng.poisson(rng.gamma(1, 3, 80)), rng.normal(size=(80, 3)), family="negative-binomial").fit()
     assert noise.df_model < 3
     assert 0.4 < noise.hyperparameters().loc["alpha", "median"] < 2.0
-    one = BayesRidge(np.r_[np.zeros(39), 5.0], x[:, :2], family="negativebinomial").fit("laplace")
+    one = BayesRidge(np.r_[np.zeros(39), 5.0], x[:, :2], family="negative-binomial").fit("laplace")
     assert np.isfinite(one.params).all()
 
 
 @pytest.mark.parametrize(
     ("change", "given", "message"),
     [
-        ({"y": -1}, {}, "family='negativebinomial' takes counts, but endog is negative: row.* 0"),
-        ({"y": 0.5}, {}, "family='negativebinomial' takes counts, whole numbers, but endog has fractions"),
+        ({"y": -1}, {}, "family='negative-binomial' takes counts, but endog is negative: row.* 0"),
+        ({"y": 0.5}, {}, "family='negative-binomial' takes counts, whole numbers, but endog has fractions"),
         ({"t": 0.0}, {}, "exposure must be positive and finite, but those of row.* 0 are not"),
         ({}, {"dispersion": -1.0}, "dispersion must be positive and finite, not -1"),
         ({}, {"dispersion": 1e9}, "dispersion must be between 1e-08 and 1000"),
@@ -242,7 +242,7 @@ def test_bad_input_is_refused(change, given, message):
 def test_what_there_is_not():
     with pytest.raises(ValueError, match="all counts are 0"):
         fit(data=DATA.assign(y=0))
-    with pytest.raises(ValueError, match="SpikeSlab does not have family='negativebinomial'"):
-        SpikeSlab(DATA["y"], DATA[["a", "b"]], family="negativebinomial")
-    with pytest.raises(ValueError, match="dispersion requires family='negativebinomial'"):
+    with pytest.raises(ValueError, match="SpikeSlab does not have family='negative-binomial'"):
+        SpikeSlab(DATA["y"], DATA[["a", "b"]], family="negative-binomial")
+    with pytest.raises(ValueError, match="dispersion requires family='negative-binomial'"):
         fit(family="poisson", dispersion=0.5)

@@ -55,6 +55,14 @@ def test_every_file_of_the_gallery_is_read(folder):
             assert len(res.fittedvalues) == len(make.data())
 
 
+def test_a_family_with_another_name_in_an_earlier_file():
+    res = load(make.FOLDER.parent / "format2" / "overdispersed.fit")
+    assert res.model.family == "negative-binomial"
+    assert "family='negative-binomial'" in res.recipe.code
+    assert "negativebinomial" not in str(res.summary())
+    assert res.prior_sensitivity()["shift"].notna().all()
+
+
 def test_options_that_an_earlier_file_lacks_are_not_guessed():
     res = load(make.FOLDER.parent / "format1" / "selection_exact.fit")
     with pytest.raises(ValueError, match="earlier version, which did not keep the options: fit again"):

@@ -168,7 +168,7 @@ def _response(parser: argparse.ArgumentParser, model: str) -> None:
             "--dispersion",
             type=float,
             metavar="ALPHA",
-            help="the dispersion, for --family negativebinomial (default: integrated out)",
+            help="the dispersion, for --family negative-binomial (default: integrated out)",
         )
     words = [_in_words(lane.names, lane.method(lane.default, 0, 0).name, lane.default) for lane in lanes.values()]
     others = "".join(

@@ -8,7 +8,7 @@ from typing import Any
 from pybayesridge.families.binomial import BinomialFamily
 from pybayesridge.families.family import Family
 from pybayesridge.families.gaussian import Gaussian
-from pybayesridge.families.negativebinomial import NegativeBinomialFamily
+from pybayesridge.families.negative_binomial import NegativeBinomialFamily
 from pybayesridge.families.poisson import PoissonFamily
 from pybayesridge.text import either
 

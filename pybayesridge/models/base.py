@@ -218,7 +218,7 @@ class LinearModel(StreamedModel):
     def of_earlier(state: dict[str, Any]) -> dict[str, Any]:
         """The attributes of a model in a file of an earlier version, which had none for the family."""
         out = state if "distribution" in state else state | earlier(state)
-        return {"per_row": "trials" if out.get("has_trials") else "", **out}
+        return {"per_row": "trials" if out.get("has_trials") else "", **out, "family": out["distribution"].name}
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the copy of the columns."""

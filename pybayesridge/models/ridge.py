@@ -80,9 +80,9 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
         are in no band of a dict are one more, with the name "other". See the notes.
     sigma2 : float, optional
         The noise variance where it is known.
-    family : {"gaussian", "binomial", "poisson", "negativebinomial"} or family object of statsmodels
+    family : {"gaussian", "binomial", "poisson", "negative-binomial"} or family object of statsmodels
         The distribution of the responses. ``"binomial"``: yes/no responses, and successes among trials;
-        ``"poisson"``: counts; ``"negativebinomial"``: counts that vary more than Poisson counts; see the notes. An
+        ``"poisson"``: counts; ``"negative-binomial"``: counts that vary more than Poisson counts; see the notes. An
         object such as ``sm.families.Binomial(link=sm.families.links.Probit())`` also gives the link, and
         ``sm.families.NegativeBinomial(alpha=0.5)`` the dispersion.
     link : {"logit", "probit"}, for ``family="binomial"``
@@ -95,7 +95,7 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
     exposure : str or (n,) array-like, for counts
         Exposure of each row, such as person-years, in proportion to which events are expected: positive. With a
         formula also the name of a column. Its log is an offset of the linear predictor.
-    dispersion : float, for ``family="negativebinomial"``
+    dispersion : float, for ``family="negative-binomial"``
         alpha of the notes, from 1e-8 to 1000, where it is known; by default it is integrated out.
     flat_in : {"latent", "link"}, for yes/no responses and counts
         Units in which the unpenalised coefficients have a flat prior, ``"latent"`` by default; see the notes.
@@ -144,7 +144,7 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
     expected count does not exist in general, since the posterior of tau2 has a polynomial tail: predictions are
     posterior medians, with quantiles.
 
-    With ``family="negativebinomial"`` the rate of each Poisson count is multiplied by a gamma variable of mean 1 and
+    With ``family="negative-binomial"`` the rate of each Poisson count is multiplied by a gamma variable of mean 1 and
     variance alpha, which stands for what the columns leave open, so that the variance of a count of mean :math:`\mu`
     is :math:`\mu + \alpha \mu^2` (NB2). alpha is integrated out together with tau2, whatever the method: the
     posterior is a mixture over values of alpha, weighted by prior and evidence. Its prior is beta-prime(1/2, 1/2):

@@ -55,6 +55,9 @@ def _fits():
         "binomial_trials": BayesRidge.from_formula("count ~ a", frame, family="binomial", trials="trials").fit(
             "fixed", lam=2.0, solver="laplace"
         ),
+        "overdispersed": BayesRidge.from_formula("count ~ a", frame, family="negative-binomial").fit(
+            "fixed", lam=2.0, solver="laplace"
+        ),
         "binomial_selection": SpikeSlab(frame["yes"], frame[["a", "b"]], family="binomial", **known).fit(
             mcse=0.5, chains=2, maxiter=60
         ),

@@ -131,7 +131,7 @@ def against_grid(request):
     x, y = _simulated(*request.param)
     return (
         _by_grid(x, y),
-        BayesRidge(y, x[:, None], family="negativebinomial").fit(),
+        BayesRidge(y, x[:, None], family="negative-binomial").fit(),
         BayesRidge(y, x[:, None], family="poisson").fit(),
     )
 

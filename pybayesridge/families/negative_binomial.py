@@ -33,7 +33,7 @@ class NegativeBinomialFamily(PoissonFamily):
         alpha, where it is given; otherwise it is integrated out.
     """
 
-    name: ClassVar[str] = "negativebinomial"
+    name: ClassVar[str] = "negative-binomial"
     takes: ClassVar[tuple[str, ...]] = ("link", "exposure", "flat_in", "dispersion")
     statsmodels: ClassVar[str] = "NegativeBinomial"
     shape: ClassVar[str] = "alpha"
