@@ -91,7 +91,7 @@ def measure(n: int, d: int) -> tuple[str, dict[str, float]]:
     dual = gaussian.gram is None
     t2 = model.start()[1]
     calls = {
-        "floor": floor_calls(gaussian.data.root, dual),
+        "floor": floor_calls(gaussian.likelihood.data.root, dual),
         "factor": lambda: gaussian.factor(t2),
         "sweep": sweep(model),
     }

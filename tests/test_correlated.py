@@ -40,6 +40,9 @@ QUANTILE = 4e-3
 INTERPOLATED = 3e-3
 """Means of variances and correlations, which are taken between the points of the lattice."""
 
+MANY_DIMENSIONS = 0.03
+"""Standard deviations: of means by weighted points, whose error is about .01; three times as much of limits."""
+
 SAME = 1e-9
 LIKELIHOOD = 2e-4
 """Relative difference of estimates from those of an optimiser that stops early."""
@@ -579,3 +582,20 @@ def test_a_variance_near_zero_makes_one_axis_rough(monkeypatch):
     assert (np.abs(found.params - fine.params) / fine.bse).max() < 2e-3  # worst seen 2e-4
     first, second = (fit.variance_components()[columns].astype(float) for fit in fits)
     assert np.abs(first - second).div(second["sd"], axis=0).max().max() < 0.05  # worst seen .008
+
+
+def test_four_dimensions_by_weighted_points(monkeypatch):
+    """An intercept, a slope, their correlation and a band: a lattice needs ten times as many points."""
+    rng = np.random.default_rng(3)
+    data = pd.DataFrame({"x": rng.normal(size=60), "g": rng.integers(0, 8, 60)})
+    data["y"] = data["x"] + rng.normal(size=8)[data["g"]] + rng.normal(size=60)
+    model = BayesRidge.from_formula("y ~ x + (x | g)", data)
+    found = model.fit()
+    assert found.converged
+    assert found.quadrature_error <= 0.04
+    monkeypatch.setattr(mixed, "MOST_DIMENSIONS", 4)
+    monkeypatch.setattr(mixed, "STEPS", (0.8,))
+    fine = model.fit(tol=0.02)
+    assert (np.abs(found.params - fine.params) / fine.bse).max() < MANY_DIMENSIONS
+    first, second = (fit.variance_components()[["mean", "lower", "upper"]].astype(float) for fit in (found, fine))
+    assert np.abs(first - second).div(fine.variance_components()["sd"], axis=0).max().max() < 3 * MANY_DIMENSIONS

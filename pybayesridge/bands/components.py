@@ -216,8 +216,24 @@ class VarianceGrid:
             log_phi = np.log(totals.shares[:, band])
             roots = [_root(lambda x: totals.below(x - log_phi), p) for p in probabilities.tolist()]
             quantiles = np.exp(unit + np.array(roots))
-        square = self._of_variance(log_scale2, np.zeros(0), 1.0)[0]
-        return mean, np.sqrt(quantiles), float(np.sqrt(max(square - mean**2, 0.0)))
+        return mean, np.sqrt(quantiles), self._spread(log_scale2, mean)
+
+    def _spread(self, log_scale2: FloatArray, mean: float) -> float:
+        """Standard deviation of the root of a variance with this mean: between points, and of the noise at each."""
+        half, one = self._moment(0.5), self._moment(1.0)
+        if not (np.isfinite(mean) and np.isfinite(one)):
+            return float("inf")
+        between = self.weight @ (half * np.exp(0.5 * log_scale2) - mean) ** 2
+        return float(np.sqrt(between + (one - half**2) * (self.weight @ np.exp(log_scale2))))
+
+    def _moment(self, power: float) -> float:
+        """Mean of a power of a variance in units of that power of its scale."""
+        half = self.df / 2
+        if np.isinf(half):
+            return 1.0
+        if half <= power:
+            return float("inf")
+        return float(np.exp(power * np.log(half) + gammaln(half - power) - gammaln(half)))
 
     def shares(self, band: int, probabilities: FloatArray) -> tuple[float, FloatArray, float]:
         """Posterior mean and quantiles of a band's share, and the probability that it is below 1 %."""
@@ -246,8 +262,7 @@ class VarianceGrid:
         if np.isinf(self.df):
             return mean, np.full(probabilities.size, np.exp(log_scale2[0]))
         half = self.df / 2
-        exists = half > power
-        mean *= float(np.exp(power * np.log(half) + gammaln(half - power) - gammaln(half))) if exists else np.inf
+        mean *= self._moment(power)
         points, mass = binned(log_scale2, weight)
 
         def excess(log_variance: float, probability: float) -> float:

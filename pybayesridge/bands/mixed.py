@@ -24,7 +24,7 @@ from pybayesridge.ridge.fit import Parameterization
 from pybayesridge.ridge.likelihood import GaussianLikelihood, GaussianNoise
 from pybayesridge.ridge.prior import BetaPrime
 
-MOST_DIMENSIONS = 5
+MOST_DIMENSIONS = 3
 """Lattices are over at most so many variances and correlations; over more there are weighted points."""
 
 MOST_SAMPLED = 8
@@ -232,8 +232,9 @@ def fit_exact(problem: MixedProblem, prior: BetaPrime, noise: GaussianNoise, tol
     tol : float
         Accuracy: of the log of the integral, and of means of roots of variances, of correlations and of coefficients
         in posterior standard deviations. The lattice is refined until its halves say so. With more than
-        :data:`MOST_DIMENSIONS` variances and correlations there are weighted points, whose scrambles tell the error,
-        and 40 times as much is accepted.
+        :data:`MOST_DIMENSIONS` variances and correlations there are weighted points, whose scrambles tell the error:
+        they are added to until it is ten times as much (40 times where the equations of a point take long), and 40
+        times as much is accepted.
 
     Raises
     ------
@@ -282,9 +283,10 @@ def _one_exact(problem: MixedProblem, prior: BetaPrime, likelihood: GaussianLike
     coordinates, origin, root, count = _place(problem, prior, likelihood)
 
     places: Coordinates | Scores = coordinates
+    aim = tol
     if origin.size > MOST_DIMENSIONS:
         places = Scores(coordinates.terms, coordinates.a, coordinates.b, coordinates.log_unit)
-        origin, tol = places.near(coordinates.factors(origin)), ACCEPTED * tol
+        origin, aim, tol = places.near(coordinates.factors(origin)), problem.system.aim * tol, ACCEPTED * tol
 
     def density(x: FloatArray) -> Value:
         factors = places.factors(x)
@@ -304,7 +306,7 @@ def _one_exact(problem: MixedProblem, prior: BetaPrime, likelihood: GaussianLike
 
     lattice: Lattice | SampledPoints
     if origin.size > MOST_DIMENSIONS:
-        lattice, mean = sampled(density, origin, lambda points, mean: error_of(points, mean) <= tol)
+        lattice, mean = sampled(density, origin, lambda points, mean: error_of(points, mean) <= aim)
         count += lattice.looked_at
         error = error_of(lattice, mean)
     else:

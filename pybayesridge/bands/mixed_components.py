@@ -106,4 +106,4 @@ def _summary(values: FloatArray, weight: FloatArray, probabilities: FloatArray) 
     order = np.argsort(values, kind="stable")
     own = weight[order]
     quantiles = np.interp(probabilities, np.cumsum(own) - own / 2, values[order])
-    return mean, quantiles, float(np.sqrt(max(float(weight @ values**2) - mean**2, 0.0)))
+    return mean, quantiles, float(np.sqrt(weight @ (values - mean) ** 2))

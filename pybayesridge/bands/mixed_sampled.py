@@ -38,7 +38,7 @@ POINTS, WIDER = 128, 1.5
 FIRST, MOST = 64, 1024
 """Points of each scramble: at first, and after which no more are added."""
 
-SMOOTH = 0.25
+SMOOTH = 0.1
 """Standard deviation of the normal distributions that points are spread out to, in those of the posterior."""
 
 FINE = 1 << 17

@@ -55,6 +55,8 @@ class System:
     """Whether variances in rows are those given the unpenalised coefficients, whose own are added."""
     drop: ClassVar[float] = DROP
     """Fall of the log density within which points of lattices are."""
+    aim: ClassVar[float] = 10.0
+    """Weighted points are added until their error is so many times `tol`."""
     seen: ClassVar[float] = 1e-5
     """Nodes of smaller weight are left out of the mean of what is costly and not random."""
 
