@@ -1,7 +1,7 @@
 """Walkers through the sets of units, by light moves in compiled code (``compiled/c/sets``); here, its arrays.
 
-A step proposes that one unit comes in, leaves, or takes the place of another one, that the node of log g changes, or
-that several units and log g do. It costs O(m²) for m columns in, whatever the number of columns. Now and then a pass
+A step proposes that one unit comes in, leaves, or takes the place of another one, that the node of log g changes, that
+several units and log g do, or that a set which was visited before takes the place of the present one. It costs O(m²) for m columns in, whatever the number of columns. Now and then a pass
 computes the probability of every unit given the others, and its coefficients' moments, which are averaged.
 """
 
@@ -20,7 +20,7 @@ from pybayesridge.compiled.library import library
 from pybayesridge.selection.grid import Grid
 from pybayesridge.selection.problem import CACHE_BYTES, Problem
 
-MOVES = ("birth", "death", "swap", "near swap", "node", "together")
+MOVES = ("birth", "death", "swap", "near swap", "node", "together", "recall")
 """The moves, as they are counted."""
 
 FIRST_SIZES = 32
@@ -46,12 +46,14 @@ DONE, TABLE, RECORD, FAILED = range(4)
 
 _INTEGERS = (
     *("n", "d", "fixed", "n_units", "widest", "n_nodes", "most_columns", "table_sizes", "node_every"),
-    *("together_every", "most_together", "n_free", "dual_from", "n_watched"),
+    *("together_every", "most_together", "n_free", "dual_from", "n_watched", "n_recalled", "largest_recalled"),
+    "recall_every",
 )
 _POINTERS = (
     *("order", "start", "unit_of", "diag", "cross", "gram", "held", "held_at", "xt", "target", "log_g", "k", "log_k"),
     *("noise", "odds", "log_weight", "table", "keep", "alias", "log_birth", "birth", "death", "exchange", "listed"),
-    *("watched", "is_watched"),
+    *("watched", "is_watched", "is_core", "mark", "recalled_key", "recalled_start", "recalled_unit", "recalled_sum"),
+    *("recalled_node_sum", "log_recalled"),
 )
 
 
@@ -93,6 +95,29 @@ class Proposals:
     death: FloatArray
     exchange: FloatArray
     listed: BoolArray
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """Sets of core units, and the distribution over them and the nodes of log g from which proposals are drawn.
+
+    Attributes
+    ----------
+    core : (G,) bool array
+    key : (S,) uint64 array
+        Ascending; of each set the marks of its units, combined by exclusive or.
+    start : (S + 1,) int array
+    units : (total,) int array
+        Those of set i, ascending, are ``units[start[i] : start[i + 1]]``.
+    log_prob : (S, K) array
+        Log probability of a set and a node.
+    """
+
+    core: BoolArray
+    key: AnyArray
+    start: IntArray
+    units: IntArray
+    log_prob: FloatArray
 
 
 @dataclass(slots=True)
@@ -189,6 +214,7 @@ class Walkers:
     weighted: Weighted | None = None
     node_every: int = 5
     together_every: int = 10
+    recall_every: int = 10
     swap_share: float = 0.3
     _handle: int = field(default=0, init=False)
     _struct: Any = field(default=None, init=False)
@@ -261,6 +287,11 @@ class Walkers:
         self._set("table", prior_table(self.grid, sizes))
         self._struct.table_sizes = sizes
 
+    @property
+    def marks(self) -> AnyArray:
+        """Random numbers of the units, (G,): keys of sets are made of them."""
+        return self._marks
+
     def pace(self, most_together: int) -> None:
         """Set how many units the moves of several let in or out, at most."""
         self._struct.most_together = min(most_together, MOST_TOGETHER)
@@ -287,6 +318,29 @@ class Walkers:
         self._hold(proposals.listed)
         if self._handle:
             library().run_forget(self._handle)
+
+    def recall(self, recalled: Recalled | None) -> None:
+        """Take the sets that walkers may go to at once; None for no such moves. What follows is of other chains."""
+        self._struct.n_recalled = 0
+        if recalled is None:
+            return
+        prob = np.exp(recalled.log_prob)
+        of_set = prob.sum(axis=1)
+        sizes = np.diff(recalled.start)
+        for name, array in (
+            ("is_core", recalled.core.astype(np.uint8)),
+            ("mark", self._marks),
+            ("recalled_key", recalled.key),
+            ("recalled_start", recalled.start.astype(np.int64)),
+            ("recalled_unit", np.append(recalled.units, 0).astype(np.int32)),
+            ("recalled_sum", _sums(of_set)),
+            ("recalled_node_sum", _sums(prob / np.maximum(of_set, 1e-300)[:, None])),
+            ("log_recalled", _double(recalled.log_prob)),
+        ):
+            self._set(name, array)
+        self._struct.recall_every = self.recall_every
+        self._struct.largest_recalled = int(sizes.max())
+        self._struct.n_recalled = sizes.size
 
     def _hold(self, listed: BoolArray) -> None:
         """Compute the rows of X'X of columns of these units, of as many as memory is for."""
@@ -451,6 +505,12 @@ def prior_table(grid: Grid, sizes: int) -> FloatArray:
     addresses = (_address(part) for part in (log_p, log_q, log_w))
     library().run_table(_address(out), 0, sizes, n, *t.shape, *addresses)
     return np.ascontiguousarray(out + (grid.log_weight - grid.log_total))
+
+
+def _sums(prob: FloatArray) -> FloatArray:
+    """Cumulative sums along the last axis, the last one 1 but for what is rounding."""
+    out = np.cumsum(prob, axis=-1)
+    return np.ascontiguousarray(out / np.maximum(out[..., -1:], 1e-300))
 
 
 def _double(array: FloatArray) -> FloatArray:

@@ -18,6 +18,7 @@ from pybayesridge.selection.estimates import FEWEST_DRAWS, GROWTH, KEPT, Estimat
 from pybayesridge.selection.grid import Grid
 from pybayesridge.selection.light import MOST_TOGETHER, Proposals, Sums, Walkers, Weighted
 from pybayesridge.selection.problem import Problem
+from pybayesridge.selection.recalled import recalled_sets
 from pybayesridge.selection.starts import Start
 from pybayesridge.selection.traces import Recorder, Trace
 
@@ -209,6 +210,8 @@ class Walk:
             self.walkers.start(i, start.units, start.node, seeds[i])
         fixed = 0 if weighted is None else weighted.fixed
         self.tallies, self.recorder = Tallies(n, problem.units, fixed, grid.unit_odds), Recorder(n)
+        # With weights the posterior is another one at each step.
+        self.recalls = weighted is None
         self.every = 1
         self.tiers = weighted is None and problem.units.n >= WATCHED_FROM
         n_units = problem.units.n
@@ -300,7 +303,13 @@ class Walk:
             if self.tiers:
                 self._watch(prob)
             self.walkers.pace(int(np.clip(TOGETHER * prob.sum(), LEAST_TOGETHER, MOST_TOGETHER)))
+            if self.recalls and spans > 1:
+                self._recall(self.recorder.after(0), prob)
             self._adapted()
+
+    def _recall(self, trace: Trace, prob: FloatArray) -> None:
+        """Let walkers go to sets of these states at once."""
+        self.walkers.recall(recalled_sets(self.problem, self.grid, trace, prob, self.walkers.marks))
 
     def _adapted(self) -> None:
         """What follows when proposals have been adapted."""
@@ -349,6 +358,8 @@ class Walk:
         passes = max(passes, 1)
         if self.counted == 0:
             self.forget()
+        elif self.recalls and self.now is not None:
+            self._recall(self.recorder.after(self.lead), self.now.prob)
         self.tallies.new_stretch(alone=self.counted == 0)
         self.ends.append(self.counted)
         self.advance(passes)

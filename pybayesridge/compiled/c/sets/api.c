@@ -98,6 +98,11 @@ EXPORT int run_start(Run *run, int64_t walker, const int32_t *units, int64_t n_i
     return rebuild(run, w, 0);
 }
 
+/* Whether a step may come to a size for which the prior is not tabulated. */
+static int lacks_table(const Problem *p, const Walker *w) {
+    return !p->odds && p->table_sizes <= p->n_units && w->n_in + most_more(p, w->n_in) + MARGIN > p->table_sizes;
+}
+
 /* `steps` light moves and a pass, `passes` times; how it ended, and in `done` the passes. */
 EXPORT int run_advance(Run *run, int64_t walker, int64_t steps, int64_t passes, Record *record, int64_t *done) {
     const Problem *p = run->problem;
@@ -108,7 +113,7 @@ EXPORT int run_advance(Run *run, int64_t walker, int64_t steps, int64_t passes, 
             return RECORD;
         if (!w->left) w->left = steps + 1;
         for (; w->left > 1; w->left--) {
-            if (!p->odds && w->n_in + most_at_once(p, w->n_in) + MARGIN > p->table_sizes && p->table_sizes <= p->n_units) return TABLE;
+            if (lacks_table(p, w)) return TABLE;
             step(run, w);
             if (run->failed) return MEMORY;
         }
@@ -142,7 +147,7 @@ EXPORT int run_walk(Run *run, int64_t walker, int64_t steps) {
     Walker *w = run->walker + walker;
     if (!w->left) w->left = steps + 1;
     for (; w->left > 1; w->left--) {
-        if (!p->odds && w->n_in + most_at_once(p, w->n_in) + MARGIN > p->table_sizes && p->table_sizes <= p->n_units) return TABLE;
+        if (lacks_table(p, w)) return TABLE;
         step(run, w);
         if (run->failed) return MEMORY;
     }

@@ -57,7 +57,7 @@ double log_likelihood(const Problem *p, int64_t penalised, double log_det, doubl
     return volume - 0.5 * p->nu * log(left);
 }
 
-static int accepted(Walker *w, int move, double log_ratio) {
+int accepted(Walker *w, int move, double log_ratio) {
     w->proposed[move]++;
     if (!(log_ratio >= 0.0 || log(uniform(w)) < log_ratio)) return 0;
     w->accepted[move]++;
@@ -94,7 +94,7 @@ static int64_t draw_member(Walker *w, const double *weight, double total) {
     return out;
 }
 
-static int fits(Run *run, Walker *w, int64_t more) {
+int fits(Run *run, const Walker *w, int64_t more) {
     if (w->m - run->problem->fixed + more <= run->problem->most_columns) return 1;
     run->limited = 1;
     return 0;
@@ -296,6 +296,12 @@ int64_t most_at_once(const Problem *p, int64_t n_in) {
     return most < MOST_TOGETHER ? most : MOST_TOGETHER;
 }
 
+/* Units that come in with one move at most, of n_in. */
+int64_t most_more(const Problem *p, int64_t n_in) {
+    const int64_t most = most_at_once(p, n_in);
+    return p->n_recalled && p->largest_recalled > most ? p->largest_recalled : most;
+}
+
 /* How many numbers of units there are for it: powers of 2. */
 static int64_t numbers_together(const Problem *p, int64_t n_in) {
     const int64_t most = most_at_once(p, n_in);
@@ -359,6 +365,8 @@ void step(Run *run, Walker *w) {
         if (takes_turn(p, w, OFTEN_NODE)) move_node(run, w);
     } else if (p->together_every && turn % p->together_every == 1) {
         if (takes_turn(p, w, OFTEN_TOGETHER)) move_together(run, w);
+    } else if (p->n_recalled && turn % p->recall_every == 2) {
+        recall(run, w);
     } else if (uniform(w) < p->swap_share) swap(run, w);
     else if (uniform(w) < 0.5) birth(run, w);
     else death(run, w);

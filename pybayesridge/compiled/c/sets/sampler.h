@@ -22,12 +22,15 @@
 /* Units that the move of size and g lets in or out, at most. */
 #define MOST_TOGETHER 512
 
+/* Units of a set that is recalled, at most. */
+#define MOST_RECALLED 64
+
 /* Neighbours of a unit: those with the largest correlations, and at least this one. */
 #define MOST_NEIGHBOURS 20
 #define LEAST_CORRELATION 0.5
 
 /* Moves that are counted. */
-enum { BIRTH, DEATH, SWAP, NEAR_SWAP, NODE, TOGETHER, N_MOVES };
+enum { BIRTH, DEATH, SWAP, NEAR_SWAP, NODE, TOGETHER, RECALL, N_MOVES };
 
 /* The data, the prior and the weights of proposals; in the order of light.Problem. */
 typedef struct {
@@ -45,6 +48,9 @@ typedef struct {
     int64_t n_free;        /* units that move */
     int64_t dual_from;    /* columns in from which a set is held by its rows, 0 for never */
     int64_t n_watched;    /* units that every pass looks at, where `watched` is */
+    int64_t n_recalled;   /* sets of core units that a walker may go to at once */
+    int64_t largest_recalled; /* units of the largest of them, MOST_RECALLED at most */
+    int64_t recall_every;
     double yy, outside, nu; /* y'y, its part outside the rows of `xt`, degrees of freedom */
     double swap_share;
     const int64_t *order, *start; /* the columns of unit j: order[start[j]] to order[start[j + 1] - 1] */
@@ -68,6 +74,14 @@ typedef struct {
     const uint8_t *listed;           /* units whose neighbours are looked for */
     const int32_t *watched;          /* units that every pass looks at; NULL: all of them */
     const uint8_t *is_watched;
+    const uint8_t *is_core;          /* units of which recalled sets are made */
+    const uint64_t *mark;            /* of the units: a set's key is that of all its core units by exclusive or */
+    const uint64_t *recalled_key;    /* ascending */
+    const int64_t *recalled_start;   /* the units of set i, ascending: recalled_unit[recalled_start[i]] and so on */
+    const int32_t *recalled_unit;
+    const double *recalled_sum;      /* how likely the sets up to this one are proposed, and of each set the nodes */
+    const double *recalled_node_sum;
+    const double *log_recalled;      /* log of the probability with which a set and a node are proposed */
 } Problem;
 
 typedef struct {
@@ -151,7 +165,13 @@ double log_likelihood(const Problem *p, int64_t penalised, double log_det, doubl
 double log_prior(const Problem *p, int64_t n_in, int64_t node);
 double log_gain(const Problem *p, const Walker *w, double change);
 int64_t most_at_once(const Problem *p, int64_t n_in);
+int64_t most_more(const Problem *p, int64_t n_in);
+int accepted(Walker *w, int move, double log_ratio);
+int fits(Run *run, const Walker *w, int64_t more);
 void step(Run *run, Walker *w);
+
+/* recall.c */
+void recall(Run *run, Walker *w);
 
 /* sweep.c */
 void look(Run *run, Walker *w, double *prob, double *mean, double *square, double *sums);
