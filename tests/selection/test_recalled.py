@@ -40,7 +40,7 @@ GIVENS = {"learned": Given(), "odds": Given(np.array([0.3, 0.5, 0.2, 0.4, 0.4, 0
 @pytest.mark.parametrize("labels", [None, np.array([0, 0, 1, 2, 2, 3, 4, 5, 6, 7, 8, 9])])
 @pytest.mark.parametrize("known", GIVENS)
 def test_the_posterior_stays_what_it_is(form, labels, known):
-    """Some sets of some of the units, with any probabilities, beside the other moves: those of the sum over all sets."""
+    """Some sets of some of the units, with any probabilities, beside the other moves, give the sum over all sets."""
     groups = labels is not None and known == "odds"
     given = Given(np.linspace(0.2, 0.6, 10)[labels]) if groups else GIVENS[known]
     X, y = regression(6, 14, 12, noise=0.4, size=3, twins=0.2)
