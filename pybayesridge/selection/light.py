@@ -2,8 +2,8 @@
 
 A step proposes that one unit comes in, leaves, or takes the place of another one, that the node of log g changes,
 that several units and log g do, or that a set which was visited before takes the place of the present one. It costs
-O(m²) for m columns in, whatever the number of columns. Now and then a pass computes the probability of every unit given
-the others, and its coefficients' moments, which are averaged.
+O(m²) for m columns in, whatever the number of columns. Now and then a pass computes the probability of every unit
+given the others, and its coefficients' moments, which are averaged.
 """
 
 from __future__ import annotations
