@@ -98,8 +98,19 @@ def pit(fits: Sequence[Any], names: Sequence[Sequence[str]], given: dict[str, An
 
 
 def loo(fits: Sequence[Any], names: Sequence[Sequence[str]], given: dict[str, Any]) -> dict[str, Any]:
-    """Rows predicted from the others: log densities without and with the row, effective draws, standard errors."""
-    score = fits[0].loo(target=given.get("target"))
+    """Rows predicted from the others: log densities without and with the row, effective draws, standard errors.
+
+    With ``by``, a label for each row, groups of rows, with their ``labels``.
+    """
+    by = given.get("by")
+    score = fits[0].loo(target=given.get("target"), by=by)
+    if by is not None:
+        return {
+            "elpd": score.pointwise.to_numpy(dtype=np.float64),
+            "within": score.within,
+            "overlap": score.overlap.to_numpy(dtype=np.float64),
+            "labels": [str(label) for label in score.pointwise.index],
+        }
     found = {"n_eff": score.n_eff, "mcse": score.pointwise_mcse}
     return {
         "elpd": score.pointwise.to_numpy(dtype=np.float64),

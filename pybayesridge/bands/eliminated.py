@@ -17,7 +17,7 @@ the coefficients of B, and c_s the row of a level in E'B,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -514,6 +514,24 @@ class EliminatedSolved:
                 cross += a[some] * of_rest[at, i[some]]
             out[some] += x[some] * (x[some] * spread[at] - 2 * cross)
         return out
+
+    def covariances(self, rows: SplitRows, parts: Sequence[slice]) -> Iterator[FloatArray]:
+        """Covariances of the rows of each part relative to s2, (m, m), unpenalised coefficients included.
+
+        Rows are those of data, which have few columns of groups.
+        """
+        system, u = self.system, self._covariance(self._inverse())
+        table = sparse.hstack([sparse.csr_matrix(system.grouped), sparse.csr_matrix(system.dense)], format="csr")
+        beside = sparse.hstack([rows.grouped, sparse.csr_matrix(rows.dense)], format="csr")
+        ratio = self.root**2 / self.h
+        for part in parts:
+            own, rest = rows.eliminated[part], beside[part]
+            levels = np.unique(own.indices)
+            weighted = own[:, levels].multiply(ratio[levels]).tocsr()
+            c = table[levels]
+            # Rows less what their level has of the other columns, times U.
+            half = rest @ u - weighted @ (c @ u)
+            yield (rest @ half.T).T - (weighted @ (c @ half.T)).T + (weighted @ own[:, levels].T).toarray()
 
     def _levels(self, u: FloatArray) -> Iterator[tuple[slice, FloatArray, FloatArray]]:
         """For parts of the eliminated levels ``c_s U`` (m, p2 + k) and ``c_s U c_s'`` (m,)."""

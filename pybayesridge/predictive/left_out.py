@@ -33,12 +33,14 @@ LEVERAGE_ONE = "it is fitted exactly whatever its response is (leverage 1)"
 
 
 class NoDensityError(ValueError):
-    """A row, by its position or its label, has no leave-one-out density; None stands for all rows."""
+    """A row or group, by its position or its label, has no leave-one-out density; None stands for all rows."""
 
-    def __init__(self, row: Any, reason: str) -> None:
+    def __init__(self, row: Any, reason: str, what: str = "row") -> None:
         self.row, self.reason = row, reason
         which = (
-            "the fit has no leave-one-out densities" if row is None else f"row {row!r} has no leave-one-out density"
+            "the fit has no leave-one-out densities"
+            if row is None
+            else f"{what} {row!r} has no leave-one-out density"
         )
         super().__init__(f"{which}: {reason}")
 

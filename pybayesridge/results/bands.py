@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import pandas as pd
 
-from pybayesridge._types import ArrayLike, RandomLike, RowsLike
+from pybayesridge._types import ArrayLike, IntArray, RandomLike, RowsLike
 from pybayesridge.bands.fit import BandFit
 from pybayesridge.bands.mixed import MixedFit
 from pybayesridge.bands.mixed_posterior import MixedPosterior
 from pybayesridge.checks import positive_int
 from pybayesridge.findings import Finding
+from pybayesridge.predictive.groups import mixed_groups_left_out, ridges_groups_left_out
 from pybayesridge.predictive.left_out import LeftOut
 from pybayesridge.predictive.ridge import bands_left_out, correlated_left_out
 from pybayesridge.recipes import Recipe
@@ -239,12 +240,24 @@ class BandRidgeResults(BandEstimates, LinearResults):
 
     def rows_left_out(self, target: int) -> LeftOut:
         """Predictions of the rows of a target from the others."""
-        noise, entry = self.noise, self.method_entry
-        if not (entry.uses_prior or entry.given):
-            noise = GaussianNoise(float(np.atleast_1d(self.arrays.sigma2)[target]))  # an estimate that stays as it is
+        noise = self._noise_of_others(target)
         if isinstance(self.posterior, MixedPosterior):
             return correlated_left_out(self.posterior, noise, target)
         return bands_left_out(self.posterior.parts, self.posterior.weight, noise, target)
+
+    def groups_left_out(self, target: int, codes: IntArray) -> LeftOut:
+        """Predictions of groups of rows of a target, each from the other rows."""
+        noise = self._noise_of_others(target)
+        if isinstance(self.posterior, MixedPosterior):
+            return mixed_groups_left_out(self.posterior, noise, target, codes)
+        return ridges_groups_left_out(self.posterior.parts, self.posterior.weight, noise, target, codes)
+
+    def _noise_of_others(self, target: int) -> GaussianNoise:
+        """The noise where rows are left out: an estimate stays as it is."""
+        entry = self.method_entry
+        if entry.uses_prior or entry.given:
+            return self.noise
+        return GaussianNoise(float(np.atleast_1d(self.arrays.sigma2)[target]))
 
     def _release_rows(self, row_space: bool) -> None:
         if not row_space:

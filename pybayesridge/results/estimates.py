@@ -147,6 +147,19 @@ class LinearEstimates(Shown):
         """Predictions of the rows of a target from the others."""
         raise NotImplementedError
 
+    def groups_left_out(self, target: int, codes: IntArray) -> LeftOut:
+        """Predictions of groups of rows of a target, each from the other rows; `codes` (n,) is the group of each row.
+
+        Raises
+        ------
+        ValueError
+            Where there are none in closed form.
+        """
+        raise ValueError(
+            "loo(by=) is for Gaussian responses of BayesRidge, where it has a closed form: fit without the rows of "
+            "each group to predict them"
+        )
+
     def row_law(self, weights: FloatArray, offset: FloatArray, target: int) -> RowLaw:
         """The law of combinations of the coefficients of a target with `weights` (m, k), plus `offset` (m,)."""
         of_z, penalized = self.model.positions(self.posterior.design)

@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 
 
 def compare_loo(
-    fits: Mapping[str, LinearResults | AnyResults] | Sequence[LinearResults | AnyResults],
+    fits: Mapping[str, LinearResults | AnyResults | LeaveOneOutScore]
+    | Sequence[LinearResults | AnyResults | LeaveOneOutScore],
     *,
     target: str | int | None = None,
+    by: Any = None,
 ) -> pd.DataFrame:
     """Compare fits by their leave-one-out predictive scores, with stacking weights.
 
@@ -38,8 +40,11 @@ def compare_loo(
     fits : dict of str to results, or list of results
         Of BayesRidge and SpikeSlab, for the same response and rows. Of a list the names are "(1)", "(2)" and so on.
         Fits of the same counts may have different exposures, which are part of a model, but not different trials.
+        Or scores that their ``loo(by=)`` made, all of the same groups.
     target : str or int, optional
         Which target, by name or position; needed where there are several.
+    by : str or array-like, optional
+        Groups of rows that are left out together, as for ``loo()``. A name is that of a variable of all formulas.
 
     Returns
     -------
@@ -73,11 +78,17 @@ def compare_loo(
     selection -124.9        3.8  1.0     0.0
     """
     inner: dict[str, Any] = named_fits(fits)
-    odd = [name for name, fit in inner.items() if not isinstance(fit, LinearResults)]
-    if odd:
-        raise ValueError(f"{listed(odd)} are not results of BayesRidge or SpikeSlab")
-    scores: dict[str, LeaveOneOutScore] = {name: fit.loo(target=target) for name, fit in inner.items()}
-    _check_alike(inner, scores)
+    scores: dict[str, LeaveOneOutScore]
+    if any(isinstance(fit, LeaveOneOutScore) for fit in inner.values()):
+        if by is not None or target is not None:
+            raise ValueError("scores have their groups and their target: leave out by and target")
+        scores = _given(inner)
+    else:
+        odd = [name for name, fit in inner.items() if not isinstance(fit, LinearResults)]
+        if odd:
+            raise ValueError(f"{listed(odd)} are not results of BayesRidge or SpikeSlab")
+        scores = {name: fit.loo(target=target, by=by) for name, fit in inner.items()}
+        _check_alike(inner, scores)
     order = sorted(scores, key=lambda name: -scores[name].elpd)
     copies = scores[order[0]].copies
     each = np.column_stack([scores[name].pointwise.to_numpy() for name in order]) / copies[:, None]
@@ -96,6 +107,26 @@ def compare_loo(
         "warning": [bool(scores[name].in_doubt) for name in order],
     }
     return pd.DataFrame(columns, index=order)
+
+
+def _given(inner: Mapping[str, Any]) -> dict[str, LeaveOneOutScore]:
+    """Scores that were made before, of the same groups of the same rows."""
+    odd = [name for name, each in inner.items() if not isinstance(each, LeaveOneOutScore) or each.groups is None]
+    if odd:
+        raise ValueError(
+            f"{listed(odd)} are not scores of groups, as loo(by=) makes them: pass results, with by= for groups"
+        )
+    first_name, first = next(iter(inner.items()))
+    for name, score in inner.items():
+        if not np.array_equal(pd.factorize(score.groups)[0], pd.factorize(first.groups)[0]):
+            raise ValueError(
+                f"the scores {first_name!r} and {name!r} are of different groups of rows: use the same by"
+            )
+        if not np.allclose(
+            score.observed, first.observed, rtol=0, atol=SAME_RESPONSE * np.abs(first.observed).max(initial=0)
+        ):
+            raise ValueError(f"the scores {first_name!r} and {name!r} are of different responses")
+    return dict(inner)
 
 
 def _check_alike(fits: dict[str, Any], scores: dict[str, LeaveOneOutScore]) -> None:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import pandas as pd
 
-from pybayesridge._types import AnyArray, RandomLike
+from pybayesridge._types import AnyArray, IntArray, RandomLike
 from pybayesridge.checks import positive_int
 from pybayesridge.design.design import Design
 from pybayesridge.findings import Finding
 from pybayesridge.posterior.laws import RowLaw
+from pybayesridge.predictive.groups import ridges_groups_left_out
 from pybayesridge.predictive.left_out import NO_NOISE, LeftOut, NoDensityError
 from pybayesridge.predictive.ridge import ridge_left_out
 from pybayesridge.quantile_tables import NO_ROW_SPACE
@@ -126,6 +127,14 @@ class BayesRidgeResults(coefficients.ColumnResults):
         if not self.noise_sd[target] > 0:
             raise NoDensityError(None, NO_NOISE)
         return ridge_left_out(design, fit.spectrum, fit.mixture, self.noise.of(design), target)
+
+    def groups_left_out(self, target: int, codes: IntArray) -> LeftOut:
+        """Predictions of groups of rows of a target, each from the other rows."""
+        fit, design = self.ridge_fit, self.posterior.design
+        if not self.noise_sd[target] > 0:
+            raise NoDensityError(None, NO_NOISE)
+        part = RidgePosterior(design, fit.spectrum, fit.mixture)
+        return ridges_groups_left_out([part], np.ones((1, design.q)), self.noise, target, codes)
 
     def sample(self, n: int, rng: RandomLike = None, hyper_columns: bool = False) -> pd.DataFrame:
         """Draw from the joint posterior of the coefficients.

@@ -28,8 +28,14 @@
 #'   Standard errors are those of the package 'loo', with the number of rows less one as the denominator of the variance; so are
 #'   those of the Python package.
 #'
+#'   With `by` whole groups of rows are left out in turn, and the joint density of the rows of each group is computed by Python: how
+#'   well new groups are predicted, whose effects are then drawn from the population of groups. `overlap` is the part of the
+#'   posterior of the variances of all rows that is left without the group.
+#'
 #' @param x A fit of [bayes_ridge()] or [spike_slab()].
 #' @param target Name or position of a target, if there are several.
+#' @param by Groups of rows: the name of a variable of the formula, such as `"g"` with `(1 | g)`, or a vector with a label for
+#'   each row of the fit. For Gaussian responses of [bayes_ridge()].
 #' @param ... Not used: further arguments raise an error.
 #' @return A list of class `"loo"`: `estimates` and `pointwise` with `elpd_loo`, `p_loo` and `looic`. If the posterior was
 #'   sampled, `n_eff` contains the effective number of draws of each row, and `mcse` the Monte Carlo standard error of its score where Python
@@ -41,26 +47,52 @@
 #'   selection = loo::loo(spike_slab(mpg ~ ., data = mtcars))
 #' ))
 #' @exportS3Method loo::loo
-loo.pybayesridge_fit <- function(x, target = NULL, ...) {
+loo.pybayesridge_fit <- function(x, target = NULL, by = NULL, ...) {
   refuse_dots("loo", ...)
   check_rows(x)
   if (is.null(target) && length(x$targets) > 1L) {
     stop("the fit has several targets: name one by 'target'", call. = FALSE)
   }
   at <- if (is.null(target)) 1L else target_position(x, target)
-  left_out <- if (has_sets(x$posterior)) sets_left_out else family_of(x)$left_out
-  found <- left_out(x, at, parent.frame())
+  env <- parent.frame()
+  found <- if (!is.null(by)) {
+    groups_left_out(x, at, by, env)
+  } else if (has_sets(x$posterior)) {
+    sets_left_out(x, at, env)
+  } else {
+    family_of(x)$left_out(x, at, env)
+  }
   pointwise <- cbind(elpd_loo = found$elpd, p_loo = found$within - found$elpd, looic = -2 * found$elpd)
   estimates <- cbind(Estimate = colSums(pointwise), SE = sqrt(nrow(pointwise) * apply(pointwise, 2L, stats::var)))
   out <- list(estimates = estimates, pointwise = pointwise)
   out$n_eff <- found$n_eff
   out$mcse <- found$mcse
+  if (!is.null(by)) {
+    rownames(out$pointwise) <- found$labels
+    out$overlap <- stats::setNames(found$overlap, found$labels)
+  }
   structure(c(out, named_estimates(estimates)), dims = c(NA_integer_, nrow(pointwise)), class = c("pybayesridge_loo", "loo"))
 }
 
 #' @exportS3Method loo::print_dims
 print_dims.pybayesridge_loo <- function(x, ...) {
-  cat("Leave-one-out predictions of", attr(x, "dims")[2L], "rows, each predicted from the others.\n")
+  what <- if (is.null(x$overlap)) "rows" else "groups of rows"
+  cat("Leave-one-out predictions of", attr(x, "dims")[2L], paste0(what, ", each predicted from the others.\n"))
+}
+
+# Python predicts groups of rows together.
+groups_left_out <- function(x, target, by, env) {
+  if (is.character(by) && length(by) == 1L && x$nobs > 1L) {
+    data <- original_data(x, NULL, "loo() with 'by'")
+    if (!by %in% names(data)) {
+      stop("'by' names '", by, "', which is no variable of the formula: give a label for each row", call. = FALSE)
+    }
+    by <- data[[by]]
+  }
+  if (length(by) != x$nobs || anyNA(by)) {
+    stop("'by' must name a variable or have a label for each of the ", x$nobs, " rows of the fit", call. = FALSE)
+  }
+  lapply(ask_python("loo", x, env, list(target = x$targets[target], by = as.list(as.character(by)))), as.vector)
 }
 
 # What older versions of 'loo' keep beside the matrix.
