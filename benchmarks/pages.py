@@ -102,6 +102,7 @@ PAGES = {
     "selection_calibration": module("selection_calibration"),
     "binary_calibration": module("binary_calibration", small=SMALL),
     "counts": module("counts", small=SMALL),
+    "ordinal": module("ordinal", small=SMALL),
 }
 """The order is that of the time they take, about: times of fits first, long runs of samplers last."""
 

@@ -52,7 +52,8 @@ def test_one_class_has_both_families():
     with pytest.raises(AttributeError, match="link is an attribute of models with family='binomial'"):
         _ = gaussian.link
     with pytest.raises(
-        ValueError, match="family must be 'gaussian', 'binomial', 'poisson' or 'negative-binomial', not 'gamma'"
+        ValueError,
+        match="family must be 'gaussian', 'binomial', 'poisson', 'negative-binomial' or 'ordinal', not 'gamma'",
     ):
         BayesRidge(DATA["y"], DATA[["x0"]], family="gamma")
 

@@ -9,7 +9,7 @@ import pytest
 from pybayesridge import BayesRidge, SpikeSlab
 from pybayesridge.families.registry import FAMILIES
 
-ONE_OF = "family must be 'gaussian', 'binomial', 'poisson' or 'negative-binomial'"
+ONE_OF = "family must be 'gaussian', 'binomial', 'poisson', 'negative-binomial' or 'ordinal'"
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +68,7 @@ def test_other_names_are_refused(data, family):
 ARGUMENTS = {
     "link": "logit",
     "event": 1,
+    "categories": [0, 1],
     "trials": np.ones(40),
     "exposure": np.ones(40),
     "dispersion": 0.5,
@@ -88,7 +89,7 @@ def test_arguments_of_another_family_are_refused(data, name, argument):
         BayesRidge(data["yes"], data[["a", "b"]], family=name, **{argument: ARGUMENTS[argument]})
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", [name for name, family in FAMILIES.items() if not family.has_cuts])
 def test_every_family_answers_what_outputs_ask(name):
     family = FAMILIES[name]()
     linear = np.linspace(-2.0, 2.0, 9)

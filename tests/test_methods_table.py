@@ -20,6 +20,7 @@ R = Path(__file__).parents[1] / "r-wrapper" / "R"
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 2))
 RESPONSES = {"gaussian": X[:, 0] + RNG.normal(size=30), "binomial": (X[:, 0] + RNG.logistic(size=30) > 0).astype(int)}
+RESPONSES["ordinal"] = np.digitize(X[:, 0] + RNG.logistic(size=30), [-1.0, 1.0])
 RESPONSES["poisson"] = RESPONSES["negative-binomial"] = RNG.poisson(np.exp(X[:, 0]))
 OTHER = {
     "grid": [1.0],

@@ -160,6 +160,13 @@ def _response(parser: argparse.ArgumentParser, model: str) -> None:
         metavar="LEVEL",
         help="value of the response whose probability is modelled, for --family binomial (default: the second)",
     )
+    if "ordinal" in lanes:
+        parser.add_argument(
+            "--categories",
+            metavar="LEVEL,...",
+            type=lambda text: [level.strip() for level in text.split(",")],
+            help="categories of the response from the lowest to the highest, for --family ordinal (needed for text)",
+        )
     parser.add_argument("--trials", metavar="COLUMN", help="column of numbers of trials, for --family binomial")
     if any("exposure" in FAMILIES[family].takes for family in lanes):
         of = " or ".join(those_with("exposure"))

@@ -83,6 +83,11 @@ def _target(results: Any, command: str, i: int, alpha: float) -> dict[str, Any]:
         out["credible_sets"] = _credible_sets(results)
         out["monte_carlo"] = _monte_carlo(results)
     out["coefficients"] = _coefficients(results, command, name, alpha)
+    if results.model.distribution.has_cuts:
+        cuts = results.cut_points(alpha=alpha)
+        out["cut_points"] = [
+            {"name": name, **{what: finite(cuts.loc[name, what]) for what in cuts}} for name in cuts.index
+        ]
     return out
 
 

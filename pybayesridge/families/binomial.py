@@ -249,20 +249,20 @@ def code_response(endog: Any, event: Any, *, counts: bool) -> BinaryResponse:
     ValueError
         For anything else; the message says what was found and what to do.
     """
-    column = _one_column(endog)
+    column = one_column(endog, BinomialFamily.name, NOT_A_RESPONSE)
     if counts:
         if event is not None:
             raise ValueError("event chooses between the levels of a yes/no response; with trials= endog has counts")
-        return BinaryResponse(_like(endog, column, _as_numbers(column)), "success", "failure")
+        return BinaryResponse(like(endog, column, _as_numbers(column)), "success", "failure")
     levels, codes = _levels(column, event)
     if len(levels) > 2:
         raise ValueError(f"endog has {len(levels)} levels ({listed(levels)}): {NOT_A_RESPONSE}")
     if len(levels) < 2:
-        found = f"all responses are {_text(levels[0])!r}" if levels else "endog has no value"
+        found = f"all responses are {text_of(levels[0])!r}" if levels else "endog has no value"
         raise ValueError(f"{found}: {BOTH}")
     at = 1 if event is None else _position(levels, event)
     values = np.where(codes < 0, np.nan, codes == at)
-    return BinaryResponse(_like(endog, column, values), _text(levels[at]), _text(levels[1 - at]))
+    return BinaryResponse(like(endog, column, values), text_of(levels[at]), text_of(levels[1 - at]))
 
 
 def proportions(successes: FloatArray, trials: FloatArray, labels: pd.Index) -> FloatArray:
@@ -284,11 +284,12 @@ def check_both(proportion: FloatArray, event: object, other: object) -> None:
         raise ValueError(f"all responses are {outcome!r}: {BOTH}")
 
 
-def _one_column(endog: Any) -> pd.Series:
+def one_column(endog: Any, family: str, remedy: str) -> pd.Series:
+    """The response of a family as a Series, or a ValueError with the remedy where it is not one column."""
     given = frames.to_pandas(endog, "endog")
     if isinstance(given, pd.DataFrame):
         if given.shape[1] != 1:
-            raise ValueError(f"family='binomial' takes one response, got {given.shape[1]} columns: {NOT_A_RESPONSE}")
+            raise ValueError(f"family={family!r} takes one response, got {given.shape[1]} columns: {remedy}")
         return given.iloc[:, 0]
     if isinstance(given, pd.Series):
         return given
@@ -298,13 +299,11 @@ def _one_column(endog: Any) -> pd.Series:
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
-        raise ValueError(
-            f"family='binomial' takes one response, got an array of shape {array.shape}: {NOT_A_RESPONSE}"
-        )
+        raise ValueError(f"family={family!r} takes one response, got an array of shape {array.shape}: {remedy}")
     return pd.Series(array)
 
 
-def _like(endog: Any, column: pd.Series, values: FloatArray) -> Any:
+def like(endog: Any, column: pd.Series, values: FloatArray) -> Any:
     """The values with the labels of what was given."""
     given = frames.to_pandas(endog, "endog")
     return pd.Series(values, index=column.index, name=column.name) if arrays.is_pandas(given) else values
@@ -342,18 +341,19 @@ def _numeric_levels(values: FloatArray, event: Any) -> tuple[list[Any], Any]:
     if found.size > 2 or (found.size == 2 and event is None):
         count = f"{found.size} different values" if found.size > 2 else "values"
         remedy = NOT_A_RESPONSE if found.size > 2 else CODING
-        raise ValueError(f"endog has {count} ({listed(map(_text, found))}), not 0 and 1: {remedy}")
+        raise ValueError(f"endog has {count} ({listed(map(text_of, found))}), not 0 and 1: {remedy}")
     return found.tolist(), np.where(np.isnan(values), -1, np.searchsorted(found, np.nan_to_num(values)))
 
 
 def _position(levels: list[Any], event: Any) -> int:
     for i, level in enumerate(levels):
-        alike = {_text(level), str(level)} | ({str(bool(level))} if level in (0, 1) else set())
-        if level is event or str(event) in alike or _text(event) in alike:
+        alike = {text_of(level), str(level)} | ({str(bool(level))} if level in (0, 1) else set())
+        if level is event or str(event) in alike or text_of(event) in alike:
             return i
-    raise ValueError(f"event must be one of {listed(map(_text, levels))}, not {event!r}")
+    raise ValueError(f"event must be one of {listed(map(text_of, levels))}, not {event!r}")
 
 
-def _text(level: Any) -> str:
+def text_of(level: Any) -> str:
+    """A level as text: whole numbers without a point."""
     whole = isinstance(level, float) and level.is_integer()
     return str(int(level)) if whole else str(level)

@@ -66,7 +66,7 @@ class Family:
     kind_of_response : str
         What its responses are: of those of one kind other families can be models too.
     statsmodels : str
-        The class of statsmodels' families that stands for it.
+        The class of statsmodels' families that stands for it; empty if there is none.
     reason : str
         Why it does not take the others.
     max_targets : int or None
@@ -79,6 +79,8 @@ class Family:
         Whether responses are continuous.
     has_classes : bool
         Whether classifiers can be made of it: its responses may be two classes, as text or as 0 and 1.
+    has_cuts : bool
+        Whether responses are ordered categories, with cut points in place of an intercept.
     has_mean : bool
         Whether the mean of a response has a posterior mean; where the tail of the linear predictor's posterior rules
         that out medians are reported.
@@ -135,6 +137,7 @@ class Family:
     has_noise: ClassVar[bool] = False
     has_density: ClassVar[bool] = False
     has_classes: ClassVar[bool] = False
+    has_cuts: ClassVar[bool] = False
     has_mean: ClassVar[bool] = True
     is_linear: ClassVar[bool] = False
     codes_itself: ClassVar[bool] = False

@@ -9,18 +9,19 @@ from pybayesridge.families.binomial import BinomialFamily
 from pybayesridge.families.family import Family
 from pybayesridge.families.gaussian import Gaussian
 from pybayesridge.families.negative_binomial import NegativeBinomialFamily
+from pybayesridge.families.ordinal import OrdinalFamily
 from pybayesridge.families.poisson import PoissonFamily
 from pybayesridge.text import either
 
 FAMILIES: dict[str, type[Family]] = {
-    family.name: family for family in (Gaussian, BinomialFamily, PoissonFamily, NegativeBinomialFamily)
+    family.name: family for family in (Gaussian, BinomialFamily, PoissonFamily, NegativeBinomialFamily, OrdinalFamily)
 }
 """By the name that the argument `family` of the models takes."""
 
 DEFAULT = next(iter(FAMILIES))
 """The family of a model that names none."""
 
-STATSMODELS = {family.statsmodels: name for name, family in FAMILIES.items()}
+STATSMODELS = {family.statsmodels: name for name, family in FAMILIES.items() if family.statsmodels}
 """Classes of statsmodels' families, and ours."""
 
 

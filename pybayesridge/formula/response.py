@@ -11,9 +11,9 @@ from formulaic.parser.types import Factor
 from pybayesridge.text import listed
 
 
-def response(made: Any, formula: str, binary: bool) -> pd.DataFrame:
-    """The left-hand side as formulaic made it; if it is `binary`, it may be a factor."""
-    return _as_factor(made) if binary else numeric_endog(made, formula)
+def response(made: Any, formula: str, binary: bool, frame: pd.DataFrame) -> pd.DataFrame:
+    """The left-hand side as formulaic made it of a frame; if it is `binary`, it may be a factor."""
+    return _as_factor(made, frame) if binary else numeric_endog(made, formula)
 
 
 def numeric_endog(made: Any, formula: str) -> pd.DataFrame:
@@ -29,12 +29,15 @@ def numeric_endog(made: Any, formula: str) -> pd.DataFrame:
     return out
 
 
-def _as_factor(made: Any) -> pd.DataFrame:
-    """The left-hand side with the columns of a factor put together again."""
+def _as_factor(made: Any, frame: pd.DataFrame) -> pd.DataFrame:
+    """The left-hand side with the columns of a factor put together again; an ordered one is as it was."""
     spec, lhs = made.model_spec, made.__wrapped__
     terms = [str(factor.expr) for term in spec.formula for factor in term.factors]
     if len(terms) != 1 or not all(factor for _, factor in _columns(spec)):
         return lhs
+    given = frame[terms[0]] if terms[0] in frame.columns else None
+    if given is not None and isinstance(given.dtype, pd.CategoricalDtype) and given.cat.ordered:
+        return pd.DataFrame({terms[0]: given.loc[lhs.index]}, index=lhs.index)
     start = f"{terms[0]}["
     values = lhs.to_numpy(dtype=np.float64)
     codes = np.where(np.isnan(values).any(axis=1), -1, np.nan_to_num(values).argmax(axis=1))

@@ -91,7 +91,7 @@ class LinearModel(StreamedModel):
         if not isinstance(intercept, bool | np.bool_) and not (isinstance(intercept, str) and intercept == "add"):
             raise ValueError(f"intercept must be True, False or 'add', not {intercept!r}")
         options: dict[str, Any] = {
-            "intercept": intercept,
+            "intercept": intercept and not self.distribution.has_cuts,
             "unpenalized": unpenalized,
             "max_targets": self.distribution.max_targets if self._max_targets is None else self._max_targets,
             "terms": None if formula_data is None else formula_data.terms,
@@ -363,7 +363,9 @@ class LinearModel(StreamedModel):
         data: ModelData = self.data
         layout = Layout.of(data, self.source.constants())
         design, products, loss = self.source.design(
-            layout, standardize=self.standardize, serves=data.const_idx is not None
+            layout.with_intercept() if self.distribution.has_cuts else layout,
+            standardize=self.standardize,
+            serves=data.const_idx is not None,
         )
         self.precision_loss = max(loss, design.block.loss)
         if products.constant.any() and self.standardize and design.block.ones is None:
@@ -373,7 +375,7 @@ class LinearModel(StreamedModel):
                 "standard deviation to scale their prior by: name them in `unpenalized`, or use standardize=False"
             )
         self._layout = layout
-        self.k_constant = int(design.block.ones is not None)
+        self.k_constant = int(design.block.ones is not None and not self.distribution.has_cuts)
         self._built = design
         return design, products
 

@@ -14,6 +14,7 @@ RESULTS = {
     "bands": "BandRidgeResults",
     "generalized_bands": "GeneralizedBandRidgeResults",
     "generalized_ridge": "GeneralizedRidgeResults",
+    "ordinal_ridge": "OrdinalRidgeResults",
     "spike_slab": "SpikeSlabResults",
     "generalized_spike_slab": "GeneralizedSpikeSlabResults",
 }

@@ -312,7 +312,16 @@ LANES: dict[tuple[str, str], Lane] = {
                 told=_sweeps,
             )
             for family in FAMILIES.values()
-            if not family.is_linear
+            if not (family.is_linear or family.has_cuts)
+        ),
+        Lane(
+            name="ordinal",
+            model="BayesRidge",
+            family="ordinal",
+            table=lambda: Methods(methods=of_sites.METHODS, default=of_sites.DEFAULT, elsewhere=of_sites.NOT_HERE),
+            options=("tol", "maxiter"),
+            defaults={"tol": 1e-6, "maxiter": 200},
+            told=_sweeps,
         ),
         Lane(
             name="sets",

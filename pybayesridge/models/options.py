@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TypedDict
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
 
 from pybayesridge._types import ArrayLike, BandsLike, FamilyLike, GroupsLike, Names
 
@@ -19,6 +19,7 @@ class ModelArguments(TypedDict, total=False):
     sigma2: float | None
     link: str | None
     event: object
+    categories: Sequence[Any] | None
     trials: str | ArrayLike | None
     exposure: str | ArrayLike | None
     dispersion: float | None

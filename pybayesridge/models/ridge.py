@@ -80,16 +80,18 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
         are in no band of a dict are one more, with the name "other". See the notes.
     sigma2 : float, optional
         The noise variance where it is known.
-    family : {"gaussian", "binomial", "poisson", "negative-binomial"} or family object of statsmodels
+    family : {"gaussian", "binomial", "poisson", "negative-binomial", "ordinal"} or family object of statsmodels
         The distribution of the responses. ``"binomial"``: yes/no responses, and successes among trials;
-        ``"poisson"``: counts; ``"negative-binomial"``: counts that vary more than Poisson counts; see the notes. An
-        object such as ``sm.families.Binomial(link=sm.families.links.Probit())`` also gives the link, and
-        ``sm.families.NegativeBinomial(alpha=0.5)`` the dispersion.
-    link : {"logit", "probit"}, for ``family="binomial"``
+        ``"poisson"``: counts; ``"negative-binomial"``: counts that vary more than Poisson counts; ``"ordinal"``:
+        ordered categories; see the notes. An object such as ``sm.families.Binomial(link=sm.families.links.Probit())``
+        also gives the link, and ``sm.families.NegativeBinomial(alpha=0.5)`` the dispersion.
+    link : {"logit", "probit"}, for ``family="binomial"`` and ``"ordinal"``
         F of the notes is the logistic (default) or the normal distribution function. Coefficients of the logit link
         are log odds ratios. Counts have the link "log" alone.
     event : level, for ``family="binomial"``
         The level whose probability is modelled. By default 1, True, or the second of two levels in their order.
+    categories : sequence, for ``family="ordinal"``
+        The categories from the lowest to the highest: needed where `endog` is text or a factor without order.
     trials : str or (n,) array-like, for ``family="binomial"``
         Number of trials of each row, `endog` being the number of successes; with a formula also the name of a column.
     exposure : str or (n,) array-like, for counts
@@ -152,14 +154,26 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
     \log(1 + 1/m + \alpha)`, by the same argument as for Poisson counts, since the coefficient of variation is now
     :math:`(1/m + \alpha)^{1/2}`. Methods that take one penalty find it at the most probable alpha.
 
-    The unpenalised coefficients of models of yes/no responses and counts have a flat prior too. If tau2 is unknown,
-    the posterior depends on the units in which it is flat. With ``"latent"`` they are flat in units of the standard
-    deviation of the latent response, to which both its noise and its explained part contribute: with t the ratio of
-    tau2 to the scale of its prior, the joint prior has the factor :math:`(1 + t)^{-k/2}` for k unpenalised
-    coefficients. Then the posterior is proper wherever that of the unpenalised coefficients alone is, also if the
-    other columns predict every response, as they do in general position if there are as many columns as rows less
-    one. With ``"link"`` they are flat on the scale of the link itself: there the posterior of yes/no responses is
-    improper under the default prior, and ``fit`` raises a ValueError that says so.
+    With ``family="ordinal"`` `endog` are ordered categories: an ordered categorical, whole numbers, or text with
+    `categories`. With cut points :math:`c_1 < \dots < c_{K-1}` the model is
+
+    .. math::
+
+        P(y_i \le k) = F(c_k - z_i' g - x_i' b), \quad b \mid \tau^2 \sim N(0, \tau^2 I),
+
+    that of cumulative, or proportional-odds, regression. The cut points take the place of an intercept and have a
+    flat prior; a latent response :math:`z_i' g + x_i' b` plus noise lies between two of them. So c, the variance of
+    this noise, is :math:`\pi^2/3` or 1 as for yes/no responses, which are the case K = 2. Intervals of the probit
+    link are by Laplace's approximation alone.
+
+    The unpenalised coefficients of models of yes/no responses, categories and counts have a flat prior too. If tau2
+    is unknown, the posterior depends on the units in which it is flat. With ``"latent"`` they are flat in units of
+    the standard deviation of the latent response, to which both its noise and its explained part contribute: with t
+    the ratio of tau2 to the scale of its prior, the joint prior has the factor :math:`(1 + t)^{-k/2}` for k
+    unpenalised coefficients. Then the posterior is proper wherever that of the unpenalised coefficients alone is,
+    also if the other columns predict every response, as they do in general position if there are as many columns as
+    rows less one. With ``"link"`` they are flat on the scale of the link itself: there the posterior of yes/no
+    responses is improper under the default prior, and ``fit`` raises a ValueError that says so.
 
     References
     ----------
@@ -202,6 +216,7 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
         family: FamilyLike = "gaussian",
         link: str | None = None,
         event: object = None,
+        categories: Sequence[Any] | None = None,
         trials: ArrayLike | None = None,
         exposure: ArrayLike | None = None,
         dispersion: float | None = None,
@@ -216,6 +231,7 @@ class BayesRidge(BeforeFit, ColumnModel, RidgeModel):
             family,
             link=link,
             event=event,
+            categories=categories,
             trials=trials,
             exposure=exposure,
             dispersion=dispersion,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from pybayesridge.recipes import Recipe
 from pybayesridge.results.generalized_ridge import GeneralizedRidgeResults
 from pybayesridge.ridge.spectrum import rotate
 from pybayesridge.sites.coordinates import Coordinates, from_design
+from pybayesridge.sites.fit import SitesFit
 from pybayesridge.sites.methods import SitesMethod, SitesOptions
 from pybayesridge.sites.prior import log_prior
 from pybayesridge.sites.separation import check_unpenalized
@@ -28,7 +30,18 @@ GRID = np.exp(np.linspace(-8.0, 8.0, 33))
 
 def fit(model: BayesRidge, entry: SitesMethod, options: dict[str, Any], recipe: Recipe) -> GeneralizedRidgeResults:
     """Fit a model by one of its methods with checked options."""
-    _, space = model.prepare(partial(_coordinates, model))
+    found, chosen = solved(model, entry, options, coordinates)
+    return GeneralizedRidgeResults(model, found, **told(entry, chosen), recipe=recipe)
+
+
+def solved(
+    model: BayesRidge,
+    entry: SitesMethod,
+    options: dict[str, Any],
+    coordinates: Callable[[BayesRidge, Design, CrossProducts], Any],
+) -> tuple[SitesFit, SitesOptions]:
+    """The answer of a method, and its options as the numerics take them; `coordinates` are made once for a model."""
+    _, space = model.prepare(partial(coordinates, model))
     unit, lam = 2 * float(np.log(space.design.common_scale)), options["lam"]
     chosen = SitesOptions(
         solver=options["solver"],
@@ -38,20 +51,21 @@ def fit(model: BayesRidge, entry: SitesMethod, options: dict[str, Any], recipe: 
         tol=options["tol"],
         maxiter=options["maxiter"],
     )
-    found = entry.fit(space, model.likelihood(), model.prior_of_tau2, model.flat_in, chosen)
-    return GeneralizedRidgeResults(
-        model,
-        found,
-        method=entry.name,
-        solver=entry.solver or chosen.solver,
-        parameterization=chosen.parameterization,
-        tol=chosen.tol,
-        maxiter=chosen.maxiter,
-        recipe=recipe,
-    )
+    return entry.fit(space, model.likelihood(), model.prior_of_tau2, model.flat_in, chosen), chosen
 
 
-def _coordinates(model: BayesRidge, design: Design, products: CrossProducts) -> Coordinates:
+def told(entry: SitesMethod, chosen: SitesOptions) -> dict[str, Any]:
+    """What results keep of the method and its options."""
+    return {
+        "method": entry.name,
+        "solver": entry.solver or chosen.solver,
+        "parameterization": chosen.parameterization,
+        "tol": chosen.tol,
+        "maxiter": chosen.maxiter,
+    }
+
+
+def coordinates(model: BayesRidge, design: Design, products: CrossProducts) -> Coordinates:
     """The rows in coordinates."""
     check_unpenalized(*model.unpenalized_rows(), model.likelihood())
     return from_design(design, rotate(design, products))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,6 +24,9 @@ from pybayesridge.moments.moments import Moments
 
 MOST = 1 << 22
 """Most elements of responses whose residuals are taken at once."""
+
+CUT_POINTS = "cut points"
+"""What stands for an intercept in messages on fits of ordered categories."""
 
 NO_MORE_ROWS = "the data of this fit were removed: fit again, or keep the data, for what runs over its rows"
 
@@ -64,6 +67,10 @@ class Layout:
         if data.const_idx is not None:
             constant = int(np.flatnonzero(unpenalized == data.const_idx)[0])
         return cls(unpenalized, np.flatnonzero(rest), tuple(names), constant, added)
+
+    def with_intercept(self) -> Layout:
+        """The same with an intercept before the unpenalised columns, for which cut points stand."""
+        return replace(self, z_names=(CUT_POINTS, *self.z_names), z_constant=0, added=True)
 
 
 class Source(Protocol):

@@ -320,6 +320,7 @@ OF_LANE: Mapping[str, Callable[[Any, Collection[str]], dict[str, Any]]] = {
     "conjugate": _ridge_values,
     "banded": _band_values,
     "sites": _generalized_ridge_values,
+    "ordinal": _generalized_ridge_values,
     "banded_sites": _refused,
     "sets": _gaussian_selection_values,
     "latent_sets": _generalized_selection_values,

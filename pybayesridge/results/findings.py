@@ -283,6 +283,33 @@ def intervals_of_generalized(res: GeneralizedEstimates) -> Finding:
 
 def on_reading_generalized(res: GeneralizedEstimates) -> list[Finding]:
     """Findings on how the numbers of a ridge of responses that are not Gaussian are to be read."""
+    out = on_separation(res)
+    out += rare_events(res)
+    if res.solver == "laplace" and res.df_model + res.model.k_constant > LAPLACE * _rarest(res):
+        text = (
+            "Laplace's approximation is inaccurate with few events for each coefficient: compare with method='ep' "
+            "(solver='ep')."
+        )
+        out.append(note("laplace", text))
+    return out + on_data(res)
+
+
+def on_reading_ordinal(res: Any) -> list[Finding]:
+    """Findings on how the numbers of a ridge of ordered categories are to be read."""
+    out, counts = on_separation(res), res.category_counts
+    few = [str(name) for name, rows in counts.items() if rows < FEW_EVENTS]
+    if few:
+        text = f"There are fewer than {FEW_EVENTS} rows in the categories {listed(few)}: the prior has much weight."
+        out.append(note("rare-events", text))
+    if res.solver == "laplace" and res.df_model + res.constants > LAPLACE * float(counts.min()):
+        text = "Laplace's approximation is inaccurate with few rows in a category for each coefficient"
+        more = ": compare with method='ep' (solver='ep')." if res.link == "logit" else "."
+        out.append(note("laplace", text + more))
+    return out + on_data(res)
+
+
+def on_separation(res: Any) -> list[Finding]:
+    """A note on columns that separate the responses."""
     out = []
     if not res.posterior.has_mean:
         text = (
@@ -293,14 +320,7 @@ def on_reading_generalized(res: GeneralizedEstimates) -> list[Finding]:
         out.append(note("separation", text))
     elif res.sites_fit.separated:
         out.append(note("separation", "The columns separate the responses: the prior limits the coefficients."))
-    out += rare_events(res)
-    if res.solver == "laplace" and res.df_model + res.model.k_constant > LAPLACE * _rarest(res):
-        text = (
-            "Laplace's approximation is inaccurate with few events for each coefficient: compare with method='ep' "
-            "(solver='ep')."
-        )
-        out.append(note("laplace", text))
-    return out + on_data(res)
+    return out
 
 
 def rare_events(res: Any) -> list[Finding]:

@@ -67,15 +67,20 @@ class GeneralizedEstimates(LinearEstimates):
             loss = fit.space.spectrum.loss(float(np.exp(-fit.log_t2)) / fit.space.spectrum.top**2)
         return max(loss, float(self.model.precision_loss))
 
+    @property
+    def constants(self) -> int:
+        """Number of flat parameters that are no coefficients of columns; internal."""
+        return self.model.k_constant
+
     @cached_property
     def df_model(self) -> float:
         """Effective degrees of freedom of the coefficients, excluding the constant."""
-        return penalty.effective_df(self.sites_fit) - self.model.k_constant
+        return penalty.effective_df(self.sites_fit) - self.constants
 
     @property
     def df_resid(self) -> float:
         """Rows minus effective degrees of freedom, including the constant."""
-        return self.nobs - self.df_model - self.model.k_constant
+        return self.nobs - self.df_model - self.constants
 
     @cached_property
     def log_marginal(self) -> float:
@@ -86,7 +91,7 @@ class GeneralizedEstimates(LinearEstimates):
         differences between models with the same unpenalised columns and the same response mean something.
         """
         fit, design = self.sites_fit, self.posterior.design
-        log_z = 0.5 * fit.space.k * np.log(design.n) - float(np.log(np.abs(np.diag(design.block.r))).sum())
+        log_z = 0.5 * design.block.k * np.log(design.n) - float(np.log(np.abs(np.diag(design.block.r))).sum())
         constants = float(fit.likelihood.copies @ fit.likelihood.log_constants())
         return fit.log_evidence + log_z + constants
 
@@ -220,7 +225,7 @@ class GeneralizedEstimates(LinearEstimates):
             found = self.penalty_distribution()
             if found is not None:
                 points = found.quantiles(at)
-                df = penalty.effective_df_at(fit, points) - self.model.k_constant
+                df = penalty.effective_df_at(fit, points) - self.constants
                 means = [
                     penalty.mean_of_penalty(fit, self._prior(fit.likelihood)) * np.exp(self.log_unit),
                     penalty.mean_of_t2(fit) * np.exp(-self.log_unit),

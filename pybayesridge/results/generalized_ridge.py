@@ -98,6 +98,10 @@ class GeneralizedRidgeResults(ResponseScaleResults, GeneralizedEstimates):
         )
         self._take_family()
         self._take_penalty(fit)
+        self._take_sizes(fit)
+
+    def _take_sizes(self, fit: SitesFit) -> None:
+        """Take the sum of the rows' sizes and the number of events."""
         self.size, self.n_events = float(fit.likelihood.size.sum()), fit.likelihood.total
 
     def _take_penalty(self, fit: SitesFit) -> None:
@@ -205,13 +209,17 @@ class GeneralizedRidgeResults(ResponseScaleResults, GeneralizedEstimates):
         for score in self.model.distribution.scores:
             getattr(self, f"loo_{score.name}")
 
+    def _posterior_nodes(self) -> tuple[Any, ...]:
+        """The nodes of the posterior of the coefficients."""
+        return self.sites_fit.nodes
+
     def _release_rows(self, row_space: bool) -> None:
         if not row_space:
             raise ValueError(
                 f"row_space=False is not available with family={self.model.family!r}: its posterior needs that space"
             )
         self.sites_fit = self.sites_fit.without_rows()
-        self.posterior = self.posterior.without_rows(self.sites_fit.nodes)
+        self.posterior = self.posterior.without_rows(self._posterior_nodes())
         of_residuals = ("resid_response", "resid_pearson", "resid_deviance")
         for name in ("_left_out", "loo_means", "loo_probabilities", *of_residuals):
             self.__dict__.pop(name, None)

@@ -73,6 +73,8 @@ def pool(fits: Sequence[AnyResults]) -> PooledResults:
 
 def _check_alike(fits: Sequence[Any]) -> None:
     """Refuse fits that have no common posterior."""
+    if any(fit.model.distribution.has_cuts for fit in fits):
+        raise ValueError("fits with family='ordinal' cannot be pooled: pool draws of sample(n, hyper_columns=True)")
     first = _identity(fits[0])
     for i, fit in enumerate(fits):
         for what, value in _identity(fit).items():

@@ -120,6 +120,49 @@ class BayesPrediction(Shown):
         )
 
 
+class CategoryPrediction(Shown):
+    """Posterior of the probabilities of ordered categories at some rows.
+
+    Parameters
+    ----------
+    mean : (m, K) array
+        Posterior means.
+    drawn : callable
+        Returns draws of the probabilities, (m, K, draws).
+    row_labels : pandas.Index
+    categories : list of str
+    """
+
+    def __init__(
+        self, mean: FloatArray, drawn: Callable[[], FloatArray], row_labels: pd.Index, categories: list[str]
+    ) -> None:
+        self.predicted_mean, self.row_labels, self.categories = mean, row_labels, categories
+        self._drawn = drawn
+
+    def _written(self, value: float) -> str:
+        return as_probability(value)
+
+    def _shown(self) -> tuple[str, pd.DataFrame | None, str]:
+        table = pd.DataFrame(self.predicted_mean, index=self.row_labels, columns=self.categories)
+        return f"Probabilities of {counted(len(self.row_labels), 'row')}:", table, ADVICE
+
+    @property
+    def se(self) -> FloatArray:
+        """Posterior standard deviations of the probabilities, (m, K)."""
+        return self._drawn().std(axis=-1)
+
+    def conf_int(self, alpha: float = 0.05) -> FloatArray:
+        """Equal-tailed credible intervals, (m, K, 2)."""
+        ends = np.quantile(self._drawn(), [check_alpha(alpha) / 2, 1 - alpha / 2], axis=-1)
+        return np.moveaxis(ends, 0, -1)
+
+    def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
+        """A row for each prediction; under each category mean, mean_se, mean_ci_lower and mean_ci_upper."""
+        values = np.concatenate([self.predicted_mean[..., None], self.se[..., None], self.conf_int(alpha)], axis=-1)
+        columns = pd.MultiIndex.from_product([self.categories, COLUMNS[:4]])
+        return pd.DataFrame(values.reshape(len(values), -1), index=self.row_labels, columns=columns)
+
+
 class GeneralizedPrediction(Shown):
     """Posterior of the mean of the response, or of the linear predictor, at some rows.
 

@@ -55,7 +55,7 @@ class ResponseScaleResults(Ratios, LinearResults):
     def _means_at(self, rows: AnyArray) -> FloatArray:
         """Means of responses at rows, of extent 1."""
         x, z = self.model.split_rows(rows, self.posterior.design)
-        return _over_complete(rows, lambda keep: self.posterior.response_means(x[keep], z[keep]))
+        return over_complete(rows, lambda keep: self.posterior.response_means(x[keep], z[keep]))
 
     def extent_of_rows(self, exog: RowsLike | None, exposure: Any, labels: pd.Index) -> FloatArray | None:
         """The exposures of rows to predict: those given, or those of the fit for its own rows. Internal."""
@@ -179,11 +179,11 @@ class ResponseScaleResults(Ratios, LinearResults):
         def of_rows(values: FloatArray) -> FloatArray:
             return values if linear else family.of_rows(values.T, extent).T
 
-        mean, sd, *mcse = of_rows(_over_complete(rows, found)).T
+        mean, sd, *mcse = of_rows(over_complete(rows, found)).T
         return GeneralizedPrediction(
             mean,
             sd,
-            lambda at: of_rows(_over_complete(rows, lambda keep: quantiles(keep, at))),
+            lambda at: of_rows(over_complete(rows, lambda keep: quantiles(keep, at))),
             labels,
             shares=family.predicts_shares and not linear,
             mcse=mcse[0] if mcse else None,
@@ -219,7 +219,7 @@ class ResponseScaleResults(Ratios, LinearResults):
         return str(self.model.distribution.instead_of_residuals)
 
 
-def _over_complete(rows: AnyArray, function: Any) -> FloatArray:
+def over_complete(rows: AnyArray, function: Any) -> FloatArray:
     """A function of the positions of rows without missing values; NaN for the others."""
     values = np.asarray(rows.data if hasattr(rows, "tocsc") else rows)
     whole = values.dtype.kind != "f" or not np.isnan(values).any() or hasattr(rows, "tocsc")

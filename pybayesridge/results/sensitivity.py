@@ -203,6 +203,7 @@ REFITS: Mapping[str, Callable[[Any, float], Answers]] = {
     "conjugate": _ridge,
     "banded": _bands,
     "sites": _generalized_ridge,
+    "ordinal": _generalized_ridge,
     "banded_sites": _generalized_bands,
     "sets": _selection,
     "latent_sets": _selection,

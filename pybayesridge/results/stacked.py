@@ -209,6 +209,8 @@ def _check_alike(fits: dict[str, Any]) -> None:
     """Refuse fits whose predictions are of different things, or that have no joint posterior."""
     first_name, first = next(iter(fits.items()))
     for name, fit in fits.items():
+        if fit.model.distribution.has_cuts:
+            raise ValueError(f"the fit {name!r} has family='ordinal', whose predictions cannot be mixed here")
         if fit.model.distribution.kind_of_response != first.model.distribution.kind_of_response:
             raise ValueError(f"the fits {first_name!r} and {name!r} have different values of family")
         for what in ("link", "event"):

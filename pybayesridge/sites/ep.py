@@ -7,6 +7,8 @@ likelihood, which bounds what acceleration extrapolates; where the sweeps do not
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
 
 from pybayesridge._types import AnyArray, FloatArray
@@ -15,7 +17,7 @@ from pybayesridge.sites.approximation import Approximation, cavity
 from pybayesridge.sites.coordinates import Scaled, Space
 from pybayesridge.sites.gaussian import Gaussian, Sites, backward, combine, forward, prior_slope
 from pybayesridge.sites.laplace import mode
-from pybayesridge.sites.likelihood import Likelihood
+from pybayesridge.sites.likelihood import RowSites
 from pybayesridge.sites.tilted import Tilted
 
 RECOVERY = 1.1
@@ -49,14 +51,14 @@ WORSE = 3.0
 
 
 def expectation_propagation(
-    space: Space, likelihood: Likelihood, log_t2: float, start: Sites | None, *, tol: float, maxiter: int
+    space: Space, likelihood: RowSites, log_t2: float, start: Sites | None, *, tol: float, maxiter: int
 ) -> Approximation:
     """Approximate the posterior given t2 by EP.
 
     Parameters
     ----------
     space : Space
-    likelihood : Likelihood
+    likelihood : RowSites
     log_t2 : float
     start : Sites or None
         Of an approximation at a t2 close by.
@@ -102,7 +104,8 @@ def expectation_propagation(
         if best is None or (of_rows <= WORSE * least and waiting <= PATIENCE):
             settles = sweep <= SOON and float(sites.precision @ variance) <= FEW * likelihood.n
             if settles and LEADS * widened <= moved <= CLOSE:
-                swept = swept_sites(_tilted(likelihood, mean + rows.times(step), variance, swept))
+                with suppress(FloatingPointError):
+                    swept = swept_sites(_tilted(likelihood, mean + rows.times(step), variance, swept))
             sites = history.next(sites, swept, variance, share, 2 if settles else 1)
         else:
             share, waiting = max(0.5 * share, LEAST_DAMPING), 0
@@ -134,7 +137,7 @@ def compact(sites: Sites) -> AnyArray:
     return out
 
 
-def _tilted(likelihood: Likelihood, mean: FloatArray, variance: FloatArray, sites: Sites) -> Tilted:
+def _tilted(likelihood: RowSites, mean: FloatArray, variance: FloatArray, sites: Sites) -> Tilted:
     """The tilted moments.
 
     Raises

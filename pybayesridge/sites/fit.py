@@ -142,15 +142,18 @@ class SitesFit:
 
     def posterior(self) -> SitesPosterior:
         """The joint posterior of the coefficients."""
-        return make_posterior(
-            self.space,
-            self.likelihood,
-            self.nodes,
-            self.weight,
-            has_mean=not self.separated or self.fall > 0.5 + EXISTS,
-            has_variance=not self.separated or self.fall > 1 + EXISTS,
-            t2_has_mean=self.fall > 1 + EXISTS,
+        found: SitesPosterior = make_posterior(
+            self.space, self.likelihood, self.nodes, self.weight, **self.moments_that_exist()
         )
+        return found
+
+    def moments_that_exist(self) -> dict[str, Any]:
+        """Whether coefficients have means and variances, and t2 a mean."""
+        return {
+            "has_mean": not self.separated or self.fall > 0.5 + EXISTS,
+            "has_variance": not self.separated or self.fall > 1 + EXISTS,
+            "t2_has_mean": self.fall > 1 + EXISTS,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -427,7 +430,7 @@ def best_of_grid(nodes: Nodes, options: SitesOptions) -> SitesFit:
     order = np.argsort(grid)
     scores = np.empty(grid.size)
     for i in order:
-        predictions = nodes.likelihood.left_out(_at(nodes, float(grid[i])).cavity())
+        predictions = nodes.likelihood.left_out_at(_at(nodes, float(grid[i])))
         scores[i] = total_log_score(nodes.likelihood, predictions)
     best = int(scores.argmax())
     converged = all(node.converged for node in nodes.found)

@@ -11,7 +11,7 @@ from pybayesridge._types import FloatArray
 from pybayesridge.sites.approximation import Approximation
 from pybayesridge.sites.coordinates import Scaled, Space
 from pybayesridge.sites.gaussian import Gaussian, Sites, combine, prior_slope
-from pybayesridge.sites.likelihood import Likelihood
+from pybayesridge.sites.likelihood import RowSites
 
 HALVINGS = 40
 
@@ -20,11 +20,14 @@ ABSOLUTE = 1e3
 where the columns separate the responses standard deviations are wide, and within one the curvature, which they depend
 on, changes by orders of magnitude."""
 
+SHARPER = 10.0 ** np.arange(0, 14, 2)
+"""Factors of the precisions of a first guess: one that is sharp enough is where the likelihood is not 0."""
+
 STEP = 1e-3
 """Largest difference of linear predictors in derivatives of their curvature."""
 
 
-def sites_at(likelihood: Likelihood, eta: FloatArray) -> Sites:
+def sites_at(likelihood: RowSites, eta: FloatArray) -> Sites:
     """The second-order expansion of the log likelihood about `eta` (n,)."""
     slope, bend = likelihood.derivatives(eta)
     return Sites(bend, slope + bend * eta)
@@ -57,13 +60,13 @@ class Mode:
     change: float
 
 
-def mode(rows: Scaled, likelihood: Likelihood, start: FloatArray | None, *, tol: float, maxiter: int) -> Mode:
+def mode(rows: Scaled, likelihood: RowSites, start: FloatArray | None, *, tol: float, maxiter: int) -> Mode:
     """Find the posterior mode given t2.
 
     Parameters
     ----------
     rows : Scaled
-    likelihood : Likelihood
+    likelihood : RowSites
     start : (k + r,) array or None
         The mode at a t2 close by, in the coordinates of the rows.
     tol : float
@@ -94,7 +97,7 @@ def mode(rows: Scaled, likelihood: Likelihood, start: FloatArray | None, *, tol:
 
 
 def laplace(
-    space: Space, likelihood: Likelihood, log_t2: float, start: FloatArray | None, *, tol: float, maxiter: int
+    space: Space, likelihood: RowSites, log_t2: float, start: FloatArray | None, *, tol: float, maxiter: int
 ) -> Approximation:
     """Approximate the posterior given t2 by its mode and the curvature there; see :func:`mode`."""
     rows = space.scaled(log_t2)
@@ -119,7 +122,7 @@ def laplace(
 
 
 def _loss_of_curvature(
-    rows: Scaled, likelihood: Likelihood, gaussian: Gaussian, eta: FloatArray, variance: FloatArray
+    rows: Scaled, likelihood: RowSites, gaussian: Gaussian, eta: FloatArray, variance: FloatArray
 ) -> float:
     """Half the derivative in log t2 of the log determinant by way of the mode, on which the curvature depends."""
     root, pulled = gaussian.root(), gaussian.mean.copy()
@@ -132,16 +135,24 @@ def _loss_of_curvature(
 
 def _first(
     rows: Scaled,
-    likelihood: Likelihood,
+    likelihood: RowSites,
     start: FloatArray | None,
     height: Callable[[FloatArray, FloatArray], float],
 ) -> FloatArray:
     """The coefficients of `start` where these are better than none, else those of a first guess."""
     if start is not None:
         at = np.divide(start, rows.units, out=np.zeros_like(start), where=rows.units > 0)
-        if height(at, rows.times(at)) >= height(np.zeros_like(at), np.zeros(likelihood.n)):
+        found = height(at, rows.times(at))
+        if np.isfinite(found) and found >= height(np.zeros_like(at), np.zeros(likelihood.n)):
             return at
-    return combine(rows, sites_at(likelihood, likelihood.first_guess())).mean
+    guess = likelihood.first_guess()
+    sites = sites_at(likelihood, guess)
+    for sharper in SHARPER:
+        precision = sharper * sites.precision
+        at = combine(rows, Sites(precision, sites.shift + (precision - sites.precision) * guess)).mean
+        if np.isfinite(height(at, rows.times(at))):
+            break
+    return at
 
 
 def _search(
@@ -162,7 +173,7 @@ def _search(
     return at, rows.times(at), best
 
 
-def _rounding(likelihood: Likelihood, eta: FloatArray, height: float) -> float:
+def _rounding(likelihood: RowSites, eta: FloatArray, height: float) -> float:
     """What rounding errors of linear predictors, which many events multiply, and of sums do to the log posterior."""
     slope, _ = likelihood.derivatives(eta)
     return 64 * float(np.finfo(float).eps) * max(abs(height), float(np.abs(slope * eta).sum()), 1.0)

@@ -31,7 +31,7 @@ def leave_one_out(likelihood: Likelihood, nodes: tuple[Approximation, ...], weig
     """
     keep = np.flatnonzero(weight > NEGLIGIBLE)
     weight = weight[keep] / weight[keep].sum()
-    each = [likelihood.of_shape(nodes[i].log_shape).left_out(nodes[i].cavity()) for i in keep]
+    each = [likelihood.of_shape(nodes[i].log_shape).left_out_at(nodes[i]) for i in keep]
     if len(each) == 1:
         return each[0]
     scores = np.stack([one.log_score for one in each])

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.sites.shape import ShapePrior
 from pybayesridge.sites.tilted import Cavity, Tilted, by_equal_steps, normal_cavity
+
+if TYPE_CHECKING:
+    from pybayesridge.sites.approximation import Approximation
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,27 +43,20 @@ class LeaveOneOut:
         return {"mean": state["probability"], **state} if "probability" in state else state
 
 
-class Likelihood(ABC):
-    """The likelihood of the rows. A family derives its own as a frozen dataclass of arrays over rows.
+class RowSites(ABC):
+    """A likelihood as the approximations at one t2 see it: a product of functions of linear predictors, one a site.
 
     Attributes
     ----------
     copies : (n,) array
         How many times each row counts; positive.
     link : str
-    has_mean : bool
-        Whether the mean of a response has a posterior mean whatever the tails of the linear predictor's posterior
-        are; otherwise medians are reported.
-    unpredicted : float
-        In place of the mean of a response that the other rows do not determine.
     shape_prior : ShapePrior or None
         Of the log of a parameter that the likelihood has besides the linear predictors; None where there is none.
     """
 
     __slots__ = ()
 
-    has_mean: ClassVar[bool] = True
-    unpredicted: ClassVar[float] = np.nan
     shape_prior: ClassVar[ShapePrior | None] = None
 
     copies: FloatArray
@@ -91,7 +87,7 @@ class Likelihood(ABC):
     @property
     @abstractmethod
     def n(self) -> int:
-        """Number of rows."""
+        """Number of linear predictors: of rows, unless these have several."""
 
     @property
     @abstractmethod
@@ -114,14 +110,6 @@ class Likelihood(ABC):
         """Variance of the latent noise: the unit in which the prior says how much the columns explain."""
 
     @abstractmethod
-    def rows(self, which: IntArray) -> Self:
-        """The likelihood of some of the rows."""
-
-    def without_rows(self) -> Self:
-        """The likelihood of none of the rows: the mean and the latent variance are all that is left of it."""
-        return self.rows(np.empty(0, dtype=np.intp))
-
-    @abstractmethod
     def values(self, eta: FloatArray) -> FloatArray:
         """Log likelihood of all copies of the rows at linear predictors that broadcast with (n,)."""
 
@@ -140,10 +128,6 @@ class Likelihood(ABC):
         The variance of a normal variable times such a likelihood is at least ``1 / (precision + curvature)``.
         """
 
-    def reach(self, top: FloatArray, drop: float) -> FloatArray:
-        """Distance above a tilted density's `top` (n,) by which the likelihood alone makes its log fall by `drop`."""
-        return np.full(top.shape, np.inf)
-
     @abstractmethod
     def rises(self) -> FloatArray:
         """Where the likelihood does not fall: 1 upwards, -1 downwards, 0 in neither direction; (n,)."""
@@ -155,6 +139,65 @@ class Likelihood(ABC):
     def score_constants(self) -> FloatArray:
         """The part of these that log scores have, (n,): none where they are averages over the trials of a row."""
         return np.zeros(self.n)
+
+    @abstractmethod
+    def without_rows(self) -> Self:
+        """The likelihood of none of the rows: what does not run over them is all that is left of it."""
+
+    @abstractmethod
+    def tilted(self, cavity: Cavity) -> Tilted:
+        """Moments of each function times a normal density of its linear predictor."""
+
+    @abstractmethod
+    def left_out_at(self, node: Approximation) -> LeaveOneOut:
+        """Predictions of one copy of each row by the approximation at one t2, without the row's own sites."""
+
+    @abstractmethod
+    def log_density_over(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
+        """Log mean of the likelihood of one copy of each row where the linear predictors are normal, (n,)."""
+
+    @abstractmethod
+    def check_unseparated(self) -> None:
+        """Raise ValueError if the responses alone leave an intercept undetermined, and say why."""
+
+    def separated_by(self, names: str, count: int) -> str:
+        """Say that unpenalised columns separate the responses of `count` rows."""
+        return (
+            f"the unpenalised column(s) {names} separate the responses: they predict {count} of {self.n} rows "
+            "without error"
+        )
+
+
+class Likelihood(RowSites):
+    """The likelihood of rows with one linear predictor each, of which the mean of a response is a function.
+
+    A family derives its own as a frozen dataclass of arrays over rows.
+
+    Attributes
+    ----------
+    has_mean : bool
+        Whether the mean of a response has a posterior mean whatever the tails of the linear predictor's posterior
+        are; otherwise medians are reported.
+    unpredicted : float
+        In place of the mean of a response that the other rows do not determine.
+    """
+
+    __slots__ = ()
+
+    has_mean: ClassVar[bool] = True
+    unpredicted: ClassVar[float] = np.nan
+
+    @abstractmethod
+    def rows(self, which: IntArray) -> Self:
+        """The likelihood of some of the rows."""
+
+    def without_rows(self) -> Self:
+        """The likelihood of none of the rows: the mean and the latent variance are all that is left of it."""
+        return self.rows(np.empty(0, dtype=np.intp))
+
+    def reach(self, top: FloatArray, drop: float) -> FloatArray:
+        """Distance above a tilted density's `top` (n,) by which the likelihood alone makes its log fall by `drop`."""
+        return np.full(top.shape, np.inf)
 
     @abstractmethod
     def mean(self, eta: FloatArray) -> FloatArray:
@@ -209,6 +252,10 @@ class Likelihood(ABC):
             out[some] = self.rows(some).tilted(cavity.rows(some)).log_integral
         return out
 
+    def left_out_at(self, node: Approximation) -> LeaveOneOut:
+        """Predictions of one copy of each row by the approximation at one t2, without the row's own site."""
+        return self.left_out(node.cavity())
+
     def left_out(self, cavity: Cavity) -> LeaveOneOut:
         """Predictions of one copy of each row, given the cavity of the linear predictor without any copy of it.
 
@@ -234,14 +281,3 @@ class Likelihood(ABC):
         """Log mean of the likelihood of one copy of each row where the linear predictors are normal, (n,)."""
         one = self.copied(np.ones(self.n))
         return one.log_integral(normal_cavity(mean, variance)) - 0.5 * np.log(2 * np.pi * variance)
-
-    @abstractmethod
-    def check_unseparated(self) -> None:
-        """Raise ValueError if the responses alone leave an intercept undetermined, and say why."""
-
-    def separated_by(self, names: str, count: int) -> str:
-        """Say that unpenalised columns separate the responses of `count` rows."""
-        return (
-            f"the unpenalised column(s) {names} separate the responses: they predict {count} of {self.n} rows "
-            "without error"
-        )

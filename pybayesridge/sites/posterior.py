@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -236,8 +236,14 @@ class SitesPosterior:
 
     def draws_with_nodes(self, count: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray, IntArray]:
         """The same and the nodes that they come from, (count,)."""
-        space, design, k = self.space, self.space.design, self.space.k
         of_coordinates, which = self.coordinate_draws(count, rng)
+        return *self.on_user_scale(of_coordinates, which, rng), which
+
+    def on_user_scale(
+        self, of_coordinates: FloatArray, which: IntArray, rng: np.random.Generator
+    ) -> tuple[FloatArray, FloatArray]:
+        """Draws of coefficients, unpenalised and penalised, from draws of coordinates and their nodes."""
+        space, design, k, count = self.space, self.space.design, self.space.k, which.size
         t = np.exp(0.5 * np.array([node.log_t2 for node in self.nodes]))[which]
         inside = np.ascontiguousarray(of_coordinates[:, k:].T)
         if space.rank < design.p:
@@ -249,7 +255,7 @@ class SitesPosterior:
             b = space.spectrum.standardized_coefficients(design, inside).T
         b = b / design.scale
         h = of_coordinates[:, :k] @ to_user(design).T
-        return h + design.taken_from_z(np.ascontiguousarray(b.T)).T, b, which
+        return h + design.taken_from_z(np.ascontiguousarray(b.T)).T, b
 
     def coordinate_draws(self, count: int, rng: np.random.Generator) -> tuple[FloatArray, IntArray]:
         """Draws of the coordinates of the rows (count, k + r), and the nodes that they come from (count,)."""
@@ -402,8 +408,9 @@ def make_posterior(
     has_mean: bool,
     has_variance: bool,
     t2_has_mean: bool,
-) -> SitesPosterior:
-    """Average the nodes' means and covariances."""
+    of: type[SitesPosterior] = SitesPosterior,
+) -> Any:
+    """Average the nodes' means and covariances; a posterior of the class `of`."""
     size = space.k + space.rank
     covariance = np.zeros((size, size))
     means = np.empty((weight.size, size))
@@ -416,9 +423,7 @@ def make_posterior(
         centred = (means - mean) * np.sqrt(weight)[:, None]
         covariance += blas.product(centred, centred, transpose_a=True)
     mean_t2 = float(weight @ np.exp([node.log_t2 for node in nodes])) if t2_has_mean else np.inf
-    return SitesPosterior(
-        space, nodes, weight, mean, covariance, mean_t2, has_mean, has_variance, likelihood.without_rows()
-    )
+    return of(space, nodes, weight, mean, covariance, mean_t2, has_mean, has_variance, likelihood.without_rows())
 
 
 def _units(space: Coordinates, log_t2: float) -> FloatArray:

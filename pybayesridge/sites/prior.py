@@ -21,7 +21,7 @@ from scipy.special import betaln, expit
 from pybayesridge._types import FloatArray
 from pybayesridge.ridge.prior import BetaPrime
 from pybayesridge.sites.coordinates import Coordinates
-from pybayesridge.sites.likelihood import Likelihood
+from pybayesridge.sites.likelihood import RowSites
 
 FlatIn = Literal["link", "latent"]
 
@@ -64,7 +64,7 @@ class LogPrior:
         return self.a - (self.a + self.fall) * float(expit(log_t2 - self.log_scale))
 
 
-def log_prior(prior: BetaPrime, space: Coordinates, likelihood: Likelihood, flat_in: FlatIn) -> LogPrior:
+def log_prior(prior: BetaPrime, space: Coordinates, likelihood: RowSites, flat_in: FlatIn) -> LogPrior:
     """The prior in the units of the coordinates."""
     if prior.scale is not None:
         log_scale = float(np.log(prior.scale) + 2 * np.log(space.design.common_scale))

@@ -16,7 +16,7 @@ import numpy as np
 import scipy
 
 from pybayesridge._types import BoolArray, FloatArray
-from pybayesridge.sites.likelihood import Likelihood
+from pybayesridge.sites.likelihood import RowSites
 
 MOVED = 1e-6
 """A row whose part in the program is larger counts as moved: each is 0 or 1 at the optimum."""
@@ -55,14 +55,14 @@ class Separation:
         return bool(self.rows.all())
 
 
-def separation(columns: FloatArray, likelihood: Likelihood) -> Separation:
+def separation(columns: FloatArray, likelihood: RowSites) -> Separation:
     """Look for separation by all columns together.
 
     Parameters
     ----------
     columns : (n, k) array
         Of full rank.
-    likelihood : Likelihood
+    likelihood : RowSites
     """
     n, k = columns.shape
     nothing = Separation(np.zeros(k), np.zeros(n, dtype=bool))
@@ -108,13 +108,13 @@ def _by_one(column: FloatArray, sign: FloatArray) -> Separation:
     return Separation(np.zeros(1), np.zeros(column.size, dtype=bool))
 
 
-def needed_row(column: FloatArray, likelihood: Likelihood) -> int | None:
+def needed_row(column: FloatArray, likelihood: RowSites) -> int | None:
     """The row without which a column alone separates the responses, such as that of the only event, if there is one.
 
     Parameters
     ----------
     column : (n,) array
-    likelihood : Likelihood
+    likelihood : RowSites
     """
     sign = likelihood.rises()
     for direction in (1.0, -1.0):
@@ -125,14 +125,14 @@ def needed_row(column: FloatArray, likelihood: Likelihood) -> int | None:
     return None
 
 
-def dimensions(columns: FloatArray, likelihood: Likelihood) -> int:
+def dimensions(columns: FloatArray, likelihood: RowSites) -> int:
     """Dimension of the cone of directions that separate; those of a cone are all that leave the other rows in place.
 
     Parameters
     ----------
     columns : (n, k) array
         Of full rank.
-    likelihood : Likelihood
+    likelihood : RowSites
     """
     n, k = columns.shape
     pure = likelihood.rises() != 0
@@ -144,14 +144,14 @@ def dimensions(columns: FloatArray, likelihood: Likelihood) -> int:
     return k - int(np.linalg.matrix_rank(unit[~moved], tol=LEAST))
 
 
-def check_unpenalized(z: FloatArray, names: Sequence[str], likelihood: Likelihood) -> None:
+def check_unpenalized(z: FloatArray, names: Sequence[str], likelihood: RowSites) -> None:
     """Raise ValueError, naming columns, if the unpenalised columns separate the responses.
 
     Parameters
     ----------
     z : (n, k) array
     names : sequence of str
-    likelihood : Likelihood
+    likelihood : RowSites
     """
     separated = separation(z, likelihood)
     if not separated.found:

@@ -225,6 +225,8 @@ class BayesRidgeRegressor(Regressor, RidgeEstimator):
         names = target_names(y)
         if named_family(self.family)[0] == "binomial":
             raise ValueError("family='binomial' is for yes/no responses: use BayesRidgeClassifier")
+        if named_family(self.family)[0] == "ordinal":
+            raise ValueError("family='ordinal' has no estimator here: use pybayesridge.BayesRidge")
         checked = validate_data(
             self, X, y, accept_sparse=SPARSE, dtype=DTYPES, multi_output=True, y_numeric=True, ensure_min_samples=2
         )
