@@ -41,7 +41,7 @@ from pybayesridge.report.parts import Origin
 from pybayesridge.results import portable
 from pybayesridge.results.export import export, flat_findings, over
 
-PROTOCOL = 14
+PROTOCOL = 15
 """Raised whenever what goes over the bridge changes; the R package compares it with its own."""
 
 
@@ -105,7 +105,7 @@ def fit_model(
     model, fit : dict
         Arguments of the model and of its ``fit``; of a model with ``family="binomial"`` also ``levels``, the two
         levels of R's factor whose codes 0 and 1 are `y`; of one with ``bands`` also ``own_scale``, names of columns
-        that are not standardised.
+        that are not standardised, and ``sets``, names of the bands of each term whose effects are correlated.
     start : dict, optional
         The ``start`` of an earlier value of a SpikeSlab.
     group : list, optional
@@ -144,16 +144,25 @@ def fitted(
         given["group"] = group_labels(group)
     if start is not None:
         options["start"] = starting_point(start)
-    own_scale = given.pop("own_scale", None)
+    own_scale, sets = given.pop("own_scale", None), given.pop("sets", None)
     made = MODELS[family](endog, exog, **given)
     if own_scale is not None:
-        made.bands = with_own_scale(made.bands, own_scale, made.data.exog_columns)
+        made.bands = as_made_by_r(made.bands, own_scale, sets or (), made.data.exog_columns)
     return made.fit(**options)
 
 
-def with_own_scale(bands: Bands, names: Sequence[str], columns: Sequence[str]) -> Bands:
-    """Bands of which some columns keep their scale: those of groups and smooth curves, which R makes."""
-    return replace(bands, own_scale=np.isin(list(columns), list(names)))
+def as_made_by_r(
+    bands: Bands, own_scale: Sequence[str], sets: Sequence[Sequence[str]], columns: Sequence[str]
+) -> Bands:
+    """Bands of which some columns keep their scale: those of groups and smooth curves, which R makes.
+
+    `sets` are the names of the bands of each term whose effects are correlated.
+    """
+    return replace(
+        bands,
+        own_scale=np.isin(list(columns), list(own_scale)),
+        sets=tuple(tuple(bands.names.index(name) for name in each) for each in sets),
+    )
 
 
 def report(

@@ -26,7 +26,6 @@ from pybayesridge.bands.problem import BandProblem
 from pybayesridge.cli import main
 from pybayesridge.exceptions import PrecisionWarning
 from pybayesridge.posterior.laws import Ask
-from pybayesridge.results.export import export
 from pybayesridge.ridge.likelihood import GaussianNoise
 from pybayesridge.ridge.prior import BetaPrime
 
@@ -521,11 +520,6 @@ def test_the_command_line(study, tmp_path, capsys):
 def test_refusals(study, formula, options, told):
     with pytest.raises(ValueError, match=told):
         BayesRidge.from_formula(formula, study, unpenalized="fixed").fit(**options)
-
-
-def test_r_has_no_export_of_them(res):
-    with pytest.raises(ValueError, match="for Python alone"):
-        export(res)
 
 
 def test_a_variable_far_from_zero(study):

@@ -1,12 +1,14 @@
 """The export of a fit with several bands: what its formulas give is what the fit says."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.interpolate import PchipInterpolator
-from scipy.special import logit, ndtr, ndtri
+from scipy.special import expit, logit, ndtr, ndtri
 from scipy.stats import t as student
 
 from pybayesridge import BayesRidge
+from pybayesridge.exceptions import DegenerateFitWarning
 from pybayesridge.results import export_fields
 from pybayesridge.results.export import export
 from pybayesridge.results.export_bands import tabulated
@@ -16,6 +18,10 @@ LINEAR = 1e-9
 
 BETWEEN = 1e-4
 """Error of a probability that is interpolated between the points of a table."""
+
+
+TABLED = 2e-3
+"""Error of quantiles of shares and correlations, which are known by the points of a lattice."""
 
 
 def data(n=30, p=6, q=1, seed=1):
@@ -88,6 +94,87 @@ def test_tables_have_the_quantiles(res):
                 np.testing.assert_allclose(below, [0.05, 0.95], rtol=0, atol=BETWEEN)
         np.testing.assert_allclose(found["mean"][0:-1:2, i], components[:, 0])
         np.testing.assert_allclose(found["little"][1:-1:2, i], components[:, 7])
+
+
+@pytest.fixture(scope="module", params=["lattice", "targets", "several", "weights", "known", "reml"])
+def mixed(request):
+    rng = np.random.default_rng(4)
+    g, x = np.repeat(np.arange(6), 5), np.tile(np.arange(5.0) - 2, 6)
+    slope = rng.normal(size=6)
+    d = pd.DataFrame({"x": x, "g": g, "k": np.arange(30) % 4, "z": rng.normal(size=30)})
+    d["y"] = x + rng.normal(size=6)[g] + slope[g] * x + rng.normal(size=30)
+    d["w"] = slope[g] + rng.normal(size=30)
+    response, given = "y", {}
+    formula = "z + (1 | k) + (x | g)" if request.param == "several" else "(x | g)"
+    if request.param == "targets":
+        response = "y + w"
+    elif request.param == "weights":
+        given = {"weights": np.linspace(0.5, 2.0, 30)}
+    elif request.param == "known":
+        given = {"sigma2": 1.5}
+    model = BayesRidge.from_formula(f"{response} ~ x + {formula}", d, unpenalized=["x"], **given)
+    if request.param == "several":
+        with pytest.warns(DegenerateFitWarning):
+            return model.fit("reml")
+    return model.fit("reml") if request.param == "reml" else model.fit(tol=0.02)
+
+
+def mixed_moments(post, target):
+    """Means and standard deviations of the penalised coefficients of a target, from an export alone."""
+    band, p = post["band"].astype(int) - 1, len(post["band"])
+    row, column = (post[name].astype(int) - 1 for name in ("entry_row", "entry_column"))
+    mean, variance, square = np.zeros((3, p))
+    spread = 1.0 if np.isinf(post["df"]) else post["df"] / (post["df"] - 2)
+    for m in np.flatnonzero(post["weight"][:, target]):
+        root = np.zeros((p, p))
+        for i, j, value in zip(row, column, post["entries"][m], strict=True):
+            root[np.flatnonzero(band == i), np.flatnonzero(band == j)] = value
+        h = root.T @ post["gram"] @ root + np.eye(p)
+        covariance = root @ np.linalg.solve(h, root.T)
+        center = covariance @ post["gram_y"][:, target]
+        mean += post["weight"][m, target] * center
+        square += post["weight"][m, target] * center**2
+        variance += post["weight"][m, target] * post["noise"][m, target] * np.diag(covariance)
+    return mean, np.sqrt(spread * variance + square - mean**2)
+
+
+def test_the_nodes_of_correlated_effects_give_the_posterior(mixed):
+    exported = export(mixed)
+    export_fields.check(exported)
+    post = exported["posterior"]
+    at = post["at"].astype(int) - 1
+    np.testing.assert_allclose(post["weight"].sum(axis=0), 1.0, rtol=1e-12)
+    for i in range(len(mixed.model.data.targets)):
+        unit = post["y_norm"][i] / post["scale"]
+        mean, sd = mixed_moments(post, i)
+        params = exported["params"][at, i]
+        np.testing.assert_allclose(mean * unit, params, rtol=0, atol=LINEAR * np.abs(params).max())
+        np.testing.assert_allclose(sd * unit, exported["bse"][at, i], rtol=1e-6)
+
+
+def test_tables_have_the_quantiles_of_correlations(mixed):
+    found = export(mixed)["components"]
+    ends = np.cumsum(found["sizes"].T.ravel()).astype(int)
+    names, of = mixed.bands.names, {"sd": lambda x: np.exp(x / 2), "share": expit}
+    of |= {"correlation": np.tanh, "sigma2": np.exp}
+    probabilities = np.array([0.5, 0.05, 0.95])
+    for i in range(len(mixed.model.data.targets)):
+        components, correlations = mixed.components_of(i, 0.1), mixed.correlations_of(i, 0.1)
+        hyper = mixed.hyperparameters_of(i, probabilities)
+        expected = [limits for row in components for limits in (row[2:4], row[5:7])]
+        expected += [*correlations[:, 2:], hyper[-1, 2:]]
+        assert found["quantity"][2 * len(names) : -1] == ["correlation"] * len(correlations)
+        assert found["band"][2 * len(names) : -1] == mixed.correlation_names
+        for row, quantity in enumerate(found["quantity"]):
+            end = ends[i * len(found["quantity"]) + row]
+            some = slice(end - int(found["sizes"][row, i]), end)
+            points, scores = found["points"][some], found["scores"][some]
+            if points.size == 1:
+                limits = of[quantity](points[[0, 0]])
+            else:
+                limits = of[quantity](PchipInterpolator(scores, points)(ndtri(probabilities[1:])))
+            np.testing.assert_allclose(limits, expected[row], rtol=TABLED, atol=TABLED)
+        np.testing.assert_allclose(found["mean"][2 * len(names) : -1, i], correlations[:, 0])
 
 
 @pytest.mark.parametrize(("start", "width"), [(0.0, 1.0), (-300.0, 0.1), (4.0, 100.0)])

@@ -90,8 +90,10 @@ def check_correlated(model: BayesRidge, entry: BandMethod | BandSitesMethod) -> 
     """Refuse what correlated effects cannot be fitted by, or to."""
     bands, spec = model.bands, model.formula_spec
     assert bands is not None
-    assert spec is not None
-    first = next(band.correlated for band in spec.bands if band.correlated)
+    # R has read the formula itself.
+    first = listed(bands.names[k] for k in bands.sets[0])
+    if spec is not None:
+        first = next(band.correlated for band in spec.bands if band.correlated)
     if not entry.correlations:
         known = [name for name, other in model.methods.items() if other.correlations]
         raise ValueError(

@@ -32,7 +32,7 @@ from pybayesridge.bands.posterior import BandPosterior
 from pybayesridge.design.design import Design
 from pybayesridge.findings import Finding
 from pybayesridge.quantile_tables import NO_ROW_SPACE
-from pybayesridge.results.export_bands import band_nodes, components
+from pybayesridge.results.export_bands import band_nodes, components, mixed_nodes
 from pybayesridge.results.export_fields import VERSION
 from pybayesridge.results.export_generalized import generalized_selection_values, generalized_values, sites_posterior
 from pybayesridge.results.facts import values_of
@@ -285,11 +285,10 @@ def _selection_posterior(results: SpikeSlabResults, without: Collection[str]) ->
 
 def _band_values(results: BandRidgeResults, without: Collection[str]) -> dict[str, Any]:
     entry, noise = results.method_entry, results.noise
-    if not isinstance(results.posterior, BandPosterior):
-        if results.bands.eliminated is not None:
-            raise ValueError("fits of groups with 500 levels or more are for Python alone: in R use fewer levels")
-        raise ValueError("fits with correlated effects, (x | g), are for Python alone: R has (x || g)")
-    nodes = band_nodes(results.posterior)
+    if results.bands.eliminated is not None:
+        raise ValueError("fits of groups with 500 levels or more are for Python alone: in R use fewer levels")
+    posterior = results.posterior
+    nodes = band_nodes(posterior) if isinstance(posterior, BandPosterior) else mixed_nodes(posterior)
     known = noise.known or not (entry.uses_prior or entry.given)
     return {
         "family": "bayes_ridge_bands",
@@ -306,7 +305,7 @@ def _band_values(results: BandRidgeResults, without: Collection[str]) -> dict[st
             **_design_values(results, results.posterior.design),
             **nodes,
             "prior_count": float(results.posterior.design.nu),
-            **({"prior_noise": nodes["noise"][0]} if known else {}),
+            **({"prior_noise": nodes["noise"].max(axis=0)} if known else {}),
         },
     }
 

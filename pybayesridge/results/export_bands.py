@@ -18,7 +18,11 @@ from scipy.special import gammaincc, ndtr, ndtri
 
 from pybayesridge._types import FloatArray
 from pybayesridge.bands.components import VarianceGrid, binned
+from pybayesridge.bands.covariance import lower_entries
+from pybayesridge.bands.mixed_components import MixedGrid
+from pybayesridge.bands.mixed_posterior import MixedPosterior
 from pybayesridge.bands.posterior import BandPosterior
+from pybayesridge.bands.system import System
 
 if TYPE_CHECKING:
     from pybayesridge.results.bands import BandRidgeResults
@@ -39,8 +43,17 @@ APART, MOST = 2e-4, 1200
 """Points are added between two where a cubic errs by more than this on that scale, up to so many in all: the law of a
 share is a sum over points, with bends between them."""
 
+SCORES = np.linspace(-REACH, REACH, 521)
+"""Normal quantiles of the probabilities at which laws are tabulated that are known by weighted points."""
+
+CERTAIN = 1 - 1e-12
+"""Largest share, and largest correlation, whose logit or inverse hyperbolic tangent is tabulated."""
+
 START = 65
 """Points with which a table begins."""
+
+LEAST = 1e-300
+"""Smaller values have this one's logarithm."""
 
 MOST_HALVINGS = 40
 """Most times that the steps of a table are halved."""
@@ -49,7 +62,7 @@ Below = Callable[[FloatArray], FloatArray]
 """A distribution function, of many values at once."""
 
 
-def band_nodes(posterior: BandPosterior) -> dict[str, FloatArray]:
+def band_nodes(posterior: BandPosterior) -> dict[str, Any]:
     """The nodes of all ridges together, in units in which the columns are those of the design."""
     weight = np.concatenate(
         [own * part.weight for own, part in zip(posterior.weight, posterior.mixtures, strict=True)]
@@ -83,9 +96,46 @@ def _base(posterior: BandPosterior) -> dict[str, FloatArray]:
     }
 
 
+def mixed_nodes(posterior: MixedPosterior) -> dict[str, Any]:
+    """The nodes of all targets, each with weights of its own, and the equations that they share."""
+    system, terms = posterior.system, posterior.system.terms
+    assert isinstance(system, System)
+    entries = lower_entries(terms)
+    kept = [np.flatnonzero(nodes.weight > NEGLIGIBLE) for nodes in posterior.nodes]
+    first = np.cumsum([0, *(at.size for at in kept)])
+    weight = np.zeros((first[-1], len(kept)))
+    noise = np.zeros_like(weight)
+    for i, (nodes, at) in enumerate(zip(posterior.nodes, kept, strict=True)):
+        own = slice(first[i], first[i + 1])
+        weight[own, i], noise[own, i] = nodes.weight[at] / nodes.weight[at].sum(), nodes.scale2[at]
+    values = [
+        np.stack([nodes.factors[t][at, i, j] for t, i, j in entries], axis=1)
+        for nodes, at in zip(posterior.nodes, kept, strict=True)
+    ]
+    band = np.empty(posterior.design.p)
+    for bands, columns in zip(terms.bands, terms.columns, strict=True):
+        for k, at in zip(bands, columns, strict=True):
+            band[at] = k + 1.0
+    return {
+        "weight": weight,
+        "noise": noise,
+        "log_unit": 2 * float(np.log(posterior.design.common_scale)),
+        "df": float(posterior.df),
+        "band": band,
+        "entries": np.concatenate(values),
+        "entry_row": np.array([terms.bands[t][i] + 1.0 for t, i, _ in entries]),
+        "entry_column": np.array([terms.bands[t][j] + 1.0 for t, _, j in entries]),
+        "gram": system.gram,
+        "gram_y": system.xty,
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class _Law:
-    """The posterior of a quantity of one target, on a scale on which it is smooth."""
+    """The posterior of a quantity of one target, on a scale on which it is smooth.
+
+    Its distribution function is `below`, or that between points with `scores`.
+    """
 
     quantity: str
     band: str
@@ -95,16 +145,19 @@ class _Law:
     below: Below | None
     start: float
     width: float
+    points: FloatArray | None = None
 
     def table(self) -> tuple[FloatArray, FloatArray]:
-        """Points, and the normal quantiles of the probabilities up to them; one point without `below`."""
+        """Points, and the normal quantiles of the probabilities up to them; one point without either."""
+        if self.points is not None:
+            return self.points, SCORES
         if self.below is None:
             return np.array([self.start]), np.zeros(1)
         return tabulated(self.below, self.start, self.width)
 
 
 def components(results: BandRidgeResults) -> dict[str, Any]:
-    """The standard deviation and the share of each band and the noise variance, with their distribution functions."""
+    """Standard deviation and share of each band, correlations and the noise variance, with distribution functions."""
     targets = [_laws(results, i) for i in range(len(results.model.data.targets))]
     tables = [[law.table() for law in laws] for laws in targets]
     first = targets[0]
@@ -124,7 +177,8 @@ def components(results: BandRidgeResults) -> dict[str, Any]:
 def _laws(results: BandRidgeResults, target: int) -> list[_Law]:
     """Of one target: logs of variances, logits of shares."""
     grid, none = results.variance_grid(target), np.zeros(0)
-    assert isinstance(grid, VarianceGrid)
+    if isinstance(grid, MixedGrid):
+        return _mixed_laws(results, grid)
     out = []
     for k, name in enumerate(results.bands.names):
         mean, _, sd = grid.sd(k, none)
@@ -139,6 +193,46 @@ def _laws(results: BandRidgeResults, target: int) -> list[_Law]:
     log_scale2 = np.log(grid.scale2)
     below, start, width = _of_variance(log_scale2, grid.weight, grid.df)
     return [*out, _Law("sigma2", "", mean, np.nan, np.nan, below, start, width)]
+
+
+def _mixed_laws(results: BandRidgeResults, grid: MixedGrid) -> list[_Law]:
+    """The same of weighted points, with the inverse hyperbolic tangents of correlations."""
+    at, none, variances = ndtr(SCORES), np.zeros(0), grid.variances
+    out = []
+    for k, name in enumerate(results.bands.names):
+        mean, quantiles, sd = grid.sd(k, none if _is_smooth(grid, k) else at)
+        if _is_smooth(grid, k):
+            out.append(_Law("sd", name, mean, sd, np.nan, *_of_band(variances, k)))
+        else:
+            out.append(_of_points("sd", name, (mean, sd, np.nan), 2 * np.log(np.maximum(quantiles, LEAST))))
+        share, quantiles, little = grid.shares(k, at)
+        out.append(_of_points("share", name, (share, np.nan, little), _logit(quantiles)))
+    for pair, name in enumerate(results.correlation_names):
+        mean, quantiles, sd = grid.correlation(pair, at)
+        limits = np.clip(quantiles, -CERTAIN, CERTAIN)
+        out.append(_of_points("correlation", name, (mean, sd, np.nan), np.arctanh(limits)))
+    if results.model.distribution.has_noise:
+        law = _of_variance(np.log(variances.scale2), variances.weight, variances.df)
+        out.append(_Law("sigma2", "", grid.noise(none)[0], np.nan, np.nan, *law))
+    return out
+
+
+def _is_smooth(grid: MixedGrid, band: int) -> bool:
+    """Whether the noise makes the law of the variance of a band smooth."""
+    return bool(np.isfinite(grid.variances.df) and np.isfinite(grid.log_t[:, band]).all())
+
+
+def _of_points(quantity: str, band: str, numbers: tuple[float, float, float], points: FloatArray) -> _Law:
+    """A law by its quantiles at :data:`SCORES`; `numbers` are mean, standard deviation and what is little."""
+    mean, sd, little = numbers
+    if points[0] == points[-1]:
+        return _Law(quantity, band, mean, sd, little, None, float(points[0]), 0.0)
+    return _Law(quantity, band, mean, sd, little, None, 0.0, 0.0, points)
+
+
+def _logit(share: FloatArray) -> FloatArray:
+    inside = np.clip(share, LEAST, CERTAIN)
+    return np.asarray(np.log(inside) - np.log1p(-inside))
 
 
 def _of_band(grid: VarianceGrid, band: int) -> tuple[Below | None, float, float]:

@@ -25,9 +25,9 @@ class Field:
         e, g, h, L and c are counts of their own; M nodes over the shares of b bands.
     meaning : str
     families : str
-        Which fits have it: bayes_ridge, those with several bands (bands), those of other responses (sites),
-        spike_slab, or of the latter those by expectation propagation (ep) or by sets of columns (sets); of other
-        responses likewise (latent_ep, latent_sets).
+        Which fits have it: bayes_ridge, those with several bands (bands; with nodes over shares, or correlated),
+        those of other responses (sites), spike_slab, or of the latter those by expectation propagation (ep) or by
+        sets of columns (sets); of other responses likewise (latent_ep, latent_sets).
     optional : bool
         Whether a fit may lack it, as one without its data lacks what has n rows.
     """
@@ -56,6 +56,14 @@ def _of_ridges(form: str, meaning: str, *, optional: bool = False) -> Field:
 
 def _of_bands(form: str, meaning: str) -> Field:
     return Field(form, meaning, "bands")
+
+
+def _of_shares(form: str, meaning: str) -> Field:
+    return Field(form, meaning, "shares")
+
+
+def _of_correlated(form: str, meaning: str) -> Field:
+    return Field(form, meaning, "correlated")
 
 
 def _of_sites(form: str, meaning: str, *, optional: bool = False) -> Field:
@@ -152,12 +160,12 @@ FIELDS = {
     "quadrature_error": _of_ridges("q", "of methods that integrate the penalty out", optional=True),
     "hyper_means": _of_ridge("4 q", "posterior means of lambda, tau2, sigma2 and the effective degrees of freedom"),
     "bands": _of_bands("texts", "names of the bands, each with a penalty of its own"),
-    "components.quantity": _of_bands("texts", "sd or share of a band, or sigma2: each row of what follows"),
-    "components.band": _of_bands("texts", "the band, empty for sigma2"),
+    "components.quantity": _of_bands("texts", "sd or share of a band, correlation, sigma2: each row of what follows"),
+    "components.band": _of_bands("texts", "the band, or the name of the correlation; empty for sigma2"),
     "components.mean": _of_bands("c q", "posterior means"),
-    "components.sd": _of_bands("c q", "posterior standard deviations of the sd of bands; NaN for others"),
+    "components.sd": _of_bands("c q", "posterior standard deviations of the sd of bands and correlations; else NaN"),
     "components.little": _of_bands("c q", "probabilities that shares are below 1 %; NaN for others"),
-    "components.points": _of_bands("d", "points of the distribution functions: logs of variances, logits of shares"),
+    "components.points": _of_bands("d", "points of their laws: logs of variances, logits of shares, artanh"),
     "components.scores": _of_bands("d", "normal quantiles of the probabilities up to these"),
     "components.sizes": _of_bands("c q", "number of points of each, target by target; 1 for what is fixed"),
     "link": _of_generalized("text", "logit or probit; log of counts"),
@@ -216,12 +224,12 @@ FIELDS = {
     "posterior.weight": Field("K q", "of the nodes; sums to 1"),
     "posterior.noise": Field("K q", "squared scale of the noise", "bayes_ridge bands spike_slab latent_sets"),
     "posterior.df": Field("number", "degrees of freedom of the t's; infinite for normals"),
-    "posterior.log_t2": _of_ridges("K q", "log of tau2, less log_unit"),
+    "posterior.log_t2": Field("K q", "log of tau2, less log_unit", "bayes_ridge shares sites counts"),
     "posterior.log_unit": _of_ridges("number", "log of the unit of tau2"),
     "posterior.s": _of_both("r", "singular values of the standardised columns"),
     "posterior.right": _of_both("p r", "their right singular vectors", optional=True),
     "posterior.half": _of_ridge("n r", "in their place: the standardised rows' transpose times this", optional=True),
-    "posterior.z": _of_normal_ridges("r q", "responses in the basis of the left ones"),
+    "posterior.z": Field("r q", "responses in the basis of the left ones", "bayes_ridge shares"),
     "posterior.rss0": _of_ridge("q", "squared norm of the responses outside of them"),
     "posterior.outside": _of_both("p", "share of each coefficient outside the row space", optional=True),
     "posterior.open_variance": _of_ridge("flag", "whether variances outside the row space are infinite"),
@@ -233,10 +241,15 @@ FIELDS = {
     "posterior.prior_count": _of_normal_ridges("number", "power of the residual sum of squares in the likelihood"),
     "posterior.prior_log_scale": _of_ridge("number", "log of the prior's scale of tau2, less log_unit"),
     "posterior.prior_noise": _of_normal_ridges("q", "the noise variance, where it is known", optional=True),
-    "posterior.node_of": _of_bands("K", "the node over the shares that each node belongs to"),
+    "posterior.node_of": _of_shares("K", "the node over the shares that each node belongs to"),
     "posterior.band": _of_bands("p", "the band of each column"),
-    "posterior.factors": _of_bands("M b", "what columns of each band are multiplied by, at nodes over the shares"),
-    "posterior.base": _of_bands("r p", "B with B'B the products of the standardised columns; z in its rows"),
+    "posterior.factors": _of_shares("M b", "what columns of each band are multiplied by, at nodes over the shares"),
+    "posterior.base": _of_shares("r p", "B with B'B the products of the standardised columns; z in its rows"),
+    "posterior.entries": _of_correlated("K e", "of the roots of the covariances of effects"),
+    "posterior.entry_row": _of_correlated("e", "the band of each entry: that of its row"),
+    "posterior.entry_column": _of_correlated("e", "and that of its column"),
+    "posterior.gram": _of_correlated("p p", "products of the standardised columns"),
+    "posterior.gram_y": _of_correlated("p q", "their products with the responses"),
     "posterior.node_mean": _of_sites("K m", "means of the coordinates; m = u + r"),
     "posterior.node_root": _of_sites("d m", "m rows for each node, whose products are its covariance"),
     "posterior.center": _of_sites("m", "posterior mean of the coordinates, over all nodes"),
@@ -312,8 +325,9 @@ def check(exported: dict[str, Any]) -> None:
         raise ValueError(f"version is {values.get('version')!r}: this is not an export of version {VERSION}")
     family = str(values.get("family"))
     method = "sets" if "posterior.set_size" in values else "ep"
+    kind = "correlated" if "posterior.entries" in values else "shares"
     families = {
-        "bayes_ridge_bands": {"bands"},
+        "bayes_ridge_bands": {"bands", kind},
         "bayes_ridge_binomial": {"sites"},
         "bayes_ridge_poisson": {"counts"},
         "spike_slab": {"spike_slab", method},

@@ -5,6 +5,7 @@
 #   columns      names of the penalised columns; `lines`: of the unpenalised ones that belong to it, which stand before them
 #   standardized whether the prior is on the columns divided by their standard deviations
 #   term         what varies by group ("1" or a column), or the variable of a curve
+#   correlated   the term as it is written, for bands whose effects of the same level are correlated
 #   groups       of a group, or of a curve for each level: `variables`, their `levels`, and the `pairs` that occur
 # and for columns and groups `terms`, `contrasts` and the columns `at` of their model matrix, for a curve `variable`, `curve` and
 # `by` (with `level`, or a number).
@@ -46,14 +47,7 @@ group_bands <- function(term, frame) {
   if (!term$correlated && length(attr(made, "contrasts"))) {
     stop(
       term$written, ": effects of the levels of a factor are not independent with two bars, since they depend on its coding: write ",
-      "(1 | g:f) for independent ones with one variance",
-      call. = FALSE
-    )
-  }
-  if (term$correlated && length(names) > 1L) {
-    stop(
-      "the correlation of the effects of ", term$written, " is not estimated: write (x || g) for independent intercepts and slopes, ",
-      "and (1 | g:f) for effects of the levels of a factor f",
+      "a bar for correlated ones, (0 + f | g), or (1 | g:f) for independent ones with one variance",
       call. = FALSE
     )
   }
@@ -66,7 +60,8 @@ group_bands <- function(term, frame) {
     start <- if (effect == "1") "" else paste0(effect, "|")
     list(
       name = paste0(start, label), kind = "group", columns = paste0(start, told), lines = character(), standardized = FALSE,
-      term = effect, groups = groups, terms = terms, contrasts = attr(made, "contrasts"), at = j
+      term = effect, groups = groups, terms = terms, contrasts = attr(made, "contrasts"), at = j,
+      correlated = if (term$correlated && length(names) > 1L) term$written
     )
   })
 }

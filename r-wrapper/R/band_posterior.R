@@ -30,6 +30,9 @@ rotation_of_node <- function(post, node) {
 # Squared norms of functionals outside of the row space of a block, those of effects of new groups among them; `c` are their
 # coordinates.
 outside_of_block <- function(f, block, c) {
+  if (is.null(block[["inside"]])) {
+    return(unseen_of_block(f, block))
+  }
   out <- numeric(nrow(c))
   if (ncol(block$inside) < nrow(block$inside)) {
     rows <- f$x * rep(block$stretch, each = nrow(f$x))
@@ -43,6 +46,9 @@ outside_of_block <- function(f, block, c) {
 
 # The covariance outside of the row space, for a variance of 1.
 products_outside <- function(block) {
+  if (is.null(block[["inside"]])) {
+    return(0)
+  }
   p <- nrow(block$inside)
   if (ncol(block$inside) == p) {
     return(matrix(0, p, p))
@@ -53,7 +59,7 @@ products_outside <- function(block) {
 # Draws of what coefficients have there, given their standard deviations.
 draws_outside <- function(block, sd) {
   p <- nrow(block$inside)
-  if (ncol(block$inside) == p) {
+  if (is.null(p) || ncol(block$inside) == p) {
     return(0)
   }
   noise <- matrix(stats::rnorm(length(sd) * p), length(sd)) * sd
@@ -76,24 +82,31 @@ slack_of_bands <- function(f, post, parts, y, root_w, n) {
 # Variances of the bands relative to the noise at nodes, a column for each: tau2[band], on the scale of the prior.
 drawn_variances <- function(object, target, node) {
   post <- object$posterior
-  out <- exp(post$log_t2[node, target] - post$log_unit) * post$factors[post$node_of[node], , drop = FALSE]^2
+  of_mixed <- layout_of(post) == "mixed"
+  if (of_mixed) {
+    covariances <- covariances_at(post, node)
+    out <- covariances$variances * exp(-post$log_unit)
+  } else {
+    out <- exp(post$log_t2[node, target] - post$log_unit) * post$factors[post$node_of[node], , drop = FALSE]^2
+  }
   colnames(out) <- paste0("tau2[", object$bands, "]")
+  if (of_mixed) out <- cbind(out, named_correlations(object, covariances$correlations))
   as.data.frame(out, optional = TRUE)
 }
 
 # Draws of the share of variance that all bands explain together, of one target.
 share_of_bands <- function(object, target) {
   post <- object$posterior
-  size <- max(4000L, min(20000L, 2^23 %/% max(nrow(post$base), 1L)) %/% 2L)
+  size <- max(4000L, min(20000L, 2^23 %/% max(length(post$band), 1L)) %/% 2L)
   drawn <- drawn_components(post, target, size)
   theta <- drawn_coordinates(post, drawn, size, "gaussian")
-  fit <- rowSums(tcrossprod(theta, post$base)^2)
+  fit <- if (is.null(post[["base"]])) rowSums((theta %*% post$gram) * theta) else rowSums(tcrossprod(theta, post$base)^2)
   sigma2 <- drawn$parts$noise[drawn$node] * drawn$mix^2
   fit / (fit + object$nobs * sigma2)
 }
 
 # Quantiles of the laws of variances and shares, from their tables: of the standard deviation of a band, of its share in the
-# variance of an observation, of the noise variance.
+# variance of an observation, of a correlation, of the noise variance.
 quantiles_of_component <- function(object, row, target, probabilities) {
   found <- object$components
   sizes <- as.matrix(found$sizes)
@@ -106,7 +119,7 @@ quantiles_of_component <- function(object, row, target, probabilities) {
   } else {
     value <- rep(value, length(probabilities))
   }
-  switch(found$quantity[row], sd = exp(value / 2), share = stats::plogis(value), exp(value))
+  switch(found$quantity[row], sd = exp(value / 2), share = stats::plogis(value), correlation = tanh(value), exp(value))
 }
 
 # The rows of a quantity among the components.

@@ -1,7 +1,7 @@
 # The argument `bands` and what bands of a formula ask of Python: which columns share a penalty.
 
-# Bands as Python takes them: `bands`, lists of names or positions by name, and `own_scale`, names of columns that are not
-# standardised; NULL without bands. `unpenalized` is as resolve_unpenalized() gives it.
+# Bands as Python takes them: `bands`, lists of names or positions by name, `own_scale`, names of columns that are not standardised,
+# and `sets`, names of the bands of each term whose effects are correlated; NULL without bands. `unpenalized` is as resolve_unpenalized() gives it.
 bands_for_python <- function(bands, input, unpenalized) {
   of_formula <- input$band_terms$bands
   named <- if (!is.null(bands)) named_bands(bands, input, unpenalized)
@@ -12,7 +12,14 @@ bands_for_python <- function(bands, input, unpenalized) {
   }
   members <- lapply(of_formula, function(band) as.list(band$columns))
   own <- unlist(lapply(of_formula, function(band) if (!band$standardized) band$columns))
-  list(bands = c(named, stats::setNames(members, names)), own_scale = as.list(own))
+  list(bands = c(named, stats::setNames(members, names)), own_scale = as.list(own), sets = correlated_sets(of_formula))
+}
+
+# Names of the bands of each term whose effects are correlated.
+correlated_sets <- function(bands) {
+  bands <- Filter(function(band) !is.null(band[["correlated"]]), as.list(bands))
+  terms <- vapply(bands, function(band) paste(band$correlated, group_label(band$groups)), "")
+  lapply(unname(split(bands, factor(terms, levels = unique(terms)))), function(own) lapply(unname(own), `[[`, "name"))
 }
 
 # Bands that the user names, or labels of the columns, as a list of lists.

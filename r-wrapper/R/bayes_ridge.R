@@ -72,6 +72,7 @@
 #' | --- | --- |
 #' | `(1 | g)` | an effect of each level of `g` |
 #' | `(0 + x | g)` | a slope of `x` for each level |
+#' | `(x | g)` | effects and slopes, correlated |
 #' | `(x || g)` | effects and slopes, independent of each other: `(1 | g) + (0 + x | g)` |
 #' | `(1 | a/b)` | levels of `b` within those of `a`: `(1 | a) + (1 | a:b)` |
 #' | `s(x)`, `s(x, k = 20)` | a cubic regression spline with 10 or 20 knots at quantiles of the data |
@@ -82,7 +83,7 @@
 #' All other terms are penalised together, as a band of the name `other`, unless `unpenalized` names them; `unpenalized = "fixed"` names
 #' them all, which makes them fixed effects. The prior refers to columns of groups and smooth curves as they are, whatever `standardize`
 #' says. A curve consists of an unpenalised line and penalised columns; outside the data it goes on as a line. `.` leaves out groups and what is part
-#' of a curve or a band. Correlated intercepts and slopes, `(x | g)`, are refused. A function `s` of yours is called in braces, `{s(x)}`.
+#' of a curve or a band. Correlations of `(x | g)` have the LKJ prior with eta = 1; they require `"exact"` or `"reml"`. A function `s` of yours is called in braces, `{s(x)}`.
 #'
 #' @param formula A formula such as `y ~ x1 + poly(x2, 3) + g`, or `cbind(y1, y2) ~ .` for several targets. It is
 #'   evaluated by [stats::model.frame()] and [stats::model.matrix()]. An offset raises an error, except with

@@ -112,16 +112,23 @@ fixed_rows <- function(x, target, at) {
   cbind(out, lower = ends[, 1L], upper = ends[, 2L])
 }
 
-# Standard deviations of the effects of groups and of observations.
+# Standard deviations and correlations of the effects of groups, and the standard deviation of observations.
 variance_rows <- function(x, target, at) {
   bands <- group_bands_of(x)
-  rows <- c(rows_of_quantity(x, "sd")[match(vapply(bands, `[[`, "", "name"), x$bands)], rows_of_quantity(x, "sigma2"))
+  pairs <- correlated_pairs(x)
+  rows <- c(
+    rows_of_quantity(x, "sd")[match(vapply(bands, `[[`, "", "name"), x$bands)], rows_of_quantity(x, "correlation"),
+    rows_of_quantity(x, "sigma2")
+  )
+  group <- vapply(bands, function(band) group_label(band$groups), "")
+  effect <- vapply(bands, effect_name, "")
+  correlations <- if (nrow(pairs)) paste0("cor__", effect[pairs[, 1L]], ".", effect[pairs[, 2L]])
   noise <- length(rows)
   mean <- as.matrix(x$components$mean)[rows, target]
   mean[noise] <- sqrt(mean[noise])
   out <- data.frame(
-    group = c(vapply(bands, function(band) group_label(band$groups), ""), "Residual"), level = NA_character_,
-    term = paste0("sd__", c(vapply(bands, effect_name, ""), "Observation")), mean = mean,
+    group = c(group, group[pairs[, 1L]], "Residual"), level = NA_character_,
+    term = c(paste0("sd__", effect), correlations, "sd__Observation"), mean = mean,
     sd = c(as.matrix(x$components$sd)[rows[-noise], target], NA_real_)
   )
   if (is.null(at)) {

@@ -8,9 +8,10 @@
 # coordinates are a block. Only this file knows what kinds of exports there are.
 
 # "spectrum" (a ridge), "coordinates" (yes/no responses in the row space), "columns" (expectation propagation), "sets" and
-# "states" (kept sets of columns, and for yes/no responses a law for each state), "bands" (ridges, one for each node over shares).
+# "states" (kept sets of columns, and for yes/no responses a law for each state), "bands" (ridges, one for each node over shares),
+# "mixed" (nodes over variances and correlations).
 layout_of <- function(post) {
-  layouts <- c(base = "bands", node_root = "coordinates", s = "spectrum", state_mean = "states", set_size = "sets", own = "columns")
+  layouts <- c(base = "bands", entries = "mixed", node_root = "coordinates", s = "spectrum", state_mean = "states", set_size = "sets", own = "columns")
   unname(layouts[names(layouts) %in% names(post)][1L])
 }
 
@@ -21,7 +22,7 @@ in_row_space <- function(post) !is.null(post[["s"]])
 is_flat <- function(post) layout_of(post) %in% c("coordinates", "states") || !is.null(post[["flat_slope"]])
 
 # Whether coefficients are functionals of a mixture without spikes.
-has_functionals <- function(post) in_row_space(post) || layout_of(post) == "bands"
+has_functionals <- function(post) in_row_space(post) || layout_of(post) %in% c("bands", "mixed")
 
 # Whether the posterior is one of sets of columns, so that components can be zero for certain.
 has_sets <- function(post) !is.null(post[["set_size"]])
@@ -35,15 +36,20 @@ has_joint <- function(post) is.null(post[["slab_weight"]])
 #   nodes            their positions among the K
 #   mean, own        (nodes x d; own NULL for none)
 #   root, sign, of   (rows x d; of: the node of a row, by its position in `nodes`)
-#   columns, turn    coordinates that the block uses, and a matrix that they are multiplied by (NULL: all, and none)
+#   columns, turn    coordinates that the block uses, and a matrix that they are multiplied by (NULL: all, and none), or the roots
+#                    of covariances (mixed_posterior.R)
 #   slope            what flat coordinates take from the others, per coordinate (u x p)
 #   lower, x         |lower x (own c)|^2 is to be subtracted: a list with a triangular matrix to be solved for each node (or NULL)
 #   beyond, ...      of bands: see band_posterior.R
+#   equations, ...   of correlated effects: see mixed_posterior.R
 components <- function(post, target = 1L, floor = -1) {
+  # Each target has nodes of its own where effects are correlated.
+  if (layout_of(post) == "mixed") floor <- max(floor, 0)
   keep <- if (nrow(post$weight) == 1L) 1L else which(post$weight[, target] > floor)
   out <- switch(layout_of(post),
     spectrum = of_spectrum(post, target, post$log_t2[keep, target], post$noise[keep, target]),
     bands = of_bands(post, keep, target),
+    mixed = of_mixed(post, keep, target),
     coordinates = of_coordinates(post, keep),
     columns = of_columns(post, keep),
     sets = of_sets(post, keep),
@@ -215,7 +221,7 @@ some_functionals <- function(f, at) lapply(f, function(a) if (is.matrix(a)) a[at
 # Coordinates of functionals in a block.
 coordinates <- function(f, block, flat) {
   x <- if (is.null(block[["columns"]])) f$x else f$x[, block$columns, drop = FALSE]
-  if (!is.null(block[["turn"]])) x <- x %*% block$turn
+  if (!is.null(block[["turn"]])) x <- turned(x, block$turn)
   if (!is.null(block[["slope"]])) x <- x - f$flat %*% block$slope
   if (flat) cbind(f$flat, x) else x
 }
@@ -261,6 +267,7 @@ spread_of <- function(c, block) {
     into[cbind(seq_along(signs), block$of)] <- signs
     out <- out + squares %*% into
   }
+  if (!is.null(block[["equations"]])) out <- out + block$scale2 * spread_of_equations(c, block$equations)
   if (!is.null(block[["lower"]])) {
     out <- out - colSums(forwardsolve(block$lower, block$x %*% (block$own[1L, ] * t(c)))^2)
   }

@@ -37,7 +37,7 @@ explained_variance <- function(object, level = 0.95, seed = 0, ...) {
   shares <- with_seed(seed, lapply(seq_along(object$targets), function(i) {
     if (inherits(object, "spike_slab")) {
       explained_in_rows(object, 4000L, env, penalized = TRUE)
-    } else if (layout_of(object$posterior) == "bands") {
+    } else if (inherits(object, "bayes_ridge_bands")) {
       share_of_bands(object, i)
     } else {
       explained_share(object, i)

@@ -153,12 +153,11 @@ left_out_rows <- function(object, env, target) {
   n <- nrow(own$z)
   y <- family_of(object)$responses(object)[, target]
   y <- unname(y - drop(own$z %*% post$y_on_z[, target])) / post$y_norm[target]
-  noise <- post$noise[, if (ncol(post$noise) > 1L) target else 1L]
+  used <- components(post, target, floor = 0)
+  noise <- post$noise[used$keep, if (ncol(post$noise) > 1L) target else 1L]
   labels <- own$labels %||% seq_len(n)
   law <- noise_law(post, noise)
-  used <- components(post, target, floor = 0)
   negative <- post[["negative"]] %||% numeric(nrow(post$weight))
-  law <- lapply(law, function(a) if (length(a) > 1L) a[used$keep] else a)
   parts <- lapply(chunks(n, elements / nrow(post$weight)), function(at) {
     f <- own$of(at)
     each <- if (in_row_space(post)) {

@@ -19,9 +19,9 @@ posterior_draws <- function(object, target, size, kind = "gaussian") {
   sigma2 <- if (!is.null(spread)) spread^2
   hyper <- if (has_sets(post)) {
     state_hyper(post, drawn$node, post$noise[drawn$node, 1L] * drawn$mix^2)
-  } else if (layout_of(post) == "bands") {
+  } else if (layout_of(post) %in% c("bands", "mixed")) {
     drawn$tau2 <- NULL
-    drawn_variances(object, target, drawn$node)
+    drawn_variances(object, target, drawn$parts$keep[drawn$node])
   }
   list(coefficients = out, sigma2 = sigma2, tau2 = drawn$tau2, hyper = hyper)
 }
@@ -38,7 +38,7 @@ drawn_components <- function(post, target, size) {
     # Draws have all nodes, as their positions among the K.
     parts <- components(post, target)
     node <- sample.int(length(parts$weight), size, replace = TRUE, prob = parts$weight)
-    log_t2 <- post$log_t2[node, 1L]
+    log_t2 <- post[["log_t2"]][node, 1L]
   }
   mix <- if (is.finite(post$df)) sqrt(post$df / stats::rchisq(size, post$df)) else rep(1, size)
   list(parts = parts, node = node, mix = mix, tau2 = if (!is.null(log_t2)) exp(log_t2 - post$log_unit))
@@ -67,7 +67,7 @@ drawn_coordinates <- function(post, drawn, size, kind) {
     if (k && !is.null(block[["slope"]])) {
       found[, seq_len(k)] <- found[, seq_len(k)] - tcrossprod(found[, -seq_len(k), drop = FALSE], block$slope)
     }
-    if (!is.null(block[["turn"]])) found <- tcrossprod(found, block$turn)
+    if (!is.null(block[["turn"]])) found <- turned_back(found, block$turn)
     if (!is.null(block[["beyond"]])) found <- found + draws_outside(block, sqrt(block$beyond[node]) * drawn$mix[rows])
     out[rows, if (is.null(block[["columns"]])) seq_len(ncol(out)) else c(seq_len(k), k + block$columns)] <- found
   }
@@ -76,6 +76,9 @@ drawn_coordinates <- function(post, drawn, size, kind) {
 
 # Draws of the deviations from the means of the nodes of a block.
 deviations <- function(block, node) {
+  if (!is.null(block[["equations"]])) {
+    return(draws_of_equations(block$equations, rep(sqrt(block$scale2), length(node))))
+  }
   d <- ncol(block$mean)
   signs <- block[["sign"]]
   if (!length(signs) && is.null(block[["lower"]])) {

@@ -179,6 +179,7 @@ moments_of_block <- function(block, weight, k) {
     half <- forwardsolve(block$lower, block$x * rep(block$own[1L, ], each = nrow(block$x)))
     inner <- inner - weight * crossprod(half)
   }
+  if (!is.null(block[["equations"]])) inner <- inner + sum(weight) * block$scale2 * inverse_of_equations(block$equations)
   turn <- block[["turn"]]
   if (k && !is.null(block[["slope"]])) {
     turn <- diag(d)
@@ -187,7 +188,7 @@ moments_of_block <- function(block, weight, k) {
   if (is.null(turn)) {
     return(list(inner = inner, mean = mean))
   }
-  inner <- turn %*% inner %*% t(turn)
+  inner <- turned_back(t(turned_back(inner, turn)), turn)
   if (!is.null(block[["beyond"]])) inner <- inner + sum(weight * block$beyond) * products_outside(block)
-  list(inner = inner, mean = tcrossprod(mean, turn))
+  list(inner = inner, mean = turned_back(mean, turn))
 }

@@ -14,7 +14,7 @@
 #' @return `summary()`: a list of class `"summary.bayes_ridge"` or `"summary.spike_slab"` with the elements `call`,
 #'   `coefficients` (a matrix; with several targets a list of matrices), `omitted` (the number of coefficients that the
 #'   matrix omits), `facts`, `notes` and `level`; with several penalties `bands` (for each target a matrix, see
-#'   [variance_components()]); for [spike_slab()] with `method = "exact"` also `size` (mean, median and
+#'   [variance_components()]), and `correlations` of effects of groups; for [spike_slab()] with `method = "exact"` also `size` (mean, median and
 #'   credible interval of the number of included columns, and of included groups).
 #'   Printing returns its argument invisibly.
 #' @examplesIf pybayesridge::pybayesridge_available()
@@ -152,6 +152,7 @@ summary.pybayesridge_fit <- function(object, level = 0.95, ...) {
       groups = if (isTRUE(object$several)) object$group_inclusion_prob,
       sizes = if (has_sets(object$posterior)) size_rows(object, level),
       bands = if (inherits(object, "bayes_ridge_bands")) band_tables(object, level),
+      correlations = if (length(rows_of_quantity(object, "correlation"))) correlation_tables(object, level),
       facts = object$facts,
       notes = notes_of(all_findings(object)),
       omitted = if (nrow(size) > longest) nrow(size) - shown else 0L,
@@ -171,6 +172,15 @@ band_tables <- function(object, level) {
     values <- t(vapply(seq_along(object$bands), component_row, numeric(10L), object = object, target = i, at = tails(level)))
     out <- cbind(columns, values[, c(1L, 3:8), drop = FALSE])
     dimnames(out) <- list(object$bands, c("Columns", "SD", ends, "Share", ends, "P(share<1%)"))
+    out
+  })
+}
+
+# For each target a table of the correlations of effects of groups.
+correlation_tables <- function(object, level) {
+  lapply(seq_along(object$targets), function(i) {
+    out <- correlation_table(object, i, level)[, c(1L, 3L, 4L), drop = FALSE]
+    colnames(out) <- c("Correlation", percent(tails(level)))
     out
   })
 }
@@ -238,6 +248,10 @@ print.summary.pybayesridge_fit <- function(x, digits = max(3L, getOption("digits
     if (!is.null(x$bands)) {
       cat("\nBands:\n")
       print.default(band_cells(x$bands[[i]], digits), print.gap = 2L, quote = FALSE, right = TRUE)
+    }
+    if (!is.null(x$correlations)) {
+      cells <- formatC(x$correlations[[i]], digits = 3L, format = "f")
+      print.default(cells, print.gap = 2L, quote = FALSE, right = TRUE)
     }
     cat("\n")
     numbers <- unlist(x$facts[i, ])

@@ -7,9 +7,10 @@
 #' * `variance_components()`: the standard deviation of the coefficients of each band, on the scale of the prior, and the share of
 #'   the band in the variance of an observation given the unpenalised columns; for the levels of a factor the share is the
 #'   intraclass correlation. An interval of a standard deviation never contains 0: `prob_below_1pct`, the probability that the
-#'   share is below 1 %, tells whether a band matters. With methods that fix the penalties the intervals are conditional on them.
+#'   share is below 1 %, tells whether a band matters. Bands with correlated effects, `(x | g)`, have the share of the term as a whole,
+#'   and rows `cor(g, x|g)` are their correlations. With methods that fix the penalties the intervals are conditional on them.
 #' * `VarCorr()`: the same as standard deviations and variances of the effects of groups and of the residual, as in 'nlme' and 'lme4',
-#'   with posterior means of the standard deviations.
+#'   with posterior means of the standard deviations and correlations.
 #' * `ranef()`: posterior means of the effects of groups: for each grouping factor a data frame with a row for each level and a column
 #'   for each effect. With `intervals = TRUE` one data frame with intervals.
 #' * `fixef()`: posterior means of all other coefficients.
@@ -30,7 +31,7 @@
 #'   * `variance_components()`: a data frame with a row for each band and the columns `mean`, `sd`, `lower`, `upper` (of the standard
 #'     deviation), `share`, `share_lower`, `share_upper`, `prob_below_1pct`, and `bound`
 #'     and `share_bound`, which the standard deviation and the share do not exceed with probability `level`; with several targets `response` and `band`, too.
-#'   * `VarCorr()`: a data frame with `grp`, `var1`, `vcov` and `sdcor`, as that of 'lme4'.
+#'   * `VarCorr()`: a data frame with `grp`, `var1`, `var2`, `vcov` and `sdcor`, as that of 'lme4'.
 #'   * `ranef()`: a named list of data frames, or with `intervals` a data frame with `group`, `level`, `term`, `mean`, `sd`, `lower` and
 #'     `upper`.
 #'   * `fixef()`: a named vector (a matrix if there are several targets).
@@ -54,12 +55,15 @@ variance_components <- function(object, level = 0.95, ...) {
   check_level(level)
   tables <- lapply(seq_along(object$targets), function(i) {
     out <- do.call(rbind, lapply(seq_along(object$bands), component_row, object = object, target = i, at = c(tails(level), level)))
+    correlations <- correlation_table(object, i, level)
+    if (nrow(correlations)) out <- rbind(out, cbind(correlations, matrix(NaN, nrow(correlations), ncol(out) - 4L)))
+    rows <- c(object$bands, rownames(correlations))
     out <- as.data.frame(out)
     if (length(object$targets) == 1L) {
-      rownames(out) <- object$bands
+      rownames(out) <- rows
       return(out)
     }
-    cbind(response = object$targets[i], band = object$bands, out)
+    cbind(response = object$targets[i], band = rows, out)
   })
   do.call(rbind, tables)
 }
@@ -76,6 +80,16 @@ component_row <- function(object, band, target, at) {
     share_lower = of_share[1L], share_upper = of_share[2L], prob_below_1pct = own[[3L]][share],
     bound = ends[3L], share_bound = of_share[3L]
   )
+}
+
+# Mean, standard deviation and interval of each correlation of the effects of groups, a row for each.
+correlation_table <- function(object, target, level) {
+  rows <- rows_of_quantity(object, "correlation")
+  found <- lapply(rows, function(row) {
+    own <- vapply(c("mean", "sd"), function(name) as.matrix(object$components[[name]])[row, target], 0)
+    c(own, quantiles_of_component(object, row, target, tails(level)))
+  })
+  matrix(as.double(unlist(found)), ncol = 4L, byrow = TRUE, dimnames = list(object$components$band[rows], c("mean", "sd", "lower", "upper")))
 }
 
 check_bands_of_fit <- function(object, what) {
@@ -97,8 +111,9 @@ check_groups_of_fit <- function(object, what) {
 
 # Mean, median and interval of the standard deviations of the bands and of the noise variance.
 hyperparameters_of_bands <- function(object, level) {
-  rows <- sort(c(rows_of_quantity(object, "sd"), rows_of_quantity(object, "sigma2")))
-  what <- ifelse(object$components$quantity[rows] == "sd", paste0("sd[", object$components$band[rows], "]"), "sigma2")
+  rows <- which(object$components$quantity != "share")
+  band <- object$components$band[rows]
+  what <- ifelse(object$components$quantity[rows] == "sd", paste0("sd[", band, "]"), ifelse(nzchar(band), band, "sigma2"))
   tables <- lapply(seq_along(object$targets), function(i) {
     ends <- t(vapply(rows, function(row) quantiles_of_component(object, row, i, c(0.5, tails(level))), numeric(3L)))
     table <- data.frame(as.matrix(object$components$mean)[rows, i], ends)
@@ -129,14 +144,43 @@ VarCorr.pybayesridge_fit <- function(x, sigma = 1, ...) {
   bands <- group_bands_of(x)
   tables <- lapply(seq_along(x$targets), function(i) {
     at <- rows_of_quantity(x, "sd")[match(vapply(bands, `[[`, "", "name"), x$bands)]
-    sd <- c(as.matrix(x$components$mean)[at, i], sqrt(as.matrix(x$components$mean)[rows_of_quantity(x, "sigma2"), i]))
+    mean <- as.matrix(x$components$mean)[, i]
+    sd <- mean[at]
     out <- data.frame(
-      grp = c(vapply(bands, function(band) group_label(band$groups), ""), "Residual"),
-      var1 = c(vapply(bands, effect_name, ""), NA), vcov = sd^2, sdcor = sd
+      grp = vapply(bands, function(band) group_label(band$groups), ""), var1 = vapply(bands, effect_name, ""), var2 = NA_character_,
+      vcov = sd^2, sdcor = sd
     )
+    pairs <- correlated_pairs(x)
+    if (nrow(pairs)) {
+      between <- mean[rows_of_quantity(x, "correlation")]
+      of_pairs <- data.frame(out[pairs[, 1L], c("grp", "var1")], var2 = out$var1[pairs[, 2L]], vcov = between * sd[pairs[, 1L]] * sd[pairs[, 2L]], sdcor = between)
+      # As in lme4, after the variances of their term.
+      out <- rbind(out, of_pairs)[order(c(seq_along(sd), pairs_after(x, pairs))), ]
+    }
+    noise <- sqrt(mean[rows_of_quantity(x, "sigma2")])
+    out <- rbind(out, data.frame(grp = "Residual", var1 = NA, var2 = NA, vcov = noise^2, sdcor = noise))
+    rownames(out) <- NULL
     if (length(x$targets) > 1L) cbind(response = x$targets[i], out) else out
   })
   do.call(rbind, tables)
+}
+
+# The pairs of effects of groups that are correlated, as positions among group_bands_of(), in the order of the components.
+correlated_pairs <- function(object) {
+  bands <- group_bands_of(object)
+  names <- vapply(bands, `[[`, "", "name")
+  pairs <- lapply(correlated_sets(bands), function(set) {
+    at <- match(unlist(set), names)
+    do.call(rbind, lapply(seq_along(at)[-1L], function(i) cbind(at[seq_len(i - 1L)], at[i])))
+  })
+  if (length(pairs)) do.call(rbind, pairs) else matrix(0L, 0L, 2L)
+}
+
+# Where correlations stand in a table of effects: after the last effect of their term.
+pairs_after <- function(object, pairs) {
+  bands <- group_bands_of(object)
+  term <- vapply(bands, function(band) paste(band[["correlated"]], group_label(band$groups)), "")
+  vapply(pairs[, 1L], function(at) max(which(term == term[at])) + 0.5, 0)
 }
 
 # What lme4 calls an effect.

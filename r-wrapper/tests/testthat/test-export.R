@@ -67,6 +67,9 @@ quantiles_of_links <- 1e-9
 quantiles_of_bands <- 1e-6
 shares_of_bands <- 1e-4
 
+# Where effects are correlated laws are sums over points, of which Python interpolates between neighbours and R has a table.
+points_of_lattices <- 2e-3
+
 for (file in list.files("golden", "[.]json$")) {
   test_that(paste("R has the golden answers:", file), {
     skip_if_not_installed("jsonlite")
@@ -102,14 +105,14 @@ for (file in list.files("golden", "[.]json$")) {
       rows <- nrow(own) %/% q
       for (i in seq_len(q)) {
         for (row in seq_len(rows)) {
-          expect_close(own[(i - 1) * rows + row, ], answers$hyperparameters[i, row, ], if (banded) quantiles_of_bands else same_as_python)
+          expect_close(own[(i - 1) * rows + row, ], answers$hyperparameters[i, row, ], if (!banded) same_as_python else if (layout_of(fit$posterior) == "mixed") points_of_lattices else quantiles_of_bands)
         }
       }
     }
     if (banded) {
       found <- variance_components(fit, golden$level)
-      found <- array(as.matrix(found[setdiff(names(found), c("response", "band"))]), c(length(fit$bands), q, 10))
-      expect_close(aperm(found, c(2, 1, 3)), answers$variance_components, shares_of_bands)
+      found <- array(as.matrix(found[setdiff(names(found), c("response", "band"))]), c(nrow(found) %/% q, q, 10))
+      expect_close(aperm(found, c(2, 1, 3)), answers$variance_components, if (layout_of(fit$posterior) == "mixed") points_of_lattices else shares_of_bands)
     }
     if (!is.null(answers$credible_sets)) expect_golden_sets(fit, answers, golden$level)
     expect_identical(dim(posterior_sample(fit, 5)), c(5L, length(fit$bse) %/% q))

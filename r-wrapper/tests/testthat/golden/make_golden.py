@@ -1,14 +1,17 @@
 """Makes the files beside it: exports of small fits and their answers, which Python and R both have to give.
 
-``python r-wrapper/tests/testthat/golden/make_golden.py`` writes them again. An array is stored as its shape and its
-values, the last index running fastest; numbers that are not finite as strings.
+``python r-wrapper/tests/testthat/golden/make_golden.py`` writes them again, or those whose
+names follow. An array is stored as its shape and its values, the last index running fastest; numbers that are not
+finite as strings.
 """
 
 import json
+import sys
 import warnings
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from pybayesridge import BayesRidge, SpikeSlab
 from pybayesridge.datasets import load_cars
@@ -42,6 +45,7 @@ def cases():
     ep, exact = {"method": "ep"}, {"method": "exact"}
     yes = np.array([0.0, 1, 0, 1, 1, 0, 1, 0, 0, 1, 0, 0])
     dependent = np.column_stack([x, x[:, 0] + wide[0, 0] * x[:, 2]])
+    groups = pd.DataFrame({"y": y, "x": np.tile([-1.0, 0.0, 1.0], 4), "g": np.repeat(list("abcd"), 3)})
     trials, successes = np.tile([3.0, 1.0, 5.0], 4), np.array([1.0, 0, 5, 2, 1, 2, 0, 1, 4, 3, 0, 1])
     return {
         "binomial": (BayesRidge(successes, x, family="binomial", trials=trials, weights=np.tile([1.0, 2.0], 6)), {}),
@@ -70,6 +74,7 @@ def cases():
             {"method": "fixed", "lam": [2.0, 0.5]},
         ),
         "bands_reml": (BayesRidge(y, x, bands={"a": [0, 2]}), {"method": "reml"}),
+        "bands_correlated": (BayesRidge.from_formula("y ~ x + (x | g)", groups, unpenalized="fixed"), {"tol": 0.1}),
         "selection": (SpikeSlab(y, x, weights=weights, **given), ep),
         "selection_average": (SpikeSlab(y, x, unpenalized=[0]), {**ep, "hyper": "average"}),
         "selection_groups": (SpikeSlab(y, x, group=["a", "b", "a"], **given), ep),
@@ -132,7 +137,7 @@ def answers(results, rows):
         of_sets = isinstance(results.model, SpikeSlab) and results.method == "exact"
         return answers_on_link(results, rows) | (answers_on_sets(results) if of_sets else {})
     predicted = (
-        results.get_prediction(rows)
+        results.get_prediction(rows, transform=False)
         .summary_frame(1 - LEVEL)
         .drop(columns="mcse", errors="ignore")
         .to_numpy()
@@ -163,7 +168,7 @@ def answers_on_link(results, rows):
     if results.method != "ep" or isinstance(results.model, BayesRidge):
         out["hyperparameters"] = results.hyperparameters(1 - LEVEL).to_numpy()
     for which in ("mean", "linear"):
-        predicted = results.get_prediction(rows, which=which)
+        predicted = results.get_prediction(rows, which=which, transform=False)
         out[f"prediction_{which}"] = predicted.summary_frame(1 - LEVEL).to_numpy(dtype=np.float64)
     if np.isfinite(out["bse"]).all():
         out["cov_params"] = results.cov_params().to_numpy()[None]
@@ -221,5 +226,7 @@ def decoded(value):
 
 if __name__ == "__main__":
     for name, (model, arguments) in cases().items():
+        if sys.argv[1:] and name not in sys.argv[1:]:
+            continue
         text = json.dumps(encoded(made(model, arguments)), separators=(",", ":"))
         (HERE / f"{name}.json").write_text(text + "\n", encoding="utf-8")
