@@ -199,8 +199,10 @@ def test_draws_reports_files_and_json(fitted, tmp_path):
     content = as_json(fitted, "ridge", alpha=0.05, warnings=[])
     assert content["targets"][0]["hyperparameters"]["alpha"]["median"] == pytest.approx(expected["median"])
     json.dumps(content, allow_nan=False)
-    with pytest.raises(ValueError, match="for Python alone"):
-        check(export.export(fitted))
+    exported = export.export(fitted)
+    check(exported)
+    assert exported["dispersion_mean"] == pytest.approx(fitted.hyperparameters().loc["alpha", "mean"])
+    assert exported["posterior"]["log_shape"].size == len(exported["posterior"]["weight"])
 
 
 def test_priors_are_moved(fitted):

@@ -82,6 +82,10 @@ def _of_counts(form: str, meaning: str, *, optional: bool = False) -> Field:
     return Field(form, meaning, "counts", optional)
 
 
+def _of_overdispersed(form: str, meaning: str, *, optional: bool = False) -> Field:
+    return Field(form, meaning, "overdispersed", optional)
+
+
 def _of_generalized(form: str, meaning: str) -> Field:
     return Field(form, meaning, "sites counts latent_sets latent_ep")
 
@@ -125,7 +129,7 @@ def _of_latent_sets(form: str, meaning: str) -> Field:
 FIELDS = {
     **{f"facts.{fact.r}": Field("q", fact.meaning, optional=True) for fact in FACTS if fact.r},
     "version": Field("number", "of the export"),
-    "family": Field("text", "bayes_ridge or spike_slab, with _bands for several penalties, _binomial or _poisson"),
+    "family": Field("text", "bayes_ridge or spike_slab, with _bands for several penalties or the responses' family"),
     "names": Field("texts", "of the coefficients, in their order"),
     "targets": Field("texts", "names of the responses"),
     "intercept_added": Field("flag", "whether the first coefficient is that of an intercept that was added"),
@@ -173,6 +177,8 @@ FIELDS = {
     "trials": _of_yes_no("n", "trials of each row", optional=True),
     "exposure": _of_counts("n", "exposure of each row where there are any", optional=True),
     "latent_variance": _of_counts("number", "variance of the latent noise, of which the prior has its scale"),
+    "dispersion": _of_overdispersed("number", "alpha, as given or at the mean of its log"),
+    "dispersion_mean": _of_overdispersed("number", "posterior mean of alpha, unless it was given", optional=True),
     "n_trials": _of_yes_no("number", "trials in all, each row counted as its weight says"),
     "n_events": _of_generalized("number", "events among them; the sum of counts"),
     "loo_probabilities": _of_yes_no_ridges("n", "probability of the event from the other rows", optional=True),
@@ -259,6 +265,12 @@ FIELDS = {
     "posterior.has_variance": _of_sites("flag", "whether they have variances"),
     "posterior.path_log_t2": _of_sites("w", "log t2 of all nodes, also those of negligible weight"),
     "posterior.path_df": _of_sites("w", "their effective degrees of freedom, the constant included"),
+    "posterior.log_shape": _of_overdispersed("K", "log alpha at the nodes", optional=True),
+    "posterior.shape_from": _of_overdispersed("one", "first point of its distribution function", optional=True),
+    "posterior.shape_to": _of_overdispersed("one", "the last of these equally spaced ones", optional=True),
+    "posterior.shape_cumulative": _of_overdispersed("L", "the values there", optional=True),
+    "posterior.shape_rise": _of_overdispersed("number", "rates of its exponential tails", optional=True),
+    "posterior.shape_fall": _of_overdispersed("number", "see shape_rise", optional=True),
     "posterior.cumulative": _of_sites("L", "distribution function of log t2 at its points"),
     "posterior.rise": _of_sites("number", "rate of its exponential tail below the points"),
     "posterior.fall": _of_sites("number", "rate of that above them"),
@@ -330,6 +342,7 @@ def check(exported: dict[str, Any]) -> None:
         "bayes_ridge_bands": {"bands", kind},
         "bayes_ridge_binomial": {"sites"},
         "bayes_ridge_poisson": {"counts"},
+        "bayes_ridge_negative-binomial": {"counts", "overdispersed"},
         "spike_slab": {"spike_slab", method},
         "spike_slab_binomial": {f"latent_{method}"},
     }.get(family, {family})
@@ -337,7 +350,7 @@ def check(exported: dict[str, Any]) -> None:
     for name in sorted(set(values) ^ set(known)):
         if name in values or not known[name].optional:
             raise ValueError(f"{name} is {'not a value' if name in values else 'missing'} of such a fit")
-    sizes: dict[str, int] = {"3": 3, "4": 4, "k": len(values["names"]), "q": len(values["targets"])}
+    sizes: dict[str, int] = {"one": 1, "3": 3, "4": 4, "k": len(values["names"]), "q": len(values["targets"])}
     kinds: dict[str, type] = {"text": str, "texts": list, "flag": bool, "number": float}
     for name, value in values.items():
         form = known[name].form

@@ -7,7 +7,8 @@ With v the standardised row, the coordinates of a row are ``c = [z z_root, v rig
 
 root_i being the m rows of ``node_root`` from (i - 1) m + 1 on. These are linear predictors: probabilities are their
 logistic or normal distribution function, rates their exponentials. Their posterior means and covariance over all
-nodes, among them those whose weight is too small for quantiles, are ``center`` and ``covariance``.
+nodes, among them those whose weight is too small for quantiles, are ``center`` and ``covariance``. Of counts with a dispersion each node has its log
+as ``log_shape``.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from pybayesridge._types import FloatArray
+from pybayesridge._types import FloatArray, IntArray
 from pybayesridge.ridge.outside import outside_of_columns
 from pybayesridge.sites.leave_one_out import leave_one_out
+from pybayesridge.sites.penalty import effective_df_at, shape_posterior
 from pybayesridge.sites.posterior import NEGLIGIBLE
 from pybayesridge.text import either
 
@@ -48,7 +50,7 @@ def generalized_values(results: GeneralizedRidgeResults) -> dict[str, Any]:
         "grid": None if grid is None else grid[:, None],
         "grid_scores": None if scores is None else scores[:, None],
         "quadrature_error": None if error is None else np.array([error]),
-        "penalty_means": results.hyperparameters()["mean"].to_numpy(dtype=np.float64),
+        "penalty_means": results.hyperparameters()["mean"].to_numpy(dtype=np.float64)[:3],
     }
 
 
@@ -71,9 +73,17 @@ def _of_counts(results: GeneralizedRidgeResults) -> dict[str, Any]:
     }
 
 
+def _of_overdispersed(results: GeneralizedRidgeResults) -> dict[str, Any]:
+    """Likewise, with the dispersion: as given, or the exponential of the posterior mean of its log."""
+    likelihood, shape = results.sites_fit.likelihood, results.sites_fit.shape
+    of_mean = None if shape is None else float(shape.weight @ np.exp(shape.u))
+    return {**_of_counts(results), "dispersion": float(np.exp(likelihood.log_shape)), "dispersion_mean": of_mean}
+
+
 OF_FAMILY: Mapping[str, Callable[[GeneralizedRidgeResults], dict[str, Any]]] = {
     "binomial": _of_yes_no,
     "poisson": _of_counts,
+    "negative-binomial": _of_overdispersed,
 }
 """The values that ridges of one family have, by its name; other families are for Python alone."""
 
@@ -123,6 +133,7 @@ def sites_posterior(results: GeneralizedRidgeResults) -> dict[str, Any]:
     right = space.spectrum.with_right(design).right
     right = np.zeros((design.p, 0)) if right is None else right
     weight = post.weight[keep] / post.weight[keep].sum()
+    path = np.unique([node.log_t2 for node in fit.nodes])
     return {
         "y_on_z": np.zeros((space.k, 1)),
         "y_norm": np.ones(1),
@@ -140,8 +151,9 @@ def sites_posterior(results: GeneralizedRidgeResults) -> dict[str, Any]:
         "mean_t2": float(post.mean_t2),
         "has_mean": bool(post.has_mean),
         "has_variance": bool(post.has_variance),
-        "path_log_t2": np.array([node.log_t2 for node in fit.nodes]),
-        "path_df": np.array([node.effective_df() for node in fit.nodes]),
+        "path_log_t2": path,
+        "path_df": effective_df_at(fit, path),
+        **_of_shape(results, keep),
         **_of_penalty(results),
     }
 
@@ -152,6 +164,22 @@ def _of_node(gaussian: Any, k: int, log_t2: float) -> tuple[FloatArray, FloatArr
     units = np.r_[np.ones(k), np.full(size - k, np.exp(0.5 * log_t2))]
     root = solve_triangular(gaussian.factor, np.eye(size), lower=True, check_finite=False)
     return gaussian.mean * units, root * units
+
+
+def _of_shape(results: GeneralizedRidgeResults, keep: IntArray) -> dict[str, Any]:
+    """The log of a further parameter of the likelihood at each node, and its distribution function."""
+    fit = results.sites_fit
+    if fit.shape is None:
+        return {}
+    found = shape_posterior(fit.shape)
+    return {
+        "log_shape": np.array([fit.nodes[i].log_shape for i in keep]),
+        "shape_from": found.log_t2[:1],
+        "shape_to": found.log_t2[-1:],
+        "shape_cumulative": found.cumulative,
+        "shape_rise": float(found.rise),
+        "shape_fall": float(found.fall),
+    }
 
 
 def _of_penalty(results: GeneralizedRidgeResults) -> dict[str, Any]:

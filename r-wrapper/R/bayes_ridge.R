@@ -55,6 +55,10 @@
 #' an exposure of 1, unless `predict(exposure = )` says otherwise. Expected counts and fitted values are posterior medians, since
 #' the tail of the posterior of the penalty can rule a mean out.
 #'
+#' `family = "negative-binomial"` is the same for counts that vary more: their variance is \eqn{\mu + \alpha \mu^2}, and
+#' \eqn{c = \log(1 + 1/m + \alpha)}. The dispersion \eqn{\alpha} is integrated out, its prior being such that \eqn{1 / (1 + \alpha)} is
+#' Beta(1/2, 1/2); [hyperparameters()] returns its posterior. The family object `MASS::negative.binomial(theta)` fixes it at `1 / theta`.
+#'
 #' The model is fitted by Python, see [install_pybayesridge()]. The fit is a list of plain R values, and its methods
 #' (see [pybayesridge-methods]) do not require Python. It keeps its model frame, or `x` and `y`, if they are small; see
 #' `model`. Each fit has the fitted values and the residuals, whose sum is the response. The elements `bse`, `fitted.values`,
@@ -93,7 +97,8 @@
 #'   Weights are precision weights, of which only the ratios matter; with other families than `gaussian()` frequency weights.
 #' @param method `"exact"` (the default), `"em"`, `"loocv"`, `"gcv"` or `"fixed"`, with several penalties also `"reml"`; with other families `"ep"` (the
 #'   default), `"laplace"`, `"em"`, `"loocv"` or `"fixed"`. See the details.
-#' @param family `gaussian()`, `binomial()`, `binomial("probit")`, `poisson()`, or a name: `"gaussian"`, `"binomial"`, `"poisson"`.
+#' @param family `gaussian()`, `binomial()`, `binomial("probit")`, `poisson()`, `MASS::negative.binomial(theta)`, or a name: `"gaussian"`,
+#'   `"binomial"`, `"poisson"`, `"negative-binomial"`.
 #' @param x,y Instead of a formula: a numeric matrix (or data frame) of columns, and a vector or matrix of targets. A
 #'   constant column of `x` serves as the intercept. `bayes_ridge()` keeps sparse matrices of the package 'Matrix'
 #'   sparse; `spike_slab()` converts them to dense matrices.
@@ -124,12 +129,12 @@
 #' @param parameterization For `"em"`: whether the mode is that of the density of \eqn{\tau^2} or of \eqn{\tau}.
 #' @param accelerate For `"em"` and `family = gaussian()`: whether to find the fixed point of EM by root finding; `FALSE` runs the EM iteration.
 #'   The results agree.
-#' @param solver For `family = binomial()` or `poisson()` and `"em"`, `"loocv"` and `"fixed"`: how the posterior of the coefficients is
+#' @param solver For other families than `gaussian()` and `"em"`, `"loocv"` and `"fixed"`: how the posterior of the coefficients is
 #'   approximated.
-#' @param flat_in For `family = binomial()` or `poisson()`: units in which the unpenalised coefficients have a flat prior. `"latent"`
+#' @param flat_in For other families than `gaussian()`: units in which the unpenalised coefficients have a flat prior. `"latent"`
 #'   (recommended): the standard deviation of the latent response, which gives a proper posterior also if the columns
 #'   separate the responses. `"link"`: the scale of the link.
-#' @param exposure For `family = poisson()`: a positive number for each row, in proportion to which counts are expected; evaluated in
+#' @param exposure Of counts: a positive number for each row, in proportion to which counts are expected; evaluated in
 #'   `data` as `weights` are.
 #' @param contrasts A list as in [stats::lm()].
 #' @param model Whether to keep the model frame (or `x` and `y`) with the fit, for methods that use the rows of the fit:
@@ -162,9 +167,11 @@
 #'     \item{loo_probabilities, loo_log_score, loo_brier, loo_auc}{for `family = binomial()`: probability of the event at
 #'       each row predicted from the other rows, the mean log probability of the outcomes, the Brier score and the area
 #'       under the ROC curve}
-#'     \item{link, exposure, n_events, loo_means, loo_log_score, loo_deviance}{for `family = poisson()`: the link, the exposures if
+#'     \item{link, exposure, n_events, loo_means, loo_log_score, loo_deviance}{for counts: the link, the exposures if
 #'       there are any, the sum of the counts, the expected count of each row predicted from the other rows, the mean log probability
 #'       of the counts, and the share of the deviance that these predictions explain}
+#'     \item{dispersion, dispersion_mean}{for `family = "negative-binomial"`: \eqn{\alpha} as it was given, or the exponential of the
+#'       posterior mean of its logarithm, and its posterior mean}
 #'     \item{posterior}{the representation of the posterior that intervals and predictions use}
 #'   }
 #' @references Tew, Boley and Schmidt (2023). Bayes beats Cross Validation: Fast and Accurate Ridge Regression via
@@ -239,7 +246,7 @@ bayes_ridge <- function(formula, data, subset, weights, na.action,
   own <- if (!gaussian) {
     list(
       model = list(
-        family = family$name, link = family$link, flat_in = match.arg(flat_in), trials = input$trials, levels = input$levels,
+        family = family$name, link = family$link, dispersion = family$dispersion, flat_in = match.arg(flat_in), trials = input$trials, levels = input$levels,
         exposure = input$exposure
       ),
       fit = list(solver = match.arg(solver))

@@ -1,17 +1,17 @@
 # Counts: what bayes_ridge() takes for them, and the exposures of rows.
 
 # Counts as `y` (n x 1).
-counts_response <- function(y, name) {
+counts_response <- function(y, name, family) {
   if (is.factor(y) || is.character(y)) {
-    stop("family = poisson() takes counts, which are numbers, not ", class(y)[1L], call. = FALSE)
+    stop("family = ", family, " takes counts, which are numbers, not ", class(y)[1L], call. = FALSE)
   }
   y <- as_response(y, name)
   if (ncol(y) > 1L) {
-    stop("family = poisson() takes one count for each row, not ", ncol(y), " columns", call. = FALSE)
+    stop("family = ", family, " takes one count for each row, not ", ncol(y), " columns", call. = FALSE)
   }
   refuse <- function(bad, ...) {
     rows <- rownames(y) %||% seq_len(nrow(y))
-    if (any(bad)) stop("family = poisson() takes counts, ", ..., ": row(s) ", some_quoted(rows[bad]), call. = FALSE)
+    if (any(bad)) stop("family = ", family, " takes counts, ", ..., ": row(s) ", some_quoted(rows[bad]), call. = FALSE)
   }
   refuse(y < 0, "but the response is negative")
   refuse(y != round(y), "whole numbers, but the response has fractions (of rates give the counts, and their denominators as 'exposure')")
@@ -84,7 +84,7 @@ exposure_of_rows <- function(object, rows, own, given = NULL, newdata = NULL) {
     return(out)
   }
   if (!isTRUE(object$distribution %in% taken_by$exposure)) {
-    stop("'exposure' is for fits with family = ", either(paste0(taken_by$exposure, "()")), call. = FALSE)
+    stop("'exposure' is for fits with family = ", either(vapply(taken_by$exposure, told_family, "")), call. = FALSE)
   }
   if (!is.null(attr(object$terms, "offset"))) {
     stop("the formula has the exposures, by offset(): change its variables in 'newdata', and leave out 'exposure'", call. = FALSE)

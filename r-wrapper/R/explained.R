@@ -9,7 +9,8 @@
 #'
 #' For `family = binomial()` it is the share of the latent variance: the noise variance is that of the link, \eqn{\pi^2/3}
 #' for the logit and 1 for the probit link, and a priori the share of a ridge is Beta(1/2, 1/2). A row counts as often as it has
-#' trials, times its weight. For `family = poisson()` the noise variance is \eqn{\log(1 + 1/m)}, where m is the mean count.
+#' trials, times its weight. For `family = poisson()` the noise variance is \eqn{\log(1 + 1/m)}, where m is the mean count, of negative
+#' binomial counts \eqn{\log(1 + 1/m + \alpha)}.
 #'
 #' For [spike_slab()] the joint posterior of columns and noise variance is required, and therefore a fit by `method = "exact"`;
 #' so are the rows, those kept by the fit (see `model` in [bayes_ridge()]) or those named in its call.
@@ -87,5 +88,5 @@ explained_in_rows <- function(object, size, env, penalized = FALSE) {
   if (penalized) x[, object$posterior$z_at] <- 0
   share <- lapply(chunks(size, elements / nrow(x)), function(at) colSums((x %*% t(draws$coefficients[at, , drop = FALSE]))^2))
   explained <- unlist(share)
-  explained / (explained + draws$sigma2 %||% family_of(object)$latent(object))
+  explained / (explained + draws$sigma2 %||% family_of(object)$latent(object, draws$hyper$alpha))
 }

@@ -15,11 +15,11 @@
 #   moments    of means of responses at functionals: `fit` and `se.fit`
 #   medians    whether these are medians and half the distance of quantiles, where means may be infinite
 #   sizes      of rows in residuals
-#   draw       responses at means, of rows of some extent
+#   draw       responses at means, of rows of some extent, given any dispersion alpha
 #   ratio_name what exponentials of coefficients are called
 #   has_ratio  whether the link is such that they mean something
 #   unit       what emmeans calls means
-#   latent     variance of the latent noise
+#   latent     variance of the latent noise, given any alpha
 #   within     log of the mean likelihood of rows over components, and the `constant` that it lacks
 families <- list(
   gaussian = list(
@@ -56,14 +56,14 @@ families <- list(
     left_out = function(fit, target, env) generalized_left_out(fit, env),
     moments = function(f, fit, se.fit) probability_moments(f, fit$posterior, fit$link, se.fit),
     sizes = function(fit) fit$trials * (fit$weights %||% 1),
-    draw = function(mean, extent, fit) {
+    draw = function(mean, extent, fit, alpha) {
       drawn <- stats::rbinom(length(mean), extent %||% 1, mean)
       if (is.null(fit$levels)) drawn else factor(drawn, 0:1, unlist(fit$levels))
     },
     ratio_name = "odds_ratio",
     has_ratio = function(fit) fit$link == "logit",
     unit = "prob",
-    latent = function(fit) if (fit$link == "probit") 1 else pi^2 / 3,
+    latent = function(fit, alpha) if (fit$link == "probit") 1 else pi^2 / 3,
     within = function(each, y, fit, rows) log_within(each, y, fit$trials[rows] - y, fit$link),
     constant = function(y, fit) lchoose(fit$trials, y)
   ),
@@ -72,7 +72,7 @@ families <- list(
     object = function(fit) stats::poisson(),
     noise = FALSE,
     title = function(fit) ", Poisson family, log link",
-    response = function(y, name) counts_response(y, name),
+    response = function(y, name) counts_response(y, name, "poisson()"),
     types = c("response", "link"),
     mean = function(eta, fit) exp(eta),
     interval = function(interval) {
@@ -85,11 +85,11 @@ families <- list(
     moments = function(f, fit, se.fit) rate_moments(f, fit$posterior, se.fit),
     medians = TRUE,
     sizes = function(fit) fit$weights %||% 1,
-    draw = function(mean, extent, fit) stats::rpois(length(mean), pmin(mean, most_drawn)),
+    draw = function(mean, extent, fit, alpha) stats::rpois(length(mean), pmin(mean, most_drawn)),
     ratio_name = "rate_ratio",
     has_ratio = function(fit) TRUE,
     unit = "rate",
-    latent = function(fit) fit$latent_variance,
+    latent = function(fit, alpha) fit$latent_variance,
     within = function(each, y, fit, rows) {
       exposure <- if (is.null(fit$exposure)) 1 else fit$exposure[rows]
       log_mean_of(log_means_of_counts(each$where, each$scale2, y, exposure), each)
@@ -97,6 +97,18 @@ families <- list(
     constant = function(y, fit) stats::dpois(y, y, log = TRUE)
   )
 )
+families[["negative-binomial"]] <- utils::modifyList(families$poisson, list(
+  object = function(fit) negative_binomial_object(fit$dispersion),
+  title = function(fit) ", negative binomial family, log link",
+  response = function(y, name) counts_response(y, name, "\"negative-binomial\""),
+  draw = function(mean, extent, fit, alpha) draw_overdispersed(mean, alpha %||% fit$dispersion),
+  latent = function(fit, alpha) latent_of_overdispersed(fit, alpha %||% fit$dispersion),
+  within = function(each, y, fit, rows) {
+    exposure <- if (is.null(fit$exposure)) 1 else fit$exposure[rows]
+    log_mean_of(log_means_of_overdispersed(each$where, each$scale2, y, exposure, alpha_of_nodes(fit)), each)
+  },
+  constant = function(y, fit) numeric(length(y))
+))
 
 family_of <- function(object) families[[.subset2(object, "distribution") %||% "gaussian"]]
 
@@ -106,11 +118,14 @@ chosen_family <- function(family, known = names(families)) {
   if (is.character(family) && length(family) == 1L && family %in% known) {
     return(list(name = family, link = families[[family]]$links[1L]))
   }
+  if (inherits(family, "family") && "negative-binomial" %in% known && is_negative_binomial(family)) {
+    return(list(name = "negative-binomial", link = "log", dispersion = given_dispersion(family)))
+  }
   given <- if (inherits(family, "family")) paste0(family$family, "(\"", family$link, "\")")
   if (is.null(given) || !family$family %in% known || !family$link %in% families[[family$family]]$links) {
     calls <- unlist(lapply(known, function(name) {
       links <- families[[name]]$links
-      c(paste0(name, "()"), if (length(links) > 1L) paste0(name, "(\"", links[-1L], "\")"))
+      c(told_family(name), if (length(links) > 1L) paste0(name, "(\"", links[-1L], "\")"))
     }))
     stop(
       "'family' must be ", either(calls), if (is.null(given)) ", or one of their names" else paste0(", not ", given),
@@ -128,15 +143,18 @@ either <- function(words) {
 # Arguments of bayes_ridge() and spike_slab() that only some families take.
 taken_by <- list(
   sigma2 = "gaussian", dof = "gaussian", accelerate = "gaussian", noise_var = "gaussian", damping = "gaussian",
-  hyper = "gaussian", start = "gaussian", solver = c("binomial", "poisson"), flat_in = c("binomial", "poisson"),
-  exposure = "poisson"
+  hyper = "gaussian", start = "gaussian", solver = setdiff(names(families), "gaussian"), flat_in = setdiff(names(families), "gaussian"),
+  exposure = c("poisson", "negative-binomial")
 )
+
+# How a family is written.
+told_family <- function(name) if (grepl("-", name, fixed = TRUE)) paste0("\"", name, "\"") else paste0(name, "()")
 
 # Arguments in `call` that are of other families.
 refuse_other_families <- function(call, name) {
   for (given in intersect(names(taken_by), names(call))) {
     if (!name %in% taken_by[[given]]) {
-      stop("'", given, "' is for family = ", either(paste0(taken_by[[given]], "()")), ": leave it out", call. = FALSE)
+      stop("'", given, "' is for family = ", either(vapply(taken_by[[given]], told_family, "")), ": leave it out", call. = FALSE)
     }
   }
 }
@@ -147,6 +165,7 @@ methods_of_family <- list(
   binomial = c("ep", "laplace", "em", "loocv", "fixed", "exact", "gcv"),
   poisson = c("ep", "laplace", "em", "loocv", "fixed", "exact", "gcv")
 )
+methods_of_family[["negative-binomial"]] <- methods_of_family$poisson
 
 # Fitted values and residuals, n x q.
 fit_responses <- function(object) as.matrix(object$fitted.values) + as.matrix(object$residuals)

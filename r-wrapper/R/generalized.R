@@ -3,7 +3,7 @@
 
 # The values that only ridges of such responses have.
 generalized_values <- function(value, one) {
-  plain_numbers <- c("trials", "exposure", "loo_probabilities", "loo_means", "loo_log_density", "penalty_means")
+  plain_numbers <- c("trials", "exposure", "loo_probabilities", "loo_means", "loo_log_density", "penalty_means", "dispersion", "dispersion_mean")
   names <- c(
     "link", "event", "parameterization", "solver", "n_trials", "n_events", "latent_variance", "loo_log_score", "loo_brier",
     "loo_auc", "loo_deviance"
@@ -24,11 +24,11 @@ generalized_values <- function(value, one) {
 
 #' Odds ratios and rate ratios
 #'
-#' Exponentials of the coefficients with credible intervals: of a binomial fit with the logit link odds ratios, of a Poisson fit
+#' Exponentials of the coefficients with credible intervals: of a binomial fit with the logit link odds ratios, of counts
 #' rate ratios. Python is not required.
 #'
 #' @param object A fit of [bayes_ridge()] or [spike_slab()] with `family = binomial()`, for `rate_ratios()` of [bayes_ridge()] with
-#'   `family = poisson()`, or a pooled fit of such ([fit_imputed()]).
+#'   `family = poisson()` or `"negative-binomial"`, or a pooled fit of such ([fit_imputed()]).
 #' @param level Probability of the credible intervals.
 #' @param parm Names or positions of coefficients; by default all.
 #' @param ... Not used: further arguments raise an error.
@@ -58,7 +58,7 @@ ratios <- function(object, name, level, parm) {
   one <- if (pooled) object$fits[[1L]] else object
   if (!inherits(one, "pybayesridge_fit") || !identical(family_of(one)$ratio_name, name)) {
     having <- names(Filter(function(family) identical(family$ratio_name, name), families))
-    stop(name, "s() is for fits with family = ", either(paste0(having, "()")), call. = FALSE)
+    stop(name, "s() is for fits with family = ", either(vapply(having, told_family, "")), call. = FALSE)
   }
   if (!family_of(one)$has_ratio(one)) {
     stop("odds_ratios() is for the logit link: coefficients of the ", one$link, " link are not log odds ratios", call. = FALSE)
@@ -191,11 +191,12 @@ simulate.pybayesridge_generalized <- function(object, nsim = 1, seed = NULL, new
     set.seed(seed)
   }
   state <- if (is.null(seed)) before else structure(seed, kind = as.list(RNGkind()))
-  eta <- x %*% t(posterior_draws(object, 1L, nsim)$coefficients)
+  drawn <- posterior_draws(object, 1L, nsim)
+  eta <- x %*% t(drawn$coefficients)
   means <- on_scale(object, eta, "response", exposure)
   out <- lapply(seq_len(nsim), function(i) {
     known <- which(!is.na(means[, i]))
-    family_of(object)$draw(means[known, i], trials[known], object)[match(seq_len(nrow(x)), known)]
+    family_of(object)$draw(means[known, i], trials[known], object, drawn$hyper$alpha[i])[match(seq_len(nrow(x)), known)]
   })
   names(out) <- paste0("sim_", seq_len(nsim))
   labels <- rownames(rows$x)

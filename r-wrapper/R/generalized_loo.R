@@ -180,7 +180,12 @@ log_means_of_counts <- function(center, spread, y, exposure) {
   near <- sqrt(3 * left_of_integrand / mean)
   below <- pmin(sqrt(2 * left_of_integrand * flat), ifelse(near <= 1, near, exp(1) * left_of_integrand / mean))
   above <- sqrt(2 * left_of_integrand / (1 / flat + mean))
-  count <- min(ceiling(max((below + above) * sqrt(1 / flat + pmax(mean, y) + bend_of_zero)) / step_of_counts), most_steps_of_counts)
+  by_equal_steps(likelihood, center, flat, top, below, above, pmax(mean, y))
+}
+
+# The integral from `below` the top of the integrand to `above` it, of a likelihood of that curvature.
+by_equal_steps <- function(likelihood, center, flat, top, below, above, curvature) {
+  count <- min(ceiling(max((below + above) * sqrt(1 / flat + curvature + bend_of_zero)) / step_of_counts), most_steps_of_counts)
   step <- (below + above) / count
   total <- matrix(-Inf, nrow(center), ncol(center))
   for (i in 0:count) {

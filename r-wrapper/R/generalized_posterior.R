@@ -149,7 +149,7 @@ mean_probability <- function(mean, sd, link) {
 # Mean, median and interval of the penalty, tau2 and the effective degrees of freedom.
 generalized_hyperparameters <- function(object, level) {
   post <- object$posterior
-  points <- generalized_log_t2(post, c(0.5, tails(level)))
+  points <- quantiles_with_tails(post$log_t2_from, post$log_t2_to, post$cumulative, post$rise, post$fall, c(0.5, tails(level)))
   df <- rep(unname(object$df_model), 3L)
   if (length(post$cumulative) > 1L) {
     df <- stats::approx(post$path_log_t2, post$path_df, points, rule = 2)$y - object$constant
@@ -157,29 +157,37 @@ generalized_hyperparameters <- function(object, level) {
   quantiles <- rbind(exp(post$log_unit - points)[c(1L, 3L, 2L)], exp(points - post$log_unit), df)
   table <- data.frame(object$penalty_means, quantiles)
   dimnames(table) <- list(c("lambda", "tau2", "df_model"), c("mean", "median", "lower", "upper"))
-  table
+  if (is.null(.subset2(object, "dispersion_mean"))) {
+    return(table)
+  }
+  alpha <- quantiles_with_tails(
+    post$shape_from, post$shape_to, post$shape_cumulative, post$shape_rise, post$shape_fall, c(0.5, tails(level))
+  )
+  rbind(table, alpha = c(object$dispersion_mean, exp(alpha)))
 }
 
-# Quantiles of log t2: by interpolation, and beyond the points of its distribution function by its exponential tails.
-generalized_log_t2 <- function(post, probabilities) {
-  n <- length(post$cumulative)
+# Quantiles of a distribution function at equally spaced points: by interpolation, and beyond these by exponential tails.
+quantiles_with_tails <- function(from, to, cumulative, rise, fall, probabilities) {
+  n <- length(cumulative)
   if (n == 1L) {
-    return(rep(post$log_t2_to, length(probabilities)))
+    return(rep(to, length(probabilities)))
   }
-  points <- seq(post$log_t2_from, post$log_t2_to, length.out = n)
-  low <- post$cumulative[1L]
-  high <- post$cumulative[n]
-  inside <- stats::approx(post$cumulative, points, probabilities, rule = 2, ties = "ordered")$y
+  points <- seq(from, to, length.out = n)
+  low <- cumulative[1L]
+  high <- cumulative[n]
+  inside <- stats::approx(cumulative, points, probabilities, rule = 2, ties = "ordered")$y
   ifelse(
-    probabilities < low, points[1L] + log(probabilities / low) / post$rise,
-    ifelse(probabilities > high, points[n] - log((1 - probabilities) / (1 - high)) / post$fall, inside)
+    probabilities < low, points[1L] + log(probabilities / low) / rise,
+    ifelse(probabilities > high, points[n] - log((1 - probabilities) / (1 - high)) / fall, inside)
   )
 }
 
 # Draws of the share of latent variance that the columns explain.
 latent_share <- function(object, size) {
   post <- object$posterior
-  theta <- drawn_coordinates(post, drawn_components(post, 1L, size), size, "gaussian")
+  drawn <- drawn_components(post, 1L, size)
+  theta <- drawn_coordinates(post, drawn, size, "gaussian")
+  alpha <- if (!is.null(post[["log_shape"]])) exp(post$log_shape[drawn$node])
   explained <- drop(theta[, length(post$z_at) + seq_along(post$s), drop = FALSE]^2 %*% post$s^2)
-  explained / (explained + object$nobs * family_of(object)$latent(object))
+  explained / (explained + object$nobs * family_of(object)$latent(object, alpha))
 }

@@ -22,6 +22,8 @@ posterior_draws <- function(object, target, size, kind = "gaussian") {
   } else if (layout_of(post) %in% c("bands", "mixed")) {
     drawn$tau2 <- NULL
     drawn_variances(object, target, drawn$parts$keep[drawn$node])
+  } else if (!is.null(post[["log_shape"]])) {
+    data.frame(alpha = exp(post$log_shape[drawn$node]))
   }
   list(coefficients = out, sigma2 = sigma2, tau2 = drawn$tau2, hyper = hyper)
 }

@@ -2,7 +2,7 @@
 #'
 #' Posterior mean of the linear predictor for new data or for the rows of the fit, with credible intervals of the linear
 #' predictor (`"credible"`) or prediction intervals of a new observation (`"prediction"`). For fits with `family =
-#' binomial()` the posterior mean of the probability of the event, and with `family = poisson()` the posterior median of the expected
+#' binomial()` the posterior mean of the probability of the event, and for counts the posterior median of the expected
 #' count, with credible intervals. Python is not required.
 #'
 #' @param object A fit of [bayes_ridge()] or [spike_slab()].
@@ -16,7 +16,7 @@
 #' @param na.action Treatment of missing values in `newdata`; by default the prediction is `NA`.
 #' @param type `"response"`; for binomial and Poisson fits also `"link"`, the linear predictor, for counts with the log of the exposure.
 #'   In contrast to [stats::predict.glm()] the default is the response. Predictions of terms are not available.
-#' @param exposure With `family = poisson()`, of new data: a number, one for each row, or the name of a variable of `newdata`. 1 by default,
+#' @param exposure Of counts, for new data: a number, one for each row, or the name of a variable of `newdata`. 1 by default,
 #'   so that predictions are rates. An offset in the formula, which is evaluated in `newdata`, leaves no room for this argument.
 #' @param ... Not used: further arguments raise an error.
 #' @param re_form Of fits with terms such as `(1 | g)`, as `re.form` of 'lme4': `NULL` for predictions with the effects of all

@@ -60,6 +60,15 @@ def cases():
             ),
             {},
         ),
+        "negative_binomial": (
+            BayesRidge(
+                np.array([0.0, 7, 2, 0, 1, 12, 0, 3, 30, 1, 0, 5]),
+                x,
+                family="negative-binomial",
+                exposure=np.tile([3.0, 1.0, 5.0], 4),
+            ),
+            {},
+        ),
         "poisson_wide": (BayesRidge(successes[:8], wide, family="poisson", standardize=False), {"method": "laplace"}),
         "ridge_exact": (BayesRidge(y, x), {}),
         "ridge_em": (BayesRidge(y, x, weights=weights, unpenalized=[2]), {"method": "em"}),
